@@ -1,0 +1,103 @@
+// args.cpp - prepares arguments for CLI11 and explains its errors.
+#include "args.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+namespace pith::app {
+namespace {
+
+const std::map<std::string, std::string> kLongNames = {
+    {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-sys", "--system-prompt"}, {"-temp", "--temp"}};
+
+bool is_negative_number(const std::string & text) {
+    return text.size() > 1 && text[0] == '-' && std::isdigit(static_cast<unsigned char>(text[1])) != 0;
+}
+
+// Levenshtein's distance: insertions, deletions and replacements.
+size_t edit_distance(const std::string & a, const std::string & b) {
+    std::vector<size_t> row(b.size() + 1);
+    for (size_t j = 0; j <= b.size(); ++j) { row[j] = j; }
+    for (size_t i = 1; i <= a.size(); ++i) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b.size(); ++j) {
+            const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+        }
+    }
+    return row[b.size()];
+}
+
+std::string did_you_mean(const std::string & name) { return name.empty() ? "" : "; did you mean '" + name + "'?"; }
+
+const CLI::App & chosen_command(const CLI::App & root) {
+    const auto chosen = root.get_subcommands();
+    return chosen.empty() ? root : *chosen.front();
+}
+
+std::vector<std::string> flag_names(const CLI::App & command) {
+    std::vector<std::string> names;
+    for (const CLI::Option * option : command.get_options()) {
+        for (const std::string & name : option->get_lnames()) { names.push_back("--" + name); }
+        for (const std::string & name : option->get_snames()) { names.push_back("-" + name); }
+    }
+    return names;
+}
+
+}  // namespace
+
+std::vector<std::string> rewrite_arguments(const std::vector<std::string> & arguments) {
+    std::vector<std::string> out;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+        const auto known = kLongNames.find(arguments[i]);
+        std::string argument = known == kLongNames.end() ? arguments[i] : known->second;
+        const bool is_flag = argument.size() > 1 && argument[0] == '-' && !is_negative_number(argument) &&
+                             argument.find('=') == std::string::npos;
+        if (is_flag && i + 1 < arguments.size() && is_negative_number(arguments[i + 1])) {
+            argument += (argument[1] == '-' ? "=" : "") + arguments[++i];
+        }
+        out.push_back(std::move(argument));
+    }
+    return out;
+}
+
+std::string nearest_name(const std::string & word, const std::vector<std::string> & names) {
+    std::string best;
+    size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+    for (const std::string & name : names) {
+        const size_t distance = edit_distance(word, name);
+        if (distance < best_distance) {
+            best = name;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+std::string usage_message(const CLI::App & root, const CLI::ParseError & error) {
+    const CLI::App & command = chosen_command(root);
+    const bool at_root = &command == &root;
+    const std::vector<std::string> extras = root.remaining(true);
+    const bool strangers = dynamic_cast<const CLI::ExtrasError *>(&error) != nullptr ||
+                           dynamic_cast<const CLI::RequiredError *>(&error) != nullptr;  // a typo explains what is missing
+    if (strangers && !extras.empty()) {
+        const std::string word = extras.front().substr(0, extras.front().find('='));
+        if (at_root && word[0] != '-') {
+            std::vector<std::string> names;
+            for (const CLI::App * sub : root.get_subcommands([](const CLI::App *) { return true; })) {
+                names.push_back(sub->get_name());
+            }
+            const std::string near = nearest_name(word, names);
+            return "unknown command '" + word + "'" + (near.empty() ? "; `pith` alone lists them" : did_you_mean(near));
+        }
+        const std::string near = nearest_name(word, flag_names(command));
+        const std::string help = (at_root ? "pith" : "pith " + command.get_name()) + " --help";
+        return "unknown option '" + word + "'" + (near.empty() ? "; `" + help + "` lists them" : did_you_mean(near));
+    }
+    return std::string(error.what()) + (at_root ? "" : " (`pith " + command.get_name() + " --help` lists the options)");
+}
+
+}  // namespace pith::app

@@ -1,0 +1,19 @@
+// args.h - what CLI11 does not do with an argument list: llama.cpp's "-ctk", negative numbers, and "did you mean".
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace pith::app {
+
+// "-ctk f16" → "--cache-type-k f16"; "--budget -5" → "--budget=-5", so that a number is not taken for a flag.
+std::vector<std::string> rewrite_arguments(const std::vector<std::string> & arguments);
+
+// One line for what CLI11 refused, with the nearest known flag or subcommand.
+std::string usage_message(const CLI::App & root, const CLI::ParseError & error);
+
+// The name nearest to `word`, or nothing when none is near.
+std::string nearest_name(const std::string & word, const std::vector<std::string> & names);
+
+}  // namespace pith::app

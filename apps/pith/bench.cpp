@@ -1,0 +1,197 @@
+// bench.cpp - `pith bench`: speed and memory at given depths, beside llama-bench where it is found.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "engine_flags.h"
+#include "errors.h"
+#include "eval/bench.h"
+#include "eval/median.h"
+#include "find_llama_bench.h"
+#include "ledger_report.h"
+#include "pith/policies.h"
+#include "policy/policy.h"
+#include "progress.h"
+
+namespace pith::app {
+namespace {
+
+struct BenchFlags {
+    ModelFlags model;
+    SessionFlags session;
+    std::vector<int64_t> depths = {0};
+    int n_prompt = -1;
+    int n_generate = -1;
+    int n_repetitions = 5;
+    bool scoring = false;
+    bool no_llama = false;
+    bool no_interleave = false;
+    bool json = false;
+};
+
+// What --scoring stands for: one long prompt, evicted once, nothing else.
+void apply_scoring_defaults(BenchFlags & flags) {
+    if (flags.session.policy.empty()) { flags.session.policy = "snapkv,h2o,tova,adakv"; }
+    if (flags.session.budget.empty()) { flags.session.budget = "1024"; }
+    if (flags.session.prefill == "auto") { flags.session.prefill = "one-shot"; }
+    if (flags.n_prompt < 0) { flags.n_prompt = 4096; }
+    if (flags.n_generate < 0) { flags.n_generate = 0; }
+    flags.no_llama = true;
+}
+
+Result<BenchOptions> bench_options(BenchFlags flags) {
+    BenchOptions options;
+    const std::string list = flags.session.policy.empty() ? "full" : flags.session.policy;
+    PITH_ASSIGN_OR_RETURN(const std::vector<Policy> policies, Policy::parse_list(list));
+    options.policies.clear();
+    flags.session.policy = "full";  // the flags check one policy and its budget: one that evicts stands for the list
+    for (const Policy & policy : policies) {
+        options.policies.push_back(policy.name());
+        if (policy.evicts()) { flags.session.policy = policy.name(); }
+    }
+    PITH_ASSIGN_OR_RETURN(options.session, flags.session.options());
+    options.model_path = flags.model.path;
+    options.model.use_mmap = !flags.model.no_mmap;
+    options.model.repack = !flags.model.no_repack;
+    options.depths = flags.depths;
+    options.n_prompt = flags.n_prompt < 0 ? 512 : flags.n_prompt;
+    options.n_generate = flags.n_generate < 0 ? 32 : flags.n_generate;
+    options.n_repetitions = flags.n_repetitions;
+    options.interleave = !flags.no_interleave;
+    if (!flags.no_llama) { options.llama = find_llama_bench(); }
+    return options;
+}
+
+Json to_json(const BenchOptions & options, const std::vector<BenchRow> & rows) {
+    Json object;
+    object["model"] = options.model_path;
+    object["n_prompt"] = options.n_prompt;
+    object["n_generate"] = options.n_generate;
+    object["n_repetitions"] = options.n_repetitions;
+    object["interleaved"] = options.interleave;
+    object["n_threads"] = options.session.n_threads;
+    object["cache_type_k"] = std::string(to_string(options.session.type_k));
+    object["cache_type_v"] = std::string(to_string(options.session.type_v));
+    object["llama_bench"] = !options.llama.command.empty();
+    object["rows"] = Json::array();
+    for (const BenchRow & row : rows) {
+        const Ledger & ledger = row.pith.ledger;
+        Json out;
+        out["depth"] = row.depth;
+        out["policy"] = row.policy;
+        out["budget"] = row.budget;
+        out["prefill_tps"] = median(row.pith.prefill_tps);
+        out["decode_tps"] = median(row.pith.decode_tps);
+        out["prefill_samples"] = row.pith.prefill_tps;
+        out["decode_samples"] = row.pith.decode_tps;
+        out["llama_prefill_tps"] = median(row.llama.prefill_tps);
+        out["llama_decode_tps"] = median(row.llama.decode_tps);
+        out["llama_prefill_samples"] = row.llama.prefill_tps;
+        out["llama_decode_samples"] = row.llama.decode_tps;
+        out["prefill_ratio"] = row.prefill_ratio;
+        out["decode_ratio"] = row.decode_ratio;
+        out["budget_entries"] = ledger.budget_entries;
+        out["evicted_entries"] = ledger.evicted_entries;
+        out["kv_needed_bytes"] = ledger.kv_needed_bytes;
+        out["kv_allocated_bytes"] = ledger.kv_allocated_bytes;
+        out["kv_peak_bytes"] = ledger.kv_peak_bytes;
+        out["evidence_peak_bytes"] = ledger.evidence_peak_bytes;
+        out["activation_peak_bytes"] = ledger.activation_peak_bytes;
+        out["rss_peak_bytes"] = row.pith.rss_peak_bytes;
+        out["llama_rss_peak_bytes"] = row.llama.rss_peak_bytes;
+        out["scoring_share"] = row.scoring_share;
+        out["scoring_shares"] = row.scoring_shares;
+        out["depth_prefill_s"] = row.pith.prefill_s;
+        object["rows"].push_back(out);
+    }
+    return object;
+}
+
+std::string number(double value, const char * pattern) {
+    if (value <= 0) { return "-"; }
+    char text[32];
+    std::snprintf(text, sizeof text, pattern, value);
+    return text;
+}
+
+int name_width(const std::vector<BenchRow> & rows) {
+    size_t width = 6;
+    for (const BenchRow & row : rows) { width = std::max(width, row.policy.size()); }
+    return static_cast<int>(width);
+}
+
+void print_speed(const BenchOptions & options, const std::vector<BenchRow> & rows) {
+    const int name = name_width(rows);
+    std::printf("prompt %d, generate %d, medians of %d%s; llama.cpp: %s\n\n", options.n_prompt, options.n_generate,
+                options.n_repetitions, options.interleave ? " interleaved runs" : "",
+                options.llama.command.empty() ? "not found, or left out" : options.llama.command.back().c_str());
+    std::printf("%7s  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", "depth", name, "policy", "budget", "prefill",
+                "llama.cpp", "ratio", "decode", "llama.cpp", "ratio", "KV", "KV peak", "resident", "llama.cpp");
+    for (const BenchRow & row : rows) {
+        const std::string llama_rss = row.llama.rss_peak_bytes > 0 ? bytes_text(row.llama.rss_peak_bytes) : "-";
+        std::printf("%7lld  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", static_cast<long long>(row.depth), name,
+                    row.policy.c_str(), row.budget.empty() ? "all" : row.budget.c_str(),
+                    number(median(row.pith.prefill_tps), "%.1f").c_str(), number(median(row.llama.prefill_tps), "%.1f").c_str(),
+                    number(row.prefill_ratio, "%.2f").c_str(), number(median(row.pith.decode_tps), "%.1f").c_str(),
+                    number(median(row.llama.decode_tps), "%.1f").c_str(), number(row.decode_ratio, "%.2f").c_str(),
+                    bytes_text(row.pith.ledger.kv_allocated_bytes).c_str(), bytes_text(row.pith.ledger.kv_peak_bytes).c_str(),
+                    bytes_text(row.pith.rss_peak_bytes).c_str(), llama_rss.c_str());
+    }
+}
+
+void print_scoring(const BenchOptions & options, const std::vector<BenchRow> & rows) {
+    const int name = name_width(rows);
+    std::printf("share of the prefill's time spent on evidence, plan and compaction; medians of %d\n\n", options.n_repetitions);
+    std::printf("%7s  %-*s  %7s | %9s | %10s %10s %10s | %7s\n", "tokens", name, "policy", "budget", "prefill s", "evidence s", "plan s",
+                "compact s", "share");
+    for (const BenchRow & row : rows) {
+        std::printf("%7lld  %-*s  %7s | %9.2f | %10.3f %10.3f %10.3f | %5.1f %%\n",
+                    static_cast<long long>(row.depth > 0 ? row.depth : options.n_prompt), name, row.policy.c_str(),
+                    row.budget.empty() ? "all" : row.budget.c_str(), row.pith.prefill_s, row.pith.evidence_s, row.pith.plan_s,
+                    row.pith.compact_s, 100 * row.scoring_share);
+    }
+}
+
+int bench_command(BenchFlags flags) {
+    if (flags.scoring) { apply_scoring_defaults(flags); }
+    auto options = bench_options(flags);
+    if (!options.ok()) { return fail_usage(options.status().message()); }
+    Result<std::vector<BenchRow>> rows = Status();
+    {
+        ProgressLine line("bench");
+        options->progress = [&line](const std::string & what) { line.show_text(what); };
+        rows = run_bench(*options);
+    }
+    if (!rows.ok()) { return fail(rows.status()); }
+    if (flags.json) {
+        print_json(to_json(*options, *rows));
+    } else if (flags.scoring) {
+        print_scoring(*options, *rows);
+    } else {
+        print_speed(*options, *rows);
+    }
+    return kExitOk;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App & root, int & exit_code) {
+    auto flags = std::make_shared<BenchFlags>();
+    CLI::App * command = root.add_subcommand("bench", "Measure speed and memory, beside llama.cpp where llama-bench is found");
+    flags->model.add_to(*command);
+    flags->session.add_to(*command);
+    command->add_option("--depth", flags->depths, "Tokens already in the cache, separated by ','")->delimiter(',');
+    command->add_option("-p,--n-prompt", flags->n_prompt, "Tokens of the timed prompt (default: 512)");
+    command->add_option("-n,--n-predict", flags->n_generate, "Tokens of the timed decode (default: 32)");
+    command->add_option("-r,--repetitions", flags->n_repetitions, "Measurements of each case")->capture_default_str();
+    command->add_flag("--scoring", flags->scoring, "Report the share of prefill that scoring, planning and compaction take");
+    command->add_flag("--no-llama", flags->no_llama, "Leave llama-bench out");
+    command->add_flag("--no-interleave", flags->no_interleave, "All repetitions of a case in one process: quicker at great depths");
+    command->add_flag("--json", flags->json, "One JSON object on standard output");
+    command->callback([flags, &exit_code] { exit_code = bench_command(*flags); });
+}
+
+}  // namespace pith::app

@@ -1,0 +1,18 @@
+// commands.h - the subcommands of `pith`: one file each; main.cpp adds them all.
+// Each adds its options to `root` and, when it was chosen, runs and sets exit_code: 0, or what errors.h says.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace pith::app {
+
+void add_run_command(CLI::App & root, int & exit_code);
+void add_info_command(CLI::App & root, int & exit_code);
+void add_policies_command(CLI::App & root, int & exit_code);
+void add_tokenize_command(CLI::App & root, int & exit_code);
+void add_bench_command(CLI::App & root, int & exit_code);
+void add_train_command(CLI::App & root, int & exit_code);
+void add_demo_command(CLI::App & root, int & exit_code);
+void add_make_model_command(CLI::App & root, int & exit_code);
+
+}  // namespace pith::app

@@ -1,0 +1,91 @@
+// engine_flags.cpp - shared options, checked before anything is loaded.
+#include "engine_flags.h"
+
+#include "pith/policies.h"
+#include "policy/policy.h"
+#include "progress.h"
+
+namespace pith::app {
+namespace {
+
+Status check_at_least(const char * flag, int value, int low) {
+    if (value >= low) { return {}; }
+    return {ErrorCode::kInvalidArgument,
+            std::string(flag) + " is " + std::to_string(value) + ": give " + std::to_string(low) + " or more"};
+}
+
+}  // namespace
+
+void ModelFlags::add_to(CLI::App & command, bool required) {
+    auto * model = command.add_option("-m,--model", path, "GGUF file (the first part of a split one)");
+    if (required) { model->required(); }
+    command.add_flag("--no-mmap", no_mmap, "Read the weights into memory instead of mapping the file");
+    command.add_flag("--no-repack", no_repack, "Keep the weights as they are in the file (slower prompts, less memory)");
+}
+
+Result<Model> ModelFlags::load() const {
+    ModelOptions options;
+    options.use_mmap = !no_mmap;
+    options.repack = !no_repack;
+    ProgressLine line("loading");
+    if (line.visible()) {
+        options.progress = [&line](double fraction) {
+            line.show_fraction(fraction);
+            return true;
+        };
+    }
+    return Model::load(path, options);
+}
+
+void CacheFlags::add_to(CLI::App & command) {
+    command.add_option("--cache-type-k", type_k, "Type of cached keys: f32, f16, bf16, q8_0, q4_0 (-ctk)")->capture_default_str();
+    command.add_option("--cache-type-v", type_v, "Type of cached values: the same (-ctv)")->capture_default_str();
+}
+
+void SessionFlags::add_to(CLI::App & command) {
+    command.add_option("--policy", policy, "What to keep; `pith policies` lists them (default: snapkv with a budget, else full)");
+    command.add_option("--budget", budget, "What may be kept: entries per lane (1024), share of the prompt (20%), or bytes (512M)");
+    cache.add_to(command);
+    command.add_option("--prefill", prefill, "When to evict during the prompt: auto, one-shot, chunked")->capture_default_str();
+    command.add_option("--chunk", chunk, "Tokens of a chunk, and of a batch")->capture_default_str();
+    command.add_option("--evict-every", evict_every, "Generated tokens between evictions; 0: none")->capture_default_str();
+    command.add_option("-t,--threads", n_threads, "Threads (default: one per core)");
+    command.add_option("-c,--ctx-size", ctx_size, "Positions at most (default: as many as come)");
+}
+
+Result<PrefillSchedule> parse_prefill(const std::string & text) {
+    if (text == "auto") { return PrefillSchedule::kAuto; }
+    if (text == "one-shot") { return PrefillSchedule::kOneShot; }
+    if (text == "chunked") { return PrefillSchedule::kChunked; }
+    return {ErrorCode::kInvalidArgument, "--prefill is '" + text + "': give auto, one-shot or chunked"};
+}
+
+Result<SessionOptions> SessionFlags::options() const {
+    SessionOptions options;
+    if (!budget.empty()) { PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(budget)); }
+    options.policy = !policy.empty() ? policy : budget.empty() ? "full" : "snapkv";
+    PITH_RETURN_IF_ERROR(check_policy(options.policy));
+    PITH_ASSIGN_OR_RETURN(const Policy parsed, Policy::parse(options.policy));
+    if (parsed.evicts() && budget.empty()) {
+        return {ErrorCode::kInvalidArgument,
+                "policy '" + options.policy + "' needs a budget: add --budget 1024 (entries), 20% or 512M, or use --policy full"};
+    }
+    if (!parsed.evicts() && !budget.empty()) {
+        return {ErrorCode::kInvalidArgument,
+                "policy '" + options.policy + "' evicts nothing: leave out --budget " + budget + ", or choose another policy"};
+    }
+    PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(cache.type_k));
+    PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(cache.type_v));
+    PITH_ASSIGN_OR_RETURN(options.prefill, parse_prefill(prefill));
+    PITH_RETURN_IF_ERROR(check_at_least("--threads", n_threads, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", ctx_size, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--chunk", chunk, 1));
+    PITH_RETURN_IF_ERROR(check_at_least("--evict-every", evict_every, 0));
+    options.n_threads = n_threads;
+    options.max_context = ctx_size;
+    options.chunk = chunk;
+    options.evict_every = evict_every;
+    return options;
+}
+
+}  // namespace pith::app

@@ -1,0 +1,46 @@
+// engine_flags.h - the options that `run` and others share: which model, which policy, how much cache, how many threads.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "pith/model.h"
+#include "pith/session.h"
+
+namespace pith::app {
+
+struct ModelFlags {
+    std::string path;
+    bool no_mmap = false;
+    bool no_repack = false;
+
+    void add_to(CLI::App & command, bool required = true);
+    // With a progress line where stderr is a terminal.
+    Result<Model> load() const;
+};
+
+struct CacheFlags {
+    std::string type_k = "f16";
+    std::string type_v = "f16";
+
+    void add_to(CLI::App & command);
+};
+
+struct SessionFlags {
+    std::string policy;
+    std::string budget;
+    CacheFlags cache;
+    std::string prefill = "auto";
+    int n_threads = 0;
+    int ctx_size = 0;
+    int chunk = 512;
+    int evict_every = 128;
+
+    void add_to(CLI::App & command);
+    // Checks everything that can be checked without a model. Errors: kInvalidArgument: a usage error.
+    Result<SessionOptions> options() const;
+};
+
+Result<PrefillSchedule> parse_prefill(const std::string & text);
+
+}  // namespace pith::app

@@ -1,0 +1,25 @@
+// interrupt.cpp - the SIGINT handler.
+#include "interrupt.h"
+
+#include <csignal>
+
+namespace pith::app {
+namespace {
+
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "the handler may only touch lock-free memory");
+
+void on_interrupt(int) { interrupted.store(true); }
+
+}  // namespace
+
+const std::atomic<bool> & catch_interrupt() {
+    struct sigaction action = {};
+    action.sa_handler = on_interrupt;
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // the default comes back: a second Ctrl-C kills
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, nullptr);
+    return interrupted;
+}
+
+}  // namespace pith::app

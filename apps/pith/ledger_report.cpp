@@ -1,0 +1,98 @@
+// ledger_report.cpp - writes ledgers out.
+#include "ledger_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace pith::app {
+namespace {
+
+template <class... Args>
+std::string format(const char * pattern, Args... args) {
+    std::array<char, 256> text{};
+    std::snprintf(text.data(), text.size(), pattern, args...);
+    return text.data();
+}
+
+}  // namespace
+
+Ledger combined(const Ledger & first, const Ledger & second) {
+    Ledger sum = second;
+    sum.n_prompt += first.n_prompt;
+    sum.n_generated += first.n_generated;
+    sum.n_evictions += first.n_evictions;
+    sum.evicted_entries += first.evicted_entries;
+    sum.prefill_s += first.prefill_s;
+    sum.decode_s += first.decode_s;
+    sum.evidence_s += first.evidence_s;
+    sum.plan_s += first.plan_s;
+    sum.compact_s += first.compact_s;
+    sum.budget_entries = std::max(first.budget_entries, second.budget_entries);
+    sum.kept_entries = std::max(first.kept_entries, second.kept_entries);
+    sum.peak_lane_entries = std::max(first.peak_lane_entries, second.peak_lane_entries);
+    sum.kv_needed_bytes = std::max(first.kv_needed_bytes, second.kv_needed_bytes);
+    sum.kv_allocated_bytes = std::max(first.kv_allocated_bytes, second.kv_allocated_bytes);
+    sum.kv_peak_bytes = std::max(first.kv_peak_bytes, second.kv_peak_bytes);
+    sum.evidence_peak_bytes = std::max(first.evidence_peak_bytes, second.evidence_peak_bytes);
+    sum.activation_peak_bytes = std::max(first.activation_peak_bytes, second.activation_peak_bytes);
+    sum.rss_peak_bytes = std::max(first.rss_peak_bytes, second.rss_peak_bytes);
+    return sum;
+}
+
+void add_ledger(Json & object, const Ledger & ledger) {
+    object["n_prompt"] = ledger.n_prompt;
+    object["n_generated"] = ledger.n_generated;
+    object["policy"] = ledger.policy;
+    object["budget_entries"] = ledger.budget_entries;
+    object["n_evictions"] = ledger.n_evictions;
+    object["evicted_entries"] = ledger.evicted_entries;
+    object["kept_entries"] = ledger.kept_entries;
+    object["peak_lane_entries"] = ledger.peak_lane_entries;
+    object["kv_needed_bytes"] = ledger.kv_needed_bytes;
+    object["kv_allocated_bytes"] = ledger.kv_allocated_bytes;
+    object["kv_peak_bytes"] = ledger.kv_peak_bytes;
+    object["evidence_peak_bytes"] = ledger.evidence_peak_bytes;
+    object["activation_peak_bytes"] = ledger.activation_peak_bytes;
+    object["rss_peak_bytes"] = ledger.rss_peak_bytes;
+    object["prefill_s"] = ledger.prefill_s;
+    object["decode_s"] = ledger.decode_s;
+    object["evidence_s"] = ledger.evidence_s;
+    object["plan_s"] = ledger.plan_s;
+    object["compact_s"] = ledger.compact_s;
+    object["prefill_tps"] = ledger.prefill_tps();
+    object["decode_tps"] = ledger.decode_tps();
+}
+
+std::string ledger_lines(const Ledger & ledger) {
+    std::string text = "policy   " + ledger.policy;
+    if (ledger.budget_entries > 0) { text += format(", budget %lld entries a lane", static_cast<long long>(ledger.budget_entries)); }
+    text += format("\nentries  %lld kept, %lld evicted in %lld evictions, longest lane %lld\n",
+                   static_cast<long long>(ledger.kept_entries), static_cast<long long>(ledger.evicted_entries),
+                   static_cast<long long>(ledger.n_evictions), static_cast<long long>(ledger.peak_lane_entries));
+    text += "KV       " + bytes_text(ledger.kv_allocated_bytes) + " allocated, " + bytes_text(ledger.kv_peak_bytes) + " peak\n";
+    text += "memory   " + bytes_text(ledger.activation_peak_bytes) + " activations, " + bytes_text(ledger.evidence_peak_bytes) +
+            " evidence, " + bytes_text(ledger.rss_peak_bytes) + " resident at the peak\n";
+    text += format("prefill  %lld tokens in %.2f s, %.1f t/s\n", static_cast<long long>(ledger.n_prompt), ledger.prefill_s,
+                   ledger.prefill_tps());
+    text += format("decode   %lld tokens in %.2f s, %.1f t/s\n", static_cast<long long>(ledger.n_generated), ledger.decode_s,
+                   ledger.decode_tps());
+    return text;
+}
+
+std::string bytes_text(size_t bytes) {
+    constexpr std::array<const char *, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+    auto value = static_cast<double>(bytes);
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < kUnits.size()) {
+        value /= 1024;
+        ++unit;
+    }
+    return format(unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits.at(unit));
+}
+
+void print_json(const Json & value) {
+    std::puts(value.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+}  // namespace pith::app

@@ -1,0 +1,84 @@
+// main.cpp - `pith`: finds the subcommand, and turns whatever goes wrong into one line and an exit code.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "args.h"
+#include "commands.h"
+#include "errors.h"
+#include "pith/log.h"
+
+namespace {
+
+constexpr const char * kShortHelp =
+    "pith - runs GGUF language models inside a hard KV-cache budget\n"
+    "\n"
+    "  pith run -m model.gguf -f book.txt -p \"Who is the narrator?\" --policy snapkv --budget 1024\n"
+    "  pith run -m model.gguf -p \"Tell me a story.\"        the same without a budget: the full cache\n"
+    "  pith demo                                           what policies keep, on the built-in model\n"
+    "  pith bench -m model.gguf --depth 0,4096 --policy full,snapkv --budget 1024\n"
+    "  pith policies                                       every policy, its paper, its options\n"
+    "  pith info -m model.gguf                             what is in a model, and what its cache costs\n"
+    "  pith tokenize -m model.gguf -p \"some text\"          text as token ids\n"
+    "  pith make-model 1b --type q8_0 -o random.gguf       random weights of a real shape, for bench\n"
+    "  pith train reference                                the built-in model, from scratch\n"
+    "\n"
+    "`pith COMMAND --help` lists a command's options.\n";
+
+// Log lines of the libraries come out only on request: an error's one line says what matters.
+void print_log(pith::LogLevel level, std::string_view line) {
+    const char * name = level == pith::LogLevel::kError ? "error" : level == pith::LogLevel::kWarning ? "warning" : "info";
+    std::fprintf(stderr, "pith: [%s] %.*s\n", name, static_cast<int>(line.size()), line.data());
+}
+
+int run(const std::vector<std::string> & arguments) {
+    namespace app = pith::app;
+    CLI::App root{"Runs GGUF language models inside a hard KV-cache budget."};
+    root.name("pith");
+    root.footer("`pith COMMAND --help` lists a command's options; `pith` alone shows examples.");
+    root.set_version_flag("--version", "pith " PITH_VERSION);
+    root.require_subcommand(0, 1);
+    root.fallthrough();
+    bool verbose = false;
+    root.add_flag_callback(
+        "--verbose", [&verbose] { verbose = true; }, "Print the libraries' log lines on stderr");
+    int exit_code = app::kExitOk;
+    app::add_run_command(root, exit_code);
+    app::add_info_command(root, exit_code);
+    app::add_policies_command(root, exit_code);
+    app::add_tokenize_command(root, exit_code);
+    app::add_bench_command(root, exit_code);
+    app::add_train_command(root, exit_code);
+    app::add_demo_command(root, exit_code);
+    app::add_make_model_command(root, exit_code);
+    for (const std::string & argument : arguments) {
+        if (argument == "--verbose") { pith::set_log_sink(print_log); }
+    }
+    try {
+        const std::vector<std::string> rewritten = app::rewrite_arguments(arguments);
+        root.parse(std::vector<std::string>(rewritten.rbegin(), rewritten.rend()));  // CLI11 wants the last one first
+    } catch (const CLI::Success & success) {
+        return root.exit(success);  // --help, --version
+    } catch (const CLI::ParseError & error) {
+        return app::fail_usage(app::usage_message(root, error));
+    }
+    if (root.get_subcommands().empty()) { std::fputs(kShortHelp, stdout); }
+    return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char ** argv) {
+    try {
+        return run(std::vector<std::string>(argv + 1, argv + argc));
+    } catch (const std::bad_alloc &) {
+        return pith::app::fail({pith::ErrorCode::kOutOfMemory,
+                                "out of memory: use a smaller --budget, --chunk or --ctx-size, or a smaller model"});
+    } catch (const std::exception & error) {
+        return pith::app::fail({pith::ErrorCode::kInternal, std::string("internal error: ") + error.what()});
+    }
+}

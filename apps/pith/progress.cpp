@@ -1,0 +1,52 @@
+// progress.cpp - draws the progress line.
+#include "progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+namespace pith::app {
+
+ProgressLine::ProgressLine(std::string label)
+    : label_(std::move(label)), visible_(isatty(STDERR_FILENO) == 1), start_(std::chrono::steady_clock::now()) {}
+
+ProgressLine::~ProgressLine() {
+    if (width_ > 0) { std::fprintf(stderr, "\r%*s\r", static_cast<int>(width_), ""); }
+}
+
+bool ProgressLine::due() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!visible_ || now - last_ < std::chrono::milliseconds(100)) { return false; }
+    last_ = now;
+    return true;
+}
+
+void ProgressLine::write(const std::string & text) {
+    const std::string line = label_ + " " + text;
+    std::fprintf(stderr, "\r%-*s", static_cast<int>(width_), line.c_str());
+    std::fflush(stderr);
+    width_ = std::max(width_, line.size());
+}
+
+void ProgressLine::show_fraction(double fraction) {
+    if (due()) { write(std::to_string(static_cast<int>(fraction * 100)) + " %"); }
+}
+
+void ProgressLine::show_tokens(int64_t n_done, int64_t n_total) {
+    if (n_done <= 0 || !due()) { return; }
+    const double seconds = std::chrono::duration<double>(last_ - start_).count();
+    const double rate = seconds > 0 ? static_cast<double>(n_done) / seconds : 0;
+    const double left = rate > 0 ? static_cast<double>(n_total - n_done) / rate : 0;
+    char text[96];
+    std::snprintf(text, sizeof text, "%lld / %lld tokens, %.0f t/s, %.0f s left", static_cast<long long>(n_done),
+                  static_cast<long long>(n_total), rate, left);
+    write(text);
+}
+
+void ProgressLine::show_text(const std::string & text) {
+    if (due()) { write(text); }
+}
+
+}  // namespace pith::app

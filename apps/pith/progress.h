@@ -1,0 +1,34 @@
+// progress.h - one line on stderr that is written over; nothing at all where stderr is no terminal.
+// Threads: one at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace pith::app {
+
+class ProgressLine {
+public:
+    explicit ProgressLine(std::string label);
+    ~ProgressLine();  // clears the line
+    ProgressLine(const ProgressLine &) = delete;
+    ProgressLine & operator=(const ProgressLine &) = delete;
+
+    bool visible() const { return visible_; }
+    void show_fraction(double fraction);                    // "loading 45 %"
+    void show_tokens(int64_t n_done, int64_t n_total);      // "prefill 512 / 4096 tokens, 120 t/s, 30 s left"
+    void show_text(const std::string & text);
+
+private:
+    bool due();  // at most ten times a second
+    void write(const std::string & text);
+
+    std::string label_;
+    bool visible_ = false;
+    size_t width_ = 0;
+    std::chrono::steady_clock::time_point start_;
+    std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace pith::app

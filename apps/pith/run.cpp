@@ -1,0 +1,282 @@
+// run.cpp - `pith run`: a context, questions about it, and a KV cache that stays inside its budget.
+//
+// Context-only (the default): the context is prefilled and compressed once; each question follows at its true positions on
+// the compressed cache, which is cut back after the answer. --question-aware: context and question are prefilled and
+// compressed together, once per question.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "engine_flags.h"
+#include "errors.h"
+#include "generate.h"
+#include "interrupt.h"
+#include "ledger_report.h"
+#include "progress.h"
+#include "read_text.h"
+#include "text/prompt.h"
+#include "text/utf8.h"
+
+namespace pith::app {
+namespace {
+
+struct RunFlags {
+    ModelFlags model;
+    SessionFlags session;
+    SamplerOptions sampler;
+    std::string file;
+    std::vector<std::string> prompts;
+    std::string system_prompt;
+    int64_t n_predict = 512;
+    bool pin_system = false;
+    bool question_aware = false;
+    bool raw = false;
+    bool json = false;
+    bool no_stream = false;
+    bool ignore_eos = false;
+};
+
+struct Answer {
+    std::string question;
+    Generated generated;
+};
+
+struct RunOutcome {
+    std::vector<Answer> answers;
+    Ledger ledger;
+};
+
+void add_flags(CLI::App & command, RunFlags & flags) {
+    flags.model.add_to(command);
+    command.add_option("-f,--file", flags.file, "Text to read first: the context ('-': standard input)");
+    command.add_option("-p,--prompt", flags.prompts, "Prompt, or a question on the context; may be repeated")
+        ->allow_extra_args(false);
+    command.add_option("--system-prompt", flags.system_prompt, "System prompt (-sys)");
+    command.add_flag("--pin-system", flags.pin_system, "Never evict the system prompt");
+    command.add_option("-n,--n-predict", flags.n_predict, "Tokens to generate at most; -1: until the model ends")
+        ->capture_default_str();
+    flags.session.add_to(command);
+    command.add_flag("--question-aware", flags.question_aware, "Compress context and question together, once per question");
+    command.add_flag("--raw", flags.raw, "Leave out the model's chat template");
+    command.add_option("--temp", flags.sampler.temperature, "Temperature; 0: always the likeliest token")->capture_default_str();
+    command.add_option("--top-k", flags.sampler.top_k, "Draw from so many likeliest tokens; 0: all")->capture_default_str();
+    command.add_option("--top-p", flags.sampler.top_p, "Draw from the likeliest tokens that make up this share")
+        ->capture_default_str();
+    command.add_option("--min-p", flags.sampler.min_p, "Leave out tokens below this share of the likeliest one's")
+        ->capture_default_str();
+    command.add_option("--repeat-penalty", flags.sampler.repeat_penalty, "Divide the logits of recent tokens; 1: off")
+        ->capture_default_str();
+    command.add_option("-s,--seed", flags.sampler.seed, "Seed of the draw (default: random)");
+    command.add_flag("--ignore-eos", flags.ignore_eos, "Go on where the model would end");
+    command.add_flag("--json", flags.json, "One JSON object on standard output");
+    command.add_flag("--no-stream", flags.no_stream, "Print an answer when it is whole");
+}
+
+// The texts the user gave, checked as far as they can be without a model.
+Result<PromptRequest> read_request(const RunFlags & flags) {
+    PromptRequest request;
+    request.system = flags.system_prompt;
+    std::vector<std::string> questions = flags.prompts;
+    if (!flags.file.empty()) {
+        PITH_ASSIGN_OR_RETURN(request.context, read_text(flags.file));
+        if (request.context.empty()) {
+            return {ErrorCode::kInvalidArgument, "the prompt is empty: '" + flags.file + "' has no text"};
+        }
+    }
+    if (questions.empty() && !request.context.empty()) { questions.emplace_back(); }  // the file is the whole prompt
+    for (size_t i = 0; i < questions.size(); ++i) {
+        const std::string name = "prompt " + std::to_string(i + 1);
+        if (const auto bad = invalid_utf8_offset(questions[i])) {
+            return {ErrorCode::kInvalidArgument, name + " is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
+        }
+        if (questions[i].empty() && (request.context.empty() || questions.size() > 1)) {
+            return {ErrorCode::kInvalidArgument, "the prompt is empty: " + name + " has no text"};
+        }
+    }
+    if (questions.empty()) { return {ErrorCode::kInvalidArgument, "the prompt is empty: give text with -p or -f"}; }
+    if (const auto bad = invalid_utf8_offset(request.system)) {
+        return {ErrorCode::kInvalidArgument, "the system prompt is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
+    }
+    request.questions = std::move(questions);
+    return request;
+}
+
+// One run of the command, from loaded model to answers.
+class Runner {
+public:
+    Runner(const RunFlags & flags, SessionOptions options, const Model & model, const Tokenizer & tokenizer, Prompt prompt,
+           const PromptRequest & request)
+        : flags_(flags), options_(std::move(options)), model_(model), tokenizer_(tokenizer), prompt_(std::move(prompt)),
+          request_(request), cancel_(catch_interrupt()) {
+        if (flags.pin_system && prompt_.n_system > 0) { options_.pinned.push_back({0, prompt_.n_system}); }
+    }
+
+    Result<RunOutcome> run() {
+        const bool shared = !flags_.question_aware && !request_.context.empty() && !request_.questions.front().empty();
+        const Status status = shared ? ask_on_compressed_context() : ask_each_on_its_own();
+        // Ctrl-C keeps what was said so far.
+        if (!status.ok() && status.code() != ErrorCode::kCancelled) { return status; }
+        return std::move(outcome_);
+    }
+
+private:
+    Status prefill(Session & session, const std::vector<int32_t> & tokens) {
+        ProgressLine line("prefill");
+        RunHooks hooks;
+        hooks.cancel = &cancel_;
+        hooks.progress = [&line](int64_t n_done, int64_t n_total) { line.show_tokens(n_done, n_total); };
+        return session.prefill(tokens, hooks);
+    }
+
+    Status answer(Session & session, Sampler & sampler, size_t index) {
+        const bool print = !flags_.json;
+        const bool several = request_.questions.size() > 1;
+        if (print && several) { std::printf("%s> %s\n", index > 0 ? "\n" : "", request_.questions[index].c_str()); }
+        GenerateOptions options;
+        options.n_predict = limit(session);
+        options.ignore_eos = flags_.ignore_eos;
+        options.stream = print && !flags_.no_stream;
+        options.cancel = &cancel_;
+        sampler.reset();
+        PITH_ASSIGN_OR_RETURN(Generated generated, generate(session, tokenizer_, sampler, options));
+        if (print && flags_.no_stream) { std::fwrite(generated.text.data(), 1, generated.text.size(), stdout); }
+        if (print) { std::puts(""); }
+        std::fflush(stdout);
+        outcome_.answers.push_back({request_.questions[index], std::move(generated)});
+        return {};
+    }
+
+    // --n-predict, and never past --ctx-size.
+    int64_t limit(const Session & session) const {
+        if (flags_.session.ctx_size == 0) { return flags_.n_predict; }
+        const int64_t room = std::max<int64_t>(0, flags_.session.ctx_size - session.n_tokens());
+        return flags_.n_predict < 0 ? room : std::min(flags_.n_predict, room);
+    }
+
+    Status ask_on_compressed_context() {
+        PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(flags_.sampler));
+        PITH_ASSIGN_OR_RETURN(Session session, model_.session(options_));
+        const Status status = ask_all(session, sampler);
+        outcome_.ledger = session.ledger();
+        return status;
+    }
+
+    Status ask_all(Session & session, Sampler & sampler) {
+        PITH_RETURN_IF_ERROR(prefill(session, prompt_.context));
+        const bool several = prompt_.questions.size() > 1;
+        std::shared_ptr<Session::Snapshot> compressed;
+        if (several) { PITH_ASSIGN_OR_RETURN(compressed, session.snapshot()); }
+        for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
+            if (i > 0) { PITH_RETURN_IF_ERROR(session.restore(compressed)); }
+            PITH_RETURN_IF_ERROR(prefill(session, prompt_.questions[i]));
+            PITH_RETURN_IF_ERROR(answer(session, sampler, i));
+        }
+        return {};
+    }
+
+    Status ask_each_on_its_own() {
+        PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(flags_.sampler));
+        for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
+            PITH_ASSIGN_OR_RETURN(Session session, model_.session(options_));
+            Status status = prefill(session, prompt_.whole(i));
+            if (status.ok()) { status = answer(session, sampler, i); }
+            outcome_.ledger = i == 0 ? session.ledger() : combined(outcome_.ledger, session.ledger());
+            PITH_RETURN_IF_ERROR(status);
+        }
+        return {};
+    }
+
+    const RunFlags & flags_;
+    SessionOptions options_;
+    const Model & model_;
+    const Tokenizer & tokenizer_;
+    Prompt prompt_;
+    const PromptRequest & request_;
+    const std::atomic<bool> & cancel_;
+    RunOutcome outcome_;
+};
+
+void print_outcome(const RunFlags & flags, const RunOutcome & outcome, bool interrupted) {
+    if (!flags.json) {
+        std::fprintf(stderr, "\n%s", ledger_lines(outcome.ledger).c_str());
+        return;
+    }
+    Json object;
+    std::string joined;
+    Json answers = Json::array();
+    int64_t n_said = 0;
+    for (const Answer & answer : outcome.answers) {
+        n_said += answer.generated.n_generated;
+        joined += (joined.empty() ? "" : "\n") + answer.generated.text;
+        answers.push_back({{"question", answer.question},
+                           {"text", answer.generated.text},
+                           {"n_generated", answer.generated.n_generated},
+                           {"stop", answer.generated.stop}});
+    }
+    object["model"] = flags.model.path;
+    object["text"] = joined;
+    object["answers"] = answers;
+    add_ledger(object, outcome.ledger);
+    object["n_generated"] = n_said;  // the ledger counts the tokens fed: an answer's last one is not
+    object["interrupted"] = interrupted;
+    print_json(object);
+}
+
+// Prompts that cannot work at all, and those that merely may not work well.
+Status check_length(const RunFlags & flags, const Model & model, const Prompt & prompt) {
+    size_t n_longest = 0;
+    for (size_t i = 0; i < prompt.questions.size(); ++i) {
+        n_longest = std::max(n_longest, prompt.context.size() + prompt.questions[i].size());
+    }
+    const std::string has = "the prompt has " + std::to_string(n_longest) + " tokens";
+    if (flags.session.ctx_size > 0 && n_longest > static_cast<size_t>(flags.session.ctx_size)) {
+        return {ErrorCode::kInvalidArgument, has + ", --ctx-size is " + std::to_string(flags.session.ctx_size) +
+                                                 ": raise it, or leave it out"};
+    }
+    const int n_train = model.info().n_ctx_train;
+    if (n_train > 0 && n_longest > static_cast<size_t>(n_train)) {
+        warn(has + ", the model was trained on " + std::to_string(n_train) + ": answers may be poor");
+    }
+    return {};
+}
+
+int run_command(const RunFlags & flags) {
+    if (flags.n_predict < -1) { return fail_usage("--n-predict is " + std::to_string(flags.n_predict) + ": give -1 or more"); }
+    if (flags.pin_system && flags.system_prompt.empty()) { return fail_usage("--pin-system needs a --system-prompt to pin"); }
+    const auto options = flags.session.options();
+    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (const auto sampler = Sampler::make(flags.sampler); !sampler.ok()) { return fail_usage(sampler.status().message()); }
+    const auto read = read_request(flags);
+    if (!read.ok()) { return fail(read.status()); }
+
+    const auto model = flags.model.load();
+    if (!model.ok()) { return fail(model.status()); }
+    const auto tokenizer = Tokenizer::load(flags.model.path);
+    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    PromptRequest request = *read;
+    request.use_template = !flags.raw && tokenizer->has_chat_template();
+    const auto prompt = build_prompt(*tokenizer, request);
+    if (!prompt.ok()) { return fail(prompt.status()); }
+    if (const Status status = check_length(flags, *model, *prompt); !status.ok()) { return fail(status); }
+
+    auto outcome = Runner(flags, *options, *model, *tokenizer, *prompt, request).run();
+    if (!outcome.ok()) { return fail(outcome.status()); }
+    const bool interrupted = catch_interrupt().load();
+    print_outcome(flags, *outcome, interrupted);
+    return interrupted ? kExitInterrupted : kExitOk;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App & root, int & exit_code) {
+    auto flags = std::make_shared<RunFlags>();
+    CLI::App * command = root.add_subcommand("run", "Generate text, with a KV cache inside a budget");
+    add_flags(*command, *flags);
+    command->callback([flags, &exit_code] { exit_code = run_command(*flags); });
+}
+
+}  // namespace pith::app

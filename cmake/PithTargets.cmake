@@ -1,0 +1,24 @@
+# pith_library(NAME SOURCES … LINKS …): one static library of the layering in README.md ("Folders").
+# Headers of a lower layer arrive only through LINKS, so the layering is a link order.
+find_package(Threads REQUIRED)
+
+add_library(pith_flags INTERFACE)
+target_compile_options(pith_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(pith_flags INTERFACE -Wno-restrict) # GCC 12 warns of "a" + std::string (its bug 105651)
+endif()
+if(PITH_SANITIZE)
+  target_compile_options(pith_flags INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  target_link_options(pith_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+function(pith_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  list(TRANSFORM ARG_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
+  add_library(${name} STATIC ${ARG_SOURCES})
+  add_library(pith::${name} ALIAS ${name})
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                            $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include>)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_link_libraries(${name} PUBLIC ${ARG_LINKS} Threads::Threads PRIVATE $<BUILD_INTERFACE:pith_flags>)
+endfunction()

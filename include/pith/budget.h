@@ -1,0 +1,33 @@
+// budget.h - how much KV cache a session may hold, as its user said it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "pith/status.h"
+
+namespace pith {
+
+enum class BudgetKind {
+    kNone,     // no limit
+    kEntries,  // mean entries per lane after eviction, protected ones included
+    kPercent,  // of the prompt's length, turned into entries when the prompt is known
+    kBytes,    // peak of KV memory, headroom included
+};
+
+struct Budget {
+    BudgetKind kind = BudgetKind::kNone;
+    double value = 0;
+
+    Budget() = default;
+    Budget(int entries) : kind(BudgetKind::kEntries), value(entries) {}  // NOLINT: implicit on purpose
+    Budget(BudgetKind k, double v) : kind(k), value(v) {}
+
+    // "1024" entries, "20%" of the prompt, "512K" / "512M" / "2G" bytes (powers of 1024).
+    // Errors: kInvalidArgument for anything else, 0, negative, or more than 100 %.
+    static Result<Budget> parse(std::string_view text);
+    std::string to_string() const;
+};
+
+}  // namespace pith

@@ -1,0 +1,38 @@
+// ledger.h - what one session did and what it cost.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace pith {
+
+struct Ledger {
+    std::string policy;
+    int64_t budget_entries = 0;  // mean per lane; 0: no limit
+
+    int64_t n_prompt = 0;     // tokens prefilled
+    int64_t n_generated = 0;  // tokens decoded
+    int64_t n_evictions = 0;  // times a plan was applied
+    int64_t evicted_entries = 0;
+    int64_t kept_entries = 0;       // in the cache now, all lanes
+    int64_t peak_lane_entries = 0;  // longest lane ever
+
+    size_t kv_needed_bytes = 0;        // what the entries take, to the byte
+    size_t kv_allocated_bytes = 0;     // pages held for them now
+    size_t kv_peak_bytes = 0;          // the most that was ever allocated
+    size_t evidence_peak_bytes = 0;    // evidence and kept queries
+    size_t activation_peak_bytes = 0;  // compute buffers and hidden states
+    size_t rss_peak_bytes = 0;         // of the whole process
+
+    double prefill_s = 0;  // all of it: forward passes, evidence, eviction
+    double decode_s = 0;
+    double evidence_s = 0;  // inside the two above
+    double plan_s = 0;      // score, allocate, select
+    double compact_s = 0;
+
+    double prefill_tps() const { return prefill_s > 0 ? static_cast<double>(n_prompt) / prefill_s : 0; }
+    double decode_tps() const { return decode_s > 0 ? static_cast<double>(n_generated) / decode_s : 0; }
+};
+
+}  // namespace pith

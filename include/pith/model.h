@@ -1,0 +1,59 @@
+// model.h - a loaded GGUF model; sessions are made from it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "pith/session.h"
+#include "pith/status.h"
+
+namespace pith {
+
+class ModelFile;
+
+struct ModelOptions {
+    bool use_mmap = true;
+    bool repack = true;                             // repacked weights where the CPU offers them
+    std::function<bool(double fraction)> progress;  // false cancels
+};
+
+struct ModelInfo {
+    std::string path;
+    std::string architecture;
+    std::string name;
+    std::string weight_type;  // most weight bytes have it
+    int64_t n_params = 0;
+    size_t weight_bytes = 0;
+    int n_layers = 0;
+    int n_heads = 0;
+    int n_kv_heads = 0;
+    int head_dim = 0;
+    int n_embd = 0;
+    int n_vocab = 0;
+    int n_ctx_train = 0;
+    int n_experts = 0;
+};
+
+// A handle: copies share the weights. Threads: const-safe; sessions of one model may run on several threads.
+class Model {
+public:
+    // Errors: see ModelFile::load; every message names the file.
+    static Result<Model> load(const std::string & path, const ModelOptions & options = {});
+
+    const ModelInfo & info() const;
+    Result<Session> session(const SessionOptions & options = {}) const;
+    const ModelFile & file() const;
+
+    Model(const Model &) = default;
+    Model & operator=(const Model &) = default;
+    ~Model();
+
+private:
+    struct Impl;
+    explicit Model(std::shared_ptr<const Impl> impl);
+    std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace pith

@@ -1,0 +1,33 @@
+// policies.h - the policies there are: what `pith policies` prints.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pith/status.h"
+
+namespace pith {
+
+struct OptionInfo {
+    std::string name;
+    std::string default_value;
+    std::string help;  // one line: meaning, range
+};
+
+struct PolicyInfo {
+    std::string name;
+    std::string kind;     // "scorer", "refiner", "allocator", "selector" or "alias"
+    std::string help;     // one line
+    std::string paper;    // title, or the public code it comes from; empty where there is none
+    std::string meaning;  // of an alias: what it stands for
+    std::vector<OptionInfo> options;
+};
+
+// All registered parts and aliases, in the order of their registries.
+std::vector<PolicyInfo> list_policies();
+
+// Ok when `text` is a policy; else the error a user should see.
+Status check_policy(std::string_view text);
+
+}  // namespace pith

@@ -1,0 +1,90 @@
+// session.h - one conversation on a model: prefill, decode, and the KV cache that stays inside its budget.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pith/budget.h"
+#include "pith/ledger.h"
+#include "pith/position_span.h"
+#include "pith/status.h"
+
+namespace pith {
+
+enum class KvType { kF32, kF16, kBF16, kQ8_0, kQ4_0 };
+Result<KvType> parse_kv_type(std::string_view text);
+std::string_view to_string(KvType type);
+
+enum class PrefillSchedule {
+    kAuto,     // chunked when the prompt is longer than budget + chunk, one-shot else
+    kOneShot,  // layer by layer over the whole prompt, each layer evicted before the next
+    kChunked,  // chunk by chunk through all layers, evicted after each chunk
+};
+
+struct SessionOptions {
+    std::string policy = "full";
+    Budget budget;
+    KvType type_k = KvType::kF16;
+    KvType type_v = KvType::kF16;
+    int n_threads = 0;    // 0: one per core
+    int max_context = 0;  // positions to reserve address space for; 0: the model's training length, or the prompt if longer
+    PrefillSchedule prefill = PrefillSchedule::kAuto;
+    int chunk = 512;                   // tokens; also the batch of a one-shot prefill
+    int evict_every = 128;             // decoded tokens between evictions: the headroom; 0: no eviction in decode
+    std::vector<PositionSpan> pinned;  // never evicted
+};
+
+struct RunHooks {
+    std::function<void(int64_t n_done, int64_t n_total)> progress;  // tokens (one-shot: layer-weighted tokens)
+    const std::atomic<bool> * cancel = nullptr;                     // seen between graph runs: kCancelled
+    // When set, called for every position with its logits [n_vocab], in order (costs the output product for each).
+    std::function<void(int64_t position, std::span<const float> logits)> on_logits;
+};
+
+// Threads: one at a time. A session keeps its model's weights alive.
+class Session {
+public:
+    // Feeds tokens. The first call on an empty session follows the prefill schedule; later ones go in chunks, and evict
+    // like decoded tokens do. logits() are then those of the last token.
+    // Errors: kInvalidArgument (empty, token out of range, window longer than the prompt …), kBudget, kOutOfMemory, kCancelled.
+    //         After an error the cache is as before the call, or empty where that cannot be; ledger() stays readable.
+    Status prefill(std::span<const int32_t> tokens, const RunHooks & hooks = {});
+
+    // Feeds one token (a decode step) and evicts when `evict_every` tokens have come since the last eviction.
+    Status append(int32_t token);
+
+    // Greedy: picks the best of logits(), feeds it, returns it.
+    Result<int32_t> decode();
+
+    std::span<const float> logits() const;  // [n_vocab] of the newest token; empty before prefill
+    int64_t n_tokens() const;               // tokens fed so far: the next position
+
+    // A state to come back to. Cheap while nothing is evicted in between; else the entries evicted since are saved first.
+    struct Snapshot;
+    Result<std::shared_ptr<Snapshot>> snapshot();
+    Status restore(const std::shared_ptr<Snapshot> & snapshot);
+
+    const Ledger & ledger() const;
+    // Original positions of the entries that a lane holds, ascending.
+    std::span<const int32_t> lane_positions(int layer, int kv_head) const;
+    int n_layers() const;
+    int n_kv_heads() const;
+
+    Session(Session &&) noexcept;
+    Session & operator=(Session &&) noexcept;
+    ~Session();
+
+    struct Impl;
+    explicit Session(std::unique_ptr<Impl> impl);
+
+private:
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pith

@@ -1,0 +1,86 @@
+// status.h - results instead of exceptions: every fallible call below apps/ returns Status or Result<T>.
+// Pure C++: no ggml, no I/O.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace pith {
+
+enum class ErrorCode {
+    kOk = 0,
+    kInvalidArgument,  // an option or value the caller gave cannot be used
+    kNotFound,         // a file, tensor or name does not exist
+    kBadFile,          // a file is not what it should be: truncated, garbage, wrong kind
+    kUnsupported,      // well-formed, but not something Pith runs
+    kMissingEvidence,  // a scorer was not given what its needs() asked for
+    kNotFinite,        // NaN or infinity where a number is required
+    kBudget,           // the budget cannot hold what is protected
+    kOutOfMemory,
+    kIo,         // reading or writing failed
+    kCancelled,  // the caller's cancel flag was seen
+    kInternal,   // a broken invariant: a bug in Pith
+};
+
+std::string_view to_string(ErrorCode code);
+
+// A code and one line that names the thing, the value, the limit and what to do.
+class [[nodiscard]] Status {
+public:
+    Status() = default;
+    Status(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
+
+    bool ok() const { return code_ == ErrorCode::kOk; }
+    explicit operator bool() const { return ok(); }
+    ErrorCode code() const { return code_; }
+    const std::string & message() const { return message_; }
+
+private:
+    ErrorCode code_ = ErrorCode::kOk;
+    std::string message_;
+};
+
+// A value, or the Status that says why there is none.
+// REQUIRES: ok() before value(), * or ->.   Threads: as T.
+template <class T>
+class [[nodiscard]] Result {
+public:
+    Result(T value) : value_(std::move(value)) {}          // NOLINT: implicit on purpose
+    Result(Status status) : status_(std::move(status)) {}  // NOLINT: implicit on purpose
+    Result(ErrorCode code, std::string message) : status_(code, std::move(message)) {}
+
+    bool ok() const { return value_.has_value(); }
+    explicit operator bool() const { return ok(); }
+    const Status & status() const { return status_; }
+
+    T & value() & { return *value_; }
+    const T & value() const & { return *value_; }
+    T && value() && { return std::move(*value_); }
+    T & operator*() & { return *value_; }
+    const T & operator*() const & { return *value_; }
+    T && operator*() && { return std::move(*value_); }
+    T * operator->() { return &*value_; }
+    const T * operator->() const { return &*value_; }
+
+private:
+    Status status_;
+    std::optional<T> value_;
+};
+
+}  // namespace pith
+
+// Return early with the Status of a failed call.
+#define PITH_CONCAT_INNER(a, b) a##b
+#define PITH_CONCAT(a, b) PITH_CONCAT_INNER(a, b)
+#define PITH_RETURN_IF_ERROR(expr)                       \
+    do {                                                 \
+        ::pith::Status pith_status_ = (expr);            \
+        if (!pith_status_.ok()) { return pith_status_; } \
+    } while (false)
+#define PITH_ASSIGN_OR_RETURN(lhs, expr) PITH_ASSIGN_OR_RETURN_IMPL(PITH_CONCAT(pith_result_, __LINE__), lhs, expr)
+#define PITH_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr) \
+    auto tmp = (expr);                             \
+    if (!tmp.ok()) { return tmp.status(); }        \
+    lhs = std::move(tmp).value()

@@ -1,0 +1,40 @@
+// graph_runner.cpp - one graph after another on one back end.
+#include "attention/graph_runner.h"
+
+#include <string>
+
+namespace pith {
+
+GraphRunner::~GraphRunner() {
+    if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
+    if (gallocr_ != nullptr) { ggml_gallocr_free(gallocr_); }
+}
+
+Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
+    if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
+    build_ = GraphBuild();
+    // Views, inputs and leaves count as tensors too: twice the nodes is room for all of them.
+    const size_t size = 2 * n_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_nodes, false);
+    if (meta_.size() < size) { meta_.resize(size); }
+    build_.ctx_ = ggml_init({meta_.size(), meta_.data(), true});
+    if (build_.ctx_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for a compute graph"}; }
+    build_.graph_ = ggml_new_graph_custom(build_.ctx_, n_nodes, false);
+    return &build_;
+}
+
+Status GraphRunner::run() {
+    if (gallocr_ == nullptr) { gallocr_ = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend_)); }
+    if (gallocr_ == nullptr || !ggml_gallocr_alloc_graph(gallocr_, build_.graph_)) {
+        return {ErrorCode::kOutOfMemory, "no memory for the activations of a compute graph: use a smaller --chunk"};
+    }
+    for (const auto & fill : build_.fills_) { fill(scratch_); }
+    const ggml_status status = ggml_backend_graph_compute(backend_, build_.graph_);
+    if (status == GGML_STATUS_ALLOC_FAILED) { return {ErrorCode::kOutOfMemory, "no memory for a compute graph's work buffer"}; }
+    if (status != GGML_STATUS_SUCCESS) {
+        return {ErrorCode::kInternal, std::string("a compute graph failed: ") + ggml_status_to_string(status)};
+    }
+    for (const auto & read : build_.reads_) { read(); }
+    return {};
+}
+
+}  // namespace pith

@@ -1,0 +1,98 @@
+// lane_attention.cpp - the portable path.
+#include "attention/lane_attention.h"
+
+#include <cmath>
+#include <limits>
+
+namespace pith {
+
+std::vector<LaneRun> equal_length_runs(const RaggedCache & cache, int seq, int layer) {
+    std::vector<LaneRun> runs;
+    for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
+        const int length = cache.length(cache.lane(seq, layer, h));
+        if (runs.empty() || runs.back().length != length) { runs.push_back({h, h, length}); }
+        runs.back().end = h + 1;
+    }
+    return runs;
+}
+
+ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_tensor * flat, int seq, const LaneRun & run) {
+    const size_t row = flat->nb[1];
+    return ggml_view_3d(ctx, flat, flat->ne[0], run.length, run.end - run.begin, row,
+                        row * static_cast<size_t>(cache.capacity()), row * static_cast<size_t>(cache.cell(seq, run.begin, 0)));
+}
+
+namespace {
+
+// Writes k and v [d, K, n] into the last n cells of every lane. Row t·K + h of the source goes to entry length - n + t of lane
+// h.
+void write_cells(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * k, ggml_tensor * v) {
+    const int64_t n_kv = k->ne[1];
+    const int64_t n = k->ne[2];
+    ggml_tensor * rows =
+        build.input<int64_t>(GGML_TYPE_I64, n_kv * n, 1, [&cache, seq, layer, n_kv, n](std::span<int64_t> cells) {
+            for (int64_t t = 0; t < n; ++t) {
+                for (int64_t h = 0; h < n_kv; ++h) {
+                    const int head = static_cast<int>(h);
+                    cells[static_cast<size_t>(t * n_kv + h)] =
+                        cache.cell(seq, head, cache.length(cache.lane(seq, layer, head)) - n + t);
+                }
+            }
+        });
+    const auto write = [&](ggml_tensor * flat, ggml_tensor * values) {
+        ggml_tensor * source = ggml_reshape_2d(build.ctx(), ggml_cont(build.ctx(), values), values->ne[0], n_kv * n);
+        ggml_build_forward_expand(build.graph(), ggml_set_rows(build.ctx(), flat, source, rows));
+    };
+    write(cache.k(layer), k);
+    write(cache.v(layer), v);
+}
+
+// Causal mask f16 [length, n]: the n queries are the newest entries.
+ggml_tensor * causal_mask(GraphBuild & build, int length, int64_t n) {
+    return build.input<ggml_fp16_t>(GGML_TYPE_F16, length, n, [length, n](std::span<ggml_fp16_t> mask) {
+        const ggml_fp16_t hidden = ggml_fp32_to_fp16(-std::numeric_limits<float>::infinity());
+        for (int64_t t = 0; t < n; ++t) {
+            ggml_fp16_t * row = mask.data() + t * length;
+            const int64_t visible = length - n + t + 1;
+            std::fill(row, row + visible, ggml_fp16_t{0});
+            std::fill(row + visible, row + length, hidden);
+        }
+    });
+}
+
+ggml_tensor * expand_for_tiles(ggml_context * ctx, ggml_tensor * lanes) {
+    const bool tiled = lanes->type == GGML_TYPE_F16 || lanes->type == GGML_TYPE_F32;
+    return tiled ? lanes : ggml_cast(ctx, lanes, GGML_TYPE_F32);
+}
+
+}  // namespace
+
+ggml_tensor * build_lane_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
+                                   ggml_tensor * k, ggml_tensor * v) {
+    ggml_context * ctx = build.ctx();
+    const CacheShape & shape = cache.layout().shape;
+    const int64_t n = q->ne[2];
+    const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+    write_cells(build, cache, seq, layer, k, v);
+
+    ggml_tensor * queries = ggml_permute(ctx, q, 0, 2, 1, 3);  // [d, n, H]
+    ggml_tensor * out = nullptr;
+    for (const LaneRun & run : equal_length_runs(cache, seq, layer)) {
+        ggml_tensor * keys = view_lanes(ctx, cache, cache.k(layer), seq, run);
+        ggml_tensor * values = view_lanes(ctx, cache, cache.v(layer), seq, run);
+        ggml_tensor * mask = nullptr;
+        if (n > 1) {
+            keys = expand_for_tiles(ctx, keys);
+            values = expand_for_tiles(ctx, values);
+            mask = causal_mask(build, run.length, n);
+        }
+        const int n_heads = (run.end - run.begin) * shape.n_group;
+        ggml_tensor * part = ggml_view_3d(ctx, queries, queries->ne[0], n, n_heads, queries->nb[1], queries->nb[2],
+                                          queries->nb[2] * static_cast<size_t>(run.begin * shape.n_group));
+        part = ggml_flash_attn_ext(ctx, part, keys, values, mask, scale, 0.0F, 0.0F);  // [dv, heads of the run, n]
+        out = out == nullptr ? part : ggml_concat(ctx, out, part, 1);
+    }
+    return ggml_reshape_2d(ctx, out, out->ne[0] * out->ne[1], n);
+}
+
+}  // namespace pith

@@ -1,0 +1,34 @@
+// lane_attention.h - attention of new tokens over the ragged cache, as ggml operations (the portable path). Stage: attention.
+//
+// Writes the new K and V into their cells, then attends: neighbouring lanes of equal length share one ggml_flash_attn_ext,
+// the others get their own. Quantised and bf16 K/V are expanded to f32 scratch when several queries attend (ggml's tiled path
+// takes f16 and f32 only).
+#pragma once
+
+#include <map>
+
+#include "attention/graph_runner.h"
+#include "cache/ragged_cache.h"
+
+namespace pith {
+
+// Lanes [begin, end) of one layer, all of this length.
+struct LaneRun {
+    int begin = 0;
+    int end = 0;
+    int length = 0;
+};
+
+// Neighbouring KV heads of (seq, layer) whose lanes have the same length.
+std::vector<LaneRun> equal_length_runs(const RaggedCache & cache, int seq, int layer);
+
+// View of K [head_dim, length, lanes] or V of a run of lanes.
+ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_tensor * flat, int seq, const LaneRun & run);
+
+// q [d, H, n], k [d, K, n], v [dv, K, n]  →  [dv·H, n].
+// REQUIRES: cache.append() has already added the n new entries to every lane of (seq, layer); they are the last n of each.
+// Cost: O(H · n · lane length · d).
+ggml_tensor * build_lane_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
+                                   ggml_tensor * k, ggml_tensor * v);
+
+}  // namespace pith

@@ -1,0 +1,291 @@
+// ragged_cache.cpp - storage, append, compaction, snapshots and their accounting.
+#include "cache/ragged_cache.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "ggml-backend.h"
+#include "model/backend.h"
+
+namespace pith {
+namespace {
+
+// Cells per lane so that every lane starts on a page, in K and in V.
+int64_t round_stride(const CacheLayout & layout, int64_t capacity) {
+    const auto page = static_cast<int64_t>(page_size_bytes());
+    const auto multiple = [page](size_t row) { return page / std::gcd(page, static_cast<int64_t>(row)); };
+    const int64_t unit = std::lcm(multiple(layout.row_bytes_k()), multiple(layout.row_bytes_v()));
+    return (std::max<int64_t>(capacity, 1) + unit - 1) / unit * unit;
+}
+
+Status check_block(const char * flag, ggml_type type, int head_dim) {
+    const auto block = static_cast<int>(ggml_blck_size(type));
+    if (head_dim % block == 0) { return {}; }
+    return {ErrorCode::kUnsupported, std::string(flag) + " " + ggml_type_name(type) + ": its blocks of " +
+                                         std::to_string(block) + " do not divide the model's head size " +
+                                         std::to_string(head_dim) + "; use f16"};
+}
+
+}  // namespace
+
+RaggedCache::LayerStore::LayerStore(LayerStore && other) noexcept
+    : memory(std::move(other.memory)),
+      context(std::exchange(other.context, nullptr)),
+      buffer(std::exchange(other.buffer, nullptr)),
+      k(std::exchange(other.k, nullptr)),
+      v(std::exchange(other.v, nullptr)),
+      v_offset(other.v_offset) {}
+
+RaggedCache::LayerStore & RaggedCache::LayerStore::operator=(LayerStore && other) noexcept {
+    std::swap(memory, other.memory);
+    std::swap(context, other.context);
+    std::swap(buffer, other.buffer);
+    std::swap(k, other.k);
+    std::swap(v, other.v);
+    std::swap(v_offset, other.v_offset);
+    return *this;
+}
+
+RaggedCache::LayerStore::~LayerStore() {
+    if (buffer != nullptr) { ggml_backend_buffer_free(buffer); }
+    if (context != nullptr) { ggml_free(context); }
+}
+
+RaggedCache::RaggedCache(const CacheLayout & layout, int64_t stride) : layout_(layout), stride_(stride) {
+    const auto n = static_cast<size_t>(layout.n_seqs) * static_cast<size_t>(layout.shape.n_lanes());
+    positions_.resize(n);
+    pages_k_.resize(n);
+    pages_v_.resize(n);
+}
+
+RaggedCache::~RaggedCache() = default;
+
+Result<RaggedCache::LayerStore> RaggedCache::make_layer(int64_t stride) const {
+    const int64_t cells = stride * layout_.shape.n_kv_heads * layout_.n_seqs;
+    LayerStore store;
+    store.v_offset = static_cast<size_t>(cells) * layout_.row_bytes_k();
+    const size_t size = store.v_offset + static_cast<size_t>(cells) * layout_.row_bytes_v();
+    PITH_ASSIGN_OR_RETURN(store.memory, PageMemory::reserve(size));
+
+    store.context = ggml_init({2 * ggml_tensor_overhead(), nullptr, true});
+    store.buffer = cpu_buffer_from_ptr(store.memory.data(), store.memory.size_bytes());
+    if (store.context == nullptr || store.buffer == nullptr) {
+        return {ErrorCode::kOutOfMemory, "no memory for the KV cache's tensors"};
+    }
+    store.k = ggml_new_tensor_2d(store.context, layout_.type_k, layout_.shape.head_dim, cells);
+    store.v = ggml_new_tensor_2d(store.context, layout_.type_v, layout_.head_dim_v, cells);
+    if (ggml_backend_tensor_alloc(store.buffer, store.k, store.memory.data()) != GGML_STATUS_SUCCESS ||
+        ggml_backend_tensor_alloc(store.buffer, store.v, store.memory.data() + store.v_offset) != GGML_STATUS_SUCCESS) {
+        return {ErrorCode::kInternal, "the KV cache's tensors do not fit their region"};
+    }
+    return store;
+}
+
+Status RaggedCache::check_types(const CacheLayout & layout) {
+    PITH_RETURN_IF_ERROR(check_block("--cache-type-k", layout.type_k, layout.shape.head_dim));
+    return check_block("--cache-type-v", layout.type_v, layout.head_dim_v);
+}
+
+Result<std::unique_ptr<RaggedCache>> RaggedCache::make(const CacheLayout & layout, int64_t capacity) {
+    PITH_RETURN_IF_ERROR(check_types(layout));
+    std::unique_ptr<RaggedCache> cache(new RaggedCache(layout, round_stride(layout, capacity)));
+    for (int l = 0; l < layout.shape.n_layers; ++l) {
+        PITH_ASSIGN_OR_RETURN(LayerStore store, cache->make_layer(cache->stride_));
+        cache->layers_.push_back(std::move(store));
+    }
+    return cache;
+}
+
+uint8_t * RaggedCache::lane_data(ggml_tensor * tensor, size_t row_bytes, int lane_in_layer, int64_t stride) {
+    return static_cast<uint8_t *>(tensor->data) + static_cast<size_t>(lane_in_layer) * static_cast<size_t>(stride) * row_bytes;
+}
+
+// One layer at a time, so that growing never holds more than one layer twice.
+Status RaggedCache::grow(int64_t capacity) {
+    const int64_t stride = round_stride(layout_, capacity);
+    const int n_in_layer = layout_.shape.n_kv_heads * layout_.n_seqs;
+    std::vector<LayerStore> grown;
+    for (int l = 0; l < layout_.shape.n_layers; ++l) {
+        PITH_ASSIGN_OR_RETURN(LayerStore store, make_layer(stride));
+        grown.push_back(std::move(store));
+    }
+    for (int l = 0; l < layout_.shape.n_layers; ++l) {
+        LayerStore & from = layers_[static_cast<size_t>(l)];
+        LayerStore & to = grown[static_cast<size_t>(l)];
+        for (int i = 0; i < n_in_layer; ++i) {
+            const auto n = static_cast<size_t>(length(lane(i / layout_.shape.n_kv_heads, l, i % layout_.shape.n_kv_heads)));
+            std::memcpy(lane_data(to.k, layout_.row_bytes_k(), i, stride), lane_data(from.k, layout_.row_bytes_k(), i, stride_),
+                        n * layout_.row_bytes_k());
+            std::memcpy(lane_data(to.v, layout_.row_bytes_v(), i, stride), lane_data(from.v, layout_.row_bytes_v(), i, stride_),
+                        n * layout_.row_bytes_v());
+        }
+        from = LayerStore();
+    }
+    layers_ = std::move(grown);
+    stride_ = stride;
+    return {};
+}
+
+Status RaggedCache::reserve(int seq, int layer, int64_t n) {
+    int64_t longest = 0;
+    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) { longest = std::max<int64_t>(longest, length(lane(seq, layer, h))); }
+    if (longest + n <= stride_) { return {}; }
+    return grow(std::max(longest + n, 2 * stride_));
+}
+
+void RaggedCache::set_length(int layer, int lane_in_layer, int lane, int64_t new_length, bool free_pages) {
+    const auto i = static_cast<size_t>(lane);
+    const auto book = [&](size_t & pages, ggml_tensor * tensor, size_t row_bytes) {
+        const size_t used = page_ceil(static_cast<size_t>(new_length) * row_bytes);
+        const size_t now = free_pages ? used : std::max(used, pages);
+        if (now < pages) {
+            LayerStore & store = layers_[static_cast<size_t>(layer)];
+            const auto start = static_cast<size_t>(lane_data(tensor, row_bytes, lane_in_layer, stride_) - store.memory.data());
+            store.memory.release(start + now, start + pages);
+        }
+        allocated_bytes_ = allocated_bytes_ - pages + now;
+        pages = now;
+    };
+    book(pages_k_[i], k(layer), layout_.row_bytes_k());
+    book(pages_v_[i], v(layer), layout_.row_bytes_v());
+    peak_bytes_ = std::max(peak_bytes_, allocated_bytes_);
+    peak_lane_entries_ = std::max(peak_lane_entries_, static_cast<int>(new_length));
+}
+
+void RaggedCache::append(int seq, int layer, std::span<const int32_t> new_positions) {
+    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+        const int id = lane(seq, layer, h);
+        auto & lane_positions = positions_[static_cast<size_t>(id)];
+        lane_positions.insert(lane_positions.end(), new_positions.begin(), new_positions.end());
+        n_entries_ += static_cast<int64_t>(new_positions.size());
+        assert(length(id) <= stride_);
+        set_length(layer, seq * layout_.shape.n_kv_heads + h, id, length(id), false);
+    }
+    check();
+}
+
+int64_t RaggedCache::compact(int seq, int layer, const Ragged<int32_t> & keep) {
+    int64_t n_gone = 0;
+    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+        const int id = lane(seq, layer, h);
+        const int in_layer = seq * layout_.shape.n_kv_heads + h;
+        auto & lane_positions = positions_[static_cast<size_t>(id)];
+        const auto kept = keep.row(h);
+        uint8_t * rows_k = lane_data(k(layer), layout_.row_bytes_k(), in_layer, stride_);
+        uint8_t * rows_v = lane_data(v(layer), layout_.row_bytes_v(), in_layer, stride_);
+        // Runs of neighbours move together; ascending order makes the moves safe in place.
+        for (size_t to = 0; to < kept.size();) {
+            const auto from = static_cast<size_t>(kept[to]);
+            size_t n = 1;
+            while (to + n < kept.size() && static_cast<size_t>(kept[to + n]) == from + n) { ++n; }
+            if (from != to) {
+                const auto move = [=](uint8_t * rows, size_t row_bytes) {
+                    std::memmove(rows + to * row_bytes, rows + from * row_bytes, n * row_bytes);
+                };
+                move(rows_k, layout_.row_bytes_k());
+                move(rows_v, layout_.row_bytes_v());
+                std::copy_n(lane_positions.begin() + static_cast<int64_t>(from), n,
+                            lane_positions.begin() + static_cast<int64_t>(to));
+            }
+            to += n;
+        }
+        n_gone += static_cast<int64_t>(lane_positions.size() - kept.size());
+        lane_positions.resize(kept.size());
+        set_length(layer, in_layer, id, length(id), true);
+    }
+    n_entries_ -= n_gone;
+    check();
+    return n_gone;
+}
+
+void RaggedCache::truncate(int seq, int layer, std::span<const int> lengths) {
+    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+        const int id = lane(seq, layer, h);
+        const auto n = static_cast<size_t>(std::min(lengths[static_cast<size_t>(h)], length(id)));
+        n_entries_ -= length(id) - static_cast<int64_t>(n);
+        positions_[static_cast<size_t>(id)].resize(n);
+        set_length(layer, seq * layout_.shape.n_kv_heads + h, id, length(id), true);
+    }
+    check();
+}
+
+void RaggedCache::clear(int seq) {
+    const std::vector<int> none(static_cast<size_t>(layout_.shape.n_kv_heads), 0);
+    for (int l = 0; l < layout_.shape.n_layers; ++l) { truncate(seq, l, none); }
+}
+
+SavedLanes RaggedCache::save(int seq, std::span<const int> lengths) const {
+    SavedLanes saved;
+    const int n_kv = layout_.shape.n_kv_heads;
+    for (int i = 0; i < layout_.shape.n_lanes(); ++i) {
+        const int layer = i / n_kv;
+        const int in_layer = seq * n_kv + i % n_kv;
+        const auto n = static_cast<size_t>(lengths[static_cast<size_t>(i)]);
+        const auto all = positions(lane(seq, layer, i % n_kv));
+        assert(n <= all.size());
+        saved.positions.emplace_back(all.begin(), all.begin() + static_cast<int64_t>(n));
+        const auto rows = [&](ggml_tensor * tensor, size_t row_bytes) {
+            const uint8_t * begin = lane_data(tensor, row_bytes, in_layer, stride_);
+            return std::vector<uint8_t>(begin, begin + n * row_bytes);
+        };
+        saved.k.push_back(rows(k(layer), layout_.row_bytes_k()));
+        saved.v.push_back(rows(v(layer), layout_.row_bytes_v()));
+        saved.size_bytes += n * layout_.entry_bytes();
+    }
+    return saved;
+}
+
+Status RaggedCache::load(int seq, const SavedLanes & saved) {
+    clear(seq);
+    size_t longest = 0;
+    for (const auto & lane_positions : saved.positions) { longest = std::max(longest, lane_positions.size()); }
+    if (static_cast<int64_t>(longest) > stride_) { PITH_RETURN_IF_ERROR(grow(static_cast<int64_t>(longest))); }
+    const int n_kv = layout_.shape.n_kv_heads;
+    for (int i = 0; i < layout_.shape.n_lanes(); ++i) {
+        const auto s = static_cast<size_t>(i);
+        const int layer = i / n_kv;
+        const int in_layer = seq * n_kv + i % n_kv;
+        const int id = lane(seq, layer, i % n_kv);
+        std::ranges::copy(saved.k[s], lane_data(k(layer), layout_.row_bytes_k(), in_layer, stride_));
+        std::ranges::copy(saved.v[s], lane_data(v(layer), layout_.row_bytes_v(), in_layer, stride_));
+        positions_[static_cast<size_t>(id)] = saved.positions[s];
+        n_entries_ += static_cast<int64_t>(saved.positions[s].size());
+        set_length(layer, in_layer, id, length(id), false);
+    }
+    check();
+    return {};
+}
+
+Status RaggedCache::check_invariants() const {
+    int64_t n = 0;
+    size_t bytes = 0;
+    for (int i = 0; i < n_lanes(); ++i) {
+        const auto lane_positions = positions(i);
+        n += length(i);
+        bytes += pages_k_[static_cast<size_t>(i)] + pages_v_[static_cast<size_t>(i)];
+        const bool ascending = std::ranges::adjacent_find(lane_positions, std::greater_equal<>()) == lane_positions.end();
+        if (!ascending || length(i) > stride_) {
+            return {ErrorCode::kInternal,
+                    "KV cache lane " + std::to_string(i) + ": positions do not ascend, or too many entries"};
+        }
+    }
+    if (n != n_entries_ || bytes != allocated_bytes_ || allocated_bytes_ < needed_bytes()) {
+        return {ErrorCode::kInternal, "KV cache accounting: counted " + std::to_string(n) + " entries in " +
+                                          std::to_string(bytes) + " bytes, booked " + std::to_string(n_entries_) + " in " +
+                                          std::to_string(allocated_bytes_)};
+    }
+    return {};
+}
+
+void RaggedCache::check() const {
+#ifndef NDEBUG
+    assert(check_invariants().ok());
+#endif
+}
+
+}  // namespace pith

@@ -1,0 +1,129 @@
+// ragged_cache.h - the KV cache: one lane per (sequence, layer, KV head), each with its own length. Stage: cache.
+//
+// Storage: per layer one reserved region for K and one for V, ggml tensors [head_dim, cells]. A lane owns `capacity()` cells
+// of address space; only the pages that hold entries cost memory. Entry i of a lane is its i-th row; positions ascend.
+// Compaction moves entries down in place and returns whole pages to the system: it is the only call that drops entries from
+// the middle of a lane. K and V are written by the attention graph (ggml_set_rows at cell()); append() makes room first.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cache/page_memory.h"
+#include "core/ragged.h"
+#include "core/shape.h"
+#include "ggml.h"
+#include "pith/status.h"
+
+struct ggml_backend_buffer;
+
+namespace pith {
+
+struct CacheLayout {
+    CacheShape shape;
+    int n_seqs = 1;
+    int head_dim_v = 0;
+    ggml_type type_k = GGML_TYPE_F16;
+    ggml_type type_v = GGML_TYPE_F16;
+
+    size_t row_bytes_k() const { return ggml_row_size(type_k, shape.head_dim); }
+    size_t row_bytes_v() const { return ggml_row_size(type_v, head_dim_v); }
+    size_t entry_bytes() const { return row_bytes_k() + row_bytes_v(); }
+};
+
+// The first entries of every lane of a sequence, to come back to after evictions.
+struct SavedLanes {
+    std::vector<std::vector<int32_t>> positions;  // [lane of the sequence]
+    std::vector<std::vector<uint8_t>> k;          // rows of K, same order
+    std::vector<std::vector<uint8_t>> v;
+    size_t size_bytes = 0;
+};
+
+class RaggedCache {
+public:
+    // Errors: kUnsupported when a type's block does not divide the head size (names both); kOutOfMemory.
+    static Result<std::unique_ptr<RaggedCache>> make(const CacheLayout & layout, int64_t capacity);
+    static Status check_types(const CacheLayout & layout);
+    ~RaggedCache();
+    RaggedCache(const RaggedCache &) = delete;
+    RaggedCache & operator=(const RaggedCache &) = delete;
+
+    const CacheLayout & layout() const { return layout_; }
+    int64_t capacity() const { return stride_; }  // cells per lane
+    int lane(int seq, int layer, int kv_head) const {
+        return seq * layout_.shape.n_lanes() + layout_.shape.lane(layer, kv_head);
+    }
+    int n_lanes() const { return static_cast<int>(positions_.size()); }
+    int length(int lane) const { return static_cast<int>(positions_[static_cast<size_t>(lane)].size()); }
+    std::span<const int32_t> positions(int lane) const { return positions_[static_cast<size_t>(lane)]; }
+
+    // Flat tensors of a layer: K [head_dim, cells], V [head_dim_v, cells].
+    ggml_tensor * k(int layer) const { return layers_[static_cast<size_t>(layer)].k; }
+    ggml_tensor * v(int layer) const { return layers_[static_cast<size_t>(layer)].v; }
+    // Row of a layer's flat tensors that holds entry `index` of the lane (seq, kv_head).
+    int64_t cell(int seq, int kv_head, int64_t index) const {
+        return (static_cast<int64_t>(seq) * layout_.shape.n_kv_heads + kv_head) * stride_ + index;
+    }
+
+    // Makes room for n more entries in the lanes of one sequence, growing the reservation where it must.
+    Status reserve(int seq, int layer, int64_t n);
+    // Adds entries with these positions behind each lane of (seq, layer). REQUIRES: reserve() of as many; positions ascend.
+    void append(int seq, int layer, std::span<const int32_t> positions);
+    // Keeps the entries of the plan ([K] ascending indices) and frees the rest. Returns how many went.
+    int64_t compact(int seq, int layer, const Ragged<int32_t> & keep);
+    // Cuts every lane of (seq, layer) back to its first lengths[kv_head] entries.
+    void truncate(int seq, int layer, std::span<const int> lengths);
+    void clear(int seq);
+
+    SavedLanes save(int seq, std::span<const int> lengths) const;  // lengths: [layer · K + kv_head]
+    Status load(int seq, const SavedLanes & saved);
+
+    int64_t n_entries() const { return n_entries_; }
+    size_t needed_bytes() const { return static_cast<size_t>(n_entries_) * layout_.entry_bytes(); }
+    size_t allocated_bytes() const { return allocated_bytes_; }  // pages that hold entries or did since the last compaction
+    size_t peak_bytes() const { return peak_bytes_; }
+    int peak_lane_entries() const { return peak_lane_entries_; }
+
+    // Positions ascend, lengths within capacity, counters add up. Debug builds call it after every change.
+    Status check_invariants() const;
+
+private:
+    struct LayerStore {
+        PageMemory memory;
+        ggml_context * context = nullptr;
+        ggml_backend_buffer * buffer = nullptr;
+        ggml_tensor * k = nullptr;
+        ggml_tensor * v = nullptr;
+        size_t v_offset = 0;  // bytes from the start of memory to V
+        LayerStore() = default;
+        LayerStore(LayerStore && other) noexcept;
+        LayerStore & operator=(LayerStore && other) noexcept;
+        ~LayerStore();
+    };
+
+    RaggedCache(const CacheLayout & layout, int64_t stride);
+    Result<LayerStore> make_layer(int64_t stride) const;
+    Status grow(int64_t capacity);
+    // Books that a lane now holds `length` entries; frees pages behind them when asked.
+    void set_length(int layer, int lane_in_layer, int lane, int64_t length, bool free_pages);
+    void check() const;
+    static uint8_t * lane_data(ggml_tensor * tensor, size_t row_bytes, int lane_in_layer, int64_t stride);
+
+    CacheLayout layout_;
+    int64_t stride_ = 0;  // cells per lane
+    std::vector<LayerStore> layers_;
+    std::vector<std::vector<int32_t>> positions_;  // [lane]
+    std::vector<size_t> pages_k_;                  // [lane] bytes of touched pages
+    std::vector<size_t> pages_v_;
+    int64_t n_entries_ = 0;
+    size_t allocated_bytes_ = 0;
+    size_t peak_bytes_ = 0;
+    int peak_lane_entries_ = 0;
+};
+
+}  // namespace pith

@@ -1,0 +1,23 @@
+// part.h - how a scorer, refiner, allocator or selector presents itself to its registry. Stage: set-up.
+// Pure C++: no ggml, no I/O.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "core/options.h"
+
+namespace pith {
+
+// One registered part. Every field has static lifetime. `make` gets values its table has validated, so it cannot fail.
+template <class Part>
+struct PartInfo {
+    std::string_view name;
+    std::string_view help;   // one line
+    std::string_view paper;  // title; empty where there is none
+    std::span<const OptionSpec> options;
+    std::shared_ptr<const Part> (*make)(const Options & options) = nullptr;
+};
+
+}  // namespace pith

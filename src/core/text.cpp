@@ -1,0 +1,97 @@
+// text.cpp - small text helpers for the policy grammar and its error messages.
+#include "core/text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <utility>
+
+namespace pith {
+namespace {
+
+char lower(char c) {
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+}
+
+// Levenshtein's distance, with a swap of two neighbours as one edit. Three rows: two back, one back, this one.
+size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<size_t> before(b.size() + 1);
+    std::vector<size_t> last(b.size() + 1);
+    std::vector<size_t> row(b.size() + 1);
+    for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+    for (size_t i = 1; i <= a.size(); ++i) {
+        std::swap(before, last);
+        std::swap(last, row);
+        row[0] = i;
+        for (size_t j = 1; j <= b.size(); ++j) {
+            const bool same = lower(a[i - 1]) == lower(b[j - 1]);
+            row[j] = std::min({row[j - 1] + 1, last[j] + 1, last[j - 1] + (same ? 0 : 1)});
+            const bool swapped = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]);
+            if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+        }
+    }
+    return row[b.size()];
+}
+
+}  // namespace
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> pieces;
+    size_t begin = 0;
+    for (size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator, begin)) {
+        pieces.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    pieces.push_back(text.substr(begin));
+    return pieces;
+}
+
+std::string join(std::span<const std::string_view> pieces, std::string_view separator) {
+    std::string text;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        if (i > 0) text += separator;
+        text += pieces[i];
+    }
+    return text;
+}
+
+std::string_view trim(std::string_view text) {
+    constexpr std::string_view kSpace = " \t\r\n";
+    const size_t begin = text.find_first_not_of(kSpace);
+    if (begin == std::string_view::npos) return {};
+    return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+std::string quoted(std::string_view text) {
+    std::string result("'");
+    result += text;
+    result += '\'';
+    return result;
+}
+
+std::string format_number(double number) {
+    char buffer[64];
+    const auto result = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::general);
+    std::string text(buffer, result.ptr);
+    // to_chars prefers "1e+06" where it is shorter: whole numbers are easier to read in full.
+    if (text.find('e') != std::string::npos && number > -1e15 && number < 1e15) {
+        const auto fixed = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::fixed);
+        text.assign(buffer, fixed.ptr);
+    }
+    return text;
+}
+
+std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {
+    std::string_view best;
+    size_t best_distance = 3;
+    for (const std::string_view candidate : known) {
+        const size_t distance = edit_distance(name, candidate);
+        if (distance < best_distance && 2 * distance <= std::max(name.size(), candidate.size())) {
+            best = candidate;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+}  // namespace pith

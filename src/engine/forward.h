@@ -1,0 +1,51 @@
+// forward.h - the unit of work of every schedule: one layer over a run of new tokens. Stage: model graph → attention →
+// evidence.
+//
+// A schedule decides the order (layer by layer, or chunk by chunk); the arithmetic of a (layer, tokens) unit is the same in
+// all of them, so that schedules agree to the bit while nothing is evicted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "attention/evidence_state.h"
+#include "attention/graph_runner.h"
+#include "cache/ragged_cache.h"
+#include "model/model_file.h"
+
+namespace pith {
+
+class Forward {
+public:
+    Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend);
+
+    // Runs layer `layer` over n tokens at positions first_position…: adds their K/V to the lanes, attends, and tells
+    // `evidence`.
+    //   tokens [n]     read by layer 0 only
+    //   hidden [n][D]  read by the other layers; overwritten with the result
+    //   n_out          rows that go on from the last layer: the newest n_out of hidden are then at its front (n elsewhere)
+    // Errors: kOutOfMemory, kInternal; the lanes may then hold the new entries already.
+    Status run_layer(RaggedCache & cache, EvidenceState & evidence, int seq, int layer, std::span<const int32_t> tokens,
+                     std::span<float> hidden, int n, int32_t first_position, int n_out);
+
+    // hidden [n][D] → logits [n][n_vocab].
+    Status run_head(std::span<const float> hidden, int n, std::span<float> logits);
+
+    const Hparams & hparams() const { return file_->hparams(); }
+    GraphRunner & observer() { return observe_runner_; }
+    size_t activation_bytes() const;
+    double evidence_s() const { return evidence_s_; }  // spent on observing inside run_layer
+
+private:
+    std::shared_ptr<const ModelFile> file_;
+    GraphRunner layer_runner_;
+    GraphRunner head_runner_;
+    GraphRunner observe_runner_;
+    std::vector<float> queries_;  // [n][H][d] of the layer just run
+    double evidence_s_ = 0;
+};
+
+}  // namespace pith

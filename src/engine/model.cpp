@@ -1,0 +1,105 @@
+// model.cpp - the public face of a loaded model, and how sessions are made from it. Stage: engine.
+#include "pith/model.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "engine/session_impl.h"
+#include "model/backend.h"
+#include "model/model_file.h"
+
+namespace pith {
+namespace {
+
+ggml_type to_ggml(KvType type) {
+    switch (type) {
+        case KvType::kF32:
+            return GGML_TYPE_F32;
+        case KvType::kF16:
+            return GGML_TYPE_F16;
+        case KvType::kBF16:
+            return GGML_TYPE_BF16;
+        case KvType::kQ8_0:
+            return GGML_TYPE_Q8_0;
+        case KvType::kQ4_0:
+            return GGML_TYPE_Q4_0;
+    }
+    return GGML_TYPE_F16;
+}
+
+ModelInfo describe(const ModelFile & file) {
+    const Hparams & hp = file.hparams();
+    ModelInfo info;
+    info.path = file.path();
+    info.architecture = hp.arch_name;
+    info.name = hp.name;
+    info.weight_type = file.weight_type_name();
+    info.n_params = file.n_params();
+    info.weight_bytes = file.weight_bytes();
+    info.n_layers = hp.n_layers;
+    info.n_heads = hp.n_heads;
+    info.n_kv_heads = hp.n_kv_heads;
+    info.head_dim = hp.head_dim;
+    info.n_embd = hp.n_embd;
+    info.n_vocab = hp.n_vocab;
+    info.n_ctx_train = hp.n_ctx_train;
+    info.n_experts = hp.n_experts;
+    return info;
+}
+
+}  // namespace
+
+struct Model::Impl {
+    std::shared_ptr<const ModelFile> file;
+    ModelInfo info;
+};
+
+Model::Model(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+Model::~Model() = default;
+
+Result<Model> Model::load(const std::string & path, const ModelOptions & options) {
+    PITH_RETURN_IF_ERROR(load_backends());
+    auto impl = std::make_shared<Impl>();
+    PITH_ASSIGN_OR_RETURN(impl->file, ModelFile::load(path, {options.use_mmap, options.repack, options.progress}));
+    impl->info = describe(*impl->file);
+    return Model(std::move(impl));
+}
+
+const ModelInfo & Model::info() const {
+    return impl_->info;
+}
+const ModelFile & Model::file() const {
+    return *impl_->file;
+}
+
+Result<Session> Model::session(const SessionOptions & options) const {
+    const Hparams & hp = impl_->file->hparams();
+    auto session = std::make_unique<Session::Impl>();
+    session->file = impl_->file;
+    session->options = options;
+    PITH_ASSIGN_OR_RETURN(session->policy, Policy::parse(options.policy));
+    session->layout.shape = {hp.n_layers, hp.n_kv_heads, hp.n_group(), hp.head_dim};
+    session->layout.head_dim_v = hp.head_dim_v;
+    session->layout.type_k = to_ggml(options.type_k);
+    session->layout.type_v = to_ggml(options.type_v);
+    session->ledger.policy = session->policy.name();
+    // What can be refused before a prompt is known is refused here.
+    PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
+    for (const PositionSpan & span : options.pinned) {
+        if (span.begin < 0 || span.end < span.begin) {
+            return {ErrorCode::kInvalidArgument,
+                    "pinned span [" + std::to_string(span.begin) + ", " + std::to_string(span.end) + ") is not a span"};
+        }
+    }
+    if (options.n_threads < 0 || options.max_context < 0) {
+        return {ErrorCode::kInvalidArgument, "threads and context size must not be negative"};
+    }
+    const int n_threads =
+        options.n_threads > 0 ? options.n_threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(n_threads));
+    session->backend.reset(backend);
+    session->forward = std::make_unique<Forward>(impl_->file, backend);
+    return Session(std::move(session));
+}
+
+}  // namespace pith

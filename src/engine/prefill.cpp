@@ -1,0 +1,203 @@
+// prefill.cpp - the schedules: one-shot (layer by layer) and chunked; decode is a chunk of one. Stage: engine.
+#include <algorithm>
+#include <string>
+
+#include "core/stopwatch.h"
+#include "engine/session_impl.h"
+
+namespace pith {
+namespace {
+
+constexpr int kLogitRows = 64;  // positions whose logits are computed at a time
+
+bool cancelled(const RunHooks & hooks) {
+    return hooks.cancel != nullptr && hooks.cancel->load();
+}
+
+Status cancelled_status(int64_t n_done) {
+    return {ErrorCode::kCancelled, "cancelled after " + std::to_string(n_done) + " tokens"};
+}
+
+}  // namespace
+
+// What no policy may evict must fit the budget: found out before the work, not after it.
+Status Session::Impl::check_protected(int64_t n_prompt) const {
+    if (!evicts() || n_prompt <= plan->budget) { return {}; }
+    std::vector<PositionSpan> spans = options.pinned;
+    const auto end = static_cast<int32_t>(n_prompt);
+    spans.push_back({0, policy.n_sinks()});
+    spans.push_back({static_cast<int32_t>(std::max<int64_t>(0, n_prompt - policy.n_recent(plan->budget))), end});
+    std::ranges::sort(spans, {}, &PositionSpan::begin);
+    int64_t n_protected = 0;
+    int32_t covered = 0;
+    for (const PositionSpan & span : spans) {
+        const int32_t from = std::max(covered, span.begin);
+        const int32_t to = std::min(span.end, end);
+        if (to > from) { n_protected += to - from; }
+        covered = std::max(covered, to);
+    }
+    if (n_protected <= plan->budget) { return {}; }
+    return {ErrorCode::kBudget, "--budget " + options.budget.to_string() + " gives " + std::to_string(plan->budget) +
+                                    " entries a lane, but " + std::to_string(n_protected) +
+                                    " are protected (sinks, recent window, pinned spans) by policy " + policy.name() +
+                                    ": raise the budget or shrink the window"};
+}
+
+// The first prompt decides the plan and makes the cache.
+Status Session::Impl::start(int64_t n_prompt) {
+    RunRequest request;
+    request.budget = options.budget;
+    request.evicts = policy.evicts();
+    request.prefill = options.prefill;
+    request.chunk = options.chunk;
+    request.evict_every = options.evict_every;
+    request.n_prompt = n_prompt;
+    request.n_lanes = shape().n_lanes();
+    request.n_kv_heads = shape().n_kv_heads;
+    request.entry_bytes = layout.entry_bytes();
+    request.page_bytes = page_size_bytes();
+    PITH_ASSIGN_OR_RETURN(plan, plan_run(request));
+    PITH_RETURN_IF_ERROR(check_protected(n_prompt));
+    ledger.budget_entries = plan->budget;
+
+    const int64_t longest = evicts() && !plan->one_shot ? std::min(n_prompt, 4 * (plan->budget + plan->chunk)) : n_prompt;
+    PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, std::max<int64_t>(options.max_context, longest + 256)));
+    evidence = EvidenceState(shape(), evicts() ? policy.needs() : EvidenceNeeds{});
+    return {};
+}
+
+Status Session::Impl::feed(std::span<const int32_t> tokens, const RunHooks & hooks) {
+    if (tokens.empty()) { return {ErrorCode::kInvalidArgument, "the prompt is empty: there is nothing to run"}; }
+    const int n_vocab = file->hparams().n_vocab;
+    for (const int32_t token : tokens) {
+        if (token < 0 || token >= n_vocab) {
+            return {ErrorCode::kInvalidArgument,
+                    "token " + std::to_string(token) + " is outside the vocabulary of " + std::to_string(n_vocab)};
+        }
+    }
+    const auto n = static_cast<int64_t>(tokens.size());
+    const bool first = n_tokens == 0;
+    if (first) { PITH_RETURN_IF_ERROR(start(n)); }
+
+    const int64_t n_before = n_tokens;
+    const std::vector<int> lengths = lane_lengths();
+    const uint64_t epoch_before = epoch;
+    EvidenceState evidence_before = evidence;
+    const Status status = first && plan->one_shot ? prefill_one_shot(tokens, hooks) : prefill_chunks(tokens, hooks, first);
+    if (!status.ok()) { roll_back(n_before, lengths, epoch_before, std::move(evidence_before)); }
+    return status;
+}
+
+void Session::Impl::roll_back(int64_t n_tokens_before, std::span<const int> lengths_before, uint64_t epoch_before,
+                              EvidenceState evidence_before) {
+    if (epoch == epoch_before && n_tokens_before > 0) {
+        const auto n_kv = static_cast<size_t>(shape().n_kv_heads);
+        for (int l = 0; l < shape().n_layers; ++l) {
+            cache->truncate(0, l, lengths_before.subspan(static_cast<size_t>(l) * n_kv, n_kv));
+        }
+        n_tokens = n_tokens_before;
+        evidence = std::move(evidence_before);
+        return;
+    }
+    cache->clear(0);  // evicted entries cannot come back
+    evidence = EvidenceState(shape(), evidence.needs());
+    n_tokens = 0;
+    since_eviction = 0;
+    ++epoch;
+    logits.clear();
+}
+
+// Layer-major: the whole prompt through one layer, its evidence, its eviction, then the next layer. At most one layer ever
+// holds all its entries (policies that rank across layers may later take more from earlier ones).
+Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks) {
+    const auto n = static_cast<int>(tokens.size());
+    const auto width = static_cast<size_t>(file->hparams().n_embd);
+    const bool must_evict = evicts() && n > plan->budget;
+    const bool all_logits = static_cast<bool>(hooks.on_logits);
+    hidden.resize(static_cast<size_t>(n) * width);
+    n_tokens = n;
+    EvictionPass pass(policy, target(), /*cascade=*/true, n);
+    for (int layer = 0; layer < shape().n_layers; ++layer) {
+        const bool last_layer = layer + 1 == shape().n_layers;
+        for (int first = 0; first < n; first += plan->chunk) {
+            if (cancelled(hooks)) { return cancelled_status(int64_t{first} * layer / shape().n_layers); }
+            const int m = std::min(plan->chunk, n - first);
+            const auto rows = std::span(hidden).subspan(static_cast<size_t>(first) * width, static_cast<size_t>(m) * width);
+            const int n_out = last_layer && !all_logits ? 1 : m;
+            PITH_RETURN_IF_ERROR(forward->run_layer(*cache, evidence, 0, layer,
+                                                    tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(m)), rows, m,
+                                                    first, n_out));
+            if (last_layer) { PITH_RETURN_IF_ERROR(emit_logits(rows, m, first, hooks)); }
+            if (hooks.progress) { hooks.progress((int64_t{layer} * n + first + m) / shape().n_layers, n); }
+        }
+        if (!must_evict) { continue; }
+        PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, gather(layer));
+        const Stopwatch watch;
+        PITH_RETURN_IF_ERROR(pass.add_layer(seen));
+        PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, pass.cascade());
+        ledger.plan_s += watch.seconds();
+        PITH_RETURN_IF_ERROR(apply(plans));
+    }
+    since_eviction = 0;
+    if (must_evict) {
+        PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, pass.finish());
+        PITH_RETURN_IF_ERROR(apply(plans));
+    }
+    return {};
+}
+
+// Chunk-major: every chunk through all layers, then every lane back to its budget. The first prompt is evicted after its last
+// chunk too; later tokens are evicted when the headroom is used up, as decoded ones are.
+Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first) {
+    const auto n = static_cast<int64_t>(tokens.size());
+    const int headroom = std::max(plan->chunk, plan->evict_every);
+    const bool evict_here = evicts() && (first || plan->evict_every > 0);
+    for (int64_t done = 0; done < n;) {
+        if (cancelled(hooks)) { return cancelled_status(done); }
+        int64_t m = std::min<int64_t>(plan->chunk, n - done);
+        if (evict_here && !first) { m = std::min<int64_t>(m, std::max(1, headroom - since_eviction)); }
+        PITH_RETURN_IF_ERROR(run_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(m)), hooks));
+        done += m;
+        since_eviction += static_cast<int>(m);
+        if (evict_here && (first || since_eviction >= plan->evict_every)) { PITH_RETURN_IF_ERROR(evict_all()); }
+        if (hooks.progress) { hooks.progress(done, n); }
+    }
+    return {};
+}
+
+Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks) {
+    const auto n = static_cast<int>(tokens.size());
+    const auto width = static_cast<size_t>(file->hparams().n_embd);
+    if (hidden.size() < static_cast<size_t>(n) * width) { hidden.resize(static_cast<size_t>(n) * width); }
+    const auto first_position = static_cast<int32_t>(n_tokens);
+    for (int layer = 0; layer < shape().n_layers; ++layer) {
+        const int n_out = layer + 1 == shape().n_layers && !hooks.on_logits ? 1 : n;
+        PITH_RETURN_IF_ERROR(forward->run_layer(*cache, evidence, 0, layer, tokens, hidden, n, first_position, n_out));
+    }
+    n_tokens += n;
+    return emit_logits(std::span(hidden).first(static_cast<size_t>(n) * width), n, first_position, hooks);
+}
+
+// states [n][D] hold the last layer's output: all rows when every position's logits are wanted, else the newest in front.
+Status Session::Impl::emit_logits(std::span<const float> states, int n, int64_t first_position, const RunHooks & hooks) {
+    const auto width = static_cast<size_t>(file->hparams().n_embd);
+    const auto n_vocab = static_cast<size_t>(file->hparams().n_vocab);
+    if (!hooks.on_logits) {
+        logits.resize(n_vocab);
+        return forward->run_head(states.first(width), 1, logits);
+    }
+    std::vector<float> rows;
+    for (int first = 0; first < n; first += kLogitRows) {
+        const int m = std::min(kLogitRows, n - first);
+        rows.resize(static_cast<size_t>(m) * n_vocab);
+        PITH_RETURN_IF_ERROR(
+            forward->run_head(states.subspan(static_cast<size_t>(first) * width, static_cast<size_t>(m) * width), m, rows));
+        for (int i = 0; i < m; ++i) {
+            hooks.on_logits(first_position + first + i, std::span(rows).subspan(static_cast<size_t>(i) * n_vocab, n_vocab));
+        }
+        logits.assign(rows.end() - static_cast<int64_t>(n_vocab), rows.end());
+    }
+    return {};
+}
+
+}  // namespace pith

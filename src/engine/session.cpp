@@ -1,0 +1,113 @@
+// session.cpp - the public face of a session. Stage: engine.
+#include "pith/session.h"
+
+#include <algorithm>
+#include <array>
+#include <new>
+
+#include "core/stopwatch.h"
+#include "engine/resident.h"
+#include "engine/session_impl.h"
+
+namespace pith {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, KvType>, 5> kKvTypes = {
+    {{"f32", KvType::kF32}, {"f16", KvType::kF16}, {"bf16", KvType::kBF16}, {"q8_0", KvType::kQ8_0}, {"q4_0", KvType::kQ4_0}}};
+
+// Memory that the standard library could not get becomes a Status like everything else.
+template <class F>
+Status guarded(F && call) {
+    try {
+        return call();
+    } catch (const std::bad_alloc &) {
+        return {ErrorCode::kOutOfMemory, "out of memory: use a smaller --budget, --chunk or context"};
+    }
+}
+
+}  // namespace
+
+Result<KvType> parse_kv_type(std::string_view text) {
+    for (const auto & [name, type] : kKvTypes) {
+        if (name == text) { return type; }
+    }
+    return {ErrorCode::kInvalidArgument, "unknown KV cache type '" + std::string(text) + "': use f32, f16, bf16, q8_0 or q4_0"};
+}
+
+std::string_view to_string(KvType type) {
+    return std::ranges::find(kKvTypes, type, [](const auto & entry) { return entry.second; })->first;
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session &&) noexcept = default;
+Session & Session::operator=(Session &&) noexcept = default;
+Session::~Session() = default;
+
+Status Session::prefill(std::span<const int32_t> tokens, const RunHooks & hooks) {
+    const Stopwatch watch;
+    const double evidence_before = impl_->forward->evidence_s();
+    const Status status = guarded([&] { return impl_->feed(tokens, hooks); });
+    impl_->ledger.prefill_s += watch.seconds();
+    impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
+    if (status.ok()) { impl_->ledger.n_prompt += static_cast<int64_t>(tokens.size()); }
+    impl_->update_ledger();
+    return status;
+}
+
+Status Session::append(int32_t token) {
+    if (impl_->n_tokens == 0) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"}; }
+    const Stopwatch watch;
+    const double evidence_before = impl_->forward->evidence_s();
+    const Status status = guarded([&] { return impl_->feed(std::span(&token, 1), {}); });
+    impl_->ledger.decode_s += watch.seconds();
+    impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
+    if (status.ok()) { ++impl_->ledger.n_generated; }
+    impl_->update_ledger();
+    return status;
+}
+
+Result<int32_t> Session::decode() {
+    if (impl_->logits.empty()) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"}; }
+    const auto best = static_cast<int32_t>(std::ranges::max_element(impl_->logits) - impl_->logits.begin());
+    PITH_RETURN_IF_ERROR(append(best));
+    return best;
+}
+
+std::span<const float> Session::logits() const {
+    return impl_->logits;
+}
+int64_t Session::n_tokens() const {
+    return impl_->n_tokens;
+}
+int Session::n_layers() const {
+    return impl_->shape().n_layers;
+}
+int Session::n_kv_heads() const {
+    return impl_->shape().n_kv_heads;
+}
+
+std::span<const int32_t> Session::lane_positions(int layer, int kv_head) const {
+    if (!impl_->cache) { return {}; }
+    return impl_->cache->positions(impl_->cache->lane(0, layer, kv_head));
+}
+
+const Ledger & Session::ledger() const {
+    impl_->ledger.rss_peak_bytes = resident_bytes().peak;
+    return impl_->ledger;
+}
+
+void Session::Impl::update_ledger() const {
+    if (cache) {
+        const size_t saved = saved_bytes();
+        ledger.kept_entries = cache->n_entries();
+        ledger.peak_lane_entries = cache->peak_lane_entries();
+        ledger.kv_needed_bytes = cache->needed_bytes();
+        ledger.kv_allocated_bytes = cache->allocated_bytes() + saved;
+        ledger.kv_peak_bytes = std::max({ledger.kv_peak_bytes, cache->peak_bytes(), ledger.kv_allocated_bytes});
+    }
+    ledger.evidence_peak_bytes = std::max(ledger.evidence_peak_bytes, evidence.size_bytes());
+    ledger.activation_peak_bytes =
+        std::max(ledger.activation_peak_bytes, forward->activation_bytes() + hidden.capacity() * sizeof(float));
+}
+
+}  // namespace pith

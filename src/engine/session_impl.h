@@ -1,0 +1,87 @@
+// session_impl.h - a session's state, and the stages of a run in order. Stage: engine.
+//
+//   prefill.cpp   the schedules: which layer sees which tokens when
+//   forward.cpp   one layer over some tokens; K/V into the lanes, attention, evidence
+//   evict.cpp     evidence → score → refine → allocate → select → plan → compaction
+//   snapshot.cpp  states to come back to
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "attention/evidence_state.h"
+#include "cache/ragged_cache.h"
+#include "engine/forward.h"
+#include "pith/session.h"
+#include "policy/eviction.h"
+#include "schedule/run_plan.h"
+
+namespace pith {
+
+struct Session::Snapshot {
+    int64_t n_tokens = 0;
+    int since_eviction = 0;
+    uint64_t epoch = 0;               // of the cache when it was taken
+    std::vector<int> lengths;         // [layer · K + kv_head]
+    std::optional<SavedLanes> saved;  // the entries, once a later eviction would have moved them
+    EvidenceState evidence;
+    std::vector<float> logits;
+    const Session::Impl * owner = nullptr;
+};
+
+struct BackendDeleter {
+    void operator()(ggml_backend_t backend) const { ggml_backend_free(backend); }
+};
+
+struct Session::Impl {
+    std::shared_ptr<const ModelFile> file;
+    SessionOptions options;
+    Policy policy;
+    CacheLayout layout;
+    std::unique_ptr<ggml_backend, BackendDeleter> backend;
+    std::unique_ptr<Forward> forward;
+    std::unique_ptr<RaggedCache> cache;
+    EvidenceState evidence;
+    std::optional<RunPlan> plan;  // known from the first prefill on
+
+    int64_t n_tokens = 0;
+    int since_eviction = 0;  // tokens fed since lanes were last brought back to the budget
+    uint64_t epoch = 0;      // counts evictions and restores: a snapshot of another epoch must have saved its entries
+    std::vector<float> logits;
+    std::vector<float> hidden;
+    std::vector<std::weak_ptr<Snapshot>> snapshots;
+    mutable Ledger ledger;
+
+    const CacheShape & shape() const { return layout.shape; }
+    bool evicts() const { return plan.has_value() && plan->budget > 0; }
+
+    // prefill.cpp
+    Status feed(std::span<const int32_t> tokens, const RunHooks & hooks);
+    Status start(int64_t n_prompt);
+    Status check_protected(int64_t n_prompt) const;
+    Status prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks);
+    Status prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first);
+    Status run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks);
+    Status emit_logits(std::span<const float> states, int n, int64_t first_position, const RunHooks & hooks);
+    void roll_back(int64_t n_tokens_before, std::span<const int> lengths_before, uint64_t epoch_before,
+                   EvidenceState evidence_before);
+
+    // evict.cpp
+    bool over_budget() const;
+    EvictionTarget target() const;
+    Status evict_all();
+    Result<LayerEvidence> gather(int layer);
+    Status apply(std::span<const LayerPlan> plans);
+
+    // snapshot.cpp
+    std::vector<int> lane_lengths() const;
+    void save_snapshots_before_eviction();
+    void save_snapshots_that_restoring_breaks(const Snapshot & target);
+    size_t saved_bytes() const;
+
+    void update_ledger() const;
+};
+
+}  // namespace pith

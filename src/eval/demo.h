@@ -1,0 +1,47 @@
+// demo.h - the main job, small: facts hidden in a long text, asked for under several policies and budgets. Stage: eval.
+//
+// Every policy meets the same texts. Question-aware: the policy decides while it sees the question at the end of the prompt
+// (how the papers' accuracy is measured); context-only: the context is compressed first, the question comes later.
+// Errors: those of tasks, sessions and tokeniser.   Threads: one at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pith/budget.h"
+#include "pith/model.h"
+#include "pith/text.h"
+
+namespace pith {
+
+struct DemoOptions {
+    std::vector<std::string> tasks = {"single"};  // corpus/tasks.h; samples take turns
+    std::vector<std::string> policies = {"full", "random", "streaming", "h2o", "tova", "snapkv", "adakv"};
+    std::vector<Budget> budgets = {256, 128};
+    int n_samples = 10;  // texts
+    int n_tokens = 1024;  // of each text, question and answer included
+    bool question_aware = true;
+    int n_threads = 0;
+    uint64_t seed = 1;
+    std::function<void(int n_done, int n_total)> progress;  // sessions
+    const std::atomic<bool> * cancel = nullptr;
+};
+
+struct DemoRow {
+    std::string policy;
+    std::string budget;         // as given; empty: no limit
+    int n_samples = 0;
+    double n_right = 0;         // sum of the scores, 0 … 1 each
+    double kept_entries = 0;    // a lane, mean over lanes and texts, after the prompt
+    double prompt_tokens = 0;   // mean
+    size_t kv_bytes = 0;        // allocated after the prompt, mean
+    double prefill_tps = 0;     // medians
+    double decode_tps = 0;
+};
+
+Result<std::vector<DemoRow>> run_demo(const Model & model, const Tokenizer & tokenizer, const DemoOptions & options);
+
+}  // namespace pith

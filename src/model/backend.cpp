@@ -1,0 +1,96 @@
+// backend.cpp - the process's ggml back ends, loaded once. Stage: model.
+#include "model/backend.h"
+
+#include <ggml-backend.h>
+#include <ggml.h>
+
+#include <string>
+
+namespace pith {
+namespace {
+
+#ifndef PITH_GGML_BACKEND_DIR
+#define PITH_GGML_BACKEND_DIR ""
+#endif
+constexpr std::string_view kBackendDir = PITH_GGML_BACKEND_DIR;
+
+LogLevel level_of(ggml_log_level level) {
+    switch (level) {
+        case GGML_LOG_LEVEL_ERROR:
+            return LogLevel::kError;
+        case GGML_LOG_LEVEL_WARN:
+            return LogLevel::kWarning;
+        case GGML_LOG_LEVEL_INFO:
+            return LogLevel::kInfo;
+        default:
+            return LogLevel::kDebug;
+    }
+}
+
+// ggml hands out pieces of lines: they are joined until the newline, one unfinished line per thread.
+void on_ggml_log(ggml_log_level level, const char * text, void *) {
+    thread_local std::string line;
+    thread_local LogLevel line_level = LogLevel::kDebug;
+    if (level != GGML_LOG_LEVEL_CONT) { line_level = level_of(level); }
+    for (const char * c = text; *c != '\0'; ++c) {
+        if (*c != '\n') {
+            line += *c;
+        } else {
+            if (!line.empty()) { log_line(line_level, line); }
+            line.clear();
+        }
+    }
+}
+
+Status load_once() {
+    ggml_log_set(on_ggml_log, nullptr);
+    if (kBackendDir.empty()) {
+        ggml_backend_load_all();
+    } else {
+        ggml_backend_load_all_from_path(std::string(kBackendDir).c_str());
+    }
+    if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) != nullptr) { return {}; }
+    const std::string where = kBackendDir.empty() ? "ggml's default folders" : "'" + std::string(kBackendDir) + "'";
+    return {ErrorCode::kNotFound, "no ggml CPU back end in " + where + ": run scripts/setup and build again"};
+}
+
+}  // namespace
+
+Status load_backends() {
+    static const Status status = load_once();
+    return status;
+}
+
+ggml_backend_dev_t cpu_device() {
+    return ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+}
+
+Result<ggml_backend_t> make_cpu_backend(int n_threads) {
+    PITH_RETURN_IF_ERROR(load_backends());
+    ggml_backend_t backend = ggml_backend_dev_init(cpu_device(), nullptr);
+    if (backend == nullptr) { return {ErrorCode::kInternal, "ggml's CPU back end could not be started"}; }
+    if (Status status = set_cpu_threads(backend, n_threads); !status.ok()) {
+        ggml_backend_free(backend);
+        return status;
+    }
+    return backend;
+}
+
+Status set_cpu_threads(ggml_backend_t backend, int n_threads) {
+    if (n_threads < 1 || n_threads > GGML_MAX_N_THREADS) {
+        return {ErrorCode::kInvalidArgument,
+                "number of threads is " + std::to_string(n_threads) + ": give 1 to " + std::to_string(GGML_MAX_N_THREADS)};
+    }
+    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(backend));
+    auto set =
+        reinterpret_cast<ggml_backend_set_n_threads_t>(ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads"));
+    if (set == nullptr) { return {ErrorCode::kUnsupported, "this ggml back end has no 'ggml_backend_set_n_threads'"}; }
+    set(backend, n_threads);
+    return {};
+}
+
+ggml_backend_buffer_t cpu_buffer_from_ptr(void * data, size_t size_bytes) {
+    return ggml_backend_cpu_buffer_from_ptr(data, size_bytes);  // lives in ggml's base library, so that it links
+}
+
+}  // namespace pith

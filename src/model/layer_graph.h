@@ -1,0 +1,36 @@
+// layer_graph.h - one transformer layer as ggml operations; attention comes in as a functor. Stage: model.
+// Inference and training share these builders: they use only operations that ggml can differentiate when the layer is dense.
+//
+// Notation: D hidden size, d head size, H query heads, K KV heads, n tokens. Tensors are f32 unless said.
+#pragma once
+
+#include <functional>
+
+#include "model/hparams.h"
+#include "model/weights.h"
+
+struct ggml_context;
+struct ggml_cgraph;
+struct ggml_tensor;
+
+namespace pith {
+
+// q [d, H, n] and k [d, K, n] after RoPE, v [dv, K, n]  →  attention output [dv·H, n], before the output projection.
+// May expand `graph` with nodes that must run first (writes into a cache).
+using AttentionFn = std::function<ggml_tensor *(ggml_context * ctx, ggml_cgraph * graph, int layer, ggml_tensor * q,
+                                                ggml_tensor * k, ggml_tensor * v)>;
+
+// tokens i32 [n]  →  hidden states [D, n].
+ggml_tensor * build_embedding(ggml_context * ctx, const Weights & weights, ggml_tensor * tokens);
+
+// hidden [D, n], positions i32 [n]  →  hidden [D, n] after layer `layer`.
+// keep_rows (i32 [m], may be null): after attention only these rows go on, so that the result is [D, m]; for the last layer,
+// where only some logits are wanted.
+ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
+                          ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention,
+                          ggml_tensor * keep_rows = nullptr);
+
+// hidden [D, n]  →  logits [n_vocab, n].
+ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden);
+
+}  // namespace pith

@@ -1,0 +1,167 @@
+// model_file.cpp - opens a GGUF model: parts → hyper-parameters → tensors checked → tensors placed. Stage: model.
+#include "model/model_file.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "model/backend.h"
+#include "model/file_parts.h"
+#include "model/read_hparams.h"
+#include "model/weight_store.h"
+#include "model/weight_table.h"
+
+namespace pith {
+namespace {
+
+struct FoundTensor {
+    const GgufTensor * info = nullptr;
+    const FilePart * part = nullptr;
+    bool used = false;
+};
+
+// Tensors that some converters write and that no computation reads.
+bool is_ignored(const std::string & name) {
+    return name.ends_with(".attn_rot_embd.weight") || name.ends_with(".attn_rot_embd") ||
+           name.ends_with(".rotary_emb.inv_freq");
+}
+
+class LoadedModel : public ModelFile {
+public:
+    Status load(const std::string & path, const ModelFileOptions & options);
+
+    const std::string & path() const override { return parts_.front().path; }
+    const Hparams & hparams() const override { return hparams_; }
+    const Weights & weights() const override { return weights_; }
+    size_t weight_bytes() const override { return weight_bytes_; }
+    size_t resident_copies_bytes() const override { return store_.copied_bytes(); }
+    const std::string & weight_type_name() const override { return weight_type_name_; }
+    int64_t n_params() const override { return n_params_; }
+
+private:
+    Status index_tensors();
+    Status check_all_used() const;
+    Result<PlacedWeight> match(const WantedWeight & wanted);
+    Status check_shape(const WantedWeight & wanted, const FoundTensor & found) const;
+    Status missing(const WantedWeight & wanted) const;
+    void sum_up();
+
+    std::vector<FilePart> parts_;  // before store_: the mapped files outlive the buffers over them
+    Hparams hparams_;
+    Weights weights_;
+    WeightStore store_;
+    std::unordered_map<std::string, FoundTensor> tensors_;
+    size_t weight_bytes_ = 0;
+    std::string weight_type_name_;
+    int64_t n_params_ = 0;
+};
+
+Status LoadedModel::index_tensors() {
+    for (const FilePart & part : parts_) {
+        for (const GgufTensor & tensor : part.header.tensors) {
+            if (!tensors_.emplace(tensor.name, FoundTensor{&tensor, &part}).second) {
+                return {ErrorCode::kBadFile, "'" + part.path + "': tensor '" + tensor.name + "' occurs in two parts"};
+            }
+        }
+    }
+    return {};
+}
+
+Status LoadedModel::missing(const WantedWeight & wanted) const {
+    const size_t cut = wanted.name.find("_exps.weight");
+    if (cut != std::string::npos && tensors_.contains(wanted.name.substr(0, cut) + ".0.weight")) {
+        return {ErrorCode::kUnsupported, "'" + path() + "': experts are stored one tensor each ('" +
+                                             wanted.name.substr(0, cut) +
+                                             ".0.weight'), as old Mixtral files have them: convert the model again"};
+    }
+    return {ErrorCode::kBadFile, "'" + path() + "': tensor '" + wanted.name + "' is missing (needed by architecture '" +
+                                     hparams_.arch_name + "', shape " + shape_text(wanted.ne) + ")"};
+}
+
+Status LoadedModel::check_shape(const WantedWeight & wanted, const FoundTensor & found) const {
+    const GgufTensor & info = *found.info;
+    const std::string what = "'" + found.part->path + "': tensor '" + wanted.name + "' has ";
+    if (!std::equal(wanted.ne.begin(), wanted.ne.end(), info.ne)) {
+        return {ErrorCode::kBadFile, what + "shape " + shape_text(info.ne) + ", expected " + shape_text(wanted.ne)};
+    }
+    if (wanted.use == WeightUse::kVector ? info.type != GGML_TYPE_F32 : !is_weight_type(info.type)) {
+        return {ErrorCode::kUnsupported,
+                what + "type " + ggml_type_name(info.type) + ", expected " +
+                    (wanted.use == WeightUse::kVector ? "f32" : "a floating-point or quantised weight type")};
+    }
+    return {};
+}
+
+// An absent optional tensor gives a PlacedWeight without info.
+Result<PlacedWeight> LoadedModel::match(const WantedWeight & wanted) {
+    const auto it = tensors_.find(wanted.name);
+    if (it == tensors_.end()) {
+        if (wanted.required) { return missing(wanted); }
+        return PlacedWeight{};
+    }
+    PITH_RETURN_IF_ERROR(check_shape(wanted, it->second));
+    it->second.used = true;
+    return PlacedWeight{it->second.info, &it->second.part->file, wanted.use, wanted.slot, nullptr};
+}
+
+// A tensor nobody reads (a bias, a scale) means a model that computes something else: a wrong answer, were it ignored.
+Status LoadedModel::check_all_used() const {
+    for (const auto & [name, found] : tensors_) {
+        if (!found.used && !is_ignored(name)) {
+            return {ErrorCode::kUnsupported, "'" + found.part->path + "': tensor '" + name +
+                                                 "' has no place in architecture '" + hparams_.arch_name +
+                                                 "' as Pith computes it"};
+        }
+    }
+    return {};
+}
+
+void LoadedModel::sum_up() {
+    std::map<ggml_type, size_t> bytes_of_type;
+    for (const auto & [name, found] : tensors_) {
+        weight_bytes_ += found.info->size;
+        n_params_ += found.info->n_elements();
+        bytes_of_type[found.info->type] += found.info->size;
+    }
+    const auto most = std::max_element(bytes_of_type.begin(), bytes_of_type.end(),
+                                       [](const auto & a, const auto & b) { return a.second < b.second; });
+    weight_type_name_ = ggml_type_name(most->first);
+}
+
+Status LoadedModel::load(const std::string & path, const ModelFileOptions & options) {
+    PITH_RETURN_IF_ERROR(load_backends());
+    PITH_ASSIGN_OR_RETURN(parts_, open_parts(path));
+    PITH_ASSIGN_OR_RETURN(hparams_, read_hparams(parts_.front().header, parts_.front().path));
+    PITH_RETURN_IF_ERROR(index_tensors());
+    if (hparams_.n_vocab == 0) {  // a file without a tokeniser
+        const auto it = tensors_.find("token_embd.weight");
+        hparams_.n_vocab = it == tensors_.end() ? 0 : static_cast<int>(std::min<int64_t>(it->second.info->ne[1], 1 << 28));
+    }
+
+    std::vector<PlacedWeight> placed;
+    for (const WantedWeight & wanted : wanted_weights(hparams_, weights_)) {
+        PITH_ASSIGN_OR_RETURN(const PlacedWeight weight, match(wanted));
+        if (weight.info != nullptr) {
+            placed.push_back(weight);
+        } else if (wanted.slot == &weights_.output) {  // tied: a second, possibly repacked, use of the embedding's bytes
+            const FoundTensor & embedding = tensors_.at("token_embd.weight");
+            placed.push_back({embedding.info, &embedding.part->file, WeightUse::kMatmul, wanted.slot, &weights_.token_embd});
+        }
+    }
+    PITH_RETURN_IF_ERROR(check_all_used());
+    sum_up();
+    for (const FilePart & part : parts_) { part.file.prefetch(); }
+    PITH_RETURN_IF_ERROR(store_.place(placed, {options.use_mmap, options.repack, hparams_.n_experts_used, options.progress}));
+    for (LayerWeights & layer : weights_.layers) { layer.rope_freqs = weights_.layers.front().rope_freqs; }
+    return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<ModelFile>> ModelFile::load(const std::string & path, const ModelFileOptions & options) {
+    auto model = std::make_shared<LoadedModel>();
+    PITH_RETURN_IF_ERROR(model->load(path, options));
+    return std::shared_ptr<ModelFile>(std::move(model));
+}
+
+}  // namespace pith

@@ -1,0 +1,40 @@
+// model_file.h - a GGUF model opened for inference: hyper-parameters, weights in memory, tokeniser metadata. Stage: model.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "model/hparams.h"
+#include "model/weights.h"
+#include "pith/status.h"
+
+typedef struct ggml_backend * ggml_backend_t;
+
+namespace pith {
+
+struct ModelFileOptions {
+    bool use_mmap = true;
+    bool repack = true;  // place weights in the CPU device's extra buffer types where it offers them (q4_0's fast prompt path)
+    std::function<bool(double fraction)> progress;  // may be empty; false cancels
+};
+
+// Weights live as long as the object. Threads: const-safe after load.
+class ModelFile {
+public:
+    // Errors: kNotFound (path), kBadFile (truncated, garbage, text, tensor data past the end of the file),
+    //         kUnsupported (architecture, names it), kBadFile naming a missing tensor or a wrong shape.
+    static Result<std::shared_ptr<ModelFile>> load(const std::string & path, const ModelFileOptions & options);
+    virtual ~ModelFile() = default;
+
+    virtual const std::string & path() const = 0;  // the first part of a split file
+    virtual const Hparams & hparams() const = 0;
+    virtual const Weights & weights() const = 0;
+    virtual size_t weight_bytes() const = 0;    // sum of the tensors' sizes in the file
+    virtual size_t resident_copies_bytes() const = 0;  // bytes copied out of the map (repacked)
+    virtual const std::string & weight_type_name() const = 0;  // the type most weight bytes have, e.g. "q4_0"
+    virtual int64_t n_params() const = 0;
+};
+
+}  // namespace pith

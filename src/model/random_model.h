@@ -1,0 +1,59 @@
+// random_model.h - writes GGUF models of any shape with random weights: for tests, and for measuring speed. Stage: model.
+// Weights are drawn by (seed, tensor name, row): the same spec gives the same bytes on every machine and thread count.
+// Activations stay near 1: weights have standard deviation 1/sqrt(fan in), norms are near 1.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/hparams.h"
+#include "pith/status.h"
+
+namespace pith {
+
+struct RandomModelSpec {
+    std::string arch = "llama";  // "llama", "qwen2", "qwen3", "qwen3moe"
+    std::string name = "random";
+    int n_layers = 2;
+    int n_embd = 64;
+    int n_heads = 4;
+    int n_kv_heads = 2;
+    int head_dim = 16;
+    int n_ff = 128;  // of dense layers
+    int n_vocab = 512;
+    int n_ctx_train = 2048;
+    int n_experts = 0;  // 0: dense. llama with experts is Mixtral
+    int n_experts_used = 0;
+    int n_ff_expert = 0;
+    bool tied = false;  // the output matrix is the embedding
+    float rope_base = 10000.0F;
+    RopeScaling rope_scaling = RopeScaling::kNone;
+    float rope_factor = 1.0F;   // of linear and YaRN scaling, and of llama3_freqs (8 there when it is 1)
+    int rope_n_ctx_orig = 0;    // 0: n_ctx_train / factor
+    bool llama3_freqs = false;  // a rope_freqs tensor as Llama 3.1 has (arch "llama")
+    // A ggml type in its own spelling ("f32", "q8_0", "q4_K", …). A matrix whose rows are no multiple of the type's block
+    // falls back to q8_0, then to f16; norms, biases and routers are f32.
+    std::string weight_type = "f32";
+    bool byte_tokens = true;  // false: a vocabulary that no text can be trusted to (a bad-input test)
+    uint64_t seed = 1;
+    int n_splits = 1;  // files; see random_model_files
+};
+
+// "0.5b" (Qwen2.5), "1b", "3b" (Llama 3.2), "8b" (Llama 3.1), in the shapes of these models.
+// Errors: kInvalidArgument, naming the shapes there are.
+Result<RandomModelSpec> shape_preset(std::string_view name);
+
+// The files that write_random_model leaves: `path`, or for n_splits > 1 "name-00001-of-00003.gguf" and so on, beside it.
+std::vector<std::string> random_model_files(const RandomModelSpec & spec, const std::string & path);
+
+// Written beside the target and renamed at the end: a failure leaves no file.
+// progress may be empty; false cancels.
+// Errors: kInvalidArgument (names the field), kIo (path and reason), kCancelled.
+// Cost:   memory of about 16 MiB a thread, whatever the size of the model.   Threads: reentrant; starts its own.
+Status write_random_model(const RandomModelSpec & spec, const std::string & path,
+                          const std::function<bool(double fraction)> & progress = {});
+
+}  // namespace pith

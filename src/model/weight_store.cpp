@@ -1,0 +1,157 @@
+// weight_store.cpp - places tensors in memory. Stage: model.
+#include "model/weight_store.h"
+
+#include <algorithm>
+
+#include "model/backend.h"
+
+namespace pith {
+namespace {
+
+constexpr int64_t kProbeTokens = 512;  // batch of the operation that a buffer type is asked about, as libllama asks
+
+std::vector<ggml_backend_buffer_type_t> extra_buffer_types() {
+    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(cpu_device());
+    auto get = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(
+        ggml_backend_reg_get_proc_address(reg, "ggml_backend_dev_get_extra_bufts"));
+    std::vector<ggml_backend_buffer_type_t> types;
+    if (get == nullptr) { return types; }
+    for (ggml_backend_buffer_type_t * type = get(cpu_device()); type != nullptr && *type != nullptr; ++type) {
+        types.push_back(*type);
+    }
+    return types;
+}
+
+// Would the CPU run this weight's product from a buffer of `type`? Asked with the very operation, on tensors without data.
+bool accepts(ggml_backend_buffer_type_t type, const PlacedWeight & weight, int n_experts_used) {
+    ggml_context * ctx = ggml_init({8 * ggml_tensor_overhead(), nullptr, true});
+    if (ctx == nullptr) { return false; }
+    const int64_t * ne = weight.info->ne;
+    ggml_tensor * w = ggml_new_tensor(ctx, weight.info->type, 4, ne);
+    ggml_tensor * op = nullptr;
+    if (weight.use == WeightUse::kExperts) {
+        ggml_tensor * x = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, ne[0], n_experts_used, kProbeTokens);
+        op = ggml_mul_mat_id(ctx, w, x, ggml_new_tensor_2d(ctx, GGML_TYPE_I32, n_experts_used, kProbeTokens));
+    } else {
+        op = ggml_mul_mat(ctx, w, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, ne[0], kProbeTokens));
+    }
+    w->buffer = ggml_backend_buft_alloc_buffer(type, 0);
+    const bool yes = w->buffer != nullptr && ggml_backend_dev_supports_op(cpu_device(), op);
+    ggml_backend_buffer_free(w->buffer);
+    ggml_free(ctx);
+    return yes;
+}
+
+ggml_backend_buffer_type_t repacked_type(std::span<const ggml_backend_buffer_type_t> types, const PlacedWeight & weight,
+                                         int n_experts_used) {
+    if (weight.use != WeightUse::kMatmul && weight.use != WeightUse::kExperts) { return nullptr; }
+    for (ggml_backend_buffer_type_t type : types) {
+        if (accepts(type, weight, n_experts_used)) { return type; }
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+bool is_weight_type(ggml_type type) {
+    switch (type) {
+        case GGML_TYPE_F32:
+        case GGML_TYPE_F16:
+        case GGML_TYPE_BF16:
+            return true;
+        case GGML_TYPE_Q8_1:
+        case GGML_TYPE_Q8_K:
+            return false;  // intermediate types of products
+        default:
+            return ggml_is_quantized(type);
+    }
+}
+
+Status WeightStore::place(std::span<const PlacedWeight> weights, const Options & options) {
+    const std::vector<ggml_backend_buffer_type_t> extra =
+        options.repack ? extra_buffer_types() : std::vector<ggml_backend_buffer_type_t>{};
+    ggml_backend_buffer_type_t plain = options.use_mmap ? nullptr : ggml_backend_dev_buffer_type(cpu_device());
+    std::vector<Group> groups;
+    for (const PlacedWeight & weight : weights) {
+        ggml_backend_buffer_type_t type = repacked_type(extra, weight, options.n_experts_used);
+        if (type == nullptr && weight.same_as != nullptr) { continue; }
+        if (type == nullptr) { type = plain; }
+        auto group = std::find_if(groups.begin(), groups.end(), [&](const Group & g) { return g.type == type; });
+        if (group == groups.end()) { group = groups.insert(groups.end(), Group{type, {}}); }
+        group->weights.push_back(weight);
+    }
+
+    size_t total_bytes = 0;
+    for (const Group & group : groups) {
+        PITH_RETURN_IF_ERROR(group.type == nullptr ? place_mapped(group) : place_copied(group));
+        for (const PlacedWeight & weight : group.weights) { total_bytes += group.type == nullptr ? 0 : weight.info->size; }
+    }
+    for (const Group & group : groups) {
+        if (group.type == nullptr) { continue; }
+        for (const PlacedWeight & weight : group.weights) { PITH_RETURN_IF_ERROR(copy_data(weight, options, total_bytes)); }
+    }
+    for (const PlacedWeight & weight : weights) {
+        if (*weight.slot == nullptr) { *weight.slot = *weight.same_as; }
+    }
+    if (options.progress && !options.progress(1.0)) { return {ErrorCode::kCancelled, "loading the model was cancelled"}; }
+    return {};
+}
+
+ggml_context * WeightStore::create_tensors(const Group & group) {
+    ggml_context * ctx = ggml_init({group.weights.size() * ggml_tensor_overhead(), nullptr, true});
+    if (ctx == nullptr) { return nullptr; }
+    contexts_.emplace_back(ctx);
+    for (const PlacedWeight & weight : group.weights) {
+        *weight.slot = ggml_new_tensor(ctx, weight.info->type, GGML_MAX_DIMS, weight.info->ne);
+        ggml_set_name(*weight.slot, weight.info->name.c_str());
+    }
+    return ctx;
+}
+
+Status WeightStore::place_mapped(const Group & group) {
+    if (create_tensors(group) == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the table of weights"}; }
+    std::vector<std::pair<const MappedFile *, ggml_backend_buffer_t>> of_file;
+    for (const PlacedWeight & weight : group.weights) {
+        auto known =
+            std::find_if(of_file.begin(), of_file.end(), [&](const auto & entry) { return entry.first == weight.file; });
+        if (known == of_file.end()) {
+            ggml_backend_buffer_t buffer = cpu_buffer_from_ptr(weight.file->data(), weight.file->bytes().size());
+            if (buffer == nullptr) { return {ErrorCode::kOutOfMemory, "ggml could not wrap the mapped model file"}; }
+            ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+            buffers_.emplace_back(buffer);
+            known = of_file.insert(of_file.end(), {weight.file, buffer});
+        }
+        uint8_t * address = static_cast<uint8_t *>(weight.file->data()) + weight.info->offset;
+        if (ggml_backend_tensor_alloc(known->second, *weight.slot, address) != GGML_STATUS_SUCCESS) {
+            return {ErrorCode::kInternal, "ggml refused to place tensor '" + weight.info->name + "' in the mapped file"};
+        }
+    }
+    return {};
+}
+
+Status WeightStore::place_copied(const Group & group) {
+    ggml_context * ctx = create_tensors(group);
+    ggml_backend_buffer_t buffer = ctx == nullptr ? nullptr : ggml_backend_alloc_ctx_tensors_from_buft(ctx, group.type);
+    if (buffer == nullptr) {
+        size_t bytes = 0;
+        for (const PlacedWeight & weight : group.weights) { bytes += weight.info->size; }
+        return {ErrorCode::kOutOfMemory, "no memory for " + std::to_string(bytes) + " bytes of weights in " +
+                                             ggml_backend_buft_name(group.type) +
+                                             " buffers: load with mmap and without repacking"};
+    }
+    ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    buffers_.emplace_back(buffer);
+    return {};
+}
+
+Status WeightStore::copy_data(const PlacedWeight & weight, const Options & options, size_t total_bytes) {
+    const GgufTensor & info = *weight.info;
+    ggml_backend_tensor_set(*weight.slot, weight.file->bytes().data() + info.offset, 0, info.size);
+    if (weight.same_as == nullptr) { weight.file->drop(info.offset, info.size); }  // or the weights would be resident twice
+    copied_bytes_ += info.size;
+    const double fraction = static_cast<double>(copied_bytes_) / static_cast<double>(total_bytes);
+    if (options.progress && !options.progress(fraction)) { return {ErrorCode::kCancelled, "loading the model was cancelled"}; }
+    return {};
+}
+
+}  // namespace pith

@@ -1,0 +1,72 @@
+// weight_store.h - places tensors in memory: in the mapped file itself, in a plain copy, or repacked. Stage: model.
+// Repacked weights (the CPU device's extra buffer types) are write-only: they cannot be read back, viewed by columns, or looked
+// up.
+#pragma once
+
+#include <ggml-backend.h>
+#include <ggml.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/gguf_header.h"
+#include "model/mapped_file.h"
+#include "model/weight_table.h"
+#include "pith/status.h"
+
+namespace pith {
+
+// One tensor of the file that is to become a weight.
+struct PlacedWeight {
+    const GgufTensor * info = nullptr;
+    const MappedFile * file = nullptr;
+    WeightUse use = WeightUse::kVector;
+    ggml_tensor ** slot = nullptr;
+    ggml_tensor ** same_as = nullptr;  // tied: the weight of the same bytes, shared unless this one can be repacked
+};
+
+// The memory of a model's weights. Freed with the object; the mapped files must outlive it.
+class WeightStore {
+public:
+    struct Options {
+        bool use_mmap = true;
+        bool repack = true;
+        int n_experts_used = 0;
+        std::function<bool(double fraction)> progress;
+    };
+
+    // Fills every slot. Errors: kOutOfMemory (names the bytes), kCancelled.
+    // REQUIRES: load_backends() succeeded.
+    Status place(std::span<const PlacedWeight> weights, const Options & options);
+
+    size_t copied_bytes() const { return copied_bytes_; }
+
+private:
+    struct FreeContext {
+        void operator()(ggml_context * ctx) const { ggml_free(ctx); }
+    };
+    struct FreeBuffer {
+        void operator()(ggml_backend_buffer * buffer) const { ggml_backend_buffer_free(buffer); }
+    };
+    struct Group {  // the weights of one buffer type; null: used in the mapped file
+        ggml_backend_buffer_type_t type = nullptr;
+        std::vector<PlacedWeight> weights;
+    };
+
+    Status place_mapped(const Group & group);
+    Status place_copied(const Group & group);
+    Status copy_data(const PlacedWeight & weight, const Options & options, size_t total_bytes);
+    ggml_context * create_tensors(const Group & group);
+
+    std::vector<std::unique_ptr<ggml_context, FreeContext>> contexts_;
+    std::vector<std::unique_ptr<ggml_backend_buffer, FreeBuffer>> buffers_;
+    size_t copied_bytes_ = 0;
+};
+
+// Whether ggml's CPU back end multiplies by weights of this type (q8_1, q8_K, integers and f64 are none).
+bool is_weight_type(ggml_type type);
+
+}  // namespace pith

@@ -1,0 +1,80 @@
+// weight_table.cpp - tensor names and shapes of the supported architectures (GGUF's naming). Stage: model.
+#include "model/weight_table.h"
+
+namespace pith {
+namespace {
+
+class Table {
+public:
+    void matrix(const std::string & name, int64_t ne0, int64_t ne1, ggml_tensor *& slot, bool required = true) {
+        add(name, {ne0, ne1, 1, 1}, WeightUse::kMatmul, required, slot);
+    }
+    void vector(const std::string & name, int64_t ne0, ggml_tensor *& slot, bool required) {
+        add(name, {ne0, 1, 1, 1}, WeightUse::kVector, required, slot);
+    }
+    void add(const std::string & name, std::array<int64_t, 4> ne, WeightUse use, bool required, ggml_tensor *& slot) {
+        list.push_back({name, ne, use, required, &slot});
+    }
+
+    std::vector<WantedWeight> list;
+};
+
+void add_attention(const Hparams & hp, const std::string & blk, LayerWeights & w, Table & table) {
+    const int64_t n_embd = hp.n_embd;
+    const int64_t n_q = int64_t{hp.head_dim} * hp.n_heads;
+    const int64_t n_k = int64_t{hp.head_dim} * hp.n_kv_heads;
+    const int64_t n_v = int64_t{hp.head_dim_v} * hp.n_kv_heads;
+    const bool has_qk_norms = hp.arch == Arch::kQwen3 || hp.arch == Arch::kQwen3Moe;
+    table.vector(blk + "attn_norm.weight", n_embd, w.attn_norm, true);
+    table.matrix(blk + "attn_q.weight", n_embd, n_q, w.wq);
+    table.matrix(blk + "attn_k.weight", n_embd, n_k, w.wk);
+    table.matrix(blk + "attn_v.weight", n_embd, n_v, w.wv);
+    table.matrix(blk + "attn_output.weight", int64_t{hp.head_dim_v} * hp.n_heads, n_embd, w.wo);
+    table.vector(blk + "attn_q.bias", n_q, w.bq, hp.arch == Arch::kQwen2);
+    table.vector(blk + "attn_k.bias", n_k, w.bk, hp.arch == Arch::kQwen2);
+    table.vector(blk + "attn_v.bias", n_v, w.bv, hp.arch == Arch::kQwen2);
+    table.vector(blk + "attn_output.bias", n_embd, w.bo, false);
+    if (has_qk_norms) {
+        table.vector(blk + "attn_q_norm.weight", hp.head_dim, w.q_norm, true);
+        table.vector(blk + "attn_k_norm.weight", hp.head_dim, w.k_norm, true);
+    }
+}
+
+void add_feed_forward(const Hparams & hp, const std::string & blk, LayerWeights & w, Table & table) {
+    const int64_t n_embd = hp.n_embd;
+    table.vector(blk + "ffn_norm.weight", n_embd, w.ffn_norm, true);
+    if (hp.n_experts == 0) {
+        table.matrix(blk + "ffn_gate.weight", n_embd, hp.n_ff, w.ffn_gate);
+        table.matrix(blk + "ffn_up.weight", n_embd, hp.n_ff, w.ffn_up);
+        table.matrix(blk + "ffn_down.weight", hp.n_ff, n_embd, w.ffn_down);
+        return;
+    }
+    const int64_t n_ff = hp.n_ff_expert;
+    const int64_t n = hp.n_experts;
+    table.matrix(blk + "ffn_gate_inp.weight", n_embd, n, w.router);
+    table.add(blk + "ffn_gate_exps.weight", {n_embd, n_ff, n, 1}, WeightUse::kExperts, true, w.gate_experts);
+    table.add(blk + "ffn_up_exps.weight", {n_embd, n_ff, n, 1}, WeightUse::kExperts, true, w.up_experts);
+    table.add(blk + "ffn_down_exps.weight", {n_ff, n_embd, n, 1}, WeightUse::kExperts, true, w.down_experts);
+}
+
+}  // namespace
+
+std::vector<WantedWeight> wanted_weights(const Hparams & hparams, Weights & weights) {
+    Table table;
+    weights.layers.assign(static_cast<size_t>(hparams.n_layers), {});
+    table.add("token_embd.weight", {hparams.n_embd, hparams.n_vocab, 1, 1}, WeightUse::kRows, true, weights.token_embd);
+    table.vector("output_norm.weight", hparams.n_embd, weights.output_norm, true);
+    table.matrix("output.weight", hparams.n_embd, hparams.n_vocab, weights.output, false);  // absent: tied to token_embd
+    if (hparams.arch == Arch::kLlama) {
+        table.vector("rope_freqs.weight", hparams.n_rot / 2, weights.layers.front().rope_freqs, false);  // one for all layers
+    }
+    for (int layer = 0; layer < hparams.n_layers; ++layer) {
+        const std::string blk = "blk." + std::to_string(layer) + ".";
+        LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
+        add_attention(hparams, blk, w, table);
+        add_feed_forward(hparams, blk, w, table);
+    }
+    return std::move(table.list);
+}
+
+}  // namespace pith

@@ -1,0 +1,32 @@
+// weight_table.h - which tensors an architecture has, under which names, with which shapes. Stage: model.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/hparams.h"
+#include "model/weights.h"
+
+namespace pith {
+
+enum class WeightUse {
+    kVector,   // norms, biases, frequency factors: f32, read element by element
+    kRows,     // rows are looked up: must stay plain
+    kMatmul,   // the left side of mul_mat: may be repacked
+    kExperts,  // the left side of mul_mat_id: may be repacked
+};
+
+struct WantedWeight {
+    std::string name;
+    std::array<int64_t, 4> ne;
+    WeightUse use;
+    bool required;
+    ggml_tensor ** slot;  // into the Weights given to wanted_weights
+};
+
+// Sizes `weights.layers` and lists every tensor the model may have. The slots stay valid while weights.layers is not resized.
+std::vector<WantedWeight> wanted_weights(const Hparams & hparams, Weights & weights);
+
+}  // namespace pith

@@ -1,0 +1,42 @@
+// weights.h - a model's weights as ggml tensors, whoever owns them (a loaded file or the trainer). Stage: model.
+// Shapes in ggml's notation [ne0, ne1, …]; a null pointer means the model has no such tensor.
+#pragma once
+
+#include <vector>
+
+struct ggml_tensor;
+
+namespace pith {
+
+struct LayerWeights {
+    ggml_tensor * attn_norm = nullptr;  // f32 [D]
+    ggml_tensor * wq = nullptr;         // [D, d·H]
+    ggml_tensor * wk = nullptr;         // [D, d·K]
+    ggml_tensor * wv = nullptr;         // [D, dv·K]
+    ggml_tensor * wo = nullptr;         // [dv·H, D]
+    ggml_tensor * bq = nullptr;         // f32 [d·H]
+    ggml_tensor * bk = nullptr;         // f32 [d·K]
+    ggml_tensor * bv = nullptr;         // f32 [dv·K]
+    ggml_tensor * bo = nullptr;         // f32 [D]
+    ggml_tensor * q_norm = nullptr;     // f32 [d]
+    ggml_tensor * k_norm = nullptr;     // f32 [d]
+    ggml_tensor * rope_freqs = nullptr; // f32 [n_rot / 2], frequency factors (llama3 scaling)
+
+    ggml_tensor * ffn_norm = nullptr;      // f32 [D]
+    ggml_tensor * ffn_gate = nullptr;      // [D, n_ff]
+    ggml_tensor * ffn_up = nullptr;        // [D, n_ff]
+    ggml_tensor * ffn_down = nullptr;      // [n_ff, D]
+    ggml_tensor * router = nullptr;        // [D, n_experts]
+    ggml_tensor * gate_experts = nullptr;  // [D, n_ff_expert, n_experts]
+    ggml_tensor * up_experts = nullptr;    // [D, n_ff_expert, n_experts]
+    ggml_tensor * down_experts = nullptr;  // [n_ff_expert, D, n_experts]
+};
+
+struct Weights {
+    ggml_tensor * token_embd = nullptr;   // [D, n_vocab], plain (rows are read)
+    ggml_tensor * output_norm = nullptr;  // f32 [D]
+    ggml_tensor * output = nullptr;       // [D, n_vocab]; may be a repacked copy of token_embd, or token_embd itself
+    std::vector<LayerWeights> layers;
+};
+
+}  // namespace pith

@@ -1,0 +1,80 @@
+// budget.cpp - budgets as users write them.
+#include "pith/budget.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "core/text.h"
+
+namespace pith {
+namespace {
+
+constexpr double kKilo = 1024.0;
+constexpr double kMostEntries = 2147483647.0;
+constexpr double kMostBytes = 1024.0 * kKilo * kKilo * kKilo * kKilo;  // a pebibyte
+
+double unit_of(char suffix) {
+    switch (suffix) {
+        case 'K':
+            return kKilo;
+        case 'M':
+            return kKilo * kKilo;
+        case 'G':
+            return kKilo * kKilo * kKilo;
+        default:
+            return 0;
+    }
+}
+
+Status bad(std::string_view text, std::string_view what) {
+    return {ErrorCode::kInvalidArgument, "budget '" + std::string(text) + "' " + std::string(what)};
+}
+
+}  // namespace
+
+Result<Budget> Budget::parse(std::string_view text) {
+    constexpr std::string_view kForms = "is not a budget: write entries (1024), per cent of the prompt (20%) or bytes (512M)";
+    text = trim(text);
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+    const std::string_view suffix = text.substr(static_cast<size_t>(end - text.data()));
+    if (error != std::errc{} || !std::isfinite(value)) return bad(text, kForms);
+    const bool is_entries = suffix.empty();
+    const bool is_percent = suffix == "%";
+    const double unit = suffix.size() == 1 ? unit_of(suffix[0]) : 0;
+    if (!is_entries && !is_percent && unit == 0) return bad(text, kForms);
+    if (value <= 0) return bad(text, "must be more than 0: leave it out for no limit");
+    if (is_percent) {
+        if (value > 100) return bad(text, "is more than 100%: the most there is to keep is all");
+        return Budget(BudgetKind::kPercent, value);
+    }
+    if (is_entries) {
+        if (value != std::floor(value)) return bad(text, "must be a whole number of entries");
+        if (value > kMostEntries) return bad(text, "is more than 2147483647 entries: leave it out for no limit");
+        return Budget(BudgetKind::kEntries, value);
+    }
+    value = std::floor(value * unit);
+    if (value < 1 || value > kMostBytes) return bad(text, "must be from 1 byte to 1048576G");
+    return Budget(BudgetKind::kBytes, value);
+}
+
+std::string Budget::to_string() const {
+    switch (kind) {
+        case BudgetKind::kNone:
+            return "none";
+        case BudgetKind::kEntries:
+            return format_number(value);
+        case BudgetKind::kPercent:
+            return format_number(value) + "%";
+        case BudgetKind::kBytes:
+            break;
+    }
+    // The largest unit that says it in whole numbers; K else, with decimals.
+    for (const char suffix : {'G', 'M'}) {
+        const double n = value / unit_of(suffix);
+        if (n >= 1 && n == std::floor(n)) return format_number(n) + suffix;
+    }
+    return format_number(value / kKilo) + "K";
+}
+
+}  // namespace pith

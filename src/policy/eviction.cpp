@@ -1,0 +1,281 @@
+// eviction.cpp - score → refine → allocate → select, for all lanes of one sequence, at once or layer by layer.
+#include "policy/eviction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <string>
+
+#include "allocate/allocator.h"
+#include "allocate/shares.h"
+#include "core/layer_view.h"
+#include "refine/refiner.h"
+#include "score/scorer.h"
+#include "select/protection.h"
+#include "select/selector.h"
+#include "select/top.h"
+
+namespace pith {
+namespace {
+
+// A layer as it stands after the plans returned so far.
+struct LayerState {
+    Ragged<int32_t> positions;
+    Ragged<float> scores;  // once selected: the selector's priority, so that later cuts take from the tail of its ranking
+    Ragged<IndexRange> protected_ranges;
+    std::optional<LayerEvidence> evidence;
+    bool selected = false;
+
+    LayerView view(int layer) const { return {layer, positions, scores, protected_ranges, evidence ? &*evidence : nullptr}; }
+};
+
+int64_t count(std::span<const IndexRange> ranges) {
+    return std::accumulate(ranges.begin(), ranges.end(), int64_t{0},
+                           [](int64_t sum, const IndexRange & range) { return sum + (range.end - range.begin); });
+}
+
+Ragged<IndexRange> protect(const Protection & protection, const Ragged<int32_t> & positions) {
+    Ragged<IndexRange> ranges;
+    for (int h = 0; h < positions.n_rows(); ++h) ranges.push_row(protected_ranges(protection, positions.row(h)));
+    return ranges;
+}
+
+Status check_finite(const LayerEvidence & evidence, const Ragged<float> & scores, const Policy & policy) {
+    for (int h = 0; h < scores.n_rows(); ++h) {
+        const auto row = scores.row(h);
+        const auto broken = std::find_if(row.begin(), row.end(), [](float score) { return !std::isfinite(score); });
+        if (broken == row.end()) continue;
+        const auto entry = broken - row.begin();
+        return {ErrorCode::kNotFinite, "policy '" + policy.name() + "' scored layer " + std::to_string(evidence.layer) +
+                                           ", head " + std::to_string(h) + ", entry " + std::to_string(entry) + " (position " +
+                                           std::to_string(evidence.positions.row(h)[static_cast<size_t>(entry)]) + ") as " +
+                                           std::to_string(*broken) + ": the model's weights or its evidence are broken"};
+    }
+    return {};
+}
+
+}  // namespace
+
+struct EvictionPass::Impl {
+    Policy policy;
+    EvictionTarget target;
+    bool cascade;
+    int n_to_come;
+    Protection protection;
+    std::vector<LayerState> layers;
+    std::vector<double> weights;  // [n_lanes]
+    size_t n_weighed = 0;
+    std::unique_ptr<AllocatorState> allocator_state;
+    int64_t n_protected_to_come = 0;  // of one lane
+    int n_added = 0;
+    bool done = false;
+
+    Status check_layer(const LayerEvidence & evidence) const;
+    Status score(const LayerEvidence & evidence, Ragged<float> & scores) const;
+    // T, and what of it is not protected.
+    Result<NetBudget> net_budget() const;
+    std::vector<int> net_lengths() const;
+    Status weigh(const NetBudget & budget);
+    Status check_weights() const;
+    Result<std::vector<LayerPlan>> plan(bool final);
+    Status shrink(int layer, std::span<const int> shares, bool must_rank, std::vector<LayerPlan> & plans);
+};
+
+EvictionPass::EvictionPass(const Policy & policy, EvictionTarget target, bool cascade, int n_to_come)
+    : impl_(std::make_unique<Impl>(
+          Impl{.policy = policy, .target = std::move(target), .cascade = cascade, .n_to_come = n_to_come})) {
+    Impl & self = *impl_;
+    self.protection = {self.policy.n_sinks(), self.policy.n_recent(self.target.budget), self.target.pinned};
+    self.allocator_state = self.policy.allocator().begin();
+}
+EvictionPass::~EvictionPass() = default;
+EvictionPass::EvictionPass(EvictionPass &&) noexcept = default;
+
+Status EvictionPass::Impl::check_layer(const LayerEvidence & evidence) const {
+    const CacheShape & shape = target.shape;
+    if (done || evidence.layer != n_added || n_added >= shape.n_layers) {
+        return {ErrorCode::kInternal, "eviction: layer " + std::to_string(evidence.layer) + " was added where layer " +
+                                          std::to_string(n_added) + " of " + std::to_string(shape.n_layers) + " was expected"};
+    }
+    if (evidence.n_kv_heads != shape.n_kv_heads || evidence.n_group != shape.n_group ||
+        evidence.positions.n_rows() != shape.n_kv_heads) {
+        return {ErrorCode::kInternal, "eviction: the evidence of layer " + std::to_string(evidence.layer) + " has " +
+                                          std::to_string(evidence.positions.n_rows()) + " lanes, the cache " +
+                                          std::to_string(shape.n_kv_heads)};
+    }
+    if (target.budget < 1) {
+        return {ErrorCode::kInvalidArgument,
+                "budget of " + std::to_string(target.budget) + " entries per lane: at least 1 is needed, raise --budget"};
+    }
+    return {};
+}
+
+Status EvictionPass::Impl::score(const LayerEvidence & evidence, Ragged<float> & scores) const {
+    const Scorer & scorer = policy.scorer();
+    PITH_RETURN_IF_ERROR(scorer.score(evidence, scores));
+    if (const Refiner * refiner = policy.refiner()) {
+        Ragged<float> heads;
+        const bool with_heads = refiner->wants_head_scores() && scorer.has_head_scores();
+        if (with_heads) PITH_RETURN_IF_ERROR(scorer.score_heads(evidence, heads));
+        PITH_RETURN_IF_ERROR(refiner->refine(evidence, with_heads ? &heads : nullptr, scores));
+    }
+    return check_finite(evidence, scores, policy);
+}
+
+Status EvictionPass::add_layer(const LayerEvidence & evidence) {
+    Impl & self = *impl_;
+    PITH_RETURN_IF_ERROR(self.check_layer(evidence));
+    if (self.policy.evicts()) {
+        LayerState layer;
+        PITH_RETURN_IF_ERROR(self.score(evidence, layer.scores));
+        layer.positions = evidence.positions;
+        layer.protected_ranges = protect(self.protection, layer.positions);
+        if (self.policy.allocator().wants_evidence() || self.policy.selector().wants_evidence()) layer.evidence = evidence;
+        if (self.n_added == 0 && self.cascade) {
+            // Lanes to come are expected to hold the prompt's last n_to_come positions.
+            std::vector<int32_t> positions(static_cast<size_t>(std::max(self.n_to_come, 0)));
+            std::iota(positions.begin(), positions.end(), static_cast<int32_t>(evidence.n_seen - std::ssize(positions)));
+            self.n_protected_to_come = count(protected_ranges(self.protection, positions));
+        }
+        self.layers.push_back(std::move(layer));
+    }
+    ++self.n_added;
+    return {};
+}
+
+Result<NetBudget> EvictionPass::Impl::net_budget() const {
+    const int64_t n_lanes = target.shape.n_lanes();
+    const int64_t lanes_to_come = n_lanes - int64_t{n_added} * target.shape.n_kv_heads;
+    int64_t n_entries = lanes_to_come * n_to_come;
+    int64_t n_protected = lanes_to_come * n_protected_to_come;
+    for (const LayerState & layer : layers) {
+        n_entries += static_cast<int64_t>(layer.positions.size());
+        n_protected += count(layer.protected_ranges.flat());
+    }
+    const int64_t total = target.budget > n_entries / n_lanes ? n_entries : std::min(target.budget * n_lanes, n_entries);
+    if (total < n_protected) {
+        const int64_t enough = (n_protected + n_lanes - 1) / n_lanes;
+        return Status(ErrorCode::kBudget, "budget of " + std::to_string(target.budget) + " entries per lane (" +
+                                              std::to_string(total) + " in all " + std::to_string(n_lanes) +
+                                              " lanes) cannot hold the " + std::to_string(n_protected) +
+                                              " protected entries of policy '" + policy.name() +
+                                              "' (sinks, recent window, pinned spans): use --budget " + std::to_string(enough) +
+                                              " or more, or protect less");
+    }
+    return NetBudget{target.shape, total - n_protected};
+}
+
+std::vector<int> EvictionPass::Impl::net_lengths() const {
+    std::vector<int> lengths(static_cast<size_t>(target.shape.n_lanes()), n_to_come - static_cast<int>(n_protected_to_come));
+    size_t lane = 0;
+    for (const LayerState & layer : layers) {
+        const LayerView view = layer.view(0);
+        for (int h = 0; h < view.n_lanes(); ++h) lengths[lane++] = view.net_length(h);
+    }
+    return lengths;
+}
+
+// Gives the layers that arrived since the last call their weights.
+Status EvictionPass::Impl::weigh(const NetBudget & budget) {
+    const Allocator & allocator = policy.allocator();
+    if (weights.empty()) {
+        weights.assign(static_cast<size_t>(target.shape.n_lanes()), 0.0);
+        allocator.expect(budget, weights);
+    }
+    for (; n_weighed < layers.size(); ++n_weighed) {
+        const LayerView view = layers[n_weighed].view(static_cast<int>(n_weighed));
+        PITH_RETURN_IF_ERROR(allocator.weigh(view, budget, allocator_state.get(), weights));
+    }
+    return check_weights();
+}
+
+Status EvictionPass::Impl::check_weights() const {
+    for (size_t lane = 0; lane < weights.size(); ++lane) {
+        if (std::isfinite(weights[lane]) && weights[lane] >= 0) continue;
+        const auto k = static_cast<size_t>(target.shape.n_kv_heads);
+        return {ErrorCode::kNotFinite, "policy '" + policy.name() + "' gave layer " + std::to_string(lane / k) + ", head " +
+                                           std::to_string(lane % k) + " the weight " + std::to_string(weights[lane]) +
+                                           ": the evidence is broken"};
+    }
+    return {};
+}
+
+Result<std::vector<LayerPlan>> EvictionPass::Impl::plan(bool final) {
+    std::vector<LayerPlan> plans;
+    if (!policy.evicts() || n_added == 0) return plans;
+    PITH_ASSIGN_OR_RETURN(const NetBudget budget, net_budget());
+    const std::vector<int> lengths = net_lengths();
+    const bool keeps_all = budget.total == std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    if (final && keeps_all) return plans;
+    PITH_RETURN_IF_ERROR(weigh(budget));
+    const std::vector<int64_t> exact = divide(weights, lengths, budget.total);
+    const std::vector<int> shares = final ? round_shares(exact, lengths, budget.total) : ceil_shares(exact, lengths);
+    const auto k = static_cast<size_t>(target.shape.n_kv_heads);
+    for (size_t l = 0; l < layers.size(); ++l) {
+        PITH_RETURN_IF_ERROR(shrink(static_cast<int>(l), std::span(shares).subspan(l * k, k), !final, plans));
+    }
+    return plans;
+}
+
+// Brings a layer down to its shares: by the selector when it is ranked for the first time, from the tail afterwards.
+// must_rank: ask the selector even when nothing shrinks, because its ranking is fixed when the layer arrives.
+Status EvictionPass::Impl::shrink(int layer, std::span<const int> shares, bool must_rank, std::vector<LayerPlan> & plans) {
+    LayerState & state = layers[static_cast<size_t>(layer)];
+    const LayerView view = state.view(layer);
+    bool shrinks = false;
+    for (int h = 0; h < view.n_lanes(); ++h) shrinks = shrinks || shares[static_cast<size_t>(h)] < view.net_length(h);
+    if (!shrinks && (state.selected || !must_rank)) return {};
+
+    LayerChoice choice;
+    if (!state.selected) {
+        PITH_RETURN_IF_ERROR(policy.selector().select(view, shares, choice));
+    } else {
+        TopSelector top;
+        std::vector<int32_t> keep;
+        std::vector<float> priority;
+        for (int h = 0; h < view.n_lanes(); ++h) {
+            keep.clear();
+            priority.clear();
+            const auto scores = view.scores.row(h);
+            top.with_protected(scores, view.protected_ranges.row(h), shares[static_cast<size_t>(h)], keep);
+            for (const int32_t j : keep) priority.push_back(scores[static_cast<size_t>(j)]);
+            choice.keep.push_row(keep);
+            choice.priority.push_row(priority);
+        }
+    }
+    state.selected = true;
+    if (cascade) {
+        Ragged<int32_t> positions;
+        std::vector<int32_t> kept;
+        for (int h = 0; h < view.n_lanes(); ++h) {
+            kept.clear();
+            for (const int32_t j : choice.keep.row(h)) kept.push_back(view.positions.row(h)[static_cast<size_t>(j)]);
+            positions.push_row(kept);
+        }
+        state.positions = std::move(positions);
+        state.scores = std::move(choice.priority);
+        state.protected_ranges = protect(protection, state.positions);
+    }
+    if (shrinks) plans.push_back({layer, std::move(choice.keep)});
+    return {};
+}
+
+Result<std::vector<LayerPlan>> EvictionPass::cascade() {
+    if (!impl_->cascade || impl_->done) {
+        return Status(ErrorCode::kInternal, "eviction: cascade() belongs to an unfinished pass made with cascade = true");
+    }
+    return impl_->plan(false);
+}
+
+Result<std::vector<LayerPlan>> EvictionPass::finish() {
+    Impl & self = *impl_;
+    if (self.done || self.n_added != self.target.shape.n_layers) {
+        return Status(ErrorCode::kInternal, "eviction: finish() came after " + std::to_string(self.n_added) + " of " +
+                                                std::to_string(self.target.shape.n_layers) + " layers, or a second time");
+    }
+    self.done = true;
+    return self.plan(true);
+}
+
+}  // namespace pith

@@ -1,0 +1,55 @@
+// eviction.h - one eviction: score → refine → allocate → select → plan, for all lanes of one sequence. Stage: all pure ones.
+// Pure C++: no ggml, no I/O.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/evidence.h"
+#include "core/ragged.h"
+#include "core/shape.h"
+#include "pith/status.h"
+#include "policy/policy.h"
+
+namespace pith {
+
+// The entries each lane of a layer keeps: indices into the lane as it stands when the plan is applied, ascending.
+struct LayerPlan {
+    int layer = 0;
+    Ragged<int32_t> keep;  // [K]
+};
+
+struct EvictionTarget {
+    CacheShape shape;
+    int64_t budget = 0;                // entries per lane on average, protected ones included
+    std::vector<PositionSpan> pinned;  // protected spans of original positions
+};
+
+// One eviction. Two ways to use it:
+//   all at once (chunks, decode):  add every layer's evidence, then finish() gives one plan for all layers;
+//   cascade (layer-major prefill): after each add_layer(), cascade() gives plans for the layers so far (an earlier layer may
+//     have to give entries back when a policy ranks across layers); apply them, then add the next layer; finish() rounds.
+// The budget is exact after finish(): the sum over lanes is min(budget · n_lanes, entries there are).
+// REQUIRES: layers are added in order 0, 1, …; evidence holds what policy.needs() asks for.
+// Errors:   kMissingEvidence, kNotFinite (names layer, head, entry), kBudget (names budget and protected entries).
+// Cost:     O(entries · log) a call.   Threads: one at a time.
+class EvictionPass {
+public:
+    // n_to_come: entries per lane that layers not yet added will bring (cascade; the prompt's length).
+    EvictionPass(const Policy & policy, EvictionTarget target, bool cascade, int n_to_come);
+    ~EvictionPass();
+    EvictionPass(EvictionPass &&) noexcept;
+
+    Status add_layer(const LayerEvidence & evidence);
+    // Plans for layers that must shrink now. Indices count entries of the lane as left by the plans returned before.
+    Result<std::vector<LayerPlan>> cascade();
+    Result<std::vector<LayerPlan>> finish();
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pith

@@ -1,0 +1,51 @@
+// policies.cpp - the list of policies that users see.
+#include "pith/policies.h"
+
+#include "core/text.h"
+#include "policy/policy.h"
+#include "policy/registry.h"
+
+namespace pith {
+namespace {
+
+template <class Part>
+void list_parts(std::string_view kind, std::span<const PartInfo<Part>> parts, std::vector<PolicyInfo> & list) {
+    for (const PartInfo<Part> & part : parts) {
+        PolicyInfo info;
+        info.name = part.name;
+        info.kind = kind;
+        info.help = part.help;
+        info.paper = part.paper;
+        for (const OptionSpec & spec : part.options) {
+            info.options.push_back({std::string(spec.name), std::string(spec.default_value),
+                                    std::string(spec.help) + "; " + accepted_values(spec)});
+        }
+        list.push_back(std::move(info));
+    }
+}
+
+}  // namespace
+
+std::vector<PolicyInfo> list_policies() {
+    std::vector<PolicyInfo> list;
+    list_parts<Scorer>("scorer", scorers(), list);
+    list_parts<Refiner>("refiner", refiners(), list);
+    list_parts<Allocator>("allocator", allocators(), list);
+    list_parts<Selector>("selector", selectors(), list);
+    for (const Alias & alias : aliases()) {
+        PolicyInfo info;
+        info.name = alias.name;
+        info.kind = "alias";
+        info.help = alias.help;
+        info.paper = alias.paper;
+        info.meaning = alias.meaning;
+        list.push_back(std::move(info));
+    }
+    return list;
+}
+
+Status check_policy(std::string_view text) {
+    return Policy::parse(text).status();
+}
+
+}  // namespace pith

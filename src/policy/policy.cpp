@@ -1,0 +1,182 @@
+// policy.cpp - the policy grammar: parts joined by '+', options after ':', aliases expanded.
+#include "policy/policy.h"
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "pith/policies.h"
+#include "policy/registry.h"
+
+namespace pith {
+namespace {
+
+struct PartText {
+    std::string_view name;
+    std::vector<GivenOption> options;
+};
+
+Status bad(std::string_view policy, const std::string & what) {
+    return {ErrorCode::kInvalidArgument, "policy " + quoted(policy) + ": " + what};
+}
+
+// "name:key=value:…"
+Result<PartText> parse_part(std::string_view policy, std::string_view text) {
+    const auto pieces = split(text, ':');
+    PartText part{trim(pieces[0]), {}};
+    if (part.name.empty()) return bad(policy, "a part is empty: write scorer[+refiner][+allocator][+selector]");
+    for (size_t i = 1; i < pieces.size(); ++i) {
+        const size_t equals = pieces[i].find('=');
+        const std::string_view key = trim(pieces[i].substr(0, equals));
+        if (equals == std::string_view::npos || key.empty()) {
+            return bad(policy, quoted(trim(pieces[i])) + " after " + quoted(part.name) + " is not an option: write name=value");
+        }
+        part.options.emplace_back(key, trim(pieces[i].substr(equals + 1)));
+    }
+    return part;
+}
+
+template <class Part>
+const PartInfo<Part> * find_part(std::span<const PartInfo<Part>> parts, std::string_view name) {
+    for (const PartInfo<Part> & part : parts) {
+        if (part.name == name) return &part;
+    }
+    return nullptr;
+}
+
+const Alias * find_alias(std::string_view name) {
+    for (const Alias & alias : aliases()) {
+        if (alias.name == name) return &alias;
+    }
+    return nullptr;
+}
+
+// The option table of a part of any kind.
+std::span<const OptionSpec> option_table(std::string_view name) {
+    if (const auto * part = find_part<Scorer>(scorers(), name)) return part->options;
+    if (const auto * part = find_part<Refiner>(refiners(), name)) return part->options;
+    if (const auto * part = find_part<Allocator>(allocators(), name)) return part->options;
+    if (const auto * part = find_part<Selector>(selectors(), name)) return part->options;
+    return {};
+}
+
+Status unknown_part(std::string_view policy, std::string_view name) {
+    const std::vector<PolicyInfo> list = list_policies();
+    std::vector<std::string_view> names;
+    for (const PolicyInfo & info : list) names.push_back(info.name);
+    std::string message = quoted(name) + " is not known";
+    const std::string_view near = nearest(name, names);
+    if (!near.empty()) message += ": did you mean " + quoted(near) + "?";
+    return bad(policy, message + " (known: " + join(names, ", ") + ")");
+}
+
+// Replaces an alias by its parts; each option goes to the one part that has it.
+Status expand(std::string_view policy, const PartText & text, const Alias & alias, std::vector<PartText> & parts) {
+    std::vector<PartText> own;
+    for (const std::string_view piece : split(alias.meaning, '+')) {
+        PITH_ASSIGN_OR_RETURN(PartText part, parse_part(policy, piece));
+        own.push_back(std::move(part));
+    }
+    std::vector<std::string_view> known;
+    for (const PartText & part : own) {
+        for (const OptionSpec & spec : option_table(part.name)) known.push_back(spec.name);
+    }
+    for (const GivenOption & option : text.options) {
+        const std::string called = "option " + quoted(option.first) + " of " + quoted(alias.name) + " ";
+        const std::string spelt = quoted(alias.name) + " is " + std::string(alias.meaning);
+        const auto n = std::count(known.begin(), known.end(), option.first);
+        if (n > 1) return bad(policy, called + "belongs to two parts: spell it out, " + spelt);
+        if (n == 0) {
+            const std::string_view near = nearest(option.first, known);
+            return bad(policy, called + "is not known: " + (near.empty() ? "" : "did you mean " + quoted(near) + "? ") + spelt +
+                                   ", with " + join(known, ", "));
+        }
+        for (PartText & part : own) {
+            const auto table = option_table(part.name);
+            if (std::any_of(table.begin(), table.end(), [&](const OptionSpec & spec) { return spec.name == option.first; })) {
+                part.options.push_back(option);
+            }
+        }
+    }
+    parts.insert(parts.end(), own.begin(), own.end());
+    return {};
+}
+
+// Makes `slot` when the part is of this kind; `found` says so.
+template <class Part>
+Status take(std::string_view policy, std::string_view kind, std::span<const PartInfo<Part>> known, const PartText & text,
+            std::shared_ptr<const Part> & slot, std::string & taken, bool & found) {
+    const PartInfo<Part> * info = find_part<Part>(known, text.name);
+    if (info == nullptr) return {};
+    found = true;
+    if (slot != nullptr) {
+        return bad(policy, quoted(taken) + " and " + quoted(text.name) + " are both a" + (kind[0] == 'a' ? "n " : " ") +
+                               std::string(kind) + ": keep one");
+    }
+    PITH_ASSIGN_OR_RETURN(const Options options, Options::parse(info->name, info->options, text.options));
+    taken = info->name;
+    slot = info->make(options);
+    return {};
+}
+
+}  // namespace
+
+Result<Policy> Policy::parse(std::string_view text) {
+    const std::string_view name = trim(text);
+    if (name.empty()) return Status(ErrorCode::kInvalidArgument, "the policy is empty: give a name, e.g. snapkv or snapkv+ada");
+    std::vector<PartText> parts;
+    for (const std::string_view piece : split(name, '+')) {
+        PITH_ASSIGN_OR_RETURN(PartText part, parse_part(name, piece));
+        if (const Alias * alias = find_alias(part.name)) {
+            PITH_RETURN_IF_ERROR(expand(name, part, *alias, parts));
+        } else {
+            parts.push_back(std::move(part));
+        }
+    }
+    Policy policy;
+    policy.name_ = name;
+    std::string taken[4];
+    for (const PartText & part : parts) {
+        bool found = false;
+        PITH_RETURN_IF_ERROR(take<Scorer>(name, "scorer", scorers(), part, policy.scorer_, taken[0], found));
+        PITH_RETURN_IF_ERROR(take<Refiner>(name, "refiner", refiners(), part, policy.refiner_, taken[1], found));
+        PITH_RETURN_IF_ERROR(take<Allocator>(name, "allocator", allocators(), part, policy.allocator_, taken[2], found));
+        PITH_RETURN_IF_ERROR(take<Selector>(name, "selector", selectors(), part, policy.selector_, taken[3], found));
+        if (!found) return unknown_part(name, part.name);
+    }
+    if (policy.scorer_ == nullptr) {
+        return bad(name, "there is no scorer: put one first, e.g. snapkv+" + std::string(parts.front().name));
+    }
+    const auto defaults = [](const auto & info) { return info.make(Options::parse(info.name, info.options, {}).value()); };
+    if (policy.allocator_ == nullptr) policy.allocator_ = defaults(allocators().front());
+    if (policy.selector_ == nullptr) policy.selector_ = defaults(selectors().front());
+    return policy;
+}
+
+Result<std::vector<Policy>> Policy::parse_list(std::string_view text) {
+    std::vector<Policy> policies;
+    for (const std::string_view piece : split(text, ',')) {
+        PITH_ASSIGN_OR_RETURN(Policy policy, parse(piece));
+        policies.push_back(std::move(policy));
+    }
+    return policies;
+}
+
+bool Policy::evicts() const {
+    return scorer_->evicts();
+}
+
+EvidenceNeeds Policy::needs() const {
+    if (!evicts()) return {};
+    EvidenceNeeds needs = scorer_->needs().merged(allocator_->needs()).merged(selector_->needs());
+    return refiner_ != nullptr ? needs.merged(refiner_->needs()) : needs;
+}
+
+int Policy::n_sinks() const {
+    return scorer_->n_sinks();
+}
+
+int Policy::n_recent(int64_t budget) const {
+    return scorer_->n_recent(budget);
+}
+
+}  // namespace pith

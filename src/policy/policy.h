@@ -1,0 +1,48 @@
+// policy.h - a named composition: scorer [+ refiner] [+ allocator] [+ selector]. Stage: all pure ones.
+// Pure C++: no ggml, no I/O.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/evidence.h"
+#include "pith/status.h"
+
+namespace pith {
+
+class Scorer;
+class Refiner;
+class Allocator;
+class Selector;
+
+// Grammar: parts joined by '+', options after ':', e.g. "snapkv:window=16:pool=avg5+ada:alpha=0.2"; aliases in policy.cpp.
+// Immutable after parse; copies share the parts. Threads: const-safe.
+class Policy {
+public:
+    // Errors: kInvalidArgument naming the part or option, with the nearest known name; two parts of one kind.
+    static Result<Policy> parse(std::string_view text);
+    // Splits at ',' and parses each.
+    static Result<std::vector<Policy>> parse_list(std::string_view text);
+
+    const std::string & name() const { return name_; }  // as the user wrote it
+    bool evicts() const;                                // false for `full`
+    EvidenceNeeds needs() const;
+    int n_sinks() const;                 // protected first positions
+    int n_recent(int64_t budget) const;  // protected newest entries of each lane under this mean budget
+
+    const Scorer & scorer() const { return *scorer_; }
+    const Refiner * refiner() const { return refiner_.get(); }  // may be null
+    const Allocator & allocator() const { return *allocator_; }
+    const Selector & selector() const { return *selector_; }
+
+private:
+    std::string name_;
+    std::shared_ptr<const Scorer> scorer_;
+    std::shared_ptr<const Refiner> refiner_;
+    std::shared_ptr<const Allocator> allocator_;
+    std::shared_ptr<const Selector> selector_;
+};
+
+}  // namespace pith

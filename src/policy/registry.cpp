@@ -1,0 +1,66 @@
+// registry.cpp - collects the parts that the .def lists name.
+#include "policy/registry.h"
+
+#include <vector>
+
+namespace pith {
+
+#define PITH_SCORER(name) ScorerInfo name##_scorer();
+#include "score/scorers.def"
+#undef PITH_SCORER
+#define PITH_REFINER(name) RefinerInfo name##_refiner();
+#include "refine/refiners.def"
+#undef PITH_REFINER
+#define PITH_ALLOCATOR(name) AllocatorInfo name##_allocator();
+#include "allocate/allocators.def"
+#undef PITH_ALLOCATOR
+#define PITH_SELECTOR(name) SelectorInfo name##_selector();
+#include "select/selectors.def"
+#undef PITH_SELECTOR
+
+std::span<const ScorerInfo> scorers() {
+    static const std::vector<ScorerInfo> kParts = {
+#define PITH_SCORER(name) name##_scorer(),
+#include "score/scorers.def"
+#undef PITH_SCORER
+    };
+    return kParts;
+}
+
+std::span<const RefinerInfo> refiners() {
+    static const std::vector<RefinerInfo> kParts = {
+#define PITH_REFINER(name) name##_refiner(),
+#include "refine/refiners.def"
+#undef PITH_REFINER
+    };
+    return kParts;
+}
+
+std::span<const AllocatorInfo> allocators() {
+    static const std::vector<AllocatorInfo> kParts = {
+#define PITH_ALLOCATOR(name) name##_allocator(),
+#include "allocate/allocators.def"
+#undef PITH_ALLOCATOR
+    };
+    return kParts;
+}
+
+std::span<const SelectorInfo> selectors() {
+    static const std::vector<SelectorInfo> kParts = {
+#define PITH_SELECTOR(name) name##_selector(),
+#include "select/selectors.def"
+#undef PITH_SELECTOR
+    };
+    return kParts;
+}
+
+std::span<const Alias> aliases() {
+    static const std::vector<Alias> kAliases = {
+#define PITH_ALIAS(name, meaning, help, paper) {name, meaning, help, paper},
+#include "policy/aliases.def"
+#undef PITH_ALIAS
+    };
+    return kAliases;
+}
+
+}  // namespace pith

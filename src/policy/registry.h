@@ -1,0 +1,30 @@
+// registry.h - every part and alias there is, filled from the .def lists. Stage: set-up.
+// Pure C++: no ggml, no I/O.
+// A new part is one file, one line in a .def list and one test; the command line, the policy matrix and the docs read this.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "allocate/allocator.h"
+#include "refine/refiner.h"
+#include "score/scorer.h"
+#include "select/selector.h"
+
+namespace pith {
+
+struct Alias {
+    std::string_view name;
+    std::string_view meaning;  // parts joined by '+'
+    std::string_view help;
+    std::string_view paper;
+};
+
+// In the order of their lists; the first allocator and the first selector are the defaults. Threads: const-safe.
+std::span<const ScorerInfo> scorers();
+std::span<const RefinerInfo> refiners();
+std::span<const AllocatorInfo> allocators();
+std::span<const SelectorInfo> selectors();
+std::span<const Alias> aliases();
+
+}  // namespace pith

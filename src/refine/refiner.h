@@ -1,0 +1,27 @@
+// refiner.h - a refiner turns scores and value statistics into better scores. Stage: refine.
+// Pure C++: no ggml, no I/O.
+//
+//   head_scores  f32 [H][lane length]   the scorer's scores per query head; null when the scorer has none
+//   scores       f32 [K][lane length]   in: the scorer's; out: refined, higher = keep
+// Errors:  kMissingEvidence when the evidence lacks what needs() asks for.   Threads: immutable, const-safe.
+#pragma once
+
+#include "core/evidence.h"
+#include "core/part.h"
+#include "core/ragged.h"
+#include "pith/status.h"
+
+namespace pith {
+
+class Refiner {
+public:
+    virtual ~Refiner() = default;
+
+    virtual EvidenceNeeds needs() const { return {}; }
+    virtual bool wants_head_scores() const { return false; }
+    virtual Status refine(const LayerEvidence & evidence, const Ragged<float> * head_scores, Ragged<float> & scores) const = 0;
+};
+
+using RefinerInfo = PartInfo<Refiner>;
+
+}  // namespace pith

@@ -1,0 +1,40 @@
+// run_plan.h - turns what the user asked for into entries and a schedule, once, when the prompt is known. Stage: schedule.
+// Pure C++: no ggml, no I/O.
+//
+// Bytes bound the peak: (budget + headroom) entries a lane, and two partly used pages a lane (one of K, one of V), fit in them.
+// Headroom is what arrives between two evictions: the chunk, or evict_every decoded tokens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "pith/session.h"
+#include "pith/status.h"
+
+namespace pith {
+
+struct RunRequest {
+    Budget budget;
+    bool evicts = false;  // the policy drops entries at all
+    PrefillSchedule prefill = PrefillSchedule::kAuto;
+    int chunk = 512;
+    int evict_every = 128;
+    int64_t n_prompt = 0;
+    int n_lanes = 0;  // layers · KV heads
+    int n_kv_heads = 0;
+    size_t entry_bytes = 0;  // one entry's K and V rows
+    size_t page_bytes = 4096;
+};
+
+struct RunPlan {
+    int64_t budget = 0;  // mean entries per lane; 0: nothing is ever evicted
+    bool one_shot = false;
+    int chunk = 0;
+    int evict_every = 0;  // 0: no eviction in decode
+};
+
+// Errors: kInvalidArgument (a budget without an evicting policy or the other way round, chunk < 1, evict_every < 0);
+//         kBudget when the bytes do not hold what the schedule needs (names both).
+Result<RunPlan> plan_run(const RunRequest & request);
+
+}  // namespace pith

@@ -1,0 +1,49 @@
+// scorer.h - a scorer turns the evidence of one layer into one number per entry. Stage: score.
+// Pure C++: no ggml, no I/O.
+//
+//   scores       f32 [K][lane length]   higher = keep; finite, else the eviction fails and names the entry
+//   head scores  f32 [H][lane length]   the same before query heads are reduced to their KV head, where a scorer has it
+// Errors:  kMissingEvidence when the evidence lacks what needs() asks for (out is then unspecified).
+// Cost:    O(entries of the evidence rows it reads), scratch of one row.   Threads: immutable, const-safe.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/evidence.h"
+#include "core/part.h"
+#include "core/ragged.h"
+#include "pith/status.h"
+
+namespace pith {
+
+class Scorer {
+public:
+    virtual ~Scorer() = default;
+
+    virtual bool evicts() const { return true; }                  // false: keeps all (`full`)
+    virtual EvidenceNeeds needs() const { return {}; }            // only this is captured
+    virtual int n_sinks() const { return 0; }                     // original positions below this are protected
+    virtual int n_recent(int64_t /*budget*/) const { return 0; }  // newest entries of each lane that are protected
+
+    // Overwrites `scores` [K].
+    virtual Status score(const LayerEvidence & evidence, Ragged<float> & scores) const = 0;
+
+    // Overwrites `scores` [H]. REQUIRES: has_head_scores().
+    virtual bool has_head_scores() const { return false; }
+    virtual Status score_heads(const LayerEvidence & /*evidence*/, Ragged<float> & /*scores*/) const {
+        return {ErrorCode::kInternal, "this scorer has no scores per query head"};
+    }
+};
+
+using ScorerInfo = PartInfo<Scorer>;
+
+// An empty [K] result of the lanes' lengths.
+Ragged<float> make_lane_scores(const LayerEvidence & evidence);
+
+// Ok when `rows` has one row per lane (per_head: one per query head) of the lane's length.
+// Errors: kMissingEvidence naming the scorer, the evidence and the layer.
+Status require_rows(std::string_view scorer, std::string_view name, const Ragged<float> & rows, const LayerEvidence & evidence,
+                    bool per_head);
+
+}  // namespace pith

@@ -1,0 +1,38 @@
+// selector.h - a selector chooses, within each lane's share, the entries to keep. Stage: select.
+// Pure C++: no ggml, no I/O.
+//
+// Protected entries are ranges the selector goes around and always keeps, never doctored scores.
+// Threads: immutable, const-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/layer_view.h"
+#include "core/part.h"
+#include "core/ragged.h"
+#include "pith/status.h"
+
+namespace pith {
+
+// The entries kept, and the order in which a lane gives them back if its share shrinks later (cascade).
+struct LayerChoice {
+    Ragged<int32_t> keep;    // [K] indices into the lane, ascending, protected ones included
+    Ragged<float> priority;  // [K] of the kept entries; the lowest goes first, of equals the older one; any value if protected
+};
+
+class Selector {
+public:
+    virtual ~Selector() = default;
+
+    virtual EvidenceNeeds needs() const { return {}; }
+    virtual bool wants_evidence() const { return false; }  // true: LayerView::evidence is set in select()
+
+    // shares [K]: how many candidates each lane keeps beside what is protected. Overwrites `choice`.
+    // REQUIRES: 0 ≤ shares[h] ≤ layer.net_length(h); scores finite.
+    virtual Status select(const LayerView & layer, std::span<const int> shares, LayerChoice & choice) const = 0;
+};
+
+using SelectorInfo = PartInfo<Selector>;
+
+}  // namespace pith

@@ -1,0 +1,205 @@
+// tokenizer.cpp - a GGUF model's tokeniser and chat template, by libllama with the weights left on disk. Stage: text.
+//
+// libllama reports a bad file only in its log, aborts on a file without a vocabulary when asked to tokenise, and throws
+// through its C interface where a vocabulary has no byte tokens: all three are looked for when the file is loaded.
+// Threads: const-safe. Cost of load: reads the metadata, no weights.
+#include <llama.h>
+
+#include <array>
+#include <climits>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include "pith/text.h"
+#include "text/llama_log.h"
+#include "text/utf8.h"
+
+namespace pith {
+
+struct Tokenizer::Impl {
+    llama_model * model = nullptr;
+    const llama_vocab * vocab = nullptr;
+    std::string chat_template;
+
+    Impl() = default;
+    Impl(const Impl &) = delete;
+    Impl & operator=(const Impl &) = delete;
+    ~Impl() { llama_model_free(model); }
+};
+
+namespace {
+
+Status check_magic(const std::string & path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) { return {ErrorCode::kNotFound, "'" + path + "' cannot be opened: no such file, or no right to read it"}; }
+    std::array<char, 4> magic{};
+    file.read(magic.data(), magic.size());
+    if (file.gcount() < 4 || std::string_view(magic.data(), 4) != "GGUF") {
+        return {ErrorCode::kBadFile, "'" + path + "' is not a GGUF file: it does not begin with 'GGUF'"};
+    }
+    return {};
+}
+
+// SentencePiece vocabularies spell unknown characters byte by byte; libllama looks the byte's token up as "<0x41>", else
+// as the byte itself, and throws when there is neither.
+Status check_byte_tokens(const llama_vocab * vocab, const std::string & path) {
+    if (llama_vocab_type(vocab) != LLAMA_VOCAB_TYPE_SPM) { return {}; }
+    std::unordered_set<std::string> short_pieces;
+    for (int32_t id = 0; id < llama_vocab_n_tokens(vocab); ++id) {
+        const char * text = llama_vocab_get_text(vocab, id);
+        if (text != nullptr && std::char_traits<char>::length(text) <= 6) { short_pieces.insert(text); }
+    }
+    for (int byte = 0; byte < 256; ++byte) {
+        std::array<char, 8> name{};
+        std::snprintf(name.data(), name.size(), "<0x%02X>", static_cast<unsigned>(byte));
+        if (short_pieces.count(name.data()) == 0 && short_pieces.count(std::string(1, static_cast<char>(byte))) == 0) {
+            return {ErrorCode::kUnsupported, "the vocabulary of '" + path + "' has no byte token '" + name.data() +
+                                                 "': text outside its pieces cannot be tokenised; convert the model "
+                                                 "again with byte fallback"};
+        }
+    }
+    return {};
+}
+
+std::string exception_text(const char * what, const std::exception & error) {
+    return std::string("libllama failed to ") + what + ": " + error.what();
+}
+
+}  // namespace
+
+Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
+    PITH_RETURN_IF_ERROR(check_magic(gguf_path));
+    route_llama_log();
+    llama_model_params params = llama_model_default_params();
+    params.vocab_only = true;
+    auto impl = std::make_unique<Impl>();
+    const LlamaErrorCapture capture;
+    try {
+        impl->model = llama_model_load_from_file(gguf_path.c_str(), params);
+    } catch (const std::exception & error) {
+        return {ErrorCode::kBadFile, "'" + gguf_path + "': " + exception_text("load the vocabulary", error)};
+    }
+    if (impl->model == nullptr) {
+        const std::string why = capture.first_error().empty() ? "" : " (" + capture.first_error() + ")";
+        return {ErrorCode::kBadFile, "'" + gguf_path + "': libllama cannot read its vocabulary" + why};
+    }
+    impl->vocab = llama_model_get_vocab(impl->model);
+    if (llama_vocab_type(impl->vocab) == LLAMA_VOCAB_TYPE_NONE || llama_vocab_n_tokens(impl->vocab) == 0) {
+        return {ErrorCode::kUnsupported, "'" + gguf_path + "' has no vocabulary: text cannot be turned into tokens"};
+    }
+    PITH_RETURN_IF_ERROR(check_byte_tokens(impl->vocab, gguf_path));
+    if (const char * chat = llama_model_chat_template(impl->model, nullptr); chat != nullptr) { impl->chat_template = chat; }
+    return Tokenizer(std::move(impl));
+}
+
+Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
+    if (const auto bad = invalid_utf8_offset(text)) {
+        std::array<char, 8> byte{};
+        std::snprintf(byte.data(), byte.size(), "0x%02X", static_cast<unsigned>(static_cast<uint8_t>(text[*bad])));
+        return {ErrorCode::kInvalidArgument,
+                "the text is not UTF-8: byte " + std::to_string(*bad) + " is " + byte.data() + "; convert it to UTF-8"};
+    }
+    if (text.size() > static_cast<size_t>(INT_MAX) - 16) {
+        return {ErrorCode::kInvalidArgument, "the text has " + std::to_string(text.size()) + " bytes: at most 2 GiB"};
+    }
+    const auto run = [&](std::vector<int32_t> & out) {
+        return llama_tokenize(impl_->vocab, text.data(), static_cast<int32_t>(text.size()), out.data(),
+                              static_cast<int32_t>(out.size()), add_special, parse_special);
+    };
+    try {
+        std::vector<int32_t> tokens(text.size() / 3 + 16);
+        int32_t n = run(tokens);
+        if (n < 0 && n != INT32_MIN) {
+            tokens.resize(static_cast<size_t>(-n));
+            n = run(tokens);
+        }
+        if (n < 0) { return {ErrorCode::kInvalidArgument, "the text has more tokens than libllama can count"}; }
+        tokens.resize(static_cast<size_t>(n));
+        return tokens;
+    } catch (const std::bad_alloc &) {
+        return {ErrorCode::kOutOfMemory, "out of memory while tokenising " + std::to_string(text.size()) + " bytes"};
+    } catch (const std::exception & error) {
+        return {ErrorCode::kUnsupported, exception_text("tokenise", error)};
+    }
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
+    const auto n_tokens = static_cast<int32_t>(tokens.size());
+    std::string text(tokens.size() * 6 + 16, '\0');
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        const int32_t n = llama_detokenize(impl_->vocab, tokens.data(), n_tokens, text.data(), static_cast<int32_t>(text.size()),
+                                           true, false);
+        if (n >= 0) {
+            text.resize(static_cast<size_t>(n));
+            return text;
+        }
+        text.resize(static_cast<size_t>(-n));
+    }
+    return {};
+}
+
+std::string Tokenizer::piece(int32_t token, bool special) const {
+    if (token < 0 || token >= n_vocab()) { return {}; }
+    std::string text(32, '\0');
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        const int32_t n = llama_token_to_piece(impl_->vocab, token, text.data(), static_cast<int32_t>(text.size()), 0, special);
+        if (n >= 0) {
+            text.resize(static_cast<size_t>(n));
+            return text;
+        }
+        text.resize(static_cast<size_t>(-n));
+    }
+    return {};
+}
+
+int Tokenizer::n_vocab() const { return llama_vocab_n_tokens(impl_->vocab); }
+
+int32_t Tokenizer::bos() const {
+    const llama_token token = llama_vocab_bos(impl_->vocab);
+    return token == LLAMA_TOKEN_NULL ? -1 : token;
+}
+
+bool Tokenizer::is_end_of_generation(int32_t token) const {
+    return token >= 0 && token < n_vocab() && llama_vocab_is_eog(impl_->vocab, token);
+}
+
+bool Tokenizer::has_chat_template() const { return !impl_->chat_template.empty(); }
+
+Result<std::string> Tokenizer::apply_chat_template(std::span<const ChatMessage> messages, bool add_assistant) const {
+    if (!has_chat_template()) { return {ErrorCode::kUnsupported, "the model has no chat template: give the text as it is"}; }
+    std::vector<llama_chat_message> chat;
+    size_t n_bytes = 256;
+    for (const ChatMessage & message : messages) {
+        if (message.content.find('\0') != std::string::npos) {
+            return {ErrorCode::kInvalidArgument, "a chat message holds a zero byte: remove it"};
+        }
+        chat.push_back({message.role.c_str(), message.content.c_str()});
+        n_bytes += 2 * (message.role.size() + message.content.size()) + 64;
+    }
+    if (n_bytes > static_cast<size_t>(INT_MAX)) { return {ErrorCode::kInvalidArgument, "the chat is longer than 1 GiB"}; }
+    try {
+        std::string text(n_bytes, '\0');
+        for (int attempt = 0; attempt < 2; ++attempt) {
+            const int32_t n = llama_chat_apply_template(impl_->chat_template.c_str(), chat.data(), chat.size(), add_assistant,
+                                                        text.data(), static_cast<int32_t>(text.size()));
+            if (n < 0) { break; }
+            const bool fits = static_cast<size_t>(n) <= text.size();
+            text.resize(static_cast<size_t>(n));
+            if (fits) { return text; }
+        }
+    } catch (const std::exception & error) {
+        return {ErrorCode::kUnsupported, exception_text("apply the chat template", error)};
+    }
+    return {ErrorCode::kUnsupported, "libllama does not know the model's chat template: give the text as it is (pith run --raw)"};
+}
+
+Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Tokenizer::Tokenizer(Tokenizer &&) noexcept = default;
+Tokenizer & Tokenizer::operator=(Tokenizer &&) noexcept = default;
+Tokenizer::~Tokenizer() = default;
+
+}  // namespace pith

@@ -1,0 +1,18 @@
+// utf8.h - is it UTF-8, and where does it stop being so. Stage: text.
+// Pure C++. Threads: const-safe. Cost: one pass.
+// Source: RFC 3629 (no overlong forms, no surrogates, nothing above U+10FFFF).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace pith {
+
+// Offset of the first byte that is no part of a whole, valid character; nothing when all is valid.
+std::optional<size_t> invalid_utf8_offset(std::string_view text);
+
+// How many bytes at the end are the beginning of a character whose other bytes have not come yet (0 … 3).
+size_t incomplete_utf8_tail(std::string_view text);
+
+}  // namespace pith

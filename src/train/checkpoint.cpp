@@ -1,0 +1,115 @@
+// checkpoint.cpp - a training run's state as one file: what the next step depends on, nothing else. Stage: train.
+// Layout: "PITHCKPT", version, step, fingerprint, state, then for each parameter its name, size, value, m and v (f32, host order).
+#include <ggml.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "train/trainer.h"
+
+namespace pith::train {
+namespace {
+
+constexpr char kMagic[8] = {'P', 'I', 'T', 'H', 'C', 'K', 'P', 'T'};
+constexpr uint32_t kVersion = 1;
+constexpr uint64_t kMaxText = 1 << 24;
+
+template <class T>
+void put(std::ostream & out, const T & value) {
+    out.write(reinterpret_cast<const char *>(&value), sizeof(T));
+}
+void put_text(std::ostream & out, const std::string & text) {
+    put(out, static_cast<uint64_t>(text.size()));
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+}
+void put_floats(std::ostream & out, const ggml_tensor * t) {
+    out.write(static_cast<const char *>(t->data), static_cast<std::streamsize>(ggml_nbytes(t)));
+}
+
+template <class T>
+bool get(std::istream & in, T & value) {
+    return static_cast<bool>(in.read(reinterpret_cast<char *>(&value), sizeof(T)));
+}
+bool get_text(std::istream & in, std::string & text) {
+    uint64_t size = 0;
+    if (!get(in, size) || size > kMaxText) { return false; }
+    text.resize(size);
+    return static_cast<bool>(in.read(text.data(), static_cast<std::streamsize>(size)));
+}
+
+Status bad_file(const std::string & path, const std::string & what) {
+    return {ErrorCode::kBadFile, "checkpoint '" + path + "' " + what + ": delete it to start anew"};
+}
+
+}  // namespace
+
+Status Trainer::save(const std::string & path, const std::string & fingerprint, const std::string & state) const {
+    const std::string unfinished = path + ".tmp";
+    {
+        std::ofstream out(unfinished, std::ios::binary | std::ios::trunc);
+        out.write(kMagic, sizeof(kMagic));
+        put(out, kVersion);
+        put(out, n_steps_);
+        put_text(out, fingerprint);
+        put_text(out, state);
+        for (const Parameter & p : parameters_->list()) {
+            put_text(out, p.name);
+            put(out, ggml_nelements(p.value));
+            for (const ggml_tensor * t : {p.value, p.m, p.v}) { put_floats(out, t); }
+        }
+        out.flush();
+        if (!out) { return {ErrorCode::kIo, "checkpoint '" + unfinished + "' could not be written: is the folder there and writable?"}; }
+    }
+    std::error_code error;
+    std::filesystem::rename(unfinished, path, error);
+    if (error) { return {ErrorCode::kIo, "checkpoint '" + path + "' could not be renamed into place: " + error.message()}; }
+    return {};
+}
+
+Result<std::string> Trainer::load(const std::string & path, const std::string & fingerprint) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) { return {ErrorCode::kNotFound, "no checkpoint '" + path + "'"}; }
+    char magic[sizeof(kMagic)] = {};
+    uint32_t version = 0;
+    int64_t step = 0;
+    std::string made_with;
+    std::string state;
+    if (!in.read(magic, sizeof(magic)) || !std::equal(magic, magic + sizeof(magic), kMagic)) {
+        return bad_file(path, "is not a checkpoint");
+    }
+    if (!get(in, version) || version != kVersion) { return bad_file(path, "has version " + std::to_string(version)); }
+    if (!get(in, step) || !get_text(in, made_with) || !get_text(in, state)) { return bad_file(path, "is cut off"); }
+    if (made_with != fingerprint) {
+        return {ErrorCode::kInvalidArgument, "checkpoint '" + path + "' was made with other options: give the same ones, or another folder"};
+    }
+    // Everything is read before anything changes.
+    std::vector<std::vector<float>> read;
+    for (const Parameter & p : parameters_->list()) {
+        std::string name;
+        int64_t n = 0;
+        if (!get_text(in, name) || !get(in, n)) { return bad_file(path, "is cut off"); }
+        if (name != p.name || n != ggml_nelements(p.value)) { return bad_file(path, "holds '" + name + "' where '" + p.name + "' belongs"); }
+        for (int i = 0; i < 3; ++i) {
+            std::vector<float> data(static_cast<size_t>(n));
+            if (!in.read(reinterpret_cast<char *>(data.data()), static_cast<std::streamsize>(data.size() * sizeof(float)))) {
+                return bad_file(path, "is cut off");
+            }
+            read.push_back(std::move(data));
+        }
+    }
+    if (in.peek() != std::ifstream::traits_type::eof()) { return bad_file(path, "goes on after its end"); }
+    size_t i = 0;
+    for (const Parameter & p : parameters_->list()) {
+        for (ggml_tensor * t : {p.value, p.m, p.v}) {
+            std::copy(read[i].begin(), read[i].end(), values(t));
+            ++i;
+        }
+    }
+    n_steps_ = step;
+    return state;
+}
+
+}  // namespace pith::train

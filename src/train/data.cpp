@@ -1,0 +1,87 @@
+// data.cpp - batches of the generator's documents. Stage: train.
+#include "train/data.h"
+
+#include <algorithm>
+
+namespace pith::train {
+namespace {
+
+struct Row {
+    std::vector<int32_t> tokens;
+    std::vector<float> weights;  // of each token as a target
+};
+
+Row encode(Encoder & encoder, const std::vector<corpus::Segment> & segments) {
+    Row row;
+    row.tokens.push_back(encoder.bos());
+    for (const corpus::Segment & s : segments) {
+        row.weights.resize(row.tokens.size(), 0.0F);
+        encoder.append(s.text, row.tokens);
+        if (s.end) { row.tokens.push_back(encoder.eos()); }
+        row.weights.resize(row.tokens.size(), s.weight);
+    }
+    row.weights.resize(row.tokens.size(), 0.0F);
+    return row;
+}
+
+void append_row(Batch & batch, Row row, int n_tokens, int32_t fill) {
+    const auto n = static_cast<size_t>(n_tokens);
+    row.tokens.resize(n + 1, fill);
+    row.weights.resize(n + 1, 0.0F);
+    batch.tokens.insert(batch.tokens.end(), row.tokens.begin(), row.tokens.end() - 1);
+    batch.targets.insert(batch.targets.end(), row.tokens.begin() + 1, row.tokens.end());
+    batch.weights.insert(batch.weights.end(), row.weights.begin() + 1, row.weights.end());
+}
+
+}  // namespace
+
+Batch make_batch(Encoder & encoder, corpus::SeedSpace space, uint64_t seed, uint64_t first_index, const BatchShape & shape,
+                 std::vector<std::string> * kinds) {
+    const corpus::CountTokens count = [&](std::string_view text) { return encoder.count(text); };
+    Batch batch;
+    batch.shape = shape;
+    for (int r = 0; r < shape.n_sequences; ++r) {
+        const corpus::Document d = corpus::make_document(space, seed, first_index + static_cast<uint64_t>(r), shape.n_tokens, count);
+        append_row(batch, encode(encoder, d.segments), shape.n_tokens, encoder.eos());
+        if (kinds != nullptr) { kinds->push_back(d.kind); }
+    }
+    return batch;
+}
+
+Batch make_text_batch(Encoder & encoder, uint64_t seed, uint64_t first_index, const BatchShape & shape) {
+    const corpus::CountTokens count = [&](std::string_view text) { return encoder.count(text); };
+    Batch batch;
+    batch.shape = shape;
+    for (int r = 0; r < shape.n_sequences; ++r) {
+        corpus::Document d = corpus::make_plain_text(corpus::SeedSpace::kValidation, seed, first_index + static_cast<uint64_t>(r), shape.n_tokens, count);
+        for (corpus::Segment & s : d.segments) { s.weight = 1.0F; }
+        append_row(batch, encode(encoder, d.segments), shape.n_tokens, encoder.eos());
+    }
+    return batch;
+}
+
+Result<Batch> make_task_batch(Encoder & encoder, const std::string & id, const corpus::TaskOptions & options, const BatchShape & shape) {
+    const corpus::CountTokens count = [&](std::string_view text) { return encoder.count(text); };
+    Batch batch;
+    batch.shape = shape;
+    for (int r = 0; r < shape.n_sequences; ++r) {
+        corpus::TaskOptions one = options;
+        one.index += static_cast<uint64_t>(r);
+        PITH_ASSIGN_OR_RETURN(corpus::Task task, corpus::make_task(id, one, count));
+        append_row(batch, encode(encoder, {{task.prompt(), 0.0F, false}, {task.completion, 1.0F, true}}), shape.n_tokens, encoder.eos());
+    }
+    return batch;
+}
+
+int count_exact(const Batch & batch, const BatchLoss & loss) {
+    const auto n = static_cast<size_t>(batch.shape.n_tokens);
+    int exact = 0;
+    for (size_t r = 0; r < static_cast<size_t>(batch.shape.n_sequences); ++r) {
+        bool all = true;
+        for (size_t i = r * n; i < (r + 1) * n; ++i) { all = all && (batch.weights[i] <= 0.0F || loss.hit[i] != 0); }
+        exact += all ? 1 : 0;
+    }
+    return exact;
+}
+
+}  // namespace pith::train

@@ -1,0 +1,29 @@
+// data.h - batches of the generator's documents, and task samples to measure with. Stage: train.
+// Threads: one at a time (the encoder remembers words).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "corpus/corpus.h"
+#include "pith/status.h"
+#include "train/encoder.h"
+#include "train/step_graph.h"
+
+namespace pith::train {
+
+// Documents first_index … first_index + B - 1 of a stream, one per row, cut or filled up to T. kinds, if given, gets each row's kind.
+Batch make_batch(Encoder & encoder, corpus::SeedSpace space, uint64_t seed, uint64_t first_index, const BatchShape & shape,
+                 std::vector<std::string> * kinds = nullptr);
+
+Batch make_text_batch(Encoder & encoder, uint64_t seed, uint64_t first_index, const BatchShape & shape);  // held-out plain text
+
+// Samples of a task: weight 1 on the completion's tokens (and the end), 0 elsewhere. Rows are filled up to T.
+// Errors: as corpus::make_task.
+Result<Batch> make_task_batch(Encoder & encoder, const std::string & id, const corpus::TaskOptions & options, const BatchShape & shape);
+
+// How many rows have all their weighted targets right.
+int count_exact(const Batch & batch, const BatchLoss & loss);
+
+}  // namespace pith::train

@@ -1,0 +1,16 @@
+// export.h - a trained model as a GGUF that libllama and Pith load. Stage: train.
+#pragma once
+
+#include <string>
+
+#include "pith/status.h"
+#include "train/parameters.h"
+#include "train/vocabulary.h"
+
+namespace pith::train {
+
+// Architecture llama, weights f32, tokeniser included. Written to PATH.tmp, then renamed.
+// Errors: kIo (names the path), kInvalidArgument (vocabulary and model differ in size).
+Status export_gguf(const Parameters & parameters, const Vocabulary & vocabulary, const std::string & name, const std::string & path);
+
+}  // namespace pith::train

@@ -1,0 +1,254 @@
+// gemm_bf16.cpp - the products of the training step on AMX. Stage: train.
+//
+// A tile product adds, over 32 values of p, B'(16 j × 32 p) · A'(32 p × 16 i) to a 16 × 16 tile of c. One operand's tile holds
+// rows of p for each j; the other holds pairs (p, p+1) for each i side by side. Four tiles of c (32 × 32) stay in registers.
+// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, TDPBF16PS.
+#include "train/gemm_bf16.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+#define PITH_HAVE_AMX
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+// GCC 12 warns of uninitialised values inside its own AVX-512 headers.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace pith::train {
+
+#ifdef PITH_HAVE_AMX
+
+namespace {
+
+#define PITH_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+
+constexpr int64_t kBlock = 32;      // rows of a and b per block, and p per tile
+constexpr int64_t kTile = 16;       // rows of a tile
+constexpr int64_t kTileSize = 512;  // bf16 of a tile
+constexpr int64_t kRowBytes = 64;
+
+struct alignas(64) TileConfig {
+    uint8_t palette = 1;
+    uint8_t start_row = 0;
+    uint8_t reserved[14] = {};
+    uint16_t bytes_per_row[16] = {};
+    uint8_t rows[16] = {};
+    TileConfig() {
+        std::fill(bytes_per_row, bytes_per_row + 8, static_cast<uint16_t>(kRowBytes));
+        std::fill(rows, rows + 8, static_cast<uint8_t>(kTile));
+    }
+};
+
+bool ask_for_amx() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) { return false; }
+    constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24;
+    constexpr unsigned kAvx512 = 1U << 16 | 1U << 30 | 1U << 31;  // F, BW, VL
+    if ((d & kAmxBf16) == 0 || (d & kAmxTile) == 0 || (b & kAvx512) != kAvx512) { return false; }
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a & 1U << 5) == 0) { return false; }  // AVX512_BF16
+    constexpr long kArchReqXcompPerm = 0x1023, kXfeatureXtiledata = 18;
+    return syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureXtiledata) == 0;
+}
+
+uint16_t to_bf16(float value) {  // round to nearest even
+    uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(bits));
+    return static_cast<uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
+}
+
+// Where element (row, p) of a 16 × 32 tile lies: [row][p], or pairs [p / 2][row][p % 2].
+int64_t place(bool pairs, int64_t row, int64_t p) { return pairs ? p / 2 * 32 + row * 2 + p % 2 : row * 32 + p; }
+
+void pack_tile_slowly(const MatrixView & x, int64_t row0, int64_t n_rows, int64_t p0, int64_t n_p, bool pairs, uint16_t * tile) {
+    std::fill(tile, tile + kTileSize, uint16_t{0});
+    for (int64_t r = 0; r < n_rows; ++r) {
+        for (int64_t p = 0; p < n_p; ++p) { tile[place(pairs, r, p)] = to_bf16(x.data[(row0 + r) * x.outer + (p0 + p) * x.inner]); }
+    }
+}
+
+// A 16 × 16 matrix of 32-bit words, transposed: pairs of rows are interleaved by words, then by two, then by four, twice.
+PITH_AMX inline void transpose(__m512i (&x)[16]) {
+    __m512i y[16];
+    for (int i = 0; i < 16; i += 2) {
+        y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+        y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+    }
+    for (int i = 0; i < 16; i += 4) {
+        x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
+        x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
+        x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
+        x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
+    }
+    constexpr int kEven = 0x88, kOdd = 0xDD;
+    for (int half = 0; half < 16; half += 8) {
+        for (int i = 0; i < 4; ++i) {
+            y[half + i] = _mm512_shuffle_i32x4(x[half + i], x[half + i + 4], kEven);
+            y[half + i + 4] = _mm512_shuffle_i32x4(x[half + i], x[half + i + 4], kOdd);
+        }
+    }
+    for (int i = 0; i < 8; ++i) {
+        x[i] = _mm512_shuffle_i32x4(y[i], y[i + 8], kEven);
+        x[i + 8] = _mm512_shuffle_i32x4(y[i], y[i + 8], kOdd);
+    }
+}
+
+// A whole tile whose rows or whose p are contiguous; the order that the tile does not want is transposed, a pair as one word.
+PITH_AMX void pack_tile(const MatrixView & x, int64_t row0, int64_t p0, bool pairs, uint16_t * tile) {
+    __m512i words[16];
+    if (x.inner == 1) {
+        for (int64_t r = 0; r < kTile; ++r) {
+            const float * row = x.data + (row0 + r) * x.outer + p0;
+            words[r] = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(_mm512_loadu_ps(row + kTile), _mm512_loadu_ps(row)));
+        }
+    } else {
+        alignas(64) uint16_t order[32];  // of [p: 16 rows][p+1: 16 rows] into pairs
+        for (int i = 0; i < 16; ++i) {
+            order[2 * i] = static_cast<uint16_t>(i);
+            order[2 * i + 1] = static_cast<uint16_t>(i + 16);
+        }
+        const __m512i interleave = _mm512_load_si512(order);
+        for (int64_t r = 0; r < kTile; ++r) {
+            const float * row = x.data + row0 + (p0 + 2 * r) * x.inner;
+            const auto packed = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(_mm512_loadu_ps(row + x.inner), _mm512_loadu_ps(row)));
+            words[r] = _mm512_permutexvar_epi16(interleave, packed);
+        }
+    }
+    if (pairs == (x.inner == 1)) { transpose(words); }
+    for (int64_t r = 0; r < kTile; ++r) { _mm512_storeu_si512(tile + r * kBlock, words[r]); }
+}
+
+// An operand: `n` rows of `k`, packed in blocks of 32 rows; block r, step s holds two tiles at tiles(r, s).
+struct Operand {
+    MatrixView view;
+    int64_t begin;  // rows [begin, end)
+    int64_t end;
+    int64_t k;
+    bool pairs;
+    std::vector<uint16_t> & memory;
+
+    int64_t n_steps() const { return (k + kBlock - 1) / kBlock; }
+    int64_t n_blocks() const { return (end - begin + kBlock - 1) / kBlock; }
+    uint16_t * tiles(int64_t slot, int64_t step) const {
+        return memory.data() + (slot * n_steps() + step) * 2 * kTileSize;
+    }
+    // The block's rows into memory slot `slot`.
+    void pack(int64_t block, int64_t slot) const {
+        const bool contiguous = view.inner == 1 || view.outer == 1;
+        for (int64_t step = 0; step < n_steps(); ++step) {
+            for (int64_t half = 0; half < 2; ++half) {
+                const int64_t row0 = begin + block * kBlock + half * kTile;
+                const int64_t p0 = step * kBlock;
+                const int64_t n_rows = std::clamp<int64_t>(end - row0, 0, kTile);
+                const int64_t n_p = std::min(kBlock, k - p0);
+                uint16_t * tile = tiles(slot, step) + half * kTileSize;
+                if (contiguous && n_rows == kTile && n_p == kBlock) {
+                    pack_tile(view, row0, p0, pairs, tile);
+                } else {
+                    pack_tile_slowly(view, row0, n_rows, p0, n_p, pairs, tile);
+                }
+            }
+        }
+    }
+};
+
+PITH_AMX void multiply_block(const uint16_t * a, const uint16_t * b, int64_t n_steps, float * c, ptrdiff_t stride) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int64_t s = 0; s < n_steps; ++s) {
+        const uint16_t * at = a + s * 2 * kTileSize;
+        const uint16_t * bt = b + s * 2 * kTileSize;
+        _tile_loadd(4, bt, kRowBytes);
+        _tile_loadd(5, bt + kTileSize, kRowBytes);
+        _tile_loadd(6, at, kRowBytes);
+        _tile_loadd(7, at + kTileSize, kRowBytes);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    const auto row_bytes = static_cast<size_t>(stride) * sizeof(float);
+    _tile_stored(0, c, row_bytes);
+    _tile_stored(1, c + kTile, row_bytes);
+    _tile_stored(2, c + kTile * stride, row_bytes);
+    _tile_stored(3, c + kTile * stride + kTile, row_bytes);
+}
+
+PITH_AMX void configure() {
+    static const TileConfig config;
+    _tile_loadconfig(&config);
+}
+PITH_AMX void release() { _tile_release(); }
+
+void write_block(const Operand & a, const Operand & b, int64_t a_slot, int64_t b_slot, int64_t i0, int64_t j0, float * c,
+                 ptrdiff_t ldc) {
+    const uint16_t * at = a.tiles(a_slot, 0);
+    const uint16_t * bt = b.tiles(b_slot, 0);
+    const int64_t rows = std::min(kBlock, a.end - i0);
+    const int64_t cols = std::min(kBlock, b.end - j0);
+    if (rows == kBlock && cols == kBlock) {
+        multiply_block(at, bt, a.n_steps(), c + i0 + j0 * ldc, ldc);
+        return;
+    }
+    alignas(64) float edge[kBlock * kBlock];
+    multiply_block(at, bt, a.n_steps(), edge, kBlock);
+    for (int64_t j = 0; j < cols; ++j) { std::copy(edge + j * kBlock, edge + j * kBlock + rows, c + i0 + (j0 + j) * ldc); }
+}
+
+}  // namespace
+
+bool has_bf16_gemm() {
+    static const bool has = ask_for_amx();
+    return has;
+}
+
+// The operand with more blocks is packed block by block as it is used, the other one first and whole.
+void gemm_bf16_range(const GemmShape & shape, const MatrixView & a_view, const MatrixView & b_view, float * c, ptrdiff_t ldc,
+                     const GemmRange & range) {
+    if (range.i_begin >= range.i_end || range.j_begin >= range.j_end) { return; }
+    thread_local std::vector<uint16_t> a_memory, b_memory;
+    const Operand a{a_view, range.i_begin, range.i_end, shape.k, true, a_memory};
+    const Operand b{b_view, range.j_begin, range.j_end, shape.k, false, b_memory};
+    const bool stream_a = a.n_blocks() > b.n_blocks();
+    const auto grow = [](const Operand & x, int64_t slots) {
+        const auto size = static_cast<size_t>(slots * x.n_steps() * 2 * kTileSize);
+        if (x.memory.size() < size) { x.memory.resize(size); }
+    };
+    grow(a, stream_a ? 1 : a.n_blocks());
+    grow(b, stream_a ? b.n_blocks() : 1);
+    configure();
+    const Operand & whole = stream_a ? b : a;
+    const Operand & streamed = stream_a ? a : b;
+    for (int64_t n = 0; n < whole.n_blocks(); ++n) { whole.pack(n, n); }
+    for (int64_t m = 0; m < streamed.n_blocks(); ++m) {
+        streamed.pack(m, 0);
+        for (int64_t n = 0; n < whole.n_blocks(); ++n) {
+            const int64_t i0 = range.i_begin + (stream_a ? m : n) * kBlock;
+            const int64_t j0 = range.j_begin + (stream_a ? n : m) * kBlock;
+            write_block(a, b, stream_a ? 0 : n, stream_a ? n : 0, i0, j0, c, ldc);
+        }
+    }
+    release();
+}
+
+#else
+
+bool has_bf16_gemm() { return false; }
+void gemm_bf16_range(const GemmShape & shape, const MatrixView & a, const MatrixView & b, float * c, ptrdiff_t ldc,
+                     const GemmRange & range) {
+    gemm_range(shape, a, b, c, ldc, range);
+}
+
+#endif
+
+}  // namespace pith::train

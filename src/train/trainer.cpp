@@ -1,0 +1,177 @@
+// trainer.cpp - AdamW on batches: gradients, clipping and the step. Stage: train.
+#include "train/trainer.h"
+
+#include <ggml-alloc.h>
+#include <ggml-backend.h>
+#include <ggml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include "model/backend.h"
+
+namespace pith::train {
+namespace {
+
+Batch rows_of(const Batch & batch, int first, int n) {
+    const auto begin = static_cast<ptrdiff_t>(first) * batch.shape.n_tokens;
+    const auto end = begin + static_cast<ptrdiff_t>(n) * batch.shape.n_tokens;
+    Batch out;
+    out.shape = {batch.shape.n_tokens, n};
+    out.tokens.assign(batch.tokens.begin() + begin, batch.tokens.begin() + end);
+    out.targets.assign(batch.targets.begin() + begin, batch.targets.begin() + end);
+    out.weights.assign(batch.weights.begin() + begin, batch.weights.begin() + end);
+    return out;
+}
+
+}  // namespace
+
+std::vector<int> split_rows(int n, int n_workers) {
+    std::vector<int> rows(static_cast<size_t>(n_workers), n / n_workers);
+    for (int i = 0; i < n % n_workers; ++i) { ++rows[static_cast<size_t>(i)]; }
+    return rows;
+}
+
+Result<std::unique_ptr<Trainer>> Trainer::make(const ModelShape & shape, const AdamW & adamw, int n_threads) {
+    if (n_threads < 1) { return {ErrorCode::kInvalidArgument, "number of threads is " + std::to_string(n_threads) + ": give 1 or more"}; }
+    std::unique_ptr<Trainer> self(new Trainer);
+    self->adamw_ = adamw;
+    for (int i = 0; i < n_threads; ++i) {
+        PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(1));
+        self->backends_.push_back(backend);
+    }
+    PITH_ASSIGN_OR_RETURN(self->parameters_, Parameters::make(shape, self->backends_[0]));
+    PITH_RETURN_IF_ERROR(self->build_update());
+    return self;
+}
+
+Trainer::~Trainer() {
+    graphs_.clear();
+    if (update_buffer_ != nullptr) { ggml_backend_buffer_free(update_buffer_); }
+    if (update_ctx_ != nullptr) { ggml_free(update_ctx_); }
+    parameters_.reset();
+    for (ggml_backend_t backend : backends_) { ggml_backend_free(backend); }
+}
+
+void Trainer::forget_graphs() { graphs_.clear(); }
+
+Status Trainer::build_update() {
+    const size_t n = parameters_->list().size();
+    update_ctx_ = ggml_init({(n + 2) * ggml_tensor_overhead() + ggml_graph_overhead_custom(4 * n, false), nullptr, true});
+    if (update_ctx_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the optimiser's graph"}; }
+    for (ggml_tensor *& options : update_options_) { options = ggml_new_tensor_1d(update_ctx_, GGML_TYPE_F32, 7); }
+    update_buffer_ = ggml_backend_alloc_ctx_tensors(update_ctx_, backends_[0]);
+    if (update_buffer_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the optimiser's options"}; }
+    update_graph_ = ggml_new_graph_custom(update_ctx_, 4 * n, false);
+    for (const Parameter & p : parameters_->list()) {  // works in place: the nodes are views and need no memory
+        ggml_build_forward_expand(update_graph_, ggml_opt_step_adamw(update_ctx_, p.value, p.gradient, p.m, p.v,
+                                                                     update_options_[p.decays ? 1 : 0]));
+    }
+    return {};
+}
+
+Result<StepGraph *> Trainer::graph(int worker, const BatchShape & shape, bool backward) {
+    auto & slot = graphs_[{worker, shape.n_tokens, shape.n_sequences, backward, bf16_}];
+    if (slot == nullptr) {
+        PITH_ASSIGN_OR_RETURN(slot, StepGraph::make(*parameters_, shape, backward, bf16_, backends_[static_cast<size_t>(worker)]));
+    }
+    return slot.get();
+}
+
+Result<BatchLoss> Trainer::run(const Batch & batch, float scale, bool backward) {
+    const std::vector<int> rows = split_rows(batch.shape.n_sequences, n_threads());
+    const size_t n_workers = static_cast<size_t>(std::min(n_threads(), batch.shape.n_sequences));
+    std::vector<Batch> parts;
+    std::vector<StepGraph *> workers;
+    int first = 0;
+    for (size_t w = 0; w < n_workers; ++w) {
+        parts.push_back(rows_of(batch, first, rows[w]));
+        first += rows[w];
+        PITH_ASSIGN_OR_RETURN(StepGraph * g, graph(static_cast<int>(w), parts.back().shape, backward));
+        workers.push_back(g);
+    }
+    std::vector<Result<BatchLoss>> losses(n_workers, Status(ErrorCode::kInternal, "not run"));
+    std::vector<std::thread> threads;
+    for (size_t w = 1; w < n_workers; ++w) {
+        threads.emplace_back([&, w] { losses[w] = workers[w]->run(parts[w], scale); });
+    }
+    losses[0] = workers[0]->run(parts[0], scale);
+    for (std::thread & t : threads) { t.join(); }
+
+    BatchLoss sum;
+    for (size_t w = 0; w < n_workers; ++w) {
+        if (!losses[w].ok()) { return losses[w].status(); }
+        if (backward) { workers[w]->add_gradients(); }
+        sum.nll_sum += losses[w]->nll_sum;
+        sum.weight_sum += losses[w]->weight_sum;
+        sum.nll.insert(sum.nll.end(), losses[w]->nll.begin(), losses[w]->nll.end());
+        sum.hit.insert(sum.hit.end(), losses[w]->hit.begin(), losses[w]->hit.end());
+    }
+    return sum;
+}
+
+Result<BatchLoss> Trainer::evaluate(const Batch & batch) { return run(batch, 0.0F, false); }
+
+// Scales the gradients to the norm allowed; returns their norm before.
+double Trainer::clip() {
+    double sum = 0;
+    for (const Parameter & p : parameters_->list()) {
+        const float * g = values(p.gradient);
+        double part = 0;
+        for (int64_t i = 0; i < ggml_nelements(p.gradient); ++i) { part += static_cast<double>(g[i]) * g[i]; }
+        sum += part;
+    }
+    const double norm = std::sqrt(sum);
+    if (adamw_.clip_norm > 0.0F && norm > adamw_.clip_norm) {
+        const auto factor = static_cast<float>(adamw_.clip_norm / norm);
+        for (const Parameter & p : parameters_->list()) {
+            float * g = values(p.gradient);
+            for (int64_t i = 0; i < ggml_nelements(p.gradient); ++i) { g[i] *= factor; }
+        }
+    }
+    return norm;
+}
+
+Status Trainer::update(float learning_rate) {
+    const auto t = static_cast<double>(n_steps_ + 1);
+    for (int decays = 0; decays < 2; ++decays) {
+        float * o = values(update_options_[decays]);
+        o[0] = learning_rate;
+        o[1] = adamw_.beta1;
+        o[2] = adamw_.beta2;
+        o[3] = adamw_.epsilon;
+        o[4] = decays == 1 ? adamw_.weight_decay : 0.0F;
+        o[5] = static_cast<float>(1.0 / (1.0 - std::pow(adamw_.beta1, t)));  // bias corrections
+        o[6] = static_cast<float>(1.0 / (1.0 - std::pow(adamw_.beta2, t)));
+    }
+    if (ggml_backend_graph_compute(backends_[0], update_graph_) != GGML_STATUS_SUCCESS) {
+        return {ErrorCode::kInternal, "ggml could not run the optimiser's step"};
+    }
+    ++n_steps_;
+    return {};
+}
+
+Result<StepResult> Trainer::step(const std::vector<Batch> & batches, float learning_rate) {
+    double weight_sum = 0;
+    for (const Batch & b : batches) { weight_sum += b.weight_sum(); }
+    if (weight_sum <= 0) { return {ErrorCode::kInvalidArgument, "no token of the batch has a weight: nothing to learn"}; }
+    parameters_->zero_gradients();
+    double nll_sum = 0;
+    for (const Batch & b : batches) {
+        PITH_ASSIGN_OR_RETURN(BatchLoss loss, run(b, static_cast<float>(1.0 / weight_sum), true));
+        nll_sum += loss.nll_sum;
+    }
+    StepResult result;
+    result.loss = nll_sum / weight_sum;
+    result.gradient_norm = clip();
+    if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
+        return {ErrorCode::kNotFinite, "step " + std::to_string(n_steps_ + 1) + ": loss " + std::to_string(result.loss) + ", gradient norm " +
+                                           std::to_string(result.gradient_norm) + ": lower the learning rate"};
+    }
+    PITH_RETURN_IF_ERROR(update(learning_rate));
+    return result;
+}
+
+}  // namespace pith::train

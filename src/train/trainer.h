@@ -1,0 +1,85 @@
+// trainer.h - AdamW on batches: gradients, clipping, the step, and checkpoints that go on exactly. Stage: train.
+// Each of n_threads workers runs its part of the batch through a graph of its own and their gradients are summed in order:
+// the result depends on the number of threads, not on their timing, and no thread waits for another inside a step.
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pith/status.h"
+#include "train/parameters.h"
+#include "train/step_graph.h"
+
+namespace pith::train {
+
+struct AdamW {
+    float beta1 = 0.9F;
+    float beta2 = 0.98F;
+    float epsilon = 1e-8F;
+    float weight_decay = 0.05F;  // matrices only
+    float clip_norm = 1.0F;      // of all gradients together; 0: none
+};
+
+struct StepResult {
+    double loss = 0;           // weighted mean nll
+    double gradient_norm = 0;  // before clipping
+};
+
+// Rows of n for each of n_workers, as even as possible.
+std::vector<int> split_rows(int n, int n_workers);
+
+class Trainer {
+public:
+    // Errors: kInvalidArgument, kOutOfMemory.
+    static Result<std::unique_ptr<Trainer>> make(const ModelShape & shape, const AdamW & adamw, int n_threads);
+    ~Trainer();
+
+    // One optimiser step on the mean over `batches` (accumulation), each of the same or another shape.
+    // Errors: kNotFinite when loss or gradient is not finite (the parameters are untouched).
+    Result<StepResult> step(const std::vector<Batch> & batches, float learning_rate);
+    Result<BatchLoss> evaluate(const Batch & batch);
+
+    Parameters & parameters() { return *parameters_; }
+    // Products with operands rounded to bf16 where the processor has a unit for them: several times faster.
+    void use_bf16(bool on) { bf16_ = on; }
+    int64_t n_steps() const { return n_steps_; }
+    int n_threads() const { return static_cast<int>(backends_.size()); }
+    // Graphs of shapes no longer used give their memory back.
+    void forget_graphs();
+
+    // A checkpoint: weights, moments, the step, and the caller's own words (`fingerprint` must match on loading; `state` is
+    // handed back). Written to PATH.tmp, then renamed.
+    // Errors: kIo; on loading kNotFound, kBadFile, kInvalidArgument (made with other options: says so).
+    Status save(const std::string & path, const std::string & fingerprint, const std::string & state) const;
+    Result<std::string> load(const std::string & path, const std::string & fingerprint);
+
+private:
+    Trainer() = default;
+    Result<StepGraph *> graph(int worker, const BatchShape & shape, bool backward);
+    Result<BatchLoss> run(const Batch & batch, float scale, bool backward);
+    double clip();
+    Status update(float learning_rate);
+    Status build_update();
+
+    AdamW adamw_;
+    std::unique_ptr<Parameters> parameters_;
+    std::vector<ggml_backend_t> backends_;  // one thread each
+    struct Key {
+        int worker, n_tokens, n_sequences;
+        bool backward, bf16;
+        auto operator<=>(const Key &) const = default;
+    };
+    std::map<Key, std::unique_ptr<StepGraph>> graphs_;
+    ggml_context * update_ctx_ = nullptr;
+    ggml_backend_buffer_t update_buffer_ = nullptr;
+    ggml_cgraph * update_graph_ = nullptr;
+    ggml_tensor * update_options_[2] = {};  // without and with weight decay
+    int64_t n_steps_ = 0;
+    bool bf16_ = false;
+};
+
+}  // namespace pith::train

@@ -1,0 +1,194 @@
+// ragged_cache_test.cpp - lanes against plain vectors, and bytes against what the system says.
+#include "cache/ragged_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+#include "engine/resident.h"
+#include "model/backend.h"
+
+namespace pith {
+namespace {
+
+CacheLayout layout_of(ggml_type type, int n_layers = 2, int n_kv_heads = 3, int head_dim = 32) {
+    CacheLayout layout;
+    layout.shape = {n_layers, n_kv_heads, 2, head_dim};
+    layout.head_dim_v = head_dim;
+    layout.type_k = type;
+    layout.type_v = type;
+    return layout;
+}
+
+// A row's first float says which (layer, head, position) it belongs to.
+float tag(int layer, int head, int position) {
+    return static_cast<float>(layer * 1000003 + head * 100003 + position);
+}
+
+float * row(RaggedCache & cache, ggml_tensor * flat, int head, int index) {
+    return reinterpret_cast<float *>(static_cast<uint8_t *>(flat->data) +
+                                     static_cast<size_t>(cache.cell(0, head, index)) * flat->nb[1]);
+}
+
+class RaggedCacheTest : public testing::Test {
+protected:
+    void SetUp() override { ASSERT_TRUE(load_backends().ok()); }
+
+    static void append(RaggedCache & cache, int layer, int first, int n) {
+        std::vector<int32_t> positions(static_cast<size_t>(n));
+        std::iota(positions.begin(), positions.end(), first);
+        ASSERT_TRUE(cache.reserve(0, layer, n).ok());
+        cache.append(0, layer, positions);
+        for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
+            const int length = cache.length(cache.lane(0, layer, h));
+            for (int t = 0; t < n; ++t) {
+                *row(cache, cache.k(layer), h, length - n + t) = tag(layer, h, first + t);
+                *row(cache, cache.v(layer), h, length - n + t) = -tag(layer, h, first + t);
+            }
+        }
+    }
+
+    static void expect_rows_follow_positions(RaggedCache & cache) {
+        for (int l = 0; l < cache.layout().shape.n_layers; ++l) {
+            for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
+                const auto positions = cache.positions(cache.lane(0, l, h));
+                for (size_t i = 0; i < positions.size(); ++i) {
+                    ASSERT_EQ(*row(cache, cache.k(l), h, static_cast<int>(i)), tag(l, h, positions[i]));
+                    ASSERT_EQ(*row(cache, cache.v(l), h, static_cast<int>(i)), -tag(l, h, positions[i]));
+                }
+            }
+        }
+    }
+};
+
+Ragged<int32_t> random_plan(const RaggedCache & cache, int layer, std::mt19937 & random) {
+    Ragged<int32_t> keep;
+    for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
+        std::vector<int32_t> kept;
+        const unsigned share = random() % 100;
+        for (int i = 0; i < cache.length(cache.lane(0, layer, h)); ++i) {
+            if (random() % 100 < share) { kept.push_back(i); }
+        }
+        keep.push_row(kept);
+    }
+    return keep;
+}
+
+TEST_F(RaggedCacheTest, RowsFollowTheirPositionsThroughAnyMixOfAppendsAndCompactions) {
+    std::mt19937 random(7);
+    auto cache = RaggedCache::make(layout_of(GGML_TYPE_F32), 64);
+    ASSERT_TRUE(cache.ok()) << cache.status().message();
+    RaggedCache & c = **cache;
+    int position = 0;
+    for (int round = 0; round < 60; ++round) {
+        const int n = static_cast<int>(1 + random() % 90);
+        for (int l = 0; l < 2; ++l) { append(c, l, position, n); }
+        position += n;
+        for (int l = 0; l < 2; ++l) {
+            std::vector<std::vector<int32_t>> expected;
+            const Ragged<int32_t> keep = random_plan(c, l, random);
+            for (int h = 0; h < 3; ++h) {
+                expected.emplace_back();
+                for (const int32_t i : keep.row(h)) {
+                    expected.back().push_back(c.positions(c.lane(0, l, h))[static_cast<size_t>(i)]);
+                }
+            }
+            c.compact(0, l, keep);
+            for (int h = 0; h < 3; ++h) {
+                const auto now = c.positions(c.lane(0, l, h));
+                ASSERT_EQ(std::vector<int32_t>(now.begin(), now.end()), expected[static_cast<size_t>(h)]);
+            }
+        }
+        expect_rows_follow_positions(c);
+        ASSERT_TRUE(c.check_invariants().ok()) << c.check_invariants().message();
+    }
+}
+
+TEST_F(RaggedCacheTest, BytesNeededAreExactAndAllocatedOnesAreOnlyPartlyUsedPagesMore) {
+    auto cache = RaggedCache::make(layout_of(GGML_TYPE_F16), 5000);
+    ASSERT_TRUE(cache.ok());
+    RaggedCache & c = **cache;
+    for (int l = 0; l < 2; ++l) {
+        std::vector<int32_t> positions(3000);
+        std::iota(positions.begin(), positions.end(), 0);
+        c.append(0, l, positions);
+    }
+    EXPECT_EQ(c.n_entries(), 2 * 3 * 3000);
+    EXPECT_EQ(c.needed_bytes(), 2U * 3U * 3000U * 2U * 32U * 2U);
+    EXPECT_GE(c.allocated_bytes(), c.needed_bytes());
+    EXPECT_LE(c.allocated_bytes(), c.needed_bytes() + 2 * 3 * 2 * page_size_bytes());
+    Ragged<int32_t> keep;
+    for (int h = 0; h < 3; ++h) { keep.push_row(std::vector<int32_t>{1, 2, 2999}); }
+    EXPECT_EQ(c.compact(0, 0, keep), 3 * 2997);
+    EXPECT_EQ(c.needed_bytes(), (3U * 3000U + 9U) * 2U * 32U * 2U);
+    EXPECT_LE(c.allocated_bytes(), c.needed_bytes() + 2 * 3 * 2 * page_size_bytes());
+}
+
+TEST_F(RaggedCacheTest, CompactionGivesMemoryBackToTheSystem) {
+    auto cache = RaggedCache::make(layout_of(GGML_TYPE_F32, 1, 4, 128), 20000);
+    ASSERT_TRUE(cache.ok());
+    RaggedCache & c = **cache;
+    const size_t before = resident_bytes().anonymous;
+    append(c, 0, 0, 20000);  // touches the first float of every row: every page of 8 rows
+    const size_t full = resident_bytes().anonymous;
+    EXPECT_GT(full - before, c.needed_bytes() * 9 / 10);
+    Ragged<int32_t> keep;
+    for (int h = 0; h < 4; ++h) { keep.push_row(std::vector<int32_t>{5, 17, 19999}); }
+    c.compact(0, 0, keep);
+    const size_t after = resident_bytes().anonymous;
+    EXPECT_LT(after, before + (full - before) / 20);
+    expect_rows_follow_positions(c);
+}
+
+TEST_F(RaggedCacheTest, GrowsWhenALaneNeedsMoreThanWasReserved) {
+    auto cache = RaggedCache::make(layout_of(GGML_TYPE_F32), 8);
+    ASSERT_TRUE(cache.ok());
+    RaggedCache & c = **cache;
+    int position = 0;
+    for (const int n : {100, 3000, 7}) {
+        for (int l = 0; l < 2; ++l) { append(c, l, position, n); }
+        position += n;
+    }
+    EXPECT_GE(c.capacity(), 3107);
+    expect_rows_follow_positions(c);
+    EXPECT_TRUE(c.check_invariants().ok());
+}
+
+TEST_F(RaggedCacheTest, SavedLanesComeBackAfterEvictionAndTruncationCutsTheEnd) {
+    std::mt19937 random(3);
+    auto cache = RaggedCache::make(layout_of(GGML_TYPE_F32), 1000);
+    ASSERT_TRUE(cache.ok());
+    RaggedCache & c = **cache;
+    for (int l = 0; l < 2; ++l) { append(c, l, 0, 400); }
+    for (int l = 0; l < 2; ++l) { c.compact(0, l, random_plan(c, l, random)); }
+    std::vector<int> lengths;
+    std::vector<std::vector<int32_t>> positions;
+    for (int i = 0; i < c.n_lanes(); ++i) {
+        lengths.push_back(c.length(i));
+        positions.emplace_back(c.positions(i).begin(), c.positions(i).end());
+    }
+    for (int l = 0; l < 2; ++l) { append(c, l, 400, 50); }
+    const SavedLanes saved = c.save(0, lengths);
+    for (int l = 0; l < 2; ++l) { c.compact(0, l, random_plan(c, l, random)); }
+    ASSERT_TRUE(c.load(0, saved).ok());
+    for (int i = 0; i < c.n_lanes(); ++i) {
+        EXPECT_EQ(std::vector<int32_t>(c.positions(i).begin(), c.positions(i).end()), positions[static_cast<size_t>(i)]);
+    }
+    expect_rows_follow_positions(c);
+    for (int l = 0; l < 2; ++l) { c.truncate(0, l, std::vector<int>{1, 0, 3}); }
+    EXPECT_LE(c.length(0), 1);
+    expect_rows_follow_positions(c);
+    EXPECT_TRUE(c.check_invariants().ok());
+}
+
+TEST_F(RaggedCacheTest, AHeadSizeThatATypesBlockDoesNotDivideIsRefusedByName) {
+    const auto cache = RaggedCache::make(layout_of(GGML_TYPE_Q8_0, 1, 1, 80), 16);
+    ASSERT_FALSE(cache.ok());
+    EXPECT_EQ(cache.status().code(), ErrorCode::kUnsupported);
+    EXPECT_NE(cache.status().message().find("80"), std::string::npos);
+    EXPECT_NE(cache.status().message().find("q8_0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pith

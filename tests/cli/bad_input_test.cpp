@@ -1,0 +1,292 @@
+// bad_input_test.cpp - whatever is wrong with a model, a flag or a text: one line that names it, a code, no partial file.
+#include <sys/stat.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "cli/run_process.h"
+
+namespace pith::testing {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+class BadInput : public ::testing::Test {
+protected:
+    std::vector<std::string> run_arguments(const std::vector<std::string> & more, const std::string & prompt = "Hello there") {
+        std::vector<std::string> all = {"run", "-m", model(), "-p", prompt, "-n", "2", "-t", "1", "--temp", "0"};
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    }
+    const std::string & model() {
+        if (model_.empty()) { model_ = write_model(folder_); }
+        return model_;
+    }
+    Outcome run_with(const std::vector<std::string> & more) { return run_pith(run_arguments(more)); }
+    Outcome run_model(const std::string & path) { return run_pith({"run", "-m", path, "-p", "Hello", "-n", "1", "-t", "1"}); }
+    std::string edited(const GgufEdit & edit) {
+        EXPECT_TRUE(edit_gguf(model(), folder_.file("edited.gguf"), edit));
+        return folder_.file("edited.gguf");
+    }
+
+    TempFolder folder_;
+    std::string model_;
+};
+
+TEST_F(BadInput, NoSuchModelFile) {
+    const std::string path = folder_.file("none.gguf");
+    for (const char * command : {"info", "tokenize"}) { expect_error(run_pith({command, "-m", path}), kFailed, {path}); }
+    expect_error(run_model(path), kFailed, {path});
+    expect_error(run_pith({"bench", "-m", path, "-r", "1", "--no-llama"}), kFailed, {path});
+    expect_error(run_pith({"demo", "-m", path}), kFailed, {path});
+}
+
+TEST_F(BadInput, NoSuchTextFile) {
+    const std::string path = folder_.file("none.txt");
+    expect_error(run_pith({"run", "-m", model(), "-f", path}), kFailed, {path});
+    expect_error(run_pith({"tokenize", "-m", model(), "-f", path}), kFailed, {path});
+}
+
+TEST_F(BadInput, TruncatedModel) {
+    const std::vector<char> whole = read_file(model());
+    const std::string path = folder_.file("cut.gguf");
+    for (const size_t n : {size_t{0}, size_t{3}, size_t{20}, whole.size() / 20, whole.size() / 2, whole.size() - 1}) {
+        write_file(path, {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n)});
+        SCOPED_TRACE(n);
+        expect_error(run_model(path), kFailed, {path});
+        expect_error(run_pith({"tokenize", "-m", path, "-p", "x"}), kFailed, {path});
+    }
+}
+
+TEST_F(BadInput, GarbageModel) {
+    std::vector<char> bytes(4096);
+    unsigned state = 1;
+    for (char & byte : bytes) { byte = static_cast<char>((state = state * 1664525U + 1013904223U) >> 24U); }
+    const std::string path = folder_.file("garbage.gguf");
+    write_file(path, bytes);
+    expect_error(run_model(path), kFailed, {path});
+    std::memcpy(bytes.data(), "GGUF\x03\0\0\0", 8);  // the right beginning, and then nonsense
+    write_file(path, bytes);
+    expect_error(run_model(path), kFailed, {path});
+    expect_error(run_pith({"tokenize", "-m", path, "-p", "x"}), kFailed, {path});
+}
+
+TEST_F(BadInput, TextFileAsModel) {
+    const std::string path = folder_.file("book.txt");
+    write_text(path, words(500));
+    expect_error(run_model(path), kFailed, {path, "GGUF"});
+    expect_error(run_model(folder_.file("")), kFailed, {folder_.file("")});  // a folder
+}
+
+TEST_F(BadInput, VocabularyWithoutByteTokens) {
+    RandomModelSpec spec;
+    spec.byte_tokens = false;
+    const std::string path = write_model(folder_, spec, "nobytes.gguf");
+    expect_error(run_model(path), kFailed, {path, "byte"});
+    expect_error(run_pith({"tokenize", "-m", path, "-p", "x"}), kFailed, {path, "byte"});
+}
+
+TEST_F(BadInput, UnsupportedArchitecture) {
+    const std::string path = edited({[](gguf_context * gguf) { gguf_set_val_str(gguf, "general.architecture", "mamba"); }, {}});
+    expect_error(run_model(path), kFailed, {path, "mamba"});
+}
+
+TEST_F(BadInput, MissingTensor) {
+    const std::string path = edited({{}, [](ggml_tensor * tensor) { return std::strcmp(tensor->name, "blk.1.attn_k.weight") != 0; }});
+    expect_error(run_model(path), kFailed, {path, "blk.1.attn_k.weight"});
+}
+
+TEST_F(BadInput, HeadSizeThatABlockDoesNotDivide) {
+    RandomModelSpec spec;
+    spec.head_dim = 80;
+    const std::string path = write_model(folder_, spec, "head80.gguf");
+    const std::vector<std::string> run = {"run", "-m", path, "-p", "Hello", "-n", "1", "-t", "1", "-ctk", "q8_0"};
+    expect_error(run_pith(run), kFailed, {"80", "q8_0", "32"});
+    expect_error(run_pith({"info", "-m", path, "-ctv", "q4_0"}), kFailed, {"80", "q4_0", "32"});
+}
+
+TEST_F(BadInput, UnknownCacheType) {
+    expect_error(run_with({"-ctk", "q9"}), kUsage, {"q9", "q8_0"});
+    expect_error(run_pith({"info", "-m", model(), "-ctv", "float"}), kUsage, {"float"});
+}
+
+TEST_F(BadInput, BudgetSmallerThanWhatIsProtected) {
+    write_text(folder_.file("book.txt"), words(200));
+    const Outcome outcome =
+        run_pith({"run", "-m", model(), "-f", folder_.file("book.txt"), "-n", "1", "-t", "1", "--policy", "snapkv", "--budget", "8"});
+    expect_error(outcome, kFailed, {"8", "32"});
+}
+
+TEST_F(BadInput, PinnedSystemPromptLargerThanTheBudget) {
+    write_text(folder_.file("book.txt"), words(200));
+    const Outcome outcome = run_pith({"run", "-m", model(), "-f", folder_.file("book.txt"), "-p", "Who?", "-n", "1", "-t", "1", "--policy",
+                                      "streaming", "--budget", "40", "-sys", words(80), "--pin-system"});
+    expect_error(outcome, kFailed, {"40"});
+}
+
+TEST_F(BadInput, BudgetsThatAreNone) {
+    expect_error(run_with({"--budget", "0"}), kUsage, {"0"});
+    expect_error(run_with({"--budget", "-5"}), kUsage, {"-5"});
+    expect_error(run_with({"--budget=-5"}), kUsage, {"-5"});
+    expect_error(run_with({"--budget", "200%"}), kUsage, {"200%"});
+    expect_error(run_with({"--budget", "0%"}), kUsage, {"0%"});
+    expect_error(run_with({"--budget", "lots"}), kUsage, {"lots"});
+    expect_error(run_with({"--budget", "12X"}), kUsage, {"12X"});
+    expect_error(run_with({"--budget", ""}), kUsage, {"--budget"});
+}
+
+TEST_F(BadInput, BudgetsThatAreFine) {
+    write_text(folder_.file("book.txt"), words(300));
+    for (const char * budget : {"64", "20%", "512M", "100%"}) {
+        const Outcome outcome =
+            run_pith({"run", "-m", model(), "-f", folder_.file("book.txt"), "-p", "Who?", "-n", "2", "-t", "1", "--budget", budget});
+        EXPECT_EQ(outcome.exit_code, 0) << budget << ": " << outcome.err;
+    }
+}
+
+TEST_F(BadInput, ByteBudgetTooSmallForAnything) {
+    write_text(folder_.file("book.txt"), words(300));
+    const Outcome outcome =
+        run_pith({"run", "-m", model(), "-f", folder_.file("book.txt"), "-n", "1", "-t", "1", "--budget", "1K"});
+    expect_error(outcome, kFailed, {"1K"});
+}
+
+TEST_F(BadInput, PolicyAndBudgetThatContradictEachOther) {
+    expect_error(run_with({"--policy", "snapkv"}), kUsage, {"snapkv", "--budget"});
+    expect_error(run_with({"--policy", "full", "--budget", "64"}), kUsage, {"full", "--budget"});
+}
+
+TEST_F(BadInput, UnknownPolicySuggestsTheNearest) {
+    expect_error(run_with({"--policy", "snapvk", "--budget", "64"}), kUsage, {"snapvk", "snapkv"});
+    expect_error(run_with({"--policy", "snapkv+adda", "--budget", "64"}), kUsage, {"adda", "ada"});
+    expect_error(run_pith({"bench", "-m", model(), "--policy", "full,tovo", "--budget", "64"}), kUsage, {"tovo", "tova"});
+    expect_error(run_pith({"demo", "--policy", "h2p"}), kUsage, {"h2p", "h2o"});
+}
+
+TEST_F(BadInput, UnknownPolicyOptionSuggestsTheNearest) {
+    expect_error(run_with({"--policy", "snapkv:windw=16", "--budget", "64"}), kUsage, {"windw", "window"});
+    expect_error(run_with({"--policy", "snapkv:window=none", "--budget", "64"}), kUsage, {"window", "none"});
+}
+
+TEST_F(BadInput, TwoAllocators) {
+    expect_error(run_with({"--policy", "snapkv+ada+pyramid", "--budget", "64"}), kUsage, {"ada", "pyramid"});
+}
+
+TEST_F(BadInput, WindowLongerThanThePrompt) {
+    expect_error(run_with({"--policy", "snapkv:window=4096", "--budget", "5000"}), kFailed, {"4096", "window"});
+}
+
+TEST_F(BadInput, EmptyPrompt) {
+    write_text(folder_.file("empty.txt"), "");
+    expect_error(run_pith({"run", "-m", model(), "-p", ""}), kFailed, {"empty"});
+    expect_error(run_pith({"run", "-m", model()}), kFailed, {"empty"});
+    expect_error(run_pith({"run", "-m", model(), "-f", folder_.file("empty.txt"), "-p", "Who?"}), kFailed, {"empty", "empty.txt"});
+    expect_error(run_pith({"run", "-m", model(), "-f", "-", "-p", "Who?"}), kFailed, {"empty"});
+}
+
+TEST_F(BadInput, InvalidUtf8) {
+    const std::string path = folder_.file("latin1.txt");
+    write_text(path, "a caf\xE9 in Paris");
+    expect_error(run_pith({"run", "-m", model(), "-f", path}), kFailed, {path, "byte 5"});
+    expect_error(run_pith({"run", "-m", model(), "-p", "caf\xE9"}), kFailed, {"byte 3"});
+    expect_error(run_pith({"run", "-m", model(), "-p", "x", "-sys", "\xFF"}), kFailed, {"system", "byte 0"});
+    expect_error(run_pith({"tokenize", "-m", model(), "-f", path}), kFailed, {path, "byte 5"});
+    expect_error(run_pith({"tokenize", "-m", model(), "-p", "caf\xE9"}), kFailed, {"byte 3"});
+}
+
+TEST_F(BadInput, ContextBeyondTheTrainingLengthWarnsAndGoesOn) {
+    RandomModelSpec spec;
+    spec.n_ctx_train = 64;
+    const std::string path = write_model(folder_, spec, "short.gguf");
+    write_text(folder_.file("book.txt"), words(300));
+    const Outcome outcome =
+        run_pith({"run", "-m", path, "-f", folder_.file("book.txt"), "-n", "2", "-t", "1", "--temp", "0", "--ignore-eos", "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.error_lines(), 1U) << outcome.err;
+    EXPECT_NE(outcome.err.find("warning"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("64"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.out.find("\"n_generated\": 2"), std::string::npos) << outcome.out;
+}
+
+TEST_F(BadInput, PromptLongerThanTheContextAskedFor) {
+    expect_error(run_pith({"run", "-m", model(), "-p", words(300), "-c", "100"}), kFailed, {"--ctx-size", "100"});
+}
+
+TEST_F(BadInput, OutOfMemory) {
+    // Enough to start in and to load the tiny model, far from enough for ten million positions.
+    const Outcome outcome = run_pith(run_arguments({"-c", "100000000"}), {1500U << 20U, ""});
+    expect_error(outcome, kFailed, {"memory"});
+}
+
+TEST_F(BadInput, OutOfMemoryWhileLoading) {
+    RandomModelSpec spec;
+    spec.n_embd = 1024;
+    spec.n_ff = 8192;
+    spec.n_layers = 8;
+    spec.weight_type = "f16";
+    const std::string path = write_model(folder_, spec, "large.gguf");
+    const Outcome outcome = run_pith({"run", "-m", path, "-p", "Hello", "-n", "1", "-t", "1"}, {400U << 20U, ""});
+    expect_error(outcome, kFailed, {"memory"});
+}
+
+TEST_F(BadInput, ReadOnlyOutputFolder) {
+    const std::string folder = folder_.file("locked");
+    std::filesystem::create_directory(folder);
+    chmod(folder.c_str(), 0555);
+    const std::string path = geteuid() == 0 ? "/proc/self/random.gguf" : folder + "/random.gguf";  // root writes anywhere but there
+    const Outcome outcome = run_pith({"make-model", "0.5b", "-o", path});
+    expect_error(outcome, kFailed, {path});
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+    chmod(folder.c_str(), 0755);
+}
+
+TEST_F(BadInput, OutputFolderThatDoesNotExist) {
+    const std::string path = folder_.file("nowhere/random.gguf");
+    expect_error(run_pith({"make-model", "0.5b", "-o", path}), kFailed, {path});
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("nowhere")));
+}
+
+TEST_F(BadInput, OutputFileThatExists) {
+    const std::string path = folder_.file("precious.gguf");
+    write_text(path, "precious");
+    expect_error(run_pith({"make-model", "0.5b", "-o", path}), kFailed, {path, "--force"});
+    EXPECT_EQ(read_text_file(path), "precious");
+}
+
+TEST_F(BadInput, ShapesAndTypesThatAreNone) {
+    expect_error(run_pith({"make-model", "7b", "-o", folder_.file("a.gguf")}), kUsage, {"7b", "8b"});
+    expect_error(run_pith({"make-model", "0.5b", "--type", "q3_z", "-o", folder_.file("a.gguf")}), kFailed, {"q3_z"});
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("a.gguf")));
+}
+
+TEST_F(BadInput, UnknownCommandsAndOptionsSuggestTheNearest) {
+    expect_error(run_pith({"rnu"}), kUsage, {"rnu", "'run'"});
+    expect_error(run_with({"--budgt", "3"}), kUsage, {"--budgt", "'--budget'"});
+    expect_error(run_pith({"run", "--modle", "x"}), kUsage, {"--modle", "'--model'"});
+    expect_error(run_pith({"run", "-p", "x"}), kUsage, {"--model", "required"});
+    expect_error(run_with({"--chunk", "many"}), kUsage, {"--chunk", "many"});
+}
+
+TEST_F(BadInput, NumbersOutsideTheirRanges) {
+    expect_error(run_with({"--chunk", "0"}), kUsage, {"--chunk", "0"});
+    expect_error(run_with({"--evict-every", "-1"}), kUsage, {"--evict-every", "-1"});
+    expect_error(run_with({"-t", "-2"}), kUsage, {"--threads", "-2"});
+    expect_error(run_with({"-c", "-1"}), kUsage, {"--ctx-size", "-1"});
+    expect_error(run_with({"--top-p", "3"}), kUsage, {"top-p", "3"});
+    expect_error(run_with({"--prefill", "twice"}), kUsage, {"twice", "one-shot"});
+    expect_error(run_with({"--pin-system"}), kUsage, {"--pin-system"});
+    expect_error(run_pith({"run", "-m", model(), "-p", "x", "-n", "-7"}), kUsage, {"--n-predict", "-7"});
+    expect_error(run_pith({"bench", "-m", model(), "-r", "0"}), kFailed, {"--repetitions", "0"});
+    expect_error(run_pith({"demo", "--samples", "-1"}), kUsage, {"--samples", "-1"});
+    expect_error(run_pith({"train", "reference", "-t", "-1"}), kUsage, {"--threads", "-1"});
+}
+
+TEST_F(BadInput, RecipesThatAreNone) {
+    expect_error(run_pith({"train", folder_.file("none.json")}), kFailed, {"none.json"});
+    write_text(folder_.file("bad.json"), "not json");
+    expect_error(run_pith({"train", folder_.file("bad.json")}), kFailed, {"bad.json"});
+}
+
+}  // namespace
+}  // namespace pith::testing

@@ -1,0 +1,118 @@
+// commands_test.cpp - the other subcommands: help, info, policies, tokenize, make-model, bench.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "cli/run_process.h"
+
+namespace pith::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+Json run_json(const std::vector<std::string> & arguments) {
+    const Outcome outcome = run_pith(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return Json::parse(outcome.out, nullptr, false);
+}
+
+TEST(Commands, ShowExamplesWhenNothingIsAsked) {
+    const Outcome outcome = run_pith({});
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_NE(outcome.out.find("pith run -m"), std::string::npos);
+    EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Commands, HaveAVersionAndAHelpEach) {
+    EXPECT_EQ(run_pith({"--version"}).out.substr(0, 5), "pith ");
+    for (const char * command : {"run", "info", "policies", "tokenize", "bench", "train", "demo", "make-model"}) {
+        const Outcome outcome = run_pith({command, "--help"});
+        EXPECT_EQ(outcome.exit_code, 0) << command;
+        EXPECT_NE(outcome.out.find("--"), std::string::npos) << command;
+    }
+}
+
+TEST(Commands, InfoCountsTheCache) {
+    const TempFolder folder;
+    RandomModelSpec spec;
+    spec.head_dim = 32;
+    const std::string model = write_model(folder, spec);
+    const Json info = run_json({"info", "-m", model, "-c", "1000", "-ctk", "q8_0", "--json"});
+    EXPECT_EQ(info["architecture"], "llama");
+    EXPECT_EQ(info["n_layers"], spec.n_layers);
+    EXPECT_EQ(info["n_vocab"], spec.n_vocab);
+    EXPECT_EQ(info["has_chat_template"], false);
+    const int per_token = spec.n_layers * spec.n_kv_heads * (32 / 32 * 34 + 32 * 2);
+    EXPECT_EQ(info["kv_bytes_per_token"], per_token);
+    EXPECT_EQ(info["kv_bytes"], per_token * 1000);
+    EXPECT_NE(run_pith({"info", "-m", model}).out.find("llama"), std::string::npos);
+}
+
+TEST(Commands, PoliciesListWhatTheIssueNames) {
+    const Json list = run_json({"policies", "--json"});
+    ASSERT_TRUE(list.is_array());
+    std::set<std::string> names;
+    for (const Json & policy : list) {
+        for (const char * key : {"name", "kind", "paper", "options", "help"}) { EXPECT_TRUE(policy.contains(key)) << key; }
+        names.insert(policy["name"].get<std::string>());
+    }
+    for (const char * name : {"full", "random", "streaming", "window", "knorm", "h2o", "tova", "snapkv", "uniform", "pyramid", "ada", "topk",
+                              "adakv"}) {
+        EXPECT_EQ(names.count(name), 1U) << name;
+        EXPECT_NE(run_pith({"policies"}).out.find(name), std::string::npos);
+    }
+}
+
+TEST(Commands, TokenizeShowsIdsAndPieces) {
+    const TempFolder folder;
+    const std::string model = write_model(folder);
+    const Json tokens = run_json({"tokenize", "-m", model, "-p", "Hello", "--pieces", "--json"});
+    ASSERT_EQ(tokens["n_tokens"].get<size_t>(), tokens["tokens"].size());
+    std::string joined;
+    for (const Json & piece : tokens["pieces"]) { joined += piece.get<std::string>(); }
+    EXPECT_NE(joined.find("Hello"), std::string::npos) << joined;
+    const Outcome from_stdin = run_pith({"tokenize", "-m", model, "--json"}, {0, "Hello"});
+    EXPECT_EQ(Json::parse(from_stdin.out)["tokens"], tokens["tokens"]);
+    const Outcome plain = run_pith({"tokenize", "-m", model, "-p", "Hello"});
+    EXPECT_EQ(plain.err, std::to_string(tokens["tokens"].size()) + " tokens\n");
+    EXPECT_EQ(run_json({"tokenize", "-m", model, "-p", "Hello", "--no-bos", "--json"})["n_tokens"], tokens["n_tokens"].get<int>() - 1);
+    EXPECT_EQ(run_json({"tokenize", "-m", model, "-p", "", "--no-bos", "--json"})["n_tokens"], 0);
+}
+
+TEST(Commands, BenchMeasuresEachDepthAndPolicy) {
+    const TempFolder folder;
+    const std::string model = write_model(folder);
+    const Json bench = run_json({"bench", "-m", model, "--depth", "0,300", "--policy", "full,snapkv", "--budget", "64", "-p", "32", "-n", "4",
+                                 "-r", "2", "-t", "1", "--no-llama", "--json"});
+    ASSERT_EQ(bench["rows"].size(), 4U);
+    for (const Json & row : bench["rows"]) {
+        EXPECT_EQ(row["prefill_samples"].size(), 2U);
+        EXPECT_EQ(row["decode_samples"].size(), 2U);
+        EXPECT_GT(row["prefill_tps"], 0);
+        EXPECT_GT(row["rss_peak_bytes"], 0);
+    }
+    EXPECT_LT(bench["rows"][3]["kv_needed_bytes"], bench["rows"][2]["kv_needed_bytes"]);
+    EXPECT_GT(bench["rows"][3]["evicted_entries"], 0);
+}
+
+TEST(Commands, BenchRepeatsInOneProcessWhenAsked) {
+    const TempFolder folder;
+    const Json bench = run_json({"bench", "-m", write_model(folder), "--depth", "300", "--policy", "snapkv", "--budget", "64", "-p", "32", "-n",
+                                 "4", "-r", "3", "-t", "1", "--no-llama", "--no-interleave", "--json"});
+    ASSERT_EQ(bench["rows"].size(), 1U);
+    EXPECT_EQ(bench["rows"][0]["prefill_samples"].size(), 3U);
+    EXPECT_EQ(bench["rows"][0]["decode_samples"].size(), 3U);
+}
+
+TEST(Commands, BenchTellsTheShareOfScoring) {
+    const TempFolder folder;
+    const Json bench = run_json({"bench", "-m", write_model(folder), "--scoring", "-p", "300", "--budget", "64", "-r", "1", "-t", "1", "--json"});
+    ASSERT_EQ(bench["rows"].size(), 4U);
+    for (const Json & row : bench["rows"]) {
+        EXPECT_GT(row["scoring_share"], 0) << row["policy"];
+        EXPECT_LT(row["scoring_share"], 1) << row["policy"];
+    }
+}
+
+}  // namespace
+}  // namespace pith::testing

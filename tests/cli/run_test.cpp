@@ -1,0 +1,189 @@
+// run_test.cpp - `pith run` on a tiny random model: what it answers, and what it says about it.
+#include <nlohmann/json.hpp>
+
+#include "cli/run_process.h"
+#include "text/tiny_vocabulary.h"
+
+namespace pith::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+class Run : public ::testing::Test {
+protected:
+    void SetUp() override {
+        model_ = write_model(folder_);
+        book_ = folder_.file("book.txt");
+        write_text(book_, words(400));
+    }
+    std::vector<std::string> arguments(const std::vector<std::string> & more) {
+        std::vector<std::string> all = {"run", "-m", model_, "-n", "6", "-t", "1", "--temp", "0", "--ignore-eos"};
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    }
+    Json run_json(std::vector<std::string> more) {
+        more.emplace_back("--json");
+        const Outcome outcome = run_pith(arguments(more));
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        return Json::parse(outcome.out, nullptr, false);
+    }
+
+    TempFolder folder_;
+    std::string model_;
+    std::string book_;
+};
+
+TEST_F(Run, ReportsEveryKeyOfTheLedger) {
+    const Json json = run_json({"-f", book_, "-p", "Who?", "--budget", "64"});
+    ASSERT_TRUE(json.is_object());
+    for (const char * key : {"text", "answers", "n_prompt", "n_generated", "policy", "budget_entries", "n_evictions", "evicted_entries",
+                             "kept_entries", "peak_lane_entries", "kv_needed_bytes", "kv_allocated_bytes", "kv_peak_bytes",
+                             "evidence_peak_bytes", "activation_peak_bytes", "rss_peak_bytes", "prefill_s", "decode_s", "evidence_s",
+                             "plan_s", "compact_s", "prefill_tps", "decode_tps", "interrupted"}) {
+        EXPECT_TRUE(json.contains(key)) << key;
+    }
+    EXPECT_EQ(json["policy"], "snapkv");
+    EXPECT_EQ(json["n_generated"], 6);
+    EXPECT_EQ(json["budget_entries"], 64);
+    EXPECT_GT(json["evicted_entries"], 0);
+    EXPECT_GT(json["kv_peak_bytes"], 0);
+    EXPECT_GE(json["kv_peak_bytes"], json["kv_allocated_bytes"]);
+    EXPECT_GT(json["rss_peak_bytes"], json["kv_peak_bytes"]);
+    EXPECT_GT(json["prefill_tps"], 0);
+    EXPECT_GT(json["decode_tps"], 0);
+}
+
+TEST_F(Run, KeepsEverythingWithoutABudget) {
+    const Json json = run_json({"-f", book_, "-p", "Who?"});
+    EXPECT_EQ(json["policy"], "full");
+    EXPECT_EQ(json["evicted_entries"], 0);
+    EXPECT_EQ(json["budget_entries"], 0);
+}
+
+TEST_F(Run, SaysTheSameWithABudgetAboveTheLength) {
+    const Json full = run_json({"-f", book_, "-p", "Who?"});
+    const Json large = run_json({"-f", book_, "-p", "Who?", "--budget", "4000"});
+    EXPECT_EQ(large["evicted_entries"], 0);
+    EXPECT_EQ(large["text"], full["text"]);
+}
+
+TEST_F(Run, AnswersEachQuestionAsIfItWereTheOnlyOne) {
+    const Json both = run_json({"-f", book_, "-p", "Who?", "-p", "And where was it?", "--budget", "64"});
+    ASSERT_EQ(both["answers"].size(), 2U);
+    const Json first = run_json({"-f", book_, "-p", "Who?", "--budget", "64"});
+    const Json second = run_json({"-f", book_, "-p", "And where was it?", "--budget", "64"});
+    EXPECT_EQ(both["answers"][0]["text"], first["text"]);
+    EXPECT_EQ(both["answers"][1]["text"], second["text"]);
+    EXPECT_EQ(both["answers"][0]["question"], "Who?");
+    EXPECT_EQ(both["text"], first["text"].get<std::string>() + "\n" + second["text"].get<std::string>());
+    EXPECT_EQ(both["n_generated"], 12);
+    // The context was prefilled once.
+    EXPECT_LT(both["n_prompt"], first["n_prompt"].get<int>() + second["n_prompt"].get<int>());
+}
+
+TEST_F(Run, PrefillsOncePerQuestionWhenQuestionAware) {
+    const Json once = run_json({"-f", book_, "-p", "Who?", "--budget", "64", "--question-aware"});
+    const Json both = run_json({"-f", book_, "-p", "Who?", "-p", "Who?", "--budget", "64", "--question-aware"});
+    EXPECT_EQ(both["n_prompt"], 2 * once["n_prompt"].get<int>());
+    EXPECT_EQ(both["answers"][1]["text"], once["text"]);
+}
+
+TEST_F(Run, StreamsTheSameTextThatJsonHolds) {
+    const Json json = run_json({"-f", book_, "-p", "Who?"});
+    for (const bool stream : {true, false}) {
+        std::vector<std::string> more = {"-f", book_, "-p", "Who?"};
+        if (!stream) { more.emplace_back("--no-stream"); }
+        const Outcome outcome = run_pith(arguments(more));
+        EXPECT_EQ(outcome.exit_code, 0);
+        EXPECT_EQ(outcome.out, json["text"].get<std::string>() + "\n");
+        EXPECT_NE(outcome.err.find("KV"), std::string::npos) << outcome.err;
+        EXPECT_EQ(outcome.err.find('\r'), std::string::npos) << "progress without a terminal";
+    }
+}
+
+TEST_F(Run, ReadsTheContextFromStandardInput) {
+    const Json file = run_json({"-f", book_, "-p", "Who?"});
+    std::vector<std::string> more = arguments({"-f", "-", "-p", "Who?", "--json"});
+    const Outcome outcome = run_pith(more, {0, words(400)});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(Json::parse(outcome.out)["text"], file["text"]);
+}
+
+TEST_F(Run, SaysTheSameForTheSameSeed) {
+    const auto draw = [this](const char * seed) {
+        return run_json({"-p", "Once upon a time", "--temp", "1.5", "-n", "24", "-s", seed})["text"];
+    };
+    EXPECT_EQ(draw("5"), draw("5"));
+    EXPECT_NE(draw("5"), draw("6"));
+}
+
+TEST_F(Run, TakesEveryCacheTypeByLlamaCppsShortNames) {
+    RandomModelSpec spec;
+    spec.head_dim = 32;
+    model_ = write_model(folder_, spec, "wide.gguf");
+    size_t smallest = ~size_t{0};
+    for (const char * type : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
+        const Json json = run_json({"-f", book_, "-ctk", type, "-ctv", type});
+        ASSERT_TRUE(json.is_object()) << type;
+        EXPECT_LE(json["kv_needed_bytes"].get<size_t>(), smallest) << type;
+        smallest = json["kv_needed_bytes"].get<size_t>();
+    }
+}
+
+TEST_F(Run, FollowsEachPrefillSchedule) {
+    for (const char * schedule : {"auto", "one-shot", "chunked"}) {
+        const Json json = run_json({"-f", book_, "--budget", "64", "--prefill", schedule, "--chunk", "128", "--policy", "h2o"});
+        ASSERT_TRUE(json.is_object()) << schedule;
+        EXPECT_GT(json["evicted_entries"], 0) << schedule;
+    }
+}
+
+TEST_F(Run, UsesTheChatTemplateUnlessToldNotTo) {
+    model_ = write_tiny(folder_, kChatMl);
+    const Json chat = run_json({"-p", "Hello"});
+    const Json raw = run_json({"-p", "Hello", "--raw"});
+    EXPECT_GT(chat["n_prompt"], raw["n_prompt"].get<int>() + 10);
+}
+
+TEST_F(Run, NeverEvictsAPinnedSystemPrompt) {
+    const std::vector<std::string> base = {"-f",     book_,       "-p",       "Who?", "-sys", "Answer in one word, always.",
+                                           "--raw",  "--budget",  "80",       "--policy", "window", "--evict-every", "16"};
+    std::vector<std::string> pinned = base;
+    pinned.emplace_back("--pin-system");
+    const Json with = run_json(pinned);
+    const Json without = run_json(base);
+    ASSERT_TRUE(with.is_object() && without.is_object());
+    EXPECT_EQ(with["budget_entries"], 80);
+    EXPECT_EQ(with["n_prompt"], without["n_prompt"]);
+}
+
+TEST_F(Run, StopsAtTheContextSize) {
+    const Json prompt = run_json({"-p", "Hello there"});
+    const int n_ctx = prompt["n_prompt"].get<int>() + 3;
+    const Json json = run_json({"-p", "Hello there", "-c", std::to_string(n_ctx)});
+    EXPECT_EQ(json["n_generated"], 3);
+}
+
+TEST_F(Run, KeepsWhatWasSaidWhenInterrupted) {
+    const std::string out = folder_.file("said");
+    std::string command = std::string("exec '") + PITH_PROGRAM + "' run -m '" + model_ +
+                          "' -p Hello -n -1 --ignore-eos -t 1 --json > '" + out + "' 2>/dev/null";
+    const pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+        _exit(127);
+    }
+    sleep(2);
+    kill(pid, SIGINT);
+    int state = 0;
+    waitpid(pid, &state, 0);
+    ASSERT_TRUE(WIFEXITED(state));
+    EXPECT_EQ(WEXITSTATUS(state), 130);
+    const Json json = Json::parse(read_text_file(out), nullptr, false);
+    ASSERT_TRUE(json.is_object()) << read_text_file(out);
+    EXPECT_EQ(json["interrupted"], true);
+    EXPECT_EQ(json["answers"][0]["stop"], "interrupt");
+}
+
+}  // namespace
+}  // namespace pith::testing

@@ -1,0 +1,57 @@
+// budget_test.cpp - budgets as users write them.
+#include "pith/budget.h"
+
+#include <gtest/gtest.h>
+
+namespace pith {
+namespace {
+
+void expect_budget(const char * text, BudgetKind kind, double value, const char * printed) {
+    const auto budget = Budget::parse(text);
+    ASSERT_TRUE(budget.ok()) << text << ": " << budget.status().message();
+    EXPECT_EQ(budget->kind, kind) << text;
+    EXPECT_EQ(budget->value, value) << text;
+    EXPECT_EQ(budget->to_string(), printed);
+}
+
+TEST(Budget, ReadsEntriesPerCentAndBytes) {
+    expect_budget("1024", BudgetKind::kEntries, 1024, "1024");
+    expect_budget("1", BudgetKind::kEntries, 1, "1");
+    expect_budget("1000000", BudgetKind::kEntries, 1e6, "1000000");
+    expect_budget(" 20% ", BudgetKind::kPercent, 20, "20%");
+    expect_budget("2.5%", BudgetKind::kPercent, 2.5, "2.5%");
+    expect_budget("100%", BudgetKind::kPercent, 100, "100%");
+    expect_budget("512K", BudgetKind::kBytes, 512.0 * 1024, "512K");
+    expect_budget("512M", BudgetKind::kBytes, 512.0 * 1024 * 1024, "512M");
+    expect_budget("2G", BudgetKind::kBytes, 2.0 * 1024 * 1024 * 1024, "2G");
+    expect_budget("1.5G", BudgetKind::kBytes, 1536.0 * 1024 * 1024, "1536M");
+    EXPECT_EQ(Budget().to_string(), "none");
+    EXPECT_EQ(Budget(64).to_string(), "64");
+}
+
+TEST(Budget, WhatItPrintsReadsBackAsTheSame) {
+    for (const char * text : {"7", "33.3%", "1.5K", "3M", "1025K", "0.001M"}) {
+        const Budget budget = Budget::parse(text).value();
+        const auto again = Budget::parse(budget.to_string());
+        ASSERT_TRUE(again.ok()) << budget.to_string();
+        EXPECT_EQ(again->kind, budget.kind);
+        EXPECT_EQ(again->value, budget.value);
+    }
+}
+
+TEST(Budget, RefusesWhatIsNoBudgetAndSaysWhy) {
+    for (const char * text :
+         {"",    "0",   "0%",  "0M",   "-5", "-5%", "200%",        "100.1%", "junk", "12x",         "12 M",    "512MB", "1.5",
+          "nan", "inf", "1e3", "0x10", "%",  "M",   "99999999999", "1e400",  "20%%", "9999999999G", "0.0001K", "--5",   "+5"}) {
+        const auto budget = Budget::parse(text);
+        ASSERT_FALSE(budget.ok()) << text;
+        EXPECT_EQ(budget.status().code(), ErrorCode::kInvalidArgument) << text;
+        EXPECT_NE(budget.status().message().find(std::string("'") + text + "'"), std::string::npos)
+            << budget.status().message();
+    }
+    EXPECT_NE(Budget::parse("200%").status().message().find("100%"), std::string::npos);
+    EXPECT_NE(Budget::parse("junk").status().message().find("512M"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pith

@@ -1,0 +1,43 @@
+// purity_test.cpp - the pure core sees no ggml: its sources include the standard library and each other, nothing else.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace {
+
+TEST(PureCore, IncludesOnlyTheStandardLibraryAndItself) {
+    const std::regex include(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
+    const std::vector<std::string> own = {"pith/",     "core/",   "score/",  "refine/",
+                                          "allocate/", "select/", "policy/", "schedule/"};
+    int n_files = 0;
+    for (const std::string & folder : own) {
+        if (folder == "pith/") continue;
+        const std::filesystem::path root = std::filesystem::path(PITH_SOURCE_DIR) / "src" / folder;
+        if (!std::filesystem::exists(root)) continue;
+        for (const auto & file : std::filesystem::recursive_directory_iterator(root)) {
+            const auto extension = file.path().extension();
+            if (extension != ".h" && extension != ".cpp" && extension != ".def") continue;
+            ++n_files;
+            std::ifstream in(file.path());
+            for (std::string line; std::getline(in, line);) {
+                std::smatch match;
+                if (!std::regex_search(line, match, include)) continue;
+                const std::string name = match[2];
+                const bool standard =
+                    match[1] == "<" && name.find('.') == std::string::npos && name.find('/') == std::string::npos;
+                const bool ours = match[1] == "\"" && std::any_of(own.begin(), own.end(), [&](const std::string & prefix) {
+                                      return name.starts_with(prefix);
+                                  });
+                EXPECT_TRUE(standard || ours) << file.path() << " includes " << name;
+            }
+        }
+    }
+    EXPECT_GT(n_files, 30);
+}
+
+}  // namespace

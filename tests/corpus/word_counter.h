@@ -1,0 +1,28 @@
+// word_counter.h - a tokeniser's stand-in for the tests: what the reference vocabulary does to the generator's text.
+// One token per word with its space, per pair of digits, and per other character.
+#pragma once
+
+#include <cctype>
+#include <string_view>
+
+namespace pith::corpus {
+
+inline int count_words(std::string_view text) {
+    int n = 0;
+    for (size_t i = 0; i < text.size();) {
+        if (text[i] == ' ' && i + 1 < text.size() && text[i + 1] != ' ') { ++i; }
+        const auto is = [&](int (*kind)(int)) { return i < text.size() && kind(static_cast<unsigned char>(text[i])) != 0; };
+        if (is(std::isdigit)) {
+            ++i;
+            if (is(std::isdigit)) { ++i; }
+        } else if (is(std::isalpha)) {
+            while (is(std::isalpha)) { ++i; }
+        } else {
+            ++i;
+        }
+        ++n;
+    }
+    return n;
+}
+
+}  // namespace pith::corpus

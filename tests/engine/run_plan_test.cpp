@@ -1,0 +1,64 @@
+// run_plan_test.cpp - budgets to entries, and the choice of schedule.
+#include "schedule/run_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace pith {
+namespace {
+
+RunRequest request_of(Budget budget, int64_t n_prompt) {
+    RunRequest request;
+    request.budget = budget;
+    request.evicts = true;
+    request.n_prompt = n_prompt;
+    request.n_lanes = 128;
+    request.n_kv_heads = 8;
+    request.entry_bytes = 256;
+    return request;
+}
+
+TEST(RunPlan, IsChunkedWhenThePromptIsLongerThanBudgetAndChunk) {
+    EXPECT_TRUE(plan_run(request_of(1024, 1024 + 512))->one_shot);
+    EXPECT_FALSE(plan_run(request_of(1024, 1024 + 513))->one_shot);
+    RunRequest request = request_of(1024, 100000);
+    request.prefill = PrefillSchedule::kOneShot;
+    EXPECT_TRUE(plan_run(request)->one_shot);
+}
+
+TEST(RunPlan, TakesPerCentOfThePromptAndRoundsToTheNearestEntry) {
+    EXPECT_EQ(plan_run(request_of(Budget(BudgetKind::kPercent, 20), 1004))->budget, 201);
+    EXPECT_EQ(plan_run(request_of(Budget(BudgetKind::kPercent, 1), 10))->budget, 1);
+}
+
+TEST(RunPlan, BytesHoldBudgetHeadroomAndTwoPartlyUsedPagesALane) {
+    for (const double bytes : {4e6, 64.0 * 1024 * 1024, 1e9}) {
+        const auto plan = plan_run(request_of(Budget(BudgetKind::kBytes, bytes), 100000));
+        ASSERT_TRUE(plan.ok()) << plan.status().message();
+        const double peak =
+            128.0 * (static_cast<double>(plan->budget + std::max(plan->chunk, plan->evict_every)) * 256 + 2 * 4096);
+        EXPECT_LE(peak, bytes);
+        EXPECT_GE(peak, bytes - 128 * 256);
+    }
+}
+
+TEST(RunPlan, RefusesBytesThatHoldNothingAndSaysHowManyWould) {
+    const auto plan = plan_run(request_of(Budget(BudgetKind::kBytes, 1e6), 1000));
+    ASSERT_FALSE(plan.ok());
+    EXPECT_EQ(plan.status().code(), ErrorCode::kBudget);
+    EXPECT_NE(plan.status().message().find("MiB"), std::string::npos);
+    RunRequest one_shot = request_of(Budget(BudgetKind::kBytes, 8e6), 100000);
+    one_shot.prefill = PrefillSchedule::kOneShot;
+    EXPECT_NE(plan_run(one_shot).status().message().find("--prefill chunked"), std::string::npos);
+}
+
+TEST(RunPlan, WantsABudgetJustWhenThePolicyEvicts) {
+    EXPECT_FALSE(plan_run(request_of({}, 10)).ok());
+    RunRequest full = request_of(64, 10);
+    full.evicts = false;
+    EXPECT_FALSE(plan_run(full).ok());
+    full.budget = {};
+    EXPECT_EQ(plan_run(full)->budget, 0);
+}
+
+}  // namespace
+}  // namespace pith

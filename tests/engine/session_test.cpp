@@ -1,0 +1,239 @@
+// session_test.cpp - what a session promises: schedules that agree, budgets that hold, memory that goes, states that come back.
+#include "pith/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/resident.h"
+#include "engine/tiny_model.h"
+
+namespace pith {
+namespace {
+
+using testing::random_tokens;
+using testing::tiny_model;
+using testing::tiny_spec;
+
+class SessionTest : public ::testing::Test {
+protected:
+    static void SetUpTestSuite() {
+        auto model = tiny_model(tiny_spec());
+        ASSERT_TRUE(model.ok()) << model.status().message();
+        model_ = new Model(*model);
+    }
+    static void TearDownTestSuite() {
+        delete model_;
+        model_ = nullptr;
+    }
+    static SessionOptions options_of(const std::string & policy, Budget budget) {
+        SessionOptions options;
+        options.policy = policy;
+        options.budget = budget;
+        options.n_threads = 1;
+        return options;
+    }
+    static Session open(const SessionOptions & options) {
+        auto session = model_->session(options);
+        EXPECT_TRUE(session.ok()) << session.status().message();
+        return std::move(*session);
+    }
+    static std::vector<float> logits_after(const SessionOptions & options, const std::vector<int32_t> & tokens, int n_prompt) {
+        Session session = open(options);
+        const Status status = session.prefill(std::span(tokens).first(static_cast<size_t>(n_prompt)));
+        EXPECT_TRUE(status.ok()) << status.message();
+        std::vector<float> all(session.logits().begin(), session.logits().end());
+        for (size_t i = static_cast<size_t>(n_prompt); i < tokens.size(); ++i) {
+            EXPECT_TRUE(session.append(tokens[i]).ok());
+            all.insert(all.end(), session.logits().begin(), session.logits().end());
+        }
+        return all;
+    }
+    static int64_t longest_lane(const Session & session) {
+        size_t longest = 0;
+        for (int l = 0; l < session.n_layers(); ++l) {
+            for (int h = 0; h < session.n_kv_heads(); ++h) { longest = std::max(longest, session.lane_positions(l, h).size()); }
+        }
+        return static_cast<int64_t>(longest);
+    }
+    static Model * model_;
+};
+
+Model * SessionTest::model_ = nullptr;
+
+TEST_F(SessionTest, ABudgetThatHoldsEverythingGivesTheFullCachesLogitsToTheBit) {
+    const auto tokens = random_tokens(120, model_->info().n_vocab);
+    for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+        SessionOptions full = options_of("full", {});
+        full.prefill = schedule;
+        full.chunk = 32;
+        const auto expected = logits_after(full, tokens, 100);
+        for (const char * policy : {"random", "streaming", "window", "knorm", "h2o", "tova", "snapkv", "pyramidkv", "adakv"}) {
+            SessionOptions options = options_of(policy, 120);
+            options.prefill = schedule;
+            options.chunk = 32;
+            options.evict_every = 1;
+            EXPECT_EQ(logits_after(options, tokens, 100), expected) << policy;
+        }
+    }
+}
+
+TEST_F(SessionTest, OneShotAndChunkedPrefillAgreeToTheBitWhileNothingIsEvicted) {
+    const auto tokens = random_tokens(90, model_->info().n_vocab);
+    SessionOptions options = options_of("full", {});
+    options.chunk = 32;
+    options.prefill = PrefillSchedule::kOneShot;
+    const auto one_shot = logits_after(options, tokens, 80);
+    options.prefill = PrefillSchedule::kChunked;
+    EXPECT_EQ(logits_after(options, tokens, 80), one_shot);
+}
+
+TEST_F(SessionTest, EveryLaneStaysWithinItsBudgetOnALongStreamAndMemoryStaysFlat) {
+    SessionOptions options = options_of("streaming", 256);
+    options.chunk = 256;
+    options.evict_every = 64;
+    Session session = open(options);
+    const auto tokens = random_tokens(20000, model_->info().n_vocab);
+    size_t allocated = 0;
+    size_t resident = 0;
+    int64_t n_done = 0;
+    RunHooks hooks;
+    hooks.progress = [&](int64_t done, int64_t) {
+        EXPECT_LE(longest_lane(session), 256);
+        n_done = done;
+        if (done >= 4096 && allocated == 0) { resident = resident_bytes().anonymous; }
+    };
+    ASSERT_TRUE(session.prefill(std::span(tokens).first(10000), hooks).ok());
+    EXPECT_EQ(n_done, 10000);
+    EXPECT_EQ(session.ledger().kept_entries, 256 * 3 * 2);
+    allocated = session.ledger().kv_allocated_bytes;
+    for (size_t i = 10000; i < tokens.size(); ++i) {
+        ASSERT_TRUE(session.append(tokens[i]).ok());
+        ASSERT_LE(longest_lane(session), 256 + 64);
+    }
+    EXPECT_EQ(session.n_tokens(), 20000);
+    EXPECT_EQ(session.ledger().peak_lane_entries, 512);
+    EXPECT_LE(session.ledger().kv_allocated_bytes, allocated + 64U * 6U * 128U + 12U * 4096U);
+    EXPECT_NEAR(static_cast<double>(resident_bytes().anonymous), static_cast<double>(resident),
+                0.02 * static_cast<double>(resident));
+}
+
+TEST_F(SessionTest, ByteBudgetsBoundThePeakOfEverySchedule) {
+    const auto tokens = random_tokens(1300, model_->info().n_vocab);
+    for (const char * policy : {"snapkv", "adakv", "h2o"}) {
+        for (const PrefillSchedule schedule : {PrefillSchedule::kAuto, PrefillSchedule::kChunked, PrefillSchedule::kOneShot}) {
+            const double bytes = schedule == PrefillSchedule::kOneShot ? 8e5 : 3e5;
+            SessionOptions options = options_of(policy, Budget(BudgetKind::kBytes, bytes));
+            options.prefill = schedule;
+            Session session = open(options);
+            const Status status = session.prefill(std::span(tokens).first(1100));
+            ASSERT_TRUE(status.ok()) << policy << ": " << status.message();
+            for (size_t i = 1100; i < tokens.size(); ++i) { ASSERT_TRUE(session.append(tokens[i]).ok()); }
+            EXPECT_LE(session.ledger().kv_peak_bytes, static_cast<size_t>(bytes)) << policy;
+            EXPECT_GE(session.ledger().kv_peak_bytes, static_cast<size_t>(bytes / 4)) << policy;
+        }
+    }
+}
+
+TEST_F(SessionTest, OneShotPrefillHoldsAtMostOneFullLayer) {
+    const auto tokens = random_tokens(2000, model_->info().n_vocab);
+    SessionOptions options = options_of("snapkv", 128);
+    options.prefill = PrefillSchedule::kOneShot;
+    Session session = open(options);
+    ASSERT_TRUE(session.prefill(tokens).ok());
+    const Ledger & ledger = session.ledger();
+    const size_t entry = 2 * 32 * 2;
+    EXPECT_EQ(ledger.kept_entries, 128 * 6);
+    EXPECT_LE(ledger.kv_allocated_bytes, 128 * 6 * entry + 12 * 4096);
+    EXPECT_LE(ledger.kv_peak_bytes, 128 * 4 * entry + 2000 * 2 * entry + 12 * 4096);
+    EXPECT_EQ(ledger.evicted_entries, (2000 - 128) * 6);
+}
+
+TEST_F(SessionTest, ComesBackToASnapshotWithAndWithoutEvictionInBetween) {
+    const auto tokens = random_tokens(400, model_->info().n_vocab);
+    for (const char * policy : {"snapkv:window=8", "h2o:recent=8", "tova:recent=8"}) {
+        SessionOptions options = options_of(policy, 64);
+        options.evict_every = 16;
+        options.chunk = 32;
+        Session session = open(options);
+        ASSERT_TRUE(session.prefill(std::span(tokens).first(200)).ok());
+        auto snapshot = session.snapshot();
+        ASSERT_TRUE(snapshot.ok());
+        for (const size_t n_more : {5U, 120U, 120U, 3U}) {
+            std::vector<std::vector<float>> rounds;
+            for (int round = 0; round < 2; ++round) {
+                ASSERT_TRUE(session.prefill(std::span(tokens).subspan(200, n_more)).ok());
+                for (size_t i = 0; i < 20; ++i) { ASSERT_TRUE(session.append(tokens[350 + i]).ok()); }
+                rounds.emplace_back(session.logits().begin(), session.logits().end());
+                ASSERT_TRUE(session.restore(*snapshot).ok());
+                EXPECT_EQ(session.n_tokens(), 200);
+            }
+            EXPECT_EQ(rounds[0], rounds[1]) << policy << ", " << n_more << " tokens";
+        }
+    }
+}
+
+TEST_F(SessionTest, OlderSnapshotsStayTrueWhenNewerOnesAreRestored) {
+    const auto tokens = random_tokens(300, model_->info().n_vocab);
+    SessionOptions options = options_of("snapkv:window=8", 64);
+    options.evict_every = 16;
+    Session session = open(options);
+    ASSERT_TRUE(session.prefill(std::span(tokens).first(150)).ok());
+    const auto a = session.snapshot();
+    ASSERT_TRUE(session.prefill(std::span(tokens).subspan(150, 10)).ok());
+    const auto b = session.snapshot();
+    const auto probe = [&](const auto & snapshot) {
+        EXPECT_TRUE(session.restore(*snapshot).ok());
+        EXPECT_TRUE(session.append(7).ok());
+        return std::vector<float>(session.logits().begin(), session.logits().end());
+    };
+    const auto b1 = probe(b);
+    const auto a1 = probe(a);
+    ASSERT_TRUE(session.prefill(std::span(tokens).subspan(200, 60)).ok());
+    EXPECT_EQ(probe(b), b1);
+    EXPECT_EQ(probe(a), a1);
+    EXPECT_EQ(probe(b), b1);
+}
+
+TEST_F(SessionTest, ACancelledPrefillLeavesAnEmptySessionThatCanBeUsedAgain) {
+    const auto tokens = random_tokens(300, model_->info().n_vocab);
+    SessionOptions options = options_of("snapkv", 64);
+    options.chunk = 32;
+    const auto expected = logits_after(options, tokens, 300);
+    Session session = open(options);
+    std::atomic<bool> cancel = false;
+    RunHooks hooks;
+    hooks.cancel = &cancel;
+    hooks.progress = [&](int64_t done, int64_t) { cancel = done > 100; };
+    EXPECT_EQ(session.prefill(tokens, hooks).code(), ErrorCode::kCancelled);
+    EXPECT_EQ(session.n_tokens(), 0);
+    EXPECT_EQ(session.ledger().kept_entries, 0);
+    ASSERT_TRUE(session.prefill(tokens).ok());
+    EXPECT_TRUE(std::ranges::equal(session.logits(), expected));
+}
+
+TEST_F(SessionTest, BadRequestsAreErrorsThatNameTheValue) {
+    const auto tokens = random_tokens(300, model_->info().n_vocab);
+    const auto error = [&](const SessionOptions & options, std::span<const int32_t> prompt) {
+        auto session = model_->session(options);
+        return session.ok() ? session->prefill(prompt) : session.status();
+    };
+    const auto expect = [&](const Status & status, ErrorCode code, const std::string & part) {
+        EXPECT_EQ(status.code(), code) << status.message();
+        EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+    };
+    expect(error(options_of("full", {}), {}), ErrorCode::kInvalidArgument, "empty");
+    expect(error(options_of("full", {}), std::vector<int32_t>{1, 99999}), ErrorCode::kInvalidArgument, "99999");
+    expect(error(options_of("snapkv", 20), tokens), ErrorCode::kBudget, "20");
+    expect(error(options_of("snapkv:window=400", 64), tokens), ErrorCode::kBudget, "window");
+    expect(error(options_of("full", 64), tokens), ErrorCode::kInvalidArgument, "full");
+    expect(error(options_of("snapkv", {}), tokens), ErrorCode::kInvalidArgument, "--budget");
+    expect(error(options_of("snapkv", Budget(BudgetKind::kBytes, 1000)), tokens), ErrorCode::kBudget, "MiB");
+    SessionOptions quantised = options_of("full", {});
+    quantised.chunk = 0;
+    expect(error(quantised, tokens), ErrorCode::kInvalidArgument, "--chunk 0");
+}
+
+}  // namespace
+}  // namespace pith

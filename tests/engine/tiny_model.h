@@ -1,0 +1,54 @@
+// tiny_model.h - random models of a few thousand parameters, written once per process, and random token runs.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "model/random_model.h"
+#include "pith/model.h"
+
+namespace pith::testing {
+
+// A file in a fresh folder of this process that goes when the process ends.
+inline std::filesystem::path scratch_file(const std::string & name) {
+    struct Folder {
+        std::filesystem::path path = std::filesystem::temp_directory_path() / ("pith-test-" + std::to_string(getpid()));
+        Folder() { std::filesystem::create_directories(path); }
+        ~Folder() {
+            std::error_code ignored;
+            std::filesystem::remove_all(path, ignored);
+        }
+    };
+    static const Folder folder;
+    return folder.path / name;
+}
+
+inline RandomModelSpec tiny_spec(int n_heads = 4, int n_kv_heads = 2) {
+    RandomModelSpec spec;
+    spec.n_layers = 3;
+    spec.n_heads = n_heads;
+    spec.n_kv_heads = n_kv_heads;
+    spec.head_dim = 32;
+    spec.n_vocab = 384;
+    return spec;
+}
+
+inline Result<Model> tiny_model(const RandomModelSpec & spec) {
+    static int n_files = 0;
+    const std::string path = scratch_file("tiny-" + std::to_string(n_files++) + ".gguf");
+    PITH_RETURN_IF_ERROR(write_random_model(spec, path));
+    return Model::load(path);
+}
+
+inline std::vector<int32_t> random_tokens(int n, int n_vocab, unsigned seed = 1) {
+    std::mt19937 random(seed);
+    std::vector<int32_t> tokens(static_cast<size_t>(n));
+    for (auto & token : tokens) { token = static_cast<int32_t>(random() % static_cast<unsigned>(n_vocab)); }
+    return tokens;
+}
+
+}  // namespace pith::testing

@@ -1,0 +1,98 @@
+// llama_logits.h - libllama's logits of every position, in f32: flash attention off, f32 K and V. The reference of parity
+// tests.
+#pragma once
+
+#include <llama.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/backend.h"
+
+namespace pith::testing {
+
+// Logits [n_tokens][n_vocab]. All tokens in one batch, or one at a time. Empty when libllama refuses.
+// One thread by default: these models are tiny, and ggml's waiting threads starve other tests that ctest runs beside.
+inline std::vector<float> llama_logits(const std::string & path, const std::vector<int32_t> & tokens,
+                                       bool one_at_a_time = false, int n_threads = 1) {
+    if (!load_backends().ok()) { return {}; }
+    llama_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
+    llama_model_params model_params = llama_model_default_params();
+    model_params.n_gpu_layers = 0;
+    llama_model * model = llama_model_load_from_file(path.c_str(), model_params);
+    if (model == nullptr) { return {}; }
+
+    const int n = static_cast<int>(tokens.size());
+    llama_context_params params = llama_context_default_params();
+    params.n_ctx = static_cast<uint32_t>(n);
+    params.n_batch = params.n_ubatch = static_cast<uint32_t>(n);
+    params.n_threads = params.n_threads_batch = n_threads;
+    params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    params.type_k = params.type_v = GGML_TYPE_F32;
+    llama_context * context = llama_init_from_model(model, params);
+    std::vector<float> result;
+    if (context != nullptr) {
+        const int n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(model));
+        const int step = one_at_a_time ? 1 : n;
+        llama_batch batch = llama_batch_init(step, 0, 1);
+        for (int begin = 0; begin < n; begin += step) {
+            batch.n_tokens = step;
+            for (int i = 0; i < step; ++i) {
+                batch.token[i] = tokens[static_cast<size_t>(begin + i)];
+                batch.pos[i] = begin + i;
+                batch.n_seq_id[i] = 1;
+                batch.seq_id[i][0] = 0;
+                batch.logits[i] = 1;
+            }
+            if (llama_decode(context, batch) != 0) {
+                result.clear();
+                break;
+            }
+            for (int i = 0; i < step; ++i) {
+                const float * row = llama_get_logits_ith(context, i);
+                result.insert(result.end(), row, row + n_vocab);
+            }
+        }
+        llama_batch_free(batch);
+        llama_free(context);
+    }
+    llama_model_free(model);
+    return result;
+}
+
+// How far two sets of logits are apart, over all positions, in units of the range (max − min) of the reference's row.
+struct LogitDifference {
+    double max_relative = 0.0;
+    int n_argmax_changed = 0;  // where the reference's best two differ by more than `tie` of the range
+};
+
+inline LogitDifference compare_logits(const std::vector<float> & got, const std::vector<float> & reference, int n_vocab,
+                                      double tie = 2e-3) {
+    LogitDifference difference;
+    const size_t width = static_cast<size_t>(n_vocab);
+    for (size_t begin = 0; begin + width <= reference.size(); begin += width) {
+        size_t best = begin;
+        size_t best_got = begin;
+        float low = reference[begin];
+        float second = -INFINITY;
+        for (size_t i = begin; i < begin + width; ++i) {
+            if (reference[i] > reference[best]) { best = i; }
+            if (got[i] > got[best_got]) { best_got = i; }
+            low = std::min(low, reference[i]);
+        }
+        const double range = static_cast<double>(reference[best]) - low;
+        for (size_t i = begin; i < begin + width; ++i) {
+            if (i != best) { second = std::max(second, reference[i]); }
+            const double delta = std::abs(static_cast<double>(got[i]) - reference[i]);
+            difference.max_relative = std::max(difference.max_relative, std::isfinite(delta) ? delta / range : INFINITY);
+        }
+        if (best != best_got && reference[best] - second > tie * range) { ++difference.n_argmax_changed; }
+    }
+    return difference;
+}
+
+}  // namespace pith::testing

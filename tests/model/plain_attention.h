@@ -1,0 +1,141 @@
+// plain_attention.h - the slow, obvious forward pass: whole sequence, full f32 score matrix, no cache. Oracle of other tests.
+#pragma once
+
+#include <ggml-alloc.h>
+#include <ggml-backend.h>
+#include <ggml.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "model/backend.h"
+#include "model/layer_graph.h"
+#include "model/model_file.h"
+
+namespace pith::testing {
+
+// What is added to the score of `key` for `query` (positions) in query head `head`: 0 = seen, -INFINITY = not seen.
+// It is added to the causal mask: keys after the query are never seen.
+using MaskFn = std::function<float(int layer, int head, int query, int key)>;
+
+// softmax(K·q / sqrt(d) + mask)·V by plain products. The mask tensors are inputs: call fill() when the graph has memory.
+class PlainAttention {
+public:
+    explicit PlainAttention(const Hparams & hparams, MaskFn mask = {}, ggml_type kv_type = GGML_TYPE_F32)
+        : hparams_(hparams), mask_(std::move(mask)), kv_type_(kv_type) {}
+
+    AttentionFn function() {
+        return [this](ggml_context * ctx, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
+            const int64_t n = q->ne[2];
+            ggml_tensor * mask = mask_of(ctx, layer, n);
+            k = rounded(ctx, k);
+            v = rounded(ctx, v);
+            q = ggml_permute(ctx, q, 0, 2, 1, 3);                  // [d, n, H]
+            k = ggml_permute(ctx, k, 0, 2, 1, 3);                  // [d, n, K]
+            v = ggml_cont(ctx, ggml_permute(ctx, v, 1, 2, 0, 3));  // [n, dv, K]
+            ggml_tensor * scores = ggml_mul_mat(ctx, k, q);        // [n keys, n queries, H]
+            const float scale = 1.0F / std::sqrt(static_cast<float>(hparams_.head_dim));
+            ggml_tensor * out = ggml_mul_mat(ctx, v, ggml_soft_max_ext(ctx, scores, mask, scale, 0.0F));  // [dv, n, H]
+            return ggml_cont_2d(ctx, ggml_permute(ctx, out, 0, 2, 1, 3), int64_t{hparams_.head_dim_v} * hparams_.n_heads, n);
+        };
+    }
+
+    void fill() const {
+        for (const auto & [layer, tensor] : masks_) {
+            const int64_t n = tensor->ne[0];
+            std::vector<float> values(static_cast<size_t>(ggml_nelements(tensor)));
+            size_t i = 0;
+            for (int h = 0; h < tensor->ne[2]; ++h) {
+                for (int query = 0; query < n; ++query) {
+                    for (int key = 0; key < n; ++key, ++i) {
+                        const float extra = mask_ && key <= query ? mask_(layer, h, query, key) : 0.0F;
+                        values[i] = key <= query ? extra : -INFINITY;
+                    }
+                }
+            }
+            ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor));
+        }
+    }
+
+private:
+    struct LayerMask {
+        int layer;
+        ggml_tensor *
+            tensor;  // [n keys, n queries, H], or [n keys, n queries] where all layers and heads share the causal mask
+    };
+
+    // What a cache of kv_type would give back.
+    ggml_tensor * rounded(ggml_context * ctx, ggml_tensor * values) const {
+        if (kv_type_ == GGML_TYPE_F32) { return values; }
+        return ggml_cast(ctx, ggml_cast(ctx, ggml_cont(ctx, values), kv_type_), GGML_TYPE_F32);
+    }
+
+    ggml_tensor * mask_of(ggml_context * ctx, int layer, int64_t n) {
+        if (!mask_ && !masks_.empty()) { return masks_.front().tensor; }
+        ggml_tensor * tensor = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, n, n, mask_ ? hparams_.n_heads : 1);
+        ggml_set_input(tensor);
+        masks_.push_back({layer, tensor});
+        return tensor;
+    }
+
+    Hparams hparams_;
+    MaskFn mask_;
+    ggml_type kv_type_;
+    std::vector<LayerMask> masks_;
+};
+
+// Logits [n_tokens][n_vocab] of every position, by one graph over the whole sequence. With keep_rows, of these positions only.
+// Empty when something fails.
+// One thread by default: these models are tiny, and ggml's waiting threads starve other tests that ctest runs beside.
+inline std::vector<float> plain_logits(const ModelFile & model, const std::vector<int32_t> & tokens, MaskFn mask = {},
+                                       const std::vector<int32_t> & keep_rows = {}, int n_threads = 2,
+                                       ggml_type kv_type = GGML_TYPE_F32) {
+    constexpr size_t kMaxNodes = 16384;
+    const Hparams & hp = model.hparams();
+    const int64_t n = static_cast<int64_t>(tokens.size());
+    auto backend = make_cpu_backend(n_threads);
+    if (!backend.ok()) { return {}; }
+    ggml_context * ctx =
+        ggml_init({kMaxNodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(kMaxNodes, false), nullptr, true});
+    ggml_cgraph * graph = ggml_new_graph_custom(ctx, kMaxNodes, false);
+
+    ggml_tensor * token_input = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, n);
+    ggml_tensor * positions = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, n);
+    ggml_tensor * rows =
+        keep_rows.empty() ? nullptr : ggml_new_tensor_1d(ctx, GGML_TYPE_I32, static_cast<int64_t>(keep_rows.size()));
+    for (ggml_tensor * input : {token_input, positions, rows}) {
+        if (input != nullptr) { ggml_set_input(input); }
+    }
+    PlainAttention attention(hp, std::move(mask), kv_type);
+    ggml_tensor * hidden = build_embedding(ctx, model.weights(), token_input);
+    for (int layer = 0; layer < hp.n_layers; ++layer) {
+        hidden = build_layer(ctx, graph, hp, model.weights(), layer, hidden, positions, attention.function(),
+                             layer + 1 == hp.n_layers ? rows : nullptr);
+    }
+    ggml_tensor * logits = build_head(ctx, hp, model.weights(), hidden);
+    ggml_set_output(logits);
+    ggml_build_forward_expand(graph, logits);
+
+    std::vector<float> result;
+    ggml_gallocr_t allocator = ggml_gallocr_new(ggml_backend_get_default_buffer_type(*backend));
+    if (ggml_gallocr_alloc_graph(allocator, graph)) {
+        std::vector<int32_t> position_values(tokens.size());
+        for (size_t i = 0; i < tokens.size(); ++i) { position_values[i] = static_cast<int32_t>(i); }
+        ggml_backend_tensor_set(token_input, tokens.data(), 0, ggml_nbytes(token_input));
+        ggml_backend_tensor_set(positions, position_values.data(), 0, ggml_nbytes(positions));
+        if (rows != nullptr) { ggml_backend_tensor_set(rows, keep_rows.data(), 0, ggml_nbytes(rows)); }
+        attention.fill();
+        if (ggml_backend_graph_compute(*backend, graph) == GGML_STATUS_SUCCESS) {
+            result.resize(static_cast<size_t>(ggml_nelements(logits)));
+            ggml_backend_tensor_get(logits, result.data(), 0, ggml_nbytes(logits));
+        }
+    }
+    ggml_gallocr_free(allocator);
+    ggml_free(ctx);
+    ggml_backend_free(*backend);
+    return result;
+}
+
+}  // namespace pith::testing

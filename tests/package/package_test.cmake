@@ -1,0 +1,26 @@
+# Run by ctest: see CMakeLists.txt beside it.
+function(run)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    list(JOIN ARGV " " command)
+    message(FATAL_ERROR "'${command}' failed (${result}):\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK_DIR})
+file(MAKE_DIRECTORY ${WORK_DIR})
+set(prefix ${WORK_DIR}/prefix)
+run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${prefix})
+file(COPY ${SOURCE_DIR}/examples DESTINATION ${WORK_DIR}) # away from the source tree, so that nothing there is found
+run(${CMAKE_COMMAND} -S ${WORK_DIR}/examples -B ${WORK_DIR}/build -G ${GENERATOR} -DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM}
+    -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${prefix})
+run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
+run(${MAKE_TINY_MODEL} ${WORK_DIR}/tiny.gguf)
+string(REPEAT "The river is long and the garden is old. " 60 text)
+run(${WORK_DIR}/build/quickstart ${WORK_DIR}/tiny.gguf "${text}")
+if(NOT output MATCHES "[1-9][0-9]* bytes of KV cache")
+  message(FATAL_ERROR "the example did not report its cache:\n${output}")
+endif()
+run(${prefix}/bin/pith policies)
+file(REMOVE_RECURSE ${WORK_DIR})

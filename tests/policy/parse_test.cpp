@@ -1,0 +1,98 @@
+// parse_test.cpp - the policy grammar and its error messages.
+#include <gtest/gtest.h>
+
+#include "pith/policies.h"
+#include "policy/policy.h"
+
+namespace pith {
+namespace {
+
+std::string error_of(const char * text) {
+    const Status status = check_policy(text);
+    if (status.ok()) return "";
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+    return status.message();
+}
+
+void expect_error(const char * text, const char * part) {
+    const std::string message = error_of(text);
+    EXPECT_NE(message.find(part), std::string::npos) << "'" << text << "' said: " << message;
+}
+
+TEST(PolicyGrammar, ReadsPartsAndOptionsInAnyOrder) {
+    for (const char * text : {"full", "snapkv", "snapkv:window=16:pool=avg5+ada:alpha=0.5", "snapkv+topk+ada", "ada+snapkv",
+                              " h2o : recent = half + pyramid ", "adakv", "adakv:window=8:alpha=1", "pyramidkv+topk",
+                              "tova:heads=layer:recent=0", "random:seed=7", "h2o:observe=256:normalise=visible"}) {
+        EXPECT_EQ(error_of(text), "") << text;
+    }
+}
+
+TEST(PolicyGrammar, AnAliasIsWhatItStandsFor) {
+    const Policy alias = Policy::parse("adakv:window=16").value();
+    EXPECT_EQ(alias.name(), "adakv:window=16");
+    EXPECT_EQ(alias.needs().window, 16);
+    EXPECT_EQ(alias.n_recent(1024), 16);
+    EXPECT_EQ(Policy::parse("snapkv").value().needs(), (EvidenceNeeds{.window = 32, .window_mean = true}));
+}
+
+TEST(PolicyGrammar, PoliciesSayWhatTheyProtectAndNeed) {
+    EXPECT_FALSE(Policy::parse("full+ada").value().evicts());
+    EXPECT_FALSE(Policy::parse("full").value().needs().any());
+    EXPECT_EQ(Policy::parse("streaming").value().n_sinks(), 4);
+    EXPECT_EQ(Policy::parse("snapkv").value().n_sinks(), 0);
+    EXPECT_EQ(Policy::parse("h2o:recent=half").value().n_recent(101), 50);
+    EXPECT_EQ(Policy::parse("h2o").value().n_recent(1024), 32);
+    EXPECT_EQ(Policy::parse("knorm:recent=0").value().n_recent(1024), 0);
+    EXPECT_EQ(Policy::parse("h2o:observe=256").value().needs(), (EvidenceNeeds{.running_sum = true, .running_last = 256}));
+    EXPECT_EQ(Policy::parse("tova").value().needs(), (EvidenceNeeds{.last_query = true}));
+    EXPECT_EQ(Policy::parse("knorm").value().needs(), (EvidenceNeeds{.key_norm = true}));
+    EXPECT_FALSE(Policy::parse("random").value().needs().any());
+}
+
+TEST(PolicyGrammar, UnknownNamesSuggestTheNearest) {
+    expect_error("snapvk", "did you mean 'snapkv'?");
+    expect_error("snapkv+adaa", "did you mean 'ada'?");
+    expect_error("pyramidvk", "did you mean 'pyramidkv'?");
+    expect_error("bananas", "'bananas' is not known (known: full, random,");
+    expect_error("snapkv:windw=3", "did you mean 'window'? (it has window, pool, group, pool_edges)");
+    expect_error("full:x=1", "it takes none");
+    expect_error("adakv:windo=3",
+                 "did you mean 'window'? 'adakv' is snapkv+ada, with window, pool, group, pool_edges, alpha, floor");
+}
+
+TEST(PolicyGrammar, TwoPartsOfOneKindAreAnError) {
+    expect_error("snapkv+h2o", "'snapkv' and 'h2o' are both a scorer: keep one");
+    expect_error("snapkv+ada+pyramid", "'ada' and 'pyramid' are both an allocator: keep one");
+    expect_error("adakv+uniform", "'ada' and 'uniform' are both an allocator");
+    expect_error("snapkv+topk+topk", "both a selector");
+}
+
+TEST(PolicyGrammar, MalformedTextIsAnError) {
+    expect_error("", "empty");
+    expect_error("   ", "empty");
+    expect_error("+", "a part is empty");
+    expect_error("snapkv+", "a part is empty");
+    expect_error("snapkv++ada", "a part is empty");
+    expect_error("snapkv:", "is not an option: write name=value");
+    expect_error("snapkv:window", "'window' after 'snapkv' is not an option");
+    expect_error("snapkv:=3", "is not an option");
+    expect_error("ada", "there is no scorer: put one first, e.g. snapkv+ada");
+    expect_error("snapkv:window=0", "'window' of policy part 'snapkv' is '0': must be an integer from 1 to 65536");
+    expect_error("snapkv:window=", "must be an integer");
+    expect_error("snapkv:pool=max5", "must be max7, avg5, avg7, none");
+    expect_error("snapkv+ada:alpha=2", "must be a number from 0 to 1");
+    expect_error("snapkv:window=8:window=9", "given twice");
+    expect_error("h2o:recent=-1", "must be an integer from 0");
+    expect_error("snapkv,h2o", "window");  // one policy, not a list: the message shows what is known
+}
+
+TEST(PolicyGrammar, CommasSeparatePolicies) {
+    const auto policies = Policy::parse_list("full, snapkv:window=16+ada,streaming").value();
+    ASSERT_EQ(policies.size(), 3U);
+    EXPECT_EQ(policies[1].name(), "snapkv:window=16+ada");
+    EXPECT_FALSE(Policy::parse_list("full,,h2o").ok());
+    EXPECT_FALSE(Policy::parse_list("").ok());
+}
+
+}  // namespace
+}  // namespace pith
