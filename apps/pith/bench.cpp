@@ -35,7 +35,7 @@ struct BenchFlags {
 // What --scoring stands for: one long prompt, evicted once, nothing else.
 void apply_scoring_defaults(BenchFlags & flags) {
     if (flags.session.policy.empty()) { flags.session.policy = "snapkv,h2o,tova,adakv"; }
-    if (flags.session.budget.empty()) { flags.session.budget = "1024"; }
+    if (!flags.session.budget) { flags.session.budget = "1024"; }
     if (flags.session.prefill == "auto") { flags.session.prefill = "one-shot"; }
     if (flags.n_prompt < 0) { flags.n_prompt = 4096; }
     if (flags.n_generate < 0) { flags.n_generate = 0; }

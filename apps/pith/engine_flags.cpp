@@ -62,17 +62,20 @@ Result<PrefillSchedule> parse_prefill(const std::string & text) {
 
 Result<SessionOptions> SessionFlags::options() const {
     SessionOptions options;
-    if (!budget.empty()) { PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(budget)); }
-    options.policy = !policy.empty() ? policy : budget.empty() ? "full" : "snapkv";
+    if (budget) {
+        if (budget->empty()) { return {ErrorCode::kInvalidArgument, "--budget is empty: give 1024 (entries), 20% or 512M"}; }
+        PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(*budget));
+    }
+    options.policy = !policy.empty() ? policy : !budget ? "full" : "snapkv";
     PITH_RETURN_IF_ERROR(check_policy(options.policy));
     PITH_ASSIGN_OR_RETURN(const Policy parsed, Policy::parse(options.policy));
-    if (parsed.evicts() && budget.empty()) {
+    if (parsed.evicts() && !budget) {
         return {ErrorCode::kInvalidArgument,
                 "policy '" + options.policy + "' needs a budget: add --budget 1024 (entries), 20% or 512M, or use --policy full"};
     }
-    if (!parsed.evicts() && !budget.empty()) {
+    if (!parsed.evicts() && budget) {
         return {ErrorCode::kInvalidArgument,
-                "policy '" + options.policy + "' evicts nothing: leave out --budget " + budget + ", or choose another policy"};
+                "policy '" + options.policy + "' evicts nothing: leave out --budget " + *budget + ", or choose another policy"};
     }
     PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(cache.type_k));
     PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(cache.type_v));

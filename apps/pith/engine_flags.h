@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "pith/model.h"
@@ -28,7 +29,7 @@ struct CacheFlags {
 
 struct SessionFlags {
     std::string policy;
-    std::string budget;
+    std::optional<std::string> budget;
     CacheFlags cache;
     std::string prefill = "auto";
     int n_threads = 0;

@@ -43,6 +43,7 @@ int run(const std::vector<std::string> & arguments) {
     root.set_version_flag("--version", "pith " PITH_VERSION);
     root.require_subcommand(0, 1);
     root.fallthrough();
+    root.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as llama.cpp does
     bool verbose = false;
     root.add_flag_callback(
         "--verbose", [&verbose] { verbose = true; }, "Print the libraries' log lines on stderr");

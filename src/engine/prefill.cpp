@@ -1,5 +1,6 @@
 // prefill.cpp - the schedules: one-shot (layer by layer) and chunked; decode is a chunk of one. Stage: engine.
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "core/stopwatch.h"
@@ -9,6 +10,16 @@ namespace pith {
 namespace {
 
 constexpr int kLogitRows = 64;  // positions whose logits are computed at a time
+
+// Memory that the standard library could not get becomes a Status like everything else.
+template <class F>
+Status without_bad_alloc(F && call) {
+    try {
+        return call();
+    } catch (const std::bad_alloc &) {
+        return {ErrorCode::kOutOfMemory, "out of memory: use a smaller --budget, --chunk or context"};
+    }
+}
 
 bool cancelled(const RunHooks & hooks) {
     return hooks.cancel != nullptr && hooks.cancel->load();
@@ -77,26 +88,31 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, const RunHooks & hoo
     }
     const auto n = static_cast<int64_t>(tokens.size());
     const bool first = n_tokens == 0;
-    if (first) { PITH_RETURN_IF_ERROR(start(n)); }
+    if (first) {
+        PITH_RETURN_IF_ERROR(without_bad_alloc([&] { return start(n); }));
+    }
 
     const int64_t n_before = n_tokens;
     const std::vector<int> lengths = lane_lengths();
     const uint64_t epoch_before = epoch;
-    EvidenceState evidence_before = evidence;
-    const Status status = first && plan->one_shot ? prefill_one_shot(tokens, hooks) : prefill_chunks(tokens, hooks, first);
+    // One token is too common to copy the evidence for, and cannot be cancelled half-way.
+    std::optional<EvidenceState> evidence_before;
+    if (n > 1) { evidence_before = evidence; }
+    const Status status = without_bad_alloc(
+        [&] { return first && plan->one_shot ? prefill_one_shot(tokens, hooks) : prefill_chunks(tokens, hooks, first); });
     if (!status.ok()) { roll_back(n_before, lengths, epoch_before, std::move(evidence_before)); }
     return status;
 }
 
 void Session::Impl::roll_back(int64_t n_tokens_before, std::span<const int> lengths_before, uint64_t epoch_before,
-                              EvidenceState evidence_before) {
-    if (epoch == epoch_before && n_tokens_before > 0) {
+                              std::optional<EvidenceState> evidence_before) {
+    if (epoch == epoch_before && n_tokens_before > 0 && evidence_before) {
         const auto n_kv = static_cast<size_t>(shape().n_kv_heads);
         for (int l = 0; l < shape().n_layers; ++l) {
             cache->truncate(0, l, lengths_before.subspan(static_cast<size_t>(l) * n_kv, n_kv));
         }
         n_tokens = n_tokens_before;
-        evidence = std::move(evidence_before);
+        evidence = std::move(*evidence_before);
         return;
     }
     cache->clear(0);  // evicted entries cannot come back

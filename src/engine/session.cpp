@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <new>
 
 #include "core/stopwatch.h"
 #include "engine/resident.h"
@@ -14,16 +13,6 @@ namespace {
 
 constexpr std::array<std::pair<std::string_view, KvType>, 5> kKvTypes = {
     {{"f32", KvType::kF32}, {"f16", KvType::kF16}, {"bf16", KvType::kBF16}, {"q8_0", KvType::kQ8_0}, {"q4_0", KvType::kQ4_0}}};
-
-// Memory that the standard library could not get becomes a Status like everything else.
-template <class F>
-Status guarded(F && call) {
-    try {
-        return call();
-    } catch (const std::bad_alloc &) {
-        return {ErrorCode::kOutOfMemory, "out of memory: use a smaller --budget, --chunk or context"};
-    }
-}
 
 }  // namespace
 
@@ -46,7 +35,7 @@ Session::~Session() = default;
 Status Session::prefill(std::span<const int32_t> tokens, const RunHooks & hooks) {
     const Stopwatch watch;
     const double evidence_before = impl_->forward->evidence_s();
-    const Status status = guarded([&] { return impl_->feed(tokens, hooks); });
+    const Status status = impl_->feed(tokens, hooks);
     impl_->ledger.prefill_s += watch.seconds();
     impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
     if (status.ok()) { impl_->ledger.n_prompt += static_cast<int64_t>(tokens.size()); }
@@ -58,7 +47,7 @@ Status Session::append(int32_t token) {
     if (impl_->n_tokens == 0) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"}; }
     const Stopwatch watch;
     const double evidence_before = impl_->forward->evidence_s();
-    const Status status = guarded([&] { return impl_->feed(std::span(&token, 1), {}); });
+    const Status status = impl_->feed(std::span(&token, 1), {});
     impl_->ledger.decode_s += watch.seconds();
     impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
     if (status.ok()) { ++impl_->ledger.n_generated; }

@@ -66,7 +66,7 @@ struct Session::Impl {
     Status run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks);
     Status emit_logits(std::span<const float> states, int n, int64_t first_position, const RunHooks & hooks);
     void roll_back(int64_t n_tokens_before, std::span<const int> lengths_before, uint64_t epoch_before,
-                   EvidenceState evidence_before);
+                   std::optional<EvidenceState> evidence_before);
 
     // evict.cpp
     bool over_budget() const;

@@ -128,6 +128,8 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_s
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
+    // Behind a begin token libllama would leave the space in that it put before the first word.
+    if (!tokens.empty() && tokens.front() == bos()) { tokens = tokens.subspan(1); }
     const auto n_tokens = static_cast<int32_t>(tokens.size());
     std::string text(tokens.size() * 6 + 16, '\0');
     for (int attempt = 0; attempt < 2; ++attempt) {

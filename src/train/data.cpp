@@ -33,15 +33,44 @@ void append_row(Batch & batch, Row row, int n_tokens, int32_t fill) {
     batch.weights.insert(batch.weights.end(), row.weights.begin() + 1, row.weights.end());
 }
 
+// A task sample with its answer as a document.
+Result<corpus::Document> task_document(const std::string & id, const corpus::TaskOptions & options, const corpus::CountTokens & count) {
+    PITH_ASSIGN_OR_RETURN(corpus::Task task, corpus::make_task(id, options, count));
+    corpus::Document d;
+    d.kind = id;
+    d.segments = {{task.prompt(), corpus::kPlainWeight, false}, {task.completion, 1.0F, true}};
+    return d;
+}
+
+corpus::Document draw_document(const StreamOptions & options, uint64_t index, int n_tokens, const corpus::CountTokens & count) {
+    constexpr uint64_t kTaskStream = 0x100000;  // seeds of task draws, apart from those of documents
+    corpus::Random random(options.space, options.seed + kTaskStream, index);
+    double roll = random.uniform();
+    for (const TaskShare & t : options.tasks) {
+        if (roll < t.share) {
+            corpus::TaskOptions task;
+            task.n_tokens = n_tokens;
+            task.haystack = random.chance(0.65) ? corpus::Haystack::kNoise : corpus::Haystack::kWorld;
+            task.space = options.space;
+            task.seed = options.seed + kTaskStream + 1;
+            task.index = index;
+            if (auto d = task_document(t.id, task, count); d.ok()) { return std::move(d).value(); }
+            break;
+        }
+        roll -= t.share;
+    }
+    return corpus::make_document(options.space, options.seed, index, n_tokens, count);
+}
+
 }  // namespace
 
-Batch make_batch(Encoder & encoder, corpus::SeedSpace space, uint64_t seed, uint64_t first_index, const BatchShape & shape,
+Batch make_batch(Encoder & encoder, const StreamOptions & options, uint64_t first_index, const BatchShape & shape,
                  std::vector<std::string> * kinds) {
     const corpus::CountTokens count = [&](std::string_view text) { return encoder.count(text); };
     Batch batch;
     batch.shape = shape;
     for (int r = 0; r < shape.n_sequences; ++r) {
-        const corpus::Document d = corpus::make_document(space, seed, first_index + static_cast<uint64_t>(r), shape.n_tokens, count);
+        const corpus::Document d = draw_document(options, first_index + static_cast<uint64_t>(r), shape.n_tokens, count);
         append_row(batch, encode(encoder, d.segments), shape.n_tokens, encoder.eos());
         if (kinds != nullptr) { kinds->push_back(d.kind); }
     }

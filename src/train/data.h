@@ -13,8 +13,20 @@
 
 namespace pith::train {
 
-// Documents first_index … first_index + B - 1 of a stream, one per row, cut or filled up to T. kinds, if given, gets each row's kind.
-Batch make_batch(Encoder & encoder, corpus::SeedSpace space, uint64_t seed, uint64_t first_index, const BatchShape & shape,
+// Which task samples take the place of documents, and their share of all.
+struct TaskShare {
+    std::string id;
+    double share = 0;
+};
+
+// Documents first_index … first_index + B - 1 of a stream, one per row, cut or filled up to T.
+struct StreamOptions {
+    corpus::SeedSpace space = corpus::SeedSpace::kTraining;
+    uint64_t seed = 1;
+    std::vector<TaskShare> tasks;  // besides what the generator mixes in by itself
+};
+// kinds, if given, gets each row's kind. A task that does not fit T leaves its place to a document.
+Batch make_batch(Encoder & encoder, const StreamOptions & options, uint64_t first_index, const BatchShape & shape,
                  std::vector<std::string> * kinds = nullptr);
 
 Batch make_text_batch(Encoder & encoder, uint64_t seed, uint64_t first_index, const BatchShape & shape);  // held-out plain text

@@ -1,4 +1,5 @@
 // recipe.cpp - a training recipe as JSON. Stage: train.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -55,9 +56,16 @@ Status read_stage(const json & object, const std::string & path, size_t index, S
     f.take("learning_rate", stage.learning_rate);
     stage.final_rate = stage.learning_rate;
     f.take("final_rate", stage.final_rate);
+    f.take("stop_after", stage.stop_after);
     f.take("bf16", stage.bf16);
     f.take("until_hit", stage.until_hit);
-    return f.finish(path);
+    const json tasks = f.take_part("tasks", json::object());
+    PITH_RETURN_IF_ERROR(f.finish(path));
+    for (const auto & [id, share] : tasks.items()) {
+        if (!share.is_number()) { return {ErrorCode::kBadFile, "recipe '" + path + "': the share of task '" + id + "' is not a number"}; }
+        stage.tasks.push_back({id, share.get<double>()});
+    }
+    return {};
 }
 
 Status read_model(const json & object, const std::string & path, ModelShape & s) {
@@ -124,6 +132,13 @@ Status check(const Recipe & recipe) {
         const std::string where = "stage " + std::to_string(i + 1) + ": ";
         if (s.n_tokens < 48) { return bad(where + "tokens is " + std::to_string(s.n_tokens) + ": at least 48 are needed"); }
         if (s.n_sequences < 1 || s.accumulate < 1 || s.n_steps < 1) { return bad(where + "sequences, accumulate and steps must be positive"); }
+        if (s.stop_after < 0 || s.stop_after > s.n_steps) { return bad(where + "stop_after must lie between 0 and steps"); }
+        for (const TaskShare & t : s.tasks) {
+            const auto known = corpus::task_list();
+            if (std::none_of(known.begin(), known.end(), [&](const auto & k) { return k.id == t.id; })) {
+                return bad(where + "no task '" + t.id + "'");
+            }
+        }
         if (!(s.learning_rate > 0) || !(s.final_rate >= 0)) { return bad(where + "the learning rate must be positive"); }
     }
     return {};

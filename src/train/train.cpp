@@ -90,7 +90,7 @@ public:
             const Stage & stage = recipe_.stages[at_.stage];
             note("stage " + std::to_string(at_.stage + 1) + " of " + std::to_string(recipe_.stages.size()) + ": " +
                  std::to_string(stage.n_sequences * stage.accumulate) + " x " + std::to_string(stage.n_tokens) + " tokens, at most " +
-                 std::to_string(stage.n_steps) + " steps");
+                 std::to_string(stage.stop_after > 0 ? stage.stop_after : stage.n_steps) + " steps");
             PITH_RETURN_IF_ERROR(one_stage(stage));
             trainer_->forget_graphs();
         }
@@ -154,12 +154,13 @@ private:
         const BatchShape shape{stage.n_tokens, stage.n_sequences};
         trainer_->use_bf16(stage.bf16);
         double step_seconds = 0;
-        while (at_.step < stage.n_steps) {
+        const int last = stage.stop_after > 0 ? stage.stop_after : stage.n_steps;
+        while (at_.step < last) {
             const auto start = Clock::now();
             std::vector<Batch> batches;
             uint64_t next = at_.document;
             for (int a = 0; a < stage.accumulate; ++a) {
-                batches.push_back(make_batch(*encoder_, SeedSpace::kTraining, recipe_.seed, next, shape));
+                batches.push_back(make_batch(*encoder_, {SeedSpace::kTraining, recipe_.seed, stage.tasks}, next, shape));
                 next += static_cast<uint64_t>(stage.n_sequences);
             }
             const float rate = learning_rate(stage);
@@ -172,16 +173,16 @@ private:
             bool stop = false;
             if (hooks_.progress) {
                 stop = !hooks_.progress({.stage = static_cast<int>(at_.stage) + 1, .n_stages = static_cast<int>(recipe_.stages.size()),
-                                         .n_tokens = stage.n_tokens, .step = at_.step, .n_steps = stage.n_steps, .loss = result.loss,
+                                         .n_tokens = stage.n_tokens, .step = at_.step, .n_steps = last, .loss = result.loss,
                                          .gradient_norm = result.gradient_norm, .learning_rate = rate, .tokens_seen = at_.tokens_seen,
                                          .tokens_per_second = shape.size() * stage.accumulate / step_seconds,
-                                         .stage_seconds_left = step_seconds * (stage.n_steps - at_.step)});
+                                         .stage_seconds_left = step_seconds * (last - at_.step)});
             }
             double hits = 0;
-            if (at_.step % recipe_.validate_every == 0 || at_.step == stage.n_steps) {
-                PITH_ASSIGN_OR_RETURN(hits, validate(shape));
+            if (at_.step % recipe_.validate_every == 0 || at_.step == last) {
+                PITH_ASSIGN_OR_RETURN(hits, validate(stage));
             }
-            if (stop || at_.step % recipe_.checkpoint_every == 0 || at_.step == stage.n_steps) { PITH_RETURN_IF_ERROR(save()); }
+            if (stop || at_.step % recipe_.checkpoint_every == 0 || at_.step == last) { PITH_RETURN_IF_ERROR(save()); }
             if (stop) { return {ErrorCode::kCancelled, "stopped; the checkpoint is in '" + options_.work_dir + "'"}; }
             if (hits >= stage.until_hit) { break; }
         }
@@ -189,7 +190,8 @@ private:
     }
 
     // Returns the share of the answers' tokens that were the best token.
-    Result<double> validate(const BatchShape & shape) {
+    Result<double> validate(const Stage & stage) {
+        const BatchShape shape{stage.n_tokens, stage.n_sequences};
         ValidationReport report;
         report.n_tokens = shape.n_tokens;
         report.step = trainer_->n_steps();
@@ -198,7 +200,7 @@ private:
         const auto row_size = static_cast<size_t>(shape.n_tokens);
         for (int done = 0; done < recipe_.n_validation; done += shape.n_sequences) {
             std::vector<std::string> kinds;
-            const Batch batch = make_batch(*encoder_, SeedSpace::kValidation, recipe_.seed, static_cast<uint64_t>(done), shape, &kinds);
+            const Batch batch = make_batch(*encoder_, {SeedSpace::kValidation, recipe_.seed, stage.tasks}, static_cast<uint64_t>(done), shape, &kinds);
             PITH_ASSIGN_OR_RETURN(BatchLoss loss, trainer_->evaluate(batch));
             nll += loss.nll_sum;
             weight += loss.weight_sum;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pith/status.h"
+#include "train/data.h"
 #include "train/parameters.h"
 #include "train/trainer.h"
 
@@ -21,6 +22,8 @@ struct Stage {
     int n_steps = 1000;
     float learning_rate = 1.5e-3F;
     float final_rate = 1.5e-3F;
+    int stop_after = 0;        // steps after which the stage ends, its rate still on the way (0: n_steps)
+    std::vector<TaskShare> tasks;  // samples of these tasks among the documents
     bool bf16 = true;         // products in bf16 where the processor has a matrix unit
     double until_hit = 2.0;  // ends early once this share of the validation documents' answer tokens is right (2: never)
 };

@@ -173,8 +173,17 @@ TEST_F(BadInput, TwoAllocators) {
     expect_error(run_with({"--policy", "snapkv+ada+pyramid", "--budget", "64"}), kUsage, {"ada", "pyramid"});
 }
 
-TEST_F(BadInput, WindowLongerThanThePrompt) {
-    expect_error(run_with({"--policy", "snapkv:window=4096", "--budget", "5000"}), kFailed, {"4096", "window"});
+TEST_F(BadInput, WindowLongerThanThePromptKeepsEverything) {
+    const Outcome full = run_with({"--ignore-eos"});
+    const Outcome window = run_with({"--ignore-eos", "--policy", "snapkv:window=4096", "--budget", "5000"});
+    EXPECT_EQ(window.exit_code, 0) << window.err;
+    EXPECT_EQ(window.out, full.out);
+    EXPECT_NE(window.err.find("0 evicted"), std::string::npos) << window.err;
+}
+
+TEST_F(BadInput, WindowLongerThanTheBudget) {
+    write_text(folder_.file("book.txt"), words(300));
+    expect_error(run_with({"-f", folder_.file("book.txt"), "--policy", "snapkv:window=4096", "--budget", "100"}), kFailed, {"4096", "100"});
 }
 
 TEST_F(BadInput, EmptyPrompt) {

@@ -95,7 +95,10 @@ TEST_F(Run, StreamsTheSameTextThatJsonHolds) {
         if (!stream) { more.emplace_back("--no-stream"); }
         const Outcome outcome = run_pith(arguments(more));
         EXPECT_EQ(outcome.exit_code, 0);
-        EXPECT_EQ(outcome.out, json["text"].get<std::string>() + "\n");
+        ASSERT_FALSE(outcome.out.empty());
+        // JSON cannot hold what is no UTF-8, and a random model says such things.
+        const std::string said = Json(outcome.out.substr(0, outcome.out.size() - 1)).dump(-1, ' ', false, Json::error_handler_t::replace);
+        EXPECT_EQ(Json::parse(said), json["text"]);
         EXPECT_NE(outcome.err.find("KV"), std::string::npos) << outcome.err;
         EXPECT_EQ(outcome.err.find('\r'), std::string::npos) << "progress without a terminal";
     }

@@ -5,4 +5,6 @@
 #error "pith_core can see ggml or libllama: a target that it links brings them"
 #endif
 
-int lanes_of(const pith::CacheShape & shape) { return shape.n_lanes(); }
+int lanes_of(const pith::CacheShape & shape) {
+    return shape.n_lanes();
+}
