@@ -22,11 +22,12 @@ if(_loader AND EXISTS "${_root}/usr/include/llama.h")
   # The packages want a newer C library than the system's: programs start through the loader that came with them.
   add_library(pith::private_runtime INTERFACE IMPORTED)
   target_include_directories(pith::private_runtime INTERFACE "${_root}/usr/include")
-  target_link_options(pith::private_runtime INTERFACE -L${_lib} -Wl,--allow-shlib-undefined -Wl,--disable-new-dtags
+  # --no-as-needed as an option, which comes before all libraries: CMake would move it behind some.
+  target_link_options(pith::private_runtime INTERFACE -L${_lib} -Wl,--no-as-needed -Wl,--allow-shlib-undefined -Wl,--disable-new-dtags
                       -Wl,-rpath,${_lib} -Wl,--dynamic-linker=${_loader})
   # The explicit libm: else the system's older one is found first.
-  target_link_libraries(pith::ggml INTERFACE pith::private_runtime -Wl,--no-as-needed -lggml -lggml-base -lm)
-  target_link_libraries(pith::llama INTERFACE pith::private_runtime -Wl,--no-as-needed -lllama pith::ggml)
+  target_link_libraries(pith::ggml INTERFACE pith::private_runtime -lggml -lggml-base -lm)
+  target_link_libraries(pith::llama INTERFACE pith::private_runtime -lllama pith::ggml)
   foreach(_name IN ITEMS ggml llama)
     file(STRINGS "${_lib}/pkgconfig/${_name}.pc" _version REGEX "^Version:")
     string(REGEX REPLACE "^Version: *" "" _version "${_version}")

@@ -31,7 +31,9 @@ size_t edit_distance(const std::string & a, const std::string & b) {
     return row[b.size()];
 }
 
-std::string did_you_mean(const std::string & name) { return name.empty() ? "" : "; did you mean '" + name + "'?"; }
+std::string did_you_mean(const std::string & name) {
+    return name.empty() ? "" : "; did you mean '" + name + "'?";
+}
 
 const CLI::App & chosen_command(const CLI::App & root) {
     const auto chosen = root.get_subcommands();

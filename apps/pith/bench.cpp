@@ -128,12 +128,12 @@ void print_speed(const BenchOptions & options, const std::vector<BenchRow> & row
     std::printf("prompt %d, generate %d, medians of %d%s; llama.cpp: %s\n\n", options.n_prompt, options.n_generate,
                 options.n_repetitions, options.interleave ? " interleaved runs" : "",
                 options.llama.command.empty() ? "not found, or left out" : options.llama.command.back().c_str());
-    std::printf("%7s  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", "depth", name, "policy", "budget", "prefill",
-                "llama.cpp", "ratio", "decode", "llama.cpp", "ratio", "KV", "KV peak", "resident", "llama.cpp");
+    std::printf("%7s  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", "depth", name, "policy", "budget",
+                "prefill", "llama.cpp", "ratio", "decode", "llama.cpp", "ratio", "KV", "KV peak", "resident", "llama.cpp");
     for (const BenchRow & row : rows) {
         const std::string llama_rss = row.llama.rss_peak_bytes > 0 ? bytes_text(row.llama.rss_peak_bytes) : "-";
-        std::printf("%7lld  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", static_cast<long long>(row.depth), name,
-                    row.policy.c_str(), row.budget.empty() ? "all" : row.budget.c_str(),
+        std::printf("%7lld  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", static_cast<long long>(row.depth),
+                    name, row.policy.c_str(), row.budget.empty() ? "all" : row.budget.c_str(),
                     number(median(row.pith.prefill_tps), "%.1f").c_str(), number(median(row.llama.prefill_tps), "%.1f").c_str(),
                     number(row.prefill_ratio, "%.2f").c_str(), number(median(row.pith.decode_tps), "%.1f").c_str(),
                     number(median(row.llama.decode_tps), "%.1f").c_str(), number(row.decode_ratio, "%.2f").c_str(),
@@ -145,8 +145,8 @@ void print_speed(const BenchOptions & options, const std::vector<BenchRow> & row
 void print_scoring(const BenchOptions & options, const std::vector<BenchRow> & rows) {
     const int name = name_width(rows);
     std::printf("share of the prefill's time spent on evidence, plan and compaction; medians of %d\n\n", options.n_repetitions);
-    std::printf("%7s  %-*s  %7s | %9s | %10s %10s %10s | %7s\n", "tokens", name, "policy", "budget", "prefill s", "evidence s", "plan s",
-                "compact s", "share");
+    std::printf("%7s  %-*s  %7s | %9s | %10s %10s %10s | %7s\n", "tokens", name, "policy", "budget", "prefill s", "evidence s",
+                "plan s", "compact s", "share");
     for (const BenchRow & row : rows) {
         std::printf("%7lld  %-*s  %7s | %9.2f | %10.3f %10.3f %10.3f | %5.1f %%\n",
                     static_cast<long long>(row.depth > 0 ? row.depth : options.n_prompt), name, row.policy.c_str(),
@@ -189,7 +189,8 @@ void add_bench_command(CLI::App & root, int & exit_code) {
     command->add_option("-r,--repetitions", flags->n_repetitions, "Measurements of each case")->capture_default_str();
     command->add_flag("--scoring", flags->scoring, "Report the share of prefill that scoring, planning and compaction take");
     command->add_flag("--no-llama", flags->no_llama, "Leave llama-bench out");
-    command->add_flag("--no-interleave", flags->no_interleave, "All repetitions of a case in one process: quicker at great depths");
+    command->add_flag("--no-interleave", flags->no_interleave,
+                      "All repetitions of a case in one process: quicker at great depths");
     command->add_flag("--json", flags->json, "One JSON object on standard output");
     command->callback([flags, &exit_code] { exit_code = bench_command(*flags); });
 }

@@ -73,16 +73,16 @@ void print_table(const DemoOptions & options, const std::string & model_path, co
     std::string tasks;
     for (const std::string & task : options.tasks) { tasks += (tasks.empty() ? "" : ", ") + task; }
     std::printf("%s: %d texts of about %.0f tokens, a fact hidden in each (%s), greedy answers.\n",
-                std::filesystem::path(model_path).filename().c_str(), options.n_samples, rows.empty() ? 0 : rows[0].prompt_tokens,
-                tasks.c_str());
+                std::filesystem::path(model_path).filename().c_str(), options.n_samples,
+                rows.empty() ? 0 : rows[0].prompt_tokens, tasks.c_str());
     std::puts(options.question_aware
                   ? "Question-aware: policies see the question before they evict (--context-only: they do not).\n"
                   : "Context-only: the text is compressed before the question is known.\n");
     size_t width = 6;
     for (const DemoRow & row : rows) { width = std::max(width, row.policy.size()); }
     const int name = static_cast<int>(width);
-    std::printf("%-*s  %8s  %10s  %13s  %10s  %11s  %10s\n", name, "policy", "budget", "right", "entries/lane", "KV", "prefill t/s",
-                "decode t/s");
+    std::printf("%-*s  %8s  %10s  %13s  %10s  %11s  %10s\n", name, "policy", "budget", "right", "entries/lane", "KV",
+                "prefill t/s", "decode t/s");
     std::string budget = rows.empty() ? "" : rows.front().budget;
     for (const DemoRow & row : rows) {
         if (row.budget != budget) { std::puts(""); }
@@ -122,8 +122,9 @@ int demo_command(DemoFlags flags) {
     if (!options.ok()) { return fail_usage(options.status().message()); }
     if (flags.model.path.empty()) { flags.model.path = reference_model(); }
     if (flags.model.path.empty()) {
-        return fail({ErrorCode::kNotFound, std::string("the built-in model is missing: '") + PITH_SOURCE_MODELS +
-                                               "/pith-reference.gguf' does not exist; give another with -m, or run `pith train reference`"});
+        return fail({ErrorCode::kNotFound,
+                     std::string("the built-in model is missing: '") + PITH_SOURCE_MODELS +
+                         "/pith-reference.gguf' does not exist; give another with -m, or run `pith train reference`"});
     }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
@@ -153,10 +154,11 @@ void add_demo_command(CLI::App & root, int & exit_code) {
     flags->model.add_to(*command, false);
     command->add_option("--budget", flags->budgets, "Budgets to compare")->delimiter(',')->capture_default_str();
     command->add_option("--policy", flags->policies, "Policies to compare, separated by ','");
-    command->add_option("--task", flags->tasks, "Kinds of questions: single, multikey, multivalue, vt, cwe, facts")->delimiter(',');
+    command->add_option("--task", flags->tasks, "Kinds of questions: single, multikey, multivalue, vt, cwe, facts")
+        ->delimiter(',');
     command->add_option("--samples", flags->n_samples, "Texts");
     command->add_option("--tokens", flags->n_tokens, "Length of a text")->capture_default_str();
-    command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core)");
+    command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
     command->add_option("-s,--seed", flags->seed, "Seed of the texts")->capture_default_str();
     command->add_flag("--context-only", flags->context_only, "Compress before the question is known");
     command->add_flag("--json", flags->json, "One JSON object on standard output");

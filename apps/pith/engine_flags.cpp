@@ -38,18 +38,21 @@ Result<Model> ModelFlags::load() const {
 }
 
 void CacheFlags::add_to(CLI::App & command) {
-    command.add_option("--cache-type-k", type_k, "Type of cached keys: f32, f16, bf16, q8_0, q4_0 (-ctk)")->capture_default_str();
+    command.add_option("--cache-type-k", type_k, "Type of cached keys: f32, f16, bf16, q8_0, q4_0 (-ctk)")
+        ->capture_default_str();
     command.add_option("--cache-type-v", type_v, "Type of cached values: the same (-ctv)")->capture_default_str();
 }
 
 void SessionFlags::add_to(CLI::App & command) {
-    command.add_option("--policy", policy, "What to keep; `pith policies` lists them (default: snapkv with a budget, else full)");
-    command.add_option("--budget", budget, "What may be kept: entries per lane (1024), share of the prompt (20%), or bytes (512M)");
+    command.add_option("--policy", policy,
+                       "What to keep; `pith policies` lists them (default: snapkv with a budget, else full)");
+    command.add_option("--budget", budget,
+                       "What may be kept: entries per lane (1024), share of the prompt (20%), or bytes (512M)");
     cache.add_to(command);
     command.add_option("--prefill", prefill, "When to evict during the prompt: auto, one-shot, chunked")->capture_default_str();
     command.add_option("--chunk", chunk, "Tokens of a chunk, and of a batch")->capture_default_str();
     command.add_option("--evict-every", evict_every, "Generated tokens between evictions; 0: none")->capture_default_str();
-    command.add_option("-t,--threads", n_threads, "Threads (default: one per core)");
+    command.add_option("-t,--threads", n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
     command.add_option("-c,--ctx-size", ctx_size, "Positions at most (default: as many as come)");
 }
 
@@ -70,8 +73,9 @@ Result<SessionOptions> SessionFlags::options() const {
     PITH_RETURN_IF_ERROR(check_policy(options.policy));
     PITH_ASSIGN_OR_RETURN(const Policy parsed, Policy::parse(options.policy));
     if (parsed.evicts() && !budget) {
-        return {ErrorCode::kInvalidArgument,
-                "policy '" + options.policy + "' needs a budget: add --budget 1024 (entries), 20% or 512M, or use --policy full"};
+        return {
+            ErrorCode::kInvalidArgument,
+            "policy '" + options.policy + "' needs a budget: add --budget 1024 (entries), 20% or 512M, or use --policy full"};
     }
     if (!parsed.evicts() && budget) {
         return {ErrorCode::kInvalidArgument,

@@ -30,6 +30,8 @@ int fail_usage(std::string_view message) {
     return kExitUsage;
 }
 
-void warn(std::string_view message) { print_line("warning: " + std::string(message)); }
+void warn(std::string_view message) {
+    print_line("warning: " + std::string(message));
+}
 
 }  // namespace pith::app

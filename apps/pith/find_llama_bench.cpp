@@ -21,12 +21,18 @@ bool is_program(const fs::path & path) {
 // Unpacked packages start through the loader that came with them, and look for their back ends in the working folder:
 // the one compiled in is the system's.
 LlamaBench unpacked(const fs::path & root) {
-    const fs::path lib = root / "usr/lib/x86_64-linux-gnu";
     const fs::path program = root / "usr/bin/llama-bench";
-    const fs::path loader = lib / "ld-linux-x86-64.so.2";
-    if (!is_program(program) || !is_program(loader)) { return {}; }
-    return {{loader.string(), "--library-path", lib.string() + ":" + (lib / "llama").string(), program.string()},
-            (lib / "ggml/backends0").string()};
+    std::error_code error;
+    for (const auto & lib : fs::directory_iterator(root / "usr/lib", error)) {  // "x86_64-linux-gnu"
+        if (!lib.path().filename().string().ends_with("-linux-gnu") || !is_program(program)) { continue; }
+        for (const auto & file : fs::directory_iterator(lib.path(), error)) {
+            if (!file.path().filename().string().starts_with("ld-linux-")) { continue; }
+            const std::string libraries = lib.path().string() + ":" + (lib.path() / "llama").string();
+            return {{file.path().string(), "--library-path", libraries, program.string()},
+                    (lib.path() / "ggml/backends0").string()};
+        }
+    }
+    return {};
 }
 
 }  // namespace

@@ -23,11 +23,16 @@ struct InfoFlags {
 
 ggml_type ggml_type_of(KvType type) {
     switch (type) {
-        case KvType::kF32: return GGML_TYPE_F32;
-        case KvType::kF16: return GGML_TYPE_F16;
-        case KvType::kBF16: return GGML_TYPE_BF16;
-        case KvType::kQ8_0: return GGML_TYPE_Q8_0;
-        case KvType::kQ4_0: return GGML_TYPE_Q4_0;
+        case KvType::kF32:
+            return GGML_TYPE_F32;
+        case KvType::kF16:
+            return GGML_TYPE_F16;
+        case KvType::kBF16:
+            return GGML_TYPE_BF16;
+        case KvType::kQ8_0:
+            return GGML_TYPE_Q8_0;
+        case KvType::kQ4_0:
+            return GGML_TYPE_Q4_0;
     }
     return GGML_TYPE_F16;
 }
@@ -36,8 +41,8 @@ Result<size_t> row_bytes(const std::string & type_text, int head_dim) {
     PITH_ASSIGN_OR_RETURN(const KvType kv_type, parse_kv_type(type_text));
     const ggml_type type = ggml_type_of(kv_type);
     if (head_dim % ggml_blck_size(type) != 0) {
-        return {ErrorCode::kUnsupported, "head size " + std::to_string(head_dim) + " is no multiple of " + type_text + "'s block of " +
-                                             std::to_string(ggml_blck_size(type)) + ": use f16 for the cache"};
+        return {ErrorCode::kUnsupported, "head size " + std::to_string(head_dim) + " is no multiple of " + type_text +
+                                             "'s block of " + std::to_string(ggml_blck_size(type)) + ": use f16 for the cache"};
     }
     return ggml_row_size(type, head_dim);
 }
@@ -90,9 +95,9 @@ void print_lines(const Json & info) {
     line("trained on", number("n_ctx_train") + " tokens of context");
     const char * chat = info["has_chat_template"].get<bool>() ? "with a chat template" : "no chat template";
     line("vocabulary", number("n_vocab") + " tokens, " + (info["has_tokenizer"].get<bool>() ? chat : "no usable tokeniser"));
-    line("KV cache", bytes_text(info["kv_bytes_per_token"].get<size_t>()) + " a token (K " + info["cache_type_k"].get<std::string>() +
-                         ", V " + info["cache_type_v"].get<std::string>() + "), " + bytes_text(info["kv_bytes"].get<size_t>()) +
-                         " at " + number("n_ctx") + " tokens without a budget");
+    line("KV cache", bytes_text(info["kv_bytes_per_token"].get<size_t>()) + " a token (K " +
+                         info["cache_type_k"].get<std::string>() + ", V " + info["cache_type_v"].get<std::string>() + "), " +
+                         bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
 }
 
 int info_command(InfoFlags flags) {

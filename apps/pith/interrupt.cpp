@@ -9,7 +9,9 @@ namespace {
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "the handler may only touch lock-free memory");
 
-void on_interrupt(int) { interrupted.store(true); }
+void on_interrupt(int) {
+    interrupted.store(true);
+}
 
 }  // namespace
 

@@ -66,7 +66,9 @@ void add_ledger(Json & object, const Ledger & ledger) {
 
 std::string ledger_lines(const Ledger & ledger) {
     std::string text = "policy   " + ledger.policy;
-    if (ledger.budget_entries > 0) { text += format(", budget %lld entries a lane", static_cast<long long>(ledger.budget_entries)); }
+    if (ledger.budget_entries > 0) {
+        text += format(", budget %lld entries a lane", static_cast<long long>(ledger.budget_entries));
+    }
     text += format("\nentries  %lld kept, %lld evicted in %lld evictions, longest lane %lld\n",
                    static_cast<long long>(ledger.kept_entries), static_cast<long long>(ledger.evicted_entries),
                    static_cast<long long>(ledger.n_evictions), static_cast<long long>(ledger.peak_lane_entries));

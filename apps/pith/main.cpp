@@ -1,7 +1,6 @@
 // main.cpp - `pith`: finds the subcommand, and turns whatever goes wrong into one line and an exit code.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -44,9 +43,8 @@ int run(const std::vector<std::string> & arguments) {
     root.require_subcommand(0, 1);
     root.fallthrough();
     root.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as llama.cpp does
-    bool verbose = false;
     root.add_flag_callback(
-        "--verbose", [&verbose] { verbose = true; }, "Print the libraries' log lines on stderr");
+        "--verbose", [] { pith::set_log_sink(print_log); }, "Print the libraries' log lines on stderr");
     int exit_code = app::kExitOk;
     app::add_run_command(root, exit_code);
     app::add_info_command(root, exit_code);
@@ -56,17 +54,12 @@ int run(const std::vector<std::string> & arguments) {
     app::add_train_command(root, exit_code);
     app::add_demo_command(root, exit_code);
     app::add_make_model_command(root, exit_code);
-    for (const std::string & argument : arguments) {
-        if (argument == "--verbose") { pith::set_log_sink(print_log); }
-    }
     try {
         const std::vector<std::string> rewritten = app::rewrite_arguments(arguments);
         root.parse(std::vector<std::string>(rewritten.rbegin(), rewritten.rend()));  // CLI11 wants the last one first
     } catch (const CLI::Success & success) {
         return root.exit(success);  // --help, --version
-    } catch (const CLI::ParseError & error) {
-        return app::fail_usage(app::usage_message(root, error));
-    }
+    } catch (const CLI::ParseError & error) { return app::fail_usage(app::usage_message(root, error)); }
     if (root.get_subcommands().empty()) { std::fputs(kShortHelp, stdout); }
     return exit_code;
 }

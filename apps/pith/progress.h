@@ -16,8 +16,8 @@ public:
     ProgressLine & operator=(const ProgressLine &) = delete;
 
     bool visible() const { return visible_; }
-    void show_fraction(double fraction);                    // "loading 45 %"
-    void show_tokens(int64_t n_done, int64_t n_total);      // "prefill 512 / 4096 tokens, 120 t/s, 30 s left"
+    void show_fraction(double fraction);                // "loading 45 %"
+    void show_tokens(int64_t n_done, int64_t n_total);  // "prefill 512 / 4096 tokens, 120 t/s, 30 s left"
     void show_text(const std::string & text);
 
 private:

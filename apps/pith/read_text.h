@@ -7,7 +7,8 @@
 
 namespace pith::app {
 
-// path "-": standard input. Errors: kNotFound, kIo, kInvalidArgument (not UTF-8: names path and byte); an empty file is no error.
+// path "-": standard input. Errors: kNotFound, kIo, kInvalidArgument (not UTF-8: names path and byte); an empty file is no
+// error.
 Result<std::string> read_text(const std::string & path);
 
 }  // namespace pith::app

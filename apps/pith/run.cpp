@@ -62,7 +62,8 @@ void add_flags(CLI::App & command, RunFlags & flags) {
     flags.session.add_to(command);
     command.add_flag("--question-aware", flags.question_aware, "Compress context and question together, once per question");
     command.add_flag("--raw", flags.raw, "Leave out the model's chat template");
-    command.add_option("--temp", flags.sampler.temperature, "Temperature; 0: always the likeliest token")->capture_default_str();
+    command.add_option("--temp", flags.sampler.temperature, "Temperature; 0: always the likeliest token")
+        ->capture_default_str();
     command.add_option("--top-k", flags.sampler.top_k, "Draw from so many likeliest tokens; 0: all")->capture_default_str();
     command.add_option("--top-p", flags.sampler.top_p, "Draw from the likeliest tokens that make up this share")
         ->capture_default_str();
@@ -99,7 +100,8 @@ Result<PromptRequest> read_request(const RunFlags & flags) {
     }
     if (questions.empty()) { return {ErrorCode::kInvalidArgument, "the prompt is empty: give text with -p or -f"}; }
     if (const auto bad = invalid_utf8_offset(request.system)) {
-        return {ErrorCode::kInvalidArgument, "the system prompt is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
+        return {ErrorCode::kInvalidArgument,
+                "the system prompt is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
     }
     request.questions = std::move(questions);
     return request;
@@ -110,8 +112,13 @@ class Runner {
 public:
     Runner(const RunFlags & flags, SessionOptions options, const Model & model, const Tokenizer & tokenizer, Prompt prompt,
            const PromptRequest & request)
-        : flags_(flags), options_(std::move(options)), model_(model), tokenizer_(tokenizer), prompt_(std::move(prompt)),
-          request_(request), cancel_(catch_interrupt()) {
+        : flags_(flags),
+          options_(std::move(options)),
+          model_(model),
+          tokenizer_(tokenizer),
+          prompt_(std::move(prompt)),
+          request_(request),
+          cancel_(catch_interrupt()) {
         if (flags.pin_system && prompt_.n_system > 0) { options_.pinned.push_back({0, prompt_.n_system}); }
     }
 
@@ -234,8 +241,8 @@ Status check_length(const RunFlags & flags, const Model & model, const Prompt & 
     }
     const std::string has = "the prompt has " + std::to_string(n_longest) + " tokens";
     if (flags.session.ctx_size > 0 && n_longest > static_cast<size_t>(flags.session.ctx_size)) {
-        return {ErrorCode::kInvalidArgument, has + ", --ctx-size is " + std::to_string(flags.session.ctx_size) +
-                                                 ": raise it, or leave it out"};
+        return {ErrorCode::kInvalidArgument,
+                has + ", --ctx-size is " + std::to_string(flags.session.ctx_size) + ": raise it, or leave it out"};
     }
     const int n_train = model.info().n_ctx_train;
     if (n_train > 0 && n_longest > static_cast<size_t>(n_train)) {

@@ -29,8 +29,8 @@ std::string recipe_path(const std::string & name) {
 }
 
 void print_validation(const train::ValidationReport & report) {
-    std::printf("step %lld, length %d: held-out loss %.4f, %.1f %% of the answers' tokens right", static_cast<long long>(report.step),
-                report.n_tokens, report.loss, 100 * report.answer_hits);
+    std::printf("step %lld, length %d: held-out loss %.4f, %.1f %% of the answers' tokens right",
+                static_cast<long long>(report.step), report.n_tokens, report.loss, 100 * report.answer_hits);
     for (const auto & [kind, hits] : report.hits_by_kind) { std::printf(", %s %.1f %%", kind.c_str(), 100 * hits); }
     std::puts("");
     std::fflush(stdout);
@@ -38,18 +38,19 @@ void print_validation(const train::ValidationReport & report) {
 
 void show_progress(ProgressLine & line, const train::TrainProgress & progress) {
     char text[160];
-    std::snprintf(text, sizeof text, "stage %d of %d (length %d), step %lld of %lld, loss %.3f, %.0f t/s, %.0f s left in this stage",
-                  progress.stage + 1, progress.n_stages, progress.n_tokens, static_cast<long long>(progress.step),
-                  static_cast<long long>(progress.n_steps), progress.loss, progress.tokens_per_second, progress.stage_seconds_left);
+    std::snprintf(
+        text, sizeof text, "stage %d of %d (length %d), step %lld of %lld, loss %.3f, %.0f t/s, %.0f s left in this stage",
+        progress.stage + 1, progress.n_stages, progress.n_tokens, static_cast<long long>(progress.step),
+        static_cast<long long>(progress.n_steps), progress.loss, progress.tokens_per_second, progress.stage_seconds_left);
     line.show_text(text);
 }
 
 int train_command(TrainFlags flags) {
+    if (flags.n_threads < 0) { return fail_usage("--threads is " + std::to_string(flags.n_threads) + ": give 0 or more"); }
     train::TrainOptions options;
     options.recipe_path = recipe_path(flags.recipe);
     const auto recipe = train::read_recipe(options.recipe_path);
     if (!recipe.ok()) { return fail(recipe.status()); }
-    if (flags.n_threads < 0) { return fail_usage("--threads is " + std::to_string(flags.n_threads) + ": give 0 or more"); }
     options.output = flags.output.empty() ? recipe->name + ".gguf" : flags.output;
     options.work_dir = flags.work_dir.empty() ? options.output + ".work" : flags.work_dir;
     options.n_threads = flags.n_threads > 0 ? flags.n_threads : static_cast<int>(std::thread::hardware_concurrency());
@@ -81,7 +82,7 @@ void add_train_command(CLI::App & root, int & exit_code) {
     command->add_option("recipe", flags->recipe, "`reference`, or a recipe file (JSON)")->required();
     command->add_option("-o,--output", flags->output, "GGUF to write (default: the recipe's name)");
     command->add_option("--work-dir", flags->work_dir, "Folder of the checkpoints (default: OUTPUT.work)");
-    command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core)");
+    command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
     command->add_flag("--restart", flags->restart, "Begin again although there is a checkpoint");
     command->callback([flags, &exit_code] { exit_code = train_command(*flags); });
 }

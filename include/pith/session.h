@@ -32,7 +32,7 @@ struct SessionOptions {
     Budget budget;
     KvType type_k = KvType::kF16;
     KvType type_v = KvType::kF16;
-    int n_threads = 0;    // 0: one per core
+    int n_threads = 0;    // 0: one per core, or 1 for models under 32 MiB
     int max_context = 0;  // positions to reserve address space for; 0: the model's training length, or the prompt if longer
     PrefillSchedule prefill = PrefillSchedule::kAuto;
     int chunk = 512;                   // tokens; also the batch of a one-shot prefill
@@ -52,7 +52,7 @@ class Session {
 public:
     // Feeds tokens. The first call on an empty session follows the prefill schedule; later ones go in chunks, and evict
     // like decoded tokens do. logits() are then those of the last token.
-    // Errors: kInvalidArgument (empty, token out of range, window longer than the prompt …), kBudget, kOutOfMemory, kCancelled.
+    // Errors: kInvalidArgument (empty prompt, token out of range, …), kBudget, kOutOfMemory, kCancelled.
     //         After an error the cache is as before the call, or empty where that cannot be; ledger() stays readable.
     Status prefill(std::span<const int32_t> tokens, const RunHooks & hooks = {});
 

@@ -38,7 +38,7 @@ Status unknown_option(std::string_view part, std::span<const OptionSpec> table, 
 }  // namespace
 
 std::string accepted_values(const OptionSpec & spec) {
-    const std::string words = join(split(spec.words, '|'), ", ");
+    std::string words = join(split(spec.words, '|'), ", ");
     if (spec.type == OptionType::kWord) return words;
     std::string text = spec.type == OptionType::kInteger ? "an integer from " : "a number from ";
     text += format_number(spec.min) + " to " + format_number(spec.max);

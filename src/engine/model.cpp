@@ -27,6 +27,13 @@ ggml_type to_ggml(KvType type) {
     return GGML_TYPE_F16;
 }
 
+// One per core; a single one for models whose operations take microseconds: there threads mostly wait for each other, and on a
+// busy machine for the scheduler.
+int default_threads(size_t weight_bytes) {
+    constexpr size_t kWorthThreads = size_t{32} << 20U;
+    return weight_bytes < kWorthThreads ? 1 : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
 ModelInfo describe(const ModelFile & file) {
     const Hparams & hp = file.hparams();
     ModelInfo info;
@@ -94,8 +101,7 @@ Result<Session> Model::session(const SessionOptions & options) const {
     if (options.n_threads < 0 || options.max_context < 0) {
         return {ErrorCode::kInvalidArgument, "threads and context size must not be negative"};
     }
-    const int n_threads =
-        options.n_threads > 0 ? options.n_threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const int n_threads = options.n_threads > 0 ? options.n_threads : default_threads(impl_->file->weight_bytes());
     PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(n_threads));
     session->backend.reset(backend);
     session->forward = std::make_unique<Forward>(impl_->file, backend);

@@ -18,7 +18,9 @@ struct CaseRow {
     std::vector<double> decode_ratios;
 };
 
-void append(std::vector<double> & all, const std::vector<double> & more) { all.insert(all.end(), more.begin(), more.end()); }
+void append(std::vector<double> & all, const std::vector<double> & more) {
+    all.insert(all.end(), more.begin(), more.end());
+}
 
 void add_ratio(std::vector<double> & ratios, const std::vector<double> & ours, const std::vector<double> & theirs) {
     if (median(theirs) > 0 && !ours.empty()) { ratios.push_back(median(ours) / median(theirs)); }

@@ -55,10 +55,10 @@ struct BenchRow {
     std::string policy;
     std::string budget;  // empty: no limit
     BenchMeasurement pith;
-    BenchMeasurement llama;     // no samples where llama-bench was not run
-    double prefill_ratio = 0;   // median over pairs of Pith / llama.cpp; 0: none
+    BenchMeasurement llama;    // no samples where llama-bench was not run
+    double prefill_ratio = 0;  // median over pairs of Pith / llama.cpp; 0: none
     double decode_ratio = 0;
-    double scoring_share = 0;   // median of (evidence + plan + compaction) / prefill
+    double scoring_share = 0;  // median of (evidence + plan + compaction) / prefill
     std::vector<double> scoring_shares;
 };
 

@@ -89,8 +89,9 @@ Result<BenchMeasurement> measure_pith(const BenchOptions & options, const BenchC
     if (!ran.ok()) { return ran.status(); }
     const ChildOutput & child = *ran;
     if (child.exit_code != 0 || child.text.empty()) {
-        return {ErrorCode::kInternal, "the measurement of '" + bench_case.policy + "' at depth " + std::to_string(bench_case.depth) +
-                                          " ended with code " + std::to_string(child.exit_code) +
+        return {ErrorCode::kInternal, "the measurement of '" + bench_case.policy + "' at depth " +
+                                          std::to_string(bench_case.depth) + " ended with code " +
+                                          std::to_string(child.exit_code) +
                                           (child.exit_code == 137 ? " (out of memory?)" : "")};
     }
     if (child.text.starts_with('!')) { return {ErrorCode::kInvalidArgument, child.text.substr(1)}; }

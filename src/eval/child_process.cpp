@@ -18,7 +18,9 @@ namespace {
 constexpr int kExitThrew = 125;
 constexpr int kExitNoProgram = 127;
 
-Status io_error(const char * what) { return {ErrorCode::kIo, std::string(what) + " failed: " + std::strerror(errno)}; }
+Status io_error(const char * what) {
+    return {ErrorCode::kIo, std::string(what) + " failed: " + std::strerror(errno)};
+}
 
 void write_all(int fd, const std::string & text) {
     size_t done = 0;

@@ -12,7 +12,7 @@
 namespace pith {
 
 struct ChildOutput {
-    std::string text;  // what was written
+    std::string text;   // what was written
     int exit_code = 0;  // 128 + signal when a signal ended it
     size_t rss_peak_bytes = 0;
 };

@@ -59,8 +59,8 @@ Result<std::string> answer(Session & session, const Tokenizer & tokenizer, int m
     return text;
 }
 
-Result<Outcome> ask(const Model & model, const Tokenizer & tokenizer, const Sample & sample, const SessionOptions & session_options,
-                    const DemoOptions & options) {
+Result<Outcome> ask(const Model & model, const Tokenizer & tokenizer, const Sample & sample,
+                    const SessionOptions & session_options, const DemoOptions & options) {
     RunHooks hooks;
     hooks.cancel = options.cancel;
     PITH_ASSIGN_OR_RETURN(Session session, model.session(session_options));
@@ -121,7 +121,9 @@ Result<std::vector<std::pair<std::string, Budget>>> make_cases(const DemoOptions
     std::stable_sort(cases.begin(), cases.end(), [&options](const auto & a, const auto & b) {
         const auto rank = [&options](const Budget & budget) {
             for (size_t i = 0; i < options.budgets.size(); ++i) {
-                if (budget.kind == options.budgets[i].kind && budget.value == options.budgets[i].value) { return static_cast<int>(i); }
+                if (budget.kind == options.budgets[i].kind && budget.value == options.budgets[i].value) {
+                    return static_cast<int>(i);
+                }
             }
             return -1;
         };

@@ -21,7 +21,7 @@ struct DemoOptions {
     std::vector<std::string> tasks = {"single"};  // corpus/tasks.h; samples take turns
     std::vector<std::string> policies = {"full", "random", "streaming", "h2o", "tova", "snapkv", "adakv"};
     std::vector<Budget> budgets = {256, 128};
-    int n_samples = 10;  // texts
+    int n_samples = 10;   // texts
     int n_tokens = 1024;  // of each text, question and answer included
     bool question_aware = true;
     int n_threads = 0;
@@ -32,13 +32,13 @@ struct DemoOptions {
 
 struct DemoRow {
     std::string policy;
-    std::string budget;         // as given; empty: no limit
+    std::string budget;  // as given; empty: no limit
     int n_samples = 0;
-    double n_right = 0;         // sum of the scores, 0 … 1 each
-    double kept_entries = 0;    // a lane, mean over lanes and texts, after the prompt
-    double prompt_tokens = 0;   // mean
-    size_t kv_bytes = 0;        // allocated after the prompt, mean
-    double prefill_tps = 0;     // medians
+    double n_right = 0;        // sum of the scores, 0 … 1 each
+    double kept_entries = 0;   // a lane, mean over lanes and texts, after the prompt
+    double prompt_tokens = 0;  // mean
+    size_t kv_bytes = 0;       // allocated after the prompt, mean
+    double prefill_tps = 0;    // medians
     double decode_tps = 0;
 };
 

@@ -29,8 +29,8 @@ struct Hparams {
     int n_experts_used = 0;
     bool norm_expert_weights = false;  // renormalise the top-k router weights
     float rms_eps = 1e-5F;
-    int n_rot = 0;            // rotated dimensions
-    bool rope_neox = false;   // half-split (qwen) or interleaved (llama) pairs
+    int n_rot = 0;           // rotated dimensions
+    bool rope_neox = false;  // half-split (qwen) or interleaved (llama) pairs
     float rope_base = 10000.0F;
     RopeScaling rope_scaling = RopeScaling::kNone;
     float rope_freq_scale = 1.0F;  // 1 / factor

@@ -9,18 +9,18 @@ struct ggml_tensor;
 namespace pith {
 
 struct LayerWeights {
-    ggml_tensor * attn_norm = nullptr;  // f32 [D]
-    ggml_tensor * wq = nullptr;         // [D, d·H]
-    ggml_tensor * wk = nullptr;         // [D, d·K]
-    ggml_tensor * wv = nullptr;         // [D, dv·K]
-    ggml_tensor * wo = nullptr;         // [dv·H, D]
-    ggml_tensor * bq = nullptr;         // f32 [d·H]
-    ggml_tensor * bk = nullptr;         // f32 [d·K]
-    ggml_tensor * bv = nullptr;         // f32 [dv·K]
-    ggml_tensor * bo = nullptr;         // f32 [D]
-    ggml_tensor * q_norm = nullptr;     // f32 [d]
-    ggml_tensor * k_norm = nullptr;     // f32 [d]
-    ggml_tensor * rope_freqs = nullptr; // f32 [n_rot / 2], frequency factors (llama3 scaling)
+    ggml_tensor * attn_norm = nullptr;   // f32 [D]
+    ggml_tensor * wq = nullptr;          // [D, d·H]
+    ggml_tensor * wk = nullptr;          // [D, d·K]
+    ggml_tensor * wv = nullptr;          // [D, dv·K]
+    ggml_tensor * wo = nullptr;          // [dv·H, D]
+    ggml_tensor * bq = nullptr;          // f32 [d·H]
+    ggml_tensor * bk = nullptr;          // f32 [d·K]
+    ggml_tensor * bv = nullptr;          // f32 [dv·K]
+    ggml_tensor * bo = nullptr;          // f32 [D]
+    ggml_tensor * q_norm = nullptr;      // f32 [d]
+    ggml_tensor * k_norm = nullptr;      // f32 [d]
+    ggml_tensor * rope_freqs = nullptr;  // f32 [n_rot / 2], frequency factors (llama3 scaling)
 
     ggml_tensor * ffn_norm = nullptr;      // f32 [D]
     ggml_tensor * ffn_gate = nullptr;      // [D, n_ff]

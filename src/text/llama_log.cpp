@@ -15,10 +15,14 @@ thread_local LlamaErrorCapture * current_capture = nullptr;
 
 LogLevel level_of(ggml_log_level level) {
     switch (level) {
-        case GGML_LOG_LEVEL_ERROR: return LogLevel::kError;
-        case GGML_LOG_LEVEL_WARN: return LogLevel::kWarning;
-        case GGML_LOG_LEVEL_INFO: return LogLevel::kInfo;
-        default: return LogLevel::kDebug;
+        case GGML_LOG_LEVEL_ERROR:
+            return LogLevel::kError;
+        case GGML_LOG_LEVEL_WARN:
+            return LogLevel::kWarning;
+        case GGML_LOG_LEVEL_INFO:
+            return LogLevel::kInfo;
+        default:
+            return LogLevel::kDebug;
     }
 }
 
@@ -55,7 +59,11 @@ void route_llama_log() {
     std::call_once(once, [] { llama_log_set(on_llama_log, nullptr); });
 }
 
-LlamaErrorCapture::LlamaErrorCapture() : outer_(current_capture) { current_capture = this; }
-LlamaErrorCapture::~LlamaErrorCapture() { current_capture = outer_; }
+LlamaErrorCapture::LlamaErrorCapture() : outer_(current_capture) {
+    current_capture = this;
+}
+LlamaErrorCapture::~LlamaErrorCapture() {
+    current_capture = outer_;
+}
 
 }  // namespace pith

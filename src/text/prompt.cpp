@@ -21,7 +21,9 @@ struct Frame {
     bool has_system = false;
 };
 
-bool ends_in_space(std::string_view text) { return text.empty() || std::isspace(static_cast<unsigned char>(text.back())) != 0; }
+bool ends_in_space(std::string_view text) {
+    return text.empty() || std::isspace(static_cast<unsigned char>(text.back())) != 0;
+}
 bool starts_with_space(std::string_view text) {
     return text.empty() || std::isspace(static_cast<unsigned char>(text.front())) != 0;
 }
@@ -60,7 +62,8 @@ Result<Frame> chat_frame(const Tokenizer & tokenizer, bool with_system) {
 
 size_t common_prefix(const std::vector<int32_t> & a, const std::vector<int32_t> & b) {
     const size_t n = std::min(a.size(), b.size());
-    return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n), b.begin()).first - a.begin());
+    return static_cast<size_t>(std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n), b.begin()).first -
+                               a.begin());
 }
 
 }  // namespace

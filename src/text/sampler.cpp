@@ -39,8 +39,8 @@ SamplerPtr make_chain(const SamplerOptions & options, int32_t n_vocab) {
 
 Status check_range(const char * name, float value, float low, float high) {
     if (std::isfinite(value) && value >= low && value <= high) { return {}; }
-    return {ErrorCode::kInvalidArgument,
-            std::string(name) + " is " + std::to_string(value) + ": give " + std::to_string(low) + " to " + std::to_string(high)};
+    return {ErrorCode::kInvalidArgument, std::string(name) + " is " + std::to_string(value) + ": give " + std::to_string(low) +
+                                             " to " + std::to_string(high)};
 }
 
 }  // namespace

@@ -122,9 +122,7 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_s
         return tokens;
     } catch (const std::bad_alloc &) {
         return {ErrorCode::kOutOfMemory, "out of memory while tokenising " + std::to_string(text.size()) + " bytes"};
-    } catch (const std::exception & error) {
-        return {ErrorCode::kUnsupported, exception_text("tokenise", error)};
-    }
+    } catch (const std::exception & error) { return {ErrorCode::kUnsupported, exception_text("tokenise", error)}; }
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
@@ -133,8 +131,8 @@ std::string Tokenizer::decode(std::span<const int32_t> tokens) const {
     const auto n_tokens = static_cast<int32_t>(tokens.size());
     std::string text(tokens.size() * 6 + 16, '\0');
     for (int attempt = 0; attempt < 2; ++attempt) {
-        const int32_t n = llama_detokenize(impl_->vocab, tokens.data(), n_tokens, text.data(), static_cast<int32_t>(text.size()),
-                                           true, false);
+        const int32_t n = llama_detokenize(impl_->vocab, tokens.data(), n_tokens, text.data(),
+                                           static_cast<int32_t>(text.size()), true, false);
         if (n >= 0) {
             text.resize(static_cast<size_t>(n));
             return text;
@@ -158,7 +156,9 @@ std::string Tokenizer::piece(int32_t token, bool special) const {
     return {};
 }
 
-int Tokenizer::n_vocab() const { return llama_vocab_n_tokens(impl_->vocab); }
+int Tokenizer::n_vocab() const {
+    return llama_vocab_n_tokens(impl_->vocab);
+}
 
 int32_t Tokenizer::bos() const {
     const llama_token token = llama_vocab_bos(impl_->vocab);
@@ -169,7 +169,9 @@ bool Tokenizer::is_end_of_generation(int32_t token) const {
     return token >= 0 && token < n_vocab() && llama_vocab_is_eog(impl_->vocab, token);
 }
 
-bool Tokenizer::has_chat_template() const { return !impl_->chat_template.empty(); }
+bool Tokenizer::has_chat_template() const {
+    return !impl_->chat_template.empty();
+}
 
 Result<std::string> Tokenizer::apply_chat_template(std::span<const ChatMessage> messages, bool add_assistant) const {
     if (!has_chat_template()) { return {ErrorCode::kUnsupported, "the model has no chat template: give the text as it is"}; }
@@ -196,7 +198,8 @@ Result<std::string> Tokenizer::apply_chat_template(std::span<const ChatMessage> 
     } catch (const std::exception & error) {
         return {ErrorCode::kUnsupported, exception_text("apply the chat template", error)};
     }
-    return {ErrorCode::kUnsupported, "libllama does not know the model's chat template: give the text as it is (pith run --raw)"};
+    return {ErrorCode::kUnsupported,
+            "libllama does not know the model's chat template: give the text as it is (pith run --raw)"};
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -12,7 +12,9 @@ namespace pith::train {
 namespace {
 
 // Queries of one block: their probabilities over all keys before them should fit the second-level cache.
-int64_t block_size(int64_t n_tokens) { return n_tokens > 256 ? 128 : 64; }
+int64_t block_size(int64_t n_tokens) {
+    return n_tokens > 256 ? 128 : 64;
+}
 
 // Rows of a block are a little longer than they need be: rows a power of two apart would fall into the same cache sets.
 constexpr int64_t kRowGap = 16;
@@ -31,8 +33,7 @@ void product(const HeadShape & s, const GemmShape & shape, const MatrixView & a,
 }
 
 // Probabilities of queries [begin, end) over keys [0, end): p(key, query) at p[key + (query - begin) · ld].
-void probabilities(const HeadShape & s, const float * q, const float * k, int64_t begin, int64_t end, float * p,
-                   int64_t ld) {
+void probabilities(const HeadShape & s, const float * q, const float * k, int64_t begin, int64_t end, float * p, int64_t ld) {
     const int64_t d = s.head_dim;
     product(s, {end, end - begin, d}, {k, d, 1}, {q + begin * d, d, 1}, p, ld);
     for (int64_t j = begin; j < end; ++j) { softmax_row(p + (j - begin) * ld, j + 1, end, s.scale); }
@@ -54,8 +55,8 @@ void attention_head(const HeadShape & s, const float * q, const float * k, const
     }
 }
 
-void attention_head_back(const HeadShape & s, const float * q, const float * k, const float * vt, const float * d_out, float * d_q,
-                         float * d_k, float * d_vt) {
+void attention_head_back(const HeadShape & s, const float * q, const float * k, const float * vt, const float * d_out,
+                         float * d_q, float * d_k, float * d_vt) {
     thread_local Memory p_memory, d_memory, part_memory;
     const int64_t n = s.n_tokens;
     const int64_t d = s.head_dim;

@@ -22,7 +22,7 @@ struct HeadShape {
 void attention_head(const HeadShape & shape, const float * q, const float * k, const float * vt, float * out);
 
 // From the gradient of out (d_out [d, T]): d_q, d_k [d, T], d_vt [T, d], overwritten.
-void attention_head_back(const HeadShape & shape, const float * q, const float * k, const float * vt, const float * d_out, float * d_q,
-                         float * d_k, float * d_vt);
+void attention_head_back(const HeadShape & shape, const float * q, const float * k, const float * vt, const float * d_out,
+                         float * d_q, float * d_k, float * d_vt);
 
 }  // namespace pith::train

@@ -1,5 +1,6 @@
 // checkpoint.cpp - a training run's state as one file: what the next step depends on, nothing else. Stage: train.
-// Layout: "PITHCKPT", version, step, fingerprint, state, then for each parameter its name, size, value, m and v (f32, host order).
+// Layout: "PITHCKPT", version, step, fingerprint, state, then for each parameter its name, size, value, m and v (f32, host
+// order).
 #include <ggml.h>
 
 #include <cstdint>
@@ -61,7 +62,9 @@ Status Trainer::save(const std::string & path, const std::string & fingerprint, 
             for (const ggml_tensor * t : {p.value, p.m, p.v}) { put_floats(out, t); }
         }
         out.flush();
-        if (!out) { return {ErrorCode::kIo, "checkpoint '" + unfinished + "' could not be written: is the folder there and writable?"}; }
+        if (!out) {
+            return {ErrorCode::kIo, "checkpoint '" + unfinished + "' could not be written: is the folder there and writable?"};
+        }
     }
     std::error_code error;
     std::filesystem::rename(unfinished, path, error);
@@ -83,7 +86,8 @@ Result<std::string> Trainer::load(const std::string & path, const std::string & 
     if (!get(in, version) || version != kVersion) { return bad_file(path, "has version " + std::to_string(version)); }
     if (!get(in, step) || !get_text(in, made_with) || !get_text(in, state)) { return bad_file(path, "is cut off"); }
     if (made_with != fingerprint) {
-        return {ErrorCode::kInvalidArgument, "checkpoint '" + path + "' was made with other options: give the same ones, or another folder"};
+        return {ErrorCode::kInvalidArgument,
+                "checkpoint '" + path + "' was made with other options: give the same ones, or another folder"};
     }
     // Everything is read before anything changes.
     std::vector<std::vector<float>> read;
@@ -91,7 +95,9 @@ Result<std::string> Trainer::load(const std::string & path, const std::string & 
         std::string name;
         int64_t n = 0;
         if (!get_text(in, name) || !get(in, n)) { return bad_file(path, "is cut off"); }
-        if (name != p.name || n != ggml_nelements(p.value)) { return bad_file(path, "holds '" + name + "' where '" + p.name + "' belongs"); }
+        if (name != p.name || n != ggml_nelements(p.value)) {
+            return bad_file(path, "holds '" + name + "' where '" + p.name + "' belongs");
+        }
         for (int i = 0; i < 3; ++i) {
             std::vector<float> data(static_cast<size_t>(n));
             if (!in.read(reinterpret_cast<char *>(data.data()), static_cast<std::streamsize>(data.size() * sizeof(float)))) {

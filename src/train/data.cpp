@@ -34,7 +34,8 @@ void append_row(Batch & batch, Row row, int n_tokens, int32_t fill) {
 }
 
 // A task sample with its answer as a document.
-Result<corpus::Document> task_document(const std::string & id, const corpus::TaskOptions & options, const corpus::CountTokens & count) {
+Result<corpus::Document> task_document(const std::string & id, const corpus::TaskOptions & options,
+                                       const corpus::CountTokens & count) {
     PITH_ASSIGN_OR_RETURN(corpus::Task task, corpus::make_task(id, options, count));
     corpus::Document d;
     d.kind = id;
@@ -82,14 +83,16 @@ Batch make_text_batch(Encoder & encoder, uint64_t seed, uint64_t first_index, co
     Batch batch;
     batch.shape = shape;
     for (int r = 0; r < shape.n_sequences; ++r) {
-        corpus::Document d = corpus::make_plain_text(corpus::SeedSpace::kValidation, seed, first_index + static_cast<uint64_t>(r), shape.n_tokens, count);
+        corpus::Document d = corpus::make_plain_text(corpus::SeedSpace::kValidation, seed,
+                                                     first_index + static_cast<uint64_t>(r), shape.n_tokens, count);
         for (corpus::Segment & s : d.segments) { s.weight = 1.0F; }
         append_row(batch, encode(encoder, d.segments), shape.n_tokens, encoder.eos());
     }
     return batch;
 }
 
-Result<Batch> make_task_batch(Encoder & encoder, const std::string & id, const corpus::TaskOptions & options, const BatchShape & shape) {
+Result<Batch> make_task_batch(Encoder & encoder, const std::string & id, const corpus::TaskOptions & options,
+                              const BatchShape & shape) {
     const corpus::CountTokens count = [&](std::string_view text) { return encoder.count(text); };
     Batch batch;
     batch.shape = shape;
@@ -97,7 +100,8 @@ Result<Batch> make_task_batch(Encoder & encoder, const std::string & id, const c
         corpus::TaskOptions one = options;
         one.index += static_cast<uint64_t>(r);
         PITH_ASSIGN_OR_RETURN(corpus::Task task, corpus::make_task(id, one, count));
-        append_row(batch, encode(encoder, {{task.prompt(), 0.0F, false}, {task.completion, 1.0F, true}}), shape.n_tokens, encoder.eos());
+        append_row(batch, encode(encoder, {{task.prompt(), 0.0F, false}, {task.completion, 1.0F, true}}), shape.n_tokens,
+                   encoder.eos());
     }
     return batch;
 }

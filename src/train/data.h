@@ -33,7 +33,8 @@ Batch make_text_batch(Encoder & encoder, uint64_t seed, uint64_t first_index, co
 
 // Samples of a task: weight 1 on the completion's tokens (and the end), 0 elsewhere. Rows are filled up to T.
 // Errors: as corpus::make_task.
-Result<Batch> make_task_batch(Encoder & encoder, const std::string & id, const corpus::TaskOptions & options, const BatchShape & shape);
+Result<Batch> make_task_batch(Encoder & encoder, const std::string & id, const corpus::TaskOptions & options,
+                              const BatchShape & shape);
 
 // How many rows have all their weighted targets right.
 int count_exact(const Batch & batch, const BatchLoss & loss);

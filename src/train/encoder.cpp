@@ -26,14 +26,18 @@ Result<Encoder> Encoder::make(const Vocabulary & vocabulary) {
     TextMap<int32_t> bytes;
     for (int32_t id = 0; id < vocabulary.size(); ++id) {
         const auto i = static_cast<size_t>(id);
-        if (vocabulary.types[i] == TokenType::kNormal || vocabulary.types[i] == TokenType::kUserDefined) { e.ids_[vocabulary.pieces[i]] = id; }
+        if (vocabulary.types[i] == TokenType::kNormal || vocabulary.types[i] == TokenType::kUserDefined) {
+            e.ids_[vocabulary.pieces[i]] = id;
+        }
         if (vocabulary.types[i] == TokenType::kByte) { bytes[vocabulary.pieces[i]] = id; }
     }
     for (int b = 0; b < 256; ++b) {
         char name[8];
         std::snprintf(name, sizeof(name), "<0x%02X>", b);
         const auto it = bytes.find(std::string_view(name));
-        if (it == bytes.end()) { return {ErrorCode::kInvalidArgument, std::string("the vocabulary has no byte token ") + name}; }
+        if (it == bytes.end()) {
+            return {ErrorCode::kInvalidArgument, std::string("the vocabulary has no byte token ") + name};
+        }
         e.bytes_[b] = it->second;
     }
     return e;

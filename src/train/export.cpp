@@ -14,10 +14,12 @@ constexpr uint32_t kFileTypeF32 = 0;  // LLAMA_FTYPE_ALL_F32
 
 }  // namespace
 
-Status export_gguf(const Parameters & parameters, const Vocabulary & vocabulary, const std::string & name, const std::string & path) {
+Status export_gguf(const Parameters & parameters, const Vocabulary & vocabulary, const std::string & name,
+                   const std::string & path) {
     const ModelShape & s = parameters.shape();
     if (vocabulary.size() != s.n_vocab) {
-        return {ErrorCode::kInvalidArgument, "the vocabulary has " + std::to_string(vocabulary.size()) + " pieces, the model " + std::to_string(s.n_vocab)};
+        return {ErrorCode::kInvalidArgument,
+                "the vocabulary has " + std::to_string(vocabulary.size()) + " pieces, the model " + std::to_string(s.n_vocab)};
     }
     const std::unique_ptr<gguf_context, decltype(&gguf_free)> gguf(gguf_init_empty(), &gguf_free);
     gguf_context * g = gguf.get();

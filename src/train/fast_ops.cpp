@@ -22,7 +22,9 @@ float * data_of(ggml_tensor * t, int64_t i2, int64_t i3) {
     return reinterpret_cast<float *>(static_cast<char *>(t->data) + static_cast<size_t>(i2) * t->nb[2] +
                                      static_cast<size_t>(i3) * t->nb[3]);
 }
-ptrdiff_t stride(const ggml_tensor * t, int dim) { return static_cast<ptrdiff_t>(t->nb[dim] / sizeof(float)); }
+ptrdiff_t stride(const ggml_tensor * t, int dim) {
+    return static_cast<ptrdiff_t>(t->nb[dim] / sizeof(float));
+}
 
 // Rows [begin, end) of n for thread ith of nth, in multiples of `unit`.
 struct Share {
@@ -58,8 +60,10 @@ void run_product(ggml_tensor * dst, int ith, int nth, void * userdata) {
     for (int64_t n = batches.begin; n < batches.end; ++n) {
         const int64_t i2 = n % dst->ne[2];
         const int64_t i3 = n / dst->ne[2];
-        const MatrixView av{data_of(a, i2 / (dst->ne[2] / a->ne[2]), i3 / (dst->ne[3] / a->ne[3])), stride(a, outer), stride(a, inner)};
-        const MatrixView bv{data_of(b, i2 / (dst->ne[2] / b->ne[2]), i3 / (dst->ne[3] / b->ne[3])), stride(b, outer), stride(b, inner)};
+        const MatrixView av{data_of(a, i2 / (dst->ne[2] / a->ne[2]), i3 / (dst->ne[3] / a->ne[3])), stride(a, outer),
+                            stride(a, inner)};
+        const MatrixView bv{data_of(b, i2 / (dst->ne[2] / b->ne[2]), i3 / (dst->ne[3] / b->ne[3])), stride(b, outer),
+                            stride(b, inner)};
         product({dst->ne[0], dst->ne[1], a->ne[inner]}, av, bv, data_of(dst, i2, i3), stride(dst, 1), range);
     }
 }
@@ -73,7 +77,8 @@ void run_attention(ggml_tensor * dst, int ith, int nth, void * userdata) {
     const HeadShape shape = head_shape(*static_cast<const FastOps::Node *>(userdata), dst->src[0]);
     const Share s = share_of(dst->ne[2], 1, ith, nth);
     for (int64_t h = s.begin; h < s.end; ++h) {
-        attention_head(shape, data_of(dst->src[0], h, 0), data_of(dst->src[1], h, 0), data_of(dst->src[2], h, 0), data_of(dst, h, 0));
+        attention_head(shape, data_of(dst->src[0], h, 0), data_of(dst->src[1], h, 0), data_of(dst->src[2], h, 0),
+                       data_of(dst, h, 0));
     }
 }
 
@@ -174,7 +179,9 @@ FastOps::Node * FastOps::new_node() {
     return &nodes_.back();
 }
 
-void FastOps::add_attention(const Attention & attention) { attentions_.push_back(attention); }
+void FastOps::add_attention(const Attention & attention) {
+    attentions_.push_back(attention);
+}
 
 // The product that makes `out` becomes the whole attention. The backward that ggml made of it are outer products,
 //   d_q = k × d_scoresᵀ,   d_k = q × d_scores,   d_vt = p × d_out,
@@ -183,7 +190,8 @@ void FastOps::exchange_attention(ggml_context * ctx, ggml_cgraph * graph, const 
     Node * info = new_node();
     std::memcpy(&info->scale, attention.p->op_params, sizeof(float));
     ggml_tensor * out = attention.out;
-    make_custom(out, ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_attention, GGML_N_TASKS_MAX, info), "attention");
+    make_custom(out, ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_attention, GGML_N_TASKS_MAX, info),
+                "attention");
     out->src[0] = attention.q;
     out->src[1] = attention.k;
     out->src[2] = attention.vt;
@@ -236,16 +244,20 @@ void FastOps::exchange(ggml_context * ctx, ggml_cgraph * graph) {
                 node->src[1] = node->src[2] = nullptr;
                 run = run_loss_back;
                 break;
-            case GGML_OP_REPEAT_BACK: run = run_repeat_back; break;
+            case GGML_OP_REPEAT_BACK:
+                run = run_repeat_back;
+                break;
             case GGML_OP_SILU_BACK:
                 if (all_contiguous_f32(node)) { run = run_silu_back; }
                 break;
-            default: break;
+            default:
+                break;
         }
         if (run == nullptr) { continue; }
         if (info == nullptr) { info = new_node(); }
         const ggml_tensor * donor = ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run, GGML_N_TASKS_MAX, info);
-        make_custom(node, donor, run == run_product ? (info->outer_product ? "outer product" : "product") : ggml_op_name(node->op));
+        make_custom(node, donor,
+                    run == run_product ? (info->outer_product ? "outer product" : "product") : ggml_op_name(node->op));
     }
 }
 

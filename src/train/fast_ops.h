@@ -21,7 +21,8 @@ struct ggml_tensor;
 namespace pith::train {
 
 // The weighted loss of a batch: sum over rows of weight · nll / sum of weights, for targets -1 and weight 0 nothing.
-// Written by the graph: nll and best of each row. The gradient with respect to the logits is (softmax - onehot) · weight · scale.
+// Written by the graph: nll and best of each row. The gradient with respect to the logits is (softmax - onehot) · weight ·
+// scale.
 struct Loss {
     std::vector<int32_t> targets;  // [n]
     std::vector<float> weights;    // [n]

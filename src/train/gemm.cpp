@@ -105,7 +105,9 @@ PITH_MULTIVERSION void run_tiles(const Tile & first, int64_t n) {
 PITH_MULTIVERSION void pack(const MatrixView & a, int64_t i0, int64_t rows, int64_t p0, int64_t k, float * out) {
     if (rows < kGemmTileM) { std::fill(out, out + k * kGemmTileM, 0.0F); }
     if (a.outer == 1 && rows == kGemmTileM) {
-        for (int64_t p = 0; p < k; ++p) { std::memcpy(out + p * kGemmTileM, a.data + i0 + (p0 + p) * a.inner, kGemmTileM * sizeof(float)); }
+        for (int64_t p = 0; p < k; ++p) {
+            std::memcpy(out + p * kGemmTileM, a.data + i0 + (p0 + p) * a.inner, kGemmTileM * sizeof(float));
+        }
         return;
     }
     for (int64_t i = 0; i < rows; ++i) {

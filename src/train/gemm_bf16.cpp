@@ -66,12 +66,17 @@ uint16_t to_bf16(float value) {  // round to nearest even
 }
 
 // Where element (row, p) of a 16 × 32 tile lies: [row][p], or pairs [p / 2][row][p % 2].
-int64_t place(bool pairs, int64_t row, int64_t p) { return pairs ? p / 2 * 32 + row * 2 + p % 2 : row * 32 + p; }
+int64_t place(bool pairs, int64_t row, int64_t p) {
+    return pairs ? p / 2 * 32 + row * 2 + p % 2 : row * 32 + p;
+}
 
-void pack_tile_slowly(const MatrixView & x, int64_t row0, int64_t n_rows, int64_t p0, int64_t n_p, bool pairs, uint16_t * tile) {
+void pack_tile_slowly(const MatrixView & x, int64_t row0, int64_t n_rows, int64_t p0, int64_t n_p, bool pairs,
+                      uint16_t * tile) {
     std::fill(tile, tile + kTileSize, uint16_t{0});
     for (int64_t r = 0; r < n_rows; ++r) {
-        for (int64_t p = 0; p < n_p; ++p) { tile[place(pairs, r, p)] = to_bf16(x.data[(row0 + r) * x.outer + (p0 + p) * x.inner]); }
+        for (int64_t p = 0; p < n_p; ++p) {
+            tile[place(pairs, r, p)] = to_bf16(x.data[(row0 + r) * x.outer + (p0 + p) * x.inner]);
+        }
     }
 }
 
@@ -118,7 +123,8 @@ PITH_AMX void pack_tile(const MatrixView & x, int64_t row0, int64_t p0, bool pai
         const __m512i interleave = _mm512_load_si512(order);
         for (int64_t r = 0; r < kTile; ++r) {
             const float * row = x.data + row0 + (p0 + 2 * r) * x.inner;
-            const auto packed = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(_mm512_loadu_ps(row + x.inner), _mm512_loadu_ps(row)));
+            const auto packed =
+                reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(_mm512_loadu_ps(row + x.inner), _mm512_loadu_ps(row)));
             words[r] = _mm512_permutexvar_epi16(interleave, packed);
         }
     }
@@ -137,9 +143,7 @@ struct Operand {
 
     int64_t n_steps() const { return (k + kBlock - 1) / kBlock; }
     int64_t n_blocks() const { return (end - begin + kBlock - 1) / kBlock; }
-    uint16_t * tiles(int64_t slot, int64_t step) const {
-        return memory.data() + (slot * n_steps() + step) * 2 * kTileSize;
-    }
+    uint16_t * tiles(int64_t slot, int64_t step) const { return memory.data() + (slot * n_steps() + step) * 2 * kTileSize; }
     // The block's rows into memory slot `slot`.
     void pack(int64_t block, int64_t slot) const {
         const bool contiguous = view.inner == 1 || view.outer == 1;
@@ -188,7 +192,9 @@ PITH_AMX void configure() {
     static const TileConfig config;
     _tile_loadconfig(&config);
 }
-PITH_AMX void release() { _tile_release(); }
+PITH_AMX void release() {
+    _tile_release();
+}
 
 void write_block(const Operand & a, const Operand & b, int64_t a_slot, int64_t b_slot, int64_t i0, int64_t j0, float * c,
                  ptrdiff_t ldc) {
@@ -243,7 +249,9 @@ void gemm_bf16_range(const GemmShape & shape, const MatrixView & a_view, const M
 
 #else
 
-bool has_bf16_gemm() { return false; }
+bool has_bf16_gemm() {
+    return false;
+}
 void gemm_bf16_range(const GemmShape & shape, const MatrixView & a, const MatrixView & b, float * c, ptrdiff_t ldc,
                      const GemmRange & range) {
     gemm_range(shape, a, b, c, ldc, range);

@@ -17,21 +17,30 @@ namespace {
 constexpr float kEmbeddingStd = 0.05F;
 constexpr float kOutputStd = 0.02F;
 
-void fill(ggml_tensor * t, float value) { std::fill(values(t), values(t) + ggml_nelements(t), value); }
+void fill(ggml_tensor * t, float value) {
+    std::fill(values(t), values(t) + ggml_nelements(t), value);
+}
 
 }  // namespace
 
-float * values(ggml_tensor * tensor) { return static_cast<float *>(tensor->data); }
-const float * values(const ggml_tensor * tensor) { return static_cast<const float *>(tensor->data); }
+float * values(ggml_tensor * tensor) {
+    return static_cast<float *>(tensor->data);
+}
+const float * values(const ggml_tensor * tensor) {
+    return static_cast<const float *>(tensor->data);
+}
 
 Status ModelShape::check() const {
     const auto bad = [](const std::string & what) { return Status(ErrorCode::kInvalidArgument, "model shape: " + what); };
     if (n_vocab < 2) { return bad("n_vocab is " + std::to_string(n_vocab) + ": at least 2 is required"); }
     if (n_layers < 1 || n_embd < 1 || n_ff < 1 || n_ctx < 1) { return bad("layers, width, n_ff and n_ctx must be positive"); }
     if (n_heads < 1 || n_kv_heads < 1 || n_heads % n_kv_heads != 0) {
-        return bad(std::to_string(n_heads) + " heads over " + std::to_string(n_kv_heads) + " KV heads: the first must be a multiple of the second");
+        return bad(std::to_string(n_heads) + " heads over " + std::to_string(n_kv_heads) +
+                   " KV heads: the first must be a multiple of the second");
     }
-    if (head_dim < 2 || head_dim % 2 != 0) { return bad("head_dim is " + std::to_string(head_dim) + ": an even number is required"); }
+    if (head_dim < 2 || head_dim % 2 != 0) {
+        return bad("head_dim is " + std::to_string(head_dim) + ": an even number is required");
+    }
     return {};
 }
 

@@ -36,13 +36,13 @@ struct ModelShape {
 };
 
 struct Parameter {
-    std::string name;              // as in the GGUF
+    std::string name;  // as in the GGUF
     ggml_tensor * value = nullptr;
     ggml_tensor * gradient = nullptr;
-    ggml_tensor * m = nullptr;     // AdamW's first and second moment
+    ggml_tensor * m = nullptr;  // AdamW's first and second moment
     ggml_tensor * v = nullptr;
-    bool decays = false;           // matrices; not norms
-    float init_std = 0.0F;         // 0: ones
+    bool decays = false;    // matrices; not norms
+    float init_std = 0.0F;  // 0: ones
 };
 
 class Parameters {

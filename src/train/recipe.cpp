@@ -21,7 +21,10 @@ public:
     void take(const char * name, T & out) {
         if (!error_.empty() || !object_.contains(name)) { return; }
         const json & v = object_[name];
-        const bool fits = std::is_same_v<T, bool> ? v.is_boolean() : std::is_integral_v<T> ? v.is_number_integer() : std::is_floating_point_v<T> ? v.is_number() : v.is_string();
+        const bool fits = std::is_same_v<T, bool>       ? v.is_boolean()
+                          : std::is_integral_v<T>       ? v.is_number_integer()
+                          : std::is_floating_point_v<T> ? v.is_number()
+                                                        : v.is_string();
         if (!fits) {
             error_ = where_ + ": '" + name + "' has the wrong kind of value: " + v.dump();
             return;
@@ -37,7 +40,10 @@ public:
     }
     Status finish(const std::string & path) const {
         if (!error_.empty()) { return {ErrorCode::kBadFile, "recipe '" + path + "': " + error_}; }
-        if (!object_.empty()) { return {ErrorCode::kBadFile, "recipe '" + path + "': " + where_ + " has an unknown field '" + object_.begin().key() + "'"}; }
+        if (!object_.empty()) {
+            return {ErrorCode::kBadFile,
+                    "recipe '" + path + "': " + where_ + " has an unknown field '" + object_.begin().key() + "'"};
+        }
         return {};
     }
 
@@ -62,7 +68,9 @@ Status read_stage(const json & object, const std::string & path, size_t index, S
     const json tasks = f.take_part("tasks", json::object());
     PITH_RETURN_IF_ERROR(f.finish(path));
     for (const auto & [id, share] : tasks.items()) {
-        if (!share.is_number()) { return {ErrorCode::kBadFile, "recipe '" + path + "': the share of task '" + id + "' is not a number"}; }
+        if (!share.is_number()) {
+            return {ErrorCode::kBadFile, "recipe '" + path + "': the share of task '" + id + "' is not a number"};
+        }
         stage.tasks.push_back({id, share.get<double>()});
     }
     return {};
@@ -131,7 +139,9 @@ Status check(const Recipe & recipe) {
         const Stage & s = recipe.stages[i];
         const std::string where = "stage " + std::to_string(i + 1) + ": ";
         if (s.n_tokens < 48) { return bad(where + "tokens is " + std::to_string(s.n_tokens) + ": at least 48 are needed"); }
-        if (s.n_sequences < 1 || s.accumulate < 1 || s.n_steps < 1) { return bad(where + "sequences, accumulate and steps must be positive"); }
+        if (s.n_sequences < 1 || s.accumulate < 1 || s.n_steps < 1) {
+            return bad(where + "sequences, accumulate and steps must be positive");
+        }
         if (s.stop_after < 0 || s.stop_after > s.n_steps) { return bad(where + "stop_after must lie between 0 and steps"); }
         for (const TaskShare & t : s.tasks) {
             const auto known = corpus::task_list();
@@ -148,7 +158,8 @@ std::string fingerprint(const Recipe & r, int n_threads) {
     const ModelShape & s = r.shape;
     const AdamW & a = r.adamw;
     char text[512];
-    std::snprintf(text, sizeof(text), "seed %llu vocabulary %d model %d %d %d/%d %d %d %g %d adamw %g %g %g %g %g warmup %d threads %d",
+    std::snprintf(text, sizeof(text),
+                  "seed %llu vocabulary %d model %d %d %d/%d %d %d %g %d adamw %g %g %g %g %g warmup %d threads %d",
                   static_cast<unsigned long long>(r.seed), r.vocabulary_size, s.n_layers, s.n_embd, s.n_heads, s.n_kv_heads,
                   s.head_dim, s.n_ff, static_cast<double>(s.rope_base), s.tied ? 1 : 0, static_cast<double>(a.beta1),
                   static_cast<double>(a.beta2), static_cast<double>(a.epsilon), static_cast<double>(a.weight_decay),

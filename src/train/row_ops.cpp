@@ -17,7 +17,7 @@ constexpr float kLowest = -1e30F;
 // The first n floats of a vector, the rest `fill`.
 PITH_INLINE void load_tail(Vec & v, const float * p, int64_t n, float fill) {
     float values[kVecSize];
-    for (int64_t i = 0; i < kVecSize; ++i) { values[i] = fill; }
+    std::fill(values, values + kVecSize, fill);
     std::memcpy(values, p, static_cast<size_t>(n) * sizeof(float));
     load(v, values);
 }

@@ -22,8 +22,12 @@ typedef float Vec __attribute__((vector_size(64)));
 typedef int32_t IntVec __attribute__((vector_size(64)));
 inline constexpr int64_t kVecSize = 16;
 
-PITH_INLINE void load(Vec & v, const float * p) { std::memcpy(&v, p, sizeof(Vec)); }
-PITH_INLINE void store(float * p, const Vec & v) { std::memcpy(p, &v, sizeof(Vec)); }
+PITH_INLINE void load(Vec & v, const float * p) {
+    std::memcpy(&v, p, sizeof(Vec));
+}
+PITH_INLINE void store(float * p, const Vec & v) {
+    std::memcpy(p, &v, sizeof(Vec));
+}
 
 // Halving additions: the order is the same for every instruction set.
 PITH_INLINE float sum_of(const Vec & v) {

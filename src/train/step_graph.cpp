@@ -6,8 +6,8 @@
 #include <ggml.h>
 
 #include <algorithm>
-#include <ctime>
 #include <cmath>
+#include <ctime>
 #include <map>
 
 #include "model/layer_graph.h"
@@ -19,7 +19,9 @@ namespace {
 
 constexpr size_t kMaxNodes = 16384;
 
-Status internal(const std::string & what) { return {ErrorCode::kInternal, what}; }
+Status internal(const std::string & what) {
+    return {ErrorCode::kInternal, what};
+}
 
 }  // namespace
 
@@ -74,9 +76,8 @@ ggml_tensor * StepGraph::build_loss() {
         ggml_set_input(input);
         ggml_set_output(input);  // keeps its memory for itself: the positions are written once
     }
-    const AttentionFn attend = [this](ggml_context * ctx, ggml_cgraph *, int, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
-        return attention(ctx, q, k, v);
-    };
+    const AttentionFn attend = [this](ggml_context * ctx, ggml_cgraph *, int, ggml_tensor * q, ggml_tensor * k,
+                                      ggml_tensor * v) { return attention(ctx, q, k, v); };
     ggml_tensor * hidden = build_embedding(ctx_, weights, tokens_);
     for (int l = 0; l < hparams.n_layers; ++l) {
         hidden = build_layer(ctx_, nullptr, hparams, weights, l, hidden, positions_, attend);
@@ -125,8 +126,8 @@ Status StepGraph::build() {
     return {};
 }
 
-Result<std::unique_ptr<StepGraph>> StepGraph::make(Parameters & parameters, const BatchShape & shape, bool backward,
-                                                   bool bf16, ggml_backend_t backend) {
+Result<std::unique_ptr<StepGraph>> StepGraph::make(Parameters & parameters, const BatchShape & shape, bool backward, bool bf16,
+                                                   ggml_backend_t backend) {
     if (shape.n_tokens < 1 || shape.n_sequences < 1) {
         return {ErrorCode::kInvalidArgument, "a batch of " + std::to_string(shape.n_sequences) + " x " +
                                                  std::to_string(shape.n_tokens) + " tokens: both must be positive"};
@@ -149,18 +150,22 @@ StepGraph::~StepGraph() {
 Result<BatchLoss> StepGraph::run(const Batch & batch, float scale) {
     const auto n = static_cast<size_t>(shape_.size());
     if (batch.tokens.size() != n || batch.targets.size() != n || batch.weights.size() != n) {
-        return {ErrorCode::kInvalidArgument, "a batch of " + std::to_string(batch.tokens.size()) + " tokens was given to a graph of " + std::to_string(n)};
+        return {ErrorCode::kInvalidArgument,
+                "a batch of " + std::to_string(batch.tokens.size()) + " tokens was given to a graph of " + std::to_string(n)};
     }
     const int n_vocab = parameters_->shape().n_vocab;
     const auto outside = [&](int32_t t) { return t < 0 || t >= n_vocab; };
-    if (std::any_of(batch.tokens.begin(), batch.tokens.end(), outside) || std::any_of(batch.targets.begin(), batch.targets.end(), outside)) {
+    if (std::any_of(batch.tokens.begin(), batch.tokens.end(), outside) ||
+        std::any_of(batch.targets.begin(), batch.targets.end(), outside)) {
         return {ErrorCode::kInvalidArgument, "a token of the batch lies outside the vocabulary of " + std::to_string(n_vocab)};
     }
     std::copy(batch.tokens.begin(), batch.tokens.end(), static_cast<int32_t *>(tokens_->data));
     loss_.targets = batch.targets;
     loss_.weights = batch.weights;
     loss_.scale = scale;
-    if (ggml_backend_graph_compute(backend_, graph_) != GGML_STATUS_SUCCESS) { return internal("ggml could not run the training graph"); }
+    if (ggml_backend_graph_compute(backend_, graph_) != GGML_STATUS_SUCCESS) {
+        return internal("ggml could not run the training graph");
+    }
     BatchLoss out;
     out.nll = loss_.nll;
     out.hit = loss_.hit;

@@ -32,17 +32,17 @@ struct Batch {
 };
 
 struct BatchLoss {
-    double nll_sum = 0;     // sum of weight · nll
+    double nll_sum = 0;  // sum of weight · nll
     double weight_sum = 0;
-    std::vector<float> nll;      // [B·T]
-    std::vector<uint8_t> hit;    // [B·T] the target was the best token
+    std::vector<float> nll;    // [B·T]
+    std::vector<uint8_t> hit;  // [B·T] the target was the best token
 };
 
 class StepGraph {
 public:
     // bf16: products on the matrix unit where there is one (gemm_bf16.h). Errors: kOutOfMemory.
-    static Result<std::unique_ptr<StepGraph>> make(Parameters & parameters, const BatchShape & shape, bool backward,
-                                                   bool bf16, ggml_backend_t backend);
+    static Result<std::unique_ptr<StepGraph>> make(Parameters & parameters, const BatchShape & shape, bool backward, bool bf16,
+                                                   ggml_backend_t backend);
     ~StepGraph();
 
     // Runs the batch. With backward: computes scale · d(sum of weight · nll) / d(parameter), for add_gradients().

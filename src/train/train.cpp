@@ -24,13 +24,15 @@ using corpus::SeedSpace;
 constexpr float kAnswerWeight = 0.9F;  // targets of at least this weight count as answers
 constexpr double kSpeedMemory = 0.05;  // of the moving mean of a step's seconds
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Where a run stands; all that the next step needs besides the trainer's own state.
 struct Position {
     size_t stage = 0;
-    int step = 0;            // done in the stage
-    uint64_t document = 0;   // next of the training stream
+    int step = 0;           // done in the stage
+    uint64_t document = 0;  // next of the training stream
     int64_t tokens_seen = 0;
 
     std::string to_text() const {
@@ -40,7 +42,9 @@ struct Position {
         const auto j = nlohmann::json::parse(text, nullptr, false);
         Position p;
         for (const char * key : {"stage", "step", "document", "tokens_seen"}) {
-            if (!j.is_object() || !j.contains(key) || !j[key].is_number_integer()) { return {ErrorCode::kBadFile, "the checkpoint's state is damaged"}; }
+            if (!j.is_object() || !j.contains(key) || !j[key].is_number_integer()) {
+                return {ErrorCode::kBadFile, "the checkpoint's state is damaged"};
+            }
         }
         p.stage = j["stage"].get<size_t>();
         p.step = j["step"].get<int>();
@@ -89,15 +93,16 @@ public:
         for (; at_.stage < recipe_.stages.size(); ++at_.stage, at_.step = 0) {
             const Stage & stage = recipe_.stages[at_.stage];
             note("stage " + std::to_string(at_.stage + 1) + " of " + std::to_string(recipe_.stages.size()) + ": " +
-                 std::to_string(stage.n_sequences * stage.accumulate) + " x " + std::to_string(stage.n_tokens) + " tokens, at most " +
-                 std::to_string(stage.stop_after > 0 ? stage.stop_after : stage.n_steps) + " steps");
+                 std::to_string(stage.n_sequences * stage.accumulate) + " x " + std::to_string(stage.n_tokens) +
+                 " tokens, at most " + std::to_string(stage.stop_after > 0 ? stage.stop_after : stage.n_steps) + " steps");
             PITH_RETURN_IF_ERROR(one_stage(stage));
             trainer_->forget_graphs();
         }
         return save();
     }
 
-    Result<Evaluation> evaluate(const std::vector<int> & lengths, int n_samples, const std::function<void(const std::string &)> & say) {
+    Result<Evaluation> evaluate(const std::vector<int> & lengths, int n_samples,
+                                const std::function<void(const std::string &)> & say) {
         Evaluation all;
         for (const int n_tokens : lengths) {
             const BatchShape shape{n_tokens, std::max(trainer_->n_threads(), 4096 / n_tokens)};
@@ -113,7 +118,8 @@ public:
             double nll = 0;
             double weight = 0;
             for (int i = 0; i < 4; ++i) {
-                const Batch batch = make_text_batch(*encoder_, recipe_.seed, static_cast<uint64_t>(i * shape.n_sequences), shape);
+                const Batch batch =
+                    make_text_batch(*encoder_, recipe_.seed, static_cast<uint64_t>(i) * static_cast<uint64_t>(shape.n_sequences), shape);
                 PITH_ASSIGN_OR_RETURN(BatchLoss loss, trainer_->evaluate(batch));
                 nll += loss.nll_sum;
                 weight += loss.weight_sum;
@@ -172,16 +178,20 @@ private:
             step_seconds = step_seconds == 0 ? seconds : step_seconds + kSpeedMemory * (seconds - step_seconds);
             bool stop = false;
             if (hooks_.progress) {
-                stop = !hooks_.progress({.stage = static_cast<int>(at_.stage) + 1, .n_stages = static_cast<int>(recipe_.stages.size()),
-                                         .n_tokens = stage.n_tokens, .step = at_.step, .n_steps = last, .loss = result.loss,
-                                         .gradient_norm = result.gradient_norm, .learning_rate = rate, .tokens_seen = at_.tokens_seen,
+                stop = !hooks_.progress({.stage = static_cast<int>(at_.stage),
+                                         .n_stages = static_cast<int>(recipe_.stages.size()),
+                                         .n_tokens = stage.n_tokens,
+                                         .step = at_.step,
+                                         .n_steps = last,
+                                         .loss = result.loss,
+                                         .gradient_norm = result.gradient_norm,
+                                         .learning_rate = rate,
+                                         .tokens_seen = at_.tokens_seen,
                                          .tokens_per_second = shape.size() * stage.accumulate / step_seconds,
                                          .stage_seconds_left = step_seconds * (last - at_.step)});
             }
             double hits = 0;
-            if (at_.step % recipe_.validate_every == 0 || at_.step == last) {
-                PITH_ASSIGN_OR_RETURN(hits, validate(stage));
-            }
+            if (at_.step % recipe_.validate_every == 0 || at_.step == last) { PITH_ASSIGN_OR_RETURN(hits, validate(stage)); }
             if (stop || at_.step % recipe_.checkpoint_every == 0 || at_.step == last) { PITH_RETURN_IF_ERROR(save()); }
             if (stop) { return {ErrorCode::kCancelled, "stopped; the checkpoint is in '" + options_.work_dir + "'"}; }
             if (hits >= stage.until_hit) { break; }
@@ -200,7 +210,8 @@ private:
         const auto row_size = static_cast<size_t>(shape.n_tokens);
         for (int done = 0; done < recipe_.n_validation; done += shape.n_sequences) {
             std::vector<std::string> kinds;
-            const Batch batch = make_batch(*encoder_, {SeedSpace::kValidation, recipe_.seed, stage.tasks}, static_cast<uint64_t>(done), shape, &kinds);
+            const Batch batch = make_batch(*encoder_, {SeedSpace::kValidation, recipe_.seed, stage.tasks},
+                                           static_cast<uint64_t>(done), shape, &kinds);
             PITH_ASSIGN_OR_RETURN(BatchLoss loss, trainer_->evaluate(batch));
             nll += loss.nll_sum;
             weight += loss.weight_sum;

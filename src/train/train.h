@@ -17,15 +17,15 @@ namespace pith::train {
 // Steps of one length. The learning rate goes from learning_rate to final_rate along a cosine.
 struct Stage {
     int n_tokens = 64;
-    int n_sequences = 64;   // of one batch; its graph's memory grows with n_tokens · n_sequences
-    int accumulate = 1;     // batches of one optimiser step
+    int n_sequences = 64;  // of one batch; its graph's memory grows with n_tokens · n_sequences
+    int accumulate = 1;    // batches of one optimiser step
     int n_steps = 1000;
     float learning_rate = 1.5e-3F;
     float final_rate = 1.5e-3F;
-    int stop_after = 0;        // steps after which the stage ends, its rate still on the way (0: n_steps)
+    int stop_after = 0;            // steps after which the stage ends, its rate still on the way (0: n_steps)
     std::vector<TaskShare> tasks;  // samples of these tasks among the documents
-    bool bf16 = true;         // products in bf16 where the processor has a matrix unit
-    double until_hit = 2.0;  // ends early once this share of the validation documents' answer tokens is right (2: never)
+    bool bf16 = true;              // products in bf16 where the processor has a matrix unit
+    double until_hit = 2.0;        // ends early once this share of the validation documents' answer tokens is right (2: never)
 };
 
 struct Recipe {
@@ -56,7 +56,7 @@ struct TrainOptions {
 };
 
 struct TrainProgress {
-    int stage = 0;
+    int stage = 0;  // from 0
     int n_stages = 0;
     int n_tokens = 0;  // the stage's length
     int64_t step = 0;  // within the stage

@@ -35,7 +35,9 @@ std::vector<int> split_rows(int n, int n_workers) {
 }
 
 Result<std::unique_ptr<Trainer>> Trainer::make(const ModelShape & shape, const AdamW & adamw, int n_threads) {
-    if (n_threads < 1) { return {ErrorCode::kInvalidArgument, "number of threads is " + std::to_string(n_threads) + ": give 1 or more"}; }
+    if (n_threads < 1) {
+        return {ErrorCode::kInvalidArgument, "number of threads is " + std::to_string(n_threads) + ": give 1 or more"};
+    }
     std::unique_ptr<Trainer> self(new Trainer);
     self->adamw_ = adamw;
     for (int i = 0; i < n_threads; ++i) {
@@ -55,7 +57,9 @@ Trainer::~Trainer() {
     for (ggml_backend_t backend : backends_) { ggml_backend_free(backend); }
 }
 
-void Trainer::forget_graphs() { graphs_.clear(); }
+void Trainer::forget_graphs() {
+    graphs_.clear();
+}
 
 Status Trainer::build_update() {
     const size_t n = parameters_->list().size();
@@ -66,8 +70,8 @@ Status Trainer::build_update() {
     if (update_buffer_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the optimiser's options"}; }
     update_graph_ = ggml_new_graph_custom(update_ctx_, 4 * n, false);
     for (const Parameter & p : parameters_->list()) {  // works in place: the nodes are views and need no memory
-        ggml_build_forward_expand(update_graph_, ggml_opt_step_adamw(update_ctx_, p.value, p.gradient, p.m, p.v,
-                                                                     update_options_[p.decays ? 1 : 0]));
+        ggml_build_forward_expand(
+            update_graph_, ggml_opt_step_adamw(update_ctx_, p.value, p.gradient, p.m, p.v, update_options_[p.decays ? 1 : 0]));
     }
     return {};
 }
@@ -75,7 +79,8 @@ Status Trainer::build_update() {
 Result<StepGraph *> Trainer::graph(int worker, const BatchShape & shape, bool backward) {
     auto & slot = graphs_[{worker, shape.n_tokens, shape.n_sequences, backward, bf16_}];
     if (slot == nullptr) {
-        PITH_ASSIGN_OR_RETURN(slot, StepGraph::make(*parameters_, shape, backward, bf16_, backends_[static_cast<size_t>(worker)]));
+        PITH_ASSIGN_OR_RETURN(slot,
+                              StepGraph::make(*parameters_, shape, backward, bf16_, backends_[static_cast<size_t>(worker)]));
     }
     return slot.get();
 }
@@ -112,7 +117,9 @@ Result<BatchLoss> Trainer::run(const Batch & batch, float scale, bool backward) 
     return sum;
 }
 
-Result<BatchLoss> Trainer::evaluate(const Batch & batch) { return run(batch, 0.0F, false); }
+Result<BatchLoss> Trainer::evaluate(const Batch & batch) {
+    return run(batch, 0.0F, false);
+}
 
 // Scales the gradients to the norm allowed; returns their norm before.
 double Trainer::clip() {
@@ -167,8 +174,9 @@ Result<StepResult> Trainer::step(const std::vector<Batch> & batches, float learn
     result.loss = nll_sum / weight_sum;
     result.gradient_norm = clip();
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
-        return {ErrorCode::kNotFinite, "step " + std::to_string(n_steps_ + 1) + ": loss " + std::to_string(result.loss) + ", gradient norm " +
-                                           std::to_string(result.gradient_norm) + ": lower the learning rate"};
+        return {ErrorCode::kNotFinite, "step " + std::to_string(n_steps_ + 1) + ": loss " + std::to_string(result.loss) +
+                                           ", gradient norm " + std::to_string(result.gradient_norm) +
+                                           ": lower the learning rate"};
     }
     PITH_RETURN_IF_ERROR(update(learning_rate));
     return result;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "pith/status.h"
@@ -68,11 +69,7 @@ private:
     AdamW adamw_;
     std::unique_ptr<Parameters> parameters_;
     std::vector<ggml_backend_t> backends_;  // one thread each
-    struct Key {
-        int worker, n_tokens, n_sequences;
-        bool backward, bf16;
-        auto operator<=>(const Key &) const = default;
-    };
+    using Key = std::tuple<int, int, int, bool, bool>;  // worker, tokens, sequences, backward, bf16
     std::map<Key, std::unique_ptr<StepGraph>> graphs_;
     ggml_context * update_ctx_ = nullptr;
     ggml_backend_buffer_t update_buffer_ = nullptr;

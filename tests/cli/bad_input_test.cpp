@@ -93,7 +93,8 @@ TEST_F(BadInput, UnsupportedArchitecture) {
 }
 
 TEST_F(BadInput, MissingTensor) {
-    const std::string path = edited({{}, [](ggml_tensor * tensor) { return std::strcmp(tensor->name, "blk.1.attn_k.weight") != 0; }});
+    const std::string path =
+        edited({{}, [](ggml_tensor * tensor) { return std::strcmp(tensor->name, "blk.1.attn_k.weight") != 0; }});
     expect_error(run_model(path), kFailed, {path, "blk.1.attn_k.weight"});
 }
 
@@ -113,15 +114,15 @@ TEST_F(BadInput, UnknownCacheType) {
 
 TEST_F(BadInput, BudgetSmallerThanWhatIsProtected) {
     write_text(folder_.file("book.txt"), words(200));
-    const Outcome outcome =
-        run_pith({"run", "-m", model(), "-f", folder_.file("book.txt"), "-n", "1", "-t", "1", "--policy", "snapkv", "--budget", "8"});
+    const Outcome outcome = run_pith(
+        {"run", "-m", model(), "-f", folder_.file("book.txt"), "-n", "1", "-t", "1", "--policy", "snapkv", "--budget", "8"});
     expect_error(outcome, kFailed, {"8", "32"});
 }
 
 TEST_F(BadInput, PinnedSystemPromptLargerThanTheBudget) {
     write_text(folder_.file("book.txt"), words(200));
-    const Outcome outcome = run_pith({"run", "-m", model(), "-f", folder_.file("book.txt"), "-p", "Who?", "-n", "1", "-t", "1", "--policy",
-                                      "streaming", "--budget", "40", "-sys", words(80), "--pin-system"});
+    const Outcome outcome = run_pith({"run", "-m", model(), "-f", folder_.file("book.txt"), "-p", "Who?", "-n", "1", "-t", "1",
+                                      "--policy", "streaming", "--budget", "40", "-sys", words(80), "--pin-system"});
     expect_error(outcome, kFailed, {"40"});
 }
 
@@ -139,8 +140,8 @@ TEST_F(BadInput, BudgetsThatAreNone) {
 TEST_F(BadInput, BudgetsThatAreFine) {
     write_text(folder_.file("book.txt"), words(300));
     for (const char * budget : {"64", "20%", "512M", "100%"}) {
-        const Outcome outcome =
-            run_pith({"run", "-m", model(), "-f", folder_.file("book.txt"), "-p", "Who?", "-n", "2", "-t", "1", "--budget", budget});
+        const Outcome outcome = run_pith(
+            {"run", "-m", model(), "-f", folder_.file("book.txt"), "-p", "Who?", "-n", "2", "-t", "1", "--budget", budget});
         EXPECT_EQ(outcome.exit_code, 0) << budget << ": " << outcome.err;
     }
 }
@@ -183,14 +184,16 @@ TEST_F(BadInput, WindowLongerThanThePromptKeepsEverything) {
 
 TEST_F(BadInput, WindowLongerThanTheBudget) {
     write_text(folder_.file("book.txt"), words(300));
-    expect_error(run_with({"-f", folder_.file("book.txt"), "--policy", "snapkv:window=4096", "--budget", "100"}), kFailed, {"4096", "100"});
+    expect_error(run_with({"-f", folder_.file("book.txt"), "--policy", "snapkv:window=4096", "--budget", "100"}), kFailed,
+                 {"4096", "100"});
 }
 
 TEST_F(BadInput, EmptyPrompt) {
     write_text(folder_.file("empty.txt"), "");
     expect_error(run_pith({"run", "-m", model(), "-p", ""}), kFailed, {"empty"});
     expect_error(run_pith({"run", "-m", model()}), kFailed, {"empty"});
-    expect_error(run_pith({"run", "-m", model(), "-f", folder_.file("empty.txt"), "-p", "Who?"}), kFailed, {"empty", "empty.txt"});
+    expect_error(run_pith({"run", "-m", model(), "-f", folder_.file("empty.txt"), "-p", "Who?"}), kFailed,
+                 {"empty", "empty.txt"});
     expect_error(run_pith({"run", "-m", model(), "-f", "-", "-p", "Who?"}), kFailed, {"empty"});
 }
 
@@ -209,8 +212,8 @@ TEST_F(BadInput, ContextBeyondTheTrainingLengthWarnsAndGoesOn) {
     spec.n_ctx_train = 64;
     const std::string path = write_model(folder_, spec, "short.gguf");
     write_text(folder_.file("book.txt"), words(300));
-    const Outcome outcome =
-        run_pith({"run", "-m", path, "-f", folder_.file("book.txt"), "-n", "2", "-t", "1", "--temp", "0", "--ignore-eos", "--json"});
+    const Outcome outcome = run_pith(
+        {"run", "-m", path, "-f", folder_.file("book.txt"), "-n", "2", "-t", "1", "--temp", "0", "--ignore-eos", "--json"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(outcome.error_lines(), 1U) << outcome.err;
     EXPECT_NE(outcome.err.find("warning"), std::string::npos) << outcome.err;
@@ -243,7 +246,8 @@ TEST_F(BadInput, ReadOnlyOutputFolder) {
     const std::string folder = folder_.file("locked");
     std::filesystem::create_directory(folder);
     chmod(folder.c_str(), 0555);
-    const std::string path = geteuid() == 0 ? "/proc/self/random.gguf" : folder + "/random.gguf";  // root writes anywhere but there
+    const std::string path =
+        geteuid() == 0 ? "/proc/self/random.gguf" : folder + "/random.gguf";  // root writes anywhere but there
     const Outcome outcome = run_pith({"make-model", "0.5b", "-o", path});
     expect_error(outcome, kFailed, {path});
     EXPECT_TRUE(std::filesystem::is_empty(folder));

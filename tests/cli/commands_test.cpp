@@ -56,8 +56,8 @@ TEST(Commands, PoliciesListWhatTheIssueNames) {
         for (const char * key : {"name", "kind", "paper", "options", "help"}) { EXPECT_TRUE(policy.contains(key)) << key; }
         names.insert(policy["name"].get<std::string>());
     }
-    for (const char * name : {"full", "random", "streaming", "window", "knorm", "h2o", "tova", "snapkv", "uniform", "pyramid", "ada", "topk",
-                              "adakv"}) {
+    for (const char * name : {"full", "random", "streaming", "window", "knorm", "h2o", "tova", "snapkv", "uniform", "pyramid",
+                              "ada", "topk", "adakv"}) {
         EXPECT_EQ(names.count(name), 1U) << name;
         EXPECT_NE(run_pith({"policies"}).out.find(name), std::string::npos);
     }
@@ -75,15 +75,16 @@ TEST(Commands, TokenizeShowsIdsAndPieces) {
     EXPECT_EQ(Json::parse(from_stdin.out)["tokens"], tokens["tokens"]);
     const Outcome plain = run_pith({"tokenize", "-m", model, "-p", "Hello"});
     EXPECT_EQ(plain.err, std::to_string(tokens["tokens"].size()) + " tokens\n");
-    EXPECT_EQ(run_json({"tokenize", "-m", model, "-p", "Hello", "--no-bos", "--json"})["n_tokens"], tokens["n_tokens"].get<int>() - 1);
+    EXPECT_EQ(run_json({"tokenize", "-m", model, "-p", "Hello", "--no-bos", "--json"})["n_tokens"],
+              tokens["n_tokens"].get<int>() - 1);
     EXPECT_EQ(run_json({"tokenize", "-m", model, "-p", "", "--no-bos", "--json"})["n_tokens"], 0);
 }
 
 TEST(Commands, BenchMeasuresEachDepthAndPolicy) {
     const TempFolder folder;
     const std::string model = write_model(folder);
-    const Json bench = run_json({"bench", "-m", model, "--depth", "0,300", "--policy", "full,snapkv", "--budget", "64", "-p", "32", "-n", "4",
-                                 "-r", "2", "-t", "1", "--no-llama", "--json"});
+    const Json bench = run_json({"bench", "-m", model, "--depth", "0,300", "--policy", "full,snapkv", "--budget", "64", "-p",
+                                 "32", "-n", "4", "-r", "2", "-t", "1", "--no-llama", "--json"});
     ASSERT_EQ(bench["rows"].size(), 4U);
     for (const Json & row : bench["rows"]) {
         EXPECT_EQ(row["prefill_samples"].size(), 2U);
@@ -97,8 +98,26 @@ TEST(Commands, BenchMeasuresEachDepthAndPolicy) {
 
 TEST(Commands, BenchRepeatsInOneProcessWhenAsked) {
     const TempFolder folder;
-    const Json bench = run_json({"bench", "-m", write_model(folder), "--depth", "300", "--policy", "snapkv", "--budget", "64", "-p", "32", "-n",
-                                 "4", "-r", "3", "-t", "1", "--no-llama", "--no-interleave", "--json"});
+    const Json bench = run_json({"bench",
+                                 "-m",
+                                 write_model(folder),
+                                 "--depth",
+                                 "300",
+                                 "--policy",
+                                 "snapkv",
+                                 "--budget",
+                                 "64",
+                                 "-p",
+                                 "32",
+                                 "-n",
+                                 "4",
+                                 "-r",
+                                 "3",
+                                 "-t",
+                                 "1",
+                                 "--no-llama",
+                                 "--no-interleave",
+                                 "--json"});
     ASSERT_EQ(bench["rows"].size(), 1U);
     EXPECT_EQ(bench["rows"][0]["prefill_samples"].size(), 3U);
     EXPECT_EQ(bench["rows"][0]["decode_samples"].size(), 3U);
@@ -106,7 +125,8 @@ TEST(Commands, BenchRepeatsInOneProcessWhenAsked) {
 
 TEST(Commands, BenchTellsTheShareOfScoring) {
     const TempFolder folder;
-    const Json bench = run_json({"bench", "-m", write_model(folder), "--scoring", "-p", "300", "--budget", "64", "-r", "1", "-t", "1", "--json"});
+    const Json bench = run_json(
+        {"bench", "-m", write_model(folder), "--scoring", "-p", "300", "--budget", "64", "-r", "1", "-t", "1", "--json"});
     ASSERT_EQ(bench["rows"].size(), 4U);
     for (const Json & row : bench["rows"]) {
         EXPECT_GT(row["scoring_share"], 0) << row["policy"];

@@ -11,7 +11,7 @@ using Json = nlohmann::json;
 
 TEST(Demo, ComparesPoliciesOnTheBuiltInModel) {
     if (!std::filesystem::exists(PITH_SOURCE_DIR "/models/pith-reference.gguf")) { GTEST_SKIP() << "no reference model"; }
-    const Outcome outcome = run_pith({"demo", "--samples", "2", "--tokens", "512", "--budget", "128,64", "-t", "2", "--json"});
+    const Outcome outcome = run_pith({"demo", "--samples", "1", "--tokens", "512", "--budget", "128,64", "-t", "1", "--json"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     const Json demo = Json::parse(outcome.out);
     ASSERT_EQ(demo["rows"].size(), 13U);  // full once, six policies at two budgets
@@ -26,9 +26,11 @@ TEST(Demo, ComparesPoliciesOnTheBuiltInModel) {
 
 TEST(Demo, PrintsOneTable) {
     if (!std::filesystem::exists(PITH_SOURCE_DIR "/models/pith-reference.gguf")) { GTEST_SKIP() << "no reference model"; }
-    const Outcome outcome = run_pith({"demo", "--samples", "1", "--tokens", "400", "--budget", "100", "--policy", "full,random", "-t", "2"});
+    const Outcome outcome =
+        run_pith({"demo", "--samples", "1", "--tokens", "400", "--budget", "100", "--policy", "full,random", "-t", "1"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    for (const char * word : {"policy", "right", "entries/lane", "KV", "prefill t/s", "decode t/s", "random", "of 1", "Question-aware"}) {
+    for (const char * word :
+         {"policy", "right", "entries/lane", "KV", "prefill t/s", "decode t/s", "random", "of 1", "Question-aware"}) {
         EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;
     }
 }

@@ -80,12 +80,17 @@ inline void expect_error(const Outcome & outcome, int exit_code, const std::vect
     EXPECT_EQ(outcome.error_lines(), 1U) << outcome.err;
     EXPECT_EQ(outcome.err.substr(0, 6), "pith: ") << outcome.err;
     EXPECT_EQ(outcome.out, "");
-    for (const std::string & word : words) { EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " in: " << outcome.err; }
+    for (const std::string & word : words) {
+        EXPECT_NE(outcome.err.find(word), std::string::npos) << word << " in: " << outcome.err;
+    }
 }
 
-inline void write_text(const std::string & path, const std::string & text) { std::ofstream(path, std::ios::binary) << text; }
+inline void write_text(const std::string & path, const std::string & text) {
+    std::ofstream(path, std::ios::binary) << text;
+}
 
-inline std::string write_model(const TempFolder & folder, const RandomModelSpec & spec = {}, const std::string & name = "model.gguf") {
+inline std::string write_model(const TempFolder & folder, const RandomModelSpec & spec = {},
+                               const std::string & name = "model.gguf") {
     const std::string path = folder.file(name);
     const Status status = write_random_model(spec, path);
     EXPECT_TRUE(status.ok()) << status.message();

@@ -36,10 +36,30 @@ protected:
 TEST_F(Run, ReportsEveryKeyOfTheLedger) {
     const Json json = run_json({"-f", book_, "-p", "Who?", "--budget", "64"});
     ASSERT_TRUE(json.is_object());
-    for (const char * key : {"text", "answers", "n_prompt", "n_generated", "policy", "budget_entries", "n_evictions", "evicted_entries",
-                             "kept_entries", "peak_lane_entries", "kv_needed_bytes", "kv_allocated_bytes", "kv_peak_bytes",
-                             "evidence_peak_bytes", "activation_peak_bytes", "rss_peak_bytes", "prefill_s", "decode_s", "evidence_s",
-                             "plan_s", "compact_s", "prefill_tps", "decode_tps", "interrupted"}) {
+    for (const char * key : {"text",
+                             "answers",
+                             "n_prompt",
+                             "n_generated",
+                             "policy",
+                             "budget_entries",
+                             "n_evictions",
+                             "evicted_entries",
+                             "kept_entries",
+                             "peak_lane_entries",
+                             "kv_needed_bytes",
+                             "kv_allocated_bytes",
+                             "kv_peak_bytes",
+                             "evidence_peak_bytes",
+                             "activation_peak_bytes",
+                             "rss_peak_bytes",
+                             "prefill_s",
+                             "decode_s",
+                             "evidence_s",
+                             "plan_s",
+                             "compact_s",
+                             "prefill_tps",
+                             "decode_tps",
+                             "interrupted"}) {
         EXPECT_TRUE(json.contains(key)) << key;
     }
     EXPECT_EQ(json["policy"], "snapkv");
@@ -97,7 +117,8 @@ TEST_F(Run, StreamsTheSameTextThatJsonHolds) {
         EXPECT_EQ(outcome.exit_code, 0);
         ASSERT_FALSE(outcome.out.empty());
         // JSON cannot hold what is no UTF-8, and a random model says such things.
-        const std::string said = Json(outcome.out.substr(0, outcome.out.size() - 1)).dump(-1, ' ', false, Json::error_handler_t::replace);
+        const std::string said =
+            Json(outcome.out.substr(0, outcome.out.size() - 1)).dump(-1, ' ', false, Json::error_handler_t::replace);
         EXPECT_EQ(Json::parse(said), json["text"]);
         EXPECT_NE(outcome.err.find("KV"), std::string::npos) << outcome.err;
         EXPECT_EQ(outcome.err.find('\r'), std::string::npos) << "progress without a terminal";
@@ -149,8 +170,9 @@ TEST_F(Run, UsesTheChatTemplateUnlessToldNotTo) {
 }
 
 TEST_F(Run, NeverEvictsAPinnedSystemPrompt) {
-    const std::vector<std::string> base = {"-f",     book_,       "-p",       "Who?", "-sys", "Answer in one word, always.",
-                                           "--raw",  "--budget",  "80",       "--policy", "window", "--evict-every", "16"};
+    const std::vector<std::string> base = {"-f",    book_,      "-p", "Who?",     "-sys",   "Answer in one word, always.",
+                                           "--raw", "--budget", "80", "--policy", "window", "--evict-every",
+                                           "16"};
     std::vector<std::string> pinned = base;
     pinned.emplace_back("--pin-system");
     const Json with = run_json(pinned);

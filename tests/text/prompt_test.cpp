@@ -23,7 +23,8 @@ TEST(Prompt, IsTokenForTokenTheUncompressedPrompt) {
     const PromptRequest request{"", "The sky is blue.", {"\nWhat colour?", "\nWhy? It is", "?"}, false};
     const auto prompt = build_prompt(tokenizer, request);
     ASSERT_TRUE(prompt.ok()) << prompt.status().message();
-    const std::vector<std::string> wholes = {"The sky is blue.\nWhat colour?", "The sky is blue.\nWhy? It is", "The sky is blue.\n?"};
+    const std::vector<std::string> wholes = {"The sky is blue.\nWhat colour?", "The sky is blue.\nWhy? It is",
+                                             "The sky is blue.\n?"};
     for (size_t i = 0; i < wholes.size(); ++i) {
         EXPECT_EQ(prompt->whole(i), *tokenizer.encode(wholes[i], true, true)) << i;
         EXPECT_FALSE(prompt->questions[i].empty());

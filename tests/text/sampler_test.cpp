@@ -56,8 +56,9 @@ TEST(Sampler, PenalisesWhatItSaidAndForgetsItOnReset) {
 }
 
 TEST(Sampler, RefusesOptionsOutsideTheirRanges) {
-    for (const SamplerOptions & options : {SamplerOptions{.temperature = -1}, SamplerOptions{.top_p = 1.5F}, SamplerOptions{.min_p = -0.1F},
-                                           SamplerOptions{.repeat_penalty = 0}, SamplerOptions{.temperature = NAN}}) {
+    for (const SamplerOptions & options :
+         {SamplerOptions{.temperature = -1}, SamplerOptions{.top_p = 1.5F}, SamplerOptions{.min_p = -0.1F},
+          SamplerOptions{.repeat_penalty = 0}, SamplerOptions{.temperature = NAN}}) {
         EXPECT_EQ(Sampler::make(options).status().code(), ErrorCode::kInvalidArgument);
     }
 }

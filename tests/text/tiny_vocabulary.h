@@ -11,7 +11,8 @@
 namespace pith::testing {
 
 inline constexpr const char * kChatMl =
-    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}"
+    "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% "
+    "endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
 inline std::string write_tiny(const TempFolder & folder, const std::string & chat_template = "", bool byte_tokens = true) {

@@ -25,8 +25,8 @@ TEST(Utf8, TakesEveryCodePointButSurrogates) {
 }
 
 TEST(Utf8, RefusesOverlongFormsAndWhatLiesAboveTheLastCodePoint) {
-    for (const char * text : {"\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xE0\x9F\xBF", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80",
-                              "\xFF", "\x80"}) {
+    for (const char * text : {"\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xE0\x9F\xBF", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80",
+                              "\xF5\x80\x80\x80", "\xFF", "\x80"}) {
         EXPECT_EQ(invalid_utf8_offset(text), 0U);
     }
 }

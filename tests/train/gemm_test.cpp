@@ -43,7 +43,8 @@ Operands random_operands(const Case & c, uint64_t seed) {
 double plain(const Operands & o, int64_t i, int64_t j, int64_t k) {
     double sum = 0;
     for (int64_t p = 0; p < k; ++p) {
-        sum += static_cast<double>(o.av.data[i * o.av.outer + p * o.av.inner]) * static_cast<double>(o.bv.data[j * o.bv.outer + p * o.bv.inner]);
+        sum += static_cast<double>(o.av.data[i * o.av.outer + p * o.av.inner]) *
+               static_cast<double>(o.bv.data[j * o.bv.outer + p * o.bv.inner]);
     }
     return sum;
 }
@@ -64,7 +65,9 @@ void expect_products(Product product, double relative) {
     }
 }
 
-TEST(Gemm, EqualsThePlainSumForEveryLayout) { expect_products(gemm_range, 1e-6); }
+TEST(Gemm, EqualsThePlainSumForEveryLayout) {
+    expect_products(gemm_range, 1e-6);
+}
 
 TEST(GemmBf16, EqualsThePlainSumUpToTheRoundingOfItsOperands) {
     if (!has_bf16_gemm()) { GTEST_SKIP() << "no matrix unit"; }

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "model/backend.h"
-#include "tiny_model.h"
 #include "plain_llama.h"
+#include "tiny_model.h"
 #include "train/gemm_bf16.h"
 
 namespace pith::train {
@@ -43,7 +43,9 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
         for (const Parameter & p : (*parameters)->list()) {
             const auto n = static_cast<size_t>(ggml_nelements(p.value));
             double largest = 0;
-            for (size_t i = 0; i < n; ++i) { largest = std::max(largest, std::fabs(static_cast<double>(values(p.gradient)[i]))); }
+            for (size_t i = 0; i < n; ++i) {
+                largest = std::max(largest, std::fabs(static_cast<double>(values(p.gradient)[i])));
+            }
             EXPECT_GT(largest, 0) << p.name;
             for (int sample = 0; sample < 3; ++sample) {
                 const auto i = static_cast<size_t>(random.below(static_cast<int>(n)));
@@ -65,9 +67,11 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Gradients,
-                         testing::Values(GradientCase{false, 2}, GradientCase{true, 2}, GradientCase{false, 4}, GradientCase{false, 1}),
+                         testing::Values(GradientCase{false, 2}, GradientCase{true, 2}, GradientCase{false, 4},
+                                         GradientCase{false, 1}),
                          [](const auto & one) {
-                             return std::string(one.param.tied ? "Tied" : "Untied") + std::to_string(one.param.n_kv_heads) + "KvHeads";
+                             return std::string(one.param.tied ? "Tied" : "Untied") + std::to_string(one.param.n_kv_heads) +
+                                    "KvHeads";
                          });
 
 TEST(GradientsBf16, PointWhereTheExactOnesDo) {

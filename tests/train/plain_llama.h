@@ -32,13 +32,16 @@ public:
         double sum = 0;
         for (size_t s = 0; s < static_cast<size_t>(batch.shape.n_sequences); ++s) {
             std::vector<Row> x;
-            for (size_t t = 0; t < n; ++t) { x.push_back(row("token_embd.weight", static_cast<size_t>(batch.tokens[s * n + t]))); }
+            for (size_t t = 0; t < n; ++t) {
+                x.push_back(row("token_embd.weight", static_cast<size_t>(batch.tokens[s * n + t])));
+            }
             for (int l = 0; l < shape_.n_layers; ++l) { layer("blk." + std::to_string(l) + ".", x); }
             for (size_t t = 0; t < n; ++t) {
                 const Row logits = times(shape_.tied ? "token_embd.weight" : "output.weight", norm("output_norm.weight", x[t]));
                 double total = 0;
                 for (const double v : logits) { total += std::exp(v); }
-                sum += static_cast<double>(batch.weights[s * n + t]) * (std::log(total) - logits[static_cast<size_t>(batch.targets[s * n + t])]);
+                sum += static_cast<double>(batch.weights[s * n + t]) *
+                       (std::log(total) - logits[static_cast<size_t>(batch.targets[s * n + t])]);
             }
         }
         return sum;
@@ -51,7 +54,8 @@ private:
     };
     Row row(const std::string & name, size_t i) const {
         const Matrix & m = matrices_.at(name);
-        return Row(m.data.begin() + static_cast<ptrdiff_t>(i * m.width), m.data.begin() + static_cast<ptrdiff_t>((i + 1) * m.width));
+        return Row(m.data.begin() + static_cast<ptrdiff_t>(i * m.width),
+                   m.data.begin() + static_cast<ptrdiff_t>((i + 1) * m.width));
     }
     Row times(const std::string & name, const Row & x) const {
         const Matrix & m = matrices_.at(name);
@@ -73,8 +77,8 @@ private:
     void rope(Row & x, size_t position) const {
         const auto d = static_cast<size_t>(shape_.head_dim);
         for (size_t i = 0; i < x.size(); i += 2) {
-            const double angle = static_cast<double>(position) *
-                                 std::pow(static_cast<double>(shape_.rope_base), -static_cast<double>(i % d) / static_cast<double>(d));
+            const double angle = static_cast<double>(position) * std::pow(static_cast<double>(shape_.rope_base),
+                                                                          -static_cast<double>(i % d) / static_cast<double>(d));
             const double a = x[i], b = x[i + 1];
             x[i] = a * std::cos(angle) - b * std::sin(angle);
             x[i + 1] = a * std::sin(angle) + b * std::cos(angle);

@@ -129,9 +129,12 @@ TEST_F(TrainRun, EncoderGivesSentencePiecesTokens) {
     auto encoder = Encoder::make(*vocabulary);
     ASSERT_TRUE(encoder.ok());
     const corpus::CountTokens count = [&](std::string_view text) { return encoder->count(text); };
-    std::vector<std::string> texts = {"", " ", "  two  spaces ", "Zoë's café: 1234567, 7.5 %\n\n\ttab", "\xF0\x9F\x98\x80 unknown"};
+    std::vector<std::string> texts = {"", " ", "  two  spaces ", "Zoë's café: 1234567, 7.5 %\n\n\ttab",
+                                      "\xF0\x9F\x98\x80 unknown"};
     for (uint64_t i = 0; i < 20; ++i) {
-        for (const auto & s : corpus::make_document(corpus::SeedSpace::kValidation, 3, i, 256, count).segments) { texts.push_back(s.text); }
+        for (const auto & s : corpus::make_document(corpus::SeedSpace::kValidation, 3, i, 256, count).segments) {
+            texts.push_back(s.text);
+        }
     }
     for (const auto & text : texts) {
         const auto expected = encode_with_sentencepiece(*vocabulary, text);

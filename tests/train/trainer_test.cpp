@@ -28,7 +28,9 @@ std::vector<float> all_values(Trainer & trainer) {
     return out;
 }
 
-Batch batch_of(uint64_t seed) { return random_batch({32, 4}, tiny_shape().n_vocab, seed); }
+Batch batch_of(uint64_t seed) {
+    return random_batch({32, 4}, tiny_shape().n_vocab, seed);
+}
 
 std::string temporary(const std::string & name) {
     return (std::filesystem::temp_directory_path() / ("pith_trainer_test_" + name + std::to_string(::getpid()))).string();
@@ -140,10 +142,12 @@ TEST(Trainer, DamagedOrForeignCheckpointIsRefusedAndChangesNothing) {
 TEST(Trainer, NotFiniteGradientIsAnErrorAndLeavesTheWeights) {
     auto trainer = make_trainer();
     values(trainer->parameters().weights().output_norm)[0] = NAN;
-    const auto before = std::vector<float>(values(trainer->parameters().weights().token_embd), values(trainer->parameters().weights().token_embd) + 100);
+    const auto before = std::vector<float>(values(trainer->parameters().weights().token_embd),
+                                           values(trainer->parameters().weights().token_embd) + 100);
     const auto result = trainer->step({batch_of(1)}, 1e-3F);
     EXPECT_EQ(result.status().code(), ErrorCode::kNotFinite);
-    EXPECT_EQ(before, std::vector<float>(values(trainer->parameters().weights().token_embd), values(trainer->parameters().weights().token_embd) + 100));
+    EXPECT_EQ(before, std::vector<float>(values(trainer->parameters().weights().token_embd),
+                                         values(trainer->parameters().weights().token_embd) + 100));
 }
 
 TEST(Trainer, BadBatchesAreErrors) {
