@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "commands.h"
 #include "errors.h"
@@ -22,6 +23,8 @@ struct TrainFlags {
     std::string work_dir;
     int n_threads = 0;
     bool restart = false;
+    int n_evaluate = 0;  // samples a cell; 0: train
+    std::vector<int> lengths = {512, 1024, 2048};
 };
 
 std::string recipe_path(const std::string & name) {
@@ -45,7 +48,26 @@ void show_progress(ProgressLine & line, const train::TrainProgress & progress) {
     line.show_text(text);
 }
 
+// A row a task, a column a length; then perplexity.
+int evaluate_command(const train::Recipe & recipe, const train::TrainOptions & options, const TrainFlags & flags) {
+    const auto evaluation =
+        train::evaluate_checkpoint(recipe, options, flags.lengths, flags.n_evaluate,
+                                   [](const std::string & text) { std::fprintf(stderr, "%s\n", text.c_str()); });
+    if (!evaluation.ok()) { return fail(evaluation.status()); }
+    std::puts("task          tokens   samples   answers exact");
+    for (const train::TaskAccuracy & task : evaluation->tasks) {
+        std::printf("%-12s %7d %9d %13.1f %%\n", task.id.c_str(), task.n_tokens, task.n_samples, 100 * task.exact);
+    }
+    for (const auto & [n_tokens, perplexity] : evaluation->perplexity) {
+        std::printf("perplexity   %7d %25.3f\n", n_tokens, perplexity);
+    }
+    return kExitOk;
+}
+
 int train_command(TrainFlags flags) {
+    if (flags.n_evaluate < 0) {
+        return fail_usage("--evaluate is " + std::to_string(flags.n_evaluate) + ": give the samples of a task, 1 or more");
+    }
     if (flags.n_threads < 0) { return fail_usage("--threads is " + std::to_string(flags.n_threads) + ": give 0 or more"); }
     train::TrainOptions options;
     options.recipe_path = recipe_path(flags.recipe);
@@ -55,6 +77,7 @@ int train_command(TrainFlags flags) {
     options.work_dir = flags.work_dir.empty() ? options.output + ".work" : flags.work_dir;
     options.n_threads = flags.n_threads > 0 ? flags.n_threads : static_cast<int>(std::thread::hardware_concurrency());
     options.resume = !flags.restart;
+    if (flags.n_evaluate > 0) { return evaluate_command(*recipe, options, flags); }
 
     const auto & cancel = catch_interrupt();
     Status status;
@@ -82,8 +105,13 @@ void add_train_command(CLI::App & root, int & exit_code) {
     command->add_option("recipe", flags->recipe, "`reference`, or a recipe file (JSON)")->required();
     command->add_option("-o,--output", flags->output, "GGUF to write (default: the recipe's name)");
     command->add_option("--work-dir", flags->work_dir, "Folder of the checkpoints (default: OUTPUT.work)");
-    command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
+    command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core)");
     command->add_flag("--restart", flags->restart, "Begin again although there is a checkpoint");
+    command->add_option("--evaluate", flags->n_evaluate,
+                        "Do not train: measure the checkpoint on so many samples of each task");
+    command->add_option("--lengths", flags->lengths, "Lengths to evaluate at, separated by ','")
+        ->delimiter(',')
+        ->capture_default_str();
     command->callback([flags, &exit_code] { exit_code = train_command(*flags); });
 }
 

@@ -118,8 +118,8 @@ public:
             double nll = 0;
             double weight = 0;
             for (int i = 0; i < 4; ++i) {
-                const Batch batch =
-                    make_text_batch(*encoder_, recipe_.seed, static_cast<uint64_t>(i) * static_cast<uint64_t>(shape.n_sequences), shape);
+                const Batch batch = make_text_batch(*encoder_, recipe_.seed,
+                                                    static_cast<uint64_t>(i) * static_cast<uint64_t>(shape.n_sequences), shape);
                 PITH_ASSIGN_OR_RETURN(BatchLoss loss, trainer_->evaluate(batch));
                 nll += loss.nll_sum;
                 weight += loss.weight_sum;
@@ -262,11 +262,6 @@ Status train(const Recipe & recipe, const TrainOptions & options, const TrainHoo
     PITH_RETURN_IF_ERROR(run.prepare());
     if (options.resume) { PITH_RETURN_IF_ERROR(run.resume(false)); }
     return run.all_stages();
-}
-
-Status train_reference(const TrainOptions & options, const TrainHooks & hooks) {
-    PITH_ASSIGN_OR_RETURN(const Recipe recipe, read_recipe(options.recipe_path));
-    return train(recipe, options, hooks);
 }
 
 Result<Evaluation> evaluate_checkpoint(const Recipe & recipe, const TrainOptions & options, const std::vector<int> & lengths,

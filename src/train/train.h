@@ -85,8 +85,6 @@ struct TrainHooks {
 
 // Errors: those of the parts; kCancelled when progress said so.
 Status train(const Recipe & recipe, const TrainOptions & options, const TrainHooks & hooks = {});
-// Reads the recipe, then train().
-Status train_reference(const TrainOptions & options, const TrainHooks & hooks = {});
 
 // Teacher-forced accuracy: the share of samples whose answer tokens are each the best token given the right ones before.
 struct TaskAccuracy {

@@ -68,7 +68,7 @@ private:
 
     AdamW adamw_;
     std::unique_ptr<Parameters> parameters_;
-    std::vector<ggml_backend_t> backends_;  // one thread each
+    std::vector<ggml_backend_t> backends_;              // one thread each
     using Key = std::tuple<int, int, int, bool, bool>;  // worker, tokens, sequences, backward, bf16
     std::map<Key, std::unique_ptr<StepGraph>> graphs_;
     ggml_context * update_ctx_ = nullptr;
