@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "cache/kv_type.h"
 #include "commands.h"
 #include "engine_flags.h"
 #include "errors.h"
@@ -21,25 +22,9 @@ struct InfoFlags {
     bool json = false;
 };
 
-ggml_type ggml_type_of(KvType type) {
-    switch (type) {
-        case KvType::kF32:
-            return GGML_TYPE_F32;
-        case KvType::kF16:
-            return GGML_TYPE_F16;
-        case KvType::kBF16:
-            return GGML_TYPE_BF16;
-        case KvType::kQ8_0:
-            return GGML_TYPE_Q8_0;
-        case KvType::kQ4_0:
-            return GGML_TYPE_Q4_0;
-    }
-    return GGML_TYPE_F16;
-}
-
 Result<size_t> row_bytes(const std::string & type_text, int head_dim) {
     PITH_ASSIGN_OR_RETURN(const KvType kv_type, parse_kv_type(type_text));
-    const ggml_type type = ggml_type_of(kv_type);
+    const ggml_type type = to_ggml(kv_type);
     if (head_dim % ggml_blck_size(type) != 0) {
         return {ErrorCode::kUnsupported, "head size " + std::to_string(head_dim) + " is no multiple of " + type_text +
                                              "'s block of " + std::to_string(ggml_blck_size(type)) + ": use f16 for the cache"};

@@ -48,7 +48,7 @@ void show_progress(ProgressLine & line, const train::TrainProgress & progress) {
     line.show_text(text);
 }
 
-// A row a task, a column a length; then perplexity.
+// A row for each task and length; then perplexity.
 int evaluate_command(const train::Recipe & recipe, const train::TrainOptions & options, const TrainFlags & flags) {
     const auto evaluation =
         train::evaluate_checkpoint(recipe, options, flags.lengths, flags.n_evaluate,

@@ -4,28 +4,13 @@
 #include <algorithm>
 #include <thread>
 
+#include "cache/kv_type.h"
 #include "engine/session_impl.h"
 #include "model/backend.h"
 #include "model/model_file.h"
 
 namespace pith {
 namespace {
-
-ggml_type to_ggml(KvType type) {
-    switch (type) {
-        case KvType::kF32:
-            return GGML_TYPE_F32;
-        case KvType::kF16:
-            return GGML_TYPE_F16;
-        case KvType::kBF16:
-            return GGML_TYPE_BF16;
-        case KvType::kQ8_0:
-            return GGML_TYPE_Q8_0;
-        case KvType::kQ4_0:
-            return GGML_TYPE_Q4_0;
-    }
-    return GGML_TYPE_F16;
-}
 
 // One per core; a single one for models whose operations take microseconds: there threads mostly wait for each other, and on a
 // busy machine for the scheduler.

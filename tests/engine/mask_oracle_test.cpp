@@ -176,7 +176,7 @@ TEST(MaskOracleTypes, EvictionEqualsMaskingInEveryCacheType) {
     struct Case {
         KvType type;
         ggml_type rounded;
-        double bound;  // ggml's attention over this type, measured without eviction, is about half as far off
+        double bound;  // chosen; measured on AVX-512 with AMX: f16 3.9e-4, bf16 6.0e-4, q8_0 1.8e-3, q4_0 4.2e-3 at worst
     };
     for (const Case & c : {Case{KvType::kF16, GGML_TYPE_F16, 2e-3}, Case{KvType::kBF16, GGML_TYPE_BF16, 8e-3},
                            Case{KvType::kQ8_0, GGML_TYPE_Q8_0, 8e-3}, Case{KvType::kQ4_0, GGML_TYPE_Q4_0, 1e-2}}) {
