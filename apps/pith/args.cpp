@@ -35,9 +35,17 @@ std::string did_you_mean(const std::string & name) {
     return name.empty() ? "" : "; did you mean '" + name + "'?";
 }
 
+// The innermost command that was named: of `pith calibrate heads` that is `heads`.
 const CLI::App & chosen_command(const CLI::App & root) {
-    const auto chosen = root.get_subcommands();
-    return chosen.empty() ? root : *chosen.front();
+    const CLI::App * command = &root;
+    while (!command->get_subcommands().empty()) { command = command->get_subcommands().front(); }
+    return *command;
+}
+
+// "pith calibrate heads"
+std::string full_name(const CLI::App & command) {
+    const CLI::App * parent = command.get_parent();
+    return parent == nullptr ? "pith" : full_name(*parent) + " " + command.get_name();
 }
 
 std::vector<std::string> flag_names(const CLI::App & command) {
@@ -96,10 +104,10 @@ std::string usage_message(const CLI::App & root, const CLI::ParseError & error) 
             return "unknown command '" + word + "'" + (near.empty() ? "; `pith` alone lists them" : did_you_mean(near));
         }
         const std::string near = nearest_name(word, flag_names(command));
-        const std::string help = (at_root ? "pith" : "pith " + command.get_name()) + " --help";
+        const std::string help = full_name(command) + " --help";
         return "unknown option '" + word + "'" + (near.empty() ? "; `" + help + "` lists them" : did_you_mean(near));
     }
-    return std::string(error.what()) + (at_root ? "" : " (`pith " + command.get_name() + " --help` lists the options)");
+    return std::string(error.what()) + (at_root ? "" : " (`" + full_name(command) + " --help` lists the options)");
 }
 
 }  // namespace pith::app

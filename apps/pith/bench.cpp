@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench_policies.h"
 #include "commands.h"
 #include "engine_flags.h"
 #include "errors.h"
@@ -25,8 +27,9 @@ struct BenchFlags {
     std::vector<int64_t> depths = {0};
     int n_prompt = -1;
     int n_generate = -1;
-    int n_repetitions = 5;
+    std::optional<int> n_repetitions;
     bool scoring = false;
+    std::optional<std::string> policies;  // what `--policies` is given; "all" where nothing is
     bool no_llama = false;
     bool no_interleave = false;
     bool json = false;
@@ -59,7 +62,7 @@ Result<BenchOptions> bench_options(BenchFlags flags) {
     options.depths = flags.depths;
     options.n_prompt = flags.n_prompt < 0 ? 512 : flags.n_prompt;
     options.n_generate = flags.n_generate < 0 ? 32 : flags.n_generate;
-    options.n_repetitions = flags.n_repetitions;
+    options.n_repetitions = flags.n_repetitions.value_or(options.n_repetitions);
     options.interleave = !flags.no_interleave;
     if (!flags.no_llama) { options.llama = find_llama_bench(); }
     return options;
@@ -101,6 +104,8 @@ Json to_json(const BenchOptions & options, const std::vector<BenchRow> & rows) {
         out["evidence_peak_bytes"] = ledger.evidence_peak_bytes;
         out["activation_peak_bytes"] = ledger.activation_peak_bytes;
         out["rss_peak_bytes"] = row.pith.rss_peak_bytes;
+        out["rss_anonymous_before_bytes"] = row.pith.rss_anonymous_before_bytes;
+        out["rss_anonymous_bytes"] = row.pith.ledger.rss_anonymous_bytes;
         out["llama_rss_peak_bytes"] = row.llama.rss_peak_bytes;
         out["scoring_share"] = row.scoring_share;
         out["scoring_shares"] = row.scoring_shares;
@@ -155,7 +160,21 @@ void print_scoring(const BenchOptions & options, const std::vector<BenchRow> & r
     }
 }
 
+// --policies: --depth, where given, is the length of the one prompt.
+int policies_command(const BenchFlags & flags) {
+    BenchPoliciesFlags costs;
+    costs.policies = *flags.policies;
+    costs.json = flags.json;
+    if (flags.scoring) { return fail_usage("--scoring and --policies: give one of them"); }
+    if (flags.depths.size() > 1) { return fail_usage("--policies measures one depth: give one --depth"); }
+    if (flags.depths.front() != 0) { costs.n_prompt = static_cast<int>(flags.depths.front()); }
+    if (flags.n_prompt >= 0) { costs.n_prompt = flags.n_prompt; }
+    if (flags.n_repetitions) { costs.n_repetitions = *flags.n_repetitions; }
+    return bench_policies(flags.model, flags.session, costs);
+}
+
 int bench_command(BenchFlags flags) {
+    if (flags.policies) { return policies_command(flags); }
     if (flags.scoring) { apply_scoring_defaults(flags); }
     auto options = bench_options(flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }
@@ -186,8 +205,14 @@ void add_bench_command(CLI::App & root, int & exit_code) {
     command->add_option("--depth", flags->depths, "Tokens already in the cache, separated by ','")->delimiter(',');
     command->add_option("-p,--n-prompt", flags->n_prompt, "Tokens of the timed prompt (default: 512)");
     command->add_option("-n,--n-predict", flags->n_generate, "Tokens of the timed decode (default: 32)");
-    command->add_option("-r,--repetitions", flags->n_repetitions, "Measurements of each case")->capture_default_str();
+    command->add_option("-r,--repetitions", flags->n_repetitions, "Measurements of each case (default: 5; --policies: 3)");
     command->add_flag("--scoring", flags->scoring, "Report the share of prefill that scoring, planning and compaction take");
+    command
+        ->add_option("--policies", flags->policies,
+                     "Report what these policies (separated by ','; nothing or all: every one) add to a one-shot prefill of "
+                     "--depth or -p tokens (default: 8192)")
+        ->expected(0, 1)
+        ->default_str("all");
     command->add_flag("--no-llama", flags->no_llama, "Leave llama-bench out");
     command->add_flag("--no-interleave", flags->no_interleave,
                       "All repetitions of a case in one process: quicker at great depths");

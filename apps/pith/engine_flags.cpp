@@ -37,6 +37,12 @@ Result<Model> ModelFlags::load() const {
     return Model::load(path, options);
 }
 
+void add_heads_option(CLI::App & command, std::string & path) {
+    command.add_option("--heads", path,
+                       "Head importances, for policies that divide the budget by head (`pith calibrate heads` makes them; "
+                       "default: MODEL.heads.json beside MODEL.gguf)");
+}
+
 void CacheFlags::add_to(CLI::App & command) {
     command.add_option("--cache-type-k", type_k, "Type of cached keys: f32, f16, bf16, q8_0, q4_0 (-ctk)")
         ->capture_default_str();
@@ -48,6 +54,7 @@ void SessionFlags::add_to(CLI::App & command) {
                        "What to keep; `pith policies` lists them (default: snapkv with a budget, else full)");
     command.add_option("--budget", budget,
                        "What may be kept: entries per lane (1024), share of the prompt (20%), or bytes (512M)");
+    add_heads_option(command, heads);
     cache.add_to(command);
     command.add_option("--prefill", prefill, "When to evict during the prompt: auto, one-shot, chunked")->capture_default_str();
     command.add_option("--chunk", chunk, "Tokens of a chunk, and of a batch")->capture_default_str();
@@ -88,6 +95,7 @@ Result<SessionOptions> SessionFlags::options() const {
     PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", ctx_size, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--chunk", chunk, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--evict-every", evict_every, 0));
+    options.heads_file = heads;
     options.n_threads = n_threads;
     options.max_context = ctx_size;
     options.chunk = chunk;

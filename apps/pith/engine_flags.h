@@ -20,6 +20,9 @@ struct ModelFlags {
     Result<Model> load() const;
 };
 
+// --heads FILE
+void add_heads_option(CLI::App & command, std::string & path);
+
 struct CacheFlags {
     std::string type_k = "f16";
     std::string type_v = "f16";
@@ -31,6 +34,7 @@ struct SessionFlags {
     std::string policy;
     std::optional<std::string> budget;
     CacheFlags cache;
+    std::string heads;  // empty: the file beside the model, if there is one
     std::string prefill = "auto";
     int n_threads = 0;
     int ctx_size = 0;

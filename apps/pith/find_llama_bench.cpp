@@ -1,4 +1,4 @@
-// find_llama_bench.cpp - looks for llama-bench.
+// find_llama_bench.cpp - looks for llama.cpp's programs.
 #include "find_llama_bench.h"
 
 #include <unistd.h>
@@ -20,8 +20,8 @@ bool is_program(const fs::path & path) {
 
 // Unpacked packages start through the loader that came with them, and look for their back ends in the working folder:
 // the one compiled in is the system's.
-LlamaBench unpacked(const fs::path & root) {
-    const fs::path program = root / "usr/bin/llama-bench";
+LlamaBench unpacked(const fs::path & root, const std::string & name) {
+    const fs::path program = root / "usr/bin" / name;
     std::error_code error;
     for (const auto & lib : fs::directory_iterator(root / "usr/lib", error)) {  // "x86_64-linux-gnu"
         if (!lib.path().filename().string().ends_with("-linux-gnu") || !is_program(program)) { continue; }
@@ -39,12 +39,16 @@ LlamaBench unpacked(const fs::path & root) {
 
 LlamaBench find_llama_bench() {
     if (const char * given = std::getenv("LLAMA_BENCH"); given != nullptr && is_program(given)) { return {{given}, ""}; }
+    return find_llama_program("llama-bench");
+}
+
+LlamaBench find_llama_program(const std::string & name) {
     const char * path = std::getenv("PATH");
     std::istringstream folders(path == nullptr ? "" : path);
     for (std::string folder; std::getline(folders, folder, ':');) {
-        if (is_program(fs::path(folder) / "llama-bench")) { return {{(fs::path(folder) / "llama-bench").string()}, ""}; }
+        if (is_program(fs::path(folder) / name)) { return {{(fs::path(folder) / name).string()}, ""}; }
     }
-    return unpacked(fs::path(PITH_DEPS_FOLDER) / "forky");
+    return unpacked(fs::path(PITH_DEPS_FOLDER) / "forky", name);
 }
 
 }  // namespace pith::app

@@ -33,9 +33,11 @@ Ledger combined(const Ledger & first, const Ledger & second) {
     sum.peak_lane_entries = std::max(first.peak_lane_entries, second.peak_lane_entries);
     sum.kv_needed_bytes = std::max(first.kv_needed_bytes, second.kv_needed_bytes);
     sum.kv_allocated_bytes = std::max(first.kv_allocated_bytes, second.kv_allocated_bytes);
+    sum.kv_saved_bytes = std::max(first.kv_saved_bytes, second.kv_saved_bytes);
     sum.kv_peak_bytes = std::max(first.kv_peak_bytes, second.kv_peak_bytes);
     sum.evidence_peak_bytes = std::max(first.evidence_peak_bytes, second.evidence_peak_bytes);
     sum.activation_peak_bytes = std::max(first.activation_peak_bytes, second.activation_peak_bytes);
+    sum.rss_anonymous_bytes = second.rss_anonymous_bytes;
     sum.rss_peak_bytes = std::max(first.rss_peak_bytes, second.rss_peak_bytes);
     return sum;
 }
@@ -51,10 +53,12 @@ void add_ledger(Json & object, const Ledger & ledger) {
     object["peak_lane_entries"] = ledger.peak_lane_entries;
     object["kv_needed_bytes"] = ledger.kv_needed_bytes;
     object["kv_allocated_bytes"] = ledger.kv_allocated_bytes;
+    object["kv_saved_bytes"] = ledger.kv_saved_bytes;
     object["kv_peak_bytes"] = ledger.kv_peak_bytes;
     object["evidence_peak_bytes"] = ledger.evidence_peak_bytes;
     object["activation_peak_bytes"] = ledger.activation_peak_bytes;
     object["rss_peak_bytes"] = ledger.rss_peak_bytes;
+    object["rss_anonymous_bytes"] = ledger.rss_anonymous_bytes;
     object["prefill_s"] = ledger.prefill_s;
     object["decode_s"] = ledger.decode_s;
     object["evidence_s"] = ledger.evidence_s;

@@ -23,6 +23,8 @@ constexpr const char * kShortHelp =
     "  pith policies                                       every policy, its paper, its options\n"
     "  pith info -m model.gguf                             what is in a model, and what its cache costs\n"
     "  pith tokenize -m model.gguf -p \"some text\"          text as token ids\n"
+    "  pith inspect --policy snapkv,laprox --budget 20%    what policies keep, and what that changes\n"
+    "  pith calibrate heads -m model.gguf                  which heads retrieve: some policies want to know\n"
     "  pith make-model 1b --type q8_0 -o random.gguf       random weights of a real shape, for bench\n"
     "  pith train reference                                the built-in model, from scratch\n"
     "\n"
@@ -53,6 +55,8 @@ int run(const std::vector<std::string> & arguments) {
     app::add_bench_command(root, exit_code);
     app::add_train_command(root, exit_code);
     app::add_demo_command(root, exit_code);
+    app::add_inspect_command(root, exit_code);
+    app::add_calibrate_command(root, exit_code);
     app::add_make_model_command(root, exit_code);
     try {
         const std::vector<std::string> rewritten = app::rewrite_arguments(arguments);

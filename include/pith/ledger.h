@@ -19,11 +19,13 @@ struct Ledger {
     int64_t peak_lane_entries = 0;  // longest lane ever
 
     size_t kv_needed_bytes = 0;        // what the entries take, to the byte
-    size_t kv_allocated_bytes = 0;     // pages held for them now
+    size_t kv_allocated_bytes = 0;     // pages held for them now, and what snapshots saved
+    size_t kv_saved_bytes = 0;         // of these: saved by snapshots
     size_t kv_peak_bytes = 0;          // the most that was ever allocated
     size_t evidence_peak_bytes = 0;    // evidence and kept queries
     size_t activation_peak_bytes = 0;  // compute buffers and hidden states
     size_t rss_peak_bytes = 0;         // of the whole process
+    size_t rss_anonymous_bytes = 0;    // of the whole process now, without mapped files; 0 where the system does not say
 
     double prefill_s = 0;  // all of it: forward passes, evidence, eviction
     double decode_s = 0;

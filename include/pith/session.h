@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "pith/budget.h"
+#include "pith/head_importance.h"
 #include "pith/ledger.h"
 #include "pith/position_span.h"
 #include "pith/status.h"
@@ -38,6 +39,12 @@ struct SessionOptions {
     int chunk = 512;                   // tokens; also the batch of a one-shot prefill
     int evict_every = 128;             // decoded tokens between evictions: the headroom; 0: no eviction in decode
     std::vector<PositionSpan> pinned;  // never evicted
+    // For policies that divide the budget by head (headkv, duo): the importances, or else the file that `pith calibrate heads`
+    // made. Neither: the file beside the model (model.heads.json for model.gguf), where there is one.
+    std::shared_ptr<const HeadImportance> heads;
+    std::string heads_file;
+    // Policies that evict() may be asked for later: their evidence is gathered along with the session's own policy's.
+    std::vector<std::string> observe;
 };
 
 struct RunHooks {
@@ -65,7 +72,17 @@ public:
     std::span<const float> logits() const;  // [n_vocab] of the newest token; empty before prefill
     int64_t n_tokens() const;               // tokens fed so far: the next position
 
-    // A state to come back to. Cheap while nothing is evicted in between; else the entries evicted since are saved first.
+    // Evicts now, and leaves what a one-shot prefill under this policy and budget would have left; the session goes on under
+    // them. So one prefill serves many policies: prefill under `full`, snapshot, then for each: evict, ask, restore.
+    // A budget in bytes gives the entries that a one-shot prefill would have been given; the full cache held until now is
+    // above it.
+    // REQUIRES: the policy is the session's own or one of options.observe, and nothing has been evicted yet.
+    // Errors: kInvalidArgument (empty session, evicted before), kMissingEvidence (policy not observed), kBudget; the session is
+    //         then as before.
+    Status evict(std::string_view policy, const Budget & budget);
+
+    // A state to come back to, policy and budget included. Cheap while nothing is evicted in between; else the entries evicted
+    // since are saved first.
     struct Snapshot;
     Result<std::shared_ptr<Snapshot>> snapshot();
     Status restore(const std::shared_ptr<Snapshot> & snapshot);
@@ -84,6 +101,7 @@ public:
     explicit Session(std::unique_ptr<Impl> impl);
 
 private:
+    friend class PolicyProbe;  // engine/policy_probe.h
     std::unique_ptr<Impl> impl_;
 };
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 
+#include "core/head_importance.h"
 #include "core/layer_view.h"
 #include "core/part.h"
 #include "core/shape.h"
@@ -19,6 +20,13 @@ namespace pith {
 struct NetBudget {
     CacheShape shape;
     int64_t total = 0;  // entries to divide among all lanes; in a cascade with the lanes to come as expected
+    const HeadImportance * importance = nullptr;  // for allocators whose wants_importance() says so
+    // [n_lanes], layer-major, as the lanes stand now; of lanes to come as expected.
+    std::span<const int> net_lengths{};  // candidates
+    std::span<const int> n_protected{};
+    // true: a layer is cut to its share before the next one comes. false: all layers are there before the first is weighed, and
+    // nothing is cut before the last one is.
+    bool cascade = false;
 
     double mean() const { return static_cast<double>(total) / shape.n_lanes(); }  // B, net
 };
@@ -35,6 +43,12 @@ public:
 
     virtual EvidenceNeeds needs() const { return {}; }
     virtual bool wants_evidence() const { return false; }  // true: LayerView::evidence is set in weigh()
+    // true: NetBudget::importance is set, with a value per query head of the model.
+    virtual bool wants_importance() const { return false; }
+    // true: scores of different lanes are compared, so that a score must say how much an entry matters.
+    virtual bool compares_scores() const { return false; }
+    // true: nothing may be decided before every layer has been seen (a one-shot prefill then holds the whole cache).
+    virtual bool wants_all_layers() const { return false; }
     virtual std::unique_ptr<AllocatorState> begin() const { return nullptr; }
 
     // weights [n_lanes], layer-major: what to expect of each lane before its layer is seen (0: nothing until then).

@@ -33,7 +33,7 @@ double fill(std::vector<size_t> lanes, std::span<const double> weights, std::spa
 
 }  // namespace
 
-std::vector<int64_t> divide(std::span<const double> weights, std::span<const int> net_lengths, int64_t total) {
+std::vector<double> divide_real(std::span<const double> weights, std::span<const int> net_lengths, int64_t total) {
     std::vector<size_t> weighted;
     std::vector<size_t> others;
     for (size_t i = 0; i < weights.size(); ++i) (weights[i] > 0 ? weighted : others).push_back(i);
@@ -43,9 +43,18 @@ std::vector<int64_t> divide(std::span<const double> weights, std::span<const int
         const std::vector<double> even(weights.size(), 1.0);
         fill(std::move(others), even, net_lengths, rest, shares);
     }
+    return shares;
+}
+
+std::vector<int64_t> divide(std::span<const double> weights, std::span<const int> net_lengths, int64_t total) {
+    const std::vector<double> shares = divide_real(weights, net_lengths, total);
     std::vector<int64_t> fixed(shares.size());
     std::transform(shares.begin(), shares.end(), fixed.begin(), [](double share) { return std::llround(share * kOne); });
     return fixed;
+}
+
+int64_t ceil_share(double share) {
+    return (std::llround(share * kOne) + kOne - 1) / kOne;
 }
 
 std::vector<int> round_shares(std::span<const int64_t> shares, std::span<const int> net_lengths, int64_t total) {

@@ -1,29 +1,113 @@
-// evidence_state.cpp - kept queries, running sums, and the evidence made of them.
+// evidence_state.cpp - kept queries, running sums and moments, and the evidence made of them.
 #include "attention/evidence_state.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "attention/entry_norms.h"
+#include "attention/lane_values.h"
 #include "attention/observe.h"
+#include "attention/output_norms.h"
 
 namespace pith {
+namespace {
 
-EvidenceState::EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs) : shape_(shape), needs_(needs) {
-    if (needs.window_mean || needs.window_sq) { n_kept_queries_ = needs.window; }
-    if (needs.last_query) { n_kept_queries_ = std::max(n_kept_queries_, 1); }
-    if (needs.running_sum) { n_kept_queries_ = std::max(n_kept_queries_, needs.running_last); }
-    layers_.resize(static_cast<size_t>(shape.n_layers));
-    for (Layer & layer : layers_) { layer.running.resize(static_cast<size_t>(shape.n_heads())); }
+// A sample of one serves the other when it has at least as many queries.
+bool same_sample(const ProfileNeeds & a, const ProfileNeeds & b) {
+    return a.margin == b.margin && a.seed == b.seed && a.sample == b.sample;
+}
+
+Status not_made_for(const char * what) {
+    return {ErrorCode::kMissingEvidence,
+            std::string("this session did not keep what ") + what + " needs: name the policy when the session is made"};
+}
+
+}  // namespace
+
+EvidenceState::EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs, std::shared_ptr<OutputFactors> model)
+    : EvidenceState(shape, std::vector<EvidenceNeeds>{needs}, std::move(model)) {}
+
+EvidenceState::EvidenceState(const CacheShape & shape, std::vector<EvidenceNeeds> needs, std::shared_ptr<OutputFactors> model)
+    : shape_(shape), needs_(std::move(needs)), model_(std::move(model)) {
+    const auto keep = [&](int n) { n_kept_queries_ = std::max(n_kept_queries_, n); };
+    for (const EvidenceNeeds & one : needs_) {
+        merged_ = merged_.merged(one);
+        if (one.any_window()) { keep(one.window); }
+        if (one.last_query) { keep(1); }
+        if (one.running_sum && one.running_last > 0) { keep(one.running_last); }
+        wants_running_ = wants_running_ || (one.running_sum && one.running_last == 0);
+        wants_moments_ = wants_moments_ || one.expected_future > 0;
+        if (!one.profile.any()) { continue; }
+        keep(one.profile.margin);
+        if (one.profile.sample == QuerySample::kTopWindow) {
+            keep(std::max(one.window, 1));
+            keeps_all_ = true;
+            continue;
+        }
+        const auto known = std::ranges::find_if(samplers_, [&](const auto & other) { return same_sample(one.profile, other); });
+        if (known == samplers_.end()) {
+            samplers_.push_back(one.profile);
+        } else {
+            known->n_queries = std::max(known->n_queries, one.profile.n_queries);
+        }
+    }
+    reset();
+}
+
+bool EvidenceState::covers(const EvidenceNeeds & needs) const {
+    const auto kept = [&](int n) { return keeps_all_ || n <= n_kept_queries_; };
+    const auto sampled = [&](const ProfileNeeds & profile) {
+        return std::ranges::any_of(samplers_, [&](const ProfileNeeds & other) {
+            return same_sample(profile, other) && profile.n_queries <= other.n_queries;
+        });
+    };
+    if (needs.any_window() && !kept(needs.window)) { return false; }
+    if (needs.last_query && !kept(1)) { return false; }
+    if (needs.running_sum && (needs.running_last > 0 ? !kept(needs.running_last) : !wants_running_)) { return false; }
+    if (needs.expected_future > 0 && (!wants_moments_ || model_ == nullptr)) { return false; }
+    if ((needs.output_l1 || needs.output_l2) && model_ == nullptr) { return false; }
+    if (!needs.profile.any()) { return true; }
+    return needs.profile.sample == QuerySample::kTopWindow ? keeps_all_ : sampled(needs.profile);
+}
+
+void EvidenceState::reset() {
+    layers_.assign(static_cast<size_t>(shape_.n_layers), Layer{});
+    for (Layer & layer : layers_) {
+        layer.running.resize(static_cast<size_t>(shape_.n_heads()));
+        for (const ProfileNeeds & profile : samplers_) { layer.samplers.emplace_back(profile, query_size()); }
+    }
+}
+
+// Offers the queries that become eligible: from the kept ones, or from the new ones.
+void EvidenceState::sample(Layer & layer, const float * queries, int n, int32_t first_position) const {
+    const size_t row = query_size();
+    const auto n_old = static_cast<int32_t>(layer.query_positions.size());
+    for (QuerySampler & sampler : layer.samplers) {
+        const auto end = static_cast<int32_t>(sampler.end_of_eligible(int64_t{first_position} + n));
+        for (int32_t position = sampler.next(); position < end; ++position) {
+            const int32_t back = first_position - position;  // 1: the newest of the kept ones
+            const float * query = back <= 0 ? queries + static_cast<size_t>(-back) * row
+                                            : layer.queries.data() + static_cast<size_t>(n_old - back) * row;
+            sampler.offer(position, query);
+        }
+    }
+}
+
+void EvidenceState::drop_oldest(Layer & layer, int n_keep) const {
+    const int n_drop = static_cast<int>(layer.query_positions.size()) - n_keep;
+    if (n_drop <= 0) { return; }
+    const auto n_floats = static_cast<int64_t>(static_cast<size_t>(n_drop) * query_size());
+    layer.queries.erase(layer.queries.begin(), layer.queries.begin() + n_floats);
+    layer.query_positions.erase(layer.query_positions.begin(), layer.query_positions.begin() + n_drop);
 }
 
 void EvidenceState::remember(int layer_index, const float * queries, int n, int32_t first_position) {
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
-    const auto row = static_cast<size_t>(shape_.n_heads()) * static_cast<size_t>(shape_.head_dim);
-    const int n_new = std::min(n, n_kept_queries_);
-    const int n_old = static_cast<int>(layer.query_positions.size());
-    const int n_drop = std::max(0, n_old + n_new - n_kept_queries_);
-    layer.queries.erase(layer.queries.begin(), layer.queries.begin() + static_cast<int64_t>(static_cast<size_t>(n_drop) * row));
-    layer.query_positions.erase(layer.query_positions.begin(), layer.query_positions.begin() + n_drop);
+    sample(layer, queries, n, first_position);
+    const int n_new = keeps_all_ ? n : std::min(n, n_kept_queries_);
+    if (!keeps_all_) { drop_oldest(layer, n_kept_queries_ - n_new); }
+    const size_t row = query_size();
     layer.queries.insert(layer.queries.end(), queries + static_cast<size_t>(n - n_new) * row,
                          queries + static_cast<size_t>(n) * row);
     for (int i = n - n_new; i < n; ++i) { layer.query_positions.push_back(first_position + i); }
@@ -45,51 +129,179 @@ Status EvidenceState::add_running(GraphRunner & runner, const RaggedCache & cach
     return {};
 }
 
-Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer_index,
-                                            int64_t n_seen) const {
-    const Layer & layer = layers_[static_cast<size_t>(layer_index)];
+Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen,
+                                            const EvidenceNeeds & needs) const {
     LayerEvidence evidence;
-    evidence.layer = layer_index;
+    evidence.layer = layer;
     evidence.n_kv_heads = shape_.n_kv_heads;
     evidence.n_group = shape_.n_group;
     evidence.n_seen = n_seen;
-    for (int h = 0; h < shape_.n_kv_heads; ++h) {
-        evidence.positions.push_row(cache.positions(cache.lane(seq, layer_index, h)));
-    }
+    for (int h = 0; h < shape_.n_kv_heads; ++h) { evidence.positions.push_row(cache.positions(cache.lane(seq, layer, h))); }
+    const From from{runner, cache, seq, layer, n_seen};
+    PITH_RETURN_IF_ERROR(gather_attention(from, needs, evidence));
+    PITH_RETURN_IF_ERROR(gather_profile(from, needs, evidence));
+    if (needs.key_norm) { PITH_RETURN_IF_ERROR(key_norms(runner, cache, seq, layer, evidence.key_norm)); }
+    if (needs.key_cosine) { PITH_RETURN_IF_ERROR(key_cosines(runner, cache, seq, layer, evidence.key_cosine)); }
+    PITH_RETURN_IF_ERROR(gather_expected(from, needs, evidence));
+    PITH_RETURN_IF_ERROR(gather_values(from, needs, evidence));
+    return evidence;
+}
 
+// The newest n of the kept queries.
+Status EvidenceState::observe_newest(const From & from, int n, const ObserveWants & wants, Observed & out) const {
+    const Layer & layer = layers_[static_cast<size_t>(from.layer)];
+    const auto first = layer.query_positions.size() - static_cast<size_t>(n);
+    return observe_queries(from.runner, from.cache, from.seq, from.layer, layer.queries.data() + first * query_size(),
+                           std::span(layer.query_positions).subspan(first), wants, out);
+}
+
+Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
+    const Layer & layer = layers_[static_cast<size_t>(from.layer)];
     const auto n_kept = static_cast<int>(layer.query_positions.size());
-    const auto row = static_cast<size_t>(shape_.n_heads()) * static_cast<size_t>(shape_.head_dim);
-    const auto observe_last = [&](int n, const ObserveWants & wants, Observed & observed) {
-        const auto first = static_cast<size_t>(n_kept - n);
-        return observe_queries(runner, cache, seq, layer_index, layer.queries.data() + first * row,
-                               std::span(layer.query_positions).subspan(first), wants, observed);
-    };
-    if (needs_.window_mean || needs_.window_sq || needs_.last_query) {
-        const int n = std::min(n_kept, std::max(needs_.window, 1));
+    if (needs.any_window() || needs.last_query) {
+        if (std::max(needs.window, 1) > n_kept_queries_ && !keeps_all_) {
+            return not_made_for("attention of the last queries");
+        }
+        const int n = std::min(n_kept, needs.any_window() ? std::max(needs.window, 1) : 1);
         if (n == 0) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
         Observed observed;
-        PITH_RETURN_IF_ERROR(observe_last(n, {needs_.window_mean, needs_.window_sq, needs_.last_query}, observed));
+        PITH_RETURN_IF_ERROR(observe_newest(from, n,
+                                            {.column_sum = needs.window_mean,
+                                             .group_sq = needs.window_sq,
+                                             .last = needs.last_query,
+                                             .head_sq = needs.window_head_sq,
+                                             .entropy = needs.window_entropy},
+                                            observed));
         for (float & value : observed.column_sum.flat()) { value /= static_cast<float>(n); }
         evidence.n_window = n;
         evidence.window_mean = std::move(observed.column_sum);
         evidence.window_sq = std::move(observed.group_sq);
+        evidence.window_head_sq = std::move(observed.head_sq);
+        evidence.window_entropy = std::move(observed.entropy);
         evidence.last_query = std::move(observed.last);
     }
-    if (needs_.running_sum && needs_.running_last > 0) {
+    if (needs.running_sum && needs.running_last > 0) {
+        if (needs.running_last > n_kept_queries_ && !keeps_all_) { return not_made_for("the sum over the last queries"); }
+        const int n = std::min(n_kept, needs.running_last);
+        if (n == 0) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
         Observed observed;
-        PITH_RETURN_IF_ERROR(observe_last(std::min(n_kept, needs_.running_last), {.column_sum = true}, observed));
+        PITH_RETURN_IF_ERROR(observe_newest(from, n, {.column_sum = true}, observed));
         evidence.running_sum = std::move(observed.column_sum);
-    } else if (needs_.running_sum) {
+    } else if (needs.running_sum) {
+        if (!wants_running_) { return not_made_for("the sum over all queries"); }
         for (const auto & running : layer.running) { evidence.running_sum.push_row(running); }
     }
-    if (needs_.key_norm) { PITH_RETURN_IF_ERROR(key_norms(runner, cache, seq, layer_index, evidence.key_norm)); }
-    return evidence;
+    return {};
+}
+
+// The queries whose positions the newest ones attend to most, the newest `margin` themselves left out while there are others.
+Status EvidenceState::choose_by_window(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
+                                       std::vector<int32_t> & positions) const {
+    const Layer & layer = layers_[static_cast<size_t>(from.layer)];
+    const auto n_kept = static_cast<int>(layer.query_positions.size());
+    const int window = std::min(n_kept, std::max(needs.window > 0 ? needs.window : needs.profile.margin, 1));
+    Observed observed;
+    PITH_RETURN_IF_ERROR(observe_newest(from, window, {.column_sum = true}, observed));
+
+    const int32_t oldest = layer.query_positions.front();  // kept positions are consecutive
+    std::vector<double> attention(static_cast<size_t>(n_kept), 0.0);
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        const auto lane = from.cache.positions(from.cache.lane(from.seq, from.layer, head / shape_.n_group));
+        const auto sums = observed.column_sum.row(head);
+        for (size_t j = 0; j < lane.size(); ++j) {
+            if (lane[j] >= oldest) { attention[static_cast<size_t>(lane[j] - oldest)] += sums[j]; }
+        }
+    }
+    const int n_before = n_kept - needs.profile.margin;
+    std::vector<int> order(static_cast<size_t>(n_before > 0 ? n_before : n_kept));
+    for (size_t i = 0; i < order.size(); ++i) { order[i] = static_cast<int>(i); }
+    std::ranges::sort(order, [&](int a, int b) {
+        const double of_a = attention[static_cast<size_t>(a)];
+        const double of_b = attention[static_cast<size_t>(b)];
+        return of_a != of_b ? of_a > of_b : a > b;
+    });
+    order.resize(std::min(order.size(), static_cast<size_t>(needs.profile.n_queries)));
+    std::ranges::sort(order);
+    for (const int i : order) {
+        const auto query = layer.queries.begin() + static_cast<int64_t>(static_cast<size_t>(i) * query_size());
+        queries.insert(queries.end(), query, query + static_cast<int64_t>(query_size()));
+        positions.push_back(oldest + i);
+    }
+    return {};
+}
+
+Status EvidenceState::choose_queries(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
+                                     std::vector<int32_t> & positions) const {
+    const Layer & layer = layers_[static_cast<size_t>(from.layer)];
+    if (layer.query_positions.empty()) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
+    const ProfileNeeds & profile = needs.profile;
+    if (profile.sample == QuerySample::kTopWindow) {
+        if (!keeps_all_) { return not_made_for("a head profile"); }
+        return choose_by_window(from, needs, queries, positions);
+    }
+    const auto sampler =
+        std::ranges::find_if(layer.samplers, [&](const auto & other) { return same_sample(profile, other.needs()); });
+    if (sampler == layer.samplers.end() || sampler->needs().n_queries < profile.n_queries) {
+        return not_made_for("a head profile");
+    }
+    sampler->take(profile.n_queries, queries, positions);
+    if (!positions.empty()) { return {}; }
+    // None is eligible yet: the newest ones there are.
+    const auto n_kept = static_cast<int>(layer.query_positions.size());
+    const int n = std::min({n_kept, profile.n_queries, std::max(profile.margin, 1)});
+    queries.assign(layer.queries.end() - static_cast<int64_t>(static_cast<size_t>(n) * query_size()), layer.queries.end());
+    positions.assign(layer.query_positions.end() - n, layer.query_positions.end());
+    return {};
+}
+
+Status EvidenceState::gather_profile(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
+    if (!needs.profile.any()) { return {}; }
+    std::vector<float> queries;
+    std::vector<int32_t> positions;
+    PITH_RETURN_IF_ERROR(choose_queries(from, needs, queries, positions));
+    Observed observed;
+    PITH_RETURN_IF_ERROR(observe_queries(from.runner, from.cache, from.seq, from.layer, queries.data(), positions,
+                                         {.profile = needs.profile.distance, .rows = needs.profile.wants_rows()}, observed));
+    evidence.n_sampled = static_cast<int>(positions.size());
+    evidence.profile = std::move(observed.profile);
+    evidence.sampled_rows = std::move(observed.rows);
+    return {};
+}
+
+Status EvidenceState::gather_expected(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
+    if (needs.expected_future == 0) { return {}; }
+    if (!wants_moments_ || model_ == nullptr) { return not_made_for("expected attention"); }
+    const QueryMoments & moments = layers_[static_cast<size_t>(from.layer)].moments;
+    if (moments.n == 0) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
+    if (rotation_.first != from.n_seen || rotation_.future != needs.expected_future) {
+        PITH_RETURN_IF_ERROR(make_mean_rotation(from.runner, model_->model(), from.n_seen, needs.expected_future, rotation_));
+    }
+    return expected_exponents(from.runner, from.cache, from.seq, from.layer, moments, rotation_, evidence.expected);
+}
+
+Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
+    auto & [runner, cache, seq, layer, n_seen] = from;
+    if (needs.value_l1) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL1, evidence.value_l1)); }
+    if (needs.value_l2) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL2, evidence.value_l2)); }
+    if ((needs.output_l1 || needs.output_l2) && model_ == nullptr) { return not_made_for("the output projection"); }
+    if (needs.output_l1) {
+        PITH_ASSIGN_OR_RETURN(const OutputProjection projection, model_->model().read_output_projection(layer));
+        PITH_RETURN_IF_ERROR(output_l1_norms(runner, cache, seq, layer, projection, evidence.output_l1));
+    }
+    if (needs.output_l2) {
+        PITH_ASSIGN_OR_RETURN(const std::span<const float> factor, model_->factor(layer));
+        PITH_RETURN_IF_ERROR(output_l2_norms(runner, cache, seq, layer, factor, evidence.output_l2));
+    }
+    if (needs.values) { evidence.values = std::make_shared<LaneValues>(runner, cache, seq, layer); }
+    return {};
 }
 
 void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep) {
+    Layer & layer = layers_[static_cast<size_t>(layer_index)];
+    if (keeps_all_) { drop_oldest(layer, n_kept_queries_); }
     if (!wants_running()) { return; }
     for (int head = 0; head < shape_.n_heads(); ++head) {
-        auto & running = layers_[static_cast<size_t>(layer_index)].running[static_cast<size_t>(head)];
+        auto & running = layer.running[static_cast<size_t>(head)];
         const auto kept = keep.row(head / shape_.n_group);
         for (size_t j = 0; j < kept.size(); ++j) { running[j] = running[static_cast<size_t>(kept[j])]; }
         running.resize(kept.size());
@@ -101,6 +313,8 @@ size_t EvidenceState::size_bytes() const {
     for (const Layer & layer : layers_) {
         n += layer.queries.capacity() * sizeof(float) + layer.query_positions.capacity() * sizeof(int32_t);
         for (const auto & running : layer.running) { n += running.capacity() * sizeof(float); }
+        for (const QuerySampler & sampler : layer.samplers) { n += sampler.size_bytes(); }
+        n += layer.moments.size_bytes();
     }
     return n;
 }

@@ -1,30 +1,51 @@
-// evidence_state.h - evidence that outlives a graph: the newest queries and the running column sums. Stage: attention →
-// evidence.
+// evidence_state.h - evidence that outlives a graph: the newest queries, sampled ones, running column sums, moments. Stage:
+// attention → evidence.
 //
 // It is carried along with the lanes: it grows when they grow, is compacted by the same plans, and cut back with them.
-// Copyable (a snapshot holds a copy). Threads: one at a time.
+// Made for one or several policies' needs: it remembers what any of them will ask for, and gathers for one of them at a time,
+// with that one's own window.
+// Copyable (a snapshot holds a copy).   Threads: one at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "attention/graph_runner.h"
+#include "attention/query_moments.h"
+#include "attention/query_sample.h"
 #include "cache/ragged_cache.h"
 #include "core/evidence.h"
+#include "model/output_factors.h"
 
 namespace pith {
+
+struct ObserveWants;
+struct Observed;
 
 class EvidenceState {
 public:
     EvidenceState() = default;
-    EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs);
+    // model: needed for `expected`, `output_l1` and `output_l2` only.
+    EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs, std::shared_ptr<OutputFactors> model = nullptr);
+    EvidenceState(const CacheShape & shape, std::vector<EvidenceNeeds> needs, std::shared_ptr<OutputFactors> model = nullptr);
 
-    const EvidenceNeeds & needs() const { return needs_; }
-    bool wants_queries() const { return n_kept_queries_ > 0; }                             // remember() must see every query
-    bool wants_running() const { return needs_.running_sum && needs_.running_last == 0; }  // add_running() too
+    const EvidenceNeeds & needs() const { return merged_; }
+    // Whether gather() can serve these needs.
+    bool covers(const EvidenceNeeds & needs) const;
+    bool wants_queries() const { return n_kept_queries_ > 0 || keeps_all_ || !samplers_.empty(); }  // remember() must see all
+    bool wants_running() const { return wants_running_; }                                           // add_running() too
+    bool wants_moments() const { return wants_moments_; }                                           // add_moments() too
     int n_kept_queries() const { return n_kept_queries_; }
+    // Of n new queries, how many of the newest remember() and add_running() must see.
+    int n_wanted(int n) const { return wants_running_ || keeps_all_ || !samplers_.empty() ? n : std::min(n, n_kept_queries_); }
+
+    // Forgets everything seen, not what it was made for.
+    void reset();
 
     // queries f32 [n][H][d], positions first_position, first_position + 1, …
     void remember(int layer, const float * queries, int n, int32_t first_position);
@@ -33,8 +54,14 @@ public:
     Status add_running(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries, int n,
                        int32_t first_position);
 
-    // All that needs() asks for, of the lanes as they stand.
-    Result<LayerEvidence> gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen) const;
+    // Adds what build_query_moments() read of a run of queries.
+    void add_moments(int layer, const QueryMoments & moments) { merge(moments, layers_[static_cast<size_t>(layer)].moments); }
+
+    // All that `needs` asks for, of the lanes as they stand; REQUIRES: covers(needs).
+    // LayerEvidence::values refers to the runner and the cache.
+    // Errors: kMissingEvidence when the state was not made for it, or nothing has been seen yet.
+    Result<LayerEvidence> gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen,
+                                 const EvidenceNeeds & needs) const;
 
     void compact(int layer, const Ragged<int32_t> & keep);  // keep: [K]
     size_t size_bytes() const;
@@ -43,12 +70,42 @@ private:
     struct Layer {
         std::vector<float> queries;               // [kept][H][d], oldest first
         std::vector<int32_t> query_positions;     // [kept]
+        std::vector<QuerySampler> samplers;       // as samplers_
         std::vector<std::vector<float>> running;  // [H][lane length]
+        QueryMoments moments;
     };
+    struct From {  // what one gather reads
+        GraphRunner & runner;
+        const RaggedCache & cache;
+        int seq;
+        int layer;
+        int64_t n_seen;
+    };
+
+    size_t query_size() const { return static_cast<size_t>(shape_.n_heads()) * static_cast<size_t>(shape_.head_dim); }
+    void sample(Layer & layer, const float * queries, int n, int32_t first_position) const;
+    void drop_oldest(Layer & layer, int n_keep) const;
+    Status observe_newest(const From & from, int n, const ObserveWants & wants, Observed & out) const;
+    Status gather_attention(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
+    Status gather_profile(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
+    Status choose_queries(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
+                          std::vector<int32_t> & positions) const;
+    Status choose_by_window(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
+                            std::vector<int32_t> & positions) const;
+    Status gather_expected(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
+    Status gather_values(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
+
     CacheShape shape_;
-    EvidenceNeeds needs_;
+    std::vector<EvidenceNeeds> needs_;
+    EvidenceNeeds merged_;
+    std::shared_ptr<OutputFactors> model_;
     int n_kept_queries_ = 0;
+    bool keeps_all_ = false;  // every query since the last eviction
+    bool wants_running_ = false;
+    bool wants_moments_ = false;
+    std::vector<ProfileNeeds> samplers_;
     std::vector<Layer> layers_;
+    mutable MeanRotation rotation_;  // of the last gather: the same for all layers
 };
 
 }  // namespace pith

@@ -24,7 +24,10 @@ Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
 
 Status GraphRunner::run() {
     if (gallocr_ == nullptr) { gallocr_ = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend_)); }
-    if (gallocr_ == nullptr || !ggml_gallocr_alloc_graph(gallocr_, build_.graph_)) {
+    // Planned anew every time: left to itself, the allocator reuses the last graph's plan for any graph with as many nodes that
+    // fit, and overwrites tensors that are still needed when their lifetimes differ.
+    if (gallocr_ == nullptr || !ggml_gallocr_reserve(gallocr_, build_.graph_) ||
+        !ggml_gallocr_alloc_graph(gallocr_, build_.graph_)) {
         return {ErrorCode::kOutOfMemory, "no memory for the activations of a compute graph: use a smaller --chunk"};
     }
     for (const auto & fill : build_.fills_) { fill(scratch_); }

@@ -53,6 +53,16 @@ public:
         ggml_build_forward_expand(graph_, tensor);
         reads_.push_back([tensor, to] { ggml_backend_tensor_get(tensor, to, 0, ggml_nbytes(tensor)); });
     }
+    // The same for a contiguous tensor of rows of row_length elements: row r goes to to + r · stride.
+    void output_rows(ggml_tensor * tensor, int64_t row_length, float * to, size_t stride) {
+        ggml_set_output(tensor);
+        ggml_build_forward_expand(graph_, tensor);
+        reads_.push_back([tensor, row_length, to, stride] {
+            const size_t bytes = static_cast<size_t>(row_length) * sizeof(float);
+            const auto n_rows = static_cast<size_t>(ggml_nelements(tensor) / row_length);
+            for (size_t r = 0; r < n_rows; ++r) { ggml_backend_tensor_get(tensor, to + r * stride, r * bytes, bytes); }
+        });
+    }
 
 private:
     friend class GraphRunner;

@@ -6,33 +6,44 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "attention/graph_runner.h"
 #include "cache/ragged_cache.h"
+#include "core/evidence.h"
 #include "core/ragged.h"
 
 namespace pith {
 
 struct ObserveWants {
-    bool column_sum = false;  // Σ over the queries of A
-    bool group_sq = false;    // Σ over the queries of (group mean of A)²
-    bool last = false;        // A of the last query
+    bool column_sum = false;              // Σ over the queries of A
+    bool group_sq = false;                // Σ over the queries of (group mean of A)²
+    bool last = false;                    // A of the last query
+    bool head_sq = false;                 // Σ over the queries of A²
+    bool entropy = false;                 // -Σ over queries and entries of A log A
+    std::optional<HeadDistance> profile;  // mean over the queries of the row as this distance wants it
+    bool rows = false;                    // the rows of A themselves
+
+    bool operator==(const ObserveWants &) const = default;
 };
 
 struct Observed {
-    Ragged<float> column_sum;  // [H]
-    Ragged<float> group_sq;    // [K]
-    Ragged<float> last;        // [H]
+    Ragged<float> column_sum;     // [H]
+    Ragged<float> group_sq;       // [K]
+    Ragged<float> last;           // [H]
+    Ragged<float> head_sq;        // [H]
+    std::vector<double> entropy;  // [H]
+    Ragged<float> profile;        // [H]
+    Ragged<float> rows;           // [H · n], head-major
 };
 
 // queries f32 [n][H][head_dim] after RoPE, ascending query_positions [n]. A query sees the entries whose position is not above
-// its own. REQUIRES: n >= 1; every query sees at least one entry of every lane.
-// Cost: O(n · H · lane length · d); memory for 64 queries of one KV head at a time.
+// its own; one that sees none of a lane pays it nothing (a row of zeros).
+// REQUIRES: n >= 1.
+// Cost: O(n · H · lane length · d); memory for one block of queries of one KV head at a time, at most 64 queries.
 Status observe_queries(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
                        std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out);
-
-// |k|₂ of every entry: [K].
-Status key_norms(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, Ragged<float> & out);
 
 }  // namespace pith

@@ -4,15 +4,44 @@
 #include <algorithm>
 
 namespace pith {
+namespace {
+
+ProfileNeeds merged_profile(const ProfileNeeds & a, const ProfileNeeds & b) {
+    if (!a.any() || !b.any()) return a.any() ? a : b;
+    const ProfileNeeds defaults;
+    ProfileNeeds all = a;
+    if (a.n_queries == kDefaultProfileQueries || b.n_queries == kDefaultProfileQueries) {
+        all.n_queries = a.n_queries == kDefaultProfileQueries ? b.n_queries : a.n_queries;
+    } else {
+        all.n_queries = std::max(a.n_queries, b.n_queries);
+    }
+    if (a.margin == defaults.margin) all.margin = b.margin;
+    if (a.seed == defaults.seed) all.seed = b.seed;
+    if (a.sample == defaults.sample) all.sample = b.sample;
+    if (a.distance == defaults.distance) all.distance = b.distance;
+    return all;
+}
+
+}  // namespace
 
 EvidenceNeeds EvidenceNeeds::merged(const EvidenceNeeds & other) const {
     EvidenceNeeds all = *this;
     all.window = std::max(window, other.window);
     all.window_mean = window_mean || other.window_mean;
     all.window_sq = window_sq || other.window_sq;
+    all.window_head_sq = window_head_sq || other.window_head_sq;
+    all.window_entropy = window_entropy || other.window_entropy;
     all.last_query = last_query || other.last_query;
     all.running_sum = running_sum || other.running_sum;
     all.key_norm = key_norm || other.key_norm;
+    all.key_cosine = key_cosine || other.key_cosine;
+    all.expected_future = std::max(expected_future, other.expected_future);
+    all.value_l1 = value_l1 || other.value_l1;
+    all.value_l2 = value_l2 || other.value_l2;
+    all.output_l1 = output_l1 || other.output_l1;
+    all.output_l2 = output_l2 || other.output_l2;
+    all.values = values || other.values;
+    all.profile = merged_profile(profile, other.profile);
     if (running_sum && other.running_sum) {
         const bool whole = running_last == 0 || other.running_last == 0;
         all.running_last = whole ? 0 : std::max(running_last, other.running_last);

@@ -7,28 +7,84 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/ragged.h"
 #include "core/shape.h"
+#include "pith/status.h"
 
 namespace pith {
 
-// What a scorer asks for; only this is computed.
-struct EvidenceNeeds {
-    int window = 0;            // observed queries: the last `window` ones (0: none)
-    bool window_mean = false;  // mean over the window of A
-    bool window_sq = false;    // sum over the window of (group mean of A)²
-    bool last_query = false;   // A of the last query
-    bool running_sum = false;  // column sums of A over all queries so far, carried through compaction
-    int running_last = 0;      // with running_sum: only the last so many queries (0: all)
-    bool key_norm = false;     // |k|₂ after RoPE
+// How two query heads' attention patterns are compared (SCORE). The mean over all pairs of sampled queries collapses to one
+// inner product of the heads' profiles for the first three; the last two need the sampled rows themselves.
+enum class HeadDistance { kCosine, kPearson, kBhattacharyya, kJensenShannon, kEuclidean };
 
-    bool any() const { return window_mean || window_sq || last_query || running_sum || key_norm; }
-    bool any_attention() const { return window_mean || window_sq || last_query || running_sum; }
-    // The union: what two scorers need together.
+// Which positions' queries are sampled for the profiles.
+enum class QuerySample {
+    kMiddle,     // any seen so far but the first and the last `margin`
+    kAny,        // any seen so far
+    kTopWindow,  // those of highest window attention among the tokens since the last eviction, per layer
+};
+
+// Head profiles: attention rows of sampled queries, normalised and averaged per query head. The sample is a function of the
+// seed and of what has been seen (the n smallest hashes), shared by all layers and heads, and the same in every schedule.
+inline constexpr int kDefaultProfileQueries = 200;
+
+struct ProfileNeeds {
+    int n_queries = 0;  // 0: none
+    int margin = 32;
+    uint64_t seed = 1;
+    QuerySample sample = QuerySample::kMiddle;
+    HeadDistance distance = HeadDistance::kCosine;
+
+    bool any() const { return n_queries > 0; }
+    bool wants_rows() const { return distance == HeadDistance::kJensenShannon || distance == HeadDistance::kEuclidean; }
+    bool operator==(const ProfileNeeds &) const = default;
+};
+
+// What a part asks for; only this is computed.
+struct EvidenceNeeds {
+    int window = 0;               // observed queries: the last `window` ones (0: none)
+    bool window_mean = false;     // mean over the window of A
+    bool window_sq = false;       // sum over the window of (group mean of A)²
+    bool window_head_sq = false;  // sum over the window of A², per query head
+    bool window_entropy = false;  // -Σ A log A over window and entries, per query head
+    bool last_query = false;      // A of the last query
+    bool running_sum = false;     // column sums of A over all queries so far, carried through compaction
+    int running_last = 0;         // with running_sum: only the last so many queries (0: all)
+    bool key_norm = false;        // |k|₂ after RoPE
+    bool key_cosine = false;      // cos(k_j, mean over the lane of k/|k|₂), after RoPE
+    int expected_future = 0;      // exponent of the attention expected from the next so many queries (0: none)
+    bool value_l1 = false;        // |v|₁
+    bool value_l2 = false;        // |v|₂
+    bool output_l1 = false;       // |v·W_O|₁ per query head: costs a product with W_O
+    bool output_l2 = false;       // |v·W_O|₂ per query head: by a head_dim × head_dim factor
+    ProfileNeeds profile;
+    bool values = false;  // LayerEvidence::values is set
+
+    bool any() const { return !(*this == EvidenceNeeds{}); }
+    bool any_window() const { return window_mean || window_sq || window_head_sq || window_entropy; }
+    bool any_attention() const { return any_window() || last_query || running_sum || profile.any(); }
+    // The union: what two parts need together. Of two different profiles what is not the default wins, of two different numbers
+    // of queries then the larger.
     EvidenceNeeds merged(const EvidenceNeeds & other) const;
     bool operator==(const EvidenceNeeds &) const = default;
+};
+
+// The values of one layer's lanes, where they lie: refiners and selectors that need more than norms ask here. The lanes must
+// not have been compacted since the evidence was gathered.
+class ValueSource {
+public:
+    virtual ~ValueSource() = default;
+
+    // For rows per query head [H] or per KV head [K]: X_r = Σ_j weights[r][j]·v_j, and out[r][j] = |v_j - X_r|₂, in f32 without
+    // the cancellation of |v|² - 2vX + |X|². Overwrites `out`. Cost: O(rows · lane length · d) on the back end.
+    virtual Status distances_to_mean(const Ragged<float> & weights, Ragged<float> & out) const = 0;
+
+    // The values of one lane, f32 [length][head_dim_v]. Overwrites `out`.
+    virtual Status lane_values(int kv_head, std::vector<float> & out) const = 0;
+    virtual int head_dim_v() const = 0;
 };
 
 struct LayerEvidence {
@@ -38,12 +94,30 @@ struct LayerEvidence {
     int64_t n_seen = 0;  // tokens seen so far; the newest entry's position is n_seen - 1
     int n_window = 0;    // queries really observed: min(needs.window, tokens there are)
 
-    Ragged<int32_t> positions;  // [K] original positions, ascending: also the lanes' lengths
-    Ragged<float> window_mean;  // [H]
-    Ragged<float> window_sq;    // [K]
-    Ragged<float> last_query;   // [H]
-    Ragged<float> running_sum;  // [H]
-    Ragged<float> key_norm;     // [K]
+    Ragged<int32_t> positions;           // [K] original positions, ascending: also the lanes' lengths
+    Ragged<float> window_mean;           // [H]
+    Ragged<float> window_sq;             // [K]
+    Ragged<float> window_head_sq;        // [H]
+    std::vector<double> window_entropy;  // [H]
+    Ragged<float> last_query;            // [H]
+    Ragged<float> running_sum;           // [H]
+    Ragged<float> key_norm;              // [K]
+    Ragged<float> key_cosine;            // [K]
+    // [H] k·μ/sqrt(d) + k·Σ·k/(2d) for queries of mean μ and covariance Σ at the next positions: the expected attention's
+    // exponent, before any softmax.
+    Ragged<float> expected;
+    Ragged<float> value_l1;   // [K]
+    Ragged<float> value_l2;   // [K]
+    Ragged<float> output_l1;  // [H]
+    Ragged<float> output_l2;  // [H]
+
+    // [H] ū_g: mean over the sampled queries of the unit attention row (cosine), of the centred unit row (Pearson), of the
+    // square root (Bhattacharyya; the square root of a distribution is a unit row). Queries before an entry count as 0.
+    Ragged<float> profile;
+    int n_sampled = 0;           // queries really sampled
+    Ragged<float> sampled_rows;  // [H · n_sampled], head-major: the rows themselves, for the distances that need them
+
+    std::shared_ptr<const ValueSource> values;
 
     int length(int kv_head) const { return positions.length(kv_head); }
 };

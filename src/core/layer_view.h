@@ -6,6 +6,7 @@
 #include <span>
 
 #include "core/evidence.h"
+#include "core/layer_profile.h"
 #include "core/ragged.h"
 
 namespace pith {
@@ -24,7 +25,11 @@ struct LayerView {
     const Ragged<int32_t> & positions;
     const Ragged<float> & scores;
     const Ragged<IndexRange> & protected_ranges;
-    const LayerEvidence * evidence = nullptr;  // kept only for parts whose wants_evidence() says so
+    const LayerEvidence * evidence = nullptr;     // kept only for parts whose wants_evidence() says so
+    const Ragged<float> * base_scores = nullptr;  // [K] before the refiner; kept only for selectors that want evidence
+    const Ragged<float> * head_scores = nullptr;  // [H] before refiner and group; the same, and only where the scorer has them
+    const LayerProfile * profile = nullptr;       // where the policy asked for head profiles
+    int n_recent = 0;                             // the newest entries of each lane that are protected as its recent window
 
     int n_lanes() const { return positions.n_rows(); }
     int net_length(int kv_head) const {

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "corpus/concat.h"
 #include "corpus/wording.h"
@@ -31,6 +32,7 @@ constexpr std::array<TaskInfo, 6> kTasks = {{
 struct Hidden {
     std::string text;
     double depth;
+    bool asked = true;  // the question is about it
 };
 
 // Everything of a sample but the haystack.
@@ -62,8 +64,8 @@ private:
     std::vector<std::string> sentences_;
 };
 
-// Joins n_units sentences and n_closers short ones with the hidden sentences between their lines.
-std::string assemble(const Frame & frame, HaystackSource & source, int n_units, std::span<const std::string> closers) {
+// The context, of n_units sentences and some short ones, with the hidden sentences between their lines.
+void assemble(Frame & frame, HaystackSource & source, int n_units, std::span<const std::string> closers) {
     const int step = source.line_length();
     const int n_slots = n_units / step + 1;  // places between lines
     // In a story the first sentence is haystack: a hidden one would start without a space, as other pieces than in the
@@ -74,6 +76,7 @@ std::string assemble(const Frame & frame, HaystackSource & source, int n_units, 
         slots.push_back(std::max(static_cast<int>(std::lround(hidden.depth * (n_slots - 1))), first));
     }
     std::string out = frame.preamble;
+    frame.task.needles.clear();
     bool line_start = true;
     const auto append = [&](std::string_view text, bool new_line) {
         if (!line_start) { out += new_line ? "\n" : " "; }
@@ -84,13 +87,16 @@ std::string assemble(const Frame & frame, HaystackSource & source, int n_units, 
         const bool between = unit % step == 0;
         if (between) {
             for (size_t h = 0; h < slots.size(); ++h) {
-                if (slots[h] == unit / step) { append(frame.hidden[h].text, source.own_lines()); }
+                if (slots[h] != unit / step) { continue; }
+                append(frame.hidden[h].text, source.own_lines());
+                const size_t n_bytes = frame.hidden[h].text.size();
+                if (frame.hidden[h].asked) { frame.task.needles.push_back({out.size() - n_bytes, out.size()}); }
             }
         }
         if (unit < n_units) { append(source.sentence(unit), between && source.own_lines()); }
     }
     for (const auto & closer : closers) { append(closer, false); }
-    return out;
+    frame.task.context = std::move(out);
 }
 
 std::string too_small(std::string_view id, int needs, int n_tokens) {
@@ -102,7 +108,7 @@ std::string too_small(std::string_view id, int needs, int n_tokens) {
 Result<Task> fit(Frame frame, HaystackSource & source, Random & random, int n_tokens, const CountTokens & count) {
     const int limit = n_tokens - 1 - frame.task.max_new_tokens;
     const auto tokens = [&](int n_units, std::span<const std::string> closers) {
-        frame.task.context = assemble(frame, source, n_units, closers);
+        assemble(frame, source, n_units, closers);
         return count(frame.task.prompt());
     };
     const int empty = tokens(0, {});
@@ -146,7 +152,7 @@ Frame needle_frame(std::string_view id, Random & random, const TaskOptions & opt
     frame.preamble = needle_preamble(plural);
     for (int i = 0; i < n_keys * n_values; ++i) {
         frame.hidden.push_back({needle_sentence(keys[static_cast<size_t>(i / n_values)], values[static_cast<size_t>(i)]),
-                                draw_depth(random, options, i == 0)});
+                                draw_depth(random, options, i == 0), i < n_values});
     }
     // The first key is the one asked for: its depth is the option's. Answers stand in the order of the text.
     std::vector<std::pair<double, std::string>> asked;
@@ -187,7 +193,7 @@ Frame facts_frame(Random & random, const TaskOptions & options) {
     Frame frame;
     frame.preamble = kFactsPreamble;
     for (size_t i = 0; i < facts.size(); ++i) {
-        frame.hidden.push_back({random.pick(facts[i].statements), draw_depth(random, options, i == 0)});
+        frame.hidden.push_back({random.pick(facts[i].statements), draw_depth(random, options, i == 0), i == 0});
     }
     std::stable_sort(frame.hidden.begin(), frame.hidden.end(),
                      [](const auto & a, const auto & b) { return a.depth < b.depth; });

@@ -24,11 +24,19 @@ namespace pith::corpus {
 // Tokens of a text, without special tokens.
 using CountTokens = std::function<int(std::string_view text)>;
 
+// Bytes [begin, end) of a text.
+struct TextSpan {
+    size_t begin = 0;
+    size_t end = 0;
+    bool operator==(const TextSpan &) const = default;
+};
+
 struct Task {
     std::string id;
     std::string context;
-    std::string question;       // starts with the line break that ends the context
-    std::string answer_prefix;  // starts with a space; may be empty
+    std::vector<TextSpan> needles;  // the hidden sentences that the question is about, in the order of the text; cwe: none
+    std::string question;           // starts with the line break that ends the context
+    std::string answer_prefix;      // starts with a space; may be empty
     std::vector<std::string> answers;
     std::string completion;  // the ideal continuation after the prefix, as training documents write it
     int max_new_tokens = 0;

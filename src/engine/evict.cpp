@@ -9,12 +9,12 @@ bool Session::Impl::over_budget() const {
 }
 
 EvictionTarget Session::Impl::target() const {
-    return {shape(), plan->budget, options.pinned};
+    return {shape(), plan->budget, options.pinned, options.heads};
 }
 
-Result<LayerEvidence> Session::Impl::gather(int layer) {
+Result<LayerEvidence> Session::Impl::gather(int layer, const EvidenceNeeds & needs) {
     const Stopwatch watch;
-    auto result = evidence.gather(forward->observer(), *cache, 0, layer, n_tokens);
+    auto result = evidence.gather(forward->observer(), *cache, 0, layer, n_tokens, needs);
     ledger.evidence_s += watch.seconds();
     return result;
 }

@@ -1,6 +1,7 @@
 // forward.cpp - one layer, and the output head.
 #include "engine/forward.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "attention/lane_attention.h"
@@ -29,11 +30,26 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
     cache.append(seq, layer, positions);
 
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(layer_nodes(hp)));
-    const bool observes = evidence.wants_queries() || evidence.wants_running();
-    if (observes) { queries_.resize(static_cast<size_t>(n) * static_cast<size_t>(hp.n_heads * hp.head_dim)); }
+    const bool observes = evidence.wants_queries() || evidence.wants_running() || query_observer_;
+    ggml_tensor * queries = nullptr;  // read after the run, on the evidence's account
+    QueryMoments moments;
+    QueryTap tap;
+    if (evidence.wants_moments()) {
+        tap = [&](ggml_tensor * q) { build_query_moments(*build, q, first_position, moments); };
+    }
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int l, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
-        if (observes) { build->output(q, queries_.data()); }
-        return build_lane_attention(*build, cache, seq, l, q, k, v);
+        if (observes) {
+            queries = q;
+            ggml_set_output(q);
+            ggml_build_forward_expand(build->graph(), q);
+        }
+        ggml_tensor * out = build_lane_attention(*build, cache, seq, l, q, k, v);
+        if (tap_) {
+            tapped_.resize(static_cast<size_t>(out->ne[0]));
+            ggml_tensor * newest = ggml_view_1d(build->ctx(), out, out->ne[0], static_cast<size_t>(n - 1) * out->nb[1]);
+            build->output(ggml_cont(build->ctx(), newest), tapped_.data());
+        }
+        return out;
     };
     ggml_tensor * in = layer == 0
                            ? build_embedding(build->ctx(), file_->weights(), build->input(GGML_TYPE_I32, n, 1, tokens.data()))
@@ -42,19 +58,35 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
     std::iota(rows.begin(), rows.end(), n - n_out);
     ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, static_cast<const int32_t *>(rows.data())) : nullptr;
     ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));
-    build->output(build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep),
-                  hidden.data());
+    build->output(
+        build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep, tap),
+        hidden.data());
     PITH_RETURN_IF_ERROR(layer_runner_.run());
-
-    if (observes) {
-        const Stopwatch watch;
-        if (evidence.wants_queries()) { evidence.remember(layer, queries_.data(), n, first_position); }
-        if (evidence.wants_running()) {
-            PITH_RETURN_IF_ERROR(evidence.add_running(observe_runner_, cache, seq, layer, queries_.data(), n, first_position));
-        }
-        evidence_s_ += watch.seconds();
+    if (tap_) {
+        const auto width = static_cast<size_t>(hp.n_embd);
+        tap_(layer, tapped_, hidden.subspan(static_cast<size_t>(n_out - 1) * width, width));
     }
-    return {};
+
+    if (evidence.wants_moments()) { evidence.add_moments(layer, moments); }
+    return observes ? observe(cache, evidence, seq, layer, queries, n, first_position) : Status();
+}
+
+Status Forward::observe(const RaggedCache & cache, EvidenceState & evidence, int seq, int layer, const ggml_tensor * queries,
+                        int n, int32_t first_position) {
+    const Stopwatch watch;
+    const size_t row = static_cast<size_t>(hparams().n_heads) * static_cast<size_t>(hparams().head_dim);
+    // Only the newest, where no more will be asked for.
+    const int n_read = query_observer_ ? n : evidence.n_wanted(n);
+    const int32_t first_read = first_position + (n - n_read);
+    queries_.resize(static_cast<size_t>(n_read) * row);
+    ggml_backend_tensor_get(queries, queries_.data(), static_cast<size_t>(n - n_read) * row * sizeof(float),
+                            queries_.size() * sizeof(float));
+    if (evidence.wants_queries()) { evidence.remember(layer, queries_.data(), n_read, first_read); }
+    if (evidence.wants_running()) {
+        PITH_RETURN_IF_ERROR(evidence.add_running(observe_runner_, cache, seq, layer, queries_.data(), n_read, first_read));
+    }
+    evidence_s_ += watch.seconds();
+    return query_observer_ ? query_observer_(layer, queries_, n_read, first_read) : Status();
 }
 
 Status Forward::run_head(std::span<const float> hidden, int n, std::span<float> logits) {
@@ -62,6 +94,21 @@ Status Forward::run_head(std::span<const float> hidden, int n, std::span<float> 
     ggml_tensor * in = build->input(GGML_TYPE_F32, hparams().n_embd, n, hidden.data());
     build->output(build_head(build->ctx(), hparams(), file_->weights(), in), logits.data());
     return head_runner_.run();
+}
+
+Status Forward::project_heads(int layer, std::span<const float> attention, std::vector<float> & out) {
+    const auto n_heads = static_cast<size_t>(hparams().n_heads);
+    const auto width = static_cast<size_t>(hparams().head_dim_v);
+    std::vector<float> columns(n_heads * attention.size(), 0.0F);  // column g holds head g and zeros
+    for (size_t g = 0; g < n_heads; ++g) {
+        std::ranges::copy(attention.subspan(g * width, width), columns.data() + g * (attention.size() + width));
+    }
+    out.resize(n_heads * static_cast<size_t>(hparams().n_embd));
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, observe_runner_.begin(16));
+    ggml_tensor * in = build->input(GGML_TYPE_F32, static_cast<int64_t>(attention.size()), static_cast<int64_t>(n_heads),
+                                    static_cast<const float *>(columns.data()));
+    build->output(ggml_mul_mat(build->ctx(), file_->weights().layers[static_cast<size_t>(layer)].wo, in), out.data());
+    return observe_runner_.run();
 }
 
 size_t Forward::activation_bytes() const {

@@ -14,6 +14,7 @@
 #include "attention/evidence_state.h"
 #include "attention/graph_runner.h"
 #include "cache/ragged_cache.h"
+#include "engine/tap.h"
 #include "model/model_file.h"
 
 namespace pith {
@@ -34,17 +35,33 @@ public:
     // hidden [n][D] → logits [n][n_vocab].
     Status run_head(std::span<const float> hidden, int n, std::span<float> logits);
 
+    // Shown all queries [n][H][d] of each run, after the evidence: measures what policies would pay. An empty function ends it.
+    using QueryObserver = std::function<Status(int layer, std::span<const float> queries, int n, int32_t first_position)>;
+    void set_query_observer(QueryObserver observer) { query_observer_ = std::move(observer); }
+
+    // Shown every layer's newest token from now on; an empty tap ends it.
+    void set_tap(LayerTap tap) { tap_ = std::move(tap); }
+    // attention f32 [H·dv] of one token → [H][D]: what each head's output is after its slice of the output projection. Their
+    // sum, plus the bias where the layer has one, is the attention's output. Cost: one product of H columns.
+    Status project_heads(int layer, std::span<const float> attention, std::vector<float> & out);
+
     const Hparams & hparams() const { return file_->hparams(); }
     GraphRunner & observer() { return observe_runner_; }
     size_t activation_bytes() const;
-    double evidence_s() const { return evidence_s_; }  // spent on observing inside run_layer
+    double evidence_s() const { return evidence_s_; }  // spent inside run_layer on reading queries out and remembering them
 
 private:
+    Status observe(const RaggedCache & cache, EvidenceState & evidence, int seq, int layer, const ggml_tensor * queries, int n,
+                   int32_t first_position);
+
     std::shared_ptr<const ModelFile> file_;
     GraphRunner layer_runner_;
     GraphRunner head_runner_;
     GraphRunner observe_runner_;
     std::vector<float> queries_;  // [n][H][d] of the layer just run
+    QueryObserver query_observer_;
+    LayerTap tap_;
+    std::vector<float> tapped_;  // [H·dv] of the newest token of the layer just run
     double evidence_s_ = 0;
 };
 

@@ -2,12 +2,15 @@
 #include "pith/model.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "cache/kv_type.h"
+#include "engine/head_importance_file.h"
 #include "engine/session_impl.h"
 #include "model/backend.h"
 #include "model/model_file.h"
+#include "pith/log.h"
 
 namespace pith {
 namespace {
@@ -39,10 +42,41 @@ ModelInfo describe(const ModelFile & file) {
     return info;
 }
 
+// The importances given, or those of the file given, or of the file beside the model.
+Status find_heads(const ModelFile & file, const Policy & policy, SessionOptions & options) {
+    if (options.heads) { return check_head_importance(*options.heads, file.hparams()); }
+    std::string path = options.heads_file;
+    if (path.empty()) {
+        if (!policy.wants_importance()) { return {}; }
+        path = default_heads_path(file.path());
+        std::error_code error;
+        if (!std::filesystem::exists(path, error)) {
+            return {ErrorCode::kInvalidArgument,
+                    "policy '" + policy.name() +
+                        "' needs head importances: make them with `pith calibrate heads -m MODEL -o heads.json` and give "
+                        "--heads heads.json"};
+        }
+        log_line(LogLevel::kInfo, "head importances from '" + path + "'");
+    }
+    PITH_ASSIGN_OR_RETURN(options.heads, load_head_importance(path, file));
+    return {};
+}
+
+// What options.observe asks for, and the importances where one of these policies wants them.
+Status observe(const ModelFile & file, Session::Impl & session) {
+    for (const std::string & name : session.options.observe) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+        PITH_RETURN_IF_ERROR(find_heads(file, policy, session.options));
+        session.observed.push_back(policy.needs());
+    }
+    return {};
+}
+
 }  // namespace
 
 struct Model::Impl {
     std::shared_ptr<const ModelFile> file;
+    std::shared_ptr<OutputFactors> factors;
     ModelInfo info;
 };
 
@@ -53,6 +87,7 @@ Result<Model> Model::load(const std::string & path, const ModelOptions & options
     PITH_RETURN_IF_ERROR(load_backends());
     auto impl = std::make_shared<Impl>();
     PITH_ASSIGN_OR_RETURN(impl->file, ModelFile::load(path, {options.use_mmap, options.repack, options.progress}));
+    impl->factors = std::make_shared<OutputFactors>(impl->file);
     impl->info = describe(*impl->file);
     return Model(std::move(impl));
 }
@@ -68,6 +103,7 @@ Result<Session> Model::session(const SessionOptions & options) const {
     const Hparams & hp = impl_->file->hparams();
     auto session = std::make_unique<Session::Impl>();
     session->file = impl_->file;
+    session->factors = impl_->factors;
     session->options = options;
     PITH_ASSIGN_OR_RETURN(session->policy, Policy::parse(options.policy));
     session->layout.shape = {hp.n_layers, hp.n_kv_heads, hp.n_group(), hp.head_dim};
@@ -76,6 +112,8 @@ Result<Session> Model::session(const SessionOptions & options) const {
     session->layout.type_v = to_ggml(options.type_v);
     session->ledger.policy = session->policy.name();
     // What can be refused before a prompt is known is refused here.
+    PITH_RETURN_IF_ERROR(find_heads(*impl_->file, session->policy, session->options));
+    PITH_RETURN_IF_ERROR(observe(*impl_->file, *session));
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
     for (const PositionSpan & span : options.pinned) {
         if (span.begin < 0 || span.end < span.begin) {

@@ -54,12 +54,12 @@ Status Session::Impl::check_protected(int64_t n_prompt) const {
                                     ": raise the budget or shrink the window"};
 }
 
-// The first prompt decides the plan and makes the cache.
-Status Session::Impl::start(int64_t n_prompt) {
+Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
+                                         int64_t n_prompt) const {
     RunRequest request;
-    request.budget = options.budget;
-    request.evicts = policy.evicts();
-    request.prefill = options.prefill;
+    request.budget = budget;
+    request.evicts = for_policy.evicts();
+    request.prefill = schedule;
     request.chunk = options.chunk;
     request.evict_every = options.evict_every;
     request.n_prompt = n_prompt;
@@ -67,13 +67,20 @@ Status Session::Impl::start(int64_t n_prompt) {
     request.n_kv_heads = shape().n_kv_heads;
     request.entry_bytes = layout.entry_bytes();
     request.page_bytes = page_size_bytes();
-    PITH_ASSIGN_OR_RETURN(plan, plan_run(request));
+    return plan_run(request);
+}
+
+// The first prompt decides the plan and makes the cache.
+Status Session::Impl::start(int64_t n_prompt) {
+    PITH_ASSIGN_OR_RETURN(plan, make_plan(policy, options.budget, options.prefill, n_prompt));
     PITH_RETURN_IF_ERROR(check_protected(n_prompt));
     ledger.budget_entries = plan->budget;
 
     const int64_t longest = evicts() && !plan->one_shot ? std::min(n_prompt, 4 * (plan->budget + plan->chunk)) : n_prompt;
     PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, std::max<int64_t>(options.max_context, longest + 256)));
-    evidence = EvidenceState(shape(), evicts() ? policy.needs() : EvidenceNeeds{});
+    std::vector<EvidenceNeeds> needs = observed;
+    if (evicts()) { needs.push_back(policy.needs()); }
+    evidence = EvidenceState(shape(), std::move(needs), factors);
     return {};
 }
 
@@ -116,7 +123,7 @@ void Session::Impl::roll_back(int64_t n_tokens_before, std::span<const int> leng
         return;
     }
     cache->clear(0);  // evicted entries cannot come back
-    evidence = EvidenceState(shape(), evidence.needs());
+    evidence.reset();
     n_tokens = 0;
     since_eviction = 0;
     ++epoch;
@@ -132,7 +139,9 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
     const bool all_logits = static_cast<bool>(hooks.on_logits);
     hidden.resize(static_cast<size_t>(n) * width);
     n_tokens = n;
-    EvictionPass pass(policy, target(), /*cascade=*/true, n);
+    // A policy that must see every layer first holds the whole prompt until then; the others evict layer by layer.
+    const bool cascade = !policy.wants_all_layers();
+    EvictionPass pass(policy, target(), cascade, n);
     for (int layer = 0; layer < shape().n_layers; ++layer) {
         const bool last_layer = layer + 1 == shape().n_layers;
         for (int first = 0; first < n; first += plan->chunk) {
@@ -150,7 +159,8 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
         PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, gather(layer));
         const Stopwatch watch;
         PITH_RETURN_IF_ERROR(pass.add_layer(seen));
-        PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, pass.cascade());
+        std::vector<LayerPlan> plans;
+        if (cascade) { PITH_ASSIGN_OR_RETURN(plans, pass.cascade()); }
         ledger.plan_s += watch.seconds();
         PITH_RETURN_IF_ERROR(apply(plans));
     }
@@ -159,6 +169,8 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
         PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, pass.finish());
         PITH_RETURN_IF_ERROR(apply(plans));
     }
+    update_ledger();                    // counts the prompt's hidden states, which nobody needs any more
+    std::vector<float>().swap(hidden);  // `= {}` would keep the memory
     return {};
 }
 

@@ -81,7 +81,9 @@ std::span<const int32_t> Session::lane_positions(int layer, int kv_head) const {
 }
 
 const Ledger & Session::ledger() const {
-    impl_->ledger.rss_peak_bytes = resident_bytes().peak;
+    const ResidentBytes resident = resident_bytes();
+    impl_->ledger.rss_peak_bytes = resident.peak;
+    impl_->ledger.rss_anonymous_bytes = resident.anonymous;
     return impl_->ledger;
 }
 
@@ -92,9 +94,10 @@ void Session::Impl::update_ledger() const {
         ledger.peak_lane_entries = cache->peak_lane_entries();
         ledger.kv_needed_bytes = cache->needed_bytes();
         ledger.kv_allocated_bytes = cache->allocated_bytes() + saved;
+        ledger.kv_saved_bytes = saved;
         ledger.kv_peak_bytes = std::max({ledger.kv_peak_bytes, cache->peak_bytes(), ledger.kv_allocated_bytes});
     }
-    ledger.evidence_peak_bytes = std::max(ledger.evidence_peak_bytes, evidence.size_bytes());
+    ledger.evidence_peak_bytes = std::max(ledger.evidence_peak_bytes, evidence.size_bytes() + factors->size_bytes());
     ledger.activation_peak_bytes =
         std::max(ledger.activation_peak_bytes, forward->activation_bytes() + hidden.capacity() * sizeof(float));
 }

@@ -3,6 +3,7 @@
 //   prefill.cpp   the schedules: which layer sees which tokens when
 //   forward.cpp   one layer over some tokens; K/V into the lanes, attention, evidence
 //   evict.cpp     evidence → score → refine → allocate → select → plan → compaction
+//   evict_as.cpp  the same for a prompt already prefilled in full, under any policy observed
 //   snapshot.cpp  states to come back to
 #pragma once
 
@@ -28,6 +29,9 @@ struct Session::Snapshot {
     std::optional<SavedLanes> saved;  // the entries, once a later eviction would have moved them
     EvidenceState evidence;
     std::vector<float> logits;
+    Policy policy;
+    Budget budget;
+    std::optional<RunPlan> plan;
     const Session::Impl * owner = nullptr;
 };
 
@@ -39,12 +43,14 @@ struct Session::Impl {
     std::shared_ptr<const ModelFile> file;
     SessionOptions options;
     Policy policy;
+    std::shared_ptr<OutputFactors> factors;  // of the model: all its sessions share them
     CacheLayout layout;
     std::unique_ptr<ggml_backend, BackendDeleter> backend;
     std::unique_ptr<Forward> forward;
     std::unique_ptr<RaggedCache> cache;
     EvidenceState evidence;
-    std::optional<RunPlan> plan;  // known from the first prefill on
+    std::vector<EvidenceNeeds> observed;  // of options.observe
+    std::optional<RunPlan> plan;          // known from the first prefill on
 
     int64_t n_tokens = 0;
     int since_eviction = 0;  // tokens fed since lanes were last brought back to the budget
@@ -59,6 +65,8 @@ struct Session::Impl {
 
     // prefill.cpp
     Status feed(std::span<const int32_t> tokens, const RunHooks & hooks);
+    Result<RunPlan> make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
+                              int64_t n_prompt) const;
     Status start(int64_t n_prompt);
     Status check_protected(int64_t n_prompt) const;
     Status prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks);
@@ -72,8 +80,13 @@ struct Session::Impl {
     bool over_budget() const;
     EvictionTarget target() const;
     Status evict_all();
-    Result<LayerEvidence> gather(int layer);
+    Result<LayerEvidence> gather(int layer) { return gather(layer, policy.needs()); }
+    Result<LayerEvidence> gather(int layer, const EvidenceNeeds & needs);
     Status apply(std::span<const LayerPlan> plans);
+
+    // evict_as.cpp
+    Status follow(std::string_view policy, const Budget & budget);
+    Result<std::vector<LayerPlan>> plan_cascade();
 
     // snapshot.cpp
     std::vector<int> lane_lengths() const;

@@ -49,6 +49,9 @@ Result<std::shared_ptr<Session::Snapshot>> Session::snapshot() {
     snapshot->lengths = impl_->lane_lengths();
     snapshot->evidence = impl_->evidence;
     snapshot->logits = impl_->logits;
+    snapshot->policy = impl_->policy;
+    snapshot->budget = impl_->options.budget;
+    snapshot->plan = impl_->plan;
     snapshot->owner = impl_.get();
     impl_->snapshots.push_back(snapshot);
     return snapshot;
@@ -77,6 +80,11 @@ Status Session::restore(const std::shared_ptr<Snapshot> & snapshot) {
     self.n_tokens = snapshot->n_tokens;
     self.since_eviction = snapshot->since_eviction;
     self.logits = snapshot->logits;
+    self.policy = snapshot->policy;
+    self.options.budget = snapshot->budget;
+    self.plan = snapshot->plan;
+    self.ledger.policy = self.policy.name();
+    self.ledger.budget_entries = self.plan ? self.plan->budget : 0;
     self.update_ledger();
     return {};
 }

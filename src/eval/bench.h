@@ -42,7 +42,8 @@ struct BenchMeasurement {
     std::vector<double> prefill_tps;  // of n_prompt tokens at the depth, one a repetition
     std::vector<double> decode_tps;
     size_t rss_peak_bytes = 0;
-    Ledger ledger;  // of the session that decoded
+    size_t rss_anonymous_before_bytes = 0;  // after the warm-up, before the prompt; the ledger has it after the run
+    Ledger ledger;                          // of the session that decoded
     // Of the longest prefill (the depth, or the prompt at depth 0): where its time went.
     double prefill_s = 0;
     double evidence_s = 0;

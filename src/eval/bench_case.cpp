@@ -7,6 +7,8 @@
 #include <span>
 #include <utility>
 
+#include "engine/resident.h"
+
 namespace pith {
 namespace {
 
@@ -29,6 +31,7 @@ public:
 
     Result<BenchMeasurement> run(int n_repetitions) {
         PITH_RETURN_IF_ERROR(warm_up());
+        out_.rss_anonymous_before_bytes = resident_bytes().anonymous;
         PITH_RETURN_IF_ERROR(depth_ > 0 ? at_depth(n_repetitions) : from_nothing(n_repetitions));
         return std::move(out_);
     }

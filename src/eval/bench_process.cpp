@@ -31,6 +31,8 @@ std::string to_text(const BenchMeasurement & measurement) {
     json["kv_peak_bytes"] = ledger.kv_peak_bytes;
     json["evidence_peak_bytes"] = ledger.evidence_peak_bytes;
     json["activation_peak_bytes"] = ledger.activation_peak_bytes;
+    json["rss_anonymous_bytes"] = ledger.rss_anonymous_bytes;
+    json["rss_anonymous_before_bytes"] = measurement.rss_anonymous_before_bytes;
     return json.dump();
 }
 
@@ -52,6 +54,8 @@ BenchMeasurement from_json(const Json & json) {
     ledger.kv_peak_bytes = json.at("kv_peak_bytes").get<size_t>();
     ledger.evidence_peak_bytes = json.at("evidence_peak_bytes").get<size_t>();
     ledger.activation_peak_bytes = json.at("activation_peak_bytes").get<size_t>();
+    ledger.rss_anonymous_bytes = json.at("rss_anonymous_bytes").get<size_t>();
+    measurement.rss_anonymous_before_bytes = json.at("rss_anonymous_before_bytes").get<size_t>();
     ledger.rss_peak_bytes = measurement.rss_peak_bytes;
     return measurement;
 }

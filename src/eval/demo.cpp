@@ -6,7 +6,7 @@
 
 #include "corpus/tasks.h"
 #include "eval/median.h"
-#include "policy/policy.h"
+#include "eval/policy_cases.h"
 #include "text/prompt.h"
 
 namespace pith {
@@ -59,37 +59,59 @@ Result<std::string> answer(Session & session, const Tokenizer & tokenizer, int m
     return text;
 }
 
+// What the cache holds after the prompt, and what is answered.
+Result<Outcome> measure(Session & session, const Tokenizer & tokenizer, const Sample & sample) {
+    Outcome outcome;
+    const Ledger after_prompt = session.ledger();
+    const int n_lanes = session.n_layers() * session.n_kv_heads();
+    outcome.kept_entries = static_cast<double>(after_prompt.kept_entries) / n_lanes;
+    outcome.kv_bytes = after_prompt.kv_allocated_bytes - after_prompt.kv_saved_bytes;
+    PITH_ASSIGN_OR_RETURN(const std::string text, answer(session, tokenizer, sample.task.max_new_tokens));
+    const Ledger & ledger = session.ledger();
+    const double seconds = ledger.decode_s - after_prompt.decode_s;
+    outcome.decode_tps = seconds > 0 ? static_cast<double>(ledger.n_generated - after_prompt.n_generated) / seconds : 0;
+    outcome.score = corpus::score(sample.task, text);
+    return outcome;
+}
+
+// What is prefilled and compressed; the rest follows once it is.
+std::vector<int32_t> first_part(const Sample & sample, const DemoOptions & options) {
+    return options.question_aware ? sample.prompt.whole(0) : sample.prompt.context;
+}
+
+Status feed_question(Session & session, const Sample & sample, const DemoOptions & options, const RunHooks & hooks) {
+    return options.question_aware ? Status() : session.prefill(sample.prompt.questions.front(), hooks);
+}
+
 Result<Outcome> ask(const Model & model, const Tokenizer & tokenizer, const Sample & sample,
                     const SessionOptions & session_options, const DemoOptions & options) {
     RunHooks hooks;
     hooks.cancel = options.cancel;
     PITH_ASSIGN_OR_RETURN(Session session, model.session(session_options));
-    if (options.question_aware) {
-        PITH_RETURN_IF_ERROR(session.prefill(sample.prompt.whole(0), hooks));
-    } else {
-        PITH_RETURN_IF_ERROR(session.prefill(sample.prompt.context, hooks));
-        PITH_RETURN_IF_ERROR(session.prefill(sample.prompt.questions.front(), hooks));
-    }
-    Outcome outcome;
-    const Ledger after_prompt = session.ledger();
-    const int n_lanes = session.n_layers() * session.n_kv_heads();
-    outcome.kept_entries = static_cast<double>(after_prompt.kept_entries) / n_lanes;
-    outcome.kv_bytes = after_prompt.kv_allocated_bytes;
-    outcome.prefill_tps = after_prompt.prefill_tps();
-    PITH_ASSIGN_OR_RETURN(const std::string text, answer(session, tokenizer, sample.task.max_new_tokens));
-    outcome.decode_tps = session.ledger().decode_tps();
-    outcome.score = corpus::score(sample.task, text);
+    PITH_RETURN_IF_ERROR(session.prefill(first_part(sample, options), hooks));
+    PITH_RETURN_IF_ERROR(feed_question(session, sample, options, hooks));
+    const double prefill_tps = session.ledger().prefill_tps();
+    PITH_ASSIGN_OR_RETURN(Outcome outcome, measure(session, tokenizer, sample));
+    outcome.prefill_tps = prefill_tps;
     return outcome;
 }
 
-DemoRow summary(const std::string & policy, const Budget & budget, const std::vector<Sample> & samples,
-                const std::vector<Outcome> & outcomes) {
+struct CaseOutcomes {
+    std::vector<Outcome> outcomes;  // [text]
+    std::string note;
+};
+
+DemoRow summary(const PolicyCase & one, const std::vector<Sample> & samples, const CaseOutcomes & result) {
+    const std::vector<Outcome> & outcomes = result.outcomes;
     DemoRow row;
-    row.policy = policy;
-    row.budget = budget.kind == BudgetKind::kNone ? "" : budget.to_string();
+    row.policy = one.policy;
+    row.budget = one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string();
+    row.note = result.note;
+    if (!row.note.empty()) { return row; }
     row.n_samples = static_cast<int>(outcomes.size());
     std::vector<double> prefill;
     std::vector<double> decode;
+    std::vector<double> scores;
     const auto n = static_cast<double>(outcomes.size());
     double kv_bytes = 0;
     for (size_t i = 0; i < outcomes.size(); ++i) {
@@ -99,37 +121,70 @@ DemoRow summary(const std::string & policy, const Budget & budget, const std::ve
         kv_bytes += static_cast<double>(outcomes[i].kv_bytes) / n;
         prefill.push_back(outcomes[i].prefill_tps);
         decode.push_back(outcomes[i].decode_tps);
+        scores.push_back(outcomes[i].score);
     }
+    row.right_interval = score_interval(scores);
     row.kv_bytes = static_cast<size_t>(kv_bytes);
     row.prefill_tps = median(prefill);
     row.decode_tps = median(decode);
     return row;
 }
 
-// `full` stands once, whatever the budgets.
-Result<std::vector<std::pair<std::string, Budget>>> make_cases(const DemoOptions & options) {
-    std::vector<std::pair<std::string, Budget>> cases;
-    for (const std::string & name : options.policies) {
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-        if (!policy.evicts()) {
-            cases.emplace_back(name, Budget());
-            continue;
-        }
-        for (const Budget & budget : options.budgets) { cases.emplace_back(name, budget); }
+// Told after each text under each policy and budget.
+class Progress {
+public:
+    Progress(const DemoOptions & options, size_t n_cases)
+        : options_(options), n_total_(static_cast<int>(n_cases) * options.n_samples) {}
+    void step() {
+        if (options_.progress) { options_.progress(++n_done_, n_total_); }
     }
-    // Rows of one budget side by side; stable, so that policies keep the order given.
-    std::stable_sort(cases.begin(), cases.end(), [&options](const auto & a, const auto & b) {
-        const auto rank = [&options](const Budget & budget) {
-            for (size_t i = 0; i < options.budgets.size(); ++i) {
-                if (budget.kind == options.budgets[i].kind && budget.value == options.budgets[i].value) {
-                    return static_cast<int>(i);
-                }
+
+private:
+    const DemoOptions & options_;
+    int n_total_;
+    int n_done_ = 0;
+};
+
+// A session of its own for each text under each policy and budget.
+Status run_apart(const Model & model, const Tokenizer & tokenizer, const DemoOptions & options,
+                 const SessionOptions & session_options, const std::vector<Sample> & samples,
+                 const std::vector<PolicyCase> & cases, std::vector<CaseOutcomes> & results) {
+    Progress progress(options, cases.size());
+    for (size_t i = 0; i < cases.size(); ++i) {
+        SessionOptions own = session_options;
+        own.policy = cases[i].policy;
+        own.budget = cases[i].budget;
+        for (const Sample & sample : samples) {
+            PITH_ASSIGN_OR_RETURN(const Outcome outcome, ask(model, tokenizer, sample, own, options));
+            results[i].outcomes.push_back(outcome);
+            progress.step();
+        }
+    }
+    return {};
+}
+
+// One prefill of each text for all policies and budgets.
+Status run_shared(const Model & model, const Tokenizer & tokenizer, const DemoOptions & options,
+                  const SessionOptions & session_options, const std::vector<Sample> & samples,
+                  const std::vector<PolicyCase> & cases, std::vector<CaseOutcomes> & results) {
+    Progress progress(options, cases.size());
+    RunHooks hooks;
+    hooks.cancel = options.cancel;
+    for (const Sample & sample : samples) {
+        const VisitCase visit = [&](size_t index, Session & session, const Status & ran) -> Status {
+            progress.step();
+            if (!ran.ok()) {
+                results[index].note = ran.message();
+                return {};
             }
-            return -1;
+            PITH_RETURN_IF_ERROR(feed_question(session, sample, options, hooks));
+            PITH_ASSIGN_OR_RETURN(const Outcome outcome, measure(session, tokenizer, sample));
+            results[index].outcomes.push_back(outcome);
+            return {};
         };
-        return rank(a.second) < rank(b.second);
-    });
-    return cases;
+        PITH_RETURN_IF_ERROR(for_each_case(model, session_options, first_part(sample, options), cases, hooks, visit));
+    }
+    return {};
 }
 
 }  // namespace
@@ -139,25 +194,17 @@ Result<std::vector<DemoRow>> run_demo(const Model & model, const Tokenizer & tok
         return {ErrorCode::kInvalidArgument, "the demo needs at least one task and one sample"};
     }
     PITH_ASSIGN_OR_RETURN(const std::vector<Sample> samples, make_samples(tokenizer, options));
-    PITH_ASSIGN_OR_RETURN(const auto cases, make_cases(options));
+    PITH_ASSIGN_OR_RETURN(const std::vector<PolicyCase> cases, make_cases(options.policies, options.budgets));
+    SessionOptions session_options;
+    session_options.n_threads = options.n_threads;
+    session_options.heads_file = options.heads_file;
+    // One eviction that sees the whole prompt: the papers' setting.
+    session_options.prefill = PrefillSchedule::kOneShot;
+    std::vector<CaseOutcomes> results(cases.size());
+    const auto run = options.share ? run_shared : run_apart;
+    PITH_RETURN_IF_ERROR(run(model, tokenizer, options, session_options, samples, cases, results));
     std::vector<DemoRow> rows;
-    const int n_total = static_cast<int>(cases.size()) * options.n_samples;
-    int n_done = 0;
-    for (const auto & [policy, budget] : cases) {
-        SessionOptions session_options;
-        session_options.policy = policy;
-        session_options.budget = budget;
-        session_options.n_threads = options.n_threads;
-        // One eviction that sees the whole prompt: the papers' setting.
-        session_options.prefill = PrefillSchedule::kOneShot;
-        std::vector<Outcome> outcomes;
-        for (const Sample & sample : samples) {
-            PITH_ASSIGN_OR_RETURN(const Outcome outcome, ask(model, tokenizer, sample, session_options, options));
-            outcomes.push_back(outcome);
-            if (options.progress) { options.progress(++n_done, n_total); }
-        }
-        rows.push_back(summary(policy, budget, samples, outcomes));
-    }
+    for (size_t i = 0; i < cases.size(); ++i) { rows.push_back(summary(cases[i], samples, results[i])); }
     return rows;
 }
 

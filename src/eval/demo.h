@@ -2,6 +2,8 @@
 //
 // Every policy meets the same texts. Question-aware: the policy decides while it sees the question at the end of the prompt
 // (how the papers' accuracy is measured); context-only: the context is compressed first, the question comes later.
+// Shared: one full prefill of a text serves all policies and budgets (Session::evict()), with the same answers; how fast each
+// would prefill is then not measured.
 // Errors: those of tasks, sessions and tokeniser.   Threads: one at a time.
 #pragma once
 
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "eval/interval.h"
 #include "pith/budget.h"
 #include "pith/model.h"
 #include "pith/text.h"
@@ -24,9 +27,11 @@ struct DemoOptions {
     int n_samples = 10;   // texts
     int n_tokens = 1024;  // of each text, question and answer included
     bool question_aware = true;
+    bool share = false;
     int n_threads = 0;
+    std::string heads_file;  // SessionOptions::heads_file
     uint64_t seed = 1;
-    std::function<void(int n_done, int n_total)> progress;  // sessions
+    std::function<void(int n_done, int n_total)> progress;  // texts under a policy and budget
     const std::atomic<bool> * cancel = nullptr;
 };
 
@@ -35,11 +40,13 @@ struct DemoRow {
     std::string budget;  // as given; empty: no limit
     int n_samples = 0;
     double n_right = 0;        // sum of the scores, 0 … 1 each
+    Interval right_interval;   // 95 %, of n_right / n_samples
     double kept_entries = 0;   // a lane, mean over lanes and texts, after the prompt
     double prompt_tokens = 0;  // mean
     size_t kv_bytes = 0;       // allocated after the prompt, mean
-    double prefill_tps = 0;    // medians
+    double prefill_tps = 0;    // medians; shared: 0
     double decode_tps = 0;
+    std::string note;  // shared: why this budget cannot hold this policy; empty: there are answers
 };
 
 Result<std::vector<DemoRow>> run_demo(const Model & model, const Tokenizer & tokenizer, const DemoOptions & options);

@@ -75,13 +75,18 @@ ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & h
 
 }  // namespace
 
+ggml_tensor * build_rope(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * x,
+                         ggml_tensor * positions) {
+    return rope(ctx, hparams, x, positions, weights.layers.front().rope_freqs);
+}
+
 ggml_tensor * build_embedding(ggml_context * ctx, const Weights & weights, ggml_tensor * tokens) {
     return ggml_get_rows(ctx, weights.token_embd, tokens);
 }
 
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
-                          ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention,
-                          ggml_tensor * keep_rows) {
+                          ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention, ggml_tensor * keep_rows,
+                          const QueryTap & tap) {
     const LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
 
     ggml_tensor * x = rms_norm(ctx, hidden, w.attn_norm, hparams.rms_eps);
@@ -90,6 +95,7 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
     ggml_tensor * v = project_heads(ctx, w.wv, w.bv, x, hparams.head_dim_v, hparams.n_kv_heads);
     if (w.q_norm != nullptr) { q = rms_norm(ctx, q, w.q_norm, hparams.rms_eps); }
     if (w.k_norm != nullptr) { k = rms_norm(ctx, k, w.k_norm, hparams.rms_eps); }
+    if (tap) { tap(q); }
     q = rope(ctx, hparams, q, positions, w.rope_freqs);
     k = rope(ctx, hparams, k, positions, w.rope_freqs);
 

@@ -20,15 +20,23 @@ namespace pith {
 using AttentionFn = std::function<ggml_tensor *(ggml_context * ctx, ggml_cgraph * graph, int layer, ggml_tensor * q,
                                                 ggml_tensor * k, ggml_tensor * v)>;
 
+// Shown q [d, H, n] before RoPE; may expand the graph it captured.
+using QueryTap = std::function<void(ggml_tensor * q)>;
+
+// x [d, heads, n] rotated as the model rotates queries and keys at positions i32 [n].
+ggml_tensor * build_rope(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * x,
+                         ggml_tensor * positions);
+
 // tokens i32 [n]  →  hidden states [D, n].
 ggml_tensor * build_embedding(ggml_context * ctx, const Weights & weights, ggml_tensor * tokens);
 
 // hidden [D, n], positions i32 [n]  →  hidden [D, n] after layer `layer`.
 // keep_rows (i32 [m], may be null): after attention only these rows go on, so that the result is [D, m]; for the last layer,
 // where only some logits are wanted.
+// tap (may be empty): sees the queries before RoPE.
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention,
-                          ggml_tensor * keep_rows = nullptr);
+                          ggml_tensor * keep_rows = nullptr, const QueryTap & tap = {});
 
 // hidden [D, n]  →  logits [n_vocab, n].
 ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden);

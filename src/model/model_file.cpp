@@ -2,6 +2,7 @@
 #include "model/model_file.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <unordered_map>
 
@@ -37,6 +38,7 @@ public:
     size_t resident_copies_bytes() const override { return store_.copied_bytes(); }
     const std::string & weight_type_name() const override { return weight_type_name_; }
     int64_t n_params() const override { return n_params_; }
+    Result<std::vector<float>> read_output_projection(int layer) const override;
 
 private:
     Status index_tensors();
@@ -114,6 +116,26 @@ Status LoadedModel::check_all_used() const {
         }
     }
     return {};
+}
+
+Result<std::vector<float>> LoadedModel::read_output_projection(int layer) const {
+    const ggml_tensor * placed = weights_.layers[static_cast<size_t>(layer)].wo;
+    const FoundTensor & found = tensors_.at(placed->name);
+    const GgufTensor & info = *found.info;
+    const uint8_t * bytes = found.part->file.bytes().data() + info.offset;
+    std::vector<float> values(static_cast<size_t>(info.n_elements()));
+    if (info.type == GGML_TYPE_F32) {
+        std::memcpy(values.data(), bytes, info.size);
+    } else {
+        const auto to_float = ggml_get_type_traits(info.type)->to_float;
+        if (to_float == nullptr) {
+            return {ErrorCode::kUnsupported, "'" + found.part->path + "': tensor '" + info.name + "' of type " +
+                                                 ggml_type_name(info.type) + " cannot be dequantised"};
+        }
+        to_float(bytes, values.data(), info.n_elements());
+    }
+    if (placed->data != bytes) { found.part->file.drop(info.offset, info.size); }  // or it would be resident twice
+    return values;
 }
 
 void LoadedModel::sum_up() {

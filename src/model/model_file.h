@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "model/hparams.h"
 #include "model/weights.h"
@@ -35,6 +36,10 @@ public:
     virtual size_t resident_copies_bytes() const = 0;          // bytes copied out of the map (repacked)
     virtual const std::string & weight_type_name() const = 0;  // the type most weight bytes have, e.g. "q4_0"
     virtual int64_t n_params() const = 0;
+
+    // W_O of a layer, dequantised from the file's bytes (a repacked weight cannot be read back): f32 [D][H·dv].
+    // Errors: kUnsupported for a type that cannot be dequantised.   Cost: reads the tensor; nothing is kept.
+    virtual Result<std::vector<float>> read_output_projection(int layer) const = 0;
 };
 
 }  // namespace pith

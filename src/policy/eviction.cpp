@@ -8,6 +8,7 @@
 #include <string>
 
 #include "allocate/allocator.h"
+#include "allocate/head_profiles.h"
 #include "allocate/shares.h"
 #include "core/layer_view.h"
 #include "refine/refiner.h"
@@ -25,9 +26,24 @@ struct LayerState {
     Ragged<float> scores;  // once selected: the selector's priority, so that later cuts take from the tail of its ranking
     Ragged<IndexRange> protected_ranges;
     std::optional<LayerEvidence> evidence;
+    std::optional<Ragged<float>> base_scores;
+    std::optional<Ragged<float>> head_scores;
+    std::optional<LayerProfile> profile;
+    int n_recent = 0;
     bool selected = false;
 
-    LayerView view(int layer) const { return {layer, positions, scores, protected_ranges, evidence ? &*evidence : nullptr}; }
+    LayerView view(int layer) const {
+        const auto pointer = [](const auto & kept) { return kept ? &*kept : nullptr; };
+        return {.layer = layer,
+                .positions = positions,
+                .scores = scores,
+                .protected_ranges = protected_ranges,
+                .evidence = pointer(evidence),
+                .base_scores = pointer(base_scores),
+                .head_scores = pointer(head_scores),
+                .profile = pointer(profile),
+                .n_recent = n_recent};
+    }
 };
 
 int64_t count(std::span<const IndexRange> ranges) {
@@ -63,6 +79,8 @@ struct EvictionPass::Impl {
     bool cascade;
     int n_to_come;
     Protection protection;
+    bool wants_profiles = false;
+    HeadProfiles profiles{HeadDistance::kCosine};
     std::vector<LayerState> layers;
     std::vector<double> weights;  // [n_lanes]
     size_t n_weighed = 0;
@@ -72,10 +90,14 @@ struct EvictionPass::Impl {
     bool done = false;
 
     Status check_layer(const LayerEvidence & evidence) const;
-    Status score(const LayerEvidence & evidence, Ragged<float> & scores) const;
+    Status score(const LayerEvidence & evidence, LayerState & layer) const;
+    // Layers are cut before the last one has come.
+    bool cuts_early() const { return cascade && !policy.wants_all_layers(); }
     // T, and what of it is not protected.
     Result<NetBudget> net_budget() const;
+    // Per lane; of lanes to come as expected.
     std::vector<int> net_lengths() const;
+    std::vector<int> protected_counts() const;
     Status weigh(const NetBudget & budget);
     Status check_weights() const;
     Result<std::vector<LayerPlan>> plan(bool final);
@@ -87,6 +109,9 @@ EvictionPass::EvictionPass(const Policy & policy, EvictionTarget target, bool ca
           Impl{.policy = policy, .target = std::move(target), .cascade = cascade, .n_to_come = n_to_come})) {
     Impl & self = *impl_;
     self.protection = {self.policy.n_sinks(), self.policy.n_recent(self.target.budget), self.target.pinned};
+    const ProfileNeeds profile = self.policy.needs().profile;
+    self.wants_profiles = profile.any();
+    self.profiles = HeadProfiles(profile.distance);
     self.allocator_state = self.policy.allocator().begin();
 }
 EvictionPass::~EvictionPass() = default;
@@ -108,19 +133,33 @@ Status EvictionPass::Impl::check_layer(const LayerEvidence & evidence) const {
         return {ErrorCode::kInvalidArgument,
                 "budget of " + std::to_string(target.budget) + " entries per lane: at least 1 is needed, raise --budget"};
     }
-    return {};
+    if (!policy.wants_importance()) return {};
+    const auto n_heads = static_cast<size_t>(shape.n_lanes()) * static_cast<size_t>(shape.n_group);
+    const HeadImportance none;
+    const HeadImportance & importance = target.importance != nullptr ? *target.importance : none;
+    if (importance.copy.size() == n_heads && importance.reason.size() == n_heads) return {};
+    return {ErrorCode::kInvalidArgument,
+            "policy '" + policy.name() + "' needs the importance of all " + std::to_string(n_heads) + " query heads and has " +
+                std::to_string(importance.copy.size()) + " copy and " + std::to_string(importance.reason.size()) +
+                " reason scores: make them with `pith calibrate heads`"};
 }
 
-Status EvictionPass::Impl::score(const LayerEvidence & evidence, Ragged<float> & scores) const {
+Status EvictionPass::Impl::score(const LayerEvidence & evidence, LayerState & layer) const {
     const Scorer & scorer = policy.scorer();
-    PITH_RETURN_IF_ERROR(scorer.score(evidence, scores));
-    if (const Refiner * refiner = policy.refiner()) {
-        Ragged<float> heads;
-        const bool with_heads = refiner->wants_head_scores() && scorer.has_head_scores();
-        if (with_heads) PITH_RETURN_IF_ERROR(scorer.score_heads(evidence, heads));
-        PITH_RETURN_IF_ERROR(refiner->refine(evidence, with_heads ? &heads : nullptr, scores));
+    const Refiner * refiner = policy.refiner();
+    PITH_RETURN_IF_ERROR(scorer.score(evidence, layer.scores));
+    const bool selector_wants = policy.selector().wants_evidence();
+    const bool wants_heads = selector_wants || (refiner != nullptr && refiner->wants_head_scores());
+    Ragged<float> heads;
+    const bool has_heads = wants_heads && scorer.has_head_scores();
+    if (has_heads) PITH_RETURN_IF_ERROR(scorer.score_heads(evidence, heads));
+    if (selector_wants) layer.base_scores = layer.scores;
+    if (refiner != nullptr) {
+        PITH_RETURN_IF_ERROR(check_finite(evidence, layer.scores, policy));  // name the scorer's entry, not what came of it
+        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, layer.scores));
     }
-    return check_finite(evidence, scores, policy);
+    if (selector_wants && has_heads) layer.head_scores = std::move(heads);
+    return check_finite(evidence, layer.scores, policy);
 }
 
 Status EvictionPass::add_layer(const LayerEvidence & evidence) {
@@ -128,9 +167,11 @@ Status EvictionPass::add_layer(const LayerEvidence & evidence) {
     PITH_RETURN_IF_ERROR(self.check_layer(evidence));
     if (self.policy.evicts()) {
         LayerState layer;
-        PITH_RETURN_IF_ERROR(self.score(evidence, layer.scores));
+        PITH_RETURN_IF_ERROR(self.score(evidence, layer));
         layer.positions = evidence.positions;
+        layer.n_recent = self.protection.n_recent;
         layer.protected_ranges = protect(self.protection, layer.positions);
+        if (self.wants_profiles) PITH_RETURN_IF_ERROR(self.profiles.add(evidence, layer.profile.emplace()));
         if (self.policy.allocator().wants_evidence() || self.policy.selector().wants_evidence()) layer.evidence = evidence;
         if (self.n_added == 0 && self.cascade) {
             // Lanes to come are expected to hold the prompt's last n_to_come positions.
@@ -163,7 +204,19 @@ Result<NetBudget> EvictionPass::Impl::net_budget() const {
                                               "' (sinks, recent window, pinned spans): use --budget " + std::to_string(enough) +
                                               " or more, or protect less");
     }
-    return NetBudget{target.shape, total - n_protected};
+    return NetBudget{
+        .shape = target.shape, .total = total - n_protected, .importance = target.importance.get(), .cascade = cuts_early()};
+}
+
+std::vector<int> EvictionPass::Impl::protected_counts() const {
+    std::vector<int> counts(static_cast<size_t>(target.shape.n_lanes()), static_cast<int>(n_protected_to_come));
+    size_t lane = 0;
+    for (const LayerState & layer : layers) {
+        for (int h = 0; h < layer.protected_ranges.n_rows(); ++h) {
+            counts[lane++] = static_cast<int>(count(layer.protected_ranges.row(h)));
+        }
+    }
+    return counts;
 }
 
 std::vector<int> EvictionPass::Impl::net_lengths() const {
@@ -186,6 +239,7 @@ Status EvictionPass::Impl::weigh(const NetBudget & budget) {
     for (; n_weighed < layers.size(); ++n_weighed) {
         const LayerView view = layers[n_weighed].view(static_cast<int>(n_weighed));
         PITH_RETURN_IF_ERROR(allocator.weigh(view, budget, allocator_state.get(), weights));
+        if (!policy.selector().wants_evidence()) layers[n_weighed].evidence.reset();
     }
     return check_weights();
 }
@@ -204,8 +258,11 @@ Status EvictionPass::Impl::check_weights() const {
 Result<std::vector<LayerPlan>> EvictionPass::Impl::plan(bool final) {
     std::vector<LayerPlan> plans;
     if (!policy.evicts() || n_added == 0) return plans;
-    PITH_ASSIGN_OR_RETURN(const NetBudget budget, net_budget());
+    PITH_ASSIGN_OR_RETURN(NetBudget budget, net_budget());
     const std::vector<int> lengths = net_lengths();
+    const std::vector<int> n_protected = protected_counts();
+    budget.net_lengths = lengths;
+    budget.n_protected = n_protected;
     const bool keeps_all = budget.total == std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
     if (final && keeps_all) return plans;
     PITH_RETURN_IF_ERROR(weigh(budget));
@@ -245,6 +302,9 @@ Status EvictionPass::Impl::shrink(int layer, std::span<const int> shares, bool m
         }
     }
     state.selected = true;
+    state.evidence.reset();  // of the lanes as they were
+    state.base_scores.reset();
+    state.head_scores.reset();
     if (cascade) {
         Ragged<int32_t> positions;
         std::vector<int32_t> kept;
@@ -265,6 +325,7 @@ Result<std::vector<LayerPlan>> EvictionPass::cascade() {
     if (!impl_->cascade || impl_->done) {
         return Status(ErrorCode::kInternal, "eviction: cascade() belongs to an unfinished pass made with cascade = true");
     }
+    if (!impl_->cuts_early()) return std::vector<LayerPlan>{};  // all at once, in finish()
     return impl_->plan(false);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/evidence.h"
+#include "core/head_importance.h"
 #include "core/ragged.h"
 #include "core/shape.h"
 #include "pith/status.h"
@@ -23,14 +24,16 @@ struct LayerPlan {
 
 struct EvictionTarget {
     CacheShape shape;
-    int64_t budget = 0;                // entries per lane on average, protected ones included
-    std::vector<PositionSpan> pinned;  // protected spans of original positions
+    int64_t budget = 0;                                // entries per lane on average, protected ones included
+    std::vector<PositionSpan> pinned;                  // protected spans of original positions
+    std::shared_ptr<const HeadImportance> importance;  // for policies whose wants_importance() says so
 };
 
 // One eviction. Two ways to use it:
 //   all at once (chunks, decode):  add every layer's evidence, then finish() gives one plan for all layers;
 //   cascade (layer-major prefill): after each add_layer(), cascade() gives plans for the layers so far (an earlier layer may
 //     have to give entries back when a policy ranks across layers); apply them, then add the next layer; finish() rounds.
+//     A policy that wants all layers first gives no plan before finish().
 // The budget is exact after finish(): the sum over lanes is min(budget · n_lanes, entries there are).
 // REQUIRES: layers are added in order 0, 1, …; evidence holds what policy.needs() asks for.
 // Errors:   kMissingEvidence, kNotFinite (names layer, head, entry), kBudget (names budget and protected entries).

@@ -118,6 +118,37 @@ Status take(std::string_view policy, std::string_view kind, std::span<const Part
     return {};
 }
 
+// What a policy's text names, by kind; empty where a kind is left out.
+struct TakenNames {
+    std::string scorer, refiner, allocator, selector;
+};
+
+// Some parts make no sense together: nothing goes with a scorer that keeps all, and nothing that compares scores goes with one
+// that knows positions only.
+Status check_composition(std::string_view policy, const TakenNames & names, const Scorer & scorer, const Refiner * refiner,
+                         const Allocator * allocator, const Selector * selector) {
+    const std::string * idle = nullptr;    // a part that has nothing to do
+    const std::string * misled = nullptr;  // a part that would read positions as importance
+    const auto consider = [&](const std::string & name, bool compares_scores) {
+        if (name.empty()) return;
+        if (idle == nullptr) idle = &name;
+        if (misled == nullptr && compares_scores) misled = &name;
+    };
+    consider(names.refiner, refiner != nullptr);
+    consider(names.allocator, allocator != nullptr && allocator->compares_scores());
+    consider(names.selector, selector != nullptr && selector->compares_scores());
+    if (!scorer.evicts() && idle != nullptr) {
+        return bad(policy, quoted(names.scorer) + " keeps everything, which leaves nothing for " + quoted(*idle) +
+                               " to do: write " + names.scorer + " alone, or another scorer, e.g. snapkv+" + *idle);
+    }
+    if (scorer.by_position() && misled != nullptr) {
+        return bad(policy, quoted(names.scorer) + " orders entries by position and does not say how much each matters, which " +
+                               quoted(*misled) + " needs to know: use another scorer, e.g. snapkv+" + *misled + ", or leave " +
+                               quoted(*misled) + " out");
+    }
+    return {};
+}
+
 }  // namespace
 
 Result<Policy> Policy::parse(std::string_view text) {
@@ -134,18 +165,20 @@ Result<Policy> Policy::parse(std::string_view text) {
     }
     Policy policy;
     policy.name_ = name;
-    std::string taken[4];
+    TakenNames taken;
     for (const PartText & part : parts) {
         bool found = false;
-        PITH_RETURN_IF_ERROR(take<Scorer>(name, "scorer", scorers(), part, policy.scorer_, taken[0], found));
-        PITH_RETURN_IF_ERROR(take<Refiner>(name, "refiner", refiners(), part, policy.refiner_, taken[1], found));
-        PITH_RETURN_IF_ERROR(take<Allocator>(name, "allocator", allocators(), part, policy.allocator_, taken[2], found));
-        PITH_RETURN_IF_ERROR(take<Selector>(name, "selector", selectors(), part, policy.selector_, taken[3], found));
+        PITH_RETURN_IF_ERROR(take<Scorer>(name, "scorer", scorers(), part, policy.scorer_, taken.scorer, found));
+        PITH_RETURN_IF_ERROR(take<Refiner>(name, "refiner", refiners(), part, policy.refiner_, taken.refiner, found));
+        PITH_RETURN_IF_ERROR(take<Allocator>(name, "allocator", allocators(), part, policy.allocator_, taken.allocator, found));
+        PITH_RETURN_IF_ERROR(take<Selector>(name, "selector", selectors(), part, policy.selector_, taken.selector, found));
         if (!found) return unknown_part(name, part.name);
     }
     if (policy.scorer_ == nullptr) {
         return bad(name, "there is no scorer: put one first, e.g. snapkv+" + std::string(parts.front().name));
     }
+    PITH_RETURN_IF_ERROR(check_composition(name, taken, *policy.scorer_, policy.refiner_.get(), policy.allocator_.get(),
+                                           policy.selector_.get()));
     const auto defaults = [](const auto & info) { return info.make(Options::parse(info.name, info.options, {}).value()); };
     if (policy.allocator_ == nullptr) policy.allocator_ = defaults(allocators().front());
     if (policy.selector_ == nullptr) policy.selector_ = defaults(selectors().front());
@@ -169,6 +202,14 @@ EvidenceNeeds Policy::needs() const {
     if (!evicts()) return {};
     EvidenceNeeds needs = scorer_->needs().merged(allocator_->needs()).merged(selector_->needs());
     return refiner_ != nullptr ? needs.merged(refiner_->needs()) : needs;
+}
+
+bool Policy::wants_importance() const {
+    return allocator_->wants_importance();
+}
+
+bool Policy::wants_all_layers() const {
+    return allocator_->wants_all_layers();
 }
 
 int Policy::n_sinks() const {

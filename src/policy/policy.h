@@ -29,6 +29,8 @@ public:
     const std::string & name() const { return name_; }  // as the user wrote it
     bool evicts() const;                                // false for `full`
     EvidenceNeeds needs() const;
+    bool wants_importance() const;       // EvictionTarget::importance must be given
+    bool wants_all_layers() const;       // a one-shot prefill cannot evict before its last layer
     int n_sinks() const;                 // protected first positions
     int n_recent(int64_t budget) const;  // protected newest entries of each lane under this mean budget
 

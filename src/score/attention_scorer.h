@@ -15,8 +15,10 @@ namespace pith {
 enum class GroupReduction { kMean, kMax, kSum };
 
 // The option every such scorer has.
-inline constexpr OptionSpec kGroupOption =
-    word_option("group", "mean", "mean|max|sum", "how query heads share a KV head's score");
+constexpr OptionSpec group_option(std::string_view default_value) {
+    return word_option("group", default_value, "mean|max|sum", "how query heads share a KV head's score");
+}
+inline constexpr OptionSpec kGroupOption = group_option("mean");
 GroupReduction parse_group(const Options & options);
 
 class AttentionScorer : public Scorer {

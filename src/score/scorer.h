@@ -21,7 +21,9 @@ class Scorer {
 public:
     virtual ~Scorer() = default;
 
-    virtual bool evicts() const { return true; }                  // false: keeps all (`full`)
+    virtual bool evicts() const { return true; }  // false: keeps all (`full`)
+    // true: scores order entries by position and do not say how much one matters, so nothing that compares scores may use them.
+    virtual bool by_position() const { return false; }
     virtual EvidenceNeeds needs() const { return {}; }            // only this is captured
     virtual int n_sinks() const { return 0; }                     // original positions below this are protected
     virtual int n_recent(int64_t /*budget*/) const { return 0; }  // newest entries of each lane that are protected

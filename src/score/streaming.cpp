@@ -19,6 +19,7 @@ class Streaming final : public Scorer {
 public:
     explicit Streaming(const Options & options) : n_sinks_(static_cast<int>(options.integer("sinks"))) {}
 
+    bool by_position() const override { return true; }
     int n_sinks() const override { return n_sinks_; }
 
     Status score(const LayerEvidence & evidence, Ragged<float> & scores) const override {

@@ -11,6 +11,7 @@ namespace {
 
 class Window final : public Scorer {
 public:
+    bool by_position() const override { return true; }
     Status score(const LayerEvidence & evidence, Ragged<float> & scores) const override {
         scores = make_lane_scores(evidence);
         const auto positions = evidence.positions.flat();

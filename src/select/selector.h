@@ -26,7 +26,8 @@ public:
     virtual ~Selector() = default;
 
     virtual EvidenceNeeds needs() const { return {}; }
-    virtual bool wants_evidence() const { return false; }  // true: LayerView::evidence is set in select()
+    virtual bool wants_evidence() const { return false; }  // true: LayerView::evidence, base_scores and head_scores are set
+    virtual bool compares_scores() const { return true; }  // true: a score must say how much an entry matters
 
     // shares [K]: how many candidates each lane keeps beside what is protected. Overwrites `choice`.
     // REQUIRES: 0 ≤ shares[h] ≤ layer.net_length(h); scores finite.

@@ -11,6 +11,8 @@ namespace {
 
 class TopK final : public Selector {
 public:
+    bool compares_scores() const override { return false; }  // only orders them
+
     Status select(const LayerView & layer, std::span<const int> shares, LayerChoice & choice) const override {
         choice = {};
         TopSelector top;

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "attention/evidence_state.h"
+#include "attention/entry_norms.h"
 #include "attention/observe.h"
 #include "model/backend.h"
 

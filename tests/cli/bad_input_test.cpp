@@ -163,6 +163,7 @@ TEST_F(BadInput, UnknownPolicySuggestsTheNearest) {
     expect_error(run_with({"--policy", "snapkv+adda", "--budget", "64"}), kUsage, {"adda", "ada"});
     expect_error(run_pith({"bench", "-m", model(), "--policy", "full,tovo", "--budget", "64"}), kUsage, {"tovo", "tova"});
     expect_error(run_pith({"demo", "--policy", "h2p"}), kUsage, {"h2p", "h2o"});
+    expect_error(run_pith({"demo", "--policy", "all,h2p"}), kUsage, {"h2p", "h2o"});
 }
 
 TEST_F(BadInput, UnknownPolicyOptionSuggestsTheNearest) {
@@ -291,7 +292,18 @@ TEST_F(BadInput, NumbersOutsideTheirRanges) {
     expect_error(run_with({"--pin-system"}), kUsage, {"--pin-system"});
     expect_error(run_pith({"run", "-m", model(), "-p", "x", "-n", "-7"}), kUsage, {"--n-predict", "-7"});
     expect_error(run_pith({"bench", "-m", model(), "-r", "0"}), kFailed, {"--repetitions", "0"});
+    expect_error(run_pith({"bench", "-m", model(), "--policies", "h2o", "-r", "0"}), kUsage, {"--repetitions", "0"});
+    expect_error(run_pith({"bench", "-m", model(), "--policies", "h2o", "-p", "0"}), kUsage, {"--n-prompt", "0"});
+    expect_error(run_pith({"bench", "-m", model(), "--policies", "h2p"}), kUsage, {"h2p", "h2o"});
+    expect_error(run_pith({"bench", "-m", model(), "--policies", "full", "-p", "64"}), kFailed, {"evicts"});
+    expect_error(run_pith({"bench", "-m", model(), "--policies", "--policy", "h2o"}), kUsage, {"--policies", "--policy"});
+    expect_error(run_pith({"bench", "-m", model(), "--policies", "--scoring"}), kUsage, {"--policies", "--scoring"});
+    expect_error(run_pith({"bench", "-m", model(), "--policies", "--depth", "64,128"}), kUsage, {"--depth"});
+    expect_error(run_pith({"bench", "-m", model(), "--policies", "--prefill", "chunked"}), kUsage, {"chunked"});
     expect_error(run_pith({"demo", "--samples", "-1"}), kUsage, {"--samples", "-1"});
+    expect_error(run_pith({"demo", "--perplexity", "--task", "vt"}), kUsage, {"--perplexity", "--task"});
+    expect_error(run_pith({"demo", "--json", "--csv"}), kUsage, {"--json", "--csv"});
+    expect_error(run_pith({"demo", "--perplexity", "--tokens", "0"}), kFailed, {"0 tokens"});
     expect_error(run_pith({"train", "reference", "-t", "-1"}), kUsage, {"--threads", "-1"});
 }
 

@@ -25,7 +25,8 @@ TEST(Commands, ShowExamplesWhenNothingIsAsked) {
 
 TEST(Commands, HaveAVersionAndAHelpEach) {
     EXPECT_EQ(run_pith({"--version"}).out.substr(0, 5), "pith ");
-    for (const char * command : {"run", "info", "policies", "tokenize", "bench", "train", "demo", "make-model"}) {
+    for (const char * command :
+         {"run", "info", "policies", "tokenize", "bench", "train", "demo", "make-model", "inspect", "calibrate"}) {
         const Outcome outcome = run_pith({command, "--help"});
         EXPECT_EQ(outcome.exit_code, 0) << command;
         EXPECT_NE(outcome.out.find("--"), std::string::npos) << command;
@@ -131,6 +132,37 @@ TEST(Commands, BenchTellsTheShareOfScoring) {
     for (const Json & row : bench["rows"]) {
         EXPECT_GT(row["scoring_share"], 0) << row["policy"];
         EXPECT_LT(row["scoring_share"], 1) << row["policy"];
+    }
+}
+
+TEST(Commands, BenchTellsWhatEachPolicyAddsToAPrefill) {
+    const TempFolder folder;
+    const std::string model = write_model(folder);
+    const Json all =
+        run_json({"bench", "-m", model, "--policies", "-p", "300", "--budget", "64", "-r", "2", "-t", "1", "--json"});
+    EXPECT_GT(all["prefill_s"], 0);
+    EXPECT_EQ(all["budget_entries"], 64);
+    std::set<std::string> names;
+    for (const Json & row : all["rows"]) {
+        names.insert(row["policy"].get<std::string>());
+        if (row.contains("note")) { continue; }
+        EXPECT_EQ(row["eviction_samples_s"].size(), 2U) << row;
+        EXPECT_GT(row["share"], 0) << row;
+        const double sum = row["evidence_s"].get<double>() + row["plan_s"].get<double>() + row["compact_s"].get<double>();
+        EXPECT_GT(sum, 0) << row;
+        const int lanes = RandomModelSpec().n_layers * RandomModelSpec().n_kv_heads;
+        EXPECT_EQ(row["evicted_entries"], (300 - 64) * lanes) << row;
+    }
+    EXPECT_EQ(names.size(), all["rows"].size());
+    for (const char * name : {"snapkv", "h2o", "adakv", "random"}) { EXPECT_EQ(names.count(name), 1U) << name; }
+
+    const Json some = run_json(
+        {"bench", "-m", model, "--policies", "h2o,tova+fastcaote", "--depth", "200", "--budget", "50%", "-t", "1", "--json"});
+    ASSERT_EQ(some["rows"].size(), 4U);  // and their bases, snapkv and tova
+    EXPECT_EQ(some["n_prompt"], 200);
+    for (const Json & row : some["rows"]) {
+        if (row["policy"] == "h2o") { EXPECT_GT(row["capture_s"], row["evidence_s"]) << "H2O pays while the prompt runs"; }
+        EXPECT_EQ(row["base"], row["policy"] == "tova+fastcaote" ? "tova" : row["policy"] == "snapkv" ? "" : "snapkv");
     }
 }
 

@@ -1,4 +1,5 @@
 // demo_test.cpp - `pith demo` on the reference model: one row for each policy and budget.
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,58 @@ TEST(Demo, PrintsOneTable) {
          {"policy", "right", "entries/lane", "KV", "prefill t/s", "decode t/s", "random", "of 1", "Question-aware"}) {
         EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;
     }
+}
+
+// The answers, entries and bytes of a prefill of its own for each row.
+TEST(Demo, SharedPrefillsGiveTheSameRows) {
+    if (!std::filesystem::exists(PITH_SOURCE_DIR "/models/pith-reference.gguf")) { GTEST_SKIP() << "no reference model"; }
+    for (const bool context_only : {false, true}) {
+        std::vector<std::string> apart = {"demo",    "--samples", "1", "--tokens", "400",      "--budget",
+                                          "100,20%", "-t",        "1", "--json",   "--policy", "full,random,h2o,snapkv,adakv"};
+        if (context_only) { apart.emplace_back("--context-only"); }
+        std::vector<std::string> shared = apart;
+        shared.emplace_back("--share");
+        const Json expected = Json::parse(run_pith(apart).out)["rows"];
+        const Json got = Json::parse(run_pith(shared).out)["rows"];
+        ASSERT_EQ(got.size(), 9U);
+        ASSERT_EQ(expected.size(), 9U);
+        for (size_t i = 0; i < got.size(); ++i) {
+            for (const char * key :
+                 {"policy", "budget", "n_right", "right_low", "right_high", "kept_entries_per_lane", "kv_allocated_bytes"}) {
+                EXPECT_EQ(got[i][key], expected[i][key]) << key << " of " << expected[i];
+            }
+            EXPECT_FALSE(got[i].contains("prefill_tps"));
+        }
+    }
+}
+
+TEST(Demo, SaysWhichSharedRowsNoBudgetHolds) {
+    if (!std::filesystem::exists(PITH_SOURCE_DIR "/models/pith-reference.gguf")) { GTEST_SKIP() << "no reference model"; }
+    const Outcome outcome = run_pith({"demo", "--samples", "1", "--tokens", "400", "--budget", "20", "--policy",
+                                      "snapkv:window=32,snapkv:window=8", "--share", "-t", "1", "--csv"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3) << outcome.out;
+    EXPECT_NE(outcome.out.find("are protected"), std::string::npos) << outcome.out;
+}
+
+TEST(Demo, MeasuresPerplexityAgainstTheFullCache) {
+    if (!std::filesystem::exists(PITH_SOURCE_DIR "/models/pith-reference.gguf")) { GTEST_SKIP() << "no reference model"; }
+    const Outcome outcome = run_pith({"demo", "--perplexity", "--samples", "2", "--tokens", "400", "--budget", "40,500",
+                                      "--policy", "random,snapkv", "-t", "1", "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Json json = Json::parse(outcome.out);
+    ASSERT_EQ(json["rows"].size(), 5U);
+    const Json & full = json["rows"][0];
+    EXPECT_EQ(full["policy"], "full");
+    EXPECT_EQ(full["difference"], 0);
+    EXPECT_GT(full["perplexity"], 1);
+    for (const size_t i : {1U, 2U}) {
+        const Json & row = json["rows"][i];
+        EXPECT_EQ(row["kept_entries_per_lane"], 40);
+        EXPECT_NEAR(row["difference"].get<double>(), row["perplexity"].get<double>() - full["perplexity"].get<double>(), 1e-9);
+    }
+    EXPECT_GT(json["rows"][1]["difference"], 0) << "a random tenth serves as well as everything";
+    for (const size_t i : {3U, 4U}) { EXPECT_EQ(json["rows"][i]["difference"], 0) << "a budget that holds everything"; }
 }
 
 }  // namespace

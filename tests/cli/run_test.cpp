@@ -48,6 +48,7 @@ TEST_F(Run, ReportsEveryKeyOfTheLedger) {
                              "peak_lane_entries",
                              "kv_needed_bytes",
                              "kv_allocated_bytes",
+                             "kv_saved_bytes",
                              "kv_peak_bytes",
                              "evidence_peak_bytes",
                              "activation_peak_bytes",

@@ -26,5 +26,21 @@ TEST(EvidenceNeeds, RunningSumsOverAllQueriesSwallowSumsOverTheLast) {
     EXPECT_EQ(some.merged({.key_norm = true}).running_last, 256);
 }
 
+TEST(EvidenceNeeds, AProfileThatIsNotTheDefaultWins) {
+    EvidenceNeeds defaults;
+    defaults.profile.n_queries = kDefaultProfileQueries;
+    EvidenceNeeds few;
+    few.profile.n_queries = 50;
+    few.profile.distance = HeadDistance::kPearson;
+    for (const EvidenceNeeds & both : {defaults.merged(few), few.merged(defaults)}) {
+        EXPECT_EQ(both.profile.n_queries, 50);
+        EXPECT_EQ(both.profile.distance, HeadDistance::kPearson);
+    }
+    EXPECT_EQ(defaults.merged(EvidenceNeeds{}).profile.n_queries, kDefaultProfileQueries);
+    EvidenceNeeds many = few;
+    many.profile.n_queries = 300;
+    EXPECT_EQ(few.merged(many).profile.n_queries, 300);
+}
+
 }  // namespace
 }  // namespace pith

@@ -232,5 +232,29 @@ TEST(Score, IsTheShareOfReferencesInAnyCase) {
     EXPECT_DOUBLE_EQ(score(task, "anything"), 0.0);
 }
 
+TEST(Tasks, SayWhereTheNeedlesOfTheQuestionStand) {
+    for (const auto & info : task_list()) {
+        for (const Haystack haystack : {Haystack::kNoise, Haystack::kWorld}) {
+            for (uint64_t index = 0; index < 4; ++index) {
+                const Task task = make(info.id, {.n_tokens = 700, .haystack = haystack, .index = index});
+                const size_t n_expected = info.id == "cwe" ? 0 : info.id == "multivalue" ? 4 : info.id == "vt" ? 5 : 1;
+                ASSERT_EQ(task.needles.size(), n_expected) << info.id;
+                size_t end = 0;
+                std::string said;
+                for (const TextSpan & span : task.needles) {
+                    EXPECT_GE(span.begin, end) << info.id;
+                    ASSERT_LE(span.end, task.context.size()) << info.id;
+                    end = span.end;
+                    const std::string sentence = task.context.substr(span.begin, span.end - span.begin);
+                    said += sentence;
+                    EXPECT_EQ(sentence.find('\n'), std::string::npos) << sentence;
+                    if (info.id != "vt") { EXPECT_EQ(sentence.back(), '.') << sentence; }
+                }
+                if (n_expected > 0) { EXPECT_EQ(score(task, said), 1.0) << info.id << ": " << said; }
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace pith::corpus

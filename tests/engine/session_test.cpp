@@ -108,9 +108,12 @@ TEST_F(SessionTest, EveryLaneStaysWithinItsBudgetOnALongStreamAndMemoryStaysFlat
     EXPECT_EQ(n_done, 10000);
     EXPECT_EQ(session.ledger().kept_entries, 256 * 3 * 2);
     allocated = session.ledger().kv_allocated_bytes;
+    int64_t n_evictions = session.ledger().n_evictions;
     for (size_t i = 10000; i < tokens.size(); ++i) {
         ASSERT_TRUE(session.append(tokens[i]).ok());
-        ASSERT_LE(longest_lane(session), 256 + 64);
+        const bool evicted = session.ledger().n_evictions > n_evictions;
+        n_evictions = session.ledger().n_evictions;
+        ASSERT_LE(longest_lane(session), evicted ? 256 : 256 + 64);
     }
     EXPECT_EQ(session.n_tokens(), 20000);
     EXPECT_EQ(session.ledger().peak_lane_entries, 512);

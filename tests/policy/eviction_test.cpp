@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "policy/evidence_maker.h"
+#include "policy/registry.h"
 
 namespace pith::test {
 namespace {
@@ -91,6 +92,49 @@ TEST(Eviction, MissingEvidenceIsAnErrorThatNamesIt) {
             e.key_norm = Ragged<float>(std::vector<int>{40, 39});
         },
         "knorm needs key_norm");
+}
+
+TEST(Eviction, WithoutTheImportanceOfEveryHeadSomePoliciesRefuse) {
+    Rng rng(3);
+    const auto layers = make_equal(rng, kShape, 40);
+    for (const char * name : {"snapkv+head", "streaming+retrieval"}) {
+        const Status status = first_error(policy(name), {kShape, 36, {}}, layers);
+        EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+        EXPECT_NE(status.message().find("all 8 query heads"), std::string::npos) << status.message();
+        EXPECT_NE(status.message().find("pith calibrate heads"), std::string::npos) << status.message();
+        auto few = std::make_shared<HeadImportance>();
+        few->copy.assign(8, 1.0);
+        few->reason.assign(7, 1.0);
+        EXPECT_EQ(first_error(policy(name), {kShape, 36, {}, few}, layers).code(), ErrorCode::kInvalidArgument);
+        few->reason.push_back(1.0);
+        EXPECT_TRUE(first_error(policy(name), {kShape, 36, {}, few}, layers).ok());
+    }
+}
+
+TEST(Eviction, APolicyThatWantsAllLayersPlansNothingBeforeTheLast) {
+    Rng rng(3);
+    const auto layers = make_equal(rng, kShape, 40);
+    EvictionPass pass(policy("snapkv:window=4+novelty:exact=two-pass"), {kShape, 20, {}}, true, 40);
+    for (const LayerEvidence & layer : layers) {
+        ASSERT_TRUE(pass.add_layer(layer).ok());
+        EXPECT_TRUE(pass.cascade().value().empty());
+    }
+    EXPECT_FALSE(pass.finish().value().empty());
+}
+
+TEST(Eviction, EveryScorerNamesTheEvidenceItLacks) {
+    LayerEvidence bare;
+    bare.n_kv_heads = 1;
+    bare.n_group = 1;
+    bare.n_seen = 3;
+    bare.positions.push_row(std::vector<int32_t>{0, 1, 2});
+    for (const ScorerInfo & info : scorers()) {
+        const Policy parsed = policy(std::string(info.name).c_str());
+        Ragged<float> scores;
+        const Status status = parsed.scorer().score(bare, scores);
+        EXPECT_EQ(status.code(), parsed.needs().any() ? ErrorCode::kMissingEvidence : ErrorCode::kOk) << info.name;
+        if (!status.ok()) { EXPECT_EQ(status.message().find(std::string(info.name) + " needs "), 0U) << status.message(); }
+    }
 }
 
 TEST(Eviction, LayersComeInOrderAndOnce) {

@@ -2,6 +2,7 @@
 #include "policy/evidence_maker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace pith::test {
@@ -9,6 +10,31 @@ namespace pith::test {
 int random_int(Rng & rng, int low, int high) {
     return low +
            static_cast<int>(rng() % static_cast<unsigned>(high - low + 1));  // not std::…_distribution: the same everywhere
+}
+
+Status HostValues::distances_to_mean(const Ragged<float> & weights, Ragged<float> & out) const {
+    const auto d = static_cast<size_t>(head_dim_);
+    const int n_group = weights.n_rows() / static_cast<int>(lanes_.size());
+    out = weights;
+    for (int r = 0; r < weights.n_rows(); ++r) {
+        const std::vector<float> & values = lanes_[static_cast<size_t>(r / n_group)];
+        const auto weight = weights.row(r);
+        std::vector<float> mean(d, 0.0F);
+        for (size_t j = 0; j < weight.size(); ++j) {
+            for (size_t c = 0; c < d; ++c) mean[c] += weight[j] * values[j * d + c];
+        }
+        for (size_t j = 0; j < weight.size(); ++j) {
+            float sum = 0;
+            for (size_t c = 0; c < d; ++c) sum += (values[j * d + c] - mean[c]) * (values[j * d + c] - mean[c]);
+            out.row(r)[j] = std::sqrt(sum);
+        }
+    }
+    return {};
+}
+
+Status HostValues::lane_values(int kv_head, std::vector<float> & out) const {
+    out = lanes_[static_cast<size_t>(kv_head)];
+    return {};
 }
 
 LayerEvidence make_evidence(Rng & rng, const CacheShape & shape, int layer, int n_seen,
@@ -19,23 +45,68 @@ LayerEvidence make_evidence(Rng & rng, const CacheShape & shape, int layer, int 
     evidence.n_group = shape.n_group;
     evidence.n_seen = n_seen;
     evidence.n_window = std::min(n_seen, 32);
+    evidence.n_sampled = random_int(rng, 1, 3);
     const int n_levels = random_int(rng, 1, 40);
     const auto row = [&](size_t n) {
         std::vector<float> values(n);
         for (float & value : values) value = static_cast<float>(random_int(rng, 0, n_levels)) / 64.0F;
         return values;
     };
+    std::vector<std::vector<float>> all_values;
     for (const auto & lane : positions) {
+        const size_t n = lane.size();
         evidence.positions.push_row(lane);
-        evidence.window_sq.push_row(row(lane.size()));
-        evidence.key_norm.push_row(row(lane.size()));
+        evidence.window_sq.push_row(row(n));
+        evidence.key_norm.push_row(row(n));
+        evidence.value_l1.push_row(row(n));
+        evidence.value_l2.push_row(row(n));
+        std::vector<float> cosines = row(n);
+        for (float & x : cosines) x -= 0.25F;
+        evidence.key_cosine.push_row(cosines);
+        std::vector<float> values(n * static_cast<size_t>(shape.head_dim));
+        for (float & x : values) x = static_cast<float>(random_int(rng, -500, 500)) / 256.0F;
+        all_values.push_back(values);
         for (int g = 0; g < shape.n_group; ++g) {
-            evidence.window_mean.push_row(row(lane.size()));
-            evidence.last_query.push_row(row(lane.size()));
-            evidence.running_sum.push_row(row(lane.size()));
+            const std::vector<float> mean = row(n);
+            evidence.window_mean.push_row(mean);
+            std::vector<float> squares = row(n);  // no less than n · mean²
+            for (size_t j = 0; j < n; ++j) squares[j] += static_cast<float>(evidence.n_window) * mean[j] * mean[j];
+            evidence.window_head_sq.push_row(squares);
+            evidence.window_entropy.push_back(random_int(rng, 0, 3) == 0 ? 0.0 : random_int(rng, 1, 1000) / 64.0);
+            evidence.last_query.push_row(row(n));
+            evidence.running_sum.push_row(row(n));
+            evidence.output_l1.push_row(row(n));
+            evidence.output_l2.push_row(row(n));
+            std::vector<float> exponents = row(n);
+            for (float & x : exponents) x = 8 * x - 3;
+            evidence.expected.push_row(exponents);
+
+            std::vector<float> profile(n, 0.0F);
+            for (int s = 0; s < evidence.n_sampled; ++s) {
+                std::vector<float> sampled = row(n);  // a distribution
+                float sum = 0;
+                for (float & x : sampled) sum += x += 1.0F / 64;
+                float squared = 0;
+                for (float & x : sampled) x /= sum, squared += x * x;
+                for (size_t j = 0; j < n; ++j) {
+                    profile[j] += sampled[j] / std::sqrt(squared) / static_cast<float>(evidence.n_sampled);
+                }
+                evidence.sampled_rows.push_row(sampled);
+            }
+            evidence.profile.push_row(profile);
         }
     }
+    evidence.values = std::make_shared<HostValues>(std::move(all_values), shape.head_dim);
     return evidence;
+}
+
+std::shared_ptr<const HeadImportance> make_importance(Rng & rng, const CacheShape & shape) {
+    auto importance = std::make_shared<HeadImportance>();
+    for (int head = 0; head < shape.n_lanes() * shape.n_group; ++head) {
+        importance->copy.push_back(random_int(rng, 0, 8) / 16.0);
+        importance->reason.push_back(random_int(rng, 0, 8) / 32.0);
+    }
+    return importance;
 }
 
 std::vector<LayerEvidence> make_ragged(Rng & rng, const CacheShape & shape, int n_seen) {

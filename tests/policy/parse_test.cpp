@@ -36,7 +36,7 @@ TEST(PolicyGrammar, AnAliasIsWhatItStandsFor) {
 }
 
 TEST(PolicyGrammar, PoliciesSayWhatTheyProtectAndNeed) {
-    EXPECT_FALSE(Policy::parse("full+ada").value().evicts());
+    EXPECT_FALSE(Policy::parse("full").value().evicts());
     EXPECT_FALSE(Policy::parse("full").value().needs().any());
     EXPECT_EQ(Policy::parse("streaming").value().n_sinks(), 4);
     EXPECT_EQ(Policy::parse("snapkv").value().n_sinks(), 0);
@@ -65,6 +65,34 @@ TEST(PolicyGrammar, TwoPartsOfOneKindAreAnError) {
     expect_error("snapkv+ada+pyramid", "'ada' and 'pyramid' are both an allocator: keep one");
     expect_error("adakv+uniform", "'ada' and 'uniform' are both an allocator");
     expect_error("snapkv+topk+topk", "both a selector");
+}
+
+TEST(PolicyGrammar, NothingGoesWithFull) {
+    expect_error("full+ada",
+                 "'full' keeps everything, which leaves nothing for 'ada' to do: write full alone, or another scorer, e.g. "
+                 "snapkv+ada");
+    expect_error("full+uniform", "nothing for 'uniform'");
+    expect_error("full+topk", "nothing for 'topk'");
+    expect_error("caote+full", "nothing for 'caote'");
+}
+
+TEST(PolicyGrammar, WhatComparesScoresNeedsScoresThatMeasureImportance) {
+    expect_error(
+        "streaming+ada",
+        "'streaming' orders entries by position and does not say how much each matters, which 'ada' needs to know: use "
+        "another scorer, e.g. snapkv+ada, or leave 'ada' out");
+    for (const char * scorer : {"streaming", "window"}) {
+        for (const char * part : {"caote", "fastcaote", "ada", "entropy", "global", "critical", "joint", "diverse"}) {
+            const std::string text = std::string(scorer) + "+" + part;
+            expect_error(text.c_str(), ("which '" + std::string(part) + "' needs to know").c_str());
+        }
+        for (const char * part : {"uniform", "pyramid", "retrieval", "head", "preference", "novelty", "topk"}) {
+            EXPECT_EQ(error_of((std::string(scorer) + "+" + part).c_str()), "");
+        }
+    }
+    for (const char * text : {"random+ada+critical", "knorm+caote+joint", "keydiff+global", "h2o+fastcaote+entropy+diverse"}) {
+        EXPECT_EQ(error_of(text), "") << text;
+    }
 }
 
 TEST(PolicyGrammar, MalformedTextIsAnError) {

@@ -20,10 +20,17 @@ void expect_in_order(std::span<const PartInfo<Part>> parts, std::initializer_lis
     EXPECT_EQ(found, std::vector<std::string_view>(names));
 }
 
-TEST(Registry, HoldsTheFirstPolicies) {
-    expect_in_order<Scorer>(scorers(), {"full", "random", "streaming", "window", "knorm", "h2o", "tova", "snapkv"});
-    expect_in_order<Allocator>(allocators(), {"uniform", "pyramid", "ada"});
-    expect_in_order<Selector>(selectors(), {"topk"});
+TEST(Registry, HoldsEveryTrainingFreePolicy) {
+    expect_in_order<Scorer>(scorers(), {"full", "random", "streaming", "window", "knorm", "keydiff", "h2o", "tova", "snapkv",
+                                        "attnvar", "vmax", "expected", "matprod"});
+    expect_in_order<Refiner>(refiners(), {"caote", "fastcaote"});
+    expect_in_order<Allocator>(
+        allocators(), {"uniform", "pyramid", "ada", "head", "retrieval", "preference", "entropy", "novelty", "global"});
+    std::vector<std::string_view> names;
+    for (const Alias & alias : aliases()) names.push_back(alias.name);
+    EXPECT_EQ(names, (std::vector<std::string_view>{"adakv", "pyramidkv", "headkv", "duo", "cake", "lava", "criticalkv",
+                                                    "critical-adakv", "critical-headkv", "score", "laprox"}));
+    expect_in_order<Selector>(selectors(), {"topk", "critical", "joint", "diverse"});
     EXPECT_EQ(allocators().front().name, "uniform") << "the default";
     EXPECT_EQ(selectors().front().name, "topk") << "the default";
 }

@@ -1,0 +1,190 @@
+// inspect.cpp - `pith inspect`: what policies keep of a text, lane by lane, and what that changes.
+#include "eval/inspect.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "corpus/tasks.h"
+#include "engine_flags.h"
+#include "errors.h"
+#include "eval/policy_cases.h"
+#include "inspect_report.h"
+#include "interrupt.h"
+#include "model/write_file.h"
+#include "policy/policy.h"
+#include "progress.h"
+#include "read_text.h"
+#include "reference_model.h"
+#include "text/prompt.h"
+
+namespace pith::app {
+namespace {
+
+struct InspectFlags {
+    ModelFlags model;
+    CacheFlags cache{"f32", "f32"};
+    std::string file;
+    std::string prompt;
+    std::string policies = "snapkv,adakv,h2o,random";
+    std::vector<std::string> budgets = {"20%"};
+    std::string heads;
+    std::string out;
+    std::vector<std::string> formats = {"csv", "json", "svg"};
+    int n_tokens = 1024;
+    int n_threads = 0;
+    int chunk = 512;
+    uint64_t seed = 1;
+    bool raw = false;
+    bool json = false;
+};
+
+Result<InspectOptions> inspect_options(const InspectFlags & flags) {
+    InspectOptions options;
+    PITH_ASSIGN_OR_RETURN(const std::vector<std::string> policies,
+                          policies_of_list(flags.policies, has_importance(flags.heads, flags.model.path)));
+    for (const std::string & name : policies) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+        if (policy.evicts()) { options.policies.push_back(name); }  // `full` is what all are compared with
+    }
+    if (options.policies.empty()) {
+        return {ErrorCode::kInvalidArgument,
+                "--policy " + flags.policies + " evicts nothing: give policies to compare with full"};
+    }
+    for (const std::string & text : flags.budgets) {
+        PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(text));
+        options.budgets.push_back(budget);
+    }
+    for (const std::string & format : flags.formats) {
+        if (format != "csv" && format != "json" && format != "svg") {
+            return {ErrorCode::kInvalidArgument, "--format is '" + format + "': give csv, json or svg, or several"};
+        }
+    }
+    for (const auto & [name, value, low] :
+         {std::tuple{"--threads", flags.n_threads, 0}, std::tuple{"--chunk", flags.chunk, 1}}) {
+        if (value < low) {
+            return {ErrorCode::kInvalidArgument,
+                    std::string(name) + " is " + std::to_string(value) + ": give " + std::to_string(low) + " or more"};
+        }
+    }
+    if (!flags.prompt.empty() && flags.file.empty()) {
+        return {ErrorCode::kInvalidArgument, "-p asks about the text of -f: give both, or neither for the built-in text"};
+    }
+    PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(flags.cache.type_k));
+    PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(flags.cache.type_v));
+    options.n_threads = flags.n_threads;
+    options.chunk = flags.chunk;
+    options.heads_file = flags.heads;
+    return options;
+}
+
+// The text of -f and the question of -p; else a fact hidden in a built-in text, asked for.
+Result<std::vector<int32_t>> read_tokens(const InspectFlags & flags, const Tokenizer & tokenizer) {
+    PromptRequest request;
+    if (!flags.file.empty()) {
+        PITH_ASSIGN_OR_RETURN(request.context, read_text(flags.file));
+        request.questions = {flags.prompt};
+        request.use_template = !flags.raw && tokenizer.has_chat_template();
+        if (request.context.empty()) { return {ErrorCode::kInvalidArgument, "'" + flags.file + "' has no text"}; }
+    } else {
+        corpus::TaskOptions options;
+        options.n_tokens = flags.n_tokens;
+        options.seed = flags.seed;
+        const corpus::CountTokens count = [&tokenizer](std::string_view text) {
+            const auto tokens = tokenizer.encode(text, false, false);
+            return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
+        };
+        PITH_ASSIGN_OR_RETURN(const corpus::Task task, corpus::make_task("single", options, count));
+        request.context = task.context;
+        request.questions = {task.question + task.answer_prefix};
+        request.use_template = false;
+    }
+    PITH_ASSIGN_OR_RETURN(const Prompt prompt, build_prompt(tokenizer, request));
+    return prompt.whole(0);
+}
+
+Status write_files(const InspectFlags & flags, const Inspection & inspection) {
+    std::error_code error;
+    std::filesystem::create_directories(flags.out, error);
+    if (error) { return {ErrorCode::kIo, "'" + flags.out + "' cannot be made: " + error.message()}; }
+    std::vector<NamedText> files;
+    for (const std::string & format : flags.formats) {
+        if (format == "csv") {
+            for (NamedText & table : inspection_csv(inspection)) { files.push_back(std::move(table)); }
+        } else if (format == "json") {
+            files.push_back({"inspect.json", inspection_json(inspection).dump(1) + "\n"});
+        } else {
+            files.push_back({"inspect.svg", inspection_svg(inspection)});
+        }
+    }
+    for (const NamedText & file : files) {
+        PITH_RETURN_IF_ERROR(write_file((std::filesystem::path(flags.out) / file.name).string(), file.text));
+    }
+    return {};
+}
+
+int inspect_command(InspectFlags flags) {
+    if (flags.model.path.empty()) {
+        const auto path = reference_model();
+        if (!path.ok()) { return fail(path.status()); }
+        flags.model.path = *path;
+    }
+    auto options = inspect_options(flags);
+    if (!options.ok()) { return fail_usage(options.status().message()); }
+    const auto model = flags.model.load();
+    if (!model.ok()) { return fail(model.status()); }
+    const auto tokenizer = Tokenizer::load(flags.model.path);
+    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    const auto tokens = read_tokens(flags, *tokenizer);
+    if (!tokens.ok()) { return fail(tokens.status()); }
+    options->cancel = &catch_interrupt();
+    Result<Inspection> inspection = Status();
+    {
+        ProgressLine line("inspect");
+        options->progress = [&line](int n_done, int n_total) { line.show_fraction(static_cast<double>(n_done) / n_total); };
+        inspection = inspect(*model, *tokens, *options);
+    }
+    if (!inspection.ok()) { return fail(inspection.status()); }
+    if (!flags.out.empty()) {
+        if (const Status status = write_files(flags, *inspection); !status.ok()) { return fail(status); }
+        std::fprintf(stderr, "written to %s\n", flags.out.c_str());
+    }
+    if (flags.json) {
+        print_json(inspection_json(*inspection));
+    } else {
+        print_inspection(*inspection);
+    }
+    return kExitOk;
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App & root, int & exit_code) {
+    auto flags = std::make_shared<InspectFlags>();
+    CLI::App * command = root.add_subcommand("inspect", "Show what policies keep of a text, and what that changes");
+    flags->model.add_to(*command, false);
+    command->add_option("-f,--file", flags->file, "Text ('-': standard input; default: a built-in one)");
+    command->add_option("-p,--prompt", flags->prompt, "Question after the text");
+    command->add_option("--policy", flags->policies, "Policies to compare, separated by ','; all: every one there is")
+        ->capture_default_str();
+    command->add_option("--budget", flags->budgets, "Budgets, separated by ',': entries per lane or shares of the text")
+        ->delimiter(',')
+        ->capture_default_str();
+    add_heads_option(*command, flags->heads);
+    flags->cache.add_to(*command);
+    command->add_option("--out", flags->out, "Folder for the files");
+    command->add_option("--format", flags->formats, "Which files: csv, json, svg")->delimiter(',')->capture_default_str();
+    command->add_option("--tokens", flags->n_tokens, "Length of the built-in text")->capture_default_str();
+    command->add_option("-s,--seed", flags->seed, "Seed of the built-in text")->capture_default_str();
+    command->add_option("--chunk", flags->chunk, "Tokens of a batch")->capture_default_str();
+    command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
+    command->add_flag("--raw", flags->raw, "Leave out the model's chat template");
+    command->add_flag("--json", flags->json, "One JSON object on standard output");
+    command->callback([flags, &exit_code] { exit_code = inspect_command(*flags); });
+}
+
+}  // namespace pith::app

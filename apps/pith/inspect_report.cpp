@@ -1,0 +1,455 @@
+// inspect_report.cpp - writes an inspection out.
+#include "inspect_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <set>
+
+#include "report/svg.h"
+
+namespace pith::app {
+namespace {
+
+constexpr int kMostInFull = 8;  // policies that are printed layer by layer
+
+template <class... Args>
+std::string format(const char * pattern, Args... args) {
+    std::array<char, 512> text{};
+    std::snprintf(text.data(), text.size(), pattern, args...);
+    return text.data();
+}
+
+// Six digits are more than a measurement has.
+std::string number(double value) {
+    return format("%.6g", value);
+}
+
+int policy_width(const Inspection & inspection) {
+    size_t width = 6;
+    for (const InspectCase & one : inspection.cases) { width = std::max(width, one.policy.size()); }
+    return static_cast<int>(width);
+}
+
+void print_summary(const Inspection & inspection) {
+    const int name = policy_width(inspection);
+    std::printf("%-*s  %7s  %14s  %6s  %7s  %15s  %18s  %7s  %6s\n", name, "policy", "budget", "entries/lane", "mass", "sigma",
+                "cosine (lowest)", "perturbation (L1)", "hidden", "token");
+    std::string budget = inspection.cases.front().budget;
+    for (const InspectCase & one : inspection.cases) {
+        if (one.budget != budget) { std::puts(""); }
+        budget = one.budget;
+        if (!one.refused.empty()) {
+            std::printf("%-*s  %7s  cannot hold what it protects\n", name, one.policy.c_str(), one.budget.c_str());
+            continue;
+        }
+        const CaseMeans means = means_of(one);
+        const std::string lanes = format("%.0f (%lld-%lld)", means.kept, static_cast<long long>(means.shortest),
+                                         static_cast<long long>(means.longest));
+        const std::string cosine = format("%.3f (%.3f)", means.cosine, means.lowest_cosine);
+        const std::string perturbation = format("%.2f = %.0f %%", means.perturbation, 100 * means.relative);
+        std::printf("%-*s  %7s  %14s  %4.0f %%  %5.0f %%  %15s  %18s  %5.1f %%  %6s\n", name, one.policy.c_str(),
+                    one.budget.c_str(), lanes.c_str(), 100 * means.mass, 100 * means.sigma_share, cosine.c_str(),
+                    perturbation.c_str(), 100 * means.hidden_error, one.same_choice ? "same" : "other");
+    }
+    std::puts(
+        "\nmass: share of the last query's attention on kept entries; sigma: heads in which the protected and the better half\n"
+        "of the other entries have more than half of it; cosine: of layers' attention outputs with the full cache's;\n"
+        "perturbation: of a head's output, mean, and over its size; hidden: error of the last hidden state");
+}
+
+// Of the first budget: entries a lane, layer by layer.
+void print_kept(const Inspection & inspection) {
+    const std::string & budget = inspection.cases.front().budget;
+    for (const InspectCase & one : inspection.cases) {
+        if (one.budget != budget || !one.refused.empty()) { continue; }
+        std::printf("\n%s, budget %s: entries kept by layer and KV head; cosine, hidden error\n", one.policy.c_str(),
+                    budget.c_str());
+        for (size_t l = 0; l < one.kept.size(); ++l) {
+            std::printf("layer %3zu ", l);
+            for (int h = 0; h < one.kept[l].n_rows(); ++h) { std::printf(" %5d", one.kept[l].length(h)); }
+            std::printf("   %.4f  %.4f\n", one.layers[l].cosine, one.layers[l].hidden_error);
+        }
+    }
+}
+
+void print_pairs(const Inspection & inspection) {
+    if (inspection.pairs.empty()) { return; }
+    const std::string budget = inspection.pairs.front().budget;
+    std::printf("\nbudget %s, by layer: rank correlation of scores / overlap of kept entries\n", budget.c_str());
+    for (const InspectPair & pair : inspection.pairs) {
+        if (pair.budget != budget) { continue; }
+        std::printf("%s, %s:", pair.first.c_str(), pair.second.c_str());
+        for (size_t l = 0; l < pair.spearman.size(); ++l) { std::printf("  %.2f/%.2f", pair.spearman[l], pair.jaccard[l]); }
+        std::puts("");
+    }
+}
+
+void print_model(const Inspection & inspection) {
+    std::puts(
+        "\nfull cache      entropy  strongest  sinks  recent |  mean A   max A  mean |vWo|   max |vWo|  rank |     IR     TD  "
+        "HD by "
+        "KV "
+        "head");
+    const size_t n_heads = inspection.heads.size() / inspection.layers.size();
+    for (size_t l = 0; l < inspection.layers.size(); ++l) {
+        HeadSummary mean;
+        for (size_t g = 0; g < n_heads; ++g) {
+            const HeadSummary & head = inspection.heads[l * n_heads + g];
+            mean.entropy += head.entropy / static_cast<double>(n_heads);
+            mean.strongest += head.strongest / static_cast<double>(n_heads);
+            mean.sinks += head.sinks / static_cast<double>(n_heads);
+            mean.recent += head.recent / static_cast<double>(n_heads);
+        }
+        const LayerSummary & layer = inspection.layers[l];
+        std::printf("layer %3zu       %7.2f    %7.3f  %5.3f  %6.3f | %7.5f %7.3f %11.3f %11.3f %5.2f | %6.3f %6.3f ", l,
+                    mean.entropy, mean.strongest, mean.sinks, mean.recent, layer.attention_mean, layer.attention_max,
+                    layer.output_mean, layer.output_max, layer.attention_output_rank, layer.within, layer.temporal);
+        for (const double distance : layer.head_distance) { std::printf(" %.3f", distance); }
+        std::puts("");
+    }
+}
+
+// The value that `get` finds for each head of a case, as [layers][H].
+template <class Get>
+std::vector<double> of_heads(const InspectCase & one, Get get) {
+    std::vector<double> values;
+    for (const HeadFidelity & head : one.heads) { values.push_back(get(head)); }
+    return values;
+}
+
+template <class Get>
+std::vector<double> of_layers(const InspectCase & one, Get get) {
+    std::vector<double> values;
+    for (const LayerFidelity & layer : one.layers) { values.push_back(get(layer)); }
+    return values;
+}
+
+std::vector<double> kept_counts(const InspectCase & one) {
+    std::vector<double> counts;
+    for (const Ragged<int32_t> & layer : one.kept) {
+        for (int h = 0; h < layer.n_rows(); ++h) { counts.push_back(layer.length(h)); }
+    }
+    return counts;
+}
+
+Json case_json(const InspectCase & one) {
+    Json object;
+    object["policy"] = one.policy;
+    object["budget"] = one.budget;
+    if (!one.refused.empty()) {
+        object["refused"] = one.refused;
+        return object;
+    }
+    const CaseMeans means = means_of(one);
+    object["budget_entries"] = one.budget_entries;
+    object["kept_entries_per_lane"] = means.kept;
+    object["mass"] = means.mass;
+    object["sigma_above_half"] = means.sigma_share;
+    object["cosine"] = means.cosine;
+    object["lowest_cosine"] = means.lowest_cosine;
+    object["perturbation"] = means.perturbation;
+    object["relative_perturbation"] = means.relative;
+    object["hidden_error"] = means.hidden_error;
+    object["logit_error"] = one.logit_error;
+    object["same_choice"] = one.same_choice;
+    Json layers = Json::array();
+    const size_t n_heads = one.heads.size() / one.layers.size();
+    for (size_t l = 0; l < one.layers.size(); ++l) {
+        Json layer;
+        layer["cosine"] = one.layers[l].cosine;
+        layer["hidden_error"] = one.layers[l].hidden_error;
+        layer["kept"] = Json::array();
+        for (int h = 0; h < one.kept[l].n_rows(); ++h) { layer["kept"].push_back(one.kept[l].length(h)); }
+        for (const char * key : {"mass", "sigma", "perturbation", "relative_perturbation", "output_error"}) {
+            layer[key] = Json::array();
+        }
+        for (size_t g = 0; g < n_heads; ++g) {
+            const HeadFidelity & head = one.heads[l * n_heads + g];
+            layer["mass"].push_back(head.mass);
+            layer["sigma"].push_back(head.sigma);
+            layer["perturbation"].push_back(head.perturbation);
+            layer["relative_perturbation"].push_back(head.relative_perturbation);
+            layer["output_error"].push_back(head.output_error);
+        }
+        layers.push_back(std::move(layer));
+    }
+    object["layers"] = std::move(layers);
+    return object;
+}
+
+Json model_json(const Inspection & inspection) {
+    Json layers = Json::array();
+    const size_t n_heads = inspection.heads.size() / inspection.layers.size();
+    for (size_t l = 0; l < inspection.layers.size(); ++l) {
+        const LayerSummary & from = inspection.layers[l];
+        Json layer;
+        layer["attention_mean"] = from.attention_mean;
+        layer["attention_max"] = from.attention_max;
+        layer["value_output_mean"] = from.output_mean;
+        layer["value_output_max"] = from.output_max;
+        layer["attention_value_output_rank"] = from.attention_output_rank;
+        layer["ir"] = from.within;
+        layer["td"] = from.temporal;
+        layer["hd"] = from.head_distance;
+        for (const char * key : {"entropy", "strongest", "sinks", "recent"}) { layer[key] = Json::array(); }
+        for (size_t g = 0; g < n_heads; ++g) {
+            const HeadSummary & head = inspection.heads[l * n_heads + g];
+            layer["entropy"].push_back(head.entropy);
+            layer["strongest"].push_back(head.strongest);
+            layer["sinks"].push_back(head.sinks);
+            layer["recent"].push_back(head.recent);
+        }
+        layers.push_back(std::move(layer));
+    }
+    return layers;
+}
+
+std::string cases_csv(const Inspection & inspection) {
+    std::string text =
+        "policy,budget,budget_entries,kept_per_lane,shortest,longest,mass,sigma_above_half,cosine,lowest_cosine,"
+        "perturbation,relative_perturbation,hidden_error,logit_error,same_choice\n";
+    for (const InspectCase & one : inspection.cases) {
+        if (!one.refused.empty()) { continue; }
+        const CaseMeans means = means_of(one);
+        text += one.policy + "," + one.budget + "," + std::to_string(one.budget_entries) + "," + number(means.kept) + "," +
+                std::to_string(means.shortest) + "," + std::to_string(means.longest);
+        for (const double value : {means.mass, means.sigma_share, means.cosine, means.lowest_cosine, means.perturbation,
+                                   means.relative, means.hidden_error, one.logit_error}) {
+            text += "," + number(value);
+        }
+        text += one.same_choice ? ",1\n" : ",0\n";
+    }
+    return text;
+}
+
+std::string layers_csv(const Inspection & inspection) {
+    std::string text = "policy,budget,layer,kept,cosine,hidden_error\n";
+    for (const InspectCase & one : inspection.cases) {
+        for (size_t l = 0; l < one.layers.size(); ++l) {
+            text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(one.kept[l].size()) + "," +
+                    number(one.layers[l].cosine) + "," + number(one.layers[l].hidden_error) + "\n";
+        }
+    }
+    return text;
+}
+
+std::string heads_csv(const Inspection & inspection) {
+    std::string text = "policy,budget,layer,head,mass,sigma,perturbation,relative_perturbation,output_error\n";
+    const size_t n_heads = inspection.heads.size() / inspection.layers.size();
+    for (const InspectCase & one : inspection.cases) {
+        for (size_t i = 0; i < one.heads.size(); ++i) {
+            const HeadFidelity & head = one.heads[i];
+            text += one.policy + "," + one.budget + "," + std::to_string(i / n_heads) + "," + std::to_string(i % n_heads);
+            for (const double value :
+                 {head.mass, head.sigma, head.perturbation, head.relative_perturbation, head.output_error}) {
+                text += "," + number(value);
+            }
+            text += "\n";
+        }
+    }
+    return text;
+}
+
+std::string lanes_csv(const Inspection & inspection) {
+    std::string text = "policy,budget,layer,kv_head,length,kept\n";
+    for (const InspectCase & one : inspection.cases) {
+        for (size_t l = 0; l < one.kept.size(); ++l) {
+            for (int h = 0; h < one.kept[l].n_rows(); ++h) {
+                text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(h) + "," +
+                        std::to_string(inspection.n_tokens) + "," + std::to_string(one.kept[l].length(h)) + "\n";
+            }
+        }
+    }
+    return text;
+}
+
+// One line a lane: the positions kept, separated by blanks.
+std::string kept_csv(const Inspection & inspection) {
+    std::string text = "policy,budget,layer,kv_head,positions\n";
+    for (const InspectCase & one : inspection.cases) {
+        for (size_t l = 0; l < one.kept.size(); ++l) {
+            for (int h = 0; h < one.kept[l].n_rows(); ++h) {
+                text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(h) + ",";
+                bool first = true;
+                for (const int32_t position : one.kept[l].row(h)) {
+                    text += (first ? "" : " ") + std::to_string(position);
+                    first = false;
+                }
+                text += "\n";
+            }
+        }
+    }
+    return text;
+}
+
+std::string pairs_csv(const Inspection & inspection) {
+    std::string text = "first,second,budget,layer,spearman,overlap\n";
+    for (const InspectPair & pair : inspection.pairs) {
+        for (size_t l = 0; l < pair.spearman.size(); ++l) {
+            text += pair.first + "," + pair.second + "," + pair.budget + "," + std::to_string(l) + "," +
+                    number(pair.spearman[l]) + "," + number(pair.jaccard[l]) + "\n";
+        }
+    }
+    return text;
+}
+
+std::string model_csv(const Inspection & inspection) {
+    std::string text =
+        "layer,attention_mean,attention_max,value_output_mean,value_output_max,attention_value_output_rank,ir,td,hd\n";
+    for (size_t l = 0; l < inspection.layers.size(); ++l) {
+        const LayerSummary & layer = inspection.layers[l];
+        text += std::to_string(l);
+        for (const double value : {layer.attention_mean, layer.attention_max, layer.output_mean, layer.output_max,
+                                   layer.attention_output_rank, layer.within, layer.temporal}) {
+            text += "," + number(value);
+        }
+        text += ",";
+        for (size_t h = 0; h < layer.head_distance.size(); ++h) { text += (h > 0 ? " " : "") + number(layer.head_distance[h]); }
+        text += "\n";
+    }
+    return text;
+}
+
+std::string distances_csv(const Inspection & inspection) {
+    const size_t n = inspection.heads.size();
+    const size_t n_heads = n / inspection.layers.size();
+    const auto name = [n_heads](size_t i) { return std::to_string(i / n_heads) + "." + std::to_string(i % n_heads); };
+    std::string text = "layer.head";
+    for (size_t i = 0; i < n; ++i) { text += "," + name(i); }
+    text += "\n";
+    for (size_t i = 0; i < n; ++i) {
+        text += name(i);
+        for (size_t j = 0; j < n; ++j) { text += "," + number(inspection.distance[i * n + j]); }
+        text += "\n";
+    }
+    return text;
+}
+
+// A line for each policy of the first budget, over the layers.
+template <class Get>
+report::LineChart chart_by_layer(const Inspection & inspection, const std::string & title, Get get) {
+    report::LineChart chart{title, "layer", {}, {}};
+    for (size_t l = 0; l < inspection.layers.size(); ++l) { chart.ticks.push_back(std::to_string(l)); }
+    for (const InspectCase & one : inspection.cases) {
+        if (one.budget != inspection.cases.front().budget || !one.refused.empty()) { continue; }
+        chart.series.push_back({one.policy, of_layers(one, get)});
+    }
+    return chart;
+}
+
+// A line for each policy that holds every budget, over the budgets.
+template <class Get>
+report::LineChart chart_by_budget(const Inspection & inspection, const std::string & title, Get get) {
+    report::LineChart chart{title, "budget", {}, {}};
+    std::set<std::string> names;
+    for (const InspectCase & one : inspection.cases) {
+        if (std::ranges::find(chart.ticks, one.budget) == chart.ticks.end()) { chart.ticks.push_back(one.budget); }
+    }
+    for (const InspectCase & one : inspection.cases) {
+        if (!names.insert(one.policy).second) { continue; }
+        report::Series series{one.policy, {}};
+        for (const std::string & budget : chart.ticks) {
+            const InspectCase * found = inspection.find(one.policy, budget);
+            if (found != nullptr && found->refused.empty()) { series.values.push_back(get(means_of(*found))); }
+        }
+        if (series.values.size() == chart.ticks.size()) { chart.series.push_back(std::move(series)); }
+    }
+    return chart;
+}
+
+void add_case_figures(const Inspection & inspection, report::SvgPage & page) {
+    const int n_layers = inspection.shape.n_layers;
+    const int n_heads = inspection.shape.n_heads();
+    for (const InspectCase & one : inspection.cases) {
+        if (!one.refused.empty()) { continue; }
+        const std::string name = one.policy + ", budget " + one.budget + ": ";
+        page.add(report::HeatMap{name + "entries kept", "layer", "KV head", n_layers, inspection.shape.n_kv_heads,
+                                 kept_counts(one)});
+        page.add(report::HeatMap{name + "attention mass kept", "layer", "head", n_layers, n_heads,
+                                 of_heads(one, [](const auto & head) { return head.mass; })});
+        page.add(report::HeatMap{name + "perturbation over the size of the head's output", "layer", "head", n_layers, n_heads,
+                                 of_heads(one, [](const auto & head) { return head.relative_perturbation; })});
+    }
+}
+
+}  // namespace
+
+void print_inspection(const Inspection & inspection) {
+    std::printf("%lld tokens, %d layers of %d heads over %d KV heads; differences at the first decoded token (%d)\n\n",
+                static_cast<long long>(inspection.n_tokens), inspection.shape.n_layers, inspection.shape.n_heads(),
+                inspection.shape.n_kv_heads, inspection.next_token);
+    print_summary(inspection);
+    const std::string & budget = inspection.cases.front().budget;
+    if (std::ranges::count(inspection.cases, budget, &InspectCase::budget) <= kMostInFull) {
+        print_kept(inspection);
+        print_pairs(inspection);
+    } else {
+        std::printf("\nMore than %d policies: layers and pairs of policies are in the files that --out writes.\n", kMostInFull);
+    }
+    print_model(inspection);
+}
+
+Json inspection_json(const Inspection & inspection) {
+    Json object;
+    object["n_tokens"] = inspection.n_tokens;
+    object["next_token"] = inspection.next_token;
+    object["n_layers"] = inspection.shape.n_layers;
+    object["n_heads"] = inspection.shape.n_heads();
+    object["n_kv_heads"] = inspection.shape.n_kv_heads;
+    object["cases"] = Json::array();
+    for (const InspectCase & one : inspection.cases) { object["cases"].push_back(case_json(one)); }
+    object["pairs"] = Json::array();
+    for (const InspectPair & pair : inspection.pairs) {
+        object["pairs"].push_back({{"first", pair.first},
+                                   {"second", pair.second},
+                                   {"budget", pair.budget},
+                                   {"spearman", pair.spearman},
+                                   {"overlap", pair.jaccard}});
+    }
+    object["full_cache"] = model_json(inspection);
+    const size_t n = inspection.heads.size();
+    object["distance"] = Json::array();
+    for (size_t i = 0; i < n; ++i) {
+        const auto row = inspection.distance.begin() + static_cast<std::ptrdiff_t>(i * n);
+        object["distance"].push_back(std::vector<double>(row, row + static_cast<std::ptrdiff_t>(n)));
+    }
+    return object;
+}
+
+std::vector<NamedText> inspection_csv(const Inspection & inspection) {
+    return {{"summary.csv", cases_csv(inspection)}, {"layers.csv", layers_csv(inspection)},
+            {"heads.csv", heads_csv(inspection)},   {"lanes.csv", lanes_csv(inspection)},
+            {"kept.csv", kept_csv(inspection)},     {"pairs.csv", pairs_csv(inspection)},
+            {"model.csv", model_csv(inspection)},   {"distances.csv", distances_csv(inspection)}};
+}
+
+std::string inspection_svg(const Inspection & inspection) {
+    report::SvgPage page("What policies keep, and what it changes at the first decoded token");
+    const std::string first = ", budget " + inspection.cases.front().budget;
+    page.add(chart_by_layer(inspection, "cosine of attention outputs with the full cache's" + first,
+                            [](const auto & layer) { return layer.cosine; }));
+    page.add(chart_by_layer(inspection, "relative error of hidden states" + first,
+                            [](const auto & layer) { return layer.hidden_error; }));
+    if (std::ranges::any_of(inspection.cases, [&](const auto & c) { return c.budget != inspection.cases.front().budget; })) {
+        page.add(chart_by_budget(inspection, "mean perturbation over the size of heads' outputs",
+                                 [](const auto & means) { return means.relative; }));
+        page.add(
+            chart_by_budget(inspection, "mean cosine of attention outputs", [](const auto & means) { return means.cosine; }));
+    }
+    report::LineChart novelty{
+        "SCORE's distances within a layer (IR) and between layers (TD)", "layer", {}, {{"IR", {}}, {"TD", {}}}};
+    for (size_t l = 0; l < inspection.layers.size(); ++l) {
+        novelty.ticks.push_back(std::to_string(l));
+        novelty.series[0].values.push_back(inspection.layers[l].within);
+        novelty.series[1].values.push_back(inspection.layers[l].temporal);
+    }
+    page.add(novelty);
+    const auto n = static_cast<int>(inspection.heads.size());
+    page.add(report::HeatMap{"distance between heads' attention (1 - cosine)", "head of the model", "head of the model", n, n,
+                             inspection.distance});
+    add_case_figures(inspection, page);
+    return page.str();
+}
+
+}  // namespace pith::app

@@ -1,0 +1,91 @@
+// preference.cpp - layers get entries by how spread and how changing their attention is. Stage: allocate.
+// Pure C++: no ggml, no I/O.
+//
+// P = E^(1/τ1) · V^(1/τ2);  E = -Σ A log A over query heads, window and entries;  V = Σ over query heads and entries of the
+// unbiased variance of A over the window. B_l ∝ P_l over the layers seen so far, evenly over a layer's lanes.
+// V comes from sums (Σ A² - w·mean²), so it is not taken below 0; of one query it is 0. A layer of P = 0 gets what the others
+// cannot hold.
+// Paper:   CAKE: Cascading and Adaptive KV Cache Eviction with Layer Preferences.
+// Differs: B is net of protected entries; exact in sum.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "allocate/allocator.h"
+#include "score/scorer.h"
+
+namespace pith {
+namespace {
+
+constexpr OptionSpec kOptions[] = {
+    real_option("tau1", "1", 0.1, 100, "the higher, the less the entropy of attention counts"),
+    real_option("tau2", "1", 0.1, 100, "the higher, the less its variance counts"),
+    integer_option("window", "32", 1, 65536, "last queries observed (the larger of this and the scorer's)"),
+};
+
+double total_variance(const LayerEvidence & evidence) {
+    if (evidence.n_window < 2) return 0;
+    const auto mean = evidence.window_mean.flat();
+    const auto sq = evidence.window_head_sq.flat();
+    const double w = evidence.n_window;
+    double sum = 0;
+    for (size_t i = 0; i < mean.size(); ++i) {
+        const double m = mean[i];
+        const double squares = sq[i] - w * m * m;
+        sum += squares < 0 ? 0 : squares;  // a NaN passes, and is reported
+    }
+    return sum / (w - 1);
+}
+
+class Preference final : public Allocator {
+public:
+    explicit Preference(const Options & options)
+        : tau1_(options.real("tau1")), tau2_(options.real("tau2")), window_(static_cast<int>(options.integer("window"))) {}
+
+    EvidenceNeeds needs() const override {
+        EvidenceNeeds needs;
+        needs.window = window_;
+        needs.window_mean = true;
+        needs.window_head_sq = true;
+        needs.window_entropy = true;
+        return needs;
+    }
+    bool wants_evidence() const override { return true; }
+
+    void expect(const NetBudget & /*budget*/, std::span<double> weights) const override {
+        std::fill(weights.begin(), weights.end(), 0.0);
+    }
+
+    Status weigh(const LayerView & layer, const NetBudget & budget, AllocatorState * /*state*/,
+                 std::span<double> weights) const override {
+        const LayerEvidence & evidence = *layer.evidence;
+        PITH_RETURN_IF_ERROR(require_rows("preference", "window_mean", evidence.window_mean, evidence, true));
+        PITH_RETURN_IF_ERROR(require_rows("preference", "window_head_sq", evidence.window_head_sq, evidence, true));
+        if (std::ssize(evidence.window_entropy) != budget.shape.n_heads()) {
+            return {ErrorCode::kMissingEvidence,
+                    "preference needs window_entropy of every query head, and the evidence of layer " +
+                        std::to_string(layer.layer) + " lacks it: capture what the policy's needs() ask for"};
+        }
+        const double entropy = std::accumulate(evidence.window_entropy.begin(), evidence.window_entropy.end(), 0.0);
+        const double preference =
+            std::pow(entropy < 0 ? 0 : entropy, 1 / tau1_) * std::pow(total_variance(evidence), 1 / tau2_);
+        const auto first = static_cast<size_t>(budget.shape.lane(layer.layer, 0));
+        std::fill_n(weights.begin() + static_cast<std::ptrdiff_t>(first), layer.n_lanes(), preference);
+        return {};
+    }
+
+private:
+    double tau1_;
+    double tau2_;
+    int window_;
+};
+
+}  // namespace
+
+AllocatorInfo preference_allocator() {
+    return {"preference", "layers get entries by the entropy and the variance of their attention",
+            "CAKE: Cascading and Adaptive KV Cache Eviction with Layer Preferences", kOptions,
+            [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Preference>(options); }};
+}
+
+}  // namespace pith

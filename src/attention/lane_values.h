@@ -1,0 +1,32 @@
+// lane_values.h - the values of one layer's lanes where they lie in the cache. Stage: attention → evidence.
+//
+// Any K/V type: expanded to f32 on the back end, tile by tile; a tile is expanded once for all query heads of its group.
+// Threads: one at a time (it shares the session's runner).
+#pragma once
+
+#include "attention/graph_runner.h"
+#include "cache/ragged_cache.h"
+#include "core/evidence.h"
+
+namespace pith {
+
+class LaneValues final : public ValueSource {
+public:
+    // The runner and the cache must outlive the object.
+    LaneValues(GraphRunner & runner, const RaggedCache & cache, int seq, int layer);
+
+    Status distances_to_mean(const Ragged<float> & weights, Ragged<float> & out) const override;
+    Status lane_values(int kv_head, std::vector<float> & out) const override;
+    int head_dim_v() const override { return cache_.layout().head_dim_v; }
+
+private:
+    Status check_unchanged() const;
+
+    GraphRunner & runner_;
+    const RaggedCache & cache_;
+    int seq_;
+    int layer_;
+    std::vector<int> lengths_;  // when made
+};
+
+}  // namespace pith

@@ -1,0 +1,56 @@
+// query_sample.h - queries sampled for the head profiles, as they pass. Stage: attention → evidence.
+//
+// The sample is the n eligible positions of smallest hash (seed, position): a function of the seed and of what has been seen,
+// so that it is the same for all layers and in every schedule, however the prompt was cut into chunks. Eligible are
+//   kMiddle  positions in [margin, n_seen - margin)
+//   kAny     positions in [0, n_seen)
+// A query is offered once, when its position becomes eligible; the caller keeps the newest `margin` queries until then.
+// Copyable.   Cost: one hash a position; a copy of the query when it enters the sample.   Threads: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/evidence.h"
+
+namespace pith {
+
+class QuerySampler {
+public:
+    QuerySampler() = default;
+    QuerySampler(const ProfileNeeds & needs, size_t query_size) : needs_(needs), query_size_(query_size) {}
+
+    const ProfileNeeds & needs() const { return needs_; }
+    // Positions below this have been offered.
+    int32_t next() const { return next_; }
+    // One past the last eligible position once n_seen tokens have been seen.
+    int64_t end_of_eligible(int64_t n_seen) const;
+
+    // query f32 [query_size]. REQUIRES: position == next().
+    void offer(int32_t position, const float * query);
+
+    // The n sampled queries of smallest hash among those kept, by ascending position.
+    void take(int n, std::vector<float> & queries, std::vector<int32_t> & positions) const;
+
+    size_t size_bytes() const { return items_.capacity() * sizeof(Item) + queries_.capacity() * sizeof(float); }
+
+private:
+    struct Item {
+        uint64_t hash = 0;
+        int32_t position = 0;
+        size_t slot = 0;
+        bool operator<(const Item & other) const { return hash != other.hash ? hash < other.hash : position < other.position; }
+    };
+
+    ProfileNeeds needs_;
+    size_t query_size_ = 0;
+    int32_t next_ = 0;
+    std::vector<Item> items_;     // a heap, largest hash on top
+    std::vector<float> queries_;  // [slot][query_size]
+};
+
+// The order of positions under a seed.
+uint64_t sample_hash(uint64_t seed, int32_t position);
+
+}  // namespace pith

@@ -1,0 +1,189 @@
+// evict_as.cpp - evicts a full cache as a one-shot prefill under a policy would have: one prefill serves many policies.
+// Stage: engine.
+//
+// In a layer-major prefill every query of the prompt attends to full lanes, whatever the policy, so hidden states and evidence
+// are the same for all of them; only what is kept afterwards differs. The cascade is played over the full lanes, layer by
+// layer; its plans are composed, and applied once.
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "core/stopwatch.h"
+#include "engine/policy_probe.h"
+#include "engine/session_impl.h"
+#include "refine/refiner.h"
+#include "score/scorer.h"
+
+namespace pith {
+namespace {
+
+// What the lanes of one layer keep of themselves as they stand, after any number of plans made one after the other.
+class Remaining {
+public:
+    void then(const Ragged<int32_t> & keep) {
+        if (!changed_) {
+            keep_ = keep;
+            changed_ = true;
+            return;
+        }
+        Ragged<int32_t> composed;
+        std::vector<int32_t> row;
+        for (int h = 0; h < keep.n_rows(); ++h) {
+            row.clear();
+            for (const int32_t j : keep.row(h)) { row.push_back(keep_.row(h)[static_cast<size_t>(j)]); }
+            composed.push_row(row);
+        }
+        keep_ = std::move(composed);
+    }
+    bool changed() const { return changed_; }
+    Ragged<int32_t> take() { return std::move(keep_); }
+
+private:
+    Ragged<int32_t> keep_;  // [K]
+    bool changed_ = false;
+};
+
+Ragged<int32_t> all_of(const RaggedCache & cache, int layer) {
+    Ragged<int32_t> all;
+    std::vector<int32_t> row;
+    for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
+        row.resize(static_cast<size_t>(cache.length(cache.lane(0, layer, h))));
+        std::iota(row.begin(), row.end(), 0);
+        all.push_row(row);
+    }
+    return all;
+}
+
+// Keeps policy, budget and plan of a session, and puts them back unless told otherwise.
+class PolicyGuard {
+public:
+    explicit PolicyGuard(Session::Impl & session)
+        : session_(session), policy_(session.policy), budget_(session.options.budget), plan_(session.plan) {}
+    ~PolicyGuard() {
+        if (kept_) { return; }
+        session_.policy = std::move(policy_);
+        session_.options.budget = budget_;
+        session_.plan = plan_;
+    }
+    PolicyGuard(const PolicyGuard &) = delete;
+    PolicyGuard & operator=(const PolicyGuard &) = delete;
+    void keep() { kept_ = true; }
+
+private:
+    Session::Impl & session_;
+    Policy policy_;
+    Budget budget_;
+    std::optional<RunPlan> plan_;
+    bool kept_ = false;
+};
+
+}  // namespace
+
+// Policy, budget and plan become what a one-shot prefill of the tokens fed so far would have had.
+Status Session::Impl::follow(std::string_view text, const Budget & budget) {
+    PITH_ASSIGN_OR_RETURN(Policy next, Policy::parse(text));
+    if (n_tokens == 0 || !cache) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can evict"}; }
+    if (cache->n_entries() != n_tokens * shape().n_lanes()) {
+        return {ErrorCode::kInvalidArgument, "something was evicted already: policy '" + next.name() +
+                                                 "' cannot see what is gone; restore a snapshot of the full cache first"};
+    }
+    if (next.wants_importance() && !options.heads) {
+        return {ErrorCode::kInvalidArgument, "policy '" + next.name() +
+                                                 "' needs head importances: name it in SessionOptions::observe, or give "
+                                                 "SessionOptions::heads_file"};
+    }
+    PITH_ASSIGN_OR_RETURN(const RunPlan next_plan, make_plan(next, budget, PrefillSchedule::kOneShot, n_tokens));
+    policy = std::move(next);
+    options.budget = budget;
+    plan = next_plan;
+    return check_protected(n_tokens);
+}
+
+// The cascade over the lanes as they stand: at most one plan for each layer.
+Result<std::vector<LayerPlan>> Session::Impl::plan_cascade() {
+    if (!evicts() || n_tokens <= plan->budget) { return std::vector<LayerPlan>(); }
+    const bool cascade = !policy.wants_all_layers();
+    EvictionPass pass(policy, target(), cascade, static_cast<int>(n_tokens));
+    std::vector<Remaining> layers(static_cast<size_t>(shape().n_layers));
+    const auto compose = [&layers](std::span<const LayerPlan> plans) {
+        for (const LayerPlan & one : plans) { layers[static_cast<size_t>(one.layer)].then(one.keep); }
+    };
+    for (int layer = 0; layer < shape().n_layers; ++layer) {
+        PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, gather(layer));
+        const Stopwatch watch;
+        PITH_RETURN_IF_ERROR(pass.add_layer(seen));
+        std::vector<LayerPlan> plans;
+        if (cascade) { PITH_ASSIGN_OR_RETURN(plans, pass.cascade()); }
+        compose(plans);
+        ledger.plan_s += watch.seconds();
+    }
+    const Stopwatch watch;
+    PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> last, pass.finish());
+    compose(last);
+    std::vector<LayerPlan> plans;
+    for (size_t l = 0; l < layers.size(); ++l) {
+        if (layers[l].changed()) { plans.push_back({static_cast<int>(l), layers[l].take()}); }
+    }
+    ledger.plan_s += watch.seconds();
+    return plans;
+}
+
+Status Session::evict(std::string_view policy, const Budget & budget) {
+    const Stopwatch watch;
+    Impl & self = *impl_;
+    PolicyGuard guard(self);
+    PITH_RETURN_IF_ERROR(self.follow(policy, budget));
+    PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, self.plan_cascade());
+    PITH_RETURN_IF_ERROR(self.apply(plans));
+    guard.keep();
+    self.since_eviction = 0;
+    self.ledger.policy = self.policy.name();
+    self.ledger.budget_entries = self.plan->budget;
+    self.ledger.prefill_s += watch.seconds();
+    self.update_ledger();
+    return {};
+}
+
+Result<Ragged<float>> refined_scores(const Policy & policy, const LayerEvidence & evidence) {
+    const Scorer & scorer = policy.scorer();
+    Ragged<float> scores;
+    PITH_RETURN_IF_ERROR(scorer.score(evidence, scores));
+    if (const Refiner * refiner = policy.refiner()) {
+        Ragged<float> heads;
+        const bool has_heads = refiner->wants_head_scores() && scorer.has_head_scores();
+        if (has_heads) { PITH_RETURN_IF_ERROR(scorer.score_heads(evidence, heads)); }
+        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, scores));
+    }
+    return scores;
+}
+
+Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & budget) {
+    const PolicyGuard guard(impl_);
+    PITH_RETURN_IF_ERROR(impl_.follow(policy, budget));
+    PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, impl_.plan_cascade());
+    PolicyView view;
+    for (int layer = 0; layer < impl_.shape().n_layers; ++layer) {
+        PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, impl_.gather(layer));
+        PITH_ASSIGN_OR_RETURN(Ragged<float> scores, refined_scores(impl_.policy, seen));
+        view.scores.push_back(std::move(scores));
+        view.kept.push_back(all_of(*impl_.cache, layer));
+    }
+    for (LayerPlan & plan : plans) { view.kept[static_cast<size_t>(plan.layer)] = std::move(plan.keep); }
+    return view;
+}
+
+Result<PlanTimes> PolicyProbe::time_plan(std::string_view policy, const Budget & budget) {
+    const PolicyGuard guard(impl_);
+    PITH_RETURN_IF_ERROR(impl_.follow(policy, budget));
+    const Ledger before = impl_.ledger;
+    PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, impl_.plan_cascade());
+    return PlanTimes{impl_.ledger.evidence_s - before.evidence_s, impl_.ledger.plan_s - before.plan_s};
+}
+
+Result<LayerEvidence> PolicyProbe::evidence(int layer, const EvidenceNeeds & needs) {
+    if (!impl_.cache) { return Status(ErrorCode::kInvalidArgument, "a session must be prefilled before it has evidence"); }
+    return impl_.gather(layer, needs);
+}
+
+}  // namespace pith

@@ -1,0 +1,50 @@
+// policy_probe.h - what a policy would keep of a session's cache, without evicting anything. Stage: engine.
+//
+// For inspection and for measuring what a policy costs: the plans are those of Session::evict(), which applies them.
+// Threads: one at a time, as the session.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "core/evidence.h"
+#include "core/ragged.h"
+#include "pith/budget.h"
+#include "pith/session.h"
+#include "policy/policy.h"
+
+namespace pith {
+
+// Of the lanes as they stand.
+struct PolicyView {
+    std::vector<Ragged<int32_t>> kept;  // [layer] of [K]: indices into the lane, ascending
+    std::vector<Ragged<float>> scores;  // [layer] of [K]: after the refiner, one per entry of the lane
+};
+
+// Where an eviction's time goes.
+struct PlanTimes {
+    double evidence_s = 0;  // gathering
+    double plan_s = 0;      // score, refine, allocate, select
+};
+
+class PolicyProbe {
+public:
+    explicit PolicyProbe(Session & session) : impl_(*session.impl_) {}
+
+    // REQUIRES, Errors: as Session::evict(). Cost: one gathering and two scorings of every layer.
+    Result<PolicyView> view(std::string_view policy, const Budget & budget);
+    // The same work as Session::evict() does before it applies the plans, timed.
+    Result<PlanTimes> time_plan(std::string_view policy, const Budget & budget);
+    // Errors: kMissingEvidence when neither the session's policy nor one it observes wants this.
+    Result<LayerEvidence> evidence(int layer, const EvidenceNeeds & needs);
+
+    Session::Impl & session() { return impl_; }
+
+private:
+    Session::Impl & impl_;
+};
+
+// Scores of one layer as allocators see them: the scorer's, after the refiner where there is one.
+Result<Ragged<float>> refined_scores(const Policy & policy, const LayerEvidence & evidence);
+
+}  // namespace pith

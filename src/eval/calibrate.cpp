@@ -1,0 +1,164 @@
+// calibrate.cpp - runs the probes and credits the heads.
+#include "eval/calibrate.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "corpus/tasks.h"
+#include "engine/policy_probe.h"
+
+namespace pith {
+namespace {
+
+constexpr int kShortestProbe = 192;  // tokens: a needle, its question, and a few sentences around
+
+struct Probe {
+    std::vector<int32_t> tokens;  // prompt and answer
+    int n_prompt = 0;
+    PositionSpan needle;
+};
+
+int n_common(std::span<const int32_t> a, std::span<const int32_t> b) {
+    return static_cast<int>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+// Tokens that a beginning of the text shares with the whole: the next one holds the border, or begins at it.
+Result<int> tokens_before(const Tokenizer & tokenizer, std::string_view beginning, std::span<const int32_t> whole) {
+    PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokenizer.encode(beginning, true, false));
+    return n_common(tokens, whole);
+}
+
+Result<Probe> make_probe(const Tokenizer & tokenizer, const corpus::TaskOptions & options) {
+    const corpus::CountTokens count = [&tokenizer](std::string_view text) {
+        const auto tokens = tokenizer.encode(text, false, false);
+        return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
+    };
+    PITH_ASSIGN_OR_RETURN(const corpus::Task task, corpus::make_task("single", options, count));
+    Probe probe;
+    PITH_ASSIGN_OR_RETURN(probe.tokens, tokenizer.encode(task.prompt() + task.completion, true, false));
+    const std::string_view context = task.context;
+    const corpus::TextSpan needle = task.needles.at(0);
+    PITH_ASSIGN_OR_RETURN(probe.n_prompt, tokens_before(tokenizer, task.prompt(), probe.tokens));
+    PITH_ASSIGN_OR_RETURN(probe.needle.begin, tokens_before(tokenizer, context.substr(0, needle.begin), probe.tokens));
+    PITH_ASSIGN_OR_RETURN(probe.needle.end, tokens_before(tokenizer, context.substr(0, needle.end), probe.tokens));
+    if (probe.needle.begin >= probe.needle.end || probe.n_prompt >= std::ssize(probe.tokens)) {
+        return {ErrorCode::kUnsupported, "calibration: the model's tokeniser joins a needle or an answer to what is around it"};
+    }
+    return probe;
+}
+
+std::vector<int> probe_lengths(int n_tokens) {
+    std::vector<int> lengths;
+    for (const int divisor : {1, 2, 4}) {
+        if (n_tokens / divisor >= kShortestProbe) { lengths.push_back(n_tokens / divisor); }
+    }
+    return lengths;
+}
+
+class Calibrator {
+public:
+    Calibrator(const Model & model, const CalibrateOptions & options) : model_(model), options_(options) {
+        const auto n = static_cast<size_t>(model.info().n_layers) * static_cast<size_t>(model.info().n_heads);
+        out_.heads.copy.assign(n, 0.0);
+        out_.heads.reason.assign(n, 0.0);
+    }
+
+    Status add(const Probe & probe) {
+        SessionOptions session_options;
+        session_options.observe = {"tova"};  // keeps the newest query
+        session_options.n_threads = options_.n_threads;
+        PITH_ASSIGN_OR_RETURN(Session session, model_.session(session_options));
+        RunHooks hooks;
+        hooks.cancel = options_.cancel;
+        const auto tokens = std::span(probe.tokens);
+        PITH_RETURN_IF_ERROR(session.prefill(tokens.first(static_cast<size_t>(probe.n_prompt)), hooks));
+        for (size_t next = static_cast<size_t>(probe.n_prompt); next < tokens.size(); ++next) {
+            PITH_RETURN_IF_ERROR(credit(session, probe, next));
+            if (next + 1 < tokens.size()) { PITH_RETURN_IF_ERROR(session.append(tokens[next])); }
+        }
+        return {};
+    }
+
+    Calibration finish() {
+        const auto n = static_cast<double>(std::max<int64_t>(out_.n_tokens, 1));
+        for (double & score : out_.heads.copy) { score /= n; }
+        for (double & score : out_.heads.reason) { score /= n; }
+        out_.foretold /= n;
+        return std::move(out_);
+    }
+
+private:
+    Status credit(Session & session, const Probe & probe, size_t next) {
+        const int32_t token = probe.tokens[next];
+        PolicyProbe look(session);
+        size_t i = 0;
+        for (int layer = 0; layer < session.n_layers(); ++layer) {
+            PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, look.evidence(layer, {.last_query = true}));
+            for (int g = 0; g < evidence.last_query.n_rows(); ++g, ++i) {
+                const HeadCredit earned =
+                    credit_head(evidence.last_query.row(g), std::span(probe.tokens).first(next), probe.needle, token);
+                out_.heads.copy[i] += earned.copy;
+                out_.heads.reason[i] += earned.reason;
+            }
+        }
+        const auto logits = session.logits();
+        if (std::ranges::max_element(logits) - logits.begin() == token) { ++out_.foretold; }
+        ++out_.n_tokens;
+        return {};
+    }
+
+    const Model & model_;
+    const CalibrateOptions & options_;
+    Calibration out_;
+};
+
+}  // namespace
+
+HeadCredit credit_head(std::span<const float> attention, std::span<const int32_t> tokens, PositionSpan needle, int32_t next) {
+    std::vector<int32_t> order(attention.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto n_top = std::min<std::ptrdiff_t>(needle.end - needle.begin, std::ssize(order));
+    std::partial_sort(order.begin(), order.begin() + n_top, order.end(), [&](int32_t a, int32_t b) {
+        const float of_a = attention[static_cast<size_t>(a)];
+        const float of_b = attention[static_cast<size_t>(b)];
+        return of_a != of_b ? of_a > of_b : a > b;
+    });
+    const auto in_needle = [&](int32_t j) { return needle.begin <= j && j < needle.end; };
+    HeadCredit earned;
+    if (in_needle(order.front()) && tokens[static_cast<size_t>(order.front())] == next) { earned.copy = 1; }
+    for (std::ptrdiff_t i = 0; i < n_top; ++i) {
+        const int32_t j = order[static_cast<size_t>(i)];
+        if (in_needle(j)) { earned.reason += attention[static_cast<size_t>(j)]; }
+    }
+    return earned;
+}
+
+Result<Calibration> calibrate_heads(const Model & model, const Tokenizer & tokenizer, const CalibrateOptions & options) {
+    if (options.n_samples < 1) {
+        return {ErrorCode::kInvalidArgument, "calibration: " + std::to_string(options.n_samples) + " samples: give 1 or more"};
+    }
+    const std::vector<int> lengths = probe_lengths(options.n_tokens);
+    if (lengths.empty()) {
+        return {ErrorCode::kInvalidArgument, "calibration: probes of " + std::to_string(options.n_tokens) +
+                                                 " tokens are too short: give " + std::to_string(kShortestProbe) + " or more"};
+    }
+    Calibrator calibrator(model, options);
+    for (int i = 0; i < options.n_samples; ++i) {
+        corpus::TaskOptions task;
+        task.n_tokens = lengths[static_cast<size_t>(i) % lengths.size()];
+        task.haystack = i % 2 == 0 ? corpus::Haystack::kNoise : corpus::Haystack::kWorld;
+        task.seed = options.seed;
+        task.index = static_cast<uint64_t>(i);
+        PITH_ASSIGN_OR_RETURN(const Probe probe, make_probe(tokenizer, task));
+        PITH_RETURN_IF_ERROR(calibrator.add(probe));
+        if (options.progress) { options.progress(i + 1, options.n_samples); }
+    }
+    Calibration done = calibrator.finish();
+    done.probes = {options.n_samples, lengths, options.seed};
+    return done;
+}
+
+}  // namespace pith

@@ -1,0 +1,55 @@
+// calibrate.h - which query heads retrieve: probes with one needle each, answered over the full cache. Stage: eval.
+//
+// While the true answer is generated (fed token by token, whatever the model would have said), every head is credited for each
+// token of it:
+//   copy    1 when the head's strongest entry lies in the needle and holds the very token that comes next
+//   reason  the attention mass of those of the head's n strongest entries that lie in the needle, n the needle's length
+// Both are means over all tokens of all answers: 0 … 1.
+// Paper:   HeadKV (Fu et al., 2024), after retrieval heads (Wu et al., 2024).
+// Differs: the true answer is fed, so that every probe counts and the result does not hang on the model's wording; the needles
+//          are corpus/tasks.h's `single`, in RULER's wording, in noise and in stories by turns.
+// Threads: one at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "engine/head_importance_file.h"
+#include "pith/head_importance.h"
+#include "pith/model.h"
+#include "pith/position_span.h"
+#include "pith/text.h"
+
+namespace pith {
+
+struct CalibrateOptions {
+    int n_samples = 60;
+    int n_tokens = 1024;   // of the longest probes; a third each are half and a quarter as long, while that holds a needle
+    uint64_t seed = 7919;  // not the benchmarks' seed: what is measured there was not calibrated on
+    int n_threads = 0;
+    std::function<void(int n_done, int n_total)> progress;
+    const std::atomic<bool> * cancel = nullptr;
+};
+
+struct Calibration {
+    HeadImportance heads;
+    HeadProbes probes;
+    int64_t n_tokens = 0;  // generated, of all probes
+    double foretold = 0;   // share of them that the model would have said itself
+};
+
+// Errors: kInvalidArgument (fewer than 1 sample, probes too short: says the least), kCancelled, those of sessions.
+Result<Calibration> calibrate_heads(const Model & model, const Tokenizer & tokenizer, const CalibrateOptions & options);
+
+struct HeadCredit {
+    double copy = 0;
+    double reason = 0;
+};
+
+// What one head earns for one token. attention [n]: what the query that foretells `next` pays to the entries; tokens [n]: what
+// they hold. Of equally strong entries the newer comes first. REQUIRES: needle within [0, n), not empty.
+HeadCredit credit_head(std::span<const float> attention, std::span<const int32_t> tokens, PositionSpan needle, int32_t next);
+
+}  // namespace pith

@@ -1,0 +1,158 @@
+// perplexity.cpp - teacher-forced continuations after a compressed prompt. Stage: eval.
+#include "eval/perplexity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "corpus/corpus.h"
+#include "eval/policy_cases.h"
+
+namespace pith {
+namespace {
+
+constexpr int kResamples = 2000;
+constexpr int kSpareTokens = 64;  // asked for beyond the text's length: documents end a little short of their limit
+
+double negative_log_likelihood(std::span<const float> logits, int32_t token) {
+    const double largest = *std::max_element(logits.begin(), logits.end());
+    double sum = 0;
+    for (const float logit : logits) { sum += std::exp(logit - largest); }
+    return largest + std::log(sum) - logits[static_cast<size_t>(token)];
+}
+
+// Mean over the tokens of what the session, standing after the prompt, gives each of them.
+Result<double> mean_loss(Session & session, std::span<const int32_t> tokens, const RunHooks & hooks) {
+    double sum = negative_log_likelihood(session.logits(), tokens[0]);
+    size_t n_seen = 1;
+    RunHooks with_logits = hooks;
+    with_logits.on_logits = [&](int64_t, std::span<const float> logits) {
+        if (n_seen < tokens.size()) { sum += negative_log_likelihood(logits, tokens[n_seen++]); }
+    };
+    if (tokens.size() > 1) { PITH_RETURN_IF_ERROR(session.prefill(tokens.first(tokens.size() - 1), with_logits)); }
+    return sum / static_cast<double>(tokens.size());
+}
+
+Result<std::vector<int32_t>> make_text(const Tokenizer & tokenizer, const PerplexityOptions & options, int index) {
+    const corpus::CountTokens count = [&tokenizer](std::string_view text) {
+        const auto tokens = tokenizer.encode(text, false, false);
+        return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
+    };
+    const int n = options.n_tokens + options.n_continuation;
+    const corpus::Document document = corpus::make_plain_text(corpus::SeedSpace::kValidation, options.seed,
+                                                              static_cast<uint64_t>(index), n + kSpareTokens, count);
+    std::vector<int32_t> tokens;
+    if (tokenizer.bos() >= 0) { tokens.push_back(tokenizer.bos()); }
+    for (const corpus::Segment & segment : document.segments) {
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> piece, tokenizer.encode(segment.text, false, false));
+        tokens.insert(tokens.end(), piece.begin(), piece.end());
+    }
+    if (static_cast<int>(tokens.size()) < n) {
+        return Status(ErrorCode::kInternal, "a held-out text has " + std::to_string(tokens.size()) + " tokens where " +
+                                                std::to_string(n) + " were asked for");
+    }
+    tokens.resize(static_cast<size_t>(n));
+    return tokens;
+}
+
+struct CaseLosses {
+    std::vector<double> losses;  // [text] mean over its tokens
+    double kept_entries = 0;
+    std::string note;
+};
+
+double mean(std::span<const double> values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Of exp(mean losses) − exp(mean full losses), texts drawn together.
+Interval difference_interval(std::span<const double> losses, std::span<const double> full, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<double> differences(kResamples);
+    for (double & difference : differences) {
+        double sum = 0;
+        double sum_full = 0;
+        for (size_t i = 0; i < losses.size(); ++i) {
+            const size_t pick = random() % losses.size();
+            sum += losses[pick];
+            sum_full += full[pick];
+        }
+        const auto n = static_cast<double>(losses.size());
+        difference = std::exp(sum / n) - std::exp(sum_full / n);
+    }
+    std::sort(differences.begin(), differences.end());
+    const auto at = [&differences](double share) { return differences[static_cast<size_t>(share * (kResamples - 1) + 0.5)]; };
+    return {at(0.025), at(0.975)};
+}
+
+PerplexityRow summary(const PolicyCase & one, const CaseLosses & result, std::span<const double> full) {
+    PerplexityRow row;
+    row.policy = one.policy;
+    row.budget = one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string();
+    row.n_texts = static_cast<int>(result.losses.size());
+    row.note = result.note;
+    if (!row.note.empty()) { return row; }
+    row.kept_entries = result.kept_entries / row.n_texts;
+    row.perplexity = std::exp(mean(result.losses));
+    row.difference = row.perplexity - std::exp(mean(full));
+    row.difference_interval = difference_interval(result.losses, full, 1);
+    return row;
+}
+
+Status check(const PerplexityOptions & options) {
+    const auto bad = [](const char * what, int value) {
+        return Status(ErrorCode::kInvalidArgument,
+                      "a perplexity over " + std::to_string(value) + " " + what + ": give 1 or more");
+    };
+    if (options.n_texts < 1) { return bad("texts", options.n_texts); }
+    if (options.n_tokens < 1) { return bad("tokens", options.n_tokens); }
+    if (options.n_continuation < 1) { return bad("tokens of continuation", options.n_continuation); }
+    return {};
+}
+
+}  // namespace
+
+Result<std::vector<PerplexityRow>> run_perplexity(const Model & model, const Tokenizer & tokenizer,
+                                                  const PerplexityOptions & options) {
+    PITH_RETURN_IF_ERROR(check(options));
+    std::vector<std::string> policies = {"full"};
+    std::copy_if(options.policies.begin(), options.policies.end(), std::back_inserter(policies),
+                 [](const std::string & name) { return name != "full"; });
+    PITH_ASSIGN_OR_RETURN(const std::vector<PolicyCase> cases, make_cases(policies, options.budgets));
+    SessionOptions session_options;
+    session_options.n_threads = options.n_threads;
+    session_options.heads_file = options.heads_file;
+    session_options.prefill = PrefillSchedule::kOneShot;
+    session_options.evict_every = 0;
+    RunHooks hooks;
+    hooks.cancel = options.cancel;
+    std::vector<CaseLosses> results(cases.size());
+    const int n_total = static_cast<int>(cases.size()) * options.n_texts;
+    int n_done = 0;
+    for (int i = 0; i < options.n_texts; ++i) {
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, make_text(tokenizer, options, i));
+        const auto prompt = std::span(tokens).first(static_cast<size_t>(options.n_tokens));
+        const auto rest = std::span(tokens).subspan(static_cast<size_t>(options.n_tokens));
+        const VisitCase visit = [&](size_t index, Session & session, const Status & ran) -> Status {
+            CaseLosses & result = results[index];
+            if (options.progress) { options.progress(++n_done, n_total); }
+            if (!ran.ok()) {
+                result.note = ran.message();
+                return {};
+            }
+            result.kept_entries +=
+                static_cast<double>(session.ledger().kept_entries) / (session.n_layers() * session.n_kv_heads());
+            PITH_ASSIGN_OR_RETURN(const double loss, mean_loss(session, rest, hooks));
+            result.losses.push_back(loss);
+            return {};
+        };
+        PITH_RETURN_IF_ERROR(for_each_case(model, session_options, prompt, cases, hooks, visit));
+    }
+    std::vector<PerplexityRow> rows;
+    for (size_t i = 0; i < cases.size(); ++i) { rows.push_back(summary(cases[i], results[i], results[0].losses)); }
+    return rows;
+}
+
+}  // namespace pith

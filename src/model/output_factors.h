@@ -1,0 +1,45 @@
+// output_factors.h - the output projection as evidence needs it: its rows, and a small factor of them. Stage: model.
+//
+// |v·W_O^g|₂ = |v·C_g|₂ for any C_g with C_g·C_gᵀ = W_O^g·W_O^gᵀ: a dv × dv factor per query head stands for its dv × D slice.
+// The Gram matrix is formed in f64 and factored by Cholesky with pivoting, which ends at the rank of the slice.
+// Made layer by layer when first asked for, from the model file's bytes; kept as long as the object, which all sessions of a
+// model share.   Threads: safe.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "model/model_file.h"
+#include "pith/status.h"
+
+namespace pith {
+
+// The output projection of one layer, dequantised: [D][H·dv], as the file has it.
+//   W_O^g[c][r] = rows[r][g·dv + c]
+using OutputProjection = std::vector<float>;
+
+class OutputFactors {
+public:
+    explicit OutputFactors(std::shared_ptr<const ModelFile> file) : file_(std::move(file)) {}
+
+    const ModelFile & model() const { return *file_; }
+
+    // [H][dv columns of C_g][dv]: row (g, c) is column c of C_g. Valid as long as the object.
+    // Errors: of ModelFile::read_output_projection.   Cost: the first time O(D·H·dv²), then a look-up.
+    Result<std::span<const float>> factor(int layer);
+
+    size_t size_bytes() const;
+
+private:
+    std::shared_ptr<const ModelFile> file_;
+    mutable std::mutex mutex_;
+    std::vector<std::vector<float>> factors_;  // [layer], empty until asked for
+};
+
+// The factors of `n_heads` slices of dv columns each; rows [n_rows][n_heads · dv]  →  [n_heads][dv][dv] as above.
+std::vector<float> factor_slices(std::span<const float> rows, size_t n_heads, size_t dv);
+
+}  // namespace pith

@@ -1,0 +1,58 @@
+// eviction_error.h - what evicting one entry does to the attention output: what CAOTE's forms share. Stage: refine.
+// Pure C++: no ggml, no I/O.
+//
+// With scores a normalised to 1 over the lane and X = Σ a_i·v_i, evicting j and renormalising moves X by
+// a_j/(1-a_j) · |v_j - X|₂ (CAOTE, Theorem A.2).
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/options.h"
+#include "refine/refiner.h"
+
+namespace pith {
+
+// Scores as weights ≥ 0, not yet normalised: scores that are negative somewhere are shifted by their minimum first (decision);
+// where all are 0, every weight is 1.
+std::vector<double> eviction_weights(std::span<const float> scores);
+
+// For each weight the sum of all others, added up from both ends, so that nothing cancels where one weight is nearly all.
+std::vector<double> sums_of_others(std::span<const double> weights);
+
+// Errors: kMissingEvidence naming the part, where the evidence has no values.
+Status require_values(std::string_view part, const LayerEvidence & evidence);
+
+// The options that CAOTE and FastCAOTE have.
+inline constexpr OptionSpec kEvictionErrorOptions[] = {
+    word_option("group", "exact", "exact|mean",
+                "exact: the error of all query heads of the group together; mean: of their mean score"),
+    word_option(
+        "squared", "false", "false|true",
+        "true: the norm squared, as the paper's (7); warning: the score of an entry that is nearly all then falls to 0"),
+};
+
+// c_j = a_j/(1-a_j) · |v_j - X|₂ per row of scores, joined over the group as sqrt(Σ_g c_{g,j}²); finite: an entry that is all
+// of its row has the largest float. Rows: the query heads' own (group=exact, and the scorer has them), or the KV heads'. Cost:
+// O(rows · lane length · head_dim) in ValueSource, O(rows · lane length) here.
+class EvictionErrorRefiner : public Refiner {
+public:
+    EvictionErrorRefiner(std::string_view name, const Options & options)
+        : name_(name), exact_(options.is("group", "exact")), squared_(options.is("squared", "true")) {}
+
+    EvidenceNeeds needs() const override { return {.values = true}; }
+    bool wants_head_scores() const override { return exact_; }
+    Status refine(const LayerEvidence & evidence, const Ragged<float> * head_scores, Ragged<float> & scores) const override;
+
+protected:
+    // What to average the values with: a row per row of `weights` (normalised), or one per KV head for all rows of its group.
+    virtual Ragged<float> mean_weights(const LayerEvidence & evidence, Ragged<float> weights) const = 0;
+
+private:
+    std::string_view name_;
+    bool exact_;
+    bool squared_;
+};
+
+}  // namespace pith

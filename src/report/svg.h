@@ -1,0 +1,59 @@
+// svg.h - figures as one self-contained SVG: heat maps and line charts under each other. Stage: report.
+// Pure C++: text in, text out; no I/O. No scripts, fonts or other resources are referred to.
+//
+// Every value is also there as text: a cell's and a point's <title> shows it where a viewer supports it, and programs find it.
+// Threads: one at a time.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pith::report {
+
+// & < > " and control characters that XML does not allow (left out).
+std::string escape_xml(std::string_view text);
+
+struct HeatMap {
+    std::string title;
+    std::string row_label;     // "layer"
+    std::string column_label;  // "KV head"
+    int n_rows = 0;
+    int n_columns = 0;
+    std::vector<double> values;  // [n_rows][n_columns], finite
+};
+
+struct Series {
+    std::string name;
+    std::vector<double> values;  // one for each tick, finite
+};
+struct LineChart {
+    std::string title;
+    std::string x_label;
+    std::vector<std::string> ticks;
+    std::vector<Series> series;
+};
+
+class SvgPage {
+public:
+    explicit SvgPage(std::string title) : title_(std::move(title)) {}
+
+    // A heat map of more than `kMostCells` a side is drawn from the means of blocks, and says so. REQUIRES: as many values as
+    // cells.
+    void add(const HeatMap & map);
+    // REQUIRES: every series has one value for each tick.
+    void add(const LineChart & chart);
+    std::string str() const;
+
+    static constexpr int kMostCells = 128;
+
+private:
+    void place(double width, double height);  // books room under the last figure
+
+    std::string title_;
+    std::string body_;
+    double width_ = 320;
+    double bottom_ = 40;
+};
+
+}  // namespace pith::report

@@ -1,0 +1,30 @@
+// window_pool.cpp - cuts the window off, pools the rest, puts the window back.
+#include "score/window_pool.h"
+
+#include <algorithm>
+
+namespace pith {
+
+WindowPool::WindowPool(const Options & options)
+    : window_(static_cast<int>(options.integer("window"))),
+      max_(options.is("pool", "max7")),
+      kernel_(options.is("pool", "none")   ? 1
+              : options.is("pool", "avg5") ? 5
+                                           : 7),
+      edges_(options.is("pool_edges", "zero") ? PoolEdges::kZero : PoolEdges::kCount) {}
+
+size_t WindowPool::n_past(size_t length) const {
+    return length - std::min(length, static_cast<size_t>(window_));
+}
+
+void WindowPool::apply(std::span<const float> in, std::span<float> out) const {
+    const size_t n = n_past(in.size());
+    if (max_) {
+        pool_max(in.first(n), kernel_, out.first(n));
+    } else {
+        pool_avg(in.first(n), kernel_, edges_, out.first(n));
+    }
+    std::copy(in.begin() + static_cast<std::ptrdiff_t>(n), in.end(), out.begin() + static_cast<std::ptrdiff_t>(n));
+}
+
+}  // namespace pith

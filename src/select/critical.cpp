@@ -1,0 +1,115 @@
+// critical.cpp - half of a lane's share by score, the rest by score times what the value does to the output. Stage: select.
+// Pure C++: no ggml, no I/O.
+//
+// With a share of b: the ⌊α·b⌋ highest scores, then from the others the highest (score_j + ε)·ν_j, where ν is the mean over the
+// group of |v_j·W_O|₁ (norm=2: |·|₂). Scores are those the allocator saw; where a candidate's is negative, all are shifted by
+// the candidates' minimum first (decision: else a large value would speak against an entry). Ties: the newer entry.
+// The sets for b and b + 1 differ by one entry, so the choice is grown one by one and ranked in that order: cutting the tail
+// later leaves what the smaller share would have chosen.
+// Cost:    O(candidates · log) per lane.
+// Paper:   Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective (CriticalKV).
+// Differs: protected entries use up nothing of stage 1 (public code lets them); α is the text's 0.5 (Algorithm 1 prints 0.25).
+#include <algorithm>
+#include <vector>
+
+#include "score/scorer.h"
+#include "select/ranked_lane.h"
+#include "select/selector.h"
+
+namespace pith {
+namespace {
+
+constexpr OptionSpec kOptions[] = {
+    real_option("alpha", "0.5", 0, 1, "the part of the share that goes by score alone"),
+    real_option("eps", "0.0001", 0, 1, "added to the score before it meets the value"),
+    word_option("norm", "1", "1|2", "the norm of the value through W_O"),
+};
+
+// Candidates by descending value, of equals the newer first.
+std::vector<int32_t> ranking(const std::vector<int32_t> & candidates, const std::vector<double> & values) {
+    std::vector<int32_t> order = candidates;
+    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+        const double x = values[static_cast<size_t>(a)];
+        const double y = values[static_cast<size_t>(b)];
+        return x != y ? x > y : a > b;
+    });
+    return order;
+}
+
+class Critical final : public Selector {
+public:
+    explicit Critical(const Options & options)
+        : alpha_(options.real("alpha")), eps_(options.real("eps")), l1_(options.is("norm", "1")) {}
+
+    EvidenceNeeds needs() const override { return {.output_l1 = l1_, .output_l2 = !l1_}; }
+    bool wants_evidence() const override { return true; }
+
+    Status select(const LayerView & layer, std::span<const int> shares, LayerChoice & choice) const override {
+        choice = {};
+        const LayerEvidence & evidence = *layer.evidence;
+        const Ragged<float> & norms = l1_ ? evidence.output_l1 : evidence.output_l2;
+        PITH_RETURN_IF_ERROR(require_rows("critical", l1_ ? "output_l1" : "output_l2", norms, evidence, true));
+        for (int h = 0; h < layer.n_lanes(); ++h) {
+            const std::vector<int32_t> grown = grow(layer, norms, evidence.n_group, h, shares[static_cast<size_t>(h)]);
+            add_ranked_lane(layer.protected_ranges.row(h), grown, choice);
+        }
+        return {};
+    }
+
+private:
+    // The share's entries in the order in which a growing share takes them.
+    std::vector<int32_t> grow(const LayerView & layer, const Ragged<float> & norms, int n_group, int h, int share) const {
+        const auto scores = layer.scores.row(h);
+        std::vector<int32_t> candidates;
+        double shift = 0;  // the least score, if negative
+        for_each_candidate_run(static_cast<int>(scores.size()), layer.protected_ranges.row(h), [&](int begin, int end) {
+            for (int j = begin; j < end; ++j) {
+                candidates.push_back(j);
+                shift = std::min(shift, static_cast<double>(scores[static_cast<size_t>(j)]));
+            }
+        });
+        std::vector<double> values(scores.begin(), scores.end());
+        const std::vector<int32_t> by_score = ranking(candidates, values);
+        for (const int32_t j : candidates) {
+            double norm = 0;
+            for (int g = 0; g < n_group; ++g) norm += norms.row(h * n_group + g)[static_cast<size_t>(j)];
+            double & value = values[static_cast<size_t>(j)];
+            value = (value - shift + eps_) * (norm / n_group);
+        }
+        const std::vector<int32_t> by_value = ranking(candidates, values);
+
+        std::vector<int32_t> grown;
+        std::vector<bool> is_in(scores.size(), false);
+        const auto add = [&](int32_t j) {
+            if (is_in[static_cast<size_t>(j)]) return false;
+            is_in[static_cast<size_t>(j)] = true;
+            grown.push_back(j);
+            return true;
+        };
+        int n_first = 0;
+        size_t next = 0;
+        for (int b = 1; b <= share; ++b) {
+            const auto n_first_now = static_cast<int>(alpha_ * b + 1e-9);  // 1e-9: 0.29 · 100 is 29
+            const bool first_grows = n_first_now > n_first;
+            n_first = n_first_now;
+            // An entry that stage 2 had taken already moves to stage 1 and leaves its place there free.
+            if (first_grows && add(by_score[static_cast<size_t>(n_first) - 1])) continue;
+            while (!add(by_value[next])) ++next;
+        }
+        return grown;
+    }
+
+    double alpha_;
+    double eps_;
+    bool l1_;
+};
+
+}  // namespace
+
+SelectorInfo critical_selector() {
+    return {"critical", "half of the share by score, the rest by score times what the value does to the output",
+            "Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective (CriticalKV)", kOptions,
+            [](const Options & options) -> std::shared_ptr<const Selector> { return std::make_shared<Critical>(options); }};
+}
+
+}  // namespace pith

@@ -1,0 +1,244 @@
+// expected_attention_test.cpp - moments of queries and the exponent made of them, against plain f64 code that rotates by
+// formula, position by position; and the output projection read back from model files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numbers>
+
+#include "attention/evidence_state.h"
+#include "attention/lane_tiles.h"
+#include "attention/random_lanes.h"
+
+namespace pith {
+namespace {
+
+using testing::dot;
+using testing::RandomLanes;
+using testing::Vector;
+
+// A model that is nothing but its rotation.
+class RotationOnly : public ModelFile {
+public:
+    explicit RotationOnly(Hparams hparams, std::vector<float> factors = {}) : hparams_(std::move(hparams)), factors_(factors) {
+        hparams_.n_layers = 1;
+        weights_.layers.resize(1);
+        if (factors_.empty()) { return; }
+        context_ = ggml_init({ggml_tensor_overhead() + 4096, nullptr, false});
+        weights_.layers[0].rope_freqs = ggml_new_tensor_1d(context_, GGML_TYPE_F32, static_cast<int64_t>(factors_.size()));
+        std::ranges::copy(factors_, static_cast<float *>(weights_.layers[0].rope_freqs->data));
+    }
+    ~RotationOnly() override {
+        if (context_ != nullptr) { ggml_free(context_); }
+    }
+    RotationOnly(const RotationOnly &) = delete;
+    RotationOnly & operator=(const RotationOnly &) = delete;
+
+    const std::string & path() const override { return name_; }
+    const Hparams & hparams() const override { return hparams_; }
+    const Weights & weights() const override { return weights_; }
+    size_t weight_bytes() const override { return 0; }
+    size_t resident_copies_bytes() const override { return 0; }
+    const std::string & weight_type_name() const override { return name_; }
+    int64_t n_params() const override { return 0; }
+    Result<std::vector<float>> read_output_projection(int) const override { return std::vector<float>{}; }
+
+    // x rotated to a position, f64, by the formulas of RoPE and YaRN.
+    Vector rotate(const Vector & x, int64_t position) const {
+        const Hparams & hp = hparams_;
+        const int half = hp.n_rot / 2;
+        const auto correction = [&](double rotations) {
+            return hp.n_rot * std::log(hp.rope_n_ctx_orig / (rotations * 2 * std::numbers::pi)) /
+                   (2 * std::log(static_cast<double>(hp.rope_base)));
+        };
+        Vector out = x;
+        for (int i = 0; i < half; ++i) {
+            const double factor = factors_.empty() ? 1.0 : static_cast<double>(factors_[static_cast<size_t>(i)]);
+            const double extrapolated =
+                static_cast<double>(position) * std::pow(static_cast<double>(hp.rope_base), -2.0 * i / hp.n_rot) / factor;
+            double angle = static_cast<double>(hp.rope_freq_scale) * extrapolated;
+            double magnitude = static_cast<double>(hp.yarn_attn_factor);
+            if (hp.yarn_ext_factor != 0.0F) {
+                const double low = std::max(0.0, std::floor(correction(static_cast<double>(hp.yarn_beta_fast))));
+                const double high = std::min(hp.n_rot - 1.0, std::ceil(correction(static_cast<double>(hp.yarn_beta_slow))));
+                const double ramp = 1.0 - std::clamp((i - low) / std::max(0.001, high - low), 0.0, 1.0);
+                angle = angle * (1.0 - ramp) + extrapolated * ramp;
+                magnitude *= 1.0 + 0.1 * std::log(1.0 / static_cast<double>(hp.rope_freq_scale));
+            }
+            const auto a = static_cast<size_t>(hp.rope_neox ? i : 2 * i);
+            const auto b = static_cast<size_t>(hp.rope_neox ? i + half : 2 * i + 1);
+            out[a] = magnitude * (x[a] * std::cos(angle) - x[b] * std::sin(angle));
+            out[b] = magnitude * (x[a] * std::sin(angle) + x[b] * std::cos(angle));
+        }
+        return out;
+    }
+
+private:
+    Hparams hparams_;
+    std::vector<float> factors_;
+    Weights weights_;
+    ggml_context * context_ = nullptr;
+    std::string name_ = "rotation";
+};
+
+struct Moments {
+    Vector mean;
+    std::vector<Vector> covariance;
+};
+
+// Of queries [n][H][d] from the fifth on, biased.
+Moments plain_moments(const std::vector<float> & queries, size_t n_heads, size_t d, size_t head) {
+    const size_t n = queries.size() / (n_heads * d);
+    const size_t first = n > kSinkQueries ? kSinkQueries : 0;
+    const auto at = [&](size_t i, size_t c) { return static_cast<double>(queries[(i * n_heads + head) * d + c]); };
+    Moments moments{Vector(d, 0.0), std::vector<Vector>(d, Vector(d, 0.0))};
+    const auto count = static_cast<double>(n - first);
+    for (size_t i = first; i < n; ++i) {
+        for (size_t c = 0; c < d; ++c) { moments.mean[c] += at(i, c) / count; }
+    }
+    for (size_t i = first; i < n; ++i) {
+        for (size_t r = 0; r < d; ++r) {
+            for (size_t c = 0; c < d; ++c) {
+                moments.covariance[r][c] += (at(i, r) - moments.mean[r]) * (at(i, c) - moments.mean[c]) / count;
+            }
+        }
+    }
+    return moments;
+}
+
+// Feeds queries [n][H][d] to a state in runs of `step`, as the engine does before RoPE.
+void feed(EvidenceState & state, GraphRunner & runner, const std::vector<float> & queries, int n_heads, int d, int step) {
+    const int n = static_cast<int>(queries.size()) / (n_heads * d);
+    for (int first = 0; first < n; first += step) {
+        const int m = std::min(step, n - first);
+        GraphBuild * build = *runner.begin(64);
+        ggml_tensor * q = build->input(GGML_TYPE_F32, d * n_heads, m, queries.data() + int64_t{first} * n_heads * d);
+        QueryMoments moments;
+        build_query_moments(*build, ggml_reshape_3d(build->ctx(), q, d, n_heads, m), first, moments);
+        ASSERT_TRUE(runner.run().ok());
+        state.add_moments(0, moments);
+    }
+}
+
+struct RotationCase {
+    const char * name;
+    Hparams hparams;
+    std::vector<float> factors;
+};
+
+std::vector<RotationCase> rotation_cases() {
+    std::vector<RotationCase> cases;
+    Hparams plain;
+    plain.head_dim = 32;
+    plain.n_rot = 32;
+    plain.rope_base = 10000.0F;
+    cases.push_back({"interleaved", plain, {}});
+    Hparams half = plain;
+    half.rope_neox = true;
+    half.rope_base = 500000.0F;
+    cases.push_back({"half-split", half, {}});
+    std::vector<float> factors(16);
+    for (size_t i = 0; i < factors.size(); ++i) { factors[i] = i < 8 ? 1.0F : 8.0F; }
+    cases.push_back({"frequency factors", half, factors});
+    Hparams partial = half;
+    partial.n_rot = 16;
+    cases.push_back({"half of the head", partial, {}});
+    Hparams yarn = half;
+    yarn.rope_scaling = RopeScaling::kYarn;
+    yarn.rope_freq_scale = 0.25F;
+    yarn.yarn_ext_factor = 1.0F;
+    yarn.rope_n_ctx_orig = 128;
+    cases.push_back({"YaRN", yarn, {}});
+    return cases;
+}
+
+TEST(ExpectedAttention, EqualsTheRotationOfEveryFuturePositionByFormula) {
+    RandomLanes lanes(GGML_TYPE_F32, 2, 2, 32, 50, 14);
+    const auto d = static_cast<size_t>(lanes.shape().head_dim);
+    const auto n_heads = static_cast<size_t>(lanes.shape().n_heads());
+    auto queries = lanes.random_values(64 * n_heads * d, 1.5F);            // with a mean, as real queries have
+    for (size_t i = 0; i < 4 * n_heads * d; ++i) { queries[i] *= 50.0F; }  // sinks that must not count
+    for (const RotationCase & c : rotation_cases()) {
+        for (const int future : {1, 40, 512}) {
+            SCOPED_TRACE(std::string(c.name) + ", " + std::to_string(future));
+            const auto model = std::make_shared<RotationOnly>(c.hparams, c.factors);
+            EvidenceNeeds needs;
+            needs.expected_future = future;
+            EvidenceState state(lanes.shape(), needs, std::make_shared<OutputFactors>(model));
+            feed(state, lanes.runner(), queries, lanes.shape().n_heads(), lanes.shape().head_dim, 23);
+            const auto evidence = state.gather(lanes.runner(), lanes.cache(), 0, 0, 64, needs);
+            ASSERT_TRUE(evidence.ok()) << evidence.status().message();
+            // R̄, column by column.
+            std::vector<Vector> columns(d, Vector(d, 0.0));
+            for (size_t i = 0; i < d; ++i) {
+                Vector basis(d, 0.0);
+                basis[i] = 1.0;
+                for (int f = 0; f < future; ++f) {
+                    const Vector rotated = model->rotate(basis, 64 + f);
+                    for (size_t r = 0; r < d; ++r) { columns[i][r] += rotated[r] / future; }
+                }
+            }
+            for (size_t head = 0; head < n_heads; ++head) {
+                const Moments moments = plain_moments(queries, n_heads, d, head);
+                const int lane = static_cast<int>(head) / lanes.shape().n_group;
+                for (int j = 0; j < lanes.length(lane); ++j) {
+                    const Vector k = lanes.key(lane, j);
+                    Vector back(d);  // R̄ᵀk
+                    for (size_t i = 0; i < d; ++i) { back[i] = dot(columns[i], k); }
+                    double quadratic = 0;
+                    for (size_t r = 0; r < d; ++r) { quadratic += back[r] * dot(moments.covariance[r], back); }
+                    const double linear = dot(back, moments.mean) / std::sqrt(static_cast<double>(d));
+                    const double expected = linear + quadratic / (2.0 * static_cast<double>(d));
+                    // ggml's angles are f32 products: their error grows with the position.
+                    EXPECT_NEAR(evidence->expected.row(static_cast<int>(head))[static_cast<size_t>(j)], expected,
+                                (future > 100 ? 5e-5 : 1e-5) * std::max(1.0, std::abs(linear) + quadratic));
+                }
+            }
+        }
+    }
+}
+
+TEST(ExpectedAttention, DoesNotDependOnHowTheQueriesArrived) {
+    RandomLanes lanes(GGML_TYPE_F32, 2, 2, 32, 30, 10);
+    const auto queries = lanes.random_values(static_cast<size_t>(90 * lanes.row_size()), 20.0F);
+    const auto model = std::make_shared<RotationOnly>(rotation_cases().front().hparams);
+    EvidenceNeeds needs;
+    needs.expected_future = 16;
+    std::vector<LayerEvidence> found;
+    for (const int step : {90, 1, 3, 32}) {
+        EvidenceState state(lanes.shape(), needs, std::make_shared<OutputFactors>(model));
+        feed(state, lanes.runner(), queries, lanes.shape().n_heads(), lanes.shape().head_dim, step);
+        auto evidence = state.gather(lanes.runner(), lanes.cache(), 0, 0, 90, needs);
+        ASSERT_TRUE(evidence.ok());
+        found.push_back(*evidence);
+    }
+    for (const LayerEvidence & other : found) {
+        for (size_t j = 0; j < other.expected.size(); ++j) {
+            EXPECT_NEAR(other.expected.flat()[j], found[0].expected.flat()[j],
+                        1e-5 * std::max(1.0F, std::abs(found[0].expected.flat()[j])));
+        }
+    }
+}
+
+TEST(ExpectedAttention, FewerThanFiveQueriesCountAllTheSame) {
+    RandomLanes lanes(GGML_TYPE_F32, 1, 2, 32, 2, 1);
+    const auto queries = lanes.random_values(static_cast<size_t>(3 * lanes.row_size()));
+    const auto model = std::make_shared<RotationOnly>(rotation_cases().front().hparams);
+    EvidenceNeeds needs;
+    needs.expected_future = 1;
+    EvidenceState state(lanes.shape(), needs, std::make_shared<OutputFactors>(model));
+    EXPECT_EQ(state.gather(lanes.runner(), lanes.cache(), 0, 0, 3, needs).status().code(), ErrorCode::kMissingEvidence);
+    feed(state, lanes.runner(), queries, 2, 32, 2);
+    EXPECT_TRUE(state.gather(lanes.runner(), lanes.cache(), 0, 0, 3, needs).ok());
+    // The fifth query drops them.
+    const auto five = lanes.random_values(static_cast<size_t>(5 * lanes.row_size()));
+    EvidenceState later(lanes.shape(), needs, std::make_shared<OutputFactors>(model));
+    feed(later, lanes.runner(), five, 2, 32, 1);
+    const auto evidence = later.gather(lanes.runner(), lanes.cache(), 0, 0, 3, needs);
+    ASSERT_TRUE(evidence.ok());
+    const Vector last(five.begin() + 4 * 64, five.begin() + 4 * 64 + 32);
+    const Vector k = lanes.key(0, 0);
+    EXPECT_NEAR(evidence->expected.row(0)[0], dot(model->rotate(last, 3), k) / std::sqrt(32.0), 1e-5);
+}
+
+}  // namespace
+}  // namespace pith

@@ -1,0 +1,165 @@
+// inspect_test.cpp - `pith inspect` and `pith calibrate heads`: files, errors, and head importances on their way to a policy.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/run_process.h"
+#include "report/xml_check.h"
+
+namespace pith::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<std::string> lines_of(const std::string & text) {
+    std::vector<std::string> lines;
+    std::stringstream in(text);
+    for (std::string line; std::getline(in, line);) { lines.push_back(line); }
+    return lines;
+}
+
+RandomModelSpec spec_of_cli_tests() {
+    RandomModelSpec spec;  // 2 layers, 4 heads over 2 KV heads
+    spec.head_dim = 32;
+    return spec;
+}
+
+class InspectCommand : public ::testing::Test {
+protected:
+    void SetUp() override { model_ = write_model(folder_, spec_of_cli_tests()); }
+    Outcome inspect(std::vector<std::string> more) const {
+        std::vector<std::string> arguments = {"inspect", "-m", model_, "--tokens", "512", "-t", "1"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run_pith(arguments);
+    }
+    Outcome calibrate(std::vector<std::string> more) const {
+        std::vector<std::string> arguments = {"calibrate", "heads",    "-m",  model_, "--samples",
+                                              "1",         "--tokens", "400", "-t",   "1"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run_pith(arguments);
+    }
+    TempFolder folder_;
+    std::string model_;
+};
+
+TEST_F(InspectCommand, WritesTablesJsonAndAFigureThatHoldEveryLane) {
+    const std::string out = folder_.file("new/folder");
+    const Outcome outcome = inspect({"--policy", "full,snapkv,adakv", "--budget", "20%,64", "--out", out, "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Json said = Json::parse(outcome.out);
+    EXPECT_EQ(said, Json::parse(read_text_file(out + "/inspect.json")));
+    ASSERT_EQ(said["cases"].size(), 4U);
+    EXPECT_EQ(said["pairs"].size(), 2U);
+    EXPECT_EQ(said["distance"].size(), 8U);
+    EXPECT_EQ(said["full_cache"].size(), 2U);
+
+    const std::string svg = read_text_file(out + "/inspect.svg");
+    EXPECT_EQ(xml_fault(svg), "");
+    const auto lanes = lines_of(read_text_file(out + "/lanes.csv"));
+    ASSERT_EQ(lanes.size(), 1U + 4U * 4U);
+    for (const Json & one : said["cases"]) {
+        int64_t n_kept = 0;
+        for (size_t l = 0; l < 2; ++l) {
+            for (size_t h = 0; h < 2; ++h) {
+                const int kept = one["layers"][l]["kept"][h];
+                n_kept += kept;
+                const std::string where = "layer " + std::to_string(l) + ", KV head " + std::to_string(h) + ": ";
+                EXPECT_NE(svg.find(where + std::to_string(kept) + "<"), std::string::npos) << where;
+                const std::string row = one["policy"].get<std::string>() + "," + one["budget"].get<std::string>() + "," +
+                                        std::to_string(l) + "," + std::to_string(h) + "," + said["n_tokens"].dump() + "," +
+                                        std::to_string(kept);
+                EXPECT_NE(std::find(lanes.begin(), lanes.end(), row), lanes.end()) << row;
+            }
+            EXPECT_EQ(one["layers"][l]["perturbation"].size(), 4U);
+        }
+        EXPECT_EQ(n_kept, one["budget_entries"].get<int64_t>() * 4) << one["policy"];
+    }
+    for (const char * name : {"summary", "layers", "heads", "kept", "pairs", "model", "distances"}) {
+        const auto table = lines_of(read_text_file(out + "/" + name + ".csv"));
+        ASSERT_GT(table.size(), 1U) << name;
+        for (const std::string & line : table) {
+            EXPECT_EQ(std::count(line.begin(), line.end(), ','), std::count(table[0].begin(), table[0].end(), ',')) << line;
+        }
+    }
+}
+
+TEST_F(InspectCommand, WritesOnlyTheFormatsAskedFor) {
+    const std::string out = folder_.file("svg-only");
+    const Outcome outcome = inspect({"--policy", "snapkv", "--budget", "64", "--out", out, "--format", "svg"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    size_t n = 0;
+    for ([[maybe_unused]] const auto & entry : std::filesystem::directory_iterator(out)) { ++n; }
+    EXPECT_EQ(n, 1U);
+    EXPECT_TRUE(std::filesystem::exists(out + "/inspect.svg"));
+}
+
+TEST_F(InspectCommand, ReadsAFileAndAQuestion) {
+    const std::string text = folder_.file("text.txt");
+    write_text(text, words(200));
+    const Outcome outcome = inspect({"-f", text, "-p", " Who?", "--policy", "random,window", "--budget", "64"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    for (const char * word : {"policy", "random", "window", "layer   1", "entries kept", "rank correlation", "IR"}) {
+        EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;
+    }
+}
+
+TEST_F(InspectCommand, SaysWhatIsWrongInOneLine) {
+    expect_error(inspect({"--policy", "full"}), 2, {"full", "evicts nothing"});
+    expect_error(inspect({"--policy", "snapvk"}), 2, {"snapvk", "snapkv"});
+    expect_error(inspect({"--budget", "0"}), 2, {"0"});
+    expect_error(inspect({"--format", "png"}), 2, {"png", "csv"});
+    expect_error(inspect({"--chunk", "0"}), 2, {"--chunk"});
+    expect_error(inspect({"-p", "Who?"}), 2, {"-f"});
+    expect_error(inspect({"-f", "nowhere.txt"}), 1, {"nowhere.txt"});
+    expect_error(inspect({"--tokens", "20"}), 1, {"20"});
+    const std::string file = folder_.file("a-file");
+    write_text(file, "x");
+    expect_error(inspect({"--policy", "snapkv", "--budget", "64", "--out", file}), 1, {"a-file"});
+}
+
+TEST_F(InspectCommand, HeadImportancesComeFromCalibrationAndGoToPolicies) {
+    const std::string text = folder_.file("text.txt");
+    write_text(text, words(200));
+    const std::vector<std::string> run = {"run",      "-m", model_, "-f", text, "--policy", "headkv",
+                                          "--budget", "64", "-n",   "1",  "-t", "1",        "--json"};
+    expect_error(run_pith(run), 1, {"'headkv'", "head importances", "pith calibrate heads", "--heads"});
+
+    const std::string heads = folder_.file("my-heads.json");
+    const Outcome made = calibrate({"-o", heads, "--json"});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    EXPECT_EQ(Json::parse(made.out)["n_samples"], 1);
+    EXPECT_EQ(Json::parse(read_text_file(heads))["copy"].size(), 2U);
+    std::vector<std::string> with_heads = run;
+    with_heads.insert(with_heads.end(), {"--heads", heads});
+    EXPECT_EQ(run_pith(with_heads).exit_code, 0) << run_pith(with_heads).err;
+
+    // Beside the model they are found by themselves.
+    ASSERT_EQ(calibrate({}).exit_code, 0);
+    EXPECT_TRUE(std::filesystem::exists(folder_.file("model.heads.json")));
+    const Outcome found = run_pith(run);
+    EXPECT_EQ(found.exit_code, 0) << found.err;
+
+    RandomModelSpec other = spec_of_cli_tests();
+    other.seed = 2;
+    const std::string other_model = write_model(folder_, other, "other.gguf");
+    expect_error(run_pith({"run", "-m", other_model, "-f", text, "--policy", "headkv", "--budget", "64", "--heads", heads}), 1,
+                 {"my-heads.json", "another model"});
+    write_text(heads, read_text_file(heads).substr(0, 100));
+    expect_error(run_pith(with_heads), 1, {"my-heads.json", "not whole JSON"});
+}
+
+TEST_F(InspectCommand, CalibrationSaysWhatIsWrongAndLeavesNoFile) {
+    expect_error(calibrate({"--samples", "0"}), 2, {"--samples"});
+    expect_error(calibrate({"--tokens", "50"}), 1, {"50 tokens"});
+    expect_error(calibrate({"-t", "-1"}), 2, {"--threads"});
+    expect_error(calibrate({"-o", folder_.file("no/such/heads.json")}), 1, {"no/such/heads.json"});
+    expect_error(run_pith({"calibrate", "heads", "-m", "nowhere.gguf"}), 1, {"nowhere.gguf"});
+    expect_error(run_pith({"calibrate"}), 2, {"calibrate heads"});
+    expect_error(calibrate({"--sample", "3"}), 2, {"--sample", "--samples"});
+    expect_error(calibrate({"--zzzzz"}), 2, {"`pith calibrate heads --help`"});
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("model.heads.json")));
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("model.heads.json.tmp")));
+}
+
+}  // namespace
+}  // namespace pith::testing

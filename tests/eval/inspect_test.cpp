@@ -1,0 +1,380 @@
+// inspect_test.cpp - an inspection says what a pass without any cache says, for every policy of the registry.
+#include "eval/inspect.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "engine/policy_probe.h"
+#include "engine/tiny_model.h"
+#include "eval/policy_cases.h"
+#include "model/model_file.h"
+#include "model/plain_attention.h"
+#include "select/protection.h"
+
+namespace pith {
+namespace {
+
+using testing::PlainAttention;
+using testing::random_tokens;
+using testing::tiny_model;
+using testing::tiny_spec;
+
+constexpr int kTokens = 140;
+
+// What the newest token left in every layer, by one graph over the whole sequence.
+struct PlainStep {
+    std::vector<std::vector<float>> attention;  // [layer] [H·dv]
+    std::vector<std::vector<float>> hidden;     // [layer] [D]
+};
+
+PlainStep plain_step(const ModelFile & model, const std::vector<int32_t> & tokens, testing::MaskFn mask) {
+    constexpr size_t kMaxNodes = 16384;
+    const Hparams & hp = model.hparams();
+    const auto n = static_cast<int64_t>(tokens.size());
+    auto backend = make_cpu_backend(1);
+    EXPECT_TRUE(backend.ok());
+    ggml_context * ctx =
+        ggml_init({kMaxNodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(kMaxNodes, false), nullptr, true});
+    ggml_cgraph * graph = ggml_new_graph_custom(ctx, kMaxNodes, false);
+    ggml_tensor * token_input = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, n);
+    ggml_tensor * positions = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, n);
+    ggml_set_input(token_input);
+    ggml_set_input(positions);
+    PlainAttention attention(hp, std::move(mask));
+    const AttentionFn inner = attention.function();
+    std::vector<ggml_tensor *> attended;
+    std::vector<ggml_tensor *> states;
+    const AttentionFn outer = [&](ggml_context * c, ggml_cgraph * g, int layer, ggml_tensor * q, ggml_tensor * k,
+                                  ggml_tensor * v) {
+        attended.push_back(inner(c, g, layer, q, k, v));
+        ggml_set_output(attended.back());
+        return attended.back();
+    };
+    ggml_tensor * hidden = build_embedding(ctx, model.weights(), token_input);
+    for (int layer = 0; layer < hp.n_layers; ++layer) {
+        hidden = build_layer(ctx, graph, hp, model.weights(), layer, hidden, positions, outer);
+        ggml_set_output(hidden);
+        states.push_back(hidden);
+        ggml_build_forward_expand(graph, hidden);
+    }
+    ggml_gallocr_t allocator = ggml_gallocr_new(ggml_backend_get_default_buffer_type(*backend));
+    EXPECT_TRUE(ggml_gallocr_alloc_graph(allocator, graph));
+    std::vector<int32_t> position_values(tokens.size());
+    for (size_t i = 0; i < tokens.size(); ++i) { position_values[i] = static_cast<int32_t>(i); }
+    ggml_backend_tensor_set(token_input, tokens.data(), 0, ggml_nbytes(token_input));
+    ggml_backend_tensor_set(positions, position_values.data(), 0, ggml_nbytes(positions));
+    attention.fill();
+    EXPECT_EQ(ggml_backend_graph_compute(*backend, graph), GGML_STATUS_SUCCESS);
+    const auto newest = [](ggml_tensor * tensor) {
+        std::vector<float> row(static_cast<size_t>(tensor->ne[0]));
+        ggml_backend_tensor_get(tensor, row.data(), static_cast<size_t>(tensor->ne[1] - 1) * tensor->nb[1],
+                                row.size() * sizeof(float));
+        return row;
+    };
+    PlainStep step;
+    for (ggml_tensor * tensor : attended) { step.attention.push_back(newest(tensor)); }
+    for (ggml_tensor * tensor : states) { step.hidden.push_back(newest(tensor)); }
+    ggml_gallocr_free(allocator);
+    ggml_free(ctx);
+    ggml_backend_free(*backend);
+    return step;
+}
+
+std::shared_ptr<const HeadImportance> random_heads(const ModelInfo & info) {
+    auto heads = std::make_shared<HeadImportance>();
+    std::mt19937 random(4);
+    for (int i = 0; i < info.n_layers * info.n_heads; ++i) {
+        heads->copy.push_back(static_cast<double>(random() % 1000) / 1000);
+        heads->reason.push_back(static_cast<double>(random() % 1000) / 1000);
+    }
+    return heads;
+}
+
+// All that evict.
+std::vector<std::string> evicting_policies() {
+    std::vector<std::string> policies = all_policies(true);
+    std::erase(policies, "full");
+    return policies;
+}
+
+class Inspect : public ::testing::Test {
+protected:
+    static void SetUpTestSuite() {
+        auto model = tiny_model(tiny_spec());
+        ASSERT_TRUE(model.ok()) << model.status().message();
+        model_ = new Model(*model);
+    }
+    static void TearDownTestSuite() {
+        delete model_;
+        model_ = nullptr;
+    }
+    static std::vector<int32_t> tokens() { return random_tokens(kTokens, model_->info().n_vocab, 5); }
+    static InspectOptions options(std::vector<std::string> policies, std::vector<Budget> budgets) {
+        InspectOptions options;
+        options.policies = std::move(policies);
+        options.budgets = std::move(budgets);
+        options.n_threads = 1;
+        options.chunk = 64;
+        options.heads = random_heads(model_->info());
+        return options;
+    }
+    static Inspection run(const InspectOptions & options) {
+        auto inspection = inspect(*model_, tokens(), options);
+        EXPECT_TRUE(inspection.ok()) << inspection.status().message();
+        return inspection.ok() ? std::move(*inspection) : Inspection{};
+    }
+    static Model * model_;
+};
+
+Model * Inspect::model_ = nullptr;
+
+TEST_F(Inspect, FindsNoDifferenceWhereTheBudgetHoldsEverything) {
+    const Inspection inspection = run(options(evicting_policies(), {kTokens, Budget(BudgetKind::kPercent, 100)}));
+    ASSERT_EQ(inspection.cases.size(), 2 * evicting_policies().size());
+    for (const InspectCase & one : inspection.cases) {
+        ASSERT_EQ(one.refused, "") << one.policy;
+        for (const HeadFidelity & head : one.heads) {
+            EXPECT_EQ(head.perturbation, 0) << one.policy;
+            EXPECT_EQ(head.output_error, 0) << one.policy;
+            EXPECT_NEAR(head.mass, 1, 1e-5) << one.policy;
+        }
+        for (const LayerFidelity & layer : one.layers) {
+            EXPECT_NEAR(layer.cosine, 1, 1e-12) << one.policy;
+            EXPECT_EQ(layer.hidden_error, 0) << one.policy;
+        }
+        EXPECT_EQ(one.logit_error, 0) << one.policy;
+        EXPECT_TRUE(one.same_choice) << one.policy;
+    }
+    for (const InspectPair & pair : inspection.pairs) {
+        for (const double overlap : pair.jaccard) { EXPECT_EQ(overlap, 1) << pair.first << ", " << pair.second; }
+    }
+}
+
+TEST_F(Inspect, KeptEntriesAddUpToTheBudget) {
+    const Inspection inspection = run(options(evicting_policies(), {48, 40}));
+    size_t n_held = 0;
+    for (const InspectCase & one : inspection.cases) {
+        if (!one.refused.empty()) { continue; }
+        ++n_held;
+        size_t n_kept = 0;
+        for (const Ragged<int32_t> & layer : one.kept) { n_kept += layer.size(); }
+        EXPECT_EQ(n_kept, static_cast<size_t>(one.budget_entries) * 3 * 2) << one.policy << " " << one.budget;
+        EXPECT_EQ(one.budget_entries, std::stoll(one.budget));
+        EXPECT_NEAR(means_of(one).kept, static_cast<double>(one.budget_entries), 1e-9) << one.policy;
+    }
+    EXPECT_GT(n_held, evicting_policies().size());
+}
+
+// Perturbation, cosine and hidden-state error again: plain attention with the evicted entries masked, W_O by its rows, in f64.
+TEST_F(Inspect, AgreesWithAPassWithoutACache) {
+    const Inspection inspection = run(options({"snapkv", "adakv", "random", "streaming"}, {48}));
+    std::vector<int32_t> all = tokens();
+    all.push_back(inspection.next_token);
+    const PlainStep full = plain_step(model_->file(), all, {});
+    const auto n_heads = static_cast<size_t>(inspection.shape.n_heads());
+    for (const InspectCase & one : inspection.cases) {
+        const PlainStep evicted = plain_step(model_->file(), all, [&](int layer, int head, int query, int key) {
+            const auto kept = one.kept[static_cast<size_t>(layer)].row(head / inspection.shape.n_group);
+            return query < kTokens || key == query || std::ranges::binary_search(kept, key) ? 0.0F : -INFINITY;
+        });
+        for (size_t l = 0; l < one.layers.size(); ++l) {
+            const auto rows = model_->file().read_output_projection(static_cast<int>(l));  // [D][H·dv]
+            ASSERT_TRUE(rows.ok());
+            const size_t wide = full.attention[l].size();
+            const size_t width = full.hidden[l].size();
+            const size_t dv = wide / n_heads;
+            std::vector<double> out(width, 0.0);
+            std::vector<double> out_hat(width, 0.0);
+            for (size_t g = 0; g < n_heads; ++g) {
+                double perturbation = 0;
+                double size = 0;
+                double output_error = 0;
+                for (size_t r = 0; r < width; ++r) {
+                    double a = 0;
+                    double b = 0;
+                    for (size_t c = g * dv; c < (g + 1) * dv; ++c) {
+                        const double w = (*rows)[r * wide + c];
+                        a += w * full.attention[l][c];
+                        b += w * evicted.attention[l][c];
+                    }
+                    perturbation += std::abs(a - b);
+                    size += std::abs(a);
+                    out[r] += a;
+                    out_hat[r] += b;
+                }
+                for (size_t c = g * dv; c < (g + 1) * dv; ++c) {
+                    output_error += std::abs(double{full.attention[l][c]} - double{evicted.attention[l][c]});
+                }
+                const HeadFidelity & head = one.heads[l * n_heads + g];
+                EXPECT_NEAR(head.perturbation, perturbation, 1e-4 * size) << one.policy << ", layer " << l << ", head " << g;
+                EXPECT_NEAR(head.relative_perturbation, perturbation / size, 1e-4) << one.policy;
+                EXPECT_NEAR(head.output_error, output_error, 1e-4 * (1 + output_error)) << one.policy;
+                EXPECT_GT(head.perturbation, 1e-3 * size) << one.policy << ": nothing changed, so nothing was compared";
+            }
+            double ab = 0;
+            double aa = 0;
+            double bb = 0;
+            double difference = 0;
+            double size = 0;
+            for (size_t r = 0; r < width; ++r) {
+                ab += out[r] * out_hat[r];
+                aa += out[r] * out[r];
+                bb += out_hat[r] * out_hat[r];
+                difference += std::pow(double{full.hidden[l][r]} - double{evicted.hidden[l][r]}, 2);
+                size += std::pow(double{full.hidden[l][r]}, 2);
+            }
+            EXPECT_NEAR(one.layers[l].cosine, ab / std::sqrt(aa * bb), 1e-4) << one.policy;
+            EXPECT_NEAR(one.layers[l].hidden_error, std::sqrt(difference / size), 1e-4) << one.policy;
+        }
+    }
+}
+
+// Mass and σ again, by plain loops over positions.
+TEST_F(Inspect, MassAndSigmaAreTheLastQuerysAttention) {
+    const Inspection inspection = run(options({"snapkv", "tova:recent=8", "h2o"}, {48}));
+    SessionOptions session_options;
+    session_options.observe = {"tova", "snapkv", "tova:recent=8", "h2o"};
+    session_options.n_threads = 1;
+    session_options.type_k = session_options.type_v = KvType::kF32;
+    session_options.chunk = 64;
+    auto session = model_->session(session_options);
+    ASSERT_TRUE(session.ok());
+    ASSERT_TRUE(session->prefill(tokens()).ok());
+    PolicyProbe look(*session);
+    for (const InspectCase & one : inspection.cases) {
+        const auto policy = Policy::parse(one.policy);
+        ASSERT_TRUE(policy.ok());
+        for (int l = 0; l < inspection.shape.n_layers; ++l) {
+            EvidenceNeeds last;
+            last.last_query = true;
+            const auto evidence = look.evidence(l, last);
+            ASSERT_TRUE(evidence.ok()) << evidence.status().message();
+            const auto scored = look.evidence(l, policy->needs());
+            ASSERT_TRUE(scored.ok());
+            const auto scores = refined_scores(*policy, *scored);  // no refiner: the base scores
+            ASSERT_TRUE(scores.ok());
+            for (int g = 0; g < inspection.shape.n_heads(); ++g) {
+                const int h = g / inspection.shape.n_group;
+                const auto kept = one.kept[static_cast<size_t>(l)].row(h);
+                const int first_recent = kTokens - policy->n_recent(48);
+                std::vector<int32_t> order;
+                for (int32_t p = policy->n_sinks(); p < first_recent; ++p) { order.push_back(p); }
+                const auto row = scores->row(h);
+                std::ranges::stable_sort(order, [&](int32_t a, int32_t b) {
+                    return row[static_cast<size_t>(a)] != row[static_cast<size_t>(b)]
+                               ? row[static_cast<size_t>(a)] > row[static_cast<size_t>(b)]
+                               : a > b;
+                });
+                const size_t n_protected = static_cast<size_t>(policy->n_sinks() + kTokens - first_recent);
+                order.resize((kept.size() - n_protected) / 2);
+                double mass = 0;
+                double sigma = 0;
+                for (int32_t p = 0; p < kTokens; ++p) {
+                    const double a = evidence->last_query.row(g)[static_cast<size_t>(p)];
+                    if (std::ranges::find(kept, p) != kept.end()) { mass += a; }
+                    const bool is_protected = p < policy->n_sinks() || p >= first_recent;
+                    if (is_protected || std::ranges::find(order, p) != order.end()) { sigma += a; }
+                }
+                const HeadFidelity & head = one.heads[static_cast<size_t>(l * inspection.shape.n_heads() + g)];
+                EXPECT_NEAR(head.mass, mass, 1e-9) << one.policy;
+                EXPECT_NEAR(head.sigma, sigma, 1e-9) << one.policy;
+                EXPECT_LE(head.sigma, head.mass + 1e-9) << one.policy;
+            }
+        }
+    }
+}
+
+TEST_F(Inspect, APolicyAgreesWithItselfAndDiffersFromAnother) {
+    const Inspection inspection = run(options({"snapkv", "snapkv:window=32", "random"}, {48}));
+    ASSERT_EQ(inspection.pairs.size(), 3U);
+    for (size_t l = 0; l < 3; ++l) {
+        EXPECT_NEAR(inspection.pairs[0].spearman[l], 1, 1e-12);
+        EXPECT_EQ(inspection.pairs[0].jaccard[l], 1);
+        EXPECT_LT(inspection.pairs[1].spearman[l], 0.5);
+        EXPECT_LT(inspection.pairs[1].jaccard[l], 1);
+        EXPECT_EQ(inspection.pairs[1].spearman[l], inspection.pairs[2].spearman[l]);
+    }
+}
+
+TEST_F(Inspect, DistancesOfHeadsAreThoseOfTheMatrix) {
+    const Inspection inspection = run(options({"snapkv"}, {48}));
+    const auto n_heads = static_cast<size_t>(inspection.shape.n_heads());
+    const auto n_group = static_cast<size_t>(inspection.shape.n_group);
+    const size_t n = inspection.heads.size();
+    ASSERT_EQ(inspection.distance.size(), n * n);
+    const auto mean_distance = [&](size_t a, size_t first, size_t last) {
+        double sum = 0;
+        for (size_t b = first; b < last; ++b) { sum += inspection.distance[a * n + b]; }
+        return sum / static_cast<double>(last - first);
+    };
+    double followed = 0;
+    for (size_t l = 0; l < inspection.layers.size(); ++l) {
+        const LayerSummary & layer = inspection.layers[l];
+        const size_t own = l * n_heads;
+        const size_t before = l == 0 ? 0 : own - n_heads;
+        double within = 0;
+        double to_previous = 0;
+        std::vector<double> of_head;
+        for (size_t g = own; g < own + n_heads; ++g) {
+            within += mean_distance(g, own, own + n_heads) / static_cast<double>(n_heads);
+            to_previous += mean_distance(g, before, before + n_heads) / static_cast<double>(n_heads);
+            of_head.push_back(mean_distance(g, before, own + n_heads));
+            EXPECT_EQ(inspection.distance[g * n + own], inspection.distance[own * n + g]);
+        }
+        EXPECT_NEAR(layer.within, within, 1e-5);
+        EXPECT_NEAR(layer.temporal, l == 0 ? within : std::abs(to_previous - followed), 1e-5);
+        followed = l == 0 ? within : 0.5 * followed + 0.5 * to_previous;
+        for (size_t h = 0; h < layer.head_distance.size(); ++h) {
+            double mean = 0;
+            for (size_t g = h * n_group; g < (h + 1) * n_group; ++g) { mean += of_head[g] / static_cast<double>(n_group); }
+            EXPECT_NEAR(layer.head_distance[h], mean, 1e-5);
+        }
+    }
+}
+
+TEST_F(Inspect, SummariesOfTheFullCacheAreShares) {
+    const Inspection inspection = run(options({"snapkv"}, {48}));
+    ASSERT_EQ(inspection.heads.size(), 12U);
+    for (const HeadSummary & head : inspection.heads) {
+        EXPECT_GT(head.entropy, 0);
+        EXPECT_LE(head.entropy, std::log(kTokens) + 1e-6);
+        EXPECT_GT(head.strongest, 1.0 / kTokens);
+        EXPECT_LE(head.sinks + head.recent, 1 + 1e-6);
+    }
+    for (const LayerSummary & layer : inspection.layers) {
+        EXPECT_NEAR(layer.attention_mean, 1.0 / kTokens, 1e-6);  // every row of A sums to 1
+        EXPECT_GT(layer.attention_max, layer.attention_mean);
+        EXPECT_GT(layer.output_mean, 0);
+        EXPECT_GT(layer.output_max, layer.output_mean);
+        EXPECT_LE(std::abs(layer.attention_output_rank), 1);
+    }
+}
+
+TEST_F(Inspect, ABudgetThatAPolicyCannotHoldIsToldAndTheOthersGoOn) {
+    const Inspection inspection = run(options({"snapkv", "random:recent=4"}, {16, 48}));
+    ASSERT_EQ(inspection.cases.size(), 4U);
+    EXPECT_NE(inspection.cases[0].refused.find("16"), std::string::npos) << inspection.cases[0].refused;
+    EXPECT_EQ(inspection.cases[1].refused, "");
+    EXPECT_EQ(inspection.cases[2].refused, "");
+    EXPECT_EQ(inspection.pairs.size(), 1U);
+    EXPECT_EQ(inspection.find("snapkv", "48"), &inspection.cases[2]);
+    EXPECT_EQ(inspection.find("snapkv", "47"), nullptr);
+}
+
+TEST_F(Inspect, RefusesWhatCannotBeInspected) {
+    const auto code = [&](const InspectOptions & o) { return inspect(*model_, tokens(), o).status().code(); };
+    EXPECT_EQ(code(options({}, {48})), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code(options({"snapkv"}, {})), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code(options({"full"}, {48})), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code(options({"snapvk"}, {48})), ErrorCode::kInvalidArgument);
+    const std::atomic<bool> cancel = true;
+    InspectOptions cancelled = options({"snapkv"}, {48});
+    cancelled.cancel = &cancel;
+    EXPECT_EQ(code(cancelled), ErrorCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace pith

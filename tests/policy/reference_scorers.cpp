@@ -1,0 +1,199 @@
+// reference_scorers.cpp - one score per entry, from the formulas.
+#include <algorithm>
+#include <cmath>
+
+#include "policy/reference_parts.h"
+
+namespace pith::test {
+namespace {
+
+using Row = std::vector<float>;
+
+Row reduce(const std::string & group, const std::vector<Row> & heads) {
+    Row out = heads[0];
+    for (size_t g = 1; g < heads.size(); ++g) {
+        for (size_t j = 0; j < out.size(); ++j) out[j] = group == "max" ? std::max(out[j], heads[g][j]) : out[j] + heads[g][j];
+    }
+    if (group == "mean") {
+        for (float & x : out) x /= static_cast<float>(heads.size());
+    }
+    return out;
+}
+
+Row pool(const Row & in, const std::string & kind, bool zero_edges) {
+    if (kind == "none") return in;
+    const int n = static_cast<int>(in.size());
+    const int kernel = kind.back() - '0';
+    Row out;
+    for (int j = 0; j < n; ++j) {
+        float most = in[static_cast<size_t>(j)];
+        float sum = 0;
+        int under = 0;
+        for (int i = j - kernel / 2; i <= j + kernel / 2; ++i) {
+            if (i < 0 || i >= n) continue;
+            most = std::max(most, in[static_cast<size_t>(i)]);
+            sum += in[static_cast<size_t>(i)];
+            ++under;
+        }
+        out.push_back(kind == "max7" ? most : sum / static_cast<float>(zero_edges ? kernel : under));
+    }
+    return out;
+}
+
+// The window's own entries cut off, the rest pooled, the window put back.
+Row pool_past(const PartVariant & scorer, const Row & row) {
+    const size_t n_past = row.size() - std::min(row.size(), static_cast<size_t>(scorer.number("window")));
+    Row past(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(n_past));
+    past = pool(past, scorer.options.at("pool"), scorer.is("pool_edges", "zero"));
+    past.insert(past.end(), row.begin() + static_cast<std::ptrdiff_t>(n_past), row.end());
+    return past;
+}
+
+}  // namespace
+
+double score_tolerance(const PartVariant & part) {
+    for (const char * exact : {"full", "random", "streaming", "window", "knorm", "h2o", "tova", "snapkv", "keydiff"}) {
+        if (part.name == exact) return 0;
+    }
+    return 1e-5;
+}
+
+Lanes reference_scores(const PartVariant & scorer, const LayerEvidence & e) {
+    const auto row = [](const Ragged<float> & rows, int r) { return Row(rows.row(r).begin(), rows.row(r).end()); };
+    const auto heads = [&](const Ragged<float> & rows, int h) {
+        std::vector<Row> group;
+        for (int g = 0; g < e.n_group; ++g) group.push_back(row(rows, h * e.n_group + g));
+        return group;
+    };
+    Lanes scores;
+    for (int h = 0; h < e.n_kv_heads; ++h) {
+        const auto positions = e.positions.row(h);
+        Row out(positions.size());
+        if (scorer.name == "full") {
+            // all alike
+        } else if (scorer.name == "streaming" || scorer.name == "window") {
+            for (size_t j = 0; j < out.size(); ++j) out[j] = static_cast<float>(positions[j]);
+        } else if (scorer.name == "random") {
+            const auto mix = [](uint64_t x) {
+                x += 0x9E3779B97F4A7C15U;
+                x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
+                x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
+                return x ^ (x >> 31U);
+            };
+            const auto seed = static_cast<uint64_t>(scorer.number("seed"));
+            for (size_t j = 0; j < out.size(); ++j) {
+                uint64_t hash = mix(seed);
+                for (const int x : {e.layer, h, static_cast<int>(positions[j])}) hash = mix(hash + static_cast<uint64_t>(x));
+                out[j] = static_cast<float>(hash >> 40U) * 0x1p-24F;
+            }
+        } else if (scorer.name == "knorm") {
+            out = row(e.key_norm, h);
+            for (float & x : out) x = -x;
+        } else if (scorer.name == "h2o") {
+            auto group = heads(e.running_sum, h);
+            if (scorer.is("normalise", "visible")) {
+                for (size_t j = 0; j < out.size(); ++j) {
+                    auto n_visible = static_cast<double>(e.n_seen - positions[j]);
+                    if (!scorer.is("observe", "all")) n_visible = std::min(n_visible, scorer.number("observe"));
+                    for (Row & one : group) one[j] /= static_cast<float>(n_visible);
+                }
+            }
+            out = reduce(scorer.options.at("group"), group);
+        } else if (scorer.name == "tova" && scorer.is("heads", "lane")) {
+            out = reduce(scorer.options.at("group"), heads(e.last_query, h));
+        } else if (scorer.name == "tova") {
+            for (size_t j = 0; j < out.size(); ++j) {
+                float sum = 0;
+                int n = 0;
+                for (int r = 0; r < e.n_kv_heads * e.n_group; ++r) {
+                    const auto other = e.positions.row(r / e.n_group);
+                    for (size_t i = 0; i < other.size(); ++i) {
+                        if (other[i] == positions[j]) sum += e.last_query.row(r)[i], ++n;
+                    }
+                }
+                out[j] = sum / static_cast<float>(n);
+            }
+        } else if (scorer.name == "snapkv") {
+            auto group = heads(e.window_mean, h);
+            for (Row & one : group) one = pool_past(scorer, one);
+            out = reduce(scorer.options.at("group"), group);
+        } else if (scorer.name == "keydiff") {
+            out = row(e.key_cosine, h);
+            for (float & x : out) x = -x;
+        } else if (scorer.name == "attnvar") {
+            auto group = heads(e.window_mean, h);
+            const auto squares = heads(e.window_head_sq, h);
+            for (size_t g = 0; g < group.size(); ++g) {
+                for (size_t j = 0; j < out.size(); ++j) {
+                    const double n = e.n_window;
+                    const double mean = group[g][j];
+                    const double variance = n == 1 ? 0 : std::max(0.0, (squares[g][j] - n * mean * mean) / (n - 1));
+                    group[g][j] = static_cast<float>(mean + scorer.number("gamma") * variance);
+                }
+                group[g] = pool_past(scorer, group[g]);
+            }
+            out = reduce(scorer.options.at("group"), group);
+        } else if (scorer.name == "vmax") {
+            auto group = heads(e.window_mean, h);
+            for (Row & one : group) {
+                one = pool_past(scorer, one);
+                float most = 0;
+                for (const float norm : e.value_l1.row(h)) most = std::max(most, norm);
+                for (float & x : one) x *= most;
+            }
+            out = reduce(scorer.options.at("group"), group);
+        } else if (scorer.name == "expected") {
+            auto group = heads(e.expected, h);
+            for (Row & one : group) {
+                double sum = 0;
+                for (const float x : one) sum += std::exp(double{x});
+                for (float & x : one) x = static_cast<float>(std::exp(double{x}) / sum);
+            }
+            out = reduce(scorer.options.at("group"), group);
+            for (size_t j = 0; j < out.size(); ++j) {
+                out[j] =
+                    (out[j] + static_cast<float>(scorer.number("eps"))) * (scorer.is("vnorm", "on") ? e.value_l2.row(h)[j] : 1);
+            }
+        } else if (scorer.name == "matprod") {
+            const auto factor = [&](size_t g, size_t j) {
+                if (scorer.is("value", "none")) return 1.0F;
+                return scorer.is("value", "v") ? e.value_l2.row(h)[j] : e.output_l2.row(h * e.n_group + static_cast<int>(g))[j];
+            };
+            std::vector<Row> group;
+            for (size_t g = 0; g < static_cast<size_t>(e.n_group); ++g) {
+                Row column = scorer.is("group", "mean") ? row(e.window_sq, h)
+                                                        : row(e.window_head_sq, h * e.n_group + static_cast<int>(g));
+                for (float & x : column) x = std::sqrt(x);
+                column = pool_past(scorer, column);
+                for (size_t j = 0; j < column.size(); ++j) column[j] *= factor(g, j);
+                group.push_back(column);
+            }
+            out = reduce("mean", group);
+        } else {
+            missing("scorer", scorer.name);
+        }
+        scores.push_back(out);
+    }
+    return scores;
+}
+
+// [H]: before "group".
+Lanes reference_head_scores(const PartVariant & scorer, const LayerEvidence & e) {
+    // The same formulas with every query head as a lane of its own.
+    LayerEvidence apart = e;
+    apart.n_kv_heads = e.n_kv_heads * e.n_group;
+    apart.n_group = 1;
+    apart.positions = {};
+    for (int r = 0; r < apart.n_kv_heads; ++r) apart.positions.push_row(e.positions.row(r / e.n_group));
+    apart.value_l1 = {};
+    apart.value_l2 = {};
+    for (int r = 0; r < apart.n_kv_heads; ++r) {
+        apart.value_l1.push_row(e.value_l1.row(r / e.n_group));
+        apart.value_l2.push_row(e.value_l2.row(r / e.n_group));
+    }
+    PartVariant lane = scorer;
+    if (scorer.name == "tova") lane.options["heads"] = "lane";
+    return reference_scores(lane, apart);
+}
+
+}  // namespace pith::test
