@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands.h"
 #include "corpus/tasks.h"
 #include "engine_flags.h"
 #include "errors.h"
+#include "eval/inspect_texts.h"
 #include "eval/policy_cases.h"
 #include "inspect_report.h"
 #include "interrupt.h"
@@ -36,6 +38,7 @@ struct InspectFlags {
     std::string out;
     std::vector<std::string> formats = {"csv", "json", "svg"};
     int n_tokens = 1024;
+    int n_texts = 1;
     int n_threads = 0;
     int chunk = 512;
     uint64_t seed = 1;
@@ -64,8 +67,8 @@ Result<InspectOptions> inspect_options(const InspectFlags & flags) {
             return {ErrorCode::kInvalidArgument, "--format is '" + format + "': give csv, json or svg, or several"};
         }
     }
-    for (const auto & [name, value, low] :
-         {std::tuple{"--threads", flags.n_threads, 0}, std::tuple{"--chunk", flags.chunk, 1}}) {
+    for (const auto & [name, value, low] : {std::tuple{"--threads", flags.n_threads, 0}, std::tuple{"--chunk", flags.chunk, 1},
+                                            std::tuple{"--texts", flags.n_texts, 1}}) {
         if (value < low) {
             return {ErrorCode::kInvalidArgument,
                     std::string(name) + " is " + std::to_string(value) + ": give " + std::to_string(low) + " or more"};
@@ -73,6 +76,11 @@ Result<InspectOptions> inspect_options(const InspectFlags & flags) {
     }
     if (!flags.prompt.empty() && flags.file.empty()) {
         return {ErrorCode::kInvalidArgument, "-p asks about the text of -f: give both, or neither for the built-in text"};
+    }
+    if (flags.n_texts > 1 && (!flags.file.empty() || !flags.out.empty())) {
+        return {ErrorCode::kInvalidArgument,
+                "--texts " + std::to_string(flags.n_texts) +
+                    " is a table over built-in texts: leave out -f and --out, or look at one text"};
     }
     PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(flags.cache.type_k));
     PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(flags.cache.type_v));
@@ -82,8 +90,8 @@ Result<InspectOptions> inspect_options(const InspectFlags & flags) {
     return options;
 }
 
-// The text of -f and the question of -p; else a fact hidden in a built-in text, asked for.
-Result<std::vector<int32_t>> read_tokens(const InspectFlags & flags, const Tokenizer & tokenizer) {
+// The text of -f and the question of -p; else a fact hidden in the built-in text of this index, asked for.
+Result<std::vector<int32_t>> read_tokens(const InspectFlags & flags, const Tokenizer & tokenizer, int index) {
     PromptRequest request;
     if (!flags.file.empty()) {
         PITH_ASSIGN_OR_RETURN(request.context, read_text(flags.file));
@@ -94,6 +102,7 @@ Result<std::vector<int32_t>> read_tokens(const InspectFlags & flags, const Token
         corpus::TaskOptions options;
         options.n_tokens = flags.n_tokens;
         options.seed = flags.seed;
+        options.index = static_cast<uint64_t>(index);
         const corpus::CountTokens count = [&tokenizer](std::string_view text) {
             const auto tokens = tokenizer.encode(text, false, false);
             return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
@@ -139,16 +148,32 @@ int inspect_command(InspectFlags flags) {
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
-    const auto tokens = read_tokens(flags, *tokenizer);
-    if (!tokens.ok()) { return fail(tokens.status()); }
     options->cancel = &catch_interrupt();
-    Result<Inspection> inspection = Status();
+    std::vector<Inspection> inspections;
     {
         ProgressLine line("inspect");
-        options->progress = [&line](int n_done, int n_total) { line.show_fraction(static_cast<double>(n_done) / n_total); };
-        inspection = inspect(*model, *tokens, *options);
+        options->progress = [&](int n_done, int n_total) {
+            const double texts = static_cast<double>(inspections.size()) + static_cast<double>(n_done) / n_total;
+            line.show_fraction(texts / flags.n_texts);
+        };
+        for (int index = 0; index < flags.n_texts; ++index) {
+            const auto tokens = read_tokens(flags, *tokenizer, index);
+            if (!tokens.ok()) { return fail(tokens.status()); }
+            auto one = inspect(*model, *tokens, *options);
+            if (!one.ok()) { return fail(one.status()); }
+            inspections.push_back(std::move(*one));
+        }
     }
-    if (!inspection.ok()) { return fail(inspection.status()); }
+    if (flags.n_texts > 1) {
+        const std::vector<TextsRow> rows = summarise_texts(inspections);
+        if (flags.json) {
+            print_json(texts_json(rows));
+        } else {
+            print_texts(rows);
+        }
+        return kExitOk;
+    }
+    const Inspection * inspection = &inspections.front();
     if (!flags.out.empty()) {
         if (const Status status = write_files(flags, *inspection); !status.ok()) { return fail(status); }
         std::fprintf(stderr, "written to %s\n", flags.out.c_str());
@@ -179,6 +204,8 @@ void add_inspect_command(CLI::App & root, int & exit_code) {
     command->add_option("--out", flags->out, "Folder for the files");
     command->add_option("--format", flags->formats, "Which files: csv, json, svg")->delimiter(',')->capture_default_str();
     command->add_option("--tokens", flags->n_tokens, "Length of the built-in text")->capture_default_str();
+    command->add_option("--texts", flags->n_texts, "Built-in texts: more than one gives a table of means and 95 % intervals")
+        ->capture_default_str();
     command->add_option("-s,--seed", flags->seed, "Seed of the built-in text")->capture_default_str();
     command->add_option("--chunk", flags->chunk, "Tokens of a batch")->capture_default_str();
     command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");

@@ -390,6 +390,60 @@ void print_inspection(const Inspection & inspection) {
     print_model(inspection);
 }
 
+void print_texts(const std::vector<TextsRow> & rows) {
+    size_t name = 6;
+    for (const TextsRow & row : rows) { name = std::max(name, row.policy.size()); }
+    const int width = static_cast<int>(name);
+    std::printf("%-*s  %7s  %5s  %22s  %21s  %7s  %6s  %6s  %9s  %s\n", width, "policy", "budget", "texts", "cosine (95 %)",
+                "perturbation (95 %)", "hidden", "mass", "same", "deviation", "heads below base");
+    std::string budget = rows.empty() ? "" : rows.front().budget;
+    for (const TextsRow & row : rows) {
+        if (row.budget != budget) { std::puts(""); }
+        budget = row.budget;
+        if (row.n_texts == 0) {
+            std::printf("%-*s  %7s  cannot hold what it protects\n", width, row.policy.c_str(), row.budget.c_str());
+            continue;
+        }
+        const std::string cosine = format("%.4f (%.4f-%.4f)", row.cosine, row.cosine_interval.low, row.cosine_interval.high);
+        const std::string perturbation = format("%.1f %% (%.1f-%.1f)", 100 * row.relative_perturbation,
+                                                100 * row.perturbation_interval.low, 100 * row.perturbation_interval.high);
+        const std::string base =
+            row.base.empty() ? "" : format("%.0f %% of %s's", 100 * row.heads_below_base, row.base.c_str());
+        std::printf("%-*s  %7s  %5d  %22s  %21s  %5.1f %%  %4.0f %%  %4.0f %%  %9.1f  %s\n", width, row.policy.c_str(),
+                    row.budget.c_str(), row.n_texts, cosine.c_str(), perturbation.c_str(), 100 * row.hidden_error,
+                    100 * row.mass, 100 * row.same_choice, row.kept_deviation, base.c_str());
+    }
+    std::puts(
+        "\ncosine: of layers' attention outputs with the full cache's; perturbation: of a head's output, over its size; "
+        "hidden:\n"
+        "error of the last hidden state; mass: share of the last query's attention on kept entries; same: texts whose "
+        "likeliest\n"
+        "next token stays; deviation: of a lane's entries over texts; heads with less perturbation than under the base");
+}
+
+Json texts_json(const std::vector<TextsRow> & rows) {
+    Json object;
+    object["rows"] = Json::array();
+    const auto pair = [](const Interval & interval) { return Json::array({interval.low, interval.high}); };
+    for (const TextsRow & row : rows) {
+        object["rows"].push_back({{"policy", row.policy},
+                                  {"budget", row.budget},
+                                  {"n_texts", row.n_texts},
+                                  {"cosine", row.cosine},
+                                  {"cosine_interval", pair(row.cosine_interval)},
+                                  {"relative_perturbation", row.relative_perturbation},
+                                  {"perturbation_interval", pair(row.perturbation_interval)},
+                                  {"hidden_error", row.hidden_error},
+                                  {"mass", row.mass},
+                                  {"sigma_above_half", row.sigma_share},
+                                  {"same_choice", row.same_choice},
+                                  {"kept_deviation", row.kept_deviation},
+                                  {"base", row.base},
+                                  {"heads_below_base", row.heads_below_base}});
+    }
+    return object;
+}
+
 Json inspection_json(const Inspection & inspection) {
     Json object;
     object["n_tokens"] = inspection.n_tokens;

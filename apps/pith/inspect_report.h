@@ -6,11 +6,14 @@
 #include <vector>
 
 #include "eval/inspect.h"
+#include "eval/inspect_texts.h"
 #include "ledger_report.h"
 
 namespace pith::app {
 
 void print_inspection(const Inspection & inspection);
+void print_texts(const std::vector<TextsRow> & rows);
+Json texts_json(const std::vector<TextsRow> & rows);
 Json inspection_json(const Inspection & inspection);
 
 struct NamedText {

@@ -10,9 +10,14 @@ GraphRunner::~GraphRunner() {
     if (gallocr_ != nullptr) { ggml_gallocr_free(gallocr_); }
 }
 
+bool GraphRunner::on_cpu() const {
+    return ggml_backend_dev_type(ggml_backend_get_device(backend_)) == GGML_BACKEND_DEVICE_TYPE_CPU;
+}
+
 Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
     if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
     build_ = GraphBuild();
+    build_.custom_operations_ = custom_operations_;
     // Views, inputs and leaves count as tensors too: twice the nodes is room for all of them.
     const size_t size = 2 * n_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_nodes, false);
     if (meta_.size() < size) { meta_.resize(size); }

@@ -25,6 +25,7 @@ class GraphBuild {
 public:
     ggml_context * ctx() const { return ctx_; }
     ggml_cgraph * graph() const { return graph_; }
+    bool custom_operations() const { return custom_operations_; }  // see GraphRunner
 
     // A new input tensor; `fill` gets its bytes once it has memory.
     template <class T>
@@ -68,6 +69,7 @@ private:
     friend class GraphRunner;
     ggml_context * ctx_ = nullptr;
     ggml_cgraph * graph_ = nullptr;
+    bool custom_operations_ = false;
     std::vector<std::function<void(std::vector<uint8_t> &)>> fills_;
     std::vector<std::function<void()>> reads_;
 };
@@ -75,7 +77,7 @@ private:
 class GraphRunner {
 public:
     // The back end must outlive the runner.
-    explicit GraphRunner(ggml_backend_t backend) : backend_(backend) {}
+    explicit GraphRunner(ggml_backend_t backend) : backend_(backend), custom_operations_(on_cpu()) {}
     ~GraphRunner();
     GraphRunner(const GraphRunner &) = delete;
     GraphRunner & operator=(const GraphRunner &) = delete;
@@ -85,10 +87,17 @@ public:
     // Allocates, fills the inputs, computes, reads the outputs.
     Status run();
 
+    // Whether Pith's own operations may be in the graphs: on the CPU, unless a test or a measurement wants ggml's.
+    bool custom_operations() const { return custom_operations_; }
+    void set_custom_operations(bool wanted) { custom_operations_ = wanted && on_cpu(); }
+
     size_t buffer_bytes() const { return gallocr_ != nullptr ? ggml_gallocr_get_buffer_size(gallocr_, 0) : 0; }
 
 private:
+    bool on_cpu() const;
+
     ggml_backend_t backend_;
+    bool custom_operations_;
     ggml_gallocr_t gallocr_ = nullptr;
     std::vector<uint8_t> meta_;  // tensor and graph structs
     std::vector<uint8_t> scratch_;

@@ -8,6 +8,7 @@
 
 #include "attention/lane_attention.h"
 #include "attention/lane_tiles.h"
+#include "attention/observe_fused.h"
 
 namespace pith {
 namespace {
@@ -238,12 +239,14 @@ std::vector<int> lane_lengths(const RaggedCache & cache, int seq, int layer, int
     return lengths;
 }
 
-Status observe_queries(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
-                       std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out) {
+namespace {
+
+// Sums and profiles, not yet divided. Memory for one block of queries of one KV head at a time.
+Status observe_in_graph(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
+                        std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out) {
     const CacheShape & shape = cache.layout().shape;
     const auto n = static_cast<int>(query_positions.size());
     std::vector<Block> blocks = make_blocks(cache, seq, layer, query_positions);
-    make_room(cache, seq, layer, n, wants, out);
     ObserveWants only_last;
     only_last.last = wants.last;
     const bool last_is_all = wants == only_last;
@@ -261,6 +264,18 @@ Status observe_queries(GraphRunner & runner, const RaggedCache & cache, int seq,
     }
     PITH_RETURN_IF_ERROR(runner.run());
     for (const Block & block : blocks) { accumulate(block, shape.n_group, n, out); }
+    return {};
+}
+
+}  // namespace
+
+Status observe_queries(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
+                       std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out) {
+    const auto n = static_cast<int>(query_positions.size());
+    make_room(cache, seq, layer, n, wants, out);
+    PITH_RETURN_IF_ERROR(runner.custom_operations()
+                             ? observe_fused(runner, cache, seq, layer, queries, query_positions, wants, out)
+                             : observe_in_graph(runner, cache, seq, layer, queries, query_positions, wants, out));
     if (wants.profile) {
         for (float & value : out.profile.flat()) { value /= static_cast<float>(n); }
     }

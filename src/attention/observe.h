@@ -2,7 +2,8 @@
 // Stage: attention → evidence.
 //
 // The forward pass stays fused; this computes softmax(q·K/sqrt(d)) again for the observed queries only, block by block, and
-// reduces it on the back end: only one number per entry and head comes to the host.
+// reduces it on the back end: only one number per entry and head comes to the host. On the CPU by observe_fused.h, elsewhere as
+// a graph of ggml's operations, whose products have the precision of the K type.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,7 @@ struct Observed {
 // queries f32 [n][H][head_dim] after RoPE, ascending query_positions [n]. A query sees the entries whose position is not above
 // its own; one that sees none of a lane pays it nothing (a row of zeros).
 // REQUIRES: n >= 1.
-// Cost: O(n · H · lane length · d); memory for one block of queries of one KV head at a time, at most 64 queries.
+// Cost: O(n · H · lane length · d); memory for one block of queries at a time, and on the CPU for a few lanes' keys in f32.
 Status observe_queries(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
                        std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out);
 

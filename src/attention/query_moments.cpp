@@ -2,13 +2,32 @@
 #include "attention/query_moments.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <span>
 
+#include "attention/key_packer.h"
 #include "attention/lane_tiles.h"
+#include "attention/moment_kernel.h"
 #include "model/layer_graph.h"
 
 namespace pith {
+namespace {
+
+// Heads are divided among ggml's threads; results go to the caller's moments, dst is one scratch per head.
+void run_moments(ggml_tensor * dst, int ith, int nth, void * data) {
+    auto & out = *static_cast<QueryMoments *>(data);
+    const ggml_tensor * q = dst->src[0];
+    const int64_t d = q->ne[0];
+    for (int64_t head = ith; head < q->ne[1]; head += nth) {
+        const auto * rows = static_cast<const uint8_t *>(q->data) + static_cast<size_t>(head) * q->nb[1];
+        moments_of(reinterpret_cast<const float *>(rows), static_cast<int64_t>(q->nb[2] / sizeof(float)), q->ne[2],
+                   static_cast<int>(d), static_cast<float *>(dst->data) + head * dst->ne[0], out.mean.data() + head * d,
+                   out.squares.data() + head * d * d);
+    }
+}
+
+}  // namespace
 
 void build_query_moments(GraphBuild & build, ggml_tensor * q, int32_t first_position, QueryMoments & out) {
     ggml_context * ctx = build.ctx();
@@ -27,6 +46,13 @@ void build_query_moments(GraphBuild & build, ggml_tensor * q, int32_t first_posi
     out.squares.assign(static_cast<size_t>(n_heads * d * d), 0.0F);
     if (n == 1) {
         build.output(ggml_cont(ctx, q), out.mean.data());
+        return;
+    }
+    if (build.custom_operations()) {
+        ggml_tensor * args[] = {q};
+        ggml_build_forward_expand(
+            build.graph(), ggml_custom_4d(ctx, GGML_TYPE_F32, kMomentRows * padded_columns(static_cast<int>(d)), n_heads, 1, 1,
+                                          args, 1, run_moments, GGML_N_TASKS_MAX, &out));
         return;
     }
     ggml_tensor * by_query = ggml_cont(ctx, ggml_permute(ctx, q, 1, 2, 0, 3));  // [n, d, H]
@@ -126,6 +152,60 @@ void forms_of_head(const QueryMoments & moments, const MeanRotation & rotation, 
     }
 }
 
+// ---- exponents on the CPU: tiles of keys are divided among ggml's threads ----
+
+struct ExponentJob {
+    const RaggedCache & cache;
+    int seq;
+    int layer;
+    const std::vector<float> & forms;  // [H][packed_form_floats]
+    Ragged<float> & out;
+    std::atomic<bool> no_memory = false;
+};
+
+void run_exponents(ggml_tensor * dst, int ith, int nth, void * data) {
+    auto & job = *static_cast<ExponentJob *>(data);
+    const CacheShape & shape = job.cache.layout().shape;
+    KeyPacker packer(dst->src[0]);
+    const Scratch tile(int64_t{shape.head_dim} * kTileEntries);
+    if (!packer.ready() || tile.data() == nullptr) {
+        job.no_memory = true;
+        return;
+    }
+    const int64_t form_floats = packed_form_floats(shape.head_dim);
+    int task = 0;
+    for (int h = 0; h < shape.n_kv_heads; ++h) {
+        const int length = job.cache.length(job.cache.lane(job.seq, job.layer, h));
+        for_each_tile(length, kTileEntries, [&](int first, int n) {
+            if (task++ % nth != ith) { return; }
+            packer.pack(job.cache.cell(job.seq, h, first), n, tile.data());
+            for (int head = h * shape.n_group; head < (h + 1) * shape.n_group; ++head) {
+                float values[kTileEntries];
+                evaluate_form(job.forms.data() + head * form_floats, tile.data(), shape.head_dim, values);
+                std::copy_n(values, n, job.out.row(head).begin() + first);
+            }
+        });
+    }
+}
+
+Status exponents_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, std::span<const float> linear,
+                        std::span<const float> quadratic, Ragged<float> & out) {
+    const int d = cache.layout().shape.head_dim;
+    const int64_t n_heads = cache.layout().shape.n_heads();
+    std::vector<float> forms(static_cast<size_t>(n_heads * packed_form_floats(d)));
+    for (int64_t head = 0; head < n_heads; ++head) {
+        pack_form(quadratic.data() + head * d * d, linear.data() + head * d, d, forms.data() + head * packed_form_floats(d));
+    }
+    ExponentJob job{cache, seq, layer, forms, out};
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(8));
+    ggml_tensor * args[] = {cache.k(layer)};
+    ggml_build_forward_expand(build->graph(), ggml_custom_4d(build->ctx(), GGML_TYPE_F32, 1, 1, 1, 1, args, 1, run_exponents,
+                                                             GGML_N_TASKS_MAX, &job));
+    PITH_RETURN_IF_ERROR(runner.run());
+    if (job.no_memory) { return {ErrorCode::kOutOfMemory, "no memory for a tile of keys: free some"}; }
+    return {};
+}
+
 }  // namespace
 
 Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const QueryMoments & moments,
@@ -145,6 +225,7 @@ Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int s
     const int tile = tile_length(wide);
     out = Ragged<float>(lane_lengths(cache, seq, layer, shape.n_group));
     if (out.size() == 0) { return {}; }
+    if (runner.custom_operations()) { return exponents_on_cpu(runner, cache, seq, layer, linear, quadratic, out); }
     size_t tiles = 0;
     for (const int length : lengths) { tiles += n_tiles(length, tile); }
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + 16 * tiles + 8 * lengths.size()));

@@ -31,8 +31,8 @@ struct QueryMoments {
     size_t size_bytes() const { return (mean.capacity() + squares.capacity()) * sizeof(float); }
 };
 
-// Adds the moments of one run of queries to a graph: q [d, H, n] before RoPE, at positions first_position, …; read into `out`
-// when the graph runs, `out` must stay where it is until then.
+// Adds the moments of one run of queries to a graph: q f32 [d, H, n] before RoPE, at positions first_position, …; read into
+// `out` when the graph runs, `out` must stay where it is until then.
 void build_query_moments(GraphBuild & build, ggml_tensor * q, int32_t first_position, QueryMoments & out);
 
 void merge(const QueryMoments & from, QueryMoments & to);

@@ -151,8 +151,12 @@ std::vector<RotationCase> rotation_cases() {
     return cases;
 }
 
-TEST(ExpectedAttention, EqualsTheRotationOfEveryFuturePositionByFormula) {
+// Whether by Pith's operations on the CPU or by ggml's.
+class ExpectedAttention : public ::testing::TestWithParam<bool> {};
+
+TEST_P(ExpectedAttention, EqualsTheRotationOfEveryFuturePositionByFormula) {
     RandomLanes lanes(GGML_TYPE_F32, 2, 2, 32, 50, 14);
+    lanes.runner().set_custom_operations(GetParam());
     const auto d = static_cast<size_t>(lanes.shape().head_dim);
     const auto n_heads = static_cast<size_t>(lanes.shape().n_heads());
     auto queries = lanes.random_values(64 * n_heads * d, 1.5F);            // with a mean, as real queries have
@@ -197,8 +201,9 @@ TEST(ExpectedAttention, EqualsTheRotationOfEveryFuturePositionByFormula) {
     }
 }
 
-TEST(ExpectedAttention, DoesNotDependOnHowTheQueriesArrived) {
+TEST_P(ExpectedAttention, DoesNotDependOnHowTheQueriesArrived) {
     RandomLanes lanes(GGML_TYPE_F32, 2, 2, 32, 30, 10);
+    lanes.runner().set_custom_operations(GetParam());
     const auto queries = lanes.random_values(static_cast<size_t>(90 * lanes.row_size()), 20.0F);
     const auto model = std::make_shared<RotationOnly>(rotation_cases().front().hparams);
     EvidenceNeeds needs;
@@ -219,8 +224,9 @@ TEST(ExpectedAttention, DoesNotDependOnHowTheQueriesArrived) {
     }
 }
 
-TEST(ExpectedAttention, FewerThanFiveQueriesCountAllTheSame) {
+TEST_P(ExpectedAttention, FewerThanFiveQueriesCountAllTheSame) {
     RandomLanes lanes(GGML_TYPE_F32, 1, 2, 32, 2, 1);
+    lanes.runner().set_custom_operations(GetParam());
     const auto queries = lanes.random_values(static_cast<size_t>(3 * lanes.row_size()));
     const auto model = std::make_shared<RotationOnly>(rotation_cases().front().hparams);
     EvidenceNeeds needs;
@@ -239,6 +245,52 @@ TEST(ExpectedAttention, FewerThanFiveQueriesCountAllTheSame) {
     const Vector k = lanes.key(0, 0);
     EXPECT_NEAR(evidence->expected.row(0)[0], dot(model->rotate(last, 3), k) / std::sqrt(32.0), 1e-5);
 }
+
+// Head sizes that fill no block of registers, more queries than a block holds, keys of every type.
+TEST_P(ExpectedAttention, MomentsAndExponentsEqualPlainCodeForEveryShapeAndType) {
+    for (const auto & [type, n_kv_heads, n_group, head_dim] :
+         {testing::LaneCase{GGML_TYPE_F32, 2, 1, 36}, testing::LaneCase{GGML_TYPE_F32, 1, 3, 80},
+          testing::LaneCase{GGML_TYPE_F16, 2, 2, 64}, testing::LaneCase{GGML_TYPE_BF16, 1, 2, 8},
+          testing::LaneCase{GGML_TYPE_Q8_0, 1, 2, 128}, testing::LaneCase{GGML_TYPE_Q4_0, 2, 2, 32}}) {
+        RandomLanes lanes(type, n_kv_heads, n_group, head_dim, 60, 21);
+        lanes.runner().set_custom_operations(GetParam());
+        SCOPED_TRACE(std::string(ggml_type_name(type)) + " d=" + std::to_string(head_dim));
+        const auto d = static_cast<size_t>(head_dim);
+        const auto n_heads = static_cast<size_t>(lanes.shape().n_heads());
+        const auto queries = lanes.random_values(300 * n_heads * d, 3.0F);
+        GraphBuild * build = *lanes.runner().begin(64);
+        ggml_tensor * q = build->input(GGML_TYPE_F32, lanes.row_size(), 300, queries.data());
+        QueryMoments moments;
+        build_query_moments(*build, ggml_reshape_3d(build->ctx(), q, head_dim, lanes.shape().n_heads(), 300), 0, moments);
+        ASSERT_TRUE(lanes.runner().run().ok());
+        ASSERT_EQ(moments.n, 296);
+        MeanRotation none;
+        for (int i = 0; i < head_dim; ++i) { none.rows.push_back({{i, 1.0}}); }
+        Ragged<float> exponents;
+        ASSERT_TRUE(expected_exponents(lanes.runner(), lanes.cache(), 0, 0, moments, none, exponents).ok());
+        for (size_t head = 0; head < n_heads; ++head) {
+            const Moments plain = plain_moments(queries, n_heads, d, head);
+            for (size_t r = 0; r < d; ++r) {
+                ASSERT_NEAR(moments.mean[head * d + r], plain.mean[r], 1e-5);
+                for (size_t c = 0; c < d; ++c) {
+                    ASSERT_NEAR(moments.squares[(head * d + r) * d + c] / 296, plain.covariance[r][c], 1e-5);
+                }
+            }
+            const int lane = static_cast<int>(head) / n_group;
+            for (int j = 0; j < lanes.length(lane); ++j) {
+                const Vector k = lanes.key(lane, j);
+                double quadratic = 0;
+                for (size_t r = 0; r < d; ++r) { quadratic += k[r] * dot(plain.covariance[r], k); }
+                const double linear = dot(k, plain.mean) / std::sqrt(static_cast<double>(d));
+                const double expected = linear + quadratic / (2.0 * static_cast<double>(d));
+                ASSERT_NEAR(exponents.row(static_cast<int>(head))[static_cast<size_t>(j)], expected,
+                            1e-5 * std::max(1.0, std::abs(linear) + quadratic));
+            }
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(CustomOperations, ExpectedAttention, ::testing::Bool());
 
 }  // namespace
 }  // namespace pith

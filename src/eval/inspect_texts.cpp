@@ -1,0 +1,98 @@
+// inspect_texts.cpp - means over texts.
+#include "eval/inspect_texts.h"
+
+#include <cmath>
+#include <cstddef>
+
+#include "eval/policy_costs.h"
+
+namespace pith {
+namespace {
+
+double mean(const std::vector<double> & values) {
+    double sum = 0;
+    for (const double value : values) { sum += value; }
+    return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+// Unbiased.
+double deviation(const std::vector<double> & values) {
+    if (values.size() < 2) { return 0; }
+    const double middle = mean(values);
+    double sum = 0;
+    for (const double value : values) { sum += (value - middle) * (value - middle); }
+    return std::sqrt(sum / static_cast<double>(values.size() - 1));
+}
+
+// Entries kept by one lane in every text that the policy could hold.
+std::vector<double> kept_by_lane(std::span<const Inspection> inspections, size_t index, size_t layer, int kv_head) {
+    std::vector<double> kept;
+    for (const Inspection & inspection : inspections) {
+        const InspectCase & one = inspection.cases[index];
+        if (one.refused.empty()) { kept.push_back(one.kept[layer].length(kv_head)); }
+    }
+    return kept;
+}
+
+void compare_with_base(std::span<const Inspection> inspections, size_t index, TextsRow & row) {
+    const std::string base = base_policy(row.policy);
+    if (base == row.policy) { return; }
+    int64_t n_below = 0;
+    int64_t n_heads = 0;
+    for (const Inspection & inspection : inspections) {
+        const InspectCase & one = inspection.cases[index];
+        const InspectCase * other = inspection.find(base, row.budget);
+        if (other == nullptr || !other->refused.empty() || !one.refused.empty()) { continue; }
+        for (size_t head = 0; head < one.heads.size(); ++head) {
+            n_below += one.heads[head].perturbation < other->heads[head].perturbation ? 1 : 0;
+            ++n_heads;
+        }
+    }
+    if (n_heads == 0) { return; }
+    row.base = base;
+    row.heads_below_base = static_cast<double>(n_below) / static_cast<double>(n_heads);
+}
+
+}  // namespace
+
+std::vector<TextsRow> summarise_texts(std::span<const Inspection> inspections) {
+    std::vector<TextsRow> rows;
+    if (inspections.empty()) { return rows; }
+    const CacheShape & shape = inspections.front().shape;
+    for (size_t index = 0; index < inspections.front().cases.size(); ++index) {
+        TextsRow row;
+        row.policy = inspections.front().cases[index].policy;
+        row.budget = inspections.front().cases[index].budget;
+        std::vector<double> cosine;
+        std::vector<double> perturbation;
+        for (const Inspection & inspection : inspections) {
+            const InspectCase & one = inspection.cases[index];
+            if (!one.refused.empty()) { continue; }
+            const CaseMeans means = means_of(one);
+            cosine.push_back(means.cosine);
+            perturbation.push_back(means.relative);
+            row.hidden_error += means.hidden_error;
+            row.mass += means.mass;
+            row.sigma_share += means.sigma_share;
+            row.same_choice += one.same_choice ? 1 : 0;
+            ++row.n_texts;
+        }
+        if (row.n_texts > 0) {
+            for (double * sum : {&row.hidden_error, &row.mass, &row.sigma_share, &row.same_choice}) { *sum /= row.n_texts; }
+            row.cosine = mean(cosine);
+            row.cosine_interval = bootstrap_interval(cosine);
+            row.relative_perturbation = mean(perturbation);
+            row.perturbation_interval = bootstrap_interval(perturbation);
+            for (int lane = 0; lane < shape.n_lanes(); ++lane) {
+                const auto layer = static_cast<size_t>(lane / shape.n_kv_heads);
+                row.kept_deviation +=
+                    deviation(kept_by_lane(inspections, index, layer, lane % shape.n_kv_heads)) / shape.n_lanes();
+            }
+            compare_with_base(inspections, index, row);
+        }
+        rows.push_back(row);
+    }
+    return rows;
+}
+
+}  // namespace pith

@@ -1,0 +1,37 @@
+// inspect_texts.h - inspections of several texts in one table: means, their intervals, and how much lanes vary. Stage: eval.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "eval/inspect.h"
+#include "eval/interval.h"
+
+namespace pith {
+
+// One policy under one budget, over all texts. Means are over texts of the text's own means (CaseMeans).
+struct TextsRow {
+    std::string policy;
+    std::string budget;
+    int n_texts = 0;    // that the policy could hold
+    double cosine = 0;  // of the layers' attention outputs
+    Interval cosine_interval;
+    double relative_perturbation = 0;
+    Interval perturbation_interval;
+    double hidden_error = 0;
+    double mass = 0;
+    double sigma_share = 0;  // heads with σ > ½
+    double same_choice = 0;  // texts in which the likeliest next token stays
+    // Over lanes, the mean of the standard deviation over texts of the entries kept (LaProx, Figure 6); 0 with one text.
+    double kept_deviation = 0;
+    // Heads (of all texts) whose perturbation is below that under the base: what stands before the policy's first '+', else
+    // snapkv. Empty base: it is not among the policies.
+    std::string base;
+    double heads_below_base = 0;
+};
+
+// REQUIRES: all inspections have the same policies and budgets in the same order. Deterministic.
+std::vector<TextsRow> summarise_texts(std::span<const Inspection> inspections);
+
+}  // namespace pith

@@ -1,0 +1,55 @@
+// inspect_texts_test.cpp - a table over texts says what the inspections of its texts say.
+#include "eval/inspect_texts.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/tiny_model.h"
+
+namespace pith {
+namespace {
+
+TEST(InspectTexts, MeansAreOverTextsAndHeadsAreComparedWithTheBase) {
+    const auto model = testing::tiny_model(testing::tiny_spec());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    InspectOptions options;
+    options.policies = {"snapkv:window=8", "snapkv:window=8+critical", "random"};
+    options.budgets = {40};
+    options.n_threads = 1;
+    std::vector<Inspection> inspections;
+    for (const int n : {90, 120, 150}) {
+        auto one = inspect(*model, testing::random_tokens(static_cast<size_t>(n), model->info().n_vocab), options);
+        ASSERT_TRUE(one.ok()) << one.status().message();
+        inspections.push_back(std::move(*one));
+    }
+    const auto rows = summarise_texts(inspections);
+    ASSERT_EQ(rows.size(), 3U);
+    double cosine = 0;
+    double below = 0;
+    double heads = 0;
+    for (const Inspection & inspection : inspections) {
+        const InspectCase & base = inspection.cases[0];
+        const InspectCase & critical = inspection.cases[1];
+        for (const LayerFidelity & layer : critical.layers) {
+            cosine += layer.cosine / static_cast<double>(critical.layers.size()) / 3;
+        }
+        for (size_t head = 0; head < base.heads.size(); ++head) {
+            below += critical.heads[head].perturbation < base.heads[head].perturbation ? 1 : 0;
+            heads += 1;
+        }
+    }
+    EXPECT_EQ(rows[1].policy, "snapkv:window=8+critical");
+    EXPECT_EQ(rows[1].n_texts, 3);
+    EXPECT_NEAR(rows[1].cosine, cosine, 1e-12);
+    EXPECT_LE(rows[1].cosine_interval.low, rows[1].cosine);
+    EXPECT_GE(rows[1].cosine_interval.high, rows[1].cosine);
+    EXPECT_EQ(rows[1].base, "snapkv:window=8");
+    EXPECT_NEAR(rows[1].heads_below_base, below / heads, 1e-12);
+    EXPECT_EQ(rows[0].kept_deviation, 0) << "uniform: 40 entries a lane, whatever the text";
+    EXPECT_EQ(rows[2].base, "") << "plain snapkv is not among the policies";
+    EXPECT_TRUE(summarise_texts({}).empty());
+}
+
+}  // namespace
+}  // namespace pith
