@@ -209,7 +209,7 @@ void add_bench_command(CLI::App & root, int & exit_code) {
     command->add_flag("--scoring", flags->scoring, "Report the share of prefill that scoring, planning and compaction take");
     command
         ->add_option("--policies", flags->policies,
-                     "Report what these policies (separated by ','; nothing or all: every one) add to a one-shot prefill of "
+                     "Report what these policies (separated by ','; nothing or all: every one but joint) add to a one-shot prefill of "
                      "--depth or -p tokens (default: 8192)")
         ->expected(0, 1)
         ->default_str("all");
