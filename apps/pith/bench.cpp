@@ -208,9 +208,10 @@ void add_bench_command(CLI::App & root, int & exit_code) {
     command->add_option("-r,--repetitions", flags->n_repetitions, "Measurements of each case (default: 5; --policies: 3)");
     command->add_flag("--scoring", flags->scoring, "Report the share of prefill that scoring, planning and compaction take");
     command
-        ->add_option("--policies", flags->policies,
-                     "Report what these policies (separated by ','; nothing or all: every one but joint) add to a one-shot prefill of "
-                     "--depth or -p tokens (default: 8192)")
+        ->add_option(
+            "--policies", flags->policies,
+            "Report what these policies (separated by ','; nothing or all: every one but joint) add to a one-shot prefill of "
+            "--depth or -p tokens (default: 8192)")
         ->expected(0, 1)
         ->default_str("all");
     command->add_flag("--no-llama", flags->no_llama, "Leave llama-bench out");

@@ -19,7 +19,8 @@ Result<PolicyCostOptions> cost_options(const ModelFlags & model, SessionFlags se
     const bool with_importance = has_importance(session.heads, model.path);
     PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(flags.policies, with_importance));
     if (flags.policies == "all") {
-        // Joint elimination is for chunks: over a long prompt it takes longer than the prefill. Asked for by name it is measured.
+        // Joint elimination is for chunks: over a long prompt it takes longer than the prefill. Asked for by name it is
+        // measured.
         std::erase(options.policies, "snapkv+joint");
         options.policies.emplace_back("snapkv+critical:norm=2");  // the norm that costs little
     }
