@@ -1,10 +1,12 @@
-# Finds ggml and libllama: first what scripts/setup unpacked into PITH_DEPS_DIR, then installed packages, then source.
+# Finds ggml, libllama and Highway: first what scripts/setup unpacked into PITH_DEPS_DIR, then installed packages, then source.
 # Used by the build and, installed beside pithConfig.cmake, by whoever calls find_package(pith).
-# Defines pith::ggml and pith::llama, and
+# Defines pith::ggml, pith::llama and pith::highway, and
 #   PITH_GGML_BACKEND_DIR   the folder of ggml's back ends; empty where the library finds them itself
 #   PITH_PRIVATE_RUNTIME    whether programs start through the loader that came with the unpacked packages
 # All are imported targets, so that nothing of this machine's paths is exported.
 set(PITH_LLAMA_TAG v0.7.0) # the source that is built where nothing is installed; it brings ggml 0.27.0
+
+set(PITH_HIGHWAY_TAG 1.3.0)
 
 set(PITH_GGML_BACKEND_DIR "")
 set(PITH_PRIVATE_RUNTIME OFF)
@@ -12,6 +14,7 @@ set(_found_ggml "")
 set(_found_libllama "")
 add_library(pith::ggml INTERFACE IMPORTED)
 add_library(pith::llama INTERFACE IMPORTED)
+add_library(pith::highway INTERFACE IMPORTED)
 
 set(_root "${PITH_DEPS_DIR}/forky")
 file(GLOB _loader "${_root}/usr/lib/*-linux-gnu/ld-linux-*.so.*")
@@ -57,6 +60,28 @@ else()
     FetchContent_MakeAvailable(llama_cpp)
     target_link_libraries(pith::ggml INTERFACE ggml)
     target_link_libraries(pith::llama INTERFACE llama pith::ggml)
+  endif()
+endif()
+
+# Highway: the attention kernels choose their instruction set at run time.
+if(PITH_PRIVATE_RUNTIME AND EXISTS "${_root}/usr/include/hwy/highway.h")
+  target_compile_definitions(pith::highway INTERFACE HWY_SHARED_DEFINE)
+  target_link_libraries(pith::highway INTERFACE pith::private_runtime -lhwy)
+else()
+  find_package(hwy 1.2 CONFIG QUIET)
+  if(hwy_FOUND)
+    target_link_libraries(pith::highway INTERFACE hwy::hwy)
+  elseif(PITH_INSTALLED)
+    set(PITH_DEPENDENCIES_ERROR "Highway (libhwy 1.2 or later) was not found: install it, or set PITH_DEPS_DIR to a .deps folder of scripts/setup")
+  else()
+    message(STATUS "Highway was not found: building ${PITH_HIGHWAY_TAG} from source")
+    include(FetchContent)
+    foreach(_part IN ITEMS TESTS EXAMPLES CONTRIB INSTALL)
+      set(HWY_ENABLE_${_part} OFF CACHE BOOL "" FORCE)
+    endforeach()
+    FetchContent_Declare(highway GIT_REPOSITORY https://github.com/google/highway.git GIT_TAG ${PITH_HIGHWAY_TAG} GIT_SHALLOW TRUE)
+    FetchContent_MakeAvailable(highway)
+    target_link_libraries(pith::highway INTERFACE hwy)
   endif()
 endif()
 

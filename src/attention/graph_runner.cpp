@@ -17,6 +17,8 @@ bool GraphRunner::on_cpu() const {
 Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
     if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
     build_ = GraphBuild();
+    workspace_.reset();
+    build_.workspace_ = &workspace_;
     build_.custom_operations_ = custom_operations_;
     // Views, inputs and leaves count as tensors too: twice the nodes is room for all of them.
     const size_t size = 2 * n_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_nodes, false);

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "attention/cpu_workspace.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml.h"
@@ -65,6 +66,13 @@ public:
         });
     }
 
+    // Called once the tensors have memory, before the run.
+    void before_run(std::function<void()> prepare) {
+        fills_.push_back([prepare = std::move(prepare)](std::vector<uint8_t> &) { prepare(); });
+    }
+    // What Pith's own operations keep from graph to graph.
+    CpuWorkspace & workspace() const { return *workspace_; }
+
 private:
     friend class GraphRunner;
     ggml_context * ctx_ = nullptr;
@@ -72,6 +80,7 @@ private:
     bool custom_operations_ = false;
     std::vector<std::function<void(std::vector<uint8_t> &)>> fills_;
     std::vector<std::function<void()>> reads_;
+    CpuWorkspace * workspace_ = nullptr;
 };
 
 class GraphRunner {
@@ -101,6 +110,7 @@ private:
     ggml_gallocr_t gallocr_ = nullptr;
     std::vector<uint8_t> meta_;  // tensor and graph structs
     std::vector<uint8_t> scratch_;
+    CpuWorkspace workspace_;
     GraphBuild build_;
 };
 

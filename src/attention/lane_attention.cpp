@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "attention/cpu_lane_attention.h"
+
 namespace pith {
 
 std::vector<LaneRun> equal_length_runs(const RaggedCache & cache, int seq, int layer) {
@@ -24,9 +26,14 @@ ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_ten
 
 namespace {
 
+struct Written {
+    ggml_tensor * k;
+    ggml_tensor * v;
+};
+
 // Writes k and v [d, K, n] into the last n cells of every lane. Row t·K + h of the source goes to entry length - n + t of lane
 // h.
-void write_cells(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * k, ggml_tensor * v) {
+Written write_cells(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * k, ggml_tensor * v) {
     const int64_t n_kv = k->ne[1];
     const int64_t n = k->ne[2];
     ggml_tensor * rows =
@@ -41,10 +48,11 @@ void write_cells(GraphBuild & build, const RaggedCache & cache, int seq, int lay
         });
     const auto write = [&](ggml_tensor * flat, ggml_tensor * values) {
         ggml_tensor * source = ggml_reshape_2d(build.ctx(), ggml_cont(build.ctx(), values), values->ne[0], n_kv * n);
-        ggml_build_forward_expand(build.graph(), ggml_set_rows(build.ctx(), flat, source, rows));
+        ggml_tensor * written = ggml_set_rows(build.ctx(), flat, source, rows);
+        ggml_build_forward_expand(build.graph(), written);
+        return written;
     };
-    write(cache.k(layer), k);
-    write(cache.v(layer), v);
+    return {write(cache.k(layer), k), write(cache.v(layer), v)};
 }
 
 // Causal mask f16 [length, n]: the n queries are the newest entries.
@@ -73,7 +81,10 @@ ggml_tensor * build_lane_attention(GraphBuild & build, const RaggedCache & cache
     const CacheShape & shape = cache.layout().shape;
     const int64_t n = q->ne[2];
     const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-    write_cells(build, cache, seq, layer, k, v);
+    const Written written = write_cells(build, cache, seq, layer, k, v);
+    if (build.custom_operations() && can_attend_on_cpu(cache.layout())) {
+        return build_cpu_attention(build, cache, seq, layer, q, written.k, written.v);
+    }
 
     ggml_tensor * queries = ggml_permute(ctx, q, 0, 2, 1, 3);  // [d, n, H]
     ggml_tensor * out = nullptr;

@@ -21,11 +21,13 @@ struct Case {
     int n_group;
     int head_dim;
     int n_new;
-    double tolerance;  // relative to the largest output
+    double tolerance;       // relative to the largest output
+    bool portable = false;  // ggml's operations only, as other back ends run
 };
 
 void PrintTo(const Case & c, std::ostream * out) {
-    *out << ggml_type_name(c.type) << " K=" << c.n_kv_heads << " G=" << c.n_group << " d=" << c.head_dim << " n=" << c.n_new;
+    *out << ggml_type_name(c.type) << " K=" << c.n_kv_heads << " G=" << c.n_group << " d=" << c.head_dim << " n=" << c.n_new
+         << (c.portable ? " portable" : "");
 }
 
 class LaneAttentionTest : public testing::TestWithParam<Case> {
@@ -43,6 +45,7 @@ protected:
         ASSERT_TRUE(cache.ok());
         cache_ = std::move(*cache);
         runner_ = std::make_unique<GraphRunner>(backend_);
+        if (GetParam().portable) { runner_->set_custom_operations(false); }
     }
     void TearDown() override {
         runner_.reset();
@@ -230,12 +233,21 @@ TEST_P(LaneAttentionTest, ObservedQueriesRespectPositionsAfterEviction) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TypesAndGroups, LaneAttentionTest,
-                         testing::Values(Case{GGML_TYPE_F32, 3, 1, 32, 1, 1e-5}, Case{GGML_TYPE_F32, 2, 4, 64, 9, 1e-5},
-                                         Case{GGML_TYPE_F32, 1, 7, 64, 150, 1e-5}, Case{GGML_TYPE_F16, 2, 2, 64, 1, 5e-3},
-                                         Case{GGML_TYPE_F16, 4, 2, 128, 70, 5e-3}, Case{GGML_TYPE_BF16, 2, 2, 64, 1, 2e-2},
-                                         Case{GGML_TYPE_BF16, 2, 2, 64, 20, 2e-2}, Case{GGML_TYPE_Q8_0, 2, 3, 64, 1, 2e-2},
-                                         Case{GGML_TYPE_Q8_0, 2, 3, 64, 20, 2e-2}, Case{GGML_TYPE_Q4_0, 2, 2, 32, 1, 2e-2},
-                                         Case{GGML_TYPE_Q4_0, 2, 2, 32, 20, 2e-2}));
+                         testing::Values(Case{GGML_TYPE_F32, 3, 1, 32, 1, 1e-5}, Case{GGML_TYPE_F16, 2, 2, 80, 40, 1e-5},
+                                         Case{GGML_TYPE_F32, 2, 4, 64, 9, 1e-5}, Case{GGML_TYPE_F32, 1, 7, 64, 150, 1e-5},
+                                         Case{GGML_TYPE_F16, 2, 2, 64, 1, 1e-5}, Case{GGML_TYPE_F16, 4, 2, 128, 70, 1e-5},
+                                         Case{GGML_TYPE_BF16, 2, 2, 64, 1, 1e-5}, Case{GGML_TYPE_BF16, 2, 2, 64, 20, 1e-5},
+                                         Case{GGML_TYPE_Q8_0, 2, 3, 64, 1, 1e-5}, Case{GGML_TYPE_Q8_0, 2, 3, 64, 20, 1e-5},
+                                         Case{GGML_TYPE_Q4_0, 2, 2, 32, 1, 1e-5}, Case{GGML_TYPE_Q4_0, 2, 2, 32, 20, 1e-5}));
+
+INSTANTIATE_TEST_SUITE_P(
+    PortableTypesAndGroups, LaneAttentionTest,
+    testing::Values(Case{GGML_TYPE_F32, 3, 1, 32, 1, 1e-5, true}, Case{GGML_TYPE_F32, 2, 4, 64, 9, 1e-5, true},
+                    Case{GGML_TYPE_F32, 1, 7, 64, 150, 1e-5, true}, Case{GGML_TYPE_F16, 2, 2, 64, 1, 5e-3, true},
+                    Case{GGML_TYPE_F16, 4, 2, 128, 70, 5e-3, true}, Case{GGML_TYPE_BF16, 2, 2, 64, 1, 2e-2, true},
+                    Case{GGML_TYPE_BF16, 2, 2, 64, 20, 2e-2, true}, Case{GGML_TYPE_Q8_0, 2, 3, 64, 1, 2e-2, true},
+                    Case{GGML_TYPE_Q8_0, 2, 3, 64, 20, 2e-2, true}, Case{GGML_TYPE_Q4_0, 2, 2, 32, 1, 2e-2, true},
+                    Case{GGML_TYPE_Q4_0, 2, 2, 32, 20, 2e-2, true}));
 
 }  // namespace
 }  // namespace pith

@@ -1,0 +1,138 @@
+// cpu_attention.h - attention over a ragged cache on the CPU: what to do (task), how it is cut (plan), one thread's share
+// (attend_part). Stage: attention. Raw pointers only: no ggml.
+//
+//   q    f32 [n_queries][n_group][head_dim] by strides     queries of the lane's group of query heads, after RoPE
+//   k    rows of head_dim in k_format, k_stride bytes apart, entries ascending by position; v likewise
+//   out  f32 [n_queries][n_group][head_dim_v] by strides   softmax(q K / sqrt(d)) V; 0 for a query that sees no entry
+//
+// A row is one query of one query head. Few rows (decode): each key and value is read once for all of them. Many rows
+// (prefill): tiles of rows x entries with an online softmax; nothing of size rows x entries is stored. A unit of work is
+// (lane, tile of rows, span of entries), so one long lane fills all threads; spans of the same rows leave partial results
+// (maximum, sum, weighted values), and the thread that finishes the last of them merges. The cut does not depend on the number
+// of threads, nor does the result.
+//
+// Cost:    O(rows · entries seen · head_dim). Memory is kept from call to call: nothing is allocated unless the work grew.
+// Threads: plan.make() alone; then attend_part(plan, scratch, ith) on any number of threads at once, each with its own ith.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace pith {
+
+// Row formats, laid out as ggml's types of the same names.
+enum class KvFormat : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0 };
+
+struct LaneView {
+    const void * k = nullptr;  // row of entry 0
+    const void * v = nullptr;
+    int length = 0;
+    const int32_t * positions = nullptr;  // [length] ascending; nullptr: the queries are the newest entries
+    const float * q = nullptr;            // first query, first head of the group
+    float * out = nullptr;
+    float * log_sum = nullptr;                  // [n_queries][n_group] log of the sum of exp(scores), or nullptr
+    const int32_t * query_positions = nullptr;  // [n_queries] ascending; used with positions
+};
+
+struct AttentionTask {
+    KvFormat k_format = KvFormat::kF16;
+    KvFormat v_format = KvFormat::kF16;
+    int head_dim = 0;  // multiples of 16 (of 32 where a format has blocks): see can_attend()
+    int head_dim_v = 0;
+    int n_group = 1;      // query heads per lane
+    int n_queries = 1;    // per query head
+    float scale = 1.0F;   // 1 / sqrt(head_dim)
+    size_t k_stride = 0;  // bytes between entries
+    size_t v_stride = 0;
+    size_t q_query_stride = 0;  // floats between queries, between heads
+    size_t q_head_stride = 0;
+    size_t out_query_stride = 0;
+    size_t out_head_stride = 0;
+    std::vector<LaneView> lanes;
+
+    int n_rows() const { return n_group * n_queries; }
+};
+
+bool can_attend(KvFormat k_format, KvFormat v_format, int head_dim, int head_dim_v);
+
+// Rows [row, row + n_rows) of a lane over entries [begin, end).
+struct AttentionUnit {
+    int lane = 0;
+    int row = 0;
+    int n_rows = 0;
+    int begin = 0;
+    int end = 0;
+    int tile = -1;       // index of the shared tile; -1: the only span of its rows
+    size_t partial = 0;  // floats from the start of the partial results
+};
+
+// Spans of the same rows, merged by whoever finishes last.
+struct SharedTile {
+    int first_unit = 0;
+    int n_units = 0;
+};
+
+struct FreeAligned {
+    void operator()(float * p) const;
+};
+
+// Memory that only grows, for vectors.
+class AlignedFloats {
+public:
+    float * reserve(size_t n);  // drops what it held when it must grow
+    float * data() const { return data_.get(); }
+
+private:
+    std::unique_ptr<float[], FreeAligned> data_;
+    size_t size_ = 0;
+};
+
+inline constexpr int kMaxAttentionThreads = 512;
+
+// Working memory of the threads, for one plan after another. REQUIRES: reserve() for every plan before it runs.
+class AttentionScratch {
+public:
+    void reserve(const class AttentionPlan & plan);
+
+private:
+    friend void attend_part(class AttentionPlan & plan, AttentionScratch & scratch, int ith);
+    AlignedFloats partial_;
+    std::array<AlignedFloats, kMaxAttentionThreads> of_thread_;  // each grown by its thread
+};
+
+// Fill in the task, make() it, run it; then change the task (or not) and make() it again. Not movable.
+class AttentionPlan {
+public:
+    AttentionTask task;
+
+    // REQUIRES: can_attend(); what the lanes point to lives until the last attend_part returns.
+    void make();
+    std::span<const AttentionUnit> units() const { return units_; }
+
+private:
+    friend class AttentionScratch;
+    friend void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith);
+    void merge(const SharedTile & tile, const float * partial) const;
+
+    std::vector<AttentionUnit> units_;
+    std::vector<SharedTile> tiles_;
+    std::unique_ptr<std::atomic<int>[]> unfinished_;  // [tile] units left
+    size_t n_unfinished_ = 0;
+    std::atomic<int> next_{0};  // unit
+    size_t n_partial_ = 0;      // floats
+};
+
+// REQUIRES: 0 <= ith < kMaxAttentionThreads.
+void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith);
+
+// The instruction sets that this processor and this build share, best first, and a way to choose one (tests, benches).
+std::vector<const char *> cpu_attention_targets();
+// false: there is no such target here. nullptr: the best again. Not while a kernel runs.
+bool use_cpu_attention_target(const char * name);
+
+}  // namespace pith

@@ -1,0 +1,244 @@
+// cpu_dot-inl.h - few rows (decode): every key against all rows, then every value into all rows, block by block of entries.
+// Included once per instruction set. Stage: attention.
+//
+// scratch: q [rows][head_dim], scaled so that scores are base-2 logarithms; scores [rows][kEntryBlock]; values
+// [rows][head_dim_v].
+#if defined(PITH_CPU_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PITH_CPU_DOT_INL_H_
+#undef PITH_CPU_DOT_INL_H_
+#else
+#define PITH_CPU_DOT_INL_H_
+#endif
+
+#include <limits>
+
+#include "attention/cpu_simd-inl.h"
+#include "hwy/cache_control.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pith::HWY_NAMESPACE {
+
+// Rows at a time: 4 sums each for 4 entries, in registers.
+inline constexpr size_t kMaxRowTile = kManyRegisters ? 6 : 3;
+
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> FoldBlocks(hn::Vec<hn::FixedTag<float, 4>> v) {
+    return v;
+}
+template <class V, HWY_IF_V_SIZE_GT_V(V, 16)>
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> FoldBlocks(V v) {
+    const hn::DFromV<V> d;
+    const hn::Half<decltype(d)> half;
+    return FoldBlocks(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+}
+
+// The sums of four vectors, as one.
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> SumsOf4(VF a, VF b, VF c, VF d) {
+    const DF df;
+    const hn::RepartitionToWide<DF> d64;
+    const auto ab = hn::Add(hn::InterleaveLower(df, a, b), hn::InterleaveUpper(df, a, b));  // a02 b02 a13 b13 per block
+    const auto cd = hn::Add(hn::InterleaveLower(df, c, d), hn::InterleaveUpper(df, c, d));
+    const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, cd));
+    const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, cd));
+    return FoldBlocks(hn::Add(hn::BitCast(df, low), hn::BitCast(df, high)));
+}
+
+// Rows that are needed soon: the memory works while the block at hand is computed. Its own prefetchers stop at every page.
+struct Ahead {
+    const uint8_t * rows = nullptr;
+    size_t stride = 0;
+    size_t n = 0;
+
+    HWY_INLINE void Fetch(size_t row, size_t n_rows) const {
+        if (row >= n) { return; }
+        const uint8_t * from = rows + row * stride;
+        const size_t size = HWY_MIN(n_rows, n - row) * stride;
+        for (size_t i = 0; i < size; i += 64) { hwy::Prefetch(from + i); }
+    }
+};
+
+// scores[r][j] = q[r] . k[j] for n entries (and up to 3 more places).
+template <class Load, size_t kRows>
+void ScoreRows(const float * HWY_RESTRICT q, size_t head_dim, const uint8_t * HWY_RESTRICT k, size_t stride, size_t n,
+               const Ahead & ahead, float * HWY_RESTRICT scores) {
+    const DF df;
+    for (size_t j = 0; j < n; j += 4) {
+        ahead.Fetch(j, 4);
+        const uint8_t * rows[4];
+        for (size_t e = 0; e < 4; ++e) { rows[e] = k + HWY_MIN(j + e, n - 1) * stride; }
+        VF sums[kRows][4];
+        for (size_t r = 0; r < kRows; ++r) {
+            for (size_t e = 0; e < 4; ++e) { sums[r][e] = hn::Zero(df); }
+        }
+        for (size_t c = 0; c < head_dim; c += Load::kBlock * kN) {
+            for (size_t e = 0; e < 4; ++e) {
+                const auto shared = Load::Shared(rows[e], c);
+                for (size_t i = 0; i < Load::kBlock; ++i) {
+                    const auto key = Load::At(rows[e], c + i * kN, shared);
+                    for (size_t r = 0; r < kRows; ++r) {
+                        sums[r][e] = hn::MulAdd(hn::LoadU(df, q + r * head_dim + c + i * kN), key, sums[r][e]);
+                    }
+                }
+            }
+        }
+        for (size_t r = 0; r < kRows; ++r) {
+            const auto four = SumsOf4(sums[r][0], sums[r][1], sums[r][2], sums[r][3]);
+            hn::StoreU(four, hn::FixedTag<float, 4>(), scores + r * kEntryBlock + j);
+        }
+    }
+}
+
+// values[r][c] = factor[r] values[r][c] + sum over n entries of p[r][j] v[j][c], for kVectors vectors of columns.
+template <class Load, size_t kRows, size_t kVectors>
+HWY_INLINE void AddColumns(const float * HWY_RESTRICT p, const float * HWY_RESTRICT factor, const uint8_t * HWY_RESTRICT v,
+                           size_t stride, size_t n, size_t c, const Ahead & ahead, float * HWY_RESTRICT values,
+                           size_t head_dim) {
+    const DF df;
+    VF sums[kRows][kVectors];
+    for (size_t r = 0; r < kRows; ++r) {
+        for (size_t i = 0; i < kVectors; ++i) {
+            sums[r][i] = hn::Mul(hn::Set(df, factor[r]), hn::LoadU(df, values + r * head_dim + c + i * kN));
+        }
+    }
+    for (size_t j = 0; j < n; ++j) {
+        ahead.Fetch(j, 1);
+        VF weights[kRows];
+        for (size_t r = 0; r < kRows; ++r) { weights[r] = hn::Set(df, p[r * kEntryBlock + j]); }
+        auto shared = Load::Shared(v + j * stride, c);
+        for (size_t i = 0; i < kVectors; ++i) {
+            if (i > 0 && i % Load::kBlock == 0) { shared = Load::Shared(v + j * stride, c + i * kN); }
+            const auto value = Load::At(v + j * stride, c + i * kN, shared);
+            for (size_t r = 0; r < kRows; ++r) { sums[r][i] = hn::MulAdd(weights[r], value, sums[r][i]); }
+        }
+    }
+    for (size_t r = 0; r < kRows; ++r) {
+        for (size_t i = 0; i < kVectors; ++i) { hn::StoreU(sums[r][i], df, values + r * head_dim + c + i * kN); }
+    }
+}
+
+template <class Load, size_t kRows>
+void AddValues(const float * p, const float * factor, const uint8_t * v, size_t stride, size_t n, Ahead ahead, float * values,
+               size_t head_dim) {
+    size_t c = 0;
+    const auto add = [&](auto n_vectors) HWY_ATTR {
+        constexpr size_t kVectors = decltype(n_vectors)::value;
+        for (; c + kVectors * kN <= head_dim; c += kVectors * kN) {
+            AddColumns<Load, kRows, kVectors>(p, factor, v, stride, n, c, ahead, values, head_dim);
+            ahead.n = 0;  // once is enough
+        }
+    };
+    add(std::integral_constant<size_t, 4>());
+    add(std::integral_constant<size_t, 2>());
+    add(std::integral_constant<size_t, 1>());
+}
+
+// Calls visit with the number of rows as a constant.
+template <size_t kRows = kMaxRowTile, class Visit>
+HWY_INLINE void WithRows(size_t n_rows, Visit visit) {
+    if (n_rows == kRows) { return visit(std::integral_constant<size_t, kRows>()); }
+    if constexpr (kRows > 1) { WithRows<kRows - 1>(n_rows, visit); }
+}
+
+// Scores to weights of one row over a block of n entries: 2^(score - maximum). Returns what earlier values are scaled by.
+HWY_INLINE float WeighRow(float * scores, size_t n, float & largest, float & sum) {
+    const DF df;
+    constexpr float kNone = -std::numeric_limits<float>::infinity();
+    for (size_t j = n; j % kN != 0; ++j) { scores[j] = kNone; }
+    auto most = hn::Set(df, largest);
+    for (size_t j = 0; j < n; j += kN) { most = hn::Max(most, hn::LoadU(df, scores + j)); }
+    const float now = hn::ReduceMax(df, most);
+    const float factor = largest == kNone ? 0.0F : hn::GetLane(Exp2(hn::Set(df, largest - now)));
+    auto total = hn::Zero(df);
+    for (size_t j = 0; j < n; j += kN) {
+        const auto weight = Exp2(hn::Sub(hn::LoadU(df, scores + j), hn::Set(df, now)));
+        hn::StoreU(weight, df, scores + j);
+        total = hn::Add(total, weight);
+    }
+    largest = now;
+    sum = sum * factor + hn::ReduceSum(df, total);
+    return factor;
+}
+
+// Finished rows, or partial ones.
+HWY_INLINE void StoreRow(const AttentionTask & task, const LaneView & lane, size_t row, const float * values, size_t step,
+                         float largest, float sum, float * partial) {
+    const auto n = static_cast<size_t>(task.head_dim_v);
+    if (partial != nullptr) {
+        partial[0] = largest;
+        partial[1] = sum;
+        for (size_t c = 0; c < n; ++c) { partial[2 + c] = values[c * step]; }
+        return;
+    }
+    const size_t t = row / static_cast<size_t>(task.n_group);
+    const size_t g = row % static_cast<size_t>(task.n_group);
+    float * out = lane.out + t * task.out_query_stride + g * task.out_head_stride;
+    const float inverse = sum > 0 ? 1.0F / sum : 0.0F;
+    for (size_t c = 0; c < n; ++c) { out[c] = values[c * step] * inverse; }
+    if (lane.log_sum != nullptr) { lane.log_sum[row] = (largest + std::log2(sum)) * kLn2; }
+}
+
+void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * partial, float * scratch) {
+    const LaneView & lane = task.lanes[static_cast<size_t>(unit.lane)];
+    const auto head_dim = static_cast<size_t>(task.head_dim);
+    const auto head_dim_v = static_cast<size_t>(task.head_dim_v);
+    const auto n_rows = static_cast<size_t>(unit.n_rows);
+    float * q = scratch;
+    float * scores = q + n_rows * head_dim;
+    float * values = scores + n_rows * kEntryBlock;
+    float largest[kMaxDotRows];
+    float sum[kMaxDotRows];
+    float factor[kMaxDotRows];
+    int visible[kMaxDotRows];
+    for (size_t r = 0; r < n_rows; ++r) {
+        const size_t row = static_cast<size_t>(unit.row) + r;
+        const size_t t = row / static_cast<size_t>(task.n_group);
+        const float * from = lane.q + t * task.q_query_stride + row % static_cast<size_t>(task.n_group) * task.q_head_stride;
+        for (size_t c = 0; c < head_dim; ++c) { q[r * head_dim + c] = from[c] * (task.scale * kLog2E); }
+        largest[r] = -std::numeric_limits<float>::infinity();
+        sum[r] = 0.0F;
+        visible[r] = n_visible(task, lane, static_cast<int>(t));
+    }
+    std::fill(values, values + n_rows * head_dim_v, 0.0F);
+
+    const size_t row_tile =
+        (n_rows + (n_rows + kMaxRowTile - 1) / kMaxRowTile - 1) / ((n_rows + kMaxRowTile - 1) / kMaxRowTile);
+    for (int begin = unit.begin; begin < unit.end; begin += kEntryBlock) {
+        const auto n = static_cast<size_t>(std::min(kEntryBlock, unit.end - begin));
+        const uint8_t * k = static_cast<const uint8_t *>(lane.k) + static_cast<size_t>(begin) * task.k_stride;
+        const uint8_t * v = static_cast<const uint8_t *>(lane.v) + static_cast<size_t>(begin) * task.v_stride;
+        const int next = std::min(kEntryBlock, unit.end - begin - kEntryBlock);  // entries of the next block, or less than 1
+        Ahead next_v{v, task.v_stride, n};
+        Ahead next_k{k + kEntryBlock * task.k_stride, task.k_stride, static_cast<size_t>(std::max(next, 0))};
+        WithLoader(task.k_format, [&](auto load) HWY_ATTR {
+            for (size_t r = 0; r < n_rows; r += row_tile) {
+                WithRows(HWY_MIN(row_tile, n_rows - r), [&](auto rows) HWY_ATTR {
+                    ScoreRows<decltype(load), decltype(rows)::value>(q + r * head_dim, head_dim, k, task.k_stride, n, next_v,
+                                                                     scores + r * kEntryBlock);
+                });
+                next_v.n = 0;
+            }
+        });
+        for (size_t r = 0; r < n_rows; ++r) {
+            float * row = scores + r * kEntryBlock;
+            const auto seen = static_cast<size_t>(std::clamp(visible[r] - begin, 0, static_cast<int>(n)));
+            factor[r] = seen > 0 ? WeighRow(row, seen, largest[r], sum[r]) : 1.0F;
+            std::fill(row + seen, row + n, 0.0F);
+        }
+        WithLoader(task.v_format, [&](auto load) HWY_ATTR {
+            for (size_t r = 0; r < n_rows; r += row_tile) {
+                WithRows(HWY_MIN(row_tile, n_rows - r), [&](auto rows) HWY_ATTR {
+                    AddValues<decltype(load), decltype(rows)::value>(scores + r * kEntryBlock, factor + r, v, task.v_stride, n,
+                                                                     next_k, values + r * head_dim_v, head_dim_v);
+                });
+                next_k.n = 0;
+            }
+        });
+    }
+    for (size_t r = 0; r < n_rows; ++r) {
+        StoreRow(task, lane, static_cast<size_t>(unit.row) + r, values + r * head_dim_v, 1, largest[r], sum[r],
+                 partial == nullptr ? nullptr : partial + r * partial_row_floats(task));
+    }
+}
+
+}  // namespace pith::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,23 @@
+// cpu_lane_attention.h - the CPU's attention kernel as one ggml operation on ggml's threads. Stage: attention.
+#pragma once
+
+#include "attention/cpu_attention.h"
+#include "attention/graph_runner.h"
+#include "cache/ragged_cache.h"
+
+namespace pith {
+
+// Whether the kernel takes the cache's types and head sizes.
+bool can_attend_on_cpu(const CacheLayout & layout);
+
+// What the n newest entries' queries q [d, H, n] ask of the lanes of (seq, layer), into out [dv·H, n]; both have memory.
+void fill_attention_task(const RaggedCache & cache, int seq, int layer, const ggml_tensor * q, const ggml_tensor * out,
+                         AttentionTask & task);
+
+// Attention of the n newest entries' queries over their lanes, after `written` (K's and V's new rows).
+// q f32 [d, H, n], rows contiguous  →  [dv·H, n].
+// REQUIRES: can_attend_on_cpu(); a CPU back end; the lanes keep their lengths until the graph has run.
+ggml_tensor * build_cpu_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
+                                  ggml_tensor * written_k, ggml_tensor * written_v);
+
+}  // namespace pith

@@ -1,0 +1,31 @@
+// cpu_workspace.h - the attention plans of a graph's operations and the memory they share, kept from graph to graph. Stage:
+// attention.
+#pragma once
+
+#include <deque>
+
+#include "attention/cpu_attention.h"
+
+namespace pith {
+
+struct CpuAttentionNode {
+    AttentionPlan plan;
+    AttentionScratch * scratch = nullptr;
+};
+
+class CpuWorkspace {
+public:
+    // One for each attention operation of a graph; valid until reset().
+    CpuAttentionNode & next() {
+        if (n_used_ == nodes_.size()) { nodes_.emplace_back().scratch = &scratch_; }
+        return nodes_[n_used_++];
+    }
+    void reset() { n_used_ = 0; }
+
+private:
+    AttentionScratch scratch_;  // the operations of a graph run one after another
+    std::deque<CpuAttentionNode> nodes_;
+    size_t n_used_ = 0;
+};
+
+}  // namespace pith
