@@ -1,10 +1,9 @@
 // info.cpp - `pith info`: what is in a model, and what its KV cache costs.
-#include <ggml.h>
-
 #include <cstdio>
 #include <memory>
 
 #include "cache/kv_type.h"
+#include "cache/ragged_cache.h"
 #include "commands.h"
 #include "engine_flags.h"
 #include "errors.h"
@@ -22,20 +21,16 @@ struct InfoFlags {
     bool json = false;
 };
 
-Result<size_t> row_bytes(const std::string & type_text, int head_dim) {
-    PITH_ASSIGN_OR_RETURN(const KvType kv_type, parse_kv_type(type_text));
-    const ggml_type type = to_ggml(kv_type);
-    if (head_dim % ggml_blck_size(type) != 0) {
-        return {ErrorCode::kUnsupported, "head size " + std::to_string(head_dim) + " is no multiple of " + type_text +
-                                             "'s block of " + std::to_string(ggml_blck_size(type)) + ": use f16 for the cache"};
-    }
-    return ggml_row_size(type, head_dim);
-}
-
-Result<size_t> kv_bytes_per_token(const Hparams & hparams, const CacheFlags & cache) {
-    PITH_ASSIGN_OR_RETURN(const size_t k, row_bytes(cache.type_k, hparams.head_dim));
-    PITH_ASSIGN_OR_RETURN(const size_t v, row_bytes(cache.type_v, hparams.head_dim_v));
-    return static_cast<size_t>(hparams.n_layers) * static_cast<size_t>(hparams.n_kv_heads) * (k + v);
+Result<size_t> kv_bytes_per_token(const Hparams & hparams, const CacheFlags & flags) {
+    CacheLayout layout;
+    layout.shape.head_dim = hparams.head_dim;
+    layout.head_dim_v = hparams.head_dim_v;
+    PITH_ASSIGN_OR_RETURN(const KvType type_k, parse_kv_type(flags.type_k));
+    PITH_ASSIGN_OR_RETURN(const KvType type_v, parse_kv_type(flags.type_v));
+    layout.type_k = to_ggml(type_k);
+    layout.type_v = to_ggml(type_v);
+    PITH_RETURN_IF_ERROR(RaggedCache::check_types(layout));
+    return static_cast<size_t>(hparams.n_layers) * static_cast<size_t>(hparams.n_kv_heads) * layout.entry_bytes();
 }
 
 Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * tokenizer, size_t per_token) {

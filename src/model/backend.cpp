@@ -6,6 +6,8 @@
 
 #include <string>
 
+#include "core/log_pieces.h"
+
 namespace pith {
 namespace {
 
@@ -14,32 +16,10 @@ namespace {
 #endif
 constexpr std::string_view kBackendDir = PITH_GGML_BACKEND_DIR;
 
-LogLevel level_of(ggml_log_level level) {
-    switch (level) {
-        case GGML_LOG_LEVEL_ERROR:
-            return LogLevel::kError;
-        case GGML_LOG_LEVEL_WARN:
-            return LogLevel::kWarning;
-        case GGML_LOG_LEVEL_INFO:
-            return LogLevel::kInfo;
-        default:
-            return LogLevel::kDebug;
-    }
-}
-
-// ggml hands out pieces of lines: they are joined until the newline, one unfinished line per thread.
 void on_ggml_log(ggml_log_level level, const char * text, void *) {
-    thread_local std::string line;
-    thread_local LogLevel line_level = LogLevel::kDebug;
-    if (level != GGML_LOG_LEVEL_CONT) { line_level = level_of(level); }
-    for (const char * c = text; *c != '\0'; ++c) {
-        if (*c != '\n') {
-            line += *c;
-        } else {
-            if (!line.empty()) { log_line(line_level, line); }
-            line.clear();
-        }
-    }
+    static_assert(GGML_LOG_LEVEL_ERROR == 4 && GGML_LOG_LEVEL_CONT == 5, "core/log_pieces.h counts on ggml's numbers");
+    thread_local LogPieces pieces;
+    pieces.add(level, text, [](LogLevel line_level, const std::string & line) { log_line(line_level, line); });
 }
 
 Status load_once() {
