@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "bench_modes.h"
 #include "bench_policies.h"
 #include "commands.h"
 #include "engine_flags.h"
@@ -29,6 +31,8 @@ struct BenchFlags {
     int n_generate = -1;
     std::optional<int> n_repetitions;
     bool scoring = false;
+    bool profile = false;
+    bool in_turns = false;
     std::optional<std::string> policies;  // what `--policies` is given; "all" where nothing is
     bool no_llama = false;
     bool no_interleave = false;
@@ -43,6 +47,29 @@ void apply_scoring_defaults(BenchFlags & flags) {
     if (flags.n_prompt < 0) { flags.n_prompt = 4096; }
     if (flags.n_generate < 0) { flags.n_generate = 0; }
     flags.no_llama = true;
+}
+
+// What --profile and --in-turns measure where nothing else is asked for.
+void apply_mode_defaults(BenchFlags & flags) {
+    if (flags.n_generate < 0) { flags.n_generate = flags.profile ? 256 : 128; }
+    if (!flags.n_repetitions) { flags.n_repetitions = flags.profile ? 1 : 7; }
+    flags.no_llama = true;
+}
+
+// Splits the list of --in-turns and leaves its first budget, which the other flags are checked with.
+Result<std::vector<Budget>> take_budgets(std::optional<std::string> & list) {
+    std::vector<Budget> budgets;
+    if (!list) { return budgets; }
+    const std::string text = *list;
+    for (size_t begin = 0; begin <= text.size();) {
+        const size_t end = std::min(text.find(',', begin), text.size());
+        const std::string one = text.substr(begin, end - begin);
+        PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(one));
+        if (budgets.empty()) { list = one; }
+        budgets.push_back(budget);
+        begin = end + 1;
+    }
+    return budgets;
 }
 
 Result<BenchOptions> bench_options(BenchFlags flags) {
@@ -96,6 +123,7 @@ Json to_json(const BenchOptions & options, const std::vector<BenchRow> & rows) {
         out["llama_decode_samples"] = row.llama.decode_tps;
         out["prefill_ratio"] = row.prefill_ratio;
         out["decode_ratio"] = row.decode_ratio;
+        out["attention"] = ledger.attention;
         out["budget_entries"] = ledger.budget_entries;
         out["evicted_entries"] = ledger.evicted_entries;
         out["kv_needed_bytes"] = ledger.kv_needed_bytes;
@@ -165,7 +193,6 @@ int policies_command(const BenchFlags & flags) {
     BenchPoliciesFlags costs;
     costs.policies = *flags.policies;
     costs.json = flags.json;
-    if (flags.scoring) { return fail_usage("--scoring and --policies: give one of them"); }
     if (flags.depths.size() > 1) { return fail_usage("--policies measures one depth: give one --depth"); }
     if (flags.depths.front() != 0) { costs.n_prompt = static_cast<int>(flags.depths.front()); }
     if (flags.n_prompt >= 0) { costs.n_prompt = flags.n_prompt; }
@@ -174,10 +201,22 @@ int policies_command(const BenchFlags & flags) {
 }
 
 int bench_command(BenchFlags flags) {
+    if (int{flags.scoring} + int{flags.profile} + int{flags.in_turns} + int{flags.policies.has_value()} > 1) {
+        return fail_usage("--scoring, --policies, --profile and --in-turns: give one of them");
+    }
     if (flags.policies) { return policies_command(flags); }
     if (flags.scoring) { apply_scoring_defaults(flags); }
+    if (flags.profile || flags.in_turns) { apply_mode_defaults(flags); }
+    std::vector<Budget> budgets;
+    if (flags.in_turns) {
+        auto taken = take_budgets(flags.session.budget);
+        if (!taken.ok()) { return fail_usage(taken.status().message()); }
+        budgets = std::move(*taken);
+    }
     auto options = bench_options(flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (flags.profile) { return bench_profile(flags.model, *options, flags.json); }
+    if (flags.in_turns) { return bench_in_turns(flags.model, *options, budgets, flags.json); }
     Result<std::vector<BenchRow>> rows = Status();
     {
         ProgressLine line("bench");
@@ -205,7 +244,8 @@ void add_bench_command(CLI::App & root, int & exit_code) {
     command->add_option("--depth", flags->depths, "Tokens already in the cache, separated by ','")->delimiter(',');
     command->add_option("-p,--n-prompt", flags->n_prompt, "Tokens of the timed prompt (default: 512)");
     command->add_option("-n,--n-predict", flags->n_generate, "Tokens of the timed decode (default: 32)");
-    command->add_option("-r,--repetitions", flags->n_repetitions, "Measurements of each case (default: 5; --policies: 3)");
+    command->add_option("-r,--repetitions", flags->n_repetitions,
+                        "Measurements of each case (default: 5; --policies: 3; --in-turns: 7; --profile: 1)");
     command->add_flag("--scoring", flags->scoring, "Report the share of prefill that scoring, planning and compaction take");
     command
         ->add_option(
@@ -214,6 +254,13 @@ void add_bench_command(CLI::App & root, int & exit_code) {
             "--depth or -p tokens (default: 8192)")
         ->expected(0, 1)
         ->default_str("all");
+    command->add_flag(
+        "--profile", flags->profile,
+        "Report where a token's time goes, for a prompt of --depth or -p tokens and -n decoded ones (default: 256)");
+    command->add_flag(
+        "--in-turns", flags->in_turns,
+        "Report the time of a decoded token at each --depth and --budget (separated by ','): one process, prompts "
+        "that grow from depth to depth, all cases measured in turns (default: -n 128 -r 7)");
     command->add_flag("--no-llama", flags->no_llama, "Leave llama-bench out");
     command->add_flag("--no-interleave", flags->no_interleave,
                       "All repetitions of a case in one process: quicker at great depths");

@@ -14,6 +14,8 @@ void add_bench_command(CLI::App & root, int & exit_code);
 void add_train_command(CLI::App & root, int & exit_code);
 void add_calibrate_command(CLI::App & root, int & exit_code);
 void add_inspect_command(CLI::App & root, int & exit_code);
+void add_eval_command(CLI::App & root, int & exit_code);
+void add_study_command(CLI::App & root, int & exit_code);
 void add_demo_command(CLI::App & root, int & exit_code);
 void add_make_model_command(CLI::App & root, int & exit_code);
 

@@ -47,6 +47,7 @@ void add_ledger(Json & object, const Ledger & ledger) {
     object["n_generated"] = ledger.n_generated;
     object["policy"] = ledger.policy;
     object["budget_entries"] = ledger.budget_entries;
+    object["attention"] = ledger.attention;
     object["n_evictions"] = ledger.n_evictions;
     object["evicted_entries"] = ledger.evicted_entries;
     object["kept_entries"] = ledger.kept_entries;
@@ -73,6 +74,7 @@ std::string ledger_lines(const Ledger & ledger) {
     if (ledger.budget_entries > 0) {
         text += format(", budget %lld entries a lane", static_cast<long long>(ledger.budget_entries));
     }
+    text += "\nkernels  " + ledger.attention;
     text += format("\nentries  %lld kept, %lld evicted in %lld evictions, longest lane %lld\n",
                    static_cast<long long>(ledger.kept_entries), static_cast<long long>(ledger.evicted_entries),
                    static_cast<long long>(ledger.n_evictions), static_cast<long long>(ledger.peak_lane_entries));

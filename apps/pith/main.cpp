@@ -19,6 +19,8 @@ constexpr const char * kShortHelp =
     "  pith run -m model.gguf -f book.txt -p \"Who is the narrator?\" --policy snapkv --budget 1024\n"
     "  pith run -m model.gguf -p \"Tell me a story.\"        the same without a budget: the full cache\n"
     "  pith demo                                           what policies keep, on the built-in model\n"
+    "  pith eval ruler -m model.gguf --context 4096 --policy snapkv,laprox --budget 20% -o run\n"
+    "  pith study criticalkv -m model.gguf                a paper's main tables, on your model\n"
     "  pith bench -m model.gguf --depth 0,4096 --policy full,snapkv --budget 1024\n"
     "  pith policies                                       every policy, its paper, its options\n"
     "  pith info -m model.gguf                             what is in a model, and what its cache costs\n"
@@ -27,6 +29,7 @@ constexpr const char * kShortHelp =
     "  pith calibrate heads -m model.gguf                  which heads retrieve: some policies want to know\n"
     "  pith make-model 1b --type q8_0 -o random.gguf       random weights of a real shape, for bench\n"
     "  pith train reference                                the built-in model, from scratch\n"
+    "  pith train gate -m model.gguf -f text.jsonl         gates that learn what to evict; `train sft`: an adapter too\n"
     "\n"
     "`pith COMMAND --help` lists a command's options.\n";
 
@@ -55,6 +58,8 @@ int run(const std::vector<std::string> & arguments) {
     app::add_bench_command(root, exit_code);
     app::add_train_command(root, exit_code);
     app::add_demo_command(root, exit_code);
+    app::add_eval_command(root, exit_code);
+    app::add_study_command(root, exit_code);
     app::add_inspect_command(root, exit_code);
     app::add_calibrate_command(root, exit_code);
     app::add_make_model_command(root, exit_code);

@@ -13,6 +13,8 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "progress.h"
+#include "train_gate.h"
+#include "train_sft.h"
 
 namespace pith::app {
 namespace {
@@ -65,6 +67,9 @@ int evaluate_command(const train::Recipe & recipe, const train::TrainOptions & o
 }
 
 int train_command(TrainFlags flags) {
+    if (flags.recipe.empty()) {
+        return fail_usage("say what to train: `pith train gate -m MODEL`, `pith train reference` or `pith train RECIPE.json`");
+    }
     if (flags.n_evaluate < 0) {
         return fail_usage("--evaluate is " + std::to_string(flags.n_evaluate) + ": give the samples of a task, 1 or more");
     }
@@ -102,7 +107,7 @@ int train_command(TrainFlags flags) {
 void add_train_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<TrainFlags>();
     CLI::App * command = root.add_subcommand("train", "Train a model from a recipe; Ctrl-C stops it, the same command goes on");
-    command->add_option("recipe", flags->recipe, "`reference`, or a recipe file (JSON)")->required();
+    command->add_option("recipe", flags->recipe, "`reference`, or a recipe file (JSON)");
     command->add_option("-o,--output", flags->output, "GGUF to write (default: the recipe's name)");
     command->add_option("--work-dir", flags->work_dir, "Folder of the checkpoints (default: OUTPUT.work)");
     command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core)");
@@ -112,7 +117,12 @@ void add_train_command(CLI::App & root, int & exit_code) {
     command->add_option("--lengths", flags->lengths, "Lengths to evaluate at, separated by ','")
         ->delimiter(',')
         ->capture_default_str();
-    command->callback([flags, &exit_code] { exit_code = train_command(*flags); });
+    add_train_gate_command(*command, exit_code);
+    add_train_sft_command(*command, exit_code);
+    command->require_subcommand(0, 1);
+    command->callback([flags, command, &exit_code] {
+        if (command->get_subcommands().empty()) { exit_code = train_command(*flags); }
+    });
 }
 
 }  // namespace pith::app

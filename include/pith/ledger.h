@@ -10,6 +10,7 @@ namespace pith {
 struct Ledger {
     std::string policy;
     int64_t budget_entries = 0;  // mean per lane; 0: no limit
+    std::string attention;       // whose kernels attend: "pith" and the instruction set, or "ggml"
 
     int64_t n_prompt = 0;     // tokens prefilled
     int64_t n_generated = 0;  // tokens decoded

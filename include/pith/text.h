@@ -30,6 +30,7 @@ public:
     std::string piece(int32_t token, bool special = false) const;
     int n_vocab() const;
     int32_t bos() const;  // -1: none
+    int32_t eos() const;  // -1: none
     bool is_end_of_generation(int32_t token) const;
 
     bool has_chat_template() const;

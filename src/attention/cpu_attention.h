@@ -23,6 +23,8 @@
 #include <span>
 #include <vector>
 
+#include "attention/cpu_columns.h"
+
 namespace pith {
 
 // Row formats, laid out as ggml's types of the same names.
@@ -54,13 +56,16 @@ struct AttentionTask {
     size_t out_query_stride = 0;
     size_t out_head_stride = 0;
     std::vector<LaneView> lanes;
+    ColumnTask columns;  // beside the output, or alone: with head_dim_v = 0 there are no values and no output
 
     int n_rows() const { return n_group * n_queries; }
 };
 
+// head_dim_v 0: columns alone.
 bool can_attend(KvFormat k_format, KvFormat v_format, int head_dim, int head_dim_v);
 
-// Rows [row, row + n_rows) of a lane over entries [begin, end).
+// Rows [row, row + n_rows) of a lane over entries [begin, end). Where columns are added up over many rows: queries
+// [row, row + n_rows) of n_heads heads from `head` on.
 struct AttentionUnit {
     int lane = 0;
     int row = 0;
@@ -69,9 +74,13 @@ struct AttentionUnit {
     int end = 0;
     int tile = -1;       // index of the shared tile; -1: the only span of its rows
     size_t partial = 0;  // floats from the start of the partial results
+    int head = 0;
+    int n_heads = 0;
+    int span = 0;        // of a strand: entries after which its rows start anew, to be merged as those of other tasks are
+    size_t numbers = 0;  // doubles from the start of the numbers, 2 a head: see cpu_columns.cpp
 };
 
-// Spans of the same rows, merged by whoever finishes last.
+// Spans of the same rows, or strands of the same heads, merged by whoever finishes last.
 struct SharedTile {
     int first_unit = 0;
     int n_units = 0;
@@ -84,7 +93,7 @@ struct FreeAligned {
 // Memory that only grows, for vectors.
 class AlignedFloats {
 public:
-    float * reserve(size_t n);  // drops what it held when it must grow
+    float * reserve(size_t n);  // drops what it held when it must grow; nullptr: no memory
     float * data() const { return data_.get(); }
 
 private:
@@ -113,23 +122,35 @@ public:
     // REQUIRES: can_attend(); what the lanes point to lives until the last attend_part returns.
     void make();
     std::span<const AttentionUnit> units() const { return units_; }
+    // Whether all of it was done: a thread without memory does nothing. Once all have returned.
+    bool finished() const { return n_done_.load(std::memory_order_relaxed) == static_cast<int>(units_.size()); }
 
 private:
     friend class AttentionScratch;
     friend void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith);
-    void merge(const SharedTile & tile, const float * partial) const;
+    int span_of_rows() const;
+    void make_spans();
+    void make_strands();
+    void merge(const SharedTile & tile, float * partial) const;
 
     std::vector<AttentionUnit> units_;
     std::vector<SharedTile> tiles_;
     std::unique_ptr<std::atomic<int>[]> unfinished_;  // [tile] units left
     size_t n_unfinished_ = 0;
     std::atomic<int> next_{0};  // unit
-    size_t n_partial_ = 0;      // floats
+    std::atomic<int> n_done_{0};
+    size_t n_partial_ = 0;  // floats
+    std::vector<double> numbers_;
+    int longest_ = 0;  // entries that a unit sees
 };
 
 // REQUIRES: 0 <= ith < kMaxAttentionThreads.
 void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith);
 
+// The instruction set that kernels run with.
+const char * cpu_attention_target();
+// Whether the kernel is worth using with it: not with SSE2 alone, whose prefill reached 0.63 of ggml's rate.
+bool cpu_attention_pays();
 // The instruction sets that this processor and this build share, best first, and a way to choose one (tests, benches).
 std::vector<const char *> cpu_attention_targets();
 // false: there is no such target here. nullptr: the best again. Not while a kernel runs.

@@ -1,8 +1,8 @@
 // cpu_dot-inl.h - few rows (decode): every key against all rows, then every value into all rows, block by block of entries.
 // Included once per instruction set. Stage: attention.
 //
-// scratch: q [rows][head_dim], scaled so that scores are base-2 logarithms; scores [rows][kEntryBlock]; values
-// [rows][head_dim_v].
+// scratch: q [rows][head_dim], scaled so that scores are base-2 logarithms; scores [rows][kEntryBlock], in the unit's partial
+// result where columns want them; values [rows][head_dim_v].
 #if defined(PITH_CPU_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PITH_CPU_DOT_INL_H_
 #undef PITH_CPU_DOT_INL_H_
@@ -20,27 +20,6 @@ namespace pith::HWY_NAMESPACE {
 
 // Rows at a time: 4 sums each for 4 entries, in registers.
 inline constexpr size_t kMaxRowTile = kManyRegisters ? 6 : 3;
-
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> FoldBlocks(hn::Vec<hn::FixedTag<float, 4>> v) {
-    return v;
-}
-template <class V, HWY_IF_V_SIZE_GT_V(V, 16)>
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> FoldBlocks(V v) {
-    const hn::DFromV<V> d;
-    const hn::Half<decltype(d)> half;
-    return FoldBlocks(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-}
-
-// The sums of four vectors, as one.
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> SumsOf4(VF a, VF b, VF c, VF d) {
-    const DF df;
-    const hn::RepartitionToWide<DF> d64;
-    const auto ab = hn::Add(hn::InterleaveLower(df, a, b), hn::InterleaveUpper(df, a, b));  // a02 b02 a13 b13 per block
-    const auto cd = hn::Add(hn::InterleaveLower(df, c, d), hn::InterleaveUpper(df, c, d));
-    const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, cd));
-    const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, cd));
-    return FoldBlocks(hn::Add(hn::BitCast(df, low), hn::BitCast(df, high)));
-}
 
 // Rows that are needed soon: the memory works while the block at hand is computed. Its own prefetchers stop at every page.
 struct Ahead {
@@ -184,6 +163,11 @@ void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * par
     float * q = scratch;
     float * scores = q + n_rows * head_dim;
     float * values = scores + n_rows * kEntryBlock;
+    float * maxima = nullptr;
+    if (task.columns.any()) {  // the weights are kept
+        scores = partial + weights_offset(task, unit);
+        maxima = partial + maxima_offset(task, unit);
+    }
     float largest[kMaxDotRows];
     float sum[kMaxDotRows];
     float factor[kMaxDotRows];
@@ -206,7 +190,7 @@ void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * par
         const uint8_t * k = static_cast<const uint8_t *>(lane.k) + static_cast<size_t>(begin) * task.k_stride;
         const uint8_t * v = static_cast<const uint8_t *>(lane.v) + static_cast<size_t>(begin) * task.v_stride;
         const int next = std::min(kEntryBlock, unit.end - begin - kEntryBlock);  // entries of the next block, or less than 1
-        Ahead next_v{v, task.v_stride, n};
+        Ahead next_v{v, task.v_stride, head_dim_v > 0 ? n : 0};
         Ahead next_k{k + kEntryBlock * task.k_stride, task.k_stride, static_cast<size_t>(std::max(next, 0))};
         WithLoader(task.k_format, [&](auto load) HWY_ATTR {
             for (size_t r = 0; r < n_rows; r += row_tile) {
@@ -223,6 +207,11 @@ void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * par
             factor[r] = seen > 0 ? WeighRow(row, seen, largest[r], sum[r]) : 1.0F;
             std::fill(row + seen, row + n, 0.0F);
         }
+        if (maxima != nullptr) { maxima = std::copy_n(largest, n_rows, maxima); }
+        if (head_dim_v == 0) {
+            scores += n_rows * kEntryBlock;
+            continue;
+        }
         WithLoader(task.v_format, [&](auto load) HWY_ATTR {
             for (size_t r = 0; r < n_rows; r += row_tile) {
                 WithRows(HWY_MIN(row_tile, n_rows - r), [&](auto rows) HWY_ATTR {
@@ -232,6 +221,7 @@ void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * par
                 next_k.n = 0;
             }
         });
+        if (maxima != nullptr) { scores += n_rows * kEntryBlock; }
     }
     for (size_t r = 0; r < n_rows; ++r) {
         StoreRow(task, lane, static_cast<size_t>(unit.row) + r, values + r * head_dim_v, 1, largest[r], sum[r],

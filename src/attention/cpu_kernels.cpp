@@ -6,31 +6,30 @@
 #include <limits>
 #include <type_traits>
 
-// GCC 12 warns of uninitialised values inside its own AVX-512 headers.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
+#include "attention/cpu_targets.h"
 
-// Left out: sets that differ from their neighbours in nothing used here, and vectors without a fixed length.
-#define HWY_DISABLED_TARGETS \
-    (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_AVX3_ZEN4 | HWY_AVX3_SPR | HWY_AVX10_2 | HWY_ALL_SVE | HWY_RVV | HWY_SCALAR)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "attention/cpu_kernels.cpp"
 #include "hwy/foreach_target.h"
 // The order matters: foreach_target.h first.
-#include "attention/cpu_tile-inl.h"
+#include "attention/cpu_columns-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
 
-void RunUnit(const AttentionTask & task, const AttentionUnit & unit, float * partial, float * scratch) {
-    if (task.n_rows() <= kMaxDotRows) {
+void RunUnit(const AttentionTask & task, const AttentionUnit & unit, float * partial, double * numbers, float * scratch) {
+    if (has_strands(task)) {
+        ColumnUnit(task, unit, partial, numbers, scratch);
+    } else if (task.n_rows() <= kMaxDotRows) {
         DotUnit(task, unit, partial, scratch);
     } else {
         TileUnit(task, unit, partial, scratch);
     }
+}
+
+int64_t ThisTarget() {
+    return HWY_TARGET;
 }
 
 }  // namespace pith::HWY_NAMESPACE
@@ -40,17 +39,34 @@ HWY_AFTER_NAMESPACE();
 namespace pith {
 
 HWY_EXPORT(RunUnit);
+HWY_EXPORT(ThisTarget);
 
-void run_unit(const AttentionTask & task, const AttentionUnit & unit, float * partial, float * scratch) {
-    HWY_DYNAMIC_DISPATCH(RunUnit)(task, unit, partial, scratch);
+void run_unit(const AttentionTask & task, const AttentionUnit & unit, float * partial, double * numbers, float * scratch) {
+    HWY_DYNAMIC_DISPATCH(RunUnit)(task, unit, partial, numbers, scratch);
 }
 
-size_t scratch_floats(const AttentionTask & task) {
+size_t scratch_floats(const AttentionTask & task, int longest, int span) {
     const auto n_rows = static_cast<size_t>(task.n_rows());
     const auto dims = static_cast<size_t>(task.head_dim + task.head_dim_v);
+    if (has_strands(task)) {
+        const size_t n_blocks = static_cast<size_t>(longest + kEntryBlock - 1) / kEntryBlock;
+        const size_t n_kept = task.columns.group_squares.empty() ? 1 : 2;
+        const size_t n_parts = longest > span ? static_cast<size_t>((longest + span - 1) / span) : 1;
+        return kWidestPanel * static_cast<size_t>(task.head_dim) + kEntryBlock * dims + 8 * kWidestPanel +
+               n_blocks * kWidestPanel * (n_kept * kEntryBlock + 1) +
+               n_parts * kWidestPanel * (static_cast<size_t>(task.head_dim_v) + 4);
+    }
     if (n_rows <= kMaxDotRows) { return n_rows * (dims + kEntryBlock); }
-    constexpr size_t kWidestPanel = 48;
     return (kTileRows + kEntryBlock) * dims + kEntryBlock * kWidestPanel + 4 * kTileRows;
+}
+
+const char * cpu_attention_target() {
+    return hwy::TargetName(HWY_DYNAMIC_DISPATCH(ThisTarget)());
+}
+
+bool cpu_attention_pays() {
+    // Better sets have smaller numbers; all that are compiled on other processors than x86 have fused multiply-adds.
+    return HWY_ARCH_X86 == 0 || HWY_DYNAMIC_DISPATCH(ThisTarget)() <= HWY_AVX2;
 }
 
 std::vector<const char *> cpu_attention_targets() {

@@ -4,11 +4,19 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "attention/cpu_workspace.h"
 
 namespace pith {
 namespace {
+
+void run(ggml_tensor * /*out*/, int ith, int /*n_threads*/, void * node) {
+    auto & [plan, scratch] = *static_cast<CpuAttentionNode *>(node);
+    attend_part(plan, *scratch, ith);
+}
+
+}  // namespace
 
 std::optional<KvFormat> format_of(ggml_type type) {
     switch (type) {
@@ -27,61 +35,67 @@ std::optional<KvFormat> format_of(ggml_type type) {
     }
 }
 
-void run(ggml_tensor * /*out*/, int ith, int /*n_threads*/, void * node) {
-    auto & [plan, scratch] = *static_cast<CpuAttentionNode *>(node);
-    attend_part(plan, *scratch, ith);
+void fill_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask & task) {
+    const CacheLayout & layout = cache.layout();
+    const ggml_tensor * k = cache.k(layer);
+    task.k_format = *format_of(layout.type_k);
+    task.head_dim = layout.shape.head_dim;
+    task.head_dim_v = 0;
+    task.n_group = layout.shape.n_group;
+    task.scale = 1.0F / std::sqrt(static_cast<float>(task.head_dim));
+    task.k_stride = k->nb[1];
+    task.v_stride = task.out_head_stride = task.out_query_stride = 0;
+    task.columns.clear();
+    task.lanes.clear();
+    for (int h = 0; h < layout.shape.n_kv_heads; ++h) {
+        LaneView lane;
+        lane.k = static_cast<const uint8_t *>(k->data) + static_cast<size_t>(cache.cell(seq, h, 0)) * task.k_stride;
+        lane.length = cache.length(cache.lane(seq, layer, h));
+        task.lanes.push_back(lane);
+    }
 }
-
-}  // namespace
 
 void fill_attention_task(const RaggedCache & cache, int seq, int layer, const ggml_tensor * q, const ggml_tensor * out,
                          AttentionTask & task) {
     const CacheLayout & layout = cache.layout();
-    const ggml_tensor * k = cache.k(layer);
     const ggml_tensor * v = cache.v(layer);
-    task.k_format = *format_of(layout.type_k);
+    fill_key_lanes(cache, seq, layer, task);
     task.v_format = *format_of(layout.type_v);
-    task.head_dim = layout.shape.head_dim;
     task.head_dim_v = layout.head_dim_v;
-    task.n_group = layout.shape.n_group;
     task.n_queries = static_cast<int>(q->ne[2]);
-    task.scale = 1.0F / std::sqrt(static_cast<float>(task.head_dim));
-    task.k_stride = k->nb[1];
     task.v_stride = v->nb[1];
     task.q_head_stride = q->nb[1] / sizeof(float);
     task.q_query_stride = q->nb[2] / sizeof(float);
     task.out_head_stride = static_cast<size_t>(task.head_dim_v);
     task.out_query_stride = out->nb[1] / sizeof(float);
-    task.lanes.clear();
     for (int h = 0; h < layout.shape.n_kv_heads; ++h) {
-        const auto cell = static_cast<size_t>(cache.cell(seq, h, 0));
-        const auto head = static_cast<size_t>(h) * static_cast<size_t>(task.n_group);
-        LaneView lane;
-        lane.k = static_cast<const uint8_t *>(k->data) + cell * task.k_stride;
-        lane.v = static_cast<const uint8_t *>(v->data) + cell * task.v_stride;
-        lane.length = cache.length(cache.lane(seq, layer, h));
+        const size_t head = static_cast<size_t>(h) * static_cast<size_t>(task.n_group);
+        LaneView & lane = task.lanes[static_cast<size_t>(h)];
+        lane.v = static_cast<const uint8_t *>(v->data) + static_cast<size_t>(cache.cell(seq, h, 0)) * task.v_stride;
         lane.q = static_cast<const float *>(q->data) + head * task.q_head_stride;
         lane.out = static_cast<float *>(out->data) + head * task.out_head_stride;
-        task.lanes.push_back(lane);
     }
 }
 
 bool can_attend_on_cpu(const CacheLayout & layout) {
     const auto k = format_of(layout.type_k);
     const auto v = format_of(layout.type_v);
-    return k && v && can_attend(*k, *v, layout.shape.head_dim, layout.head_dim_v);
+    return cpu_attention_pays() && k && v && can_attend(*k, *v, layout.shape.head_dim, layout.head_dim_v);
 }
 
 ggml_tensor * build_cpu_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
-                                  ggml_tensor * written_k, ggml_tensor * written_v) {
+                                  ggml_tensor * written_k, ggml_tensor * written_v, ColumnSums sums) {
     const CacheLayout & layout = cache.layout();
     CpuAttentionNode & node = build.workspace().next();
     std::array<ggml_tensor *, 3> sources = {q, written_k, written_v};
     ggml_tensor * out =
         ggml_custom_4d(build.ctx(), GGML_TYPE_F32, static_cast<int64_t>(layout.head_dim_v) * layout.shape.n_heads(), q->ne[2],
                        1, 1, sources.data(), static_cast<int>(sources.size()), run, GGML_N_TASKS_MAX, &node);
-    build.before_run([&cache, &node, seq, layer, q, out] {
+    ggml_set_name(out, name_of(GraphPart::kAttention));
+    build.before_run([&cache, &node, seq, layer, q, out, sums = std::move(sums)] {
         fill_attention_task(cache, seq, layer, q, out, node.plan.task);
+        const int n_heads = sums ? cache.layout().shape.n_heads() : 0;
+        for (int head = 0; head < n_heads; ++head) { node.plan.task.columns.sum.push_back(sums(head)); }
         node.plan.make();
         node.scratch->reserve(node.plan);
     });

@@ -18,25 +18,45 @@ using DI = hn::RebindToSigned<DF>;
 using VF = hn::Vec<DF>;
 inline constexpr size_t kN = HWY_MAX_LANES_D(DF);
 inline constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64;  // 32 of them instead of 16
+inline constexpr size_t kSteps = kManyRegisters ? 8 : 4;  // products of up to 3 vectors in registers at a time
 
-// 2^x for x <= 0; 0 below -126, so also for minus infinity. Relative error 2e-7: a minimax polynomial of degree 5 on
-// [-1/2, 1/2] times 2^round(x), put together in the exponent's bits.
+// 2^x for x <= 0; 0 below -126, so also for minus infinity; 1 at 0; what is not a number stays so. Relative error 2e-7: a
+// minimax polynomial of degree 5 on [-1/2, 1/2] times 2^round(x), put together in the exponent's bits.
 HWY_INLINE VF Exp2(VF x) {
     const DF df;
     const DI di;
-    const auto low = hn::Set(df, -126.0F);
-    const auto not_zero = hn::Gt(x, low);
-    x = hn::Max(x, low);
+    const auto is_zero = hn::Lt(x, hn::Set(df, -126.0F));
     const auto shift = hn::Set(df, 12582912.0F);  // 1.5 * 2^23: adding it rounds to a whole number, held in the low bits
     const auto shifted = hn::Add(x, shift);
     const auto r = hn::Sub(x, hn::Sub(shifted, shift));
-    auto p = hn::MulAdd(hn::Set(df, 0.0013276375774168964F), r, hn::Set(df, 0.009675540564656191F));
-    p = hn::MulAdd(p, r, hn::Set(df, 0.05550713514197831F));
-    p = hn::MulAdd(p, r, hn::Set(df, 0.24022119739329006F));
-    p = hn::MulAdd(p, r, hn::Set(df, 0.693146966953972F));
-    p = hn::MulAdd(p, r, hn::Set(df, 1.0000000716514923F));
+    auto p = hn::MulAdd(hn::Set(df, 0.001326474252673269F), r, hn::Set(df, 0.009671517994862704F));
+    p = hn::MulAdd(p, r, hn::Set(df, 0.055507337560035765F));
+    p = hn::MulAdd(p, r, hn::Set(df, 0.24022242004198172F));
+    p = hn::MulAdd(p, r, hn::Set(df, 0.6931469775592608F));
+    p = hn::MulAdd(p, r, hn::Set(df, 1.0F));
     const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
-    return hn::IfThenElseZero(not_zero, hn::BitCast(df, hn::Add(hn::BitCast(di, p), exponent)));
+    return hn::IfThenZeroElse(is_zero, hn::BitCast(df, hn::Add(hn::BitCast(di, p), exponent)));
+}
+
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> FoldBlocks(hn::Vec<hn::FixedTag<float, 4>> v) {
+    return v;
+}
+template <class V, HWY_IF_V_SIZE_GT_V(V, 16)>
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> FoldBlocks(V v) {
+    const hn::DFromV<V> d;
+    const hn::Half<decltype(d)> half;
+    return FoldBlocks(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+}
+
+// The sums of four vectors, as one.
+HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> SumsOf4(VF a, VF b, VF c, VF d) {
+    const DF df;
+    const hn::RepartitionToWide<DF> d64;
+    const auto ab = hn::Add(hn::InterleaveLower(df, a, b), hn::InterleaveUpper(df, a, b));  // a02 b02 a13 b13 per block
+    const auto cd = hn::Add(hn::InterleaveLower(df, c, d), hn::InterleaveUpper(df, c, d));
+    const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, cd));
+    const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, cd));
+    return FoldBlocks(hn::Add(hn::BitCast(df, low), hn::BitCast(df, high)));
 }
 
 // Each: elements [c, c + kN) of a row; c is a multiple of kN. What a block's elements share is loaded once: Shared(row, c) for

@@ -18,8 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
 
-inline constexpr size_t kPanel = 3 * kN;                  // rows
-inline constexpr size_t kSteps = kManyRegisters ? 8 : 4;  // entries (scores) or columns (values) in registers at a time
+inline constexpr size_t kPanel = 3 * kN;  // rows
 static_assert(kTileRows % kPanel == 0 && kEntryBlock % kSteps == 0);
 
 struct TileState {
@@ -45,66 +44,79 @@ void Expand(const uint8_t * from, size_t stride, size_t n, size_t head_dim, floa
     }
 }
 
-// weights[j][rows] = k[j] . q[rows] for n entries (and up to kSteps - 1 more places).
+// Rows [begin, begin + n) as floats `step` apart: as they lie, or expanded.
+HWY_INLINE const float * BlockRows(KvFormat format, const void * rows, size_t stride, size_t dim, int begin, size_t n,
+                                   float * expanded, size_t & step) {
+    const uint8_t * from = static_cast<const uint8_t *>(rows) + static_cast<size_t>(begin) * stride;
+    if (format == KvFormat::kF32) {
+        step = stride / sizeof(float);
+        return reinterpret_cast<const float *>(from);
+    }
+    step = dim;
+    WithLoader(format, [&](auto load) HWY_ATTR { Expand<decltype(load)>(from, stride, n, dim, expanded); });
+    return expanded;
+}
+
+// weights[j][rows] = k[j] . q[rows] for n entries (and up to kSteps - 1 more places), kVectors vectors of rows.
+template <size_t kVectors>
 HWY_INLINE void ScorePanel(const float * HWY_RESTRICT q, size_t head_dim, const float * HWY_RESTRICT k, size_t stride, size_t n,
                            float * HWY_RESTRICT weights) {
     const DF df;
+    constexpr size_t kRows = kVectors * kN;
     for (size_t j = 0; j < n; j += kSteps) {
         const float * keys[kSteps];
         for (size_t e = 0; e < kSteps; ++e) { keys[e] = k + HWY_MIN(j + e, n - 1) * stride; }
-        VF sums[kSteps][3];
+        VF sums[kSteps][kVectors];
         for (size_t e = 0; e < kSteps; ++e) {
-            for (size_t i = 0; i < 3; ++i) { sums[e][i] = hn::Zero(df); }
+            for (size_t i = 0; i < kVectors; ++i) { sums[e][i] = hn::Zero(df); }
         }
         for (size_t c = 0; c < head_dim; ++c) {
-            const auto q0 = hn::Load(df, q + c * kPanel);
-            const auto q1 = hn::Load(df, q + c * kPanel + kN);
-            const auto q2 = hn::Load(df, q + c * kPanel + 2 * kN);
+            VF rows[kVectors];
+            for (size_t i = 0; i < kVectors; ++i) { rows[i] = hn::Load(df, q + c * kRows + i * kN); }
             for (size_t e = 0; e < kSteps; ++e) {
                 const auto key = hn::Set(df, keys[e][c]);
-                sums[e][0] = hn::MulAdd(key, q0, sums[e][0]);
-                sums[e][1] = hn::MulAdd(key, q1, sums[e][1]);
-                sums[e][2] = hn::MulAdd(key, q2, sums[e][2]);
+                for (size_t i = 0; i < kVectors; ++i) { sums[e][i] = hn::MulAdd(key, rows[i], sums[e][i]); }
             }
         }
         for (size_t e = 0; e < kSteps; ++e) {
-            for (size_t i = 0; i < 3; ++i) { hn::Store(sums[e][i], df, weights + (j + e) * kPanel + i * kN); }
+            for (size_t i = 0; i < kVectors; ++i) { hn::Store(sums[e][i], df, weights + (j + e) * kRows + i * kN); }
         }
     }
 }
 
 // values[c][rows] = factor[rows] values[c][rows] + sum over n entries of v[j][c] weights[j][rows]
+template <size_t kVectors>
 HWY_INLINE void AddPanel(const float * HWY_RESTRICT weights, const float * HWY_RESTRICT factor, const float * HWY_RESTRICT v,
                          size_t stride, size_t n, size_t head_dim, float * HWY_RESTRICT values) {
     const DF df;
+    constexpr size_t kRows = kVectors * kN;
     for (size_t c = 0; c < head_dim; c += kSteps) {
-        VF sums[kSteps][3];
-        for (size_t i = 0; i < 3; ++i) {
+        VF sums[kSteps][kVectors];
+        for (size_t i = 0; i < kVectors; ++i) {
             const auto scale = hn::Load(df, factor + i * kN);
             for (size_t e = 0; e < kSteps; ++e) {
-                sums[e][i] = hn::Mul(scale, hn::Load(df, values + (c + e) * kPanel + i * kN));
+                sums[e][i] = hn::Mul(scale, hn::Load(df, values + (c + e) * kRows + i * kN));
             }
         }
         for (size_t j = 0; j < n; ++j) {
-            const auto w0 = hn::Load(df, weights + j * kPanel);
-            const auto w1 = hn::Load(df, weights + j * kPanel + kN);
-            const auto w2 = hn::Load(df, weights + j * kPanel + 2 * kN);
+            VF w[kVectors];
+            for (size_t i = 0; i < kVectors; ++i) { w[i] = hn::Load(df, weights + j * kRows + i * kN); }
             for (size_t e = 0; e < kSteps; ++e) {
                 const auto value = hn::Set(df, v[j * stride + c + e]);
-                sums[e][0] = hn::MulAdd(value, w0, sums[e][0]);
-                sums[e][1] = hn::MulAdd(value, w1, sums[e][1]);
-                sums[e][2] = hn::MulAdd(value, w2, sums[e][2]);
+                for (size_t i = 0; i < kVectors; ++i) { sums[e][i] = hn::MulAdd(value, w[i], sums[e][i]); }
             }
         }
         for (size_t e = 0; e < kSteps; ++e) {
-            for (size_t i = 0; i < 3; ++i) { hn::Store(sums[e][i], df, values + (c + e) * kPanel + i * kN); }
+            for (size_t i = 0; i < kVectors; ++i) { hn::Store(sums[e][i], df, values + (c + e) * kRows + i * kN); }
         }
     }
 }
 
-// Scores of entries [begin, begin + n) to weights, for one vector of rows; hidden entries get 0.
+// Scores of entries [begin, begin + n) to weights, for one vector of the kRows rows; hidden entries get 0. With `products`:
+// += the sum of weight * log2(weight), kept relative to the maximum as the sum is.
+template <size_t kRows>
 HWY_INLINE void WeighColumn(float * HWY_RESTRICT weights, int begin, size_t n, bool masked, const int32_t * visible,
-                            float * largest, float * sum, float * factor) {
+                            float * largest, float * sum, float * factor, float * products = nullptr) {
     const DF df;
     const DI di;
     const auto none = hn::Set(df, -std::numeric_limits<float>::infinity());
@@ -114,23 +126,35 @@ HWY_INLINE void WeighColumn(float * HWY_RESTRICT weights, int begin, size_t n, b
         const auto seen = hn::Load(di, visible);
         for (size_t j = 0; j < n; ++j) {
             const auto sees = hn::Gt(seen, hn::Set(di, begin + static_cast<int>(j)));
-            const auto score = hn::IfThenElse(hn::RebindMask(df, sees), hn::Load(df, weights + j * kPanel), none);
-            hn::Store(score, df, weights + j * kPanel);
+            const auto score = hn::IfThenElse(hn::RebindMask(df, sees), hn::Load(df, weights + j * kRows), none);
+            hn::Store(score, df, weights + j * kRows);
             now = hn::Max(now, score);
         }
     } else {
-        for (size_t j = 0; j < n; ++j) { now = hn::Max(now, hn::Load(df, weights + j * kPanel)); }
+        for (size_t j = 0; j < n; ++j) { now = hn::Max(now, hn::Load(df, weights + j * kRows)); }
     }
     hn::Store(now, df, largest);
     const auto from = hn::IfThenElse(hn::Eq(now, none), hn::Zero(df), now);  // a row that sees nothing yet: 2^(-inf - 0) = 0
     const auto scale = Exp2(hn::Sub(before, from));
-    auto total = hn::Mul(hn::Load(df, sum), scale);
+    const auto sum_before = hn::Load(df, sum);
+    if (products != nullptr) {
+        const auto least = hn::Set(df, -126.0F);  // where the weight is 0
+        auto total = hn::Zero(df);
+        for (size_t j = 0; j < n; ++j) {
+            const auto x = hn::Max(hn::Sub(hn::Load(df, weights + j * kRows), from), least);
+            total = hn::MulAdd(Exp2(x), x, total);
+        }
+        const auto shift = hn::Max(hn::Sub(before, from), least);  // a row that saw nothing has a sum of 0
+        const auto moved = hn::MulAdd(sum_before, shift, hn::Load(df, products));
+        hn::Store(hn::MulAdd(moved, scale, total), df, products);
+    }
+    auto total = hn::Zero(df);
     for (size_t j = 0; j < n; ++j) {
-        const auto weight = Exp2(hn::Sub(hn::Load(df, weights + j * kPanel), from));
-        hn::Store(weight, df, weights + j * kPanel);
+        const auto weight = Exp2(hn::Sub(hn::Load(df, weights + j * kRows), from));
+        hn::Store(weight, df, weights + j * kRows);
         total = hn::Add(total, weight);
     }
-    hn::Store(total, df, sum);
+    hn::Store(hn::MulAdd(sum_before, scale, total), df, sum);
     hn::Store(scale, df, factor);
 }
 
@@ -189,33 +213,22 @@ void TileUnit(const AttentionTask & task, const AttentionUnit & unit, float * pa
 
     for (int begin = unit.begin; begin < unit.end; begin += kEntryBlock) {
         const auto n = static_cast<size_t>(std::min(kEntryBlock, unit.end - begin));
-        const auto block = [&](KvFormat format, const void * rows, size_t stride, size_t dim, float * expanded,
-                               size_t & step) HWY_ATTR {
-            const uint8_t * from = static_cast<const uint8_t *>(rows) + static_cast<size_t>(begin) * stride;
-            if (format == KvFormat::kF32) {
-                step = stride / sizeof(float);
-                return reinterpret_cast<const float *>(from);
-            }
-            step = dim;
-            WithLoader(format, [&](auto load) HWY_ATTR { Expand<decltype(load)>(from, stride, n, dim, expanded); });
-            return const_cast<const float *>(expanded);
-        };
         size_t k_step = 0;
         size_t v_step = 0;
-        const float * k = block(task.k_format, lane.k, task.k_stride, head_dim, s.k_block, k_step);
-        const float * v = block(task.v_format, lane.v, task.v_stride, head_dim_v, s.v_block, v_step);
+        const float * k = BlockRows(task.k_format, lane.k, task.k_stride, head_dim, begin, n, s.k_block, k_step);
+        const float * v = BlockRows(task.v_format, lane.v, task.v_stride, head_dim_v, begin, n, s.v_block, v_step);
         for (size_t panel = 0; panel < n_panels; ++panel) {
             const size_t row = panel * kPanel;
             const int seen = s.visible[row + kPanel - 1] - begin;  // by the last row, which sees the most
             if (seen <= 0) { continue; }
             const size_t n_seen = HWY_MIN(n, static_cast<size_t>(seen));
             const bool masked = s.visible[row] - begin < static_cast<int>(n_seen);
-            ScorePanel(s.q + row * head_dim, head_dim, k, k_step, n_seen, s.weights);
+            ScorePanel<3>(s.q + row * head_dim, head_dim, k, k_step, n_seen, s.weights);
             for (size_t i = 0; i < kPanel; i += kN) {
-                WeighColumn(s.weights + i, begin, n_seen, masked, s.visible + row + i, s.largest + row + i, s.sum + row + i,
-                            s.factor + i);
+                WeighColumn<kPanel>(s.weights + i, begin, n_seen, masked, s.visible + row + i, s.largest + row + i,
+                                    s.sum + row + i, s.factor + i);
             }
-            AddPanel(s.weights, s.factor, v, v_step, n_seen, head_dim_v, s.values + row * head_dim_v);
+            AddPanel<3>(s.weights, s.factor, v, v_step, n_seen, head_dim_v, s.values + row * head_dim_v);
         }
     }
     for (size_t r = 0; r < static_cast<size_t>(unit.n_rows); ++r) {

@@ -2,6 +2,7 @@
 // attention.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 
 #include "attention/cpu_attention.h"
@@ -21,6 +22,11 @@ public:
         return nodes_[n_used_++];
     }
     void reset() { n_used_ = 0; }
+    // Whether the plans of the last run were carried out: there was memory for them.
+    bool finished() const {
+        return std::all_of(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(n_used_),
+                           [](const CpuAttentionNode & node) { return node.plan.finished(); });
+    }
 
 private:
     AttentionScratch scratch_;  // the operations of a graph run one after another

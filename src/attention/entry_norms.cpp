@@ -1,9 +1,11 @@
 // entry_norms.cpp - norms of keys and values, cosines of keys.
 #include "attention/entry_norms.h"
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
+#include "attention/cpu_lane_entries.h"
 #include "attention/lane_tiles.h"
 
 namespace pith {
@@ -27,6 +29,11 @@ Status norms_of(GraphRunner & runner, const RaggedCache & cache, ggml_tensor * f
     const int tile = tile_length(flat->ne[0]);
     out = Ragged<float>(lengths);
     if (out.size() == 0) { return {}; }
+    if (reads_entries(runner, flat)) {
+        return for_each_lane_tile(runner, cache, flat, seq, layer, [&](const LaneTile & one) {
+            norms_of_entries(one.entries, norm, out.row(one.kv_head).data() + one.first);
+        });
+    }
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + 8 * count_tiles(lengths, tile)));
     ggml_context * ctx = build->ctx();
     for (int h = 0; h < out.n_rows(); ++h) {
@@ -37,6 +44,36 @@ Status norms_of(GraphRunner & runner, const RaggedCache & cache, ggml_tensor * f
         });
     }
     return runner.run();
+}
+
+// Two sweeps over the keys: unit keys summed tile by tile and then in order, and cosines to the sum.
+Status cosines_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, Ragged<float> & out) {
+    const ggml_tensor * keys = cache.k(layer);
+    const auto d = static_cast<size_t>(keys->ne[0]);
+    const std::vector<LaneTile> tiles = tiles_of_lanes(cache, keys, seq, layer);
+    const auto n_tiles = static_cast<int>(tiles.size());
+    std::vector<double> sums(tiles.size() * d, 0.0);
+    PITH_RETURN_IF_ERROR(run_tasks(runner, n_tiles, [&](int i) {
+        add_unit_entries(tiles[static_cast<size_t>(i)].entries, sums.data() + static_cast<size_t>(i) * d);
+    }));
+    std::vector<double> sum_of_lane(static_cast<size_t>(out.n_rows()) * d, 0.0);
+    for (size_t i = 0; i < tiles.size(); ++i) {
+        double * to = sum_of_lane.data() + static_cast<size_t>(tiles[i].kv_head) * d;
+        for (size_t c = 0; c < d; ++c) { to[c] += sums[i * d + c]; }
+    }
+    std::vector<float> directions(sum_of_lane.size(), 0.0F);
+    for (size_t first = 0; first < directions.size(); first += d) {
+        double squares = 0;
+        for (size_t c = first; c < first + d; ++c) { squares += sum_of_lane[c] * sum_of_lane[c]; }
+        if (squares == 0) { continue; }
+        const double scale = 1.0 / std::sqrt(squares);
+        for (size_t c = first; c < first + d; ++c) { directions[c] = static_cast<float>(sum_of_lane[c] * scale); }
+    }
+    return run_tasks(runner, n_tiles, [&](int i) {
+        const LaneTile & one = tiles[static_cast<size_t>(i)];
+        project_unit_entries(one.entries, directions.data() + static_cast<size_t>(one.kv_head) * d,
+                             out.row(one.kv_head).data() + one.first);
+    });
 }
 
 }  // namespace
@@ -55,6 +92,7 @@ Status key_cosines(GraphRunner & runner, const RaggedCache & cache, int seq, int
     const int tile = tile_length(keys->ne[0]);
     out = Ragged<float>(lengths);
     if (out.size() == 0) { return {}; }
+    if (reads_entries(runner, keys)) { return cosines_on_cpu(runner, cache, seq, layer, out); }
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + 24 * count_tiles(lengths, tile) + 8 * lengths.size()));
     ggml_context * ctx = build->ctx();
     const auto at_least_tiny = [&](ggml_tensor * x) { return ggml_clamp(ctx, x, kTiny, std::numeric_limits<float>::max()); };

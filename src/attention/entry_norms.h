@@ -1,14 +1,14 @@
 // entry_norms.h - one number per entry from K or V as they lie in the cache. Stage: attention → evidence.
-// Any K/V type: expanded to f32 on the back end, tile by tile.   Cost: O(entries · d), scratch of one tile.
+// On the CPU read as they are stored (cpu_entries.h); elsewhere expanded to f32 on the back end, tile by tile.
+// Cost: O(entries · d), scratch of one tile.
 #pragma once
 
+#include "attention/cpu_entries.h"
 #include "attention/graph_runner.h"
 #include "cache/ragged_cache.h"
 #include "core/ragged.h"
 
 namespace pith {
-
-enum class EntryNorm { kL1, kL2 };
 
 // |k|₂, |v|₁, |v|₂ of every entry of (seq, layer): [K].
 Status key_norms(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, Ragged<float> & out);

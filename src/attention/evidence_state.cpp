@@ -106,11 +106,20 @@ void EvidenceState::remember(int layer_index, const float * queries, int n, int3
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
     sample(layer, queries, n, first_position);
     const int n_new = keeps_all_ ? n : std::min(n, n_kept_queries_);
-    if (!keeps_all_) { drop_oldest(layer, n_kept_queries_ - n_new); }
+    // Those no longer needed go many at a time: moving the others for every decoded token would cost more.
+    if (!keeps_all_ && static_cast<int>(layer.query_positions.size()) + n_new > 2 * n_kept_queries_) {
+        drop_oldest(layer, n_kept_queries_ - n_new);
+    }
     const size_t row = query_size();
     layer.queries.insert(layer.queries.end(), queries + static_cast<size_t>(n - n_new) * row,
                          queries + static_cast<size_t>(n) * row);
     for (int i = n - n_new; i < n; ++i) { layer.query_positions.push_back(first_position + i); }
+}
+
+float * EvidenceState::running(int layer, int head, int length) {
+    auto & sums = layers_[static_cast<size_t>(layer)].running[static_cast<size_t>(head)];
+    sums.resize(static_cast<size_t>(length), 0.0F);  // a lane cut back or grown since
+    return sums.data();
 }
 
 Status EvidenceState::add_running(GraphRunner & runner, const RaggedCache & cache, int seq, int layer_index,
@@ -119,12 +128,10 @@ Status EvidenceState::add_running(GraphRunner & runner, const RaggedCache & cach
     for (int i = 0; i < n; ++i) { positions[static_cast<size_t>(i)] = first_position + i; }
     Observed observed;
     PITH_RETURN_IF_ERROR(observe_queries(runner, cache, seq, layer_index, queries, positions, {.column_sum = true}, observed));
-    Layer & layer = layers_[static_cast<size_t>(layer_index)];
     for (int head = 0; head < shape_.n_heads(); ++head) {
-        auto & running = layer.running[static_cast<size_t>(head)];
         const auto sums = observed.column_sum.row(head);
-        running.resize(sums.size(), 0.0F);  // a lane cut back or grown since
-        for (size_t j = 0; j < sums.size(); ++j) { running[j] += sums[j]; }
+        float * to = running(layer_index, head, static_cast<int>(sums.size()));
+        for (size_t j = 0; j < sums.size(); ++j) { to[j] += sums[j]; }
     }
     return {};
 }

@@ -41,8 +41,8 @@ public:
     bool wants_running() const { return wants_running_; }                                           // add_running() too
     bool wants_moments() const { return wants_moments_; }                                           // add_moments() too
     int n_kept_queries() const { return n_kept_queries_; }
-    // Of n new queries, how many of the newest remember() and add_running() must see.
-    int n_wanted(int n) const { return wants_running_ || keeps_all_ || !samplers_.empty() ? n : std::min(n, n_kept_queries_); }
+    // Of n new queries, how many of the newest remember() must see.
+    int n_remembered(int n) const { return keeps_all_ || !samplers_.empty() ? n : std::min(n, n_kept_queries_); }
 
     // Forgets everything seen, not what it was made for.
     void reset();
@@ -50,6 +50,8 @@ public:
     // queries f32 [n][H][d], positions first_position, first_position + 1, …
     void remember(int layer, const float * queries, int n, int32_t first_position);
 
+    // The column sums of a query head, for an attention that adds to them itself: as long as its lane is now.
+    float * running(int layer, int head, int length);
     // Adds what these queries, the newest n of the lanes, pay to all entries of the layer.
     Status add_running(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries, int n,
                        int32_t first_position);
@@ -107,5 +109,12 @@ private:
     std::vector<Layer> layers_;
     mutable MeanRotation rotation_;  // of the last gather: the same for all layers
 };
+
+// The running sums of (seq, layer) for an attention that adds to them itself. Both must live as long as the result.
+inline auto running_sums(const RaggedCache & cache, EvidenceState & state, int seq, int layer) {
+    return [&cache, &state, seq, layer](int head) {
+        return state.running(layer, head, cache.length(cache.lane(seq, layer, head / cache.layout().shape.n_group)));
+    };
+}
 
 }  // namespace pith

@@ -17,6 +17,9 @@ bool GraphRunner::on_cpu() const {
 Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
     if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
     build_ = GraphBuild();
+    planned_ = false;
+    pieces_.clear();
+    begun_ = Stopwatch();
     workspace_.reset();
     build_.workspace_ = &workspace_;
     build_.custom_operations_ = custom_operations_;
@@ -29,21 +32,39 @@ Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
     return &build_;
 }
 
-Status GraphRunner::run() {
+Status GraphRunner::plan() {
     if (gallocr_ == nullptr) { gallocr_ = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend_)); }
-    // Planned anew every time: left to itself, the allocator reuses the last graph's plan for any graph with as many nodes that
-    // fit, and overwrites tensors that are still needed when their lifetimes differ.
     if (gallocr_ == nullptr || !ggml_gallocr_reserve(gallocr_, build_.graph_) ||
         !ggml_gallocr_alloc_graph(gallocr_, build_.graph_)) {
         return {ErrorCode::kOutOfMemory, "no memory for the activations of a compute graph: use a smaller --chunk"};
     }
+    planned_ = true;
+    return {};
+}
+
+ggml_status GraphRunner::compute() {
+    if (profile_ == nullptr) { return ggml_backend_graph_compute(backend_, build_.graph_); }
+    const Stopwatch watch;
+    if (pieces_.empty() && !pieces_.cut(build_.graph_)) { return GGML_STATUS_ALLOC_FAILED; }
+    profile_->profiling_s += watch.seconds();
+    return pieces_.run(backend_, *profile_);
+}
+
+Status GraphRunner::run() {
+    const Stopwatch watch = planned_ ? Stopwatch() : begun_;
+    if (!planned_) { PITH_RETURN_IF_ERROR(plan()); }
     for (const auto & fill : build_.fills_) { fill(scratch_); }
-    const ggml_status status = ggml_backend_graph_compute(backend_, build_.graph_);
+    if (profile_ != nullptr) { profile_->build_s += watch.seconds(); }
+
+    const ggml_status status = compute();
     if (status == GGML_STATUS_ALLOC_FAILED) { return {ErrorCode::kOutOfMemory, "no memory for a compute graph's work buffer"}; }
     if (status != GGML_STATUS_SUCCESS) {
         return {ErrorCode::kInternal, std::string("a compute graph failed: ") + ggml_status_to_string(status)};
     }
+    if (!workspace_.finished()) { return {ErrorCode::kOutOfMemory, "no memory to attend in: use a smaller --chunk"}; }
+    const Stopwatch reading;
     for (const auto & read : build_.reads_) { read(); }
+    if (profile_ != nullptr) { profile_->build_s += reading.seconds(); }
     return {};
 }
 

@@ -1,8 +1,13 @@
-// graph_runner.h - builds, allocates and runs one small ggml graph after another, reusing their memory. Stage: attention,
+// graph_runner.h - builds, plans and runs one small ggml graph after another, or one of them many times. Stage: attention,
 // engine.
 //
-// Inputs are filled after allocation and before the run: the builder registers them with on_alloc().
+// A graph's memory is planned once, at its first run, and the plan is this graph's alone: ggml's allocator would reuse the last
+// plan for any graph with as many nodes that fit, and overwrite tensors that are still needed when their lifetimes differ.
+// Every run writes all inputs first: an input's memory serves other tensors once its last reader is done. So a graph may run
+// again as long as what it was built around stays: the addresses its inputs are copied from and its outputs go to, and the
+// tensors of others that it reads.
 // Errors: kOutOfMemory (graph memory), kInternal (ggml's status).   Threads: one at a time.
+// Cost:   of another run: its inputs, no allocation.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +17,8 @@
 #include <vector>
 
 #include "attention/cpu_workspace.h"
+#include "attention/graph_profile.h"
+#include "core/stopwatch.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml.h"
@@ -40,7 +47,7 @@ public:
         });
         return tensor;
     }
-    // An input copied from `data`, which must live until run().
+    // An input copied from `data` at every run(): it must live until the last.
     template <class T>
     ggml_tensor * input(ggml_type type, int64_t ne0, int64_t ne1, const T * data) {
         ggml_tensor * tensor = ggml_new_tensor_2d(ctx_, type, ne0, ne1);
@@ -51,14 +58,12 @@ public:
     }
     // A tensor whose data is copied to `to` [nbytes] after the run.
     void output(ggml_tensor * tensor, float * to) {
-        ggml_set_output(tensor);
-        ggml_build_forward_expand(graph_, tensor);
+        keep(tensor);
         reads_.push_back([tensor, to] { ggml_backend_tensor_get(tensor, to, 0, ggml_nbytes(tensor)); });
     }
     // The same for a contiguous tensor of rows of row_length elements: row r goes to to + r · stride.
     void output_rows(ggml_tensor * tensor, int64_t row_length, float * to, size_t stride) {
-        ggml_set_output(tensor);
-        ggml_build_forward_expand(graph_, tensor);
+        keep(tensor);
         reads_.push_back([tensor, row_length, to, stride] {
             const size_t bytes = static_cast<size_t>(row_length) * sizeof(float);
             const auto n_rows = static_cast<size_t>(ggml_nelements(tensor) / row_length);
@@ -66,7 +71,13 @@ public:
         });
     }
 
-    // Called once the tensors have memory, before the run.
+    // A tensor that keeps its value after the run, for whoever reads it then.
+    void keep(ggml_tensor * tensor) {
+        ggml_set_output(tensor);
+        ggml_build_forward_expand(graph_, tensor);
+    }
+
+    // Called before every run, when the tensors have memory.
     void before_run(std::function<void()> prepare) {
         fills_.push_back([prepare = std::move(prepare)](std::vector<uint8_t> &) { prepare(); });
     }
@@ -93,17 +104,23 @@ public:
 
     // Starts a graph of at most n_nodes operations; drops the one before.
     Result<GraphBuild *> begin(size_t n_nodes);
-    // Allocates, fills the inputs, computes, reads the outputs.
+    // Plans the graph's memory unless it has run before, fills the inputs, computes, reads the outputs.
     Status run();
 
     // Whether Pith's own operations may be in the graphs: on the CPU, unless a test or a measurement wants ggml's.
     bool custom_operations() const { return custom_operations_; }
     void set_custom_operations(bool wanted) { custom_operations_ = wanted && on_cpu(); }
 
+    // From now on every run is timed part by part into `profile`, which must outlive the runner or the next call; nullptr: no
+    // more.
+    void set_profile(GraphProfile * profile) { profile_ = profile; }
+
     size_t buffer_bytes() const { return gallocr_ != nullptr ? ggml_gallocr_get_buffer_size(gallocr_, 0) : 0; }
 
 private:
     bool on_cpu() const;
+    Status plan();
+    ggml_status compute();
 
     ggml_backend_t backend_;
     bool custom_operations_;
@@ -112,6 +129,10 @@ private:
     std::vector<uint8_t> scratch_;
     CpuWorkspace workspace_;
     GraphBuild build_;
+    bool planned_ = false;
+    GraphProfile * profile_ = nullptr;
+    GraphPieces pieces_;  // of the graph, once it was profiled
+    Stopwatch begun_;     // at begin()
 };
 
 }  // namespace pith

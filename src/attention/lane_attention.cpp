@@ -3,8 +3,7 @@
 
 #include <cmath>
 #include <limits>
-
-#include "attention/cpu_lane_attention.h"
+#include <utility>
 
 namespace pith {
 
@@ -75,15 +74,23 @@ ggml_tensor * expand_for_tiles(ggml_context * ctx, ggml_tensor * lanes) {
 
 }  // namespace
 
+std::string attention_kernels(bool custom_operations, const CacheLayout & layout) {
+    return custom_operations && can_attend_on_cpu(layout) ? std::string("pith ") + cpu_attention_target() : "ggml";
+}
+
+bool sums_columns(bool custom_operations, const RaggedCache & cache) {
+    return custom_operations && can_attend_on_cpu(cache.layout());
+}
+
 ggml_tensor * build_lane_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
-                                   ggml_tensor * k, ggml_tensor * v) {
+                                   ggml_tensor * k, ggml_tensor * v, ColumnSums sums) {
     ggml_context * ctx = build.ctx();
     const CacheShape & shape = cache.layout().shape;
     const int64_t n = q->ne[2];
     const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
     const Written written = write_cells(build, cache, seq, layer, k, v);
-    if (build.custom_operations() && can_attend_on_cpu(cache.layout())) {
-        return build_cpu_attention(build, cache, seq, layer, q, written.k, written.v);
+    if (sums_columns(build.custom_operations(), cache)) {
+        return build_cpu_attention(build, cache, seq, layer, q, written.k, written.v, std::move(sums));
     }
 
     ggml_tensor * queries = ggml_permute(ctx, q, 0, 2, 1, 3);  // [d, n, H]

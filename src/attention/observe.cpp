@@ -6,9 +6,9 @@
 #include <limits>
 #include <vector>
 
+#include "attention/cpu_observe.h"
 #include "attention/lane_attention.h"
 #include "attention/lane_tiles.h"
-#include "attention/observe_fused.h"
 
 namespace pith {
 namespace {
@@ -273,8 +273,8 @@ Status observe_queries(GraphRunner & runner, const RaggedCache & cache, int seq,
                        std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out) {
     const auto n = static_cast<int>(query_positions.size());
     make_room(cache, seq, layer, n, wants, out);
-    PITH_RETURN_IF_ERROR(runner.custom_operations()
-                             ? observe_fused(runner, cache, seq, layer, queries, query_positions, wants, out)
+    PITH_RETURN_IF_ERROR(runner.custom_operations() && can_observe_on_cpu(cache.layout())
+                             ? observe_on_cpu(runner, cache, seq, layer, queries, query_positions, wants, out)
                              : observe_in_graph(runner, cache, seq, layer, queries, query_positions, wants, out));
     if (wants.profile) {
         for (float & value : out.profile.flat()) { value /= static_cast<float>(n); }

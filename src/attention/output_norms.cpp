@@ -1,36 +1,77 @@
 // output_norms.cpp - norms of values behind the output projection.
 #include "attention/output_norms.h"
 
+#include <cmath>
 #include <vector>
 
+#include "attention/cpu_lane_entries.h"
 #include "attention/lane_tiles.h"
-#include "attention/projected_norms.h"
 
 namespace pith {
 namespace {
 
-// columns [H]: what each query head's values meet.
-Status projected_norms(GraphRunner & runner, const RaggedCache & cache, int seq, int layer,
-                       const std::vector<PackedColumns> & columns, ColumnNorm norm, Ragged<float> & out) {
+// |v·W| of the lanes' values for W [dv][n_columns] of each query head: at(head, c, column) is an element.
+template <class At>
+Status norms_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int n_columns, EntryNorm norm, At at,
+                    Ragged<float> & out) {
+    const int n_group = cache.layout().shape.n_group;
+    std::vector<PackedColumns> columns;
+    for (int head = 0; head < cache.layout().shape.n_heads(); ++head) {
+        columns.emplace_back(cache.layout().head_dim_v, n_columns, [&](int c, int column) { return at(head, c, column); });
+    }
+    return for_each_lane_tile(runner, cache, cache.v(layer), seq, layer, [&](const LaneTile & tile) {
+        for (int head = tile.kv_head * n_group; head < (tile.kv_head + 1) * n_group; ++head) {
+            reduce_products(tile.entries, columns[static_cast<size_t>(head)],
+                            norm == EntryNorm::kL1 ? Reduction::kMagnitudes : Reduction::kRoot,
+                            out.row(head).data() + tile.first);
+        }
+    });
+}
+
+// The same as products and sums of the back end's.
+template <class At>
+Status norms_in_graph(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int n_columns, EntryNorm norm, At at,
+                      Ragged<float> & out) {
     const CacheShape & shape = cache.layout().shape;
-    const int tile = tile_length(cache.layout().head_dim_v);
-    out = Ragged<float>(lane_lengths(cache, seq, layer, shape.n_group));
-    if (out.size() == 0) { return {}; }
+    const int dv = cache.layout().head_dim_v;
+    const int tile = tile_length(n_columns);
     size_t tiles = 0;
     for (const int length : lane_lengths(cache, seq, layer, 1)) { tiles += n_tiles(length, tile); }
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + tiles * static_cast<size_t>(4 + 2 * shape.n_group)));
+    std::vector<float> matrices(static_cast<size_t>(shape.n_heads()) * static_cast<size_t>(n_columns * dv));
+    float * next = matrices.data();
+    for (int head = 0; head < shape.n_heads(); ++head) {
+        for (int column = 0; column < n_columns; ++column) {
+            for (int c = 0; c < dv; ++c) { *next++ = at(head, c, column); }
+        }
+    }
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + tiles * static_cast<size_t>(4 + 8 * shape.n_group)));
     ggml_context * ctx = build->ctx();
     for (int h = 0; h < shape.n_kv_heads; ++h) {
+        std::vector<ggml_tensor *> of_head;
+        for (int g = 0; g < shape.n_group; ++g) {
+            const float * matrix = matrices.data() + int64_t{h * shape.n_group + g} * n_columns * dv;
+            of_head.push_back(build->input(GGML_TYPE_F32, dv, n_columns, matrix));
+        }
         for_each_tile(cache.length(cache.lane(seq, layer, h)), tile, [&](int first, int n) {
             ggml_tensor * values = entries_f32(ctx, cache, cache.v(layer), seq, h, first, n);
-            for (int head = h * shape.n_group; head < (h + 1) * shape.n_group; ++head) {
-                ggml_tensor * sums = build_projected_sums(ctx, values, columns[static_cast<size_t>(head)], norm);
-                if (norm == ColumnNorm::kSquares) { sums = ggml_sqrt(ctx, sums); }
-                build->output(sums, out.row(head).data() + first);
+            for (int g = 0; g < shape.n_group; ++g) {
+                ggml_tensor * y = ggml_mul_mat(ctx, of_head[static_cast<size_t>(g)], values);  // [n_columns, n]
+                y = ggml_sum_rows(ctx, norm == EntryNorm::kL1 ? ggml_abs(ctx, y) : ggml_mul(ctx, y, y));
+                if (norm == EntryNorm::kL2) { y = ggml_sqrt(ctx, y); }
+                build->output(y, out.row(h * shape.n_group + g).data() + first);
             }
         });
     }
     return runner.run();
+}
+
+template <class At>
+Status projected_norms(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int n_columns, EntryNorm norm,
+                       At at, Ragged<float> & out) {
+    out = Ragged<float>(lane_lengths(cache, seq, layer, cache.layout().shape.n_group));
+    if (out.size() == 0) { return {}; }
+    return reads_entries(runner, cache.v(layer)) ? norms_on_cpu(runner, cache, seq, layer, n_columns, norm, at, out)
+                                                 : norms_in_graph(runner, cache, seq, layer, n_columns, norm, at, out);
 }
 
 }  // namespace
@@ -38,25 +79,23 @@ Status projected_norms(GraphRunner & runner, const RaggedCache & cache, int seq,
 Status output_l2_norms(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, std::span<const float> factor,
                        Ragged<float> & out) {
     const int dv = cache.layout().head_dim_v;
-    std::vector<PackedColumns> columns;
-    for (int head = 0; head < cache.layout().shape.n_heads(); ++head) {
-        const float * of_head = factor.data() + int64_t{head} * dv * dv;
-        columns.emplace_back(dv, dv, [&](int c, int column) { return of_head[int64_t{column} * dv + c]; });
-    }
-    return projected_norms(runner, cache, seq, layer, columns, ColumnNorm::kSquares, out);
+    const auto at = [&](int head, int c, int column) {
+        return factor[(static_cast<size_t>(head) * static_cast<size_t>(dv) + static_cast<size_t>(column)) *
+                          static_cast<size_t>(dv) +
+                      static_cast<size_t>(c)];
+    };
+    return projected_norms(runner, cache, seq, layer, dv, EntryNorm::kL2, at, out);
 }
 
 Status output_l1_norms(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, std::span<const float> projection,
                        Ragged<float> & out) {
     const int dv = cache.layout().head_dim_v;
-    const int64_t row = int64_t{dv} * cache.layout().shape.n_heads();
-    const auto n_embd = static_cast<int>(static_cast<int64_t>(projection.size()) / row);
-    std::vector<PackedColumns> columns;
-    for (int head = 0; head < cache.layout().shape.n_heads(); ++head) {
-        const float * of_head = projection.data() + int64_t{head} * dv;
-        columns.emplace_back(dv, n_embd, [&](int c, int column) { return of_head[int64_t{column} * row + c]; });
-    }
-    return projected_norms(runner, cache, seq, layer, columns, ColumnNorm::kMagnitudes, out);
+    const size_t row = static_cast<size_t>(dv) * static_cast<size_t>(cache.layout().shape.n_heads());
+    const auto at = [&](int head, int c, int column) {
+        return projection[static_cast<size_t>(column) * row + static_cast<size_t>(head * dv + c)];
+    };
+    const auto n_embd = static_cast<int>(projection.size() / row);
+    return projected_norms(runner, cache, seq, layer, n_embd, EntryNorm::kL1, at, out);
 }
 
 }  // namespace pith

@@ -1,7 +1,7 @@
 // output_norms.h - how far an entry's value moves the layer's output: |v·W_O^g|. Stage: attention → evidence.
 //
 // The second norm goes through the factor of output_factors.h; the first has no such shortcut: it is a product with W_O itself,
-// reduced as it is formed.   Any K/V type: expanded to f32, tile by tile.
+// reduced as it is formed (on other back ends than the CPU formed tile by tile).   Any K/V type.
 // Cost per entry and query head: O(dv²) for L2, O(dv·D) for L1; scratch of one tile, and a packed copy of what is multiplied.
 #pragma once
 

@@ -2,13 +2,11 @@
 #include "attention/query_moments.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <span>
 
-#include "attention/key_packer.h"
+#include "attention/cpu_lane_entries.h"
 #include "attention/lane_tiles.h"
-#include "attention/moment_kernel.h"
 #include "model/layer_graph.h"
 
 namespace pith {
@@ -50,9 +48,10 @@ void build_query_moments(GraphBuild & build, ggml_tensor * q, int32_t first_posi
     }
     if (build.custom_operations()) {
         ggml_tensor * args[] = {q};
-        ggml_build_forward_expand(
-            build.graph(), ggml_custom_4d(ctx, GGML_TYPE_F32, kMomentRows * padded_columns(static_cast<int>(d)), n_heads, 1, 1,
-                                          args, 1, run_moments, GGML_N_TASKS_MAX, &out));
+        ggml_tensor * moments = ggml_custom_4d(ctx, GGML_TYPE_F32, moment_scratch_floats(static_cast<int>(d)), n_heads, 1, 1,
+                                               args, 1, run_moments, GGML_N_TASKS_MAX, &out);
+        ggml_set_name(moments, name_of(GraphPart::kEvidence));
+        ggml_build_forward_expand(build.graph(), moments);
         return;
     }
     ggml_tensor * by_query = ggml_cont(ctx, ggml_permute(ctx, q, 1, 2, 0, 3));  // [n, d, H]
@@ -73,19 +72,16 @@ void merge(const QueryMoments & from, QueryMoments & to) {
     const auto n_to = static_cast<float>(to.n);
     const float share = n_from / (n_from + n_to);
     const float weight = n_to * share;
-    std::vector<float> shift(d);
     for (size_t head = 0; head < from.mean.size() / d; ++head) {
+        const float * of_new = from.mean.data() + head * d;
         float * mean = to.mean.data() + head * d;
-        for (size_t c = 0; c < d; ++c) {
-            shift[c] = from.mean[head * d + c] - mean[c];
-            mean[c] += share * shift[c];
-        }
         for (size_t r = 0; r < d; ++r) {
             float * row = to.squares.data() + (head * d + r) * d;
             const float * add = from.squares.data() + (head * d + r) * d;
-            const float scaled = weight * shift[r];
-            for (size_t c = 0; c < d; ++c) { row[c] += add[c] + scaled * shift[c]; }
+            const float scaled = weight * (of_new[r] - mean[r]);
+            for (size_t c = 0; c < d; ++c) { row[c] += add[c] + scaled * (of_new[c] - mean[c]); }
         }
+        for (size_t c = 0; c < d; ++c) { mean[c] += share * (of_new[c] - mean[c]); }
     }
     to.n += from.n;
 }
@@ -152,58 +148,23 @@ void forms_of_head(const QueryMoments & moments, const MeanRotation & rotation, 
     }
 }
 
-// ---- exponents on the CPU: tiles of keys are divided among ggml's threads ----
-
-struct ExponentJob {
-    const RaggedCache & cache;
-    int seq;
-    int layer;
-    const std::vector<float> & forms;  // [H][packed_form_floats]
-    Ragged<float> & out;
-    std::atomic<bool> no_memory = false;
-};
-
-void run_exponents(ggml_tensor * dst, int ith, int nth, void * data) {
-    auto & job = *static_cast<ExponentJob *>(data);
-    const CacheShape & shape = job.cache.layout().shape;
-    KeyPacker packer(dst->src[0]);
-    const Scratch tile(int64_t{shape.head_dim} * kTileEntries);
-    if (!packer.ready() || tile.data() == nullptr) {
-        job.no_memory = true;
-        return;
-    }
-    const int64_t form_floats = packed_form_floats(shape.head_dim);
-    int task = 0;
-    for (int h = 0; h < shape.n_kv_heads; ++h) {
-        const int length = job.cache.length(job.cache.lane(job.seq, job.layer, h));
-        for_each_tile(length, kTileEntries, [&](int first, int n) {
-            if (task++ % nth != ith) { return; }
-            packer.pack(job.cache.cell(job.seq, h, first), n, tile.data());
-            for (int head = h * shape.n_group; head < (h + 1) * shape.n_group; ++head) {
-                float values[kTileEntries];
-                evaluate_form(job.forms.data() + head * form_floats, tile.data(), shape.head_dim, values);
-                std::copy_n(values, n, job.out.row(head).begin() + first);
-            }
-        });
-    }
-}
-
+// k·(Q·k + linear) of every entry.
 Status exponents_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, std::span<const float> linear,
                         std::span<const float> quadratic, Ragged<float> & out) {
     const int d = cache.layout().shape.head_dim;
-    const int64_t n_heads = cache.layout().shape.n_heads();
-    std::vector<float> forms(static_cast<size_t>(n_heads * packed_form_floats(d)));
-    for (int64_t head = 0; head < n_heads; ++head) {
-        pack_form(quadratic.data() + head * d * d, linear.data() + head * d, d, forms.data() + head * packed_form_floats(d));
+    const int n_group = cache.layout().shape.n_group;
+    std::vector<PackedColumns> forms;
+    for (int head = 0; head < cache.layout().shape.n_heads(); ++head) {
+        const float * of_head = quadratic.data() + int64_t{head} * d * d;
+        forms.emplace_back(
+            d, d, [&](int c, int r) { return of_head[r * d + c]; }, linear.data() + int64_t{head} * d);
     }
-    ExponentJob job{cache, seq, layer, forms, out};
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(8));
-    ggml_tensor * args[] = {cache.k(layer)};
-    ggml_build_forward_expand(build->graph(), ggml_custom_4d(build->ctx(), GGML_TYPE_F32, 1, 1, 1, 1, args, 1, run_exponents,
-                                                             GGML_N_TASKS_MAX, &job));
-    PITH_RETURN_IF_ERROR(runner.run());
-    if (job.no_memory) { return {ErrorCode::kOutOfMemory, "no memory for a tile of keys: free some"}; }
-    return {};
+    return for_each_lane_tile(runner, cache, cache.k(layer), seq, layer, [&](const LaneTile & tile) {
+        for (int head = tile.kv_head * n_group; head < (tile.kv_head + 1) * n_group; ++head) {
+            reduce_products(tile.entries, forms[static_cast<size_t>(head)], Reduction::kForm,
+                            out.row(head).data() + tile.first);
+        }
+    });
 }
 
 }  // namespace
@@ -225,7 +186,7 @@ Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int s
     const int tile = tile_length(wide);
     out = Ragged<float>(lane_lengths(cache, seq, layer, shape.n_group));
     if (out.size() == 0) { return {}; }
-    if (runner.custom_operations()) { return exponents_on_cpu(runner, cache, seq, layer, linear, quadratic, out); }
+    if (reads_entries(runner, cache.k(layer))) { return exponents_on_cpu(runner, cache, seq, layer, linear, quadratic, out); }
     size_t tiles = 0;
     for (const int length : lengths) { tiles += n_tiles(length, tile); }
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + 16 * tiles + 8 * lengths.size()));

@@ -22,6 +22,9 @@
 namespace pith {
 
 inline constexpr int kSinkQueries = 4;
+inline bool is_sink(int32_t position) {
+    return position < kSinkQueries;
+}
 
 struct QueryMoments {
     int64_t n = 0;
@@ -35,6 +38,7 @@ struct QueryMoments {
 // `out` when the graph runs, `out` must stay where it is until then.
 void build_query_moments(GraphBuild & build, ggml_tensor * q, int32_t first_position, QueryMoments & out);
 
+// Cost: O(H·d²); allocates only where `to` was empty.
 void merge(const QueryMoments & from, QueryMoments & to);
 
 // Row r of R̄: its elements that are not 0.

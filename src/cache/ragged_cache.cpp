@@ -2,6 +2,7 @@
 #include "cache/ragged_cache.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +22,11 @@ int64_t round_stride(const CacheLayout & layout, int64_t capacity) {
     const auto multiple = [page](size_t row) { return page / std::gcd(page, static_cast<int64_t>(row)); };
     const int64_t unit = std::lcm(multiple(layout.row_bytes_k()), multiple(layout.row_bytes_v()));
     return (std::max<int64_t>(capacity, 1) + unit - 1) / unit * unit;
+}
+
+uint64_t next_storage_id() {
+    static std::atomic<uint64_t> n_storages{0};
+    return ++n_storages;
 }
 
 Status check_block(const char * flag, ggml_type type, int head_dim) {
@@ -56,7 +62,8 @@ RaggedCache::LayerStore::~LayerStore() {
     if (context != nullptr) { ggml_free(context); }
 }
 
-RaggedCache::RaggedCache(const CacheLayout & layout, int64_t stride) : layout_(layout), stride_(stride) {
+RaggedCache::RaggedCache(const CacheLayout & layout, int64_t stride)
+    : layout_(layout), stride_(stride), storage_id_(next_storage_id()) {
     const auto n = static_cast<size_t>(layout.n_seqs) * static_cast<size_t>(layout.shape.n_lanes());
     positions_.resize(n);
     pages_k_.resize(n);
@@ -128,6 +135,7 @@ Status RaggedCache::grow(int64_t capacity) {
     }
     layers_ = std::move(grown);
     stride_ = stride;
+    storage_id_ = next_storage_id();
     return {};
 }
 

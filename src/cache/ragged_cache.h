@@ -65,6 +65,9 @@ public:
     // Flat tensors of a layer: K [head_dim, cells], V [head_dim_v, cells].
     ggml_tensor * k(int layer) const { return layers_[static_cast<size_t>(layer)].k; }
     ggml_tensor * v(int layer) const { return layers_[static_cast<size_t>(layer)].v; }
+    // Of these tensors: no other cache of the process has it, and it changes when growing replaces them. A graph built around
+    // them is good as long as this stays.
+    uint64_t storage_id() const { return storage_id_; }
     // Row of a layer's flat tensors that holds entry `index` of the lane (seq, kv_head).
     int64_t cell(int seq, int kv_head, int64_t index) const {
         return (static_cast<int64_t>(seq) * layout_.shape.n_kv_heads + kv_head) * stride_ + index;
@@ -116,6 +119,7 @@ private:
 
     CacheLayout layout_;
     int64_t stride_ = 0;  // cells per lane
+    uint64_t storage_id_ = 0;
     std::vector<LayerStore> layers_;
     std::vector<std::vector<int32_t>> positions_;  // [lane]
     std::vector<size_t> pages_k_;                  // [lane] bytes of touched pages

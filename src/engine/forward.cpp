@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "attention/cpu_lane_attention.h"
 #include "attention/lane_attention.h"
 #include "core/stopwatch.h"
 #include "model/layer_graph.h"
@@ -19,7 +20,7 @@ size_t layer_nodes(const Hparams & hparams) {
 }  // namespace
 
 Forward::Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend)
-    : file_(std::move(file)), layer_runner_(backend), head_runner_(backend), observe_runner_(backend) {}
+    : file_(std::move(file)), backend_(backend), layer_runner_(backend), head_runner_(backend), observe_runner_(backend) {}
 
 Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq, int layer, std::span<const int32_t> tokens,
                           std::span<float> hidden, int n, int32_t first_position, int n_out) {
@@ -30,7 +31,12 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
     cache.append(seq, layer, positions);
 
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(layer_nodes(hp)));
-    const bool observes = evidence.wants_queries() || evidence.wants_running() || query_observer_;
+    ColumnSums sums;
+    if (evidence.wants_running() && sums_columns(build->custom_operations(), cache)) {
+        sums = running_sums(cache, evidence, seq, layer);
+    }
+    const bool adds_running = evidence.wants_running() && !sums;
+    const bool observes = evidence.wants_queries() || adds_running || query_observer_;
     ggml_tensor * queries = nullptr;  // read after the run, on the evidence's account
     QueryMoments moments;
     QueryTap tap;
@@ -43,7 +49,7 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
             ggml_set_output(q);
             ggml_build_forward_expand(build->graph(), q);
         }
-        ggml_tensor * out = build_lane_attention(*build, cache, seq, l, q, k, v);
+        ggml_tensor * out = build_lane_attention(*build, cache, seq, l, q, k, v, sums);
         if (tap_) {
             tapped_.resize(static_cast<size_t>(out->ne[0]));
             ggml_tensor * newest = ggml_view_1d(build->ctx(), out, out->ne[0], static_cast<size_t>(n - 1) * out->nb[1]);
@@ -68,25 +74,65 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
     }
 
     if (evidence.wants_moments()) { evidence.add_moments(layer, moments); }
-    return observes ? observe(cache, evidence, seq, layer, queries, n, first_position) : Status();
+    return observes ? observe(cache, evidence, seq, layer, queries, n, first_position, adds_running) : Status();
 }
 
 Status Forward::observe(const RaggedCache & cache, EvidenceState & evidence, int seq, int layer, const ggml_tensor * queries,
-                        int n, int32_t first_position) {
+                        int n, int32_t first_position, bool adds_running) {
     const Stopwatch watch;
     const size_t row = static_cast<size_t>(hparams().n_heads) * static_cast<size_t>(hparams().head_dim);
     // Only the newest, where no more will be asked for.
-    const int n_read = query_observer_ ? n : evidence.n_wanted(n);
+    const int n_read = query_observer_ || adds_running ? n : evidence.n_remembered(n);
     const int32_t first_read = first_position + (n - n_read);
     queries_.resize(static_cast<size_t>(n_read) * row);
     ggml_backend_tensor_get(queries, queries_.data(), static_cast<size_t>(n - n_read) * row * sizeof(float),
                             queries_.size() * sizeof(float));
     if (evidence.wants_queries()) { evidence.remember(layer, queries_.data(), n_read, first_read); }
-    if (evidence.wants_running()) {
+    if (adds_running) {
         PITH_RETURN_IF_ERROR(evidence.add_running(observe_runner_, cache, seq, layer, queries_.data(), n_read, first_read));
     }
     evidence_s_ += watch.seconds();
     return query_observer_ ? query_observer_(layer, queries_, n_read, first_read) : Status();
+}
+
+bool Forward::can_run_token(const RaggedCache & cache) const {
+    return sums_columns(layer_runner_.custom_operations(), cache) && !tap_ && !query_observer_;
+}
+
+Status Forward::run_token(RaggedCache & cache, EvidenceState & evidence, int seq, int32_t token, int32_t position,
+                          std::span<float> logits) {
+    const auto index = static_cast<size_t>(seq);
+    if (decode_graphs_.size() <= index) { decode_graphs_.resize(index + 1); }
+    auto & graph = decode_graphs_[index];
+    if (!graph) {
+        graph = std::make_unique<DecodeGraph>(file_, backend_);
+        graph->set_profile(profile_);
+    }
+    PITH_RETURN_IF_ERROR(graph->run(cache, evidence, seq, token, position, logits));
+
+    if (!evidence.wants_queries() && !evidence.wants_moments()) { return {}; }
+    const Stopwatch watch;
+    for (int layer = 0; layer < hparams().n_layers; ++layer) {
+        if (evidence.wants_moments()) { evidence.add_moments(layer, graph->moments(layer)); }
+        if (evidence.wants_queries()) { evidence.remember(layer, graph->queries(layer), 1, position); }
+    }
+    evidence_s_ += watch.seconds();
+    return {};
+}
+
+void Forward::set_profile(GraphProfile * profile) {
+    profile_ = profile;
+    layer_runner_.set_profile(profile);
+    head_runner_.set_profile(profile);
+    for (const auto & graph : decode_graphs_) {
+        if (graph) { graph->set_profile(profile); }
+    }
+}
+
+int64_t Forward::n_decode_graphs_built() const {
+    int64_t n = 0;
+    for (const auto & graph : decode_graphs_) { n += graph ? graph->n_builds() : 0; }
+    return n;
 }
 
 Status Forward::run_head(std::span<const float> hidden, int n, std::span<float> logits) {
@@ -112,7 +158,9 @@ Status Forward::project_heads(int layer, std::span<const float> attention, std::
 }
 
 size_t Forward::activation_bytes() const {
-    return layer_runner_.buffer_bytes() + head_runner_.buffer_bytes() + observe_runner_.buffer_bytes() +
+    size_t decode = 0;
+    for (const auto & graph : decode_graphs_) { decode += graph ? graph->buffer_bytes() : 0; }
+    return decode + layer_runner_.buffer_bytes() + head_runner_.buffer_bytes() + observe_runner_.buffer_bytes() +
            queries_.capacity() * sizeof(float);
 }
 

@@ -14,6 +14,7 @@
 #include "attention/evidence_state.h"
 #include "attention/graph_runner.h"
 #include "cache/ragged_cache.h"
+#include "engine/decode_graph.h"
 #include "engine/tap.h"
 #include "model/model_file.h"
 
@@ -35,6 +36,13 @@ public:
     // hidden [n][D] → logits [n][n_vocab].
     Status run_head(std::span<const float> hidden, int n, std::span<float> logits);
 
+    // One token of a sequence through all layers and the head: what run_layer() and run_head() do, to the bit, by a graph kept
+    // from token to token (decode_graph.h).   Errors: as run_layer().
+    Status run_token(RaggedCache & cache, EvidenceState & evidence, int seq, int32_t token, int32_t position,
+                     std::span<float> logits);
+    // Whether run_token() may be used: Pith's own attention serves the cache, and nobody looks at single layers.
+    bool can_run_token(const RaggedCache & cache) const;
+
     // Shown all queries [n][H][d] of each run, after the evidence: measures what policies would pay. An empty function ends it.
     using QueryObserver = std::function<Status(int layer, std::span<const float> queries, int n, int32_t first_position)>;
     void set_query_observer(QueryObserver observer) { query_observer_ = std::move(observer); }
@@ -47,17 +55,23 @@ public:
 
     const Hparams & hparams() const { return file_->hparams(); }
     GraphRunner & observer() { return observe_runner_; }
+    // Times the graphs of layers and head from now on, the observer's not; nullptr ends it. `profile` must live until then.
+    void set_profile(GraphProfile * profile);
+    int64_t n_decode_graphs_built() const;
     size_t activation_bytes() const;
     double evidence_s() const { return evidence_s_; }  // spent inside run_layer on reading queries out and remembering them
 
 private:
     Status observe(const RaggedCache & cache, EvidenceState & evidence, int seq, int layer, const ggml_tensor * queries, int n,
-                   int32_t first_position);
+                   int32_t first_position, bool adds_running);
 
     std::shared_ptr<const ModelFile> file_;
+    ggml_backend_t backend_;
     GraphRunner layer_runner_;
     GraphRunner head_runner_;
     GraphRunner observe_runner_;
+    std::vector<std::unique_ptr<DecodeGraph>> decode_graphs_;  // [seq]
+    GraphProfile * profile_ = nullptr;
     std::vector<float> queries_;  // [n][H][d] of the layer just run
     QueryObserver query_observer_;
     LayerTap tap_;

@@ -2,14 +2,12 @@
 #include "engine/head_importance_file.h"
 
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
 
-#include "ggml-backend.h"
-#include "ggml.h"
+#include "model/fingerprint.h"
 #include "model/write_file.h"
 
 namespace pith {
@@ -23,17 +21,10 @@ Status bad_file(const std::string & path, const std::string & what) {
 }
 
 Json describe(const ModelFile & file) {
-    const Hparams & hp = file.hparams();
     Json model;
-    model["architecture"] = hp.arch_name;
-    model["n_layers"] = hp.n_layers;
-    model["n_heads"] = hp.n_heads;
-    model["n_kv_heads"] = hp.n_kv_heads;
-    model["head_dim"] = hp.head_dim;
-    model["n_embd"] = hp.n_embd;
-    model["n_vocab"] = hp.n_vocab;
-    model["n_params"] = file.n_params();
-    model["norm_hash"] = norm_hash(file);
+    for (const auto & [key, value] : fingerprint_of(file)) {
+        std::visit([&model, &key = key](const auto & v) { model[key] = v; }, value);
+    }
     return model;
 }
 
@@ -90,17 +81,6 @@ std::string rows_text(const std::vector<double> & scores, int n_heads) {
 }
 
 }  // namespace
-
-std::string norm_hash(const ModelFile & file) {
-    const ggml_tensor * norm = file.weights().output_norm;
-    std::vector<uint8_t> bytes(ggml_nbytes(norm));
-    ggml_backend_tensor_get(norm, bytes.data(), 0, bytes.size());
-    uint64_t hash = 14695981039346656037ULL;
-    for (const uint8_t byte : bytes) { hash = (hash ^ byte) * 1099511628211ULL; }
-    char text[20];
-    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-    return text;
-}
 
 std::string default_heads_path(const std::string & model_path) {
     std::string stem = model_path;

@@ -1,8 +1,7 @@
 // head_importance_file.h - head importances as JSON, tied to the model they were measured on. Stage: engine.
 //
 //   {"pith_heads": 1, "model": {…}, "probes": {…}, "copy": [[H numbers] × layers], "reason": [[…]]}
-// "model" holds the model's shape and a hash of its last norm, which quantisation leaves alone: importances measured on one
-// quantisation serve the others, and a fine-tuned model is told from its base.
+// "model" is its fingerprint (model/fingerprint.h).
 #pragma once
 
 #include <cstdint>
@@ -22,9 +21,6 @@ struct HeadProbes {
     std::vector<int> lengths;  // tokens of a probe at most
     uint64_t seed = 0;
 };
-
-// FNV-1a over the f32 bytes of the norm before the output matrix, 16 hexadecimal digits.
-std::string norm_hash(const ModelFile & file);
 
 // "models/a.gguf" → "models/a.heads.json"; a split model's name goes without its part number.
 std::string default_heads_path(const std::string & model_path);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "attention/lane_attention.h"
 #include "cache/kv_type.h"
 #include "engine/head_importance_file.h"
 #include "engine/session_impl.h"
@@ -128,6 +129,7 @@ Result<Session> Model::session(const SessionOptions & options) const {
     PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(n_threads));
     session->backend.reset(backend);
     session->forward = std::make_unique<Forward>(impl_->file, backend);
+    session->ledger.attention = attention_kernels(session->forward->observer().custom_operations(), session->layout);
     return Session(std::move(session));
 }
 

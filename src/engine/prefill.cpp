@@ -100,11 +100,14 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, const RunHooks & hoo
     }
 
     const int64_t n_before = n_tokens;
-    const std::vector<int> lengths = lane_lengths();
     const uint64_t epoch_before = epoch;
     // One token is too common to copy the evidence for, and cannot be cancelled half-way.
+    std::vector<int> lengths;
     std::optional<EvidenceState> evidence_before;
-    if (n > 1) { evidence_before = evidence; }
+    if (n > 1) {
+        lengths = lane_lengths();
+        evidence_before = evidence;
+    }
     const Status status = without_bad_alloc(
         [&] { return first && plan->one_shot ? prefill_one_shot(tokens, hooks) : prefill_chunks(tokens, hooks, first); });
     if (!status.ok()) { roll_back(n_before, lengths, epoch_before, std::move(evidence_before)); }
@@ -166,7 +169,9 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
     }
     since_eviction = 0;
     if (must_evict) {
+        const Stopwatch watch;
         PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, pass.finish());
+        ledger.plan_s += watch.seconds();
         PITH_RETURN_IF_ERROR(apply(plans));
     }
     update_ledger();                    // counts the prompt's hidden states, which nobody needs any more
@@ -196,6 +201,12 @@ Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunH
 Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks) {
     const auto n = static_cast<int>(tokens.size());
     const auto width = static_cast<size_t>(file->hparams().n_embd);
+    if (n == 1 && !hooks.on_logits && forward->can_run_token(*cache)) {
+        logits.resize(static_cast<size_t>(file->hparams().n_vocab));
+        PITH_RETURN_IF_ERROR(forward->run_token(*cache, evidence, 0, tokens.front(), static_cast<int32_t>(n_tokens), logits));
+        ++n_tokens;
+        return {};
+    }
     if (hidden.size() < static_cast<size_t>(n) * width) { hidden.resize(static_cast<size_t>(n) * width); }
     const auto first_position = static_cast<int32_t>(n_tokens);
     for (int layer = 0; layer < shape().n_layers; ++layer) {

@@ -7,55 +7,14 @@
 #include <random>
 #include <utility>
 
-#include "corpus/corpus.h"
+#include "eval/likelihood.h"
+#include "eval/plain_text.h"
 #include "eval/policy_cases.h"
 
 namespace pith {
 namespace {
 
 constexpr int kResamples = 2000;
-constexpr int kSpareTokens = 64;  // asked for beyond the text's length: documents end a little short of their limit
-
-double negative_log_likelihood(std::span<const float> logits, int32_t token) {
-    const double largest = *std::max_element(logits.begin(), logits.end());
-    double sum = 0;
-    for (const float logit : logits) { sum += std::exp(logit - largest); }
-    return largest + std::log(sum) - logits[static_cast<size_t>(token)];
-}
-
-// Mean over the tokens of what the session, standing after the prompt, gives each of them.
-Result<double> mean_loss(Session & session, std::span<const int32_t> tokens, const RunHooks & hooks) {
-    double sum = negative_log_likelihood(session.logits(), tokens[0]);
-    size_t n_seen = 1;
-    RunHooks with_logits = hooks;
-    with_logits.on_logits = [&](int64_t, std::span<const float> logits) {
-        if (n_seen < tokens.size()) { sum += negative_log_likelihood(logits, tokens[n_seen++]); }
-    };
-    if (tokens.size() > 1) { PITH_RETURN_IF_ERROR(session.prefill(tokens.first(tokens.size() - 1), with_logits)); }
-    return sum / static_cast<double>(tokens.size());
-}
-
-Result<std::vector<int32_t>> make_text(const Tokenizer & tokenizer, const PerplexityOptions & options, int index) {
-    const corpus::CountTokens count = [&tokenizer](std::string_view text) {
-        const auto tokens = tokenizer.encode(text, false, false);
-        return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
-    };
-    const int n = options.n_tokens + options.n_continuation;
-    const corpus::Document document = corpus::make_plain_text(corpus::SeedSpace::kValidation, options.seed,
-                                                              static_cast<uint64_t>(index), n + kSpareTokens, count);
-    std::vector<int32_t> tokens;
-    if (tokenizer.bos() >= 0) { tokens.push_back(tokenizer.bos()); }
-    for (const corpus::Segment & segment : document.segments) {
-        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> piece, tokenizer.encode(segment.text, false, false));
-        tokens.insert(tokens.end(), piece.begin(), piece.end());
-    }
-    if (static_cast<int>(tokens.size()) < n) {
-        return Status(ErrorCode::kInternal, "a held-out text has " + std::to_string(tokens.size()) + " tokens where " +
-                                                std::to_string(n) + " were asked for");
-    }
-    tokens.resize(static_cast<size_t>(n));
-    return tokens;
-}
 
 struct CaseLosses {
     std::vector<double> losses;  // [text] mean over its tokens
@@ -132,7 +91,8 @@ Result<std::vector<PerplexityRow>> run_perplexity(const Model & model, const Tok
     const int n_total = static_cast<int>(cases.size()) * options.n_texts;
     int n_done = 0;
     for (int i = 0; i < options.n_texts; ++i) {
-        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, make_text(tokenizer, options, i));
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens,
+                              make_plain_tokens(tokenizer, options.seed, i, options.n_tokens + options.n_continuation));
         const auto prompt = std::span(tokens).first(static_cast<size_t>(options.n_tokens));
         const auto rest = std::span(tokens).subspan(static_cast<size_t>(options.n_tokens));
         const VisitCase visit = [&](size_t index, Session & session, const Status & ran) -> Status {
@@ -144,8 +104,8 @@ Result<std::vector<PerplexityRow>> run_perplexity(const Model & model, const Tok
             }
             result.kept_entries +=
                 static_cast<double>(session.ledger().kept_entries) / (session.n_layers() * session.n_kv_heads());
-            PITH_ASSIGN_OR_RETURN(const double loss, mean_loss(session, rest, hooks));
-            result.losses.push_back(loss);
+            PITH_ASSIGN_OR_RETURN(const double loss, sum_of_losses(session, rest, hooks));
+            result.losses.push_back(loss / static_cast<double>(rest.size()));
             return {};
         };
         PITH_RETURN_IF_ERROR(for_each_case(model, session_options, prompt, cases, hooks, visit));

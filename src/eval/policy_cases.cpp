@@ -87,7 +87,8 @@ Result<std::vector<PolicyCase>> make_cases(const std::vector<std::string> & poli
 }
 
 Status for_each_case(const Model & model, const SessionOptions & options, std::span<const int32_t> prompt,
-                     const std::vector<PolicyCase> & cases, const RunHooks & hooks, const VisitCase & visit) {
+                     const std::vector<PolicyCase> & cases, const RunHooks & hooks, const VisitCase & visit,
+                     const WantCase & wanted) {
     SessionOptions full = options;
     full.policy = "full";
     full.budget = Budget();
@@ -99,12 +100,15 @@ Status for_each_case(const Model & model, const SessionOptions & options, std::s
     PITH_ASSIGN_OR_RETURN(Session session, model.session(full));
     PITH_RETURN_IF_ERROR(session.prefill(prompt, hooks));
     PITH_ASSIGN_OR_RETURN(const std::shared_ptr<Session::Snapshot> start, session.snapshot());
+    bool used = false;
     for (size_t i = 0; i < cases.size(); ++i) {
+        if (wanted && !wanted(i)) { continue; }
         if (hooks.cancel != nullptr && hooks.cancel->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
+        if (used) { PITH_RETURN_IF_ERROR(session.restore(start)); }
+        used = true;
         const Status ran = session.evict(cases[i].policy, cases[i].budget);
         if (!ran.ok() && ran.code() != ErrorCode::kBudget) { return ran; }
         PITH_RETURN_IF_ERROR(visit(i, session, ran));
-        if (i + 1 < cases.size()) { PITH_RETURN_IF_ERROR(session.restore(start)); }
     }
     return {};
 }

@@ -36,8 +36,12 @@ bool has_importance(const std::string & heads_file, const std::string & model_pa
 // Prefills `prompt` once, without evicting, then calls `visit` for each case with a session that stands where one of this
 // policy and budget would stand after a one-shot prefill (Session::evict()). ran: ok, or kBudget when the budget does not
 // hold what the policy protects; any other error ends the walk, and so does what `visit` returns.
+// wanted: cases it says no to are passed over; their evidence is gathered all the same, so that the others see what they would
+// see in a walk through all.
 using VisitCase = std::function<Status(size_t index, Session & session, const Status & ran)>;
+using WantCase = std::function<bool(size_t index)>;
 Status for_each_case(const Model & model, const SessionOptions & options, std::span<const int32_t> prompt,
-                     const std::vector<PolicyCase> & cases, const RunHooks & hooks, const VisitCase & visit);
+                     const std::vector<PolicyCase> & cases, const RunHooks & hooks, const VisitCase & visit,
+                     const WantCase & wanted = {});
 
 }  // namespace pith

@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <span>
 #include <utility>
 
+#include "attention/lane_attention.h"
 #include "core/stopwatch.h"
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
 #include "eval/median.h"
+#include "eval/random_prompt.h"
 #include "model/output_factors.h"
 #include "policy/policy.h"
 
@@ -44,16 +45,23 @@ public:
     double seconds() const { return seconds_; }
 
     Status see(int layer, std::span<const float> queries, int n, int32_t first_position) {
-        const Stopwatch watch;
         const CacheShape & shape = session_.shape();
         const size_t row = static_cast<size_t>(shape.n_heads()) * static_cast<size_t>(shape.head_dim);
-        if (state_.wants_queries() || state_.wants_running()) {
-            const int n_read = state_.n_wanted(n);
+        const bool fused = state_.wants_running() && sums_columns(runner().custom_operations(), *session_.cache);
+        if (fused) {
+            PITH_ASSIGN_OR_RETURN(const double alone, attention_s(layer, queries, n, {}));
+            PITH_ASSIGN_OR_RETURN(const double summing,
+                                  attention_s(layer, queries, n, running_sums(*session_.cache, state_, 0, layer)));
+            seconds_ += summing - alone;
+        }
+        const Stopwatch watch;
+        if (state_.wants_queries() || (state_.wants_running() && !fused)) {
+            const int n_read = state_.wants_running() && !fused ? n : state_.n_remembered(n);
             const int32_t first = first_position + (n - n_read);
             const auto newest = queries.last(static_cast<size_t>(n_read) * row);
             read_.assign(newest.begin(), newest.end());
             if (state_.wants_queries()) { state_.remember(layer, read_.data(), n_read, first); }
-            if (state_.wants_running()) {
+            if (state_.wants_running() && !fused) {
                 PITH_RETURN_IF_ERROR(state_.add_running(runner(), *session_.cache, 0, layer, read_.data(), n_read, first));
             }
         }
@@ -73,6 +81,19 @@ public:
 private:
     GraphRunner & runner() { return session_.forward->observer(); }
 
+    // The layer's attention of these queries once more.
+    Result<double> attention_s(int layer, std::span<const float> queries, int n, ColumnSums sums) {
+        const RaggedCache & cache = *session_.cache;
+        const CacheShape & shape = session_.shape();
+        PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner().begin(64));
+        ggml_tensor * q = build->input(GGML_TYPE_F32, int64_t{shape.n_heads()} * shape.head_dim, n, queries.data());
+        q = ggml_reshape_3d(build->ctx(), q, shape.head_dim, shape.n_heads(), n);
+        build->keep(build_cpu_attention(*build, cache, 0, layer, q, cache.k(layer), cache.v(layer), std::move(sums)));
+        const Stopwatch watch;
+        PITH_RETURN_IF_ERROR(runner().run());
+        return watch.seconds();
+    }
+
     EvidenceNeeds needs_;
     EvidenceState state_;
     Session::Impl & session_;
@@ -82,11 +103,8 @@ private:
 
 class CostRunner {
 public:
-    CostRunner(const Model & model, const PolicyCostOptions & options) : model_(model), options_(options) {
-        std::mt19937 random(options.seed);
-        std::uniform_int_distribution<int32_t> pick(0, model.info().n_vocab - 1);
-        tokens_.resize(static_cast<size_t>(options.n_prompt));
-        for (int32_t & token : tokens_) { token = pick(random); }
+    CostRunner(const Model & model, const PolicyCostOptions & options)
+        : model_(model), options_(options), tokens_(random_prompt(model, options.n_prompt, options.seed)) {
         hooks_.cancel = options.cancel;
     }
 

@@ -7,7 +7,8 @@
 //   plan        score, refine, allocate, select
 //   compaction  applying the plan and freeing memory
 // The output projection's factors are made once per model and reported by themselves.
-// Moments are timed by computing them once more from the queries after RoPE: the same operations on other numbers.
+// Moments are timed by computing them once more from the queries after RoPE: the same operations on other numbers. Where the
+// attention sums columns itself, it is run twice more: with the sums and without.
 // Errors: those of sessions.   Threads: one at a time.
 #pragma once
 

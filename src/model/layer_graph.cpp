@@ -16,10 +16,18 @@ ggml_tensor * rms_norm(ggml_context * ctx, ggml_tensor * x, ggml_tensor * weight
     return ggml_mul(ctx, ggml_rms_norm(ctx, x, eps), weight);
 }
 
-// x [D, n]  →  weight·x + bias, as heads [head_dim, n_heads, n].
-ggml_tensor * project_heads(ggml_context * ctx, ggml_tensor * weight, ggml_tensor * bias, ggml_tensor * x, int head_dim,
-                            int n_heads) {
+// x [n_in, n]  →  weight·x + lora.scale · b·(a·x).
+ggml_tensor * project(ggml_context * ctx, ggml_tensor * weight, const LoraPair & lora, ggml_tensor * x) {
     ggml_tensor * y = ggml_mul_mat(ctx, weight, x);
+    if (lora.a == nullptr) { return y; }
+    ggml_tensor * added = ggml_mul_mat(ctx, lora.b, ggml_mul_mat(ctx, lora.a, x));
+    return ggml_add(ctx, y, ggml_scale(ctx, added, lora.scale));
+}
+
+// x [D, n]  →  weight·x + bias, as heads [head_dim, n_heads, n].
+ggml_tensor * project_heads(ggml_context * ctx, ggml_tensor * weight, const LoraPair & lora, ggml_tensor * bias,
+                            ggml_tensor * x, int head_dim, int n_heads) {
+    ggml_tensor * y = project(ctx, weight, lora, x);
     if (bias != nullptr) { y = ggml_add(ctx, y, bias); }
     return ggml_reshape_3d(ctx, y, head_dim, n_heads, x->ne[1]);
 }
@@ -80,19 +88,25 @@ ggml_tensor * build_rope(ggml_context * ctx, const Hparams & hparams, const Weig
     return rope(ctx, hparams, x, positions, weights.layers.front().rope_freqs);
 }
 
+ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
+                                    ggml_tensor * hidden) {
+    return rms_norm(ctx, hidden, weights.layers[static_cast<size_t>(layer)].attn_norm, hparams.rms_eps);
+}
+
 ggml_tensor * build_embedding(ggml_context * ctx, const Weights & weights, ggml_tensor * tokens) {
     return ggml_get_rows(ctx, weights.token_embd, tokens);
 }
 
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention, ggml_tensor * keep_rows,
-                          const QueryTap & tap) {
+                          const QueryTap & tap, const InputTap & input_tap) {
     const LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
 
-    ggml_tensor * x = rms_norm(ctx, hidden, w.attn_norm, hparams.rms_eps);
-    ggml_tensor * q = project_heads(ctx, w.wq, w.bq, x, hparams.head_dim, hparams.n_heads);
-    ggml_tensor * k = project_heads(ctx, w.wk, w.bk, x, hparams.head_dim, hparams.n_kv_heads);
-    ggml_tensor * v = project_heads(ctx, w.wv, w.bv, x, hparams.head_dim_v, hparams.n_kv_heads);
+    ggml_tensor * x = build_attention_input(ctx, hparams, weights, layer, hidden);
+    if (input_tap) { input_tap(x); }
+    ggml_tensor * q = project_heads(ctx, w.wq, w.lora_q, w.bq, x, hparams.head_dim, hparams.n_heads);
+    ggml_tensor * k = project_heads(ctx, w.wk, w.lora_k, w.bk, x, hparams.head_dim, hparams.n_kv_heads);
+    ggml_tensor * v = project_heads(ctx, w.wv, w.lora_v, w.bv, x, hparams.head_dim_v, hparams.n_kv_heads);
     if (w.q_norm != nullptr) { q = rms_norm(ctx, q, w.q_norm, hparams.rms_eps); }
     if (w.k_norm != nullptr) { k = rms_norm(ctx, k, w.k_norm, hparams.rms_eps); }
     if (tap) { tap(q); }
@@ -104,7 +118,7 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
         attended = ggml_get_rows(ctx, attended, keep_rows);
         hidden = ggml_get_rows(ctx, hidden, keep_rows);
     }
-    ggml_tensor * out = ggml_mul_mat(ctx, w.wo, attended);
+    ggml_tensor * out = project(ctx, w.wo, w.lora_o, attended);
     if (w.bo != nullptr) { out = ggml_add(ctx, out, w.bo); }
     hidden = ggml_add(ctx, out, hidden);
 

@@ -27,16 +27,23 @@ using QueryTap = std::function<void(ggml_tensor * q)>;
 ggml_tensor * build_rope(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * x,
                          ggml_tensor * positions);
 
+// hidden [D, n]  →  x [D, n], the normalised input of layer `layer`'s attention: what a gate reads (gate/gate_graph.h).
+ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
+                                    ggml_tensor * hidden);
+
+// Shown x [D, n], the normalised input of the layer's attention.
+using InputTap = std::function<void(ggml_tensor * x)>;
+
 // tokens i32 [n]  →  hidden states [D, n].
 ggml_tensor * build_embedding(ggml_context * ctx, const Weights & weights, ggml_tensor * tokens);
 
 // hidden [D, n], positions i32 [n]  →  hidden [D, n] after layer `layer`.
 // keep_rows (i32 [m], may be null): after attention only these rows go on, so that the result is [D, m]; for the last layer,
 // where only some logits are wanted.
-// tap (may be empty): sees the queries before RoPE.
+// tap (may be empty): sees the queries before RoPE.   input_tap (may be empty): sees the attention's input.
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention,
-                          ggml_tensor * keep_rows = nullptr, const QueryTap & tap = {});
+                          ggml_tensor * keep_rows = nullptr, const QueryTap & tap = {}, const InputTap & input_tap = {});
 
 // hidden [D, n]  →  logits [n_vocab, n].
 ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden);

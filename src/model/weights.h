@@ -8,6 +8,14 @@ struct ggml_tensor;
 
 namespace pith {
 
+// A low-rank addition to a matrix W [n, m]: y = W·x + scale · b·(a·x). Null: none.
+// Paper: LoRA (Hu et al., 2021).
+struct LoraPair {
+    ggml_tensor * a = nullptr;  // f32 [n, rank]
+    ggml_tensor * b = nullptr;  // f32 [rank, m]
+    float scale = 0.0F;
+};
+
 struct LayerWeights {
     ggml_tensor * attn_norm = nullptr;   // f32 [D]
     ggml_tensor * wq = nullptr;          // [D, d·H]
@@ -21,6 +29,8 @@ struct LayerWeights {
     ggml_tensor * q_norm = nullptr;      // f32 [d]
     ggml_tensor * k_norm = nullptr;      // f32 [d]
     ggml_tensor * rope_freqs = nullptr;  // f32 [n_rot / 2], frequency factors (llama3 scaling)
+
+    LoraPair lora_q, lora_k, lora_v, lora_o;  // of wq, wk, wv, wo
 
     ggml_tensor * ffn_norm = nullptr;      // f32 [D]
     ggml_tensor * ffn_gate = nullptr;      // [D, n_ff]

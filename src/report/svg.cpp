@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 namespace pith::report {
@@ -59,6 +60,8 @@ HeatMap shrink(const HeatMap & map) {
     out.n_rows = (map.n_rows + block - 1) / block;
     out.n_columns = (map.n_columns + block - 1) / block;
     out.values.clear();
+    out.row_names.clear();
+    out.column_names.clear();
     for (int r = 0; r < out.n_rows; ++r) {
         for (int c = 0; c < out.n_columns; ++c) {
             double sum = 0;
@@ -122,7 +125,10 @@ void SvgPage::add(const HeatMap & given) {
     const double top = bottom_ + kTitle;
     const double right = kLeft + cell * map.n_columns;
     const double bottom = top + cell * map.n_rows;
-    const auto [low, high] = range_of(map.values);
+    const auto [low, high] = map.low < map.high ? std::pair(map.low, map.high) : range_of(map.values);
+    const auto name = [](const std::vector<std::string> & names, int i) {
+        return names.empty() ? std::to_string(i) : names[static_cast<size_t>(i)];
+    };
     body_ += text_at(8, bottom_ + 14, map.title, "start", 13);
     for (int r = 0; r < map.n_rows; ++r) {
         for (int c = 0; c < map.n_columns; ++c) {
@@ -131,17 +137,17 @@ void SvgPage::add(const HeatMap & given) {
             body_ += "<rect x=\"" + coordinate(kLeft + cell * c) + "\" y=\"" + coordinate(top + cell * r) + "\" width=\"" +
                      coordinate(cell) + "\" height=\"" + coordinate(cell) + "\" fill=\"" +
                      shade(high > low ? (value - low) / (high - low) : 0.5) + "\"><title>" +
-                     escape_xml(map.row_label + " " + std::to_string(r) + ", " + map.column_label + " " + std::to_string(c) +
-                                ": " + number(value)) +
+                     escape_xml(map.row_label + " " + name(map.row_names, r) + ", " + map.column_label + " " +
+                                name(map.column_names, c) + ": " + number(value)) +
                      "</title></rect>\n";
         }
     }
     const int step = name_step(cell, 14);
     for (int r = 0; r < map.n_rows; r += step) {
-        body_ += text_at(kLeft - 6, top + cell * (r + 0.5) + 4, std::to_string(r), "end");
+        body_ += text_at(kLeft - 6, top + cell * (r + 0.5) + 4, name(map.row_names, r), "end");
     }
     for (int c = 0; c < map.n_columns; c += name_step(cell, 20)) {
-        body_ += text_at(kLeft + cell * (c + 0.5), bottom + 14, std::to_string(c), "middle");
+        body_ += text_at(kLeft + cell * (c + 0.5), bottom + 14, name(map.column_names, c), "middle");
     }
     body_ += text_at(8, top + 10, map.row_label);
     body_ += text_at(kLeft, bottom + 28, map.column_label);
@@ -151,7 +157,10 @@ void SvgPage::add(const HeatMap & given) {
 
 void SvgPage::add(const LineChart & chart) {
     std::vector<double> all;
-    for (const Series & series : chart.series) { all.insert(all.end(), series.values.begin(), series.values.end()); }
+    for (const Series & series : chart.series) {
+        std::copy_if(series.values.begin(), series.values.end(), std::back_inserter(all),
+                     [](double v) { return std::isfinite(v); });
+    }
     auto [low, high] = range_of(all);
     if (high <= low) { high = low + 1; }
     const double top = bottom_ + kTitle;
@@ -179,11 +188,13 @@ void SvgPage::add(const LineChart & chart) {
         const char * colour = kColours.at(s % kColours.size());
         std::string points;
         for (size_t i = 0; i < series.values.size(); ++i) {
-            points += (i > 0 ? " " : "") + coordinate(x_of(i)) + "," + coordinate(y_of(series.values[i]));
+            if (!std::isfinite(series.values[i])) { continue; }
+            points += (points.empty() ? "" : " ") + coordinate(x_of(i)) + "," + coordinate(y_of(series.values[i]));
         }
         body_ +=
             "<polyline fill=\"none\" stroke=\"" + std::string(colour) + "\" stroke-width=\"1.5\" points=\"" + points + "\"/>\n";
         for (size_t i = 0; i < series.values.size(); ++i) {
+            if (!std::isfinite(series.values[i])) { continue; }
             body_ += "<circle cx=\"" + coordinate(x_of(i)) + "\" cy=\"" + coordinate(y_of(series.values[i])) +
                      "\" r=\"2.5\" fill=\"" + colour + "\"><title>" +
                      escape_xml(series.name + ", " + chart.x_label + " " + chart.ticks[i] + ": " + number(series.values[i])) +

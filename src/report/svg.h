@@ -21,11 +21,15 @@ struct HeatMap {
     int n_rows = 0;
     int n_columns = 0;
     std::vector<double> values;  // [n_rows][n_columns], finite
+    // Names of rows and columns; empty: 0, 1, … (and where a map is drawn from blocks).
+    std::vector<std::string> row_names, column_names;
+    // What is drawn lightest and darkest; equal: the least and the largest value.
+    double low = 0, high = 0;
 };
 
 struct Series {
     std::string name;
-    std::vector<double> values;  // one for each tick, finite
+    std::vector<double> values;  // one for each tick; not finite: there is none
 };
 struct LineChart {
     std::string title;

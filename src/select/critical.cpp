@@ -6,7 +6,7 @@
 // the candidates' minimum first (decision: else a large value would speak against an entry). Ties: the newer entry.
 // The sets for b and b + 1 differ by one entry, so the choice is grown one by one and ranked in that order: cutting the tail
 // later leaves what the smaller share would have chosen.
-// Cost:    O(candidates · log) per lane.
+// Cost:    O(candidates + share · log share) per lane (partial selection).
 // Paper:   Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective (CriticalKV).
 // Differs: protected entries use up nothing of stage 1 (public code lets them); α is the text's 0.5 (Algorithm 1 prints 0.25).
 #include <algorithm>
@@ -25,14 +25,18 @@ constexpr OptionSpec kOptions[] = {
     word_option("norm", "1", "1|2", "the norm of the value through W_O"),
 };
 
-// Candidates by descending value, of equals the newer first.
-std::vector<int32_t> ranking(const std::vector<int32_t> & candidates, const std::vector<double> & values) {
+// The first n candidates (all, if there are fewer) by descending value, of equals the newer first.
+std::vector<int32_t> ranking(const std::vector<int32_t> & candidates, const std::vector<double> & values, int n) {
     std::vector<int32_t> order = candidates;
-    std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    const auto better = [&](int32_t a, int32_t b) {
         const double x = values[static_cast<size_t>(a)];
         const double y = values[static_cast<size_t>(b)];
         return x != y ? x > y : a > b;
-    });
+    };
+    const auto end = order.begin() + std::min<int64_t>(n, std::ssize(order));
+    if (end != order.end()) { std::nth_element(order.begin(), end, order.end(), better); }
+    std::sort(order.begin(), end, better);
+    order.erase(end, order.end());
     return order;
 }
 
@@ -69,14 +73,15 @@ private:
             }
         });
         std::vector<double> values(scores.begin(), scores.end());
-        const std::vector<int32_t> by_score = ranking(candidates, values);
+        // A share of b looks at no more than the first b of either ranking: stage 2 passes over at most what stage 1 took.
+        const std::vector<int32_t> by_score = ranking(candidates, values, share);
         for (const int32_t j : candidates) {
             double norm = 0;
             for (int g = 0; g < n_group; ++g) norm += norms.row(h * n_group + g)[static_cast<size_t>(j)];
             double & value = values[static_cast<size_t>(j)];
             value = (value - shift + eps_) * (norm / n_group);
         }
-        const std::vector<int32_t> by_value = ranking(candidates, values);
+        const std::vector<int32_t> by_value = ranking(candidates, values, share);
 
         std::vector<int32_t> grown;
         std::vector<bool> is_in(scores.size(), false);

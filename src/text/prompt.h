@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,5 +32,8 @@ struct Prompt {
 
 // Errors: kInvalidArgument (nothing to say, invalid UTF-8), kUnsupported (a template libllama does not know).
 Result<Prompt> build_prompt(const Tokenizer & tokenizer, const PromptRequest & request);
+
+// How many tokens two runs have in common at their beginning.
+size_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b);
 
 }  // namespace pith

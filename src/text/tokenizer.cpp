@@ -165,6 +165,11 @@ int32_t Tokenizer::bos() const {
     return token == LLAMA_TOKEN_NULL ? -1 : token;
 }
 
+int32_t Tokenizer::eos() const {
+    const llama_token token = llama_vocab_eos(impl_->vocab);
+    return token == LLAMA_TOKEN_NULL ? -1 : token;
+}
+
 bool Tokenizer::is_end_of_generation(int32_t token) const {
     return token >= 0 && token < n_vocab() && llama_vocab_is_eog(impl_->vocab, token);
 }

@@ -1,4 +1,4 @@
-// attention_ops.cpp - causal attention of one head and its gradient. Stage: train.
+// attention_ops.cpp - attention of one head and its gradient. Stage: train.
 #include "train/attention_ops.h"
 
 #include <algorithm>
@@ -6,12 +6,13 @@
 
 #include "train/gemm.h"
 #include "train/gemm_bf16.h"
+#include "train/masked_row_ops.h"
 #include "train/row_ops.h"
 
 namespace pith::train {
 namespace {
 
-// Queries of one block: their probabilities over all keys before them should fit the second-level cache.
+// Queries of one block: their probabilities over all keys they see should fit the second-level cache.
 int64_t block_size(int64_t n_tokens) {
     return n_tokens > 256 ? 128 : 64;
 }
@@ -32,56 +33,112 @@ void product(const HeadShape & s, const GemmShape & shape, const MatrixView & a,
     s.bf16 ? gemm_bf16_range(shape, a, b, c, ldc, all) : gemm_range(shape, a, b, c, ldc, all);
 }
 
-// Probabilities of queries [begin, end) over keys [0, end): p(key, query) at p[key + (query - begin) · ld].
-void probabilities(const HeadShape & s, const float * q, const float * k, int64_t begin, int64_t end, float * p, int64_t ld) {
+// A block of queries [begin, end) over keys [0, keys).
+struct Block {
+    int64_t begin;
+    int64_t end;
+    int64_t keys;
+    int64_t ld;
+    int64_t size() const { return end - begin; }
+};
+Block block_at(const HeadShape & s, int64_t begin, int64_t size) {
+    const int64_t end = std::min(s.n_tokens, begin + size);
+    const int64_t keys = s.causal ? end : s.n_tokens;
+    return {begin, end, keys, keys + kRowGap};
+}
+
+// The mask of query i's keys: its flags, and 1 for the most recent.
+struct RowMask {
+    Memory memory;
+    const float * of(const KeyFlags & flags, int64_t i, int64_t n_flagged) {
+        float * mask = grown(memory, i + 1);
+        std::copy(flags.kept, flags.kept + n_flagged, mask);
+        std::fill(mask + n_flagged, mask + i + 1, 1.0F);
+        return mask;
+    }
+};
+// Keys [0, …) of query i that its flags decide on.
+int64_t n_flagged(const KeyFlags & flags, int64_t i) {
+    return std::max<int64_t>(0, i + 1 - flags.n_recent);
+}
+
+// Probabilities p(key, query) at p[key + (query - begin) · ld]; for `share`, see masked_softmax_row.
+void probabilities(const HeadShape & s, const KeyFlags & flags, const float * q, const float * k, const Block & b, float * p,
+                   float * share) {
+    thread_local RowMask mask;
     const int64_t d = s.head_dim;
-    product(s, {end, end - begin, d}, {k, d, 1}, {q + begin * d, d, 1}, p, ld);
-    for (int64_t j = begin; j < end; ++j) { softmax_row(p + (j - begin) * ld, j + 1, end, s.scale); }
+    product(s, {b.keys, b.size(), d}, {k, d, 1}, {q + b.begin * d, d, 1}, p, b.ld);
+    for (int64_t i = b.begin; i < b.end; ++i) {
+        const int64_t row = (i - b.begin) * b.ld;
+        const int64_t seen = s.causal ? i + 1 : b.keys;
+        if (flags.kept == nullptr) {
+            softmax_row(p + row, seen, b.keys, s.scale);
+        } else {
+            masked_softmax_row(p + row, mask.of(flags, i, n_flagged(flags, i)), share == nullptr ? nullptr : share + row, seen,
+                               b.keys, s.scale);
+        }
+    }
+}
+
+int64_t vt_stride(const HeadShape & s) {
+    return s.vt_stride > 0 ? s.vt_stride : s.n_tokens;
 }
 
 }  // namespace
 
-void attention_head(const HeadShape & s, const float * q, const float * k, const float * vt, float * out) {
+void attention_head(const HeadShape & s, const KeyFlags & flags, const float * q, const float * k, const float * vt,
+                    float * out) {
     thread_local Memory memory;
     const int64_t n = s.n_tokens;
     const int64_t d = s.head_dim;
-    const int64_t block = std::min(n, block_size(n));
-    float * p = grown(memory, block * (n + kRowGap));
-    for (int64_t begin = 0; begin < n; begin += block) {
-        const int64_t end = std::min(n, begin + block);
-        const int64_t ld = end + kRowGap;
-        probabilities(s, q, k, begin, end, p, ld);
-        product(s, {d, end - begin, end}, {vt, n, 1}, {p, ld, 1}, out + begin * d, d);
+    const int64_t size = std::min(n, block_size(n));
+    float * p = grown(memory, size * (n + kRowGap));
+    for (int64_t begin = 0; begin < n; begin += size) {
+        const Block b = block_at(s, begin, size);
+        probabilities(s, flags, q, k, b, p, nullptr);
+        product(s, {d, b.size(), b.keys}, {vt, vt_stride(s), 1}, {p, b.ld, 1}, out + begin * d, d);
     }
 }
 
-void attention_head_back(const HeadShape & s, const float * q, const float * k, const float * vt, const float * d_out,
-                         float * d_q, float * d_k, float * d_vt) {
-    thread_local Memory p_memory, d_memory, part_memory;
+void attention_head_back(const HeadShape & s, const KeyFlags & flags, const float * q, const float * k, const float * vt,
+                         const float * d_out, const HeadGradients & g) {
+    thread_local Memory p_memory, d_memory, part_memory, share_memory;
     const int64_t n = s.n_tokens;
     const int64_t d = s.head_dim;
+    const int64_t stride = vt_stride(s);
     const int64_t block = std::min(n, block_size(n));
     float * p = grown(p_memory, block * (n + kRowGap));
     float * d_scores = grown(d_memory, block * (n + kRowGap));
     float * part = grown(part_memory, n * d);
-    std::fill(d_k, d_k + n * d, 0.0F);
-    std::fill(d_vt, d_vt + n * d, 0.0F);
+    float * share = g.kept == nullptr ? nullptr : grown(share_memory, block * (n + kRowGap));
+    const bool wants_inputs = g.q != nullptr;
+    if (wants_inputs) {
+        std::fill(g.k, g.k + n * d, 0.0F);
+        for (int64_t i = 0; i < d; ++i) { std::fill(g.vt + i * stride, g.vt + i * stride + n, 0.0F); }
+    }
+    if (g.kept != nullptr) { std::fill(g.kept, g.kept + n, 0.0F); }
     for (int64_t begin = 0; begin < n; begin += block) {
-        const int64_t end = std::min(n, begin + block);
-        const int64_t ld = end + kRowGap;
-        const int64_t size = end - begin;
-        probabilities(s, q, k, begin, end, p, ld);
-        // d_vt(key, i) += sum over queries of p(key, query) d_out(i, query)
-        product(s, {end, d, size}, {p, 1, ld}, {d_out + begin * d, 1, d}, part, end);
-        for (int64_t i = 0; i < d; ++i) { add_to(d_vt + i * n, part + i * end, end); }
-        // gradient of the probabilities, then of the scores
-        product(s, {end, size, d}, {vt, 1, n}, {d_out + begin * d, d, 1}, d_scores, ld);
-        for (int64_t j = begin; j < end; ++j) {
-            softmax_back_row(d_scores + (j - begin) * ld, p + (j - begin) * ld, j + 1, end, s.scale);
+        const Block b = block_at(s, begin, block);
+        const int64_t size = b.size();
+        probabilities(s, flags, q, k, b, p, share);
+        if (wants_inputs) {
+            // d_vt(key, i) += sum over queries of p(key, query) d_out(i, query)
+            product(s, {b.keys, d, size}, {p, 1, b.ld}, {d_out + begin * d, 1, d}, part, b.keys);
+            for (int64_t i = 0; i < d; ++i) { add_to(g.vt + i * stride, part + i * b.keys, b.keys); }
         }
-        product(s, {d, size, end}, {k, 1, d}, {d_scores, ld, 1}, d_q + begin * d, d);
-        product(s, {d, end, size}, {q + begin * d, 1, d}, {d_scores, 1, ld}, part, d);
-        add_to(d_k, part, end * d);
+        // gradient of the probabilities, then of the flags and the scores
+        product(s, {b.keys, size, d}, {vt, 1, stride}, {d_out + begin * d, d, 1}, d_scores, b.ld);
+        for (int64_t i = begin; i < b.end; ++i) {
+            const int64_t row = (i - begin) * b.ld;
+            if (share != nullptr) {
+                flag_back_row(g.kept, share + row, d_scores + row, p + row, n_flagged(flags, i), s.causal ? i + 1 : b.keys);
+            }
+            if (wants_inputs) { softmax_back_row(d_scores + row, p + row, s.causal ? i + 1 : b.keys, b.keys, s.scale); }
+        }
+        if (!wants_inputs) { continue; }
+        product(s, {d, size, b.keys}, {k, 1, d}, {d_scores, b.ld, 1}, g.q + begin * d, d);
+        product(s, {d, b.keys, size}, {q + begin * d, 1, d}, {d_scores, 1, b.ld}, part, d);
+        add_to(g.k, part, b.keys * d);
     }
 }
 

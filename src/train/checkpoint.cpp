@@ -56,14 +56,17 @@ Status Trainer::save(const std::string & path, const std::string & fingerprint, 
         put(out, n_steps_);
         put_text(out, fingerprint);
         put_text(out, state);
-        for (const Parameter & p : parameters_->list()) {
+        for (const Parameter & p : model_.parameters->list()) {
             put_text(out, p.name);
             put(out, ggml_nelements(p.value));
             for (const ggml_tensor * t : {p.value, p.m, p.v}) { put_floats(out, t); }
         }
         out.flush();
         if (!out) {
-            return {ErrorCode::kIo, "checkpoint '" + unfinished + "' could not be written: is the folder there and writable?"};
+            out.close();
+            std::remove(unfinished.c_str());
+            return {ErrorCode::kIo, "checkpoint '" + unfinished +
+                                        "' could not be written: is the folder there, writable, and the disk not full?"};
         }
     }
     std::error_code error;
@@ -87,11 +90,11 @@ Result<std::string> Trainer::load(const std::string & path, const std::string & 
     if (!get(in, step) || !get_text(in, made_with) || !get_text(in, state)) { return bad_file(path, "is cut off"); }
     if (made_with != fingerprint) {
         return {ErrorCode::kInvalidArgument,
-                "checkpoint '" + path + "' was made with other options: give the same ones, or another folder"};
+                "checkpoint '" + path + "' was made with other options, text or model: give the same ones, or another folder"};
     }
     // Everything is read before anything changes.
     std::vector<std::vector<float>> read;
-    for (const Parameter & p : parameters_->list()) {
+    for (const Parameter & p : model_.parameters->list()) {
         std::string name;
         int64_t n = 0;
         if (!get_text(in, name) || !get(in, n)) { return bad_file(path, "is cut off"); }
@@ -108,7 +111,7 @@ Result<std::string> Trainer::load(const std::string & path, const std::string & 
     }
     if (in.peek() != std::ifstream::traits_type::eof()) { return bad_file(path, "goes on after its end"); }
     size_t i = 0;
-    for (const Parameter & p : parameters_->list()) {
+    for (const Parameter & p : model_.parameters->list()) {
         for (ggml_tensor * t : {p.value, p.m, p.v}) {
             std::copy(read[i].begin(), read[i].end(), values(t));
             ++i;

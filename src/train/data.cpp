@@ -9,6 +9,7 @@ namespace {
 struct Row {
     std::vector<int32_t> tokens;
     std::vector<float> weights;  // of each token as a target
+    size_t last_segment = 0;     // tokens before it
 };
 
 Row encode(Encoder & encoder, const std::vector<corpus::Segment> & segments) {
@@ -16,6 +17,7 @@ Row encode(Encoder & encoder, const std::vector<corpus::Segment> & segments) {
     row.tokens.push_back(encoder.bos());
     for (const corpus::Segment & s : segments) {
         row.weights.resize(row.tokens.size(), 0.0F);
+        row.last_segment = row.tokens.size();
         encoder.append(s.text, row.tokens);
         if (s.end) { row.tokens.push_back(encoder.eos()); }
         row.weights.resize(row.tokens.size(), s.weight);
@@ -24,8 +26,10 @@ Row encode(Encoder & encoder, const std::vector<corpus::Segment> & segments) {
     return row;
 }
 
-void append_row(Batch & batch, Row row, int n_tokens, int32_t fill) {
+// n_gated: tokens that gates decide on.
+void append_row(Batch & batch, Row row, size_t n_gated, int n_tokens, int32_t fill) {
     const auto n = static_cast<size_t>(n_tokens);
+    batch.n_gated.push_back(static_cast<int>(std::min(n, n_gated)));
     row.tokens.resize(n + 1, fill);
     row.weights.resize(n + 1, 0.0F);
     batch.tokens.insert(batch.tokens.end(), row.tokens.begin(), row.tokens.end() - 1);
@@ -34,16 +38,20 @@ void append_row(Batch & batch, Row row, int n_tokens, int32_t fill) {
 }
 
 // A task sample with its answer as a document.
-Result<corpus::Document> task_document(const std::string & id, const corpus::TaskOptions & options,
+Result<corpus::Document> task_document(const std::string & id, const corpus::TaskOptions & options, float prompt_weight,
                                        const corpus::CountTokens & count) {
     PITH_ASSIGN_OR_RETURN(corpus::Task task, corpus::make_task(id, options, count));
     corpus::Document d;
     d.kind = id;
-    d.segments = {{task.prompt(), corpus::kPlainWeight, false}, {task.completion, 1.0F, true}};
+    d.segments = {{task.prompt(), prompt_weight, false}, {task.completion, 1.0F, true}};
     return d;
 }
 
-corpus::Document draw_document(const StreamOptions & options, uint64_t index, int n_tokens, const corpus::CountTokens & count) {
+struct Drawn {
+    corpus::Document document;
+    bool is_task = false;
+};
+Drawn draw_document(const StreamOptions & options, uint64_t index, int n_tokens, const corpus::CountTokens & count) {
     constexpr uint64_t kTaskStream = 0x100000;  // seeds of task draws, apart from those of documents
     corpus::Random random(options.space, options.seed + kTaskStream, index);
     double roll = random.uniform();
@@ -55,12 +63,14 @@ corpus::Document draw_document(const StreamOptions & options, uint64_t index, in
             task.space = options.space;
             task.seed = options.seed + kTaskStream + 1;
             task.index = index;
-            if (auto d = task_document(t.id, task, count); d.ok()) { return std::move(d).value(); }
+            if (auto d = task_document(t.id, task, options.prompt_weight, count); d.ok()) {
+                return {std::move(d).value(), true};
+            }
             break;
         }
         roll -= t.share;
     }
-    return corpus::make_document(options.space, options.seed, index, n_tokens, count);
+    return {corpus::make_document(options.space, options.seed, index, n_tokens, count), false};
 }
 
 }  // namespace
@@ -71,8 +81,10 @@ Batch make_batch(Encoder & encoder, const StreamOptions & options, uint64_t firs
     Batch batch;
     batch.shape = shape;
     for (int r = 0; r < shape.n_sequences; ++r) {
-        const corpus::Document d = draw_document(options, first_index + static_cast<uint64_t>(r), shape.n_tokens, count);
-        append_row(batch, encode(encoder, d.segments), shape.n_tokens, encoder.eos());
+        const auto [d, is_task] = draw_document(options, first_index + static_cast<uint64_t>(r), shape.n_tokens, count);
+        Row row = encode(encoder, d.segments);
+        const size_t n_gated = is_task ? row.last_segment : row.tokens.size();
+        append_row(batch, std::move(row), n_gated, shape.n_tokens, encoder.eos());
         if (kinds != nullptr) { kinds->push_back(d.kind); }
     }
     return batch;
@@ -86,7 +98,9 @@ Batch make_text_batch(Encoder & encoder, uint64_t seed, uint64_t first_index, co
         corpus::Document d = corpus::make_plain_text(corpus::SeedSpace::kValidation, seed,
                                                      first_index + static_cast<uint64_t>(r), shape.n_tokens, count);
         for (corpus::Segment & s : d.segments) { s.weight = 1.0F; }
-        append_row(batch, encode(encoder, d.segments), shape.n_tokens, encoder.eos());
+        Row row = encode(encoder, d.segments);
+        const size_t n_gated = row.tokens.size();
+        append_row(batch, std::move(row), n_gated, shape.n_tokens, encoder.eos());
     }
     return batch;
 }
@@ -100,8 +114,9 @@ Result<Batch> make_task_batch(Encoder & encoder, const std::string & id, const c
         corpus::TaskOptions one = options;
         one.index += static_cast<uint64_t>(r);
         PITH_ASSIGN_OR_RETURN(corpus::Task task, corpus::make_task(id, one, count));
-        append_row(batch, encode(encoder, {{task.prompt(), 0.0F, false}, {task.completion, 1.0F, true}}), shape.n_tokens,
-                   encoder.eos());
+        Row row = encode(encoder, {{task.prompt(), 0.0F, false}, {task.completion, 1.0F, true}});
+        const size_t n_gated = row.last_segment;
+        append_row(batch, std::move(row), n_gated, shape.n_tokens, encoder.eos());
     }
     return batch;
 }

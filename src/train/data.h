@@ -23,8 +23,10 @@ struct TaskShare {
 struct StreamOptions {
     corpus::SeedSpace space = corpus::SeedSpace::kTraining;
     uint64_t seed = 1;
-    std::vector<TaskShare> tasks;  // besides what the generator mixes in by itself
+    std::vector<TaskShare> tasks;                // besides what the generator mixes in by itself
+    float prompt_weight = corpus::kPlainWeight;  // of these tasks' prompts as targets
 };
+// Gates decide on whole documents, but of a task sample only on its prompt: decode adds the answer, and keeps it.
 // kinds, if given, gets each row's kind. A task that does not fit T leaves its place to a document.
 Batch make_batch(Encoder & encoder, const StreamOptions & options, uint64_t first_index, const BatchShape & shape,
                  std::vector<std::string> * kinds = nullptr);

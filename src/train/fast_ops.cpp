@@ -8,6 +8,9 @@
 #include <cstring>
 
 #include "train/attention_ops.h"
+#include "train/frozen_head.h"
+#include "train/frozen_product.h"
+#include "train/gate_step.h"
 #include "train/gemm_bf16.h"
 #include "train/row_ops.h"
 
@@ -47,6 +50,13 @@ void run_product(ggml_tensor * dst, int ith, int nth, void * userdata) {
     const int64_t n_batches = dst->ne[2] * dst->ne[3];
     const bool by_batch = n_batches >= nth;
     const Share batches = by_batch ? share_of(n_batches, 1, ith, nth) : Share{0, n_batches};
+    if (a->type != GGML_TYPE_F32) {  // a frozen weight, a plain matrix
+        const MatrixView x{data_of(b, 0, 0), stride(b, outer), stride(b, inner)};
+        auto * out = static_cast<float *>(dst->data);
+        if (ith == 0 && node.outer_product) { frozen_product_back(a, x, dst->ne[1], out, node.owner->bf16()); }
+        if (ith == 0 && !node.outer_product) { frozen_product(a, x, dst->ne[1], out, stride(dst, 1), node.owner->bf16()); }
+        return;
+    }
     GemmRange range{0, dst->ne[0], 0, dst->ne[1]};
     if (!by_batch && dst->ne[1] >= kGemmTileM * nth) {
         const Share s = share_of(dst->ne[1], kGemmTileM, ith, nth);
@@ -68,28 +78,94 @@ void run_product(ggml_tensor * dst, int ith, int nth, void * userdata) {
     }
 }
 
-HeadShape head_shape(const FastOps::Node & node, const ggml_tensor * q) {
-    return {q->ne[1], q->ne[0], node.scale, node.owner->bf16()};
+// Head h of the batch: its shape, its flags.
+HeadShape head_shape(const FastOps::Node & node, const ggml_tensor * q, int64_t h) {
+    HeadShape shape{q->ne[1], q->ne[0], node.scale, node.owner->bf16(), true, q->ne[1]};
+    if (const GateStep * global = node.attention->global; global != nullptr) {
+        const auto n_seq = static_cast<int64_t>(global->n_gated.size());
+        shape.n_tokens = global->n_gated[static_cast<size_t>(h / (q->ne[2] / n_seq))];
+        shape.causal = global->config.causal;
+    }
+    return shape;
+}
+KeyFlags key_flags(const FastOps::Node & node, const ggml_tensor * flags, int64_t h) {
+    return {flags == nullptr ? nullptr : data_of(flags, h, 0), node.attention->n_recent};
 }
 
-// src: q, k, vt  →  out [d, T, heads]
+// Columns [begin, end) of each of n rows become 0.
+void clear_tail(float * rows, int64_t n, int64_t begin, int64_t end) {
+    for (int64_t r = 0; r < n && begin < end; ++r) { std::fill(rows + r * end + begin, rows + (r + 1) * end, 0.0F); }
+}
+
+// src: q, k, vt, flags (may be null)  →  out [d, T, heads]
 void run_attention(ggml_tensor * dst, int ith, int nth, void * userdata) {
-    const HeadShape shape = head_shape(*static_cast<const FastOps::Node *>(userdata), dst->src[0]);
+    const auto & node = *static_cast<const FastOps::Node *>(userdata);
+    const ggml_tensor * q = dst->src[0];
     const Share s = share_of(dst->ne[2], 1, ith, nth);
     for (int64_t h = s.begin; h < s.end; ++h) {
-        attention_head(shape, data_of(dst->src[0], h, 0), data_of(dst->src[1], h, 0), data_of(dst->src[2], h, 0),
-                       data_of(dst, h, 0));
+        const HeadShape shape = head_shape(node, q, h);
+        attention_head(shape, key_flags(node, dst->src[3], h), data_of(q, h, 0), data_of(dst->src[1], h, 0),
+                       data_of(dst->src[2], h, 0), data_of(dst, h, 0));
+        clear_tail(data_of(dst, h, 0), 1, shape.n_tokens * q->ne[0], q->ne[1] * q->ne[0]);
     }
 }
 
-// src: q, k, vt, gradient of out  →  [d·T, heads, 3]: the gradients of q, k and vt
+// src: q, k, vt, gradient of out, flags (may be null)  →  the gradients of q, k, vt [d·T, heads] and of the flags [T, heads],
+// one after the other
 void run_attention_back(ggml_tensor * dst, int ith, int nth, void * userdata) {
-    const HeadShape shape = head_shape(*static_cast<const FastOps::Node *>(userdata), dst->src[0]);
-    const Share s = share_of(dst->ne[1], 1, ith, nth);
+    const auto & node = *static_cast<const FastOps::Node *>(userdata);
+    const ggml_tensor * q = dst->src[0];
+    const ggml_tensor * flags = dst->src[4];
+    const int64_t d = q->ne[0];
+    const int64_t n = q->ne[1];
+    const int64_t heads = q->ne[2];
+    auto * data = static_cast<float *>(dst->data);
+    const Share s = share_of(heads, 1, ith, nth);
     for (int64_t h = s.begin; h < s.end; ++h) {
-        const auto part = [&](int64_t i) { return data_of(dst, i, 0) + h * stride(dst, 1); };
-        attention_head_back(shape, data_of(dst->src[0], h, 0), data_of(dst->src[1], h, 0), data_of(dst->src[2], h, 0),
-                            data_of(dst->src[3], h, 0), part(0), part(1), part(2));
+        const HeadShape shape = head_shape(node, q, h);
+        HeadGradients g;
+        if (node.wants_inputs) {
+            g.q = data + h * d * n;
+            g.k = g.q + heads * d * n;
+            g.vt = g.k + heads * d * n;
+        }
+        if (flags != nullptr) { g.kept = data + 3 * heads * d * n + h * n; }
+        attention_head_back(shape, key_flags(node, flags, h), data_of(q, h, 0), data_of(dst->src[1], h, 0),
+                            data_of(dst->src[2], h, 0), data_of(dst->src[3], h, 0), g);
+        if (node.wants_inputs) {
+            clear_tail(g.q, 1, shape.n_tokens * d, n * d);
+            clear_tail(g.k, 1, shape.n_tokens * d, n * d);
+            clear_tail(g.vt, d, shape.n_tokens, n);
+        }
+    }
+}
+
+// src: weight, x  →  the gradient of x; a single number when that is not wanted
+void run_head(ggml_tensor * dst, int ith, int, void * userdata) {
+    if (ith != 0) { return; }
+    const auto & node = *static_cast<const FastOps::Node *>(userdata);
+    const ggml_tensor * x = dst->src[1];
+    frozen_head(dst->src[0], static_cast<const float *>(x->data), x->ne[1], *node.owner->loss(),
+                node.wants_inputs ? static_cast<float *>(dst->data) : nullptr, node.owner->bf16());
+}
+// The loss itself is in Loss.
+void run_nothing(ggml_tensor * dst, int ith, int, void *) {
+    if (ith == 0) { static_cast<float *>(dst->data)[0] = 0.0F; }
+}
+
+void run_gate(ggml_tensor * dst, int ith, int, void * userdata) {
+    const auto & node = *static_cast<const FastOps::Node *>(userdata);
+    if (ith == 0) {
+        node.step->threshold(node.layer, static_cast<const float *>(dst->src[0]->data), static_cast<float *>(dst->data));
+    }
+}
+
+// src: gradient of the flags, logits
+void run_gate_back(ggml_tensor * dst, int ith, int, void * userdata) {
+    const auto & node = *static_cast<const FastOps::Node *>(userdata);
+    if (ith == 0) {
+        node.step->back(node.layer, static_cast<const float *>(dst->src[1]->data),
+                        static_cast<const float *>(dst->src[0]->data), static_cast<float *>(dst->data));
     }
 }
 
@@ -163,6 +239,17 @@ void make_custom(ggml_tensor * node, const ggml_tensor * donor, const char * nam
     std::memcpy(node->op_params, donor->op_params, sizeof(node->op_params));
 }
 
+// `node` becomes a view of `source`, `offset` bytes into it.
+void make_view(ggml_tensor * node, ggml_tensor * source, size_t offset) {
+    std::fill(node->src, node->src + GGML_MAX_SRC, nullptr);
+    std::memset(node->op_params, 0, sizeof(node->op_params));
+    node->op = GGML_OP_VIEW;
+    node->src[0] = source;
+    node->view_src = source;
+    node->view_offs = offset;
+    std::memcpy(node->op_params, &node->view_offs, sizeof(node->view_offs));
+}
+
 bool all_contiguous_f32(const ggml_tensor * node) {
     for (const ggml_tensor * t : {static_cast<const ggml_tensor *>(node), static_cast<const ggml_tensor *>(node->src[0]),
                                   static_cast<const ggml_tensor *>(node->src[1])}) {
@@ -183,11 +270,17 @@ void FastOps::add_attention(const Attention & attention) {
     attentions_.push_back(attention);
 }
 
+void FastOps::add_gate(ggml_tensor * flags, GateStep * step, int layer) {
+    gates_.push_back({flags, step, layer});
+}
+
 // The product that makes `out` becomes the whole attention. The backward that ggml made of it are outer products,
-//   d_q = k × d_scoresᵀ,   d_k = q × d_scores,   d_vt = p × d_out,
-// known by their first operand: they become views of one operation that computes all three.
+//   d_q = k × d_scoresᵀ,   d_k = q × d_scores,   d_vt = p × d_out,   d_p = vt × d_outᵀ,
+// known by their first operand; the flags' is a sum of d_scores. Those that are wanted become views of one operation that
+// computes them all.
 void FastOps::exchange_attention(ggml_context * ctx, ggml_cgraph * graph, const Attention & attention) {
     Node * info = new_node();
+    info->attention = &attention;
     std::memcpy(&info->scale, attention.p->op_params, sizeof(float));
     ggml_tensor * out = attention.out;
     make_custom(out, ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_attention, GGML_N_TASKS_MAX, info),
@@ -195,35 +288,84 @@ void FastOps::exchange_attention(ggml_context * ctx, ggml_cgraph * graph, const 
     out->src[0] = attention.q;
     out->src[1] = attention.k;
     out->src[2] = attention.vt;
+    out->src[3] = attention.flags;
 
-    ggml_tensor * gradients[3] = {};
+    ggml_tensor * gradients[4] = {};
+    ggml_tensor * d_out = nullptr;
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
         ggml_tensor * node = ggml_graph_node(graph, i);
         if (node->op != GGML_OP_OUT_PROD) { continue; }
         if (node->src[0] == attention.k) { gradients[0] = node; }
         if (node->src[0] == attention.q) { gradients[1] = node; }
-        if (node->src[0] == attention.p) { gradients[2] = node; }
+        if (node->src[0] == attention.p) {
+            gradients[2] = node;
+            d_out = node->src[1];
+        }
+        if (node->src[0] == attention.vt) { d_out = node->src[1]->src[0]; }
     }
-    if (gradients[2] == nullptr) { return; }  // a graph without backward
-    ggml_tensor * args[4] = {attention.q, attention.k, attention.vt, gradients[2]->src[1]};
-    const int64_t head_size = attention.q->ne[0] * attention.q->ne[1];
-    ggml_tensor * all = ggml_custom_4d(ctx, GGML_TYPE_F32, head_size, attention.q->ne[2], 3, 1, args, 4, run_attention_back,
-                                       GGML_N_TASKS_MAX, info);
+    if (d_out == nullptr) { return; }  // a graph without backward
+    if (attention.flags != nullptr) { gradients[3] = ggml_graph_get_grad(graph, attention.flags); }
+    Node * back = new_node();
+    *back = *info;
+    back->wants_inputs = gradients[0] != nullptr || gradients[1] != nullptr || gradients[2] != nullptr;
+    ggml_tensor * args[5] = {attention.q, attention.k, attention.vt, d_out, attention.flags};
+    const int64_t part = ggml_nelements(attention.q);
+    const int64_t size = 3 * part + (attention.flags == nullptr ? 0 : ggml_nelements(attention.flags));
+    ggml_tensor * all = ggml_custom_4d(ctx, GGML_TYPE_F32, size, 1, 1, 1, args, attention.flags == nullptr ? 4 : 5,
+                                       run_attention_back, GGML_N_TASKS_MAX, back);
     ggml_set_name(all, "attention back");
-    for (size_t i = 0; i < 3; ++i) {
+    for (size_t i = 0; i < 4; ++i) {
         ggml_tensor * g = gradients[i];
-        std::fill(g->src, g->src + GGML_MAX_SRC, nullptr);
-        std::memset(g->op_params, 0, sizeof(g->op_params));
-        g->op = GGML_OP_VIEW;
-        g->src[0] = all;
-        g->view_src = all;
-        g->view_offs = i * all->nb[2];
-        std::memcpy(g->op_params, &g->view_offs, sizeof(g->view_offs));
+        if (g == nullptr) { continue; }
+        make_view(g, all, i * static_cast<size_t>(part) * sizeof(float));
+    }
+}
+
+void FastOps::add_frozen_head(ggml_tensor * logits, ggml_tensor * loss) {
+    frozen_logits_ = logits;
+    frozen_loss_ = loss;
+}
+
+// The gradient of x = weight × d_logitsᵀ becomes a view of what the one operation left.
+void FastOps::exchange_head(ggml_context * ctx, ggml_cgraph * graph) {
+    ggml_tensor * weight = frozen_logits_->src[0];
+    ggml_tensor * x = frozen_logits_->src[1];
+    ggml_tensor * gradient = nullptr;
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        ggml_tensor * node = ggml_graph_node(graph, i);
+        if (node->op == GGML_OP_OUT_PROD && node->src[0] == weight) { gradient = node; }
+    }
+    Node * info = new_node();
+    info->wants_inputs = gradient != nullptr;
+    ggml_tensor * args[2] = {weight, x};
+    ggml_tensor * head = ggml_custom_4d(ctx, GGML_TYPE_F32, gradient == nullptr ? 1 : x->ne[0],
+                                        gradient == nullptr ? 1 : x->ne[1], 1, 1, args, 2, run_head, 1, info);
+    ggml_set_name(head, "head");
+    make_custom(frozen_loss_, ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_nothing, 1, info), "loss");
+    frozen_loss_->src[0] = head;
+    frozen_loss_->src[1] = nullptr;
+    if (gradient != nullptr) { make_view(gradient, head, 0); }
+}
+
+void FastOps::exchange_gate(ggml_context * ctx, ggml_cgraph * graph, const Gate & gate) {
+    Node * info = new_node();
+    info->step = gate.step;
+    info->layer = gate.layer;
+    const auto donor = [&](ggml_custom_op_t run) {
+        return ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run, 1, info);
+    };
+    const ggml_tensor * logits = gate.flags->src[0];
+    make_custom(gate.flags, donor(run_gate), "gate");
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        ggml_tensor * node = ggml_graph_node(graph, i);
+        if (node->op == GGML_OP_SILU_BACK && node->src[1] == logits) { make_custom(node, donor(run_gate_back), "gate back"); }
     }
 }
 
 void FastOps::exchange(ggml_context * ctx, ggml_cgraph * graph) {
     for (const Attention & attention : attentions_) { exchange_attention(ctx, graph, attention); }
+    for (const Gate & gate : gates_) { exchange_gate(ctx, graph, gate); }
+    if (frozen_logits_ != nullptr) { exchange_head(ctx, graph); }
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
         ggml_tensor * node = ggml_graph_node(graph, i);
         ggml_custom_op_t run = nullptr;

@@ -5,8 +5,9 @@
 // matrix of attention's probabilities in memory, and knows only an unweighted cross entropy over dense labels.
 //
 // Exchanged: MUL_MAT, OUT_PROD (any strides, batch broadcast), attention as a whole (attention_ops.h), REPEAT_BACK,
-//            SILU_BACK, CROSS_ENTROPY_LOSS and CROSS_ENTROPY_LOSS_BACK (weighted, see Loss).
-// REQUIRES: all tensors f32; every SOFT_MAX belongs to an attention that was added.
+//            SILU_BACK, CROSS_ENTROPY_LOSS and CROSS_ENTROPY_LOSS_BACK (weighted, see Loss); a gate's threshold (gate_step.h).
+// REQUIRES: all tensors f32 but for the first operand of a product, a frozen weight of any type that can be dequantised;
+//           every SOFT_MAX belongs to an attention that was added.
 // Threads:  one graph at a time.
 #pragma once
 
@@ -31,6 +32,8 @@ struct Loss {
     std::vector<uint8_t> hit;      // [n], out: the target is the best logit
 };
 
+struct GateStep;
+
 class FastOps {
 public:
     explicit FastOps(Loss * loss) : loss_(loss) {}
@@ -40,34 +43,58 @@ public:
     FastOps(const FastOps &) = delete;
     FastOps & operator=(const FastOps &) = delete;
 
-    // Causal self-attention as the graph has it: scores = k·q, p = softmax(scores), out = vt·p.
+    // Self-attention as the graph has it: scores = k·q (+ flags), p = softmax(scores), out = vt·p.
     struct Attention {
-        ggml_tensor * q;    // [d, T, heads]
-        ggml_tensor * k;    // [d, T, heads]
-        ggml_tensor * vt;   // [T, d, heads]
-        ggml_tensor * p;    // [T, T, heads]
-        ggml_tensor * out;  // [d, T, heads]
+        ggml_tensor * q;                // [d, T, heads·B]
+        ggml_tensor * k;                // [d, T, heads·B]
+        ggml_tensor * vt;               // [T, d, heads·B]
+        ggml_tensor * p;                // [T, T, heads·B]
+        ggml_tensor * out;              // [d, T, heads·B]
+        ggml_tensor * flags = nullptr;  // [T, 1, heads·B], 1 or 0, added to the scores only to be differentiated; null: none
+        int n_recent = 1;               // keys seen whatever their flags
+        // Not causal: a query sees the first n_gated[b] tokens of its sequence, and these alone have an output (else 0).
+        const GateStep * global = nullptr;
     };
     void add_attention(const Attention & attention);
+
+    // A gate's threshold, in the graph a SILU of the logits [K, T·B]: exchanged for flags and their straight-through gradient.
+    void add_gate(ggml_tensor * flags, GateStep * step, int layer);
+
+    // A frozen output matrix: logits = weight · x and their loss become one operation (frozen_head.h).
+    void add_frozen_head(ggml_tensor * logits, ggml_tensor * loss);
 
     // Exchanges all nodes of `graph`; new tensors come from ctx.
     void exchange(ggml_context * ctx, ggml_cgraph * graph);
 
     struct Node {
         FastOps * owner;
-        bool outer_product = false;  // OUT_PROD
-        float scale = 1.0F;          // of attention
+        bool outer_product = false;             // OUT_PROD
+        float scale = 1.0F;                     // of attention
+        const Attention * attention = nullptr;  // of attention
+        bool wants_inputs = false;              // of attention's backward: gradients of q, k and vt
+        GateStep * step = nullptr;              // of a gate
+        int layer = 0;                          // of a gate
     };
     Loss * loss() const { return loss_; }
 
 private:
+    struct Gate {
+        ggml_tensor * flags;
+        GateStep * step;
+        int layer;
+    };
     Node * new_node();
     void exchange_attention(ggml_context * ctx, ggml_cgraph * graph, const Attention & attention);
+    void exchange_head(ggml_context * ctx, ggml_cgraph * graph);
+    void exchange_gate(ggml_context * ctx, ggml_cgraph * graph, const Gate & gate);
 
     Loss * loss_;
     bool bf16_ = false;
     std::deque<Node> nodes_;
-    std::vector<Attention> attentions_;
+    std::deque<Attention> attentions_;
+    std::vector<Gate> gates_;
+    ggml_tensor * frozen_logits_ = nullptr;
+    ggml_tensor * frozen_loss_ = nullptr;
 };
 
 }  // namespace pith::train

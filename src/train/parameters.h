@@ -1,21 +1,14 @@
-// parameters.h - the weights of a model in training, their gradients and AdamW's moments. Stage: train.
-// All f32, owned here, so that a checkpoint holds everything that a run needs to go on exactly.
+// parameters.h - the weights of a model in training, from its shape. Stage: train.
 // Threads: one at a time.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "model/hparams.h"
 #include "model/weights.h"
 #include "pith/status.h"
-
-typedef struct ggml_backend * ggml_backend_t;
-typedef struct ggml_backend_buffer * ggml_backend_buffer_t;
-struct ggml_context;
-struct ggml_tensor;
+#include "train/parameter_set.h"
+#include "train/step_model.h"
 
 namespace pith::train {
 
@@ -35,46 +28,22 @@ struct ModelShape {
     Hparams hparams() const;
 };
 
-struct Parameter {
-    std::string name;  // as in the GGUF
-    ggml_tensor * value = nullptr;
-    ggml_tensor * gradient = nullptr;
-    ggml_tensor * m = nullptr;  // AdamW's first and second moment
-    ggml_tensor * v = nullptr;
-    bool decays = false;    // matrices; not norms
-    float init_std = 0.0F;  // 0: ones
-};
-
-class Parameters {
+class Parameters : public ParameterSet {
 public:
     // Errors: kInvalidArgument (shape), kOutOfMemory.
-    static Result<std::unique_ptr<Parameters>> make(const ModelShape & shape, ggml_backend_t backend);
-    ~Parameters();
-
-    void initialise(uint64_t seed);  // normal weights, zero moments
-    void zero_gradients();
+    static Result<std::unique_ptr<Parameters>> make(const ModelShape & shape);
 
     const ModelShape & shape() const { return shape_; }
     const Hparams & hparams() const { return hparams_; }
     const Weights & weights() const { return weights_; }
-    std::vector<Parameter> & list() { return list_; }
-    const std::vector<Parameter> & list() const { return list_; }
-    int64_t n_params() const;
+    StepModel step_model() { return {&hparams_, &weights_, this}; }
 
 private:
     Parameters() = default;
-    ggml_tensor * add(const std::string & name, int64_t ne0, int64_t ne1, float init_std);
 
     ModelShape shape_;
     Hparams hparams_;
     Weights weights_;
-    std::vector<Parameter> list_;
-    ggml_context * ctx_ = nullptr;
-    ggml_backend_buffer_t buffer_ = nullptr;
 };
-
-// The values of a tensor in host memory.
-float * values(ggml_tensor * tensor);
-const float * values(const ggml_tensor * tensor);
 
 }  // namespace pith::train

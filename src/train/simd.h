@@ -11,6 +11,7 @@
 #define PITH_MULTIVERSION
 #endif
 #define PITH_INLINE inline __attribute__((always_inline))
+#define PITH_LAMBDA_INLINE __attribute__((always_inline))
 
 namespace pith::train {
 

@@ -10,9 +10,13 @@
 
 #include "pith/status.h"
 #include "train/fast_ops.h"
-#include "train/parameters.h"
+#include "train/gate_step.h"
+#include "train/parameter_set.h"
+#include "train/step_model.h"
 
 struct ggml_gallocr;
+
+typedef struct ggml_backend * ggml_backend_t;
 
 namespace pith::train {
 
@@ -28,7 +32,19 @@ struct Batch {
     std::vector<int32_t> tokens;   // [B·T]
     std::vector<int32_t> targets;  // [B·T], the token that follows
     std::vector<float> weights;    // [B·T] of the loss at each target, 0: none
+    // With gates: the first tokens of each sequence that they read and flag [B]; empty: all.
+    std::vector<int> n_gated;
     double weight_sum() const;
+};
+
+// What gates did to a batch.
+struct GateCounts {
+    std::vector<double> kept;         // flags that are 1, of each layer that has a gate
+    std::vector<double> probability;  // sum of the retention probabilities, likewise
+    double n_flags = 0;               // of one layer
+    double eviction_loss = 0;         // sum over sequences and layers of ReLU(mean - beta)
+
+    void add(const GateCounts & other);
 };
 
 struct BatchLoss {
@@ -36,34 +52,46 @@ struct BatchLoss {
     double weight_sum = 0;
     std::vector<float> nll;    // [B·T]
     std::vector<uint8_t> hit;  // [B·T] the target was the best token
+    GateCounts gates;          // empty without gates
 };
 
 class StepGraph {
 public:
     // bf16: products on the matrix unit where there is one (gemm_bf16.h). Errors: kOutOfMemory.
-    static Result<std::unique_ptr<StepGraph>> make(Parameters & parameters, const BatchShape & shape, bool backward, bool bf16,
+    // REQUIRES: check_trainable(model).
+    static Result<std::unique_ptr<StepGraph>> make(const StepModel & model, const BatchShape & shape, bool backward, bool bf16,
                                                    ggml_backend_t backend);
     ~StepGraph();
 
-    // Runs the batch. With backward: computes scale · d(sum of weight · nll) / d(parameter), for add_gradients().
+    // Runs the batch. With backward: computes the gradient of scale · sum of weight · nll + eviction_scale · eviction loss
+    // (GateCounts) with respect to every parameter, for add_gradients().
     // Errors: kInvalidArgument (another shape, a token outside the vocabulary), kInternal (ggml).
-    Result<BatchLoss> run(const Batch & batch, float scale);
+    Result<BatchLoss> run(const Batch & batch, float scale, float eviction_scale = 0.0F);
 
     // Adds the last run's gradients to every Parameter::gradient.
     void add_gradients();
 
     const BatchShape & shape() const { return shape_; }
     bool backward() const { return backward_; }
+    size_t size_bytes() const;  // of the graph's activations
     // Processor seconds by operation and shape of one run, for measuring. REQUIRES: a batch was run before.
     std::vector<std::pair<std::string, double>> profile();
 
 private:
+    struct AttentionForm {
+        ggml_tensor * flags = nullptr;  // [K, n]
+        int n_recent = 1;
+        const GateStep * global = nullptr;  // of the gate's own attention
+    };
     StepGraph() : ops_(&loss_) {}
-    ggml_tensor * attention(ggml_context * ctx, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v);
+    ggml_tensor * attention(ggml_context * ctx, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v, const AttentionForm & form);
+    ggml_tensor * gate(int layer, ggml_tensor * x);
     ggml_tensor * build_loss();
     Status build();
+    Status set_gated(const Batch & batch, float eviction_scale);
+    GateCounts gate_counts() const;
 
-    Parameters * parameters_ = nullptr;
+    StepModel model_;
     BatchShape shape_;
     bool backward_ = false;
     ggml_backend_t backend_ = nullptr;
@@ -74,7 +102,11 @@ private:
     ggml_tensor * positions_ = nullptr;
     std::vector<ggml_tensor *> gradients_;  // as Parameters::list()
     Loss loss_;
+    GateStep gate_step_;
     FastOps ops_;
 };
+
+// Ok when every layer can be differentiated. Errors: kUnsupported (experts, a weight that cannot be dequantised: says which).
+Status check_trainable(const StepModel & model);
 
 }  // namespace pith::train

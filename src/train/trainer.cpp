@@ -6,6 +6,7 @@
 #include <ggml.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <thread>
@@ -23,6 +24,7 @@ Batch rows_of(const Batch & batch, int first, int n) {
     out.tokens.assign(batch.tokens.begin() + begin, batch.tokens.begin() + end);
     out.targets.assign(batch.targets.begin() + begin, batch.targets.begin() + end);
     out.weights.assign(batch.weights.begin() + begin, batch.weights.begin() + end);
+    if (!batch.n_gated.empty()) { out.n_gated.assign(batch.n_gated.begin() + first, batch.n_gated.begin() + first + n); }
     return out;
 }
 
@@ -35,25 +37,39 @@ std::vector<int> split_rows(int n, int n_workers) {
 }
 
 Result<std::unique_ptr<Trainer>> Trainer::make(const ModelShape & shape, const AdamW & adamw, int n_threads) {
+    std::unique_ptr<Trainer> self(new Trainer);
+    self->adamw_ = adamw;
+    PITH_ASSIGN_OR_RETURN(self->owned_, Parameters::make(shape));
+    self->model_ = self->owned_->step_model();
+    PITH_RETURN_IF_ERROR(self->begin(n_threads));
+    return self;
+}
+
+Result<std::unique_ptr<Trainer>> Trainer::make(const StepModel & model, const AdamW & adamw, int n_threads) {
+    PITH_RETURN_IF_ERROR(check_trainable(model));
+    std::unique_ptr<Trainer> self(new Trainer);
+    self->adamw_ = adamw;
+    self->model_ = model;
+    PITH_RETURN_IF_ERROR(self->begin(n_threads));
+    return self;
+}
+
+Status Trainer::begin(int n_threads) {
     if (n_threads < 1) {
         return {ErrorCode::kInvalidArgument, "number of threads is " + std::to_string(n_threads) + ": give 1 or more"};
     }
-    std::unique_ptr<Trainer> self(new Trainer);
-    self->adamw_ = adamw;
     for (int i = 0; i < n_threads; ++i) {
         PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(1));
-        self->backends_.push_back(backend);
+        backends_.push_back(backend);
     }
-    PITH_ASSIGN_OR_RETURN(self->parameters_, Parameters::make(shape, self->backends_[0]));
-    PITH_RETURN_IF_ERROR(self->build_update());
-    return self;
+    return build_update();
 }
 
 Trainer::~Trainer() {
     graphs_.clear();
     if (update_buffer_ != nullptr) { ggml_backend_buffer_free(update_buffer_); }
     if (update_ctx_ != nullptr) { ggml_free(update_ctx_); }
-    parameters_.reset();
+    owned_.reset();
     for (ggml_backend_t backend : backends_) { ggml_backend_free(backend); }
 }
 
@@ -62,14 +78,14 @@ void Trainer::forget_graphs() {
 }
 
 Status Trainer::build_update() {
-    const size_t n = parameters_->list().size();
+    const size_t n = model_.parameters->list().size();
     update_ctx_ = ggml_init({(n + 2) * ggml_tensor_overhead() + ggml_graph_overhead_custom(4 * n, false), nullptr, true});
     if (update_ctx_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the optimiser's graph"}; }
     for (ggml_tensor *& options : update_options_) { options = ggml_new_tensor_1d(update_ctx_, GGML_TYPE_F32, 7); }
     update_buffer_ = ggml_backend_alloc_ctx_tensors(update_ctx_, backends_[0]);
     if (update_buffer_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the optimiser's options"}; }
     update_graph_ = ggml_new_graph_custom(update_ctx_, 4 * n, false);
-    for (const Parameter & p : parameters_->list()) {  // works in place: the nodes are views and need no memory
+    for (const Parameter & p : model_.parameters->list()) {  // works in place: the nodes are views and need no memory
         ggml_build_forward_expand(
             update_graph_, ggml_opt_step_adamw(update_ctx_, p.value, p.gradient, p.m, p.v, update_options_[p.decays ? 1 : 0]));
     }
@@ -79,13 +95,12 @@ Status Trainer::build_update() {
 Result<StepGraph *> Trainer::graph(int worker, const BatchShape & shape, bool backward) {
     auto & slot = graphs_[{worker, shape.n_tokens, shape.n_sequences, backward, bf16_}];
     if (slot == nullptr) {
-        PITH_ASSIGN_OR_RETURN(slot,
-                              StepGraph::make(*parameters_, shape, backward, bf16_, backends_[static_cast<size_t>(worker)]));
+        PITH_ASSIGN_OR_RETURN(slot, StepGraph::make(model_, shape, backward, bf16_, backends_[static_cast<size_t>(worker)]));
     }
     return slot.get();
 }
 
-Result<BatchLoss> Trainer::run(const Batch & batch, float scale, bool backward) {
+Result<BatchLoss> Trainer::run(const Batch & batch, float scale, float eviction_scale, bool backward) {
     const std::vector<int> rows = split_rows(batch.shape.n_sequences, n_threads());
     const size_t n_workers = static_cast<size_t>(std::min(n_threads(), batch.shape.n_sequences));
     std::vector<Batch> parts;
@@ -100,9 +115,9 @@ Result<BatchLoss> Trainer::run(const Batch & batch, float scale, bool backward) 
     std::vector<Result<BatchLoss>> losses(n_workers, Status(ErrorCode::kInternal, "not run"));
     std::vector<std::thread> threads;
     for (size_t w = 1; w < n_workers; ++w) {
-        threads.emplace_back([&, w] { losses[w] = workers[w]->run(parts[w], scale); });
+        threads.emplace_back([&, w] { losses[w] = workers[w]->run(parts[w], scale, eviction_scale); });
     }
-    losses[0] = workers[0]->run(parts[0], scale);
+    losses[0] = workers[0]->run(parts[0], scale, eviction_scale);
     for (std::thread & t : threads) { t.join(); }
 
     BatchLoss sum;
@@ -111,6 +126,7 @@ Result<BatchLoss> Trainer::run(const Batch & batch, float scale, bool backward) 
         if (backward) { workers[w]->add_gradients(); }
         sum.nll_sum += losses[w]->nll_sum;
         sum.weight_sum += losses[w]->weight_sum;
+        sum.gates.add(losses[w]->gates);
         sum.nll.insert(sum.nll.end(), losses[w]->nll.begin(), losses[w]->nll.end());
         sum.hit.insert(sum.hit.end(), losses[w]->hit.begin(), losses[w]->hit.end());
     }
@@ -118,13 +134,13 @@ Result<BatchLoss> Trainer::run(const Batch & batch, float scale, bool backward) 
 }
 
 Result<BatchLoss> Trainer::evaluate(const Batch & batch) {
-    return run(batch, 0.0F, false);
+    return run(batch, 0.0F, 0.0F, false);
 }
 
 // Scales the gradients to the norm allowed; returns their norm before.
 double Trainer::clip() {
     double sum = 0;
-    for (const Parameter & p : parameters_->list()) {
+    for (const Parameter & p : model_.parameters->list()) {
         const float * g = values(p.gradient);
         double part = 0;
         for (int64_t i = 0; i < ggml_nelements(p.gradient); ++i) { part += static_cast<double>(g[i]) * g[i]; }
@@ -133,7 +149,7 @@ double Trainer::clip() {
     const double norm = std::sqrt(sum);
     if (adamw_.clip_norm > 0.0F && norm > adamw_.clip_norm) {
         const auto factor = static_cast<float>(adamw_.clip_norm / norm);
-        for (const Parameter & p : parameters_->list()) {
+        for (const Parameter & p : model_.parameters->list()) {
             float * g = values(p.gradient);
             for (int64_t i = 0; i < ggml_nelements(p.gradient); ++i) { g[i] *= factor; }
         }
@@ -160,23 +176,44 @@ Status Trainer::update(float learning_rate) {
     return {};
 }
 
+Result<Trainer::Cost> Trainer::measure(const Batch & batch) {
+    const auto start = std::chrono::steady_clock::now();
+    PITH_ASSIGN_OR_RETURN(BatchLoss loss, run(batch, 0.0F, 0.0F, true));
+    Cost cost;
+    cost.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    for (const auto & [key, graph] : graphs_) { cost.graph_bytes += graph->size_bytes(); }
+    return cost;
+}
+
 Result<StepResult> Trainer::step(const std::vector<Batch> & batches, float learning_rate) {
     double weight_sum = 0;
-    for (const Batch & b : batches) { weight_sum += b.weight_sum(); }
+    double n_sequences = 0;
+    for (const Batch & b : batches) {
+        weight_sum += b.weight_sum();
+        n_sequences += b.shape.n_sequences;
+    }
     if (weight_sum <= 0) { return {ErrorCode::kInvalidArgument, "no token of the batch has a weight: nothing to learn"}; }
-    parameters_->zero_gradients();
+    double eviction_scale = 0;
+    if (const TrainedGates * gates = model_.gates; gates != nullptr) {
+        eviction_scale =
+            static_cast<double>(gates->loss.alpha) / ((model_.hparams->n_layers - gates->config.first_layer) * n_sequences);
+    }
+    model_.parameters->zero_gradients();
+    StepResult result;
     double nll_sum = 0;
     for (const Batch & b : batches) {
-        PITH_ASSIGN_OR_RETURN(BatchLoss loss, run(b, static_cast<float>(1.0 / weight_sum), true));
+        PITH_ASSIGN_OR_RETURN(BatchLoss loss,
+                              run(b, static_cast<float>(1.0 / weight_sum), static_cast<float>(eviction_scale), true));
         nll_sum += loss.nll_sum;
+        result.gates.add(loss.gates);
     }
-    StepResult result;
     result.loss = nll_sum / weight_sum;
+    result.eviction_loss = eviction_scale * result.gates.eviction_loss;
     result.gradient_norm = clip();
-    if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
-        return {ErrorCode::kNotFinite, "step " + std::to_string(n_steps_ + 1) + ": loss " + std::to_string(result.loss) +
-                                           ", gradient norm " + std::to_string(result.gradient_norm) +
-                                           ": lower the learning rate"};
+    if (!std::isfinite(result.loss) || !std::isfinite(result.eviction_loss) || !std::isfinite(result.gradient_norm)) {
+        return {ErrorCode::kNotFinite, "step " + std::to_string(n_steps_ + 1) + ": loss " +
+                                           std::to_string(result.loss + result.eviction_loss) + ", gradient norm " +
+                                           std::to_string(result.gradient_norm) + ": lower the learning rate"};
     }
     PITH_RETURN_IF_ERROR(update(learning_rate));
     return result;

@@ -14,6 +14,9 @@
 #include "pith/status.h"
 #include "train/parameters.h"
 #include "train/step_graph.h"
+#include "train/step_model.h"
+
+struct ggml_backend_buffer;
 
 namespace pith::train {
 
@@ -27,7 +30,9 @@ struct AdamW {
 
 struct StepResult {
     double loss = 0;           // weighted mean nll
+    double eviction_loss = 0;  // with gates: alpha · mean over sequences and layers of ReLU(mean - beta)
     double gradient_norm = 0;  // before clipping
+    GateCounts gates;
 };
 
 // Rows of n for each of n_workers, as even as possible.
@@ -37,6 +42,8 @@ class Trainer {
 public:
     // Errors: kInvalidArgument, kOutOfMemory.
     static Result<std::unique_ptr<Trainer>> make(const ModelShape & shape, const AdamW & adamw, int n_threads);
+    // A model that the caller keeps. Errors: as check_trainable, too.
+    static Result<std::unique_ptr<Trainer>> make(const StepModel & model, const AdamW & adamw, int n_threads);
     ~Trainer();
 
     // One optimiser step on the mean over `batches` (accumulation), each of the same or another shape.
@@ -44,7 +51,14 @@ public:
     Result<StepResult> step(const std::vector<Batch> & batches, float learning_rate);
     Result<BatchLoss> evaluate(const Batch & batch);
 
-    Parameters & parameters() { return *parameters_; }
+    // All but the update, and the memory of its graphs: what a step will take. The gradients are thrown away.
+    struct Cost {
+        double seconds = 0;
+        size_t graph_bytes = 0;
+    };
+    Result<Cost> measure(const Batch & batch);
+
+    Parameters & parameters() { return *owned_; }  // REQUIRES: made from a shape
     // Products with operands rounded to bf16 where the processor has a unit for them: several times faster.
     void use_bf16(bool on) { bf16_ = on; }
     int64_t n_steps() const { return n_steps_; }
@@ -61,18 +75,20 @@ public:
 private:
     Trainer() = default;
     Result<StepGraph *> graph(int worker, const BatchShape & shape, bool backward);
-    Result<BatchLoss> run(const Batch & batch, float scale, bool backward);
+    Result<BatchLoss> run(const Batch & batch, float scale, float eviction_scale, bool backward);
+    Status begin(int n_threads);
     double clip();
     Status update(float learning_rate);
     Status build_update();
 
     AdamW adamw_;
-    std::unique_ptr<Parameters> parameters_;
+    std::unique_ptr<Parameters> owned_;
+    StepModel model_;
     std::vector<ggml_backend_t> backends_;              // one thread each
     using Key = std::tuple<int, int, int, bool, bool>;  // worker, tokens, sequences, backward, bf16
     std::map<Key, std::unique_ptr<StepGraph>> graphs_;
     ggml_context * update_ctx_ = nullptr;
-    ggml_backend_buffer_t update_buffer_ = nullptr;
+    ggml_backend_buffer * update_buffer_ = nullptr;
     ggml_cgraph * update_graph_ = nullptr;
     ggml_tensor * update_options_[2] = {};  // without and with weight decay
     int64_t n_steps_ = 0;

@@ -4,6 +4,7 @@
 #include <gguf.h>
 
 #include <memory>
+#include <utility>
 
 namespace pith::train {
 
@@ -34,6 +35,43 @@ Status write_vocabulary(const std::string & path, const Vocabulary & vocabulary)
         return {ErrorCode::kIo, "cannot write the vocabulary to '" + path + "': check that the folder exists and is writable"};
     }
     return {};
+}
+
+Result<Vocabulary> read_vocabulary(const std::string & path) {
+    const std::unique_ptr<gguf_context, decltype(&gguf_free)> gguf(gguf_init_from_file(path.c_str(), {true, nullptr}),
+                                                                   &gguf_free);
+    if (gguf == nullptr) { return {ErrorCode::kBadFile, "'" + path + "' cannot be read as a GGUF"}; }
+    const gguf_context * g = gguf.get();
+    const auto find = [&](const char * key, gguf_type type, bool array = false) -> int64_t {
+        const int64_t id = gguf_find_key(g, key);
+        if (id < 0 || gguf_get_kv_type(g, id) != (array ? GGUF_TYPE_ARRAY : type)) { return -1; }
+        return array && gguf_get_arr_type(g, id) != type ? -1 : id;
+    };
+    const int64_t model = find("tokenizer.ggml.model", GGUF_TYPE_STRING);
+    const int64_t prefix = find("tokenizer.ggml.add_space_prefix", GGUF_TYPE_BOOL);
+    const int64_t tokens = find("tokenizer.ggml.tokens", GGUF_TYPE_STRING, true);
+    const int64_t scores = find("tokenizer.ggml.scores", GGUF_TYPE_FLOAT32, true);
+    const int64_t types = find("tokenizer.ggml.token_type", GGUF_TYPE_INT32, true);
+    if (model < 0 || std::string_view(gguf_get_val_str(g, model)) != "llama" || prefix < 0 || gguf_get_val_bool(g, prefix) ||
+        tokens < 0 || scores < 0 || types < 0 || gguf_get_arr_n(g, scores) != gguf_get_arr_n(g, tokens) ||
+        gguf_get_arr_n(g, types) != gguf_get_arr_n(g, tokens)) {
+        return {ErrorCode::kUnsupported,
+                "'" + path + "' has not the tokeniser of the reference model, which the built-in text needs"};
+    }
+    Vocabulary v;
+    for (size_t i = 0; i < gguf_get_arr_n(g, tokens); ++i) {
+        v.pieces.emplace_back(gguf_get_arr_str(g, tokens, i));
+        v.scores.push_back(static_cast<const float *>(gguf_get_arr_data(g, scores))[i]);
+        v.types.push_back(static_cast<TokenType>(static_cast<const int32_t *>(gguf_get_arr_data(g, types))[i]));
+    }
+    for (const auto & [key, id] : {std::pair{"unknown", &v.unk}, std::pair{"bos", &v.bos}, std::pair{"eos", &v.eos}}) {
+        const int64_t at = find(("tokenizer.ggml." + std::string(key) + "_token_id").c_str(), GGUF_TYPE_UINT32);
+        if (at < 0) {
+            return {ErrorCode::kUnsupported, "'" + path + "' names no " + key + " token, which the built-in text needs"};
+        }
+        *id = static_cast<int32_t>(gguf_get_val_u32(g, at));
+    }
+    return v;
 }
 
 }  // namespace pith::train

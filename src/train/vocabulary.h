@@ -54,4 +54,8 @@ void set_vocabulary(gguf_context * gguf, const Vocabulary & vocabulary);
 // A GGUF with nothing but the tokeniser, which libllama loads with vocab_only. Errors: kIo (names the path).
 Status write_vocabulary(const std::string & path, const Vocabulary & vocabulary);
 
+// The vocabulary of a GGUF that export_gguf wrote.
+// Errors: kBadFile; kUnsupported for any other tokeniser (Encoder would not give what libllama gives).
+Result<Vocabulary> read_vocabulary(const std::string & path);
+
 }  // namespace pith::train

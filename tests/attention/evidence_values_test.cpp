@@ -19,6 +19,16 @@ using testing::Vector;
 
 class EvidenceValues : public ::testing::TestWithParam<LaneCase> {
 protected:
+    // Pith's kernels on the CPU, then ggml's operations, which every back end has.
+    template <class Check>
+    void on_both_paths(Check check) {
+        for (const bool kernels : {true, false}) {
+            lanes_.runner().set_custom_operations(kernels);
+            SCOPED_TRACE(kernels ? "kernels" : "portable");
+            check();
+        }
+    }
+
     // Long enough for several tiles of the widest computation.
     RandomLanes lanes_{GetParam().type, GetParam().n_kv_heads, GetParam().n_group, GetParam().head_dim, 700, 60};
 
@@ -44,39 +54,43 @@ double sum_of_magnitudes(const Vector & x) {
 }
 
 TEST_P(EvidenceValues, NormsOfKeysAndValuesEqualPlainCode) {
-    Ragged<float> keys;
-    Ragged<float> l1;
-    Ragged<float> l2;
-    ASSERT_TRUE(key_norms(lanes_.runner(), lanes_.cache(), 0, 0, keys).ok());
-    ASSERT_TRUE(value_norms(lanes_.runner(), lanes_.cache(), 0, 0, EntryNorm::kL1, l1).ok());
-    ASSERT_TRUE(value_norms(lanes_.runner(), lanes_.cache(), 0, 0, EntryNorm::kL2, l2).ok());
-    for (int h = 0; h < lanes_.shape().n_kv_heads; ++h) {
-        ASSERT_EQ(l1.length(h), lanes_.length(h));
-        for (int j = 0; j < lanes_.length(h); ++j) {
-            const auto i = static_cast<size_t>(j);
-            const double key = norm(lanes_.key(h, j));
-            const Vector v = lanes_.value(h, j);
-            EXPECT_NEAR(keys.row(h)[i], key, 1e-5 * key);
-            EXPECT_NEAR(l1.row(h)[i], sum_of_magnitudes(v), 1e-5 * sum_of_magnitudes(v));
-            EXPECT_NEAR(l2.row(h)[i], norm(v), 1e-5 * norm(v));
+    on_both_paths([&] {
+        Ragged<float> keys;
+        Ragged<float> l1;
+        Ragged<float> l2;
+        ASSERT_TRUE(key_norms(lanes_.runner(), lanes_.cache(), 0, 0, keys).ok());
+        ASSERT_TRUE(value_norms(lanes_.runner(), lanes_.cache(), 0, 0, EntryNorm::kL1, l1).ok());
+        ASSERT_TRUE(value_norms(lanes_.runner(), lanes_.cache(), 0, 0, EntryNorm::kL2, l2).ok());
+        for (int h = 0; h < lanes_.shape().n_kv_heads; ++h) {
+            ASSERT_EQ(l1.length(h), lanes_.length(h));
+            for (int j = 0; j < lanes_.length(h); ++j) {
+                const auto i = static_cast<size_t>(j);
+                const double key = norm(lanes_.key(h, j));
+                const Vector v = lanes_.value(h, j);
+                EXPECT_NEAR(keys.row(h)[i], key, 1e-5 * key);
+                EXPECT_NEAR(l1.row(h)[i], sum_of_magnitudes(v), 1e-5 * sum_of_magnitudes(v));
+                EXPECT_NEAR(l2.row(h)[i], norm(v), 1e-5 * norm(v));
+            }
         }
-    }
+    });
 }
 
 TEST_P(EvidenceValues, CosinesToTheMeanUnitKeyEqualPlainCode) {
-    Ragged<float> cosines;
-    ASSERT_TRUE(key_cosines(lanes_.runner(), lanes_.cache(), 0, 0, cosines).ok());
-    for (int h = 0; h < lanes_.shape().n_kv_heads; ++h) {
-        Vector mean(static_cast<size_t>(lanes_.shape().head_dim), 0.0);
-        for (int j = 0; j < lanes_.length(h); ++j) {
-            const Vector k = lanes_.key(h, j);
-            for (size_t c = 0; c < k.size(); ++c) { mean[c] += k[c] / norm(k) / lanes_.length(h); }
+    on_both_paths([&] {
+        Ragged<float> cosines;
+        ASSERT_TRUE(key_cosines(lanes_.runner(), lanes_.cache(), 0, 0, cosines).ok());
+        for (int h = 0; h < lanes_.shape().n_kv_heads; ++h) {
+            Vector mean(static_cast<size_t>(lanes_.shape().head_dim), 0.0);
+            for (int j = 0; j < lanes_.length(h); ++j) {
+                const Vector k = lanes_.key(h, j);
+                for (size_t c = 0; c < k.size(); ++c) { mean[c] += k[c] / norm(k) / lanes_.length(h); }
+            }
+            for (int j = 0; j < lanes_.length(h); ++j) {
+                const Vector k = lanes_.key(h, j);
+                EXPECT_NEAR(cosines.row(h)[static_cast<size_t>(j)], dot(k, mean) / (norm(k) * norm(mean)), 1e-5);
+            }
         }
-        for (int j = 0; j < lanes_.length(h); ++j) {
-            const Vector k = lanes_.key(h, j);
-            EXPECT_NEAR(cosines.row(h)[static_cast<size_t>(j)], dot(k, mean) / (norm(k) * norm(mean)), 1e-5);
-        }
-    }
+    });
 }
 
 TEST_P(EvidenceValues, DistancesToAWeightedMeanEqualPlainCodePerQueryHeadAndPerKvHead) {
@@ -142,22 +156,24 @@ TEST_P(EvidenceValues, CompactedLanesAreRefused) {
 }
 
 TEST_P(EvidenceValues, OutputNormsEqualPlainCodeAlsoWhereTheProjectionLacksRank) {
-    const std::vector<float> wo = projection();
-    const auto factor =
-        factor_slices(wo, static_cast<size_t>(lanes_.shape().n_heads()), static_cast<size_t>(lanes_.shape().head_dim));
-    Ragged<float> l1;
-    Ragged<float> l2;
-    ASSERT_TRUE(output_l1_norms(lanes_.runner(), lanes_.cache(), 0, 0, wo, l1).ok());
-    ASSERT_TRUE(output_l2_norms(lanes_.runner(), lanes_.cache(), 0, 0, factor, l2).ok());
-    for (int head = 0; head < lanes_.shape().n_heads(); ++head) {
-        const int h = head / lanes_.shape().n_group;
-        ASSERT_EQ(l1.length(head), lanes_.length(h));
-        for (int j = 0; j < lanes_.length(h); ++j) {
-            const Vector y = projected(wo, head, lanes_.value(h, j));
-            EXPECT_NEAR(l1.row(head)[static_cast<size_t>(j)], sum_of_magnitudes(y), 1e-5 * sum_of_magnitudes(y));
-            EXPECT_NEAR(l2.row(head)[static_cast<size_t>(j)], norm(y), 1e-4 * norm(y));
+    on_both_paths([&] {
+        const std::vector<float> wo = projection();
+        const auto factor =
+            factor_slices(wo, static_cast<size_t>(lanes_.shape().n_heads()), static_cast<size_t>(lanes_.shape().head_dim));
+        Ragged<float> l1;
+        Ragged<float> l2;
+        ASSERT_TRUE(output_l1_norms(lanes_.runner(), lanes_.cache(), 0, 0, wo, l1).ok());
+        ASSERT_TRUE(output_l2_norms(lanes_.runner(), lanes_.cache(), 0, 0, factor, l2).ok());
+        for (int head = 0; head < lanes_.shape().n_heads(); ++head) {
+            const int h = head / lanes_.shape().n_group;
+            ASSERT_EQ(l1.length(head), lanes_.length(h));
+            for (int j = 0; j < lanes_.length(h); ++j) {
+                const Vector y = projected(wo, head, lanes_.value(h, j));
+                EXPECT_NEAR(l1.row(head)[static_cast<size_t>(j)], sum_of_magnitudes(y), 1e-5 * sum_of_magnitudes(y));
+                EXPECT_NEAR(l2.row(head)[static_cast<size_t>(j)], norm(y), 1e-4 * norm(y));
+            }
         }
-    }
+    });
 }
 
 INSTANTIATE_TEST_SUITE_P(TypesAndGroups, EvidenceValues, testing::lane_cases());

@@ -1,5 +1,5 @@
-// observe_test.cpp - everything that can be observed of given queries, on the fused and on the portable path, against plain f64
-// code: ragged lanes, queries older than a whole lane, every K type, any number of threads, any block size.
+// observe_test.cpp - everything that can be observed of given queries, by the CPU's kernel and on the portable path, against
+// plain f64 code: ragged lanes, queries older than a whole lane, every K type, any number of threads, any block size.
 #include "attention/observe.h"
 
 #include <gtest/gtest.h>
@@ -10,8 +10,6 @@
 #include <numeric>
 #include <ostream>
 
-#include "attention/observe_fused.h"
-#include "attention/observe_kernel.h"
 #include "attention/random_lanes.h"
 
 namespace pith {
@@ -24,17 +22,17 @@ using testing::Vector;
 
 struct ObserveCase {
     LaneCase lanes;
-    bool fused;
+    bool kernel;
 };
 
 void PrintTo(const ObserveCase & c, std::ostream * out) {
     testing::PrintTo(c.lanes, out);
-    *out << (c.fused ? " fused" : " portable");
+    *out << (c.kernel ? " kernel" : " portable");
 }
 
 // The portable path multiplies in the K type's precision.
 double tolerance_of(const ObserveCase & c) {
-    if (c.fused || c.lanes.type == GGML_TYPE_F32) { return 1e-5; }
+    if (c.kernel || c.lanes.type == GGML_TYPE_F32) { return 1e-5; }
     return c.lanes.type == GGML_TYPE_F16 ? 5e-3 : 3e-2;
 }
 
@@ -80,7 +78,7 @@ protected:
         }
     }
     void SetUp() override {
-        lanes_.runner().set_custom_operations(GetParam().fused);
+        lanes_.runner().set_custom_operations(GetParam().kernel);
         choose_queries();
     }
     Observed observe(const ObserveWants & wants) {
@@ -171,12 +169,12 @@ TEST_P(Observe, WhatIsAskedForDoesNotDependOnWhatElseIs) {
 
 std::vector<ObserveCase> observe_cases() {
     std::vector<ObserveCase> cases;
-    for (const bool fused : {true, false}) {
+    for (const bool kernel : {true, false}) {
         for (const LaneCase & lanes :
              {LaneCase{GGML_TYPE_F32, 3, 1, 32}, LaneCase{GGML_TYPE_F32, 2, 4, 64}, LaneCase{GGML_TYPE_F32, 1, 7, 80},
               LaneCase{GGML_TYPE_F16, 2, 2, 64}, LaneCase{GGML_TYPE_BF16, 2, 2, 64}, LaneCase{GGML_TYPE_Q8_0, 2, 3, 64},
               LaneCase{GGML_TYPE_Q4_0, 2, 2, 32}}) {
-            cases.push_back({lanes, fused});
+            cases.push_back({lanes, kernel});
         }
     }
     return cases;
@@ -185,7 +183,7 @@ std::vector<ObserveCase> observe_cases() {
 INSTANTIATE_TEST_SUITE_P(TypesGroupsAndPaths, Observe, ::testing::ValuesIn(observe_cases()));
 
 // Bit for bit: a plan must not change with the number of threads.
-TEST(ObserveFused, IsTheSameForAnyNumberOfThreads) {
+TEST(ObserveOnCpu, IsTheSameForAnyNumberOfThreads) {
     RandomLanes lanes(GGML_TYPE_F16, 3, 2, 64, 150, 70);
     std::vector<int32_t> positions(static_cast<size_t>(lanes.n_seen()));
     std::iota(positions.begin(), positions.end(), 0);
@@ -210,41 +208,7 @@ TEST(ObserveFused, IsTheSameForAnyNumberOfThreads) {
     }
 }
 
-// One lane after another, the smallest blocks, few slices: what long lanes make of it.
-TEST(ObserveFused, IsTheSameUpToRoundingForAnyLimits) {
-    for (const int n_group : {1, 3, 9}) {
-        RandomLanes lanes(GGML_TYPE_F32, 3, n_group, 32, 150, 70);
-        std::vector<int32_t> positions(static_cast<size_t>(lanes.n_seen()));
-        std::iota(positions.begin(), positions.end(), 0);
-        const ObserveWants wants = everything(HeadDistance::kCosine);
-        Observed expected;
-        ASSERT_TRUE(observe_queries(lanes.runner(), lanes.cache(), 0, 0, lanes.queries(), positions, wants, expected).ok());
-        for (const FusedLimits & limits :
-             {FusedLimits{1, 1, 1}, FusedLimits{1 << 13, 1 << 10, 3}, FusedLimits{1 << 30, 1 << 20, 64}}) {
-            Observed got = expected;  // for its shape
-            for (auto * rows : {&got.column_sum, &got.group_sq, &got.last, &got.head_sq, &got.profile, &got.rows}) {
-                std::ranges::fill(rows->flat(), 0.0F);
-            }
-            std::ranges::fill(got.entropy, 0.0);
-            ASSERT_TRUE(
-                observe_fused(lanes.runner(), lanes.cache(), 0, 0, lanes.queries(), positions, wants, got, limits).ok());
-            const auto n = static_cast<float>(positions.size());
-            for (size_t j = 0; j < got.column_sum.size(); ++j) {
-                ASSERT_NEAR(got.column_sum.flat()[j], expected.column_sum.flat()[j], 1e-5);
-                ASSERT_NEAR(got.head_sq.flat()[j], expected.head_sq.flat()[j], 1e-5);
-                ASSERT_NEAR(got.profile.flat()[j] / n, expected.profile.flat()[j], 1e-6);
-                ASSERT_NEAR(got.last.flat()[j], expected.last.flat()[j], 1e-6);
-            }
-            for (size_t j = 0; j < got.group_sq.size(); ++j) {
-                ASSERT_NEAR(got.group_sq.flat()[j], expected.group_sq.flat()[j], 1e-5);
-            }
-            for (size_t j = 0; j < got.rows.size(); ++j) { ASSERT_NEAR(got.rows.flat()[j], expected.rows.flat()[j], 1e-6); }
-            for (size_t i = 0; i < got.entropy.size(); ++i) { ASSERT_NEAR(got.entropy[i], expected.entropy[i], 1e-3); }
-        }
-    }
-}
-
-TEST(ObserveFused, ALaneWithoutEntriesPaysNothing) {
+TEST(ObserveOnCpu, ALaneWithoutEntriesPaysNothing) {
     RandomLanes lanes(GGML_TYPE_F32, 2, 2, 32, 30, 10);
     Ragged<int32_t> keep;
     keep.push_row({});
@@ -266,52 +230,22 @@ TEST(ObserveFused, ALaneWithoutEntriesPaysNothing) {
                     .ok());
 }
 
-TEST(ObserveKernel, PowersOfTwoAreExactToOneInAMillionAndOneAtZero) {
-    std::vector<float> scores(8192 * kTileEntries);
-    for (size_t j = 0; j < scores.size(); ++j) { scores[j] = 3.0F - static_cast<float>(j) * 0x1.8p-12F; }
-    scores.back() = -std::numeric_limits<float>::infinity();
-    std::vector<float> powers = scores;
-    std::vector<float> maxima(16, 3.0F);
-    const RowSums sums = exponentiate(powers.data(), static_cast<int64_t>(powers.size()), maxima.data(), RowForm::kPlain, true);
-    RowSums expected;
-    double worst = 0;
-    for (size_t j = 0; j < scores.size(); ++j) {
-        const double x = double{scores[j]} - 3.0;
-        const double power = std::exp2(x);
-        if (x >= -90) { worst = std::max(worst, std::abs(double{powers[j]} / power - 1)); }
-        expected.sum += power;
-        expected.squares += power * power;
-        expected.weighted += power > 0 ? power * x : 0.0;
-    }
-    EXPECT_LT(worst, 5e-7);
-    EXPECT_EQ(powers[0], 1.0F);
-    EXPECT_EQ(powers.back(), 0.0F);
-    EXPECT_NEAR(sums.sum / expected.sum, 1.0, 1e-6);
-    EXPECT_NEAR(sums.squares / expected.squares, 1.0, 1e-6);
-    EXPECT_NEAR(sums.weighted / expected.weighted, 1.0, 1e-6);
-}
-
-TEST(ObserveKernel, ANotANumberMakesItsWholeRowOne) {
-    std::vector<float> row(2 * kTileEntries, 0.5F);
-    row[7] = std::numeric_limits<float>::quiet_NaN();
-    const std::vector<float> maxima(16, 0.5F);
-    EXPECT_TRUE(
-        std::isnan(exponentiate(row.data(), static_cast<int64_t>(row.size()), maxima.data(), RowForm::kPlain, false).sum));
-}
-
-TEST(ObserveKernel, HalvesBecomeFloatsExactly) {
-    std::vector<uint16_t> halves(65536 + 5);
-    for (size_t i = 0; i < halves.size(); ++i) { halves[i] = static_cast<uint16_t>(i); }
-    std::vector<float> floats(halves.size());
-    halves_to_floats(halves.data(), static_cast<int64_t>(halves.size()), floats.data());
-    for (size_t i = 0; i < halves.size(); ++i) {
-        const float expected = ggml_fp16_to_fp32(halves[i]);
-        if (std::isnan(expected)) {
-            ASSERT_TRUE(std::isnan(floats[i]));
-        } else {
-            ASSERT_EQ(floats[i], expected);
-            ASSERT_EQ(std::signbit(floats[i]), std::signbit(expected));
-        }
+// A policy must not plan by numbers that are none.
+TEST(ObserveOnCpu, AKeyThatIsNotANumberMakesItsRowsNone) {
+    for (const int n_queries : {1, 40}) {
+        RandomLanes lanes(GGML_TYPE_F32, 1, 1, 32, 30, 40);
+        auto * key = static_cast<float *>(lanes.cache().k(0)->data) + lanes.cache().cell(0, 0, 3) * 32;
+        key[5] = std::numeric_limits<float>::quiet_NaN();
+        std::vector<int32_t> positions(static_cast<size_t>(n_queries));
+        std::iota(positions.begin(), positions.end(), lanes.n_seen() - n_queries);
+        Observed got;
+        ASSERT_TRUE(observe_queries(lanes.runner(), lanes.cache(), 0, 0, lanes.queries(lanes.n_seen() - n_queries), positions,
+                                    everything(HeadDistance::kCosine), got)
+                        .ok());
+        EXPECT_TRUE(std::isnan(got.column_sum.flat()[0]));
+        EXPECT_TRUE(std::isnan(got.group_sq.flat()[0]));
+        EXPECT_TRUE(std::isnan(got.profile.flat()[0]));
+        EXPECT_TRUE(std::isnan(got.entropy[0]));
     }
 }
 

@@ -299,6 +299,12 @@ TEST_F(BadInput, NumbersOutsideTheirRanges) {
     expect_error(run_pith({"bench", "-m", model(), "--policies", "--policy", "h2o"}), kUsage, {"--policies", "--policy"});
     expect_error(run_pith({"bench", "-m", model(), "--policies", "--scoring"}), kUsage, {"--policies", "--scoring"});
     expect_error(run_pith({"bench", "-m", model(), "--policies", "--depth", "64,128"}), kUsage, {"--depth"});
+    expect_error(run_pith({"bench", "-m", model(), "--profile", "--in-turns"}), kUsage, {"--profile", "--in-turns"});
+    expect_error(run_pith({"bench", "-m", model(), "--profile", "--depth", "-5"}), kFailed, {"-5"});
+    expect_error(run_pith({"bench", "-m", model(), "--in-turns", "--depth", "0"}), kFailed, {"--depth", "0"});
+    expect_error(run_pith({"bench", "-m", model(), "--in-turns", "--depth", "64", "-n", "0"}), kFailed, {"--n-predict", "0"});
+    expect_error(run_pith({"bench", "-m", model(), "--in-turns", "--depth", "64", "--budget", "64,,32"}), kUsage, {"budget"});
+    expect_error(run_pith({"bench", "-m", model(), "--depth", "64", "--budget", "64,32"}), kUsage, {"64,32"});
     expect_error(run_pith({"bench", "-m", model(), "--policies", "--prefill", "chunked"}), kUsage, {"chunked"});
     expect_error(run_pith({"demo", "--samples", "-1"}), kUsage, {"--samples", "-1"});
     expect_error(run_pith({"demo", "--perplexity", "--task", "vt"}), kUsage, {"--perplexity", "--task"});

@@ -15,10 +15,10 @@
 
 namespace pith::testing {
 
-// Logits [n_tokens][n_vocab]. All tokens in one batch, or one at a time. Empty when libllama refuses.
+// Logits [n_tokens][n_vocab]. All tokens in one batch, or one at a time. Empty when libllama refuses. adapter: a LoRA's path.
 // One thread by default: these models are tiny, and ggml's waiting threads starve other tests that ctest runs beside.
 inline std::vector<float> llama_logits(const std::string & path, const std::vector<int32_t> & tokens,
-                                       bool one_at_a_time = false, int n_threads = 1) {
+                                       bool one_at_a_time = false, int n_threads = 1, const std::string & adapter = "") {
     if (!load_backends().ok()) { return {}; }
     llama_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
     llama_model_params model_params = llama_model_default_params();
@@ -35,7 +35,13 @@ inline std::vector<float> llama_logits(const std::string & path, const std::vect
     params.type_k = params.type_v = GGML_TYPE_F32;
     llama_context * context = llama_init_from_model(model, params);
     std::vector<float> result;
-    if (context != nullptr) {
+    bool ready = context != nullptr;
+    if (ready && !adapter.empty()) {
+        llama_adapter_lora * lora = llama_adapter_lora_init(model, adapter.c_str());  // freed with the model
+        float scale = 1.0F;
+        ready = lora != nullptr && llama_set_adapters_lora(context, &lora, 1, &scale) == 0;
+    }
+    if (ready) {
         const int n_vocab = llama_vocab_n_tokens(llama_model_get_vocab(model));
         const int step = one_at_a_time ? 1 : n;
         llama_batch batch = llama_batch_init(step, 0, 1);
@@ -58,8 +64,8 @@ inline std::vector<float> llama_logits(const std::string & path, const std::vect
             }
         }
         llama_batch_free(batch);
-        llama_free(context);
     }
+    if (context != nullptr) { llama_free(context); }
     llama_model_free(model);
     return result;
 }

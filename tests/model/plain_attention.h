@@ -91,7 +91,8 @@ private:
 // One thread by default: these models are tiny, and ggml's waiting threads starve other tests that ctest runs beside.
 inline std::vector<float> plain_logits(const ModelFile & model, const std::vector<int32_t> & tokens, MaskFn mask = {},
                                        const std::vector<int32_t> & keep_rows = {}, int n_threads = 2,
-                                       ggml_type kv_type = GGML_TYPE_F32) {
+                                       ggml_type kv_type = GGML_TYPE_F32, const Weights * changed_weights = nullptr) {
+    const Weights & weights = changed_weights == nullptr ? model.weights() : *changed_weights;
     constexpr size_t kMaxNodes = 16384;
     const Hparams & hp = model.hparams();
     const int64_t n = static_cast<int64_t>(tokens.size());
@@ -109,12 +110,12 @@ inline std::vector<float> plain_logits(const ModelFile & model, const std::vecto
         if (input != nullptr) { ggml_set_input(input); }
     }
     PlainAttention attention(hp, std::move(mask), kv_type);
-    ggml_tensor * hidden = build_embedding(ctx, model.weights(), token_input);
+    ggml_tensor * hidden = build_embedding(ctx, weights, token_input);
     for (int layer = 0; layer < hp.n_layers; ++layer) {
-        hidden = build_layer(ctx, graph, hp, model.weights(), layer, hidden, positions, attention.function(),
+        hidden = build_layer(ctx, graph, hp, weights, layer, hidden, positions, attention.function(),
                              layer + 1 == hp.n_layers ? rows : nullptr);
     }
-    ggml_tensor * logits = build_head(ctx, hp, model.weights(), hidden);
+    ggml_tensor * logits = build_head(ctx, hp, weights, hidden);
     ggml_set_output(logits);
     ggml_build_forward_expand(graph, logits);
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "report/xml_check.h"
 
 namespace pith::report {
@@ -49,6 +51,26 @@ TEST(Svg, LineChartHoldsEveryPoint) {
     EXPECT_EQ(count(svg, "<circle"), 6U);
     EXPECT_EQ(count(svg, "snapkv, layer 2: 0.25<"), 1U);
     EXPECT_EQ(count(svg, "a&lt;b, layer 1: 0<"), 1U);
+}
+
+TEST(Svg, NamesRowsAndColumnsAndKeepsTheRangeGiven) {
+    HeatMap map{"needle", "depth", "tokens", 2, 1, {50, 50}, {"0", "100"}, {"1024"}, 0, 100};
+    SvgPage page("names");
+    page.add(map);
+    const std::string svg = page.str();
+    EXPECT_EQ(xml_fault(svg), "") << svg;
+    EXPECT_EQ(count(svg, "depth 100, tokens 1024: 50<"), 1U);
+    EXPECT_EQ(count(svg, "dark 100<"), 1U);
+    EXPECT_EQ(count(svg, "light 0<"), 1U);
+}
+
+TEST(Svg, APointThatIsNotThereIsNotDrawn) {
+    SvgPage page("gap");
+    page.add(LineChart{"score", "budget", {"10%", "20%", "40%"}, {{"snapkv", {1, std::nan(""), 3}}}});
+    const std::string svg = page.str();
+    EXPECT_EQ(xml_fault(svg), "") << svg;
+    EXPECT_EQ(count(svg, "<circle"), 2U);
+    EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 
 TEST(Svg, DrawsConstantsSinglePointsAndNothing) {

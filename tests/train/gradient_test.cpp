@@ -24,12 +24,12 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
     auto backend = make_cpu_backend(1);
     ASSERT_TRUE(backend.ok()) << backend.status().message();
     const ModelShape shape = tiny_shape(GetParam().tied, GetParam().n_kv_heads);
-    auto parameters = Parameters::make(shape, *backend);
+    auto parameters = Parameters::make(shape);
     ASSERT_TRUE(parameters.ok());
     const Batch batch = random_batch({37, 3}, shape.n_vocab, 5);  // 37: no multiple of any tile
     constexpr double kScale = 0.25;
     {
-        auto graph = StepGraph::make(**parameters, batch.shape, true, false, *backend);
+        auto graph = StepGraph::make((*parameters)->step_model(), batch.shape, true, false, *backend);
         ASSERT_TRUE(graph.ok()) << graph.status().message();
         auto loss = (*graph)->run(batch, kScale);
         ASSERT_TRUE(loss.ok()) << loss.status().message();
@@ -79,12 +79,12 @@ TEST(GradientsBf16, PointWhereTheExactOnesDo) {
     auto backend = make_cpu_backend(1);
     ASSERT_TRUE(backend.ok());
     const ModelShape shape = tiny_shape();
-    auto parameters = Parameters::make(shape, *backend);
+    auto parameters = Parameters::make(shape);
     ASSERT_TRUE(parameters.ok());
     const Batch batch = random_batch({64, 2}, shape.n_vocab, 5);
     std::vector<std::vector<float>> gradients[2];
     for (const bool bf16 : {false, true}) {
-        auto graph = StepGraph::make(**parameters, batch.shape, true, bf16, *backend);
+        auto graph = StepGraph::make((*parameters)->step_model(), batch.shape, true, bf16, *backend);
         ASSERT_TRUE(graph.ok());
         ASSERT_TRUE((*graph)->run(batch, 1.0F).ok());
         (*parameters)->zero_gradients();

@@ -11,6 +11,7 @@
 #include "model/model_file.h"
 #include "train/encoder.h"
 #include "train/export.h"
+#include "train/samples.h"
 #include "train/train.h"
 #include "train/vocabulary.h"
 
@@ -102,6 +103,38 @@ TEST_F(TrainRun, ExportedModelLoads) {
     EXPECT_EQ(h.n_ctx_train, 256);
     EXPECT_FALSE(h.rope_neox);
     EXPECT_EQ((*file)->hparams().name, "tiny");
+}
+
+// Gates of the exported model train on the same text, with the vocabulary read back from the file.
+TEST_F(TrainRun, ExportedVocabularyServesGeneratedSamples) {
+    Recipe recipe = tiny_recipe();
+    recipe.stages.resize(1);
+    const std::string model = options("v").output;
+    ASSERT_TRUE(train(recipe, options("v")).ok());
+    const auto vocabulary = read_vocabulary(model);
+    ASSERT_TRUE(vocabulary.ok()) << vocabulary.status().message();
+    EXPECT_EQ(vocabulary->bos, 1);
+    auto encoder = Encoder::make(*vocabulary);
+    ASSERT_TRUE(encoder.ok());
+
+    GeneratedText text;
+    text.n_tokens = 256;
+    text.tasks = {{"single", 1.0}};
+    text.prompt_weight = 0.0F;
+    auto samples = make_generated_samples(model, text);
+    ASSERT_TRUE(samples.ok()) << samples.status().message();
+    const Batch batch = (*samples)->batch(3, 2);
+    const Batch again = (*samples)->batch(4, 1);
+    ASSERT_EQ(batch.n_gated.size(), 2U);
+    EXPECT_EQ(std::vector<int32_t>(batch.tokens.begin() + 256, batch.tokens.end()), again.tokens);
+    for (size_t s = 0; s < 2; ++s) {  // what is learnt is what is not gated: the answer
+        for (size_t t = 0; t < 256; ++t) {
+            if (batch.weights[s * 256 + t] > 0) { EXPECT_GE(static_cast<int>(t) + 1, batch.n_gated[s]); }
+        }
+        EXPECT_GT(batch.weights[s * 256 + static_cast<size_t>(batch.n_gated[s]) - 1], 0);
+    }
+    text.n_tokens = 20;
+    EXPECT_EQ(make_generated_samples(model, text).status().code(), ErrorCode::kInvalidArgument);
 }
 
 TEST_F(TrainRun, CheckpointOfAnotherRecipeIsRefused) {

@@ -1,0 +1,17 @@
+// bench_modes.h - what `pith bench` measures beside speed at given depths: a profile, and cases in turns.
+#pragma once
+
+#include <vector>
+
+#include "engine_flags.h"
+#include "eval/bench.h"
+
+namespace pith::app {
+
+// --profile: where a token's time goes. Depth 0 stands for a prompt of n_prompt tokens. Returns the exit code.
+int bench_profile(const ModelFlags & model, const BenchOptions & options, bool json);
+
+// --in-turns: the time of a decoded token over depths and budgets. Returns the exit code.
+int bench_in_turns(const ModelFlags & model, const BenchOptions & options, const std::vector<Budget> & budgets, bool json);
+
+}  // namespace pith::app

@@ -1,0 +1,127 @@
+// bench_turns.cpp - the table of decoded tokens over depths and budgets, and lines through the budgets.
+#include "eval/bench_turns.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "bench_modes.h"
+#include "errors.h"
+#include "eval/median.h"
+#include "interrupt.h"
+#include "ledger_report.h"
+#include "progress.h"
+
+namespace pith::app {
+namespace {
+
+struct BudgetLine {
+    std::string policy;
+    int64_t depth = 0;
+    LinearFit fit;  // milliseconds over entries of a lane
+};
+
+// Through the rows of one policy and depth, where there are three budgets or more.
+std::vector<BudgetLine> budget_lines(const std::vector<TurnsRow> & rows) {
+    std::vector<BudgetLine> lines;
+    for (const TurnsRow & first : rows) {
+        const bool known = std::any_of(lines.begin(), lines.end(), [&](const BudgetLine & line) {
+            return line.policy == first.policy && line.depth == first.depth;
+        });
+        if (known) { continue; }
+        std::vector<double> entries;
+        std::vector<double> milliseconds;
+        for (const TurnsRow & row : rows) {
+            if (row.policy != first.policy || row.depth != first.depth) { continue; }
+            entries.push_back(row.n_entries);
+            milliseconds.push_back(1000 * median(row.token_s));
+        }
+        if (entries.size() < 3) { continue; }
+        const auto [least, most] = std::minmax_element(entries.begin(), entries.end());
+        if (*least < *most) { lines.push_back({first.policy, first.depth, fit_line(entries, milliseconds)}); }
+    }
+    return lines;
+}
+
+void print_rows(const TurnsOptions & options, const std::vector<TurnsRow> & rows) {
+    size_t width = 6;
+    for (const TurnsRow & row : rows) { width = std::max(width, row.policy.size()); }
+    const int name = static_cast<int>(width);
+    std::printf("%d decoded tokens a round, medians of %d rounds in turns\n\n", options.n_generate, options.n_repetitions);
+    std::printf("%7s  %-*s  %7s  %8s | %9s  %19s | %s\n", "depth", name, "policy", "budget", "entries", "ms/token",
+                "least - most", "over the first");
+    const double first = median(rows.front().token_s);
+    for (const TurnsRow & row : rows) {
+        const auto [least, most] = std::minmax_element(row.token_s.begin(), row.token_s.end());
+        std::printf("%7lld  %-*s  %7s  %8.0f | %9.3f  %8.3f - %8.3f | %.3f\n", static_cast<long long>(row.depth), name,
+                    row.policy.c_str(), row.budget.empty() ? "all" : row.budget.c_str(), row.n_entries,
+                    1000 * median(row.token_s), 1000 * *least, 1000 * *most, median(row.token_s) / first);
+    }
+    for (const BudgetLine & line : budget_lines(rows)) {
+        std::printf("\n%s at depth %lld: %.3f ms + %.3f ms per 1000 entries of a lane; farthest from it: %.1f %%\n",
+                    line.policy.c_str(), static_cast<long long>(line.depth), line.fit.at_zero, 1000 * line.fit.slope,
+                    100 * line.fit.worst);
+    }
+}
+
+Json to_json(const std::string & model_path, const TurnsOptions & options, const std::vector<TurnsRow> & rows) {
+    Json object;
+    object["model"] = model_path;
+    object["n_generate"] = options.n_generate;
+    object["n_repetitions"] = options.n_repetitions;
+    object["n_threads"] = options.session.n_threads;
+    object["cache_type_k"] = std::string(to_string(options.session.type_k));
+    object["cache_type_v"] = std::string(to_string(options.session.type_v));
+    object["rows"] = Json::array();
+    for (const TurnsRow & row : rows) {
+        Json out;
+        out["depth"] = row.depth;
+        out["policy"] = row.policy;
+        out["budget"] = row.budget;
+        out["n_entries"] = row.n_entries;
+        out["token_s"] = median(row.token_s);
+        out["token_samples_s"] = row.token_s;
+        object["rows"].push_back(std::move(out));
+    }
+    object["lines"] = Json::array();
+    for (const BudgetLine & line : budget_lines(rows)) {
+        Json out;
+        out["policy"] = line.policy;
+        out["depth"] = line.depth;
+        out["token_s_at_zero"] = line.fit.at_zero / 1000;
+        out["token_s_per_entry"] = line.fit.slope / 1000;
+        out["worst"] = line.fit.worst;
+        object["lines"].push_back(std::move(out));
+    }
+    return object;
+}
+
+}  // namespace
+
+int bench_in_turns(const ModelFlags & model_flags, const BenchOptions & bench, const std::vector<Budget> & budgets, bool json) {
+    TurnsOptions options;
+    options.session = bench.session;
+    options.policies = bench.policies;
+    options.budgets = budgets;
+    options.depths = bench.depths;
+    options.n_generate = bench.n_generate;
+    options.n_repetitions = bench.n_repetitions;
+    options.seed = bench.seed;
+    const auto model = model_flags.load();
+    if (!model.ok()) { return fail(model.status()); }
+    options.cancel = &catch_interrupt();
+    Result<std::vector<TurnsRow>> rows = Status();
+    {
+        ProgressLine line("bench");
+        options.progress = [&line](const std::string & what) { line.show_text(what); };
+        rows = measure_turns(*model, options);
+    }
+    if (!rows.ok()) { return fail(rows.status()); }
+    if (json) {
+        print_json(to_json(model_flags.path, options, *rows));
+    } else {
+        print_rows(options, *rows);
+    }
+    return kExitOk;
+}
+
+}  // namespace pith::app

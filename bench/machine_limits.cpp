@@ -1,0 +1,110 @@
+// machine_limits.cpp - plain loops that compilers turn into full-width loads and multiply-adds, one copy an instruction set.
+#include "machine_limits.h"
+
+#include <cstring>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define PITH_FOR_EACH_SET __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define PITH_FOR_EACH_SET
+#endif
+
+namespace pith {
+namespace {
+
+constexpr size_t kStep = 256;  // bytes a turn of the reading loop
+typedef uint64_t Words __attribute__((vector_size(64)));
+
+PITH_FOR_EACH_SET uint64_t sum_bytes(const uint8_t * from, size_t size) {
+    Words sums[4] = {};
+    for (size_t i = 0; i < size; i += kStep) {
+        for (size_t c = 0; c < 4; ++c) {
+            Words words;
+            std::memcpy(&words, from + i + 64 * c, sizeof(words));
+            sums[c] += words;
+        }
+    }
+    const Words sum = sums[0] + sums[1] + sums[2] + sums[3];
+    return sum[0] + sum[3] + sum[7];
+}
+
+// A latency of four cycles and two units a cycle need eight sums in flight; ten leave registers for the factors, also where
+// there are sixteen.
+constexpr int kSums = 10;
+
+template <class Floats>
+__attribute__((always_inline)) inline float multiply_add(int64_t n_rounds) {
+    Floats sums[kSums];
+    // From a number the compiler does not know: it folds what it can.
+    for (int i = 0; i < kSums; ++i) { sums[i] = Floats{} + static_cast<float>(n_rounds % 1000 + i); }
+    const Floats factor = Floats{} + 0.875F;
+    const Floats term = Floats{} + 0.3F;
+    for (int64_t i = 0; i < n_rounds; ++i) {
+        for (Floats & sum : sums) { sum = sum * factor + term; }
+    }
+    float all = 0;
+    for (const Floats & sum : sums) { all += sum[0] + sum[3]; }
+    return all;
+}
+
+typedef float Floats4 __attribute__((vector_size(16)));
+constexpr int kBaseWidth = 4;  // floats of a vector that every processor has
+
+#if defined(__x86_64__) && defined(__GNUC__)
+typedef float Floats8 __attribute__((vector_size(32)));
+typedef float Floats16 __attribute__((vector_size(64)));
+
+__attribute__((target("avx512f"))) float multiply_add_16(int64_t n_rounds) {
+    return multiply_add<Floats16>(n_rounds);
+}
+__attribute__((target("avx2,fma"))) float multiply_add_8(int64_t n_rounds) {
+    return multiply_add<Floats8>(n_rounds);
+}
+int vector_width() {
+    return __builtin_cpu_supports("avx512f") ? 16 : __builtin_cpu_supports("fma") ? 8 : kBaseWidth;
+}
+float multiply_add_widest(int64_t n_rounds) {
+    switch (vector_width()) {
+        case 16:
+            return multiply_add_16(n_rounds);
+        case 8:
+            return multiply_add_8(n_rounds);
+        default:
+            return multiply_add<Floats4>(n_rounds);
+    }
+}
+#else
+int vector_width() {
+    return kBaseWidth;
+}
+float multiply_add_widest(int64_t n_rounds) {
+    return multiply_add<Floats4>(n_rounds);
+}
+#endif
+
+}  // namespace
+
+size_t LimitJob::n_bytes() const {
+    size_t n = 0;
+    for (const auto & span : spans) { n += span.second; }
+    return n;
+}
+
+double LimitJob::n_flops(int n_threads) const {
+    return 2.0 * kSums * vector_width() * static_cast<double>(n_rounds) * n_threads;
+}
+
+void read_part(ggml_tensor * /*out*/, int ith, int n_threads, void * job) {
+    auto & self = *static_cast<LimitJob *>(job);
+    for (const auto & [bytes, size] : self.spans) {
+        const size_t share = size / kStep / static_cast<size_t>(n_threads) * kStep;
+        self.sums[static_cast<size_t>(ith)] += sum_bytes(bytes + share * static_cast<size_t>(ith), share);
+    }
+}
+
+void multiply_part(ggml_tensor * /*out*/, int ith, int /*n_threads*/, void * job) {
+    auto & self = *static_cast<LimitJob *>(job);
+    self.sums[static_cast<size_t>(ith)] += static_cast<uint64_t>(multiply_add_widest(self.n_rounds));
+}
+
+}  // namespace pith

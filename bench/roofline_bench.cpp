@@ -1,0 +1,411 @@
+// roofline_bench.cpp - the CPU attention kernel beside ggml's flash attention and beside what the machine can do, all in the
+// same run on the same ggml threads, interleaved; medians.
+//
+//   roofline_bench [decode|prefill] [--type f16] [--dim 64] [--length 8192] [--threads 2] [--repeats 7] [--target AVX2]
+//   roofline_bench table [--threads 2] [--repeats 7] [--json]     head sizes 64 and 128; f16, q8_0, q4_0; decode over 2 k,
+//                                                                  8 k and 32 k entries, prefill over 2 k, 8 k and 16 k
+//
+// Decode: one query per head, 8 lanes of 4 query heads, over as many layers as it takes to leave the caches; GB/s of K and V,
+// and their share of what plainly reading the same bytes reaches.
+// Prefill: 512 queries, the newest of `length` entries; GFLOP/s of the entries that each query sees (4 · head_dim each), and
+// their share of f32 multiply-adds that wait for no memory. ggml gets K and V expanded to f32 where they are quantised: its
+// tiles take f16 and f32 only; without them it is slower.
+// The two results are compared; far apart is an error. (ggml adds up in f16: it judges no rounding.)
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "attention/cpu_lane_attention.h"
+#include "attention/cpu_workspace.h"
+#include "attention/lane_attention.h"
+#include "machine_limits.h"
+#include "model/backend.h"
+
+namespace pith {
+namespace {
+
+constexpr int kLanes = 8;
+constexpr int kGroup = 4;
+constexpr int64_t kMultiplyRounds = 4000000;
+
+struct Options {
+    bool prefill = false;
+    bool table = false;
+    bool json = false;
+    ggml_type type = GGML_TYPE_F16;
+    int head_dim = 64;
+    int length = 8192;
+    int n_threads = 2;
+    int repeats = 7;
+    int n_queries = 512;
+    size_t footprint_mb = 768;  // K and V read in decode, all layers
+};
+
+// GB/s (decode) or GFLOP/s (prefill).
+struct Measured {
+    double kernel = 0;
+    double ggml = 0;
+    double limit = 0;       // reading, multiply-adds
+    double difference = 0;  // largest, of the largest output
+};
+
+double seconds(const std::function<void()> & run) {
+    const auto start = std::chrono::steady_clock::now();
+    run();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
+// A graph with memory, run as often as wanted.
+struct Graph {
+    ggml_context * ctx = nullptr;
+    ggml_cgraph * graph = nullptr;
+    ggml_backend_buffer_t buffer = nullptr;
+    explicit Graph(size_t n_nodes) {
+        ctx = ggml_init({4 * n_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_nodes, false), nullptr, true});
+        graph = ggml_new_graph_custom(ctx, n_nodes, false);
+    }
+    ~Graph() {
+        ggml_backend_buffer_free(buffer);
+        ggml_free(ctx);
+    }
+    Graph(const Graph &) = delete;
+    Graph & operator=(const Graph &) = delete;
+};
+
+struct FreeBackend {
+    void operator()(ggml_backend_t backend) const { ggml_backend_free(backend); }
+};
+
+// One lane of normal numbers, copied to all others.
+void fill_cache(RaggedCache & cache, const Options & o, std::mt19937 & random) {
+    std::vector<int32_t> positions(static_cast<size_t>(o.length));
+    for (int i = 0; i < o.length; ++i) { positions[static_cast<size_t>(i)] = i; }
+    std::normal_distribution<float> normal;
+    std::vector<float> row(static_cast<size_t>(o.head_dim));
+    const auto make_lane = [&](ggml_tensor * flat, uint8_t * lane) {
+        for (int i = 0; i < o.length; ++i) {
+            for (float & value : row) { value = normal(random); }
+            uint8_t * to = lane + flat->nb[1] * static_cast<size_t>(i);
+            if (o.type == GGML_TYPE_F32) {
+                std::memcpy(to, row.data(), flat->nb[1]);
+            } else {
+                ggml_quantize_chunk(o.type, row.data(), to, 0, 1, o.head_dim, nullptr);
+            }
+        }
+    };
+    for (int l = 0; l < cache.layout().shape.n_layers; ++l) {
+        cache.append(0, l, positions);
+        for (ggml_tensor * flat : {cache.k(l), cache.v(l)}) {
+            const ggml_tensor * first = flat == cache.k(l) ? cache.k(0) : cache.v(0);
+            for (int h = 0; h < kLanes; ++h) {
+                uint8_t * lane = static_cast<uint8_t *>(flat->data) + flat->nb[1] * static_cast<size_t>(cache.cell(0, h, 0));
+                if (l == 0 && h == 0) {
+                    make_lane(flat, lane);
+                } else {
+                    std::memcpy(lane, first->data, flat->nb[1] * static_cast<size_t>(o.length));
+                }
+            }
+        }
+    }
+}
+
+// The same attention three times: the kernel's graph, ggml's, and the machine's limit.
+class Bench {
+public:
+    Bench(const Options & options, RaggedCache & cache, ggml_backend_t backend)
+        : o_(options),
+          cache_(cache),
+          backend_(backend),
+          n_layers_(cache.layout().shape.n_layers),
+          n_(options.prefill ? options.n_queries : 1),
+          flash_(n_nodes()),
+          kernel_(n_nodes()),
+          limit_(16) {}
+
+    Measured run() {
+        build_flash();
+        fill_inputs();
+        build_kernel();
+        build_limit();
+        std::vector<double> kernel_s;
+        std::vector<double> flash_s;
+        std::vector<double> limit_s;
+        for (int i = 0; i <= o_.repeats; ++i) {  // the first warms up
+            const double a = seconds([&] { run_kernel(); });
+            const double b = seconds([&] { ggml_backend_graph_compute(backend_, flash_.graph); });
+            const double c = seconds([&] { ggml_backend_graph_compute(backend_, limit_.graph); });
+            if (i == 0) { continue; }
+            kernel_s.push_back(a);
+            flash_s.push_back(b);
+            limit_s.push_back(c);
+        }
+        const double visible = static_cast<double>(n_) * (o_.length - n_) + 0.5 * n_ * (n_ + 1.0);
+        const double work = o_.prefill ? 4.0 * o_.head_dim * kLanes * kGroup * visible : static_cast<double>(job_.n_bytes());
+        const double limit = o_.prefill ? job_.n_flops(o_.n_threads) : static_cast<double>(job_.n_bytes());
+        return {1e-9 * work / median(kernel_s), 1e-9 * work / median(flash_s), 1e-9 * limit / median(limit_s), difference()};
+    }
+
+private:
+    size_t n_nodes() const { return static_cast<size_t>(n_layers_) * 4 + 16; }
+
+    // ggml's flash attention, layer after layer.
+    void build_flash() {
+        ggml_context * ctx = flash_.ctx;
+        const float scale = 1.0F / std::sqrt(static_cast<float>(o_.head_dim));
+        queries_ = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, o_.head_dim, kLanes * kGroup, n_);
+        mask_ = o_.prefill ? ggml_new_tensor_2d(ctx, GGML_TYPE_F16, o_.length, n_) : nullptr;
+        const auto lanes = [&](ggml_tensor * flat) {
+            ggml_tensor * view = ggml_view_3d(ctx, flat, flat->ne[0], o_.length, kLanes, flat->nb[1],
+                                              flat->nb[1] * static_cast<size_t>(cache_.capacity()), 0);
+            const bool expands = o_.prefill && o_.type != GGML_TYPE_F16 && o_.type != GGML_TYPE_F32;
+            return expands ? ggml_cast(ctx, view, GGML_TYPE_F32) : view;
+        };
+        for (int l = 0; l < n_layers_; ++l) {
+            expected_ = ggml_flash_attn_ext(ctx, ggml_permute(ctx, queries_, 0, 2, 1, 3), lanes(cache_.k(l)),
+                                            lanes(cache_.v(l)), mask_, scale, 0.0F, 0.0F);
+            ggml_build_forward_expand(flash_.graph, expected_);
+        }
+        flash_.buffer = ggml_backend_alloc_ctx_tensors(ctx, backend_);
+    }
+
+    void fill_inputs() {
+        std::mt19937 random(2);
+        std::normal_distribution<float> normal;
+        std::vector<float> queries(static_cast<size_t>(ggml_nelements(queries_)));
+        for (float & value : queries) { value = normal(random); }
+        ggml_backend_tensor_set(queries_, queries.data(), 0, ggml_nbytes(queries_));
+        if (mask_ == nullptr) { return; }
+        std::vector<ggml_fp16_t> rows(static_cast<size_t>(o_.length) * static_cast<size_t>(n_), ggml_fp32_to_fp16(0.0F));
+        for (int t = 0; t < n_; ++t) {
+            const auto begin = rows.begin() + static_cast<ptrdiff_t>(t) * o_.length;
+            std::fill(begin + o_.length - n_ + t + 1, begin + o_.length, ggml_fp32_to_fp16(-INFINITY));
+        }
+        ggml_backend_tensor_set(mask_, rows.data(), 0, ggml_nbytes(mask_));
+    }
+
+    void build_kernel() {
+        for (int l = 0; l < n_layers_; ++l) {
+            nodes_.push_back(&workspace_.next());
+            ggml_tensor * sources[] = {queries_, cache_.k(l), cache_.v(l)};
+            outs_.push_back(ggml_custom_4d(
+                kernel_.ctx, GGML_TYPE_F32, static_cast<int64_t>(o_.head_dim) * kLanes * kGroup, n_, 1, 1, sources, 3,
+                [](ggml_tensor *, int ith, int, void * data) {
+                    auto & node = *static_cast<CpuAttentionNode *>(data);
+                    attend_part(node.plan, *node.scratch, ith);
+                },
+                GGML_N_TASKS_MAX, nodes_.back()));
+            ggml_build_forward_expand(kernel_.graph, outs_.back());
+        }
+        kernel_.buffer = ggml_backend_alloc_ctx_tensors(kernel_.ctx, backend_);
+    }
+
+    void run_kernel() {
+        for (int l = 0; l < n_layers_; ++l) {
+            CpuAttentionNode & node = *nodes_[static_cast<size_t>(l)];
+            fill_attention_task(cache_, 0, l, queries_, outs_[static_cast<size_t>(l)], node.plan.task);
+            node.plan.make();
+            node.scratch->reserve(node.plan);
+        }
+        ggml_backend_graph_compute(backend_, kernel_.graph);
+    }
+
+    // Prefill is held up by arithmetic, decode by memory.
+    void build_limit() {
+        job_.n_rounds = kMultiplyRounds;
+        for (int l = 0; l < n_layers_; ++l) {
+            for (ggml_tensor * flat : {cache_.k(l), cache_.v(l)}) {
+                for (int h = 0; h < kLanes; ++h) {
+                    const size_t begin = flat->nb[1] * static_cast<size_t>(cache_.cell(0, h, 0));
+                    job_.spans.emplace_back(static_cast<const uint8_t *>(flat->data) + begin,
+                                            flat->nb[1] * static_cast<size_t>(o_.length));
+                }
+            }
+        }
+        ggml_tensor * sources[] = {queries_};
+        ggml_build_forward_expand(limit_.graph,
+                                  ggml_custom_4d(limit_.ctx, GGML_TYPE_F32, 1, 1, 1, 1, sources, 1,
+                                                 o_.prefill ? multiply_part : read_part, GGML_N_TASKS_MAX, &job_));
+        limit_.buffer = ggml_backend_alloc_ctx_tensors(limit_.ctx, backend_);
+    }
+
+    double difference() const {
+        std::vector<float> x(static_cast<size_t>(ggml_nelements(expected_)));
+        std::vector<float> y(x.size());
+        ggml_backend_tensor_get(outs_.back(), x.data(), 0, x.size() * sizeof(float));
+        ggml_backend_tensor_get(expected_, y.data(), 0, y.size() * sizeof(float));
+        double worst = 0;
+        double largest = 0;
+        for (size_t i = 0; i < x.size(); ++i) {
+            worst = std::max(worst, static_cast<double>(std::abs(x[i] - y[i])));
+            largest = std::max(largest, static_cast<double>(std::abs(y[i])));
+        }
+        return worst / largest;
+    }
+
+    const Options & o_;
+    RaggedCache & cache_;
+    ggml_backend_t backend_;
+    int n_layers_;
+    int n_;  // queries
+    Graph flash_;
+    Graph kernel_;
+    Graph limit_;
+    ggml_tensor * queries_ = nullptr;
+    ggml_tensor * mask_ = nullptr;
+    ggml_tensor * expected_ = nullptr;  // of the last layer
+    CpuWorkspace workspace_;
+    std::vector<CpuAttentionNode *> nodes_;
+    std::vector<ggml_tensor *> outs_;
+    LimitJob job_;
+};
+
+std::optional<Measured> measure(const Options & o, ggml_backend_t backend) {
+    CacheLayout layout;
+    layout.shape = {1, kLanes, kGroup, o.head_dim};
+    layout.head_dim_v = o.head_dim;
+    layout.type_k = layout.type_v = o.type;
+    const size_t layer_bytes = layout.entry_bytes() * static_cast<size_t>(kLanes) * static_cast<size_t>(o.length);
+    layout.shape.n_layers = o.prefill ? 1 : std::max(1, static_cast<int>((o.footprint_mb << 20U) / layer_bytes));
+    auto cache = RaggedCache::make(layout, o.length);
+    if (!cache.ok()) {
+        std::fprintf(stderr, "roofline_bench: %s\n", cache.status().message().c_str());
+        return std::nullopt;
+    }
+    std::mt19937 random(1);
+    fill_cache(**cache, o, random);
+    const Measured measured = Bench(o, **cache, backend).run();
+    if (measured.difference <= 0.2) { return measured; }
+    std::fprintf(stderr, "roofline_bench: kernel and ggml differ by %.2g of the largest output\n", measured.difference);
+    return std::nullopt;
+}
+
+void print_row(const Options & o, const Measured & m) {
+    std::printf("%-7s %-5s d=%-3d %6d entries | kernel %7.1f %s  ggml %7.1f  ratio %5.2f | %s %7.1f  share %4.0f %% | %.1e\n",
+                o.prefill ? "prefill" : "decode", ggml_type_name(o.type), o.head_dim, o.length, m.kernel,
+                o.prefill ? "GFLOP/s" : "GB/s   ", m.ggml, m.kernel / m.ggml, o.prefill ? "fma " : "read", m.limit,
+                100 * m.kernel / m.limit, m.difference);
+    std::fflush(stdout);
+}
+
+void print_json_row(const Options & o, const Measured & m, bool first) {
+    std::printf(
+        "%s  {\"phase\": \"%s\", \"type\": \"%s\", \"head_dim\": %d, \"n_entries\": %d, \"unit\": \"%s\", \"kernel\": %.3f, "
+        "\"ggml\": %.3f, \"limit\": %.3f, \"ratio\": %.4f, \"share\": %.4f, \"difference\": %.3g}",
+        first ? "" : ",\n", o.prefill ? "prefill" : "decode", ggml_type_name(o.type), o.head_dim, o.length,
+        o.prefill ? "GFLOP/s" : "GB/s", m.kernel, m.ggml, m.limit, m.kernel / m.ggml, m.kernel / m.limit, m.difference);
+    std::fflush(stdout);
+}
+
+std::vector<Options> shapes_of(const Options & o) {
+    if (!o.table) { return {o}; }
+    std::vector<Options> all;
+    for (const bool prefill : {false, true}) {
+        for (const int head_dim : {64, 128}) {
+            for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}) {
+                for (const int length : {2048, 8192, prefill ? 16384 : 32768}) {
+                    Options one = o;
+                    one.prefill = prefill;
+                    one.head_dim = head_dim;
+                    one.type = type;
+                    one.length = length;
+                    all.push_back(one);
+                }
+            }
+        }
+    }
+    return all;
+}
+
+int run(const Options & o) {
+    if (!load_backends().ok()) { return 1; }
+    auto made = make_cpu_backend(o.n_threads);
+    if (!made.ok()) {
+        std::fprintf(stderr, "roofline_bench: %s\n", made.status().message().c_str());
+        return 1;
+    }
+    const std::unique_ptr<ggml_backend, FreeBackend> backend(*made);
+    if (o.json) {
+        std::printf("{\"n_threads\": %d, \"repeats\": %d, \"target\": \"%s\", \"rows\": [\n", o.n_threads, o.repeats,
+                    cpu_attention_targets().front());
+    }
+    bool first = true;
+    bool ok = true;
+    for (const Options & shape : shapes_of(o)) {
+        const auto measured = measure(shape, backend.get());
+        ok = ok && measured.has_value();
+        if (!measured) { continue; }
+        if (o.json) {
+            print_json_row(shape, *measured, first);
+        } else {
+            print_row(shape, *measured);
+        }
+        first = false;
+    }
+    if (o.json) { std::puts("\n]}"); }
+    return ok ? 0 : 1;
+}
+
+int usage(const std::string & what) {
+    std::fprintf(stderr, "roofline_bench: %s; its arguments are in the first lines of bench/roofline_bench.cpp\n",
+                 what.c_str());
+    return 2;
+}
+
+}  // namespace
+}  // namespace pith
+
+int main(int argc, char ** argv) {
+    pith::Options o;
+    for (int i = 1; i < argc; ++i) {
+        const std::string name = argv[i];
+        if (name == "decode" || name == "prefill" || name == "table") {
+            o.prefill = name == "prefill";
+            o.table = name == "table";
+            continue;
+        }
+        if (name == "--json") {
+            o.json = true;
+            continue;
+        }
+        if (++i == argc) { return pith::usage("'" + name + "' wants a value, or is unknown"); }
+        const std::string value = argv[i];
+        const int number = std::atoi(value.c_str());
+        if (name == "--type") {
+            const ggml_type types[] = {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0};
+            const auto * type =
+                std::find_if(std::begin(types), std::end(types), [&](ggml_type one) { return value == ggml_type_name(one); });
+            if (type == std::end(types)) { return pith::usage("no type '" + value + "'"); }
+            o.type = *type;
+        } else if (name == "--dim" && number > 0) {
+            o.head_dim = number;
+        } else if (name == "--length" && number > 0) {
+            o.length = number;
+        } else if (name == "--threads" && number > 0) {
+            o.n_threads = number;
+        } else if (name == "--footprint" && number > 0) {
+            o.footprint_mb = static_cast<size_t>(number);
+        } else if (name == "--repeats" && number > 0) {
+            o.repeats = number;
+        } else if (name == "--target") {
+            if (!pith::use_cpu_attention_target(value.c_str())) { return pith::usage("no target '" + value + "' here"); }
+        } else {
+            return pith::usage("unknown, or out of range: " + name + " " + value);
+        }
+    }
+    if (o.prefill && !o.table && o.length < o.n_queries) { return pith::usage("--length must be 512 or more for prefill"); }
+    return pith::run(o);
+}

@@ -1,0 +1,329 @@
+// evaluate.cpp - from options to units, and the units over the cores. Stage: eval.
+#include "eval/evaluate.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "eval/ask.h"
+#include "eval/plain_text.h"
+
+namespace pith {
+namespace {
+
+using benchmarks::Sample;
+using benchmarks::Task;
+using benchmarks::TooLong;
+
+std::vector<int32_t> joined(std::vector<int32_t> first, const std::vector<int32_t> & second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+}
+
+// What of a turn is compressed and what comes after, with the question on either side.
+struct Sides {
+    std::vector<int32_t> compressed;
+    std::vector<int32_t> feed;
+};
+
+Sides sides_of(const std::vector<int32_t> & context, const TurnTokens & turn, bool question_aware) {
+    // A sample without context has nothing to compress but its question.
+    if (!question_aware && !context.empty()) { return {context, joined(turn.question, turn.prefix)}; }
+    Sides sides{joined(context, turn.question), turn.prefix};
+    if (sides.compressed.empty()) { std::swap(sides.compressed, sides.feed); }
+    return sides;
+}
+
+// Of a family whose samples are made here, as long as one likes; the others are as long as their data.
+bool makes_its_length(const benchmarks::TaskRules & rules) {
+    return rules.file.empty() || std::ranges::any_of(benchmarks::all_tasks(), [&](const auto & task) {
+               return task->rules().family == rules.family && task->rules().file.empty();
+           });
+}
+
+class Planner {
+public:
+    Planner(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options)
+        : tokenizer_(tokenizer),
+          options_(options),
+          n_ctx_(options.n_ctx > 0 ? options.n_ctx : model.info().n_ctx_train),
+          path_(model.info().path) {}
+
+    Result<EvalPlan> plan() {
+        std::vector<std::string> policies = {"full"};
+        std::copy_if(options_.policies.begin(), options_.policies.end(), std::back_inserter(policies),
+                     [&](const std::string & name) { return std::count(policies.begin(), policies.end(), name) == 0; });
+        PITH_ASSIGN_OR_RETURN(plan_.cases, make_cases(policies, options_.budgets));
+        for (const int length : options_.lengths) { PITH_RETURN_IF_ERROR(check_length(length)); }
+        const bool perplexity = options_.tasks.empty();
+        if (perplexity) {
+            for (const int length : options_.lengths) { PITH_RETURN_IF_ERROR(add_documents(length)); }
+        }
+        for (const Task * task : options_.tasks) {
+            for (const int length : options_.lengths) { PITH_RETURN_IF_ERROR(add_task(*task, length)); }
+        }
+        describe(perplexity);
+        return std::move(plan_);
+    }
+
+private:
+    Status check_length(int length) const {
+        if (length < 0) { return {ErrorCode::kInvalidArgument, "--context is " + std::to_string(length) + ": give 0 or more"}; }
+        if (n_ctx_ == 0 || length <= n_ctx_) { return {}; }
+        return {ErrorCode::kInvalidArgument, "--context " + std::to_string(length) + " is more than the " +
+                                                 std::to_string(n_ctx_) +
+                                                 " tokens the model takes: give less, or raise --ctx-size "
+                                                 "to try it all the same"};
+    }
+
+    Status add_task(const Task & task, int length) {
+        const benchmarks::TaskRules & rules = task.rules();
+        const bool chat = rules.chat && !options_.raw && tokenizer_.has_chat_template();
+        PITH_ASSIGN_OR_RETURN(const int overhead, prompt_overhead(tokenizer_, chat));
+        benchmarks::SampleRequest request;
+        request.n_samples = options_.n_samples;
+        request.seed = options_.seed;
+        request.haystack = options_.haystack;
+        request.count = [this](std::string_view text) {
+            const auto tokens = tokenizer_.encode(text, false, false);
+            return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
+        };
+        const auto ready = options_.files.find(rules.ready);
+        if (ready != options_.files.end()) { request.ready = ready->second; }
+        const bool fits_itself = makes_its_length(rules) && request.ready.empty();
+        if (length > 0 && fits_itself) { request.n_tokens = std::max(1, length - overhead); }
+        if (const auto file = options_.files.find(rules.file); file != options_.files.end()) { request.file = file->second; }
+        PITH_ASSIGN_OR_RETURN(std::vector<Sample> made, task.samples(request));
+        if (options_.n_samples > 0 && static_cast<int>(made.size()) > options_.n_samples) {
+            made.resize(static_cast<size_t>(options_.n_samples));
+        }
+        plan_.samples.push_back(std::make_unique<std::vector<Sample>>(std::move(made)));
+        const std::vector<Sample> & samples = *plan_.samples.back();
+
+        PromptRules prompt_rules;
+        prompt_rules.chat = chat;
+        prompt_rules.too_long = rules.too_long;
+        prompt_rules.n_middle = rules.too_long == TooLong::kMiddle ? length : 0;
+        prompt_rules.n_ctx = n_ctx_;
+        if (length > 0 && rules.too_long == TooLong::kRefuse && !fits_itself) { prompt_rules.n_ctx = length; }
+        std::set<std::string> ids;
+        const size_t first_unit = plan_.units.size();
+        for (size_t i = 0; i < samples.size(); ++i) {
+            if (!ids.insert(samples[i].id).second) {
+                return {ErrorCode::kBadFile, "task " + rules.name + " has two samples '" + samples[i].id + "'" +
+                                                 (rules.file.empty() ? "" : ": mend '" + rules.file + "'")};
+            }
+            Answer key;
+            key.task = rules.name;
+            key.length = length;
+            key.sample = samples[i].id;
+            key.index = static_cast<int>(i);
+            key.groups = samples[i].groups;
+            PITH_ASSIGN_OR_RETURN(const SampleTokens tokens, tokenise_sample(tokenizer_, samples[i], prompt_rules));
+            key.n_cut = tokens.n_cut;
+            if (tokens.too_long.empty()) {
+                add_sample(task, samples[i], tokens, key, first_unit);
+                continue;
+            }
+            key.turn = -1;
+            key.refused = tokens.too_long;
+            plan_.left_out.push_back(std::move(key));
+        }
+        return {};
+    }
+
+    void add_sample(const Task & task, const Sample & sample, const SampleTokens & tokens, const Answer & key,
+                    size_t first_unit) {
+        for (size_t t = 0; t < tokens.turns.size(); ++t) {
+            const TurnTokens & turn = tokens.turns[t];
+            const bool follows = tokens.dialogue && t > 0;
+            Sides sides = sides_of(tokens.context, turn, options_.question_aware);
+            EvalQuestion question;
+            question.key = key;
+            question.key.turn = static_cast<int>(t);
+            question.task = &task;
+            question.sample = &sample;
+            question.turn = t;
+            question.feed = follows ? joined(turn.question, turn.prefix) : std::move(sides.feed);
+            question.follow_up = turn.follow_up;
+            question.choices = turn.choices;
+            question.n_new = sample.turns[t].max_new_tokens;
+            question.stop_at_newline = task.rules().stop_at_newline;
+            EvalUnit * last = plan_.units.size() > first_unit ? &plan_.units.back() : nullptr;
+            const bool same = follows || (last != nullptr && options_.share && !tokens.dialogue && !last->dialogue &&
+                                          last->compressed == sides.compressed);
+            if (!same) {
+                plan_.units.emplace_back();
+                last = &plan_.units.back();
+                last->compressed = std::move(sides.compressed);
+                last->dialogue = tokens.dialogue;
+            }
+            last->questions.push_back(std::move(question));
+        }
+    }
+
+    // Documents of exactly `length` tokens: stretches of the texts given, else generated ones.
+    Status add_documents(int length) {
+        constexpr int kFewest = 2;
+        if (length < kFewest) {
+            return {ErrorCode::kInvalidArgument,
+                    "perplexity needs a --context of " + std::to_string(kFewest) + " tokens or more"};
+        }
+        const int limit = options_.n_samples;
+        int n = 0;
+        for (size_t t = 0; t < options_.texts.size(); ++t) {
+            PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokenizer_.encode(options_.texts[t], false, false));
+            const bool has_bos = tokenizer_.bos() >= 0;
+            const auto width = static_cast<size_t>(length - (has_bos ? 1 : 0));
+            if (tokens.size() < width) {
+                return {ErrorCode::kInvalidArgument, "text " + std::to_string(t + 1) + " has " + std::to_string(tokens.size()) +
+                                                         " tokens, --context asks for " + std::to_string(length) +
+                                                         ": give a longer text or a smaller --context"};
+            }
+            for (size_t begin = 0; begin + width <= tokens.size() && (limit == 0 || n < limit); begin += width, ++n) {
+                std::vector<int32_t> document;
+                if (has_bos) { document.push_back(tokenizer_.bos()); }
+                const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(begin);
+                document.insert(document.end(), from, from + static_cast<std::ptrdiff_t>(width));
+                add_document(std::move(document), length, n,
+                             "text " + std::to_string(t + 1) + " from token " + std::to_string(begin));
+            }
+        }
+        for (; options_.texts.empty() && n < limit; ++n) {
+            PITH_ASSIGN_OR_RETURN(std::vector<int32_t> document, make_plain_tokens(tokenizer_, options_.seed, n, length));
+            add_document(std::move(document), length, n, "generated " + std::to_string(n));
+        }
+        return {};
+    }
+
+    void add_document(std::vector<int32_t> tokens, int length, int index, std::string id) {
+        EvalUnit unit;
+        unit.perplexity = true;
+        unit.compressed = std::move(tokens);
+        EvalQuestion question;
+        question.key.task = "perplexity";
+        question.key.length = length;
+        question.key.sample = std::move(id);
+        question.key.index = index;
+        unit.questions.push_back(std::move(question));
+        plan_.units.push_back(std::move(unit));
+    }
+
+    void describe(bool perplexity) {
+        plan_.info.family = options_.family;
+        plan_.info.lengths = options_.lengths;
+        if (perplexity) { plan_.info.tasks.push_back({"perplexity", "perplexity", {}, true}); }
+        for (const Task * task : options_.tasks) {
+            const benchmarks::TaskRules & rules = task->rules();
+            plan_.info.tasks.push_back({rules.name, rules.metric, rules.group_by, false});
+        }
+        for (const PolicyCase & one : plan_.cases) {
+            plan_.info.cases.push_back({one.policy, one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string()});
+        }
+        plan_.info.about.emplace_back("model path", path_);
+    }
+
+    const Tokenizer & tokenizer_;
+    const EvalOptions & options_;
+    int n_ctx_;
+    std::string path_;
+    EvalPlan plan_;
+};
+
+// What the threads of a run share.
+class Run {
+public:
+    Run(const EvalPlan & plan, RunFolder & folder, const EvalHooks & hooks)
+        : plan_(plan), folder_(folder), hooks_(hooks), n_total_(plan.n_answers()) {
+        for (const Answer & answer : folder.answers()) { n_done_ += answer.turn >= 0 ? 1 : 0; }
+    }
+
+    // All questions of the unit have their answers under this case.
+    bool wanted(const EvalUnit & unit, const PolicyCase & one) const {
+        return std::any_of(unit.questions.begin(), unit.questions.end(), [&](const EvalQuestion & question) {
+            Answer key = question.key;
+            key.policy = one.policy;
+            key.budget = one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string();
+            return !folder_.has(key);
+        });
+    }
+
+    Status emit(const std::vector<Answer> & answers) {
+        const std::lock_guard lock(mutex_);
+        if (!status_.ok()) { return status_; }
+        const size_t before = folder_.answers().size();
+        PITH_RETURN_IF_ERROR(folder_.append(answers));
+        n_done_ += static_cast<int>(folder_.answers().size() - before);
+        if (hooks_.progress) { hooks_.progress(n_done_, n_total_); }
+        return {};
+    }
+
+    // The first error stops the others at their next answer.
+    void fail(const Status & status) {
+        const std::lock_guard lock(mutex_);
+        if (status_.ok()) { status_ = status; }
+    }
+    bool stopped() {
+        const std::lock_guard lock(mutex_);
+        return !status_.ok();
+    }
+    const Status & status() const { return status_; }
+    size_t next() { return next_.fetch_add(1); }
+
+private:
+    const EvalPlan & plan_;
+    RunFolder & folder_;
+    const EvalHooks & hooks_;
+    std::mutex mutex_;
+    Status status_;
+    int n_total_ = 0;
+    int n_done_ = 0;
+    std::atomic<size_t> next_{0};
+};
+
+}  // namespace
+
+SessionOptions EvalOptions::session_of(const PolicyCase & one) const {
+    SessionOptions out = session;
+    out.policy = one.policy;
+    out.budget = one.budget;
+    if (one_shot()) { out.prefill = PrefillSchedule::kOneShot; }
+    return out;
+}
+
+int EvalPlan::n_answers() const {
+    size_t n = 0;
+    for (const EvalUnit & unit : units) { n += unit.questions.size() * cases.size(); }
+    return static_cast<int>(n);
+}
+
+Result<EvalPlan> plan_evaluation(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options) {
+    return Planner(model, tokenizer, options).plan();
+}
+
+Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options, const EvalPlan & plan,
+                      RunFolder & folder, const EvalHooks & hooks) {
+    PITH_RETURN_IF_ERROR(folder.append(plan.left_out));
+    Run run(plan, folder, hooks);
+    const auto work = [&] {
+        for (size_t i = run.next(); i < plan.units.size() && !run.stopped(); i = run.next()) {
+            const EvalUnit & unit = plan.units[i];
+            std::vector<bool> wanted;
+            for (const PolicyCase & one : plan.cases) { wanted.push_back(run.wanted(unit, one)); }
+            if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) { continue; }
+            const Status status = ask_unit(
+                model, tokenizer, options, unit, plan.cases, [&](size_t c) { return wanted[c]; }, hooks.cancel,
+                [&](const std::vector<Answer> & answers) { return run.emit(answers); });
+            if (!status.ok()) { run.fail(status); }
+        }
+    };
+    std::vector<std::thread> threads;
+    for (int i = 1; i < hooks.n_jobs; ++i) { threads.emplace_back(work); }
+    work();
+    for (std::thread & thread : threads) { thread.join(); }
+    return run.status();
+}
+
+}  // namespace pith

@@ -1,0 +1,96 @@
+// evaluate.h - a benchmark's tasks under many policies and budgets: which samples, which cases, and the run over all cores.
+// Stage: eval.
+//
+//   plan_evaluation   samples → prompts → units (texts that share a prefill), cases, and what the run is (RunInfo)
+//   run_evaluation    every unit under every case that the folder has no answer to yet; answers go to the folder as they come
+//
+// One-shot prefill (the default): a unit is prefilled once in full, and evicted under each case from there (exact:
+// Session::evict()). Chunked, or `share` off: a prefill for each case. Samples on one context share it where the question is
+// not compressed with it. Nothing is evicted while a question is read or answered, unless session.evict_every says so. Which
+// answers come first depends on the cores; the answers do not. Errors: those of tasks (kBadFile: a data file), tokeniser,
+// sessions and the folder; kCancelled. Threads: one evaluation at a time; it starts n_jobs threads of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmarks/benchmark.h"
+#include "eval/policy_cases.h"
+#include "eval/run_folder.h"
+#include "eval/sample_prompt.h"
+#include "pith/model.h"
+#include "pith/text.h"
+
+namespace pith {
+
+struct EvalOptions {
+    EvalOptions() { session.evict_every = 0; }
+    std::string family;
+    std::vector<const benchmarks::Task *> tasks;  // perplexity: none
+    std::vector<int> lengths = {0};               // 0: as the data is
+    std::vector<std::string> policies;            // the full cache is always among them
+    std::vector<Budget> budgets;
+    int n_samples = 0;  // of each task and length; 0: all there are
+    uint64_t seed = 1;
+    std::map<std::string, std::string> files;  // text by TaskRules::file
+    std::string haystack;                      // text for essays; empty: the tasks' own
+    std::vector<std::string> texts;            // perplexity: documents; empty: the built-in generator's
+    bool question_aware = false;
+    bool raw = false;        // no chat template
+    bool share = true;       // one prefill for all cases, where that is exact
+    int n_ctx = 0;           // tokens the model takes; 0: what it was trained on
+    SessionOptions session;  // types, chunk, schedule (kAuto: one-shot), evict_every, heads; policy and budget are the cases'
+
+    SessionOptions session_of(const PolicyCase & one) const;
+    bool one_shot() const { return session.prefill != PrefillSchedule::kChunked; }
+};
+
+// One turn of one sample, ready to be asked.
+struct EvalQuestion {
+    Answer key;  // all that is known before the answer; policy and budget are the case's
+    const benchmarks::Task * task = nullptr;
+    const benchmarks::Sample * sample = nullptr;
+    size_t turn = 0;
+    std::vector<int32_t> feed;       // after what is compressed, or after the turn before
+    std::vector<int32_t> follow_up;  // after feed, instead of what was answered
+    std::vector<std::vector<int32_t>> choices;
+    int n_new = 0;  // tokens at most
+    bool stop_at_newline = false;
+};
+
+// What is prefilled once and compressed, and what is asked of it.
+struct EvalUnit {
+    std::vector<int32_t> compressed;
+    std::vector<EvalQuestion> questions;
+    bool dialogue = false;    // a question follows the one before; else all follow the compressed prompt
+    bool perplexity = false;  // no questions: the likelihood of `compressed` under running eviction; questions[0] has the key
+};
+
+struct EvalPlan {
+    RunInfo info;
+    std::vector<PolicyCase> cases;
+    std::vector<EvalUnit> units;
+    std::vector<Answer> left_out;                                           // samples the model cannot take
+    std::vector<std::unique_ptr<std::vector<benchmarks::Sample>>> samples;  // what questions point to
+
+    int n_answers() const;  // all of the run's
+};
+
+// info.settings and info.about are extended, not replaced, by what the caller knows (versions, machine).
+Result<EvalPlan> plan_evaluation(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options);
+
+struct EvalHooks {
+    std::function<void(int n_done, int n_total)> progress;  // answers; from any thread, one at a time
+    const std::atomic<bool> * cancel = nullptr;
+    int n_jobs = 1;
+};
+
+Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options, const EvalPlan & plan,
+                      RunFolder & folder, const EvalHooks & hooks);
+
+}  // namespace pith

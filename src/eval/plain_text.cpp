@@ -1,0 +1,34 @@
+// plain_text.cpp - tokenises a generated document piece by piece. Stage: eval.
+#include "eval/plain_text.h"
+
+#include "corpus/corpus.h"
+
+namespace pith {
+namespace {
+
+constexpr int kSpareTokens = 64;  // asked for beyond the text's length: documents end a little short of their limit
+
+}  // namespace
+
+Result<std::vector<int32_t>> make_plain_tokens(const Tokenizer & tokenizer, uint64_t seed, int index, int n) {
+    const corpus::CountTokens count = [&tokenizer](std::string_view text) {
+        const auto tokens = tokenizer.encode(text, false, false);
+        return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
+    };
+    const corpus::Document document =
+        corpus::make_plain_text(corpus::SeedSpace::kValidation, seed, static_cast<uint64_t>(index), n + kSpareTokens, count);
+    std::vector<int32_t> tokens;
+    if (tokenizer.bos() >= 0) { tokens.push_back(tokenizer.bos()); }
+    for (const corpus::Segment & segment : document.segments) {
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> piece, tokenizer.encode(segment.text, false, false));
+        tokens.insert(tokens.end(), piece.begin(), piece.end());
+    }
+    if (static_cast<int>(tokens.size()) < n) {
+        return Status(ErrorCode::kInternal, "a held-out text has " + std::to_string(tokens.size()) + " tokens where " +
+                                                std::to_string(n) + " were asked for");
+    }
+    tokens.resize(static_cast<size_t>(n));
+    return tokens;
+}
+
+}  // namespace pith

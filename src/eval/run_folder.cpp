@@ -1,0 +1,250 @@
+// run_folder.cpp - run.json and answers.jsonl. Stage: eval.
+#include "eval/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/text.h"
+#include "model/write_file.h"
+
+namespace pith {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;  // of the two files
+constexpr size_t kMostDifferences = 3;
+constexpr size_t kLongValues = 100;  // characters: longer lists are told by what came and went
+
+std::string run_file(const std::string & folder) {
+    return folder + "/run.json";
+}
+std::string answers_file(const std::string & folder) {
+    return folder + "/answers.jsonl";
+}
+
+Json pairs_json(const std::vector<std::pair<std::string, std::string>> & pairs) {
+    Json object = Json::object();
+    for (const auto & [name, value] : pairs) { object[name] = value; }
+    return object;
+}
+
+std::vector<std::pair<std::string, std::string>> pairs_of(const Json & object) {
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (const auto & [name, value] : object.items()) { pairs.emplace_back(name, value.get<std::string>()); }
+    return pairs;
+}
+
+std::string to_json(const RunInfo & info) {
+    Json object;
+    object["pith_eval"] = kVersion;
+    object["family"] = info.family;
+    object["tasks"] = Json::array();
+    for (const EvalTask & task : info.tasks) {
+        object["tasks"].push_back(
+            {{"name", task.name}, {"metric", task.metric}, {"group_by", task.group_by}, {"perplexity", task.is_perplexity}});
+    }
+    object["lengths"] = info.lengths;
+    object["cases"] = Json::array();
+    for (const EvalCase & one : info.cases) { object["cases"].push_back({{"policy", one.policy}, {"budget", one.budget}}); }
+    object["settings"] = pairs_json(info.settings);
+    object["about"] = pairs_json(info.about);
+    return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<RunInfo> read_info(const std::string & path) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) { return {ErrorCode::kNotFound, "'" + path + "' cannot be opened: is this the folder of an evaluation?"}; }
+    try {
+        const Json object = Json::parse(in);
+        if (object.at("pith_eval") != kVersion) {
+            return {ErrorCode::kBadFile, "'" + path + "' is of version " + object["pith_eval"].dump() + ", this pith reads " +
+                                             std::to_string(kVersion)};
+        }
+        RunInfo info;
+        object.at("family").get_to(info.family);
+        for (const Json & task : object.at("tasks")) {
+            info.tasks.push_back({task.at("name"), task.at("metric"), task.at("group_by"), task.at("perplexity")});
+        }
+        object.at("lengths").get_to(info.lengths);
+        for (const Json & one : object.at("cases")) { info.cases.push_back({one.at("policy"), one.at("budget")}); }
+        info.settings = pairs_of(object.at("settings"));
+        info.about = pairs_of(object.at("about"));
+        return info;
+    } catch (const Json::exception & error) {
+        return {ErrorCode::kBadFile, "'" + path + "' is no description of an evaluation: " + error.what()};
+    }
+}
+
+// "a,b,c" and "a,c,d": "without b, with d".
+std::string list_difference(const std::string & before, const std::string & now) {
+    const std::vector<std::string_view> was = split(before, ',');
+    const std::vector<std::string_view> is = split(now, ',');
+    const auto missing_from = [](const std::vector<std::string_view> & from, const std::vector<std::string_view> & other) {
+        std::string names;
+        for (const std::string_view name : from) {
+            if (std::find(other.begin(), other.end(), name) != other.end()) { continue; }
+            names += (names.empty() ? "" : ",") + std::string(name);
+        }
+        return names;
+    };
+    const std::string gone = missing_from(was, is);
+    const std::string fresh = missing_from(is, was);
+    if (gone.empty() && fresh.empty()) { return "in another order"; }
+    return (gone.empty() ? "" : "without " + gone) + (gone.empty() || fresh.empty() ? "" : ", ") +
+           (fresh.empty() ? "" : "with " + fresh);
+}
+
+// What differs, by the names of the settings; empty: nothing.
+std::string differences(const RunInfo & there, const RunInfo & asked) {
+    std::vector<std::string> names;
+    for (const auto * run : {&there, &asked}) {
+        for (const auto & [name, value] : run->settings) {
+            if (std::find(names.begin(), names.end(), name) == names.end()) { names.push_back(name); }
+        }
+    }
+    const auto value_of = [](const RunInfo & run, const std::string & name) {
+        const auto at =
+            std::find_if(run.settings.begin(), run.settings.end(), [&](const auto & pair) { return pair.first == name; });
+        return at == run.settings.end() ? std::string("nothing") : at->second;
+    };
+    std::string text;
+    size_t n = 0;
+    for (const std::string & name : names) {
+        const std::string before = value_of(there, name);
+        const std::string now = value_of(asked, name);
+        if (before == now || ++n > kMostDifferences) { continue; }
+        const bool lists = before.size() + now.size() > kLongValues && (before + now).find(',') != std::string::npos;
+        text += (text.empty() ? "" : "; ") + name +
+                (lists ? " is now " + list_difference(before, now) : " was " + before + ", is " + now);
+    }
+    if (n > kMostDifferences) { text += "; and " + std::to_string(n - kMostDifferences) + " more"; }
+    return text;
+}
+
+Status io_error(const std::string & path, const char * what) {
+    return {ErrorCode::kIo, "'" + path + "' cannot be " + what + ": " + std::strerror(errno)};
+}
+
+}  // namespace
+
+RunFolder::~RunFolder() {
+    if (file_ >= 0) { close(file_); }
+}
+
+Result<std::unique_ptr<RunFolder>> RunFolder::read(const std::string & path) {
+    std::unique_ptr<RunFolder> folder(new RunFolder(path));
+    PITH_ASSIGN_OR_RETURN(folder->info_, read_info(run_file(path)));
+    PITH_RETURN_IF_ERROR(folder->read_answers(false));
+    return folder;
+}
+
+Result<std::unique_ptr<RunFolder>> RunFolder::open(const std::string & path, const RunInfo & info, bool must_exist) {
+    std::unique_ptr<RunFolder> folder(new RunFolder(path));
+    folder->info_ = info;
+    if (path.empty()) { return folder; }
+    std::error_code error;
+    const bool exists = std::filesystem::exists(run_file(path), error);
+    if (!exists && must_exist) {
+        return {ErrorCode::kNotFound, "there is nothing to resume in '" + path + "': leave out --resume to begin a run"};
+    }
+    if (!exists && std::filesystem::exists(path, error) && !std::filesystem::is_empty(path, error)) {
+        return {ErrorCode::kInvalidArgument,
+                "'" + path + "' is not empty and no evaluation's folder: name another, or a new one"};
+    }
+    std::filesystem::create_directories(path, error);
+    if (error) { return {ErrorCode::kIo, "'" + path + "' cannot be made: " + error.message()}; }
+    if (exists) {
+        PITH_ASSIGN_OR_RETURN(const RunInfo there, read_info(run_file(path)));
+        const std::string difference = differences(there, info);
+        if (!difference.empty()) {
+            return {ErrorCode::kInvalidArgument,
+                    "'" + path + "' holds another run: " + difference + "; use the same options, or another folder"};
+        }
+        folder->info_ = there;
+    } else {
+        PITH_RETURN_IF_ERROR(write_file(run_file(path), to_json(info)));
+    }
+    PITH_RETURN_IF_ERROR(folder->open_for_writing());
+    PITH_RETURN_IF_ERROR(folder->read_answers(true));
+    return folder;
+}
+
+Status RunFolder::open_for_writing() {
+    const std::string path = answers_file(path_);
+    file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file_ < 0) { return io_error(path, "opened"); }
+    if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+        return {ErrorCode::kInvalidArgument, "'" + path_ + "' is in use by another pith: wait for it, or use another folder"};
+    }
+    return {};
+}
+
+Status RunFolder::read_answers(bool cut_half_line) {
+    const std::string path = answers_file(path_);
+    std::ifstream in(path, std::ios::binary);
+    if (!in) { return io_error(path, "opened"); }
+    const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    size_t begin = 0;
+    int n_line = 1;
+    for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin), ++n_line) {
+        auto answer = parse_answer(std::string_view(text).substr(begin, end - begin));
+        if (!answer.ok()) {
+            return {ErrorCode::kBadFile,
+                    "'" + path + "' line " + std::to_string(n_line) + " is no answer: " + answer.status().message()};
+        }
+        begin = end + 1;
+        if (keys_.insert(answer->key()).second) { answers_.push_back(std::move(*answer)); }
+    }
+    n_before_ = static_cast<int>(answers_.size());
+    if (cut_half_line && begin < text.size() && ftruncate(file_, static_cast<off_t>(begin)) != 0) {
+        return io_error(path, "cut back to its last whole line");
+    }
+    return {};
+}
+
+bool RunFolder::has(const Answer & key) const {
+    const std::lock_guard lock(mutex_);
+    return keys_.count(key.key()) > 0;
+}
+
+Status RunFolder::append(const std::vector<Answer> & answers) {
+    const std::lock_guard lock(mutex_);
+    PITH_RETURN_IF_ERROR(failed_);
+    std::string lines;
+    std::vector<Answer> fresh;
+    for (const Answer & answer : answers) {
+        if (keys_.count(answer.key()) > 0) { continue; }
+        lines += to_json_line(answer) + "\n";
+        fresh.push_back(answer);
+    }
+    size_t done = 0;
+    while (file_ >= 0 && done < lines.size()) {
+        const ssize_t n = write(file_, lines.data() + done, lines.size() - done);
+        if (n < 0 && errno == EINTR) { continue; }
+        if (n <= 0) {
+            failed_ = {ErrorCode::kIo,
+                       "'" + answers_file(path_) + "' cannot be written: " + std::strerror(errno) +
+                           "; make room, then run the same command again: it goes on from the last whole answer"};
+            return failed_;
+        }
+        done += static_cast<size_t>(n);
+    }
+    for (Answer & answer : fresh) {
+        keys_.insert(answer.key());
+        answers_.push_back(std::move(answer));
+    }
+    return {};
+}
+
+}  // namespace pith

@@ -1,0 +1,60 @@
+// gate_config.cpp - a gate's form: its words, and which forms are possible. Stage: gate.
+#include "gate/gate_config.h"
+
+#include <cmath>
+
+namespace pith {
+
+float gate_probability(float logit, const GateConfig & config) {
+    return 1.0F / (1.0F + std::exp(-(logit + config.gamma)));
+}
+
+bool gate_keeps(float logit, const GateConfig & config) {
+    return gate_probability(logit, config) > config.tau;
+}
+
+Status check(const GateConfig & c, const Hparams & hparams) {
+    const auto bad = [](const std::string & what) { return Status(ErrorCode::kInvalidArgument, "gate: " + what); };
+    if (!(c.tau > 0.0F && c.tau < 1.0F)) { return bad("tau is " + std::to_string(c.tau) + ": give a number between 0 and 1"); }
+    if (!std::isfinite(c.gamma) || c.gamma < 0.0F) {
+        return bad("gamma is " + std::to_string(c.gamma) + ": give a number of 0 or more");
+    }
+    if (c.kind == GateKind::kAttention && (c.n_heads < 1 || c.n_heads > 1024)) {
+        return bad("heads is " + std::to_string(c.n_heads) + ": give 1 to 1024");
+    }
+    if (c.kind == GateKind::kAttention && (c.head_dim < 1 || c.head_dim > 1024)) {
+        return bad("head size is " + std::to_string(c.head_dim) + ": give 1 to 1024");
+    }
+    if (c.n_recent < 1) {
+        return bad("recent tokens is " + std::to_string(c.n_recent) + ": give 1 (a token's own key) or more");
+    }
+    const int lowest = c.source == GateSource::kPrevious ? 1 : 0;
+    if (c.first_layer < lowest || c.first_layer >= hparams.n_layers) {
+        return bad("first layer is " + std::to_string(c.first_layer) + ": give " + std::to_string(lowest) + " to " +
+                   std::to_string(hparams.n_layers - 1) +
+                   (lowest == 1 ? " (a gate that reads the layer before needs one)" : " (the model's layers count from 0)"));
+    }
+    return {};
+}
+
+std::string_view to_string(GateKind kind) {
+    return kind == GateKind::kAttention ? "attention" : "linear";
+}
+std::string_view to_string(GateSource source) {
+    return source == GateSource::kOwn ? "own" : "previous";
+}
+
+Result<GateKind> parse_gate_kind(std::string_view text) {
+    for (const GateKind kind : {GateKind::kAttention, GateKind::kLinear}) {
+        if (text == to_string(kind)) { return kind; }
+    }
+    return {ErrorCode::kInvalidArgument, "a gate is 'attention' or 'linear', not '" + std::string(text) + "'"};
+}
+Result<GateSource> parse_gate_source(std::string_view text) {
+    for (const GateSource source : {GateSource::kOwn, GateSource::kPrevious}) {
+        if (text == to_string(source)) { return source; }
+    }
+    return {ErrorCode::kInvalidArgument, "a gate reads its 'own' or the 'previous' layer, not '" + std::string(text) + "'"};
+}
+
+}  // namespace pith

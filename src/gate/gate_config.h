@@ -1,0 +1,57 @@
+// gate_config.h - what an attention gate is: its form, its threshold, what it may see. Stage: gate.
+// Before layer l a gate reads the layer's normalised input X [D, n] and gives one logit per token and KV head:
+//   retention probability = sigmoid(logit + gamma), kept when it is > tau.
+// Query i then sees key j iff j <= i and (key j is kept or i - j < n_recent): n_recent 1 is the diagonal, which always stays.
+// Pure C++: no ggml, no I/O.
+// Paper: In-context KV-Cache Eviction for LLMs via Attention-Gate (Zeng et al., 2024), sections 3.3, 3.4 and 4.4.
+// Differs: under grouped-query attention a flag belongs to a KV head, since its entry serves the whole group.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "model/hparams.h"
+#include "pith/status.h"
+
+namespace pith {
+
+enum class GateKind {
+    kAttention,  // a small attention over the tokens, then a projection
+    kLinear,     // the projection alone: each token by itself
+};
+enum class GateSource {
+    kOwn,       // X of the layer whose entries it evicts
+    kPrevious,  // X of the layer before: gate and attention need not wait for each other
+};
+
+struct GateConfig {
+    GateKind kind = GateKind::kAttention;
+    GateSource source = GateSource::kOwn;
+    int n_heads = 4;      // of the gate's attention
+    int head_dim = 128;   // of the gate's attention
+    bool causal = false;  // false: a token's logit depends on the whole prompt
+    int n_recent = 1;     // keys a query sees whatever their flags, its own included
+    int first_layer = 0;  // layers before it evict nothing; at least 1 for kPrevious
+    float tau = 0.5F;     // threshold, in (0, 1)
+    float gamma = 2.0F;   // added to the logit, >= 0
+
+    bool has_gate(int layer) const { return layer >= first_layer; }
+    // The layer whose input the gate of `layer` reads.
+    int input_layer(int layer) const { return source == GateSource::kOwn ? layer : layer - 1; }
+    // A gate whose logit needs nothing that comes later works in chunks.
+    bool works_in_chunks() const { return causal || kind == GateKind::kLinear; }
+};
+
+float gate_probability(float logit, const GateConfig & config);
+bool gate_keeps(float logit, const GateConfig & config);
+
+// Errors: kInvalidArgument: names the field, its value and what is possible.
+Status check(const GateConfig & config, const Hparams & hparams);
+
+// "attention", "linear"; "own", "previous". Errors: kInvalidArgument (names the words there are).
+std::string_view to_string(GateKind kind);
+std::string_view to_string(GateSource source);
+Result<GateKind> parse_gate_kind(std::string_view text);
+Result<GateSource> parse_gate_source(std::string_view text);
+
+}  // namespace pith

@@ -1,0 +1,24 @@
+// chat_frame.h - what a model's chat template puts around the texts of a conversation. Stage: text.
+//
+// The template is rendered around markers and split there, so that what goes in between stays byte for byte what it was.
+// Errors: kUnsupported: libllama does not know the template, or it has no such place.   Threads: const-safe.
+#pragma once
+
+#include <string>
+
+#include "pith/text.h"
+
+namespace pith {
+
+// The text around a system prompt and one user message.
+struct ChatFrame {
+    std::string before_system;
+    std::string before_user;  // after the system prompt, where there is one
+    std::string after_user;   // up to where the answer begins
+};
+Result<ChatFrame> chat_frame(const Tokenizer & tokenizer, bool with_system);
+
+// What stands between an answer and the user message after it.
+Result<std::string> between_turns(const Tokenizer & tokenizer);
+
+}  // namespace pith

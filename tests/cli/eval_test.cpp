@@ -1,0 +1,335 @@
+// eval_test.cpp - `pith eval` as a user runs it: killed and resumed, refused, out of disk, compared.
+#include <sys/stat.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "cli/run_process.h"
+
+namespace pith::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+// A model of a few thousand parameters, whose answers are noise, and enough work to be killed in.
+class Eval : public ::testing::Test {
+protected:
+    static void SetUpTestSuite() {
+        folder_ = new TempFolder;
+        RandomModelSpec spec;
+        spec.n_ctx_train = 4096;
+        model_ = write_model(*folder_, spec);
+        spec.seed = 2;
+        other_model_ = write_model(*folder_, spec, "other.gguf");
+    }
+    static void TearDownTestSuite() {
+        delete folder_;
+        folder_ = nullptr;
+    }
+
+    static std::vector<std::string> command(const std::string & out, const std::vector<std::string> & more = {}) {
+        std::vector<std::string> words = {"eval",      "ruler", "-m",       model_,       "--tasks",  "niah_single_1,vt",
+                                          "--context", "1500",  "--policy", "snapkv,h2o", "--budget", "10%,40%",
+                                          "--samples", "3",     "--jobs",   "2",          "-o",       out};
+        words.insert(words.end(), more.begin(), more.end());
+        return words;
+    }
+
+    static std::string path(const std::string & name) { return folder_->file(name); }
+
+    static inline TempFolder * folder_ = nullptr;
+    static inline std::string model_, other_model_;
+};
+
+size_t n_lines(const std::string & path) {
+    const std::string text = read_text_file(path);
+    return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+// Starts `pith ARGUMENTS`, and sends it the signal as soon as the file has so many lines. Its exit code, negative: the signal
+// that ended it. What it says on stderr goes to `err`.
+int run_and_signal(const std::vector<std::string> & arguments, const std::string & answers, size_t lines, int signal,
+                   const std::string & err) {
+    std::vector<std::string> words = {PITH_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char *> argv;
+    for (std::string & word : words) { argv.push_back(word.data()); }
+    argv.push_back(nullptr);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+        dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+        execv(argv[0], argv.data());
+        _exit(127);
+    }
+    int state = 0;
+    while (waitpid(pid, &state, WNOHANG) != pid) {
+        if (n_lines(answers) >= lines) {
+            kill(pid, signal);
+            waitpid(pid, &state, 0);
+            break;
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
+}
+
+TEST_F(Eval, KilledAndResumedTheTableIsThatOfAnUnbrokenRun) {
+    const Outcome whole = run_pith(command(path("whole")));
+    ASSERT_EQ(whole.exit_code, 0) << whole.err;
+    const std::string out = path("killed");
+    const std::string answers = out + "/answers.jsonl";
+    int n_killed = 0;
+    for (size_t lines = 4; lines < 30; lines += 11) {
+        n_killed += run_and_signal(command(out), answers, lines, SIGKILL, path("err")) == -SIGKILL ? 1 : 0;
+        // A line that was cut off in the middle, as a kill inside a write leaves it.
+        std::ofstream(answers, std::ios::app) << "{\"task\":\"vt\",\"length\":90";
+    }
+    EXPECT_GE(n_killed, 1);
+    const Outcome resumed = run_pith(command(out, {"--resume"}));
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+    EXPECT_EQ(resumed.out, whole.out);
+    for (const char * file : {"/table.csv", "/table.json", "/table.md", "/figures.svg"}) {
+        EXPECT_EQ(read_text_file(out + file), read_text_file(path("whole") + file)) << file;
+    }
+    EXPECT_EQ(n_lines(answers), 2U * 3 * 5);
+    // Once more: nothing is left to do, and nothing changes.
+    const Outcome again = run_pith(command(out));
+    EXPECT_EQ(again.out, whole.out);
+    EXPECT_EQ(n_lines(answers), 2U * 3 * 5);
+    EXPECT_EQ(run_pith({"eval", "report", out}).out, whole.out);
+    // One prefill for each case, and one job: the same answers.
+    const Outcome apart = run_pith(command(path("apart"), {"--no-share", "--jobs", "1"}));
+    EXPECT_EQ(apart.out, whole.out);
+}
+
+TEST_F(Eval, CtrlCKeepsWhatWasAnsweredAndSaysHowToGoOn) {
+    const std::string out = path("stopped");
+    const std::vector<std::string> words = command(out, {"--samples", "40", "--tasks", "niah_single_1"});
+    const int code = run_and_signal(words, out + "/answers.jsonl", 1, SIGINT, path("err"));
+    EXPECT_EQ(code, 130);
+    EXPECT_NE(read_text_file(path("err")).find("the same command goes on"), std::string::npos) << read_text_file(path("err"));
+    EXPECT_GT(n_lines(out + "/answers.jsonl"), 0U);
+    EXPECT_EQ(run_pith({"eval", "report", out}).exit_code, 0);  // of what is there
+}
+
+TEST_F(Eval, AnotherModelOrOtherOptionsAreRefused) {
+    const std::string out = path("refuses");
+    ASSERT_EQ(run_pith(command(out, {"--samples", "1"})).exit_code, 0);
+    expect_error(run_pith(command(out, {"--samples", "1", "-m", other_model_})), 1, {"holds another run", "model was llama"});
+    expect_error(run_pith(command(out, {"--samples", "2", "--seed", "9"})), 1,
+                 {"--samples was 1, is 2", "--seed was 1, is 9", "another folder"});
+    expect_error(run_pith(command(path("nothing"), {"--resume"})), 1, {"nothing to resume"});
+    write_text(path("file"), "a file");
+    expect_error(run_pith(command(path("file"))), 1, {path("file")});
+}
+
+TEST_F(Eval, ADiskThatFillsUpIsSaidAndTheRunGoesOnLater) {
+    const std::string out = path("disk");
+    const std::vector<std::string> words = command(out, {"--samples", "2"});
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const rlimit limit{4000, 4000};
+        setrlimit(RLIMIT_FSIZE, &limit);
+        const Outcome full = run_pith(words);
+        const bool good = full.exit_code == 1 && full.error_lines() == 1 &&
+                          full.err.find("answers.jsonl") != std::string::npos &&
+                          full.err.find("same command again") != std::string::npos;
+        _exit(good ? 0 : 1);
+    }
+    int state = 0;
+    waitpid(pid, &state, 0);
+    EXPECT_EQ(state, 0);
+    EXPECT_GT(n_lines(out + "/answers.jsonl"), 0U);
+    const Outcome resumed = run_pith(words);
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+    EXPECT_EQ(resumed.out, run_pith(command(path("disk2"), {"--samples", "2"})).out);
+}
+
+TEST_F(Eval, ComparesTwoRunsOfTheSameSamples) {
+    const std::string f16 = path("f16");
+    const std::string q4 = path("q4");
+    ASSERT_EQ(run_pith(command(f16)).exit_code, 0);
+    ASSERT_EQ(run_pith(command(q4, {"-ctk", "f32"})).exit_code, 0);
+    const Outcome compared = run_pith({"eval", "compare", f16, q4, "--json"});
+    ASSERT_EQ(compared.exit_code, 0) << compared.err;
+    EXPECT_EQ(Json::parse(compared.out)["rows"].size(), 3U * 5);  // two tasks and their average
+    const Outcome same = run_pith({"eval", "compare", f16, f16, "--csv"});
+    EXPECT_EQ(same.exit_code, 0);
+    EXPECT_EQ(n_lines(path("none")), 0U);
+    const Outcome policies = run_pith({"eval", "compare", f16, f16, "--policy", "snapkv,h2o"});
+    EXPECT_NE(policies.out.find("snapkv 10% / h2o 10%"), std::string::npos) << policies.out << policies.err;
+    ASSERT_EQ(run_pith(command(path("seed2"), {"--seed", "2", "--samples", "1"})).exit_code, 0);
+    expect_error(run_pith({"eval", "compare", f16, path("seed2")}), 1, {"other samples", "--seed 1 and 2"});
+    expect_error(run_pith({"eval", "compare", f16, f16, "--policy", "snapkv"}), 2, {"give two"});
+    expect_error(run_pith({"eval", "compare", f16, path("none")}), 1, {"run.json"});
+}
+
+TEST_F(Eval, PrintsWhatWasAskedFor) {
+    const std::string out = path("formats");
+    ASSERT_EQ(run_pith(command(out, {"--samples", "1"})).exit_code, 0);
+    EXPECT_EQ(Json::parse(run_pith({"eval", "report", out, "--json"}).out)["rows"].size(), 3U * 5);
+    EXPECT_EQ(run_pith({"eval", "report", out, "--csv"}).out, read_text_file(out + "/table.csv"));
+    EXPECT_EQ(run_pith({"eval", "report", out, "--svg"}).out.substr(0, 4), "<svg");
+    EXPECT_NE(run_pith({"eval", "report", out, "--markdown"}).out.find("| snapkv | 10% |"), std::string::npos);
+    EXPECT_NE(run_pith({"eval", "report", out, "--details"}).out.find("entries/lane"), std::string::npos);
+    const Json run = Json::parse(read_text_file(out + "/run.json"));
+    for (const char * key : {"model path", "machine", "started"}) { EXPECT_TRUE(run["about"].contains(key)) << key; }
+    for (const char * key : {"model", "--budget", "--seed", "pith", "ggml"}) {
+        EXPECT_TRUE(run["settings"].contains(key)) << key;
+    }
+}
+
+TEST_F(Eval, WritesItsSamplesInsteadOfAskingThem) {
+    const Outcome outcome = run_pith({"eval", "ruler", "-m", model_, "--tasks", "niah_single_1,vt", "--context", "1500",
+                                      "--samples", "2", "--write-samples", path("samples.jsonl")});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    std::ifstream in(path("samples.jsonl"));
+    int n = 0;
+    for (std::string line; std::getline(in, line); ++n) {
+        const Json sample = Json::parse(line);
+        EXPECT_FALSE(sample["context"].get<std::string>().empty());
+        EXPECT_FALSE(sample["turns"][0]["references"].empty());
+    }
+    EXPECT_EQ(n, 4);
+}
+
+TEST_F(Eval, AsksSamplesInRulersOwnFormAsItAsksThoseItMakes) {
+    const std::vector<std::string> one = {"eval",     "ruler",  "-m",       model_, "--tasks",   "vt", "--context", "1500",
+                                          "--policy", "snapkv", "--budget", "40%",  "--samples", "2",  "--json"};
+    const auto with = [&one](const std::vector<std::string> & more) {
+        std::vector<std::string> words = one;
+        words.insert(words.end(), more.begin(), more.end());
+        return run_pith(words);
+    };
+    std::filesystem::create_directories(path("data/vt"));
+    const Outcome written = with({"--write-samples", path("data/vt/validation.jsonl")});
+    ASSERT_EQ(written.exit_code, 0) << written.err;
+    const Outcome made = with({});
+    const Outcome asked = with({"--data", path("data")});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    ASSERT_EQ(asked.exit_code, 0) << asked.err;
+    EXPECT_EQ(Json::parse(asked.out)["rows"], Json::parse(made.out)["rows"]);
+}
+
+TEST_F(Eval, ListsBenchmarksAndStudies) {
+    const Outcome list = run_pith({"eval", "--list"});
+    EXPECT_EQ(list.exit_code, 0);
+    for (const char * word : {"ruler", "niah_single_1", "perplexity"}) {
+        EXPECT_NE(list.out.find(word), std::string::npos) << word;
+    }
+    const Outcome listed = run_pith({"study", "--list"});
+    for (const char * word : {"caote", "criticalkv", "score", "laprox", "Table 1"}) {
+        EXPECT_NE(listed.out.find(word), std::string::npos) << word;
+    }
+}
+
+TEST_F(Eval, RefusesWhatMakesNoSense) {
+    expect_error(run_pith({"eval"}), 2, {"name a benchmark", "ruler", "perplexity"});
+    expect_error(run_pith({"eval", "rulr"}), 2, {"unknown benchmark 'rulr'", "did you mean 'ruler'"});
+    expect_error(run_pith({"eval", "ruler", "--tasks", "niah_single"}), 2, {"no task 'niah_single'", "niah_single_1"});
+    expect_error(run_pith({"eval", "ruler", "-m", model_, "--policy", "snapvk"}), 2, {"snapvk"});
+    expect_error(run_pith({"eval", "ruler", "-m", model_, "--budget", "0"}), 2, {"0"});
+    expect_error(run_pith({"eval", "ruler", "-m", model_, "--context", "100000"}), 1, {"--context 100000", "4096"});
+    expect_error(run_pith({"eval", "ruler", "-m", model_, "--context", "0"}), 2, {"--context is 0"});
+    expect_error(run_pith({"eval", "ruler", "-m", model_, "--prefill", "never"}), 2, {"--prefill is 'never'"});
+    expect_error(run_pith({"eval", "ruler", "--json", "--csv"}), 2, {"give one of them"});
+    expect_error(run_pith({"eval", "ruler", "--resume"}), 2, {"--resume", "-o"});
+    expect_error(run_pith({"eval", "perplexity", "--tasks", "x"}), 2, {"asks no questions"});
+    expect_error(run_pith({"eval", "ruler", "--text", "x"}), 2, {"--text is for perplexity"});
+    expect_error(run_pith({"eval", "perplexity", "-m", model_, "--text", path("missing.txt")}), 1, {"missing.txt"});
+    write_text(path("short.txt"), "a few words");
+    expect_error(run_pith({"eval", "perplexity", "-m", model_, "--text", path("short.txt")}), 1, {"text 1 has", "1024"});
+    expect_error(run_pith({"eval", "ruler", "-m", path("none.gguf")}), 1, {"none.gguf"});
+    expect_error(run_pith({"study", "caotee"}), 2, {"did you mean 'caote'"});
+    expect_error(run_pith({"study", "caote", "--part", "x"}), 2, {"no part 'x'", "perplexity"});
+}
+
+TEST_F(Eval, ReadsDataFilesAndSaysWhichLineIsBroken) {
+    const std::string data = path("data");
+    std::filesystem::create_directories(data);
+    std::string lines;
+    for (int i = 0; i < 3; ++i) {
+        const Json line = {{"_id", "q" + std::to_string(i)},
+                           {"context", words(i == 2 ? 3000 : 100)},
+                           {"input", "Who?"},
+                           {"answers", {"the"}},
+                           {"length", 200},
+                           {"dataset", "qasper"},
+                           {"language", "en"},
+                           {"all_classes", nullptr}};
+        lines += line.dump() + "\n";
+    }
+    write_text(data + "/qasper.jsonl", lines);
+    std::vector<std::string> asked = {"eval", "longbench", "-m",     model_,     "--data",
+                                      data,   "--policy",  "snapkv", "--budget", "25%"};
+    asked.insert(asked.end(), {"--context", "2000", "--json"});
+    const Outcome good = run_pith(asked);
+    ASSERT_EQ(good.exit_code, 0) << good.err;
+    const Json table = Json::parse(good.out);
+    ASSERT_EQ(table["rows"][0]["task"], "qasper");  // the only one whose file is there
+    EXPECT_EQ(table["rows"][0]["samples"], 3);
+    EXPECT_EQ(table["skipped"][0]["middle_cut_out"], 1);
+    write_text(data + "/qasper.jsonl", lines.substr(0, 60));
+    expect_error(run_pith(asked), 1, {"qasper.jsonl", "line 1"});
+    write_text(data + "/qasper.jsonl", lines + lines);
+    expect_error(run_pith(asked), 1, {"qasper.jsonl", "q0"});
+    write_text(data + "/qasper.jsonl", "");
+    expect_error(run_pith(asked), 1, {"qasper.jsonl"});
+    asked.insert(asked.end(), {"--tasks", "trec"});
+    expect_error(run_pith(asked), 1, {"trec.jsonl", "does not exist", "--data"});
+    expect_error(run_pith({"eval", "longbench", "-m", model_, "--data", path("nowhere")}), 1, {"none of the data files"});
+    expect_error(run_pith({"eval", "longbench", "-m", model_}), 2, {"--data"});
+}
+
+TEST_F(Eval, MultipleChoiceGoesByLikelihood) {
+    const std::string data = path("choices");
+    std::filesystem::create_directories(data);
+    std::string lines;
+    for (int i = 0; i < 4; ++i) {
+        lines += Json{{"goal", words(20 + i)}, {"sol1", "the and"}, {"sol2", "and the the"}, {"label", i % 2}}.dump() + "\n";
+    }
+    write_text(data + "/piqa.jsonl", lines);
+    const Outcome outcome = run_pith(
+        {"eval", "multiple-choice", "-m", model_, "--data", data, "--budget", "60%", "--json", "--policy", "snapkv:window=4"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Json rows = Json::parse(outcome.out)["rows"];
+    ASSERT_GE(rows.size(), 2U);
+    EXPECT_EQ(rows[0]["samples"], 4);
+    EXPECT_TRUE(rows[0].contains("per_character"));
+}
+
+TEST_F(Eval, PerplexityOfATextUnderEveryPolicy) {
+    write_text(path("text.txt"), words(700));
+    const Outcome outcome = run_pith({"eval", "perplexity", "-m", model_, "--text", path("text.txt"), "--context", "256",
+                                      "--policy", "snapkv,random", "--budget", "64,256", "--chunk", "64", "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Json rows = Json::parse(outcome.out)["rows"];
+    ASSERT_EQ(rows.size(), 5U);
+    for (const Json & row : rows) {
+        EXPECT_GE(row["samples"].get<int>(), 2);
+        if (row["budget"] == "256") { EXPECT_EQ(row["to_full"], 0) << "a budget that holds everything"; }
+        if (row["budget"] == "64") { EXPECT_EQ(row["entries_per_lane"], 64); }
+    }
+}
+
+TEST_F(Eval, AModelOfAnotherArchitectureRunsThrough) {
+    RandomModelSpec spec;
+    spec.arch = "qwen3moe";
+    spec.n_experts = 4;
+    spec.n_experts_used = 2;
+    spec.n_ff_expert = 64;
+    const std::string moe = write_model(*folder_, spec, "moe.gguf");
+    const Outcome outcome =
+        run_pith({"eval", "ruler", "-m", moe, "--context", "2000", "--policy", "snapkv", "--samples", "1", "--csv"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1 + 2 * (11 + 1)) << outcome.out;
+}
+
+}  // namespace
+}  // namespace pith::testing
