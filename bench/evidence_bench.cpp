@@ -8,10 +8,8 @@
 // measured by the number of (query, entry) pairs.
 // Each result of the kernel is compared with the graphs'; far apart is an error. (Graphs multiply in the K type's precision.)
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
@@ -22,57 +20,25 @@
 #include "attention/entry_norms.h"
 #include "attention/observe.h"
 #include "attention/output_norms.h"
+#include "bench_setup.h"
 #include "model/backend.h"
 
 namespace pith {
 namespace {
 
-constexpr int kLanes = 8;
-constexpr int kGroup = 4;
 constexpr int kWindow = 32;
 constexpr int kSample = 200;
-
-struct Options {
-    ggml_type type = GGML_TYPE_F16;
-    int head_dim = 64;
-    int length = 8192;
-    int n_queries = 512;
-    int n_threads = 2;
-    int repeats = 7;
-};
-
-double seconds(const std::function<void()> & run) {
-    const auto start = std::chrono::steady_clock::now();
-    run();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
 
 // One layer whose lanes hold random keys and values, and the queries of its newest entries.
 class Bench {
 public:
-    Bench(const Options & o, ggml_backend_t backend, std::unique_ptr<RaggedCache> cache)
-        : o_(o), cache_(std::move(cache)), runner_(backend), queries_(normal(o.n_queries * kLanes * kGroup)) {
-        std::vector<int32_t> positions(static_cast<size_t>(o.length));
-        for (int i = 0; i < o.length; ++i) { positions[static_cast<size_t>(i)] = i; }
+    Bench(const BenchOptions & o, ggml_backend_t backend, std::unique_ptr<RaggedCache> cache)
+        : o_(o),
+          cache_(std::move(cache)),
+          runner_(backend),
+          queries_(normal_floats(static_cast<size_t>(o.n_queries * kLanes * kGroup * o.head_dim), random_)) {
         ok_ = cache_->reserve(0, 0, o.length).ok();
-        if (!ok_) { return; }
-        cache_->append(0, 0, positions);
-        for (ggml_tensor * flat : {cache_->k(0), cache_->v(0)}) {
-            for (int h = 0; h < kLanes; ++h) {
-                const std::vector<float> rows = normal(o.length);
-                auto * to = static_cast<uint8_t *>(flat->data) + flat->nb[1] * static_cast<size_t>(cache_->cell(0, h, 0));
-                if (o.type == GGML_TYPE_F32) {
-                    std::memcpy(to, rows.data(), rows.size() * sizeof(float));
-                } else {
-                    ggml_quantize_chunk(o.type, rows.data(), to, 0, o.length, o.head_dim, nullptr);
-                }
-            }
-        }
+        if (ok_) { fill_lanes(*cache_, o, random_); }
     }
 
     bool run() {
@@ -98,13 +64,6 @@ public:
     }
 
 private:
-    std::vector<float> normal(int n_rows) {
-        std::normal_distribution<float> distribution;
-        std::vector<float> values(static_cast<size_t>(n_rows) * static_cast<size_t>(o_.head_dim));
-        for (float & value : values) { value = distribution(random_); }
-        return values;
-    }
-
     double attend(bool with_sums) {
         GraphBuild * build = *runner_.begin(64);
         ggml_tensor * q = build->input(GGML_TYPE_F32, int64_t{kLanes} * kGroup * o_.head_dim, o_.n_queries,
@@ -157,15 +116,10 @@ private:
             kernel_s.push_back(a);
             graph_s.push_back(b);
         }
-        double worst = 0;
-        double largest = 1e-30;
-        for (size_t j = 0; j < got.size() && got.size() == expected.size(); ++j) {
-            worst = std::max(worst, static_cast<double>(std::abs(got.flat()[j] - expected.flat()[j])));
-            largest = std::max(largest, static_cast<double>(std::abs(expected.flat()[j])));
-        }
-        ok_ = ok_ && worst <= 0.2 * largest;
+        const double difference = largest_difference(got.flat(), expected.flat());
+        ok_ = ok_ && difference <= 0.2;
         std::printf("%-32s %9.2f ms   %6.2f %%   as graphs %9.2f ms   difference %.1e\n", what, median(kernel_s) * 1e3,
-                    100 * median(kernel_s) / prefill_s_, median(graph_s) * 1e3, worst / largest);
+                    100 * median(kernel_s) / prefill_s_, median(graph_s) * 1e3, difference);
     }
 
     void window(const char * what, int n, const ObserveWants & wants) {
@@ -188,12 +142,13 @@ private:
     void values() {
         compare("norms of values",
                 [&](Ragged<float> & out) { return value_norms(runner_, *cache_, 0, 0, EntryNorm::kL2, out); });
-        const std::vector<float> factor = normal(kLanes * kGroup * o_.head_dim);
+        const std::vector<float> factor =
+            normal_floats(static_cast<size_t>(kLanes * kGroup * o_.head_dim * o_.head_dim), random_);
         compare("norms behind the output",
                 [&](Ragged<float> & out) { return output_l2_norms(runner_, *cache_, 0, 0, factor, out); });
     }
 
-    Options o_;
+    BenchOptions o_;
     std::mt19937 random_{1};
     std::unique_ptr<RaggedCache> cache_;
     GraphRunner runner_;
@@ -203,47 +158,42 @@ private:
     bool ok_ = true;
 };
 
-int run(const Options & o) {
-    CacheLayout layout;
-    layout.shape = {1, kLanes, kGroup, o.head_dim};
-    layout.head_dim_v = o.head_dim;
-    layout.type_k = layout.type_v = o.type;
+int run(const BenchOptions & o) {
     if (!load_backends().ok()) { return 1; }
-    auto backend = make_cpu_backend(o.n_threads);
-    auto cache = RaggedCache::make(layout, o.length);
-    if (!backend.ok() || !cache.ok()) { return 1; }
+    auto made = make_cpu_backend(o.n_threads);
+    auto cache = RaggedCache::make(bench_layout(o, 1), o.length);
+    for (const Status & status : {made.status(), cache.status()}) {
+        if (status.ok()) { continue; }
+        std::fprintf(stderr, "evidence_bench: %s\n", status.message().c_str());
+        return 1;
+    }
+    const std::unique_ptr<ggml_backend, FreeBackend> backend(*made);
     std::printf("%s, head size %d, %d entries, %d queries, %s\n", ggml_type_name(o.type), o.head_dim, o.length, o.n_queries,
                 cpu_attention_target());
-    const bool ok = Bench(o, *backend, std::move(*cache)).run();
-    ggml_backend_free(*backend);
-    return ok ? 0 : 1;
+    return Bench(o, backend.get(), std::move(*cache)).run() ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace pith
 
 int main(int argc, char ** argv) {
-    pith::Options o;
-    for (int i = 1; i + 1 < argc; i += 2) {
+    pith::BenchOptions o;
+    for (int i = 1; i < argc; i += 2) {
         const std::string name = argv[i];
-        const std::string value = argv[i + 1];
-        if (name == "--type") {
-            for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}) {
-                if (value == ggml_type_name(type)) { o.type = type; }
-            }
-        } else if (name == "--dim") {
-            o.head_dim = std::stoi(value);
-        } else if (name == "--length") {
-            o.length = std::stoi(value);
-        } else if (name == "--queries") {
-            o.n_queries = std::stoi(value);
-        } else if (name == "--threads") {
-            o.n_threads = std::stoi(value);
-        } else if (name == "--repeats") {
-            o.repeats = std::stoi(value);
-        } else if (name != "--target" || !pith::use_cpu_attention_target(value.c_str())) {
-            return 2;
+        const std::string value = i + 1 < argc ? argv[i + 1] : "";
+        std::string wrong;
+        if (name != "--target") {
+            wrong = pith::read_option(name, value, o);
+        } else if (!pith::use_cpu_attention_target(value.c_str())) {
+            wrong = "no target '" + value + "' here";
         }
+        if (wrong.empty()) { continue; }
+        std::fprintf(stderr, "evidence_bench: %s\n", wrong.c_str());
+        return 2;
+    }
+    if (o.length < o.n_queries) {
+        std::fprintf(stderr, "evidence_bench: --length must be as many as --queries, or more\n");
+        return 2;
     }
     return pith::run(o);
 }

@@ -1,23 +1,20 @@
 // roofline_bench.cpp - the CPU attention kernel beside ggml's flash attention and beside what the machine can do, all in the
 // same run on the same ggml threads, interleaved; medians.
 //
-//   roofline_bench [decode|prefill] [--type f16] [--dim 64] [--length 8192] [--threads 2] [--repeats 7] [--target AVX2]
+//   roofline_bench [decode|prefill] [--type f16] [--dim 64] [--length 8192] [--queries 512] [--threads 2] [--repeats 7]
+//                                    [--footprint 768] [--target AVX2]
 //   roofline_bench table [--threads 2] [--repeats 7] [--json]     head sizes 64 and 128; f16, q8_0, q4_0; decode over 2 k,
 //                                                                  8 k and 32 k entries, prefill over 2 k, 8 k and 16 k
 //
-// Decode: one query per head, 8 lanes of 4 query heads, over as many layers as it takes to leave the caches; GB/s of K and V,
-// and their share of what plainly reading the same bytes reaches.
-// Prefill: 512 queries, the newest of `length` entries; GFLOP/s of the entries that each query sees (4 · head_dim each), and
-// their share of f32 multiply-adds that wait for no memory. ggml gets K and V expanded to f32 where they are quantised: its
-// tiles take f16 and f32 only; without them it is slower.
-// The two results are compared; far apart is an error. (ggml adds up in f16: it judges no rounding.)
-#include <algorithm>
-#include <chrono>
+// Decode: one query per head, 8 lanes of 4 query heads, over as many layers as fill `footprint` MiB, so that none stays in a
+// cache; GB/s of K and V, and their share of what plainly reading the same bytes reaches. Prefill: `queries` queries, the
+// newest of `length` entries; GFLOP/s of the entries that each query sees (4 · head_dim each), and their share of f32
+// multiply-adds that wait for no memory. ggml gets K and V expanded to f32 where they are quantised: its tiles take f16 and f32
+// only; without them it is slower. The two results are compared; far apart is an error. (ggml adds up in f16: it judges no
+// rounding.)
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -27,26 +24,19 @@
 #include "attention/cpu_lane_attention.h"
 #include "attention/cpu_workspace.h"
 #include "attention/lane_attention.h"
+#include "bench_setup.h"
 #include "machine_limits.h"
 #include "model/backend.h"
 
 namespace pith {
 namespace {
 
-constexpr int kLanes = 8;
-constexpr int kGroup = 4;
 constexpr int64_t kMultiplyRounds = 4000000;
 
-struct Options {
+struct Options : BenchOptions {
     bool prefill = false;
     bool table = false;
     bool json = false;
-    ggml_type type = GGML_TYPE_F16;
-    int head_dim = 64;
-    int length = 8192;
-    int n_threads = 2;
-    int repeats = 7;
-    int n_queries = 512;
     size_t footprint_mb = 768;  // K and V read in decode, all layers
 };
 
@@ -57,17 +47,6 @@ struct Measured {
     double limit = 0;       // reading, multiply-adds
     double difference = 0;  // largest, of the largest output
 };
-
-double seconds(const std::function<void()> & run) {
-    const auto start = std::chrono::steady_clock::now();
-    run();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
 
 // A graph with memory, run as often as wanted.
 struct Graph {
@@ -85,43 +64,6 @@ struct Graph {
     Graph(const Graph &) = delete;
     Graph & operator=(const Graph &) = delete;
 };
-
-struct FreeBackend {
-    void operator()(ggml_backend_t backend) const { ggml_backend_free(backend); }
-};
-
-// One lane of normal numbers, copied to all others.
-void fill_cache(RaggedCache & cache, const Options & o, std::mt19937 & random) {
-    std::vector<int32_t> positions(static_cast<size_t>(o.length));
-    for (int i = 0; i < o.length; ++i) { positions[static_cast<size_t>(i)] = i; }
-    std::normal_distribution<float> normal;
-    std::vector<float> row(static_cast<size_t>(o.head_dim));
-    const auto make_lane = [&](ggml_tensor * flat, uint8_t * lane) {
-        for (int i = 0; i < o.length; ++i) {
-            for (float & value : row) { value = normal(random); }
-            uint8_t * to = lane + flat->nb[1] * static_cast<size_t>(i);
-            if (o.type == GGML_TYPE_F32) {
-                std::memcpy(to, row.data(), flat->nb[1]);
-            } else {
-                ggml_quantize_chunk(o.type, row.data(), to, 0, 1, o.head_dim, nullptr);
-            }
-        }
-    };
-    for (int l = 0; l < cache.layout().shape.n_layers; ++l) {
-        cache.append(0, l, positions);
-        for (ggml_tensor * flat : {cache.k(l), cache.v(l)}) {
-            const ggml_tensor * first = flat == cache.k(l) ? cache.k(0) : cache.v(0);
-            for (int h = 0; h < kLanes; ++h) {
-                uint8_t * lane = static_cast<uint8_t *>(flat->data) + flat->nb[1] * static_cast<size_t>(cache.cell(0, h, 0));
-                if (l == 0 && h == 0) {
-                    make_lane(flat, lane);
-                } else {
-                    std::memcpy(lane, first->data, flat->nb[1] * static_cast<size_t>(o.length));
-                }
-            }
-        }
-    }
-}
 
 // The same attention three times: the kernel's graph, ggml's, and the machine's limit.
 class Bench {
@@ -184,9 +126,7 @@ private:
 
     void fill_inputs() {
         std::mt19937 random(2);
-        std::normal_distribution<float> normal;
-        std::vector<float> queries(static_cast<size_t>(ggml_nelements(queries_)));
-        for (float & value : queries) { value = normal(random); }
+        const std::vector<float> queries = normal_floats(static_cast<size_t>(ggml_nelements(queries_)), random);
         ggml_backend_tensor_set(queries_, queries.data(), 0, ggml_nbytes(queries_));
         if (mask_ == nullptr) { return; }
         std::vector<ggml_fp16_t> rows(static_cast<size_t>(o_.length) * static_cast<size_t>(n_), ggml_fp32_to_fp16(0.0F));
@@ -216,7 +156,7 @@ private:
     void run_kernel() {
         for (int l = 0; l < n_layers_; ++l) {
             CpuAttentionNode & node = *nodes_[static_cast<size_t>(l)];
-            fill_attention_task(cache_, 0, l, queries_, outs_[static_cast<size_t>(l)], node.plan.task);
+            fill_attention_task(cache_, 0, l, queries_, outs_[static_cast<size_t>(l)], nullptr, node.plan.task);
             node.plan.make();
             node.scratch->reserve(node.plan);
         }
@@ -247,13 +187,7 @@ private:
         std::vector<float> y(x.size());
         ggml_backend_tensor_get(outs_.back(), x.data(), 0, x.size() * sizeof(float));
         ggml_backend_tensor_get(expected_, y.data(), 0, y.size() * sizeof(float));
-        double worst = 0;
-        double largest = 0;
-        for (size_t i = 0; i < x.size(); ++i) {
-            worst = std::max(worst, static_cast<double>(std::abs(x[i] - y[i])));
-            largest = std::max(largest, static_cast<double>(std::abs(y[i])));
-        }
-        return worst / largest;
+        return largest_difference(x, y);
     }
 
     const Options & o_;
@@ -274,19 +208,16 @@ private:
 };
 
 std::optional<Measured> measure(const Options & o, ggml_backend_t backend) {
-    CacheLayout layout;
-    layout.shape = {1, kLanes, kGroup, o.head_dim};
-    layout.head_dim_v = o.head_dim;
-    layout.type_k = layout.type_v = o.type;
+    CacheLayout layout = bench_layout(o, 1);
     const size_t layer_bytes = layout.entry_bytes() * static_cast<size_t>(kLanes) * static_cast<size_t>(o.length);
-    layout.shape.n_layers = o.prefill ? 1 : std::max(1, static_cast<int>((o.footprint_mb << 20U) / layer_bytes));
+    if (!o.prefill) { layout.shape.n_layers = std::max(1, static_cast<int>((o.footprint_mb << 20U) / layer_bytes)); }
     auto cache = RaggedCache::make(layout, o.length);
     if (!cache.ok()) {
         std::fprintf(stderr, "roofline_bench: %s\n", cache.status().message().c_str());
         return std::nullopt;
     }
     std::mt19937 random(1);
-    fill_cache(**cache, o, random);
+    fill_lanes(**cache, o, random);
     const Measured measured = Bench(o, **cache, backend).run();
     if (measured.difference <= 0.2) { return measured; }
     std::fprintf(stderr, "roofline_bench: kernel and ggml differ by %.2g of the largest output\n", measured.difference);
@@ -383,29 +314,16 @@ int main(int argc, char ** argv) {
         }
         if (++i == argc) { return pith::usage("'" + name + "' wants a value, or is unknown"); }
         const std::string value = argv[i];
-        const int number = std::atoi(value.c_str());
-        if (name == "--type") {
-            const ggml_type types[] = {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0};
-            const auto * type =
-                std::find_if(std::begin(types), std::end(types), [&](ggml_type one) { return value == ggml_type_name(one); });
-            if (type == std::end(types)) { return pith::usage("no type '" + value + "'"); }
-            o.type = *type;
-        } else if (name == "--dim" && number > 0) {
-            o.head_dim = number;
-        } else if (name == "--length" && number > 0) {
-            o.length = number;
-        } else if (name == "--threads" && number > 0) {
-            o.n_threads = number;
-        } else if (name == "--footprint" && number > 0) {
-            o.footprint_mb = static_cast<size_t>(number);
-        } else if (name == "--repeats" && number > 0) {
-            o.repeats = number;
+        if (name == "--footprint" && std::atoi(value.c_str()) > 0) {
+            o.footprint_mb = std::stoul(value);
         } else if (name == "--target") {
             if (!pith::use_cpu_attention_target(value.c_str())) { return pith::usage("no target '" + value + "' here"); }
-        } else {
-            return pith::usage("unknown, or out of range: " + name + " " + value);
+        } else if (const std::string wrong = pith::read_option(name, value, o); !wrong.empty()) {
+            return pith::usage(wrong);
         }
     }
-    if (o.prefill && !o.table && o.length < o.n_queries) { return pith::usage("--length must be 512 or more for prefill"); }
+    if (o.prefill && !o.table && o.length < o.n_queries) {
+        return pith::usage("--length must be as many as --queries, or more, for prefill");
+    }
     return pith::run(o);
 }

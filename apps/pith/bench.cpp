@@ -28,10 +28,12 @@ struct BenchFlags {
     SessionFlags session;
     std::vector<int64_t> depths = {0};
     int n_prompt = -1;
+    std::vector<int> prompts;  // as given; only --gates takes several
     int n_generate = -1;
     std::optional<int> n_repetitions;
     bool scoring = false;
     bool profile = false;
+    bool gates = false;
     bool in_turns = false;
     std::optional<std::string> policies;  // what `--policies` is given; "all" where nothing is
     bool no_llama = false;
@@ -49,10 +51,10 @@ void apply_scoring_defaults(BenchFlags & flags) {
     flags.no_llama = true;
 }
 
-// What --profile and --in-turns measure where nothing else is asked for.
+// What --profile, --gates and --in-turns measure where nothing else is asked for.
 void apply_mode_defaults(BenchFlags & flags) {
-    if (flags.n_generate < 0) { flags.n_generate = flags.profile ? 256 : 128; }
-    if (!flags.n_repetitions) { flags.n_repetitions = flags.profile ? 1 : 7; }
+    if (flags.n_generate < 0) { flags.n_generate = flags.profile ? 256 : flags.gates ? 64 : 128; }
+    if (!flags.n_repetitions) { flags.n_repetitions = flags.profile ? 1 : flags.gates ? 3 : 7; }
     flags.no_llama = true;
 }
 
@@ -74,30 +76,37 @@ Result<std::vector<Budget>> take_budgets(std::optional<std::string> & list) {
 
 Result<BenchOptions> bench_options(BenchFlags flags) {
     BenchOptions options;
-    const std::string list = flags.session.policy.empty() ? "full" : flags.session.policy;
+    const bool has_gates = !flags.model.gate.empty();
+    const std::string list = !flags.session.policy.empty() ? flags.session.policy : has_gates ? "full,gated" : "full";
     PITH_ASSIGN_OR_RETURN(const std::vector<Policy> policies, Policy::parse_list(list));
     options.policies.clear();
     flags.session.policy = "full";  // the flags check one policy and its budget: one that evicts stands for the list
     for (const Policy & policy : policies) {
         options.policies.push_back(policy.name());
-        if (policy.evicts()) { flags.session.policy = policy.name(); }
+        const bool says_more = policy.evicts() || (policy.gated() && flags.session.policy == "full");
+        if (says_more) { flags.session.policy = policy.name(); }
     }
-    PITH_ASSIGN_OR_RETURN(options.session, flags.session.options());
+    PITH_ASSIGN_OR_RETURN(options.session, flags.session.options(has_gates));
     options.model_path = flags.model.path;
-    options.model.use_mmap = !flags.model.no_mmap;
-    options.model.repack = !flags.model.no_repack;
+    options.model = flags.model.options();
     options.depths = flags.depths;
     options.n_prompt = flags.n_prompt < 0 ? 512 : flags.n_prompt;
     options.n_generate = flags.n_generate < 0 ? 32 : flags.n_generate;
     options.n_repetitions = flags.n_repetitions.value_or(options.n_repetitions);
     options.interleave = !flags.no_interleave;
-    if (!flags.no_llama) { options.llama = find_llama_bench(); }
+    // llama-bench takes no adapter: it would measure another model.
+    if (!flags.no_llama && flags.model.lora.empty()) { options.llama = find_llama_bench(); }
     return options;
 }
 
 Json to_json(const BenchOptions & options, const std::vector<BenchRow> & rows) {
     Json object;
     object["model"] = options.model_path;
+    if (!options.model.gate_file.empty()) { object["gate"] = options.model.gate_file; }
+    if (!options.model.lora_file.empty()) {
+        object["lora"] = options.model.lora_file;
+        object["lora_scale"] = options.model.lora_scale;
+    }
     object["n_prompt"] = options.n_prompt;
     object["n_generate"] = options.n_generate;
     object["n_repetitions"] = options.n_repetitions;
@@ -201,12 +210,16 @@ int policies_command(const BenchFlags & flags) {
 }
 
 int bench_command(BenchFlags flags) {
-    if (int{flags.scoring} + int{flags.profile} + int{flags.in_turns} + int{flags.policies.has_value()} > 1) {
-        return fail_usage("--scoring, --policies, --profile and --in-turns: give one of them");
+    if (int{flags.scoring} + int{flags.profile} + int{flags.gates} + int{flags.in_turns} + int{flags.policies.has_value()} >
+        1) {
+        return fail_usage("--scoring, --policies, --profile, --gates and --in-turns: give one of them");
     }
+    if (flags.gates && flags.model.gate.empty()) { return fail_usage("--gates measures gates: name their file with --gate"); }
+    if (flags.prompts.size() > 1 && !flags.gates) { return fail_usage("-p takes several lengths only with --gates"); }
+    if (!flags.prompts.empty()) { flags.n_prompt = flags.prompts.front(); }
     if (flags.policies) { return policies_command(flags); }
     if (flags.scoring) { apply_scoring_defaults(flags); }
-    if (flags.profile || flags.in_turns) { apply_mode_defaults(flags); }
+    if (flags.profile || flags.gates || flags.in_turns) { apply_mode_defaults(flags); }
     std::vector<Budget> budgets;
     if (flags.in_turns) {
         auto taken = take_budgets(flags.session.budget);
@@ -216,6 +229,10 @@ int bench_command(BenchFlags flags) {
     auto options = bench_options(flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }
     if (flags.profile) { return bench_profile(flags.model, *options, flags.json); }
+    if (flags.gates) {
+        const std::vector<int> lengths = flags.prompts.empty() ? std::vector<int>{2048, 8192} : flags.prompts;
+        return bench_gates(flags.model, *options, lengths, flags.json);
+    }
     if (flags.in_turns) { return bench_in_turns(flags.model, *options, budgets, flags.json); }
     Result<std::vector<BenchRow>> rows = Status();
     {
@@ -242,10 +259,10 @@ void add_bench_command(CLI::App & root, int & exit_code) {
     flags->model.add_to(*command);
     flags->session.add_to(*command);
     command->add_option("--depth", flags->depths, "Tokens already in the cache, separated by ','")->delimiter(',');
-    command->add_option("-p,--n-prompt", flags->n_prompt, "Tokens of the timed prompt (default: 512)");
+    command->add_option("-p,--n-prompt", flags->prompts, "Tokens of the timed prompt (default: 512)")->delimiter(',');
     command->add_option("-n,--n-predict", flags->n_generate, "Tokens of the timed decode (default: 32)");
     command->add_option("-r,--repetitions", flags->n_repetitions,
-                        "Measurements of each case (default: 5; --policies: 3; --in-turns: 7; --profile: 1)");
+                        "Measurements of each case (default: 5; --policies, --gates: 3; --in-turns: 7; --profile: 1)");
     command->add_flag("--scoring", flags->scoring, "Report the share of prefill that scoring, planning and compaction take");
     command
         ->add_option(
@@ -257,6 +274,10 @@ void add_bench_command(CLI::App & root, int & exit_code) {
     command->add_flag(
         "--profile", flags->profile,
         "Report where a token's time goes, for a prompt of --depth or -p tokens and -n decoded ones (default: 256)");
+    command->add_flag(
+        "--gates", flags->gates,
+        "Report what the gates of --gate add to prompts of -p tokens (separated by ','; default: 2048,8192) and what they save "
+        "behind them, beside the full cache, in turns (default: -n 64 -r 3)");
     command->add_flag(
         "--in-turns", flags->in_turns,
         "Report the time of a decoded token at each --depth and --budget (separated by ','): one process, prompts "

@@ -1,4 +1,4 @@
-// bench_modes.h - what `pith bench` measures beside speed at given depths: a profile, and cases in turns.
+// bench_modes.h - what `pith bench` measures beside speed at given depths: a profile, gates, and cases in turns.
 #pragma once
 
 #include <vector>
@@ -10,6 +10,9 @@ namespace pith::app {
 
 // --profile: where a token's time goes. Depth 0 stands for a prompt of n_prompt tokens. Returns the exit code.
 int bench_profile(const ModelFlags & model, const BenchOptions & options, bool json);
+
+// --gates: what gates cost prompts of these lengths, and what they save behind them. Returns the exit code.
+int bench_gates(const ModelFlags & model, const BenchOptions & options, const std::vector<int> & lengths, bool json);
 
 // --in-turns: the time of a decoded token over depths and budgets. Returns the exit code.
 int bench_in_turns(const ModelFlags & model, const BenchOptions & options, const std::vector<Budget> & budgets, bool json);

@@ -17,7 +17,8 @@ namespace {
 Result<PolicyCostOptions> cost_options(const ModelFlags & model, SessionFlags session, const BenchPoliciesFlags & flags) {
     PolicyCostOptions options;
     const bool with_importance = has_importance(session.heads, model.path);
-    PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(flags.policies, with_importance));
+    const GatePolicies gates = model.gate.empty() ? GatePolicies::kNone : GatePolicies::kScorer;
+    PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(flags.policies, with_importance, gates));
     if (flags.policies == "all") {
         // Joint elimination is for chunks: over a long prompt it takes longer than the prefill. Asked for by name it is
         // measured.
@@ -32,7 +33,7 @@ Result<PolicyCostOptions> cost_options(const ModelFlags & model, SessionFlags se
     }
     session.policy = "snapkv";  // one that evicts stands for the list
     if (!session.budget) { session.budget = "1024"; }
-    PITH_ASSIGN_OR_RETURN(options.session, session.options());
+    PITH_ASSIGN_OR_RETURN(options.session, session.options(!model.gate.empty()));
     const auto at_least_one = [](const char * flag, int value) {
         if (value >= 1) { return Status(); }
         return Status(ErrorCode::kInvalidArgument, std::string(flag) + " is " + std::to_string(value) + ": give 1 or more");

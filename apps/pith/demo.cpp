@@ -41,9 +41,12 @@ Result<DemoOptions> demo_options(const DemoFlags & flags) {
         PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(text));
         options.budgets.push_back(budget);
     }
+    const bool has_gates = !flags.model.gate.empty();
+    if (has_gates) { options.policies = {"gated"}; }
     if (!flags.policies.empty()) {
         const bool with_importance = has_importance(flags.heads, flags.model.path);
-        PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(flags.policies, with_importance));
+        PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(flags.policies, with_importance,
+                                                                 has_gates ? GatePolicies::kAll : GatePolicies::kNone));
     }
     if (flags.perplexity && (!flags.tasks.empty() || flags.context_only)) {
         return {ErrorCode::kInvalidArgument, "--perplexity asks no questions: leave out --task and --context-only"};

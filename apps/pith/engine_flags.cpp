@@ -21,12 +21,24 @@ void ModelFlags::add_to(CLI::App & command, bool required) {
     if (required) { model->required(); }
     command.add_flag("--no-mmap", no_mmap, "Read the weights into memory instead of mapping the file");
     command.add_flag("--no-repack", no_repack, "Keep the weights as they are in the file (slower prompts, less memory)");
+    command.add_option("--lora", lora, "LoRA adapter on q, k, v and o, as GGUF (`pith train sft` and llama.cpp make them)");
+    command.add_option("--lora-scale", lora_scale, "The adapter counts so many times")->capture_default_str();
+    command.add_option("--gate", gate,
+                       "Attention gates of the model (`pith train gate` makes them), for the policies gated and gate");
 }
 
-Result<Model> ModelFlags::load() const {
+ModelOptions ModelFlags::options() const {
     ModelOptions options;
     options.use_mmap = !no_mmap;
     options.repack = !no_repack;
+    options.lora_file = lora;
+    options.lora_scale = lora_scale;
+    options.gate_file = gate;
+    return options;
+}
+
+Result<Model> ModelFlags::load() const {
+    ModelOptions options = this->options();
     ProgressLine line("loading");
     if (line.visible()) {
         options.progress = [&line](double fraction) {
@@ -50,8 +62,9 @@ void CacheFlags::add_to(CLI::App & command) {
 }
 
 void SessionFlags::add_to(CLI::App & command) {
-    command.add_option("--policy", policy,
-                       "What to keep; `pith policies` lists them (default: snapkv with a budget, else full)");
+    command.add_option(
+        "--policy", policy,
+        "What to keep; `pith policies` lists them (default: gated with --gate, snapkv with a budget, else full)");
     command.add_option("--budget", budget,
                        "What may be kept: entries per lane (1024), share of the prompt (20%), or bytes (512M)");
     add_heads_option(command, heads);
@@ -70,23 +83,28 @@ Result<PrefillSchedule> parse_prefill(const std::string & text) {
     return {ErrorCode::kInvalidArgument, "--prefill is '" + text + "': give auto, one-shot or chunked"};
 }
 
-Result<SessionOptions> SessionFlags::options() const {
+Result<SessionOptions> SessionFlags::options(bool has_gates) const {
     SessionOptions options;
     if (budget) {
         if (budget->empty()) { return {ErrorCode::kInvalidArgument, "--budget is empty: give 1024 (entries), 20% or 512M"}; }
         PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(*budget));
     }
-    options.policy = !policy.empty() ? policy : !budget ? "full" : "snapkv";
+    options.policy = !policy.empty() ? policy : has_gates ? (budget ? "gated+snapkv" : "gated") : budget ? "snapkv" : "full";
     PITH_RETURN_IF_ERROR(check_policy(options.policy));
     PITH_ASSIGN_OR_RETURN(const Policy parsed, Policy::parse(options.policy));
+    if (parsed.needs_gate() && !has_gates) {
+        return {ErrorCode::kInvalidArgument,
+                "policy '" + options.policy + "' needs gates: --gate FILE, made by `pith train gate`"};
+    }
     if (parsed.evicts() && !budget) {
         return {
             ErrorCode::kInvalidArgument,
             "policy '" + options.policy + "' needs a budget: add --budget 1024 (entries), 20% or 512M, or use --policy full"};
     }
     if (!parsed.evicts() && budget) {
-        return {ErrorCode::kInvalidArgument,
-                "policy '" + options.policy + "' evicts nothing: leave out --budget " + *budget + ", or choose another policy"};
+        return {ErrorCode::kInvalidArgument, "policy '" + options.policy + "' evicts nothing" +
+                                                 (parsed.gated() ? " more than its gates do" : "") + ": leave out --budget " +
+                                                 *budget + ", or choose another policy"};
     }
     PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(cache.type_k));
     PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(cache.type_v));

@@ -14,8 +14,12 @@ struct ModelFlags {
     std::string path;
     bool no_mmap = false;
     bool no_repack = false;
+    std::string lora;
+    float lora_scale = 1.0F;
+    std::string gate;  // empty: none
 
     void add_to(CLI::App & command, bool required = true);
+    ModelOptions options() const;
     // With a progress line where stderr is a terminal.
     Result<Model> load() const;
 };
@@ -42,8 +46,9 @@ struct SessionFlags {
     int evict_every = 128;
 
     void add_to(CLI::App & command);
-    // Checks everything that can be checked without a model. Errors: kInvalidArgument: a usage error.
-    Result<SessionOptions> options() const;
+    // Checks everything that can be checked without a model. has_gates: of the model; without a policy they are what is used.
+    // Errors: kInvalidArgument: a usage error.
+    Result<SessionOptions> options(bool has_gates = false) const;
 };
 
 Result<PrefillSchedule> parse_prefill(const std::string & text);

@@ -73,7 +73,7 @@ int report_command(const EvalFlags & flags) {
     if (const Status status = check_formats(flags); !status.ok()) { return fail_usage(status.message()); }
     const auto folder = RunFolder::read(flags.out);
     if (!folder.ok()) { return fail(folder.status()); }
-    const Status status = report_eval(flags, **folder, false);
+    const Status status = flags.figures.empty() ? report_eval(flags, **folder, false) : print_figures(flags.figures, **folder);
     return status.ok() ? kExitOk : fail(status);
 }
 
@@ -94,6 +94,11 @@ void add_report(CLI::App & eval, int & exit_code) {
     CLI::App * command = eval.add_subcommand("report", "The table of a run again, from its answers");
     command->add_option("FOLDER", flags->out, "Folder of a run, finished or not")->required();
     flags->add_format_options(*command);
+    command
+        ->add_option("--figure", flags->figures,
+                     "These figures alone, as SVG, separated by ',': a task, average, depths, lanes")
+        ->delimiter(',')
+        ->excludes("--details", "--json", "--csv", "--markdown", "--svg");
     command->callback([flags, &exit_code] { exit_code = report_command(*flags); });
 }
 

@@ -4,6 +4,7 @@
 #include <ggml.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -19,6 +20,7 @@ namespace pith::app {
 namespace {
 
 constexpr const char * kPerplexity = "perplexity";
+constexpr const char * kDefaultPolicies = "snapkv,adakv,h2o,random";
 constexpr int kGeneratedSamples = 10;   // of each task and length, where samples can be made without end
 constexpr int kGeneratedLength = 1024;  // tokens
 
@@ -94,6 +96,13 @@ std::string yes_no(bool value) {
     return value ? "yes" : "no";
 }
 
+// Six digits: 0.5, 1, 2.25.
+std::string number_text(float value) {
+    char text[24];
+    std::snprintf(text, sizeof text, "%g", static_cast<double>(value));
+    return text;
+}
+
 template <class T, class Name>
 std::string listed(const std::vector<T> & values, const Name & name) {
     std::string text;
@@ -145,9 +154,10 @@ void EvalFlags::add_what_options(CLI::App & command) {
                     "Lengths in tokens, separated by ','; question and answer included (default: 1024 where samples are "
                     "generated, else whole samples)")
         ->delimiter(',');
-    command
-        .add_option("--policy", policies, "Policies, separated by ','; all: every one there is. The full cache is always there")
-        ->capture_default_str();
+    command.add_option("--policy", policies,
+                       "Policies, separated by ','; all: every one there is. The full cache is always there (default: gated "
+                       "with --gate, else " +
+                           std::string(kDefaultPolicies) + ")");
     command.add_option("--budget", budgets, "Budgets, separated by ',': entries per lane, or shares of what is compressed")
         ->delimiter(',')
         ->capture_default_str();
@@ -231,7 +241,10 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
         }
     }
     options.n_samples = flags.n_samples > 0 ? flags.n_samples : generated ? kGeneratedSamples : 0;
-    PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(flags.policies, has_importance(flags.heads, model_path)));
+    const bool has_gates = !flags.model.gate.empty();
+    const std::string policies = !flags.policies.empty() ? flags.policies : has_gates ? "gated" : kDefaultPolicies;
+    PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(policies, has_importance(flags.heads, model_path),
+                                                             has_gates ? GatePolicies::kAll : GatePolicies::kNone));
     for (const std::string & text : flags.budgets) {
         PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(text));
         options.budgets.push_back(budget);
@@ -281,6 +294,14 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     add("FAMILY", options.family);
     PITH_ASSIGN_OR_RETURN(std::string model_name, model_fingerprint(model.info()));
     add("model", std::move(model_name));
+    if (!flags.model.lora.empty()) {
+        PITH_ASSIGN_OR_RETURN(const std::string adapter, file_fingerprint(flags.model.lora));
+        add("--lora", adapter + " at scale " + number_text(flags.model.lora_scale));
+    }
+    if (!flags.model.gate.empty()) {
+        PITH_ASSIGN_OR_RETURN(std::string gates, file_fingerprint(flags.model.gate));
+        add("--gate", std::move(gates));
+    }
     add("--tasks", listed(options.tasks, [](const auto * task) { return task->rules().name; }));
     add("--context", listed(options.lengths, number));
     add("--policy", listed(options.policies, [](const auto & name) { return name; }));

@@ -15,7 +15,7 @@ struct EvalFlags {
     std::string family;
     std::string tasks;  // names separated by ','; empty: what needs no file, or all with --data; "all"
     std::vector<int> lengths;
-    std::string policies = "snapkv,adakv,h2o,random";
+    std::string policies;  // empty: the usual ones, or gated where there are gates
     std::vector<std::string> budgets = {"20%"};
     int n_samples = 0;
     uint64_t seed = 1;
@@ -36,6 +36,7 @@ struct EvalFlags {
     std::string out;  // the run's folder
     bool resume = false;
     bool json = false, csv = false, markdown = false, svg = false;
+    std::vector<std::string> figures;  // `report`: these alone, as SVG
     bool details = false;
     std::string write_samples;
 
@@ -64,6 +65,8 @@ int run_eval(const EvalFlags & flags);
 
 // The table of a folder as the flags want it; on stdout, and as files in the folder where `write` is set.
 Status report_eval(const EvalFlags & flags, const RunFolder & folder, bool write);
+// Figures by name, as one SVG on standard output. Errors: kInvalidArgument (a name that is none; lists them).
+Status print_figures(const std::vector<std::string> & names, const RunFolder & folder);
 
 // Ok when at most one format was asked for.
 Status check_formats(const EvalFlags & flags);

@@ -1,4 +1,5 @@
 // eval_run.cpp - runs an evaluation in its folder, and shows its table.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -148,6 +149,20 @@ Status report_eval(const EvalFlags & flags, const RunFolder & folder, bool write
         PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.md", eval_markdown(table)));
         PITH_RETURN_IF_ERROR(write_file(folder.path() + "/figures.svg", eval_svg(table, folder.answers())));
     }
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return {};
+}
+
+Status print_figures(const std::vector<std::string> & names, const RunFolder & folder) {
+    const EvalTable table = make_eval_table(folder.info(), folder.answers());
+    const std::vector<std::string> known = figure_names(table);
+    for (const std::string & name : names) {
+        if (std::ranges::find(known, name) != known.end()) { continue; }
+        std::string list;
+        for (const std::string & one : known) { list += (list.empty() ? "" : ", ") + one; }
+        return {ErrorCode::kInvalidArgument, "--figure '" + name + "' is none of this run: there are " + list};
+    }
+    const std::string text = eval_svg(table, folder.answers(), names);
     std::fwrite(text.data(), 1, text.size(), stdout);
     return {};
 }

@@ -1,4 +1,4 @@
-// info.cpp - `pith info`: what is in a model, and what its KV cache costs.
+// info.cpp - `pith info`: what is in a model, and what its KV cache costs; what is in a gate file, or an adapter.
 #include <cstdio>
 #include <memory>
 
@@ -7,7 +7,10 @@
 #include "commands.h"
 #include "engine_flags.h"
 #include "errors.h"
+#include "gate/gate_file.h"
+#include "info_parts.h"
 #include "ledger_report.h"
+#include "model/lora_file.h"
 #include "model/model_file.h"
 #include "pith/text.h"
 
@@ -16,6 +19,7 @@ namespace {
 
 struct InfoFlags {
     ModelFlags model;
+    std::string file;  // of any kind
     CacheFlags cache;
     int ctx_size = 0;
     bool json = false;
@@ -80,12 +84,42 @@ void print_lines(const Json & info) {
                          bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
 }
 
+// Gates or an adapter; with -m, whether they fit that model.
+int info_part(const InfoFlags & flags, FileKind kind) {
+    const bool is_gate = kind == FileKind::kGate;
+    auto info = is_gate ? describe_gate(flags.file) : describe_adapter(flags.file);
+    if (!info.ok()) { return fail(info.status()); }
+    if (!flags.model.path.empty()) {
+        const auto model = flags.model.load();
+        if (!model.ok()) { return fail(model.status()); }
+        const Status fits =
+            is_gate ? Gate::load(flags.file, model->file()).status() : LoraAdapter::load(flags.file, model->file()).status();
+        if (!fits.ok()) { return fail(fits); }
+        (*info)["fits"] = flags.model.path;
+    }
+    if (flags.json) {
+        print_json(*info);
+        return kExitOk;
+    }
+    is_gate ? print_gate(*info) : print_adapter(*info);
+    if (!flags.model.path.empty()) { std::printf("%-14s%s\n", "fits", flags.model.path.c_str()); }
+    return kExitOk;
+}
+
 int info_command(InfoFlags flags) {
     for (const std::string & type : {flags.cache.type_k, flags.cache.type_v}) {
         if (const auto parsed = parse_kv_type(type); !parsed.ok()) { return fail_usage(parsed.status().message()); }
     }
     if (flags.ctx_size < 0) { return fail_usage("--ctx-size is " + std::to_string(flags.ctx_size) + ": give 0 or more"); }
     flags.model.no_repack = true;  // nothing is computed here
+    if (!flags.file.empty()) {
+        const auto kind = kind_of_file(flags.file);
+        if (!kind.ok()) { return fail(kind.status()); }
+        if (*kind != FileKind::kModel) { return info_part(flags, *kind); }
+        if (!flags.model.path.empty()) { return fail_usage("-m and FILE are both models: give one of them"); }
+        flags.model.path = flags.file;
+    }
+    if (flags.model.path.empty()) { return fail_usage("name a model, gates or an adapter: `pith info FILE`"); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
     const auto per_token = kv_bytes_per_token(model->file().hparams(), flags.cache);
@@ -105,8 +139,11 @@ int info_command(InfoFlags flags) {
 
 void add_info_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<InfoFlags>();
-    CLI::App * command = root.add_subcommand("info", "Show what is in a model, and what its KV cache costs");
-    flags->model.add_to(*command);
+    CLI::App * command =
+        root.add_subcommand("info", "Show what is in a model, and what its KV cache costs; what is in gates or an adapter");
+    command->add_option("FILE", flags->file,
+                        "Model, gates or LoRA adapter; with -m, whether gates or an adapter fit that model");
+    flags->model.add_to(*command, false);
     flags->cache.add_to(*command);
     command->add_option("-c,--ctx-size", flags->ctx_size, "Tokens to count the cache for (default: the training length)");
     command->add_flag("--json", flags->json, "One JSON object on standard output");

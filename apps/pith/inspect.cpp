@@ -1,10 +1,11 @@
-// inspect.cpp - `pith inspect`: what policies keep of a text, lane by lane, and what that changes.
+// inspect.cpp - `pith inspect`: what policies keep of a text, lane by lane, and what that changes; or what gates keep.
 #include "eval/inspect.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,8 +14,10 @@
 #include "corpus/tasks.h"
 #include "engine_flags.h"
 #include "errors.h"
+#include "eval/inspect_gates.h"
 #include "eval/inspect_texts.h"
 #include "eval/policy_cases.h"
+#include "inspect_gates.h"
 #include "inspect_report.h"
 #include "interrupt.h"
 #include "model/write_file.h"
@@ -27,13 +30,16 @@
 namespace pith::app {
 namespace {
 
+constexpr const char * kDefaultPolicies = "snapkv,adakv,h2o,random";
+constexpr const char * kDefaultBudget = "20%";
+
 struct InspectFlags {
     ModelFlags model;
     CacheFlags cache{"f32", "f32"};
     std::string file;
     std::string prompt;
-    std::string policies = "snapkv,adakv,h2o,random";
-    std::vector<std::string> budgets = {"20%"};
+    std::string policies;              // empty: the gates with --gate, else kDefaultPolicies
+    std::vector<std::string> budgets;  // empty: kDefaultBudget
     std::string heads;
     std::string out;
     std::vector<std::string> formats = {"csv", "json", "svg"};
@@ -42,26 +48,16 @@ struct InspectFlags {
     int n_threads = 0;
     int chunk = 512;
     uint64_t seed = 1;
+    std::optional<int> attention_layer;  // --gate-attention
     bool raw = false;
     bool json = false;
+
+    // What is looked at: what the gates keep, or what policies keep.
+    bool wants_gates() const { return !model.gate.empty() && policies.empty(); }
 };
 
-Result<InspectOptions> inspect_options(const InspectFlags & flags) {
-    InspectOptions options;
-    PITH_ASSIGN_OR_RETURN(const std::vector<std::string> policies,
-                          policies_of_list(flags.policies, has_importance(flags.heads, flags.model.path)));
-    for (const std::string & name : policies) {
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-        if (policy.evicts()) { options.policies.push_back(name); }  // `full` is what all are compared with
-    }
-    if (options.policies.empty()) {
-        return {ErrorCode::kInvalidArgument,
-                "--policy " + flags.policies + " evicts nothing: give policies to compare with full"};
-    }
-    for (const std::string & text : flags.budgets) {
-        PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(text));
-        options.budgets.push_back(budget);
-    }
+// What can be said of the flags whatever is looked at.
+Status check_flags(const InspectFlags & flags) {
     for (const std::string & format : flags.formats) {
         if (format != "csv" && format != "json" && format != "svg") {
             return {ErrorCode::kInvalidArgument, "--format is '" + format + "': give csv, json or svg, or several"};
@@ -74,13 +70,52 @@ Result<InspectOptions> inspect_options(const InspectFlags & flags) {
                     std::string(name) + " is " + std::to_string(value) + ": give " + std::to_string(low) + " or more"};
         }
     }
-    if (!flags.prompt.empty() && flags.file.empty()) {
+    if (!flags.prompt.empty() && flags.file.empty() && !flags.wants_gates()) {
         return {ErrorCode::kInvalidArgument, "-p asks about the text of -f: give both, or neither for the built-in text"};
     }
-    if (flags.n_texts > 1 && (!flags.file.empty() || !flags.out.empty())) {
+    const bool own_text = !flags.file.empty() || !flags.prompt.empty();
+    if (flags.n_texts > 1 && (own_text || !flags.out.empty() || flags.attention_layer)) {
         return {ErrorCode::kInvalidArgument,
                 "--texts " + std::to_string(flags.n_texts) +
-                    " is a table over built-in texts: leave out -f and --out, or look at one text"};
+                    " is a table over built-in texts: leave out -f, -p, --out and --gate-attention, or look at one text"};
+    }
+    if (flags.wants_gates() && !flags.budgets.empty()) {
+        return {
+            ErrorCode::kInvalidArgument,
+            "--gate without --policy shows what the gates keep, whatever the budget: leave out --budget, or add --policy gate"};
+    }
+    if (flags.attention_layer && !flags.wants_gates()) {
+        return {ErrorCode::kInvalidArgument, "--gate-attention looks at gates: give --gate FILE, and no --policy"};
+    }
+    if (flags.attention_layer && *flags.attention_layer < 0) {
+        return {ErrorCode::kInvalidArgument,
+                "--gate-attention is " + std::to_string(*flags.attention_layer) + ": layers count from 0"};
+    }
+    if (flags.attention_layer && flags.out.empty()) {
+        return {ErrorCode::kInvalidArgument, "--gate-attention is a figure and tables: add --out FOLDER"};
+    }
+    return {};
+}
+
+Result<InspectOptions> inspect_options(const InspectFlags & given) {
+    InspectFlags flags = given;
+    if (flags.policies.empty()) { flags.policies = kDefaultPolicies; }
+    if (flags.budgets.empty()) { flags.budgets = {kDefaultBudget}; }
+    InspectOptions options;
+    PITH_ASSIGN_OR_RETURN(const std::vector<std::string> policies,
+                          policies_of_list(flags.policies, has_importance(flags.heads, flags.model.path),
+                                           flags.model.gate.empty() ? GatePolicies::kNone : GatePolicies::kScorer));
+    for (const std::string & name : policies) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+        if (policy.evicts()) { options.policies.push_back(name); }  // `full` is what all are compared with
+    }
+    if (options.policies.empty()) {
+        return {ErrorCode::kInvalidArgument,
+                "--policy " + flags.policies + " evicts nothing: give policies to compare with full"};
+    }
+    for (const std::string & text : flags.budgets) {
+        PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(text));
+        options.budgets.push_back(budget);
     }
     PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(flags.cache.type_k));
     PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(flags.cache.type_v));
@@ -90,7 +125,8 @@ Result<InspectOptions> inspect_options(const InspectFlags & flags) {
     return options;
 }
 
-// The text of -f and the question of -p; else a fact hidden in the built-in text of this index, asked for.
+// The text of -f and the question of -p, or the prompt of -p alone; else a fact hidden in the built-in text of this index,
+// asked for.
 Result<std::vector<int32_t>> read_tokens(const InspectFlags & flags, const Tokenizer & tokenizer, int index) {
     PromptRequest request;
     if (!flags.file.empty()) {
@@ -98,6 +134,9 @@ Result<std::vector<int32_t>> read_tokens(const InspectFlags & flags, const Token
         request.questions = {flags.prompt};
         request.use_template = !flags.raw && tokenizer.has_chat_template();
         if (request.context.empty()) { return {ErrorCode::kInvalidArgument, "'" + flags.file + "' has no text"}; }
+    } else if (!flags.prompt.empty()) {
+        request.questions = {flags.prompt};
+        request.use_template = !flags.raw && tokenizer.has_chat_template();
     } else {
         corpus::TaskOptions options;
         options.n_tokens = flags.n_tokens;
@@ -116,24 +155,76 @@ Result<std::vector<int32_t>> read_tokens(const InspectFlags & flags, const Token
     return prompt.whole(0);
 }
 
-Status write_files(const InspectFlags & flags, const Inspection & inspection) {
+bool wants(const InspectFlags & flags, const char * format) {
+    return std::ranges::find(flags.formats, format) != flags.formats.end();
+}
+
+Status write_files(const InspectFlags & flags, const std::vector<NamedText> & files) {
     std::error_code error;
     std::filesystem::create_directories(flags.out, error);
     if (error) { return {ErrorCode::kIo, "'" + flags.out + "' cannot be made: " + error.message()}; }
-    std::vector<NamedText> files;
-    for (const std::string & format : flags.formats) {
-        if (format == "csv") {
-            for (NamedText & table : inspection_csv(inspection)) { files.push_back(std::move(table)); }
-        } else if (format == "json") {
-            files.push_back({"inspect.json", inspection_json(inspection).dump(1) + "\n"});
-        } else {
-            files.push_back({"inspect.svg", inspection_svg(inspection)});
-        }
-    }
     for (const NamedText & file : files) {
         PITH_RETURN_IF_ERROR(write_file((std::filesystem::path(flags.out) / file.name).string(), file.text));
     }
+    std::fprintf(stderr, "written to %s\n", flags.out.c_str());
     return {};
+}
+
+std::string text_of(const Json & json) {
+    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::vector<NamedText> files_of(const InspectFlags & flags, const Inspection & inspection) {
+    std::vector<NamedText> files;
+    if (wants(flags, "csv")) { files = inspection_csv(inspection); }
+    if (wants(flags, "json")) { files.push_back({"inspect.json", text_of(inspection_json(inspection))}); }
+    if (wants(flags, "svg")) { files.push_back({"inspect.svg", inspection_svg(inspection)}); }
+    return files;
+}
+
+std::vector<NamedText> files_of(const InspectFlags & flags, const std::vector<GateInspection> & one,
+                                const Tokenizer & tokenizer) {
+    std::vector<NamedText> files;
+    if (wants(flags, "csv")) { files = gates_csv(one.front(), tokenizer); }
+    if (wants(flags, "json")) { files.push_back({"gate.json", text_of(gates_json(one, tokenizer))}); }
+    if (wants(flags, "svg")) { files.push_back({"gate.svg", gates_svg(one.front())}); }
+    return files;
+}
+
+// --gate without --policy.
+int inspect_gates_command(const InspectFlags & flags, const Model & model, const Tokenizer & tokenizer) {
+    InspectGatesOptions options;
+    const auto type_k = parse_kv_type(flags.cache.type_k), type_v = parse_kv_type(flags.cache.type_v);
+    if (!type_k.ok()) { return fail_usage(type_k.status().message()); }
+    if (!type_v.ok()) { return fail_usage(type_v.status().message()); }
+    options.session.type_k = *type_k;
+    options.session.type_v = *type_v;
+    options.session.n_threads = flags.n_threads;
+    options.session.chunk = flags.chunk;
+    options.attention_layer = flags.attention_layer.value_or(-1);
+    options.hooks.cancel = &catch_interrupt();
+    std::vector<GateInspection> inspections;
+    {
+        ProgressLine line("inspect");
+        for (int index = 0; index < flags.n_texts; ++index) {
+            line.show_fraction(static_cast<double>(index) / flags.n_texts);
+            const auto tokens = read_tokens(flags, tokenizer, index);
+            if (!tokens.ok()) { return fail(tokens.status()); }
+            auto one = inspect_gates(model, *tokens, options);
+            if (!one.ok()) { return fail(one.status()); }
+            inspections.push_back(std::move(*one));
+        }
+    }
+    if (!flags.out.empty()) {
+        const Status status = write_files(flags, files_of(flags, inspections, tokenizer));
+        if (!status.ok()) { return fail(status); }
+    }
+    if (flags.json) {
+        print_json(gates_json(inspections, tokenizer));
+    } else {
+        print_gates(inspections, tokenizer);
+    }
+    return kExitOk;
 }
 
 int inspect_command(InspectFlags flags) {
@@ -142,12 +233,14 @@ int inspect_command(InspectFlags flags) {
         if (!path.ok()) { return fail(path.status()); }
         flags.model.path = *path;
     }
+    if (const Status status = check_flags(flags); !status.ok()) { return fail_usage(status.message()); }
     auto options = inspect_options(flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    if (flags.wants_gates()) { return inspect_gates_command(flags, *model, *tokenizer); }
     options->cancel = &catch_interrupt();
     std::vector<Inspection> inspections;
     {
@@ -175,8 +268,7 @@ int inspect_command(InspectFlags flags) {
     }
     const Inspection * inspection = &inspections.front();
     if (!flags.out.empty()) {
-        if (const Status status = write_files(flags, *inspection); !status.ok()) { return fail(status); }
-        std::fprintf(stderr, "written to %s\n", flags.out.c_str());
+        if (const Status status = write_files(flags, files_of(flags, *inspection)); !status.ok()) { return fail(status); }
     }
     if (flags.json) {
         print_json(inspection_json(*inspection));
@@ -190,15 +282,18 @@ int inspect_command(InspectFlags flags) {
 
 void add_inspect_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<InspectFlags>();
-    CLI::App * command = root.add_subcommand("inspect", "Show what policies keep of a text, and what that changes");
+    CLI::App * command = root.add_subcommand(
+        "inspect", "Show what policies keep of a text, and what that changes; with --gate and no --policy: what gates keep");
     flags->model.add_to(*command, false);
     command->add_option("-f,--file", flags->file, "Text ('-': standard input; default: a built-in one)");
-    command->add_option("-p,--prompt", flags->prompt, "Question after the text");
+    command->add_option("-p,--prompt", flags->prompt, "Question after the text; for --gate also a text of its own");
     command->add_option("--policy", flags->policies, "Policies to compare, separated by ','; all: every one there is")
-        ->capture_default_str();
+        ->default_str(kDefaultPolicies);
+    command->add_option("--gate-attention", flags->attention_layer,
+                        "With --gate and --out: also what the gate of this layer attends to");
     command->add_option("--budget", flags->budgets, "Budgets, separated by ',': entries per lane or shares of the text")
         ->delimiter(',')
-        ->capture_default_str();
+        ->default_str(kDefaultBudget);
     add_heads_option(*command, flags->heads);
     flags->cache.add_to(*command);
     command->add_option("--out", flags->out, "Folder for the files");

@@ -28,6 +28,9 @@ Ledger combined(const Ledger & first, const Ledger & second) {
     sum.evidence_s += first.evidence_s;
     sum.plan_s += first.plan_s;
     sum.compact_s += first.compact_s;
+    sum.gate_s += first.gate_s;
+    sum.gate_seen_entries += first.gate_seen_entries;
+    sum.gate_kept_entries += first.gate_kept_entries;
     sum.budget_entries = std::max(first.budget_entries, second.budget_entries);
     sum.kept_entries = std::max(first.kept_entries, second.kept_entries);
     sum.peak_lane_entries = std::max(first.peak_lane_entries, second.peak_lane_entries);
@@ -37,6 +40,7 @@ Ledger combined(const Ledger & first, const Ledger & second) {
     sum.kv_peak_bytes = std::max(first.kv_peak_bytes, second.kv_peak_bytes);
     sum.evidence_peak_bytes = std::max(first.evidence_peak_bytes, second.evidence_peak_bytes);
     sum.activation_peak_bytes = std::max(first.activation_peak_bytes, second.activation_peak_bytes);
+    sum.gate_peak_bytes = std::max(first.gate_peak_bytes, second.gate_peak_bytes);
     sum.rss_anonymous_bytes = second.rss_anonymous_bytes;
     sum.rss_peak_bytes = std::max(first.rss_peak_bytes, second.rss_peak_bytes);
     return sum;
@@ -60,6 +64,12 @@ void add_ledger(Json & object, const Ledger & ledger) {
     object["activation_peak_bytes"] = ledger.activation_peak_bytes;
     object["rss_peak_bytes"] = ledger.rss_peak_bytes;
     object["rss_anonymous_bytes"] = ledger.rss_anonymous_bytes;
+    if (ledger.gate_s > 0) {
+        object["gate_seen_entries"] = ledger.gate_seen_entries;
+        object["gate_kept_entries"] = ledger.gate_kept_entries;
+        object["gate_peak_bytes"] = ledger.gate_peak_bytes;
+        object["gate_s"] = ledger.gate_s;
+    }
     object["prefill_s"] = ledger.prefill_s;
     object["decode_s"] = ledger.decode_s;
     object["evidence_s"] = ledger.evidence_s;
@@ -78,6 +88,16 @@ std::string ledger_lines(const Ledger & ledger) {
     text += format("\nentries  %lld kept, %lld evicted in %lld evictions, longest lane %lld\n",
                    static_cast<long long>(ledger.kept_entries), static_cast<long long>(ledger.evicted_entries),
                    static_cast<long long>(ledger.n_evictions), static_cast<long long>(ledger.peak_lane_entries));
+    if (ledger.gate_s > 0) {
+        text += "gates    ";
+        if (ledger.gate_seen_entries > 0) {
+            text +=
+                format("kept %.0f %% of %lld prompt entries, ",
+                       100.0 * static_cast<double>(ledger.gate_kept_entries) / static_cast<double>(ledger.gate_seen_entries),
+                       static_cast<long long>(ledger.gate_seen_entries));
+        }
+        text += format("%.2f s, ", ledger.gate_s) + bytes_text(ledger.gate_peak_bytes) + " peak\n";
+    }
     text += "KV       " + bytes_text(ledger.kv_allocated_bytes) + " allocated, " + bytes_text(ledger.kv_peak_bytes) + " peak\n";
     text += "memory   " + bytes_text(ledger.activation_peak_bytes) + " activations, " + bytes_text(ledger.evidence_peak_bytes) +
             " evidence, " + bytes_text(ledger.rss_peak_bytes) + " resident at the peak\n";

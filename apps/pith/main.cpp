@@ -26,6 +26,7 @@ constexpr const char * kShortHelp =
     "  pith info -m model.gguf                             what is in a model, and what its cache costs\n"
     "  pith tokenize -m model.gguf -p \"some text\"          text as token ids\n"
     "  pith inspect --policy snapkv,laprox --budget 20%    what policies keep, and what that changes\n"
+    "  pith inspect --gate model.gate.gguf -f book.txt     what trained gates keep of a text\n"
     "  pith calibrate heads -m model.gguf                  which heads retrieve: some policies want to know\n"
     "  pith make-model 1b --type q8_0 -o random.gguf       random weights of a real shape, for bench\n"
     "  pith train reference                                the built-in model, from scratch\n"

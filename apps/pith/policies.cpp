@@ -29,7 +29,9 @@ Json to_json(const std::vector<PolicyInfo> & policies) {
 }
 
 void print_table(const std::vector<PolicyInfo> & policies) {
-    std::puts("A policy is a scorer, then + refiner, + allocator, + selector as wanted; options after ':'.");
+    std::puts(
+        "A policy is a scorer, then + refiner, + allocator, + selector as wanted, with gated+ in front where gates decide\n"
+        "what is cached at all; options after ':'.");
     std::puts("Example: --policy snapkv:window=16+ada   Alias: a name for a whole policy.");
     std::string kind;
     for (const PolicyInfo & policy : policies) {

@@ -225,6 +225,11 @@ void print_outcome(const RunFlags & flags, const RunOutcome & outcome, bool inte
                            {"stop", answer.generated.stop}});
     }
     object["model"] = flags.model.path;
+    if (!flags.model.gate.empty()) { object["gate"] = flags.model.gate; }
+    if (!flags.model.lora.empty()) {
+        object["lora"] = flags.model.lora;
+        object["lora_scale"] = flags.model.lora_scale;
+    }
     object["text"] = joined;
     object["answers"] = answers;
     add_ledger(object, outcome.ledger);
@@ -254,7 +259,7 @@ Status check_length(const RunFlags & flags, const Model & model, const Prompt & 
 int run_command(const RunFlags & flags) {
     if (flags.n_predict < -1) { return fail_usage("--n-predict is " + std::to_string(flags.n_predict) + ": give -1 or more"); }
     if (flags.pin_system && flags.system_prompt.empty()) { return fail_usage("--pin-system needs a --system-prompt to pin"); }
-    const auto options = flags.session.options();
+    const auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status().message()); }
     if (const auto sampler = Sampler::make(flags.sampler); !sampler.ok()) { return fail_usage(sampler.status().message()); }
     const auto read = read_request(flags);

@@ -37,14 +37,33 @@ std::string comma_list(const std::vector<std::string> & names) {
     return text;
 }
 
-int list_studies() {
-    for (const Study & study : studies()) {
-        std::printf("%s  %s\n", study.name.c_str(), study.paper.c_str());
-        for (const StudyPart & part : study.parts) {
-            std::printf("  %-14s %s%s\n", part.name.c_str(), part.table.c_str(), part.needs_data ? " (needs --data)" : "");
-        }
+void list_study(const Study & study) {
+    std::printf("%s  %s\n", study.name.c_str(), study.paper.c_str());
+    for (const StudyPart & part : study.parts) {
+        std::printf("  %-14s %s%s\n", part.name.c_str(), part.table.c_str(), part.needs_data ? " (needs --data)" : "");
     }
-    return kExitOk;
+}
+
+std::string size_text(const StudySize & size) {
+    std::string lengths;
+    for (const int length : size.lengths) { lengths += (lengths.empty() ? "" : ", ") + std::to_string(length); }
+    return (lengths.empty() ? "whole samples" : lengths + " tokens") + ", budgets " + comma_list(size.budgets) +
+           ", chunks of " + std::to_string(size.chunk) + ", " + (size.n_samples == 0 ? "all" : std::to_string(size.n_samples)) +
+           " samples a task";
+}
+
+// One study in full: what its tables are made of.
+void describe(const Study & study) {
+    list_study(study);
+    if (!study.differs.empty()) { std::printf("  differs: %s\n", study.differs.c_str()); }
+    for (const StudyPart & part : study.parts) {
+        std::printf("\n%s: %s, %s, %s\n", part.name.c_str(), part.family.c_str(),
+                    part.question_aware ? "question-aware" : "context-only", part.chunked ? "chunked" : "one-shot");
+        std::printf("  policies        %s\n", part.policies.c_str());
+        std::printf("  with -m         %s\n", size_text(part.paper).c_str());
+        std::printf("  built-in model  %s\n",
+                    part.needs_data && !part.stand_in ? "passed over without --data" : size_text(part.reference).c_str());
+    }
 }
 
 // Policies that divide by head can only run where somebody measured the heads.
@@ -84,7 +103,10 @@ EvalFlags part_flags(const StudyFlags & flags, const StudyPart & part, bool refe
 }
 
 int study_command(StudyFlags flags) {
-    if (flags.list) { return list_studies(); }
+    if (flags.list && flags.name.empty()) {
+        for (const Study & study : studies()) { list_study(study); }
+        return kExitOk;
+    }
     std::vector<std::string> names;
     for (const Study & study : studies()) { names.push_back(study.name); }
     const Study * study = find_study(flags.name);
@@ -93,6 +115,10 @@ int study_command(StudyFlags flags) {
         const std::string near = nearest_name(flags.name, names);
         return fail_usage("unknown study '" + flags.name + "'" +
                           (near.empty() ? ": there are " + comma_list(names) : "; did you mean '" + near + "'?"));
+    }
+    if (flags.list) {
+        describe(*study);
+        return kExitOk;
     }
     const std::vector<std::string> parts = names_of(*study);
     if (!flags.part.empty() && std::find(parts.begin(), parts.end(), flags.part) == parts.end()) {
@@ -140,7 +166,7 @@ void add_study_command(CLI::App & root, int & exit_code) {
     command->add_option("--text", flags->eval.texts, "Text file for perplexity; may be repeated")->allow_extra_args(false);
     flags->eval.add_run_options(*command);
     flags->eval.add_format_options(*command);
-    command->add_flag("--list", flags->list, "Show the studies and their parts");
+    command->add_flag("--list", flags->list, "Show the studies and their parts; of one study, its settings");
     command->callback([flags, &exit_code] { exit_code = study_command(*flags); });
 }
 

@@ -2,12 +2,16 @@
 #include "train_gate.h"
 
 #include <cstdint>
+#include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "errors.h"
+#include "gate/gate_file.h"
 #include "pith/text.h"
+#include "train/gate_parameters.h"
 #include "training_texts.h"
 #include "tune_flags.h"
 
@@ -19,6 +23,7 @@ struct GateFlags {
     std::string field = "text";
     std::string output;
     int64_t n_samples = 0;  // 0: all of a text, 5,000 of the generator
+    bool untrained = false;
 };
 
 constexpr int64_t kPaperSamples = 5000;
@@ -46,14 +51,35 @@ Result<std::unique_ptr<train::Samples>> make_samples(const GateFlags & flags) {
     return train::make_token_samples(tokens, {tune.n_tokens, flags.n_samples, tune.options.seed});
 }
 
+// Gates as training begins with them: for what does not depend on what they learn, such as their cost.
+int write_untrained(const ModelFile & file, const train::TuneOptions & options) {
+    std::error_code error;
+    if (std::filesystem::exists(options.output, error)) {
+        return fail({ErrorCode::kInvalidArgument, "'" + options.output + "' exists: name another file with -o"});
+    }
+    GateWeights weights;
+    const auto parameters = train::make_gate_parameters(options.gate, file.hparams(), weights);
+    if (!parameters.ok()) { return fail(parameters.status()); }
+    (*parameters)->initialise(options.seed);
+    const GateTraining none{.retention = 1.0F};
+    if (const Status status = save_gate(options.output, options.gate, weights, none, file); !status.ok()) {
+        return fail(status);
+    }
+    std::fprintf(stderr, "%s: %lld parameters, untrained\n", options.output.c_str(),
+                 static_cast<long long>((*parameters)->n_params()));
+    return kExitOk;
+}
+
 int gate_command(GateFlags flags) {
     if (flags.n_samples < 0) { return fail_usage("--samples is " + std::to_string(flags.n_samples) + ": give 0 or more"); }
     TuneFlags & tune = flags.tune;
+    if (flags.untrained && !tune.texts.empty()) { return fail_usage("--untrained reads no text: leave out -f"); }
     const auto file = tune.load();
     if (!file.ok()) { return fail(file.status()); }
     tune.options.output = flags.output.empty() ? tune.stem() + ".gate.gguf" : flags.output;
     tune.options.work_dir = tune.work_dir.empty() ? tune.options.output + ".work" : tune.work_dir;
     if (const Status status = tune.complete((*file)->hparams()); !status.ok()) { return fail(status); }
+    if (flags.untrained) { return write_untrained(**file, tune.options); }
     auto samples = make_samples(flags);
     if (!samples.ok()) { return fail(samples.status()); }
     return run_tune(**file, **samples, tune.options);
@@ -75,6 +101,9 @@ void add_train_gate_command(CLI::App & train, int & exit_code) {
     command->add_option("-o,--output", flags->output, "Gate file to write (default: MODEL.gate.gguf beside MODEL.gguf)");
     command->add_option("--samples", flags->n_samples,
                         "Sequences of an epoch (default: all of the text; 5,000 generated ones)");
+    command->add_flag(
+        "--untrained", flags->untrained,
+        "Write gates as training begins with them and stop; with --gamma 0 they evict about half: for `pith bench`");
     flags->tune.add_gate_options(*command);
     flags->tune.add_run_options(*command);
     command->callback([flags, &exit_code] { exit_code = gate_command(*flags); });

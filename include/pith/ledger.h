@@ -28,11 +28,16 @@ struct Ledger {
     size_t rss_peak_bytes = 0;         // of the whole process
     size_t rss_anonymous_bytes = 0;    // of the whole process now, without mapped files; 0 where the system does not say
 
+    int64_t gate_seen_entries = 0;  // policy `gated`: prompt entries that gates decided on, all lanes
+    int64_t gate_kept_entries = 0;  // of these: cached
+    size_t gate_peak_bytes = 0;     // gates' keys, values and activations; a causal gate's keys and values stay
+
     double prefill_s = 0;  // all of it: forward passes, evidence, eviction
     double decode_s = 0;
     double evidence_s = 0;  // inside the two above
     double plan_s = 0;      // score, allocate, select
     double compact_s = 0;
+    double gate_s = 0;  // gates' own work
 
     double prefill_tps() const { return prefill_s > 0 ? static_cast<double>(n_prompt) / prefill_s : 0; }
     double decode_tps() const { return decode_s > 0 ? static_cast<double>(n_generated) / decode_s : 0; }

@@ -11,12 +11,16 @@
 
 namespace pith {
 
+class Gate;
 class ModelFile;
 
 struct ModelOptions {
     bool use_mmap = true;
     bool repack = true;                             // repacked weights where the CPU offers them
     std::function<bool(double fraction)> progress;  // false cancels
+    std::string lora_file;                          // a LoRA adapter as GGUF, of llama.cpp's or `pith train sft`; empty: none
+    float lora_scale = 1.0F;                        // the adapter counts so many times; 0: not at all
+    std::string gate_file;                          // attention gates, of `pith train gate`; empty: none
 };
 
 struct ModelInfo {
@@ -39,12 +43,13 @@ struct ModelInfo {
 // A handle: copies share the weights. Threads: const-safe; sessions of one model may run on several threads.
 class Model {
 public:
-    // Errors: see ModelFile::load; every message names the file.
+    // Errors: see ModelFile::load and LoraAdapter::load; every message names the file.
     static Result<Model> load(const std::string & path, const ModelOptions & options = {});
 
     const ModelInfo & info() const;
     Result<Session> session(const SessionOptions & options = {}) const;
     const ModelFile & file() const;
+    std::shared_ptr<const Gate> gate() const;  // of ModelOptions::gate_file; null: none
 
     Model(const Model &) = default;
     Model & operator=(const Model &) = default;

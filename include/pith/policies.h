@@ -17,7 +17,7 @@ struct OptionInfo {
 
 struct PolicyInfo {
     std::string name;
-    std::string kind;     // "scorer", "refiner", "allocator", "selector" or "alias"
+    std::string kind;     // "admission", "scorer", "refiner", "allocator", "selector" or "alias"
     std::string help;     // one line
     std::string paper;    // title, or the public code it comes from; empty where there is none
     std::string meaning;  // of an alias: what it stands for

@@ -29,7 +29,7 @@ enum class PrefillSchedule {
 };
 
 struct SessionOptions {
-    std::string policy = "full";
+    std::string policy = "full";  // `gated` and `gate` need ModelOptions::gate_file
     Budget budget;
     KvType type_k = KvType::kF16;
     KvType type_v = KvType::kF16;
@@ -59,6 +59,9 @@ class Session {
 public:
     // Feeds tokens. The first call on an empty session follows the prefill schedule; later ones go in chunks, and evict
     // like decoded tokens do. logits() are then those of the last token.
+    // Policies that need the model's gates (`gated`, `gate`): gates that are not causal must see a prompt whole, so they make
+    // the first call one-shot and are asked about that prompt alone, later tokens are kept; causal and linear gates go on with
+    // every call. What append() and decode() feed is never gated, nor seen by gates.
     // Errors: kInvalidArgument (empty prompt, token out of range, …), kBudget, kOutOfMemory, kCancelled.
     //         After an error the cache is as before the call, or empty where that cannot be; ledger() stays readable.
     Status prefill(std::span<const int32_t> tokens, const RunHooks & hooks = {});
@@ -77,7 +80,8 @@ public:
     // A budget in bytes gives the entries that a one-shot prefill would have been given; the full cache held until now is
     // above it.
     // REQUIRES: the policy is the session's own or one of options.observe, and nothing has been evicted yet.
-    // Errors: kInvalidArgument (empty session, evicted before), kMissingEvidence (policy not observed), kBudget; the session is
+    // Errors: kInvalidArgument (empty session, evicted before, a policy that is `gated`: its prefill is another),
+    // kMissingEvidence (policy not observed), kBudget; the session is
     //         then as before.
     Status evict(std::string_view policy, const Budget & budget);
 
@@ -102,6 +106,7 @@ public:
 
 private:
     friend class PolicyProbe;  // engine/policy_probe.h
+    friend class GateProbe;    // engine/gate_probe.h
     std::unique_ptr<Impl> impl_;
 };
 

@@ -26,7 +26,7 @@ int span_length(int64_t n_entries) {
 }
 
 int rows_per_tile(const AttentionTask & task) {
-    return task.n_rows() <= kMaxDotRows ? task.n_rows() : kTileRows;
+    return has_few_rows(task) ? task.n_rows() : kTileRows;
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ int AttentionPlan::span_of_rows() const {
     }
     const int n_tiles = static_cast<int>(task.lanes.size()) * ((n_rows + tile_rows - 1) / tile_rows);
     // Many tiles of rows balance by themselves.
-    const bool balanced = n_rows > kMaxDotRows && n_tiles >= kWantedUnits;
+    const bool balanced = !has_few_rows(task) && n_tiles >= kWantedUnits;
     return balanced ? std::numeric_limits<int>::max() : span_length(n_entries);
 }
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "attention/cpu_columns.h"
+#include "attention/hidden_keys.h"
 
 namespace pith {
 
@@ -38,7 +39,8 @@ struct LaneView {
     const float * q = nullptr;            // first query, first head of the group
     float * out = nullptr;
     float * log_sum = nullptr;                  // [n_queries][n_group] log of the sum of exp(scores), or nullptr
-    const int32_t * query_positions = nullptr;  // [n_queries] ascending; used with positions
+    const int32_t * query_positions = nullptr;  // [n_queries] ascending; used with positions and with hidden
+    const HiddenLane * hidden = nullptr;        // entries that later queries do not see; nullptr: none
 };
 
 struct AttentionTask {
@@ -56,7 +58,9 @@ struct AttentionTask {
     size_t out_query_stride = 0;
     size_t out_head_stride = 0;
     std::vector<LaneView> lanes;
-    ColumnTask columns;  // beside the output, or alone: with head_dim_v = 0 there are no values and no output
+    std::vector<HiddenLane> hidden_lanes;  // what lanes point to, where a gate hides entries
+    bool hides = false;                    // some lane has `hidden`
+    ColumnTask columns;                    // beside the output, or alone: with head_dim_v = 0 there are no values and no output
 
     int n_rows() const { return n_group * n_queries; }
 };

@@ -131,7 +131,8 @@ HWY_INLINE void AddPanelColumns(const Panel & p, const ColumnState & s, const He
     const bool roots = columns.distance == HeadDistance::kBhattacharyya;
     const bool scaled = columns.distance == HeadDistance::kCosine || columns.distance == HeadDistance::kPearson;
     const int end = p.end(s);
-    for (int begin = 0; begin < end; begin += kEntryBlock) {
+    // Backwards: the weights written last are still in a near cache, and the next panel writes the first ones first.
+    for (int begin = (end - 1) / kEntryBlock * kEntryBlock; begin >= 0 && end > 0; begin -= kEntryBlock) {
         const auto n = static_cast<size_t>(std::min(kEntryBlock, end - begin));
         const float * weights = s.weights + static_cast<size_t>(begin) * kRows;
         VF share[kVectors];

@@ -21,8 +21,12 @@ namespace pith::HWY_NAMESPACE {
 // Rows at a time: 4 sums each for 4 entries, in registers.
 inline constexpr size_t kMaxRowTile = kManyRegisters ? 6 : 3;
 
-// Rows that are needed soon: the memory works while the block at hand is computed. Its own prefetchers stop at every page.
+// Rows that are needed soon: the memory works while the block at hand is computed. Its own prefetchers stop at every page, and
+// so does this one while the page's address is looked up: one line of every page, perhaps of one behind the lane, is asked for
+// well before the others.
 struct Ahead {
+    static constexpr uintptr_t kPage = 4096;
+    static constexpr uintptr_t kLookUp = 4 * kPage;  // before the others
     const uint8_t * rows = nullptr;
     size_t stride = 0;
     size_t n = 0;
@@ -31,33 +35,48 @@ struct Ahead {
         if (row >= n) { return; }
         const uint8_t * from = rows + row * stride;
         const size_t size = HWY_MIN(n_rows, n - row) * stride;
-        for (size_t i = 0; i < size; i += 64) { hwy::Prefetch(from + i); }
+        for (size_t i = 0; i < size; i += kLine) {
+            hwy::Prefetch(from + i);
+            const auto line = reinterpret_cast<uintptr_t>(from + i) / kLine * kLine;
+            if (line % kPage == 0) { hwy::Prefetch(reinterpret_cast<const uint8_t *>(line + kLookUp)); }
+        }
     }
+
+private:
+    static constexpr size_t kLine = 64;
 };
+
+// sums[r][e] (+)= q[r] . key e, for a block of elements from c on.
+template <bool kFirst, class Load, size_t kRows>
+HWY_INLINE void AddProducts(const float * HWY_RESTRICT q, size_t head_dim, const uint8_t * const (&keys)[4], size_t c,
+                            VF (&sums)[kRows][4]) {
+    const DF df;
+    for (size_t e = 0; e < 4; ++e) {
+        const auto shared = Load::Shared(keys[e], c);
+        for (size_t i = 0; i < Load::kBlock; ++i) {
+            const auto key = Load::At(keys[e], c + i * kN, shared);
+            for (size_t r = 0; r < kRows; ++r) {
+                const auto row = hn::LoadU(df, q + r * head_dim + c + i * kN);
+                sums[r][e] = kFirst && i == 0 ? hn::Mul(row, key) : hn::MulAdd(row, key, sums[r][e]);
+            }
+        }
+    }
+}
 
 // scores[r][j] = q[r] . k[j] for n entries (and up to 3 more places).
 template <class Load, size_t kRows>
 void ScoreRows(const float * HWY_RESTRICT q, size_t head_dim, const uint8_t * HWY_RESTRICT k, size_t stride, size_t n,
                const Ahead & ahead, float * HWY_RESTRICT scores) {
-    const DF df;
     for (size_t j = 0; j < n; j += 4) {
         ahead.Fetch(j, 4);
-        const uint8_t * rows[4];
-        for (size_t e = 0; e < 4; ++e) { rows[e] = k + HWY_MIN(j + e, n - 1) * stride; }
-        VF sums[kRows][4];
-        for (size_t r = 0; r < kRows; ++r) {
-            for (size_t e = 0; e < 4; ++e) { sums[r][e] = hn::Zero(df); }
+        const uint8_t * keys[4] = {k + j * stride, k + (j + 1) * stride, k + (j + 2) * stride, k + (j + 3) * stride};
+        if (j + 4 > n) {
+            for (size_t e = 1; e < 4; ++e) { keys[e] = k + HWY_MIN(j + e, n - 1) * stride; }
         }
-        for (size_t c = 0; c < head_dim; c += Load::kBlock * kN) {
-            for (size_t e = 0; e < 4; ++e) {
-                const auto shared = Load::Shared(rows[e], c);
-                for (size_t i = 0; i < Load::kBlock; ++i) {
-                    const auto key = Load::At(rows[e], c + i * kN, shared);
-                    for (size_t r = 0; r < kRows; ++r) {
-                        sums[r][e] = hn::MulAdd(hn::LoadU(df, q + r * head_dim + c + i * kN), key, sums[r][e]);
-                    }
-                }
-            }
+        VF sums[kRows][4];
+        AddProducts<true, Load>(q, head_dim, keys, 0, sums);
+        for (size_t c = Load::kBlock * kN; c < head_dim; c += Load::kBlock * kN) {
+            AddProducts<false, Load>(q, head_dim, keys, c, sums);
         }
         for (size_t r = 0; r < kRows; ++r) {
             const auto four = SumsOf4(sums[r][0], sums[r][1], sums[r][2], sums[r][3]);
@@ -168,6 +187,9 @@ void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * par
         scores = partial + weights_offset(task, unit);
         maxima = partial + maxima_offset(task, unit);
     }
+    const Ahead first_k{static_cast<const uint8_t *>(lane.k) + static_cast<size_t>(unit.begin) * task.k_stride, task.k_stride,
+                        static_cast<size_t>(std::min(kEntryBlock, unit.end - unit.begin))};
+    first_k.Fetch(0, kEntryBlock / 4);  // while the rows are made ready
     float largest[kMaxDotRows];
     float sum[kMaxDotRows];
     float factor[kMaxDotRows];

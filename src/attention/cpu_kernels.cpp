@@ -21,7 +21,7 @@ namespace pith::HWY_NAMESPACE {
 void RunUnit(const AttentionTask & task, const AttentionUnit & unit, float * partial, double * numbers, float * scratch) {
     if (has_strands(task)) {
         ColumnUnit(task, unit, partial, numbers, scratch);
-    } else if (task.n_rows() <= kMaxDotRows) {
+    } else if (has_few_rows(task)) {
         DotUnit(task, unit, partial, scratch);
     } else {
         TileUnit(task, unit, partial, scratch);
@@ -52,12 +52,12 @@ size_t scratch_floats(const AttentionTask & task, int longest, int span) {
         const size_t n_blocks = static_cast<size_t>(longest + kEntryBlock - 1) / kEntryBlock;
         const size_t n_kept = task.columns.group_squares.empty() ? 1 : 2;
         const size_t n_parts = longest > span ? static_cast<size_t>((longest + span - 1) / span) : 1;
-        return kWidestPanel * static_cast<size_t>(task.head_dim) + kEntryBlock * dims + 8 * kWidestPanel +
+        return kWidestPanel * static_cast<size_t>(task.head_dim) + kEntryBlock * dims + 9 * kWidestPanel +
                n_blocks * kWidestPanel * (n_kept * kEntryBlock + 1) +
                n_parts * kWidestPanel * (static_cast<size_t>(task.head_dim_v) + 4);
     }
-    if (n_rows <= kMaxDotRows) { return n_rows * (dims + kEntryBlock); }
-    return (kTileRows + kEntryBlock) * dims + kEntryBlock * kWidestPanel + 4 * kTileRows;
+    if (has_few_rows(task)) { return n_rows * (dims + kEntryBlock); }
+    return (kTileRows + kEntryBlock) * dims + kEntryBlock * kWidestPanel + 5 * kTileRows;
 }
 
 const char * cpu_attention_target() {

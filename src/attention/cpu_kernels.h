@@ -13,6 +13,7 @@ inline constexpr int kMaxDotRows = 16;  // up to so many rows: every key against
 inline constexpr int kTileRows = 192;   // rows per unit of the tiled kernel: panels of 3 vectors, for any vector length
 inline constexpr int kWidestPanel = 48;
 inline constexpr int kEntryBlock = 64;  // entries between two rescalings
+static_assert(HiddenLane::kAlign == kEntryBlock);
 inline constexpr float kLog2E = 1.44269504F;
 inline constexpr float kLn2 = 0.693147181F;
 
@@ -31,9 +32,14 @@ struct RowParts {
 // out = sum of 2^(m_s - m) values_s / sum of 2^(m_s - m) sum_s, over parts s in order.
 void merge_row(const AttentionTask & task, const LaneView & lane, size_t row, const RowParts & parts);
 
+// Whether every key meets all rows at once. Hidden entries are for the kernels of many rows only.
+inline bool has_few_rows(const AttentionTask & task) {
+    return task.n_rows() <= kMaxDotRows && !task.hides;
+}
+
 // Whether rows are dealt out as strands of queries, head by head, and their columns added up in planes.
 inline bool has_strands(const AttentionTask & task) {
-    return task.columns.any() && task.n_rows() > kMaxDotRows;
+    return task.columns.any() && !has_few_rows(task);
 }
 
 // ---- columns of few rows: behind the partial rows of a unit ----

@@ -47,6 +47,7 @@ void fill_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask
     task.v_stride = task.out_head_stride = task.out_query_stride = 0;
     task.columns.clear();
     task.lanes.clear();
+    task.hides = false;
     for (int h = 0; h < layout.shape.n_kv_heads; ++h) {
         LaneView lane;
         lane.k = static_cast<const uint8_t *>(k->data) + static_cast<size_t>(cache.cell(seq, h, 0)) * task.k_stride;
@@ -55,8 +56,24 @@ void fill_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask
     }
 }
 
+namespace {
+
+void hide_keys(const RaggedCache & cache, int seq, int layer, const HiddenKeys & keys, AttentionTask & task) {
+    task.hidden_lanes.resize(task.lanes.size());
+    for (size_t h = 0; h < task.lanes.size(); ++h) {
+        const auto positions = cache.positions(cache.lane(seq, layer, static_cast<int>(h)));
+        fill_hidden_lane(keys, static_cast<int>(h), positions, task.hidden_lanes[h]);
+        if (!task.hidden_lanes[h].any()) { continue; }
+        task.lanes[h].hidden = &task.hidden_lanes[h];
+        task.lanes[h].query_positions = positions.data() + positions.size() - static_cast<size_t>(task.n_queries);
+        task.hides = true;
+    }
+}
+
+}  // namespace
+
 void fill_attention_task(const RaggedCache & cache, int seq, int layer, const ggml_tensor * q, const ggml_tensor * out,
-                         AttentionTask & task) {
+                         const HiddenKeys * hidden, AttentionTask & task) {
     const CacheLayout & layout = cache.layout();
     const ggml_tensor * v = cache.v(layer);
     fill_key_lanes(cache, seq, layer, task);
@@ -75,6 +92,7 @@ void fill_attention_task(const RaggedCache & cache, int seq, int layer, const gg
         lane.q = static_cast<const float *>(q->data) + head * task.q_head_stride;
         lane.out = static_cast<float *>(out->data) + head * task.out_head_stride;
     }
+    if (hidden != nullptr) { hide_keys(cache, seq, layer, *hidden, task); }
 }
 
 bool can_attend_on_cpu(const CacheLayout & layout) {
@@ -84,7 +102,8 @@ bool can_attend_on_cpu(const CacheLayout & layout) {
 }
 
 ggml_tensor * build_cpu_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
-                                  ggml_tensor * written_k, ggml_tensor * written_v, ColumnSums sums) {
+                                  ggml_tensor * written_k, ggml_tensor * written_v, ColumnSums sums,
+                                  const HiddenKeys * hidden) {
     const CacheLayout & layout = cache.layout();
     CpuAttentionNode & node = build.workspace().next();
     std::array<ggml_tensor *, 3> sources = {q, written_k, written_v};
@@ -92,8 +111,8 @@ ggml_tensor * build_cpu_attention(GraphBuild & build, const RaggedCache & cache,
         ggml_custom_4d(build.ctx(), GGML_TYPE_F32, static_cast<int64_t>(layout.head_dim_v) * layout.shape.n_heads(), q->ne[2],
                        1, 1, sources.data(), static_cast<int>(sources.size()), run, GGML_N_TASKS_MAX, &node);
     ggml_set_name(out, name_of(GraphPart::kAttention));
-    build.before_run([&cache, &node, seq, layer, q, out, sums = std::move(sums)] {
-        fill_attention_task(cache, seq, layer, q, out, node.plan.task);
+    build.before_run([&cache, &node, seq, layer, q, out, hidden, sums = std::move(sums)] {
+        fill_attention_task(cache, seq, layer, q, out, hidden, node.plan.task);
         const int n_heads = sums ? cache.layout().shape.n_heads() : 0;
         for (int head = 0; head < n_heads; ++head) { node.plan.task.columns.sum.push_back(sums(head)); }
         node.plan.make();

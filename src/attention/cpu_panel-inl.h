@@ -24,6 +24,7 @@ struct ColumnState {
     float * share;        // [rows] what makes the weights probabilities; 0 for rows that are none
     float * unit_share;   // [rows] what makes them the row that the profile wants
     int32_t * visible;    // [rows]
+    int32_t * when;       // [rows] query positions, where entries are hidden
     float * k_block;      // [kEntryBlock][head_dim]
     float * v_block;      // [kEntryBlock][head_dim_v]
     float * weights;      // [entry][rows]
@@ -51,6 +52,7 @@ HWY_INLINE ColumnState MakeColumnState(const AttentionTask & task, int longest, 
         *rows = take(kWidestPanel);
     }
     s.visible = reinterpret_cast<int32_t *>(take(kWidestPanel));
+    s.when = reinterpret_cast<int32_t *>(take(kWidestPanel));
     s.k_block = take(kEntryBlock * head_dim);
     s.v_block = take(kEntryBlock * head_dim_v);
     s.weights = take(n_blocks * kEntryBlock * kWidestPanel);
@@ -87,6 +89,7 @@ HWY_INLINE void StartPanel(const Panel & p, const ColumnState & s) {
         const float scale = real ? p.task.scale * kLog2E : 0.0F;
         for (size_t c = 0; c < head_dim; ++c) { s.q[c * kRows + r] = real ? from[c] * scale : 0.0F; }
         s.visible[r] = real ? n_visible(p.task, p.lane, static_cast<int>(t)) : s.visible[r - 1];
+        if (p.lane.hidden != nullptr) { s.when[r] = real ? p.lane.query_positions[t] : s.when[r - 1]; }
     }
 }
 
@@ -163,13 +166,19 @@ HWY_INLINE size_t AttendPanel(const Panel & p, const ColumnState & s, int span) 
         }
         const auto n = static_cast<size_t>(std::min(kEntryBlock, end - begin));
         const bool masked = s.visible[0] - begin < static_cast<int>(n);
+        const int32_t * hidden = HiddenBlock(p.lane, begin);
         float * weights = s.weights + static_cast<size_t>(begin) * kRows;
         size_t step = 0;
         const float * k = BlockRows(task.k_format, p.lane.k, task.k_stride, head_dim, begin, n, s.k_block, step);
-        ScorePanel<kVectors>(s.q, head_dim, k, step, n, weights);
+        const Ahead next_k{static_cast<const uint8_t *>(p.lane.k) + static_cast<size_t>(begin + kEntryBlock) * task.k_stride,
+                           task.k_stride, static_cast<size_t>(std::clamp(end - begin - kEntryBlock, 0, kEntryBlock))};
+        for (size_t j = 0; j < n; j += kSteps) {
+            next_k.Fetch(j, kSteps);
+            ScorePanel<kVectors>(s.q, head_dim, k + j * step, step, HWY_MIN(kSteps, n - j), weights + j * kRows);
+        }
         for (size_t i = 0; i < kRows; i += kN) {
-            WeighColumn<kRows>(weights + i, begin, n, masked, s.visible + i, s.largest + i, s.sum + i, s.factor + i,
-                               wants_products ? s.products + i : nullptr);
+            WeighColumn<kRows>(weights + i, begin, n, masked, s.visible + i, hidden, s.when + i, s.largest + i, s.sum + i,
+                               s.factor + i, wants_products ? s.products + i : nullptr);
         }
         for (size_t i = 0; i < kRows && wants_squares; i += kN) {
             auto total = hn::Zero(df);

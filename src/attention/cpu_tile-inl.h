@@ -5,7 +5,7 @@
 // broadcast to all rows, and the softmax needs no sums across lanes.
 //
 // scratch: q [panel][head_dim][rows], sums [panel][head_dim_v][rows], weights [kEntryBlock][rows], largest, sum, factor,
-// visible [kTileRows], then K and V of a block as f32 where they are not.
+// visible, when [kTileRows], then K and V of a block as f32 where they are not.
 #if defined(PITH_CPU_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PITH_CPU_TILE_INL_H_
 #undef PITH_CPU_TILE_INL_H_
@@ -29,6 +29,7 @@ struct TileState {
     float * sum;
     float * factor;
     int32_t * visible;
+    int32_t * when;  // the rows' query positions, where entries are hidden
     float * k_block;
     float * v_block;
 };
@@ -112,17 +113,35 @@ HWY_INLINE void AddPanel(const float * HWY_RESTRICT weights, const float * HWY_R
     }
 }
 
-// Scores of entries [begin, begin + n) to weights, for one vector of the kRows rows; hidden entries get 0. With `products`:
+// Where a block's entries disappear: nullptr where none of them does.
+HWY_INLINE const int32_t * HiddenBlock(const LaneView & lane, int begin) {
+    return lane.hidden == nullptr || begin < lane.hidden->first ? nullptr
+                                                                : lane.hidden->hidden.data() + (begin - lane.hidden->first);
+}
+
+// Scores of entries [begin, begin + n) to weights, for one vector of the kRows rows; those a row does not see get 0: all from
+// `visible` on (masked: there are some), and those hidden (may be nullptr) from the row's position `when`. With `products`:
 // += the sum of weight * log2(weight), kept relative to the maximum as the sum is.
 template <size_t kRows>
 HWY_INLINE void WeighColumn(float * HWY_RESTRICT weights, int begin, size_t n, bool masked, const int32_t * visible,
-                            float * largest, float * sum, float * factor, float * products = nullptr) {
+                            const int32_t * hidden, const int32_t * when, float * largest, float * sum, float * factor,
+                            float * products = nullptr) {
     const DF df;
     const DI di;
     const auto none = hn::Set(df, -std::numeric_limits<float>::infinity());
     const auto before = hn::Load(df, largest);
     auto now = before;
-    if (masked) {
+    if (hidden != nullptr) {
+        const auto seen = hn::Load(di, visible);
+        const auto at = hn::Load(di, when);
+        for (size_t j = 0; j < n; ++j) {
+            const auto sees =
+                hn::And(hn::Gt(seen, hn::Set(di, begin + static_cast<int>(j))), hn::Lt(at, hn::Set(di, hidden[j])));
+            const auto score = hn::IfThenElse(hn::RebindMask(df, sees), hn::Load(df, weights + j * kRows), none);
+            hn::Store(score, df, weights + j * kRows);
+            now = hn::Max(now, score);
+        }
+    } else if (masked) {
         const auto seen = hn::Load(di, visible);
         for (size_t j = 0; j < n; ++j) {
             const auto sees = hn::Gt(seen, hn::Set(di, begin + static_cast<int>(j)));
@@ -172,6 +191,7 @@ HWY_INLINE TileState MakeState(const AttentionTask & task, float * scratch) {
     s.sum = take(kTileRows);
     s.factor = take(kTileRows);
     s.visible = reinterpret_cast<int32_t *>(take(kTileRows));
+    s.when = reinterpret_cast<int32_t *>(take(kTileRows));
     s.k_block = take(kEntryBlock * static_cast<size_t>(task.head_dim));
     s.v_block = take(kEntryBlock * static_cast<size_t>(task.head_dim_v));
     return s;
@@ -184,6 +204,7 @@ HWY_INLINE void StartTile(const AttentionTask & task, const LaneView & lane, con
     const auto n_group = static_cast<size_t>(task.n_group);
     int last_query = -1;
     int seen = 0;
+    int32_t when = 0;
     for (size_t r = 0; r < n_padded; ++r) {
         const size_t row = static_cast<size_t>(unit.row) + r;
         const size_t t = row / n_group;
@@ -192,11 +213,13 @@ HWY_INLINE void StartTile(const AttentionTask & task, const LaneView & lane, con
             const float * from = lane.q + t * task.q_query_stride + row % n_group * task.q_head_stride;
             for (size_t c = 0; c < head_dim; ++c) { to[c * kPanel] = from[c] * (task.scale * kLog2E); }
             if (static_cast<int>(t) != last_query) { seen = n_visible(task, lane, static_cast<int>(t)); }
+            if (lane.hidden != nullptr) { when = lane.query_positions[t]; }
             last_query = static_cast<int>(t);
         } else {
             for (size_t c = 0; c < head_dim; ++c) { to[c * kPanel] = 0.0F; }
         }
         s.visible[r] = seen;
+        s.when[r] = when;
         s.largest[r] = -std::numeric_limits<float>::infinity();
         s.sum[r] = 0.0F;
     }
@@ -217,6 +240,7 @@ void TileUnit(const AttentionTask & task, const AttentionUnit & unit, float * pa
         size_t v_step = 0;
         const float * k = BlockRows(task.k_format, lane.k, task.k_stride, head_dim, begin, n, s.k_block, k_step);
         const float * v = BlockRows(task.v_format, lane.v, task.v_stride, head_dim_v, begin, n, s.v_block, v_step);
+        const int32_t * hidden = HiddenBlock(lane, begin);
         for (size_t panel = 0; panel < n_panels; ++panel) {
             const size_t row = panel * kPanel;
             const int seen = s.visible[row + kPanel - 1] - begin;  // by the last row, which sees the most
@@ -225,8 +249,8 @@ void TileUnit(const AttentionTask & task, const AttentionUnit & unit, float * pa
             const bool masked = s.visible[row] - begin < static_cast<int>(n_seen);
             ScorePanel<3>(s.q + row * head_dim, head_dim, k, k_step, n_seen, s.weights);
             for (size_t i = 0; i < kPanel; i += kN) {
-                WeighColumn<kPanel>(s.weights + i, begin, n_seen, masked, s.visible + row + i, s.largest + row + i,
-                                    s.sum + row + i, s.factor + i);
+                WeighColumn<kPanel>(s.weights + i, begin, n_seen, masked, s.visible + row + i, hidden, s.when + row + i,
+                                    s.largest + row + i, s.sum + row + i, s.factor + i);
             }
             AddPanel<3>(s.weights, s.factor, v, v_step, n_seen, head_dim_v, s.values + row * head_dim_v);
         }

@@ -65,6 +65,7 @@ bool EvidenceState::covers(const EvidenceNeeds & needs) const {
     if (needs.any_window() && !kept(needs.window)) { return false; }
     if (needs.last_query && !kept(1)) { return false; }
     if (needs.running_sum && (needs.running_last > 0 ? !kept(needs.running_last) : !wants_running_)) { return false; }
+    if (needs.retention && !merged_.retention) { return false; }
     if (needs.expected_future > 0 && (!wants_moments_ || model_ == nullptr)) { return false; }
     if ((needs.output_l1 || needs.output_l2) && model_ == nullptr) { return false; }
     if (!needs.profile.any()) { return true; }
@@ -75,6 +76,7 @@ void EvidenceState::reset() {
     layers_.assign(static_cast<size_t>(shape_.n_layers), Layer{});
     for (Layer & layer : layers_) {
         layer.running.resize(static_cast<size_t>(shape_.n_heads()));
+        layer.retention.resize(static_cast<size_t>(shape_.n_kv_heads));
         for (const ProfileNeeds & profile : samplers_) { layer.samplers.emplace_back(profile, query_size()); }
     }
 }
@@ -123,17 +125,28 @@ float * EvidenceState::running(int layer, int head, int length) {
 }
 
 Status EvidenceState::add_running(GraphRunner & runner, const RaggedCache & cache, int seq, int layer_index,
-                                  const float * queries, int n, int32_t first_position) {
+                                  const float * queries, int n, int32_t first_position, const HiddenKeys * hidden) {
     std::vector<int32_t> positions(static_cast<size_t>(n));
     for (int i = 0; i < n; ++i) { positions[static_cast<size_t>(i)] = first_position + i; }
     Observed observed;
-    PITH_RETURN_IF_ERROR(observe_queries(runner, cache, seq, layer_index, queries, positions, {.column_sum = true}, observed));
+    PITH_RETURN_IF_ERROR(
+        observe_queries(runner, cache, seq, layer_index, queries, positions, {.column_sum = true}, observed, hidden));
     for (int head = 0; head < shape_.n_heads(); ++head) {
         const auto sums = observed.column_sum.row(head);
         float * to = running(layer_index, head, static_cast<int>(sums.size()));
         for (size_t j = 0; j < sums.size(); ++j) { to[j] += sums[j]; }
     }
     return {};
+}
+
+void EvidenceState::add_retention(int layer, std::span<const float> probabilities, std::span<const int> lengths) {
+    const size_t n_kv = lengths.size();
+    const size_t n = probabilities.size() / n_kv;
+    for (size_t h = 0; h < n_kv; ++h) {
+        auto & retention = layers_[static_cast<size_t>(layer)].retention[h];
+        retention.resize(static_cast<size_t>(lengths[h]) - n, 1.0F);  // a lane cut back or grown since
+        for (size_t t = 0; t < n; ++t) { retention.push_back(probabilities[t * n_kv + h]); }
+    }
 }
 
 Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen,
@@ -149,6 +162,14 @@ Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCa
     PITH_RETURN_IF_ERROR(gather_profile(from, needs, evidence));
     if (needs.key_norm) { PITH_RETURN_IF_ERROR(key_norms(runner, cache, seq, layer, evidence.key_norm)); }
     if (needs.key_cosine) { PITH_RETURN_IF_ERROR(key_cosines(runner, cache, seq, layer, evidence.key_cosine)); }
+    if (needs.retention) {
+        if (!merged_.retention) { return not_made_for("retention probabilities"); }
+        for (int h = 0; h < shape_.n_kv_heads; ++h) {
+            std::vector<float> row = layers_[static_cast<size_t>(layer)].retention[static_cast<size_t>(h)];
+            row.resize(static_cast<size_t>(evidence.length(h)), 1.0F);
+            evidence.retention.push_row(row);
+        }
+    }
     PITH_RETURN_IF_ERROR(gather_expected(from, needs, evidence));
     PITH_RETURN_IF_ERROR(gather_values(from, needs, evidence));
     return evidence;
@@ -303,9 +324,16 @@ Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & nee
     return {};
 }
 
-void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep) {
+void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool evicts) {
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
-    if (keeps_all_) { drop_oldest(layer, n_kept_queries_); }
+    if (keeps_all_ && evicts) { drop_oldest(layer, n_kept_queries_); }
+    for (int h = 0; wants_retention() && h < shape_.n_kv_heads; ++h) {
+        auto & retention = layer.retention[static_cast<size_t>(h)];
+        const auto kept = keep.row(h);
+        if (!kept.empty()) { retention.resize(std::max(retention.size(), static_cast<size_t>(kept.back()) + 1), 1.0F); }
+        for (size_t j = 0; j < kept.size(); ++j) { retention[j] = retention[static_cast<size_t>(kept[j])]; }
+        retention.resize(kept.size());
+    }
     if (!wants_running()) { return; }
     for (int head = 0; head < shape_.n_heads(); ++head) {
         auto & running = layer.running[static_cast<size_t>(head)];
@@ -320,6 +348,7 @@ size_t EvidenceState::size_bytes() const {
     for (const Layer & layer : layers_) {
         n += layer.queries.capacity() * sizeof(float) + layer.query_positions.capacity() * sizeof(int32_t);
         for (const auto & running : layer.running) { n += running.capacity() * sizeof(float); }
+        for (const auto & retention : layer.retention) { n += retention.capacity() * sizeof(float); }
         for (const QuerySampler & sampler : layer.samplers) { n += sampler.size_bytes(); }
         n += layer.moments.size_bytes();
     }

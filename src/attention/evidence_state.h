@@ -40,6 +40,7 @@ public:
     bool wants_queries() const { return n_kept_queries_ > 0 || keeps_all_ || !samplers_.empty(); }  // remember() must see all
     bool wants_running() const { return wants_running_; }                                           // add_running() too
     bool wants_moments() const { return wants_moments_; }                                           // add_moments() too
+    bool wants_retention() const { return merged_.retention; }                                      // add_retention() too
     int n_kept_queries() const { return n_kept_queries_; }
     // Of n new queries, how many of the newest remember() must see.
     int n_remembered(int n) const { return keeps_all_ || !samplers_.empty() ? n : std::min(n, n_kept_queries_); }
@@ -52,9 +53,13 @@ public:
 
     // The column sums of a query head, for an attention that adds to them itself: as long as its lane is now.
     float * running(int layer, int head, int length);
-    // Adds what these queries, the newest n of the lanes, pay to all entries of the layer.
+    // Adds what these queries, the newest n of the lanes, pay to all entries of the layer. hidden: see observe.h.
     Status add_running(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries, int n,
-                       int32_t first_position);
+                       int32_t first_position, const HiddenKeys * hidden = nullptr);
+
+    // What the gate says of the newest entries of the lanes: probabilities [n][K]. lengths [K]: of the lanes, with them.
+    // Entries that nothing was said of count as 1.
+    void add_retention(int layer, std::span<const float> probabilities, std::span<const int> lengths);
 
     // Adds what build_query_moments() read of a run of queries.
     void add_moments(int layer, const QueryMoments & moments) { merge(moments, layers_[static_cast<size_t>(layer)].moments); }
@@ -65,15 +70,17 @@ public:
     Result<LayerEvidence> gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen,
                                  const EvidenceNeeds & needs) const;
 
-    void compact(int layer, const Ragged<int32_t> & keep);  // keep: [K]
+    // keep: [K]. evicts: by a policy's plan, after which the queries before it are no longer asked for.
+    void compact(int layer, const Ragged<int32_t> & keep, bool evicts = true);
     size_t size_bytes() const;
 
 private:
     struct Layer {
-        std::vector<float> queries;               // [kept][H][d], oldest first
-        std::vector<int32_t> query_positions;     // [kept]
-        std::vector<QuerySampler> samplers;       // as samplers_
-        std::vector<std::vector<float>> running;  // [H][lane length]
+        std::vector<float> queries;                 // [kept][H][d], oldest first
+        std::vector<int32_t> query_positions;       // [kept]
+        std::vector<QuerySampler> samplers;         // as samplers_
+        std::vector<std::vector<float>> running;    // [H][lane length]
+        std::vector<std::vector<float>> retention;  // [K][lane length, or less: 1 from there on]
         QueryMoments moments;
     };
     struct From {  // what one gather reads

@@ -25,6 +25,15 @@ ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_ten
 
 namespace {
 
+// Lanes whose masks differ cannot share a call.
+std::vector<LaneRun> single_lanes(const RaggedCache & cache, int seq, int layer) {
+    std::vector<LaneRun> runs;
+    for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
+        runs.push_back({h, h + 1, cache.length(cache.lane(seq, layer, h))});
+    }
+    return runs;
+}
+
 struct Written {
     ggml_tensor * k;
     ggml_tensor * v;
@@ -54,15 +63,19 @@ Written write_cells(GraphBuild & build, const RaggedCache & cache, int seq, int 
     return {write(cache.k(layer), k), write(cache.v(layer), v)};
 }
 
-// Causal mask f16 [length, n]: the n queries are the newest entries.
-ggml_tensor * causal_mask(GraphBuild & build, int length, int64_t n) {
-    return build.input<ggml_fp16_t>(GGML_TYPE_F16, length, n, [length, n](std::span<ggml_fp16_t> mask) {
+// Causal mask f16 [length, n]: the n queries are the newest entries. positions [length] are used where entries are hidden.
+ggml_tensor * causal_mask(GraphBuild & build, int length, int64_t n, const HiddenLane & lane = {},
+                          std::span<const int32_t> positions = {}) {
+    return build.input<ggml_fp16_t>(GGML_TYPE_F16, length, n, [length, n, lane, positions](std::span<ggml_fp16_t> mask) {
         const ggml_fp16_t hidden = ggml_fp32_to_fp16(-std::numeric_limits<float>::infinity());
         for (int64_t t = 0; t < n; ++t) {
             ggml_fp16_t * row = mask.data() + t * length;
             const int64_t visible = length - n + t + 1;
             std::fill(row, row + visible, ggml_fp16_t{0});
             std::fill(row + visible, row + length, hidden);
+            for (int j = lane.any() ? lane.first : length; j < visible; ++j) {
+                if (lane.hides(j, positions[static_cast<size_t>(visible - 1)])) { row[j] = hidden; }
+            }
         }
     });
 }
@@ -83,26 +96,29 @@ bool sums_columns(bool custom_operations, const RaggedCache & cache) {
 }
 
 ggml_tensor * build_lane_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
-                                   ggml_tensor * k, ggml_tensor * v, ColumnSums sums) {
+                                   ggml_tensor * k, ggml_tensor * v, ColumnSums sums, const HiddenKeys * hidden) {
     ggml_context * ctx = build.ctx();
     const CacheShape & shape = cache.layout().shape;
     const int64_t n = q->ne[2];
     const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
     const Written written = write_cells(build, cache, seq, layer, k, v);
     if (sums_columns(build.custom_operations(), cache)) {
-        return build_cpu_attention(build, cache, seq, layer, q, written.k, written.v, std::move(sums));
+        return build_cpu_attention(build, cache, seq, layer, q, written.k, written.v, std::move(sums), hidden);
     }
 
     ggml_tensor * queries = ggml_permute(ctx, q, 0, 2, 1, 3);  // [d, n, H]
     ggml_tensor * out = nullptr;
-    for (const LaneRun & run : equal_length_runs(cache, seq, layer)) {
+    for (const LaneRun & run : hidden == nullptr ? equal_length_runs(cache, seq, layer) : single_lanes(cache, seq, layer)) {
         ggml_tensor * keys = view_lanes(ctx, cache, cache.k(layer), seq, run);
         ggml_tensor * values = view_lanes(ctx, cache, cache.v(layer), seq, run);
         ggml_tensor * mask = nullptr;
         if (n > 1) {
             keys = expand_for_tiles(ctx, keys);
             values = expand_for_tiles(ctx, values);
-            mask = causal_mask(build, run.length, n);
+            HiddenLane lane;
+            const auto positions = cache.positions(cache.lane(seq, layer, run.begin));
+            if (hidden != nullptr) { fill_hidden_lane(*hidden, run.begin, positions, lane); }
+            mask = causal_mask(build, run.length, n, lane, positions);
         }
         const int n_heads = (run.end - run.begin) * shape.n_group;
         ggml_tensor * part = ggml_view_3d(ctx, queries, queries->ne[0], n, n_heads, queries->nb[1], queries->nb[2],

@@ -28,10 +28,11 @@ std::vector<LaneRun> equal_length_runs(const RaggedCache & cache, int seq, int l
 ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_tensor * flat, int seq, const LaneRun & run);
 
 // q [d, H, n], k [d, K, n], v [dv, K, n]  →  [dv·H, n]. `sums` is served where sums_columns() says so.
+// hidden: keys that a gate said no to; may be nullptr; lives until the run.
 // REQUIRES: cache.append() has already added the n new entries to every lane of (seq, layer); they are the last n of each.
 // Cost: O(H · n · lane length · d).
 ggml_tensor * build_lane_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
-                                   ggml_tensor * k, ggml_tensor * v, ColumnSums sums = {});
+                                   ggml_tensor * k, ggml_tensor * v, ColumnSums sums = {}, const HiddenKeys * hidden = nullptr);
 // Whose kernels attend, for people: "pith AVX2", "ggml".
 std::string attention_kernels(bool custom_operations, const CacheLayout & layout);
 // Whether the attention itself adds up what its queries pay to each entry: Pith's own does.

@@ -25,7 +25,9 @@ struct Block {
     int n_visible = 0;         // entries that the last query of the block sees, at least 1
     std::vector<int> visible;  // [n] entries each query sees
     bool last = false;         // holds the last query
-    std::vector<float> sums;   // [group][n_visible]
+    HiddenLane hidden;
+    std::vector<int32_t> query_positions;  // [n] where keys are hidden
+    std::vector<float> sums;               // [group][n_visible]
     std::vector<float> squares;
     std::vector<float> head_squares;
     std::vector<float> last_row;
@@ -35,7 +37,8 @@ struct Block {
     std::vector<float> rows;        // [group][n][n_visible]
 };
 
-std::vector<Block> make_blocks(const RaggedCache & cache, int seq, int layer, std::span<const int32_t> query_positions) {
+std::vector<Block> make_blocks(const RaggedCache & cache, int seq, int layer, std::span<const int32_t> query_positions,
+                               const HiddenKeys * hidden) {
     std::vector<Block> blocks;
     const CacheShape & shape = cache.layout().shape;
     const int n = static_cast<int>(query_positions.size());
@@ -56,6 +59,11 @@ std::vector<Block> make_blocks(const RaggedCache & cache, int seq, int layer, st
                 block.visible.push_back(static_cast<int>(std::ranges::upper_bound(positions, position) - positions.begin()));
             }
             block.n_visible = block.visible.back();
+            if (hidden != nullptr) {
+                fill_hidden_lane(*hidden, h, positions, block.hidden);
+                const auto asked = query_positions.subspan(static_cast<size_t>(first), static_cast<size_t>(block.n));
+                block.query_positions.assign(asked.begin(), asked.end());
+            }
             block.last = first + block.n == n;
             blocks.push_back(std::move(block));
         }
@@ -65,6 +73,7 @@ std::vector<Block> make_blocks(const RaggedCache & cache, int seq, int layer, st
 
 // Each query sees exactly one entry more than the one before: ggml's causal mask says just that.
 bool is_causal_tail(const Block & block) {
+    if (block.hidden.any()) { return false; }
     for (int i = 0; i < block.n; ++i) {
         if (block.visible[static_cast<size_t>(i)] != block.n_visible - (block.n - 1 - i)) { return false; }
     }
@@ -94,6 +103,11 @@ ggml_tensor * probabilities(GraphBuild & build, const RaggedCache & cache, int s
             const auto border = row.begin() + block.visible[static_cast<size_t>(i)];
             std::fill(row.begin(), border, 0.0F);
             std::fill(border, row.end(), -std::numeric_limits<float>::infinity());
+            for (int j = block.hidden.any() ? block.hidden.first : block.n_visible; j < block.n_visible; ++j) {
+                if (block.hidden.hides(j, block.query_positions[static_cast<size_t>(i)])) {
+                    row[static_cast<size_t>(j)] = -std::numeric_limits<float>::infinity();
+                }
+            }
         }
     });
     return ggml_soft_max_ext_inplace(ctx, scores, mask, scale, 0.0F);
@@ -243,10 +257,11 @@ namespace {
 
 // Sums and profiles, not yet divided. Memory for one block of queries of one KV head at a time.
 Status observe_in_graph(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
-                        std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out) {
+                        std::span<const int32_t> query_positions, const ObserveWants & wants, const HiddenKeys * hidden,
+                        Observed & out) {
     const CacheShape & shape = cache.layout().shape;
     const auto n = static_cast<int>(query_positions.size());
-    std::vector<Block> blocks = make_blocks(cache, seq, layer, query_positions);
+    std::vector<Block> blocks = make_blocks(cache, seq, layer, query_positions, hidden);
     ObserveWants only_last;
     only_last.last = wants.last;
     const bool last_is_all = wants == only_last;
@@ -270,12 +285,13 @@ Status observe_in_graph(GraphRunner & runner, const RaggedCache & cache, int seq
 }  // namespace
 
 Status observe_queries(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
-                       std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out) {
+                       std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out,
+                       const HiddenKeys * hidden) {
     const auto n = static_cast<int>(query_positions.size());
     make_room(cache, seq, layer, n, wants, out);
-    PITH_RETURN_IF_ERROR(runner.custom_operations() && can_observe_on_cpu(cache.layout())
+    PITH_RETURN_IF_ERROR(hidden == nullptr && runner.custom_operations() && can_observe_on_cpu(cache.layout())
                              ? observe_on_cpu(runner, cache, seq, layer, queries, query_positions, wants, out)
-                             : observe_in_graph(runner, cache, seq, layer, queries, query_positions, wants, out));
+                             : observe_in_graph(runner, cache, seq, layer, queries, query_positions, wants, hidden, out));
     if (wants.profile) {
         for (float & value : out.profile.flat()) { value /= static_cast<float>(n); }
     }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "attention/graph_runner.h"
+#include "attention/hidden_keys.h"
 #include "cache/ragged_cache.h"
 #include "core/evidence.h"
 #include "core/ragged.h"
@@ -42,9 +43,11 @@ struct Observed {
 
 // queries f32 [n][H][head_dim] after RoPE, ascending query_positions [n]. A query sees the entries whose position is not above
 // its own; one that sees none of a lane pays it nothing (a row of zeros).
+// hidden: keys that a gate said no to (in a graph only); may be nullptr.
 // REQUIRES: n >= 1.
 // Cost: O(n · H · lane length · d); memory for one block of queries at a time, and on the CPU for a few lanes' keys in f32.
 Status observe_queries(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
-                       std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out);
+                       std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out,
+                       const HiddenKeys * hidden = nullptr);
 
 }  // namespace pith

@@ -40,6 +40,7 @@ EvidenceNeeds EvidenceNeeds::merged(const EvidenceNeeds & other) const {
     all.value_l2 = value_l2 || other.value_l2;
     all.output_l1 = output_l1 || other.output_l1;
     all.output_l2 = output_l2 || other.output_l2;
+    all.retention = retention || other.retention;
     all.values = values || other.values;
     all.profile = merged_profile(profile, other.profile);
     if (running_sum && other.running_sum) {

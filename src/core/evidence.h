@@ -60,6 +60,7 @@ struct EvidenceNeeds {
     bool value_l2 = false;        // |v|₂
     bool output_l1 = false;       // |v·W_O|₁ per query head: costs a product with W_O
     bool output_l2 = false;       // |v·W_O|₂ per query head: by a head_dim × head_dim factor
+    bool retention = false;       // what the model's gate says of the entry: its retention probability
     ProfileNeeds profile;
     bool values = false;  // LayerEvidence::values is set
 
@@ -110,6 +111,7 @@ struct LayerEvidence {
     Ragged<float> value_l2;   // [K]
     Ragged<float> output_l1;  // [H]
     Ragged<float> output_l2;  // [H]
+    Ragged<float> retention;  // [K] in [0, 1]; 1 for entries that no gate was asked about: decoded ones, layers without a gate
 
     // [H] ū_g: mean over the sampled queries of the unit attention row (cosine), of the centred unit row (Pearson), of the
     // square root (Bhattacharyya; the square root of a distribution is a unit row). Queries before an entry count as 0.

@@ -83,6 +83,11 @@ private:
 // Policy, budget and plan become what a one-shot prefill of the tokens fed so far would have had.
 Status Session::Impl::follow(std::string_view text, const Budget & budget) {
     PITH_ASSIGN_OR_RETURN(Policy next, Policy::parse(text));
+    if (next.gated()) {
+        return {ErrorCode::kInvalidArgument, "policy '" + next.name() +
+                                                 "' decides what the prompt's own queries see, so it cannot be applied after a "
+                                                 "prefill: make a session with this policy and prefill it"};
+    }
     if (n_tokens == 0 || !cache) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can evict"}; }
     if (cache->n_entries() != n_tokens * shape().n_lanes()) {
         return {ErrorCode::kInvalidArgument, "something was evicted already: policy '" + next.name() +

@@ -17,13 +17,22 @@ size_t layer_nodes(const Hparams & hparams) {
     return 256 + 16 * static_cast<size_t>(hparams.n_kv_heads);
 }
 
+// Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
+std::span<const float> floats_of(const ggml_tensor * tensor, size_t first, size_t n, std::vector<float> & copy) {
+    const ggml_backend_buffer_t buffer = tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer;
+    if (ggml_backend_buffer_is_host(buffer)) { return {static_cast<const float *>(tensor->data) + first, n}; }
+    copy.resize(n);
+    ggml_backend_tensor_get(tensor, copy.data(), first * sizeof(float), n * sizeof(float));
+    return copy;
+}
+
 }  // namespace
 
 Forward::Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend)
     : file_(std::move(file)), backend_(backend), layer_runner_(backend), head_runner_(backend), observe_runner_(backend) {}
 
 Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq, int layer, std::span<const int32_t> tokens,
-                          std::span<float> hidden, int n, int32_t first_position, int n_out) {
+                          std::span<float> hidden, int n, int32_t first_position, int n_out, const HiddenKeys * hidden_keys) {
     const Hparams & hp = hparams();
     PITH_RETURN_IF_ERROR(cache.reserve(seq, layer, n));
     std::vector<int32_t> positions(static_cast<size_t>(n));
@@ -49,7 +58,7 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
             ggml_set_output(q);
             ggml_build_forward_expand(build->graph(), q);
         }
-        ggml_tensor * out = build_lane_attention(*build, cache, seq, l, q, k, v, sums);
+        ggml_tensor * out = build_lane_attention(*build, cache, seq, l, q, k, v, sums, hidden_keys);
         if (tap_) {
             tapped_.resize(static_cast<size_t>(out->ne[0]));
             ggml_tensor * newest = ggml_view_1d(build->ctx(), out, out->ne[0], static_cast<size_t>(n - 1) * out->nb[1]);
@@ -74,25 +83,25 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
     }
 
     if (evidence.wants_moments()) { evidence.add_moments(layer, moments); }
-    return observes ? observe(cache, evidence, seq, layer, queries, n, first_position, adds_running) : Status();
+    return observes ? observe(cache, evidence, seq, layer, queries, n, first_position, adds_running, hidden_keys) : Status();
 }
 
 Status Forward::observe(const RaggedCache & cache, EvidenceState & evidence, int seq, int layer, const ggml_tensor * queries,
-                        int n, int32_t first_position, bool adds_running) {
+                        int n, int32_t first_position, bool adds_running, const HiddenKeys * hidden_keys) {
     const Stopwatch watch;
     const size_t row = static_cast<size_t>(hparams().n_heads) * static_cast<size_t>(hparams().head_dim);
     // Only the newest, where no more will be asked for.
     const int n_read = query_observer_ || adds_running ? n : evidence.n_remembered(n);
     const int32_t first_read = first_position + (n - n_read);
-    queries_.resize(static_cast<size_t>(n_read) * row);
-    ggml_backend_tensor_get(queries, queries_.data(), static_cast<size_t>(n - n_read) * row * sizeof(float),
-                            queries_.size() * sizeof(float));
-    if (evidence.wants_queries()) { evidence.remember(layer, queries_.data(), n_read, first_read); }
+    const std::span<const float> read =
+        floats_of(queries, static_cast<size_t>(n - n_read) * row, static_cast<size_t>(n_read) * row, queries_);
+    if (evidence.wants_queries()) { evidence.remember(layer, read.data(), n_read, first_read); }
     if (adds_running) {
-        PITH_RETURN_IF_ERROR(evidence.add_running(observe_runner_, cache, seq, layer, queries_.data(), n_read, first_read));
+        PITH_RETURN_IF_ERROR(
+            evidence.add_running(observe_runner_, cache, seq, layer, read.data(), n_read, first_read, hidden_keys));
     }
     evidence_s_ += watch.seconds();
-    return query_observer_ ? query_observer_(layer, queries_, n_read, first_read) : Status();
+    return query_observer_ ? query_observer_(layer, read, n_read, first_read) : Status();
 }
 
 bool Forward::can_run_token(const RaggedCache & cache) const {
@@ -153,7 +162,7 @@ Status Forward::project_heads(int layer, std::span<const float> attention, std::
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, observe_runner_.begin(16));
     ggml_tensor * in = build->input(GGML_TYPE_F32, static_cast<int64_t>(attention.size()), static_cast<int64_t>(n_heads),
                                     static_cast<const float *>(columns.data()));
-    build->output(ggml_mul_mat(build->ctx(), file_->weights().layers[static_cast<size_t>(layer)].wo, in), out.data());
+    build->output(build_output_projection(build->ctx(), file_->weights(), layer, in), out.data());
     return observe_runner_.run();
 }
 

@@ -2,6 +2,7 @@
 #include "pith/model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <thread>
 
@@ -9,7 +10,10 @@
 #include "cache/kv_type.h"
 #include "engine/head_importance_file.h"
 #include "engine/session_impl.h"
+#include "gate/gate_file.h"
+#include "model/adapted_model.h"
 #include "model/backend.h"
+#include "model/lora_file.h"
 #include "model/model_file.h"
 #include "pith/log.h"
 
@@ -43,6 +47,21 @@ ModelInfo describe(const ModelFile & file) {
     return info;
 }
 
+// The model with the adapter of the options, where there is one.
+Result<std::shared_ptr<const ModelFile>> add_adapter(std::shared_ptr<const ModelFile> file, const ModelOptions & options) {
+    const float scale = options.lora_scale;
+    if (!std::isfinite(scale)) {
+        return {ErrorCode::kInvalidArgument, "the adapter's scale is " + std::to_string(scale) + ": give a finite number"};
+    }
+    if (options.lora_file.empty()) {
+        if (scale == 1.0F) { return file; }
+        return {ErrorCode::kInvalidArgument,
+                "the adapter's scale is " + std::to_string(scale) + ", but there is no adapter: name its file too"};
+    }
+    PITH_ASSIGN_OR_RETURN(auto adapter, LoraAdapter::load(options.lora_file, *file));
+    return adapt_model(std::move(file), std::move(adapter), scale);
+}
+
 // The importances given, or those of the file given, or of the file beside the model.
 Status find_heads(const ModelFile & file, const Policy & policy, SessionOptions & options) {
     if (options.heads) { return check_head_importance(*options.heads, file.hparams()); }
@@ -63,10 +82,16 @@ Status find_heads(const ModelFile & file, const Policy & policy, SessionOptions 
     return {};
 }
 
+Status check_gate(const Policy & policy, bool has_gate) {
+    if (!policy.needs_gate() || has_gate) { return {}; }
+    return {ErrorCode::kInvalidArgument, "policy '" + policy.name() + "' needs gates: --gate FILE, made by `pith train gate`"};
+}
+
 // What options.observe asks for, and the importances where one of these policies wants them.
-Status observe(const ModelFile & file, Session::Impl & session) {
+Status observe(const ModelFile & file, bool has_gate, Session::Impl & session) {
     for (const std::string & name : session.options.observe) {
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+        PITH_RETURN_IF_ERROR(check_gate(policy, has_gate));
         PITH_RETURN_IF_ERROR(find_heads(file, policy, session.options));
         session.observed.push_back(policy.needs());
     }
@@ -78,6 +103,7 @@ Status observe(const ModelFile & file, Session::Impl & session) {
 struct Model::Impl {
     std::shared_ptr<const ModelFile> file;
     std::shared_ptr<OutputFactors> factors;
+    std::shared_ptr<const Gate> gate;  // null: none
     ModelInfo info;
 };
 
@@ -87,7 +113,12 @@ Model::~Model() = default;
 Result<Model> Model::load(const std::string & path, const ModelOptions & options) {
     PITH_RETURN_IF_ERROR(load_backends());
     auto impl = std::make_shared<Impl>();
-    PITH_ASSIGN_OR_RETURN(impl->file, ModelFile::load(path, {options.use_mmap, options.repack, options.progress}));
+    PITH_ASSIGN_OR_RETURN(auto file, ModelFile::load(path, {options.use_mmap, options.repack, options.progress}));
+    PITH_ASSIGN_OR_RETURN(impl->file, add_adapter(std::move(file), options));
+    if (!options.gate_file.empty()) {
+        const bool fast = options.repack && impl->file->weight_type_name() != "f32";  // as exact as the model, no more
+        PITH_ASSIGN_OR_RETURN(impl->gate, Gate::load(options.gate_file, *impl->file, fast));
+    }
     impl->factors = std::make_shared<OutputFactors>(impl->file);
     impl->info = describe(*impl->file);
     return Model(std::move(impl));
@@ -98,6 +129,10 @@ const ModelInfo & Model::info() const {
 }
 const ModelFile & Model::file() const {
     return *impl_->file;
+}
+
+std::shared_ptr<const Gate> Model::gate() const {
+    return impl_->gate;
 }
 
 Result<Session> Model::session(const SessionOptions & options) const {
@@ -113,8 +148,9 @@ Result<Session> Model::session(const SessionOptions & options) const {
     session->layout.type_v = to_ggml(options.type_v);
     session->ledger.policy = session->policy.name();
     // What can be refused before a prompt is known is refused here.
+    PITH_RETURN_IF_ERROR(check_gate(session->policy, impl_->gate != nullptr));
     PITH_RETURN_IF_ERROR(find_heads(*impl_->file, session->policy, session->options));
-    PITH_RETURN_IF_ERROR(observe(*impl_->file, *session));
+    PITH_RETURN_IF_ERROR(observe(*impl_->file, impl_->gate != nullptr, *session));
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
     for (const PositionSpan & span : options.pinned) {
         if (span.begin < 0 || span.end < span.begin) {
@@ -129,6 +165,7 @@ Result<Session> Model::session(const SessionOptions & options) const {
     PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(n_threads));
     session->backend.reset(backend);
     session->forward = std::make_unique<Forward>(impl_->file, backend);
+    if (impl_->gate) { session->gates = std::make_unique<GateRunner>(impl_->file, impl_->gate, backend); }
     session->ledger.attention = attention_kernels(session->forward->observer().custom_operations(), session->layout);
     return Session(std::move(session));
 }

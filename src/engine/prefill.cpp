@@ -59,6 +59,8 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     RunRequest request;
     request.budget = budget;
     request.evicts = for_policy.evicts();
+    request.gated = for_policy.gated();
+    request.whole_prompt = needs_whole_prompt(for_policy);
     request.prefill = schedule;
     request.chunk = options.chunk;
     request.evict_every = options.evict_every;
@@ -81,10 +83,11 @@ Status Session::Impl::start(int64_t n_prompt) {
     std::vector<EvidenceNeeds> needs = observed;
     if (evicts()) { needs.push_back(policy.needs()); }
     evidence = EvidenceState(shape(), std::move(needs), factors);
+    reset_gates();
     return {};
 }
 
-Status Session::Impl::feed(std::span<const int32_t> tokens, const RunHooks & hooks) {
+Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks) {
     if (tokens.empty()) { return {ErrorCode::kInvalidArgument, "the prompt is empty: there is nothing to run"}; }
     const int n_vocab = file->hparams().n_vocab;
     for (const int32_t token : tokens) {
@@ -104,18 +107,22 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, const RunHooks & hoo
     // One token is too common to copy the evidence for, and cannot be cancelled half-way.
     std::vector<int> lengths;
     std::optional<EvidenceState> evidence_before;
+    GateState gate_state_before;
+    gating = is_prompt && gates_prompt(first);
     if (n > 1) {
         lengths = lane_lengths();
         evidence_before = evidence;
+        gate_state_before = gate_state;
     }
     const Status status = without_bad_alloc(
         [&] { return first && plan->one_shot ? prefill_one_shot(tokens, hooks) : prefill_chunks(tokens, hooks, first); });
-    if (!status.ok()) { roll_back(n_before, lengths, epoch_before, std::move(evidence_before)); }
+    end_gating();
+    if (!status.ok()) { roll_back(n_before, lengths, epoch_before, std::move(evidence_before), std::move(gate_state_before)); }
     return status;
 }
 
 void Session::Impl::roll_back(int64_t n_tokens_before, std::span<const int> lengths_before, uint64_t epoch_before,
-                              std::optional<EvidenceState> evidence_before) {
+                              std::optional<EvidenceState> evidence_before, GateState gate_state_before) {
     if (epoch == epoch_before && n_tokens_before > 0 && evidence_before) {
         const auto n_kv = static_cast<size_t>(shape().n_kv_heads);
         for (int l = 0; l < shape().n_layers; ++l) {
@@ -123,10 +130,12 @@ void Session::Impl::roll_back(int64_t n_tokens_before, std::span<const int> leng
         }
         n_tokens = n_tokens_before;
         evidence = std::move(*evidence_before);
+        gate_state = std::move(gate_state_before);
         return;
     }
     cache->clear(0);  // evicted entries cannot come back
     evidence.reset();
+    reset_gates();
     n_tokens = 0;
     since_eviction = 0;
     ++epoch;
@@ -147,14 +156,14 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
     EvictionPass pass(policy, target(), cascade, n);
     for (int layer = 0; layer < shape().n_layers; ++layer) {
         const bool last_layer = layer + 1 == shape().n_layers;
+        PITH_RETURN_IF_ERROR(ask_gates(layer, {tokens, hidden, n}, 0));
         for (int first = 0; first < n; first += plan->chunk) {
             if (cancelled(hooks)) { return cancelled_status(int64_t{first} * layer / shape().n_layers); }
             const int m = std::min(plan->chunk, n - first);
             const auto rows = std::span(hidden).subspan(static_cast<size_t>(first) * width, static_cast<size_t>(m) * width);
             const int n_out = last_layer && !all_logits ? 1 : m;
-            PITH_RETURN_IF_ERROR(forward->run_layer(*cache, evidence, 0, layer,
-                                                    tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(m)), rows, m,
-                                                    first, n_out));
+            PITH_RETURN_IF_ERROR(
+                run_layer(layer, tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(m)), rows, m, first, n_out));
             if (last_layer) { PITH_RETURN_IF_ERROR(emit_logits(rows, m, first, hooks)); }
             if (hooks.progress) { hooks.progress((int64_t{layer} * n + first + m) / shape().n_layers, n); }
         }
@@ -201,7 +210,10 @@ Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunH
 Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks) {
     const auto n = static_cast<int>(tokens.size());
     const auto width = static_cast<size_t>(file->hparams().n_embd);
-    if (n == 1 && !hooks.on_logits && forward->can_run_token(*cache)) {
+    if (n == 1 && !gating && !hooks.on_logits && forward->can_run_token(*cache)) {
+        for (int layer = 0; gates && layer < shape().n_layers; ++layer) {
+            PITH_RETURN_IF_ERROR(drop_hidden(layer, static_cast<int32_t>(n_tokens)));
+        }
         logits.resize(static_cast<size_t>(file->hparams().n_vocab));
         PITH_RETURN_IF_ERROR(forward->run_token(*cache, evidence, 0, tokens.front(), static_cast<int32_t>(n_tokens), logits));
         ++n_tokens;
@@ -211,7 +223,8 @@ Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks 
     const auto first_position = static_cast<int32_t>(n_tokens);
     for (int layer = 0; layer < shape().n_layers; ++layer) {
         const int n_out = layer + 1 == shape().n_layers && !hooks.on_logits ? 1 : n;
-        PITH_RETURN_IF_ERROR(forward->run_layer(*cache, evidence, 0, layer, tokens, hidden, n, first_position, n_out));
+        PITH_RETURN_IF_ERROR(ask_gates(layer, {tokens, hidden, n}, first_position));
+        PITH_RETURN_IF_ERROR(run_layer(layer, tokens, hidden, n, first_position, n_out));
     }
     n_tokens += n;
     return emit_logits(std::span(hidden).first(static_cast<size_t>(n) * width), n, first_position, hooks);

@@ -35,7 +35,7 @@ Session::~Session() = default;
 Status Session::prefill(std::span<const int32_t> tokens, const RunHooks & hooks) {
     const Stopwatch watch;
     const double evidence_before = impl_->forward->evidence_s();
-    const Status status = impl_->feed(tokens, hooks);
+    const Status status = impl_->feed(tokens, /*is_prompt=*/true, hooks);
     impl_->ledger.prefill_s += watch.seconds();
     impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
     if (status.ok()) { impl_->ledger.n_prompt += static_cast<int64_t>(tokens.size()); }
@@ -47,7 +47,7 @@ Status Session::append(int32_t token) {
     if (impl_->n_tokens == 0) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"}; }
     const Stopwatch watch;
     const double evidence_before = impl_->forward->evidence_s();
-    const Status status = impl_->feed(std::span(&token, 1), {});
+    const Status status = impl_->feed(std::span(&token, 1), /*is_prompt=*/false, {});
     impl_->ledger.decode_s += watch.seconds();
     impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
     if (status.ok()) { ++impl_->ledger.n_generated; }

@@ -2,6 +2,7 @@
 //
 //   prefill.cpp   the schedules: which layer sees which tokens when
 //   forward.cpp   one layer over some tokens; K/V into the lanes, attention, evidence
+//   gating.cpp    what gates say of prompt tokens, and what follows for lanes
 //   evict.cpp     evidence → score → refine → allocate → select → plan → compaction
 //   evict_as.cpp  the same for a prompt already prefilled in full, under any policy observed
 //   snapshot.cpp  states to come back to
@@ -15,6 +16,8 @@
 #include "attention/evidence_state.h"
 #include "cache/ragged_cache.h"
 #include "engine/forward.h"
+#include "engine/gate_runner.h"
+#include "engine/gate_state.h"
 #include "pith/session.h"
 #include "policy/eviction.h"
 #include "schedule/run_plan.h"
@@ -28,6 +31,7 @@ struct Session::Snapshot {
     std::vector<int> lengths;         // [layer · K + kv_head]
     std::optional<SavedLanes> saved;  // the entries, once a later eviction would have moved them
     EvidenceState evidence;
+    GateState gate_state;
     std::vector<float> logits;
     Policy policy;
     Budget budget;
@@ -47,10 +51,23 @@ struct Session::Impl {
     CacheLayout layout;
     std::unique_ptr<ggml_backend, BackendDeleter> backend;
     std::unique_ptr<Forward> forward;
+    std::unique_ptr<GateRunner> gates;  // null: the model has none
     std::unique_ptr<RaggedCache> cache;
     EvidenceState evidence;
+    GateState gate_state;
     std::vector<EvidenceNeeds> observed;  // of options.observe
     std::optional<RunPlan> plan;          // known from the first prefill on
+
+    // What a layer's gate says of the run at hand.
+    struct GateAnswer {
+        std::vector<float> probabilities;  // [n][K]
+        int32_t first_position = 0;
+    };
+    std::vector<GateAnswer> answers;  // [layer]
+    bool gating = false;              // the tokens of the run at hand are a gate's business
+    // Shown what gates say of the n tokens from first_position on: probabilities [n][K]. While it is set, gates run whatever
+    // the policy is.
+    std::function<void(int layer, std::span<const float> probabilities, int n, int32_t first_position)> gate_observer;
 
     int64_t n_tokens = 0;
     int since_eviction = 0;  // tokens fed since lanes were last brought back to the budget
@@ -63,8 +80,19 @@ struct Session::Impl {
     const CacheShape & shape() const { return layout.shape; }
     bool evicts() const { return plan.has_value() && plan->budget > 0; }
 
+    // gating.cpp
+    bool wants_gates() const;
+    bool gates_prompt(bool first) const;
+    bool needs_whole_prompt(const Policy & for_policy) const;
+    void reset_gates();
+    void end_gating();
+    Status ask_gates(int layer, const GateInput & in, int32_t first_position);
+    Status run_layer(int layer, std::span<const int32_t> tokens, std::span<float> rows, int n, int32_t first_position,
+                     int n_out);
+    Status drop_hidden(int layer, int32_t next_position);
+
     // prefill.cpp
-    Status feed(std::span<const int32_t> tokens, const RunHooks & hooks);
+    Status feed(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks);
     Result<RunPlan> make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
                               int64_t n_prompt) const;
     Status start(int64_t n_prompt);
@@ -74,7 +102,7 @@ struct Session::Impl {
     Status run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks);
     Status emit_logits(std::span<const float> states, int n, int64_t first_position, const RunHooks & hooks);
     void roll_back(int64_t n_tokens_before, std::span<const int> lengths_before, uint64_t epoch_before,
-                   std::optional<EvidenceState> evidence_before);
+                   std::optional<EvidenceState> evidence_before, GateState gate_state_before);
 
     // evict.cpp
     bool over_budget() const;

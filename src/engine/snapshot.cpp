@@ -48,6 +48,7 @@ Result<std::shared_ptr<Session::Snapshot>> Session::snapshot() {
     snapshot->epoch = impl_->epoch;
     snapshot->lengths = impl_->lane_lengths();
     snapshot->evidence = impl_->evidence;
+    snapshot->gate_state = impl_->gate_state;
     snapshot->logits = impl_->logits;
     snapshot->policy = impl_->policy;
     snapshot->budget = impl_->options.budget;
@@ -77,6 +78,7 @@ Status Session::restore(const std::shared_ptr<Snapshot> & snapshot) {
         }
     }
     self.evidence = snapshot->evidence;
+    self.gate_state = snapshot->gate_state;
     self.n_tokens = snapshot->n_tokens;
     self.since_eviction = snapshot->since_eviction;
     self.logits = snapshot->logits;

@@ -9,6 +9,8 @@
 #include "benchmarks/metrics/multiple_choice.h"
 #include "core/stopwatch.h"
 #include "eval/likelihood.h"
+#include "gate/gate_file.h"
+#include "policy/policy.h"
 
 namespace pith {
 namespace {
@@ -140,6 +142,16 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
     const Stopwatch watch;
     SessionOptions session_options = options.session_of(one);
     session_options.prefill = PrefillSchedule::kChunked;
+    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(one.policy));
+    if (policy.needs_gate() && model.gate() != nullptr && !model.gate()->config().works_in_chunks()) {
+        if (policy.evicts()) {
+            return emit(refusals(unit, one,
+                                 {ErrorCode::kInvalidArgument,
+                                  "a perplexity evicts chunk by chunk, and these gates must see the whole prompt: measure "
+                                  "'gated' alone, or train gates with --causal"}));
+        }
+        session_options.prefill = PrefillSchedule::kOneShot;
+    }
     PITH_ASSIGN_OR_RETURN(Session session, model.session(session_options));
     RunHooks with_logits = hooks;
     double sum = 0;

@@ -127,16 +127,32 @@ void add_retention(report::SvgPage & page, const EvalTable & table, const std::v
     }
 }
 
+constexpr const char * kAverage = "average";
+constexpr const char * kDepths = "depths";
+constexpr const char * kLanes = "lanes";
+
 }  // namespace
 
-std::string eval_svg(const EvalTable & table, const std::vector<Answer> & answers) {
+std::vector<std::string> figure_names(const EvalTable & table) {
+    std::vector<std::string> names;
+    if (table.info.tasks.size() > 1) { names.emplace_back(kAverage); }
+    for (const EvalTask & task : table.info.tasks) { names.push_back(task.name); }
+    names.emplace_back(kDepths);
+    names.emplace_back(kLanes);
+    return names;
+}
+
+std::string eval_svg(const EvalTable & table, const std::vector<Answer> & answers, const std::vector<std::string> & only) {
+    const auto wanted = [&](const std::string & name) { return only.empty() || std::ranges::find(only, name) != only.end(); };
     report::SvgPage page(table.info.family);
     for (const int length : table.info.lengths) {
-        if (table.info.tasks.size() > 1) { add_chart(page, table, "", length); }
-        for (const EvalTask & task : table.info.tasks) { add_chart(page, table, task.name, length); }
+        if (table.info.tasks.size() > 1 && wanted(kAverage)) { add_chart(page, table, "", length); }
+        for (const EvalTask & task : table.info.tasks) {
+            if (wanted(task.name)) { add_chart(page, table, task.name, length); }
+        }
     }
-    add_depths(page, table);
-    add_retention(page, table, answers);
+    if (wanted(kDepths)) { add_depths(page, table); }
+    if (wanted(kLanes)) { add_retention(page, table, answers); }
     return page.str();
 }
 

@@ -36,6 +36,18 @@ std::string fingerprint(std::string_view bytes) {
     return hexadecimal(fnv1a(bytes, kOffset));
 }
 
+Result<std::string> file_fingerprint(const std::string & path) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) { return {ErrorCode::kNotFound, "'" + path + "' cannot be opened"}; }
+    uint64_t hash = kOffset;
+    std::vector<char> block(static_cast<size_t>(kBlock));
+    while (in.read(block.data(), kBlock) || in.gcount() > 0) {
+        hash = fnv1a({block.data(), static_cast<size_t>(in.gcount())}, hash);
+    }
+    if (in.bad()) { return {ErrorCode::kIo, "'" + path + "' cannot be read"}; }
+    return hexadecimal(hash);
+}
+
 Result<std::string> model_fingerprint(const ModelInfo & model) {
     std::ifstream in(model.path, std::ios::binary | std::ios::ate);
     if (!in) { return {ErrorCode::kNotFound, "'" + model.path + "' cannot be opened"}; }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "core/text.h"
@@ -20,10 +21,11 @@ constexpr std::string_view kAll = "all";
 // Adds a policy that can be composed, once, and not under two names.
 class PolicyList {
 public:
-    explicit PolicyList(bool with_importance) : with_importance_(with_importance) {}
+    PolicyList(bool with_importance, bool with_gates) : with_importance_(with_importance), with_gates_(with_gates) {}
     void add(const std::string & name) {
         const auto policy = Policy::parse(name);
         if (!policy.ok() || (policy->wants_importance() && !with_importance_)) { return; }
+        if (policy->needs_gate() && !with_gates_) { return; }
         const bool known = std::any_of(aliases().begin(), aliases().end(), [&](const Alias & a) { return a.meaning == name; });
         if (!known && std::find(names_.begin(), names_.end(), name) == names_.end()) { names_.push_back(name); }
     }
@@ -31,13 +33,17 @@ public:
 
 private:
     bool with_importance_;
+    bool with_gates_;
     std::vector<std::string> names_;
 };
 
 }  // namespace
 
-std::vector<std::string> all_policies(bool with_importance) {
-    PolicyList list(with_importance);
+std::vector<std::string> all_policies(bool with_importance, GatePolicies gates) {
+    PolicyList list(with_importance, gates != GatePolicies::kNone);
+    for (const AdmissionInfo & admission : admissions()) {
+        if (gates == GatePolicies::kAll) { list.add(std::string(admission.name)); }
+    }
     for (const ScorerInfo & scorer : scorers()) { list.add(std::string(scorer.name)); }
     for (const char * base : {"h2o", "tova", "snapkv"}) {
         for (const RefinerInfo & refiner : refiners()) { list.add(base + ("+" + std::string(refiner.name))); }
@@ -48,11 +54,11 @@ std::vector<std::string> all_policies(bool with_importance) {
     return list.take();
 }
 
-Result<std::vector<std::string>> policies_of_list(std::string_view list, bool with_importance) {
+Result<std::vector<std::string>> policies_of_list(std::string_view list, bool with_importance, GatePolicies gates) {
     std::vector<std::string> names;
     for (const std::string_view piece : split(list, ',')) {
         if (trim(piece) == kAll) {
-            std::vector<std::string> all = all_policies(with_importance);
+            std::vector<std::string> all = all_policies(with_importance, gates);
             std::move(all.begin(), all.end(), std::back_inserter(names));
             continue;
         }
@@ -93,22 +99,41 @@ Status for_each_case(const Model & model, const SessionOptions & options, std::s
     full.policy = "full";
     full.budget = Budget();
     full.observe.clear();
+    std::vector<bool> apart;
     for (const PolicyCase & one : cases) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(one.policy));
+        apart.push_back(policy.gated());
+        if (policy.gated()) { continue; }
         const bool known = std::find(full.observe.begin(), full.observe.end(), one.policy) != full.observe.end();
         if (!known) { full.observe.push_back(one.policy); }
     }
-    PITH_ASSIGN_OR_RETURN(Session session, model.session(full));
-    PITH_RETURN_IF_ERROR(session.prefill(prompt, hooks));
-    PITH_ASSIGN_OR_RETURN(const std::shared_ptr<Session::Snapshot> start, session.snapshot());
-    bool used = false;
+    const auto is_wanted = [&](size_t i) { return !wanted || wanted(i); };
+    const auto visited = [&](size_t i, Session & session, const Status & ran) {
+        return !ran.ok() && ran.code() != ErrorCode::kBudget ? ran : visit(i, session, ran);
+    };
+    std::optional<Session> shared;  // made for the first case that it serves
+    std::shared_ptr<Session::Snapshot> start;
     for (size_t i = 0; i < cases.size(); ++i) {
-        if (wanted && !wanted(i)) { continue; }
+        if (!is_wanted(i)) { continue; }
         if (hooks.cancel != nullptr && hooks.cancel->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
-        if (used) { PITH_RETURN_IF_ERROR(session.restore(start)); }
-        used = true;
-        const Status ran = session.evict(cases[i].policy, cases[i].budget);
-        if (!ran.ok() && ran.code() != ErrorCode::kBudget) { return ran; }
-        PITH_RETURN_IF_ERROR(visit(i, session, ran));
+        if (apart[i]) {
+            SessionOptions own = options;
+            own.policy = cases[i].policy;
+            own.budget = cases[i].budget;
+            own.prefill = PrefillSchedule::kOneShot;
+            own.observe.clear();
+            PITH_ASSIGN_OR_RETURN(Session session, model.session(own));
+            PITH_RETURN_IF_ERROR(visited(i, session, session.prefill(prompt, hooks)));
+            continue;
+        }
+        if (!shared) {
+            PITH_ASSIGN_OR_RETURN(shared, model.session(full));
+            PITH_RETURN_IF_ERROR(shared->prefill(prompt, hooks));
+            PITH_ASSIGN_OR_RETURN(start, shared->snapshot());
+        } else {
+            PITH_RETURN_IF_ERROR(shared->restore(start));
+        }
+        PITH_RETURN_IF_ERROR(visited(i, *shared, shared->evict(cases[i].policy, cases[i].budget)));
     }
     return {};
 }

@@ -14,6 +14,7 @@
 #include "model/backend.h"
 #include "model/gguf_header.h"
 #include "model/mapped_file.h"
+#include "model/weight_store.h"
 #include "model/write_file.h"
 
 namespace pith {
@@ -100,7 +101,28 @@ Result<GateConfig> read_config(const std::string & path, Values & values, const 
     return c;
 }
 
+// What a file must be before anything else in it is looked at.
+Status check_kind(const std::string & path, const GgufHeader & header, Values & values) {
+    if (header.string("general.architecture") != kArchitecture) { return bad_file(path, "is a GGUF, but not one of gates"); }
+    const int64_t version = values.integer("version");
+    PITH_RETURN_IF_ERROR(values.status());
+    if (version != kVersion) {
+        return bad_file(path,
+                        "has version " + std::to_string(version) + " where this program reads " + std::to_string(kVersion));
+    }
+    return {};
+}
+
+GateTraining read_training(Values & values) {
+    return {.alpha = values.real("training.alpha"),
+            .beta = values.real("training.beta"),
+            .n_steps = values.integer("training.steps"),
+            .n_tokens = values.integer("training.tokens"),
+            .retention = values.real("training.retention")};
+}
+
 Status copy_tensor(const std::string & path, const GgufTensor & info, std::span<const uint8_t> bytes, ggml_tensor * out) {
+    // out: f32 or f16.
     if (info.type != GGML_TYPE_F32 || !std::equal(info.ne, info.ne + 4, out->ne)) {
         return bad_file(path, "has tensor '" + info.name + "' of type " + ggml_type_name(info.type) + " and shape " +
                                   shape_text(info.ne) + " where f32 " + shape_text(out->ne) + " belongs");
@@ -110,46 +132,54 @@ Status copy_tensor(const std::string & path, const GgufTensor & info, std::span<
     if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
         return bad_file(path, "has a number that is not finite in tensor '" + info.name + "'");
     }
-    ggml_backend_tensor_set(out, values.data(), 0, info.size);
+    if (out->type == GGML_TYPE_F16) {
+        std::vector<ggml_fp16_t> halves(values.size());
+        ggml_fp32_to_fp16_row(values.data(), halves.data(), info.n_elements());
+        ggml_backend_tensor_set(out, halves.data(), 0, halves.size() * sizeof(ggml_fp16_t));
+    } else {
+        ggml_backend_tensor_set(out, values.data(), 0, info.size);
+    }
     return {};
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const Gate>> Gate::load(const std::string & path, const ModelFile & model) {
-    PITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+Result<std::shared_ptr<const Gate>> Gate::load(const std::string & path, const ModelFile & model, bool fast) {
+    PITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path, "gate"));
     PITH_ASSIGN_OR_RETURN(const GgufHeader header, parse_gguf(file.bytes(), path));
-    if (header.string("general.architecture") != kArchitecture) { return bad_file(path, "is a GGUF, but not one of gates"); }
     Values values(header, path);
-    const int64_t version = values.integer("version");
-    PITH_RETURN_IF_ERROR(values.status());
-    if (version != kVersion) {
-        return bad_file(path,
-                        "has version " + std::to_string(version) + " where this program reads " + std::to_string(kVersion));
-    }
+    PITH_RETURN_IF_ERROR(check_kind(path, header, values));
     PITH_RETURN_IF_ERROR(check_model(path, values, model));
 
     std::shared_ptr<Gate> gate(new Gate);
     PITH_ASSIGN_OR_RETURN(gate->config_, read_config(path, values, model.hparams()));
-    gate->training_ = {.alpha = values.real("training.alpha"),
-                       .beta = values.real("training.beta"),
-                       .n_steps = values.integer("training.steps"),
-                       .n_tokens = values.integer("training.tokens"),
-                       .retention = values.real("training.retention")};
+    gate->training_ = read_training(values);
     PITH_RETURN_IF_ERROR(values.status());
 
     std::map<std::string, const GgufTensor *> tensors;
     for (const GgufTensor & t : header.tensors) { tensors[t.name] = &t; }
     const std::vector<GateTensor> wanted = gate_tensors(gate->config_, model.hparams(), gate->weights_);
-    gate->ctx_ = ggml_init({(wanted.size() + 1) * ggml_tensor_overhead(), nullptr, true});
-    if (gate->ctx_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the table of gates"}; }
     for (const GateTensor & t : wanted) {
-        *t.slot = ggml_new_tensor_2d(gate->ctx_, GGML_TYPE_F32, t.ne0, std::max<int64_t>(t.ne1, 1));
+        // The projection to logits is thin: nothing is gained there.
+        const bool is_wide = t.ne1 > model.hparams().n_kv_heads;
+        ggml_backend_buffer_type_t packed = fast && is_wide ? repacked_buffer_type(GGML_TYPE_F16, t.ne0, t.ne1) : nullptr;
+        ggml_backend_buffer_type_t type = packed != nullptr ? packed : ggml_backend_dev_buffer_type(cpu_device());
+        auto place = std::ranges::find(gate->places_, type, &Place::type);
+        if (place == gate->places_.end()) {
+            place = gate->places_.insert(
+                place, {type, ggml_init({(wanted.size() + 1) * ggml_tensor_overhead(), nullptr, true}), nullptr});
+            if (place->ctx == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the table of gates"}; }
+        }
+        *t.slot = ggml_new_tensor_2d(place->ctx, packed != nullptr ? GGML_TYPE_F16 : GGML_TYPE_F32, t.ne0,
+                                     std::max<int64_t>(t.ne1, 1));
         ggml_set_name(*t.slot, t.name.c_str());
         gate->n_params_ += ggml_nelements(*t.slot);
     }
-    gate->buffer_ = ggml_backend_alloc_ctx_tensors_from_buft(gate->ctx_, ggml_backend_dev_buffer_type(cpu_device()));
-    if (gate->buffer_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the gates of '" + path + "'"}; }
+    for (Place & place : gate->places_) {
+        place.buffer = ggml_backend_alloc_ctx_tensors_from_buft(place.ctx, place.type);
+        if (place.buffer == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the gates of '" + path + "'"}; }
+        ggml_backend_buffer_set_usage(place.buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    }
     for (const GateTensor & t : wanted) {
         const auto it = tensors.find(t.name);
         if (it == tensors.end()) { return bad_file(path, "lacks tensor '" + t.name + "'"); }
@@ -162,9 +192,33 @@ Result<std::shared_ptr<const Gate>> Gate::load(const std::string & path, const M
     return std::shared_ptr<const Gate>(std::move(gate));
 }
 
+Result<GateFileInfo> read_gate_info(const std::string & path) {
+    PITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path, "gate"));
+    PITH_ASSIGN_OR_RETURN(const GgufHeader header, parse_gguf(file.bytes(), path));
+    Values values(header, path);
+    PITH_RETURN_IF_ERROR(check_kind(path, header, values));
+    GateFileInfo info;
+    for (const char * key :
+         {"architecture", "n_layers", "n_heads", "n_kv_heads", "head_dim", "n_embd", "n_vocab", "n_params", "norm_hash"}) {
+        const std::string name = std::string("model.") + key;
+        const GgufValue * value = header.find(kPrefix + name);
+        const bool is_text = value != nullptr && std::holds_alternative<std::string>(*value);
+        info.model.emplace_back(key, is_text ? FingerprintValue(values.text(name)) : FingerprintValue(values.integer(name)));
+    }
+    Hparams shape;  // as far as a gate's form depends on it
+    shape.n_layers = values.number("model.n_layers");
+    PITH_ASSIGN_OR_RETURN(info.config, read_config(path, values, shape));
+    info.training = read_training(values);
+    PITH_RETURN_IF_ERROR(values.status());
+    for (const GgufTensor & t : header.tensors) { info.n_params += t.n_elements(); }
+    return info;
+}
+
 Gate::~Gate() {
-    if (buffer_ != nullptr) { ggml_backend_buffer_free(buffer_); }
-    if (ctx_ != nullptr) { ggml_free(ctx_); }
+    for (const Place & place : places_) {
+        if (place.buffer != nullptr) { ggml_backend_buffer_free(place.buffer); }
+        if (place.ctx != nullptr) { ggml_free(place.ctx); }
+    }
 }
 
 Status save_gate(const std::string & path, const GateConfig & config, const GateWeights & weights,

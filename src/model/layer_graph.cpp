@@ -93,6 +93,11 @@ ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams,
     return rms_norm(ctx, hidden, weights.layers[static_cast<size_t>(layer)].attn_norm, hparams.rms_eps);
 }
 
+ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended) {
+    const LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
+    return project(ctx, w.wo, w.lora_o, attended);
+}
+
 ggml_tensor * build_embedding(ggml_context * ctx, const Weights & weights, ggml_tensor * tokens) {
     return ggml_get_rows(ctx, weights.token_embd, tokens);
 }
@@ -118,7 +123,7 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
         attended = ggml_get_rows(ctx, attended, keep_rows);
         hidden = ggml_get_rows(ctx, hidden, keep_rows);
     }
-    ggml_tensor * out = project(ctx, w.wo, w.lora_o, attended);
+    ggml_tensor * out = build_output_projection(ctx, weights, layer, attended);
     if (w.bo != nullptr) { out = ggml_add(ctx, out, w.bo); }
     hidden = ggml_add(ctx, out, hidden);
 

@@ -45,6 +45,9 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention,
                           ggml_tensor * keep_rows = nullptr, const QueryTap & tap = {}, const InputTap & input_tap = {});
 
+// attended [dv·H, n]  →  [D, n]: the output projection with its adapter, without its bias.
+ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended);
+
 // hidden [D, n]  →  logits [n_vocab, n].
 ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden);
 

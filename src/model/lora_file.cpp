@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "model/backend.h"
 #include "model/gguf_header.h"
@@ -44,10 +45,22 @@ Result<std::vector<float>> read_values(const std::string & path, const GgufTenso
     return values;
 }
 
-Status check_header(const std::string & path, const GgufHeader & header, const ModelFile & model) {
+Status check_kind(const std::string & path, const GgufHeader & header) {
     if (header.string("general.type") != "adapter") { return bad_file(path, "is a GGUF, but not one of an adapter"); }
     const std::string kind = header.string("adapter.type").value_or("none");
     if (kind != "lora") { return bad_file(path, "is of type '" + kind + "' where 'lora' belongs"); }
+    return {};
+}
+
+Result<double> read_alpha(const std::string & path, const GgufHeader & header) {
+    const GgufValue * value = header.find("adapter.lora.alpha");
+    const double alpha = value != nullptr && std::holds_alternative<double>(*value) ? std::get<double>(*value) : 0;
+    if (!std::isfinite(alpha)) { return bad_file(path, "has an alpha that is not finite"); }
+    return alpha;
+}
+
+Status check_header(const std::string & path, const GgufHeader & header, const ModelFile & model) {
+    PITH_RETURN_IF_ERROR(check_kind(path, header));
     const std::string arch = header.string("general.architecture").value_or("none");
     if (arch != model.hparams().arch_name) {
         return {ErrorCode::kInvalidArgument, "adapter '" + path + "' is for architecture '" + arch + "', '" + model.path() +
@@ -77,13 +90,10 @@ const std::vector<LoraTarget> & lora_targets() {
 }
 
 Result<std::shared_ptr<const LoraAdapter>> LoraAdapter::load(const std::string & path, const ModelFile & model) {
-    PITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+    PITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path, "adapter"));
     PITH_ASSIGN_OR_RETURN(const GgufHeader header, parse_gguf(file.bytes(), path));
     PITH_RETURN_IF_ERROR(check_header(path, header, model));
-    const GgufValue * alpha_value = header.find("adapter.lora.alpha");
-    const double alpha =
-        alpha_value != nullptr && std::holds_alternative<double>(*alpha_value) ? std::get<double>(*alpha_value) : 0;
-    if (!std::isfinite(alpha)) { return bad_file(path, "has an alpha that is not finite"); }
+    PITH_ASSIGN_OR_RETURN(const double alpha, read_alpha(path, header));
 
     std::map<std::string, const GgufTensor *> left;  // not yet used
     for (const GgufTensor & t : header.tensors) { left[t.name] = &t; }
@@ -128,6 +138,37 @@ Result<std::shared_ptr<const LoraAdapter>> LoraAdapter::load(const std::string &
     return std::shared_ptr<const LoraAdapter>(std::move(self));
 }
 
+Result<LoraFileInfo> read_lora_info(const std::string & path) {
+    PITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path, "adapter"));
+    PITH_ASSIGN_OR_RETURN(const GgufHeader header, parse_gguf(file.bytes(), path));
+    PITH_RETURN_IF_ERROR(check_kind(path, header));
+    LoraFileInfo info;
+    info.architecture = header.string("general.architecture").value_or("none");
+    PITH_ASSIGN_OR_RETURN(info.alpha, read_alpha(path, header));
+    std::set<std::string> layers;
+    for (const GgufTensor & t : header.tensors) {
+        info.n_params += t.n_elements();
+        info.size_bytes += t.size;
+        // "blk.LAYER.TARGET.weight.lora_a", or another matrix's name in front of ".weight"
+        std::string name = t.name.substr(0, t.name.find(".weight"));
+        if (const size_t dot = name.find('.', 4); name.starts_with("blk.") && dot != std::string::npos) {
+            layers.insert(name.substr(4, dot - 4));
+            name = name.substr(dot + 1);
+        }
+        auto target = std::ranges::find(info.targets, name, &LoraFileInfo::Target::name);
+        if (target == info.targets.end()) { target = info.targets.insert(target, {.name = name}); }
+        if (t.name.ends_with(".lora_a")) {
+            ++target->n_pairs;
+            target->n_in = t.ne[0];
+            info.rank = std::max(info.rank, static_cast<int>(t.ne[1]));
+        } else {
+            target->n_out = t.ne[1];
+        }
+    }
+    info.n_layers = static_cast<int>(layers.size());
+    return info;
+}
+
 LoraAdapter::~LoraAdapter() {
     if (buffer_ != nullptr) { ggml_backend_buffer_free(buffer_); }
     if (ctx_ != nullptr) { ggml_free(ctx_); }
@@ -139,7 +180,7 @@ Weights LoraAdapter::apply(const Weights & weights, float strength) const {
         for (const LoraTarget & target : lora_targets()) {
             LoraPair pair = pairs_.layers[l].*target.pair;
             pair.scale *= strength;
-            out.layers[l].*target.pair = pair;
+            out.layers[l].*target.pair = pair.scale != 0.0F ? pair : LoraPair();
         }
     }
     return out;

@@ -39,7 +39,7 @@ public:
     LoraAdapter(const LoraAdapter &) = delete;
     LoraAdapter & operator=(const LoraAdapter &) = delete;
 
-    // `weights` with the adapter's pairs, each times `strength`; it refers to both.
+    // `weights` with the adapter's pairs, each times `strength`, those that come to nothing left out; it refers to both.
     Weights apply(const Weights & weights, float strength = 1.0F) const;
     int rank() const { return rank_; }  // of the widest pair
     size_t n_pairs() const { return n_pairs_; }
@@ -52,6 +52,24 @@ private:
     ggml_context * ctx_ = nullptr;
     ggml_backend_buffer * buffer_ = nullptr;
 };
+
+// What an adapter's file says of itself, without its model.
+struct LoraFileInfo {
+    std::string architecture;
+    double alpha = 0;  // 0: each pair counts once
+    int rank = 0;      // of the widest pair
+    int n_layers = 0;  // that have a pair
+    struct Target {
+        std::string name;  // "attn_q"
+        int n_pairs = 0;
+        int64_t n_in = 0, n_out = 0;  // shape of the matrix, of the first pair
+    };
+    std::vector<Target> targets;  // in the order of the file
+    int64_t n_params = 0;
+    size_t size_bytes = 0;  // of the tensors
+};
+// Any LoRA adapter, also one of matrices that LoraAdapter::load refuses.   Errors: kNotFound, kBadFile.
+Result<LoraFileInfo> read_lora_info(const std::string & path);
 
 // Writes the pairs of `weights`. All have the same scale; alpha = scale · rank.
 // Written beside the target and renamed. Errors: kIo.   REQUIRES: pairs in host memory, f32.

@@ -13,30 +13,30 @@
 namespace pith {
 namespace {
 
-Status io_error(const std::string & path, const char * what) {
+Status io_error(const std::string & path, const char * what, const char * kind) {
     const ErrorCode code = errno == ENOENT || errno == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo;
-    return {code, "cannot " + std::string(what) + " model file '" + path + "': " + std::strerror(errno)};
+    return {code, "cannot " + std::string(what) + " " + kind + " file '" + path + "': " + std::strerror(errno)};
 }
 
 }  // namespace
 
-Result<MappedFile> MappedFile::open(const std::string & path) {
+Result<MappedFile> MappedFile::open(const std::string & path, const char * kind) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) { return io_error(path, "open"); }
+    if (fd < 0) { return io_error(path, "open", kind); }
     struct stat info {};
     if (fstat(fd, &info) != 0) {
-        const Status status = io_error(path, "inspect");
+        const Status status = io_error(path, "inspect", kind);
         ::close(fd);
         return status;
     }
     if (!S_ISREG(info.st_mode) || info.st_size == 0) {
         ::close(fd);
         const char * what = S_ISDIR(info.st_mode) ? "' is a folder" : "' is empty or no regular file";
-        return {ErrorCode::kBadFile, "'" + path + what + ": give a GGUF model file"};
+        return {ErrorCode::kBadFile, "'" + path + what + ": give a GGUF " + kind + " file"};
     }
     const size_t size = static_cast<size_t>(info.st_size);
     void * data = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-    const Status status = data == MAP_FAILED ? io_error(path, "map") : Status{};
+    const Status status = data == MAP_FAILED ? io_error(path, "map", kind) : Status{};
     ::close(fd);
     if (!status.ok()) { return status; }
     return MappedFile(static_cast<uint8_t *>(data), size);

@@ -15,7 +15,8 @@ namespace pith {
 class MappedFile {
 public:
     // Errors: kNotFound (no such file), kIo (cannot be read or mapped), kBadFile (a folder or an empty file).
-    static Result<MappedFile> open(const std::string & path);
+    // kind: what the user took it for, for the messages.
+    static Result<MappedFile> open(const std::string & path, const char * kind = "model");
 
     MappedFile(MappedFile && other) noexcept;
     MappedFile & operator=(MappedFile && other) noexcept;

@@ -53,6 +53,14 @@ ggml_backend_buffer_type_t repacked_type(std::span<const ggml_backend_buffer_typ
 
 }  // namespace
 
+ggml_backend_buffer_type_t repacked_buffer_type(ggml_type type, int64_t ne0, int64_t ne1) {
+    GgufTensor info;
+    info.type = type;
+    info.ne[0] = ne0;
+    info.ne[1] = ne1;
+    return repacked_type(extra_buffer_types(), {.info = &info, .use = WeightUse::kMatmul}, 0);
+}
+
 bool is_weight_type(ggml_type type) {
     switch (type) {
         case GGML_TYPE_F32:

@@ -66,6 +66,10 @@ private:
     size_t copied_bytes_ = 0;
 };
 
+// Where ggml's CPU back end keeps matrices [ne0, ne1] of this type in a layout of its own, with a faster product; nullptr: it
+// has none for them.   REQUIRES: load_backends() succeeded.
+ggml_backend_buffer_type_t repacked_buffer_type(ggml_type type, int64_t ne0, int64_t ne1);
+
 // Whether ggml's CPU back end multiplies by weights of this type (q8_1, q8_K, integers and f64 are none).
 bool is_weight_type(ggml_type type);
 

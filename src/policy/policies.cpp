@@ -28,6 +28,7 @@ void list_parts(std::string_view kind, std::span<const PartInfo<Part>> parts, st
 
 std::vector<PolicyInfo> list_policies() {
     std::vector<PolicyInfo> list;
+    list_parts<Admission>("admission", admissions(), list);
     list_parts<Scorer>("scorer", scorers(), list);
     list_parts<Refiner>("refiner", refiners(), list);
     list_parts<Allocator>("allocator", allocators(), list);

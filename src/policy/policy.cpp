@@ -23,7 +23,7 @@ Status bad(std::string_view policy, const std::string & what) {
 Result<PartText> parse_part(std::string_view policy, std::string_view text) {
     const auto pieces = split(text, ':');
     PartText part{trim(pieces[0]), {}};
-    if (part.name.empty()) return bad(policy, "a part is empty: write scorer[+refiner][+allocator][+selector]");
+    if (part.name.empty()) return bad(policy, "a part is empty: write [gated+]scorer[+refiner][+allocator][+selector]");
     for (size_t i = 1; i < pieces.size(); ++i) {
         const size_t equals = pieces[i].find('=');
         const std::string_view key = trim(pieces[i].substr(0, equals));
@@ -52,6 +52,7 @@ const Alias * find_alias(std::string_view name) {
 
 // The option table of a part of any kind.
 std::span<const OptionSpec> option_table(std::string_view name) {
+    if (const auto * part = find_part<Admission>(admissions(), name)) return part->options;
     if (const auto * part = find_part<Scorer>(scorers(), name)) return part->options;
     if (const auto * part = find_part<Refiner>(refiners(), name)) return part->options;
     if (const auto * part = find_part<Allocator>(allocators(), name)) return part->options;
@@ -120,7 +121,7 @@ Status take(std::string_view policy, std::string_view kind, std::span<const Part
 
 // What a policy's text names, by kind; empty where a kind is left out.
 struct TakenNames {
-    std::string scorer, refiner, allocator, selector;
+    std::string admission, scorer, refiner, allocator, selector;
 };
 
 // Some parts make no sense together: nothing goes with a scorer that keeps all, and nothing that compares scores goes with one
@@ -165,21 +166,26 @@ Result<Policy> Policy::parse(std::string_view text) {
     }
     Policy policy;
     policy.name_ = name;
+    std::shared_ptr<const Admission> admission;
     TakenNames taken;
     for (const PartText & part : parts) {
         bool found = false;
+        PITH_RETURN_IF_ERROR(take<Admission>(name, "admission", admissions(), part, admission, taken.admission, found));
         PITH_RETURN_IF_ERROR(take<Scorer>(name, "scorer", scorers(), part, policy.scorer_, taken.scorer, found));
         PITH_RETURN_IF_ERROR(take<Refiner>(name, "refiner", refiners(), part, policy.refiner_, taken.refiner, found));
         PITH_RETURN_IF_ERROR(take<Allocator>(name, "allocator", allocators(), part, policy.allocator_, taken.allocator, found));
         PITH_RETURN_IF_ERROR(take<Selector>(name, "selector", selectors(), part, policy.selector_, taken.selector, found));
         if (!found) return unknown_part(name, part.name);
     }
+    policy.gated_ = admission != nullptr;
+    const auto defaults = [](const auto & info) { return info.make(Options::parse(info.name, info.options, {}).value()); };
+    if (policy.gated_ && parts.size() == 1) policy.scorer_ = defaults(*find_part<Scorer>(scorers(), "full"));
     if (policy.scorer_ == nullptr) {
-        return bad(name, "there is no scorer: put one first, e.g. snapkv+" + std::string(parts.front().name));
+        return bad(name, "there is no scorer: put one first, e.g. " + std::string(policy.gated_ ? "gated+" : "") + "snapkv+" +
+                             std::string(parts.front().name == taken.admission ? parts[1].name : parts.front().name));
     }
     PITH_RETURN_IF_ERROR(check_composition(name, taken, *policy.scorer_, policy.refiner_.get(), policy.allocator_.get(),
                                            policy.selector_.get()));
-    const auto defaults = [](const auto & info) { return info.make(Options::parse(info.name, info.options, {}).value()); };
     if (policy.allocator_ == nullptr) policy.allocator_ = defaults(allocators().front());
     if (policy.selector_ == nullptr) policy.selector_ = defaults(selectors().front());
     return policy;
@@ -202,6 +208,10 @@ EvidenceNeeds Policy::needs() const {
     if (!evicts()) return {};
     EvidenceNeeds needs = scorer_->needs().merged(allocator_->needs()).merged(selector_->needs());
     return refiner_ != nullptr ? needs.merged(refiner_->needs()) : needs;
+}
+
+bool Policy::needs_gate() const {
+    return gated_ || needs().retention;
 }
 
 bool Policy::wants_importance() const {

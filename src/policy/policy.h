@@ -1,4 +1,4 @@
-// policy.h - a named composition: scorer [+ refiner] [+ allocator] [+ selector]. Stage: all pure ones.
+// policy.h - a named composition: [gated +] scorer [+ refiner] [+ allocator] [+ selector]. Stage: all pure ones.
 // Pure C++: no ggml, no I/O.
 #pragma once
 
@@ -29,10 +29,12 @@ public:
     const std::string & name() const { return name_; }  // as the user wrote it
     bool evicts() const;                                // false for `full`
     EvidenceNeeds needs() const;
-    bool wants_importance() const;       // EvictionTarget::importance must be given
-    bool wants_all_layers() const;       // a one-shot prefill cannot evict before its last layer
-    int n_sinks() const;                 // protected first positions
-    int n_recent(int64_t budget) const;  // protected newest entries of each lane under this mean budget
+    bool gated() const { return gated_; }  // entries that the model's gates say no to are never cached
+    bool needs_gate() const;               // gated, or scored by what gates say
+    bool wants_importance() const;         // EvictionTarget::importance must be given
+    bool wants_all_layers() const;         // a one-shot prefill cannot evict before its last layer
+    int n_sinks() const;                   // protected first positions
+    int n_recent(int64_t budget) const;    // protected newest entries of each lane under this mean budget
 
     const Scorer & scorer() const { return *scorer_; }
     const Refiner * refiner() const { return refiner_.get(); }  // may be null
@@ -41,6 +43,7 @@ public:
 
 private:
     std::string name_;
+    bool gated_ = false;
     std::shared_ptr<const Scorer> scorer_;
     std::shared_ptr<const Refiner> refiner_;
     std::shared_ptr<const Allocator> allocator_;

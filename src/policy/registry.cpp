@@ -18,6 +18,16 @@ namespace pith {
 #include "select/selectors.def"
 #undef PITH_SELECTOR
 
+std::span<const AdmissionInfo> admissions() {
+    static const std::vector<AdmissionInfo> kParts = {
+        {"gated",
+         "what the model's gates say no to is never cached, whatever the budget (needs --gate)",
+         "In-context KV-Cache Eviction for LLMs via Attention-Gate",
+         {},
+         [](const Options &) { return std::make_shared<const Admission>(); }}};
+    return kParts;
+}
+
 std::span<const ScorerInfo> scorers() {
     static const std::vector<ScorerInfo> kParts = {
 #define PITH_SCORER(name) name##_scorer(),

@@ -13,6 +13,10 @@
 
 namespace pith {
 
+// Decides while the prompt is read whether an entry is cached at all; what it lets in is the other parts' business.
+struct Admission {};
+using AdmissionInfo = PartInfo<Admission>;
+
 struct Alias {
     std::string_view name;
     std::string_view meaning;  // parts joined by '+'
@@ -21,6 +25,7 @@ struct Alias {
 };
 
 // In the order of their lists; the first allocator and the first selector are the defaults. Threads: const-safe.
+std::span<const AdmissionInfo> admissions();
 std::span<const ScorerInfo> scorers();
 std::span<const RefinerInfo> refiners();
 std::span<const AllocatorInfo> allocators();

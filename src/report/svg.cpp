@@ -17,6 +17,8 @@ constexpr double kTitle = 26;    // above a figure
 constexpr double kBelow = 44;    // under it: column names, axis
 constexpr double kChartWidth = 520;
 constexpr double kChartHeight = 200;
+constexpr double kStripWidth = 720;
+constexpr double kPanelGap = 5;
 constexpr std::array<const char *, 8> kColours = {"#1b6ca8", "#d1495b", "#3f8f4f", "#8d5fb3",
                                                   "#c98211", "#4aa3a2", "#7a5c3e", "#555f6b"};
 
@@ -49,6 +51,14 @@ std::string shade(double part) {
     const auto channel = [p](double from, double to) { return static_cast<int>(std::lround(from + (to - from) * p)); };
     char text[16];
     std::snprintf(text, sizeof text, "#%02x%02x%02x", channel(245, 8), channel(248, 48), channel(252, 107));
+    return text;
+}
+
+// Black to white, in 16 steps.
+std::string grey(double part) {
+    const auto level = static_cast<unsigned>(std::lround(std::clamp(part, 0.0, 1.0) * 15)) * 17U;
+    char text[16];
+    std::snprintf(text, sizeof text, "#%02x%02x%02x", level, level, level);
     return text;
 }
 
@@ -153,6 +163,58 @@ void SvgPage::add(const HeatMap & given) {
     body_ += text_at(kLeft, bottom + 28, map.column_label);
     body_ += text_at(right + 12, top + 10, "dark " + number(high)) + text_at(right + 12, top + 24, "light " + number(low));
     place(right + kLegend, kTitle + cell * map.n_rows + kBelow);
+}
+
+void SvgPage::add(const StripMap & map) {
+    const int block = std::max(1, (map.n_columns + kMostStripCells - 1) / kMostStripCells);
+    const int n_blocks = (map.n_columns + block - 1) / block;
+    const double cell = kStripWidth / std::max(n_blocks, 1);
+    const double strip = std::clamp(260.0 / std::max(map.n_panels * map.n_rows, 1), 3.0, 14.0);  // height of a row
+    const double panel = strip * map.n_rows + kPanelGap;
+    const double top = bottom_ + kTitle;
+    const auto name = [&](int p) {
+        return map.panel_names.empty() ? std::to_string(p) : map.panel_names[static_cast<size_t>(p)];
+    };
+    body_ += text_at(8, bottom_ + 14, map.title + (block > 1 ? " (means of blocks of " + std::to_string(block) + ")" : ""),
+                     "start", 13);
+    for (int p = 0; p < map.n_panels; ++p) {
+        const double panel_top = top + panel * p;
+        body_ += text_at(kLeft - 6, panel_top + strip * map.n_rows / 2 + 4, map.panel_label + " " + name(p), "end", 10);
+        body_ += "<rect x=\"" + coordinate(kLeft - 0.5) + "\" y=\"" + coordinate(panel_top - 0.5) + "\" width=\"" +
+                 coordinate(kStripWidth + 1) + "\" height=\"" + coordinate(strip * map.n_rows + 1) +
+                 "\" fill=\"none\" stroke=\"#999999\"/>\n";
+        for (int r = 0; r < map.n_rows; ++r) {
+            const double * row =
+                map.values.data() + (static_cast<size_t>(p) * static_cast<size_t>(map.n_rows) + static_cast<size_t>(r)) *
+                                        static_cast<size_t>(map.n_columns);
+            const auto mean = [&](int b) {
+                double sum = 0;
+                const int end = std::min(map.n_columns, (b + 1) * block);
+                for (int c = b * block; c < end; ++c) { sum += row[c]; }
+                return sum / (end - b * block);
+            };
+            for (int begin = 0, end = 0; begin < n_blocks; begin = end) {
+                const std::string fill = grey(mean(begin));
+                double sum = 0;
+                for (end = begin; end < n_blocks && grey(mean(end)) == fill; ++end) { sum += mean(end); }
+                const int last = std::min(map.n_columns, end * block) - 1;
+                body_ += "<rect x=\"" + coordinate(kLeft + cell * begin) + "\" y=\"" + coordinate(panel_top + strip * r) +
+                         "\" width=\"" + coordinate(cell * (end - begin)) + "\" height=\"" + coordinate(strip) + "\" fill=\"" +
+                         fill + "\"><title>" +
+                         escape_xml(map.panel_label + " " + name(p) + ", " + map.row_label + " " + std::to_string(r) + ", " +
+                                    map.column_label + " " + std::to_string(begin * block) + " to " + std::to_string(last) +
+                                    ": " + number(sum / (end - begin))) +
+                         "</title></rect>\n";
+            }
+        }
+    }
+    const double bottom = top + panel * map.n_panels;
+    for (int i = 0; i <= 4; ++i) {
+        const int column = static_cast<int>(static_cast<int64_t>(map.n_columns) * i / 4);
+        body_ += text_at(kLeft + kStripWidth * i / 4, bottom + 10, std::to_string(column), "middle", 10);
+    }
+    body_ += text_at(kLeft, bottom + 24, map.column_label);
+    place(kLeft + kStripWidth + 40, kTitle + panel * map.n_panels + kBelow);
 }
 
 void SvgPage::add(const LineChart & chart) {

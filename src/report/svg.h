@@ -1,4 +1,4 @@
-// svg.h - figures as one self-contained SVG: heat maps and line charts under each other. Stage: report.
+// svg.h - figures as one self-contained SVG: heat maps, strips and line charts under each other. Stage: report.
 // Pure C++: text in, text out; no I/O. No scripts, fonts or other resources are referred to.
 //
 // Every value is also there as text: a cell's and a point's <title> shows it where a viewer supports it, and programs find it.
@@ -27,6 +27,19 @@ struct HeatMap {
     double low = 0, high = 0;
 };
 
+// Lanes over positions, a thin strip each, in panels: what is kept is light, what is not is dark.
+struct StripMap {
+    std::string title;
+    std::string panel_label;  // "layer"
+    std::string row_label;    // "KV head"
+    std::string column_label;
+    int n_panels = 0;
+    int n_rows = 0;  // of a panel
+    int n_columns = 0;
+    std::vector<double> values;            // [n_panels][n_rows][n_columns], 0 (dark) … 1 (light)
+    std::vector<std::string> panel_names;  // empty: 0, 1, …
+};
+
 struct Series {
     std::string name;
     std::vector<double> values;  // one for each tick; not finite: there is none
@@ -45,11 +58,15 @@ public:
     // A heat map of more than `kMostCells` a side is drawn from the means of blocks, and says so. REQUIRES: as many values as
     // cells.
     void add(const HeatMap & map);
+    // More than `kMostStripCells` columns are drawn as means of blocks, and said so; neighbours of one shade are one mark.
+    // REQUIRES: as many values as cells.
+    void add(const StripMap & map);
     // REQUIRES: every series has one value for each tick.
     void add(const LineChart & chart);
     std::string str() const;
 
     static constexpr int kMostCells = 128;
+    static constexpr int kMostStripCells = 720;
 
 private:
     void place(double width, double height);  // books room under the last figure

@@ -15,7 +15,9 @@ namespace pith {
 
 struct RunRequest {
     Budget budget;
-    bool evicts = false;  // the policy drops entries at all
+    bool evicts = false;        // the policy drops entries at all
+    bool gated = false;         // gates decide what is cached
+    bool whole_prompt = false;  // a gate must see the prompt whole, so it cannot go in chunks
     PrefillSchedule prefill = PrefillSchedule::kAuto;
     int chunk = 512;
     int evict_every = 128;
@@ -33,7 +35,8 @@ struct RunPlan {
     int evict_every = 0;  // 0: no eviction in decode
 };
 
-// Errors: kInvalidArgument (a budget without an evicting policy or the other way round, chunk < 1, evict_every < 0);
+// Errors: kInvalidArgument (a budget without an evicting policy or the other way round, chunk < 1, evict_every < 0, chunks
+//         asked for where the prompt must be seen whole);
 //         kBudget when the bytes do not hold what the schedule needs (names both).
 Result<RunPlan> plan_run(const RunRequest & request);
 

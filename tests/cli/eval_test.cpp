@@ -175,6 +175,10 @@ TEST_F(Eval, PrintsWhatWasAskedFor) {
     EXPECT_EQ(Json::parse(run_pith({"eval", "report", out, "--json"}).out)["rows"].size(), 3U * 5);
     EXPECT_EQ(run_pith({"eval", "report", out, "--csv"}).out, read_text_file(out + "/table.csv"));
     EXPECT_EQ(run_pith({"eval", "report", out, "--svg"}).out.substr(0, 4), "<svg");
+    const std::string heads = run_pith({"eval", "report", out, "--figure", "lanes"}).out;
+    EXPECT_EQ(heads.substr(0, 4), "<svg");
+    EXPECT_EQ(heads.find(": score"), std::string::npos) << "the charts were not asked for";
+    expect_error(run_pith({"eval", "report", out, "--figure", "lane"}), 1, {"'lane'", "depths, lanes"});
     EXPECT_NE(run_pith({"eval", "report", out, "--markdown"}).out.find("| snapkv | 10% |"), std::string::npos);
     EXPECT_NE(run_pith({"eval", "report", out, "--details"}).out.find("entries/lane"), std::string::npos);
     const Json run = Json::parse(read_text_file(out + "/run.json"));
@@ -227,6 +231,13 @@ TEST_F(Eval, ListsBenchmarksAndStudies) {
     for (const char * word : {"caote", "criticalkv", "score", "laprox", "Table 1"}) {
         EXPECT_NE(listed.out.find(word), std::string::npos) << word;
     }
+    const Outcome one = run_pith({"study", "criticalkv", "--list"});
+    EXPECT_EQ(one.exit_code, 0);
+    for (const char * word :
+         {"Table 1 and Figure 2", "critical-adakv", "32768 tokens, budgets 20%, 40%, 60%, 80%", "2048 tokens"}) {
+        EXPECT_NE(one.out.find(word), std::string::npos) << word;
+    }
+    EXPECT_EQ(one.out.find("laprox"), std::string::npos) << "another study's";
 }
 
 TEST_F(Eval, RefusesWhatMakesNoSense) {

@@ -51,6 +51,25 @@ TEST(RunPlan, RefusesBytesThatHoldNothingAndSaysHowManyWould) {
     EXPECT_NE(plan_run(one_shot).status().message().find("--prefill chunked"), std::string::npos);
 }
 
+TEST(RunPlan, APromptThatGatesMustSeeWholeGoesInOneShot) {
+    RunRequest request = request_of(1024, 100000);
+    request.gated = request.whole_prompt = true;
+    EXPECT_TRUE(plan_run(request)->one_shot);
+    request.budget = Budget(BudgetKind::kBytes, 1e9);
+    EXPECT_TRUE(plan_run(request)->one_shot);
+    request.budget = Budget(BudgetKind::kBytes, 8e6);
+    EXPECT_NE(plan_run(request).status().message().find("gates trained with --causal"), std::string::npos);
+    request.budget = {};
+    request.evicts = false;
+    EXPECT_TRUE(plan_run(request)->one_shot);
+    request.prefill = PrefillSchedule::kChunked;
+    EXPECT_NE(plan_run(request).status().message().find("--prefill chunked"), std::string::npos);
+    request.whole_prompt = false;
+    EXPECT_FALSE(plan_run(request)->one_shot);
+    request.budget = 64;
+    EXPECT_NE(plan_run(request).status().message().find("gated+snapkv"), std::string::npos);
+}
+
 TEST(RunPlan, WantsABudgetJustWhenThePolicyEvicts) {
     EXPECT_FALSE(plan_run(request_of({}, 10)).ok());
     RunRequest full = request_of(64, 10);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/gated_model.h"
 #include "pith/policies.h"
 #include "policy/policy.h"
 
@@ -13,11 +14,13 @@ namespace pith {
 namespace {
 
 TEST(PolicyCases, AllNamesEveryScorerAndAliasOnceAndOnlyWhatCanRun) {
-    const std::vector<std::string> all = all_policies(true);
+    const std::vector<std::string> all = all_policies(true, GatePolicies::kAll);
     const std::set<std::string> names(all.begin(), all.end());
     EXPECT_EQ(names.size(), all.size());
     for (const PolicyInfo & info : list_policies()) {
-        if (info.kind == "scorer" || info.kind == "alias") { EXPECT_EQ(names.count(info.name), 1U) << info.name; }
+        if (info.kind == "admission" || info.kind == "scorer" || info.kind == "alias") {
+            EXPECT_EQ(names.count(info.name), 1U) << info.name;
+        }
         if (info.kind == "alias") { EXPECT_EQ(names.count(info.meaning), 0U) << info.meaning << " is " << info.name; }
     }
     for (const std::string & name : all) { EXPECT_TRUE(check_policy(name).ok()) << name; }
@@ -27,6 +30,19 @@ TEST(PolicyCases, AllLeavesOutWhatWantsHeadImportancesUnlessThereAreSome) {
     const std::vector<std::string> without = all_policies(false);
     for (const std::string & name : without) { EXPECT_FALSE(Policy::parse(name)->wants_importance()) << name; }
     EXPECT_GE(all_policies(true).size(), without.size());
+}
+
+TEST(PolicyCases, AllLeavesOutWhatWantsGatesUnlessThereAreSome) {
+    const auto has = [](const std::vector<std::string> & list, const char * name) {
+        return std::find(list.begin(), list.end(), name) != list.end();
+    };
+    for (const std::string & name : all_policies(true)) { EXPECT_FALSE(Policy::parse(name)->needs_gate()) << name; }
+    const auto scoring = all_policies(true, GatePolicies::kScorer);
+    EXPECT_TRUE(has(scoring, "gate"));
+    EXPECT_FALSE(has(scoring, "gated"));
+    const auto all = policies_of_list("all", true, GatePolicies::kAll);
+    EXPECT_TRUE(has(*all, "gate"));
+    EXPECT_TRUE(has(*all, "gated"));
 }
 
 TEST(PolicyCases, AListMayHoldAllAndMore) {
@@ -47,6 +63,49 @@ TEST(PolicyCases, StandSideBySideUnderEachBudgetAndTheFullCacheOnce) {
     EXPECT_EQ(got, (std::vector<std::string>{"full none", "h2o 64", "tova 64", "h2o 32", "tova 32"}));
     EXPECT_EQ(make_cases({"h2o"}, {}).status().code(), ErrorCode::kInvalidArgument);
     EXPECT_EQ(make_cases({"nothing"}, {64}).status().code(), ErrorCode::kInvalidArgument);
+}
+
+// Policies that share a prefill and those that cannot: all stand where a session of their own would.
+TEST(PolicyCases, StandWhereSessionsOfTheirOwnWouldGatedOnesToo) {
+    const auto model = testing::gated_model(testing::tiny_spec(), testing::even_gate());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = testing::random_tokens(80, model->info().n_vocab);
+    SessionOptions options;
+    options.n_threads = 1;
+    options.chunk = 32;
+    options.evict_every = 0;
+    options.prefill = PrefillSchedule::kOneShot;
+    const auto cases =
+        make_cases({"full", "gated", "gate:recent=0", "gated+snapkv:window=8+ada", "snapkv:window=8", "gated+tova"}, {20});
+    ASSERT_TRUE(cases.ok()) << cases.status().message();
+    std::vector<std::string> visited;
+    const VisitCase visit = [&](size_t index, Session & session, const Status & ran) -> Status {
+        const PolicyCase & one = (*cases)[index];
+        visited.push_back(one.policy);
+        SessionOptions own = options;
+        own.policy = one.policy;
+        own.budget = one.budget;
+        auto alone = *model->session(own);
+        const Status status = alone.prefill(tokens);
+        EXPECT_EQ(status.code(), ran.code()) << one.policy;
+        if (one.policy == "gated+tova") {  // 32 protected entries do not fit the budget
+            EXPECT_EQ(ran.code(), ErrorCode::kBudget);
+            return {};
+        }
+        for (const int32_t next : {3, 5}) {
+            EXPECT_TRUE(session.append(next).ok());
+            EXPECT_TRUE(alone.append(next).ok());
+        }
+        EXPECT_TRUE(std::ranges::equal(session.logits(), alone.logits())) << one.policy;
+        EXPECT_EQ(session.ledger().kept_entries, alone.ledger().kept_entries) << one.policy;
+        return {};
+    };
+    ASSERT_TRUE(for_each_case(*model, options, tokens, *cases, {}, visit).ok());
+    EXPECT_EQ(visited.size(), cases->size());
+    // Those not wanted are passed over.
+    visited.clear();
+    ASSERT_TRUE(for_each_case(*model, options, tokens, *cases, {}, visit, [](size_t i) { return i == 1 || i == 2; }).ok());
+    EXPECT_EQ(visited, (std::vector<std::string>{"gated", "gate:recent=0"}));
 }
 
 }  // namespace

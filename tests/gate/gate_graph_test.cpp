@@ -8,61 +8,17 @@
 #include <cmath>
 #include <vector>
 
-#include "gate/random_gate.h"
+#include "gate/plain_gate.h"
 #include "model/backend.h"
 
 namespace pith {
 namespace {
 
 using testing::gate_model;
+using testing::plain_gate_logits;
 using testing::RandomGate;
+using testing::Row;
 using testing::small_gate;
-using Row = std::vector<double>;
-
-Row times(const ggml_tensor * weight, const Row & x) {
-    const auto * w = static_cast<const float *>(weight->data);
-    Row out(static_cast<size_t>(weight->ne[1]), 0.0);
-    for (size_t i = 0; i < out.size(); ++i) {
-        for (size_t k = 0; k < x.size(); ++k) { out[i] += static_cast<double>(w[i * x.size() + k]) * x[k]; }
-    }
-    return out;
-}
-
-// Logits [token][KV head].
-std::vector<Row> plain_logits(const RandomGate & gate, const GateLayerWeights & w, const std::vector<Row> & x) {
-    std::vector<Row> read = x;
-    if (gate.config.kind == GateKind::kAttention) {
-        const auto d = static_cast<size_t>(gate.config.head_dim);
-        std::vector<Row> q, k, v;
-        for (const Row & r : x) {
-            q.push_back(times(w.wq, r));
-            k.push_back(times(w.wk, r));
-            v.push_back(times(w.wv, r));
-        }
-        for (size_t t = 0; t < x.size(); ++t) {
-            read[t].assign(q[t].size(), 0.0);
-            for (size_t h = 0; h < static_cast<size_t>(gate.config.n_heads); ++h) {
-                Row p;
-                double total = 0;
-                for (size_t u = 0; u < (gate.config.causal ? t + 1 : x.size()); ++u) {
-                    double dot = 0;
-                    for (size_t i = h * d; i < (h + 1) * d; ++i) { dot += q[t][i] * k[u][i]; }
-                    p.push_back(std::exp(dot / std::sqrt(static_cast<double>(d))));
-                    total += p.back();
-                }
-                for (size_t u = 0; u < p.size(); ++u) {
-                    for (size_t i = h * d; i < (h + 1) * d; ++i) { read[t][i] += p[u] / total * v[u][i]; }
-                }
-            }
-        }
-    }
-    for (Row & r : read) {
-        r = times(w.out, r);
-        for (size_t k = 0; k < r.size(); ++k) { r[k] += static_cast<const float *>(w.bias->data)[k]; }
-    }
-    return read;
-}
-
 void expect_logits(const GateConfig & config) {
     constexpr int kTokens = 37, kLayer = 2;
     const auto file = gate_model();
@@ -104,7 +60,7 @@ void expect_logits(const GateConfig & config) {
     ggml_backend_tensor_set(mask, visible.data(), 0, ggml_nbytes(mask));
     ASSERT_EQ(ggml_backend_graph_compute(*backend, graph), GGML_STATUS_SUCCESS);
 
-    const std::vector<Row> expected = plain_logits(gate, w, x);
+    const std::vector<Row> expected = plain_gate_logits(gate, w, x);
     ASSERT_EQ(logits->ne[0], file->hparams().n_kv_heads);
     ASSERT_EQ(logits->ne[1], kTokens);
     for (size_t t = 0; t < kTokens; ++t) {

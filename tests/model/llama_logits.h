@@ -15,10 +15,12 @@
 
 namespace pith::testing {
 
-// Logits [n_tokens][n_vocab]. All tokens in one batch, or one at a time. Empty when libllama refuses. adapter: a LoRA's path.
+// Logits [n_tokens][n_vocab]. All tokens in one batch, or one at a time. Empty when libllama refuses. adapter: a LoRA's path,
+// and what it counts.
 // One thread by default: these models are tiny, and ggml's waiting threads starve other tests that ctest runs beside.
 inline std::vector<float> llama_logits(const std::string & path, const std::vector<int32_t> & tokens,
-                                       bool one_at_a_time = false, int n_threads = 1, const std::string & adapter = "") {
+                                       bool one_at_a_time = false, int n_threads = 1, const std::string & adapter = "",
+                                       float scale = 1.0F) {
     if (!load_backends().ok()) { return {}; }
     llama_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
     llama_model_params model_params = llama_model_default_params();
@@ -38,7 +40,6 @@ inline std::vector<float> llama_logits(const std::string & path, const std::vect
     bool ready = context != nullptr;
     if (ready && !adapter.empty()) {
         llama_adapter_lora * lora = llama_adapter_lora_init(model, adapter.c_str());  // freed with the model
-        float scale = 1.0F;
         ready = lora != nullptr && llama_set_adapters_lora(context, &lora, 1, &scale) == 0;
     }
     if (ready) {

@@ -87,11 +87,12 @@ private:
 };
 
 // Logits [n_tokens][n_vocab] of every position, by one graph over the whole sequence. With keep_rows, of these positions only.
-// Empty when something fails.
+// Empty when something fails. inputs: [layer] gets the normalised input [n][D] of its attention.
 // One thread by default: these models are tiny, and ggml's waiting threads starve other tests that ctest runs beside.
 inline std::vector<float> plain_logits(const ModelFile & model, const std::vector<int32_t> & tokens, MaskFn mask = {},
                                        const std::vector<int32_t> & keep_rows = {}, int n_threads = 2,
-                                       ggml_type kv_type = GGML_TYPE_F32, const Weights * changed_weights = nullptr) {
+                                       ggml_type kv_type = GGML_TYPE_F32, const Weights * changed_weights = nullptr,
+                                       std::vector<std::vector<float>> * inputs = nullptr) {
     const Weights & weights = changed_weights == nullptr ? model.weights() : *changed_weights;
     constexpr size_t kMaxNodes = 16384;
     const Hparams & hp = model.hparams();
@@ -110,10 +111,16 @@ inline std::vector<float> plain_logits(const ModelFile & model, const std::vecto
         if (input != nullptr) { ggml_set_input(input); }
     }
     PlainAttention attention(hp, std::move(mask), kv_type);
+    std::vector<ggml_tensor *> taps;
     ggml_tensor * hidden = build_embedding(ctx, weights, token_input);
     for (int layer = 0; layer < hp.n_layers; ++layer) {
+        const InputTap tap = [&](ggml_tensor * x) {
+            if (inputs == nullptr) { return; }
+            ggml_set_output(x);
+            taps.push_back(x);
+        };
         hidden = build_layer(ctx, graph, hp, weights, layer, hidden, positions, attention.function(),
-                             layer + 1 == hp.n_layers ? rows : nullptr);
+                             layer + 1 == hp.n_layers ? rows : nullptr, {}, tap);
     }
     ggml_tensor * logits = build_head(ctx, hp, weights, hidden);
     ggml_set_output(logits);
@@ -131,6 +138,10 @@ inline std::vector<float> plain_logits(const ModelFile & model, const std::vecto
         if (ggml_backend_graph_compute(*backend, graph) == GGML_STATUS_SUCCESS) {
             result.resize(static_cast<size_t>(ggml_nelements(logits)));
             ggml_backend_tensor_get(logits, result.data(), 0, ggml_nbytes(logits));
+            for (const ggml_tensor * x : taps) {
+                inputs->emplace_back(static_cast<size_t>(ggml_nelements(x)));
+                ggml_backend_tensor_get(x, inputs->back().data(), 0, ggml_nbytes(x));
+            }
         }
     }
     ggml_gallocr_free(allocator);

@@ -60,6 +60,9 @@ LayerEvidence make_evidence(Rng & rng, const CacheShape & shape, int layer, int 
         evidence.key_norm.push_row(row(n));
         evidence.value_l1.push_row(row(n));
         evidence.value_l2.push_row(row(n));
+        std::vector<float> retention;  // not drawn: the other evidence stays what it is
+        for (const int32_t p : lane) retention.push_back(static_cast<float>((p * 13 + layer * 5) % 17) / 16.0F);
+        evidence.retention.push_row(retention);
         std::vector<float> cosines = row(n);
         for (float & x : cosines) x -= 0.25F;
         evidence.key_cosine.push_row(cosines);

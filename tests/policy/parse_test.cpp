@@ -53,7 +53,7 @@ TEST(PolicyGrammar, UnknownNamesSuggestTheNearest) {
     expect_error("snapvk", "did you mean 'snapkv'?");
     expect_error("snapkv+adaa", "did you mean 'ada'?");
     expect_error("pyramidvk", "did you mean 'pyramidkv'?");
-    expect_error("bananas", "'bananas' is not known (known: full, random,");
+    expect_error("bananas", "'bananas' is not known (known: gated, full, random,");
     expect_error("snapkv:windw=3", "did you mean 'window'? (it has window, pool, group, pool_edges)");
     expect_error("full:x=1", "it takes none");
     expect_error("adakv:windo=3",
@@ -65,6 +65,30 @@ TEST(PolicyGrammar, TwoPartsOfOneKindAreAnError) {
     expect_error("snapkv+ada+pyramid", "'ada' and 'pyramid' are both an allocator: keep one");
     expect_error("adakv+uniform", "'ada' and 'uniform' are both an allocator");
     expect_error("snapkv+topk+topk", "both a selector");
+}
+
+TEST(PolicyGrammar, GatedGoesInFrontOfAnyPolicyAndStandsAloneForFull) {
+    const Policy alone = Policy::parse("gated").value();
+    EXPECT_TRUE(alone.gated());
+    EXPECT_TRUE(alone.needs_gate());
+    EXPECT_FALSE(alone.evicts());
+    const Policy both = Policy::parse("gated+snapkv:window=16+ada").value();
+    EXPECT_TRUE(both.gated());
+    EXPECT_TRUE(both.evicts());
+    EXPECT_EQ(both.needs(), Policy::parse("snapkv:window=16+ada").value().needs());
+    EXPECT_TRUE(Policy::parse("gated+adakv").value().gated());
+    EXPECT_TRUE(Policy::parse("gated+full").value().gated());
+    const Policy scorer = Policy::parse("gate+ada").value();
+    EXPECT_FALSE(scorer.gated());
+    EXPECT_TRUE(scorer.needs_gate());
+    EXPECT_EQ(scorer.needs(), (EvidenceNeeds{.retention = true}));
+    EXPECT_FALSE(Policy::parse("snapkv").value().needs_gate());
+    expect_error("gated+gated+snapkv", "'gated' and 'gated' are both an admission: keep one");
+    expect_error("gated:tau=0.3", "it takes none");
+    expect_error("gated+ada", "there is no scorer: put one first, e.g. gated+snapkv+ada");
+    expect_error("ada+gated", "there is no scorer: put one first, e.g. gated+snapkv+ada");
+    expect_error("gatedd", "did you mean 'gated'?");
+    expect_error("gated+full+ada", "nothing for 'ada'");
 }
 
 TEST(PolicyGrammar, NothingGoesWithFull) {

@@ -52,7 +52,7 @@ Row pool_past(const PartVariant & scorer, const Row & row) {
 }  // namespace
 
 double score_tolerance(const PartVariant & part) {
-    for (const char * exact : {"full", "random", "streaming", "window", "knorm", "h2o", "tova", "snapkv", "keydiff"}) {
+    for (const char * exact : {"full", "random", "streaming", "window", "knorm", "h2o", "tova", "snapkv", "keydiff", "gate"}) {
         if (part.name == exact) return 0;
     }
     return 1e-5;
@@ -89,6 +89,8 @@ Lanes reference_scores(const PartVariant & scorer, const LayerEvidence & e) {
         } else if (scorer.name == "knorm") {
             out = row(e.key_norm, h);
             for (float & x : out) x = -x;
+        } else if (scorer.name == "gate") {
+            out = row(e.retention, h);
         } else if (scorer.name == "h2o") {
             auto group = heads(e.running_sum, h);
             if (scorer.is("normalise", "visible")) {

@@ -20,9 +20,10 @@ void expect_in_order(std::span<const PartInfo<Part>> parts, std::initializer_lis
     EXPECT_EQ(found, std::vector<std::string_view>(names));
 }
 
-TEST(Registry, HoldsEveryTrainingFreePolicy) {
+TEST(Registry, HoldsEveryPolicy) {
+    expect_in_order<Admission>(admissions(), {"gated"});
     expect_in_order<Scorer>(scorers(), {"full", "random", "streaming", "window", "knorm", "keydiff", "h2o", "tova", "snapkv",
-                                        "attnvar", "vmax", "expected", "matprod"});
+                                        "attnvar", "vmax", "expected", "matprod", "gate"});
     expect_in_order<Refiner>(refiners(), {"caote", "fastcaote"});
     expect_in_order<Allocator>(
         allocators(), {"uniform", "pyramid", "ada", "head", "retrieval", "preference", "entropy", "novelty", "global"});

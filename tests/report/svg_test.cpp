@@ -98,6 +98,32 @@ TEST(Svg, FinerMapsAreDrawnFromTheMeansOfBlocks) {
     EXPECT_EQ(count(svg, "head 1, head 1: 0<"), 1U);
 }
 
+TEST(Svg, StripsHoldEveryRunOfCells) {
+    StripMap map{"kept", "layer", "KV head", "token", 2, 1, 4, {1, 1, 0, 1, 0, 0, 0, 0}, {}};
+    SvgPage page("strips");
+    page.add(map);
+    const std::string svg = page.str();
+    EXPECT_EQ(xml_fault(svg), "") << svg;
+    for (const char * run : {"layer 0, KV head 0, token 0 to 1: 1<", "layer 0, KV head 0, token 2 to 2: 0<",
+                             "layer 0, KV head 0, token 3 to 3: 1<", "layer 1, KV head 0, token 0 to 3: 0<"}) {
+        EXPECT_EQ(count(svg, run), 1U) << run << "\n" << svg;
+    }
+    EXPECT_EQ(count(svg, "#000000"), 2U);  // black: not kept
+    EXPECT_EQ(count(svg, "<rect"), 1U + 2U + 4U);
+
+    StripMap fine{"kept", "layer", "KV head", "token", 1, 1, 1500, std::vector<double>(1500, 0.0), {}};
+    for (size_t i = 0; i < 1500; i += 3) { fine.values[i] = 1; }
+    SvgPage blocks("fine");
+    blocks.add(fine);
+    EXPECT_EQ(xml_fault(blocks.str()), "");
+    EXPECT_EQ(count(blocks.str(), "means of blocks of 3"), 1U);
+    EXPECT_EQ(count(blocks.str(), "token 0 to 1499: 0.3333<"), 1U);
+
+    SvgPage empty("nothing");
+    empty.add(StripMap{"kept", "layer", "KV head", "token", 0, 0, 0, {}, {}});
+    EXPECT_EQ(xml_fault(empty.str()), "");
+}
+
 TEST(Svg, RefersToNothingOutside) {
     SvgPage page("alone");
     page.add(LineChart{"cosine", "layer", {"0", "1"}, {{"snapkv", {1, 0.5}}}});

@@ -1,0 +1,32 @@
+// gate_state.h - what a session remembers of its gates between runs. Stage: engine.
+// Copyable: snapshots and rollbacks hold copies, as they do of the evidence.
+#pragma once
+
+#include <vector>
+
+#include "attention/hidden_keys.h"
+#include "core/shape.h"
+#include "engine/gate_runner.h"
+
+namespace pith {
+
+struct GateState {
+    std::vector<HiddenKeys> hidden;  // [layer] entries a gate said no to, until their last query has passed
+    std::vector<GateMemory> memory;  // [layer] of a causal gate
+
+    GateState() = default;
+    GateState(const CacheShape & shape, int n_recent)
+        : hidden(static_cast<size_t>(shape.n_layers),
+                 HiddenKeys{std::vector<std::vector<int32_t>>(static_cast<size_t>(shape.n_kv_heads)), n_recent}),
+          memory(static_cast<size_t>(shape.n_layers)) {}
+
+    size_t size_bytes() const {
+        size_t n = 0;
+        for (const GateMemory & layer : memory) {
+            for (const auto & block : layer) { n += (block->k.capacity() + block->v.capacity()) * sizeof(float); }
+        }
+        return n;
+    }
+};
+
+}  // namespace pith

@@ -1,0 +1,35 @@
+// gated_model.h - tiny models with gates of random weights, whose retention probabilities lie around the threshold.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "engine/tiny_model.h"
+#include "gate/gate_file.h"
+#include "gate/random_gate.h"
+
+namespace pith::testing {
+
+// gamma 0 and tau 0.5: about half is kept.
+inline GateConfig even_gate() {
+    GateConfig config;
+    config.n_heads = 2;
+    config.head_dim = 16;
+    config.gamma = 0.0F;
+    return config;
+}
+
+inline Result<Model> gated_model(const RandomModelSpec & spec, const GateConfig & config) {
+    static int n_files = 0;
+    const std::string stem = "gated-" + std::to_string(n_files++);
+    const std::string path = scratch_file(stem + ".gguf");
+    const std::string gate_path = scratch_file(stem + ".gate.gguf");
+    PITH_RETURN_IF_ERROR(write_random_model(spec, path));
+    PITH_ASSIGN_OR_RETURN(const Model plain, Model::load(path));
+    const RandomGate gate(config, plain.file().hparams());
+    PITH_RETURN_IF_ERROR(save_gate(gate_path, config, gate.weights, {}, plain.file()));
+    ModelOptions options;
+    options.gate_file = gate_path;
+    return Model::load(path, options);
+}
+
+}  // namespace pith::testing
