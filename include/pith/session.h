@@ -38,7 +38,7 @@ struct SessionOptions {
     PrefillSchedule prefill = PrefillSchedule::kAuto;
     int chunk = 512;                   // tokens; also the batch of a one-shot prefill
     int evict_every = 128;             // decoded tokens between evictions: the headroom; 0: no eviction in decode
-    std::vector<PositionSpan> pinned;  // never evicted
+    std::vector<PositionSpan> pinned;  // never evicted, and kept whatever gates say
     // For policies that divide the budget by head (headkv, duo): the importances, or else the file that `pith calibrate heads`
     // made. Neither: the file beside the model (model.heads.json for model.gguf), where there is one.
     std::shared_ptr<const HeadImportance> heads;

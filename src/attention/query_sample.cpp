@@ -22,6 +22,7 @@ void QuerySampler::offer(int32_t position, const float * query) {
     if (needs_.sample == QuerySample::kMiddle && position < needs_.margin) { return; }
     Item item{sample_hash(needs_.seed, position), position, items_.size()};
     if (items_.size() < static_cast<size_t>(needs_.n_queries)) {
+        queries_.reserve(static_cast<size_t>(needs_.n_queries) * query_size_);
         queries_.insert(queries_.end(), query, query + query_size_);
     } else {
         if (!(item < items_.front())) { return; }

@@ -67,9 +67,14 @@ Status Session::Impl::run_layer(int layer, std::span<const int32_t> tokens, std:
     }
     HiddenKeys & keys = gate_state.hidden[static_cast<size_t>(layer)];
     if (policy.gated()) {
+        const auto is_pinned = [&](int32_t position) {
+            return std::ranges::any_of(
+                options.pinned, [&](const PositionSpan & span) { return span.begin <= position && position < span.end; });
+        };
         for (size_t i = 0; i < said.size(); ++i) {
-            const bool kept = said[i] > gates->config().tau;
-            if (!kept) { keys.positions[i % n_kv].push_back(first_position + static_cast<int32_t>(i / n_kv)); }
+            const int32_t position = first_position + static_cast<int32_t>(i / n_kv);
+            const bool kept = said[i] > gates->config().tau || is_pinned(position);
+            if (!kept) { keys.positions[i % n_kv].push_back(position); }
             ledger.gate_kept_entries += kept ? 1 : 0;
         }
         ledger.gate_seen_entries += static_cast<int64_t>(said.size());

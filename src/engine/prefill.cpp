@@ -104,7 +104,7 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, cons
 
     const int64_t n_before = n_tokens;
     const uint64_t epoch_before = epoch;
-    // One token is too common to copy the evidence for, and cannot be cancelled half-way.
+    // One token is too common to copy the evidence for, and on a session that holds some it cannot be cancelled half-way.
     std::vector<int> lengths;
     std::optional<EvidenceState> evidence_before;
     GateState gate_state_before;
@@ -117,6 +117,7 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, cons
     const Status status = without_bad_alloc(
         [&] { return first && plan->one_shot ? prefill_one_shot(tokens, hooks) : prefill_chunks(tokens, hooks, first); });
     end_gating();
+    if (n == 1 && !first && status.code() == ErrorCode::kCancelled) { return status; }  // before anything was done
     if (!status.ok()) { roll_back(n_before, lengths, epoch_before, std::move(evidence_before), std::move(gate_state_before)); }
     return status;
 }

@@ -40,12 +40,14 @@ void add_chart(report::SvgPage & page, const EvalTable & table, const std::strin
     }
     for (const std::string & policy : policies) {
         report::Series series{policy, std::vector<double>(chart.ticks.size(), std::numeric_limits<double>::quiet_NaN())};
+        series.reference = true;  // until there is a budget: the full cache
         bool any = false;
         for (size_t i = 0; i < table.info.cases.size(); ++i) {
             const EvalCase & one = table.info.cases[i];
             const EvalRow * row = one.policy == policy ? table.find(task, length, i) : nullptr;
             if (row == nullptr || !row->score) { continue; }
             any = true;
+            if (!one.budget.empty()) { series.reference = false; }
             for (size_t b = 0; b < chart.ticks.size(); ++b) {
                 if (one.budget.empty() || one.budget == chart.ticks[b]) { series.values[b] = *row->score; }
             }

@@ -63,6 +63,16 @@ Result<std::vector<std::string>> policies_of_list(std::string_view list, bool wi
             continue;
         }
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(piece));
+        if (policy.needs_gate() && gates == GatePolicies::kNone) {
+            return {ErrorCode::kInvalidArgument,
+                    "policy '" + policy.name() + "' needs gates: --gate FILE, made by `pith train gate`"};
+        }
+        if (policy.gated() && gates == GatePolicies::kScorer) {
+            return {ErrorCode::kInvalidArgument,
+                    "policy '" + policy.name() +
+                        "' cannot be compared on a prefill that others share: its gates decide "
+                        "what the prompt's own queries see; use the scorer `gate` here, or `pith eval`"};
+        }
         names.push_back(policy.name());
     }
     return names;

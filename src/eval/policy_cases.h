@@ -34,7 +34,7 @@ enum class GatePolicies {
 std::vector<std::string> all_policies(bool with_importance, GatePolicies gates = GatePolicies::kNone);
 
 // The policies of a list separated by ',', in which `all` stands for all_policies().
-// Errors: kInvalidArgument.
+// Errors: kInvalidArgument: a policy that is none, or one that gates of this kind do not serve.
 Result<std::vector<std::string>> policies_of_list(std::string_view list, bool with_importance,
                                                   GatePolicies gates = GatePolicies::kNone);
 

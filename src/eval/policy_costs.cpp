@@ -59,10 +59,9 @@ public:
             const int n_read = state_.wants_running() && !fused ? n : state_.n_remembered(n);
             const int32_t first = first_position + (n - n_read);
             const auto newest = queries.last(static_cast<size_t>(n_read) * row);
-            read_.assign(newest.begin(), newest.end());
-            if (state_.wants_queries()) { state_.remember(layer, read_.data(), n_read, first); }
+            if (state_.wants_queries()) { state_.remember(layer, newest.data(), n_read, first); }
             if (state_.wants_running() && !fused) {
-                PITH_RETURN_IF_ERROR(state_.add_running(runner(), *session_.cache, 0, layer, read_.data(), n_read, first));
+                PITH_RETURN_IF_ERROR(state_.add_running(runner(), *session_.cache, 0, layer, newest.data(), n_read, first));
             }
         }
         if (state_.wants_moments()) {
@@ -97,7 +96,6 @@ private:
     EvidenceNeeds needs_;
     EvidenceState state_;
     Session::Impl & session_;
-    std::vector<float> read_;
     double seconds_ = 0;
 };
 

@@ -40,9 +40,33 @@ std::string text_at(double x, double y, std::string_view text, const char * anch
            std::to_string(size) + "\">" + escape_xml(text) + "</text>\n";
 }
 
-std::string line_between(double x1, double y1, double x2, double y2, const char * colour) {
+std::string line_between(double x1, double y1, double x2, double y2, const std::string & colour, const char * dashes = "") {
     return "<line x1=\"" + coordinate(x1) + "\" y1=\"" + coordinate(y1) + "\" x2=\"" + coordinate(x2) + "\" y2=\"" +
-           coordinate(y2) + "\" stroke=\"" + colour + "\"/>\n";
+           coordinate(y2) + "\" stroke=\"" + colour + "\"" + dashes + "/>\n";
+}
+
+// Colours first, then the same ones with dashes: as many series as anyone can tell apart.
+struct Stroke {
+    const char * colour;
+    const char * dashes;  // an attribute, or nothing
+};
+Stroke stroke_of(size_t series) {
+    constexpr std::array<const char *, 3> kDashes = {"", " stroke-dasharray=\"7 3\"", " stroke-dasharray=\"2 3\""};
+    return {kColours.at(series % kColours.size()), kDashes.at(series / kColours.size() % kDashes.size())};
+}
+
+// Round numbers around what is drawn: steps of 1, 2 or 5 times a power of ten, about five of them.
+struct Axis {
+    double low = 0, high = 1, step = 1;
+    int n_steps() const { return static_cast<int>(std::lround((high - low) / step)); }
+};
+Axis axis_around(double low, double high) {
+    if (high <= low) { high = low + 1; }
+    const double rough = (high - low) / 5;
+    const double power = std::pow(10.0, std::floor(std::log10(rough)));
+    const double part = rough / power;
+    const double step = power * (part < 1.5 ? 1 : part < 3.5 ? 2 : part < 7.5 ? 5 : 10);
+    return {std::floor(low / step) * step, std::ceil(high / step) * step, step};
 }
 
 // White to dark blue.
@@ -223,47 +247,50 @@ void SvgPage::add(const LineChart & chart) {
         std::copy_if(series.values.begin(), series.values.end(), std::back_inserter(all),
                      [](double v) { return std::isfinite(v); });
     }
-    auto [low, high] = range_of(all);
-    if (high <= low) { high = low + 1; }
+    const auto [least, largest] = range_of(all);
+    const Axis axis = axis_around(least, largest);
     const double top = bottom_ + kTitle;
     const double bottom = top + kChartHeight;
     const int n = static_cast<int>(chart.ticks.size());
     const auto x_of = [n](size_t i) {
         return kLeft + (n > 1 ? kChartWidth * static_cast<double>(i) / (n - 1) : kChartWidth / 2);
     };
-    const auto y_of = [&, lowest = low, highest = high](double value) {
-        return bottom - kChartHeight * (value - lowest) / (highest - lowest);
-    };
+    const auto y_of = [&](double value) { return bottom - kChartHeight * (value - axis.low) / (axis.high - axis.low); };
     body_ += text_at(8, bottom_ + 14, chart.title, "start", 13);
+    for (int i = 0; i <= axis.n_steps(); ++i) {
+        const double value = axis.low + axis.step * i;
+        const double y = y_of(value);
+        if (i > 0) { body_ += line_between(kLeft, y, kLeft + kChartWidth, y, "#e4e4e4"); }
+        body_ += text_at(kLeft - 6, y + 4, number(std::abs(value) < axis.step / 2 ? 0 : value), "end");
+    }
     body_ += line_between(kLeft, top, kLeft, bottom, "#888888") +
              line_between(kLeft, bottom, kLeft + kChartWidth, bottom, "#888888");
-    for (const double value : {low, (low + high) / 2, high}) {
-        body_ += text_at(kLeft - 6, y_of(value) + 4, number(value), "end");
-    }
     const int step = name_step(n > 1 ? kChartWidth / (n - 1) : kChartWidth, 36);
     for (int i = 0; i < n; i += step) {
         body_ += text_at(x_of(static_cast<size_t>(i)), bottom + 14, chart.ticks[static_cast<size_t>(i)], "middle");
     }
     body_ += text_at(kLeft, bottom + 30, chart.x_label);
+    size_t n_drawn = 0;  // that have a colour of their own
     for (size_t s = 0; s < chart.series.size(); ++s) {
         const Series & series = chart.series[s];
-        const char * colour = kColours.at(s % kColours.size());
+        const Stroke stroke = series.reference ? Stroke{"#9a9a9a", " stroke-dasharray=\"4 4\""} : stroke_of(n_drawn++);
+        const std::string colour = stroke.colour;
         std::string points;
         for (size_t i = 0; i < series.values.size(); ++i) {
             if (!std::isfinite(series.values[i])) { continue; }
             points += (points.empty() ? "" : " ") + coordinate(x_of(i)) + "," + coordinate(y_of(series.values[i]));
         }
-        body_ +=
-            "<polyline fill=\"none\" stroke=\"" + std::string(colour) + "\" stroke-width=\"1.5\" points=\"" + points + "\"/>\n";
+        body_ += "<polyline fill=\"none\" stroke=\"" + colour + "\"" + stroke.dashes + " stroke-width=\"1.5\" points=\"" +
+                 points + "\"/>\n";
         for (size_t i = 0; i < series.values.size(); ++i) {
             if (!std::isfinite(series.values[i])) { continue; }
-            body_ += "<circle cx=\"" + coordinate(x_of(i)) + "\" cy=\"" + coordinate(y_of(series.values[i])) +
-                     "\" r=\"2.5\" fill=\"" + colour + "\"><title>" +
+            body_ += "<circle cx=\"" + coordinate(x_of(i)) + "\" cy=\"" + coordinate(y_of(series.values[i])) + "\" r=\"" +
+                     (series.reference ? "1" : "2.5") + "\" fill=\"" + colour + "\"><title>" +
                      escape_xml(series.name + ", " + chart.x_label + " " + chart.ticks[i] + ": " + number(series.values[i])) +
                      "</title></circle>\n";
         }
         const double y = top + 12 + 15 * static_cast<double>(s);
-        body_ += line_between(kLeft + kChartWidth + 12, y - 4, kLeft + kChartWidth + 28, y - 4, colour);
+        body_ += line_between(kLeft + kChartWidth + 12, y - 4, kLeft + kChartWidth + 28, y - 4, colour, stroke.dashes);
         body_ += text_at(kLeft + kChartWidth + 32, y, series.name);
     }
     place(kLeft + kChartWidth + kLegend,

@@ -43,6 +43,7 @@ struct StripMap {
 struct Series {
     std::string name;
     std::vector<double> values;  // one for each tick; not finite: there is none
+    bool reference = false;      // what the others are held against: a grey line without marks
 };
 struct LineChart {
     std::string title;

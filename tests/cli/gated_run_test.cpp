@@ -1,4 +1,7 @@
-// gated_run_test.cpp - `pith run --gate` on a tiny model with untrained gates: what it keeps, what it says, what it refuses.
+// gated_run_test.cpp - `pith run --gate` and `pith eval --gate` on a tiny model with untrained gates: what they keep, what they
+// say, what they refuse.
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/run_process.h"
@@ -87,6 +90,37 @@ TEST_F(GatedRun, WhatCannotBeIsRefusedInOneLine) {
     expect_error(run({"--gate", folder_->file("none.gguf")}), 1, {"cannot open gate file", "none.gguf"});
     expect_error(run({"--gate", model_}), 1, {"not one of gates"});
     expect_error(run_pith({"run", "-m", other_, "--gate", gate_, "-p", "Who?", "-n", "1"}), 1, {"another model", "n_kv_heads"});
+}
+
+TEST_F(GatedRun, AnEvaluationComparesGatesWithPoliciesAndBelongsToThem) {
+    const std::string out = folder_->file("run");
+    const auto eval = [&](const std::string & model, const std::vector<std::string> & more) {
+        std::vector<std::string> all = {"eval",     "ruler",     "-m", model, "--tasks", "niah_single_1", "--context",
+                                        "1100",     "--samples", "1",  "-o",  out,       "--policy",      "gated,gate,snapkv",
+                                        "--budget", "20%",       "-t", "1"};
+        all.insert(all.end(), more.begin(), more.end());
+        return run_pith(all);
+    };
+    // Refused before the folder is made: what is right the second time is not held up by what was wrong the first.
+    expect_error(eval(model_, {}), 2, {"'gated' needs gates", "--gate FILE"});
+    expect_error(eval(other_, {"--gate", gate_}), 1, {"another model", "n_kv_heads is 2", "4"});
+    EXPECT_FALSE(std::filesystem::exists(out));
+
+    const Outcome first = eval(model_, {"--gate", gate_, "--json"});
+    ASSERT_EQ(first.exit_code, 0) << first.err;
+    std::map<std::string, double> entries;  // a lane, by policy
+    const Json table = Json::parse(first.out);
+    for (const Json & row : table["rows"]) { entries[row["policy"]] = row["entries_per_lane"]; }
+    ASSERT_EQ(entries.size(), 4U) << first.out;
+    EXPECT_EQ(entries["gate"], entries["snapkv"]) << "both meet the budget";
+    EXPECT_LT(entries["snapkv"], entries["gated"]) << "gates keep about half";
+    EXPECT_LT(entries["gated"], entries["full"]);
+
+    const Outcome again = eval(model_, {"--gate", gate_, "--resume", "--json"});
+    ASSERT_EQ(again.exit_code, 0) << again.err;
+    EXPECT_EQ(Json::parse(again.out)["rows"], table["rows"]);
+    expect_error(eval(model_, {"--gate", causal_, "--resume"}), 1, {"holds another run", "--gate was"});
+    expect_error(eval(model_, {"--resume", "--policy", "snapkv"}), 1, {"holds another run", "--gate was", "is nothing"});
 }
 
 }  // namespace

@@ -385,6 +385,60 @@ TEST(Gated, ABudgetOnTopIsNeverExceededAndTheGateScorerMeetsItExactly) {
     }
 }
 
+// Where gates leave less than the budget, a policy on top has nothing to do; it begins once answers have filled the lanes.
+TEST(Gated, ABudgetThatGatesFallShortOfEvictsNothing) {
+    GateConfig config = even_gate();
+    config.causal = true;
+    config.tau = 0.7F;  // lanes differ much: less than half of each
+    const Model model = model_with(config);
+    const auto tokens = random_tokens(200, model.info().n_vocab);
+    for (const PrefillSchedule prefill : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+        SessionOptions options = options_of("gated");
+        options.prefill = prefill;
+        auto plain = *model.session(options);
+        ASSERT_TRUE(plain.prefill(tokens).ok());
+        size_t longest = 0;
+        for (const auto & lane : lanes_of(plain)) { longest = std::max(longest, lane.size()); }
+        ASSERT_LT(longest, 180U);
+        for (const char * policy : {"gated+snapkv:window=8", "gated+h2o:recent=4", "gated+gate:recent=2"}) {
+            options.policy = policy;
+            options.budget = static_cast<int>(longest) + 33;  // a chunk stands beside what is kept
+            auto session = *model.session(options);
+            ASSERT_TRUE(session.prefill(tokens).ok()) << policy;
+            EXPECT_EQ(session.ledger().n_evictions, 0) << policy;
+            EXPECT_EQ(lanes_of(session), lanes_of(plain)) << policy;
+            EXPECT_LE(relative_error(logits_of(session), logits_of(plain)), 1e-6) << policy;
+            const int64_t allowed = (session.ledger().budget_entries + options.evict_every) * 6;
+            for (int i = 0; i < 150; ++i) {
+                ASSERT_TRUE(session.append(tokens[static_cast<size_t>(i)]).ok()) << policy;
+                ASSERT_LE(session.ledger().kept_entries, allowed) << policy;
+            }
+            EXPECT_GT(session.ledger().n_evictions, 0) << policy;
+        }
+    }
+}
+
+TEST(Gated, PinnedEntriesStayWhateverGatesSay) {
+    GateConfig config = even_gate();
+    config.causal = true;
+    config.tau = 0.99F;  // keeps nothing
+    const Model model = model_with(config);
+    const auto tokens = random_tokens(100, model.info().n_vocab);
+    const std::vector<int32_t> pinned = {0, 1, 2, 30, 31, 32, 33};  // over the end of a chunk
+    for (const char * policy : {"gated", "gated+snapkv:window=8+ada"}) {
+        for (const PrefillSchedule prefill : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+            SessionOptions options = options_of(policy, std::string(policy) == "gated" ? Budget() : Budget(20));
+            options.prefill = prefill;
+            options.pinned = {{30, 34}, {0, 3}};
+            auto session = *model.session(options);
+            ASSERT_TRUE(session.prefill(tokens).ok());
+            for (const auto & lane : lanes_of(session)) { EXPECT_EQ(lane, pinned) << policy; }
+            EXPECT_EQ(session.ledger().gate_kept_entries, 7 * 6);
+            EXPECT_TRUE(session.decode().ok());
+        }
+    }
+}
+
 TEST(Gated, TheScorerRanksByTheProbabilitiesThatWereCarriedAlong) {
     GateConfig config = even_gate();
     config.causal = true;

@@ -221,6 +221,20 @@ TEST_F(SessionTest, ACancelledPrefillLeavesAnEmptySessionThatCanBeUsedAgain) {
     EXPECT_TRUE(std::ranges::equal(session.logits(), expected));
 }
 
+TEST_F(SessionTest, ATokenThatIsCancelledBeforeItIsReadTakesNothingAway) {
+    const auto tokens = random_tokens(60, model_->info().n_vocab);
+    Session session = open(options_of("full", {}));
+    ASSERT_TRUE(session.prefill(tokens).ok());
+    const std::atomic<bool> cancel = true;
+    RunHooks hooks;
+    hooks.cancel = &cancel;
+    for (const size_t n : {1U, 2U}) {
+        EXPECT_EQ(session.prefill(std::span(tokens).first(n), hooks).code(), ErrorCode::kCancelled);
+        EXPECT_EQ(session.n_tokens(), 60) << n;
+    }
+    EXPECT_TRUE(session.append(7).ok());
+}
+
 TEST_F(SessionTest, BadRequestsAreErrorsThatNameTheValue) {
     const auto tokens = random_tokens(300, model_->info().n_vocab);
     const auto error = [&](const SessionOptions & options, std::span<const int32_t> prompt) {

@@ -45,6 +45,21 @@ TEST(PolicyCases, AllLeavesOutWhatWantsGatesUnlessThereAreSome) {
     EXPECT_TRUE(has(*all, "gated"));
 }
 
+TEST(PolicyCases, WhatGatesDoNotServeIsRefusedByName) {
+    const auto refusal = [](const char * list, GatePolicies gates) {
+        const Status status = policies_of_list(list, false, gates).status();
+        return status.code() == ErrorCode::kInvalidArgument ? status.message() : "accepted";
+    };
+    for (const char * list : {"snapkv,gated+tova", "gated+tova"}) {
+        EXPECT_EQ(refusal(list, GatePolicies::kNone),
+                  "policy 'gated+tova' needs gates: --gate FILE, made by `pith train gate`");
+        EXPECT_NE(refusal(list, GatePolicies::kScorer).find("'gated+tova' cannot be compared"), std::string::npos);
+        EXPECT_TRUE(policies_of_list(list, false, GatePolicies::kAll).ok());
+    }
+    EXPECT_NE(refusal("gate", GatePolicies::kNone).find("'gate' needs gates"), std::string::npos);
+    EXPECT_TRUE(policies_of_list("gate+ada", false, GatePolicies::kScorer).ok());
+}
+
 TEST(PolicyCases, AListMayHoldAllAndMore) {
     const auto list = policies_of_list("all,snapkv:window=16", false);
     ASSERT_TRUE(list.ok());

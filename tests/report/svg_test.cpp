@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <sstream>
+#include <string>
 
 #include "report/xml_check.h"
 
@@ -51,6 +54,31 @@ TEST(Svg, LineChartHoldsEveryPoint) {
     EXPECT_EQ(count(svg, "<circle"), 6U);
     EXPECT_EQ(count(svg, "snapkv, layer 2: 0.25<"), 1U);
     EXPECT_EQ(count(svg, "a&lt;b, layer 1: 0<"), 1U);
+}
+
+TEST(Svg, AxesAreOfRoundNumbersAroundTheValues) {
+    SvgPage page("axis");
+    page.add(LineChart{"score", "budget", {"10%", "20%"}, {{"snapkv", {3.009, 41.86}}}});
+    const std::string svg = page.str();
+    for (const char * tick : {">0<", ">10<", ">20<", ">30<", ">40<", ">50<"}) { EXPECT_EQ(count(svg, tick), 1U) << tick; }
+    SvgPage negative("axis");
+    negative.add(LineChart{"difference", "budget", {"10%", "20%"}, {{"snapkv", {-0.3, 0.1}}}});
+    for (const char * tick : {">-0.3<", ">-0.2<", ">-0.1<", ">0<", ">0.1<"}) {
+        EXPECT_EQ(count(negative.str(), tick), 1U) << tick;
+    }
+}
+
+TEST(Svg, SeriesThatShareAColourDifferInTheirDashes) {
+    LineChart chart{"many", "budget", {"10%"}, {{"full", {100}, true}}};
+    for (int i = 0; i < 20; ++i) { chart.series.push_back({"p" + std::to_string(i), {static_cast<double>(i)}}); }
+    SvgPage page("many");
+    page.add(chart);
+    std::set<std::string> strokes;
+    std::istringstream lines(page.str());
+    for (std::string line; std::getline(lines, line);) {
+        if (line.rfind("<polyline", 0) == 0) { strokes.insert(line.substr(0, line.find(" points"))); }
+    }
+    EXPECT_EQ(strokes.size(), 21U);
 }
 
 TEST(Svg, NamesRowsAndColumnsAndKeepsTheRangeGiven) {
