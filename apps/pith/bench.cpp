@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench_measure.h"
 #include "bench_modes.h"
 #include "bench_policies.h"
 #include "commands.h"
@@ -111,9 +112,7 @@ Json to_json(const BenchOptions & options, const std::vector<BenchRow> & rows) {
     object["n_generate"] = options.n_generate;
     object["n_repetitions"] = options.n_repetitions;
     object["interleaved"] = options.interleave;
-    object["n_threads"] = options.session.n_threads;
-    object["cache_type_k"] = std::string(to_string(options.session.type_k));
-    object["cache_type_v"] = std::string(to_string(options.session.type_v));
+    add_session_settings(object, options.session);
     object["llama_bench"] = !options.llama.command.empty();
     object["rows"] = Json::array();
     for (const BenchRow & row : rows) {

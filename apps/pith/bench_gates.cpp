@@ -2,13 +2,11 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "bench_measure.h"
 #include "bench_modes.h"
 #include "errors.h"
 #include "eval/gate_costs.h"
 #include "eval/median.h"
-#include "interrupt.h"
-#include "ledger_report.h"
-#include "progress.h"
 
 namespace pith::app {
 namespace {
@@ -56,9 +54,7 @@ Json to_json(const BenchOptions & bench, const GateCostOptions & options, const 
     object["gate"] = bench.model.gate_file;
     object["n_generate"] = options.n_generate;
     object["n_repetitions"] = options.n_repetitions;
-    object["n_threads"] = options.session.n_threads;
-    object["cache_type_k"] = std::string(to_string(options.session.type_k));
-    object["cache_type_v"] = std::string(to_string(options.session.type_v));
+    add_session_settings(object, options.session);
     object["rows"] = Json::array();
     for (const GateCostRow & row : rows) {
         Json out;
@@ -87,22 +83,9 @@ Json to_json(const BenchOptions & bench, const GateCostOptions & options, const 
 }  // namespace
 
 int bench_gates(const ModelFlags & model_flags, const BenchOptions & bench, const std::vector<int> & lengths, bool json) {
-    GateCostOptions options;
-    options.session = bench.session;
-    options.policies = bench.policies;
+    auto options = measure_options<GateCostOptions>(bench);
     options.lengths = lengths;
-    options.n_generate = bench.n_generate;
-    options.n_repetitions = bench.n_repetitions;
-    options.seed = bench.seed;
-    const auto model = model_flags.load();
-    if (!model.ok()) { return fail(model.status()); }
-    options.cancel = &catch_interrupt();
-    Result<std::vector<GateCostRow>> rows = Status();
-    {
-        ProgressLine line("bench");
-        options.progress = [&line](const std::string & what) { line.show_text(what); };
-        rows = measure_gate_costs(*model, options);
-    }
+    const auto rows = measure_on(model_flags, options, measure_gate_costs);
     if (!rows.ok()) { return fail(rows.status()); }
     if (json) {
         print_json(to_json(bench, options, *rows));

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "bench_measure.h"
 #include "errors.h"
 #include "eval/policy_cases.h"
 #include "eval/policy_costs.h"
-#include "interrupt.h"
-#include "ledger_report.h"
-#include "progress.h"
 
 namespace pith::app {
 namespace {
@@ -78,9 +76,7 @@ Json to_json(const std::string & model_path, const PolicyCostOptions & options, 
     object["model"] = model_path;
     object["n_prompt"] = options.n_prompt;
     object["n_repetitions"] = options.n_repetitions;
-    object["n_threads"] = options.session.n_threads;
-    object["cache_type_k"] = std::string(to_string(options.session.type_k));
-    object["cache_type_v"] = std::string(to_string(options.session.type_v));
+    add_session_settings(object, options.session);
     object["budget"] = options.session.budget.to_string();
     object["budget_entries"] = costs.budget_entries;
     object["prefill_s"] = costs.prefill_s;
@@ -110,17 +106,9 @@ Json to_json(const std::string & model_path, const PolicyCostOptions & options, 
 }  // namespace
 
 int bench_policies(const ModelFlags & model_flags, SessionFlags session, const BenchPoliciesFlags & flags) {
-    auto options = cost_options(model_flags, std::move(session), flags);
+    const auto options = cost_options(model_flags, std::move(session), flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }
-    const auto model = model_flags.load();
-    if (!model.ok()) { return fail(model.status()); }
-    options->cancel = &catch_interrupt();
-    Result<PolicyCosts> costs = Status();
-    {
-        ProgressLine line("bench");
-        options->progress = [&line](const std::string & what) { line.show_text(what); };
-        costs = measure_policy_costs(*model, *options);
-    }
+    const auto costs = measure_on(model_flags, *options, measure_policy_costs);
     if (!costs.ok()) { return fail(costs.status()); }
     if (flags.json) {
         print_json(to_json(model_flags.path, *options, *costs));

@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "bench_measure.h"
 #include "bench_modes.h"
 #include "errors.h"
-#include "interrupt.h"
-#include "ledger_report.h"
-#include "progress.h"
 
 namespace pith::app {
 namespace {
@@ -35,9 +33,7 @@ Json to_json(const std::string & model_path, const ProfileOptions & options, con
     object["model"] = model_path;
     object["n_generate"] = options.n_generate;
     object["n_repetitions"] = options.n_repetitions;
-    object["n_threads"] = options.session.n_threads;
-    object["cache_type_k"] = std::string(to_string(options.session.type_k));
-    object["cache_type_v"] = std::string(to_string(options.session.type_v));
+    add_session_settings(object, options.session);
     object["rows"] = Json::array();
     for (const ProfileRow & row : rows) {
         for (const PhaseProfile & phase : row.phases) {
@@ -59,23 +55,10 @@ Json to_json(const std::string & model_path, const ProfileOptions & options, con
 }  // namespace
 
 int bench_profile(const ModelFlags & model_flags, const BenchOptions & bench, bool json) {
-    ProfileOptions options;
-    options.session = bench.session;
-    options.policies = bench.policies;
+    auto options = measure_options<ProfileOptions>(bench);
     options.depths = bench.depths;
     std::replace(options.depths.begin(), options.depths.end(), int64_t{0}, static_cast<int64_t>(bench.n_prompt));
-    options.n_generate = bench.n_generate;
-    options.n_repetitions = bench.n_repetitions;
-    options.seed = bench.seed;
-    const auto model = model_flags.load();
-    if (!model.ok()) { return fail(model.status()); }
-    options.cancel = &catch_interrupt();
-    Result<std::vector<ProfileRow>> rows = Status();
-    {
-        ProgressLine line("bench");
-        options.progress = [&line](const std::string & what) { line.show_text(what); };
-        rows = measure_profile(*model, options);
-    }
+    const auto rows = measure_on(model_flags, options, measure_profile);
     if (!rows.ok()) { return fail(rows.status()); }
     if (json) {
         print_json(to_json(model_flags.path, options, *rows));

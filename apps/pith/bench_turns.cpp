@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "bench_measure.h"
 #include "bench_modes.h"
 #include "errors.h"
 #include "eval/median.h"
-#include "interrupt.h"
-#include "ledger_report.h"
-#include "progress.h"
 
 namespace pith::app {
 namespace {
@@ -68,9 +66,7 @@ Json to_json(const std::string & model_path, const TurnsOptions & options, const
     object["model"] = model_path;
     object["n_generate"] = options.n_generate;
     object["n_repetitions"] = options.n_repetitions;
-    object["n_threads"] = options.session.n_threads;
-    object["cache_type_k"] = std::string(to_string(options.session.type_k));
-    object["cache_type_v"] = std::string(to_string(options.session.type_v));
+    add_session_settings(object, options.session);
     object["rows"] = Json::array();
     for (const TurnsRow & row : rows) {
         Json out;
@@ -98,23 +94,10 @@ Json to_json(const std::string & model_path, const TurnsOptions & options, const
 }  // namespace
 
 int bench_in_turns(const ModelFlags & model_flags, const BenchOptions & bench, const std::vector<Budget> & budgets, bool json) {
-    TurnsOptions options;
-    options.session = bench.session;
-    options.policies = bench.policies;
+    auto options = measure_options<TurnsOptions>(bench);
     options.budgets = budgets;
     options.depths = bench.depths;
-    options.n_generate = bench.n_generate;
-    options.n_repetitions = bench.n_repetitions;
-    options.seed = bench.seed;
-    const auto model = model_flags.load();
-    if (!model.ok()) { return fail(model.status()); }
-    options.cancel = &catch_interrupt();
-    Result<std::vector<TurnsRow>> rows = Status();
-    {
-        ProgressLine line("bench");
-        options.progress = [&line](const std::string & what) { line.show_text(what); };
-        rows = measure_turns(*model, options);
-    }
+    const auto rows = measure_on(model_flags, options, measure_turns);
     if (!rows.ok()) { return fail(rows.status()); }
     if (json) {
         print_json(to_json(model_flags.path, options, *rows));

@@ -92,10 +92,7 @@ Result<SessionOptions> SessionFlags::options(bool has_gates) const {
     options.policy = !policy.empty() ? policy : has_gates ? (budget ? "gated+snapkv" : "gated") : budget ? "snapkv" : "full";
     PITH_RETURN_IF_ERROR(check_policy(options.policy));
     PITH_ASSIGN_OR_RETURN(const Policy parsed, Policy::parse(options.policy));
-    if (parsed.needs_gate() && !has_gates) {
-        return {ErrorCode::kInvalidArgument,
-                "policy '" + options.policy + "' needs gates: --gate FILE, made by `pith train gate`"};
-    }
+    PITH_RETURN_IF_ERROR(parsed.check_gates(has_gates));
     if (parsed.evicts() && !budget) {
         return {
             ErrorCode::kInvalidArgument,

@@ -82,16 +82,11 @@ Status find_heads(const ModelFile & file, const Policy & policy, SessionOptions 
     return {};
 }
 
-Status check_gate(const Policy & policy, bool has_gate) {
-    if (!policy.needs_gate() || has_gate) { return {}; }
-    return {ErrorCode::kInvalidArgument, "policy '" + policy.name() + "' needs gates: --gate FILE, made by `pith train gate`"};
-}
-
 // What options.observe asks for, and the importances where one of these policies wants them.
 Status observe(const ModelFile & file, bool has_gate, Session::Impl & session) {
     for (const std::string & name : session.options.observe) {
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-        PITH_RETURN_IF_ERROR(check_gate(policy, has_gate));
+        PITH_RETURN_IF_ERROR(policy.check_gates(has_gate));
         PITH_RETURN_IF_ERROR(find_heads(file, policy, session.options));
         session.observed.push_back(policy.needs());
     }
@@ -148,7 +143,7 @@ Result<Session> Model::session(const SessionOptions & options) const {
     session->layout.type_v = to_ggml(options.type_v);
     session->ledger.policy = session->policy.name();
     // What can be refused before a prompt is known is refused here.
-    PITH_RETURN_IF_ERROR(check_gate(session->policy, impl_->gate != nullptr));
+    PITH_RETURN_IF_ERROR(session->policy.check_gates(impl_->gate != nullptr));
     PITH_RETURN_IF_ERROR(find_heads(*impl_->file, session->policy, session->options));
     PITH_RETURN_IF_ERROR(observe(*impl_->file, impl_->gate != nullptr, *session));
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));

@@ -63,10 +63,7 @@ Result<std::vector<std::string>> policies_of_list(std::string_view list, bool wi
             continue;
         }
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(piece));
-        if (policy.needs_gate() && gates == GatePolicies::kNone) {
-            return {ErrorCode::kInvalidArgument,
-                    "policy '" + policy.name() + "' needs gates: --gate FILE, made by `pith train gate`"};
-        }
+        PITH_RETURN_IF_ERROR(policy.check_gates(gates != GatePolicies::kNone));
         if (policy.gated() && gates == GatePolicies::kScorer) {
             return {ErrorCode::kInvalidArgument,
                     "policy '" + policy.name() +

@@ -214,6 +214,11 @@ bool Policy::needs_gate() const {
     return gated_ || needs().retention;
 }
 
+Status Policy::check_gates(bool has_gates) const {
+    if (has_gates || !needs_gate()) { return {}; }
+    return {ErrorCode::kInvalidArgument, "policy '" + name_ + "' needs gates: --gate FILE, made by `pith train gate`"};
+}
+
 bool Policy::wants_importance() const {
     return allocator_->wants_importance();
 }

@@ -31,10 +31,12 @@ public:
     EvidenceNeeds needs() const;
     bool gated() const { return gated_; }  // entries that the model's gates say no to are never cached
     bool needs_gate() const;               // gated, or scored by what gates say
-    bool wants_importance() const;         // EvictionTarget::importance must be given
-    bool wants_all_layers() const;         // a one-shot prefill cannot evict before its last layer
-    int n_sinks() const;                   // protected first positions
-    int n_recent(int64_t budget) const;    // protected newest entries of each lane under this mean budget
+    // Errors: kInvalidArgument: it needs gates and the model has none.
+    Status check_gates(bool has_gates) const;
+    bool wants_importance() const;       // EvictionTarget::importance must be given
+    bool wants_all_layers() const;       // a one-shot prefill cannot evict before its last layer
+    int n_sinks() const;                 // protected first positions
+    int n_recent(int64_t budget) const;  // protected newest entries of each lane under this mean budget
 
     const Scorer & scorer() const { return *scorer_; }
     const Refiner * refiner() const { return refiner_.get(); }  // may be null
