@@ -1,12 +1,9 @@
-// inspect_report.cpp - writes an inspection out.
+// inspect_report.cpp - an inspection for people to read, and as JSON.
 #include "inspect_report.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <set>
-
-#include "report/svg.h"
 
 namespace pith::app {
 namespace {
@@ -18,11 +15,6 @@ std::string format(const char * pattern, Args... args) {
     std::array<char, 512> text{};
     std::snprintf(text.data(), text.size(), pattern, args...);
     return text.data();
-}
-
-// Six digits are more than a measurement has.
-std::string number(double value) {
-    return format("%.6g", value);
 }
 
 int policy_width(const Inspection & inspection) {
@@ -110,29 +102,6 @@ void print_model(const Inspection & inspection) {
     }
 }
 
-// The value that `get` finds for each head of a case, as [layers][H].
-template <class Get>
-std::vector<double> of_heads(const InspectCase & one, Get get) {
-    std::vector<double> values;
-    for (const HeadFidelity & head : one.heads) { values.push_back(get(head)); }
-    return values;
-}
-
-template <class Get>
-std::vector<double> of_layers(const InspectCase & one, Get get) {
-    std::vector<double> values;
-    for (const LayerFidelity & layer : one.layers) { values.push_back(get(layer)); }
-    return values;
-}
-
-std::vector<double> kept_counts(const InspectCase & one) {
-    std::vector<double> counts;
-    for (const Ragged<int32_t> & layer : one.kept) {
-        for (int h = 0; h < layer.n_rows(); ++h) { counts.push_back(layer.length(h)); }
-    }
-    return counts;
-}
-
 Json case_json(const InspectCase & one) {
     Json object;
     object["policy"] = one.policy;
@@ -203,174 +172,6 @@ Json model_json(const Inspection & inspection) {
         layers.push_back(std::move(layer));
     }
     return layers;
-}
-
-std::string cases_csv(const Inspection & inspection) {
-    std::string text =
-        "policy,budget,budget_entries,kept_per_lane,shortest,longest,mass,sigma_above_half,cosine,lowest_cosine,"
-        "perturbation,relative_perturbation,hidden_error,logit_error,same_choice\n";
-    for (const InspectCase & one : inspection.cases) {
-        if (!one.refused.empty()) { continue; }
-        const CaseMeans means = means_of(one);
-        text += one.policy + "," + one.budget + "," + std::to_string(one.budget_entries) + "," + number(means.kept) + "," +
-                std::to_string(means.shortest) + "," + std::to_string(means.longest);
-        for (const double value : {means.mass, means.sigma_share, means.cosine, means.lowest_cosine, means.perturbation,
-                                   means.relative, means.hidden_error, one.logit_error}) {
-            text += "," + number(value);
-        }
-        text += one.same_choice ? ",1\n" : ",0\n";
-    }
-    return text;
-}
-
-std::string layers_csv(const Inspection & inspection) {
-    std::string text = "policy,budget,layer,kept,cosine,hidden_error\n";
-    for (const InspectCase & one : inspection.cases) {
-        for (size_t l = 0; l < one.layers.size(); ++l) {
-            text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(one.kept[l].size()) + "," +
-                    number(one.layers[l].cosine) + "," + number(one.layers[l].hidden_error) + "\n";
-        }
-    }
-    return text;
-}
-
-std::string heads_csv(const Inspection & inspection) {
-    std::string text = "policy,budget,layer,head,mass,sigma,perturbation,relative_perturbation,output_error\n";
-    const size_t n_heads = inspection.heads.size() / inspection.layers.size();
-    for (const InspectCase & one : inspection.cases) {
-        for (size_t i = 0; i < one.heads.size(); ++i) {
-            const HeadFidelity & head = one.heads[i];
-            text += one.policy + "," + one.budget + "," + std::to_string(i / n_heads) + "," + std::to_string(i % n_heads);
-            for (const double value :
-                 {head.mass, head.sigma, head.perturbation, head.relative_perturbation, head.output_error}) {
-                text += "," + number(value);
-            }
-            text += "\n";
-        }
-    }
-    return text;
-}
-
-std::string lanes_csv(const Inspection & inspection) {
-    std::string text = "policy,budget,layer,kv_head,length,kept\n";
-    for (const InspectCase & one : inspection.cases) {
-        for (size_t l = 0; l < one.kept.size(); ++l) {
-            for (int h = 0; h < one.kept[l].n_rows(); ++h) {
-                text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(h) + "," +
-                        std::to_string(inspection.n_tokens) + "," + std::to_string(one.kept[l].length(h)) + "\n";
-            }
-        }
-    }
-    return text;
-}
-
-// One line a lane: the positions kept, separated by blanks.
-std::string kept_csv(const Inspection & inspection) {
-    std::string text = "policy,budget,layer,kv_head,positions\n";
-    for (const InspectCase & one : inspection.cases) {
-        for (size_t l = 0; l < one.kept.size(); ++l) {
-            for (int h = 0; h < one.kept[l].n_rows(); ++h) {
-                text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(h) + ",";
-                bool first = true;
-                for (const int32_t position : one.kept[l].row(h)) {
-                    text += (first ? "" : " ") + std::to_string(position);
-                    first = false;
-                }
-                text += "\n";
-            }
-        }
-    }
-    return text;
-}
-
-std::string pairs_csv(const Inspection & inspection) {
-    std::string text = "first,second,budget,layer,spearman,overlap\n";
-    for (const InspectPair & pair : inspection.pairs) {
-        for (size_t l = 0; l < pair.spearman.size(); ++l) {
-            text += pair.first + "," + pair.second + "," + pair.budget + "," + std::to_string(l) + "," +
-                    number(pair.spearman[l]) + "," + number(pair.jaccard[l]) + "\n";
-        }
-    }
-    return text;
-}
-
-std::string model_csv(const Inspection & inspection) {
-    std::string text =
-        "layer,attention_mean,attention_max,value_output_mean,value_output_max,attention_value_output_rank,ir,td,hd\n";
-    for (size_t l = 0; l < inspection.layers.size(); ++l) {
-        const LayerSummary & layer = inspection.layers[l];
-        text += std::to_string(l);
-        for (const double value : {layer.attention_mean, layer.attention_max, layer.output_mean, layer.output_max,
-                                   layer.attention_output_rank, layer.within, layer.temporal}) {
-            text += "," + number(value);
-        }
-        text += ",";
-        for (size_t h = 0; h < layer.head_distance.size(); ++h) { text += (h > 0 ? " " : "") + number(layer.head_distance[h]); }
-        text += "\n";
-    }
-    return text;
-}
-
-std::string distances_csv(const Inspection & inspection) {
-    const size_t n = inspection.heads.size();
-    const size_t n_heads = n / inspection.layers.size();
-    const auto name = [n_heads](size_t i) { return std::to_string(i / n_heads) + "." + std::to_string(i % n_heads); };
-    std::string text = "layer.head";
-    for (size_t i = 0; i < n; ++i) { text += "," + name(i); }
-    text += "\n";
-    for (size_t i = 0; i < n; ++i) {
-        text += name(i);
-        for (size_t j = 0; j < n; ++j) { text += "," + number(inspection.distance[i * n + j]); }
-        text += "\n";
-    }
-    return text;
-}
-
-// A line for each policy of the first budget, over the layers.
-template <class Get>
-report::LineChart chart_by_layer(const Inspection & inspection, const std::string & title, Get get) {
-    report::LineChart chart{title, "layer", {}, {}};
-    for (size_t l = 0; l < inspection.layers.size(); ++l) { chart.ticks.push_back(std::to_string(l)); }
-    for (const InspectCase & one : inspection.cases) {
-        if (one.budget != inspection.cases.front().budget || !one.refused.empty()) { continue; }
-        chart.series.push_back({one.policy, of_layers(one, get)});
-    }
-    return chart;
-}
-
-// A line for each policy that holds every budget, over the budgets.
-template <class Get>
-report::LineChart chart_by_budget(const Inspection & inspection, const std::string & title, Get get) {
-    report::LineChart chart{title, "budget", {}, {}};
-    std::set<std::string> names;
-    for (const InspectCase & one : inspection.cases) {
-        if (std::ranges::find(chart.ticks, one.budget) == chart.ticks.end()) { chart.ticks.push_back(one.budget); }
-    }
-    for (const InspectCase & one : inspection.cases) {
-        if (!names.insert(one.policy).second) { continue; }
-        report::Series series{one.policy, {}};
-        for (const std::string & budget : chart.ticks) {
-            const InspectCase * found = inspection.find(one.policy, budget);
-            if (found != nullptr && found->refused.empty()) { series.values.push_back(get(means_of(*found))); }
-        }
-        if (series.values.size() == chart.ticks.size()) { chart.series.push_back(std::move(series)); }
-    }
-    return chart;
-}
-
-void add_case_figures(const Inspection & inspection, report::SvgPage & page) {
-    const int n_layers = inspection.shape.n_layers;
-    const int n_heads = inspection.shape.n_heads();
-    for (const InspectCase & one : inspection.cases) {
-        if (!one.refused.empty()) { continue; }
-        const std::string name = one.policy + ", budget " + one.budget + ": ";
-        page.add(report::HeatMap{name + "entries kept", "layer", "KV head", n_layers, inspection.shape.n_kv_heads,
-                                 kept_counts(one)});
-        page.add(report::HeatMap{name + "attention mass kept", "layer", "head", n_layers, n_heads,
-                                 of_heads(one, [](const auto & head) { return head.mass; })});
-        page.add(report::HeatMap{name + "perturbation over the size of the head's output", "layer", "head", n_layers, n_heads,
-                                 of_heads(one, [](const auto & head) { return head.relative_perturbation; })});
-    }
 }
 
 }  // namespace
@@ -469,41 +270,6 @@ Json inspection_json(const Inspection & inspection) {
         object["distance"].push_back(std::vector<double>(row, row + static_cast<std::ptrdiff_t>(n)));
     }
     return object;
-}
-
-std::vector<NamedText> inspection_csv(const Inspection & inspection) {
-    return {{"summary.csv", cases_csv(inspection)}, {"layers.csv", layers_csv(inspection)},
-            {"heads.csv", heads_csv(inspection)},   {"lanes.csv", lanes_csv(inspection)},
-            {"kept.csv", kept_csv(inspection)},     {"pairs.csv", pairs_csv(inspection)},
-            {"model.csv", model_csv(inspection)},   {"distances.csv", distances_csv(inspection)}};
-}
-
-std::string inspection_svg(const Inspection & inspection) {
-    report::SvgPage page("What policies keep, and what it changes at the first decoded token");
-    const std::string first = ", budget " + inspection.cases.front().budget;
-    page.add(chart_by_layer(inspection, "cosine of attention outputs with the full cache's" + first,
-                            [](const auto & layer) { return layer.cosine; }));
-    page.add(chart_by_layer(inspection, "relative error of hidden states" + first,
-                            [](const auto & layer) { return layer.hidden_error; }));
-    if (std::ranges::any_of(inspection.cases, [&](const auto & c) { return c.budget != inspection.cases.front().budget; })) {
-        page.add(chart_by_budget(inspection, "mean perturbation over the size of heads' outputs",
-                                 [](const auto & means) { return means.relative; }));
-        page.add(
-            chart_by_budget(inspection, "mean cosine of attention outputs", [](const auto & means) { return means.cosine; }));
-    }
-    report::LineChart novelty{
-        "SCORE's distances within a layer (IR) and between layers (TD)", "layer", {}, {{"IR", {}}, {"TD", {}}}};
-    for (size_t l = 0; l < inspection.layers.size(); ++l) {
-        novelty.ticks.push_back(std::to_string(l));
-        novelty.series[0].values.push_back(inspection.layers[l].within);
-        novelty.series[1].values.push_back(inspection.layers[l].temporal);
-    }
-    page.add(novelty);
-    const auto n = static_cast<int>(inspection.heads.size());
-    page.add(report::HeatMap{"distance between heads' attention (1 - cosine)", "head of the model", "head of the model", n, n,
-                             inspection.distance});
-    add_case_figures(inspection, page);
-    return page.str();
 }
 
 }  // namespace pith::app

@@ -1,0 +1,147 @@
+// inspect_csv.cpp - an inspection as tables for programs, one a file.
+#include <array>
+#include <cstdio>
+
+#include "inspect_report.h"
+
+namespace pith::app {
+namespace {
+
+// Six digits are more than a measurement has.
+std::string number(double value) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.6g", value);
+    return text.data();
+}
+
+std::string cases_csv(const Inspection & inspection) {
+    std::string text =
+        "policy,budget,budget_entries,kept_per_lane,shortest,longest,mass,sigma_above_half,cosine,lowest_cosine,"
+        "perturbation,relative_perturbation,hidden_error,logit_error,same_choice\n";
+    for (const InspectCase & one : inspection.cases) {
+        if (!one.refused.empty()) { continue; }
+        const CaseMeans means = means_of(one);
+        text += one.policy + "," + one.budget + "," + std::to_string(one.budget_entries) + "," + number(means.kept) + "," +
+                std::to_string(means.shortest) + "," + std::to_string(means.longest);
+        for (const double value : {means.mass, means.sigma_share, means.cosine, means.lowest_cosine, means.perturbation,
+                                   means.relative, means.hidden_error, one.logit_error}) {
+            text += "," + number(value);
+        }
+        text += one.same_choice ? ",1\n" : ",0\n";
+    }
+    return text;
+}
+
+std::string layers_csv(const Inspection & inspection) {
+    std::string text = "policy,budget,layer,kept,cosine,hidden_error\n";
+    for (const InspectCase & one : inspection.cases) {
+        for (size_t l = 0; l < one.layers.size(); ++l) {
+            text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(one.kept[l].size()) + "," +
+                    number(one.layers[l].cosine) + "," + number(one.layers[l].hidden_error) + "\n";
+        }
+    }
+    return text;
+}
+
+std::string heads_csv(const Inspection & inspection) {
+    std::string text = "policy,budget,layer,head,mass,sigma,perturbation,relative_perturbation,output_error\n";
+    const size_t n_heads = inspection.heads.size() / inspection.layers.size();
+    for (const InspectCase & one : inspection.cases) {
+        for (size_t i = 0; i < one.heads.size(); ++i) {
+            const HeadFidelity & head = one.heads[i];
+            text += one.policy + "," + one.budget + "," + std::to_string(i / n_heads) + "," + std::to_string(i % n_heads);
+            for (const double value :
+                 {head.mass, head.sigma, head.perturbation, head.relative_perturbation, head.output_error}) {
+                text += "," + number(value);
+            }
+            text += "\n";
+        }
+    }
+    return text;
+}
+
+std::string lanes_csv(const Inspection & inspection) {
+    std::string text = "policy,budget,layer,kv_head,length,kept\n";
+    for (const InspectCase & one : inspection.cases) {
+        for (size_t l = 0; l < one.kept.size(); ++l) {
+            for (int h = 0; h < one.kept[l].n_rows(); ++h) {
+                text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(h) + "," +
+                        std::to_string(inspection.n_tokens) + "," + std::to_string(one.kept[l].length(h)) + "\n";
+            }
+        }
+    }
+    return text;
+}
+
+// One line a lane: the positions kept, separated by blanks.
+std::string kept_csv(const Inspection & inspection) {
+    std::string text = "policy,budget,layer,kv_head,positions\n";
+    for (const InspectCase & one : inspection.cases) {
+        for (size_t l = 0; l < one.kept.size(); ++l) {
+            for (int h = 0; h < one.kept[l].n_rows(); ++h) {
+                text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(h) + ",";
+                bool first = true;
+                for (const int32_t position : one.kept[l].row(h)) {
+                    text += (first ? "" : " ") + std::to_string(position);
+                    first = false;
+                }
+                text += "\n";
+            }
+        }
+    }
+    return text;
+}
+
+std::string pairs_csv(const Inspection & inspection) {
+    std::string text = "first,second,budget,layer,spearman,overlap\n";
+    for (const InspectPair & pair : inspection.pairs) {
+        for (size_t l = 0; l < pair.spearman.size(); ++l) {
+            text += pair.first + "," + pair.second + "," + pair.budget + "," + std::to_string(l) + "," +
+                    number(pair.spearman[l]) + "," + number(pair.jaccard[l]) + "\n";
+        }
+    }
+    return text;
+}
+
+std::string model_csv(const Inspection & inspection) {
+    std::string text =
+        "layer,attention_mean,attention_max,value_output_mean,value_output_max,attention_value_output_rank,ir,td,hd\n";
+    for (size_t l = 0; l < inspection.layers.size(); ++l) {
+        const LayerSummary & layer = inspection.layers[l];
+        text += std::to_string(l);
+        for (const double value : {layer.attention_mean, layer.attention_max, layer.output_mean, layer.output_max,
+                                   layer.attention_output_rank, layer.within, layer.temporal}) {
+            text += "," + number(value);
+        }
+        text += ",";
+        for (size_t h = 0; h < layer.head_distance.size(); ++h) { text += (h > 0 ? " " : "") + number(layer.head_distance[h]); }
+        text += "\n";
+    }
+    return text;
+}
+
+std::string distances_csv(const Inspection & inspection) {
+    const size_t n = inspection.heads.size();
+    const size_t n_heads = n / inspection.layers.size();
+    const auto name = [n_heads](size_t i) { return std::to_string(i / n_heads) + "." + std::to_string(i % n_heads); };
+    std::string text = "layer.head";
+    for (size_t i = 0; i < n; ++i) { text += "," + name(i); }
+    text += "\n";
+    for (size_t i = 0; i < n; ++i) {
+        text += name(i);
+        for (size_t j = 0; j < n; ++j) { text += "," + number(inspection.distance[i * n + j]); }
+        text += "\n";
+    }
+    return text;
+}
+
+}  // namespace
+
+std::vector<NamedText> inspection_csv(const Inspection & inspection) {
+    return {{"summary.csv", cases_csv(inspection)}, {"layers.csv", layers_csv(inspection)},
+            {"heads.csv", heads_csv(inspection)},   {"lanes.csv", lanes_csv(inspection)},
+            {"kept.csv", kept_csv(inspection)},     {"pairs.csv", pairs_csv(inspection)},
+            {"model.csv", model_csv(inspection)},   {"distances.csv", distances_csv(inspection)}};
+}
+
+}  // namespace pith::app
