@@ -2,7 +2,7 @@
 // Included once per instruction set. Stage: attention.
 //
 // scratch: q [rows][head_dim], scaled so that scores are base-2 logarithms; scores [rows][kEntryBlock], in the unit's partial
-// result where columns want them; values [rows][head_dim_v].
+// result where columns want them; values [rows][head_dim_v]; then the rows as whole numbers where keys are codes.
 #if defined(PITH_CPU_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PITH_CPU_DOT_INL_H_
 #undef PITH_CPU_DOT_INL_H_
@@ -12,8 +12,8 @@
 
 #include <limits>
 
+#include "attention/cpu_dot_integer-inl.h"
 #include "attention/cpu_simd-inl.h"
-#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
@@ -21,40 +21,18 @@ namespace pith::HWY_NAMESPACE {
 // Rows at a time: 4 sums each for 4 entries, in registers.
 inline constexpr size_t kMaxRowTile = kManyRegisters ? 6 : 3;
 
-// Rows that are needed soon: the memory works while the block at hand is computed. Its own prefetchers stop at every page, and
-// so does this one while the page's address is looked up: one line of every page, perhaps of one behind the lane, is asked for
-// well before the others.
-struct Ahead {
-    static constexpr uintptr_t kPage = 4096;
-    static constexpr uintptr_t kLookUp = 4 * kPage;  // before the others
-    const uint8_t * rows = nullptr;
-    size_t stride = 0;
-    size_t n = 0;
-
-    HWY_INLINE void Fetch(size_t row, size_t n_rows) const {
-        if (row >= n) { return; }
-        const uint8_t * from = rows + row * stride;
-        const size_t size = HWY_MIN(n_rows, n - row) * stride;
-        for (size_t i = 0; i < size; i += kLine) {
-            hwy::Prefetch(from + i);
-            const auto line = reinterpret_cast<uintptr_t>(from + i) / kLine * kLine;
-            if (line % kPage == 0) { hwy::Prefetch(reinterpret_cast<const uint8_t *>(line + kLookUp)); }
-        }
-    }
-
-private:
-    static constexpr size_t kLine = 64;
-};
-
 // sums[r][e] (+)= q[r] . key e, for a block of elements from c on.
 template <bool kFirst, class Load, size_t kRows>
 HWY_INLINE void AddProducts(const float * HWY_RESTRICT q, size_t head_dim, const uint8_t * const (&keys)[4], size_t c,
                             VF (&sums)[kRows][4]) {
     const DF df;
+    PITH_UNROLL
     for (size_t e = 0; e < 4; ++e) {
         const auto shared = Load::Shared(keys[e], c);
+        PITH_UNROLL
         for (size_t i = 0; i < Load::kBlock; ++i) {
             const auto key = Load::At(keys[e], c + i * kN, shared);
+            PITH_UNROLL
             for (size_t r = 0; r < kRows; ++r) {
                 const auto row = hn::LoadU(df, q + r * head_dim + c + i * kN);
                 sums[r][e] = kFirst && i == 0 ? hn::Mul(row, key) : hn::MulAdd(row, key, sums[r][e]);
@@ -68,7 +46,7 @@ template <class Load, size_t kRows>
 void ScoreRows(const float * HWY_RESTRICT q, size_t head_dim, const uint8_t * HWY_RESTRICT k, size_t stride, size_t n,
                const Ahead & ahead, float * HWY_RESTRICT scores) {
     for (size_t j = 0; j < n; j += 4) {
-        ahead.Fetch(j, 4);
+        ahead.fetch(j, 4);
         const uint8_t * keys[4] = {k + j * stride, k + (j + 1) * stride, k + (j + 2) * stride, k + (j + 3) * stride};
         if (j + 4 > n) {
             for (size_t e = 1; e < 4; ++e) { keys[e] = k + HWY_MIN(j + e, n - 1) * stride; }
@@ -78,6 +56,7 @@ void ScoreRows(const float * HWY_RESTRICT q, size_t head_dim, const uint8_t * HW
         for (size_t c = Load::kBlock * kN; c < head_dim; c += Load::kBlock * kN) {
             AddProducts<false, Load>(q, head_dim, keys, c, sums);
         }
+        PITH_UNROLL
         for (size_t r = 0; r < kRows; ++r) {
             const auto four = SumsOf4(sums[r][0], sums[r][1], sums[r][2], sums[r][3]);
             hn::StoreU(four, hn::FixedTag<float, 4>(), scores + r * kEntryBlock + j);
@@ -97,8 +76,7 @@ HWY_INLINE void AddColumns(const float * HWY_RESTRICT p, const float * HWY_RESTR
             sums[r][i] = hn::Mul(hn::Set(df, factor[r]), hn::LoadU(df, values + r * head_dim + c + i * kN));
         }
     }
-    for (size_t j = 0; j < n; ++j) {
-        ahead.Fetch(j, 1);
+    const auto add = [&](size_t j) HWY_ATTR {
         VF weights[kRows];
         for (size_t r = 0; r < kRows; ++r) { weights[r] = hn::Set(df, p[r * kEntryBlock + j]); }
         auto shared = Load::Shared(v + j * stride, c);
@@ -107,6 +85,11 @@ HWY_INLINE void AddColumns(const float * HWY_RESTRICT p, const float * HWY_RESTR
             const auto value = Load::At(v + j * stride, c + i * kN, shared);
             for (size_t r = 0; r < kRows; ++r) { sums[r][i] = hn::MulAdd(weights[r], value, sums[r][i]); }
         }
+    };
+    for (size_t j = 0; j < n; j += 4) {
+        ahead.fetch(j, 4);
+        const size_t end = HWY_MIN(j + 4, n);
+        for (size_t e = j; e < end; ++e) { add(e); }
     }
     for (size_t r = 0; r < kRows; ++r) {
         for (size_t i = 0; i < kVectors; ++i) { hn::StoreU(sums[r][i], df, values + r * head_dim + c + i * kN); }
@@ -114,14 +97,16 @@ HWY_INLINE void AddColumns(const float * HWY_RESTRICT p, const float * HWY_RESTR
 }
 
 template <class Load, size_t kRows>
-void AddValues(const float * p, const float * factor, const uint8_t * v, size_t stride, size_t n, Ahead ahead, float * values,
-               size_t head_dim) {
+void AddValues(const float * p, const float * factor, const uint8_t * v, size_t stride, size_t n, const Ahead & ahead,
+               float * values, size_t head_dim) {
+    const size_t n_passes = (head_dim + 4 * kN - 1) / (4 * kN);  // about
+    size_t pass = 0;
     size_t c = 0;
     const auto add = [&](auto n_vectors) HWY_ATTR {
         constexpr size_t kVectors = decltype(n_vectors)::value;
         for (; c + kVectors * kN <= head_dim; c += kVectors * kN) {
-            AddColumns<Load, kRows, kVectors>(p, factor, v, stride, n, c, ahead, values, head_dim);
-            ahead.n = 0;  // once is enough
+            const Ahead part = pass < n_passes ? ahead.part(pass++, n_passes) : Ahead();
+            AddColumns<Load, kRows, kVectors>(p, factor, v, stride, n, c, part, values, head_dim);
         }
     };
     add(std::integral_constant<size_t, 4>());
@@ -144,7 +129,7 @@ HWY_INLINE float WeighRow(float * scores, size_t n, float & largest, float & sum
     auto most = hn::Set(df, largest);
     for (size_t j = 0; j < n; j += kN) { most = hn::Max(most, hn::LoadU(df, scores + j)); }
     const float now = hn::ReduceMax(df, most);
-    const float factor = largest == kNone ? 0.0F : hn::GetLane(Exp2(hn::Set(df, largest - now)));
+    const float factor = largest == now ? 1.0F : largest == kNone ? 0.0F : hn::GetLane(Exp2(hn::Set(df, largest - now)));
     auto total = hn::Zero(df);
     for (size_t j = 0; j < n; j += kN) {
         const auto weight = Exp2(hn::Sub(hn::LoadU(df, scores + j), hn::Set(df, now)));
@@ -182,6 +167,9 @@ void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * par
     float * q = scratch;
     float * scores = q + n_rows * head_dim;
     float * values = scores + n_rows * kEntryBlock;
+    const IntegerRows integers(values + n_rows * head_dim_v, n_rows, head_dim);
+    // Evidence alone keeps the whole precision: its second pass over the same rows may be of many.
+    const auto with_key_codes = [&](auto visit) HWY_ATTR { return head_dim_v > 0 && WithCodes(task.k_format, visit); };
     float * maxima = nullptr;
     if (task.columns.any()) {  // the weights are kept
         scores = partial + weights_offset(task, unit);
@@ -189,7 +177,7 @@ void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * par
     }
     const Ahead first_k{static_cast<const uint8_t *>(lane.k) + static_cast<size_t>(unit.begin) * task.k_stride, task.k_stride,
                         static_cast<size_t>(std::min(kEntryBlock, unit.end - unit.begin))};
-    first_k.Fetch(0, kEntryBlock / 4);  // while the rows are made ready
+    first_k.fetch(0, kEntryBlock / 4);  // while the rows are made ready
     float largest[kMaxDotRows];
     float sum[kMaxDotRows];
     float factor[kMaxDotRows];
@@ -204,6 +192,7 @@ void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * par
         visible[r] = n_visible(task, lane, static_cast<int>(t));
     }
     std::fill(values, values + n_rows * head_dim_v, 0.0F);
+    with_key_codes([&](auto codes) HWY_ATTR { MakeIntegerRows<decltype(codes)>(q, head_dim, integers); });
 
     const size_t row_tile =
         (n_rows + (n_rows + kMaxRowTile - 1) / kMaxRowTile - 1) / ((n_rows + kMaxRowTile - 1) / kMaxRowTile);
@@ -214,35 +203,48 @@ void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * par
         const int next = std::min(kEntryBlock, unit.end - begin - kEntryBlock);  // entries of the next block, or less than 1
         Ahead next_v{v, task.v_stride, head_dim_v > 0 ? n : 0};
         Ahead next_k{k + kEntryBlock * task.k_stride, task.k_stride, static_cast<size_t>(std::max(next, 0))};
-        WithLoader(task.k_format, [&](auto load) HWY_ATTR {
+        const auto score = [&](auto by) HWY_ATTR {  // by: how stored numbers are read
             for (size_t r = 0; r < n_rows; r += row_tile) {
                 WithRows(HWY_MIN(row_tile, n_rows - r), [&](auto rows) HWY_ATTR {
-                    ScoreRows<decltype(load), decltype(rows)::value>(q + r * head_dim, head_dim, k, task.k_stride, n, next_v,
-                                                                     scores + r * kEntryBlock);
+                    constexpr size_t kRows = decltype(rows)::value;
+                    float * to = scores + r * kEntryBlock;
+                    if constexpr (kAreCodes<decltype(by)>) {
+                        ScoreIntegers<decltype(by), kRows>(integers, r, head_dim, k, task.k_stride, n, next_v, to);
+                    } else {
+                        ScoreRows<decltype(by), kRows>(q + r * head_dim, head_dim, k, task.k_stride, n, next_v, to);
+                    }
                 });
-                next_v.n = 0;
+                next_v = Ahead();
             }
-        });
+        };
+        if (!with_key_codes(score)) { WithLoader(task.k_format, score); }
         for (size_t r = 0; r < n_rows; ++r) {
             float * row = scores + r * kEntryBlock;
             const auto seen = static_cast<size_t>(std::clamp(visible[r] - begin, 0, static_cast<int>(n)));
             factor[r] = seen > 0 ? WeighRow(row, seen, largest[r], sum[r]) : 1.0F;
-            std::fill(row + seen, row + n, 0.0F);
+            if (seen < n) { std::fill(row + seen, row + n, 0.0F); }
         }
         if (maxima != nullptr) { maxima = std::copy_n(largest, n_rows, maxima); }
         if (head_dim_v == 0) {
             scores += n_rows * kEntryBlock;
             continue;
         }
-        WithLoader(task.v_format, [&](auto load) HWY_ATTR {
+        const auto add = [&](auto by) HWY_ATTR {
             for (size_t r = 0; r < n_rows; r += row_tile) {
                 WithRows(HWY_MIN(row_tile, n_rows - r), [&](auto rows) HWY_ATTR {
-                    AddValues<decltype(load), decltype(rows)::value>(scores + r * kEntryBlock, factor + r, v, task.v_stride, n,
-                                                                     next_k, values + r * head_dim_v, head_dim_v);
+                    constexpr size_t kRows = decltype(rows)::value;
+                    const float * weights = scores + r * kEntryBlock;
+                    float * to = values + r * head_dim_v;
+                    if constexpr (kAreCodes<decltype(by)>) {
+                        AddIntegers<decltype(by), kRows>(weights, factor + r, v, task.v_stride, n, next_k, to, head_dim_v);
+                    } else {
+                        AddValues<decltype(by), kRows>(weights, factor + r, v, task.v_stride, n, next_k, to, head_dim_v);
+                    }
                 });
-                next_k.n = 0;
+                next_k = Ahead();
             }
-        });
+        };
+        if (!WithCodes(task.v_format, add)) { WithLoader(task.v_format, add); }
         if (maxima != nullptr) { scores += n_rows * kEntryBlock; }
     }
     for (size_t r = 0; r < n_rows; ++r) {

@@ -56,7 +56,10 @@ size_t scratch_floats(const AttentionTask & task, int longest, int span) {
                n_blocks * kWidestPanel * (n_kept * kEntryBlock + 1) +
                n_parts * kWidestPanel * (static_cast<size_t>(task.head_dim_v) + 4);
     }
-    if (has_few_rows(task)) { return n_rows * (dims + kEntryBlock); }
+    if (has_few_rows(task)) {
+        const auto head_dim = static_cast<size_t>(task.head_dim);
+        return n_rows * (dims + kEntryBlock + head_dim / 2 + head_dim / 16);  // and as whole numbers: two bytes, two of a block
+    }
     return (kTileRows + kEntryBlock) * dims + kEntryBlock * kWidestPanel + 5 * kTileRows;
 }
 

@@ -9,6 +9,7 @@
 #define PITH_CPU_PANEL_INL_H_
 #endif
 
+#include "attention/cpu_ahead.h"
 #include "attention/cpu_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -173,7 +174,7 @@ HWY_INLINE size_t AttendPanel(const Panel & p, const ColumnState & s, int span) 
         const Ahead next_k{static_cast<const uint8_t *>(p.lane.k) + static_cast<size_t>(begin + kEntryBlock) * task.k_stride,
                            task.k_stride, static_cast<size_t>(std::clamp(end - begin - kEntryBlock, 0, kEntryBlock))};
         for (size_t j = 0; j < n; j += kSteps) {
-            next_k.Fetch(j, kSteps);
+            next_k.fetch(j, kSteps);
             ScorePanel<kVectors>(s.q, head_dim, k + j * step, step, HWY_MIN(kSteps, n - j), weights + j * kRows);
         }
         for (size_t i = 0; i < kRows; i += kN) {

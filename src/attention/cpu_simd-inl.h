@@ -9,6 +9,17 @@
 
 #include "hwy/highway.h"
 
+// In front of a loop over vectors in registers: left to itself, GCC unrolls it only once the vectors have got an array in
+// memory.
+#undef PITH_UNROLL
+#if defined(__clang__)
+#define PITH_UNROLL _Pragma("unroll")
+#elif defined(__GNUC__)
+#define PITH_UNROLL _Pragma("GCC unroll 16")
+#else
+#define PITH_UNROLL
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;

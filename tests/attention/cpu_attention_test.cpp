@@ -17,9 +17,6 @@ using testing::Case;
 using testing::describe;
 using testing::Problem;
 
-// Every format against the values that the rows really hold.
-constexpr double kTolerance = 1e-5;
-
 class CpuAttentionTest : public ::testing::TestWithParam<const char *> {
 protected:
     void SetUp() override { ASSERT_TRUE(use_cpu_attention_target(GetParam())); }
@@ -28,7 +25,7 @@ protected:
         SCOPED_TRACE(describe(c));
         Problem problem(c, ++seed_);
         problem.run(plan_, scratch_);
-        EXPECT_LE(problem.error(), kTolerance);
+        EXPECT_LE(problem.error(), testing::tolerance(c));  // against the values that the rows really hold
     }
 
     AttentionPlan plan_;  // one for all: it must not remember
@@ -121,16 +118,31 @@ TEST_P(CpuAttentionTest, RandomRaggedShapes) {
     }
 }
 
+TEST_P(CpuAttentionTest, WhatIsNotANumberStaysSo) {
+    for (const KvFormat format : {KvFormat::kF32, KvFormat::kF16, KvFormat::kBF16, KvFormat::kQ8_0, KvFormat::kQ4_0}) {
+        const Case c{format, format, 64, 64, 3, 1, {200, 70}, false, 1};
+        SCOPED_TRACE(describe(c));
+        for (const float wrong : {NAN, INFINITY}) {
+            Problem problem(c, ++seed_);
+            problem.query_number(1, 0, 2, 37) = wrong;
+            problem.run(plan_, scratch_);
+            for (const float one : problem.out_of(1, 0, 2)) { EXPECT_TRUE(std::isnan(one)); }
+            for (const float one : problem.out_of(1, 0, 1)) { EXPECT_TRUE(std::isfinite(one)); }
+        }
+    }
+}
+
 TEST(CpuAttention, LargeScoresDoNotOverflow) {
-    Case c{KvFormat::kF32, KvFormat::kF32, 32, 32, 2, 1, {300}, false, 1};
-    for (const int n_queries : {1, 40}) {
-        c.n_queries = n_queries;
-        Problem problem(c, 3);
-        AttentionPlan plan;
-        AttentionScratch scratch;
-        problem.scale_queries(200.0F);
-        problem.run(plan, scratch);
-        EXPECT_LE(problem.error(), 1e-3);  // scores of about 1000: their own rounding is 1e-4
+    for (const KvFormat format : {KvFormat::kF32, KvFormat::kQ8_0}) {
+        for (const int n_queries : {1, 40}) {
+            Problem problem({format, format, 32, 32, 2, n_queries, {300}, false, 1}, 3);
+            AttentionPlan plan;
+            AttentionScratch scratch;
+            problem.scale_queries(200.0F);
+            problem.run(plan, scratch);
+            // Scores of about 1000: their own rounding is 1e-4, that of queries rounded to 16 bits 1e-2.
+            EXPECT_LE(problem.error(), format == KvFormat::kF32 ? 1e-3 : 3e-2);
+        }
     }
 }
 

@@ -79,16 +79,17 @@ Vector unit_row(Vector p, HeadDistance distance) {
 }
 
 // Relative to the largest of the row, which holds `before` in front of what was added.
-void expect_row(const std::vector<float> & got, const Vector & expected, double before, const char * what) {
+void expect_row(const std::vector<float> & got, const Vector & expected, double before, double tolerance, const char * what) {
     double largest = 0;
     for (const double one : expected) { largest = std::max(largest, std::abs(one)); }
     for (size_t j = 0; j < expected.size(); ++j) {
-        ASSERT_NEAR(got[j] - before, expected[j], 1e-5 * largest + 1e-6 * before) << what << " of entry " << j;
+        ASSERT_NEAR(got[j] - before, expected[j], tolerance * largest + 1e-6 * before) << what << " of entry " << j;
     }
 }
 
 void expect_columns(const Problem & problem, const Columns & got, HeadDistance distance) {
     const Case & c = problem.shape();
+    const double tolerance = testing::tolerance(c);
     for (size_t l = 0; l < c.lengths.size(); ++l) {
         const auto length = static_cast<size_t>(c.lengths[l]);
         std::vector<Vector> means(static_cast<size_t>(c.n_queries), Vector(length, 0.0));
@@ -111,21 +112,21 @@ void expect_columns(const Problem & problem, const Columns & got, HeadDistance d
                 // Entries that a query does not see need not be written.
                 const auto compare = [&](std::vector<float> row, const char * what) {
                     for (size_t j = 0; j < length; ++j) { row[j] = p[j] == 0 && row[j] == Columns::kBefore ? 0.0F : row[j]; }
-                    expect_row(row, p, 0, what);
+                    expect_row(row, p, 0, tolerance, what);
                 };
                 compare(got.rows[head * static_cast<size_t>(c.n_queries) + static_cast<size_t>(t)], "row");
                 if (t == c.n_queries - 1) { compare(got.last[head], "last row"); }
             }
-            expect_row(got.sum[head], sum, Columns::kBefore, "sum");
-            expect_row(got.squares[head], squares, Columns::kBefore, "squares");
-            expect_row(got.profile[head], profile, Columns::kBefore, "profile");
-            EXPECT_NEAR(got.entropy[head] - double{Columns::kBefore}, entropy, 1e-5 * (1 + entropy));
+            expect_row(got.sum[head], sum, Columns::kBefore, tolerance, "sum");
+            expect_row(got.squares[head], squares, Columns::kBefore, tolerance, "squares");
+            expect_row(got.profile[head], profile, Columns::kBefore, tolerance, "profile");
+            EXPECT_NEAR(got.entropy[head] - double{Columns::kBefore}, entropy, tolerance * (1 + entropy));
         }
         Vector squares(length, 0.0);
         for (const Vector & mean : means) {
             for (size_t j = 0; j < length; ++j) { squares[j] += mean[j] * mean[j]; }
         }
-        expect_row(got.group_squares[l], squares, Columns::kBefore, "group squares");
+        expect_row(got.group_squares[l], squares, Columns::kBefore, tolerance, "group squares");
     }
 }
 
@@ -140,7 +141,7 @@ protected:
         Columns columns(problem, distance);
         problem.run(plan_, scratch_);
         expect_columns(problem, columns, distance);
-        EXPECT_LE(problem.error(), 1e-5);
+        EXPECT_LE(problem.error(), testing::tolerance(c));
     }
 
     AttentionPlan plan_;  // one for all: it must not remember

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "attention/cpu_kernels.h"
 #include "attention/entry_norms.h"
 #include "attention/observe.h"
 #include "model/backend.h"
@@ -162,7 +163,9 @@ TEST_P(LaneAttentionTest, EqualsPlainCodeOverRaggedLanes) {
             }
         }
     }
-    EXPECT_LE(worst, GetParam().tolerance * largest);
+    // Few queries over stored codes may meet them as whole numbers of 16 bits.
+    const bool rounds = ggml_is_quantized(GetParam().type) && n * shape.n_group <= kMaxDotRows && !GetParam().portable;
+    EXPECT_LE(worst, (rounds ? 1e-4 : GetParam().tolerance) * largest);
 }
 
 TEST_P(LaneAttentionTest, EvidenceEqualsPlainCodeOverRaggedLanes) {
