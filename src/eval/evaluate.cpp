@@ -9,6 +9,9 @@
 
 #include "eval/ask.h"
 #include "eval/plain_text.h"
+#include "gate/gate_file.h"
+#include "policy/policy.h"
+#include "schedule/run_plan.h"
 
 namespace pith {
 namespace {
@@ -46,7 +49,8 @@ bool makes_its_length(const benchmarks::TaskRules & rules) {
 class Planner {
 public:
     Planner(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options)
-        : tokenizer_(tokenizer),
+        : model_(model),
+          tokenizer_(tokenizer),
           options_(options),
           n_ctx_(options.n_ctx > 0 ? options.n_ctx : model.info().n_ctx_train),
           path_(model.info().path) {}
@@ -56,6 +60,7 @@ public:
         std::copy_if(options_.policies.begin(), options_.policies.end(), std::back_inserter(policies),
                      [&](const std::string & name) { return std::count(policies.begin(), policies.end(), name) == 0; });
         PITH_ASSIGN_OR_RETURN(plan_.cases, make_cases(policies, options_.budgets));
+        for (const PolicyCase & one : plan_.cases) { PITH_RETURN_IF_ERROR(check_schedule(one)); }
         for (const int length : options_.lengths) { PITH_RETURN_IF_ERROR(check_length(length)); }
         const bool perplexity = options_.tasks.empty();
         if (perplexity) {
@@ -69,6 +74,14 @@ public:
     }
 
 private:
+    // What every session would refuse is refused before there is a folder. (A perplexity chooses its schedule itself.)
+    Status check_schedule(const PolicyCase & one) const {
+        if (options_.tasks.empty() || model_.gate() == nullptr || model_.gate()->config().works_in_chunks()) { return {}; }
+        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(one.policy));
+        if (!policy.needs_gate()) { return {}; }
+        return plan_run({.whole_prompt = true, .prefill = options_.session.prefill}).status();
+    }
+
     Status check_length(int length) const {
         if (length < 0) { return {ErrorCode::kInvalidArgument, "--context is " + std::to_string(length) + ": give 0 or more"}; }
         if (n_ctx_ == 0 || length <= n_ctx_) { return {}; }
@@ -225,6 +238,7 @@ private:
         plan_.info.about.emplace_back("model path", path_);
     }
 
+    const Model & model_;
     const Tokenizer & tokenizer_;
     const EvalOptions & options_;
     int n_ctx_;

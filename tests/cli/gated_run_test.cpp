@@ -104,6 +104,8 @@ TEST_F(GatedRun, AnEvaluationComparesGatesWithPoliciesAndBelongsToThem) {
     // Refused before the folder is made: what is right the second time is not held up by what was wrong the first.
     expect_error(eval(model_, {}), 2, {"'gated' needs gates", "--gate FILE"});
     expect_error(eval(other_, {"--gate", gate_}), 1, {"another model", "n_kv_heads is 2", "4"});
+    expect_error(eval(model_, {"--gate", gate_, "--prefill", "chunked"}), 1,
+                 {"--prefill chunked", "the whole prompt", "--causal"});
     EXPECT_FALSE(std::filesystem::exists(out));
 
     const Outcome first = eval(model_, {"--gate", gate_, "--json"});
