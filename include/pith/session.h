@@ -52,6 +52,8 @@ struct RunHooks {
     const std::atomic<bool> * cancel = nullptr;                     // seen between graph runs: kCancelled
     // When set, called for every position with its logits [n_vocab], in order (costs the output product for each).
     std::function<void(int64_t position, std::span<const float> logits)> on_logits;
+    // The tokens stand for what decode would add (a continuation whose likelihood is asked for): no gate is asked about them.
+    bool is_answer = false;
 };
 
 // Threads: one at a time. A session keeps its model's weights alive.
@@ -61,7 +63,7 @@ public:
     // like decoded tokens do. logits() are then those of the last token.
     // Policies that need the model's gates (`gated`, `gate`): gates that are not causal must see a prompt whole, so they make
     // the first call one-shot and are asked about that prompt alone, later tokens are kept; causal and linear gates go on with
-    // every call. What append() and decode() feed is never gated, nor seen by gates.
+    // every call. What append() and decode() feed, and RunHooks::is_answer, is never gated, nor seen by gates.
     // Errors: kInvalidArgument (empty prompt, token out of range, …), kBudget, kOutOfMemory, kCancelled.
     //         After an error the cache is as before the call, or empty where that cannot be; ledger() stays readable.
     Status prefill(std::span<const int32_t> tokens, const RunHooks & hooks = {});

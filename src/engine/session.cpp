@@ -35,7 +35,7 @@ Session::~Session() = default;
 Status Session::prefill(std::span<const int32_t> tokens, const RunHooks & hooks) {
     const Stopwatch watch;
     const double evidence_before = impl_->forward->evidence_s();
-    const Status status = impl_->feed(tokens, /*is_prompt=*/true, hooks);
+    const Status status = impl_->feed(tokens, /*is_prompt=*/!hooks.is_answer, hooks);
     impl_->ledger.prefill_s += watch.seconds();
     impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
     if (status.ok()) { impl_->ledger.n_prompt += static_cast<int64_t>(tokens.size()); }

@@ -24,6 +24,7 @@ inline Result<double> sum_of_losses(Session & session, std::span<const int32_t> 
     double sum = negative_log_likelihood(session.logits(), tokens[0]);
     size_t n_seen = 1;
     RunHooks with_logits = hooks;
+    with_logits.is_answer = true;
     with_logits.on_logits = [&](int64_t, std::span<const float> logits) {
         if (n_seen < tokens.size()) { sum += negative_log_likelihood(logits, tokens[n_seen++]); }
     };

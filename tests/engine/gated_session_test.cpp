@@ -502,6 +502,33 @@ TEST(Gated, CausalGatesSayTheSameInChunksAndAtOnce) {
     }
 }
 
+TEST(Gated, AnAnswerFedAtOnceIsNeverGated) {
+    GateConfig config = even_gate();
+    config.causal = true;
+    const Model model = model_with(config);
+    const auto tokens = random_tokens(120, model.info().n_vocab);
+    const auto prompt = std::span(tokens).first(80);
+    const auto answer = std::span(tokens).subspan(80);
+    auto one_by_one = *model.session(options_of("gated"));
+    auto at_once = *model.session(options_of("gated"));
+    ASSERT_TRUE(one_by_one.prefill(prompt).ok());
+    ASSERT_TRUE(at_once.prefill(prompt).ok());
+    const auto before = lanes_of(at_once);
+    for (const int32_t token : answer) { ASSERT_TRUE(one_by_one.append(token).ok()); }
+    RunHooks hooks;
+    hooks.is_answer = true;
+    ASSERT_TRUE(at_once.prefill(answer, hooks).ok());
+    EXPECT_EQ(lanes_of(at_once), lanes_of(one_by_one));
+    EXPECT_LE(relative_error(logits_of(at_once), logits_of(one_by_one)), 1e-5);
+    for (size_t lane = 0; lane < before.size(); ++lane) {
+        EXPECT_EQ(lanes_of(at_once)[lane].size(), before[lane].size() + answer.size());
+    }
+    auto gated = *model.session(options_of("gated"));
+    ASSERT_TRUE(gated.prefill(prompt).ok());
+    ASSERT_TRUE(gated.prefill(answer).ok());
+    EXPECT_NE(lanes_of(gated), lanes_of(at_once)) << "as a prompt it is";
+}
+
 TEST(Gated, SnapshotsBringGatesBack) {
     for (const int n_recent : {1, 5}) {
         GateConfig config = even_gate();
