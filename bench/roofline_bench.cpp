@@ -143,9 +143,9 @@ private:
             ggml_tensor * sources[] = {queries_, cache_.k(l), cache_.v(l)};
             outs_.push_back(ggml_custom_4d(
                 kernel_.ctx, GGML_TYPE_F32, static_cast<int64_t>(o_.head_dim) * kLanes * kGroup, n_, 1, 1, sources, 3,
-                [](ggml_tensor *, int ith, int, void * data) {
+                [](ggml_tensor *, int ith, int n_threads, void * data) {
                     auto & node = *static_cast<CpuAttentionNode *>(data);
-                    attend_part(node.plan, *node.scratch, ith);
+                    attend_part(node.plan, *node.scratch, ith, n_threads);
                 },
                 GGML_N_TASKS_MAX, nodes_.back()));
             ggml_build_forward_expand(kernel_.graph, outs_.back());

@@ -153,21 +153,35 @@ void AttentionPlan::make_strands() {
     numbers_.assign(2 * static_cast<size_t>(n_heads) * units_.size(), 0.0);
 }
 
-void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith) {
+// Units that a thread takes at once, `next` being the first that is left: fewer and fewer, so that all end together.
+int AttentionPlan::run_length(int next, int n_threads) const {
+    constexpr int kShares = 4;  // of what is left, for each thread
+    const int left = static_cast<int>(units_.size()) - next;
+    return has_few_rows(task) ? std::max(1, left / (kShares * n_threads)) : 1;
+}
+
+void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith, int n_threads) {
     float * own = scratch.of_thread_[static_cast<size_t>(ith)].reserve(
         scratch_floats(plan.task, plan.longest_, plan.units_.empty() ? 0 : plan.units_.front().span));
     float * partial = scratch.partial_.data();
     if (own == nullptr || (partial == nullptr && plan.n_partial_ > 0)) { return; }
     const int n_units = static_cast<int>(plan.units_.size());
-    for (int i = plan.next_.fetch_add(1, std::memory_order_relaxed); i < n_units;
-         i = plan.next_.fetch_add(1, std::memory_order_relaxed)) {
+    const auto run = [&](int i, const AttentionUnit * after) {
         const AttentionUnit & unit = plan.units_[static_cast<size_t>(i)];
-        run_unit(plan.task, unit, unit.tile < 0 ? nullptr : partial + unit.partial, plan.numbers_.data() + unit.numbers, own);
+        run_unit(plan.task, {unit, after}, unit.tile < 0 ? nullptr : partial + unit.partial,
+                 plan.numbers_.data() + unit.numbers, own);
         plan.n_done_.fetch_add(1, std::memory_order_relaxed);
-        if (unit.tile < 0) { continue; }
+        if (unit.tile < 0) { return; }
         // Release what this thread wrote, acquire what the others did.
         const auto tile = static_cast<size_t>(unit.tile);
         if (plan.unfinished_[tile].fetch_sub(1, std::memory_order_acq_rel) == 1) { plan.merge(plan.tiles_[tile], partial); }
+    };
+    int begin = plan.next_.load(std::memory_order_relaxed);
+    while (begin < n_units) {
+        const int end = begin + plan.run_length(begin, n_threads);
+        if (!plan.next_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) { continue; }
+        for (int i = begin; i < end; ++i) { run(i, i + 1 < end ? &plan.units_[static_cast<size_t>(i + 1)] : nullptr); }
+        begin = plan.next_.load(std::memory_order_relaxed);
     }
 }
 

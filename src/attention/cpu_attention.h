@@ -12,7 +12,8 @@
 // of threads, nor does the result.
 //
 // Cost:    O(rows · entries seen · head_dim). Memory is kept from call to call: nothing is allocated unless the work grew.
-// Threads: plan.make() alone; then attend_part(plan, scratch, ith) on any number of threads at once, each with its own ith.
+// Threads: plan.make() alone; then attend_part(plan, scratch, ith, n_threads) on any number of threads at once, each with its
+// own ith.
 #pragma once
 
 #include <array>
@@ -113,7 +114,7 @@ public:
     void reserve(const class AttentionPlan & plan);
 
 private:
-    friend void attend_part(class AttentionPlan & plan, AttentionScratch & scratch, int ith);
+    friend void attend_part(class AttentionPlan & plan, AttentionScratch & scratch, int ith, int n_threads);
     AlignedFloats partial_;
     std::array<AlignedFloats, kMaxAttentionThreads> of_thread_;  // each grown by its thread
 };
@@ -131,7 +132,8 @@ public:
 
 private:
     friend class AttentionScratch;
-    friend void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith);
+    friend void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith, int n_threads);
+    int run_length(int next, int n_threads) const;
     int span_of_rows() const;
     void make_spans();
     void make_strands();
@@ -148,8 +150,10 @@ private:
     int longest_ = 0;  // entries that a unit sees
 };
 
+// n_threads: those that take part. Where few do, each takes several units in a row while many are left, and reads on from one
+// into the next. It may be more than really come: the result is the same.
 // REQUIRES: 0 <= ith < kMaxAttentionThreads.
-void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith);
+void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith, int n_threads = kMaxAttentionThreads);
 
 // The instruction set that kernels run with.
 const char * cpu_attention_target();

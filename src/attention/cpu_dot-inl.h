@@ -159,7 +159,15 @@ HWY_INLINE void StoreRow(const AttentionTask & task, const LaneView & lane, size
     if (lane.log_sum != nullptr) { lane.log_sum[row] = (largest + std::log2(sum)) * kLn2; }
 }
 
-void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * partial, float * scratch) {
+// The unit's keys of a block.
+inline Ahead KeysAhead(const AttentionTask & task, const AttentionUnit & unit, int begin) {
+    const auto * keys = static_cast<const uint8_t *>(task.lanes[static_cast<size_t>(unit.lane)].k);
+    return {keys + static_cast<size_t>(begin) * task.k_stride, task.k_stride,
+            static_cast<size_t>(std::min(kEntryBlock, unit.end - begin))};
+}
+
+void DotUnit(const AttentionTask & task, const UnitInRun & in_run, float * partial, float * scratch) {
+    const AttentionUnit & unit = in_run.unit;
     const LaneView & lane = task.lanes[static_cast<size_t>(unit.lane)];
     const auto head_dim = static_cast<size_t>(task.head_dim);
     const auto head_dim_v = static_cast<size_t>(task.head_dim_v);
@@ -175,9 +183,7 @@ void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * par
         scores = partial + weights_offset(task, unit);
         maxima = partial + maxima_offset(task, unit);
     }
-    const Ahead first_k{static_cast<const uint8_t *>(lane.k) + static_cast<size_t>(unit.begin) * task.k_stride, task.k_stride,
-                        static_cast<size_t>(std::min(kEntryBlock, unit.end - unit.begin))};
-    first_k.fetch(0, kEntryBlock / 4);  // while the rows are made ready
+    KeysAhead(task, unit, unit.begin).fetch(0, kEntryBlock / 4);  // while the rows are made ready
     float largest[kMaxDotRows];
     float sum[kMaxDotRows];
     float factor[kMaxDotRows];
@@ -200,9 +206,13 @@ void DotUnit(const AttentionTask & task, const AttentionUnit & unit, float * par
         const auto n = static_cast<size_t>(std::min(kEntryBlock, unit.end - begin));
         const uint8_t * k = static_cast<const uint8_t *>(lane.k) + static_cast<size_t>(begin) * task.k_stride;
         const uint8_t * v = static_cast<const uint8_t *>(lane.v) + static_cast<size_t>(begin) * task.v_stride;
-        const int next = std::min(kEntryBlock, unit.end - begin - kEntryBlock);  // entries of the next block, or less than 1
         Ahead next_v{v, task.v_stride, head_dim_v > 0 ? n : 0};
-        Ahead next_k{k + kEntryBlock * task.k_stride, task.k_stride, static_cast<size_t>(std::max(next, 0))};
+        Ahead next_k;
+        if (begin + kEntryBlock < unit.end) {
+            next_k = KeysAhead(task, unit, begin + kEntryBlock);
+        } else if (in_run.after != nullptr) {
+            next_k = KeysAhead(task, *in_run.after, in_run.after->begin);
+        }
         const auto score = [&](auto by) HWY_ATTR {  // by: how stored numbers are read
             for (size_t r = 0; r < n_rows; r += row_tile) {
                 WithRows(HWY_MIN(row_tile, n_rows - r), [&](auto rows) HWY_ATTR {

@@ -18,13 +18,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
 
-void RunUnit(const AttentionTask & task, const AttentionUnit & unit, float * partial, double * numbers, float * scratch) {
+void RunUnit(const AttentionTask & task, const UnitInRun & in_run, float * partial, double * numbers, float * scratch) {
     if (has_strands(task)) {
-        ColumnUnit(task, unit, partial, numbers, scratch);
+        ColumnUnit(task, in_run.unit, partial, numbers, scratch);
     } else if (has_few_rows(task)) {
-        DotUnit(task, unit, partial, scratch);
+        DotUnit(task, in_run, partial, scratch);
     } else {
-        TileUnit(task, unit, partial, scratch);
+        TileUnit(task, in_run.unit, partial, scratch);
     }
 }
 
@@ -41,8 +41,8 @@ namespace pith {
 HWY_EXPORT(RunUnit);
 HWY_EXPORT(ThisTarget);
 
-void run_unit(const AttentionTask & task, const AttentionUnit & unit, float * partial, double * numbers, float * scratch) {
-    HWY_DYNAMIC_DISPATCH(RunUnit)(task, unit, partial, numbers, scratch);
+void run_unit(const AttentionTask & task, const UnitInRun & in_run, float * partial, double * numbers, float * scratch) {
+    HWY_DYNAMIC_DISPATCH(RunUnit)(task, in_run, partial, numbers, scratch);
 }
 
 size_t scratch_floats(const AttentionTask & task, int longest, int span) {

@@ -95,8 +95,14 @@ void add_strand_columns(const AttentionTask & task, std::span<const AttentionUni
 // Floats of scratch that a unit of the task needs, which sees at most `longest` entries, a strand's in spans of `span`.
 size_t scratch_floats(const AttentionTask & task, int longest, int span);
 
+// A unit, and the one that the same thread computes after it, if it is known: its first keys are asked for in time.
+struct UnitInRun {
+    const AttentionUnit & unit;
+    const AttentionUnit * after;
+};
+
 // Computes a unit. partial: nullptr writes the finished rows; else n_rows partial rows, and for columns what is said above.
 // scratch: 64-byte aligned.
-void run_unit(const AttentionTask & task, const AttentionUnit & unit, float * partial, double * numbers, float * scratch);
+void run_unit(const AttentionTask & task, const UnitInRun & in_run, float * partial, double * numbers, float * scratch);
 
 }  // namespace pith

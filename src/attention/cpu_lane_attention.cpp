@@ -11,9 +11,9 @@
 namespace pith {
 namespace {
 
-void run(ggml_tensor * /*out*/, int ith, int /*n_threads*/, void * node) {
+void run(ggml_tensor * /*out*/, int ith, int n_threads, void * node) {
     auto & [plan, scratch] = *static_cast<CpuAttentionNode *>(node);
-    attend_part(plan, *scratch, ith);
+    attend_part(plan, *scratch, ith, n_threads);
 }
 
 }  // namespace

@@ -144,9 +144,9 @@ public:
         scratch.reserve(plan);
         std::vector<std::thread> threads;
         for (int i = 1; i < c_.n_threads; ++i) {
-            threads.emplace_back([&plan, &scratch, i] { attend_part(plan, scratch, i); });
+            threads.emplace_back([&, i] { attend_part(plan, scratch, i, c_.n_threads); });
         }
-        attend_part(plan, scratch, 0);
+        attend_part(plan, scratch, 0, c_.n_threads);
         for (std::thread & thread : threads) { thread.join(); }
     }
 
