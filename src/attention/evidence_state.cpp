@@ -81,12 +81,14 @@ void EvidenceState::reset() {
     }
 }
 
-// Offers the queries that become eligible: from the kept ones, or from the new ones.
-void EvidenceState::sample(Layer & layer, const float * queries, int n, int32_t first_position) const {
+// Offers the queries that become eligible, with those to come: from the kept ones, or from the new ones.
+void EvidenceState::sample(Layer & layer, const float * queries, int n, int32_t first_position, int n_to_come) const {
     const size_t row = query_size();
     const auto n_old = static_cast<int32_t>(layer.query_positions.size());
     for (QuerySampler & sampler : layer.samplers) {
-        const auto end = static_cast<int32_t>(sampler.end_of_eligible(int64_t{first_position} + n));
+        const int64_t n_seen = int64_t{first_position} + n;
+        if (n_to_come > 0) { sampler.expect(n_seen + n_to_come); }
+        const auto end = static_cast<int32_t>(std::min(n_seen, sampler.end_of_eligible(n_seen + n_to_come)));
         for (int32_t position = sampler.next(); position < end; ++position) {
             const int32_t back = first_position - position;  // 1: the newest of the kept ones
             const float * query = back <= 0 ? queries + static_cast<size_t>(-back) * row
@@ -104,12 +106,14 @@ void EvidenceState::drop_oldest(Layer & layer, int n_keep) const {
     layer.query_positions.erase(layer.query_positions.begin(), layer.query_positions.begin() + n_drop);
 }
 
-void EvidenceState::remember(int layer_index, const float * queries, int n, int32_t first_position) {
+void EvidenceState::remember(int layer_index, const float * queries, int n, int32_t first_position, int n_to_come) {
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
-    sample(layer, queries, n, first_position);
-    const int n_new = keeps_all_ ? n : std::min(n, n_kept_queries_);
-    // Those no longer needed go many at a time: moving the others for every decoded token would cost more.
-    if (!keeps_all_ && static_cast<int>(layer.query_positions.size()) + n_new > 2 * n_kept_queries_) {
+    sample(layer, queries, n, first_position, n_to_come);
+    const int n_new = keeps_all_ ? n : std::clamp(n_kept_queries_ - n_to_come, 0, n);
+    if (n_new < n) {  // they push out all older ones
+        drop_oldest(layer, 0);
+    } else if (!keeps_all_ && static_cast<int>(layer.query_positions.size()) + n_new > 2 * n_kept_queries_) {
+        // Many at a time: moving the others for every decoded token would cost more.
         drop_oldest(layer, n_kept_queries_ - n_new);
     }
     const size_t row = query_size();

@@ -43,13 +43,16 @@ public:
     bool wants_retention() const { return merged_.retention; }                                      // add_retention() too
     int n_kept_queries() const { return n_kept_queries_; }
     // Of n new queries, how many of the newest remember() must see.
-    int n_remembered(int n) const { return keeps_all_ || !samplers_.empty() ? n : std::min(n, n_kept_queries_); }
+    int n_remembered(int n, int n_to_come = 0) const {
+        return keeps_all_ || !samplers_.empty() ? n : std::clamp(n_kept_queries_ - n_to_come, 0, n);
+    }
 
     // Forgets everything seen, not what it was made for.
     void reset();
 
     // queries f32 [n][H][d], positions first_position, first_position + 1, …
-    void remember(int layer, const float * queries, int n, int32_t first_position);
+    // n_to_come: more that the layer sees before anything is gathered: what they push out need not be copied at all.
+    void remember(int layer, const float * queries, int n, int32_t first_position, int n_to_come = 0);
 
     // The column sums of a query head, for an attention that adds to them itself: as long as its lane is now.
     float * running(int layer, int head, int length);
@@ -92,7 +95,7 @@ private:
     };
 
     size_t query_size() const { return static_cast<size_t>(shape_.n_heads()) * static_cast<size_t>(shape_.head_dim); }
-    void sample(Layer & layer, const float * queries, int n, int32_t first_position) const;
+    void sample(Layer & layer, const float * queries, int n, int32_t first_position, int n_to_come) const;
     void drop_oldest(Layer & layer, int n_keep) const;
     Status observe_newest(const From & from, int n, const ObserveWants & wants, Observed & out) const;
     Status gather_attention(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;

@@ -17,10 +17,26 @@ int64_t QuerySampler::end_of_eligible(int64_t n_seen) const {
     return needs_.sample == QuerySample::kAny ? n_seen : std::max<int64_t>(0, n_seen - needs_.margin);
 }
 
+void QuerySampler::expect(int64_t n_seen) {
+    const int64_t end = end_of_eligible(n_seen);
+    if (end <= expected_end_) { return; }
+    expected_end_ = end;
+    std::vector<uint64_t> hashes;
+    for (const Item & item : items_) { hashes.push_back(item.hash); }
+    const int32_t first = needs_.sample == QuerySample::kMiddle ? std::max(next_, needs_.margin) : next_;
+    for (int32_t position = first; position < end; ++position) { hashes.push_back(sample_hash(needs_.seed, position)); }
+    const auto n = static_cast<size_t>(needs_.n_queries);
+    if (n == 0 || hashes.size() <= n) { return; }
+    const auto last = hashes.begin() + static_cast<int64_t>(n - 1);
+    std::ranges::nth_element(hashes, last);
+    largest_ = *last;
+}
+
 void QuerySampler::offer(int32_t position, const float * query) {
     next_ = position + 1;
     if (needs_.sample == QuerySample::kMiddle && position < needs_.margin) { return; }
     Item item{sample_hash(needs_.seed, position), position, items_.size()};
+    if (position < expected_end_ && item.hash > largest_) { return; }
     if (items_.size() < static_cast<size_t>(needs_.n_queries)) {
         queries_.reserve(static_cast<size_t>(needs_.n_queries) * query_size_);
         queries_.insert(queries_.end(), query, query + query_size_);

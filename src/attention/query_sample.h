@@ -4,12 +4,15 @@
 // so that it is the same for all layers and in every schedule, however the prompt was cut into chunks. Eligible are
 //   kMiddle  positions in [margin, n_seen - margin)
 //   kAny     positions in [0, n_seen)
-// A query is offered once, when its position becomes eligible; the caller keeps the newest `margin` queries until then.
-// Copyable.   Cost: one hash a position; a copy of the query when it enters the sample.   Threads: one at a time.
+// A query is offered once, when its position becomes eligible; the caller keeps the newest `margin` queries until then, unless
+// it says how much is to come.
+// Copyable.   Cost: one hash a position, two where more was to come; a copy of the query when it enters the sample.
+// Threads: one at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "core/evidence.h"
@@ -26,6 +29,9 @@ public:
     int32_t next() const { return next_; }
     // One past the last eligible position once n_seen tokens have been seen.
     int64_t end_of_eligible(int64_t n_seen) const;
+
+    // Nobody takes the sample before n_seen tokens have been seen: queries that will not be in it then are not copied.
+    void expect(int64_t n_seen);
 
     // query f32 [query_size]. REQUIRES: position == next().
     void offer(int32_t position, const float * query);
@@ -46,8 +52,10 @@ private:
     ProfileNeeds needs_;
     size_t query_size_ = 0;
     int32_t next_ = 0;
-    std::vector<Item> items_;     // a heap, largest hash on top
-    std::vector<float> queries_;  // [slot][query_size]
+    int64_t expected_end_ = 0;                                 // of the positions that largest_ was made for
+    uint64_t largest_ = std::numeric_limits<uint64_t>::max();  // hash of the sample, as far as is known
+    std::vector<Item> items_;                                  // a heap, largest hash on top
+    std::vector<float> queries_;                               // [slot][query_size]
 };
 
 // The order of positions under a seed.

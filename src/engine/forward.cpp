@@ -32,7 +32,8 @@ Forward::Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend)
     : file_(std::move(file)), backend_(backend), layer_runner_(backend), head_runner_(backend), observe_runner_(backend) {}
 
 Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq, int layer, std::span<const int32_t> tokens,
-                          std::span<float> hidden, int n, int32_t first_position, int n_out, const HiddenKeys * hidden_keys) {
+                          std::span<float> hidden, int n, int32_t first_position, int n_out, int n_to_come,
+                          const HiddenKeys * hidden_keys) {
     const Hparams & hp = hparams();
     PITH_RETURN_IF_ERROR(cache.reserve(seq, layer, n));
     std::vector<int32_t> positions(static_cast<size_t>(n));
@@ -83,19 +84,20 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
     }
 
     if (evidence.wants_moments()) { evidence.add_moments(layer, moments); }
-    return observes ? observe(cache, evidence, seq, layer, queries, n, first_position, adds_running, hidden_keys) : Status();
+    if (!observes) { return {}; }
+    return observe(cache, evidence, seq, layer, queries, n, first_position, n_to_come, adds_running, hidden_keys);
 }
 
 Status Forward::observe(const RaggedCache & cache, EvidenceState & evidence, int seq, int layer, const ggml_tensor * queries,
-                        int n, int32_t first_position, bool adds_running, const HiddenKeys * hidden_keys) {
+                        int n, int32_t first_position, int n_to_come, bool adds_running, const HiddenKeys * hidden_keys) {
     const Stopwatch watch;
     const size_t row = static_cast<size_t>(hparams().n_heads) * static_cast<size_t>(hparams().head_dim);
     // Only the newest, where no more will be asked for.
-    const int n_read = query_observer_ || adds_running ? n : evidence.n_remembered(n);
+    const int n_read = query_observer_ || adds_running ? n : evidence.n_remembered(n, n_to_come);
     const int32_t first_read = first_position + (n - n_read);
     const std::span<const float> read =
         floats_of(queries, static_cast<size_t>(n - n_read) * row, static_cast<size_t>(n_read) * row, queries_);
-    if (evidence.wants_queries()) { evidence.remember(layer, read.data(), n_read, first_read); }
+    if (evidence.wants_queries()) { evidence.remember(layer, read.data(), n_read, first_read, n_to_come); }
     if (adds_running) {
         PITH_RETURN_IF_ERROR(
             evidence.add_running(observe_runner_, cache, seq, layer, read.data(), n_read, first_read, hidden_keys));

@@ -29,10 +29,11 @@ public:
     //   tokens [n]     read by layer 0 only
     //   hidden [n][D]  read by the other layers; overwritten with the result
     //   n_out          rows that go on from the last layer: the newest n_out of hidden are then at its front (n elsewhere)
+    //   n_to_come      tokens that the layer sees after these before `evidence` is asked for anything
     //   hidden_keys    of this layer, those of the new tokens included; nullptr: none
     // Errors: kOutOfMemory, kInternal; the lanes may then hold the new entries already.
     Status run_layer(RaggedCache & cache, EvidenceState & evidence, int seq, int layer, std::span<const int32_t> tokens,
-                     std::span<float> hidden, int n, int32_t first_position, int n_out,
+                     std::span<float> hidden, int n, int32_t first_position, int n_out, int n_to_come = 0,
                      const HiddenKeys * hidden_keys = nullptr);
 
     // hidden [n][D] → logits [n][n_vocab].
@@ -65,7 +66,7 @@ public:
 
 private:
     Status observe(const RaggedCache & cache, EvidenceState & evidence, int seq, int layer, const ggml_tensor * queries, int n,
-                   int32_t first_position, bool adds_running, const HiddenKeys * hidden_keys);
+                   int32_t first_position, int n_to_come, bool adds_running, const HiddenKeys * hidden_keys);
 
     std::shared_ptr<const ModelFile> file_;
     ggml_backend_t backend_;

@@ -55,8 +55,8 @@ Status Session::Impl::ask_gates(int layer, const GateInput & in, int32_t first_p
 
 // Forward::run_layer() under the gates' answers, where there are any: n tokens from first_position on.
 Status Session::Impl::run_layer(int layer, std::span<const int32_t> tokens, std::span<float> rows, int n,
-                                int32_t first_position, int n_out) {
-    if (!gates) { return forward->run_layer(*cache, evidence, 0, layer, tokens, rows, n, first_position, n_out); }
+                                int32_t first_position, int n_out, int n_to_come) {
+    if (!gates) { return forward->run_layer(*cache, evidence, 0, layer, tokens, rows, n, first_position, n_out, n_to_come); }
     PITH_RETURN_IF_ERROR(drop_hidden(layer, first_position));
     const auto n_kv = static_cast<size_t>(shape().n_kv_heads);
     std::span<const float> said;  // [n][K]; empty: nothing
@@ -79,8 +79,8 @@ Status Session::Impl::run_layer(int layer, std::span<const int32_t> tokens, std:
         }
         ledger.gate_seen_entries += static_cast<int64_t>(said.size());
     }
-    PITH_RETURN_IF_ERROR(
-        forward->run_layer(*cache, evidence, 0, layer, tokens, rows, n, first_position, n_out, keys.any() ? &keys : nullptr));
+    PITH_RETURN_IF_ERROR(forward->run_layer(*cache, evidence, 0, layer, tokens, rows, n, first_position, n_out, n_to_come,
+                                            keys.any() ? &keys : nullptr));
     if (!said.empty() && evidence.wants_retention()) {
         std::vector<int> lengths;
         for (int h = 0; h < shape().n_kv_heads; ++h) { lengths.push_back(cache->length(cache->lane(0, layer, h))); }

@@ -163,8 +163,8 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
             const int m = std::min(plan->chunk, n - first);
             const auto rows = std::span(hidden).subspan(static_cast<size_t>(first) * width, static_cast<size_t>(m) * width);
             const int n_out = last_layer && !all_logits ? 1 : m;
-            PITH_RETURN_IF_ERROR(
-                run_layer(layer, tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(m)), rows, m, first, n_out));
+            PITH_RETURN_IF_ERROR(run_layer(layer, tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(m)), rows, m,
+                                           first, n_out, n - first - m));
             if (last_layer) { PITH_RETURN_IF_ERROR(emit_logits(rows, m, first, hooks)); }
             if (hooks.progress) { hooks.progress((int64_t{layer} * n + first + m) / shape().n_layers, n); }
         }

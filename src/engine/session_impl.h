@@ -88,7 +88,7 @@ struct Session::Impl {
     void end_gating();
     Status ask_gates(int layer, const GateInput & in, int32_t first_position);
     Status run_layer(int layer, std::span<const int32_t> tokens, std::span<float> rows, int n, int32_t first_position,
-                     int n_out);
+                     int n_out, int n_to_come = 0);
     Status drop_hidden(int layer, int32_t next_position);
 
     // prefill.cpp

@@ -38,8 +38,8 @@ EvidenceNeeds capture_needs(const EvidenceNeeds & needs) {
 // Does for one policy what the forward pass does for the session's own, and times it.
 class CaptureMeter {
 public:
-    CaptureMeter(EvidenceNeeds needs, Session::Impl & session)
-        : needs_(needs), state_(session.shape(), needs, session.factors), session_(session) {}
+    CaptureMeter(EvidenceNeeds needs, int n_prompt, Session::Impl & session)
+        : needs_(needs), n_prompt_(n_prompt), state_(session.shape(), needs, session.factors), session_(session) {}
 
     const EvidenceNeeds & needs() const { return needs_; }
     double seconds() const { return seconds_; }
@@ -56,10 +56,11 @@ public:
         }
         const Stopwatch watch;
         if (state_.wants_queries() || (state_.wants_running() && !fused)) {
-            const int n_read = state_.wants_running() && !fused ? n : state_.n_remembered(n);
+            const int n_to_come = n_prompt_ - first_position - n;
+            const int n_read = state_.wants_running() && !fused ? n : state_.n_remembered(n, n_to_come);
             const int32_t first = first_position + (n - n_read);
             const auto newest = queries.last(static_cast<size_t>(n_read) * row);
-            if (state_.wants_queries()) { state_.remember(layer, newest.data(), n_read, first); }
+            if (state_.wants_queries()) { state_.remember(layer, newest.data(), n_read, first, n_to_come); }
             if (state_.wants_running() && !fused) {
                 PITH_RETURN_IF_ERROR(state_.add_running(runner(), *session_.cache, 0, layer, newest.data(), n_read, first));
             }
@@ -94,6 +95,7 @@ private:
     }
 
     EvidenceNeeds needs_;
+    int n_prompt_;
     EvidenceState state_;
     Session::Impl & session_;
     double seconds_ = 0;
@@ -172,12 +174,15 @@ private:
     Status observed_prefill(Session & session) {
         tell("observed prefill");
         Session::Impl & impl = PolicyProbe(session).session();
+        const auto n_prompt = static_cast<int>(tokens_.size());
         std::vector<std::unique_ptr<CaptureMeter>> meters;
         std::vector<const CaptureMeter *> meter_of;  // [policy]; policies that capture the same share one
         for (const EvidenceNeeds & needs : needs_) {
             const EvidenceNeeds capture = capture_needs(needs);
             auto known = std::find_if(meters.begin(), meters.end(), [&](const auto & m) { return m->needs() == capture; });
-            if (known == meters.end()) { known = meters.insert(meters.end(), std::make_unique<CaptureMeter>(capture, impl)); }
+            if (known == meters.end()) {
+                known = meters.insert(meters.end(), std::make_unique<CaptureMeter>(capture, n_prompt, impl));
+            }
             meter_of.push_back(known->get());
         }
         impl.forward->set_query_observer([&](int layer, std::span<const float> queries, int n, int32_t first) -> Status {

@@ -33,6 +33,17 @@ protected:
         }
         return state;
     }
+    // The same, told all the while how many are to come.
+    EvidenceState told_state_of(const std::vector<EvidenceNeeds> & needs, int step) {
+        EvidenceState state(lanes_.shape(), needs);
+        for (int first = 0; first < lanes_.n_seen(); first += step) {
+            const int n = std::min(step, lanes_.n_seen() - first);
+            const int n_to_come = lanes_.n_seen() - first - n;
+            const int n_read = state.n_remembered(n, n_to_come);
+            state.remember(0, lanes_.queries(first + n - n_read), n_read, first + n - n_read, n_to_come);
+        }
+        return state;
+    }
     Result<LayerEvidence> gather(const EvidenceState & state, const EvidenceNeeds & needs) {
         return state.gather(lanes_.runner(), lanes_.cache(), 0, 0, lanes_.n_seen(), needs);
     }
@@ -175,6 +186,71 @@ TEST_P(EvidenceAttention, ProfilesDoNotDependOnHowTheQueriesArrived) {
         EXPECT_EQ(gather(state, fewer)->profile, gather(state_of({fewer}, step), fewer)->profile);
         EXPECT_LE(state.n_kept_queries(), 20);
     }
+}
+
+// Queries that will not be asked for are not even copied; what is gathered, now and after later tokens, is the same.
+TEST_P(EvidenceAttention, KnowingHowMuchIsToComeChangesNothingThatIsGathered) {
+    EvidenceNeeds window;
+    window.window = 24;
+    window.window_mean = window.last_query = true;
+    EvidenceNeeds profile;
+    profile.profile = {.n_queries = 40, .margin = 20, .seed = 3};
+    EvidenceNeeds any = profile;
+    any.profile = {.n_queries = 30, .margin = 5, .seed = 4, .sample = QuerySample::kAny};
+    EvidenceNeeds top = window;
+    top.profile = {.n_queries = 6, .margin = 10, .sample = QuerySample::kTopWindow};
+    for (const std::vector<EvidenceNeeds> & needs :
+         {std::vector{window}, std::vector{window, profile}, std::vector{any}, std::vector{top}}) {
+        for (const int step : {1, 7, 64, lanes_.n_seen()}) {
+            EvidenceState told = told_state_of(needs, step);
+            EvidenceState plain = state_of(needs, step);
+            for (const bool later : {false, true}) {
+                for (const EvidenceNeeds & one : needs) {
+                    const auto got = gather(told, one);
+                    const auto expected = gather(plain, one);
+                    ASSERT_TRUE(got.ok() && expected.ok()) << got.status().message() << expected.status().message();
+                    EXPECT_EQ(got->window_mean, expected->window_mean) << step;
+                    EXPECT_EQ(got->last_query, expected->last_query) << step;
+                    EXPECT_EQ(got->profile, expected->profile) << step;
+                    EXPECT_EQ(got->n_sampled, expected->n_sampled) << step;
+                }
+                if (later) { continue; }
+                for (EvidenceState * state : {&told, &plain}) { state->remember(0, lanes_.queries(), 30, lanes_.n_seen()); }
+            }
+        }
+    }
+}
+
+TEST(QuerySampler, ASampleWhoseEndIsKnownIsTheSameAndTakesInNoOtherQuery) {
+    const ProfileNeeds needs{.n_queries = 16, .margin = 10, .seed = 7};
+    QuerySampler plain(needs, 1);
+    QuerySampler told(needs, 1);
+    const auto offer = [](QuerySampler & sampler, int32_t end) {
+        for (int32_t p = sampler.next(); p < end; ++p) {
+            const auto query = static_cast<float>(p);
+            sampler.offer(p, &query);
+        }
+    };
+    const auto take = [](const QuerySampler & sampler) {
+        std::pair<std::vector<float>, std::vector<int32_t>> taken;
+        sampler.take(16, taken.first, taken.second);
+        return taken;
+    };
+    told.expect(500);
+    for (const int64_t n_seen : {500, 500 + 90, 2000}) {  // grows past what was expected, then is told again
+        if (n_seen == 2000) { told.expect(n_seen); }
+        offer(plain, static_cast<int32_t>(plain.end_of_eligible(n_seen)));
+        offer(told, static_cast<int32_t>(told.end_of_eligible(n_seen)));
+        EXPECT_EQ(take(told), take(plain)) << n_seen;
+        ASSERT_EQ(take(told).second.size(), 16U);
+    }
+    // Before the end, only positions that the whole sample has are in it.
+    QuerySampler half(needs, 1);
+    half.expect(2000);
+    offer(half, 1000);
+    const std::vector<int32_t> all = take(plain).second;
+    for (const int32_t position : take(half).second) { EXPECT_TRUE(std::ranges::binary_search(all, position)) << position; }
+    EXPECT_LT(take(half).second.size(), 16U);
 }
 
 TEST_P(EvidenceAttention, TheTopWindowSampleIsThePositionsTheWindowAttendsToMost) {
