@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <new>
+#include <thread>
 
 #include "attention/cpu_kernels.h"
 
@@ -11,9 +12,14 @@ namespace pith {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr int kWantedUnits = 64;  // enough to balance the threads of a large machine
-constexpr int kMinSpan = 128;     // entries: a partial result costs as much memory traffic as a few of them
+constexpr int kMinSpan = 128;  // entries: a partial result costs as much memory traffic as a few of them
 constexpr int kMaxSpan = 1024;
+
+// Enough to balance this machine's threads; however many of them take part, the same, so that the result is too.
+int wanted_units() {
+    static const int n = std::clamp(4 * static_cast<int>(std::thread::hardware_concurrency()), 32, 256);
+    return n;
+}
 
 bool has_blocks(KvFormat format) {
     return format == KvFormat::kQ8_0 || format == KvFormat::kQ4_0;
@@ -21,7 +27,7 @@ bool has_blocks(KvFormat format) {
 
 // Entries per unit, so that all rows together make enough units.
 int span_length(int64_t n_entries) {
-    const int64_t span = (n_entries / kWantedUnits + kEntryBlock - 1) / kEntryBlock * kEntryBlock;
+    const int64_t span = (n_entries / wanted_units() + kEntryBlock - 1) / kEntryBlock * kEntryBlock;
     return static_cast<int>(std::clamp<int64_t>(span, kMinSpan, kMaxSpan));
 }
 
@@ -84,7 +90,7 @@ int AttentionPlan::span_of_rows() const {
     }
     const int n_tiles = static_cast<int>(task.lanes.size()) * ((n_rows + tile_rows - 1) / tile_rows);
     // Many tiles of rows balance by themselves.
-    const bool balanced = !has_few_rows(task) && n_tiles >= kWantedUnits;
+    const bool balanced = !has_few_rows(task) && n_tiles >= wanted_units();
     return balanced ? std::numeric_limits<int>::max() : span_length(n_entries);
 }
 
@@ -128,7 +134,7 @@ void AttentionPlan::make_strands() {
     const int n_panels = (task.n_queries + kWidestPanel - 1) / kWidestPanel;
     const int span = task.head_dim_v > 0 ? span_of_rows() : std::numeric_limits<int>::max();
     const int n_tiles = static_cast<int>(task.lanes.size()) * (task.n_group / n_heads);
-    const int n_strands = std::clamp((kWantedUnits + n_tiles - 1) / n_tiles, 1, n_panels);
+    const int n_strands = std::clamp((wanted_units() + n_tiles - 1) / n_tiles, 1, n_panels);
     for (int l = 0; l < static_cast<int>(task.lanes.size()); ++l) {
         for (int head = 0; head < task.n_group; head += n_heads) {
             const auto tile = static_cast<int>(tiles_.size());
