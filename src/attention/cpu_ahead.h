@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "attention/cpu_kernels.h"
 #include "hwy/base.h"
 #include "hwy/cache_control.h"
 
@@ -49,5 +50,11 @@ private:
     size_t n_ = 0;
     size_t n_passes_ = 1;
 };
+
+// The block of a lane's keys from entry `begin` on, as far as `end`.
+inline Ahead keys_ahead(const AttentionTask & task, const LaneView & lane, int begin, int end) {
+    return {static_cast<const uint8_t *>(lane.k) + static_cast<size_t>(begin) * task.k_stride, task.k_stride,
+            static_cast<size_t>(std::clamp(end - begin, 0, kEntryBlock))};
+}
 
 }  // namespace pith

@@ -159,13 +159,6 @@ HWY_INLINE void StoreRow(const AttentionTask & task, const LaneView & lane, size
     if (lane.log_sum != nullptr) { lane.log_sum[row] = (largest + std::log2(sum)) * kLn2; }
 }
 
-// The unit's keys of a block.
-inline Ahead KeysAhead(const AttentionTask & task, const AttentionUnit & unit, int begin) {
-    const auto * keys = static_cast<const uint8_t *>(task.lanes[static_cast<size_t>(unit.lane)].k);
-    return {keys + static_cast<size_t>(begin) * task.k_stride, task.k_stride,
-            static_cast<size_t>(std::min(kEntryBlock, unit.end - begin))};
-}
-
 void DotUnit(const AttentionTask & task, const UnitInRun & in_run, float * partial, float * scratch) {
     const AttentionUnit & unit = in_run.unit;
     const LaneView & lane = task.lanes[static_cast<size_t>(unit.lane)];
@@ -183,7 +176,7 @@ void DotUnit(const AttentionTask & task, const UnitInRun & in_run, float * parti
         scores = partial + weights_offset(task, unit);
         maxima = partial + maxima_offset(task, unit);
     }
-    KeysAhead(task, unit, unit.begin).fetch(0, kEntryBlock / 4);  // while the rows are made ready
+    keys_ahead(task, lane, unit.begin, unit.end).fetch(0, kEntryBlock / 4);  // while the rows are made ready
     float largest[kMaxDotRows];
     float sum[kMaxDotRows];
     float factor[kMaxDotRows];
@@ -209,9 +202,9 @@ void DotUnit(const AttentionTask & task, const UnitInRun & in_run, float * parti
         Ahead next_v{v, task.v_stride, head_dim_v > 0 ? n : 0};
         Ahead next_k;
         if (begin + kEntryBlock < unit.end) {
-            next_k = KeysAhead(task, unit, begin + kEntryBlock);
-        } else if (in_run.after != nullptr) {
-            next_k = KeysAhead(task, *in_run.after, in_run.after->begin);
+            next_k = keys_ahead(task, lane, begin + kEntryBlock, unit.end);
+        } else if (const AttentionUnit * after = in_run.after; after != nullptr) {
+            next_k = keys_ahead(task, task.lanes[static_cast<size_t>(after->lane)], after->begin, after->end);
         }
         const auto score = [&](auto by) HWY_ATTR {  // by: how stored numbers are read
             for (size_t r = 0; r < n_rows; r += row_tile) {

@@ -171,8 +171,7 @@ HWY_INLINE size_t AttendPanel(const Panel & p, const ColumnState & s, int span) 
         float * weights = s.weights + static_cast<size_t>(begin) * kRows;
         size_t step = 0;
         const float * k = BlockRows(task.k_format, p.lane.k, task.k_stride, head_dim, begin, n, s.k_block, step);
-        const Ahead next_k{static_cast<const uint8_t *>(p.lane.k) + static_cast<size_t>(begin + kEntryBlock) * task.k_stride,
-                           task.k_stride, static_cast<size_t>(std::clamp(end - begin - kEntryBlock, 0, kEntryBlock))};
+        const Ahead next_k = keys_ahead(task, p.lane, begin + kEntryBlock, end);
         for (size_t j = 0; j < n; j += kSteps) {
             next_k.fetch(j, kSteps);
             ScorePanel<kVectors>(s.q, head_dim, k + j * step, step, HWY_MIN(kSteps, n - j), weights + j * kRows);

@@ -109,7 +109,7 @@ void EvidenceState::drop_oldest(Layer & layer, int n_keep) const {
 void EvidenceState::remember(int layer_index, const float * queries, int n, int32_t first_position, int n_to_come) {
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
     sample(layer, queries, n, first_position, n_to_come);
-    const int n_new = keeps_all_ ? n : std::clamp(n_kept_queries_ - n_to_come, 0, n);
+    const int n_new = n_newest(n, n_to_come);
     if (n_new < n) {  // they push out all older ones
         drop_oldest(layer, 0);
     } else if (!keeps_all_ && static_cast<int>(layer.query_positions.size()) + n_new > 2 * n_kept_queries_) {

@@ -43,9 +43,7 @@ public:
     bool wants_retention() const { return merged_.retention; }                                      // add_retention() too
     int n_kept_queries() const { return n_kept_queries_; }
     // Of n new queries, how many of the newest remember() must see.
-    int n_remembered(int n, int n_to_come = 0) const {
-        return keeps_all_ || !samplers_.empty() ? n : std::clamp(n_kept_queries_ - n_to_come, 0, n);
-    }
+    int n_remembered(int n, int n_to_come = 0) const { return samplers_.empty() ? n_newest(n, n_to_come) : n; }
 
     // Forgets everything seen, not what it was made for.
     void reset();
@@ -95,6 +93,8 @@ private:
     };
 
     size_t query_size() const { return static_cast<size_t>(shape_.n_heads()) * static_cast<size_t>(shape_.head_dim); }
+    // How many of n new queries will be among the newest, once n_to_come more have been seen.
+    int n_newest(int n, int n_to_come) const { return keeps_all_ ? n : std::clamp(n_kept_queries_ - n_to_come, 0, n); }
     void sample(Layer & layer, const float * queries, int n, int32_t first_position, int n_to_come) const;
     void drop_oldest(Layer & layer, int n_keep) const;
     Status observe_newest(const From & from, int n, const ObserveWants & wants, Observed & out) const;
