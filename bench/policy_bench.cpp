@@ -1,14 +1,19 @@
 // policy_bench.cpp - one whole eviction (score, allocate, select) for every policy named below, over the lanes of a 1 B model:
-// 16 layers of 8 KV heads with 4 query heads each. Time is for all lanes; entries/s counts entries looked at.
+// 16 layers of 8 KV heads with 4 query heads each. Time is for all lanes; entries/s counts entries looked at. Each on one and
+// on two of ggml's threads, which is how a session deals out lanes.
 //
 //   policy_bench --benchmark_filter=snapkv
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <numeric>
 #include <random>
 
+#include "attention/cpu_threads.h"
+#include "bench_setup.h"
+#include "model/backend.h"
 #include "policy/eviction.h"
 
 namespace pith {
@@ -35,6 +40,7 @@ LayerEvidence random_layer(int layer, int n_entries, std::mt19937 & random) {
     fill(evidence.last_query, kShape.n_heads());
     fill(evidence.running_sum, kShape.n_heads());
     fill(evidence.window_sq, kShape.n_kv_heads);
+    fill(evidence.output_l1, kShape.n_heads());
     fill(evidence.key_norm, kShape.n_kv_heads);
     return evidence;
 }
@@ -48,11 +54,22 @@ int64_t n_kept(const std::vector<LayerPlan> & plans) {
 void run(benchmark::State & state, const char * name) {
     const auto n_entries = static_cast<int>(state.range(0));
     const auto policy = Policy::parse(name);
+    const auto made = make_cpu_backend(static_cast<int>(state.range(1)));
+    if (!made.ok()) {
+        state.SkipWithError("no threads");
+        return;
+    }
+    const std::unique_ptr<ggml_backend, FreeBackend> backend(*made);
+    GraphRunner runner(backend.get());
+    EvictionTarget target{kShape, kBudget, {}};
+    if (state.range(1) > 1) {
+        target.run_tasks = [&](int n, const std::function<void(int)> & task) { return run_tasks(runner, n, task); };
+    }
     std::mt19937 random(1);
     std::vector<LayerEvidence> layers;
     for (int l = 0; l < kShape.n_layers; ++l) { layers.push_back(random_layer(l, n_entries, random)); }
     for (auto _ : state) {
-        EvictionPass pass(*policy, {kShape, kBudget, {}}, false, 0);
+        EvictionPass pass(*policy, target, false, 0);
         bool ok = true;
         for (const LayerEvidence & layer : layers) { ok = pass.add_layer(layer).ok() && ok; }
         const auto plans = pass.finish();
@@ -69,10 +86,12 @@ void run(benchmark::State & state, const char * name) {
 }  // namespace pith
 
 int main(int argc, char ** argv) {
-    for (const char * name : {"random", "streaming", "knorm", "h2o", "tova", "snapkv", "pyramidkv", "adakv"}) {
+    if (!pith::load_backends().ok()) { return EXIT_FAILURE; }
+    for (const char * name : {"random", "streaming", "knorm", "h2o", "tova", "snapkv", "pyramidkv", "adakv", "criticalkv"}) {
         benchmark::RegisterBenchmark(name, [name](benchmark::State & state) { pith::run(state, name); })
-            ->Arg(1536)
-            ->Arg(16384)
+            ->ArgsProduct({{1536, 16384}, {1, 2}})
+            ->ArgNames({"entries", "threads"})
+            ->UseRealTime()
             ->Unit(benchmark::kMillisecond);
     }
     benchmark::Initialize(&argc, argv);

@@ -1,4 +1,5 @@
 // evict.cpp - one eviction, all its stages in order. Stage: engine.
+#include "attention/cpu_threads.h"
 #include "core/stopwatch.h"
 #include "engine/session_impl.h"
 
@@ -9,7 +10,14 @@ bool Session::Impl::over_budget() const {
 }
 
 EvictionTarget Session::Impl::target() const {
-    return {shape(), plan->budget, options.pinned, options.heads};
+    EvictionTarget target{shape(), plan->budget, options.pinned, options.heads};
+    GraphRunner & runner = forward->observer();
+    if (runner.custom_operations()) {
+        target.run_tasks = [&runner](int n_tasks, const std::function<void(int)> & task) {
+            return run_tasks(runner, n_tasks, task);
+        };
+    }
+    return target;
 }
 
 Result<LayerEvidence> Session::Impl::gather(int layer, const EvidenceNeeds & needs) {

@@ -286,20 +286,9 @@ Status EvictionPass::Impl::shrink(int layer, std::span<const int> shares, bool m
 
     LayerChoice choice;
     if (!state.selected) {
-        PITH_RETURN_IF_ERROR(policy.selector().select(view, shares, choice));
+        PITH_RETURN_IF_ERROR(policy.selector().select(view, shares, target.run_tasks, choice));
     } else {
-        TopSelector top;
-        std::vector<int32_t> keep;
-        std::vector<float> priority;
-        for (int h = 0; h < view.n_lanes(); ++h) {
-            keep.clear();
-            priority.clear();
-            const auto scores = view.scores.row(h);
-            top.with_protected(scores, view.protected_ranges.row(h), shares[static_cast<size_t>(h)], keep);
-            for (const int32_t j : keep) priority.push_back(scores[static_cast<size_t>(j)]);
-            choice.keep.push_row(keep);
-            choice.priority.push_row(priority);
-        }
+        PITH_RETURN_IF_ERROR(choose_top(view, shares, target.run_tasks, choice));
     }
     state.selected = true;
     state.evidence.reset();  // of the lanes as they were

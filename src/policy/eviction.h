@@ -11,6 +11,7 @@
 #include "core/head_importance.h"
 #include "core/ragged.h"
 #include "core/shape.h"
+#include "core/tasks.h"
 #include "pith/status.h"
 #include "policy/policy.h"
 
@@ -27,6 +28,7 @@ struct EvictionTarget {
     int64_t budget = 0;                                // entries per lane on average, protected ones included
     std::vector<PositionSpan> pinned;                  // protected spans of original positions
     std::shared_ptr<const HeadImportance> importance;  // for policies whose wants_importance() says so
+    RunTasks run_tasks = run_in_turn;                  // the lanes' choices; plans are the same whoever runs them
 };
 
 // One eviction. Two ways to use it:
@@ -37,7 +39,7 @@ struct EvictionTarget {
 // The budget is exact after finish(): the sum over lanes is min(budget · n_lanes, entries there are).
 // REQUIRES: layers are added in order 0, 1, …; evidence holds what policy.needs() asks for.
 // Errors:   kMissingEvidence, kNotFinite (names layer, head, entry), kBudget (names budget and protected entries).
-// Cost:     O(entries · log) a call.   Threads: one at a time.
+// Cost:     O(entries · log) a call.   Threads: one at a time; it uses those of EvictionTarget::run_tasks.
 class EvictionPass {
 public:
     // n_to_come: entries per lane that layers not yet added will bring (cascade; the prompt's length).

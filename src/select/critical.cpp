@@ -48,16 +48,16 @@ public:
     EvidenceNeeds needs() const override { return {.output_l1 = l1_, .output_l2 = !l1_}; }
     bool wants_evidence() const override { return true; }
 
-    Status select(const LayerView & layer, std::span<const int> shares, LayerChoice & choice) const override {
-        choice = {};
+    Status select(const LayerView & layer, std::span<const int> shares, const RunTasks & run,
+                  LayerChoice & choice) const override {
         const LayerEvidence & evidence = *layer.evidence;
         const Ragged<float> & norms = l1_ ? evidence.output_l1 : evidence.output_l2;
         PITH_RETURN_IF_ERROR(require_rows("critical", l1_ ? "output_l1" : "output_l2", norms, evidence, true));
-        for (int h = 0; h < layer.n_lanes(); ++h) {
+        const auto choose = [&](int h, LaneChoice & lane) {
             const std::vector<int32_t> grown = grow(layer, norms, evidence.n_group, h, shares[static_cast<size_t>(h)]);
-            add_ranked_lane(layer.protected_ranges.row(h), grown, choice);
-        }
-        return {};
+            lane = ranked_lane(layer.protected_ranges.row(h), grown);
+        };
+        return choose_by_lane(layer.n_lanes(), run, choose, choice);
     }
 
 private:

@@ -49,7 +49,9 @@ public:
         return needs;
     }
 
-    Status select(const LayerView & layer, std::span<const int> shares, LayerChoice & choice) const override {
+    // Lanes choose in turn: each must know what those before it have.
+    Status select(const LayerView & layer, std::span<const int> shares, const RunTasks & /*run*/,
+                  LayerChoice & choice) const override {
         if (layer.profile == nullptr) {
             return {ErrorCode::kMissingEvidence, "diverse needs head profiles, and layer " + std::to_string(layer.layer) +
                                                      " has none: capture what the policy's needs() ask for"};
@@ -57,31 +59,27 @@ public:
         choice = {};
         const std::vector<double> & distances = layer.profile->head_distance;
         std::vector<int> n_chosen;  // r, by position
-        std::vector<std::vector<int32_t>> keep(distances.size());
-        std::vector<std::vector<float>> priority(distances.size());
+        std::vector<LaneChoice> lanes(distances.size());
         TopSelector top;
         std::vector<float> lowered;
         for (const int h : lane_order(distances, by_distance_)) {
-            const auto lane = static_cast<size_t>(h);
+            LaneChoice & lane = lanes[static_cast<size_t>(h)];
             const auto positions = layer.positions.row(h);
             const auto ranges = layer.protected_ranges.row(h);
             if (!positions.empty() && std::ssize(n_chosen) <= positions.back()) {
                 n_chosen.resize(static_cast<size_t>(positions.back()) + 1, 0);
             }
             lower(layer, h, n_chosen, lowered);
-            top.with_protected(lowered, ranges, shares[lane], keep[lane]);
+            top.with_protected(lowered, ranges, shares[static_cast<size_t>(h)], lane.keep);
             auto range = ranges.begin();
-            for (const int32_t j : keep[lane]) {
-                priority[lane].push_back(lowered[static_cast<size_t>(j)]);
+            for (const int32_t j : lane.keep) {
+                lane.priority.push_back(lowered[static_cast<size_t>(j)]);
                 while (range != ranges.end() && range->end <= j) ++range;
                 if (range != ranges.end() && range->begin <= j) continue;
                 ++n_chosen[static_cast<size_t>(positions[static_cast<size_t>(j)])];
             }
         }
-        for (size_t lane = 0; lane < keep.size(); ++lane) {
-            choice.keep.push_row(keep[lane]);
-            choice.priority.push_row(priority[lane]);
-        }
+        for (const LaneChoice & lane : lanes) choice.push_lane(lane);
         return {};
     }
 

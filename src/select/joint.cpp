@@ -8,10 +8,12 @@
 // each query head's own scores where the scorer has them. Protected entries count in X and are never candidates; a refiner's
 // scores are for the allocator, they take no part here. Errors are compared in f32, so that f64's rounding decides no tie; of
 // equals the older entry goes. What is kept is ranked by the order in which it would have gone next: a few entries by going on,
-// the others, which no cascade of this kind asks for, by their error at that point. Cost:    O(m · n · d · G) for m evictions
-// from n candidates, f64 scratch n · d: for chunks, not for a whole prompt at once. Paper:   beyond it. CAOTE (Appendix B and
-// limitations) names the problem: it evicts by each entry's own error. Differs: greedy: exact for one eviction, not for
-// several.
+// the others, which no cascade of this kind asks for, by their error at that point.
+// Cost:    O(m · n · d · G) for m evictions from n candidates, scratch n · d in f32 for every lane and in f64 for those chosen
+// at
+//          the time: for chunks, not for a whole prompt at once.
+// Paper:   beyond it. CAOTE (Appendix B and limitations) names the problem: it evicts by each entry's own error.
+// Differs: greedy: exact for one eviction, not for several.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -144,35 +146,37 @@ public:
     EvidenceNeeds needs() const override { return {.values = true}; }
     bool wants_evidence() const override { return true; }
 
-    Status select(const LayerView & layer, std::span<const int> shares, LayerChoice & choice) const override {
-        choice = {};
+    Status select(const LayerView & layer, std::span<const int> shares, const RunTasks & run,
+                  LayerChoice & choice) const override {
         PITH_RETURN_IF_ERROR(require_values("joint", *layer.evidence));
         const ValueSource & source = *layer.evidence->values;
         const bool per_head = layer.head_scores != nullptr;
         const int n_rows = per_head ? layer.evidence->n_group : 1;
         const Ragged<float> & scores = per_head ? *layer.head_scores : *layer.base_scores;
-        std::vector<float> values;
+        const auto d = static_cast<size_t>(source.head_dim_v());
+        std::vector<std::vector<float>> values(static_cast<size_t>(layer.n_lanes()));  // read in turn: the source is one
         for (int h = 0; h < layer.n_lanes(); ++h) {
+            PITH_RETURN_IF_ERROR(source.lane_values(h, values[static_cast<size_t>(h)]));
+        }
+        const auto choose = [&](int h, LaneChoice & lane) {
             std::vector<int32_t> candidates;
             for_each_candidate_run(layer.positions.length(h), layer.protected_ranges.row(h), [&](int begin, int end) {
                 for (int j = begin; j < end; ++j) candidates.push_back(j);
             });
             std::vector<std::vector<double>> weights;
             for (int g = 0; g < n_rows; ++g) weights.push_back(eviction_weights(scores.row(h * n_rows + g)));
-            PITH_RETURN_IF_ERROR(source.lane_values(h, values));
 
             const auto share = shares[static_cast<size_t>(h)];
             const auto n_candidates = static_cast<int>(candidates.size());
-            Elimination elimination(values, static_cast<size_t>(source.head_dim_v()), std::move(candidates),
-                                    std::move(weights));
+            Elimination elimination(values[static_cast<size_t>(h)], d, std::move(candidates), std::move(weights));
             for (int n_left = n_candidates; n_left > share; --n_left) elimination.evict();
             std::vector<int32_t> next_to_go;
             for (int i = 0; i < std::min(share, kRankedBeyond); ++i) next_to_go.push_back(elimination.evict());
             std::vector<int32_t> ranked = elimination.left();
             ranked.insert(ranked.end(), next_to_go.rbegin(), next_to_go.rend());
-            add_ranked_lane(layer.protected_ranges.row(h), ranked, choice);
-        }
-        return {};
+            lane = ranked_lane(layer.protected_ranges.row(h), ranked);
+        };
+        return choose_by_lane(layer.n_lanes(), run, choose, choice);
     }
 };
 

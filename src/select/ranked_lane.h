@@ -6,12 +6,12 @@
 #include <span>
 
 #include "core/layer_view.h"
-#include "select/selector.h"
+#include "select/lane_choice.h"
 
 namespace pith {
 
-// Adds to `choice` the lane that keeps its protected entries and `ranked`: candidates, those to be given back last first.
+// The lane that keeps its protected entries and `ranked`: candidates, those to be given back last first.
 // Cost: O(entries kept · log).
-void add_ranked_lane(std::span<const IndexRange> protected_ranges, std::span<const int32_t> ranked, LayerChoice & choice);
+LaneChoice ranked_lane(std::span<const IndexRange> protected_ranges, std::span<const int32_t> ranked);
 
 }  // namespace pith

@@ -10,16 +10,11 @@
 
 #include "core/layer_view.h"
 #include "core/part.h"
-#include "core/ragged.h"
+#include "core/tasks.h"
 #include "pith/status.h"
+#include "select/lane_choice.h"
 
 namespace pith {
-
-// The entries kept, and the order in which a lane gives them back if its share shrinks later (cascade).
-struct LayerChoice {
-    Ragged<int32_t> keep;    // [K] indices into the lane, ascending, protected ones included
-    Ragged<float> priority;  // [K] of the kept entries; the lowest goes first, of equals the older one; any value if protected
-};
 
 class Selector {
 public:
@@ -29,9 +24,11 @@ public:
     virtual bool wants_evidence() const { return false; }  // true: LayerView::evidence, base_scores and head_scores are set
     virtual bool compares_scores() const { return true; }  // true: a score must say how much an entry matters
 
-    // shares [K]: how many candidates each lane keeps beside what is protected. Overwrites `choice`.
+    // shares [K]: how many candidates each lane keeps beside what is protected. Overwrites `choice`, the same however `run`
+    // deals out its tasks.
     // REQUIRES: 0 ≤ shares[h] ≤ layer.net_length(h); scores finite.
-    virtual Status select(const LayerView & layer, std::span<const int> shares, LayerChoice & choice) const = 0;
+    virtual Status select(const LayerView & layer, std::span<const int> shares, const RunTasks & run,
+                          LayerChoice & choice) const = 0;
 };
 
 using SelectorInfo = PartInfo<Selector>;

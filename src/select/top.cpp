@@ -50,4 +50,13 @@ void TopSelector::choose(std::span<const float> scores, std::span<const IndexRan
     take_candidates(length);
 }
 
+Status choose_top(const LayerView & layer, std::span<const int> shares, const RunTasks & run, LayerChoice & choice) {
+    const auto choose = [&](int h, LaneChoice & lane) {
+        const auto scores = layer.scores.row(h);
+        TopSelector().with_protected(scores, layer.protected_ranges.row(h), shares[static_cast<size_t>(h)], lane.keep);
+        for (const int32_t j : lane.keep) lane.priority.push_back(scores[static_cast<size_t>(j)]);
+    };
+    return choose_by_lane(layer.n_lanes(), run, choose, choice);
+}
+
 }  // namespace pith

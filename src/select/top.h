@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/layer_view.h"
+#include "select/lane_choice.h"
 
 namespace pith {
 
@@ -27,5 +28,8 @@ private:
 
     std::vector<float> scratch_;
 };
+
+// Every lane keeps what is protected and its share of the highest scores, which are its priorities. Overwrites `choice`.
+Status choose_top(const LayerView & layer, std::span<const int> shares, const RunTasks & run, LayerChoice & choice);
 
 }  // namespace pith

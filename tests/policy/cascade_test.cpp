@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "policy/evidence_maker.h"
+#include "policy/on_threads.h"
 #include "policy/reference.h"
 #include "policy/registry.h"
 #include "policy/run_cascade.h"
@@ -49,6 +50,31 @@ TEST(Cascade, EndsWhereAllAtOnceEndsWhenLanesAreEquallyLong) {
             ASSERT_NO_FATAL_FAILURE(run_cascade(policy, target, layers, n, cascade));
             ASSERT_EQ(cascade, at_once);
             ASSERT_EQ(n_entries(cascade), std::min<int64_t>(target.budget, n) * shape.n_lanes());
+        }
+    }
+}
+
+TEST(Cascade, EndsInTheSameOnAnyNumberOfThreads) {
+    for (const char * name : {"snapkv:window=3", "adakv:window=3", "criticalkv:window=3", "snapkv:window=3+joint",
+                              "snapkv:window=3+caote+joint", "snapkv:window=3+novelty+diverse"}) {
+        const Policy policy = Policy::parse(name).value();
+        for (uint32_t seed = 1; seed <= 10; ++seed) {
+            SCOPED_TRACE(std::string(name) + ", seed " + std::to_string(seed));
+            Rng rng(seed);
+            const CacheShape shape{3, 7, 2, 8};
+            const auto layers = make_ragged(rng, shape, 60);
+            const EvictionTarget in_turn{shape, random_int(rng, 8, 24), {}};
+            EvictionTarget side_by_side = in_turn;
+            side_by_side.run_tasks = run_on_three_threads;
+            Cache at_once[2];
+            Cache cascade[2];
+            ASSERT_NO_FATAL_FAILURE(run_at_once(policy, in_turn, layers, at_once[0]));
+            ASSERT_NO_FATAL_FAILURE(run_at_once(policy, side_by_side, layers, at_once[1]));
+            ASSERT_EQ(at_once[0], at_once[1]);
+            const auto equal = make_equal(rng, shape, 60);
+            ASSERT_NO_FATAL_FAILURE(run_cascade(policy, in_turn, equal, 60, cascade[0]));
+            ASSERT_NO_FATAL_FAILURE(run_cascade(policy, side_by_side, equal, 60, cascade[1]));
+            ASSERT_EQ(cascade[0], cascade[1]);
         }
     }
 }

@@ -137,6 +137,15 @@ TEST(Eviction, EveryScorerNamesTheEvidenceItLacks) {
     }
 }
 
+TEST(Eviction, TasksThatFindNoMemoryAreAnError) {
+    Rng rng(4);
+    EvictionTarget target{kShape, 40, {}};
+    target.run_tasks = [](int, const auto &) { return Status(ErrorCode::kOutOfMemory, "no memory"); };
+    for (const char * name : {"snapkv", "criticalkv", "snapkv+joint"}) {
+        EXPECT_EQ(first_error(policy(name), target, make_equal(rng, kShape, 60)).code(), ErrorCode::kOutOfMemory) << name;
+    }
+}
+
 TEST(Eviction, LayersComeInOrderAndOnce) {
     Rng rng(4);
     const auto layers = make_equal(rng, kShape, 10);

@@ -36,7 +36,7 @@ LayerChoice choose(const char * policy, const Lane & lane, int share) {
                          .evidence = &evidence,
                          .base_scores = &scores};
     LayerChoice choice;
-    const Status status = Policy::parse(policy).value().selector().select(view, std::vector<int>{share}, choice);
+    const Status status = Policy::parse(policy).value().selector().select(view, std::vector<int>{share}, run_in_turn, choice);
     EXPECT_TRUE(status.ok()) << status.message();
     return choice;
 }

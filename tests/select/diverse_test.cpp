@@ -24,7 +24,7 @@ std::vector<std::vector<int32_t>> choose(const char * policy, const std::vector<
     LayerChoice choice;
     const LayerView view{.layer = 0, .positions = positions, .scores = rows, .protected_ranges = ranges, .profile = &profile};
     const Policy parsed = Policy::parse(policy).value();
-    const Status status = parsed.selector().select(view, shares, choice);
+    const Status status = parsed.selector().select(view, shares, run_in_turn, choice);
     EXPECT_TRUE(status.ok()) << status.message();
     std::vector<std::vector<int32_t>> keep;
     for (int h = 0; h < choice.keep.n_rows(); ++h) {

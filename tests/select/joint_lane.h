@@ -77,7 +77,7 @@ inline LayerChoice choice_of(const char * text, const Lane & lane, int m) {
                          .base_scores = &base,
                          .head_scores = &heads};
     LayerChoice choice;
-    EXPECT_TRUE(policy.selector().select(view, std::vector<int>{n - lane.n_protected - m}, choice).ok());
+    EXPECT_TRUE(policy.selector().select(view, std::vector<int>{n - lane.n_protected - m}, run_in_turn, choice).ok());
     return choice;
 }
 

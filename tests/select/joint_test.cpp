@@ -105,7 +105,7 @@ TEST(Joint, WithoutValuesItSaysSo) {
                          .base_scores = &scores};
     LayerChoice choice;
     const Policy policy = Policy::parse("h2o+joint").value();
-    const Status status = policy.selector().select(view, {}, choice);
+    const Status status = policy.selector().select(view, {}, run_in_turn, choice);
     EXPECT_EQ(status.code(), ErrorCode::kMissingEvidence);
     EXPECT_NE(status.message().find("joint needs the values"), std::string::npos) << status.message();
 }
