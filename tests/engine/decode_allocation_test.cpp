@@ -12,10 +12,17 @@ namespace {
 
 std::atomic<int64_t> n_allocations{0};
 
-void * count_and_allocate(size_t size, size_t alignment) {
+void * count_and_try(size_t size, size_t alignment) noexcept {
     n_allocations.fetch_add(1, std::memory_order_relaxed);
     const size_t rounded = (std::max<size_t>(size, 1) + alignment - 1) / alignment * alignment;
-    void * memory = std::aligned_alloc(alignment, rounded);
+    return std::aligned_alloc(alignment, rounded);
+}
+// Not inline: GCC would see free() of what it knows as new's.
+[[gnu::noinline]] void release(void * memory) noexcept {
+    std::free(memory);
+}
+void * count_and_allocate(size_t size, size_t alignment) {
+    void * memory = count_and_try(size, alignment);
     if (memory == nullptr) { throw std::bad_alloc(); }
     return memory;
 }
@@ -28,17 +35,20 @@ void * operator new(size_t size) {
 void * operator new(size_t size, std::align_val_t alignment) {
     return count_and_allocate(size, static_cast<size_t>(alignment));
 }
+void * operator new(size_t size, const std::nothrow_t &) noexcept {
+    return count_and_try(size, alignof(std::max_align_t));
+}
 void operator delete(void * memory) noexcept {
-    std::free(memory);
+    release(memory);
 }
 void operator delete(void * memory, size_t) noexcept {
-    std::free(memory);
+    release(memory);
 }
 void operator delete(void * memory, std::align_val_t) noexcept {
-    std::free(memory);
+    release(memory);
 }
 void operator delete(void * memory, size_t, std::align_val_t) noexcept {
-    std::free(memory);
+    release(memory);
 }
 
 namespace pith {
