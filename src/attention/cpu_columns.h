@@ -8,8 +8,7 @@
 // planes to the results, in order: they do not depend on the number of threads. Few rows (decode) keep their weights by spans
 // of entries instead, and the merging thread adds them up.
 //
-// Memory: of a thread 192 bytes per entry that its queries see (384 with group_squares); planes for each kind of sum, as long
-// as
+// Memory: of a thread 192 bytes per entry that its queries see (384 with group_squares); for each kind of sum planes as long as
 //         a lane: as many as there are query heads, or 64 (64 · n_group with group_squares) where that is more.
 // Arithmetic: f32; entropies and norms of rows in f64.
 #pragma once

@@ -10,9 +10,8 @@
 namespace pith {
 
 // What is taken from the metadata is within limits that make later int arithmetic safe.
-// Errors: kUnsupported (architecture, RoPE scaling, per-layer head counts), kBadFile (a key missing, of the wrong type or out
-// of
-//         range; both name the key, its value and the limit).
+// Errors: kUnsupported (architecture, RoPE scaling, per-layer head counts), kBadFile (a key missing, of the wrong type, out of
+//         range); both name the key, its value and the limit.
 Result<Hparams> read_hparams(const GgufHeader & header, const std::string & path);
 
 }  // namespace pith

@@ -9,9 +9,8 @@
 // scores are for the allocator, they take no part here. Errors are compared in f32, so that f64's rounding decides no tie; of
 // equals the older entry goes. What is kept is ranked by the order in which it would have gone next: a few entries by going on,
 // the others, which no cascade of this kind asks for, by their error at that point.
-// Cost:    O(m · n · d · G) for m evictions from n candidates, scratch n · d in f32 for every lane and in f64 for those chosen
-// at
-//          the time: for chunks, not for a whole prompt at once.
+// Cost:    O(m · n · d · G) for m evictions from n candidates; scratch n · d, in f32 for every lane, in f64 for those being
+//          chosen. For chunks, not for a whole prompt at once.
 // Paper:   beyond it. CAOTE (Appendix B and limitations) names the problem: it evicts by each entry's own error.
 // Differs: greedy: exact for one eviction, not for several.
 #include <algorithm>
