@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "cache/ragged_cache.h"
-#include "ggml-backend.h"
 #include "ggml.h"
 
 namespace pith {
@@ -120,9 +119,5 @@ inline double largest_difference(std::span<const float> got, std::span<const flo
     }
     return worst / largest;
 }
-
-struct FreeBackend {
-    void operator()(ggml_backend_t backend) const { ggml_backend_free(backend); }
-};
 
 }  // namespace pith

@@ -167,7 +167,7 @@ int run(const BenchOptions & o) {
         std::fprintf(stderr, "evidence_bench: %s\n", status.message().c_str());
         return 1;
     }
-    const std::unique_ptr<ggml_backend, FreeBackend> backend(*made);
+    const OwnedBackend backend(*made);
     std::printf("%s, head size %d, %d entries, %d queries, %s\n", ggml_type_name(o.type), o.head_dim, o.length, o.n_queries,
                 cpu_attention_target());
     return Bench(o, backend.get(), std::move(*cache)).run() ? 0 : 1;

@@ -7,12 +7,11 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
+#include <functional>
 #include <numeric>
 #include <random>
 
 #include "attention/cpu_threads.h"
-#include "bench_setup.h"
 #include "model/backend.h"
 #include "policy/eviction.h"
 
@@ -59,12 +58,10 @@ void run(benchmark::State & state, const char * name) {
         state.SkipWithError("no threads");
         return;
     }
-    const std::unique_ptr<ggml_backend, FreeBackend> backend(*made);
+    const OwnedBackend backend(*made);
     GraphRunner runner(backend.get());
     EvictionTarget target{kShape, kBudget, {}};
-    if (state.range(1) > 1) {
-        target.run_tasks = [&](int n, const std::function<void(int)> & task) { return run_tasks(runner, n, task); };
-    }
+    if (state.range(1) > 1) { target.run_tasks = std::bind_front(run_tasks, std::ref(runner)); }
     std::mt19937 random(1);
     std::vector<LayerEvidence> layers;
     for (int l = 0; l < kShape.n_layers; ++l) { layers.push_back(random_layer(l, n_entries, random)); }

@@ -268,7 +268,7 @@ int run(const Options & o) {
         std::fprintf(stderr, "roofline_bench: %s\n", made.status().message().c_str());
         return 1;
     }
-    const std::unique_ptr<ggml_backend, FreeBackend> backend(*made);
+    const OwnedBackend backend(*made);
     if (o.json) {
         std::printf("{\"n_threads\": %d, \"repeats\": %d, \"target\": \"%s\", \"rows\": [\n", o.n_threads, o.repeats,
                     cpu_attention_targets().front());

@@ -1,4 +1,6 @@
 // evict.cpp - one eviction, all its stages in order. Stage: engine.
+#include <functional>
+
 #include "attention/cpu_threads.h"
 #include "core/stopwatch.h"
 #include "engine/session_impl.h"
@@ -12,11 +14,7 @@ bool Session::Impl::over_budget() const {
 EvictionTarget Session::Impl::target() const {
     EvictionTarget target{shape(), plan->budget, options.pinned, options.heads};
     GraphRunner & runner = forward->observer();
-    if (runner.custom_operations()) {
-        target.run_tasks = [&runner](int n_tasks, const std::function<void(int)> & task) {
-            return run_tasks(runner, n_tasks, task);
-        };
-    }
+    if (runner.custom_operations()) { target.run_tasks = std::bind_front(run_tasks, std::ref(runner)); }
     return target;
 }
 

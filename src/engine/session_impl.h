@@ -18,6 +18,7 @@
 #include "engine/forward.h"
 #include "engine/gate_runner.h"
 #include "engine/gate_state.h"
+#include "model/backend.h"
 #include "pith/session.h"
 #include "policy/eviction.h"
 #include "schedule/run_plan.h"
@@ -39,17 +40,13 @@ struct Session::Snapshot {
     const Session::Impl * owner = nullptr;
 };
 
-struct BackendDeleter {
-    void operator()(ggml_backend_t backend) const { ggml_backend_free(backend); }
-};
-
 struct Session::Impl {
     std::shared_ptr<const ModelFile> file;
     SessionOptions options;
     Policy policy;
     std::shared_ptr<OutputFactors> factors;  // of the model: all its sessions share them
     CacheLayout layout;
-    std::unique_ptr<ggml_backend, BackendDeleter> backend;
+    OwnedBackend backend;
     std::unique_ptr<Forward> forward;
     std::unique_ptr<GateRunner> gates;  // null: the model has none
     std::unique_ptr<RaggedCache> cache;

@@ -45,6 +45,10 @@ ggml_backend_dev_t cpu_device() {
     return ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
 }
 
+void FreeBackend::operator()(ggml_backend_t backend) const {
+    ggml_backend_free(backend);
+}
+
 Result<ggml_backend_t> make_cpu_backend(int n_threads) {
     PITH_RETURN_IF_ERROR(load_backends());
     ggml_backend_t backend = ggml_backend_dev_init(cpu_device(), nullptr);

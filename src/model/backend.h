@@ -22,7 +22,13 @@ Status load_backends();
 
 ggml_backend_dev_t cpu_device();  // REQUIRES: load_backends() succeeded
 
-// A CPU back end of its own with n_threads. Free with ggml_backend_free.
+// Frees a back end with its owner.
+struct FreeBackend {
+    void operator()(ggml_backend_t backend) const;
+};
+using OwnedBackend = std::unique_ptr<ggml_backend, FreeBackend>;
+
+// A CPU back end of its own with n_threads, for an OwnedBackend.
 Result<ggml_backend_t> make_cpu_backend(int n_threads);
 Status set_cpu_threads(ggml_backend_t backend, int n_threads);
 

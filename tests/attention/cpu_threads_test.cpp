@@ -13,10 +13,6 @@
 namespace pith {
 namespace {
 
-struct FreeBackend {
-    void operator()(ggml_backend_t backend) const { ggml_backend_free(backend); }
-};
-
 class CpuThreadsTest : public ::testing::TestWithParam<int> {
 protected:
     void SetUp() override {
@@ -26,7 +22,7 @@ protected:
         backend_.reset(*made);
         runner_ = std::make_unique<GraphRunner>(backend_.get());
     }
-    std::unique_ptr<ggml_backend, FreeBackend> backend_;
+    OwnedBackend backend_;
     std::unique_ptr<GraphRunner> runner_;
 };
 

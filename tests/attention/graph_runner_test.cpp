@@ -10,10 +10,6 @@
 namespace pith {
 namespace {
 
-struct FreeBackend {
-    void operator()(ggml_backend_t backend) const { ggml_backend_free(backend); }
-};
-
 class GraphRunnerTest : public ::testing::Test {
 protected:
     void SetUp() override {
@@ -33,7 +29,7 @@ protected:
         a = ggml_scale(build.ctx(), ggml_scale(build.ctx(), a, 3.0F), 3.0F);
         build.output(ggml_add(build.ctx(), a, b), out);
     }
-    std::unique_ptr<ggml_backend, FreeBackend> backend_;
+    OwnedBackend backend_;
     std::unique_ptr<GraphRunner> runner_;
 };
 

@@ -154,7 +154,7 @@ TEST_F(DecodeGraphTest, ServesSeveralSequencesInTurns) {
     ASSERT_TRUE(load_backends().ok());
     auto made = make_cpu_backend(2);
     ASSERT_TRUE(made.ok());
-    const std::unique_ptr<ggml_backend, BackendDeleter> backend(*made);
+    const OwnedBackend backend(*made);
     const auto file = ModelFile::load(model_->info().path, {});
     ASSERT_TRUE(file.ok());
     const Hparams & hp = (*file)->hparams();

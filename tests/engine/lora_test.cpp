@@ -181,7 +181,7 @@ TEST_F(LoraEvidence, NormsBehindTheOutputProjectionAreThoseOfTheAdaptedOne) {
 TEST_F(LoraEvidence, AHeadsShareOfTheOutputGoesThroughTheAdapterToo) {
     const auto backend = make_cpu_backend(1);
     ASSERT_TRUE(backend.ok());
-    const std::unique_ptr<ggml_backend, decltype(&ggml_backend_free)> owner(*backend, &ggml_backend_free);
+    const OwnedBackend owner(*backend);
     Forward forward(std::shared_ptr<const ModelFile>(&adapted_->file(), [](const ModelFile *) {}), *backend);
     std::vector<float> attention(size_t{6} * 32);
     for (size_t i = 0; i < attention.size(); ++i) { attention[i] = static_cast<float>(std::cos(0.1 * static_cast<double>(i))); }

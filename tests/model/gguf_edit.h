@@ -17,7 +17,7 @@ namespace pith::testing {
 class TempFolder {
 public:
     TempFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "pith-test-XXXXXX").string();
+        std::string name = (std::filesystem::temp_directory_path() / "pith-test-").string() + std::string(6, 'X');  // mkdtemp's
         path_ = mkdtemp(name.data()) != nullptr ? name : ".";
     }
     TempFolder(const TempFolder &) = delete;
