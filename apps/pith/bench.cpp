@@ -36,6 +36,7 @@ struct BenchFlags {
     bool profile = false;
     bool gates = false;
     bool in_turns = false;
+    bool paced = false;
     std::optional<std::string> policies;  // what `--policies` is given; "all" where nothing is
     bool no_llama = false;
     bool no_interleave = false;
@@ -213,6 +214,7 @@ int bench_command(BenchFlags flags) {
         1) {
         return fail_usage("--scoring, --policies, --profile, --gates and --in-turns: give one of them");
     }
+    if (flags.paced && (!flags.in_turns || flags.json)) { return fail_usage("--paced goes with --in-turns, without --json"); }
     if (flags.gates && flags.model.gate.empty()) { return fail_usage("--gates measures gates: name their file with --gate"); }
     if (flags.prompts.size() > 1 && !flags.gates) { return fail_usage("-p takes several lengths only with --gates"); }
     if (!flags.prompts.empty()) { flags.n_prompt = flags.prompts.front(); }
@@ -232,7 +234,13 @@ int bench_command(BenchFlags flags) {
         const std::vector<int> lengths = flags.prompts.empty() ? std::vector<int>{2048, 8192} : flags.prompts;
         return bench_gates(flags.model, *options, lengths, flags.json);
     }
-    if (flags.in_turns) { return bench_in_turns(flags.model, *options, budgets, flags.json); }
+    if (flags.in_turns) {
+        options->n_prompt = std::max(flags.n_prompt, 0);
+        return bench_in_turns(flags.model, *options, budgets,
+                              flags.paced  ? TurnsOutput::kPaced
+                              : flags.json ? TurnsOutput::kJson
+                                           : TurnsOutput::kTable);
+    }
     Result<std::vector<BenchRow>> rows = Status();
     {
         ProgressLine line("bench");
@@ -281,6 +289,10 @@ void add_bench_command(CLI::App & root, int & exit_code) {
         "--in-turns", flags->in_turns,
         "Report the time of a decoded token at each --depth and --budget (separated by ','): one process, prompts "
         "that grow from depth to depth, all cases measured in turns (default: -n 128 -r 7)");
+    command->add_flag(
+        "--paced", flags->paced,
+        "With --in-turns: a round for each line of standard input, until it ends, each printed as lines of round, "
+        "case and seconds a token; with -p also a prompt of so many tokens");
     command->add_flag("--no-llama", flags->no_llama, "Leave llama-bench out");
     command->add_flag("--no-interleave", flags->no_interleave,
                       "All repetitions of a case in one process: quicker at great depths");

@@ -15,6 +15,12 @@ int bench_profile(const ModelFlags & model, const BenchOptions & options, bool j
 int bench_gates(const ModelFlags & model, const BenchOptions & options, const std::vector<int> & lengths, bool json);
 
 // --in-turns: the time of a decoded token over depths and budgets. Returns the exit code.
-int bench_in_turns(const ModelFlags & model, const BenchOptions & options, const std::vector<Budget> & budgets, bool json);
+enum class TurnsOutput {
+    kTable,
+    kJson,
+    kPaced,  // a round for each line of standard input; its rows as lines: round, case, seconds a token, parted by tabs
+};
+int bench_in_turns(const ModelFlags & model, const BenchOptions & options, const std::vector<Budget> & budgets,
+                   TurnsOutput output);
 
 }  // namespace pith::app

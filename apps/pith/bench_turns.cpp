@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "bench_measure.h"
 #include "bench_modes.h"
@@ -91,17 +92,48 @@ Json to_json(const std::string & model_path, const TurnsOptions & options, const
     return object;
 }
 
+// "snapkv 1024, behind 16384"
+std::string case_name(const TurnsRow & row) {
+    const std::string who = row.policy + (row.budget.empty() ? "" : " " + row.budget);
+    return who + (row.n_prompt > 0 ? ", prompt of " + std::to_string(row.n_prompt) : ", behind " + std::to_string(row.depth));
+}
+
+// A reader on the other side says when: two builds can be measured in turns.
+void pace(TurnsOptions & options, int n_prompt) {
+    options.n_prompt = n_prompt;
+    options.n_repetitions = std::numeric_limits<int>::max();
+    options.next_round = [](int round) {
+        if (round == 0) {
+            std::puts("ready");
+            std::fflush(stdout);
+        }
+        for (int c = std::getchar(); c != '\n'; c = std::getchar()) {
+            if (c == EOF) { return false; }
+        }
+        return true;
+    };
+    options.round_done = [](int round, const std::vector<TurnsRow> & rows) {
+        for (const TurnsRow & row : rows) {
+            std::printf("%d\t%s\t%.9f\n", round + 1, case_name(row).c_str(), row.token_s.back());
+        }
+        std::puts("done");
+        std::fflush(stdout);
+    };
+}
+
 }  // namespace
 
-int bench_in_turns(const ModelFlags & model_flags, const BenchOptions & bench, const std::vector<Budget> & budgets, bool json) {
+int bench_in_turns(const ModelFlags & model_flags, const BenchOptions & bench, const std::vector<Budget> & budgets,
+                   TurnsOutput output) {
     auto options = measure_options<TurnsOptions>(bench);
     options.budgets = budgets;
     options.depths = bench.depths;
+    if (output == TurnsOutput::kPaced) { pace(options, bench.n_prompt); }
     const auto rows = measure_on(model_flags, options, measure_turns);
     if (!rows.ok()) { return fail(rows.status()); }
-    if (json) {
+    if (output == TurnsOutput::kJson) {
         print_json(to_json(model_flags.path, options, *rows));
-    } else {
+    } else if (output == TurnsOutput::kTable) {
         print_rows(options, *rows);
     }
     return kExitOk;

@@ -38,7 +38,11 @@ struct RunFlags {
     bool json = false;
     bool no_stream = false;
     bool ignore_eos = false;
+    bool kept = false;
 };
+
+// Original positions by layer and KV head.
+using Positions = std::vector<std::vector<std::vector<int32_t>>>;
 
 struct Answer {
     std::string question;
@@ -47,6 +51,7 @@ struct Answer {
 
 struct RunOutcome {
     std::vector<Answer> answers;
+    std::vector<Positions> kept;  // of each session, at its end
     Ledger ledger;
 };
 
@@ -74,6 +79,7 @@ void add_flags(CLI::App & command, RunFlags & flags) {
     command.add_option("-s,--seed", flags.sampler.seed, "Seed of the draw (default: random)");
     command.add_flag("--ignore-eos", flags.ignore_eos, "Go on where the model would end");
     command.add_flag("--json", flags.json, "One JSON object on standard output");
+    command.add_flag("--kept", flags.kept, "With --json: the positions that every layer's KV heads hold at the end");
     command.add_flag("--no-stream", flags.no_stream, "Print an answer when it is whole");
 }
 
@@ -164,11 +170,24 @@ private:
         return flags_.n_predict < 0 ? room : std::min(flags_.n_predict, room);
     }
 
+    void add_kept(const Session & session) {
+        if (!flags_.kept) { return; }
+        Positions positions(static_cast<size_t>(session.n_layers()));
+        for (int l = 0; l < session.n_layers(); ++l) {
+            for (int h = 0; h < session.n_kv_heads(); ++h) {
+                const auto lane = session.lane_positions(l, h);
+                positions[static_cast<size_t>(l)].emplace_back(lane.begin(), lane.end());
+            }
+        }
+        outcome_.kept.push_back(std::move(positions));
+    }
+
     Status ask_on_compressed_context() {
         PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(flags_.sampler));
         PITH_ASSIGN_OR_RETURN(Session session, model_.session(options_));
         const Status status = ask_all(session, sampler);
         outcome_.ledger = session.ledger();
+        add_kept(session);
         return status;
     }
 
@@ -192,6 +211,7 @@ private:
             Status status = prefill(session, prompt_.whole(i));
             if (status.ok()) { status = answer(session, sampler, i); }
             outcome_.ledger = i == 0 ? session.ledger() : combined(outcome_.ledger, session.ledger());
+            add_kept(session);
             PITH_RETURN_IF_ERROR(status);
         }
         return {};
@@ -235,6 +255,8 @@ void print_outcome(const RunFlags & flags, const RunOutcome & outcome, bool inte
     add_ledger(object, outcome.ledger);
     object["n_generated"] = n_said;  // the ledger counts the tokens fed: an answer's last one is not
     object["interrupted"] = interrupted;
+    // One session has served all questions, or each one had its own.
+    if (flags.kept) { object["kept"] = outcome.kept.size() == 1 ? Json(outcome.kept[0]) : Json(outcome.kept); }
     print_json(object);
 }
 
@@ -258,6 +280,7 @@ Status check_length(const RunFlags & flags, const Model & model, const Prompt & 
 
 int run_command(const RunFlags & flags) {
     if (flags.n_predict < -1) { return fail_usage("--n-predict is " + std::to_string(flags.n_predict) + ": give -1 or more"); }
+    if (flags.kept && !flags.json) { return fail_usage("--kept prints into the JSON object: give --json, too"); }
     if (flags.pin_system && flags.system_prompt.empty()) { return fail_usage("--pin-system needs a --system-prompt to pin"); }
     const auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status().message()); }

@@ -16,6 +16,7 @@ namespace {
 constexpr int kUntimedTokens = 2;  // after a restore, before the clock starts
 
 struct Case {
+    SessionOptions session_options;  // of a prompt's row; the others go on from `start`
     size_t session = 0;
     std::shared_ptr<Session::Snapshot> start;
     TurnsRow row;
@@ -26,7 +27,8 @@ public:
     TurnsRunner(const Model & model, const TurnsOptions & options) : model_(model), options_(options), depths_(options.depths) {
         std::ranges::sort(depths_);
         depths_.erase(std::unique(depths_.begin(), depths_.end()), depths_.end());
-        prompt_ = random_prompt(model, depths_.back() + kUntimedTokens + options.n_generate, options.seed);
+        const int64_t n_tokens = depths_.back() + kUntimedTokens + options.n_generate;
+        prompt_ = random_prompt(model, std::max<int64_t>(n_tokens, options.n_prompt), options.seed);
         hooks_.cancel = options.cancel;
     }
 
@@ -37,17 +39,23 @@ public:
             for (const Budget & budget : budgets) { PITH_RETURN_IF_ERROR(grow(policy, budget)); }
         }
         for (int round = 0; round < options_.n_repetitions; ++round) {
+            if (options_.next_round && !options_.next_round(round)) { break; }
             for (Case & one : cases_) {
                 tell(one.row, "round " + std::to_string(round + 1) + " of " + std::to_string(options_.n_repetitions));
-                PITH_RETURN_IF_ERROR(time_decode(one));
+                PITH_RETURN_IF_ERROR(one.row.n_prompt > 0 ? time_prompt(one) : time_decode(one));
             }
+            if (options_.round_done) { options_.round_done(round, rows()); }
         }
-        std::vector<TurnsRow> rows;
-        for (Case & one : cases_) { rows.push_back(std::move(one.row)); }
-        return rows;
+        return rows();
     }
 
 private:
+    std::vector<TurnsRow> rows() const {
+        std::vector<TurnsRow> out;
+        for (const Case & one : cases_) { out.push_back(one.row); }
+        return out;
+    }
+
     void tell(const TurnsRow & row, const std::string & what) const {
         if (!options_.progress) { return; }
         options_.progress(row.policy + (row.budget.empty() ? "" : " " + row.budget) + " at depth " + std::to_string(row.depth) +
@@ -62,6 +70,14 @@ private:
         PITH_ASSIGN_OR_RETURN(Session made, model_.session(options));
         sessions_.push_back(std::move(made));
         Session & session = sessions_.back();
+        if (options_.n_prompt > 0) {
+            Case one;
+            one.session_options = options;
+            one.row.n_prompt = options_.n_prompt;
+            one.row.policy = policy.name();
+            one.row.budget = policy.evicts() ? budget.to_string() : "";
+            cases_.push_back(std::move(one));
+        }
         int64_t seen = 0;
         for (const int64_t depth : depths_) {
             Case one;
@@ -78,6 +94,14 @@ private:
             PITH_ASSIGN_OR_RETURN(one.start, session.snapshot());
             cases_.push_back(std::move(one));
         }
+        return {};
+    }
+
+    Status time_prompt(Case & one) {
+        PITH_ASSIGN_OR_RETURN(Session session, model_.session(one.session_options));
+        const Stopwatch watch;
+        PITH_RETURN_IF_ERROR(session.prefill(std::span(prompt_).first(static_cast<size_t>(options_.n_prompt)), hooks_));
+        one.row.token_s.push_back(watch.seconds() / options_.n_prompt);
         return {};
     }
 
@@ -112,6 +136,7 @@ Result<std::vector<TurnsRow>> measure_turns(const Model & model, const TurnsOpti
     };
     if (options.n_generate < 1) { return bad("--n-predict", options.n_generate); }
     if (options.n_repetitions < 1) { return bad("--repetitions", options.n_repetitions); }
+    if (options.n_prompt < 0) { return bad("--n-prompt", options.n_prompt); }
     if (options.depths.empty()) { return bad("the number of depths", 0); }
     for (const int64_t depth : options.depths) {
         if (depth < 1) { return bad("--depth", depth); }

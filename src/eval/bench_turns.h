@@ -18,6 +18,15 @@
 
 namespace pith {
 
+struct TurnsRow {
+    int n_prompt = 0;  // of a prompt's row; 0: decoding behind `depth`
+    int64_t depth = 0;
+    std::string policy;
+    std::string budget;           // empty: no limit
+    double n_entries = 0;         // of a lane on average, where decoding starts
+    std::vector<double> token_s;  // seconds a decoded (or prompt's) token, one a round
+};
+
 struct TurnsOptions {
     SessionOptions session;  // threads, types, schedule
     std::vector<std::string> policies = {"full"};
@@ -25,17 +34,13 @@ struct TurnsOptions {
     std::vector<int64_t> depths;
     int n_generate = 128;
     int n_repetitions = 7;
+    int n_prompt = 0;  // also the time of a prompt of so many tokens in a fresh session, a row for each policy (0: none)
+    // Asked before each round; false ends the measurement.
+    std::function<bool(int round)> next_round;
     uint32_t seed = 1;
+    std::function<void(int round, const std::vector<TurnsRow> & rows)> round_done;  // all rows so far
     std::function<void(const std::string & what)> progress;
     const std::atomic<bool> * cancel = nullptr;
-};
-
-struct TurnsRow {
-    int64_t depth = 0;
-    std::string policy;
-    std::string budget;           // empty: no limit
-    double n_entries = 0;         // of a lane on average, where decoding starts
-    std::vector<double> token_s;  // seconds a decoded token, one a round
 };
 
 Result<std::vector<TurnsRow>> measure_turns(const Model & model, const TurnsOptions & options);

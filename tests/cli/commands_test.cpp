@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "cli/run_process.h"
 
@@ -203,6 +204,42 @@ TEST(Commands, BenchDecodesInTurnsOverDepthsAndBudgets) {
     }
     EXPECT_EQ(bench["rows"][0]["depth"], 256) << "depths ascend";
     EXPECT_EQ(bench["lines"].size(), 2U) << "three budgets at each of two depths";
+}
+
+TEST(Commands, BenchMeasuresARoundForEachLineItReads) {
+    const TempFolder folder;
+    const std::vector<std::string> paced = {"bench",       "-m",       write_model(folder),
+                                            "--in-turns",  "--paced",  "--policy",
+                                            "full,snapkv", "--budget", "32",
+                                            "--depth",     "64,128",   "-p",
+                                            "48",          "-n",       "2",
+                                            "-t",          "1",        "--chunk",
+                                            "64"};
+    RunLimits limits;
+    limits.standard_input = "go\ngo\n";
+    const Outcome outcome = run_pith(paced, limits);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::istringstream lines(outcome.out);
+    std::string line;
+    std::getline(lines, line);
+    EXPECT_EQ(line, "ready");
+    for (const int round : {1, 2}) {
+        std::set<std::string> cases;
+        while (std::getline(lines, line) && line != "done") {
+            std::istringstream fields(line);
+            std::string number, name, seconds;
+            std::getline(fields, number, '\t');
+            std::getline(fields, name, '\t');
+            std::getline(fields, seconds);
+            EXPECT_EQ(number, std::to_string(round));
+            EXPECT_GT(std::stod(seconds), 0) << line;
+            cases.insert(name);
+        }
+        EXPECT_EQ(cases, (std::set<std::string>{"full, prompt of 48", "full, behind 64", "full, behind 128",
+                                                "snapkv 32, prompt of 48", "snapkv 32, behind 64", "snapkv 32, behind 128"}));
+    }
+    EXPECT_FALSE(std::getline(lines, line)) << line;
+    EXPECT_EQ(run_pith(paced).out, "ready\n");  // nobody asks
 }
 
 }  // namespace

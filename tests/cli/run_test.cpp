@@ -74,6 +74,27 @@ TEST_F(Run, ReportsEveryKeyOfTheLedger) {
     EXPECT_GT(json["decode_tps"], 0);
 }
 
+TEST_F(Run, PrintsThePositionsThatEveryLaneHolds) {
+    const Json json = run_json({"-f", book_, "-p", "Who?", "--budget", "64", "--kept"});
+    size_t n_kept = 0;
+    size_t n_lanes = 0;
+    for (const Json & layer : json["kept"]) {
+        for (const Json & lane : layer) {
+            ++n_lanes;
+            n_kept += lane.size();
+            for (size_t j = 1; j < lane.size(); ++j) { EXPECT_LT(lane[j - 1].get<int>(), lane[j].get<int>()); }
+        }
+    }
+    EXPECT_EQ(n_kept, json["kept_entries"].get<size_t>());
+    EXPECT_GT(n_lanes, 1U);
+    EXPECT_FALSE(run_json({"-f", book_, "-p", "Who?", "--budget", "64"}).contains("kept"));
+    // A session for each question: what each of them held.
+    const Json apart = run_json({"-f", book_, "-p", "Who?", "-p", "Where?", "--budget", "64", "--question-aware", "--kept"});
+    ASSERT_EQ(apart["kept"].size(), 2U);
+    EXPECT_EQ(apart["kept"][0].size(), json["kept"].size());
+    expect_error(run_pith(arguments({"-p", "Who?", "--kept"})), 2, {"--kept", "--json"});
+}
+
 TEST_F(Run, KeepsEverythingWithoutABudget) {
     const Json json = run_json({"-f", book_, "-p", "Who?"});
     EXPECT_EQ(json["policy"], "full");
