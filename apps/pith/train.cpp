@@ -13,6 +13,7 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "progress.h"
+#include "train_figure.h"
 #include "train_gate.h"
 #include "train_sft.h"
 
@@ -26,6 +27,7 @@ struct TrainFlags {
     int n_threads = 0;
     bool restart = false;
     int n_evaluate = 0;  // samples a cell; 0: train
+    std::string figure;  // SVG of the run's curve; empty: train
     std::vector<int> lengths = {512, 1024, 2048};
 };
 
@@ -83,6 +85,7 @@ int train_command(TrainFlags flags) {
     options.n_threads = flags.n_threads > 0 ? flags.n_threads : static_cast<int>(std::thread::hardware_concurrency());
     options.resume = !flags.restart;
     if (flags.n_evaluate > 0) { return evaluate_command(*recipe, options, flags); }
+    if (!flags.figure.empty()) { return draw_training_curve(train::curve_path(options), recipe->name, flags.figure); }
 
     const auto & cancel = catch_interrupt();
     Status status;
@@ -114,6 +117,7 @@ void add_train_command(CLI::App & root, int & exit_code) {
     command->add_flag("--restart", flags->restart, "Begin again although there is a checkpoint");
     command->add_option("--evaluate", flags->n_evaluate,
                         "Do not train: measure the checkpoint on so many samples of each task");
+    command->add_option("--figure", flags->figure, "Do not train: draw what the run measured of itself so far (SVG)");
     command->add_option("--lengths", flags->lengths, "Lengths to evaluate at, separated by ','")
         ->delimiter(',')
         ->capture_default_str();

@@ -24,7 +24,8 @@ namespace pith::benchmarks {
 // Tokens of a text, without special tokens.
 using CountTokens = std::function<int(std::string_view text)>;
 
-// One question on the sample's context.
+// One question on the sample's context. In a dialogue a turn without new tokens and choices asks nothing: it is said, its
+// follow-up answers it, and nothing is scored.
 struct Turn {
     std::string question;
     std::string answer_prefix;            // what the answer begins with; may be empty
@@ -33,6 +34,7 @@ struct Turn {
     std::string
         follow_up;  // put after this turn's question + prefix when a later turn follows (the gold answer, as SCBench has it)
     std::vector<std::string> choices;  // multiple choice by log-likelihood: continuations after the prefix; empty: generated
+    bool asks() const { return max_new_tokens > 0 || !choices.empty(); }
 };
 
 struct Sample {

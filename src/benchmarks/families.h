@@ -13,6 +13,7 @@ using Tasks = std::vector<std::unique_ptr<Task>>;
 Tasks ruler_tasks();
 Tasks needle_tasks();
 Tasks needlebench_tasks();
+Tasks world_tasks();
 Tasks longbench_tasks();
 Tasks longbench_v2_tasks();
 Tasks infinitebench_tasks();

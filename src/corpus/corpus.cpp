@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "corpus/concat.h"
 #include "corpus/document_builder.h"
+#include "corpus/word_lists.h"
 #include "corpus/wording.h"
 #include "corpus/words.h"
 #include "corpus/worlds.h"
@@ -15,62 +17,99 @@ namespace {
 
 using Recipe = Document (*)(Random &, int, const CountTokens &);
 
-// Shares of the recipes by document length. Recall forms first on short, dense documents (pairs, copies); longer ones
-// keep a little of it and turn to the tasks themselves.
-struct Mixture {
-    int up_to;  // tokens
-    double pairs, copy, needles, world, vt, cwe, text, task;
+struct Named {
+    std::string_view name;
+    Recipe recipe;
 };
-constexpr std::array<Mixture, 5> kMixtures = {{
-    {64, 0.60, 0.25, 0.15, 0.00, 0.00, 0.00, 0.00, 0.00},
-    {128, 0.30, 0.12, 0.40, 0.15, 0.00, 0.00, 0.03, 0.00},
-    {256, 0.12, 0.08, 0.45, 0.22, 0.04, 0.04, 0.05, 0.00},
-    {512, 0.07, 0.06, 0.45, 0.20, 0.06, 0.04, 0.05, 0.07},
-    {1 << 30, 0.04, 0.05, 0.45, 0.15, 0.05, 0.03, 0.04, 0.19},
-}};
+constexpr std::array<Named, 8> kKinds = {{{"pairs", pairs_document},
+                                          {"copy", copy_document},
+                                          {"needles", needle_document},
+                                          {"world", world_document},
+                                          {"vt", tracking_document},
+                                          {"counts", counts_document},
+                                          {"talk", talk_document},
+                                          {"text", text_document}}};
 
-// A task sample as the benchmarks ask it, with its answer: one question at the very end.
-Document whole_task_document(Random & random, int n_tokens, const CountTokens & count) {
-    constexpr std::array<std::string_view, 6> kIds = {"single", "single", "multikey", "multikey", "multivalue", "facts"};
-    TaskOptions options;
-    options.n_tokens = n_tokens;
-    options.haystack = random.chance(0.65) ? Haystack::kNoise : Haystack::kWorld;
-    options.space = SeedSpace::kTraining;
-    options.seed = random.next();
-    options.index = random.next();
-    auto task = make_task(random.pick(kIds), options, count);
-    if (!task.ok()) { return needle_document(random, n_tokens, count); }
-    Document document;
-    document.kind = "task";
-    document.segments = {{task->context, kPlainWeight},
-                         {task->question, kPlainWeight},
-                         {task->answer_prefix, kPlainWeight},
-                         {task->completion, kAnswerWeight, true}};
-    return document;
-}
+// Shares of the recipes by document length, in the order of kKinds. Recall forms first on short, dense documents (pairs,
+// copies); longer ones keep a little of it and turn to the tasks themselves.
+struct Shares {
+    int up_to;  // tokens
+    std::array<double, kKinds.size()> of;
+};
+constexpr std::array<Shares, 5> kShares = {{
+    {64, {0.55, 0.30, 0.15, 0.00, 0.00, 0.00, 0.00, 0.00}},
+    {128, {0.26, 0.16, 0.24, 0.12, 0.06, 0.08, 0.06, 0.02}},
+    {256, {0.12, 0.12, 0.31, 0.11, 0.09, 0.11, 0.11, 0.03}},
+    {512, {0.06, 0.10, 0.37, 0.10, 0.10, 0.11, 0.13, 0.03}},
+    {1 << 30, {0.03, 0.09, 0.42, 0.08, 0.10, 0.11, 0.14, 0.03}},
+}};
 
 // Documents of another length are other documents, not the same ones cut elsewhere: 12 bits of the stream's 40.
 uint64_t stream(uint64_t index, int n_tokens) {
     return index << 12 | (static_cast<uint64_t>(n_tokens) & 0xFFFU);
 }
 
-Recipe pick_recipe(Random & random, int n_tokens) {
-    const Mixture & mixture =
-        *std::find_if(kMixtures.begin(), kMixtures.end(), [&](const auto & m) { return n_tokens <= m.up_to; });
-    const std::array<std::pair<double, Recipe>, 8> shares = {{{mixture.pairs, pairs_document},
-                                                              {mixture.copy, copy_document},
-                                                              {mixture.needles, needle_document},
-                                                              {mixture.world, world_document},
-                                                              {mixture.vt, tracking_document},
-                                                              {mixture.cwe, common_document},
-                                                              {mixture.text, text_document},
-                                                              {mixture.task, whole_task_document}}};
-    double roll = random.uniform();
-    for (const auto & [share, recipe] : shares) {
-        if (roll < share) { return recipe; }
-        roll -= share;
+Recipe pick_recipe(Random & random, int n_tokens, const Mixture & mixture) {
+    std::array<double, kKinds.size()> shares =
+        std::find_if(kShares.begin(), kShares.end(), [&](const auto & s) { return n_tokens <= s.up_to; })->of;
+    if (!mixture.empty()) {
+        for (size_t i = 0; i < kKinds.size(); ++i) {
+            const auto found = mixture.find(kKinds[i].name);
+            shares[i] = found == mixture.end() ? 0.0 : found->second;
+        }
+    }
+    double roll = random.uniform() * std::accumulate(shares.begin(), shares.end(), 0.0);
+    for (size_t i = 0; i < kKinds.size(); ++i) {
+        if (roll < shares[i]) { return kKinds[i].recipe; }
+        roll -= shares[i];
     }
     return needle_document;
+}
+
+// Words in every form they take in the generator's text: after a space, after a hyphen, at the start of a line.
+void append_words(std::vector<std::string> & out, Random & random) {
+    // Words of the small worlds are answers and come often: each shall be one piece.
+    constexpr int kRepeats = 400;
+    for (int round = 0; round < kRepeats; ++round) {
+        std::string line;
+        for (const words::List list :
+             {words::kAdjectives, words::kThings, words::kNames, words::kTowns, words::kRooms, words::kColours, words::kJobs,
+              words::kAnimals, words::kActors, words::kVerbs, words::kPlaces, words::kTimes}) {
+            for (const auto word : list) { line += concat({" ", word}); }
+        }
+        for (const auto noun : words::kKeyNouns) { line += concat({" ", random.pick(words::kAdjectives), "-", noun}); }
+        for (const auto name : words::kNames) { line += concat({"\n", name}); }
+        line += "\nuser\nassistant\nsystem\n";
+        for (const auto & fact : make_world(random, 40)) {
+            for (const auto & text : fact.statements) { line += concat({" ", text}); }
+            for (const auto & text : fact.questions) { line += concat({" ", text}); }
+        }
+        out.push_back(std::move(line));
+    }
+    // The many words of keys and lists share pieces.
+    constexpr int kRareRepeats = 40;
+    for (int round = 0; round < kRareRepeats; ++round) {
+        std::string line;
+        for (const auto word : common_words()) { line += concat({" ", word}); }
+        for (const auto noun : nouns()) { line += concat({" ", random.pick(adjectives()), "-", noun}); }
+        out.push_back(std::move(line));
+    }
+}
+
+// The sentences of the tasks: training never says them, but the vocabulary holds their words.
+void append_task_wording(std::vector<std::string> & out) {
+    constexpr int kRepeats = 100;
+    std::string line;
+    for (const bool plural : {false, true}) {
+        line += concat({needle_preamble(plural), needle_question("key", plural), needle_prefix("key", plural), "\n"});
+    }
+    line += concat({needle_sentence("key", "1"), " ", kTrackingPreamble, tracking_question("1"), tracking_prefix(5, "1"), "\n",
+                    kCommonPreamble, common_question(10), common_prefix(10), "\n", kFactsPreamble});
+    for (int i = 0; i < kNoiseSentences; ++i) { line += concat({" ", noise_sentence(i)}); }
+    line +=
+        "\nRead the following coded text and track the frequency of each coded word. Find the three most frequently appeared "
+        "coded words. Do not provide any explanation. Please ignore the dots. According to the coded text above\nVAR";
+    for (int i = 0; i < kRepeats; ++i) { out.push_back(line); }
 }
 
 }  // namespace
@@ -81,10 +120,17 @@ std::string Document::text() const {
     return out;
 }
 
-Document make_document(SeedSpace space, uint64_t seed, uint64_t index, int n_tokens, const CountTokens & count) {
+std::vector<std::string_view> document_kinds() {
+    std::vector<std::string_view> out;
+    for (const auto & kind : kKinds) { out.push_back(kind.name); }
+    return out;
+}
+
+Document make_document(SeedSpace space, uint64_t seed, uint64_t index, int n_tokens, const CountTokens & count,
+                       const Mixture & mixture) {
     n_tokens = std::max(n_tokens, 48);
     Random random(space, seed, stream(index, n_tokens));
-    Document document = pick_recipe(random, n_tokens)(random, n_tokens, count);
+    Document document = pick_recipe(random, n_tokens, mixture)(random, n_tokens, count);
     if (document.segments.empty()) { document = pairs_document(random, n_tokens, count); }
     return document;
 }
@@ -100,23 +146,9 @@ std::vector<std::string> vocabulary_sentences() {
     // Running text, as often as it occurs: a rough count of tokens is enough to size it.
     const CountTokens rough = [](std::string_view text) { return static_cast<int>(text.size() / 4 + 1); };
     for (uint64_t i = 0; i < 300; ++i) { out.push_back(make_document(SeedSpace::kVocabulary, 0, i, 512, rough).text()); }
-    // Every word in each form it takes, often enough to become a piece of its own.
-    constexpr int kRepeats = 400;
     Random random(SeedSpace::kVocabulary, 1, 0);
-    for (int round = 0; round < kRepeats; ++round) {
-        std::string line;
-        for (const words::List list :
-             {words::kAdjectives, words::kThings, words::kNames, words::kTowns, words::kRooms, words::kColours, words::kJobs,
-              words::kAnimals, words::kActors, words::kVerbs, words::kPlaces, words::kTimes}) {
-            for (const auto word : list) { line += concat({" ", word}); }
-        }
-        for (const auto noun : words::kKeyNouns) { line += concat({" ", random.pick(words::kAdjectives), "-", noun}); }
-        for (const auto & fact : make_world(random, 40)) {
-            for (const auto & text : fact.statements) { line += concat({" ", text}); }
-            for (const auto & text : fact.questions) { line += concat({" ", text}); }
-        }
-        out.push_back(std::move(line));
-    }
+    append_words(out, random);
+    append_task_wording(out);
     return out;
 }
 

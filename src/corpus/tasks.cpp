@@ -193,12 +193,14 @@ Frame facts_frame(Random & random, const TaskOptions & options) {
     Frame frame;
     frame.preamble = kFactsPreamble;
     for (size_t i = 0; i < facts.size(); ++i) {
-        frame.hidden.push_back({random.pick(facts[i].statements), draw_depth(random, options, i == 0), i == 0});
+        const auto & said = facts[i].statements;
+        const auto other = random.pick(said);
+        frame.hidden.push_back({i == 0 ? said[kHeldOutStatement] : other, draw_depth(random, options, i == 0), i == 0});
     }
     std::stable_sort(frame.hidden.begin(), frame.hidden.end(),
                      [](const auto & a, const auto & b) { return a.depth < b.depth; });
     frame.task.answers = {facts[0].answer};
-    frame.task.question = fact_question(random.pick(facts[0].questions));
+    frame.task.question = fact_question(facts[0].questions[kHeldOutQuestion]);
     frame.task.answer_prefix = kFactPrefix;
     frame.task.max_new_tokens = 6;
     return frame;
@@ -278,7 +280,7 @@ Result<Task> make_task(std::string_view id, const TaskOptions & options, const C
                   : id == "facts" ? facts_frame(random, options)
                                   : needle_frame(id, random, options);
     frame.task.id = id;
-    frame.task.completion = completion_of(frame.task.answers);
+    frame.task.completion = id == "vt" ? names_of(frame.task.answers) : completion_of(frame.task.answers);
     const Haystack haystack = id == "facts" ? Haystack::kWorld : id == "vt" ? Haystack::kNoise : options.haystack;
     HaystackSource source(haystack, random);
     return fit(std::move(frame), source, random, options.n_tokens, count);

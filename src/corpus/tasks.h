@@ -5,8 +5,9 @@
 // Compression that must not see the question compresses `context` alone.
 // Source: RULER (Hsieh et al., 2024), scripts/data/synthetic: wording, placement, scoring. Differs: keys and haystack
 //         words come from small lists (a small vocabulary holds them as single pieces); a sample's keys share no word;
-//         vt and cwe have no worked example (the reference model is trained on the format); the haystack is filled
-//         sentence by sentence, so that a sample ends within 2 % under its limit.
+//         vt and cwe have no worked example (the built-in models know the format); the haystack is filled sentence by
+//         sentence, so that a sample ends within 2 % under its limit.
+// Held out: training documents say and ask in other words (training_wording.h).
 #pragma once
 
 #include <cstdint>

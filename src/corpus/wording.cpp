@@ -99,4 +99,10 @@ std::string completion_of(std::span<const std::string> answers) {
     return out + ".";
 }
 
+std::string names_of(std::span<const std::string> names) {
+    std::string out;
+    for (const auto & name : names) { out += concat({" ", name}); }
+    return out;
+}
+
 }  // namespace pith::corpus

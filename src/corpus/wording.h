@@ -1,4 +1,4 @@
-// wording.h - RULER's sentences, shared by the tasks and the training documents so that they cannot drift apart.
+// wording.h - RULER's sentences: what the tasks say and ask, and training documents never do (training_wording.h).
 // Pure C++: no I/O.
 // Source: RULER (Hsieh et al., 2024), scripts/data/synthetic/constants.py: niah, variable_tracking, common_words_extraction.
 #pragma once
@@ -45,7 +45,9 @@ inline constexpr std::string_view kFactsPreamble = "Read the following text.\n";
 std::string fact_question(std::string_view question);  // "\nQuestion: …"
 inline constexpr std::string_view kFactPrefix = " Answer:";
 
-// " a, b, c." - how every answer is written: what a model should continue with.
+// " a, b, c." - how answers are written: what a model should continue with.
 std::string completion_of(std::span<const std::string> answers);
+// " a b c" - how RULER's worked example writes the names of variables.
+std::string names_of(std::span<const std::string> names);
 
 }  // namespace pith::corpus

@@ -1,5 +1,5 @@
-// words.h - every content word of the generated language. The lists are short on purpose: a vocabulary of about a
-// thousand pieces then holds each word as one piece, and an answer is few tokens.
+// words.h - the words of the small worlds. The lists are short on purpose: a vocabulary of two thousand pieces holds each word
+// as one piece, and an answer is few tokens. (word_lists.h has the many words of keys and lists.)
 // Pure C++: no I/O.
 #pragma once
 

@@ -93,7 +93,30 @@ std::string fill_form(std::string_view form, std::string_view subject, std::stri
     return out;
 }
 
+constexpr int kNameRelations = 5;  // the first ones are about people
+constexpr int kOwnerRelation = 8;
+
+std::string draw_answer(Random & random, const Relation & relation) {
+    return relation.answers != nullptr ? std::string(random.pick(*relation.answers))
+                                       : std::to_string(random.between(relation.low, relation.high));
+}
+
+Fact make_fact(int relation_index, std::string_view subject, std::string answer) {
+    const Relation & relation = relations()[static_cast<size_t>(relation_index)];
+    Fact fact;
+    fact.relation = relation_index;
+    fact.subject = subject;
+    fact.answer = std::move(answer);
+    for (const auto form : relation.statements) { fact.statements.push_back(fill_form(form, subject, fact.answer)); }
+    for (const auto form : relation.questions) { fact.questions.push_back(fill_form(form, subject, fact.answer)); }
+    return fact;
+}
+
 }  // namespace
+
+size_t draw_question(Random & random, size_t statement) {
+    return statement == kHeldOutStatement || random.chance(0.5) ? 1 - kHeldOutQuestion : kHeldOutQuestion;
+}
 
 std::vector<Fact> make_world(Random & random, int n) {
     // A handful of relations, each with several subjects: questions differ by subject, not only by form.
@@ -111,14 +134,35 @@ std::vector<Fact> make_world(Random & random, int n) {
         const Relation & relation = all[static_cast<size_t>(chosen[slot])];
         const std::string_view subject = (*relation.subjects)[static_cast<size_t>(subjects[slot].back())];
         subjects[slot].pop_back();
-        Fact fact;
-        fact.answer = relation.answers != nullptr ? std::string(random.pick(*relation.answers))
-                                                  : std::to_string(random.between(relation.low, relation.high));
-        for (const auto form : relation.statements) { fact.statements.push_back(fill_form(form, subject, fact.answer)); }
-        for (const auto form : relation.questions) { fact.questions.push_back(fill_form(form, subject, fact.answer)); }
-        facts.push_back(std::move(fact));
+        facts.push_back(make_fact(chosen[slot], subject, draw_answer(random, relation)));
     }
     return facts;
+}
+
+Fact changed(Random & random, const Fact & fact) {
+    const Relation & relation = relations()[static_cast<size_t>(fact.relation)];
+    std::string answer = fact.answer;
+    while (answer == fact.answer) { answer = draw_answer(random, relation); }
+    return make_fact(fact.relation, fact.subject, std::move(answer));
+}
+
+std::vector<Fact> make_linked_world(Random & random, int n) {
+    const auto things = random.draw(n, static_cast<int>(words::kThings.size()));
+    const auto owners = random.draw(n, static_cast<int>(words::kNames.size()));
+    const auto asked = random.draw(2, kNameRelations);  // two relations of owners, so that an answer needs the owner
+    std::vector<Fact> facts;
+    for (size_t i = 0; i < things.size(); ++i) {
+        const auto owner = words::kNames[static_cast<size_t>(owners[i])];
+        facts.push_back(make_fact(kOwnerRelation, words::kThings[static_cast<size_t>(things[i])], std::string(owner)));
+        const int relation = asked[static_cast<size_t>(random.below(2))];
+        facts.push_back(make_fact(relation, owner, draw_answer(random, relations()[static_cast<size_t>(relation)])));
+    }
+    return facts;
+}
+
+std::string linked_question(const Fact & owner, const Fact & fact, size_t form) {
+    return fill_form(relations()[static_cast<size_t>(fact.relation)].questions[form],
+                     concat({"the owner of the ", owner.subject}), "");
 }
 
 std::string filler_sentence(Random & random) {

@@ -149,21 +149,11 @@ private:
 
     void add_sample(const Task & task, const Sample & sample, const SampleTokens & tokens, const Answer & key,
                     size_t first_unit) {
+        std::vector<int32_t> said;  // by turns that ask nothing, since the last question
         for (size_t t = 0; t < tokens.turns.size(); ++t) {
             const TurnTokens & turn = tokens.turns[t];
             const bool follows = tokens.dialogue && t > 0;
             Sides sides = sides_of(tokens.context, turn, options_.question_aware);
-            EvalQuestion question;
-            question.key = key;
-            question.key.turn = static_cast<int>(t);
-            question.task = &task;
-            question.sample = &sample;
-            question.turn = t;
-            question.feed = follows ? joined(turn.question, turn.prefix) : std::move(sides.feed);
-            question.follow_up = turn.follow_up;
-            question.choices = turn.choices;
-            question.n_new = sample.turns[t].max_new_tokens;
-            question.stop_at_newline = task.rules().stop_at_newline;
             EvalUnit * last = plan_.units.size() > first_unit ? &plan_.units.back() : nullptr;
             const bool same = follows || (last != nullptr && options_.share && !tokens.dialogue && !last->dialogue &&
                                           last->compressed == sides.compressed);
@@ -173,6 +163,23 @@ private:
                 last->compressed = std::move(sides.compressed);
                 last->dialogue = tokens.dialogue;
             }
+            std::vector<int32_t> feed = joined(said, follows ? joined(turn.question, turn.prefix) : std::move(sides.feed));
+            said.clear();
+            if (tokens.dialogue && !sample.turns[t].asks()) {
+                said = joined(feed, turn.follow_up);
+                continue;
+            }
+            EvalQuestion question;
+            question.key = key;
+            question.key.turn = static_cast<int>(t);
+            question.task = &task;
+            question.sample = &sample;
+            question.turn = t;
+            question.feed = std::move(feed);
+            question.follow_up = turn.follow_up;
+            question.choices = turn.choices;
+            question.n_new = sample.turns[t].max_new_tokens;
+            question.stop_at_newline = task.rules().stop_at_newline;
             last->questions.push_back(std::move(question));
         }
     }

@@ -18,7 +18,12 @@ Row encode(Encoder & encoder, const std::vector<corpus::Segment> & segments) {
     for (const corpus::Segment & s : segments) {
         row.weights.resize(row.tokens.size(), 0.0F);
         row.last_segment = row.tokens.size();
-        encoder.append(s.text, row.tokens);
+        const int32_t control = s.control == corpus::Control::kTurnStart ? encoder.turn_start() : encoder.turn_end();
+        if (s.control == corpus::Control::kNone || control < 0) {
+            encoder.append(s.text, row.tokens);
+        } else {
+            row.tokens.push_back(control);
+        }
         if (s.end) { row.tokens.push_back(encoder.eos()); }
         row.weights.resize(row.tokens.size(), s.weight);
     }
@@ -70,7 +75,7 @@ Drawn draw_document(const StreamOptions & options, uint64_t index, int n_tokens,
         }
         roll -= t.share;
     }
-    return {corpus::make_document(options.space, options.seed, index, n_tokens, count), false};
+    return {corpus::make_document(options.space, options.seed, index, n_tokens, count, options.mixture), false};
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ struct StreamOptions {
     uint64_t seed = 1;
     std::vector<TaskShare> tasks;                // besides what the generator mixes in by itself
     float prompt_weight = corpus::kPlainWeight;  // of these tasks' prompts as targets
+    corpus::Mixture mixture;                     // of the generator's documents; empty: that of their length
 };
 // Gates decide on whole documents, but of a task sample only on its prompt: decode adds the answer, and keeps it.
 // kinds, if given, gets each row's kind. A task that does not fit T leaves its place to a document.

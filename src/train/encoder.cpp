@@ -23,6 +23,8 @@ Result<Encoder> Encoder::make(const Vocabulary & vocabulary) {
     e.scores_ = vocabulary.scores;
     e.bos_ = vocabulary.bos;
     e.eos_ = vocabulary.eos;
+    e.turn_start_ = vocabulary.turn_start;
+    e.turn_end_ = vocabulary.turn_end;
     TextMap<int32_t> bytes;
     for (int32_t id = 0; id < vocabulary.size(); ++id) {
         const auto i = static_cast<size_t>(id);

@@ -25,6 +25,9 @@ public:
     std::string decode(const std::vector<int32_t> & tokens) const;
     int32_t bos() const { return bos_; }
     int32_t eos() const { return eos_; }
+    // The control tokens of the chat template; -1 where the vocabulary has none.
+    int32_t turn_start() const { return turn_start_; }
+    int32_t turn_end() const { return turn_end_; }
 
 private:
     struct Hash {
@@ -43,6 +46,8 @@ private:
     int32_t bytes_[256] = {};
     int32_t bos_ = 1;
     int32_t eos_ = 2;
+    int32_t turn_start_ = -1;
+    int32_t turn_end_ = -1;
     TextMap<std::vector<int32_t>> words_;
 };
 

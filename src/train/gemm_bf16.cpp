@@ -35,6 +35,7 @@ constexpr int64_t kBlock = 32;      // rows of a and b per block, and p per tile
 constexpr int64_t kTile = 16;       // rows of a tile
 constexpr int64_t kTileSize = 512;  // bf16 of a tile
 constexpr int64_t kRowBytes = 64;
+constexpr int64_t kStreamedBlocks = 8;  // packed together where rows lie side by side: 1 KiB of memory in one go
 
 struct alignas(64) TileConfig {
     uint8_t palette = 1;
@@ -144,21 +145,33 @@ struct Operand {
     int64_t n_steps() const { return (k + kBlock - 1) / kBlock; }
     int64_t n_blocks() const { return (end - begin + kBlock - 1) / kBlock; }
     uint16_t * tiles(int64_t slot, int64_t step) const { return memory.data() + (slot * n_steps() + step) * 2 * kTileSize; }
-    // The block's rows into memory slot `slot`.
-    void pack(int64_t block, int64_t slot) const {
-        const bool contiguous = view.inner == 1 || view.outer == 1;
+    // Blocks [first, first + n) into memory slots 0 … n - 1. Where p lies far apart in memory, all of their rows are taken
+    // while one p is at hand.
+    void pack(int64_t first, int64_t n) const {
+        if (view.inner == 1) {
+            for (int64_t i = 0; i < n; ++i) {
+                for (int64_t step = 0; step < n_steps(); ++step) { pack_step(first + i, i, step); }
+            }
+            return;
+        }
         for (int64_t step = 0; step < n_steps(); ++step) {
-            for (int64_t half = 0; half < 2; ++half) {
-                const int64_t row0 = begin + block * kBlock + half * kTile;
-                const int64_t p0 = step * kBlock;
-                const int64_t n_rows = std::clamp<int64_t>(end - row0, 0, kTile);
-                const int64_t n_p = std::min(kBlock, k - p0);
-                uint16_t * tile = tiles(slot, step) + half * kTileSize;
-                if (contiguous && n_rows == kTile && n_p == kBlock) {
-                    pack_tile(view, row0, p0, pairs, tile);
-                } else {
-                    pack_tile_slowly(view, row0, n_rows, p0, n_p, pairs, tile);
-                }
+            for (int64_t i = 0; i < n; ++i) { pack_step(first + i, i, step); }
+        }
+    }
+
+private:
+    void pack_step(int64_t block, int64_t slot, int64_t step) const {
+        const bool contiguous = view.inner == 1 || view.outer == 1;
+        for (int64_t half = 0; half < 2; ++half) {
+            const int64_t row0 = begin + block * kBlock + half * kTile;
+            const int64_t p0 = step * kBlock;
+            const int64_t n_rows = std::clamp<int64_t>(end - row0, 0, kTile);
+            const int64_t n_p = std::min(kBlock, k - p0);
+            uint16_t * tile = tiles(slot, step) + half * kTileSize;
+            if (contiguous && n_rows == kTile && n_p == kBlock) {
+                pack_tile(view, row0, p0, pairs, tile);
+            } else {
+                pack_tile_slowly(view, row0, n_rows, p0, n_p, pairs, tile);
             }
         }
     }
@@ -218,7 +231,7 @@ bool has_bf16_gemm() {
     return has;
 }
 
-// The operand with more blocks is packed block by block as it is used, the other one first and whole.
+// The operand with more blocks is packed some blocks at a time as it is used, the other one first and whole.
 void gemm_bf16_range(const GemmShape & shape, const MatrixView & a_view, const MatrixView & b_view, float * c, ptrdiff_t ldc,
                      const GemmRange & range) {
     if (range.i_begin >= range.i_end || range.j_begin >= range.j_end) { return; }
@@ -226,22 +239,27 @@ void gemm_bf16_range(const GemmShape & shape, const MatrixView & a_view, const M
     const Operand a{a_view, range.i_begin, range.i_end, shape.k, true, a_memory};
     const Operand b{b_view, range.j_begin, range.j_end, shape.k, false, b_memory};
     const bool stream_a = a.n_blocks() > b.n_blocks();
+    const Operand & whole = stream_a ? b : a;
+    const Operand & streamed = stream_a ? a : b;
+    const int64_t at_once = std::min(streamed.n_blocks(), streamed.view.inner == 1 ? 1 : kStreamedBlocks);
     const auto grow = [](const Operand & x, int64_t slots) {
         const auto size = static_cast<size_t>(slots * x.n_steps() * 2 * kTileSize);
         if (x.memory.size() < size) { x.memory.resize(size); }
     };
-    grow(a, stream_a ? 1 : a.n_blocks());
-    grow(b, stream_a ? b.n_blocks() : 1);
+    grow(whole, whole.n_blocks());
+    grow(streamed, at_once);
     configure();
-    const Operand & whole = stream_a ? b : a;
-    const Operand & streamed = stream_a ? a : b;
-    for (int64_t n = 0; n < whole.n_blocks(); ++n) { whole.pack(n, n); }
-    for (int64_t m = 0; m < streamed.n_blocks(); ++m) {
-        streamed.pack(m, 0);
-        for (int64_t n = 0; n < whole.n_blocks(); ++n) {
-            const int64_t i0 = range.i_begin + (stream_a ? m : n) * kBlock;
-            const int64_t j0 = range.j_begin + (stream_a ? n : m) * kBlock;
-            write_block(a, b, stream_a ? 0 : n, stream_a ? n : 0, i0, j0, c, ldc);
+    whole.pack(0, whole.n_blocks());
+    for (int64_t first = 0; first < streamed.n_blocks(); first += at_once) {
+        const int64_t n_packed = std::min(at_once, streamed.n_blocks() - first);
+        streamed.pack(first, n_packed);
+        for (int64_t s = 0; s < n_packed; ++s) {
+            for (int64_t n = 0; n < whole.n_blocks(); ++n) {
+                const int64_t m = first + s;
+                const int64_t i0 = range.i_begin + (stream_a ? m : n) * kBlock;
+                const int64_t j0 = range.j_begin + (stream_a ? n : m) * kBlock;
+                write_block(a, b, stream_a ? s : n, stream_a ? n : s, i0, j0, c, ldc);
+            }
         }
     }
     release();

@@ -66,7 +66,21 @@ Status read_stage(const json & object, const std::string & path, size_t index, S
     f.take("bf16", stage.bf16);
     f.take("until_hit", stage.until_hit);
     const json tasks = f.take_part("tasks", json::object());
+    const json documents = f.take_part("documents", json::object());
+    const json also = f.take_part("also", json::array());
     PITH_RETURN_IF_ERROR(f.finish(path));
+    for (const auto & [kind, share] : documents.items()) {
+        if (!share.is_number()) {
+            return {ErrorCode::kBadFile, "recipe '" + path + "': the share of documents '" + kind + "' is not a number"};
+        }
+        stage.documents[kind] = share.get<double>();
+    }
+    for (const json & length : also) {
+        if (!length.is_number_integer()) {
+            return {ErrorCode::kBadFile, "recipe '" + path + "': 'also' holds something else than lengths: " + length.dump()};
+        }
+        stage.also.push_back(length.get<int>());
+    }
     for (const auto & [id, share] : tasks.items()) {
         if (!share.is_number()) {
             return {ErrorCode::kBadFile, "recipe '" + path + "': the share of task '" + id + "' is not a number"};
@@ -139,6 +153,19 @@ Status check(const Recipe & recipe) {
         const Stage & s = recipe.stages[i];
         const std::string where = "stage " + std::to_string(i + 1) + ": ";
         if (s.n_tokens < 48) { return bad(where + "tokens is " + std::to_string(s.n_tokens) + ": at least 48 are needed"); }
+        for (const int n : s.also) {
+            if (n < 48) { return bad(where + "also holds " + std::to_string(n) + ": at least 48 tokens are needed"); }
+        }
+        double shares = 0;
+        for (const auto & [kind, share] : s.documents) {
+            const auto known = corpus::document_kinds();
+            if (std::find(known.begin(), known.end(), kind) == known.end()) {
+                return bad(where + "no documents '" + kind + "'");
+            }
+            if (!(share >= 0)) { return bad(where + "the share of documents '" + kind + "' is negative"); }
+            shares += share;
+        }
+        if (!s.documents.empty() && !(shares > 0)) { return bad(where + "the shares of its documents are all 0"); }
         if (s.n_sequences < 1 || s.accumulate < 1 || s.n_steps < 1) {
             return bad(where + "sequences, accumulate and steps must be positive");
         }

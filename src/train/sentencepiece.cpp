@@ -1,4 +1,5 @@
 // sentencepiece.cpp - the only file that sees SentencePiece; without it (PITH_HAVE_SENTENCEPIECE unset) its functions say so.
+#include "corpus/corpus.h"
 #include "train/vocabulary.h"
 
 #ifdef PITH_HAVE_SENTENCEPIECE
@@ -39,13 +40,19 @@ namespace {
 
 constexpr std::string_view kSpace = "\xE2\x96\x81";  // "▁"
 constexpr int kNumberPieces = 200;
-constexpr int kMinSize = 640;
+constexpr int kHexPieces = 120;
+constexpr int kCapitalPieces = 26;
+constexpr int kControlPieces = 2;
+constexpr int kOwnPieces = kNumberPieces + kHexPieces + kCapitalPieces + kControlPieces;
+constexpr int kMinSize = 768;
 constexpr int kMaxSize = 32768;
 // Merges of higher score come first. Pairs of digits share one score, so the leftmost goes first; then the space joins
 // the first pair, or a lone digit. No other piece holds a digit, so these never compete with the words' scores.
 constexpr float kPairScore = -1.0F;
 constexpr float kSpacePairScore = -2.0F;
 constexpr float kSpaceDigitScore = -3.0F;
+// A capital after a space, for names of random capitals: joined last, after all words.
+constexpr float kSpaceCapitalScore = -1e6F;
 
 struct Piece {
     std::string text;
@@ -177,6 +184,29 @@ std::vector<Piece> number_pieces() {
     return pieces;
 }
 
+// A digit beside one of a … f: uuids become about half as many tokens. Two letters are left to the words.
+std::vector<Piece> hex_pieces() {
+    std::vector<Piece> pieces;
+    for (char digit = '0'; digit <= '9'; ++digit) {
+        for (char letter = 'a'; letter <= 'f'; ++letter) {
+            pieces.push_back({{digit, letter}, kPairScore});
+            pieces.push_back({{letter, digit}, kPairScore});
+        }
+    }
+    return pieces;
+}
+
+std::vector<Piece> capital_pieces() {
+    std::vector<Piece> pieces;
+    for (char c = 'A'; c <= 'Z'; ++c) { pieces.push_back({std::string(kSpace) + c, kSpaceCapitalScore}); }
+    return pieces;
+}
+
+std::vector<Piece> control_pieces() {
+    return {{std::string(corpus::kTurnStartText), 0, TokenType::kControl},
+            {std::string(corpus::kTurnEndText), 0, TokenType::kControl}};
+}
+
 // Lines of all sentences: a line break is a byte token and joins nothing.
 class LineIterator : public sentencepiece::SentenceIterator {
 public:
@@ -244,8 +274,7 @@ Result<Vocabulary> train_vocabulary(std::span<const std::string> sentences, cons
     }
     LineIterator lines(sentences);
     std::string model;
-    const auto trained =
-        sentencepiece::SentencePieceTrainer::Train(trainer_options(options.size - kNumberPieces), &lines, &model);
+    const auto trained = sentencepiece::SentencePieceTrainer::Train(trainer_options(options.size - kOwnPieces), &lines, &model);
     if (!trained.ok()) { return from_sentencepiece("training the vocabulary", trained); }
 
     std::vector<Piece> pieces;
@@ -254,7 +283,14 @@ Result<Vocabulary> train_vocabulary(std::span<const std::string> sentences, cons
     std::erase_if(pieces, [](const Piece & piece) {
         return piece.type == TokenType::kNormal && piece.text.size() > 1 && holds_digit(piece.text);
     });
-    for (auto & piece : number_pieces()) { pieces.push_back(std::move(piece)); }
+    const auto is_learnt = [&](const Piece & own) {
+        return std::any_of(pieces.begin(), pieces.end(), [&](const Piece & p) { return p.text == own.text; });
+    };
+    for (const auto & make : {number_pieces, hex_pieces, capital_pieces, control_pieces}) {
+        for (auto & piece : make()) {
+            if (!is_learnt(piece)) { pieces.push_back(std::move(piece)); }  // a capital after a space may have been
+        }
+    }
 
     Vocabulary out;
     for (const auto & piece : pieces) {
@@ -263,6 +299,7 @@ Result<Vocabulary> train_vocabulary(std::span<const std::string> sentences, cons
         out.types.push_back(piece.type);
         out.sentencepiece_model += encode_piece(piece);
     }
+    out.find_turns();
     out.sentencepiece_model += others;
     return out;
 }

@@ -13,6 +13,7 @@
 #include "train/data.h"
 #include "train/encoder.h"
 #include "train/export.h"
+#include "train/training_curve.h"
 #include "train/vocabulary.h"
 
 namespace pith::train {
@@ -90,6 +91,8 @@ public:
     }
 
     Status all_stages() {
+        PITH_ASSIGN_OR_RETURN(TrainingCurve curve, TrainingCurve::open(curve_path(options_), trainer_->n_steps()));
+        curve_ = std::make_unique<TrainingCurve>(std::move(curve));
         for (; at_.stage < recipe_.stages.size(); ++at_.stage, at_.step = 0) {
             const Stage & stage = recipe_.stages[at_.stage];
             note("stage " + std::to_string(at_.stage + 1) + " of " + std::to_string(recipe_.stages.size()) + ": " +
@@ -156,31 +159,43 @@ private:
         return static_cast<float>(rate);
     }
 
+    // The batch of a step: the stage's lengths come in turn.
+    BatchShape shape_of(const Stage & stage, int step) const {
+        const size_t turn = static_cast<size_t>(step) % (stage.also.size() + 1);
+        if (turn == 0) { return {stage.n_tokens, stage.n_sequences}; }
+        const int n_tokens = stage.also[turn - 1];
+        return {n_tokens, std::max(trainer_->n_threads(), stage.n_sequences * stage.n_tokens / n_tokens)};
+    }
+
     Status one_stage(const Stage & stage) {
-        const BatchShape shape{stage.n_tokens, stage.n_sequences};
         trainer_->use_bf16(stage.bf16);
         double step_seconds = 0;
         const int last = stage.stop_after > 0 ? stage.stop_after : stage.n_steps;
         while (at_.step < last) {
             const auto start = Clock::now();
+            const BatchShape shape = shape_of(stage, at_.step);
             std::vector<Batch> batches;
             uint64_t next = at_.document;
             for (int a = 0; a < stage.accumulate; ++a) {
-                batches.push_back(make_batch(*encoder_, {SeedSpace::kTraining, recipe_.seed, stage.tasks}, next, shape));
-                next += static_cast<uint64_t>(stage.n_sequences);
+                const StreamOptions stream{
+                    .space = SeedSpace::kTraining, .seed = recipe_.seed, .tasks = stage.tasks, .mixture = stage.documents};
+                batches.push_back(make_batch(*encoder_, stream, next, shape));
+                next += static_cast<uint64_t>(shape.n_sequences);
             }
             const float rate = learning_rate(stage);
             PITH_ASSIGN_OR_RETURN(StepResult result, trainer_->step(batches, rate));
             at_.document = next;
             at_.tokens_seen += static_cast<int64_t>(shape.size()) * stage.accumulate;
             ++at_.step;
+            loss_sum_ += result.loss;
+            ++n_losses_;
             const double seconds = seconds_since(start);
             step_seconds = step_seconds == 0 ? seconds : step_seconds + kSpeedMemory * (seconds - step_seconds);
             bool stop = false;
             if (hooks_.progress) {
                 stop = !hooks_.progress({.stage = static_cast<int>(at_.stage),
                                          .n_stages = static_cast<int>(recipe_.stages.size()),
-                                         .n_tokens = stage.n_tokens,
+                                         .n_tokens = shape.n_tokens,
                                          .step = at_.step,
                                          .n_steps = last,
                                          .loss = result.loss,
@@ -210,8 +225,9 @@ private:
         const auto row_size = static_cast<size_t>(shape.n_tokens);
         for (int done = 0; done < recipe_.n_validation; done += shape.n_sequences) {
             std::vector<std::string> kinds;
-            const Batch batch = make_batch(*encoder_, {SeedSpace::kValidation, recipe_.seed, stage.tasks},
-                                           static_cast<uint64_t>(done), shape, &kinds);
+            const StreamOptions stream{
+                .space = SeedSpace::kValidation, .seed = recipe_.seed, .tasks = stage.tasks, .mixture = stage.documents};
+            const Batch batch = make_batch(*encoder_, stream, static_cast<uint64_t>(done), shape, &kinds);
             PITH_ASSIGN_OR_RETURN(BatchLoss loss, trainer_->evaluate(batch));
             nll += loss.nll_sum;
             weight += loss.weight_sum;
@@ -226,7 +242,25 @@ private:
         report.answer_hits = hits / std::max(tokens, 1.0);
         for (const auto & [kind, sums] : by_kind) { report.hits_by_kind.emplace_back(kind, sums.first / sums.second); }
         if (hooks_.validation) { hooks_.validation(report); }
+        PITH_RETURN_IF_ERROR(add_to_curve(report));
         return report.answer_hits;
+    }
+
+    Status add_to_curve(const ValidationReport & report) {
+        const CurvePoint here{.step = report.step, .tokens_seen = at_.tokens_seen, .n_tokens = report.n_tokens};
+        std::vector<CurvePoint> points;
+        const auto add = [&](std::string what, double value) {
+            points.push_back(here);
+            points.back().what = std::move(what);
+            points.back().value = value;
+        };
+        if (n_losses_ > 0) { add("loss", loss_sum_ / n_losses_); }
+        loss_sum_ = 0;
+        n_losses_ = 0;
+        add("held-out loss", report.loss);
+        add("held-out answers", report.answer_hits);
+        for (const auto & [kind, hits] : report.hits_by_kind) { add("answers of " + kind, hits); }
+        return curve_->append(points);
     }
 
     Result<TaskAccuracy> task_accuracy(const std::string & id, const BatchShape & shape, int n_samples) {
@@ -253,9 +287,16 @@ private:
     std::unique_ptr<Encoder> encoder_;
     std::unique_ptr<Trainer> trainer_;
     Position at_;
+    std::unique_ptr<TrainingCurve> curve_;
+    double loss_sum_ = 0;  // of the steps since the last validation
+    int n_losses_ = 0;
 };
 
 }  // namespace
+
+std::string curve_path(const TrainOptions & options) {
+    return (std::filesystem::path(options.work_dir) / "curve.csv").string();
+}
 
 Status train(const Recipe & recipe, const TrainOptions & options, const TrainHooks & hooks) {
     Run run(recipe, options, hooks);

@@ -23,6 +23,8 @@ struct Stage {
     float learning_rate = 1.5e-3F;
     float final_rate = 1.5e-3F;
     int stop_after = 0;            // steps after which the stage ends, its rate still on the way (0: n_steps)
+    std::vector<int> also;         // other lengths, whose steps come in turn; their batches hold as many tokens
+    corpus::Mixture documents;     // shares of the generator's recipes (empty: those of the length)
     std::vector<TaskShare> tasks;  // samples of these tasks among the documents
     bool bf16 = true;              // products in bf16 where the processor has a matrix unit
     double until_hit = 2.0;        // ends early once this share of the validation documents' answer tokens is right (2: never)
@@ -82,6 +84,9 @@ struct TrainHooks {
     std::function<void(const ValidationReport &)> validation;
     std::function<void(const std::string &)> note;  // one line about what begins or was written
 };
+
+// Where a run writes what it measured of itself (training_curve.h).
+std::string curve_path(const TrainOptions & options);
 
 // Errors: those of the parts; kCancelled when progress said so.
 Status train(const Recipe & recipe, const TrainOptions & options, const TrainHooks & hooks = {});

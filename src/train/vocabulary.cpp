@@ -6,7 +6,25 @@
 #include <memory>
 #include <utility>
 
+#include "corpus/corpus.h"
+
 namespace pith::train {
+
+namespace {
+
+constexpr char kChatTemplate[] =
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
+
+}  // namespace
+
+void Vocabulary::find_turns() {
+    for (int32_t id = 0; id < size(); ++id) {
+        if (types[static_cast<size_t>(id)] != TokenType::kControl) { continue; }
+        if (pieces[static_cast<size_t>(id)] == corpus::kTurnStartText) { turn_start = id; }
+        if (pieces[static_cast<size_t>(id)] == corpus::kTurnEndText) { turn_end = id; }
+    }
+}
 
 void set_vocabulary(gguf_context * gguf, const Vocabulary & vocabulary) {
     std::vector<const char *> pieces;
@@ -20,6 +38,10 @@ void set_vocabulary(gguf_context * gguf, const Vocabulary & vocabulary) {
     gguf_set_val_u32(gguf, "tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(vocabulary.unk));
     gguf_set_val_u32(gguf, "tokenizer.ggml.bos_token_id", static_cast<uint32_t>(vocabulary.bos));
     gguf_set_val_u32(gguf, "tokenizer.ggml.eos_token_id", static_cast<uint32_t>(vocabulary.eos));
+    if (vocabulary.turn_start >= 0 && vocabulary.turn_end >= 0) {
+        gguf_set_val_u32(gguf, "tokenizer.ggml.eot_token_id", static_cast<uint32_t>(vocabulary.turn_end));
+        gguf_set_val_str(gguf, "tokenizer.chat_template", kChatTemplate);
+    }
     gguf_set_val_bool(gguf, "tokenizer.ggml.add_bos_token", true);
     gguf_set_val_bool(gguf, "tokenizer.ggml.add_eos_token", false);
     gguf_set_val_bool(gguf, "tokenizer.ggml.add_space_prefix", false);
@@ -71,6 +93,7 @@ Result<Vocabulary> read_vocabulary(const std::string & path) {
         }
         *id = static_cast<int32_t>(gguf_get_val_u32(g, at));
     }
+    v.find_turns();
     return v;
 }
 

@@ -2,7 +2,8 @@
 //
 // BPE pieces with byte fallback, trained by SentencePiece on the words; then the numbers get a fixed rule: digits are
 // taken in pairs from the left (" 4372918" is "▁43" "72" "91" "8"), by giving all pairs one score, since both
-// SentencePiece and libllama merge the leftmost of equal scores first. No space prefix is added, so a text may be
+// SentencePiece and libllama merge the leftmost of equal scores first; so do a digit and a letter of a … f, for uuids. The
+// chat template is ChatML, with its two control tokens. No space prefix is added, so a text may be
 // tokenised in parts that start at a space, a line break or punctuation.
 // Errors: kUnsupported when Pith was built without SentencePiece (set_vocabulary and write_vocabulary work without it).
 // Threads: none shared; training is single-threaded and deterministic, about a second.
@@ -30,12 +31,15 @@ struct Vocabulary {
     int32_t unk = 0;
     int32_t bos = 1;
     int32_t eos = 2;
+    int32_t turn_start = -1;  // the control tokens of the chat template; -1: none
+    int32_t turn_end = -1;
+    void find_turns();                // sets them from the pieces
     std::string sentencepiece_model;  // the serialised model with the same pieces: the judge in tests
     int size() const { return static_cast<int>(pieces.size()); }
 };
 
 struct VocabularyOptions {
-    int size = 1280;  // all pieces: 3 special, 256 bytes, 200 of numbers, letters and words. REQUIRES: 640 … 32768
+    int size = 2048;  // all pieces: 5 special, 256 bytes, 320 of digits, letters and words. REQUIRES: 768 … 32768
 };
 
 bool can_train_vocabulary();  // built with SentencePiece
@@ -48,7 +52,7 @@ Result<Vocabulary> train_vocabulary(std::span<const std::string> sentences, cons
 Result<std::vector<int32_t>> encode_with_sentencepiece(const Vocabulary & vocabulary, std::string_view text);
 
 // Sets tokenizer.ggml.*: model "llama", tokens, scores, token_type, bos/eos/unknown ids, add_bos_token true,
-// add_eos_token false, add_space_prefix false.
+// add_eos_token false, add_space_prefix false; where it has the tokens of turns also eot id and chat_template.
 void set_vocabulary(gguf_context * gguf, const Vocabulary & vocabulary);
 
 // A GGUF with nothing but the tokeniser, which libllama loads with vocab_only. Errors: kIo (names the path).

@@ -6,7 +6,7 @@
 
 #include "benchmarks/generate/essay.h"
 #include "benchmarks/generate/fit.h"
-#include "benchmarks/generate/word_lists.h"
+#include "corpus/word_lists.h"
 
 namespace pith::benchmarks {
 namespace {
@@ -106,11 +106,11 @@ TEST(Essay, TellsOtherStoriesForOtherSeedsAndNumbers) {
 }
 
 TEST(WordLists, HoldHundredsOfPlainWordsEachOnce) {
-    EXPECT_GT(adjectives().size(), 400U);
-    EXPECT_GT(nouns().size(), 900U);
-    EXPECT_GT(verbs().size(), 400U);
-    const auto all = common_words();
-    EXPECT_EQ(all.size(), adjectives().size() + nouns().size() + verbs().size());
+    EXPECT_GT(corpus::adjectives().size(), 400U);
+    EXPECT_GT(corpus::nouns().size(), 900U);
+    EXPECT_GT(corpus::verbs().size(), 400U);
+    const auto all = corpus::common_words();
+    EXPECT_EQ(all.size(), corpus::adjectives().size() + corpus::nouns().size() + corpus::verbs().size());
     EXPECT_EQ(std::set<std::string_view>(all.begin(), all.end()).size(), all.size());
     for (const auto word : all) {
         EXPECT_EQ(word.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), std::string_view::npos) << word;

@@ -149,6 +149,7 @@ INSTANTIATE_TEST_SUITE_P(Every, GeneratedTask, ::testing::ValuesIn(kGenerated),
 TEST(GeneratedTasks, AreAllTestedHere) {
     std::vector<std::string> all;
     for (const auto & task : all_tasks()) {
+        if (task->rules().family == "world") { continue; }  // world_tasks_test.cpp
         if (task->rules().file.empty()) { all.push_back(task->rules().family + "/" + task->rules().name); }
     }
     EXPECT_EQ(all, kGenerated);

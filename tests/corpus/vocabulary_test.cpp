@@ -83,17 +83,29 @@ TEST_F(VocabularyTest, CutsGeneratedTextAsSentencePieceDoes) {
     for (const int n_tokens : {64, 256, 1024}) {
         for (uint64_t index = 0; index < 8; ++index) {
             const auto document = corpus::make_document(corpus::SeedSpace::kValidation, 1, index, n_tokens, count);
-            const auto by_sentencepiece = encode_with_sentencepiece(*vocabulary_, document.text());
-            ASSERT_TRUE(by_sentencepiece.ok()) << by_sentencepiece.status().message();
-            const auto tokens = encode(document.text());
-            EXPECT_EQ(tokens, *by_sentencepiece);
-            EXPECT_EQ(decode(tokens), document.text());
+            // Stretches between control tokens, whole and segment by segment.
+            std::string text;
             std::vector<int32_t> apart;
+            const auto check = [&] {
+                const auto by_sentencepiece = encode_with_sentencepiece(*vocabulary_, text);
+                ASSERT_TRUE(by_sentencepiece.ok()) << by_sentencepiece.status().message();
+                const auto tokens = encode(text);
+                EXPECT_EQ(tokens, *by_sentencepiece);
+                EXPECT_EQ(decode(tokens), text);
+                EXPECT_EQ(apart, tokens) << document.kind;
+                text.clear();
+                apart.clear();
+            };
             for (const auto & segment : document.segments) {
+                if (segment.control != corpus::Control::kNone) {
+                    check();
+                    continue;
+                }
+                text += segment.text;
                 const auto part = encode(segment.text);
                 apart.insert(apart.end(), part.begin(), part.end());
             }
-            EXPECT_EQ(apart, tokens) << document.kind;
+            check();
         }
     }
 }
@@ -114,6 +126,34 @@ TEST_F(VocabularyTest, TakesDigitsInPairsFromTheLeft) {
     EXPECT_EQ(pieces(" 7"), (std::vector<std::string>{"▁7"}));
     EXPECT_EQ(pieces("1000"), (std::vector<std::string>{"10", "00"}));
     EXPECT_EQ(pieces(" 0123"), (std::vector<std::string>{"▁", "01", "23"}));
+}
+
+TEST_F(VocabularyTest, TakesADigitBesideALetterOfHexadecimalNumbersAsOnePiece) {
+    EXPECT_EQ(pieces(" 3f2a9c1b"), (std::vector<std::string>{"▁", "3f", "2a", "9c", "1b"}));
+    EXPECT_LE(count(" 3f2a9c1b-77aa-4bcd-9e01-0123456789ab"), 24);
+}
+
+TEST_F(VocabularyTest, TakesNamesOfCapitalsLetterByLetter) {
+    EXPECT_EQ(pieces(" QXBTA"), (std::vector<std::string>{"▁Q", "X", "B", "T", "A"}));
+}
+
+TEST_F(VocabularyTest, HasTheTokensOfTheChatTemplate) {
+    const auto * vocab = llama_model_get_vocab(model_);
+    const std::string text = std::string(corpus::kTurnStartText) + "user\nHello" + std::string(corpus::kTurnEndText);
+    std::vector<int32_t> ids(32);
+    const int n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), ids.data(), 32, false, true);
+    ASSERT_GT(n, 4);
+    EXPECT_EQ(ids[0], vocabulary_->turn_start);
+    EXPECT_EQ(ids[static_cast<size_t>(n) - 1], vocabulary_->turn_end);
+    EXPECT_EQ(vocabulary_->pieces[static_cast<size_t>(ids[1])], "user");
+    EXPECT_TRUE(llama_vocab_is_eog(vocab, vocabulary_->turn_end));
+    ASSERT_NE(llama_model_chat_template(model_, nullptr), nullptr);
+    const llama_chat_message messages[] = {{"user", "Hello"}};
+    std::vector<char> out(256);
+    const int size = llama_chat_apply_template(llama_model_chat_template(model_, nullptr), messages, 1, true, out.data(), 256);
+    ASSERT_GT(size, 0);
+    EXPECT_EQ(std::string(out.data(), static_cast<size_t>(size)), "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n");
+    EXPECT_GT(encode(text).size(), static_cast<size_t>(n));  // text of a user is only text
 }
 
 TEST_F(VocabularyTest, HoldsTheGeneratorsWordsAsSinglePieces) {

@@ -148,6 +148,37 @@ TEST(Evaluate, ADialogueGoesOnFromTheGoldAnswer) {
     }
 }
 
+// What asks nothing is said, answered by its gold answer, and part of what the next question stands on.
+TEST(Evaluate, ATurnThatAsksNothingIsSaidAndNotScored) {
+    auto samples = fake_samples(1, 4);
+    for (auto & turn : samples[0].turns) { turn.follow_up = " of the gold. "; }
+    for (const size_t t : {size_t{0}, size_t{2}}) { samples[0].turns[t].max_new_tokens = 0; }
+    const FakeTask some("dialogue", samples);
+    const auto plan = plan_evaluation(tiny().model, tiny().tokenizer, fake_options(some));
+    for (size_t t = 0; t < 4; ++t) { samples[0].turns[t].max_new_tokens = 6; }
+    const FakeTask every("dialogue", samples);
+    const auto whole = plan_evaluation(tiny().model, tiny().tokenizer, fake_options(every));
+    ASSERT_TRUE(plan.ok() && whole.ok());
+    ASSERT_EQ(plan->units.size(), 1U);
+    ASSERT_EQ(plan->units[0].questions.size(), 2U);
+    EXPECT_EQ(plan->units[0].compressed, whole->units[0].compressed);
+    // All that is fed before each question's answer, in both plans.
+    const auto fed = [](const EvalUnit & unit, size_t n_questions) {
+        std::vector<int32_t> out;
+        for (size_t q = 0; q < n_questions; ++q) {
+            if (q > 0) {
+                out.insert(out.end(), unit.questions[q - 1].follow_up.begin(), unit.questions[q - 1].follow_up.end());
+            }
+            out.insert(out.end(), unit.questions[q].feed.begin(), unit.questions[q].feed.end());
+        }
+        return out;
+    };
+    EXPECT_EQ(plan->units[0].questions[0].key.turn, 1);
+    EXPECT_EQ(plan->units[0].questions[1].key.turn, 3);
+    EXPECT_EQ(fed(plan->units[0], 1), fed(whole->units[0], 2));
+    EXPECT_EQ(fed(plan->units[0], 2), fed(whole->units[0], 4));
+}
+
 TEST(Evaluate, TheLikeliestChoiceIsTheOneOfLargestLogLikelihood) {
     auto samples = fake_samples(4, 1);
     for (auto & sample : samples) {

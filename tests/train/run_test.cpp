@@ -13,6 +13,7 @@
 #include "train/export.h"
 #include "train/samples.h"
 #include "train/train.h"
+#include "train/training_curve.h"
 #include "train/vocabulary.h"
 
 namespace pith::train {
@@ -48,6 +49,8 @@ protected:
         r.stages = {s, s};
         r.stages[1].n_tokens = 128;
         r.stages[1].accumulate = 2;
+        r.stages[1].also = {96};
+        r.stages[1].documents = {{"needles", 1.0}, {"talk", 1.0}};
         return r;
     }
     TrainOptions options(const std::string & name) const {
@@ -79,6 +82,45 @@ TEST_F(TrainRun, StoppedAndResumedGivesTheSameModelBitForBit) {
     }
     EXPECT_EQ(bytes(options("unbroken").output), bytes(options("broken").output));
     EXPECT_EQ(bytes(options("unbroken").work_dir + "/checkpoint.bin"), bytes(options("broken").work_dir + "/checkpoint.bin"));
+
+    // The curve has every validation once, as measured by either.
+    const auto curve = read_curve(curve_path(options("unbroken")));
+    const auto broken = read_curve(curve_path(options("broken")));
+    ASSERT_TRUE(curve.ok()) << curve.status().message();
+    ASSERT_TRUE(broken.ok()) << broken.status().message();
+    ASSERT_EQ(curve->size(), broken->size());
+    int n_compared = 0;
+    for (size_t i = 0; i < curve->size(); ++i) {
+        EXPECT_EQ((*curve)[i].step, (*broken)[i].step);
+        EXPECT_EQ((*curve)[i].what, (*broken)[i].what);
+        if ((*curve)[i].what == "loss") { continue; }  // a mean since the last row or the interruption
+        EXPECT_EQ((*curve)[i].value, (*broken)[i].value) << (*curve)[i].what;
+        ++n_compared;
+    }
+    EXPECT_GT(n_compared, 8);
+}
+
+TEST(TrainingCurve, DropsWhatLiesBeyondTheCheckpointAndRefusesForeignFiles) {
+    const std::string path = (fs::temp_directory_path() / ("pith_curve_" + std::to_string(::getpid()))).string();
+    {
+        auto curve = TrainingCurve::open(path, 0);
+        ASSERT_TRUE(curve.ok()) << curve.status().message();
+        ASSERT_TRUE(curve->append({{2, 100, 64, "loss", 1.5}, {4, 200, 64, "answers of pairs", 0.25}}).ok());
+        ASSERT_TRUE(curve->append({{6, 300, 128, "loss", 1.0}}).ok());
+    }
+    ASSERT_TRUE(TrainingCurve::open(path, 4).ok());
+    const auto points = read_curve(path);
+    ASSERT_TRUE(points.ok());
+    ASSERT_EQ(points->size(), 2U);
+    EXPECT_EQ((*points)[1].what, "answers of pairs");
+    EXPECT_EQ((*points)[1].tokens_seen, 200);
+    EXPECT_EQ((*points)[1].value, 0.25);
+    std::ofstream(path, std::ios::app) << "4;200\n";
+    const Status status = TrainingCurve::open(path, 9).status();
+    EXPECT_EQ(status.code(), ErrorCode::kBadFile);
+    EXPECT_NE(status.message().find("line 4"), std::string::npos) << status.message();
+    fs::remove(path);
+    EXPECT_EQ(read_curve(path).status().code(), ErrorCode::kNotFound);
 }
 
 TEST_F(TrainRun, ExportedModelLoads) {
@@ -202,6 +244,12 @@ TEST(ReadRecipe, NamesWhatIsWrong) {
     EXPECT_EQ(read(R"({"stages": []})").code(), ErrorCode::kInvalidArgument);
     EXPECT_EQ(read(R"({"stages": [{"steps": 0}]})").code(), ErrorCode::kInvalidArgument);
     EXPECT_TRUE(read(R"({"stages": [{"tokens": 64}]})").ok());
+    EXPECT_TRUE(read(R"({"stages": [{"also": [128, 256], "documents": {"needles": 2, "talk": 0.5}}]})").ok());
+    EXPECT_NE(read(R"({"stages": [{"documents": {"poems": 1}}]})").message().find("poems"), std::string::npos);
+    EXPECT_NE(read(R"({"stages": [{"documents": {"talk": 0}}]})").message().find("all 0"), std::string::npos);
+    EXPECT_NE(read(R"({"stages": [{"documents": {"talk": "many"}}]})").message().find("talk"), std::string::npos);
+    EXPECT_NE(read(R"({"stages": [{"also": [12]}]})").message().find("12"), std::string::npos);
+    EXPECT_EQ(read(R"({"stages": [{"also": ["long"]}]})").code(), ErrorCode::kBadFile);
     fs::remove(path);
     const auto reference = read_recipe(PITH_SOURCE_DIR "/models/pith-reference.json");
     EXPECT_TRUE(reference.ok()) << reference.status().message();

@@ -19,9 +19,9 @@
 #include "benchmarks/families.h"
 #include "benchmarks/generate/essay.h"
 #include "benchmarks/generate/fit.h"
-#include "benchmarks/generate/word_lists.h"
 #include "benchmarks/needles/kin.h"
 #include "corpus/concat.h"
+#include "corpus/word_lists.h"
 
 namespace pith::benchmarks {
 namespace {
@@ -101,13 +101,13 @@ struct Treasure {
 
 // Islands and items that share no word.
 std::vector<Treasure> draw_treasures(Random & random, int n) {
-    const auto first = random.draw(2 * n, static_cast<int>(adjectives().size()));
-    const auto items = random.draw(2 * n, static_cast<int>(nouns().size()));
+    const auto first = random.draw(2 * n, static_cast<int>(corpus::adjectives().size()));
+    const auto items = random.draw(2 * n, static_cast<int>(corpus::nouns().size()));
     const auto word = [](std::span<const std::string_view> list, int i) { return capitalized(list[static_cast<size_t>(i)]); };
     std::vector<Treasure> out;
     for (size_t i = 0; i < first.size(); i += 2) {
-        out.push_back({concat({word(adjectives(), first[i]), " ", word(nouns(), items[i]), " Island"}),
-                       concat({word(adjectives(), first[i + 1]), " ", word(nouns(), items[i + 1])})});
+        out.push_back({concat({word(corpus::adjectives(), first[i]), " ", word(corpus::nouns(), items[i]), " Island"}),
+                       concat({word(corpus::adjectives(), first[i + 1]), " ", word(corpus::nouns(), items[i + 1])})});
     }
     return out;
 }

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "benchmarks/generate/fit.h"
-#include "benchmarks/generate/word_lists.h"
 #include "benchmarks/ruler/ruler.h"
 #include "corpus/concat.h"
+#include "corpus/word_lists.h"
 #include "corpus/wording.h"
 
 namespace pith::benchmarks {
@@ -36,7 +36,7 @@ constexpr int kLongFrom = 4096;
 class WordDrawer {
 public:
     explicit WordDrawer(Random random) : random_(random) {
-        const auto all = common_words();
+        const auto all = corpus::common_words();
         for (const int i : random_.draw(static_cast<int>(all.size()), static_cast<int>(all.size()))) {
             words_.emplace_back(all[static_cast<size_t>(i)]);
         }
@@ -44,8 +44,8 @@ public:
 
     std::span<const std::string> first(int n) {
         while (static_cast<int>(words_.size()) < n) {
-            const auto front = random_.pick(nouns());
-            const auto back = random_.pick(nouns());
+            const auto front = random_.pick(corpus::nouns());
+            const auto back = random_.pick(corpus::nouns());
             std::string word = concat({front, "-", back});
             if (front != back && compounds_.insert(word).second) { words_.push_back(std::move(word)); }
         }

@@ -12,6 +12,7 @@
 #include "benchmarks/generate/fit.h"
 #include "benchmarks/ruler/ruler.h"
 #include "corpus/concat.h"
+#include "corpus/identifiers.h"
 
 namespace pith::benchmarks {
 namespace {
@@ -30,8 +31,7 @@ std::vector<std::string> draw_words(Random & random, int n) {
     std::set<std::string> drawn;
     std::vector<std::string> words = {"..."};
     while (static_cast<int>(words.size()) < n) {
-        std::string word;
-        for (int i = 0; i < kLetters; ++i) { word += static_cast<char>('a' + random.below(26)); }
+        std::string word = corpus::draw_letters(random, 'a', kLetters);
         if (drawn.insert(word).second) { words.push_back(std::move(word)); }
     }
     return words;

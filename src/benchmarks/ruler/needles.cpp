@@ -9,9 +9,10 @@
 
 #include "benchmarks/generate/essay.h"
 #include "benchmarks/generate/fit.h"
-#include "benchmarks/generate/word_lists.h"
 #include "benchmarks/ruler/ruler.h"
 #include "corpus/concat.h"
+#include "corpus/identifiers.h"
+#include "corpus/word_lists.h"
 
 namespace pith::benchmarks {
 namespace {
@@ -52,18 +53,6 @@ std::string_view plural(Kind kind) {
     return kind == Kind::kWords ? "words" : kind == Kind::kNumbers ? "numbers" : "uuids";
 }
 
-// 128 random bits with version 4 and the variant of RFC 4122.
-std::string draw_uuid(Random & random) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string out;
-    for (int i = 0; i < 32; ++i) {
-        if (i == 8 || i == 12 || i == 16 || i == 20) { out += '-'; }
-        const int digit = random.below(16);
-        out += kDigits[static_cast<size_t>(i == 12 ? 4 : i == 16 ? 8 + digit % 4 : digit)];
-    }
-    return out;
-}
-
 // Keys and values, each drawn once.
 class Drawer {
 public:
@@ -78,10 +67,10 @@ public:
 
 private:
     std::string draw_any(Kind kind) {
-        if (kind == Kind::kUuids) { return draw_uuid(random_); }
+        if (kind == Kind::kUuids) { return corpus::draw_uuid(random_); }
         if (kind == Kind::kNumbers) { return std::to_string(random_.between(1000000, 9999999)); }
-        const auto adjective = random_.pick(adjectives());
-        const auto noun = random_.pick(nouns());
+        const auto adjective = random_.pick(corpus::adjectives());
+        const auto noun = random_.pick(corpus::nouns());
         return concat({adjective, "-", noun});
     }
 

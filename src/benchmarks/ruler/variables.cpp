@@ -11,6 +11,7 @@
 #include "benchmarks/generate/fit.h"
 #include "benchmarks/ruler/ruler.h"
 #include "corpus/concat.h"
+#include "corpus/identifiers.h"
 #include "corpus/wording.h"
 
 namespace pith::benchmarks {
@@ -29,8 +30,7 @@ std::vector<std::string> draw_names(Random & random, int n_letters) {
     std::set<std::string> drawn;
     std::vector<std::string> names;
     while (static_cast<int>(names.size()) < kNames) {
-        std::string name;
-        for (int i = 0; i < n_letters; ++i) { name += static_cast<char>('A' + random.below(26)); }
+        std::string name = corpus::draw_letters(random, 'A', n_letters);
         if (drawn.insert(name).second) { names.push_back(std::move(name)); }
     }
     return names;

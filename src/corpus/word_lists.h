@@ -1,4 +1,4 @@
-// word_lists.h - plain English words for needles and lists: what the generators draw keys and entries from. Stage: benchmarks.
+// word_lists.h - plain English words: what needles, lists and keys are drawn from, here and in the benchmarks.
 // Pure C++.
 //
 // RULER draws from the wonderwords package; these lists are the project's own and shorter. All are lower case, a to z, no word
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pith::benchmarks {
+namespace pith::corpus {
 
 std::span<const std::string_view> adjectives();
 std::span<const std::string_view> nouns();
@@ -18,4 +18,4 @@ std::span<const std::string_view> verbs();
 // The three together, each word once, sorted.
 std::span<const std::string_view> common_words();
 
-}  // namespace pith::benchmarks
+}  // namespace pith::corpus

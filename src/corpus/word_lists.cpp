@@ -1,9 +1,9 @@
 // word_lists.cpp - see word_lists.h.
-#include "benchmarks/generate/word_lists.h"
+#include "corpus/word_lists.h"
 
 #include <algorithm>
 
-namespace pith::benchmarks {
+namespace pith::corpus {
 namespace {
 
 constexpr std::string_view kAdjectives =
@@ -148,4 +148,4 @@ std::span<const std::string_view> common_words() {
     return list;
 }
 
-}  // namespace pith::benchmarks
+}  // namespace pith::corpus

@@ -1,0 +1,76 @@
+// training_curve.cpp - see training_curve.h.
+#include "train/training_curve.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace pith::train {
+namespace {
+
+constexpr char kHeader[] = "step,tokens_seen,length,what,value";
+
+std::string row_of(const CurvePoint & p) {
+    char value[32];
+    std::snprintf(value, sizeof value, "%.6g", p.value);
+    std::ostringstream out;
+    out << p.step << ',' << p.tokens_seen << ',' << p.n_tokens << ',' << p.what << ',' << value << '\n';
+    return out.str();
+}
+
+bool parse(const std::string & line, CurvePoint & p) {
+    std::istringstream in(line);
+    char comma[4] = {};
+    in >> p.step >> comma[0] >> p.tokens_seen >> comma[1] >> p.n_tokens >> comma[2];
+    return std::getline(in, p.what, ',') && in >> p.value && comma[0] == ',' && comma[1] == ',' && comma[2] == ',';
+}
+
+Status unwritable(const std::string & path) {
+    return {ErrorCode::kIo, "cannot write the training curve '" + path + "': check the folder and the free space"};
+}
+
+}  // namespace
+
+Result<std::vector<CurvePoint>> read_curve(const std::string & path) {
+    std::ifstream in(path);
+    if (!in) { return {ErrorCode::kNotFound, "no training curve '" + path + "'"}; }
+    std::vector<CurvePoint> points;
+    std::string line;
+    for (int n = 1; std::getline(in, line); ++n) {
+        CurvePoint p;
+        if (n == 1 && line == kHeader) { continue; }
+        if (n == 1 || !parse(line, p)) {
+            return {ErrorCode::kBadFile, "training curve '" + path + "', line " + std::to_string(n) + ": not " + kHeader};
+        }
+        points.push_back(std::move(p));
+    }
+    return points;
+}
+
+Result<TrainingCurve> TrainingCurve::open(const std::string & path, int64_t last_step) {
+    Result<std::vector<CurvePoint>> old = read_curve(path);
+    if (!old.ok() && old.status().code() != ErrorCode::kNotFound) { return old.status(); }
+    const std::string unfinished = path + ".tmp";
+    {
+        std::ofstream out(unfinished, std::ios::trunc);
+        out << kHeader << '\n';
+        for (const CurvePoint & p : old.ok() ? *old : std::vector<CurvePoint>()) {
+            if (p.step <= last_step) { out << row_of(p); }
+        }
+        if (!out.flush()) { return unwritable(path); }
+    }
+    std::error_code error;
+    std::filesystem::rename(unfinished, path, error);
+    if (error) { return unwritable(path); }
+    return TrainingCurve(path);
+}
+
+Status TrainingCurve::append(const std::vector<CurvePoint> & points) {
+    std::ofstream out(path_, std::ios::app);
+    for (const CurvePoint & p : points) { out << row_of(p); }
+    if (!out.flush()) { return unwritable(path_); }
+    return {};
+}
+
+}  // namespace pith::train
