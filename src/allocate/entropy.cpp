@@ -3,7 +3,8 @@
 //
 // e_l = -Σ p log p / log n over the layer's n candidates, p their scores divided by their sum (0 where n < 2).
 // N_l = the layer's part of the budget, ∝ e_l over the layers seen so far; weight of a lane = how many of the layer's top-⌈N_l⌉
-// it holds, scaled so that the lanes of the layer add up to N_l. While layers arrive N_l shrinks, and the lanes are counted
+// it holds, scaled so that the lanes of the layer add up to N_l; floor=φ first gives each lane φ of N_l evenly, as the
+// authors' code does with 0.2. While layers arrive N_l shrinks, and the lanes are counted
 // again among the candidates still kept: those are the top-⌈N_l⌉ of the layer, so this ends where knowing all layers ends.
 // Scores that can be negative are first lowered by their minimum; if all are equal to it, p is uniform.
 // Cost:    O(candidates kept) per layer; holds the scores and positions of all candidates kept.
@@ -35,6 +36,10 @@ double relative_entropy(std::span<const float> scores) {
     return std::max(0.0, entropy / std::log(static_cast<double>(scores.size())));
 }
 
+constexpr OptionSpec kOptions[] = {
+    real_option("floor", "0", 0, 1, "the part of a layer's budget that its lanes share evenly"),
+};
+
 class State final : public AllocatorState {
 public:
     std::vector<double> entropies;       // of the layers seen
@@ -43,6 +48,8 @@ public:
 
 class Entropy final : public Allocator {
 public:
+    explicit Entropy(const Options & options) : floor_(options.real("floor")) {}
+
     bool compares_scores() const override { return true; }
     std::unique_ptr<AllocatorState> begin() const override { return std::make_unique<State>(); }
 
@@ -69,23 +76,25 @@ public:
             const std::vector<int64_t> counts = count_top(seen.candidates[l], n_top);
             for (int h = 0; h < layer.n_lanes(); ++h) {
                 const auto count = static_cast<double>(counts[static_cast<size_t>(h)]);
+                const double by_count = n_top > 0 ? count / static_cast<double>(n_top) : 0;
                 weights[static_cast<size_t>(budget.shape.lane(static_cast<int>(l), h))] =
-                    n_top > 0 ? count * shares[l] / static_cast<double>(n_top) : 0;
+                    shares[l] * ((1 - floor_) * by_count + (n_top > 0 ? floor_ / layer.n_lanes() : 0));
             }
             if (budget.cascade && n_top < lengths[l]) keep_top(seen.candidates[l], counts);
         }
         return {};
     }
+
+private:
+    double floor_;
 };
 
 }  // namespace
 
 AllocatorInfo entropy_allocator() {
-    return {"entropy",
-            "layers get entries by the entropy of their scores, lanes as they hold the best ones",
-            "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation",
-            {},
-            [](const Options &) -> std::shared_ptr<const Allocator> { return std::make_shared<Entropy>(); }};
+    return {"entropy", "layers get entries by the entropy of their scores, lanes as they hold the best ones",
+            "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation", kOptions,
+            [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Entropy>(options); }};
 }
 
 }  // namespace pith

@@ -1,11 +1,12 @@
 // preference.cpp - layers get entries by how spread and how changing their attention is. Stage: allocate.
 // Pure C++: no ggml, no I/O.
 //
-// P = E^(1/τ1) · V^(1/τ2);  E = -Σ A log A over query heads, window and entries;  V = Σ over query heads and entries of the
-// unbiased variance of A over the window. B_l ∝ P_l over the layers seen so far, evenly over a layer's lanes.
+// P = E^(1/τ1) · V^(1/τ2);  E = -Σ A log A over query heads, window and past entries;  V = Σ over query heads and past entries
+// of the unbiased variance of A over the window. The window's own entries are in neither: what queries so near pay to each
+// other says nothing of the past, and would be most of V. B_l ∝ P_l over the layers seen so far, evenly over a layer's lanes.
 // V comes from sums (Σ A² - w·mean²), so it is not taken below 0; of one query it is 0. A layer of P = 0 gets what the others
 // cannot hold.
-// Paper:   CAKE: Cascading and Adaptive KV Cache Eviction with Layer Preferences.
+// Paper:   CAKE: Cascading and Adaptive KV Cache Eviction with Layer Preferences.   Source: its authors' code (cakekv).
 // Differs: B is net of protected entries; exact in sum.
 #include <algorithm>
 #include <cmath>
@@ -20,19 +21,22 @@ namespace {
 constexpr OptionSpec kOptions[] = {
     real_option("tau1", "1", 0.1, 100, "the higher, the less the entropy of attention counts"),
     real_option("tau2", "1", 0.1, 100, "the higher, the less its variance counts"),
-    integer_option("window", "32", 1, 65536, "last queries observed (the larger of this and the scorer's)"),
+    integer_option("window", "same", 1, 65536, "last queries observed; same: as many as the scorer does, else 32", "same"),
 };
 
 double total_variance(const LayerEvidence & evidence) {
     if (evidence.n_window < 2) return 0;
-    const auto mean = evidence.window_mean.flat();
-    const auto sq = evidence.window_head_sq.flat();
     const double w = evidence.n_window;
     double sum = 0;
-    for (size_t i = 0; i < mean.size(); ++i) {
-        const double m = mean[i];
-        const double squares = sq[i] - w * m * m;
-        sum += squares < 0 ? 0 : squares;  // a NaN passes, and is reported
+    for (int head = 0; head < evidence.window_mean.n_rows(); ++head) {
+        const auto positions = evidence.positions.row(head / evidence.n_group);
+        const auto mean = evidence.window_mean.row(head);
+        const auto sq = evidence.window_head_sq.row(head);
+        for (size_t j = 0; j < mean.size() && positions[j] < evidence.window_begin(); ++j) {
+            const double m = mean[j];
+            const double squares = sq[j] - w * m * m;
+            sum += squares < 0 ? 0 : squares;  // a NaN passes, and is reported
+        }
     }
     return sum / (w - 1);
 }

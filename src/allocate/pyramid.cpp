@@ -1,9 +1,12 @@
 // pyramid.cpp - much for the lower layers, little for the upper ones. Stage: allocate.
 // Pure C++: no ggml, no I/O.
 //
-// Weight of a lane, linear from layer 0 down: the smallest (last layer) = B/β, the largest (layer 0) = 2B - B/β.
+// Weight of a lane, linear from layer 0 down: the smallest (last layer) = B/β, the largest (layer 0) = 2B - B/β; where that is
+// more than a lane has to give, the largest is all it has and the smallest 2B less that, as in the authors' code.
 // Paper:   PyramidKV: Dynamic KV Cache Compression based on Pyramidal Information Funneling.
 // Differs: exact in sum (the public code floors its steps and overspends); B is net of protected entries.
+#include <algorithm>
+
 #include "allocate/allocator.h"
 
 namespace pith {
@@ -20,8 +23,9 @@ public:
     void expect(const NetBudget & budget, std::span<double> weights) const override {
         const CacheShape & shape = budget.shape;
         const double mean = budget.mean();
-        const double smallest = mean / beta_;
-        const double largest = 2 * mean - smallest;
+        const int most = *std::max_element(budget.net_lengths.begin(), budget.net_lengths.end());
+        const double largest = std::min(2 * mean - mean / beta_, static_cast<double>(most));
+        const double smallest = 2 * mean - largest;
         for (int layer = 0; layer < shape.n_layers; ++layer) {
             const double depth = shape.n_layers > 1 ? static_cast<double>(layer) / (shape.n_layers - 1) : 0.5;
             const double weight = largest - (largest - smallest) * depth;

@@ -61,6 +61,21 @@ HWY_INLINE double CentreRows(const Panel & p, const ColumnState & s) {
     return less;
 }
 
+// Σ p log2 p of row r over the entries from the first query on: few, so one by one.
+template <size_t kVectors>
+HWY_INLINE double LaterProducts(const Panel & p, const ColumnState & s, size_t r) {
+    constexpr size_t kRows = kVectors * kN;
+    double products = 0;
+    for (int j = p.past(); j < s.visible[r]; ++j) {
+        const float maximum = s.maxima[static_cast<size_t>(j) / kEntryBlock * kRows + r];
+        if (maximum == -std::numeric_limits<float>::infinity()) { continue; }
+        const double probability = double{s.weights[static_cast<size_t>(j) * kRows + r]} *
+                                   std::exp2(double{maximum} - double{s.largest[r]}) * double{s.share[r]};
+        if (probability > 0) { products += probability * std::log2(probability); }
+    }
+    return products;
+}
+
 // Shares of the rows; numbers [2]: += entropy, what entries lose of the profile.
 template <size_t kVectors>
 HWY_INLINE void FinishRows(const Panel & p, const ColumnState & s, double * numbers) {
@@ -70,9 +85,10 @@ HWY_INLINE void FinishRows(const Panel & p, const ColumnState & s, double * numb
         s.share[r] = sees ? 1.0F / s.sum[r] : 0.0F;
         s.unit_share[r] = sees && s.squares[r] != 0 ? static_cast<float>(1.0 / std::sqrt(double{s.squares[r]})) : s.share[r];
         if (sees && !columns.entropy.empty()) {
-            // p = w / sum, so that -Σ p log2 p = log2 sum - Σ w log2 w / sum.
+            // p = w / sum, so that -Σ p log2 p = log2 sum - Σ w log2 w / sum; less what the newest entries have of it.
             const double sum = s.sum[r];
-            numbers[0] += (std::log2(sum) - double{s.products[r]} / sum) * double{kLn2};
+            const double all = std::log2(sum) - double{s.products[r]} / sum;
+            numbers[0] += (all + LaterProducts<kVectors>(p, s, r)) * double{kLn2};
         }
     }
     if (!columns.profile.empty() && columns.distance == HeadDistance::kPearson) { numbers[1] += CentreRows<kVectors>(p, s); }

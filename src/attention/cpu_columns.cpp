@@ -81,9 +81,11 @@ private:
             copy(columns_.rows[head * static_cast<size_t>(task_.n_queries) + static_cast<size_t>(t)]);
         }
         if (!columns_.entropy.empty()) {
-            *columns_.entropy[head] -= total(r, [](float p) {
-                const double x = p;
-                return x == 0 ? 0.0 : x * std::log(x);
+            const auto past = static_cast<size_t>(columns_.past[static_cast<size_t>(lane_)]);
+            for_each_block(r, [&](size_t begin, size_t n, const float * p, float) {
+                for (size_t j = 0; j < n && begin + j < past; ++j) {
+                    if (p[j] != 0) { *columns_.entropy[head] -= double{p[j]} * std::log(double{p[j]}); }
+                }
             });
         }
         if (columns_.profile.empty()) { return; }
@@ -159,6 +161,7 @@ private:
 void ColumnTask::clear() {
     for (auto * pointers : {&sum, &squares, &group_squares, &profile, &last, &rows}) { pointers->clear(); }
     entropy.clear();
+    past.clear();
 }
 
 void add_row_columns(const AttentionTask & task, std::span<const AttentionUnit> spans, float * partial) {

@@ -28,7 +28,8 @@ struct ColumnTask {
     std::vector<float *> profile;        // += Σ_i of the row as `distance` wants it
     std::vector<float *> last;           // = A of the last query, as far as it sees
     std::vector<float *> rows;           // [(lane · n_group + g) · n_queries + i] = A, as far as the query sees
-    std::vector<double *> entropy;       // += -Σ_i Σ_j A log A
+    std::vector<double *> entropy;       // += -Σ_i Σ_j A log A over the entries before the first query
+    std::vector<int> past;               // [lane] how many those are; with entropy
     HeadDistance distance = HeadDistance::kCosine;
 
     bool any() const {

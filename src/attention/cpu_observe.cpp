@@ -1,6 +1,9 @@
 // cpu_observe.cpp - what is asked of given queries, as a task of the attention kernel.
 #include "attention/cpu_observe.h"
 
+#include <algorithm>
+#include <span>
+
 #include "attention/cpu_lane_attention.h"
 #include "attention/cpu_threads.h"
 
@@ -56,6 +59,11 @@ Status observe_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, 
         lane.q = queries + static_cast<size_t>(h * shape.n_group) * task.q_head_stride;
     }
     ask_for(wants, out, task.columns);
+    for (const LaneView & lane : task.lanes) {
+        const std::span positions(lane.positions, static_cast<size_t>(lane.length));
+        const auto past = std::ranges::lower_bound(positions, query_positions.front()) - positions.begin();
+        task.columns.past.push_back(static_cast<int>(past));
+    }
     node.plan.make();
     node.scratch->reserve(node.plan);
     return run_on_threads(runner, *build, [&](int ith) { attend_part(node.plan, *node.scratch, ith); });

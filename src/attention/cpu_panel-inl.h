@@ -75,6 +75,7 @@ struct Panel {
         return static_cast<size_t>(&lane - task.lanes.data()) * static_cast<size_t>(task.n_group) + static_cast<size_t>(head);
     }
     int end(const ColumnState & s) const { return s.visible[n - 1]; }
+    int past() const { return task.columns.past[static_cast<size_t>(&lane - task.lanes.data())]; }
 };
 
 // Queries transposed, states empty. Rows behind the last are queries of zeros.

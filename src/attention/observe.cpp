@@ -23,6 +23,7 @@ struct Block {
     int first = 0;             // query index
     int n = 0;                 // queries
     int n_visible = 0;         // entries that the last query of the block sees, at least 1
+    int n_past = 0;            // entries of these that are older than the first of all queries
     std::vector<int> visible;  // [n] entries each query sees
     bool last = false;         // holds the last query
     HiddenLane hidden;
@@ -59,6 +60,7 @@ std::vector<Block> make_blocks(const RaggedCache & cache, int seq, int layer, st
                 block.visible.push_back(static_cast<int>(std::ranges::upper_bound(positions, position) - positions.begin()));
             }
             block.n_visible = block.visible.back();
+            block.n_past = static_cast<int>(std::ranges::lower_bound(positions, query_positions.front()) - positions.begin());
             if (hidden != nullptr) {
                 fill_hidden_lane(*hidden, h, positions, block.hidden);
                 const auto asked = query_positions.subspan(static_cast<size_t>(first), static_cast<size_t>(block.n));
@@ -198,10 +200,12 @@ void add_outputs(GraphBuild & build, const ObserveWants & wants, int n_group, in
     }
     if (wants.profile) { add_profile(build, *wants.profile, n_group, length, block, p); }
     if (wants.entropy) {
-        // 0 · log 0 = 0: the logarithm is taken of at least the smallest normal number.
-        ggml_tensor * safe = ggml_clamp(ctx, ggml_cont(ctx, p), std::numeric_limits<float>::min(), 1.0F);
         block.entropies.resize(static_cast<size_t>(block.n) * static_cast<size_t>(n_group));
-        build.output(ggml_sum_rows(ctx, ggml_mul(ctx, p, ggml_log(ctx, safe))), block.entropies.data());
+        if (block.n_past == 0) { return; }
+        ggml_tensor * past = ggml_cont(ctx, ggml_view_3d(ctx, p, block.n_past, p->ne[1], p->ne[2], p->nb[1], p->nb[2], 0));
+        // 0 · log 0 = 0: the logarithm is taken of at least the smallest normal number.
+        ggml_tensor * safe = ggml_clamp(ctx, ggml_cont(ctx, past), std::numeric_limits<float>::min(), 1.0F);
+        build.output(ggml_sum_rows(ctx, ggml_mul(ctx, past, ggml_log(ctx, safe))), block.entropies.data());
     }
 }
 

@@ -24,7 +24,7 @@ struct ObserveWants {
     bool group_sq = false;                // Σ over the queries of (group mean of A)²
     bool last = false;                    // A of the last query
     bool head_sq = false;                 // Σ over the queries of A²
-    bool entropy = false;                 // -Σ over queries and entries of A log A
+    bool entropy = false;                 // -Σ over queries, and entries before the first of them, of A log A
     std::optional<HeadDistance> profile;  // mean over the queries of the row as this distance wants it
     bool rows = false;                    // the rows of A themselves
 

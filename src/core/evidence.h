@@ -49,7 +49,7 @@ struct EvidenceNeeds {
     bool window_mean = false;     // mean over the window of A
     bool window_sq = false;       // sum over the window of (group mean of A)²
     bool window_head_sq = false;  // sum over the window of A², per query head
-    bool window_entropy = false;  // -Σ A log A over window and entries, per query head
+    bool window_entropy = false;  // -Σ A log A over the window and the entries before it, per query head
     bool last_query = false;      // A of the last query
     bool running_sum = false;     // column sums of A over all queries so far, carried through compaction
     int running_last = 0;         // with running_sum: only the last so many queries (0: all)
@@ -122,6 +122,8 @@ struct LayerEvidence {
     std::shared_ptr<const ValueSource> values;
 
     int length(int kv_head) const { return positions.length(kv_head); }
+    // Positions below are older than every observed query.
+    int64_t window_begin() const { return n_seen - n_window; }
 };
 
 }  // namespace pith

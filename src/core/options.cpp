@@ -19,6 +19,10 @@ bool has_word(const OptionSpec & spec, std::string_view text) {
 // True when the whole text is a finite number of the option's type inside its range.
 bool parse_number(const OptionSpec & spec, std::string_view text, double & number) {
     if (spec.type == OptionType::kWord) return false;
+    if (spec.type == OptionType::kPooling) {
+        const int width = parse_pooling(text).width;
+        return width > 1 && width <= spec.max;
+    }
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(number)) return false;
     if (spec.type == OptionType::kInteger && number != std::floor(number)) return false;
@@ -37,9 +41,19 @@ Status unknown_option(std::string_view part, std::span<const OptionSpec> table, 
 
 }  // namespace
 
+Pooling parse_pooling(std::string_view text) {
+    const bool largest = text.starts_with("max");
+    if (!largest && !text.starts_with("avg")) return {};
+    int width = 0;
+    const auto [end, error] = std::from_chars(text.data() + 3, text.data() + text.size(), width);
+    const bool fits = error == std::errc{} && end == text.data() + text.size() && width > 1 && width % 2 == 1;
+    return fits ? Pooling{largest, width} : Pooling{};
+}
+
 std::string accepted_values(const OptionSpec & spec) {
     std::string words = join(split(spec.words, '|'), ", ");
     if (spec.type == OptionType::kWord) return words;
+    if (spec.type == OptionType::kPooling) return words + ", or max or avg with an odd width up to " + format_number(spec.max);
     std::string text = spec.type == OptionType::kInteger ? "an integer from " : "a number from ";
     text += format_number(spec.min) + " to " + format_number(spec.max);
     return spec.words.empty() ? text : text + ", or " + words;

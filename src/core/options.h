@@ -13,9 +13,10 @@
 
 namespace pith {
 
-enum class OptionType { kInteger, kReal, kWord };
+enum class OptionType { kInteger, kReal, kWord, kPooling };
 
-// A number in [min, max], or one of the words; kWord takes words only.
+// A number in [min, max], or one of the words; kWord takes words only; kPooling one of the words, or max or avg with an odd
+// width up to `max` ("avg9").
 struct OptionSpec {
     std::string_view name;
     std::string_view default_value;
@@ -38,6 +39,18 @@ constexpr OptionSpec word_option(std::string_view name, std::string_view default
                                  std::string_view help) {
     return {name, default_value, OptionType::kWord, 0, 0, words, help};
 }
+
+constexpr OptionSpec pooling_option(std::string_view name, std::string_view default_value, std::string_view words,
+                                    std::string_view help) {
+    return {name, default_value, OptionType::kPooling, 1, 1023, words, help};
+}
+
+// "max7": 7, of the largest; any other text: width 1, none.
+struct Pooling {
+    bool largest = false;  // else the average
+    int width = 1;
+};
+Pooling parse_pooling(std::string_view text);
 
 // "an integer from 1 to 4096, or half"
 std::string accepted_values(const OptionSpec & spec);

@@ -10,7 +10,8 @@ constexpr const char * kAllTasks = "all";
 
 Study caote() {
     const std::string policies =
-        "h2o,h2o+caote,h2o+fastcaote,tova,tova+caote,tova+fastcaote,snapkv,snapkv+caote,snapkv+fastcaote";
+        "h2o:recent=half,h2o:recent=half+caote,h2o:recent=half+fastcaote,tova,tova+caote,tova+fastcaote,snapkv,snapkv+caote,"
+        "snapkv+fastcaote";
     Study study{
         "caote",
         "CAOTE: KV Cache Selection for LLMs via Attention Output Error-Based Token Eviction",
@@ -39,7 +40,7 @@ Study caote() {
 
 Study criticalkv() {
     Study study{"criticalkv", "Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective", "", {}};
-    const std::string policies = "snapkv,criticalkv,adakv,critical-adakv,headkv,critical-headkv";
+    const std::string policies = "snapkv,criticalkv,adakv,critical-adakv,headkv:window=8,critical-headkv:window=8";
     StudyPart ruler{"ruler", "Table 1 and Figure 2: RULER", "ruler", "", policies};
     ruler.paper = {{32768}, {"20%", "40%", "60%", "80%"}, 512, 100};
     ruler.reference = {{2048}, {"20%", "40%", "60%", "80%"}, 512, 25};
@@ -59,19 +60,19 @@ Study score() {
     Study study{
         "score", "SCORE: Similarity-Aware Contextual Overlap-Redundancy Eviction for Efficient KV Cache Compression", "", {}};
     StudyPart longbench{"longbench", "Table 1: LongBench, 128 entries", "longbench", kAllTasks,
-                        "streaming,h2o,headkv,snapkv,pyramidkv,cake,score"};
+                        "streaming,h2o:recent=half,headkv:window=8,snapkv,pyramidkv,cake,score"};
     longbench.question_aware = true;
     longbench.needs_data = true;
     longbench.stand_in = true;
     longbench.paper = {{}, {"128"}, 512, 0};
     longbench.reference = {{2048}, {"128"}, 512, 25};
-    StudyPart v2{"longbench-v2", "Table 2: LongBench v2", "longbench-v2", kAllTasks, "cake,headkv,score"};
+    StudyPart v2{"longbench-v2", "Table 2: LongBench v2", "longbench-v2", kAllTasks, "cake,headkv:window=8,score"};
     v2.question_aware = true;
     v2.needs_data = true;
     v2.paper = {{}, {"128", "1024"}, 512, 0};
     v2.reference = {{}, {"128", "1024"}, 512, 25};
     StudyPart haystack{"babilong", "Table 3: reasoning in a haystack", "babilong", kAllTasks,
-                       "snapkv,pyramidkv,headkv,cake,score"};
+                       "snapkv,pyramidkv,headkv:window=8,cake,score"};
     haystack.question_aware = true;
     haystack.needs_data = true;
     haystack.paper = {{}, {"128"}, 512, 0};

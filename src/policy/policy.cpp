@@ -10,6 +10,8 @@
 namespace pith {
 namespace {
 
+constexpr int kDefaultWindow = 32;  // observed where a part wants a window and none says how long
+
 struct PartText {
     std::string_view name;
     std::vector<GivenOption> options;
@@ -186,6 +188,15 @@ Result<Policy> Policy::parse(std::string_view text) {
     }
     PITH_RETURN_IF_ERROR(check_composition(name, taken, *policy.scorer_, policy.refiner_.get(), policy.allocator_.get(),
                                            policy.selector_.get()));
+    if (policy.allocator_ != nullptr) {
+        const int of_scorer = policy.scorer_->needs().window;
+        const int of_allocator = policy.allocator_->needs().window;
+        if (of_scorer > 0 && of_allocator > 0 && of_scorer != of_allocator) {
+            return bad(name, quoted(taken.scorer) + " observes the last " + std::to_string(of_scorer) + " queries and " +
+                                 quoted(taken.allocator) + " the last " + std::to_string(of_allocator) +
+                                 ": a policy has one window, so leave out the option of " + quoted(taken.allocator));
+        }
+    }
     if (policy.allocator_ == nullptr) policy.allocator_ = defaults(allocators().front());
     if (policy.selector_ == nullptr) policy.selector_ = defaults(selectors().front());
     return policy;
@@ -207,7 +218,9 @@ bool Policy::evicts() const {
 EvidenceNeeds Policy::needs() const {
     if (!evicts()) return {};
     EvidenceNeeds needs = scorer_->needs().merged(allocator_->needs()).merged(selector_->needs());
-    return refiner_ != nullptr ? needs.merged(refiner_->needs()) : needs;
+    if (refiner_ != nullptr) needs = needs.merged(refiner_->needs());
+    if (needs.any_window() && needs.window == 0) needs.window = kDefaultWindow;
+    return needs;
 }
 
 bool Policy::needs_gate() const {

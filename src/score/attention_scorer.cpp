@@ -30,6 +30,12 @@ Status require_rows(std::string_view scorer, std::string_view name, const Ragged
 
 Status AttentionScorer::score(const LayerEvidence & evidence, Ragged<float> & scores) const {
     PITH_RETURN_IF_ERROR(check(evidence));
+    reduce_heads(
+        evidence, [&](int head, std::span<float> out) { score_head(evidence, head, out); }, scores);
+    return {};
+}
+
+void AttentionScorer::reduce_heads(const LayerEvidence & evidence, const OneHead & one_head, Ragged<float> & scores) const {
     scores = make_lane_scores(evidence);
     std::vector<float> one;
     for (int h = 0; h < evidence.n_kv_heads; ++h) {
@@ -38,10 +44,10 @@ Status AttentionScorer::score(const LayerEvidence & evidence, Ragged<float> & sc
         for (int g = 0; g < evidence.n_group; ++g) {
             const int head = h * evidence.n_group + g;
             if (g == 0) {
-                score_head(evidence, head, out);
+                one_head(head, out);
                 continue;
             }
-            score_head(evidence, head, one);
+            one_head(head, one);
             if (group_ == GroupReduction::kMax) {
                 for (size_t j = 0; j < out.size(); ++j) out[j] = std::max(out[j], one[j]);
             } else {
@@ -53,7 +59,6 @@ Status AttentionScorer::score(const LayerEvidence & evidence, Ragged<float> & sc
             for (float & x : out) x /= n;
         }
     }
-    return {};
 }
 
 Status AttentionScorer::score_heads(const LayerEvidence & evidence, Ragged<float> & scores) const {

@@ -5,6 +5,7 @@
 // not commute), so whatever must happen before the reduction happens in score_head().
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -26,13 +27,18 @@ public:
     explicit AttentionScorer(GroupReduction group) : group_(group) {}
 
     Status score(const LayerEvidence & evidence, Ragged<float> & scores) const override;
-    bool has_head_scores() const override { return true; }
+    // Only where the heads' mean is the lane's score: what reads query heads by themselves would pass over any other reduction.
+    bool has_head_scores() const override { return group_ == GroupReduction::kMean; }
     Status score_heads(const LayerEvidence & evidence, Ragged<float> & scores) const override;
 
 protected:
     virtual Status check(const LayerEvidence & evidence) const = 0;
     // Overwrites `out` [lane length] with the scores of query head `head`. REQUIRES: check() passed.
     virtual void score_head(const LayerEvidence & evidence, int head, std::span<float> out) const = 0;
+
+    // Overwrites `scores` [K] with the group's reduction of one_head(head, out).
+    using OneHead = std::function<void(int head, std::span<float> out)>;
+    void reduce_heads(const LayerEvidence & evidence, const OneHead & one_head, Ragged<float> & scores) const;
 
 private:
     GroupReduction group_;

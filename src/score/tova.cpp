@@ -29,6 +29,8 @@ public:
     EvidenceNeeds needs() const override { return {.last_query = true}; }
     int n_recent(int64_t budget) const override { return recent_.count(budget); }
 
+    bool has_head_scores() const override { return !whole_layer_ && AttentionScorer::has_head_scores(); }
+
     Status score(const LayerEvidence & evidence, Ragged<float> & scores) const override {
         if (!whole_layer_) return AttentionScorer::score(evidence, scores);
         PITH_RETURN_IF_ERROR(check(evidence));

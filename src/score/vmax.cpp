@@ -1,10 +1,10 @@
 // vmax.cpp - attention of the last queries times the largest value of the lane, so that lanes compare with each other.
 // Stage: score.   Pure C++: no ggml, no I/O.
 //
-// score[g,j] = pool( mean over the window of A[g,·,j] ) · max over the whole lane of |v|₁; then the group's maximum. The
-// window's own entries are cut off before the pooling and protected; they keep their unpooled mean, times the same factor.
-// Paper:   LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation.
-// Differs: the factor comes from the entries the lane holds now, not from those evicted before.
+// score[g,j] = pool( mean over the window of A[g,·,j] ) · max over the lane outside the window of |v|₁; then the group's
+// maximum. The window's own entries are cut off before the pooling and protected; they keep their unpooled mean, times the same
+// factor. Paper:   LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation. Differs: the factor comes from the
+// entries the lane holds now, not from those evicted before.
 #include <algorithm>
 
 #include "score/attention_scorer.h"
@@ -36,7 +36,7 @@ protected:
     void score_head(const LayerEvidence & evidence, int head, std::span<float> out) const override {
         const auto norms = evidence.value_l1.row(head / evidence.n_group);
         float most = 0;
-        for (const float norm : norms) most = std::max(most, norm);
+        for (const float norm : norms.first(pool_.n_past(norms.size()))) most = std::max(most, norm);
         pool_.apply(evidence.window_mean.row(head), out);
         for (float & score : out) score *= most;
     }

@@ -7,10 +7,7 @@ namespace pith {
 
 WindowPool::WindowPool(const Options & options)
     : window_(static_cast<int>(options.integer("window"))),
-      max_(options.is("pool", "max7")),
-      kernel_(options.is("pool", "none")   ? 1
-              : options.is("pool", "avg5") ? 5
-                                           : 7),
+      pooling_(parse_pooling(options.word("pool"))),
       edges_(options.is("pool_edges", "zero") ? PoolEdges::kZero : PoolEdges::kCount) {}
 
 size_t WindowPool::n_past(size_t length) const {
@@ -19,10 +16,10 @@ size_t WindowPool::n_past(size_t length) const {
 
 void WindowPool::apply(std::span<const float> in, std::span<float> out) const {
     const size_t n = n_past(in.size());
-    if (max_) {
-        pool_max(in.first(n), kernel_, out.first(n));
+    if (pooling_.largest) {
+        pool_max(in.first(n), pooling_.width, out.first(n));
     } else {
-        pool_avg(in.first(n), kernel_, edges_, out.first(n));
+        pool_avg(in.first(n), pooling_.width, edges_, out.first(n));
     }
     std::copy(in.begin() + static_cast<std::ptrdiff_t>(n), in.end(), out.begin() + static_cast<std::ptrdiff_t>(n));
 }

@@ -8,7 +8,9 @@
 // later leaves what the smaller share would have chosen.
 // Cost:    O(candidates + share · log share) per lane (partial selection).
 // Paper:   Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective (CriticalKV).
-// Differs: protected entries use up nothing of stage 1 (public code lets them); α is the text's 0.5 (Algorithm 1 prints 0.25).
+// stage1=window: the newest protected entries count in the share and take their places in stage 1, as in the authors' code:
+// with w of them stage 1 takes ⌊α·(b + w)⌋ - w others.
+// Differs: protected entries use up nothing of stage 1 by default; α is the text's 0.5 (Algorithm 1 prints 0.25).
 #include <algorithm>
 #include <vector>
 
@@ -23,6 +25,8 @@ constexpr OptionSpec kOptions[] = {
     real_option("alpha", "0.5", 0, 1, "the part of the share that goes by score alone"),
     real_option("eps", "0.0001", 0, 1, "added to the score before it meets the value"),
     word_option("norm", "1", "1|2", "the norm of the value through W_O"),
+    word_option("stage1", "past", "past|window",
+                "window: protected recent entries use up places of the part that goes by score"),
 };
 
 // The first n candidates (all, if there are fewer) by descending value, of equals the newer first.
@@ -43,7 +47,10 @@ std::vector<int32_t> ranking(const std::vector<int32_t> & candidates, const std:
 class Critical final : public Selector {
 public:
     explicit Critical(const Options & options)
-        : alpha_(options.real("alpha")), eps_(options.real("eps")), l1_(options.is("norm", "1")) {}
+        : alpha_(options.real("alpha")),
+          eps_(options.real("eps")),
+          l1_(options.is("norm", "1")),
+          counts_window_(options.is("stage1", "window")) {}
 
     EvidenceNeeds needs() const override { return {.output_l1 = l1_, .output_l2 = !l1_}; }
     bool wants_evidence() const override { return true; }
@@ -91,10 +98,12 @@ private:
             grown.push_back(j);
             return true;
         };
+        const int n_window = counts_window_ ? std::min(layer.n_recent, static_cast<int>(scores.size())) : 0;
         int n_first = 0;
         size_t next = 0;
         for (int b = 1; b <= share; ++b) {
-            const auto n_first_now = static_cast<int>(alpha_ * b + 1e-9);  // 1e-9: 0.29 · 100 is 29
+            const auto n_first_now =
+                std::max(0, static_cast<int>(alpha_ * (b + n_window) + 1e-9) - n_window);  // 0.29 · 100 is 29
             const bool first_grows = n_first_now > n_first;
             n_first = n_first_now;
             // An entry that stage 2 had taken already moves to stage 1 and leaves its place there free.
@@ -107,6 +116,7 @@ private:
     double alpha_;
     double eps_;
     bool l1_;
+    bool counts_window_;
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ TEST(ExactBudget, FromOneEntryMoreThanIsProtectedToTheLongestLane) {
     uint32_t seed = 0;
     for (const AllocatorInfo & allocator : allocators()) {
         for (const PartVariant & variant : variants_of(allocator.name, allocator.options)) {
-            const Policy policy = Policy::parse("snapkv:window=3+" + variant.text()).value();
+            const Policy policy = Policy::parse("snapkv:window=" + variant.window_beside("3") + "+" + variant.text()).value();
             Rng rng(++seed);
             const CacheShape shape{random_int(rng, 1, 4), random_int(rng, 1, 4), random_int(rng, 1, 2), 8};
             const bool equal = seed % 3 == 0;

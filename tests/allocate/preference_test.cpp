@@ -53,6 +53,23 @@ TEST(Preference, ALayerWithoutVarianceGetsWhatTheOthersLeave) {
     EXPECT_EQ(kept("random:recent=0+preference", rounded, 5), (std::vector<int>{0, 10})) << "never below 0";
 }
 
+TEST(Preference, CountsThePastAlone) {
+    // The window's own entries, 8 and 9, change much from query to query: that says nothing of the layer.
+    std::vector<LayerEvidence> layers = {layer_of(0, 2, 0.75F), layer_of(1, 3, 1.0F)};
+    const std::vector<int> before = kept("random:recent=0+preference", layers, 6);
+    layers[0].window_head_sq.row(0)[8] = 5.0F;
+    layers[0].window_head_sq.row(0)[9] = 7.0F;
+    EXPECT_EQ(kept("random:recent=0+preference", layers, 6), before);
+    layers[0].window_head_sq.row(0)[7] = 5.0F;
+    EXPECT_NE(kept("random:recent=0+preference", layers, 6), before);
+}
+
+TEST(Preference, ObservesAsTheScorerDoes) {
+    EXPECT_EQ(Policy::parse("snapkv:window=16+preference").value().needs().window, 16);
+    EXPECT_EQ(Policy::parse("h2o+preference").value().needs().window, 32);
+    EXPECT_EQ(Policy::parse("h2o+preference:window=8").value().needs().window, 8);
+}
+
 TEST(Preference, SaysWhichEvidenceIsMissing) {
     LayerEvidence layer = layer_of(0, 2, 1);
     layer.window_entropy = {};

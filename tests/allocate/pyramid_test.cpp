@@ -17,5 +17,11 @@ TEST(Pyramid, FallsFromTwiceTheMeanToAFraction) {
     expect_near(weights_of("window+pyramid", {layer}, 10), {10});
 }
 
+TEST(Pyramid, ALargestLayerThatHasLessGetsAllAndTheLineIsDrawnAnew) {
+    const std::vector<std::vector<float>> layer(1, std::vector<float>(12, 0.0F));
+    // 2 · 10 - 0.5 = 19.5 of 12 entries: 12 down to 2 · 10 - 12.
+    expect_near(weights_of("window+pyramid", {layer, layer, layer}, 30), {12, 10, 8});
+}
+
 }  // namespace
 }  // namespace pith::test

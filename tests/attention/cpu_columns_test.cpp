@@ -30,6 +30,7 @@ struct Columns {
         task.distance = distance;
         entropy.assign(c.lengths.size() * static_cast<size_t>(c.n_group), kBefore);
         for (double & one : entropy) { task.entropy.push_back(&one); }
+        for (const int length : c.lengths) { task.past.push_back(past_of(length)); }
         const auto make = [&](std::vector<std::vector<float>> & kind, int per_lane, std::vector<float *> & pointers) {
             for (const int length : c.lengths) {
                 for (int i = 0; i < per_lane; ++i) { kind.emplace_back(static_cast<size_t>(length), kBefore); }
@@ -44,6 +45,9 @@ struct Columns {
         make(rows, c.n_group * c.n_queries, task.rows);
     }
     bool operator==(const Columns &) const = default;
+
+    // Entries of a lane that count in the entropy: all but some of the newest, in one lane none of all.
+    static int past_of(int length) { return length < 20 ? 0 : length - 17; }
 
     static constexpr float kBefore = 0.25F;
     std::vector<std::vector<float>> sum;
@@ -107,7 +111,8 @@ void expect_columns(const Problem & problem, const Columns & got, HeadDistance d
                     squares[j] += p[j] * p[j];
                     profile[j] += unit[j];
                     means[static_cast<size_t>(t)][j] += p[j] / c.n_group;
-                    if (p[j] > 0) { entropy -= p[j] * std::log(p[j]); }
+                    const bool past = static_cast<int>(j) < Columns::past_of(c.lengths[l]);
+                    if (p[j] > 0 && past) { entropy -= p[j] * std::log(p[j]); }
                 }
                 // Entries that a query does not see need not be written.
                 const auto compare = [&](std::vector<float> row, const char * what) {

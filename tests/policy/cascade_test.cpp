@@ -21,7 +21,8 @@ std::vector<Policy> some_policies() {
             for (const PartVariant & variant : variants_of(allocator.name, allocator.options)) {
                 std::string text(scorer.name);
                 for (const OptionSpec & spec : scorer.options) {  // protect little: lanes here are short
-                    if (spec.name == "window" || spec.name == "recent") text.append(":").append(spec.name).append("=3");
+                    if (spec.name == "window") text += ":window=" + variant.window_beside("3");
+                    if (spec.name == "recent") text += ":recent=3";
                 }
                 if (scorer.name != "full") text += "+" + variant.text();
                 policies.push_back(Policy::parse(text).value());

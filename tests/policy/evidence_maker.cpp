@@ -19,14 +19,18 @@ Status HostValues::distances_to_mean(const Ragged<float> & weights, Ragged<float
     for (int r = 0; r < weights.n_rows(); ++r) {
         const std::vector<float> & values = lanes_[static_cast<size_t>(r / n_group)];
         const auto weight = weights.row(r);
-        std::vector<float> mean(d, 0.0F);
+        // In f64, over the weights' own sum: where one weight is nearly 1, its rounding would be all of the distance.
+        std::vector<double> mean(d, 0.0);
+        double total = 0;
         for (size_t j = 0; j < weight.size(); ++j) {
-            for (size_t c = 0; c < d; ++c) mean[c] += weight[j] * values[j * d + c];
+            total += weight[j];
+            for (size_t c = 0; c < d; ++c) mean[c] += double{weight[j]} * values[j * d + c];
         }
+        for (double & x : mean) x /= total;
         for (size_t j = 0; j < weight.size(); ++j) {
-            float sum = 0;
-            for (size_t c = 0; c < d; ++c) sum += (values[j * d + c] - mean[c]) * (values[j * d + c] - mean[c]);
-            out.row(r)[j] = std::sqrt(sum);
+            double sum = 0;
+            for (size_t c = 0; c < d; ++c) sum += std::pow(values[j * d + c] - mean[c], 2);
+            out.row(r)[j] = static_cast<float>(std::sqrt(sum));
         }
     }
     return {};

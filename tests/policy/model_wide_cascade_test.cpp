@@ -23,7 +23,7 @@ std::vector<PartVariant> variants(std::span<const PartInfo<Part>> parts, std::st
 
 PolicyVariant policy_of(const PartVariant & allocator, const PartVariant & selector) {
     PartVariant scorer = variants<Scorer>(scorers(), "snapkv")[0];
-    scorer.options.at("window") = "3";  // lanes here are short
+    scorer.options.at("window") = allocator.window_beside("3");  // lanes here are short
     return {scorer, {}, allocator, selector};
 }
 

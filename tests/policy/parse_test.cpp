@@ -3,6 +3,7 @@
 
 #include "pith/policies.h"
 #include "policy/policy.h"
+#include "score/scorer.h"
 
 namespace pith {
 namespace {
@@ -54,10 +55,10 @@ TEST(PolicyGrammar, UnknownNamesSuggestTheNearest) {
     expect_error("snapkv+adaa", "did you mean 'ada'?");
     expect_error("pyramidvk", "did you mean 'pyramidkv'?");
     expect_error("bananas", "'bananas' is not known (known: gated, full, random,");
-    expect_error("snapkv:windw=3", "did you mean 'window'? (it has window, pool, group, pool_edges)");
+    expect_error("snapkv:windw=3", "did you mean 'window'? (it has window, pool, group, pool_edges, order)");
     expect_error("full:x=1", "it takes none");
     expect_error("adakv:windo=3",
-                 "did you mean 'window'? 'adakv' is snapkv+ada, with window, pool, group, pool_edges, alpha, floor");
+                 "did you mean 'window'? 'adakv' is snapkv+ada, with window, pool, group, pool_edges, order, alpha, floor");
 }
 
 TEST(PolicyGrammar, TwoPartsOfOneKindAreAnError) {
@@ -119,6 +120,23 @@ TEST(PolicyGrammar, WhatComparesScoresNeedsScoresThatMeasureImportance) {
     }
 }
 
+TEST(PolicyGrammar, APolicyHasOneWindow) {
+    expect_error("snapkv:window=16+preference:window=32", "'snapkv' observes the last 16 queries and 'preference' the last 32");
+    EXPECT_EQ(error_of("snapkv:window=16+preference:window=16"), "");
+    EXPECT_EQ(error_of("snapkv:window=16+preference"), "");
+    EXPECT_EQ(error_of("cake:pool=avg9"), "");
+}
+
+// What works on query heads by themselves would pass over these reductions: it gets the reduced scores instead.
+TEST(PolicyGrammar, AReductionThatIsNoMeanLeavesNoScoresOfQueryHeads) {
+    for (const char * text : {"snapkv:group=max+caote", "h2o:group=sum+caote", "tova:heads=layer+caote", "vmax+caote"}) {
+        EXPECT_FALSE(Policy::parse(text).value().scorer().has_head_scores()) << text;
+    }
+    for (const char * text : {"snapkv+caote", "h2o+caote", "tova+caote", "vmax:group=mean+caote"}) {
+        EXPECT_TRUE(Policy::parse(text).value().scorer().has_head_scores()) << text;
+    }
+}
+
 TEST(PolicyGrammar, MalformedTextIsAnError) {
     expect_error("", "empty");
     expect_error("   ", "empty");
@@ -131,7 +149,10 @@ TEST(PolicyGrammar, MalformedTextIsAnError) {
     expect_error("ada", "there is no scorer: put one first, e.g. snapkv+ada");
     expect_error("snapkv:window=0", "'window' of policy part 'snapkv' is '0': must be an integer from 1 to 65536");
     expect_error("snapkv:window=", "must be an integer");
-    expect_error("snapkv:pool=max5", "must be max7, avg5, avg7, none");
+    for (const char * pool : {"max6", "max", "avg1", "avg-3", "max1025", "med5", "max7x", ""}) {
+        expect_error((std::string("snapkv:pool=") + pool).c_str(),
+                     "must be max7, avg5, avg7, none, or max or avg with an odd width");
+    }
     expect_error("snapkv+ada:alpha=2", "must be a number from 0 to 1");
     expect_error("snapkv:window=8:window=9", "given twice");
     expect_error("h2o:recent=-1", "must be an integer from 0");

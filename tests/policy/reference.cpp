@@ -100,7 +100,7 @@ std::string PolicyVariant::text() const {
 Protected reference_protection(const PartVariant & scorer, const EvictionTarget & target,
                                const std::vector<LayerEvidence> & layers) {
     const int n_recent = n_recent_of(scorer, target.budget);
-    const int n_sinks = scorer.name == "streaming" ? static_cast<int>(scorer.number("sinks")) : 0;
+    const int n_sinks = scorer.options.contains("sinks") ? static_cast<int>(scorer.number("sinks")) : 0;
     Protected result;
     int64_t n_entries = 0;
     int64_t n_protected = 0;

@@ -163,6 +163,7 @@ std::vector<double> preference_weights(const PartVariant & allocator, const Refe
         for (int g = 0; g < e.n_kv_heads * e.n_group; ++g) {
             entropy += e.window_entropy[static_cast<size_t>(g)];
             for (size_t j = 0; j < e.window_mean.row(g).size() && e.n_window > 1; ++j) {
+                if (e.positions.row(g / e.n_group)[j] >= e.n_seen - e.n_window) continue;  // the window's own columns
                 const double mean = e.window_mean.row(g)[j];
                 variance += std::max(0.0, e.window_head_sq.row(g)[j] - w * mean * mean) / (w - 1);
             }
@@ -187,7 +188,7 @@ double relative_entropy(const std::vector<Candidate> & candidates) {
     return std::max(0.0, entropy / std::log(candidates.size()));
 }
 
-std::vector<double> entropy_weights(const ReferenceCase & c, int n_arrived) {
+std::vector<double> entropy_weights(const PartVariant & allocator, const ReferenceCase & c, int n_arrived) {
     std::vector<double> entropies;
     for (int layer = 0; layer < n_arrived; ++layer) entropies.push_back(relative_entropy(candidates_of(c, layer)));
     const auto shares = layer_shares(entropies, c, n_arrived);
@@ -197,7 +198,9 @@ std::vector<double> entropy_weights(const ReferenceCase & c, int n_arrived) {
         const int n_top = ceil_of(share);
         const auto counts = count_best(candidates_of(c, layer), n_top, c.shape.n_kv_heads);
         for (int h = 0; h < c.shape.n_kv_heads && n_top > 0; ++h) {
-            weights[static_cast<size_t>(c.shape.lane(layer, h))] = counts[static_cast<size_t>(h)] * share / n_top;
+            const double floor = allocator.number("floor");
+            weights[static_cast<size_t>(c.shape.lane(layer, h))] =
+                (1 - floor) * counts[static_cast<size_t>(h)] * share / n_top + floor * share / c.shape.n_kv_heads;
         }
     }
     return weights;
@@ -311,7 +314,7 @@ std::vector<LayerProfile> reference_profiles(const PolicyVariant & policy, const
 
 std::vector<double> reference_cascade_weights(const PartVariant & allocator, const ReferenceCase & c, int n_arrived) {
     if (allocator.name == "preference") return preference_weights(allocator, c, n_arrived);
-    if (allocator.name == "entropy") return entropy_weights(c, n_arrived);
+    if (allocator.name == "entropy") return entropy_weights(allocator, c, n_arrived);
     if (allocator.name == "global") return global_weights(allocator, c, n_arrived);
     if (allocator.name == "novelty") return novelty_weights(allocator, c, n_arrived, !allocator.is("exact", "two-pass"));
     missing("allocator", allocator.name);
@@ -325,12 +328,17 @@ std::vector<double> reference_weights(const PartVariant & allocator, const Refer
     if (allocator.name == "head") return head_weights(allocator, c);
     if (allocator.name == "retrieval") return retrieval_weights(allocator, c);
     if (allocator.name == "preference") return preference_weights(allocator, c, shape.n_layers);
-    if (allocator.name == "entropy") return entropy_weights(c, shape.n_layers);
+    if (allocator.name == "entropy") return entropy_weights(allocator, c, shape.n_layers);
     if (allocator.name == "global") return global_weights(allocator, c, shape.n_layers);
     if (allocator.name == "novelty") return novelty_weights(allocator, c, shape.n_layers, false);
     if (allocator.name != "pyramid") missing("allocator", allocator.name);
-    const double smallest = mean / allocator.number("beta");
-    const double largest = 2 * mean - smallest;
+    double smallest = mean / allocator.number("beta");
+    double largest = 2 * mean - smallest;
+    const int past = *std::max_element(c.net_lengths.begin(), c.net_lengths.end());
+    if (largest > past) {
+        largest = past;
+        smallest = 2 * mean - largest;
+    }
     std::vector<double> weights;
     for (int lane = 0; lane < shape.n_lanes(); ++lane) {
         const int layer = lane / shape.n_kv_heads;

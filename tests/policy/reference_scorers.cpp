@@ -23,7 +23,7 @@ Row reduce(const std::string & group, const std::vector<Row> & heads) {
 Row pool(const Row & in, const std::string & kind, bool zero_edges) {
     if (kind == "none") return in;
     const int n = static_cast<int>(in.size());
-    const int kernel = kind.back() - '0';
+    const int kernel = std::stoi(kind.substr(3));
     Row out;
     for (int j = 0; j < n; ++j) {
         float most = in[static_cast<size_t>(j)];
@@ -35,7 +35,7 @@ Row pool(const Row & in, const std::string & kind, bool zero_edges) {
             sum += in[static_cast<size_t>(i)];
             ++under;
         }
-        out.push_back(kind == "max7" ? most : sum / static_cast<float>(zero_edges ? kernel : under));
+        out.push_back(kind.starts_with("max") ? most : sum / static_cast<float>(zero_edges ? kernel : under));
     }
     return out;
 }
@@ -117,8 +117,12 @@ Lanes reference_scores(const PartVariant & scorer, const LayerEvidence & e) {
             }
         } else if (scorer.name == "snapkv") {
             auto group = heads(e.window_mean, h);
-            for (Row & one : group) one = pool_past(scorer, one);
-            out = reduce(scorer.options.at("group"), group);
+            if (scorer.is("order", "pool-group")) {
+                for (Row & one : group) one = pool_past(scorer, one);
+                out = reduce(scorer.options.at("group"), group);
+            } else {
+                out = pool_past(scorer, reduce(scorer.options.at("group"), group));
+            }
         } else if (scorer.name == "keydiff") {
             out = row(e.key_cosine, h);
             for (float & x : out) x = -x;
@@ -139,17 +143,22 @@ Lanes reference_scores(const PartVariant & scorer, const LayerEvidence & e) {
             auto group = heads(e.window_mean, h);
             for (Row & one : group) {
                 one = pool_past(scorer, one);
-                float most = 0;
-                for (const float norm : e.value_l1.row(h)) most = std::max(most, norm);
+                float most = 0;  // of the entries outside the window
+                for (size_t j = 0; j + static_cast<size_t>(scorer.number("window")) < one.size(); ++j) {
+                    most = std::max(most, e.value_l1.row(h)[j]);
+                }
                 for (float & x : one) x *= most;
             }
             out = reduce(scorer.options.at("group"), group);
         } else if (scorer.name == "expected") {
             auto group = heads(e.expected, h);
             for (Row & one : group) {
-                double sum = 0;
-                for (const float x : one) sum += std::exp(double{x});
-                for (float & x : one) x = static_cast<float>(std::exp(double{x}) / sum);
+                double sum = 0;  // over all but the sinks
+                const auto is_sink = [&](size_t j) { return positions[j] < static_cast<int>(scorer.number("sinks")); };
+                for (size_t j = 0; j < one.size(); ++j) sum += is_sink(j) ? 0 : std::exp(double{one[j]});
+                for (size_t j = 0; j < one.size(); ++j) {
+                    one[j] = is_sink(j) ? 0.0F : static_cast<float>(std::exp(double{one[j]}) / sum);
+                }
             }
             out = reduce(scorer.options.at("group"), group);
             for (size_t j = 0; j < out.size(); ++j) {

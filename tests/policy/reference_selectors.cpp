@@ -43,7 +43,11 @@ std::vector<int32_t> critical_of(const PartVariant & selector, const ReferenceCa
         is_out[static_cast<size_t>(best)] = true;
         kept.push_back(best);
     };
-    const int n_first = static_cast<int>(selector.number("alpha") * share + 1e-9);
+    int n_first = static_cast<int>(selector.number("alpha") * share + 1e-9);
+    if (selector.is("stage1", "window")) {  // the window is in the budget and among the first
+        const int n_window = std::min(c.n_recent, static_cast<int>(scores.size()));
+        n_first = std::max(0, static_cast<int>(selector.number("alpha") * (share + n_window) + 1e-9) - n_window);
+    }
     for (int i = 0; i < n_first; ++i) take_best([&](int j) { return double{scores[static_cast<size_t>(j)]}; });
     for (int i = n_first; i < share; ++i) {
         take_best([&](int j) {

@@ -76,7 +76,10 @@ template <class Part>
 void expect_variants_parse(std::span<const PartInfo<Part>> parts, const std::string & before) {
     for (const auto & part : parts) {
         for (const auto & variant : test::variants_of(part.name, part.options)) {
-            const Status status = check_policy(before + variant.text());
+            // A window of its own wants the scorer's to be the same.
+            const std::string window = variant.window_beside("");
+            const std::string scorer = before.empty() || window.empty() ? before : "snapkv:window=" + window + "+";
+            const Status status = check_policy(scorer + variant.text());
             EXPECT_TRUE(status.ok()) << status.message();
         }
     }

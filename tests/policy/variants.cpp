@@ -20,7 +20,8 @@ std::vector<PartVariant> variants_of(std::string_view name, std::span<const Opti
         if (!spec.words.empty()) {
             for (const std::string_view word : split(spec.words, '|')) values.emplace_back(word);
         }
-        if (spec.type != OptionType::kWord) values.push_back(format_number(spec.min));
+        if (spec.type == OptionType::kPooling) values.insert(values.end(), {"max3", "avg11"});
+        if (spec.type == OptionType::kInteger || spec.type == OptionType::kReal) values.push_back(format_number(spec.min));
         if (spec.type == OptionType::kReal) values.push_back(format_number(spec.max));
         for (const std::string & value : values) {
             if (value == spec.default_value) continue;

@@ -17,6 +17,11 @@ struct PartVariant {
 
     std::string text() const;  // "name:key=value…"
     double number(const std::string & key) const { return std::stod(options.at(key)); }
+    // The window that a scorer beside this part must have: the part's own, where it names one.
+    std::string window_beside(const std::string & otherwise) const {
+        const auto own = options.find("window");
+        return own == options.end() || own->second == "same" ? otherwise : own->second;
+    }
     bool is(const std::string & key, const std::string & value) const { return options.at(key) == value; }
 };
 

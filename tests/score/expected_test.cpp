@@ -26,11 +26,20 @@ void expect_close(const std::vector<Row> & got, const std::vector<Row> & expecte
 
 TEST(Expected, IsTheSoftmaxOfTheExponentTimesTheValue) {
     const LayerEvidence evidence = evidence_of_three();
-    expect_close(scores_of("expected", evidence), {{0.375F, 0.5F, 1.5F}});
-    expect_close(head_scores_of("expected", evidence), {{0.25F, 0.5F, 2}, {0.5F, 0.5F, 1}});
-    expect_close(scores_of("expected:vnorm=off", evidence), {{0.375F, 0.25F, 0.375F}});
-    expect_close(scores_of("expected:vnorm=off:group=max", evidence), {{0.5F, 0.25F, 0.5F}});
-    expect_close(scores_of("expected:eps=0.5", evidence), {{0.875F, 1.5F, 3.5F}});
+    expect_close(scores_of("expected:sinks=0", evidence), {{0.375F, 0.5F, 1.5F}});
+    expect_close(head_scores_of("expected:sinks=0", evidence), {{0.25F, 0.5F, 2}, {0.5F, 0.5F, 1}});
+    expect_close(scores_of("expected:vnorm=off:sinks=0", evidence), {{0.375F, 0.25F, 0.375F}});
+    expect_close(scores_of("expected:vnorm=off:group=max:sinks=0", evidence), {{0.5F, 0.25F, 0.5F}});
+    expect_close(scores_of("expected:eps=0.5:sinks=0", evidence), {{0.875F, 1.5F, 3.5F}});
+}
+
+TEST(Expected, LeavesItsSinksOutOfTheSoftmaxAndKeepsThem) {
+    LayerEvidence evidence = bare_evidence(1, 1, 4);
+    evidence.expected.push_row(Row{900, 0, 0, static_cast<float>(std::log(2.0))});  // a sink that would take it all
+    evidence.value_l2.push_row(Row{1, 1, 1, 1});
+    expect_close(scores_of("expected:sinks=1", evidence), {{0, 0.25F, 0.25F, 0.5F}});
+    expect_close(scores_of("expected", evidence), {{0, 0, 0, 0}});  // four sinks: the whole lane
+    EXPECT_EQ(Policy::parse("expected").value().n_sinks(), 4);
 }
 
 TEST(Expected, AsksForTheFutureItLooksAt) {

@@ -1,4 +1,4 @@
-// snapkv_test.cpp - window attention, pooled before the group is reduced.
+// snapkv_test.cpp - window attention, reduced over the group and pooled, in either order.
 #include "score/score_one.h"
 
 namespace pith::test {
@@ -12,14 +12,19 @@ TEST(SnapKV, CutsTheWindowOffBeforePooling) {
     EXPECT_EQ(scores_of("snapkv:window=2:pool=none", evidence), (std::vector<Row>{{0, 1, 0, 0, 9, 8}}));
 }
 
-TEST(SnapKV, PoolsEachQueryHeadBeforeTheGroup) {
+TEST(SnapKV, PoolsAfterOrBeforeTheGroup) {
     LayerEvidence evidence = bare_evidence(1, 2, 9);
     evidence.window_mean.push_row(Row{4, 0, 0, 0, 0, 0, 0, 0, 0});
-    evidence.window_mean.push_row(Row{0, 0, 0, 0, 0, 0, 0, 2, 0});
-    // Pooled by itself each peak reaches three entries far; the mean is taken after.
+    evidence.window_mean.push_row(Row{0, 0, 2, 0, 0, 0, 0, 2, 0});
+    // The means are 2 0 1 0 0 0 0 1, of which each reaches three entries far.
     EXPECT_EQ(scores_of("snapkv:window=1", evidence), (std::vector<Row>{{2, 2, 2, 2, 1, 1, 1, 1, 0}}));
     EXPECT_EQ(scores_of("snapkv:window=1:group=max", evidence), (std::vector<Row>{{4, 4, 4, 4, 2, 2, 2, 2, 0}}));
     EXPECT_EQ(scores_of("snapkv:window=1:group=sum", evidence), (std::vector<Row>{{4, 4, 4, 4, 2, 2, 2, 2, 0}}));
+    // Each head by itself first: where both reach, their sum is more than the largest mean.
+    EXPECT_EQ(scores_of("snapkv:window=1:order=pool-group", evidence), (std::vector<Row>{{3, 3, 3, 3, 1, 1, 1, 1, 0}}));
+    evidence.window_mean = {};
+    evidence.window_mean.push_row(Row{4, 0, 0, 0, 0, 0, 0, 0, 0});
+    evidence.window_mean.push_row(Row{0, 0, 0, 0, 0, 0, 0, 2, 0});
     EXPECT_EQ(head_scores_of("snapkv:window=1", evidence),
               (std::vector<Row>{{4, 4, 4, 4, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 2, 2, 2, 2, 0}}));
 }
@@ -29,6 +34,8 @@ TEST(SnapKV, AveragePoolingTakesTheOptionForItsEdges) {
     evidence.window_mean.push_row(Row{15, 0, 0, 0, 0, 30, 1});
     EXPECT_EQ(scores_of("snapkv:window=1:pool=avg5", evidence), (std::vector<Row>{{5, 3.75F, 3, 6, 7.5F, 10, 1}}));
     EXPECT_EQ(scores_of("snapkv:window=1:pool=avg5:pool_edges=zero", evidence), (std::vector<Row>{{3, 3, 3, 6, 6, 6, 1}}));
+    EXPECT_EQ(scores_of("snapkv:window=1:pool=max3", evidence), (std::vector<Row>{{15, 15, 0, 0, 30, 30, 1}}));
+    EXPECT_EQ(scores_of("snapkv:window=1:pool=avg3", evidence), (std::vector<Row>{{7.5F, 5, 0, 0, 10, 15, 1}}));
 }
 
 TEST(SnapKV, ALaneShorterThanTheWindowIsAllWindow) {

@@ -32,12 +32,12 @@ TEST(VMax, ScalesALaneByItsLargestValueAndTakesTheGroupsMaximum) {
     evidence.window_mean.push_row(Row{3, 0, 2});
     evidence.window_mean.push_row(Row{1, 1, 1});
     evidence.window_mean.push_row(Row{1, 1, 1});
-    evidence.value_l1.push_row(Row{1, 0.5F, 3});  // the largest belongs to the window: it counts
+    evidence.value_l1.push_row(Row{1, 0.5F, 3});  // the largest belongs to the window: it does not count
     evidence.value_l1.push_row(Row{2, 5, 1});
-    EXPECT_EQ(scores_of("vmax:window=1:pool=none", evidence), (std::vector<Row>{{9, 12, 6}, {5, 5, 5}}));
-    EXPECT_EQ(scores_of("vmax:window=1:pool=none:group=mean", evidence), (std::vector<Row>{{6, 6, 6}, {5, 5, 5}}));
-    EXPECT_EQ(scores_of("vmax:window=1", evidence)[0], (Row{12, 12, 6})) << "pooled before the maximum";
-    EXPECT_EQ(head_scores_of("vmax:window=1:pool=none", evidence)[1], (Row{9, 0, 6}));
+    EXPECT_EQ(scores_of("vmax:window=1:pool=none", evidence), (std::vector<Row>{{3, 4, 2}, {5, 5, 5}}));
+    EXPECT_EQ(scores_of("vmax:window=1:pool=none:group=mean", evidence), (std::vector<Row>{{2, 2, 2}, {5, 5, 5}}));
+    EXPECT_EQ(scores_of("vmax:window=1", evidence)[0], (Row{4, 4, 2})) << "pooled before the maximum";
+    EXPECT_EQ(head_scores_of("vmax:window=1:pool=none", evidence)[1], (Row{3, 0, 2}));
 }
 
 LayerEvidence product_evidence() {

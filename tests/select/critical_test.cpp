@@ -16,6 +16,7 @@ struct Lane {
     std::vector<float> scores;
     std::vector<float> norms;  // |v·W_O|₁
     std::vector<IndexRange> is_protected;
+    int n_recent = 0;  // of these, the newest
 };
 
 LayerChoice choose(const char * policy, const Lane & lane, int share) {
@@ -34,7 +35,8 @@ LayerChoice choose(const char * policy, const Lane & lane, int share) {
                          .scores = scores,
                          .protected_ranges = ranges,
                          .evidence = &evidence,
-                         .base_scores = &scores};
+                         .base_scores = &scores,
+                         .n_recent = lane.n_recent};
     LayerChoice choice;
     const Status status = Policy::parse(policy).value().selector().select(view, std::vector<int>{share}, run_in_turn, choice);
     EXPECT_TRUE(status.ok()) << status.message();
@@ -61,6 +63,15 @@ TEST(Critical, ProtectedEntriesUseUpNothingOfTheFirstStage) {
     const Lane lane{{9, 5, 4, 3, 9}, {1, 1, 1, 8, 1}, {{0, 1}, {4, 5}}};
     EXPECT_EQ(kept("snapkv+critical", lane, 2), (Indices{0, 1, 3, 4})) << "one by score beside both protected ones";
     EXPECT_EQ(kept("snapkv+critical", lane, 0), (Indices{0, 4}));
+}
+
+TEST(Critical, WithStage1WindowTheWindowTakesPlacesOfTheFirstStage) {
+    const Lane lane{{5, 4, 3, 2, 1, 9}, {0.1F, 1, 1, 2, 9, 1}, {{5, 6}}, 1};
+    EXPECT_EQ(kept("snapkv+critical", lane, 2), (Indices{0, 4, 5})) << "5 by score";
+    // ⌊(2 + 1) / 2⌋ places by score, and the window's entry has it.
+    EXPECT_EQ(kept("snapkv+critical:stage1=window", lane, 2), (Indices{3, 4, 5}));
+    EXPECT_EQ(kept("snapkv+critical:stage1=window", lane, 3), (Indices{0, 3, 4, 5})) << "⌊4 / 2⌋, one of them free";
+    EXPECT_EQ(kept("snapkv+critical:stage1=window:alpha=1", lane, 2), (Indices{0, 1, 5}));
 }
 
 TEST(Critical, NegativeScoresAreShiftedSoThatALargeValueDoesNotSpeakAgainstAnEntry) {
