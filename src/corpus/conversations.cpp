@@ -99,13 +99,13 @@ std::vector<Exchange> make_conversation(Random & random, int n_facts, int n_exch
     out.push_back(std::move(first));
     while (static_cast<int>(out.size()) < n_exchanges) {
         const double roll = random.uniform();
-        if (roll < 0.14 && told.may_change()) {
-            out.push_back(told.correct());
-        } else if (roll < 0.26 && told.has_more()) {
-            out.push_back(told.add());
-        } else if (roll < 0.34 && told.has_more()) {
-            out.push_back(told.ask_in_vain());
-        } else if (roll < 0.39) {
+        if (roll < 0.14) {
+            out.push_back(told.may_change() ? told.correct() : told.ask());
+        } else if (roll < 0.26) {
+            out.push_back(told.has_more() ? told.add() : told.ask());
+        } else if (roll < 0.34) {
+            out.push_back(told.has_more() ? told.ask_in_vain() : told.ask());
+        } else if (roll < 0.38) {
             const SmallTalk talk = random.pick(kSmallTalk);
             out.push_back({std::string(talk.user), std::string(talk.assistant), "", false});
         } else {

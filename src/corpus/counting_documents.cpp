@@ -42,7 +42,7 @@ std::vector<Segment> common_list(DocumentBuilder & builder, int room, bool chat,
                                  Random & random) {
     const int whole = room;
     room -= builder.cost(std::vector<Segment>(lead.begin(), lead.end()));
-    const int n_common = room >= 400 ? 10 : std::clamp(room / 64, 1, 8);
+    const int n_common = room >= 400 ? 10 : std::clamp(room / 48, 1, 8);
     // The common words take at most a third of the room; an entry is about five tokens.
     const int most = std::max(2, room / (14 * n_common));
     const int rare_times = most < 9 || random.chance(0.7) ? 1 : random.between(2, 3);
@@ -133,7 +133,7 @@ Document counts_document(Random & random, int n_tokens, const CountTokens & coun
         const bool whole = n_tokens <= 256 || !lead.empty() || random.chance(0.5);
         const int room = whole ? builder.room() : std::min(random.between(128, builder.room() + 128), builder.room());
         if (!chat && !builder.empty()) { lead = {{"\n\n", kPlainWeight}}; }
-        if (!next(builder, room, chat, lead.size() < 2 && room >= 110 && random.chance(0.5))) { break; }
+        if (!next(builder, room, chat, lead.size() < 2 && room >= 220 && random.chance(0.5))) { break; }
     }
     if (builder.empty()) { return pairs_document(random, n_tokens, count); }
     return builder.take();

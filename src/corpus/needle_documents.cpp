@@ -140,12 +140,12 @@ std::vector<Question> needle_questions(DocumentBuilder & builder, std::vector<Ne
 // that are all asked for in one question.
 std::vector<int> task_sizes(Random & random, Asking & asking) {
     const double roll = random.uniform();
-    if (roll < 0.2) { return {1}; }
-    if (roll < 0.4) {
+    if (roll < 0.1) { return {1}; }
+    if (roll < 0.25) {
         asking.room = 0;
         return std::vector<int>(static_cast<size_t>(random.between(2, 5)), 1);
     }
-    if (roll < 0.7) { return {random.between(2, 5)}; }
+    if (roll < 0.62) { return {random.between(2, 5)}; }
     asking.together = 1;
     return std::vector<int>(static_cast<size_t>(random.between(2, 5)), 1);
 }
@@ -169,11 +169,11 @@ Document needle_document(Random & random, int n_tokens, const CountTokens & coun
     asking.rounds = n_tokens > 256 ? 1 : 3;  // in short documents every key again in other words
     asking.room = n_tokens / 2;
     std::vector<int> sizes;
-    if (!small && !bare && random.chance(0.4)) {  // few in much haystack, as the tasks have it
+    if (!small && !bare && random.chance(0.5)) {  // few in much haystack, as the tasks have it
         sizes = task_sizes(random, asking);
     } else {
-        const bool several = random.chance(small ? 0.15 : 0.3);
-        asking.together = several ? 0 : small ? 0.03 : 0.2;
+        const bool several = random.chance(small ? 0.2 : 0.4);
+        asking.together = several ? 0 : small ? 0.05 : 0.35;
         // How many tokens one needle takes: nothing but needles fills the context with them.
         const std::vector<int> one = {1};
         const int size = builder.cost(needle_segments(form, kinds, draw_needles(random, kinds, one)[0], 0)) + 1;

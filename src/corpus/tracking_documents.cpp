@@ -38,6 +38,7 @@ std::vector<Chain> draw_chains(Random & random, int n, int length, int n_letters
 
 // The assignments of all chains, each chain's in its order.
 std::vector<std::vector<Segment>> assignments(std::span<const Chain> chains, Random & random) {
+    const bool spaced = random.chance(0.5);  // RULER leaves a space after every assignment but the first
     std::vector<size_t> turns;
     for (size_t c = 0; c < chains.size(); ++c) { turns.insert(turns.end(), chains[c].names.size(), c); }
     random.shuffle(turns);
@@ -53,6 +54,7 @@ std::vector<std::vector<Segment>> assignments(std::span<const Chain> chains, Ran
             line.push_back({" VAR", kPlainWeight});
             // One of the newest names of the chains: a little of it can be foreseen.
             line.push_back({concat({" ", chains[c].names[i - 1]}), chains.size() == 1 ? 0.5F : kPlainWeight});
+            if (spaced) { line.push_back({" ", kPlainWeight}); }
         }
         lines.push_back(std::move(line));
     }
