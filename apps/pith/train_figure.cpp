@@ -2,12 +2,12 @@
 #include "train_figure.h"
 
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <vector>
 
 #include "errors.h"
+#include "model/write_file.h"
 #include "report/svg.h"
 #include "train/training_curve.h"
 
@@ -75,9 +75,7 @@ int draw_training_curve(const std::string & csv, const std::string & name, const
     page.add(loss);
     page.add(chart_of(columns, "Share of the answers' tokens that were the best token, by kind of document", "answers of "));
     page.add(lengths);
-    std::ofstream out(svg, std::ios::binary | std::ios::trunc);
-    out << page.str();
-    if (!out.flush()) { return fail({ErrorCode::kIo, "cannot write '" + svg + "': check the folder and the free space"}); }
+    if (const Status status = write_file(svg, page.str()); !status.ok()) { return fail(status); }
     std::fprintf(stderr, "%s written\n", svg.c_str());
     return kExitOk;
 }

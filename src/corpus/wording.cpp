@@ -1,25 +1,11 @@
 // wording.cpp - see wording.h.
 #include "corpus/wording.h"
 
-#include <algorithm>
-
 #include "corpus/concat.h"
+#include "corpus/identifiers.h"
 #include "corpus/words.h"
 
 namespace pith::corpus {
-namespace {
-
-template <class Make>
-std::vector<std::string> draw_different(int n, const Make & make) {
-    std::vector<std::string> out;
-    while (static_cast<int>(out.size()) < n) {
-        std::string item = make();
-        if (std::find(out.begin(), out.end(), item) == out.end()) { out.push_back(std::move(item)); }
-    }
-    return out;
-}
-
-}  // namespace
 
 std::vector<std::string> draw_needle_keys(Random & random, int n) {
     const auto adjectives = random.draw(n, static_cast<int>(words::kAdjectives.size()));
@@ -33,7 +19,7 @@ std::vector<std::string> draw_needle_keys(Random & random, int n) {
 }
 
 std::vector<std::string> draw_needle_values(Random & random, int n) {
-    return draw_different(n, [&random] { return std::to_string(random.between(1000000, 9999999)); });
+    return draw_different(random, Kind::kSevenDigits, n);
 }
 
 std::string needle_sentence(std::string_view key, std::string_view value) {
@@ -58,11 +44,7 @@ std::string needle_prefix(std::string_view key, bool plural) {
 }
 
 std::vector<std::string> draw_variable_names(Random & random, int n) {
-    return draw_different(n, [&random] {
-        std::string name;
-        for (int i = 0; i < 5; ++i) { name += static_cast<char>('A' + random.below(26)); }
-        return name;
-    });
+    return draw_different(random, Kind::kCapitals, n);
 }
 
 std::string tracking_question(std::string_view value) {
