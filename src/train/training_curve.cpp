@@ -2,9 +2,10 @@
 #include "train/training_curve.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "model/write_file.h"
 
 namespace pith::train {
 namespace {
@@ -51,18 +52,11 @@ Result<std::vector<CurvePoint>> read_curve(const std::string & path) {
 Result<TrainingCurve> TrainingCurve::open(const std::string & path, int64_t last_step) {
     Result<std::vector<CurvePoint>> old = read_curve(path);
     if (!old.ok() && old.status().code() != ErrorCode::kNotFound) { return old.status(); }
-    const std::string unfinished = path + ".tmp";
-    {
-        std::ofstream out(unfinished, std::ios::trunc);
-        out << kHeader << '\n';
-        for (const CurvePoint & p : old.ok() ? *old : std::vector<CurvePoint>()) {
-            if (p.step <= last_step) { out << row_of(p); }
-        }
-        if (!out.flush()) { return unwritable(path); }
+    std::string text = std::string(kHeader) + '\n';
+    for (const CurvePoint & p : old.ok() ? *old : std::vector<CurvePoint>()) {
+        if (p.step <= last_step) { text += row_of(p); }
     }
-    std::error_code error;
-    std::filesystem::rename(unfinished, path, error);
-    if (error) { return unwritable(path); }
+    if (const Status status = write_file(path, text); !status.ok()) { return status; }
     return TrainingCurve(path);
 }
 

@@ -45,6 +45,8 @@ constexpr int kGivenWords = 4;
 constexpr int kMostSentences = 1 << 14;
 constexpr std::string_view kTellMe = "Read the following and remember it.";
 constexpr std::string_view kRepeat = "Repeat the following passage, word for word:";
+// The line of the training documents, without its line break.
+constexpr std::string_view kOpening = corpus::kFactsPreamble.substr(0, corpus::kFactsPreamble.size() - 1);
 
 // Story sentences drawn once, so that a longer context has a shorter one's.
 class Story {
@@ -105,7 +107,7 @@ Frame facts_frame(Random & random) {
     auto facts = corpus::make_world(random, kFacts);
     random.shuffle(facts);
     Frame frame;
-    frame.opening = std::string(corpus::kFactsPreamble.substr(0, corpus::kFactsPreamble.size() - 1));
+    frame.opening = std::string(kOpening);
     frame.statements = held_out_statements(facts);
     for (const int i : random.draw(kAsked, kFacts)) {
         const Fact & fact = facts[static_cast<size_t>(i)];
@@ -117,7 +119,7 @@ Frame facts_frame(Random & random) {
 Frame two_hop_frame(Random & random) {
     const auto facts = corpus::make_linked_world(random, kFacts / 4);
     Frame frame;
-    frame.opening = std::string(corpus::kFactsPreamble.substr(0, corpus::kFactsPreamble.size() - 1));
+    frame.opening = std::string(kOpening);
     frame.statements = held_out_statements(facts);
     random.shuffle(frame.statements);
     for (const int i : random.draw(kAsked, kFacts / 4)) {
