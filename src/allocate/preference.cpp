@@ -5,22 +5,32 @@
 // of the unbiased variance of A over the window. The window's own entries are in neither: what queries so near pay to each
 // other says nothing of the past, and would be most of V. B_l ∝ P_l over the layers seen so far, evenly over a layer's lanes.
 // V comes from sums (Σ A² - w·mean²), so it is not taken below 0; of one query it is 0. A layer of P = 0 gets what the others
-// cannot hold.
+// cannot hold. The authors tune τ1 and τ2 for each model and cache size: preset=MODEL takes theirs (cake_presets.h).
 // Paper:   CAKE: Cascading and Adaptive KV Cache Eviction with Layer Preferences.   Source: its authors' code (cakekv).
 // Differs: B is net of protected entries; exact in sum.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "allocate/allocator.h"
+#include "allocate/cake_presets.h"
 #include "score/scorer.h"
 
 namespace pith {
 namespace {
 
+constexpr std::string_view kPresetWords = "none|llama2-7b|llama2-13b|llama3.1-8b|mistral0.3-7b|qwen2.5-7b";
+static_assert(kPresetWords.substr(std::string_view("none|").size()) == kCakePresets);
+
 constexpr OptionSpec kOptions[] = {
-    real_option("tau1", "1", 0.1, 100, "the higher, the less the entropy of attention counts"),
-    real_option("tau2", "1", 0.1, 100, "the higher, the less its variance counts"),
+    {"tau1", "preset", OptionType::kReal, 0.1, 100, "preset", "the higher, the less the entropy of attention counts"},
+    {"tau2", "preset", OptionType::kReal, 0.1, 100, "preset", "the higher, the less its variance counts"},
+    word_option("preset", "none", kPresetWords,
+                "tau1 and tau2 of CAKE's authors for this model, at 128 or 1,024 entries, whichever is nearer to the budget; "
+                "none: both 1"),
     integer_option("window", "same", 1, 65536, "last queries observed; same: as many as the scorer does, else 32", "same"),
 };
 
@@ -44,7 +54,10 @@ double total_variance(const LayerEvidence & evidence) {
 class Preference final : public Allocator {
 public:
     explicit Preference(const Options & options)
-        : tau1_(options.real("tau1")), tau2_(options.real("tau2")), window_(static_cast<int>(options.integer("window"))) {}
+        : preset_(options.word("preset")),
+          tau1_(given(options, "tau1")),
+          tau2_(given(options, "tau2")),
+          window_(static_cast<int>(options.integer("window"))) {}
 
     EvidenceNeeds needs() const override {
         EvidenceNeeds needs;
@@ -71,16 +84,27 @@ public:
                         std::to_string(layer.layer) + " lacks it: capture what the policy's needs() ask for"};
         }
         const double entropy = std::accumulate(evidence.window_entropy.begin(), evidence.window_entropy.end(), 0.0);
-        const double preference =
-            std::pow(entropy < 0 ? 0 : entropy, 1 / tau1_) * std::pow(total_variance(evidence), 1 / tau2_);
+        const auto preset = cake_constants(preset_, gross_mean(budget)).value_or(CakeConstants{});
+        const double preference = std::pow(entropy < 0 ? 0 : entropy, 1 / tau1_.value_or(preset.tau1)) *
+                                  std::pow(total_variance(evidence), 1 / tau2_.value_or(preset.tau2));
         const auto first = static_cast<size_t>(budget.shape.lane(layer.layer, 0));
         std::fill_n(weights.begin() + static_cast<std::ptrdiff_t>(first), layer.n_lanes(), preference);
         return {};
     }
 
 private:
-    double tau1_;
-    double tau2_;
+    static std::optional<double> given(const Options & options, std::string_view name) {
+        return options.is(name, "preset") ? std::nullopt : std::optional(options.real(name));
+    }
+    // The budget as the user gave it: what is protected is in it.
+    static double gross_mean(const NetBudget & budget) {
+        const auto n_protected = std::accumulate(budget.n_protected.begin(), budget.n_protected.end(), int64_t{0});
+        return static_cast<double>(budget.total + n_protected) / budget.shape.n_lanes();
+    }
+
+    std::string preset_;
+    std::optional<double> tau1_;  // nothing: the preset's
+    std::optional<double> tau2_;
     int window_;
 };
 

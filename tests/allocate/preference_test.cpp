@@ -1,6 +1,7 @@
 // preference_test.cpp - CAKE's preference with numbers to check by hand.
 #include <gtest/gtest.h>
 
+#include "allocate/cake_presets.h"
 #include "policy/eviction.h"
 
 namespace pith::test {
@@ -43,6 +44,28 @@ TEST(Preference, LayersGetEntriesByEntropyTimesVariance) {
     EXPECT_EQ(kept("random:recent=0+preference:tau1=2", layers, 6), (std::vector<int>{3, 9}));
     // 2·.25² = .125 and 3·.5² = .75, six times as much; 12 entries: 2 and 10
     EXPECT_EQ(kept("random:recent=0+preference:tau2=0.5", layers, 6), (std::vector<int>{2, 10}));
+}
+
+TEST(Preference, APresetTakesItsAuthorsConstantsForTheSizeThatIsNearer) {
+    const std::vector<LayerEvidence> layers = {layer_of(0, 2, 0.75F), layer_of(1, 3, 1.0F)};
+    const auto with = [&](const std::string & options, int64_t budget) {
+        return kept(("random:recent=0+preference" + options).c_str(), layers, budget);
+    };
+    EXPECT_EQ(with(":preset=qwen2.5-7b", 6), with(":tau1=0.4:tau2=0.6", 6)) << "few entries: those of 128";
+    EXPECT_NE(with(":preset=qwen2.5-7b", 6), with("", 6));
+    EXPECT_EQ(with(":preset=qwen2.5-7b:tau1=1:tau2=1", 6), with("", 6)) << "what is given goes over the preset";
+    EXPECT_EQ(cake_constants("qwen2.5-7b", 362)->tau1, 0.4);  // 362² < 128 · 1,024 < 363²
+    EXPECT_EQ(cake_constants("qwen2.5-7b", 363)->tau1, 1.5);
+    EXPECT_FALSE(cake_constants("none", 128).has_value());
+}
+
+TEST(Preference, KnowsTheModelsOfItsPresetsByTheirShape) {
+    EXPECT_EQ(cake_preset_for("llama", 32, 4096, 8, 128256), "llama3.1-8b");
+    EXPECT_EQ(cake_preset_for("llama", 32, 4096, 8, 32768), "mistral0.3-7b");
+    EXPECT_EQ(cake_preset_for("llama", 32, 4096, 32, 32000), "llama2-7b");
+    EXPECT_EQ(cake_preset_for("qwen2", 28, 3584, 4, 152064), "qwen2.5-7b");
+    EXPECT_EQ(cake_preset_for("qwen3", 28, 3584, 4, 152064), "");
+    EXPECT_EQ(cake_preset_for("llama", 32, 4096, 8, 32000), "");
 }
 
 TEST(Preference, ALayerWithoutVarianceGetsWhatTheOthersLeave) {

@@ -1,8 +1,11 @@
 // reference_allocators.cpp - a weight per lane, from the formulas.
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <stdexcept>
+#include <string>
 
 #include "allocate/head_profiles.h"
 #include "policy/reference_parts.h"
@@ -153,6 +156,21 @@ std::vector<Candidate> candidates_of(const ReferenceCase & c, int layer) {
     return all;
 }
 
+// τ of CAKE's authors for caches of 128 and of 1,024 entries (cakekv, model2tau.json); the nearer size by ratio.
+double tau_of(const PartVariant & allocator, const ReferenceCase & c, const std::string & key) {
+    if (!allocator.is(key, "preset")) return allocator.number(key);
+    if (allocator.is("preset", "none")) return 1;
+    const std::map<std::string, std::map<std::string, std::array<double, 2>>> table = {
+        {"llama2-7b", {{"tau1", {0.9, 1.9}}, {"tau2", {2.3, 1.8}}}},
+        {"llama2-13b", {{"tau1", {1.8, 0.5}}, {"tau2", {2.0, 0.4}}}},
+        {"llama3.1-8b", {{"tau1", {1.6, 1.6}}, {"tau2", {0.6, 0.4}}}},
+        {"mistral0.3-7b", {{"tau1", {1.0, 0.8}}, {"tau2", {0.8, 0.5}}}},
+        {"qwen2.5-7b", {{"tau1", {0.4, 1.5}}, {"tau2", {0.6, 0.6}}}},
+    };
+    const auto mean = static_cast<double>(c.target.budget);
+    return table.at(allocator.options.at("preset")).at(key)[mean / 128 < 1024 / mean ? 0 : 1];
+}
+
 std::vector<double> preference_weights(const PartVariant & allocator, const ReferenceCase & c, int n_arrived) {
     std::vector<double> weights(static_cast<size_t>(c.shape.n_lanes()), 0.0);
     for (int layer = 0; layer < n_arrived; ++layer) {
@@ -168,7 +186,8 @@ std::vector<double> preference_weights(const PartVariant & allocator, const Refe
                 variance += std::max(0.0, e.window_head_sq.row(g)[j] - w * mean * mean) / (w - 1);
             }
         }
-        const double p = std::pow(entropy, 1 / allocator.number("tau1")) * std::pow(variance, 1 / allocator.number("tau2"));
+        const double p =
+            std::pow(entropy, 1 / tau_of(allocator, c, "tau1")) * std::pow(variance, 1 / tau_of(allocator, c, "tau2"));
         for (int h = 0; h < e.n_kv_heads; ++h) weights[static_cast<size_t>(c.shape.lane(layer, h))] = p;
     }
     return weights;
