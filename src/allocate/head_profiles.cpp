@@ -34,27 +34,6 @@ double inner(std::span<const double> a, std::span<const double> b) {
     return std::inner_product(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(n), b.begin(), 0.0);
 }
 
-// Two distributions over positions; the shorter one is 0 behind its end.
-double euclidean(std::span<const float> a, std::span<const float> b) {
-    double sum = 0;
-    for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-        const double d = (i < a.size() ? double{a[i]} : 0.0) - (i < b.size() ? double{b[i]} : 0.0);
-        sum += d * d;
-    }
-    return std::sqrt(sum);
-}
-
-double jensen_shannon(std::span<const float> a, std::span<const float> b) {
-    double sum = 0;
-    for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
-        const double p = i < a.size() ? a[i] : 0;
-        const double q = i < b.size() ? b[i] : 0;
-        if (p > 0) sum += p * std::log2(2 * p / (p + q));
-        if (q > 0) sum += q * std::log2(2 * q / (p + q));
-    }
-    return std::sqrt(sum < 0 ? 0 : sum / 2);
-}
-
 Status check(const LayerEvidence & evidence, bool wants_rows) {
     if (!wants_rows) return require_rows("the distance of heads", "profile", evidence.profile, evidence, true);
     const int n_sampled = evidence.n_sampled;
@@ -71,12 +50,12 @@ Status check(const LayerEvidence & evidence, bool wants_rows) {
 
 }  // namespace
 
-Status HeadProfiles::add(const LayerEvidence & evidence, LayerProfile & profile) {
+Status HeadProfiles::add(const LayerEvidence & evidence, LayerProfile & profile, const RunTasks & run) {
     const bool wants_rows = distance_ == HeadDistance::kJensenShannon || distance_ == HeadDistance::kEuclidean;
     PITH_RETURN_IF_ERROR(check(evidence, wants_rows));
     std::vector<double> heads(static_cast<size_t>(evidence.n_kv_heads * evidence.n_group), 0.0);
     if (wants_rows) {
-        compare_rows(evidence, profile, heads);
+        PITH_RETURN_IF_ERROR(compare_rows(evidence, run, profile, heads));
     } else {
         compare_means(evidence, profile, heads);
     }
@@ -122,48 +101,31 @@ void HeadProfiles::compare_means(const LayerEvidence & evidence, LayerProfile & 
     previous_mean_ = std::move(mean);
 }
 
-double HeadProfiles::mean_distance(const Rows & a, size_t head_a, const Rows & b, size_t head_b) const {
-    if (a.n_sampled == 0 || b.n_sampled == 0) return 1;
-    const auto row = [](const Rows & rows, size_t head, size_t query) {
-        return std::span(rows.values).subspan((head * rows.n_sampled + query) * rows.n_positions, rows.n_positions);
+Status HeadProfiles::compare_rows(const LayerEvidence & evidence, const RunTasks & run, LayerProfile & profile,
+                                  std::vector<double> & heads) {
+    SampledRows rows(evidence, distance_);
+    std::vector<double> own;     // [H][H]
+    std::vector<double> before;  // [H][H of the layer before]
+    PITH_RETURN_IF_ERROR(mean_row_distances(rows, rows, distance_, run, own));
+    if (has_previous_) PITH_RETURN_IF_ERROR(mean_row_distances(rows, previous_rows_, distance_, run, before));
+    const size_t n = heads.size();
+    const auto mean_of_row = [n](const std::vector<double> & means, size_t g) {
+        const auto row = std::span(means).subspan(g * n, n);
+        return std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(n);
     };
-    double sum = 0;
-    for (size_t s = 0; s < a.n_sampled; ++s) {
-        for (size_t t = 0; t < b.n_sampled; ++t) {
-            const auto x = row(a, head_a, s);
-            const auto y = row(b, head_b, t);
-            sum += distance_ == HeadDistance::kEuclidean ? euclidean(x, y) : jensen_shannon(x, y);
-        }
-    }
-    return sum / static_cast<double>(a.n_sampled * b.n_sampled);
-}
-
-void HeadProfiles::compare_rows(const LayerEvidence & evidence, LayerProfile & profile, std::vector<double> & heads) {
-    Rows rows{count_positions(evidence), static_cast<size_t>(evidence.n_sampled), {}};
-    rows.values.assign(heads.size() * rows.n_sampled * rows.n_positions, 0.0F);
-    for (int r = 0; r < evidence.sampled_rows.n_rows(); ++r) {
-        const auto row = evidence.sampled_rows.row(r);
-        const auto positions = evidence.positions.row(r / evidence.n_sampled / evidence.n_group);
-        float * out = rows.values.data() + static_cast<size_t>(r) * rows.n_positions;
-        for (size_t j = 0; j < row.size(); ++j) out[positions[j]] = row[j];
-    }
     double within = 0;
     double to_previous = 0;
-    const auto n_heads = static_cast<double>(heads.size());
-    for (size_t g = 0; g < heads.size(); ++g) {
-        double own = 0;
-        double before = 0;
-        for (size_t other = 0; other < heads.size(); ++other) {
-            own += mean_distance(rows, g, rows, other) / n_heads;
-            if (has_previous_) before += mean_distance(rows, g, previous_rows_, other) / n_heads;
-        }
-        heads[g] = has_previous_ ? (own + before) / 2 : own;
-        within += own / n_heads;
-        to_previous += before / n_heads;
+    for (size_t g = 0; g < n; ++g) {
+        const double to_own = mean_of_row(own, g);
+        const double to_before = has_previous_ ? mean_of_row(before, g) : to_own;
+        heads[g] = (to_own + to_before) / 2;
+        within += to_own / static_cast<double>(n);
+        to_previous += to_before / static_cast<double>(n);
     }
     profile.within = within;
-    profile.to_previous = has_previous_ ? to_previous : within;
+    profile.to_previous = to_previous;
     previous_rows_ = std::move(rows);
+    return {};
 }
 
 }  // namespace pith

@@ -7,34 +7,16 @@
 #define PITH_CPU_ENTRIES_INL_H_
 #endif
 
-#include "attention/cpu_simd-inl.h"
+#include "attention/cpu_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
-
-// visit(c, vector of elements from c on) over a row.
-template <class Load, class Visit>
-HWY_INLINE void ForEachVector(const uint8_t * row, size_t dim, Visit visit) {
-    for (size_t c = 0; c < dim; c += Load::kBlock * kN) {
-        const auto shared = Load::Shared(row, c);
-        for (size_t i = 0; i < Load::kBlock; ++i) { visit(c + i * kN, Load::At(row, c + i * kN, shared)); }
-    }
-}
 
 template <class Load>
 HWY_INLINE float NormOf(const uint8_t * row, size_t dim) {
     auto squares = hn::Zero(DF());
     ForEachVector<Load>(row, dim, [&](size_t, VF x) HWY_ATTR { squares = hn::MulAdd(x, x, squares); });
     return std::sqrt(hn::ReduceSum(DF(), squares));
-}
-
-// visit(Load, row, index) over the rows.
-template <class Visit>
-HWY_INLINE void ForEachRow(const EntryRows & entries, Visit visit) {
-    WithLoader(entries.format, [&](auto load) HWY_ATTR {
-        const auto * row = static_cast<const uint8_t *>(entries.rows);
-        for (int j = 0; j < entries.n; ++j, row += entries.stride) { visit(load, row, j); }
-    });
 }
 
 void EntryNorms(const EntryRows & entries, bool magnitudes, float * out) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "attention/cpu_entries.h"
@@ -22,12 +23,14 @@ struct LaneTile {
     EntryRows entries;
 };
 
-inline std::vector<LaneTile> tiles_of_lanes(const RaggedCache & cache, const ggml_tensor * flat, int seq, int layer) {
+// begin [K]: from which entry of each lane on; empty: from the first.
+inline std::vector<LaneTile> tiles_of_lanes(const RaggedCache & cache, const ggml_tensor * flat, int seq, int layer,
+                                            std::span<const int> begin = {}) {
     constexpr int kTile = 256;
     std::vector<LaneTile> tiles;
     for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
         const int length = cache.length(cache.lane(seq, layer, h));
-        for (int first = 0; first < length; first += kTile) {
+        for (int first = begin.empty() ? 0 : begin[static_cast<size_t>(h)]; first < length; first += kTile) {
             const auto * rows =
                 static_cast<const uint8_t *>(flat->data) + static_cast<size_t>(cache.cell(seq, h, first)) * flat->nb[1];
             tiles.push_back(
@@ -42,8 +45,8 @@ inline std::vector<LaneTile> tiles_of_lanes(const RaggedCache & cache, const ggm
 // Calls visit(tile) for all tiles of the layer's lanes, each on one of the threads. REQUIRES: reads_entries().
 template <class Visit>
 Status for_each_lane_tile(GraphRunner & runner, const RaggedCache & cache, const ggml_tensor * flat, int seq, int layer,
-                          Visit visit) {
-    const std::vector<LaneTile> tiles = tiles_of_lanes(cache, flat, seq, layer);
+                          Visit visit, std::span<const int> begin = {}) {
+    const std::vector<LaneTile> tiles = tiles_of_lanes(cache, flat, seq, layer, begin);
     return run_tasks(runner, static_cast<int>(tiles.size()), [&](int i) { visit(tiles[static_cast<size_t>(i)]); });
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "attention/entry_norms.h"
+#include "attention/lane_tiles.h"
 #include "attention/lane_values.h"
 #include "attention/observe.h"
 #include "attention/output_norms.h"
@@ -30,6 +31,7 @@ EvidenceState::EvidenceState(const CacheShape & shape, const EvidenceNeeds & nee
 
 EvidenceState::EvidenceState(const CacheShape & shape, std::vector<EvidenceNeeds> needs, std::shared_ptr<OutputFactors> model)
     : shape_(shape), needs_(std::move(needs)), model_(std::move(model)) {
+    if (model_ != nullptr) { projections_ = std::make_shared<ByteProjections>(model_); }
     const auto keep = [&](int n) { n_kept_queries_ = std::max(n_kept_queries_, n); };
     for (const EvidenceNeeds & one : needs_) {
         merged_ = merged_.merged(one);
@@ -77,6 +79,7 @@ void EvidenceState::reset() {
     for (Layer & layer : layers_) {
         layer.running.resize(static_cast<size_t>(shape_.n_heads()));
         layer.retention.resize(static_cast<size_t>(shape_.n_kv_heads));
+        layer.output_l1.resize(static_cast<size_t>(shape_.n_heads()));
         for (const ProfileNeeds & profile : samplers_) { layer.samplers.emplace_back(profile, query_size()); }
     }
 }
@@ -316,15 +319,41 @@ Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & nee
     if (needs.value_l1) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL1, evidence.value_l1)); }
     if (needs.value_l2) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL2, evidence.value_l2)); }
     if ((needs.output_l1 || needs.output_l2) && model_ == nullptr) { return not_made_for("the output projection"); }
-    if (needs.output_l1) {
-        PITH_ASSIGN_OR_RETURN(const OutputProjection projection, model_->model().read_output_projection(layer));
-        PITH_RETURN_IF_ERROR(output_l1_norms(runner, cache, seq, layer, projection, evidence.output_l1));
-    }
+    if (needs.output_l1) { PITH_RETURN_IF_ERROR(gather_output_l1(from, evidence.output_l1)); }
     if (needs.output_l2) {
         PITH_ASSIGN_OR_RETURN(const std::span<const float> factor, model_->factor(layer));
         PITH_RETURN_IF_ERROR(output_l2_norms(runner, cache, seq, layer, factor, evidence.output_l2));
     }
     if (needs.values) { evidence.values = std::make_shared<LaneValues>(runner, cache, seq, layer); }
+    return {};
+}
+
+Status EvidenceState::gather_output_l1(const From & from, Ragged<float> & out) const {
+    auto & [runner, cache, seq, layer, n_seen] = from;
+    auto & carried = layers_[static_cast<size_t>(layer)].output_l1;
+    out = Ragged<float>(lane_lengths(cache, seq, layer, shape_.n_group));
+    const std::vector<int> lengths = lane_lengths(cache, seq, layer, 1);
+    std::vector<int> begin = lengths;  // [K] how many entries every head of the lane knows
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        auto & known = carried[static_cast<size_t>(head)];
+        known.resize(std::min(known.size(), out.row(head).size()));  // a lane cut back since
+        std::ranges::copy(known, out.row(head).begin());
+        int & first = begin[static_cast<size_t>(head / shape_.n_group)];
+        first = std::min(first, static_cast<int>(known.size()));
+    }
+    if (begin == lengths) { return {}; }
+    if (has_byte_norms(runner, cache, layer)) {
+        PITH_ASSIGN_OR_RETURN(const auto projection,
+                              projections_->layer(runner, layer, shape_.n_heads(), cache.layout().head_dim_v));
+        PITH_RETURN_IF_ERROR(output_l1_norms(runner, cache, seq, layer, *projection, best_byte_unit(), out, begin));
+    } else {
+        PITH_ASSIGN_OR_RETURN(const OutputProjection projection, model_->model().read_output_projection(layer));
+        PITH_RETURN_IF_ERROR(output_l1_norms(runner, cache, seq, layer, projection, out, begin));
+    }
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        const auto row = out.row(head);
+        carried[static_cast<size_t>(head)].assign(row.begin(), row.end());
+    }
     return {};
 }
 
@@ -338,10 +367,17 @@ void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool 
         for (size_t j = 0; j < kept.size(); ++j) { retention[j] = retention[static_cast<size_t>(kept[j])]; }
         retention.resize(kept.size());
     }
-    if (!wants_running()) { return; }
     for (int head = 0; head < shape_.n_heads(); ++head) {
-        auto & running = layer.running[static_cast<size_t>(head)];
+        auto & norms = layer.output_l1[static_cast<size_t>(head)];
+        if (norms.empty() && !wants_running()) { continue; }
         const auto kept = keep.row(head / shape_.n_group);
+        const auto known = std::ranges::lower_bound(kept, static_cast<int32_t>(norms.size()));
+        std::vector<float> still;  // new memory: a one-shot prefill computed the norms of the whole prompt
+        still.reserve(static_cast<size_t>(known - kept.begin()));
+        for (auto j = kept.begin(); j != known; ++j) { still.push_back(norms[static_cast<size_t>(*j)]); }
+        norms = std::move(still);
+        if (!wants_running()) { continue; }
+        auto & running = layer.running[static_cast<size_t>(head)];
         for (size_t j = 0; j < kept.size(); ++j) { running[j] = running[static_cast<size_t>(kept[j])]; }
         running.resize(kept.size());
     }
@@ -354,9 +390,10 @@ size_t EvidenceState::size_bytes() const {
         for (const auto & running : layer.running) { n += running.capacity() * sizeof(float); }
         for (const auto & retention : layer.retention) { n += retention.capacity() * sizeof(float); }
         for (const QuerySampler & sampler : layer.samplers) { n += sampler.size_bytes(); }
+        for (const auto & norms : layer.output_l1) { n += norms.capacity() * sizeof(float); }
         n += layer.moments.size_bytes();
     }
-    return n;
+    return n + (projections_ ? projections_->size_bytes() : 0);
 }
 
 }  // namespace pith

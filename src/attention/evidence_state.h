@@ -1,10 +1,12 @@
 // evidence_state.h - evidence that outlives a graph: the newest queries, sampled ones, running column sums, moments. Stage:
 // attention → evidence.
 //
-// It is carried along with the lanes: it grows when they grow, is compacted by the same plans, and cut back with them.
+// It is carried along with the lanes: it grows when they grow, is compacted by the same plans, and cut back with them. So are
+// the norms |v·W_O|₁, which cost a product with W_O and do not change while an entry lives: a gathering computes those of the
+// entries that came since the last one.
 // Made for one or several policies' needs: it remembers what any of them will ask for, and gathers for one of them at a time,
 // with that one's own window.
-// Copyable (a snapshot holds a copy).   Threads: one at a time.
+// Copyable (a snapshot holds a copy; copies share W_O in bytes).   Threads: one at a time, copies included.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "attention/byte_projection.h"
 #include "attention/graph_runner.h"
 #include "attention/query_moments.h"
 #include "attention/query_sample.h"
@@ -83,6 +86,7 @@ private:
         std::vector<std::vector<float>> running;    // [H][lane length]
         std::vector<std::vector<float>> retention;  // [K][lane length, or less: 1 from there on]
         QueryMoments moments;
+        mutable std::vector<std::vector<float>> output_l1;  // [H][as many entries of the lane as were asked about]
     };
     struct From {  // what one gather reads
         GraphRunner & runner;
@@ -106,11 +110,13 @@ private:
                             std::vector<int32_t> & positions) const;
     Status gather_expected(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
     Status gather_values(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
+    Status gather_output_l1(const From & from, Ragged<float> & out) const;
 
     CacheShape shape_;
     std::vector<EvidenceNeeds> needs_;
     EvidenceNeeds merged_;
     std::shared_ptr<OutputFactors> model_;
+    std::shared_ptr<ByteProjections> projections_;  // of model_
     int n_kept_queries_ = 0;
     bool keeps_all_ = false;  // every query since the last eviction
     bool wants_running_ = false;

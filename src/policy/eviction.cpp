@@ -171,7 +171,9 @@ Status EvictionPass::add_layer(const LayerEvidence & evidence) {
         layer.positions = evidence.positions;
         layer.n_recent = self.protection.n_recent;
         layer.protected_ranges = protect(self.protection, layer.positions);
-        if (self.wants_profiles) PITH_RETURN_IF_ERROR(self.profiles.add(evidence, layer.profile.emplace()));
+        if (self.wants_profiles) {
+            PITH_RETURN_IF_ERROR(self.profiles.add(evidence, layer.profile.emplace(), self.target.run_tasks));
+        }
         if (self.policy.allocator().wants_evidence() || self.policy.selector().wants_evidence()) layer.evidence = evidence;
         if (self.n_added == 0 && self.cascade) {
             // Lanes to come are expected to hold the prompt's last n_to_come positions.

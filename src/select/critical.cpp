@@ -6,6 +6,8 @@
 // the candidates' minimum first (decision: else a large value would speak against an entry). Ties: the newer entry.
 // The sets for b and b + 1 differ by one entry, so the choice is grown one by one and ranked in that order: cutting the tail
 // later leaves what the smaller share would have chosen.
+// The first norm comes through products of bytes where the processor has them (attention/output_norms.h): a few parts in ten
+// thousand off, so that only entries worth the same to that may change places.
 // Cost:    O(candidates + share · log share) per lane (partial selection).
 // Paper:   Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective (CriticalKV).
 // stage1=window: the newest protected entries count in the share and take their places in stage 1, as in the authors' code:

@@ -62,7 +62,7 @@ public:
     const float * queries(int first = 0) const { return queries_.data() + static_cast<int64_t>(first) * row_size(); }
     int row_size() const { return shape().n_heads() * shape().head_dim; }
 
-    void evict_at_random() {
+    Ragged<int32_t> evict_at_random() {
         Ragged<int32_t> keep;
         for (int h = 0; h < shape().n_kv_heads; ++h) {
             std::vector<int32_t> kept;
@@ -72,6 +72,31 @@ public:
             keep.push_row(kept);
         }
         cache_->compact(0, 0, keep);
+        return keep;
+    }
+
+    // Random tokens behind every lane.
+    void feed(int n, int first_position) {
+        const auto d = static_cast<size_t>(shape().head_dim);
+        const auto q = random_values(static_cast<size_t>(n * shape().n_heads()) * d);
+        queries_.insert(queries_.end(), q.begin(), q.end());
+        const auto k = random_values(static_cast<size_t>(n * shape().n_kv_heads) * d, 0.3F);
+        const auto v = random_values(static_cast<size_t>(n * shape().n_kv_heads) * d, 0.5F);
+        std::vector<int32_t> positions(static_cast<size_t>(n));
+        std::iota(positions.begin(), positions.end(), first_position);
+        EXPECT_TRUE(cache_->reserve(0, 0, n).ok());
+        cache_->append(0, 0, positions);
+        GraphBuild * build = *runner_->begin(512);
+        const auto input = [&](const std::vector<float> & values, int heads) {
+            return ggml_reshape_3d(build->ctx(), build->input(GGML_TYPE_F32, shape().head_dim * heads, n, values.data()),
+                                   shape().head_dim, heads, n);
+        };
+        std::vector<float> out(q.size());
+        ggml_tensor * query = input(q, shape().n_heads());
+        ggml_tensor * key = input(k, shape().n_kv_heads);
+        ggml_tensor * value = input(v, shape().n_kv_heads);
+        build->output(build_lane_attention(*build, *cache_, 0, 0, query, key, value), out.data());
+        EXPECT_TRUE(runner_->run().ok());
     }
 
     Vector key(int head, int index) const { return row(cache_->k(0), head, index); }
@@ -96,29 +121,6 @@ public:
     }
 
 private:
-    void feed(int n, int first_position) {
-        const auto d = static_cast<size_t>(shape().head_dim);
-        const auto q = random_values(static_cast<size_t>(n * shape().n_heads()) * d);
-        queries_.insert(queries_.end(), q.begin(), q.end());
-        const auto k = random_values(static_cast<size_t>(n * shape().n_kv_heads) * d, 0.3F);
-        const auto v = random_values(static_cast<size_t>(n * shape().n_kv_heads) * d, 0.5F);
-        std::vector<int32_t> positions(static_cast<size_t>(n));
-        std::iota(positions.begin(), positions.end(), first_position);
-        EXPECT_TRUE(cache_->reserve(0, 0, n).ok());
-        cache_->append(0, 0, positions);
-        GraphBuild * build = *runner_->begin(512);
-        const auto input = [&](const std::vector<float> & values, int heads) {
-            return ggml_reshape_3d(build->ctx(), build->input(GGML_TYPE_F32, shape().head_dim * heads, n, values.data()),
-                                   shape().head_dim, heads, n);
-        };
-        std::vector<float> out(q.size());
-        ggml_tensor * query = input(q, shape().n_heads());
-        ggml_tensor * key = input(k, shape().n_kv_heads);
-        ggml_tensor * value = input(v, shape().n_kv_heads);
-        build->output(build_lane_attention(*build, *cache_, 0, 0, query, key, value), out.data());
-        EXPECT_TRUE(runner_->run().ok());
-    }
-
     // What the cache really holds (quantised rows decoded by ggml).
     Vector row(ggml_tensor * flat, int head, int index) const {
         std::vector<float> values(static_cast<size_t>(flat->ne[0]));
