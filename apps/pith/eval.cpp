@@ -9,6 +9,7 @@
 #include "eval/compare_runs.h"
 #include "eval/text_table.h"
 #include "eval_flags.h"
+#include "eval_score.h"
 
 namespace pith::app {
 namespace {
@@ -23,7 +24,8 @@ int list_command() {
     table.n_left = 5;
     for (const auto & task : benchmarks::all_tasks()) {
         const benchmarks::TaskRules & rules = task->rules();
-        table.rows.push_back({rules.family, rules.name, rules.metric, rules.file.empty() ? "-" : rules.file, rules.help});
+        table.rows.push_back({rules.family, rules.name, rules.metric, rules.file.empty() ? "-" : rules.file,
+                              (rules.aside ? "by name; " : "") + rules.help});
     }
     table.rows.push_back(
         {"perplexity", "-", "perplexity", "-", "likelihood of a text while the cache is evicted chunk by chunk"});
@@ -116,6 +118,7 @@ void add_eval_command(CLI::App & root, int & exit_code) {
     command->add_flag("--list", *list, "Show every benchmark and task");
     add_compare(*command, exit_code);
     add_report(*command, exit_code);
+    add_score_command(*command, exit_code);
     command->callback([flags, list, command, &exit_code] {
         if (!command->get_subcommands().empty()) { return; }
         // A limit on file sizes shows as a failed write, which says what to do, and not as a signal.

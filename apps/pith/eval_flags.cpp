@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "args.h"
+#include "benchmarks/files/documents.h"
 #include "core/text.h"
 #include "engine/head_importance_file.h"
 #include "eval/fingerprint.h"
@@ -54,7 +55,7 @@ Result<std::vector<const benchmarks::Task *>> find_tasks(const EvalFlags & flags
         const bool possible =
             rules.file.empty() || (!flags.data.empty() && (exists(flags.data + "/" + rules.file) ||
                                                            (!rules.ready.empty() && exists(flags.data + "/" + rules.ready))));
-        if (flags.tasks == "all" || (flags.tasks.empty() && possible)) { tasks.push_back(task.get()); }
+        if (!rules.aside && (flags.tasks == "all" || (flags.tasks.empty() && possible))) { tasks.push_back(task.get()); }
     }
     if (names.empty()) {
         return {ErrorCode::kInvalidArgument,
@@ -78,6 +79,12 @@ Result<std::vector<const benchmarks::Task *>> find_tasks(const EvalFlags & flags
         if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) { tasks.push_back(task); }
     }
     return tasks;
+}
+
+// Samples that were made before lie in the data folder.
+bool has_ready_samples(const EvalFlags & flags, const benchmarks::Task & task) {
+    const std::string & ready = task.rules().ready;
+    return !ready.empty() && !flags.data.empty() && exists(flags.data + "/" + ready);
 }
 
 // A family whose samples are made here: as many and as long as one likes.
@@ -145,14 +152,18 @@ void EvalFlags::add_run_options(CLI::App & command) {
                      "A prefill for each policy and budget, instead of one for all: slower, same answers");
     command.add_option("-o,--out", out, "Folder of the run: answers are kept there as they come, the same command goes on");
     command.add_flag("--resume", resume, "Go on with the run in --out; an error if there is none");
+    command.add_flag("--keep-prompts", keep_prompts, "Write what was read for each answer into answers.jsonl, too");
 }
 
 void EvalFlags::add_what_options(CLI::App & command) {
-    command.add_option("--tasks", tasks, "Tasks, separated by ',' (default: all whose data is there; all: every one)");
+    command.add_option(
+        "--tasks", tasks,
+        "Tasks, separated by ',' (default: all whose data is there; all: every one; but those that `pith eval --list` "
+        "calls 'by name' only where they are named)");
     command
         .add_option("--context", lengths,
                     "Lengths in tokens, separated by ','; question and answer included (default: 1024 where samples are "
-                    "generated, else whole samples)")
+                    "generated, else as long as the data is)")
         ->delimiter(',');
     command.add_option("--policy", policies,
                        "Policies, separated by ','; all: every one there is. The full cache is always there (default: gated "
@@ -161,7 +172,11 @@ void EvalFlags::add_what_options(CLI::App & command) {
     command.add_option("--budget", budgets, "Budgets, separated by ',': entries per lane, or shares of what is compressed")
         ->delimiter(',')
         ->capture_default_str();
-    command.add_option("--text", texts, "perplexity: text file (default: the built-in generator); may be repeated")
+    command
+        .add_option(
+            "--text", texts,
+            "perplexity: text file, or .jsonl with a text in each line's `chapter` or `text` (BookSum …); may be repeated "
+            "(default: the built-in generator)")
         ->allow_extra_args(false);
     command.add_flag("--question-aware", question_aware,
                      "Compress context and question together (default: the context alone, the question comes later)");
@@ -169,6 +184,10 @@ void EvalFlags::add_what_options(CLI::App & command) {
         ->capture_default_str();
     command.add_option("--write-samples", write_samples,
                        "Write the samples to this file, a line of JSON each, and ask nothing");
+    command
+        .add_flag("--ruler-form", ruler_form,
+                  "Write the samples of one task of RULER at one length as its own validation.jsonl")
+        ->needs("--write-samples");
 }
 
 void EvalFlags::add_format_options(CLI::App & command) {
@@ -231,10 +250,15 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     if (!perplexity) { PITH_ASSIGN_OR_RETURN(options.tasks, find_tasks(flags)); }
     const bool generated = perplexity ? flags.texts.empty() : is_generated(flags.family);
     options.lengths = flags.lengths;
-    if (options.lengths.empty()) { options.lengths = {perplexity || generated ? kGeneratedLength : 0}; }
+    const bool needs_length = std::any_of(options.tasks.begin(), options.tasks.end(), [&](const auto * task) {
+        return task->rules().file.empty() && !has_ready_samples(flags, *task);
+    });
+    // A file's samples are as long as they are; those that are made here, or cut to a length here, are given one.
+    const bool all_ready =
+        !options.tasks.empty() && std::all_of(options.tasks.begin(), options.tasks.end(),
+                                              [&](const auto * task) { return has_ready_samples(flags, *task); });
+    if (options.lengths.empty()) { options.lengths = {perplexity || (generated && !all_ready) ? kGeneratedLength : 0}; }
     for (const int length : options.lengths) {
-        const bool needs_length = std::any_of(options.tasks.begin(), options.tasks.end(),
-                                              [](const auto * task) { return task->rules().file.empty(); });
         if (length == 0 && needs_length) {
             return {ErrorCode::kInvalidArgument,
                     "--context is 0: the samples of " + flags.family + " are generated, give the length they are to have"};
@@ -251,7 +275,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     }
     for (const benchmarks::Task * task : options.tasks) {
         const std::string & ready = task->rules().ready;
-        if (!ready.empty() && !flags.data.empty() && exists(flags.data + "/" + ready)) {
+        if (has_ready_samples(flags, *task)) {
             PITH_ASSIGN_OR_RETURN(options.files[ready], read_text(flags.data + "/" + ready));
             continue;
         }
@@ -269,13 +293,19 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     if (!flags.haystack.empty()) { PITH_ASSIGN_OR_RETURN(options.haystack, read_text(flags.haystack)); }
     for (const std::string & path : flags.texts) {
         PITH_ASSIGN_OR_RETURN(std::string text, read_text(path));
-        options.texts.push_back(std::move(text));
+        if (!path.ends_with(".jsonl")) {
+            options.texts.push_back(std::move(text));
+            continue;
+        }
+        PITH_ASSIGN_OR_RETURN(const std::vector<std::string> documents, benchmarks::read_documents(text, path));
+        options.texts.insert(options.texts.end(), documents.begin(), documents.end());
     }
     options.seed = flags.seed;
     options.question_aware = flags.question_aware;
     options.raw = flags.raw;
     options.share = !flags.no_share;
     options.n_ctx = flags.n_ctx;
+    options.keep_prompts = flags.keep_prompts;
     PITH_ASSIGN_OR_RETURN(options.session.type_k, parse_kv_type(flags.cache.type_k));
     PITH_ASSIGN_OR_RETURN(options.session.type_v, parse_kv_type(flags.cache.type_v));
     PITH_ASSIGN_OR_RETURN(options.session.prefill, parse_prefill(flags.prefill));
@@ -315,7 +345,11 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     }
     if (!options.haystack.empty()) { add("--haystack", fingerprint(options.haystack)); }
     if (!options.texts.empty()) {
-        add("--text", listed(options.texts, [](const auto & text) { return fingerprint(text); }));
+        const bool several = options.texts.size() > flags.texts.size();  // of one file
+        std::string all;
+        for (const std::string & text : options.texts) { all += several ? text + '\0' : ""; }
+        add("--text", several ? fingerprint(all) + " of " + std::to_string(options.texts.size()) + " texts"
+                              : listed(options.texts, [](const auto & text) { return fingerprint(text); }));
     }
     const bool perplexity = options.tasks.empty();
     if (!perplexity) { add("--question-aware", yes_no(options.question_aware)); }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,8 @@ struct EvalFlags {
     std::vector<std::string> figures;  // `report`: these alone, as SVG
     bool details = false;
     std::string write_samples;
+    bool ruler_form = false;
+    bool keep_prompts = false;
 
     // What is evaluated on, how, and where to: everything but family, tasks, policies, budgets and lengths.
     void add_run_options(CLI::App & command);
@@ -60,11 +64,23 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
 Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const EvalFlags & flags, const EvalOptions & options,
                                                                        const Model & model);
 
+// What evaluations that follow each other share: the model and its tokeniser, loaded once; and what is done with the answers.
+struct EvalRun {
+    std::optional<Model> model;
+    std::optional<Tokenizer> tokenizer;
+    std::function<Status(const EvalFlags &, const RunFolder &)> report;  // empty: report_eval, files included
+
+    Status load(const ModelFlags & flags);  // nothing, where they are loaded
+};
+
 // Loads the model, runs what is missing, prints the table. The exit code.
 int run_eval(const EvalFlags & flags);
+int run_eval(const EvalFlags & flags, EvalRun & run);
 
 // The table of a folder as the flags want it; on stdout, and as files in the folder where `write` is set.
 Status report_eval(const EvalFlags & flags, const RunFolder & folder, bool write);
+// The table's files in the run's folder; nothing where it has none.
+Status write_tables(const RunFolder & folder);
 // Figures by name, as one SVG on standard output. Errors: kInvalidArgument (a name that is none; lists them).
 Status print_figures(const std::vector<std::string> & names, const RunFolder & folder);
 

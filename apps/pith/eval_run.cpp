@@ -9,7 +9,9 @@
 #include "errors.h"
 #include "eval/eval_report.h"
 #include "eval/fingerprint.h"
+#include "eval/sample_lines.h"
 #include "eval_flags.h"
+#include "foreign_text.h"
 #include "interrupt.h"
 #include "ledger_report.h"
 #include "model/write_file.h"
@@ -47,46 +49,25 @@ std::string duration_text(double seconds) {
     return text;
 }
 
-// One JSON object a line: what would be asked, piece by piece.
-Status write_samples(const EvalPlan & plan, const std::string & path) {
-    std::string lines;
-    const benchmarks::Sample * last = nullptr;
-    for (const EvalUnit & unit : plan.units) {
-        for (const EvalQuestion & question : unit.questions) {
-            if (question.sample == nullptr || question.sample == last) { continue; }
-            last = question.sample;
-            Json line;
-            line["task"] = question.key.task;
-            line["length"] = question.key.length;
-            line["id"] = last->id;
-            line["context"] = last->context;
-            line["turns"] = Json::array();
-            for (const benchmarks::Turn & turn : last->turns) {
-                Json one = {{"question", turn.question},
-                            {"answer_prefix", turn.answer_prefix},
-                            {"references", turn.references},
-                            {"max_new_tokens", turn.max_new_tokens}};
-                if (!turn.choices.empty()) { one["choices"] = turn.choices; }
-                line["turns"].push_back(std::move(one));
-            }
-            if (!last->groups.empty()) { line["groups"] = last->groups; }
-            lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-        }
+// In the form that is the same for every benchmark, or in RULER's own, for its tools and for --data.
+Status write_samples(const EvalFlags & flags, const EvalOptions & options, const EvalPlan & plan, const Tokenizer & tokenizer) {
+    if (!flags.ruler_form) { return write_file(flags.write_samples, sample_lines(plan)); }
+    if (options.family != "ruler" || options.tasks.size() != 1 || options.lengths.size() != 1) {
+        return {ErrorCode::kInvalidArgument,
+                "--ruler-form writes one task of RULER at one length: name them with --tasks and --context"};
     }
-    return write_file(path, lines);
-}
-
-// One task of RULER at one length is written as RULER's own validation.jsonl, for its tools and for --data.
-bool has_rulers_form(const EvalOptions & options) {
-    return options.family == "ruler" && options.tasks.size() == 1 && options.lengths.size() == 1;
-}
-
-Status write_ruler_samples(const EvalPlan & plan, const Tokenizer & tokenizer, const std::string & path) {
     const auto count = [&tokenizer](std::string_view text) {
         const auto tokens = tokenizer.encode(text, false, false);
         return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
     };
-    return write_file(path, benchmarks::ruler_lines(*plan.samples.front(), count));
+    return write_file(flags.write_samples, benchmarks::ruler_lines(*plan.samples.front(), count));
+}
+
+// Tasks of which no sample is short enough; single samples are counted under the table.
+void warn_of_tasks_left_out(const EvalPlan & plan) {
+    for (const Answer & one : plan.left_out) {
+        if (one.sample.empty()) { warn(one.refused + "; left out"); }
+    }
 }
 
 // Seconds of work in the answers so far, prefills apart from the rest.
@@ -143,14 +124,18 @@ Status report_eval(const EvalFlags & flags, const RunFolder & folder, bool write
                              : flags.markdown ? eval_markdown(table)
                              : flags.svg      ? eval_svg(table, folder.answers())
                                               : eval_text(table, flags.details);
-    if (write && !folder.path().empty()) {
-        PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.csv", eval_csv(table)));
-        PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.json", eval_json(table)));
-        PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.md", eval_markdown(table)));
-        PITH_RETURN_IF_ERROR(write_file(folder.path() + "/figures.svg", eval_svg(table, folder.answers())));
-    }
+    if (write) { PITH_RETURN_IF_ERROR(write_tables(folder)); }
     std::fwrite(text.data(), 1, text.size(), stdout);
     return {};
+}
+
+Status write_tables(const RunFolder & folder) {
+    if (folder.path().empty()) { return {}; }
+    const EvalTable table = make_eval_table(folder.info(), folder.answers());
+    PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.csv", eval_csv(table)));
+    PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.json", eval_json(table)));
+    PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.md", eval_markdown(table)));
+    return write_file(folder.path() + "/figures.svg", eval_svg(table, folder.answers()));
 }
 
 Status print_figures(const std::vector<std::string> & names, const RunFolder & folder) {
@@ -167,7 +152,19 @@ Status print_figures(const std::vector<std::string> & names, const RunFolder & f
     return {};
 }
 
-int run_eval(const EvalFlags & given) {
+Status EvalRun::load(const ModelFlags & flags) {
+    if (model && tokenizer) { return {}; }
+    PITH_ASSIGN_OR_RETURN(model, flags.load());
+    PITH_ASSIGN_OR_RETURN(tokenizer, Tokenizer::load(flags.path));
+    return {};
+}
+
+int run_eval(const EvalFlags & flags) {
+    EvalRun run;
+    return run_eval(flags, run);
+}
+
+int run_eval(const EvalFlags & given, EvalRun & run) {
     EvalFlags flags = given;
     if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
     if (flags.model.path.empty()) {
@@ -180,16 +177,16 @@ int run_eval(const EvalFlags & given) {
         return options.status().code() == ErrorCode::kInvalidArgument ? fail_usage(options.status().message())
                                                                       : fail(options.status());
     }
-    const auto model = flags.model.load();
-    if (!model.ok()) { return fail(model.status()); }
-    const auto tokenizer = Tokenizer::load(flags.model.path);
-    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    if (const Status loaded = run.load(flags.model); !loaded.ok()) { return fail(loaded); }
+    const auto & [model, tokenizer, report] = run;
     auto plan = plan_evaluation(*model, *tokenizer, *options);
     if (!plan.ok()) { return fail(plan.status()); }
+    warn_of_tasks_left_out(*plan);
     if (!flags.write_samples.empty()) {
-        const Status status = has_rulers_form(*options) ? write_ruler_samples(*plan, *tokenizer, flags.write_samples)
-                                                        : write_samples(*plan, flags.write_samples);
-        return status.ok() ? kExitOk : fail(status);
+        const Status status = write_samples(flags, *options, *plan, *tokenizer);
+        return status.ok()                                    ? kExitOk
+               : status.code() == ErrorCode::kInvalidArgument ? fail_usage(status.message())
+                                                              : fail(status);
     }
     auto settings = eval_settings(flags, *options, *model);
     if (!settings.ok()) { return fail(settings.status()); }
@@ -200,7 +197,8 @@ int run_eval(const EvalFlags & given) {
     if (!folder.ok()) { return fail(folder.status()); }
     const Status ran = run_in_folder(flags, *options, *model, *tokenizer, *plan, **folder);
     if (!ran.ok()) { return fail(ran); }
-    const Status reported = report_eval(flags, **folder, true);
+    warn_of_foreign_texts(make_eval_table((*folder)->info(), (*folder)->answers()), model->info().n_vocab);
+    const Status reported = report ? report(flags, **folder) : report_eval(flags, **folder, true);
     return reported.ok() ? kExitOk : fail(reported);
 }
 

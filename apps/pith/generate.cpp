@@ -58,6 +58,7 @@ Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampl
         if (pending >= 0) { PITH_RETURN_IF_ERROR(session.append(pending)); }
         logits.assign(session.logits().begin(), session.logits().end());
         if (logits.empty()) { return {ErrorCode::kInternal, "the session has no logits to go on from"}; }
+        if (options.on_logits) { PITH_RETURN_IF_ERROR(options.on_logits(logits)); }
         for (const int32_t token : banned) { logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity(); }
         const int32_t token = sampler.sample(logits);
         if (!options.ignore_eos && tokenizer.is_end_of_generation(token)) {
@@ -66,6 +67,7 @@ Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampl
         }
         const std::string piece = tokenizer.piece(token);
         out.text += piece;
+        out.tokens.push_back(token);
         ++out.n_generated;
         screen.add(piece);
         pending = token;

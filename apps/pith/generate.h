@@ -3,7 +3,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "pith/session.h"
 #include "pith/text.h"
@@ -15,10 +18,14 @@ struct GenerateOptions {
     bool ignore_eos = false;
     bool stream = true;  // write to stdout as it comes
     const std::atomic<bool> * cancel = nullptr;
+    // Gets the model's own logits [n_vocab] in front of each choice: those after the prompt, then after each token that was
+    // fed. An error ends the answer.
+    std::function<Status(std::span<const float> logits)> on_logits;
 };
 
 struct Generated {
     std::string text;
+    std::vector<int32_t> tokens;  // the text's, in their order
     int64_t n_generated = 0;
     std::string stop;  // "end", "limit" or "interrupt"
 };

@@ -17,6 +17,7 @@
 #include "eval/inspect_gates.h"
 #include "eval/inspect_texts.h"
 #include "eval/policy_cases.h"
+#include "foreign_text.h"
 #include "inspect_gates.h"
 #include "inspect_report.h"
 #include "interrupt.h"
@@ -37,12 +38,14 @@ struct InspectFlags {
     ModelFlags model;
     CacheFlags cache{"f32", "f32"};
     std::string file;
+    std::string token_ids;  // a file of them: the whole text
     std::string prompt;
     std::string policies;              // empty: the gates with --gate, else kDefaultPolicies
     std::vector<std::string> budgets;  // empty: kDefaultBudget
     std::string heads;
     std::string out;
     std::vector<std::string> formats = {"csv", "json", "svg"};
+    std::vector<std::string> figures;  // of inspect.svg; empty: all
     int n_tokens = 1024;
     int n_texts = 1;
     int n_threads = 0;
@@ -55,6 +58,22 @@ struct InspectFlags {
     // What is looked at: what the gates keep, or what policies keep.
     bool wants_gates() const { return !model.gate.empty() && policies.empty(); }
 };
+
+Status check_figures(const InspectFlags & flags) {
+    if (flags.figures.empty()) { return {}; }
+    if (flags.wants_gates()) {
+        return {ErrorCode::kInvalidArgument, "--figure chooses among the figures of policies: leave it out, or add --policy"};
+    }
+    if (flags.out.empty()) { return {ErrorCode::kInvalidArgument, "--figure chooses what --out draws: add --out FOLDER"}; }
+    const std::vector<std::string> known = inspection_figures();
+    for (const std::string & name : flags.figures) {
+        if (std::ranges::find(known, name) != known.end()) { continue; }
+        std::string list;
+        for (const std::string & one : known) { list += (list.empty() ? "" : ", ") + one; }
+        return {ErrorCode::kInvalidArgument, "--figure '" + name + "' is none of them: there are " + list};
+    }
+    return {};
+}
 
 // What can be said of the flags whatever is looked at.
 Status check_flags(const InspectFlags & flags) {
@@ -73,11 +92,15 @@ Status check_flags(const InspectFlags & flags) {
     if (!flags.prompt.empty() && flags.file.empty() && !flags.wants_gates()) {
         return {ErrorCode::kInvalidArgument, "-p asks about the text of -f: give both, or neither for the built-in text"};
     }
-    const bool own_text = !flags.file.empty() || !flags.prompt.empty();
+    if (!flags.token_ids.empty() && (!flags.file.empty() || !flags.prompt.empty())) {
+        return {ErrorCode::kInvalidArgument, "--token-ids is the whole text: leave out -f and -p"};
+    }
+    PITH_RETURN_IF_ERROR(check_figures(flags));
+    const bool own_text = !flags.file.empty() || !flags.prompt.empty() || !flags.token_ids.empty();
     if (flags.n_texts > 1 && (own_text || !flags.out.empty() || flags.attention_layer)) {
-        return {ErrorCode::kInvalidArgument,
-                "--texts " + std::to_string(flags.n_texts) +
-                    " is a table over built-in texts: leave out -f, -p, --out and --gate-attention, or look at one text"};
+        return {ErrorCode::kInvalidArgument, "--texts " + std::to_string(flags.n_texts) +
+                                                 " is a table over built-in texts: leave out -f, -p, --token-ids, --out and "
+                                                 "--gate-attention, or look at one text"};
     }
     if (flags.wants_gates() && !flags.budgets.empty()) {
         return {
@@ -122,12 +145,18 @@ Result<InspectOptions> inspect_options(const InspectFlags & given) {
     options.n_threads = flags.n_threads;
     options.chunk = flags.chunk;
     options.heads_file = flags.heads;
+    options.keep_scores = flags.n_texts == 1 && (flags.json || !flags.out.empty());
     return options;
 }
 
-// The text of -f and the question of -p, or the prompt of -p alone; else a fact hidden in the built-in text of this index,
-// asked for.
+// The ids of --token-ids; the text of -f and the question of -p, or the prompt of -p alone; else a fact hidden in the built-in
+// text of this index, asked for.
 Result<std::vector<int32_t>> read_tokens(const InspectFlags & flags, const Tokenizer & tokenizer, int index) {
+    if (!flags.token_ids.empty()) {
+        PITH_ASSIGN_OR_RETURN(std::vector<int32_t> ids, read_token_ids(flags.token_ids));
+        PITH_RETURN_IF_ERROR(check_token_ids(ids, tokenizer.n_vocab()));
+        return ids;
+    }
     PromptRequest request;
     if (!flags.file.empty()) {
         PITH_ASSIGN_OR_RETURN(request.context, read_text(flags.file));
@@ -174,11 +203,11 @@ std::string text_of(const Json & json) {
     return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::vector<NamedText> files_of(const InspectFlags & flags, const Inspection & inspection) {
+std::vector<NamedText> files_of(const InspectFlags & flags, const Inspection & inspection, const Tokenizer & tokenizer) {
     std::vector<NamedText> files;
-    if (wants(flags, "csv")) { files = inspection_csv(inspection); }
-    if (wants(flags, "json")) { files.push_back({"inspect.json", text_of(inspection_json(inspection))}); }
-    if (wants(flags, "svg")) { files.push_back({"inspect.svg", inspection_svg(inspection)}); }
+    if (wants(flags, "csv")) { files = inspection_csv(inspection, tokenizer); }
+    if (wants(flags, "json")) { files.push_back({"inspect.json", text_of(inspection_json(inspection, tokenizer))}); }
+    if (wants(flags, "svg")) { files.push_back({"inspect.svg", inspection_svg(inspection, flags.figures)}); }
     return files;
 }
 
@@ -219,6 +248,7 @@ int inspect_gates_command(const InspectFlags & flags, const Model & model, const
         const Status status = write_files(flags, files_of(flags, inspections, tokenizer));
         if (!status.ok()) { return fail(status); }
     }
+    warn_of_foreign_prompt(model, inspections.front().tokens, flags.n_threads);
     if (flags.json) {
         print_json(gates_json(inspections, tokenizer));
     } else {
@@ -257,7 +287,9 @@ int inspect_command(InspectFlags flags) {
             inspections.push_back(std::move(*one));
         }
     }
+    const auto foreign = std::ranges::max_element(inspections, {}, &Inspection::perplexity);
     if (flags.n_texts > 1) {
+        warn_of_foreign_prompt(foreign->perplexity, model->info().n_vocab);
         const std::vector<TextsRow> rows = summarise_texts(inspections);
         if (flags.json) {
             print_json(texts_json(rows));
@@ -268,10 +300,13 @@ int inspect_command(InspectFlags flags) {
     }
     const Inspection * inspection = &inspections.front();
     if (!flags.out.empty()) {
-        if (const Status status = write_files(flags, files_of(flags, *inspection)); !status.ok()) { return fail(status); }
+        if (const Status status = write_files(flags, files_of(flags, *inspection, *tokenizer)); !status.ok()) {
+            return fail(status);
+        }
     }
+    warn_of_foreign_prompt(foreign->perplexity, model->info().n_vocab);
     if (flags.json) {
-        print_json(inspection_json(*inspection));
+        print_json(inspection_json(*inspection, *tokenizer));
     } else {
         print_inspection(*inspection);
     }
@@ -287,6 +322,7 @@ void add_inspect_command(CLI::App & root, int & exit_code) {
     flags->model.add_to(*command, false);
     command->add_option("-f,--file", flags->file, "Text ('-': standard input; default: a built-in one)");
     command->add_option("-p,--prompt", flags->prompt, "Question after the text; for --gate also a text of its own");
+    command->add_option("--token-ids", flags->token_ids, "Token ids instead of text: a file of numbers ('-': standard input)");
     command->add_option("--policy", flags->policies, "Policies to compare, separated by ','; all: every one there is")
         ->default_str(kDefaultPolicies);
     command->add_option("--gate-attention", flags->attention_layer,
@@ -298,6 +334,11 @@ void add_inspect_command(CLI::App & root, int & exit_code) {
     flags->cache.add_to(*command);
     command->add_option("--out", flags->out, "Folder for the files");
     command->add_option("--format", flags->formats, "Which files: csv, json, svg")->delimiter(',')->capture_default_str();
+    command
+        ->add_option("--figure", flags->figures,
+                     "Which figures inspect.svg has, separated by ',': layers, budgets, kept, mass, perturbation, novelty, "
+                     "distances (default: all)")
+        ->delimiter(',');
     command->add_option("--tokens", flags->n_tokens, "Length of the built-in text")->capture_default_str();
     command->add_option("--texts", flags->n_texts, "Built-in texts: more than one gives a table of means and 95 % intervals")
         ->capture_default_str();

@@ -17,7 +17,13 @@ std::string number(double value) {
 std::string cases_csv(const Inspection & inspection) {
     std::string text =
         "policy,budget,budget_entries,kept_per_lane,shortest,longest,mass,sigma_above_half,cosine,lowest_cosine,"
-        "perturbation,relative_perturbation,hidden_error,logit_error,same_choice\n";
+        "perturbation,relative_perturbation,hidden_error,logit_error,same_choice";
+    for (const char * measure : {"kept", "mass", "sigma", "perturbation", "relative_perturbation", "cosine"}) {
+        for (const char * statistic : {"sd", "min", "q1", "median", "q3", "max"}) {
+            text += std::string(",") + measure + "_" + statistic;
+        }
+    }
+    text += "\n";
     for (const InspectCase & one : inspection.cases) {
         if (!one.refused.empty()) { continue; }
         const CaseMeans means = means_of(one);
@@ -27,7 +33,16 @@ std::string cases_csv(const Inspection & inspection) {
                                    means.relative, means.hidden_error, one.logit_error}) {
             text += "," + number(value);
         }
-        text += one.same_choice ? ",1\n" : ",0\n";
+        text += one.same_choice ? ",1" : ",0";
+        const CaseSpreads spreads = spreads_of(one);
+        for (const Spread & spread :
+             {spreads.kept, spreads.mass, spreads.sigma, spreads.perturbation, spreads.relative, spreads.cosine}) {
+            for (const double value :
+                 {spread.deviation, spread.least, spread.low_quarter, spread.median, spread.high_quarter, spread.largest}) {
+                text += "," + number(value);
+            }
+        }
+        text += "\n";
     }
     return text;
 }
@@ -92,6 +107,36 @@ std::string kept_csv(const Inspection & inspection) {
     return text;
 }
 
+std::string tokens_csv(const Inspection & inspection, const Tokenizer & tokenizer) {
+    std::string text = "position,token,piece\n";
+    for (size_t i = 0; i < inspection.tokens.size(); ++i) {
+        const int32_t token = inspection.tokens[i];
+        text += std::to_string(i) + "," + std::to_string(token) + "," + quoted_cell(tokenizer.piece(token, true)) + "\n";
+    }
+    return text;
+}
+
+// One line an entry: enough digits to read back the same f32.
+std::string scores_csv(const Inspection & inspection) {
+    std::string text = "policy,layer,kv_head,position,token,score,refined_score\n";
+    std::array<char, 64> numbers{};
+    for (const InspectScores & one : inspection.scores) {
+        for (size_t l = 0; l < one.base.size(); ++l) {
+            for (int h = 0; h < one.base[l].n_rows(); ++h) {
+                const std::string lane = one.policy + "," + std::to_string(l) + "," + std::to_string(h) + ",";
+                const auto base = one.base[l].row(h);
+                const auto refined = one.refined[l].row(h);
+                for (size_t j = 0; j < base.size(); ++j) {
+                    std::snprintf(numbers.data(), numbers.size(), ",%.9g,%.9g\n", static_cast<double>(base[j]),
+                                  static_cast<double>(refined[j]));
+                    text += lane + std::to_string(j) + "," + std::to_string(inspection.tokens[j]) + numbers.data();
+                }
+            }
+        }
+    }
+    return text;
+}
+
 std::string pairs_csv(const Inspection & inspection) {
     std::string text = "first,second,budget,layer,spearman,overlap\n";
     for (const InspectPair & pair : inspection.pairs) {
@@ -120,6 +165,19 @@ std::string model_csv(const Inspection & inspection) {
     return text;
 }
 
+// The last query's attention with the full cache, head by head.
+std::string attention_csv(const Inspection & inspection) {
+    std::string text = "layer,head,entropy,strongest,sinks,recent\n";
+    const size_t n_heads = inspection.heads.size() / inspection.layers.size();
+    for (size_t i = 0; i < inspection.heads.size(); ++i) {
+        const HeadSummary & head = inspection.heads[i];
+        text += std::to_string(i / n_heads) + "," + std::to_string(i % n_heads);
+        for (const double value : {head.entropy, head.strongest, head.sinks, head.recent}) { text += "," + number(value); }
+        text += "\n";
+    }
+    return text;
+}
+
 std::string distances_csv(const Inspection & inspection) {
     const size_t n = inspection.heads.size();
     const size_t n_heads = n / inspection.layers.size();
@@ -137,11 +195,28 @@ std::string distances_csv(const Inspection & inspection) {
 
 }  // namespace
 
-std::vector<NamedText> inspection_csv(const Inspection & inspection) {
-    return {{"summary.csv", cases_csv(inspection)}, {"layers.csv", layers_csv(inspection)},
-            {"heads.csv", heads_csv(inspection)},   {"lanes.csv", lanes_csv(inspection)},
-            {"kept.csv", kept_csv(inspection)},     {"pairs.csv", pairs_csv(inspection)},
-            {"model.csv", model_csv(inspection)},   {"distances.csv", distances_csv(inspection)}};
+std::string quoted_cell(const std::string & text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"') { out += '"'; }
+        if (c == '\n') {
+            out += "\\n";
+        } else if (c == '\r') {
+            out += "\\r";
+        } else {
+            out += c;
+        }
+    }
+    return out + "\"";
+}
+
+std::vector<NamedText> inspection_csv(const Inspection & inspection, const Tokenizer & tokenizer) {
+    return {{"summary.csv", cases_csv(inspection)},      {"layers.csv", layers_csv(inspection)},
+            {"heads.csv", heads_csv(inspection)},        {"lanes.csv", lanes_csv(inspection)},
+            {"kept.csv", kept_csv(inspection)},          {"tokens.csv", tokens_csv(inspection, tokenizer)},
+            {"scores.csv", scores_csv(inspection)},      {"pairs.csv", pairs_csv(inspection)},
+            {"model.csv", model_csv(inspection)},        {"attention.csv", attention_csv(inspection)},
+            {"distances.csv", distances_csv(inspection)}};
 }
 
 }  // namespace pith::app

@@ -111,22 +111,6 @@ void print_marked(const GateInspection & inspection, const Tokenizer & tokenizer
     }
 }
 
-// A cell of a CSV: quoted, line breaks as \n.
-std::string quoted(const std::string & text) {
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"') { out += '"'; }
-        if (c == '\n') {
-            out += "\\n";
-        } else if (c == '\r') {
-            out += "\\r";
-        } else {
-            out += c;
-        }
-    }
-    return out + "\"";
-}
-
 std::string lanes_csv(const GateInspection & inspection) {
     std::string text = "layer,kv_head,tokens,kept,mean_probability\n";
     for (int layer = 0; layer < inspection.n_layers; ++layer) {
@@ -146,7 +130,8 @@ std::string tokens_csv(const GateInspection & inspection, const Tokenizer & toke
     text += "\n";
     for (int i = 0; i < inspection.n_tokens(); ++i) {
         const int32_t token = inspection.tokens[static_cast<size_t>(i)];
-        text += format("%d,%d,", i, token) + quoted(tokenizer.piece(token, true)) + format(",%.4g", inspection.token_share(i));
+        text +=
+            format("%d,%d,", i, token) + quoted_cell(tokenizer.piece(token, true)) + format(",%.4g", inspection.token_share(i));
         for (int layer = 0; layer < inspection.n_layers; ++layer) {
             for (int h = 0; h < inspection.n_kv_heads; ++h) {
                 text += format(",%.4g", static_cast<double>(inspection.probability_at(layer, i, h)));
@@ -217,6 +202,16 @@ Json gates_json(const std::vector<GateInspection> & inspections, const Tokenizer
             {{"gate", first.config.has_gate(layer)}, {"kept", std::move(kept)}, {"mean_probability", std::move(probability)}});
     }
     if (inspections.size() > 1) { return object; }
+    // Lane by lane: what the gate gave each token.
+    for (int layer = 0; layer < first.n_layers; ++layer) {
+        Json lanes = Json::array();
+        for (int h = 0; h < first.n_kv_heads; ++h) {
+            Json lane = Json::array();
+            for (int i = 0; i < first.n_tokens(); ++i) { lane.push_back(first.probability_at(layer, i, h)); }
+            lanes.push_back(std::move(lane));
+        }
+        object["layers"][static_cast<size_t>(layer)]["probability"] = std::move(lanes);
+    }
     object["tokens"] = Json::array();
     for (int i = 0; i < first.n_tokens(); ++i) {
         const int32_t token = first.tokens[static_cast<size_t>(i)];
@@ -245,8 +240,7 @@ std::string gates_svg(const GateInspection & inspection) {
     map.n_panels = inspection.n_layers;
     map.n_rows = inspection.n_kv_heads;
     map.n_columns = inspection.n_tokens();
-    report::HeatMap lanes{"share kept", "layer", "KV head", inspection.n_layers, inspection.n_kv_heads, {}};
-    lanes.high = 1;
+    report::HeatMap lanes{"", "layer", "KV head", inspection.n_layers, inspection.n_kv_heads, {}, {}, {}};
     for (int layer = 0; layer < inspection.n_layers; ++layer) {
         for (int h = 0; h < inspection.n_kv_heads; ++h) {
             lanes.values.push_back(inspection.kept_share(layer, h));
@@ -254,17 +248,22 @@ std::string gates_svg(const GateInspection & inspection) {
         }
     }
     page.add(map);
-    page.add(lanes);
+    page.add(report::MapGroup{"Entries kept", "share kept", {std::move(lanes)}, 0, 1});
+    report::MapGroup attention{
+        format("Attention of the gate of layer %d", inspection.attention_layer), "share of a query's attention", {}, 0, 0};
     const auto n = static_cast<size_t>(inspection.n_tokens());
     for (int head = 0; head < n_maps(inspection); ++head) {
         const auto begin = inspection.attention.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(head) * n * n);
-        page.add(report::HeatMap{format("attention of the gate of layer %d, head %d", inspection.attention_layer, head),
-                                 "query",
-                                 "key",
-                                 inspection.n_tokens(),
-                                 inspection.n_tokens(),
-                                 {begin, begin + static_cast<ptrdiff_t>(n * n)}});
+        attention.maps.push_back({format("head %d", head),
+                                  "query",
+                                  "key",
+                                  inspection.n_tokens(),
+                                  inspection.n_tokens(),
+                                  {begin, begin + static_cast<ptrdiff_t>(n * n)},
+                                  {},
+                                  {}});
     }
+    if (!attention.maps.empty()) { page.add(attention); }
     return page.str();
 }
 

@@ -1,9 +1,10 @@
-// inspect_report.cpp - an inspection for people to read, and as JSON.
+// inspect_report.cpp - an inspection for people to read.
 #include "inspect_report.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <utility>
 
 namespace pith::app {
 namespace {
@@ -50,6 +51,28 @@ void print_summary(const Inspection & inspection) {
         "perturbation: of a head's output, mean, and over its size; hidden: error of the last hidden state");
 }
 
+// How the means above come about: over the lanes and over all layers' heads.
+void print_spreads(const Inspection & inspection) {
+    const int name = policy_width(inspection);
+    std::printf(
+        "\nover the heads of all layers: standard deviation; least / median / largest\n%-*s  %7s  %22s  %24s  %24s  %26s\n",
+        name, "policy", "budget", "entries/lane", "mass, %", "sigma, %", "perturbation, %");
+    std::string budget = inspection.cases.front().budget;
+    for (const InspectCase & one : inspection.cases) {
+        if (!one.refused.empty()) { continue; }
+        if (one.budget != budget) { std::puts(""); }
+        budget = one.budget;
+        const CaseSpreads spreads = spreads_of(one);
+        const auto text = [](const Spread & spread, double unit) {
+            return format("%.1f; %.0f / %.0f / %.0f", unit * spread.deviation, unit * spread.least, unit * spread.median,
+                          unit * spread.largest);
+        };
+        std::printf("%-*s  %7s  %22s  %24s  %24s  %26s\n", name, one.policy.c_str(), one.budget.c_str(),
+                    text(spreads.kept, 1).c_str(), text(spreads.mass, 100).c_str(), text(spreads.sigma, 100).c_str(),
+                    text(spreads.relative, 100).c_str());
+    }
+}
+
 // Of the first budget: entries a lane, layer by layer.
 void print_kept(const Inspection & inspection) {
     const std::string & budget = inspection.cases.front().budget;
@@ -77,110 +100,49 @@ void print_pairs(const Inspection & inspection) {
     }
 }
 
-void print_model(const Inspection & inspection) {
+// The last query's attention, by layer: mean over the heads, and how far they are apart.
+void print_attention(const Inspection & inspection) {
     std::puts(
-        "\nfull cache      entropy  strongest  sinks  recent |  mean A   max A  mean |vWo|   max |vWo|  rank |     IR     TD  "
-        "HD by "
-        "KV "
-        "head");
+        "\nfull cache, attention of the last query: mean over heads (least-largest)\n"
+        "             entropy, nats       strongest entry     first 4 positions   last 32 positions");
     const size_t n_heads = inspection.heads.size() / inspection.layers.size();
     for (size_t l = 0; l < inspection.layers.size(); ++l) {
-        HeadSummary mean;
-        for (size_t g = 0; g < n_heads; ++g) {
-            const HeadSummary & head = inspection.heads[l * n_heads + g];
-            mean.entropy += head.entropy / static_cast<double>(n_heads);
-            mean.strongest += head.strongest / static_cast<double>(n_heads);
-            mean.sinks += head.sinks / static_cast<double>(n_heads);
-            mean.recent += head.recent / static_cast<double>(n_heads);
-        }
+        const auto text = [&](double HeadSummary::*measure, const char * pattern) {
+            std::vector<double> values;
+            for (size_t g = 0; g < n_heads; ++g) { values.push_back(inspection.heads[l * n_heads + g].*measure); }
+            const Spread spread = spread_of(std::move(values));
+            return format(pattern, spread.mean, spread.least, spread.largest);
+        };
+        std::printf("layer %3zu    %-19s %-19s %-19s %s\n", l, text(&HeadSummary::entropy, "%.2f (%.2f-%.2f)").c_str(),
+                    text(&HeadSummary::strongest, "%.3f (%.3f-%.3f)").c_str(),
+                    text(&HeadSummary::sinks, "%.3f (%.3f-%.3f)").c_str(),
+                    text(&HeadSummary::recent, "%.3f (%.3f-%.3f)").c_str());
+    }
+}
+
+void print_model(const Inspection & inspection) {
+    std::puts("\nfull cache     mean A   max A  mean |vWo|   max |vWo|  rank |     IR     TD  HD by KV head");
+    for (size_t l = 0; l < inspection.layers.size(); ++l) {
         const LayerSummary & layer = inspection.layers[l];
-        std::printf("layer %3zu       %7.2f    %7.3f  %5.3f  %6.3f | %7.5f %7.3f %11.3f %11.3f %5.2f | %6.3f %6.3f ", l,
-                    mean.entropy, mean.strongest, mean.sinks, mean.recent, layer.attention_mean, layer.attention_max,
-                    layer.output_mean, layer.output_max, layer.attention_output_rank, layer.within, layer.temporal);
+        std::printf("layer %3zu     %7.5f %7.3f %11.3f %11.3f %5.2f | %6.3f %6.3f ", l, layer.attention_mean,
+                    layer.attention_max, layer.output_mean, layer.output_max, layer.attention_output_rank, layer.within,
+                    layer.temporal);
         for (const double distance : layer.head_distance) { std::printf(" %.3f", distance); }
         std::puts("");
     }
 }
 
-Json case_json(const InspectCase & one) {
-    Json object;
-    object["policy"] = one.policy;
-    object["budget"] = one.budget;
-    if (!one.refused.empty()) {
-        object["refused"] = one.refused;
-        return object;
-    }
-    const CaseMeans means = means_of(one);
-    object["budget_entries"] = one.budget_entries;
-    object["kept_entries_per_lane"] = means.kept;
-    object["mass"] = means.mass;
-    object["sigma_above_half"] = means.sigma_share;
-    object["cosine"] = means.cosine;
-    object["lowest_cosine"] = means.lowest_cosine;
-    object["perturbation"] = means.perturbation;
-    object["relative_perturbation"] = means.relative;
-    object["hidden_error"] = means.hidden_error;
-    object["logit_error"] = one.logit_error;
-    object["same_choice"] = one.same_choice;
-    Json layers = Json::array();
-    const size_t n_heads = one.heads.size() / one.layers.size();
-    for (size_t l = 0; l < one.layers.size(); ++l) {
-        Json layer;
-        layer["cosine"] = one.layers[l].cosine;
-        layer["hidden_error"] = one.layers[l].hidden_error;
-        layer["kept"] = Json::array();
-        for (int h = 0; h < one.kept[l].n_rows(); ++h) { layer["kept"].push_back(one.kept[l].length(h)); }
-        for (const char * key : {"mass", "sigma", "perturbation", "relative_perturbation", "output_error"}) {
-            layer[key] = Json::array();
-        }
-        for (size_t g = 0; g < n_heads; ++g) {
-            const HeadFidelity & head = one.heads[l * n_heads + g];
-            layer["mass"].push_back(head.mass);
-            layer["sigma"].push_back(head.sigma);
-            layer["perturbation"].push_back(head.perturbation);
-            layer["relative_perturbation"].push_back(head.relative_perturbation);
-            layer["output_error"].push_back(head.output_error);
-        }
-        layers.push_back(std::move(layer));
-    }
-    object["layers"] = std::move(layers);
-    return object;
-}
-
-Json model_json(const Inspection & inspection) {
-    Json layers = Json::array();
-    const size_t n_heads = inspection.heads.size() / inspection.layers.size();
-    for (size_t l = 0; l < inspection.layers.size(); ++l) {
-        const LayerSummary & from = inspection.layers[l];
-        Json layer;
-        layer["attention_mean"] = from.attention_mean;
-        layer["attention_max"] = from.attention_max;
-        layer["value_output_mean"] = from.output_mean;
-        layer["value_output_max"] = from.output_max;
-        layer["attention_value_output_rank"] = from.attention_output_rank;
-        layer["ir"] = from.within;
-        layer["td"] = from.temporal;
-        layer["hd"] = from.head_distance;
-        for (const char * key : {"entropy", "strongest", "sinks", "recent"}) { layer[key] = Json::array(); }
-        for (size_t g = 0; g < n_heads; ++g) {
-            const HeadSummary & head = inspection.heads[l * n_heads + g];
-            layer["entropy"].push_back(head.entropy);
-            layer["strongest"].push_back(head.strongest);
-            layer["sinks"].push_back(head.sinks);
-            layer["recent"].push_back(head.recent);
-        }
-        layers.push_back(std::move(layer));
-    }
-    return layers;
-}
-
 }  // namespace
 
 void print_inspection(const Inspection & inspection) {
-    std::printf("%lld tokens, %d layers of %d heads over %d KV heads; differences at the first decoded token (%d)\n\n",
-                static_cast<long long>(inspection.n_tokens), inspection.shape.n_layers, inspection.shape.n_heads(),
-                inspection.shape.n_kv_heads, inspection.next_token);
+    std::printf(
+        "%lld tokens of perplexity %.4g, %d layers of %d heads over %d KV heads, K %s, V %s;\n"
+        "differences at the first decoded token (%d)\n\n",
+        static_cast<long long>(inspection.n_tokens), inspection.perplexity, inspection.shape.n_layers,
+        inspection.shape.n_heads(), inspection.shape.n_kv_heads, std::string(to_string(inspection.type_k)).c_str(),
+        std::string(to_string(inspection.type_v)).c_str(), inspection.next_token);
     print_summary(inspection);
+    print_spreads(inspection);
     const std::string & budget = inspection.cases.front().budget;
     if (std::ranges::count(inspection.cases, budget, &InspectCase::budget) <= kMostInFull) {
         print_kept(inspection);
@@ -188,6 +150,7 @@ void print_inspection(const Inspection & inspection) {
     } else {
         std::printf("\nMore than %d policies: layers and pairs of policies are in the files that --out writes.\n", kMostInFull);
     }
+    print_attention(inspection);
     print_model(inspection);
 }
 
@@ -220,56 +183,6 @@ void print_texts(const std::vector<TextsRow> & rows) {
         "error of the last hidden state; mass: share of the last query's attention on kept entries; same: texts whose "
         "likeliest\n"
         "next token stays; deviation: of a lane's entries over texts; heads with less perturbation than under the base");
-}
-
-Json texts_json(const std::vector<TextsRow> & rows) {
-    Json object;
-    object["rows"] = Json::array();
-    const auto pair = [](const Interval & interval) { return Json::array({interval.low, interval.high}); };
-    for (const TextsRow & row : rows) {
-        object["rows"].push_back({{"policy", row.policy},
-                                  {"budget", row.budget},
-                                  {"n_texts", row.n_texts},
-                                  {"cosine", row.cosine},
-                                  {"cosine_interval", pair(row.cosine_interval)},
-                                  {"relative_perturbation", row.relative_perturbation},
-                                  {"perturbation_interval", pair(row.perturbation_interval)},
-                                  {"hidden_error", row.hidden_error},
-                                  {"mass", row.mass},
-                                  {"sigma_above_half", row.sigma_share},
-                                  {"same_choice", row.same_choice},
-                                  {"kept_deviation", row.kept_deviation},
-                                  {"base", row.base},
-                                  {"heads_below_base", row.heads_below_base}});
-    }
-    return object;
-}
-
-Json inspection_json(const Inspection & inspection) {
-    Json object;
-    object["n_tokens"] = inspection.n_tokens;
-    object["next_token"] = inspection.next_token;
-    object["n_layers"] = inspection.shape.n_layers;
-    object["n_heads"] = inspection.shape.n_heads();
-    object["n_kv_heads"] = inspection.shape.n_kv_heads;
-    object["cases"] = Json::array();
-    for (const InspectCase & one : inspection.cases) { object["cases"].push_back(case_json(one)); }
-    object["pairs"] = Json::array();
-    for (const InspectPair & pair : inspection.pairs) {
-        object["pairs"].push_back({{"first", pair.first},
-                                   {"second", pair.second},
-                                   {"budget", pair.budget},
-                                   {"spearman", pair.spearman},
-                                   {"overlap", pair.jaccard}});
-    }
-    object["full_cache"] = model_json(inspection);
-    const size_t n = inspection.heads.size();
-    object["distance"] = Json::array();
-    for (size_t i = 0; i < n; ++i) {
-        const auto row = inspection.distance.begin() + static_cast<std::ptrdiff_t>(i * n);
-        object["distance"].push_back(std::vector<double>(row, row + static_cast<std::ptrdiff_t>(n)));
-    }
-    return object;
 }
 
 }  // namespace pith::app

@@ -1,7 +1,9 @@
-// read_text.h - text from a file or from standard input.
+// read_text.h - text, or token ids, from a file or from standard input.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "pith/status.h"
 
@@ -10,5 +12,11 @@ namespace pith::app {
 // path "-": standard input. Errors: kNotFound, kIo, kInvalidArgument (not UTF-8: names path and byte); an empty file is no
 // error.
 Result<std::string> read_text(const std::string & path);
+
+// Whole numbers between blanks, commas, line ends or brackets: what `pith tokenize` prints, a JSON array, a column of a table.
+// Errors: those of read_text(), kInvalidArgument (a word that is no token id: names it and its place; none at all).
+Result<std::vector<int32_t>> read_token_ids(const std::string & path);
+// Errors: kInvalidArgument: an id that the vocabulary does not have; names it and its place.
+Status check_token_ids(const std::vector<int32_t> & ids, int n_vocab);
 
 }  // namespace pith::app

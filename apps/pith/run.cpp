@@ -13,9 +13,11 @@
 #include "commands.h"
 #include "engine_flags.h"
 #include "errors.h"
+#include "foreign_text.h"
 #include "generate.h"
 #include "interrupt.h"
 #include "ledger_report.h"
+#include "npy_file.h"
 #include "progress.h"
 #include "read_text.h"
 #include "text/prompt.h"
@@ -29,6 +31,8 @@ struct RunFlags {
     SessionFlags session;
     SamplerOptions sampler;
     std::string file;
+    std::string token_ids;  // a file of them: the whole prompt
+    std::string logits;     // a file for them
     std::vector<std::string> prompts;
     std::string system_prompt;
     int64_t n_predict = 512;
@@ -47,6 +51,8 @@ using Positions = std::vector<std::vector<std::vector<int32_t>>>;
 struct Answer {
     std::string question;
     Generated generated;
+    int64_t first_logits = 0;  // rows of --logits: [first_logits, end_logits)
+    int64_t end_logits = 0;
 };
 
 struct RunOutcome {
@@ -60,6 +66,8 @@ void add_flags(CLI::App & command, RunFlags & flags) {
     command.add_option("-f,--file", flags.file, "Text to read first: the context ('-': standard input)");
     command.add_option("-p,--prompt", flags.prompts, "Prompt, or a question on the context; may be repeated")
         ->allow_extra_args(false);
+    command.add_option("--token-ids", flags.token_ids,
+                       "Token ids as the whole prompt, instead of text: a file of numbers ('-': standard input)");
     command.add_option("--system-prompt", flags.system_prompt, "System prompt (-sys)");
     command.add_flag("--pin-system", flags.pin_system, "Never evict the system prompt");
     command.add_option("-n,--n-predict", flags.n_predict, "Tokens to generate at most; -1: until the model ends")
@@ -80,12 +88,27 @@ void add_flags(CLI::App & command, RunFlags & flags) {
     command.add_flag("--ignore-eos", flags.ignore_eos, "Go on where the model would end");
     command.add_flag("--json", flags.json, "One JSON object on standard output");
     command.add_flag("--kept", flags.kept, "With --json: the positions that every layer's KV heads hold at the end");
+    command.add_option("--logits", flags.logits,
+                       "Write the logits that each token was chosen from to this file: .npy, f32 [tokens, vocabulary]");
     command.add_flag("--no-stream", flags.no_stream, "Print an answer when it is whole");
+}
+
+// --token-ids is the whole prompt, as it is.
+Status check_token_flags(const RunFlags & flags) {
+    if (flags.token_ids.empty()) { return {}; }
+    if (!flags.file.empty() || !flags.prompts.empty() || !flags.system_prompt.empty()) {
+        return {ErrorCode::kInvalidArgument, "--token-ids is the whole prompt: leave out -f, -p and --system-prompt"};
+    }
+    return {};
 }
 
 // The texts the user gave, checked as far as they can be without a model.
 Result<PromptRequest> read_request(const RunFlags & flags) {
     PromptRequest request;
+    if (!flags.token_ids.empty()) {
+        request.questions = {""};  // what is answered has no text
+        return request;
+    }
     request.system = flags.system_prompt;
     std::vector<std::string> questions = flags.prompts;
     if (!flags.file.empty()) {
@@ -117,13 +140,14 @@ Result<PromptRequest> read_request(const RunFlags & flags) {
 class Runner {
 public:
     Runner(const RunFlags & flags, SessionOptions options, const Model & model, const Tokenizer & tokenizer, Prompt prompt,
-           const PromptRequest & request)
+           const PromptRequest & request, NpyFile * logits)
         : flags_(flags),
           options_(std::move(options)),
           model_(model),
           tokenizer_(tokenizer),
           prompt_(std::move(prompt)),
           request_(request),
+          logits_(logits),
           cancel_(catch_interrupt()) {
         if (flags.pin_system && prompt_.n_system > 0) { options_.pinned.push_back({0, prompt_.n_system}); }
     }
@@ -154,12 +178,17 @@ private:
         options.ignore_eos = flags_.ignore_eos;
         options.stream = print && !flags_.no_stream;
         options.cancel = &cancel_;
+        const int64_t first_logits = logits_ != nullptr ? logits_->n_rows() : 0;
+        if (logits_ != nullptr) {
+            options.on_logits = [this](std::span<const float> row) { return logits_->add(row); };
+        }
         sampler.reset();
         PITH_ASSIGN_OR_RETURN(Generated generated, generate(session, tokenizer_, sampler, options));
         if (print && flags_.no_stream) { std::fwrite(generated.text.data(), 1, generated.text.size(), stdout); }
         if (print) { std::puts(""); }
         std::fflush(stdout);
-        outcome_.answers.push_back({request_.questions[index], std::move(generated)});
+        outcome_.answers.push_back(
+            {request_.questions[index], std::move(generated), first_logits, logits_ != nullptr ? logits_->n_rows() : 0});
         return {};
     }
 
@@ -223,6 +252,7 @@ private:
     const Tokenizer & tokenizer_;
     Prompt prompt_;
     const PromptRequest & request_;
+    NpyFile * logits_;  // null: not wanted
     const std::atomic<bool> & cancel_;
     RunOutcome outcome_;
 };
@@ -241,8 +271,10 @@ void print_outcome(const RunFlags & flags, const RunOutcome & outcome, bool inte
         joined += (joined.empty() ? "" : "\n") + answer.generated.text;
         answers.push_back({{"question", answer.question},
                            {"text", answer.generated.text},
+                           {"tokens", answer.generated.tokens},
                            {"n_generated", answer.generated.n_generated},
                            {"stop", answer.generated.stop}});
+        if (!flags.logits.empty()) { answers.back()["logits_rows"] = {answer.first_logits, answer.end_logits}; }
     }
     object["model"] = flags.model.path;
     if (!flags.model.gate.empty()) { object["gate"] = flags.model.gate; }
@@ -254,10 +286,19 @@ void print_outcome(const RunFlags & flags, const RunOutcome & outcome, bool inte
     object["answers"] = answers;
     add_ledger(object, outcome.ledger);
     object["n_generated"] = n_said;  // the ledger counts the tokens fed: an answer's last one is not
+    if (!flags.logits.empty()) { object["logits"] = flags.logits; }
     object["interrupted"] = interrupted;
     // One session has served all questions, or each one had its own.
     if (flags.kept) { object["kept"] = outcome.kept.size() == 1 ? Json(outcome.kept[0]) : Json(outcome.kept); }
     print_json(object);
+}
+
+Result<Prompt> prompt_of_ids(const RunFlags & flags, const Model & model) {
+    PITH_ASSIGN_OR_RETURN(std::vector<int32_t> ids, read_token_ids(flags.token_ids));
+    PITH_RETURN_IF_ERROR(check_token_ids(ids, model.info().n_vocab));
+    Prompt prompt;
+    prompt.questions.push_back(std::move(ids));
+    return prompt;
 }
 
 // Prompts that cannot work at all, and those that merely may not work well.
@@ -285,6 +326,7 @@ int run_command(const RunFlags & flags) {
     const auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status().message()); }
     if (const auto sampler = Sampler::make(flags.sampler); !sampler.ok()) { return fail_usage(sampler.status().message()); }
+    if (const Status status = check_token_flags(flags); !status.ok()) { return fail_usage(status.message()); }
     const auto read = read_request(flags);
     if (!read.ok()) { return fail(read.status()); }
 
@@ -294,13 +336,25 @@ int run_command(const RunFlags & flags) {
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
     PromptRequest request = *read;
     request.use_template = !flags.raw && tokenizer->has_chat_template();
-    const auto prompt = build_prompt(*tokenizer, request);
+    const auto prompt = flags.token_ids.empty() ? build_prompt(*tokenizer, request) : prompt_of_ids(flags, *model);
     if (!prompt.ok()) { return fail(prompt.status()); }
     if (const Status status = check_length(flags, *model, *prompt); !status.ok()) { return fail(status); }
+    std::optional<NpyFile> logits;
+    if (!flags.logits.empty()) {
+        auto file = NpyFile::create(flags.logits, model->info().n_vocab);
+        if (!file.ok()) { return fail(file.status()); }
+        logits.emplace(std::move(*file));
+    }
 
-    auto outcome = Runner(flags, *options, *model, *tokenizer, *prompt, request).run();
+    auto outcome = Runner(flags, *options, *model, *tokenizer, *prompt, request, logits ? &*logits : nullptr).run();
     if (!outcome.ok()) { return fail(outcome.status()); }
+    if (logits) {
+        if (const Status status = logits->close(); !status.ok()) { return fail(status); }
+    }
     const bool interrupted = catch_interrupt().load();
+    if (options->budget.kind != BudgetKind::kNone && !interrupted) {  // without a budget nothing is compared
+        warn_of_foreign_prompt(*model, prompt->whole(0), options->n_threads);
+    }
     print_outcome(flags, *outcome, interrupted);
     return interrupted ? kExitInterrupted : kExitOk;
 }

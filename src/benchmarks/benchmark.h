@@ -42,7 +42,7 @@ struct Sample {
     std::string context;
     std::vector<Turn> turns;
     std::map<std::string, std::string> groups;  // what a report may group by: {"depth", "25"}, {"difficulty", "hard"}
-    std::map<std::string, std::string> fields;  // what the metric needs besides (all_classes …)
+    std::map<std::string, std::string> fields;  // what the metric needs besides (all_classes …); lists joined by line breaks
 };
 
 enum class TooLong {
@@ -61,6 +61,9 @@ struct TaskRules {
     TooLong too_long = TooLong::kRefuse;
     std::string metric;                 // for people: "F1", "share of references"
     std::vector<std::string> group_by;  // keys of Sample::groups reported besides the mean
+    std::vector<std::string> fields;    // keys of Sample::fields the metric reads
+    bool aside = false;                 // not in the family's own average: asked only by its name
+    bool scores_choices = false;        // the metric reads Turn::choices: a prediction alone cannot be scored
 };
 
 struct SampleRequest {
@@ -77,11 +80,14 @@ class Task {
 public:
     virtual ~Task() = default;
     virtual const TaskRules & rules() const = 0;
-    // Errors: kBadFile: a line of the file is not what it should be (names line and field); kInvalidArgument: n_tokens too
-    // small.
+    // Errors: kBadFile: a line of the file is not what it should be (names line and field); kBudget: n_tokens is too small for
+    // the task's shortest sample.
     virtual Result<std::vector<Sample>> samples(const SampleRequest & request) const = 0;
     // Score of one turn's prediction, 0 … 1, as the benchmark's own code computes it (times 100 in reports).
     virtual double score(const Sample & sample, const Turn & turn, std::string_view prediction) const = 0;
+    // References that come with a prediction made elsewhere, and not from the task's own file: can the metric compare with
+    // them? Errors: kBadFile: "holds … where … belongs", to follow the field's name.   REQUIRES: one or more.
+    virtual Status check_references(const std::vector<std::string> & /*references*/) const { return {}; }
 };
 
 // Every task of every family, in the families' own order.

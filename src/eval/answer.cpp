@@ -31,6 +31,9 @@ std::string to_json_line(const Answer & a) {
         line["prediction"] = a.prediction;
         line["score"] = a.score;
         if (a.score_per_character) { line["score_per_character"] = *a.score_per_character; }
+        if (!a.references.empty()) { line["references"] = a.references; }
+        if (!a.fields.empty()) { line["fields"] = a.fields; }
+        if (!a.prompt.empty()) { line["prompt"] = a.prompt; }
     }
     line["n_prompt"] = a.n_prompt;
     line["n_new"] = a.n_new;
@@ -60,6 +63,9 @@ Result<Answer> parse_answer(std::string_view text) {
             line.at("prediction").get_to(a.prediction);
             line.at("score").get_to(a.score);
             if (line.contains("score_per_character")) { a.score_per_character = line["score_per_character"].get<double>(); }
+            a.references = line.value("references", a.references);
+            a.fields = line.value("fields", a.fields);
+            a.prompt = line.value("prompt", "");
         }
         line.at("n_prompt").get_to(a.n_prompt);
         line.at("n_new").get_to(a.n_new);

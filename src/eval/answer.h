@@ -1,7 +1,8 @@
 // answer.h - one answer of an evaluation, and the line of JSON it is kept as. Stage: eval.
 //
-// A line is an answer, a refusal (the budget cannot hold what the policy protects), or a sample that was left out (longer than
-// the model takes: no policy, turn −1). What identifies it: task, length, sample, turn, policy, budget.
+// A line is an answer, a refusal (the budget cannot hold what the policy protects), or what was left out: a sample longer than
+// the model takes, or a task whose shortest sample is longer than the length (no policy, turn −1, the latter without a sample).
+// What identifies it: task, length, sample, turn, policy, budget.
 #pragma once
 
 #include <map>
@@ -26,6 +27,9 @@ struct Answer {
 
     std::string refused;                        // why there is no answer
     std::string prediction;                     // what was said, or the likeliest choice
+    std::vector<std::string> references;        // what is right
+    std::map<std::string, std::string> fields;  // what the metric reads besides (Sample::fields)
+    std::string prompt;                         // what was read for this answer; empty: was not asked for
     double score = 0;                           // 0 … 1; perplexity: of the document
     std::optional<double> score_per_character;  // multiple choice, likelihoods divided by the choices' characters
 
@@ -39,6 +43,7 @@ struct Answer {
     double prefill_s = 0;  // of the prompt, where this answer had a prefill of its own or was the first to use it
     double answer_s = 0;   // eviction, question and answer
 
+    bool is_left_out() const { return turn < 0; }
     std::string key() const;
 };
 

@@ -18,8 +18,9 @@ namespace {
 // The unit under one case: a session that stands where the compressed prompt ends.
 class UnitUnderCase {
 public:
-    UnitUnderCase(Session & session, const Tokenizer & tokenizer, const EvalUnit & unit, const RunHooks & hooks)
-        : session_(session), tokenizer_(tokenizer), unit_(unit), hooks_(hooks) {}
+    UnitUnderCase(Session & session, const Tokenizer & tokenizer, const EvalUnit & unit, const RunHooks & hooks,
+                  bool keep_prompts = false)
+        : session_(session), tokenizer_(tokenizer), unit_(unit), hooks_(hooks), keep_prompts_(keep_prompts) {}
 
     Result<std::vector<Answer>> answers() {
         const std::vector<int> lanes = lane_lengths();
@@ -42,6 +43,7 @@ public:
             Answer answer = question.key;
             answer.n_prompt = static_cast<int>(session_.n_tokens());
             set_lanes(answer, lanes, i == 0);
+            if (keep_prompts_) { answer.prompt = (i == 0 || !unit_.dialogue ? text_of(unit_.compressed) : "") + text_of(feed); }
             PITH_RETURN_IF_ERROR(question.choices.empty() ? generate(question, answer) : choose(question, answer));
             answer.answer_s = watch.seconds();
             out.push_back(std::move(answer));
@@ -69,6 +71,13 @@ public:
     }
 
 private:
+    // As it was read: with the template's and other special tokens.
+    std::string text_of(const std::vector<int32_t> & tokens) const {
+        std::string text;
+        for (const int32_t token : tokens) { text += tokenizer_.piece(token, true); }
+        return text;
+    }
+
     bool cancelled() const { return hooks_.cancel != nullptr && hooks_.cancel->load(); }
 
     // Greedy; the last token need not be fed.
@@ -118,6 +127,7 @@ private:
     const Tokenizer & tokenizer_;
     const EvalUnit & unit_;
     const RunHooks & hooks_;
+    bool keep_prompts_;
 };
 
 Answer named(Answer answer, const PolicyCase & one) {
@@ -180,7 +190,8 @@ Status ask_apart(const Model & model, const Tokenizer & tokenizer, const EvalOpt
     if (!ran.ok() && ran.code() != ErrorCode::kBudget) { return ran; }
     if (!ran.ok()) { return emit(refusals(unit, one, ran)); }
     const double prefill_s = watch.seconds();
-    PITH_ASSIGN_OR_RETURN(std::vector<Answer> answers, UnitUnderCase(session, tokenizer, unit, hooks).answers());
+    PITH_ASSIGN_OR_RETURN(std::vector<Answer> answers,
+                          UnitUnderCase(session, tokenizer, unit, hooks, options.keep_prompts).answers());
     for (Answer & answer : answers) { answer = named(std::move(answer), one); }
     answers.front().prefill_s = prefill_s;
     return emit(answers);
@@ -204,7 +215,8 @@ Status ask_unit(const Model & model, const Tokenizer & tokenizer, const EvalOpti
     const VisitCase visit = [&](size_t index, Session & session, const Status & ran) -> Status {
         if (!ran.ok()) { return emit(refusals(unit, cases[index], ran)); }
         const double before_s = watch.seconds() - last_s;
-        PITH_ASSIGN_OR_RETURN(std::vector<Answer> answers, UnitUnderCase(session, tokenizer, unit, hooks).answers());
+        PITH_ASSIGN_OR_RETURN(std::vector<Answer> answers,
+                              UnitUnderCase(session, tokenizer, unit, hooks, options.keep_prompts).answers());
         for (Answer & answer : answers) { answer = named(std::move(answer), cases[index]); }
         (last_s == 0 ? answers.front().prefill_s : answers.front().answer_s) += before_s;
         last_s = watch.seconds();

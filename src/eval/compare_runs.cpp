@@ -34,7 +34,7 @@ double mean(const std::vector<double> & values) {
 std::map<std::string, double> scores_by_id(const RunFolder & run, const std::string & task, int length, const EvalCase & one) {
     std::map<int, std::string> ids;
     for (const Answer & answer : run.answers()) {
-        if (answer.task == task && answer.length == length) { ids[answer.index] = answer.sample; }
+        if (!answer.is_left_out() && answer.task == task && answer.length == length) { ids[answer.index] = answer.sample; }
     }
     std::map<std::string, double> scores;
     for (const auto & [index, score] : sample_scores(run.answers(), task, length, one)) { scores[ids[index]] = score; }
@@ -139,8 +139,9 @@ Result<Comparison> compare_runs(const RunFolder & first, const RunFolder & secon
                 row.first_score = mean(pairs.first) * scale;
                 row.second_score = mean(pairs.second) * scale;
                 row.difference = mean(pairs.differences) * scale;
-                if (pairs.differences.size() > 1) {
-                    const Interval interval = bootstrap_interval(pairs.differences);
+                if (!out.is_perplexity || pairs.differences.size() > 1) {
+                    const Interval interval =
+                        out.is_perplexity ? bootstrap_interval(pairs.differences) : difference_interval(pairs.differences);
                     row.interval = Interval{interval.low * scale, interval.high * scale};
                 }
                 const PairedTest test = out.is_perplexity ? PairedTest{permutation_p({pairs.differences}), "permutation"}
@@ -161,11 +162,9 @@ Result<Comparison> compare_runs(const RunFolder & first, const RunFolder & secon
             row.second = cases[i].second;
             row.first_score /= n_tasks;
             row.second_score /= n_tasks;
-            const StratifiedMean difference = stratified_mean(strata[i]);
+            const Estimate difference = mean_difference(strata[i]);
             row.difference = difference.mean * scale;
-            if (difference.interval) {
-                row.interval = Interval{difference.interval->low * scale, difference.interval->high * scale};
-            }
+            row.interval = Interval{difference.interval.low * scale, difference.interval.high * scale};
             row.p = permutation_p(strata[i]);
             row.test = "permutation";
             out.rows.push_back(row);

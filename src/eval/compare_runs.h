@@ -1,10 +1,9 @@
 // compare_runs.h - two evaluations of the same samples, pair by pair. Stage: eval.
 //
 // For each task, length, policy and budget that both have: mean difference (second minus first) over the samples both
-// answered, its 95 % bootstrap interval, the p-value of significance.h, and Holm's adjustment over all rows of the table. Over
-// several tasks: the mean of the tasks' differences, tested by permutation within tasks.
-// Samples are the same when task, length and id are: the caller sees to it that their settings are (differing_settings).
-// Threads: const-safe.
+// answered, its 95 % interval (interval.h), the p-value of significance.h, and Holm's adjustment over all rows of the table.
+// Over several tasks: the mean of the tasks' differences, tested by permutation within tasks. Samples are the same when task,
+// length and id are: the caller sees to it that their settings are (differing_settings). Threads: const-safe.
 #pragma once
 
 #include <optional>
@@ -23,7 +22,7 @@ struct CompareRow {
     int n_samples = 0;  // pairs
     double first_score = 0, second_score = 0;
     double difference = 0;
-    std::optional<Interval> interval;  // of two pairs or more
+    std::optional<Interval> interval;  // a perplexity's: of two pairs or more
     double p = 1;
     double p_holm = 1;
     std::string test;

@@ -133,6 +133,7 @@ std::string notes(const EvalTable & table) {
     std::string text;
     for (const EvalSkips & skips : table.skips) {
         const std::string where = skips.task + " at " + length_text(skips.length) + ": ";
+        if (!skips.why.empty()) { text += where + "left out: " + skips.why + "\n"; }
         if (skips.n_left_out > 0) {
             text += where + std::to_string(skips.n_left_out) + " samples are longer than the limit and were left out\n";
         }
@@ -246,6 +247,7 @@ std::string eval_json(const EvalTable & table) {
     for (const EvalSkips & skips : table.skips) {
         object["skipped"].push_back(
             {{"task", skips.task}, {"context", skips.length}, {"left_out", skips.n_left_out}, {"middle_cut_out", skips.n_cut}});
+        if (!skips.why.empty()) { object["skipped"].back()["task_left_out"] = skips.why; }
     }
     return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

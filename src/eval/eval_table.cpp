@@ -2,7 +2,6 @@
 #include "eval/eval_table.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <iterator>
 #include <map>
@@ -13,7 +12,6 @@
 namespace pith {
 namespace {
 
-constexpr double kZ = 1.959963984540054;
 constexpr const char * kTurn = "turn";  // the group that samples of several turns have
 
 double mean(const std::vector<double> & values) {
@@ -25,13 +23,9 @@ std::optional<Interval> times(const std::optional<Interval> & interval, double f
     return Interval{interval->low * factor, interval->high * factor};
 }
 
-// Resampling a single value says nothing.
+// A perplexity has no range; and resampling a single value says nothing.
 std::optional<Interval> resampled(const std::vector<double> & values) {
     return values.size() < 2 ? std::optional<Interval>() : bootstrap_interval(values);
-}
-
-bool is_right_or_wrong(const std::vector<double> & scores) {
-    return std::all_of(scores.begin(), scores.end(), [](double score) { return score == 0 || score == 1; });
 }
 
 using CellKey = std::tuple<std::string, int, std::string, std::string>;  // task, length, policy, budget
@@ -85,8 +79,13 @@ public:
             std::any_of(info.tasks.begin(), info.tasks.end(), [](const EvalTask & t) { return t.is_perplexity; });
         scale_ = table_.is_perplexity ? 1 : 100;
         for (const Answer & answer : answers) {
-            if (answer.turn < 0) {
-                ++left_out_[{answer.task, answer.length}];
+            if (answer.is_left_out()) {
+                EvalSkips & skips = left_out_[{answer.task, answer.length}];
+                if (answer.sample.empty()) {
+                    skips.why = answer.refused;
+                } else {
+                    ++skips.n_left_out;
+                }
                 continue;
             }
             cells_[{answer.task, answer.length, answer.policy, answer.budget}].answers.push_back(&answer);
@@ -145,14 +144,13 @@ private:
         row.n_prompt /= n;
         const std::vector<double> values = values_of(scores);
         row.score = mean(values) * scale_;
-        // A perplexity is no share of anything, even where it is 1.
-        const bool wilson = !table_.is_perplexity && is_right_or_wrong(values);
-        row.interval = times(wilson ? score_interval(values) : resampled(values), scale_);
+        row.interval = times(table_.is_perplexity ? resampled(values) : score_interval(values), scale_);
         if (!per_character.empty()) { row.per_character = mean(per_character) * scale_; }
         const std::vector<double> differences = paired(scores, scores_of(cell(task.name, length, 0), keep));
         if (index > 0 && !differences.empty()) {
             row.difference = mean(differences) * scale_;
-            row.difference_interval = times(resampled(differences), scale_);
+            row.difference_interval =
+                times(table_.is_perplexity ? resampled(differences) : difference_interval(differences), scale_);
         }
         return row;
     }
@@ -204,41 +202,51 @@ private:
     }
 
     void add_skips(const EvalTask & task, int length) {
-        EvalSkips skips{task.name, length, 0, 0};
-        if (const auto at = left_out_.find({task.name, length}); at != left_out_.end()) { skips.n_left_out = at->second; }
+        EvalSkips skips;
+        if (const auto at = left_out_.find({task.name, length}); at != left_out_.end()) { skips = at->second; }
+        skips.task = task.name;
+        skips.length = length;
         if (const auto at = cut_.find({task.name, length}); at != cut_.end()) {
             skips.n_cut = static_cast<int>(at->second.size());
         }
-        if (skips.n_left_out > 0 || skips.n_cut > 0) { table_.skips.push_back(skips); }
+        if (skips.n_left_out > 0 || skips.n_cut > 0 || !skips.why.empty()) { table_.skips.push_back(skips); }
+    }
+
+    bool fits(const EvalTask & task, int length) const {
+        const auto at = left_out_.find({task.name, length});
+        return at == left_out_.end() || at->second.why.empty();
     }
 
     void add_average(int length, size_t index) {
         EvalRow row;
         row.length = length;
         row.index = index;
-        std::vector<std::vector<double>> scores;
+        std::vector<Estimate> scores;
         std::vector<std::vector<double>> differences;
         const auto all = [](const Answer &) { return true; };
-        double kept = 0;
         for (const EvalTask & task : table_.info.tasks) {
+            if (!fits(task, length)) { continue; }
             const std::map<int, double> here = scores_of(cell(task.name, length, index), all);
             const std::map<int, double> full = scores_of(cell(task.name, length, 0), all);
             if (here.empty()) { return; }
-            scores.push_back(values_of(here));
+            const std::vector<double> values = values_of(here);
+            scores.push_back({mean(values), score_interval(values)});
             differences.push_back(paired(here, full));
             row.n_samples += static_cast<int>(here.size());
             const EvalRow * one = table_.find(task.name, length, index);
             row.n_refused += one->n_refused;
-            kept += one->kept;
-            row.n_prompt += one->n_prompt / static_cast<double>(table_.info.tasks.size());
+            row.kept += one->kept;
+            row.n_prompt += one->n_prompt;
         }
-        row.kept = kept / static_cast<double>(table_.info.tasks.size());
-        const StratifiedMean score = stratified_mean(scores);
+        if (scores.empty()) { return; }
+        row.kept /= static_cast<double>(scores.size());
+        row.n_prompt /= static_cast<double>(scores.size());
+        const Estimate score = mean_of(scores);
         row.score = score.mean * scale_;
         row.interval = times(score.interval, scale_);
         const bool comparable = std::none_of(differences.begin(), differences.end(), [](const auto & d) { return d.empty(); });
         if (index > 0 && comparable) {
-            const StratifiedMean difference = stratified_mean(differences);
+            const Estimate difference = mean_difference(differences);
             row.difference = difference.mean * scale_;
             row.difference_interval = times(difference.interval, scale_);
         }
@@ -248,32 +256,19 @@ private:
     EvalTable table_;
     double scale_ = 1;
     std::map<CellKey, Cell> cells_;
-    std::map<std::pair<std::string, int>, int> left_out_;
+    std::map<std::pair<std::string, int>, EvalSkips> left_out_;
     std::map<std::pair<std::string, int>, std::set<int>> cut_;
     std::set<std::string> several_turns_;
 };
 
 }  // namespace
 
-StratifiedMean stratified_mean(const std::vector<std::vector<double>> & strata) {
-    StratifiedMean out;
-    if (strata.empty()) { return out; }
-    const auto n_strata = static_cast<double>(strata.size());
-    double variance = 0;
-    bool single = false;
-    for (const std::vector<double> & stratum : strata) {
-        const double middle = mean(stratum);
-        out.mean += middle / n_strata;
-        single = single || stratum.size() < 2;
-        if (stratum.size() < 2) { continue; }
-        double squares = 0;
-        for (const double value : stratum) { squares += (value - middle) * (value - middle); }
-        const auto n = static_cast<double>(stratum.size());
-        variance += squares / (n - 1) / n;
+Estimate mean_difference(const std::vector<std::vector<double>> & tasks) {
+    std::vector<Estimate> parts;
+    for (const std::vector<double> & differences : tasks) {
+        parts.push_back({mean(differences), difference_interval(differences)});
     }
-    const double half = kZ * std::sqrt(variance) / n_strata;
-    if (!single) { out.interval = {out.mean - half, out.mean + half}; }
-    return out;
+    return mean_of(parts);
 }
 
 const EvalRow * EvalTable::find(const std::string & task, int length, size_t index) const {
@@ -291,7 +286,7 @@ std::vector<std::pair<int, double>> sample_scores(const std::vector<Answer> & an
                                                   const EvalCase & one) {
     Cell cell;
     for (const Answer & answer : answers) {
-        if (answer.turn >= 0 && answer.task == task && answer.length == length && answer.policy == one.policy &&
+        if (!answer.is_left_out() && answer.task == task && answer.length == length && answer.policy == one.policy &&
             answer.budget == one.budget) {
             cell.answers.push_back(&answer);
         }

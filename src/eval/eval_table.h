@@ -2,9 +2,9 @@
 // Pure: the same run and answers give the same table, whatever the order the answers came in.
 //
 //   score        mean over samples (a sample of several turns: mean over its turns), times 100; perplexity: mean over documents
-//   interval     95 %: Wilson's where every sample is right or wrong, else bootstrap over samples
-//   difference   to the full cache, over the samples that both answered; interval: bootstrap over these pairs
-//   average      of the tasks' scores, unweighted, where all of them have one; interval: normal, from the tasks' variances
+//   interval     95 %, of interval.h: within 0 … 100 and never a point; a perplexity's is a bootstrap over documents
+//   difference   to the full cache, over the samples that both answered, with its interval over these pairs
+//   average      of the tasks' scores, unweighted, where all that fit the length have one; its interval is made of theirs
 // Threads: const-safe.
 #pragma once
 
@@ -26,9 +26,9 @@ struct EvalRow {
     int n_samples = 0;         // that have an answer
     int n_refused = 0;         // whose budget cannot hold what the policy protects
     std::optional<double> score;
-    std::optional<Interval> interval;  // nothing where there is one sample that is neither right nor wrong
+    std::optional<Interval> interval;  // a perplexity's: of two documents or more
     std::optional<double> difference;
-    std::optional<Interval> difference_interval;  // of two pairs or more
+    std::optional<Interval> difference_interval;  // a perplexity's: of two pairs or more
     std::optional<double> per_character;          // multiple choice: likelihoods divided by characters
     double kept = 0;                              // entries a lane, mean
     double n_prompt = 0;                          // tokens, mean
@@ -40,6 +40,7 @@ struct EvalSkips {
     int length = 0;
     int n_left_out = 0;  // longer than the model takes
     int n_cut = 0;       // whose middle was taken out
+    std::string why;     // the whole task is left out: none of its samples is short enough
 };
 
 struct EvalTable {
@@ -57,11 +58,7 @@ EvalTable make_eval_table(const RunInfo & info, const std::vector<Answer> & answ
 std::vector<std::pair<int, double>> sample_scores(const std::vector<Answer> & answers, const std::string & task, int length,
                                                   const EvalCase & one);
 
-// Mean of the strata's means, and its 95 % interval: mean ± 1.96·√(Σ s²/n)/T.
-struct StratifiedMean {
-    double mean = 0;
-    std::optional<Interval> interval;  // nothing where a stratum has a single value: its variance is unknown
-};
-StratifiedMean stratified_mean(const std::vector<std::vector<double>> & strata);
+// Unweighted mean of the tasks' means of differences, and its interval. REQUIRES: no task without any.
+Estimate mean_difference(const std::vector<std::vector<double>> & tasks);
 
 }  // namespace pith

@@ -69,6 +69,7 @@ public:
         for (const Task * task : options_.tasks) {
             for (const int length : options_.lengths) { PITH_RETURN_IF_ERROR(add_task(*task, length)); }
         }
+        PITH_RETURN_IF_ERROR(check_any_fits());
         describe(perplexity);
         return std::move(plan_);
     }
@@ -108,7 +109,12 @@ private:
         const bool fits_itself = makes_its_length(rules) && request.ready.empty();
         if (length > 0 && fits_itself) { request.n_tokens = std::max(1, length - overhead); }
         if (const auto file = options_.files.find(rules.file); file != options_.files.end()) { request.file = file->second; }
-        PITH_ASSIGN_OR_RETURN(std::vector<Sample> made, task.samples(request));
+        auto found = task.samples(request);
+        if (found.status().code() == ErrorCode::kBudget) {
+            leave_out(rules.name, length, "", found.status().message() + " by --context " + std::to_string(length));
+            return {};
+        }
+        PITH_ASSIGN_OR_RETURN(std::vector<Sample> made, std::move(found));
         if (options_.n_samples > 0 && static_cast<int>(made.size()) > options_.n_samples) {
             made.resize(static_cast<size_t>(options_.n_samples));
         }
@@ -131,6 +137,7 @@ private:
             Answer key;
             key.task = rules.name;
             key.length = length;
+            key.fields = samples[i].fields;
             key.sample = samples[i].id;
             key.index = static_cast<int>(i);
             key.groups = samples[i].groups;
@@ -140,11 +147,28 @@ private:
                 add_sample(task, samples[i], tokens, key, first_unit);
                 continue;
             }
-            key.turn = -1;
-            key.refused = tokens.too_long;
-            plan_.left_out.push_back(std::move(key));
+            leave_out(rules.name, length, samples[i].id, tokens.too_long, static_cast<int>(i));
         }
         return {};
+    }
+
+    // A sample, or without a name all of a task.
+    void leave_out(const std::string & task, int length, const std::string & sample, std::string why, int index = 0) {
+        Answer key;
+        key.task = task;
+        key.length = length;
+        key.sample = sample;
+        key.index = index;
+        key.turn = -1;
+        key.refused = std::move(why);
+        plan_.left_out.push_back(std::move(key));
+    }
+
+    // Nothing left to ask is an error, which says why of the first task.
+    Status check_any_fits() const {
+        const auto whole_task = std::ranges::find_if(plan_.left_out, [](const Answer & one) { return one.sample.empty(); });
+        if (!plan_.units.empty() || whole_task == plan_.left_out.end()) { return {}; }
+        return {ErrorCode::kInvalidArgument, whole_task->refused + ": give a larger --context"};
     }
 
     void add_sample(const Task & task, const Sample & sample, const SampleTokens & tokens, const Answer & key,
@@ -172,6 +196,7 @@ private:
             EvalQuestion question;
             question.key = key;
             question.key.turn = static_cast<int>(t);
+            question.key.references = sample.turns[t].references;
             question.task = &task;
             question.sample = &sample;
             question.turn = t;
@@ -198,9 +223,12 @@ private:
             const bool has_bos = tokenizer_.bos() >= 0;
             const auto width = static_cast<size_t>(length - (has_bos ? 1 : 0));
             if (tokens.size() < width) {
-                return {ErrorCode::kInvalidArgument, "text " + std::to_string(t + 1) + " has " + std::to_string(tokens.size()) +
-                                                         " tokens, --context asks for " + std::to_string(length) +
-                                                         ": give a longer text or a smaller --context"};
+                const std::string name = "text " + std::to_string(t + 1);
+                leave_out("perplexity", length, name,
+                          name + " has " + std::to_string(tokens.size()) + " tokens, --context asks for " +
+                              std::to_string(length) + ": give a longer text or a smaller --context",
+                          static_cast<int>(t));
+                continue;
             }
             for (size_t begin = 0; begin + width <= tokens.size() && (limit == 0 || n < limit); begin += width, ++n) {
                 std::vector<int32_t> document;
@@ -211,6 +239,7 @@ private:
                              "text " + std::to_string(t + 1) + " from token " + std::to_string(begin));
             }
         }
+        if (!options_.texts.empty() && n == 0) { return {ErrorCode::kInvalidArgument, plan_.left_out.back().refused}; }
         for (; options_.texts.empty() && n < limit; ++n) {
             PITH_ASSIGN_OR_RETURN(std::vector<int32_t> document, make_plain_tokens(tokenizer_, options_.seed, n, length));
             add_document(std::move(document), length, n, "generated " + std::to_string(n));

@@ -41,9 +41,10 @@ struct EvalOptions {
     std::string haystack;                      // text for essays; empty: the tasks' own
     std::vector<std::string> texts;            // perplexity: documents; empty: the built-in generator's
     bool question_aware = false;
-    bool raw = false;        // no chat template
-    bool share = true;       // one prefill for all cases, where that is exact
-    int n_ctx = 0;           // tokens the model takes; 0: what it was trained on
+    bool raw = false;           // no chat template
+    bool share = true;          // one prefill for all cases, where that is exact
+    int n_ctx = 0;              // tokens the model takes; 0: what it was trained on
+    bool keep_prompts = false;  // in the answers; changes none of them
     SessionOptions session;  // types, chunk, schedule (kAuto: one-shot), evict_every, heads; policy and budget are the cases'
 
     SessionOptions session_of(const PolicyCase & one) const;
@@ -75,13 +76,14 @@ struct EvalPlan {
     RunInfo info;
     std::vector<PolicyCase> cases;
     std::vector<EvalUnit> units;
-    std::vector<Answer> left_out;                                           // samples the model cannot take
+    std::vector<Answer> left_out;  // samples the model cannot take, and tasks without a sample that fits the length
     std::vector<std::unique_ptr<std::vector<benchmarks::Sample>>> samples;  // what questions point to
 
     int n_answers() const;  // all of the run's
 };
 
 // info.settings and info.about are extended, not replaced, by what the caller knows (versions, machine).
+// A task that has no sample short enough is left out at that length, and the others are asked; an error where none is left.
 Result<EvalPlan> plan_evaluation(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options);
 
 struct EvalHooks {

@@ -9,6 +9,7 @@
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
 #include "eval/fidelity.h"
+#include "eval/likelihood.h"
 #include "policy/policy.h"
 #include "score/scorer.h"
 #include "select/protection.h"
@@ -45,8 +46,17 @@ public:
     Result<Inspection> run(std::span<const int32_t> tokens, std::span<const Policy> policies, const ProfileNeeds & profile) {
         RunHooks hooks;
         hooks.cancel = options_.cancel;
+        double loss = 0;
+        hooks.on_logits = [&](int64_t position, std::span<const float> logits) {
+            const auto next = static_cast<size_t>(position) + 1;
+            if (next < tokens.size()) { loss += negative_log_likelihood(logits, tokens[next]); }
+        };
         PITH_RETURN_IF_ERROR(session_.prefill(tokens, hooks));
+        out_.type_k = options_.type_k;
+        out_.type_v = options_.type_v;
+        out_.tokens.assign(tokens.begin(), tokens.end());
         out_.n_tokens = session_.n_tokens();
+        if (tokens.size() > 1) { out_.perplexity = std::exp(loss / static_cast<double>(tokens.size() - 1)); }
         const auto logits = session_.logits();
         out_.next_token = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
         PITH_RETURN_IF_ERROR(summarise_attention());
@@ -65,6 +75,11 @@ public:
                 if (options_.progress) { options_.progress(static_cast<int>(out_.cases.size()), n_total); }
             }
             add_pairs(budget);
+        }
+        for (Scored & scored : scored_) {
+            if (!options_.keep_scores) { break; }
+            out_.scores.push_back(
+                {scored.policy.name(), scored.policy.refiner() != nullptr, std::move(scored.base), std::move(scored.refined)});
         }
         return std::move(out_);
     }
@@ -345,39 +360,6 @@ Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens,
     session_options.observe.push_back(score.name());
     PITH_ASSIGN_OR_RETURN(Session session, model.session(session_options));
     return Inspector(session, options).run(tokens, policies, score.needs().profile);
-}
-
-const InspectCase * Inspection::find(const std::string & policy, const std::string & budget) const {
-    const auto found = std::ranges::find_if(cases, [&](const auto & c) { return c.policy == policy && c.budget == budget; });
-    return found == cases.end() ? nullptr : &*found;
-}
-
-CaseMeans means_of(const InspectCase & one) {
-    CaseMeans means;
-    int64_t n_lanes = 0;
-    means.shortest = INT64_MAX;
-    for (const Ragged<int32_t> & layer : one.kept) {
-        for (int h = 0; h < layer.n_rows(); ++h, ++n_lanes) {
-            means.kept += layer.length(h);
-            means.shortest = std::min<int64_t>(means.shortest, layer.length(h));
-            means.longest = std::max<int64_t>(means.longest, layer.length(h));
-        }
-    }
-    means.kept /= static_cast<double>(n_lanes);
-    const auto n_heads = static_cast<double>(one.heads.size());
-    for (const HeadFidelity & head : one.heads) {
-        means.mass += head.mass / n_heads;
-        means.sigma_share += head.sigma > 0.5 ? 1 / n_heads : 0;
-        means.perturbation += head.perturbation / n_heads;
-        means.relative += head.relative_perturbation / n_heads;
-    }
-    means.lowest_cosine = 1;
-    for (const LayerFidelity & layer : one.layers) {
-        means.cosine += layer.cosine / static_cast<double>(one.layers.size());
-        means.lowest_cosine = std::min(means.lowest_cosine, layer.cosine);
-    }
-    means.hidden_error = one.layers.back().hidden_error;
-    return means;
 }
 
 }  // namespace pith

@@ -11,6 +11,7 @@
 //   Spearman       rank correlation of two policies' refined scores: mean over the layer's lanes, without entries that either
 //                  protects (CAOTE, Table 7);  overlap: |A ∩ B| / |A ∪ B| of the kept entries of a layer (Jaccard)
 //   D, IR, TD, HD  SCORE's distances between attention heads: head_profiles.h
+//   perplexity     of the text with the full cache: exp of the mean negative log-likelihood of its tokens but the first
 // Threads: one at a time.
 #pragma once
 
@@ -24,6 +25,7 @@
 
 #include "core/ragged.h"
 #include "core/shape.h"
+#include "eval/spread.h"
 #include "pith/budget.h"
 #include "pith/head_importance.h"
 #include "pith/model.h"
@@ -40,6 +42,7 @@ struct InspectOptions {
     int chunk = 512;
     std::shared_ptr<const HeadImportance> heads;  // as SessionOptions
     std::string heads_file;
+    bool keep_scores = false;                               // Inspection::scores: two numbers for each policy, lane and token
     std::function<void(int n_done, int n_total)> progress;  // cases
     const std::atomic<bool> * cancel = nullptr;
 };
@@ -86,6 +89,14 @@ struct InspectCase {
     bool same_choice = false;  // the likeliest next token is the same
 };
 
+// One policy's scores of the full cache: the same under every budget. What it protects is kept whatever its score.
+struct InspectScores {
+    std::string policy;
+    bool has_refiner = false;
+    std::vector<Ragged<float>> base;     // [layer] of [K], an entry for each token: the scorer's; higher = keep
+    std::vector<Ragged<float>> refined;  // the same after the refiner: what is ranked
+};
+
 // Two policies under one budget that both can hold.
 struct InspectPair {
     std::string first, second;
@@ -96,13 +107,17 @@ struct InspectPair {
 
 struct Inspection {
     CacheShape shape;
+    KvType type_k = KvType::kF32, type_v = KvType::kF32;
+    std::vector<int32_t> tokens;     // the prompt
     int64_t n_tokens = 0;            // of the prompt
+    double perplexity = 0;           // of the prompt, with the full cache; 0 for a single token
     int32_t next_token = 0;          // the one that was fed: the full cache's choice
     std::vector<HeadSummary> heads;  // [layer · H]
     std::vector<LayerSummary> layers;
-    std::vector<double> distance;    // [layer · H][layer · H]: D
-    std::vector<InspectCase> cases;  // budget by budget, policies in the order given
-    std::vector<InspectPair> pairs;  // budget by budget
+    std::vector<double> distance;       // [layer · H][layer · H]: D
+    std::vector<InspectCase> cases;     // budget by budget, policies in the order given
+    std::vector<InspectPair> pairs;     // budget by budget
+    std::vector<InspectScores> scores;  // in the order of the policies; empty unless InspectOptions::keep_scores
 
     const InspectCase * find(const std::string & policy, const std::string & budget) const;
 };
@@ -121,5 +136,14 @@ struct CaseMeans {
 };
 // REQUIRES: not refused.
 CaseMeans means_of(const InspectCase & one);
+
+// How a case's measures vary.
+struct CaseSpreads {
+    Spread kept;                                 // over lanes
+    Spread mass, sigma, perturbation, relative;  // over heads of all layers
+    Spread cosine;                               // over layers
+};
+// REQUIRES: not refused.
+CaseSpreads spreads_of(const InspectCase & one);
 
 }  // namespace pith

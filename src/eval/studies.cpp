@@ -1,119 +1,75 @@
-// studies.cpp - the settings of CAOTE's, CriticalKV's, SCORE's and LaProx's tables. Stage: eval.
+// studies.cpp - the list of studies, and what they know about policies. Stage: eval.
 #include "eval/studies.h"
 
 #include <algorithm>
 
+#include "allocate/cake_presets.h"
+#include "benchmarks/benchmark.h"
+#include "core/text.h"
+#include "eval/studies/papers.h"
+
 namespace pith {
 namespace {
 
-constexpr const char * kAllTasks = "all";
+constexpr std::string_view kPreset = ":preset=";
 
-Study caote() {
-    const std::string policies =
-        "h2o:recent=half,h2o:recent=half+caote,h2o:recent=half+fastcaote,tova,tova+caote,tova+fastcaote,snapkv,snapkv+caote,"
-        "snapkv+fastcaote";
-    Study study{
-        "caote",
-        "CAOTE: KV Cache Selection for LLMs via Attention Output Error-Based Token Eviction",
-        "the prompt is consumed in blocks and evicted after each, as in the paper; perplexity is over the text given with "
-        "--text (the paper: BookSum)",
-        {}};
-    StudyPart longbench{"longbench", "Table 2: LongBench", "longbench", kAllTasks, policies};
-    longbench.question_aware = true;
-    longbench.chunked = true;
-    longbench.needs_data = true;
-    longbench.stand_in = true;
-    longbench.paper = {{}, {"2048", "4096"}, 128, 0};
-    longbench.reference = {{1024}, {"256", "512"}, 64, 25};
-    StudyPart perplexity{"perplexity", "Table 4: perplexity, difference to the full cache", "perplexity", "", policies};
-    perplexity.chunked = true;
-    perplexity.paper = {{16384}, {"2048", "4096", "6144"}, 128, 10};
-    perplexity.reference = {{2048}, {"256", "512", "1024"}, 64, 25};
-    StudyPart needle{"needle", "Table 5: needle in a haystack", "needle", "", policies};
-    needle.question_aware = true;
-    needle.chunked = true;
-    needle.paper = {{8192, 16384, 32768}, {"2048", "4096", "6144"}, 128, 0};
-    needle.reference = {{1024, 2048}, {"256", "512"}, 64, 10};
-    study.parts = {longbench, perplexity, needle};
-    return study;
-}
-
-Study criticalkv() {
-    Study study{"criticalkv", "Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective", "", {}};
-    const std::string policies = "snapkv,criticalkv,adakv,critical-adakv,headkv:window=8,critical-headkv:window=8";
-    StudyPart ruler{"ruler", "Table 1 and Figure 2: RULER", "ruler", "", policies};
-    ruler.paper = {{32768}, {"20%", "40%", "60%", "80%"}, 512, 100};
-    ruler.reference = {{2048}, {"20%", "40%", "60%", "80%"}, 512, 25};
-    StudyPart longbench{"longbench", "Table 2: LongBench", "longbench", kAllTasks, policies};
-    longbench.needs_data = true;
-    longbench.paper = {{}, {"20%", "40%"}, 512, 0};
-    longbench.reference = {{}, {"20%", "40%"}, 512, 25};
-    StudyPart scbench{"scbench", "Table 3: SCBench, several turns", "scbench", kAllTasks, "adakv,critical-adakv"};
-    scbench.needs_data = true;
-    scbench.paper = {{100000}, {"80%", "60%", "40%"}, 512, 0};
-    scbench.reference = {{}, {"80%", "60%", "40%"}, 512, 25};
-    study.parts = {ruler, longbench, scbench};
-    return study;
-}
-
-Study score() {
-    Study study{
-        "score", "SCORE: Similarity-Aware Contextual Overlap-Redundancy Eviction for Efficient KV Cache Compression", "", {}};
-    StudyPart longbench{"longbench", "Table 1: LongBench, 128 entries", "longbench", kAllTasks,
-                        "streaming,h2o:recent=half,headkv:window=8,snapkv,pyramidkv,cake,score"};
-    longbench.question_aware = true;
-    longbench.needs_data = true;
-    longbench.stand_in = true;
-    longbench.paper = {{}, {"128"}, 512, 0};
-    longbench.reference = {{2048}, {"128"}, 512, 25};
-    StudyPart v2{"longbench-v2", "Table 2: LongBench v2", "longbench-v2", kAllTasks, "cake,headkv:window=8,score"};
-    v2.question_aware = true;
-    v2.needs_data = true;
-    v2.paper = {{}, {"128", "1024"}, 512, 0};
-    v2.reference = {{}, {"128", "1024"}, 512, 25};
-    StudyPart haystack{"babilong", "Table 3: reasoning in a haystack", "babilong", kAllTasks,
-                       "snapkv,pyramidkv,headkv:window=8,cake,score"};
-    haystack.question_aware = true;
-    haystack.needs_data = true;
-    haystack.paper = {{}, {"128"}, 512, 0};
-    haystack.reference = {{}, {"128"}, 512, 25};
-    study.parts = {longbench, v2, haystack};
-    return study;
-}
-
-Study laprox() {
-    Study study{"laprox",
-                "Reformulating KV Cache Eviction Problem for Long-Context LLM Inference",
-                "CriticalKV stands over SnapKV; the paper does not say over what",
-                {}};
-    // All baselines pool averages of 7 and observe 32 queries (appendix A).
-    const std::string policies =
-        "streaming,snapkv:pool=avg7,snapkv:pool=avg7+ada,snapkv:pool=avg7+critical,attnvar:pool=avg7+preference,laprox";
-    StudyPart longbench{"longbench", "Table 1 and Figure 2: LongBench", "longbench", kAllTasks, policies};
-    longbench.question_aware = true;
-    longbench.needs_data = true;
-    longbench.stand_in = true;
-    longbench.paper = {{}, {"128", "256", "512", "1024"}, 512, 0};
-    longbench.reference = {{2048}, {"64", "128", "256"}, 512, 25};
-    StudyPart needles{"niah", "Figure 3: one needle, one of four, four of four", "ruler",
-                      "niah_single_2,niah_multikey_1,niah_multiquery", policies};
-    needles.question_aware = true;
-    needles.paper = {{32768}, {"256", "512", "1024", "2048"}, 512, 100};
-    needles.reference = {{2048}, {"64", "128", "256"}, 512, 25};
-    study.parts = {longbench, needles};
-    return study;
+bool has_preference(std::string_view policy) {
+    return policy == "cake" || policy.starts_with("cake:") || policy.find("+preference") != std::string_view::npos;
 }
 
 }  // namespace
 
 std::span<const Study> studies() {
-    static const std::vector<Study> all = {caote(), criticalkv(), score(), laprox()};
+    static const std::array all = {caote_study(), criticalkv_study(), score_study(), laprox_study(), attention_gate_study()};
     return all;
 }
 
 const Study * find_study(std::string_view name) {
     const auto at = std::ranges::find(studies(), name, &Study::name);
     return at == studies().end() ? nullptr : &*at;
+}
+
+const StudyPart * find_part(const Study & study, std::string_view name) {
+    const auto at = std::ranges::find(study.parts, name, &StudyPart::name);
+    return at == study.parts.end() ? nullptr : &*at;
+}
+
+std::vector<std::string> tasks_of_part(const StudyPart & part) {
+    std::vector<std::string> names;
+    if (part.kind == StudyKind::kEfficiency) { return names; }
+    if (part.family == "perplexity") { return {"perplexity"}; }
+    if (!part.tasks.empty() && part.tasks != "all") {
+        const std::vector<std::string_view> given = list_of(part.tasks);
+        return {given.begin(), given.end()};
+    }
+    for (const auto & task : benchmarks::all_tasks()) {
+        if (task->rules().family == part.family) { names.push_back(task->rules().name); }
+    }
+    return names;
+}
+
+std::vector<std::string_view> list_of(std::string_view text) {
+    return text.empty() ? std::vector<std::string_view>() : split(text, ',');
+}
+
+std::string_view cake_preset_of(const ModelInfo & model) {
+    return cake_preset_for(model.architecture, model.n_layers, model.n_embd, model.n_kv_heads, model.n_vocab);
+}
+
+std::string with_cake_preset(std::string_view policies, std::string_view preset) {
+    std::string out;
+    for (const std::string_view policy : list_of(policies)) {
+        out += (out.empty() ? "" : ",") + std::string(policy);
+        if (!preset.empty() && has_preference(policy)) { out += std::string(kPreset) + std::string(preset); }
+    }
+    return out;
+}
+
+std::string without_cake_preset(std::string_view policy) {
+    const size_t begin = policy.find(kPreset);
+    if (begin == std::string_view::npos) { return std::string(policy); }
+    const size_t end = std::min(policy.find_first_of(":+", begin + kPreset.size()), policy.size());
+    return std::string(policy.substr(0, begin)) + std::string(policy.substr(end));
 }
 
 }  // namespace pith

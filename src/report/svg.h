@@ -1,18 +1,22 @@
-// svg.h - figures as one self-contained SVG: heat maps, strips and line charts under each other. Stage: report.
+// svg.h - figures on one self-contained SVG page: line charts, heat maps and strips, side by side. Stage: report.
 // Pure C++: text in, text out; no I/O. No scripts, fonts or other resources are referred to.
 //
-// Every value is also there as text: a cell's and a point's <title> shows it where a viewer supports it, and programs find it.
+// A page is made of groups. A group is a heading, the key that its panels share (the lines' names, or one colour scale for all
+// maps, so that equal colours are equal values) and the panels, side by side; groups stand side by side where there is room.
+//   lines    differ in colour, dashes and marks: they are told apart without colour, and a name looks the same on all of a page
+//   colours  follow the viewer's light or dark background (prefers-color-scheme); more colour is more
+//   values   are all there as text: a cell's and a point's <title> shows it where a viewer supports it, and programs find it
 // Threads: one at a time.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-namespace pith::report {
+#include "report/svg_draw.h"
 
-// & < > " and control characters that XML does not allow (left out).
-std::string escape_xml(std::string_view text);
+namespace pith::report {
 
 struct HeatMap {
     std::string title;
@@ -23,8 +27,13 @@ struct HeatMap {
     std::vector<double> values;  // [n_rows][n_columns], finite
     // Names of rows and columns; empty: 0, 1, … (and where a map is drawn from blocks).
     std::vector<std::string> row_names, column_names;
-    // What is drawn lightest and darkest; equal: the least and the largest value.
-    double low = 0, high = 0;
+};
+// Maps that are compared.
+struct MapGroup {
+    std::string title;
+    std::string value_label;  // of the colour scale, with the unit: "attention mass kept (share)"
+    std::vector<HeatMap> maps;
+    double low = 0, high = 0;  // the scale's ends; equal: the least and the largest value that is drawn
 };
 
 // Lanes over positions, a thin strip each, in panels: what is kept is light, what is not is dark.
@@ -42,40 +51,55 @@ struct StripMap {
 
 struct Series {
     std::string name;
-    std::vector<double> values;  // one for each tick; not finite: there is none
-    bool reference = false;      // what the others are held against: a grey line without marks
+    std::vector<double> values;     // one for each point of the axis; not finite: there is none
+    bool reference = false;         // what the others are held against: a grey line, and a band where it has an interval
+    std::vector<double> low, high;  // ends of each value's error bar; empty, or not finite: there is none
 };
 struct LineChart {
     std::string title;
-    std::string x_label;
-    std::vector<std::string> ticks;
+    std::string x_label, y_label;    // what and in which unit
+    std::vector<std::string> ticks;  // the points' names, under the axis
     std::vector<Series> series;
+    // Where the points stand, ascending; empty: at equal distances. Without `ticks` the axis has round numbers.
+    std::vector<double> x;
+    bool log_x = false;  // REQUIRES: x above 0
+    bool log_y = false;  // values of 0 and less are left out
+
+    size_t n_points() const { return x.empty() ? ticks.size() : x.size(); }
 };
+// Charts of the same lines.
+struct ChartGroup {
+    std::string title;
+    std::vector<LineChart> charts;
+};
+
+// Whether points read better on a logarithmic axis: all above 0, the largest at least four times the least.
+bool wants_log(const std::vector<double> & values);
 
 class SvgPage {
 public:
-    explicit SvgPage(std::string title) : title_(std::move(title)) {}
+    explicit SvgPage(std::string title, std::string subtitle = "") : title_(std::move(title)), subtitle_(std::move(subtitle)) {}
 
+    // REQUIRES: every series has one value for each point.
+    void add(const ChartGroup & group);
     // A heat map of more than `kMostCells` a side is drawn from the means of blocks, and says so. REQUIRES: as many values as
     // cells.
-    void add(const HeatMap & map);
+    void add(const MapGroup & group);
     // More than `kMostStripCells` columns are drawn as means of blocks, and said so; neighbours of one shade are one mark.
     // REQUIRES: as many values as cells.
     void add(const StripMap & map);
-    // REQUIRES: every series has one value for each tick.
-    void add(const LineChart & chart);
     std::string str() const;
 
     static constexpr int kMostCells = 128;
     static constexpr int kMostStripCells = 720;
 
 private:
-    void place(double width, double height);  // books room under the last figure
+    size_t style_of(const std::string & name);  // the same name: the same style
 
     std::string title_;
-    std::string body_;
-    double width_ = 320;
-    double bottom_ = 40;
+    std::string subtitle_;
+    std::vector<Drawing> groups_;
+    std::vector<std::string> names_;  // of lines, in the order of their styles
 };
 
 }  // namespace pith::report

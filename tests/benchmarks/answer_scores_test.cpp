@@ -52,6 +52,32 @@ TEST(CorrectLetter, PrefersTheLetterInParentheses) {
     EXPECT_EQ(correct_letter("B"), std::nullopt);
 }
 
+TEST(InfiniteBench, ReadsTheLastWordAsPythonReadsAnInteger) {
+    EXPECT_TRUE(last_word_is_number("func_6351(2) = 8 - 4\n\nThe return value is: 4.", "4"));
+    EXPECT_TRUE(last_word_is_number("`-17`", "-17"));
+    EXPECT_TRUE(last_word_is_number("+007", "7"));
+    EXPECT_TRUE(last_word_is_number("1_000", "1000"));
+    EXPECT_TRUE(last_word_is_number("-0", "0"));
+    EXPECT_FALSE(last_word_is_number("4 it is", "4"));
+    EXPECT_FALSE(last_word_is_number("**4**", "4"));
+    EXPECT_FALSE(last_word_is_number("1__0", "10"));
+    EXPECT_FALSE(last_word_is_number("_4", "4"));
+    EXPECT_FALSE(last_word_is_number("4_", "4"));
+    EXPECT_FALSE(last_word_is_number("-", "0"));
+    EXPECT_FALSE(last_word_is_number(" . ", "0"));
+    EXPECT_TRUE(last_word_is_number("3.4", "4")) << "a point separates words";
+}
+
+TEST(InfiniteBench, CountsLeadingNumbersUpToTheFirstThatDiffers) {
+    const Texts values = {"1", "4", "8", "3"};
+    EXPECT_EQ(leading_numbers_share("[1, 4, 8, 3, 99]", values), 1);
+    EXPECT_EQ(leading_numbers_share("1 04 and 8", values), 0.75);
+    EXPECT_EQ(leading_numbers_share("[1, 5, 8, 3]", values), 0.25);
+    EXPECT_EQ(leading_numbers_share("0, 1, 4", values), 0) << "GPT-4's way, without GPT-4's rule";
+    EXPECT_EQ(leading_numbers_share("3, -1", Texts{"3", "-1"}), 0.5) << "no run of digits has a sign";
+    EXPECT_EQ(leading_numbers_share("", values), 0);
+}
+
 TEST(InfiniteBench, ComparesTheFirstRunOfDigits) {
     EXPECT_TRUE(first_digits_are(" 71432. Remember it: 1", "71432"));
     EXPECT_FALSE(first_digits_are("71,432", "71432"));

@@ -62,6 +62,27 @@ TEST(LongBenchPrompts, AreTheBenchmarksOwn) {
     EXPECT_EQ(pieces("repobench-p"), "Please complete the code given below. \n# a.py\n | def f():\n | Next line of code:\n");
 }
 
+TEST(LongBenchPrompts, AreTheBenchmarksOwnInChinese) {
+    EXPECT_EQ(pieces("multifieldqa_zh"),
+              "阅读以下文字并用中文简短回答：\n\n安在航行。\n\n | "
+              "现在请基于上面的文章回答下面的问题，只告诉我答案，不要输出任何其他字词。\n\n问题：谁？\n | 回答：");
+    EXPECT_EQ(pieces("dureader"),
+              "请基于给定的文章回答下述问题。\n\n文章：文章1\n安。\n\n | "
+              "请基于上述文章回答下面的问题。\n\n问题：谁？\n | 回答：");
+    EXPECT_EQ(pieces("vcsum"),
+              "下面有一段会议记录，请你阅读后，写一段总结，总结会议的内容。\n会议记录：\n安：你好\n\n |  | 会议总结：");
+    EXPECT_EQ(pieces("lsht"), "请判断给定新闻的类别，下面是一些例子。\n\n新闻内容：y\n类别：体育\n | 新闻内容：x\n类别： | ");
+    EXPECT_EQ(pieces("passage_retrieval_zh"),
+              "以下是若干段落文字，以及其中一个段落的摘要。请确定给定的摘要出自哪一段。\n\n段落1：x\n\n | "
+              "下面是一个摘要\n\n摘要。\n\n请输入摘要所属段落的编号。答案格式必须是\"段落1\"，\"段落2\"等格式\n\n | 答案是：");
+    const int limits[] = {64, 128, 512, 64, 32};
+    const char * const names[] = {"multifieldqa_zh", "dureader", "vcsum", "lsht", "passage_retrieval_zh"};
+    for (size_t i = 0; i < 5; ++i) {
+        EXPECT_EQ(sample_of("longbench", names[i]).turns[0].max_new_tokens, limits[i]) << names[i];
+        EXPECT_TRUE(find_task("longbench", names[i])->rules().aside) << "papers average over the other 16";
+    }
+}
+
 TEST(LongBenchPrompts, FollowTheBenchmarksRulesForChatAndLength) {
     int n_plain = 0;
     for (const auto & task : all_tasks()) {
@@ -72,7 +93,7 @@ TEST(LongBenchPrompts, FollowTheBenchmarksRulesForChatAndLength) {
         EXPECT_EQ(rules.stop_at_newline, rules.name == "samsum");
         EXPECT_EQ(rules.file, rules.name + ".jsonl");
     }
-    EXPECT_EQ(n_plain, 5);  // trec, triviaqa, samsum, lcc, repobench-p
+    EXPECT_EQ(n_plain, 6);  // trec, triviaqa, samsum, lsht, lcc, repobench-p
     EXPECT_EQ(sample_of("longbench", "gov_report").turns[0].max_new_tokens, 512);
     EXPECT_EQ(sample_of("longbench", "gov_report").groups.at("length"), "4-8k");  // 4,200 words
     EXPECT_EQ(sample_of("longbench", "gov_report").id, "f1");
@@ -113,6 +134,18 @@ TEST(InfiniteBenchPrompts, EndInTheBeginningOfTheAnswer) {
               "Below is a dialogue script where one random occurrence of a character name is replaced with \"$$MASK$$\", and "
               "you should try to "
               "guess who that character is.\n\n$$MASK$$: Hi.\n\n |  | The name that has been replaced with $$MASK$$ is likely");
+}
+
+TEST(InfiniteBenchPrompts, CodeAndExpressionsAreAskedAsOpenModelsAreAsked) {
+    EXPECT_EQ(
+        pieces("code_run"),
+        "There is a function called func_7 in the following Python code.\n\ndef func_7(x):\n    return x + 1\n\n | Please "
+        "compute the exact value of func_7(-3).  | The value of func_7(-3) is");
+    EXPECT_EQ(pieces("math_calc"),
+              "Let us calculate the intermediate values of an expression.\n\nExpression: 1 + 3 + 4\nValues: [1, 4, "
+              "8]\n\nExpression: 8 - 3 + 2 - 4\nValues: [8, 5, 7, 3]\n\nExpression: 1 + 3 + 4\n |  | Values:");
+    EXPECT_EQ(sample_of("infinitebench", "math_calc").turns[0].references, (std::vector<std::string>{"1", "4", "8"}));
+    EXPECT_EQ(sample_of("infinitebench", "math_calc").turns[0].max_new_tokens, 30000);
 }
 
 TEST(BabiLongPrompts, PutInstructionAndExamplesBeforeTheContext) {

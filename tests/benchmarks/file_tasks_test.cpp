@@ -7,6 +7,7 @@
 #include <set>
 
 #include "benchmarks/benchmark.h"
+#include "benchmarks/files/documents.h"
 #include "file_fixtures.h"
 
 namespace pith::benchmarks {
@@ -239,15 +240,30 @@ TEST(FileTasks, RefuseASampleTooLongWhereTheProtocolDoesNotCut) {
     EXPECT_TRUE(task.samples({.n_tokens = n, .count = count, .file = fixture.line}).ok());
     const auto refused = task.samples({.n_tokens = n - 1, .count = count, .file = fixture.line});
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.status().code(), ErrorCode::kInvalidArgument);
-    EXPECT_EQ(refused.status().message(),
-              "'qa4.json', line 1: qa4 takes " + std::to_string(n) + " tokens with its answer, the limit is " +
-                  std::to_string(n - 1) +
-                  ", and its protocol does not cut: give a larger context or a file of shorter samples");
+    EXPECT_EQ(refused.status().code(), ErrorCode::kBudget);
+    EXPECT_EQ(refused.status().message(), "'qa4.json', line 1: qa4 takes " + std::to_string(n) +
+                                              " tokens with its answer, its protocol does not cut, and " +
+                                              std::to_string(n - 1) + " are left to it");
     // LongBench cuts in the middle: the runner's to do.
     EXPECT_TRUE(find_task("longbench", "hotpotqa")
                     ->samples({.n_tokens = 10, .count = count, .file = fixture_of("hotpotqa").line})
                     .ok());
+}
+
+TEST(Documents, AreTheChaptersOfBookSumOrTexts) {
+    const auto documents = read_documents(
+        "{\"chapter\": \"One.\", \"summary_text\": \"s\", \"bid\": 3}\n"
+        "{\"chapter\": \"Two.\"}\n{\"text\": \"Three.\"}\n{\"chapter\": \"One.\"}\n",
+        "booksum.jsonl");
+    ASSERT_TRUE(documents.ok()) << documents.status().message();
+    EXPECT_EQ(*documents, (std::vector<std::string>{"One.", "Two.", "Three."})) << "a chapter has several summaries";
+    EXPECT_EQ(read_documents("{\"chapter\": \"\"}", "b.jsonl").status().message(),
+              "'b.jsonl', line 1: the field 'chapter' is empty: delete the line");
+    EXPECT_EQ(read_documents("{\"summary\": \"s\"}", "b.jsonl")
+                  .status()
+                  .message()
+                  .find("'b.jsonl', line 1: the field 'text' is missing"),
+              0U);
 }
 
 }  // namespace

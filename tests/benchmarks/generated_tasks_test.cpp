@@ -117,7 +117,7 @@ TEST_P(GeneratedTask, GivesTheSameSampleForAnIdHoweverManyAreAsked) {
 TEST_P(GeneratedTask, SaysHowManyTokensItNeeds) {
     auto refused = task().samples(request_of(64, 1));
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.status().code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.status().code(), ErrorCode::kBudget);
     const std::string needs = testing::all_between(refused.status().message(), "needs at least ", " tokens").at(0);
     EXPECT_NE(refused.status().message().find("'" + task().rules().name + "'"), std::string::npos);
     const int n = std::stoi(needs);

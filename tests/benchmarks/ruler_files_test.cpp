@@ -217,7 +217,7 @@ TEST(RulerQuestions, SayWhichQuestionNeedsHowManyTokens) {
     request.file = hotpot(30);
     const auto refused = find_task("ruler", "qa_2")->samples(request);
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.status().code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.status().code(), ErrorCode::kBudget);
     EXPECT_NE(refused.status().message().find("task 'qa_2 (question 0)' needs at least "), std::string::npos)
         << refused.status().message();
 }

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "benchmarks/metrics/answer_f1.h"
+#include "benchmarks/metrics/chinese.h"
 #include "benchmarks/metrics/edit_similarity.h"
 #include "benchmarks/metrics/lcs.h"
+#include "benchmarks/metrics/longbench_scores.h"
 #include "benchmarks/metrics/rouge.h"
 #include "benchmarks/metrics/unicode.h"
 
@@ -136,6 +138,22 @@ TEST(EditSimilarity, ComparesTheFirstLineOfCode) {
     EXPECT_DOUBLE_EQ(code_similarity("\n\n```python\n# comment\nx = 1 // 2\nreturn x\nreturn y", "return x"), 1);
     EXPECT_DOUBLE_EQ(code_similarity("abcd\nbcde", "bcde"), 0.75);
     EXPECT_DOUBLE_EQ(code_similarity("# only a comment", "return x"), 0);
+}
+
+// By hand: 4 tokens 北 京 gpt4 好 and 3 tokens 北 京 好, 3 shared: P = 3/4, R = 1.
+TEST(ChineseScores, CountCharactersAndRunsOfLatinLetters) {
+    EXPECT_DOUBLE_EQ(character_token_f1("北京，GPT4 好。", "北京好"), 2 * 0.75 / 1.75);
+    EXPECT_EQ(character_token_f1("gpt", "gpt4"), 0);
+    EXPECT_EQ(character_token_f1("。", "。"), 0) << "punctuation alone";
+    // Rouge-L keeps punctuation: 他 来 了 。 and 他 走 了 。 share three of four.
+    EXPECT_NEAR(character_rouge_l("他来了。", "他走了。"), 0.75, 1e-7);
+    EXPECT_NEAR(character_rouge_l("GPT 3.5", "GPT 3.5"), 1, 1e-7);
+    EXPECT_EQ(character_rouge_l("", "他"), 0);
+}
+
+TEST(ParagraphNumber, IsFoundInChinese) {
+    EXPECT_EQ(paragraph_number("答案是段落12。", U"段落"), "12");
+    EXPECT_EQ(paragraph_number("Paragraph 12", U"段落"), std::nullopt);
 }
 
 }  // namespace

@@ -197,6 +197,7 @@ TEST_F(Eval, WritesItsSamplesInsteadOfAskingThem) {
     int n = 0;
     for (std::string line; std::getline(in, line); ++n) {
         const Json sample = Json::parse(line);
+        EXPECT_EQ(sample["family"], "ruler");
         EXPECT_FALSE(sample["context"].get<std::string>().empty());
         EXPECT_FALSE(sample["turns"][0]["references"].empty());
     }
@@ -212,13 +213,145 @@ TEST_F(Eval, AsksSamplesInRulersOwnFormAsItAsksThoseItMakes) {
         return run_pith(words);
     };
     std::filesystem::create_directories(path("data/vt"));
-    const Outcome written = with({"--write-samples", path("data/vt/validation.jsonl")});
+    const Outcome written = with({"--write-samples", path("data/vt/validation.jsonl"), "--ruler-form"});
     ASSERT_EQ(written.exit_code, 0) << written.err;
     const Outcome made = with({});
     const Outcome asked = with({"--data", path("data")});
     ASSERT_EQ(made.exit_code, 0) << made.err;
     ASSERT_EQ(asked.exit_code, 0) << asked.err;
     EXPECT_EQ(Json::parse(asked.out)["rows"], Json::parse(made.out)["rows"]);
+}
+
+TEST_F(Eval, AFilesOwnLengthIsTheDefaultContext) {
+    const std::vector<std::string> write = {"eval",      "ruler", "-m",        model_, "--tasks",      "vt",
+                                            "--context", "1500",  "--samples", "2",    "--ruler-form", "--write-samples"};
+    std::filesystem::create_directories(path("own/vt"));
+    std::vector<std::string> words = write;
+    words.push_back(path("own/vt/validation.jsonl"));
+    ASSERT_EQ(run_pith(words).exit_code, 0);
+    // Longer than the 1024 tokens that samples made here have without --context.
+    const Outcome asked = run_pith({"eval", "ruler", "-m", model_, "--tasks", "vt", "--data", path("own"), "--policy", "snapkv",
+                                    "--budget", "40%", "--json"});
+    ASSERT_EQ(asked.exit_code, 0) << asked.err;
+    const Json table = Json::parse(asked.out);
+    EXPECT_EQ(table["rows"][0]["samples"], 2);
+    EXPECT_TRUE(table["skipped"].empty());
+    words[4] = "--tasks";
+    words[5] = "vt,cwe";
+    expect_error(run_pith(words), 2, {"--ruler-form", "--tasks", "--context"});
+}
+
+TEST_F(Eval, ATaskThatDoesNotFitIsNamedAndTheOthersAreAsked) {
+    const std::vector<std::string> words = {"eval",   "ruler",    "-m",  model_,      "--tasks", "vt,niah_single_1", "--policy",
+                                            "snapkv", "--budget", "40%", "--samples", "2",       "--context"};
+    const auto with = [&words](const std::vector<std::string> & more) {
+        std::vector<std::string> all = words;
+        all.insert(all.end(), more.begin(), more.end());
+        return run_pith(all);
+    };
+    const Outcome asked = with({"512", "--json", "-o", path("short")});
+    ASSERT_EQ(asked.exit_code, 0) << asked.err;
+    for (const char * word : {"warning", "task 'vt' needs at least", "by --context 512"}) {
+        EXPECT_NE(asked.err.find(word), std::string::npos) << word << " in: " << asked.err;
+    }
+    const Json table = Json::parse(asked.out);
+    EXPECT_EQ(table["skipped"][0]["task"], "vt");
+    EXPECT_NE(table["skipped"][0]["task_left_out"].get<std::string>().find("--context 512"), std::string::npos);
+    ASSERT_EQ(table["rows"].size(), 4U);  // the other task, and the average of what is there
+    EXPECT_EQ(table["rows"][0]["task"], "niah_single_1");
+    EXPECT_EQ(table["rows"][2]["task"], "average");
+    EXPECT_EQ(with({"512", "--json", "-o", path("short")}).out, asked.out) << "nothing is left to ask";
+    const Outcome written = with({"512,2000", "--write-samples", path("fit.jsonl")});
+    ASSERT_EQ(written.exit_code, 0) << written.err;
+    EXPECT_EQ(written.error_lines(), 1U) << written.err;
+    EXPECT_NE(written.err.find("task 'vt'"), std::string::npos) << written.err;
+    EXPECT_EQ(n_lines(path("fit.jsonl")), 2U * 3);
+    expect_error(with({"512", "--tasks", "vt"}), 1, {"task 'vt' needs at least", "--context 512", "larger --context"});
+}
+
+TEST_F(Eval, AnswersHoldReferencesAndPromptsOnRequestAndAreScoredAgain) {
+    const std::string out = path("kept");
+    const Outcome run = run_pith(command(out, {"--keep-prompts", "--json"}));
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    std::ifstream in(out + "/answers.jsonl");
+    for (std::string line; std::getline(in, line);) {
+        const Json answer = Json::parse(line);
+        EXPECT_FALSE(answer["references"].empty());
+        const std::string prompt = answer["prompt"];
+        EXPECT_NE(prompt.find(answer["task"] == "vt" ? "variable assignment" : "special magic"), std::string::npos) << prompt;
+    }
+    ASSERT_EQ(run_pith(command(path("unkept"), {"--json"})).out, run.out);
+    EXPECT_EQ(read_text_file(path("unkept") + "/answers.jsonl").find("\"prompt\""), std::string::npos);
+    // The same scores by the predictions alone.
+    const Outcome scored = run_pith({"eval", "score", out, "--json"});
+    ASSERT_EQ(scored.exit_code, 0) << scored.err;
+    const Json again = Json::parse(scored.out);
+    ASSERT_EQ(again["rows"].size(), 2U * 5);
+    size_t n_same = 0;
+    const Json table = Json::parse(run.out);
+    for (const Json & row : table["rows"]) {
+        for (const Json & other : again["rows"]) {
+            if (row["task"] != other["task"] || row["policy"] != other["policy"] || row["budget"] != other["budget"]) {
+                continue;
+            }
+            ++n_same;
+            EXPECT_NEAR(row["score"].get<double>(), other["score"].get<double>(), 1e-9) << row;
+            EXPECT_EQ(row["samples"], other["samples"]);
+        }
+    }
+    EXPECT_EQ(n_same, 2U * 5);
+    EXPECT_EQ(again["averages"].size(), 5U);
+}
+
+TEST_F(Eval, ScoresPredictionsMadeElsewhere) {
+    std::filesystem::create_directories(path("gpt"));
+    const std::string file = path("gpt/preds_kv_retrieval.jsonl");
+    write_text(file, R"({"id": 0, "prediction": "\"c14c\"", "ground_truth": "c14c"}
+{"id": 1, "prediction": "none", "ground_truth": "a6d5"}
+)");
+    const Outcome table = run_pith({"eval", "score", file});
+    ASSERT_EQ(table.exit_code, 0) << table.err;
+    for (const char * word : {"infinitebench/kv_retrieval", "value is a word", "50.0", "[9.5, 90.5]", "2"}) {
+        EXPECT_NE(table.out.find(word), std::string::npos) << word << " in: " << table.out;
+    }
+    EXPECT_EQ(Json::parse(run_pith({"eval", "score", file, "--json"}).out)["rows"][0]["score"], 50);
+    EXPECT_EQ(run_pith({"eval", "score", file, file, "--csv"}).out.substr(0, 5), "task,");
+    write_text(path("mine.jsonl"), R"({"_id": "q0", "pred": "the"})");
+    expect_error(run_pith({"eval", "score", path("mine.jsonl")}), 2, {"mine.jsonl", "--task FAMILY/NAME"});
+    expect_error(run_pith({"eval", "score", path("mine.jsonl"), "--task", "longbench/qasper"}), 1,
+                 {"mine.jsonl', line 1", "references", "qasper.jsonl", "--data"});
+    std::filesystem::create_directories(path("gold"));
+    write_text(path("gold/qasper.jsonl"),
+               R"({"_id": "q0", "context": "x", "input": "Who?", "answers": ["the dog", "dog"], "length": 2})");
+    const Outcome with_data =
+        run_pith({"eval", "score", path("mine.jsonl"), "--task", "longbench/qasper", "--data", path("gold"), "--json"});
+    ASSERT_EQ(with_data.exit_code, 0) << with_data.err;
+    EXPECT_EQ(Json::parse(with_data.out)["rows"][0]["score"], 0) << "an article is no word of an answer";
+    expect_error(run_pith({"eval", "score", file, "--task", "longbench/qaspr"}), 2,
+                 {"--task", "longbench/qaspr", "did you mean"});
+    write_text(path("preds_passkey.jsonl"), "");
+    expect_error(run_pith({"eval", "score", path("preds_passkey.jsonl")}), 1, {"preds_passkey.jsonl", "is empty"});
+    expect_error(run_pith({"eval", "score", path("nowhere.jsonl")}), 1, {"nowhere.jsonl"});
+    expect_error(run_pith({"eval", "score"}), 2, {"FILE"});
+}
+
+TEST_F(Eval, PerplexityReadsADataSetsTextsAndLeavesOutShortOnes) {
+    std::string lines;
+    for (const int n : {300, 20, 300}) {
+        lines += Json{{"chapter", words(n)}, {"summary_text", "s"}, {"bid", n}}.dump() + "\n";
+    }
+    lines += Json{{"chapter", words(400)}, {"summary_text", "another"}}.dump() + "\n";
+    write_text(path("booksum.jsonl"), lines);
+    const Outcome outcome = run_pith({"eval", "perplexity", "-m", model_, "--text", path("booksum.jsonl"), "--context", "256",
+                                      "--policy", "snapkv", "--budget", "64", "--chunk", "64", "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Json table = Json::parse(outcome.out);
+    EXPECT_EQ(table["rows"][0]["samples"], 2) << "a chapter comes twice, for two summaries";
+    EXPECT_EQ(table["skipped"][0]["left_out"], 1);
+    EXPECT_NE(table["settings"]["--text"].get<std::string>().find("of 3 texts"), std::string::npos);
+    write_text(path("none.jsonl"), R"({"summary_text": "s"})");
+    expect_error(run_pith({"eval", "perplexity", "-m", model_, "--text", path("none.jsonl")}), 1,
+                 {"none.jsonl', line 1", "'text'"});
 }
 
 TEST_F(Eval, ListsBenchmarksAndStudies) {

@@ -123,7 +123,7 @@ TEST_F(GateTools, InspectShowsWhatGatesKeep) {
 
     const std::string svg = read_text_file(out + "/gate.svg");
     EXPECT_EQ(xml_fault(svg), "");
-    for (const char * word : {"layer 1, KV head 0, token", "share kept", "attention of the gate of layer 1, head 1"}) {
+    for (const char * word : {"layer 1, KV head 0, token", "share kept", "Attention of the gate of layer 1", ">head 1<"}) {
         EXPECT_NE(svg.find(word), std::string::npos) << word;
     }
     const auto n_lines = [&](const std::string & name) {

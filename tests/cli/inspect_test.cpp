@@ -1,4 +1,5 @@
 // inspect_test.cpp - `pith inspect` and `pith calibrate heads`: files, errors, and head importances on their way to a policy.
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -74,13 +75,150 @@ TEST_F(InspectCommand, WritesTablesJsonAndAFigureThatHoldEveryLane) {
         }
         EXPECT_EQ(n_kept, one["budget_entries"].get<int64_t>() * 4) << one["policy"];
     }
-    for (const char * name : {"summary", "layers", "heads", "kept", "pairs", "model", "distances"}) {
+    for (const char * name : {"summary", "layers", "heads", "kept", "scores", "pairs", "model", "attention", "distances"}) {
         const auto table = lines_of(read_text_file(out + "/" + name + ".csv"));
         ASSERT_GT(table.size(), 1U) << name;
         for (const std::string & line : table) {
             EXPECT_EQ(std::count(line.begin(), line.end(), ','), std::count(table[0].begin(), table[0].end(), ',')) << line;
         }
     }
+}
+
+// A researcher's way: which tokens there were, what each got in each lane, and which of them are left.
+TEST_F(InspectCommand, WritesTokensScoresAndKeptPositionsOfEveryLane) {
+    const std::string out = folder_.file("entries");
+    const Outcome outcome = inspect({"--policy", "snapkv,snapkv+caote", "--budget", "64", "--out", out, "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Json said = Json::parse(outcome.out);
+    const size_t n = said["n_tokens"];
+    ASSERT_EQ(said["tokens"].size(), n);
+    ASSERT_EQ(said["pieces"].size(), n);
+    EXPECT_EQ(said["type_k"], "f32");
+    const auto tokens = lines_of(read_text_file(out + "/tokens.csv"));
+    ASSERT_EQ(tokens.size(), 1 + n);
+    EXPECT_EQ(tokens[0], "position,token,piece");
+    EXPECT_EQ(tokens[n].rfind(std::to_string(n - 1) + "," + said["tokens"][n - 1].dump() + ",\"", 0), 0U) << tokens[n];
+
+    const auto scores = lines_of(read_text_file(out + "/scores.csv"));
+    EXPECT_EQ(scores[0], "policy,layer,kv_head,position,token,score,refined_score");
+    ASSERT_EQ(scores.size(), 1 + 2 * 4 * n);
+    ASSERT_EQ(said["scores"].size(), 2U);
+    EXPECT_FALSE(said["scores"][0].contains("refined_scores"));
+    size_t row = 1;
+    for (const Json & policy : said["scores"]) {
+        for (size_t l = 0; l < 2; ++l) {
+            for (size_t h = 0; h < 2; ++h) {
+                ASSERT_EQ(policy["scores"][l][h].size(), n);
+                for (size_t j = 0; j < n; ++j, ++row) {
+                    std::vector<std::string> cells;
+                    std::stringstream in(scores[row]);
+                    for (std::string cell; std::getline(in, cell, ',');) { cells.push_back(cell); }
+                    ASSERT_EQ(cells.size(), 7U);
+                    EXPECT_EQ(cells[0], policy["policy"]);
+                    EXPECT_EQ(cells[1] + cells[2] + "." + cells[3],
+                              std::to_string(l) + std::to_string(h) + "." + std::to_string(j));
+                    EXPECT_EQ(cells[4], said["tokens"][j].dump());
+                    EXPECT_EQ(std::stod(cells[5]), policy["scores"][l][h][j].get<double>());
+                    const Json & ranked = policy.contains("refined_scores") ? policy["refined_scores"] : policy["scores"];
+                    EXPECT_EQ(std::stod(cells[6]), ranked[l][h][j].get<double>());
+                }
+            }
+        }
+    }
+    for (const Json & one : said["cases"]) {
+        for (const char * measure : {"kept", "mass", "sigma", "perturbation", "relative_perturbation", "cosine"}) {
+            const Json & spread = one["spread"][measure];
+            EXPECT_LE(spread["min"], spread["median"]) << measure;
+            EXPECT_LE(spread["median"], spread["max"]) << measure;
+        }
+        for (size_t l = 0; l < 2; ++l) {
+            for (size_t h = 0; h < 2; ++h) {
+                const Json & positions = one["layers"][l]["positions"][h];
+                EXPECT_EQ(positions.size(), one["layers"][l]["kept"][h].get<size_t>());
+                EXPECT_TRUE(std::is_sorted(positions.begin(), positions.end()));
+                EXPECT_EQ(positions.back(), n - 1) << "the newest is always kept";
+            }
+        }
+    }
+}
+
+TEST_F(InspectCommand, TokenIdsStandInForText) {
+    const std::string text = folder_.file("text.txt");
+    write_text(text, words(200));
+    const Json of_text = Json::parse(inspect({"-f", text, "--raw", "--policy", "snapkv", "--budget", "64", "--json"}).out);
+    const std::string ids = folder_.file("ids.txt");
+    write_text(ids, run_pith({"tokenize", "-m", model_, "-f", text}).out);
+    const Outcome outcome = inspect({"--token-ids", ids, "--policy", "snapkv", "--budget", "64", "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(Json::parse(outcome.out), of_text);
+    expect_error(inspect({"--token-ids", ids, "-f", text}), 2, {"--token-ids", "-f"});
+    expect_error(inspect({"--token-ids", ids, "--texts", "3"}), 2, {"--texts"});
+    expect_error(inspect({"--token-ids", folder_.file("none.txt")}), 1, {"none.txt"});
+}
+
+TEST_F(InspectCommand, CacheTypesAreThoseAskedFor) {
+    const auto entropy = [&](std::vector<std::string> more) {
+        more.insert(more.end(), {"--policy", "snapkv", "--budget", "64", "--json"});
+        const Outcome outcome = inspect(more);
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        const Json json = Json::parse(outcome.out);
+        EXPECT_EQ(json["type_k"], more[1]);
+        EXPECT_EQ(json["type_v"], more[3]);
+        return json["full_cache"][0]["entropy"][0].get<double>();
+    };
+    const double exact = entropy({"-ctk", "f32", "-ctv", "f32"});
+    const double rounded = entropy({"-ctk", "q4_0", "-ctv", "f32"});
+    EXPECT_NE(exact, rounded);
+    EXPECT_EQ(exact, entropy({"-ctk", "f32", "-ctv", "q4_0"})) << "the first layer's attention does not read values";
+    expect_error(inspect({"-ctk", "q3"}), 2, {"q3"});
+}
+
+TEST_F(InspectCommand, SaysWhenATextIsForeignToTheModel) {
+    const Outcome outcome = inspect({"--policy", "snapkv", "--budget", "64"});  // a random model knows no text
+    ASSERT_EQ(outcome.exit_code, 0);
+    EXPECT_EQ(outcome.error_lines(), 1U) << outcome.err;
+    EXPECT_NE(outcome.err.find("pith: warning: the prompt is foreign to this model"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.out.find("of perplexity"), std::string::npos) << outcome.out;
+}
+
+TEST_F(InspectCommand, APerplexityOfAForeignTextSaysSo) {
+    const std::vector<std::string> command = {"eval", "perplexity", "-m",     model_,     "--context", "300",       "--chunk",
+                                              "100",  "--policy",   "snapkv", "--budget", "64",        "--samples", "1"};
+    const Outcome outcome = run_pith(command);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("warning: the text is foreign to this model"), std::string::npos) << outcome.err;
+}
+
+TEST_F(InspectCommand, TablesShowHowHeadsVary) {
+    const Outcome outcome = inspect({"--policy", "snapkv", "--budget", "64"});
+    for (const char * words : {"least / median / largest", "mean over heads (least-largest)"}) {
+        EXPECT_NE(outcome.out.find(words), std::string::npos) << outcome.out;
+    }
+}
+
+TEST_F(InspectCommand, FiguresAreChosenByName) {
+    const std::string out = folder_.file("figures");
+    const std::vector<std::string> base = {"--policy", "snapkv,h2o", "--budget", "64,128", "--out", out, "--format", "svg"};
+    std::vector<std::string> some = base;
+    some.insert(some.end(), {"--figure", "kept,novelty"});
+    ASSERT_EQ(inspect(some).exit_code, 0);
+    const std::string svg = read_text_file(out + "/inspect.svg");
+    EXPECT_EQ(xml_fault(svg), "");
+    EXPECT_NE(svg.find("Entries kept, budget 64"), std::string::npos);
+    EXPECT_NE(svg.find("SCORE's distances"), std::string::npos);
+    EXPECT_EQ(svg.find("By layer"), std::string::npos);
+    EXPECT_EQ(svg.find("Attention mass"), std::string::npos);
+    ASSERT_EQ(inspect(base).exit_code, 0);
+    const std::string all = read_text_file(out + "/inspect.svg");
+    for (const char * heading : {"By layer, budget 64", "By budget", "Entries kept, budget 128", "Attention mass kept",
+                                 "Perturbation of heads", "Distance between heads", "% of its length", "log scale"}) {
+        const bool is_scale = std::string(heading) == "log scale";  // 64 and 128 are near enough for a linear one
+        EXPECT_EQ(all.find(heading) != std::string::npos, !is_scale) << heading;
+    }
+    std::vector<std::string> wrong = base;
+    wrong.insert(wrong.end(), {"--figure", "keep"});
+    expect_error(inspect(wrong), 2, {"'keep'", "kept, mass"});
+    expect_error(inspect({"--figure", "kept"}), 2, {"--out"});
 }
 
 TEST_F(InspectCommand, WritesOnlyTheFormatsAskedFor) {

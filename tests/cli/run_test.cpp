@@ -1,4 +1,8 @@
 // run_test.cpp - `pith run` on a tiny random model: what it answers, and what it says about it.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/run_process.h"
@@ -202,6 +206,84 @@ TEST_F(Run, NeverEvictsAPinnedSystemPrompt) {
     ASSERT_TRUE(with.is_object() && without.is_object());
     EXPECT_EQ(with["budget_entries"], 80);
     EXPECT_EQ(with["n_prompt"], without["n_prompt"]);
+}
+
+TEST_F(Run, TokenIdsStandInForText) {
+    const Json text = run_json({"-f", book_, "--raw", "--budget", "64"});
+    const std::string ids = folder_.file("ids.txt");
+    const std::string list = run_pith({"tokenize", "-m", model_, "-f", book_}).out;
+    write_text(ids, list);
+    const Json json = run_json({"--token-ids", ids, "--budget", "64"});
+    EXPECT_EQ(json["text"], text["text"]);
+    EXPECT_EQ(json["n_prompt"], text["n_prompt"]);
+    EXPECT_EQ(json["answers"][0]["tokens"].size(), 6U);
+    std::string array = "[" + list;
+    std::replace(array.begin(), array.end(), ' ', ',');
+    write_text(ids, array + "]\n");
+    EXPECT_EQ(run_json({"--token-ids", ids, "--budget", "64"})["text"], text["text"]) << "a JSON array";
+
+    write_text(ids, "1 2 three 4");
+    expect_error(run_pith(arguments({"--token-ids", ids})), 1, {"ids.txt", "'three'", "number 3"});
+    write_text(ids, "1 -2");
+    expect_error(run_pith(arguments({"--token-ids", ids})), 1, {"'-2'"});
+    write_text(ids, "1 99999999999");
+    expect_error(run_pith(arguments({"--token-ids", ids})), 1, {"'99999999999'"});
+    write_text(ids, "1 2 9999999");
+    expect_error(run_pith(arguments({"--token-ids", ids})), 1, {"9999999", "number 3", "vocabulary"});
+    write_text(ids, " \n");
+    expect_error(run_pith(arguments({"--token-ids", ids})), 1, {"no token ids"});
+    expect_error(run_pith(arguments({"--token-ids", ids, "-p", "Who?"})), 2, {"--token-ids", "-p"});
+}
+
+// The numbers of an .npy file of f32, by its own header.
+struct Npy {
+    size_t n_rows = 0;
+    size_t n_columns = 0;
+    std::vector<float> values;
+};
+Npy read_npy(const std::string & path) {
+    const std::string bytes = read_text_file(path);
+    Npy npy;
+    EXPECT_EQ(bytes.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
+    const size_t n_header = 10 + static_cast<unsigned char>(bytes[8]) + 256 * static_cast<unsigned char>(bytes[9]);
+    EXPECT_EQ(n_header % 64, 0U);
+    const std::string header = bytes.substr(10, n_header - 10);
+    EXPECT_EQ(header.back(), '\n');
+    EXPECT_NE(header.find("'descr': '<f4', 'fortran_order': False"), std::string::npos) << header;
+    EXPECT_EQ(std::sscanf(header.c_str() + header.find("'shape'"), "'shape': (%zu, %zu)", &npy.n_rows, &npy.n_columns), 2);
+    npy.values.resize((bytes.size() - n_header) / sizeof(float));
+    std::memcpy(npy.values.data(), bytes.data() + n_header, npy.values.size() * sizeof(float));
+    EXPECT_EQ(npy.values.size(), npy.n_rows * npy.n_columns);
+    return npy;
+}
+
+TEST_F(Run, WritesTheLogitsThatEachTokenWasChosenFrom) {
+    const std::string file = folder_.file("logits.npy");
+    const Json json = run_json({"-f", book_, "-p", "Who?", "-p", "Where?", "--budget", "64", "--logits", file});
+    const Npy npy = read_npy(file);
+    ASSERT_EQ(npy.n_rows, 12U);
+    EXPECT_EQ(json["logits"], file);
+    EXPECT_EQ(json["answers"][0]["logits_rows"], Json::parse("[0, 6]"));
+    EXPECT_EQ(json["answers"][1]["logits_rows"], Json::parse("[6, 12]"));
+    for (size_t row = 0; row < 12; ++row) {  // greedy: the largest is the token that was said
+        const auto begin = npy.values.begin() + static_cast<std::ptrdiff_t>(row * npy.n_columns);
+        const auto best = std::max_element(begin, begin + static_cast<std::ptrdiff_t>(npy.n_columns)) - begin;
+        EXPECT_EQ(best, json["answers"][row / 6]["tokens"][row % 6].get<int64_t>()) << row;
+    }
+    EXPECT_FALSE(run_json({"-p", "Who?"}).contains("logits"));
+    EXPECT_FALSE(std::ifstream(file + ".tmp").good());
+    expect_error(run_pith(arguments({"-p", "Who?", "--logits", folder_.file("no/such.npy")})), 1, {"no/such.npy"});
+}
+
+TEST_F(Run, SaysWhenATextIsForeignToTheModel) {
+    write_text(book_, words(700));
+    const std::vector<std::string> base = {"-f", book_, "-p", "Who?"};
+    std::vector<std::string> compressed = base;
+    compressed.insert(compressed.end(), {"--budget", "64"});
+    const Outcome outcome = run_pith(arguments(compressed));
+    ASSERT_EQ(outcome.exit_code, 0);
+    EXPECT_NE(outcome.err.find("warning: the prompt is foreign to this model (perplexity"), std::string::npos) << outcome.err;
+    EXPECT_EQ(run_pith(arguments(base)).err.find("foreign"), std::string::npos) << "nothing is evicted";
 }
 
 TEST_F(Run, StopsAtTheContextSize) {

@@ -72,29 +72,51 @@ TEST(EvalTable, MeansAndDifferencesAreThoseOfTheSamples) {
     EXPECT_NEAR(b->interval->high, wilson.high * 100, 1e-9);
 }
 
-// Variances of the mean by hand: a: s² = 1/6 → /4; b: s² = 1/4 → /4; the average's is their sum over 2².
 TEST(EvalTable, TheAverageWeighsTasksAlike) {
     const EvalTable table = make_eval_table(two_tasks(), some_answers());
     const EvalRow * average = table.find("", 512, 1);
     ASSERT_NE(average, nullptr);
     EXPECT_NEAR(*average->score, (50 + 25) / 2.0, 1e-9);
     EXPECT_NEAR(*average->difference, (-37.5 - 75) / 2.0, 1e-9);
-    const double half = 1.959963984540054 * std::sqrt(1.0 / 6 / 4 + 1.0 / 4 / 4) / 2 * 100;
-    EXPECT_NEAR(average->interval->high - *average->score, half, 1e-6);
+    const EvalRow * a = table.find("a", 512, 1);
+    const EvalRow * b = table.find("b", 512, 1);
+    const double above = std::hypot(a->interval->high - *a->score, b->interval->high - *b->score) / 2;
+    EXPECT_NEAR(average->interval->high - *average->score, above, 1e-6);
     EXPECT_EQ(table.find("", 512, 2), nullptr) << "h2o has no answer to b";
     EXPECT_EQ(table.find("b", 512, 2), nullptr);
 }
 
-TEST(EvalTable, ASingleSampleHasNoIntervalUnlessItIsRightOrWrong) {
+// At 0 and at 100 the normal interval is a point, and near them it leaves the range.
+TEST(EvalTable, IntervalsHaveAWidthAndStayWithinZeroAndAHundred) {
+    for (const double score : {0.0, 0.1, 0.9, 1.0}) {
+        std::vector<Answer> answers;
+        for (int i = 0; i < 30; ++i) {
+            for (const char * task : {"a", "b"}) {
+                answers.push_back(make(task, i, "full", i == 0 ? score : std::round(score)));
+                answers.push_back(make(task, i, "snapkv", i == 0 ? score : std::round(score)));
+            }
+        }
+        const EvalTable table = make_eval_table(two_tasks(), answers);
+        for (const char * task : {"a", ""}) {
+            const EvalRow * row = table.find(task, 512, 1);
+            ASSERT_NE(row, nullptr);
+            EXPECT_GE(row->interval->low, 0) << task << score;
+            EXPECT_LE(row->interval->high, 100) << task << score;
+            EXPECT_GT(row->interval->high - row->interval->low, 5) << task << score;
+            EXPECT_GT(row->difference_interval->high - row->difference_interval->low, 5) << task << score;
+        }
+    }
+}
+
+TEST(EvalTable, ASingleSampleHasAWideInterval) {
     std::vector<Answer> answers;
     for (const Answer & answer : some_answers()) {
         if (answer.index == 2) { answers.push_back(answer); }
     }
     const EvalTable table = make_eval_table(two_tasks(), answers);
-    EXPECT_FALSE(table.find("a", 512, 1)->interval.has_value());
-    EXPECT_FALSE(table.find("a", 512, 1)->difference_interval.has_value());
-    EXPECT_TRUE(table.find("b", 512, 1)->interval.has_value()) << "Wilson's has a width";
-    EXPECT_FALSE(table.find("", 512, 1)->interval.has_value());
+    for (const char * task : {"a", "b"}) {
+        EXPECT_GT(table.find(task, 512, 1)->interval->high - table.find(task, 512, 1)->interval->low, 60) << task;
+    }
 }
 
 TEST(EvalTable, GroupsHoldTheirOwnSamples) {
@@ -153,6 +175,25 @@ TEST(EvalTable, RefusedAndMissingAnswersAreSaid) {
     EXPECT_EQ(row->n_refused, 4);
     EXPECT_EQ(table.find("", 512, 1), nullptr) << "an average over tasks that are not all there";
     EXPECT_NE(eval_text(table, false).find("refused 4 samples: too small a budget"), std::string::npos);
+}
+
+TEST(EvalTable, ATaskThatDoesNotFitIsLeftOutOfTheAverageAndNamed) {
+    std::vector<Answer> answers;
+    for (const Answer & answer : some_answers()) {
+        if (answer.task == "a") { answers.push_back(answer); }
+    }
+    EXPECT_EQ(make_eval_table(two_tasks(), answers).find("", 512, 1), nullptr) << "b is not answered yet";
+    Answer left_out;
+    left_out.task = "b";
+    left_out.length = 512;
+    left_out.turn = -1;
+    left_out.refused = "task 'b' needs at least 902 tokens, and 511 are left to it by --context 512";
+    answers.push_back(left_out);
+    const EvalTable table = make_eval_table(two_tasks(), answers);
+    ASSERT_NE(table.find("", 512, 1), nullptr);
+    EXPECT_EQ(*table.find("", 512, 1)->score, *table.find("a", 512, 1)->score);
+    EXPECT_NE(eval_text(table, false).find("b at 512 tokens: left out: task 'b' needs at least 902 tokens"), std::string::npos);
+    EXPECT_NE(eval_json(table).find("\"task_left_out\": \"task 'b' needs"), std::string::npos);
 }
 
 TEST(EvalTable, CsvQuotesWhatNeedsIt) {

@@ -353,6 +353,95 @@ TEST_F(Inspect, SummariesOfTheFullCacheAreShares) {
     }
 }
 
+// Scores by position, as the policy's own parts give them; what is kept of a lane without protection is its best.
+TEST_F(Inspect, ScoresExplainWhatIsKept) {
+    InspectOptions o = options({"snapkv", "snapkv+caote"}, {48});
+    EXPECT_TRUE(run(o).scores.empty());
+    o.keep_scores = true;
+    const Inspection inspection = run(o);
+    EXPECT_EQ(inspection.tokens, tokens());
+    ASSERT_EQ(inspection.scores.size(), 2U);
+    EXPECT_FALSE(inspection.scores[0].has_refiner);
+    EXPECT_EQ(inspection.scores[0].base, inspection.scores[0].refined);
+    EXPECT_TRUE(inspection.scores[1].has_refiner);
+    EXPECT_EQ(inspection.scores[1].base, inspection.scores[0].base);
+    EXPECT_NE(inspection.scores[1].refined, inspection.scores[1].base);
+    const auto policy = Policy::parse("snapkv");
+    ASSERT_TRUE(policy.ok());
+    const int first_recent = kTokens - policy->n_recent(48);
+    for (int l = 0; l < inspection.shape.n_layers; ++l) {
+        for (int h = 0; h < inspection.shape.n_kv_heads; ++h) {
+            const auto scores = inspection.scores[0].refined[static_cast<size_t>(l)].row(h);
+            const auto kept = inspection.cases[0].kept[static_cast<size_t>(l)].row(h);
+            ASSERT_EQ(scores.size(), static_cast<size_t>(kTokens));
+            float lowest_kept = INFINITY;
+            float highest_evicted = -INFINITY;
+            for (int32_t p = policy->n_sinks(); p < first_recent; ++p) {
+                const float score = scores[static_cast<size_t>(p)];
+                if (std::ranges::binary_search(kept, p)) {
+                    lowest_kept = std::min(lowest_kept, score);
+                } else {
+                    highest_evicted = std::max(highest_evicted, score);
+                }
+            }
+            EXPECT_GE(lowest_kept, highest_evicted) << "layer " << l << ", KV head " << h;
+        }
+    }
+}
+
+TEST_F(Inspect, PerplexityIsThatOfTheWholeTextWithTheFullCache) {
+    const Inspection inspection = run(options({"snapkv"}, {48}));
+    SessionOptions session_options;
+    session_options.n_threads = 1;
+    session_options.type_k = session_options.type_v = KvType::kF32;
+    auto session = model_->session(session_options);
+    ASSERT_TRUE(session.ok());
+    const std::vector<int32_t> all = tokens();
+    double loss = 0;
+    for (size_t i = 0; i + 1 < all.size(); ++i) {
+        ASSERT_TRUE((i == 0 ? session->prefill(std::span(all).first(1)) : session->append(all[i])).ok());
+        const auto logits = session->logits();
+        double sum = 0;
+        for (const float z : logits) { sum += std::exp(double{z}); }
+        loss += std::log(sum) - double{logits[static_cast<size_t>(all[i + 1])]};
+    }
+    EXPECT_NEAR(inspection.perplexity / std::exp(loss / static_cast<double>(all.size() - 1)), 1, 1e-3);
+}
+
+TEST_F(Inspect, CacheTypesAreThoseAskedFor) {
+    InspectOptions o = options({"snapkv"}, {48});
+    const Inspection exact = run(o);
+    o.type_k = KvType::kBF16;
+    const Inspection rounded_k = run(o);
+    o.type_k = KvType::kF32;
+    o.type_v = KvType::kBF16;
+    const Inspection rounded_v = run(o);
+    EXPECT_EQ(exact.type_k, KvType::kF32);
+    EXPECT_EQ(rounded_k.type_k, KvType::kBF16);
+    EXPECT_EQ(rounded_v.type_v, KvType::kBF16);
+    // Rounded keys change the last query's attention in the first layer; rounded values only change what comes after it.
+    EXPECT_NE(exact.heads[0].entropy, rounded_k.heads[0].entropy);
+    EXPECT_NEAR(exact.heads[0].entropy, rounded_k.heads[0].entropy, 0.05);
+    EXPECT_EQ(exact.heads[0].entropy, rounded_v.heads[0].entropy);
+    EXPECT_NE(exact.heads.back().entropy, rounded_v.heads.back().entropy);
+}
+
+TEST_F(Inspect, SpreadsAreOverHeadsLanesAndLayers) {
+    const Inspection inspection = run(options({"adakv"}, {48}));
+    const InspectCase & one = inspection.cases[0];
+    const CaseMeans means = means_of(one);
+    const CaseSpreads spreads = spreads_of(one);
+    EXPECT_NEAR(spreads.mass.mean, means.mass, 1e-12);
+    EXPECT_NEAR(spreads.relative.mean, means.relative, 1e-12);
+    EXPECT_NEAR(spreads.perturbation.mean, means.perturbation, 1e-9);
+    EXPECT_NEAR(spreads.kept.mean, means.kept, 1e-9);
+    EXPECT_EQ(spreads.kept.least, static_cast<double>(means.shortest));
+    EXPECT_EQ(spreads.kept.largest, static_cast<double>(means.longest));
+    EXPECT_NEAR(spreads.cosine.mean, means.cosine, 1e-12);
+    EXPECT_EQ(spreads.cosine.least, means.lowest_cosine);
+    EXPECT_GT(spreads.mass.deviation, 0);
+}
+
 TEST_F(Inspect, ABudgetThatAPolicyCannotHoldIsToldAndTheOthersGoOn) {
     const Inspection inspection = run(options({"snapkv", "random:recent=4"}, {16, 48}));
     ASSERT_EQ(inspection.cases.size(), 4U);

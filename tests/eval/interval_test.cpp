@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -55,10 +56,84 @@ TEST(BootstrapInterval, IsAPointForEqualValuesAndTheSameEachTime) {
     EXPECT_EQ(bootstrap_interval(values), bootstrap_interval(values));
 }
 
-TEST(ScoreInterval, IsWilsonsForRightAndWrongAndTheBootstrapsForShares) {
-    EXPECT_EQ(score_interval(std::vector<double>{1, 0, 1, 1}), wilson_interval(3, 4));
-    const std::vector<double> shares = {1, 0.25, 0.5, 1};
-    EXPECT_EQ(score_interval(shares), bootstrap_interval(shares));
+TEST(ScoreInterval, IsWilsonsForRightAndWrong) {
+    for (const int n : {1, 3, 30}) {
+        for (int right = 0; right <= n; ++right) {
+            std::vector<double> scores(static_cast<size_t>(n), 0.0);
+            std::fill(scores.begin(), scores.begin() + right, 1.0);
+            const Interval interval = score_interval(scores);
+            const Interval wilson = wilson_interval(right, n);
+            EXPECT_NEAR(interval.low, wilson.low, 1e-9) << right << " of " << n;
+            EXPECT_NEAR(interval.high, wilson.high, 1e-9) << right << " of " << n;
+        }
+    }
+    EXPECT_EQ(score_interval({}), (Interval{0, 1}));
+}
+
+// By hand: 30 scores of ½ and a 0 and a 1 more have the mean ½ and the variance 2·¼/32, a sixteenth of ½·½; so Wilson's of 240
+// in 480.
+TEST(ScoreInterval, HasAWidthWhereAllScoresAreAlikeAndANarrowOneBetweenTheEnds) {
+    const Interval halves = score_interval(std::vector<double>(30, 0.5));
+    const Interval wilson = wilson_interval(240, 480);
+    EXPECT_NEAR(halves.low, wilson.low, 1e-9);
+    EXPECT_NEAR(halves.high, wilson.high, 1e-9);
+    EXPECT_LT(halves.high - halves.low, wilson_interval(15, 30).high - wilson_interval(15, 30).low);
+}
+
+TEST(ScoreInterval, ZerosCountLikeOtherScores) {
+    // One score that is a share moves the interval a little, and not from one method to another.
+    std::vector<double> scores(30, 0.0);
+    const Interval none = score_interval(scores);
+    scores[0] = 0.01;
+    const Interval hardly = score_interval(scores);
+    EXPECT_EQ(none.low, 0);
+    EXPECT_GT(none.high, 0.1);
+    EXPECT_NEAR(hardly.high, none.high, 0.005);
+}
+
+// Shares as tasks give them: many zeros, some ones, something between.
+TEST(ScoreInterval, HoldsTheTrueMeanAtLeastAsOftenAsItSays) {
+    std::mt19937_64 random(11);
+    std::uniform_real_distribution<double> uniform(0, 1);
+    for (const double zeros : {0.05, 0.5, 0.9}) {
+        for (const int n : {5, 30}) {
+            int n_held = 0;
+            constexpr int kRounds = 400;
+            for (int round = 0; round < kRounds; ++round) {
+                std::vector<double> scores(static_cast<size_t>(n));
+                for (double & score : scores) { score = uniform(random) < zeros ? 0 : uniform(random); }
+                const Interval interval = score_interval(scores);
+                EXPECT_GE(interval.low, 0);
+                EXPECT_LE(interval.high, 1);
+                const double truth = (1 - zeros) / 2;
+                n_held += interval.low <= truth && truth <= interval.high ? 1 : 0;
+            }
+            EXPECT_GE(n_held, 0.93 * kRounds) << zeros << " zeros, " << n << " samples";
+        }
+    }
+}
+
+TEST(DifferenceInterval, SpansMinusOneToOne) {
+    const Interval alike = difference_interval(std::vector<double>(30, 0.0));
+    EXPECT_LT(alike.low, -0.05);
+    EXPECT_NEAR(alike.low, -alike.high, 1e-9);
+    const Interval lost = difference_interval(std::vector<double>(30, -1.0));
+    EXPECT_EQ(lost.low, -1);
+    EXPECT_GT(lost.high, -1);
+    EXPECT_LT(lost.high, -0.5);
+}
+
+TEST(MeanOfEstimates, StaysInRangeAndNeverShrinksToAPoint) {
+    for (const double right : {0.0, 1.0}) {
+        const std::vector<double> scores(30, right);
+        const Estimate task{right, score_interval(scores)};
+        const Estimate average = mean_of(std::vector<Estimate>(4, task));
+        EXPECT_EQ(average.mean, right);
+        EXPECT_GE(average.interval.low, 0);
+        EXPECT_LE(average.interval.high, 1);
+        // Four tasks alike: half as wide as one.
+        EXPECT_NEAR(average.interval.high - average.interval.low, (task.interval.high - task.interval.low) / 2, 1e-9);
+    }
 }
 
 }  // namespace

@@ -39,6 +39,9 @@ Answer some_answer(int index) {
     answer.groups = {{"depth", "25"}};
     answer.prediction = "said \"this\"\n";
     answer.score = 1.0 / 3 + index;
+    answer.references = {"this", "that \"too\""};
+    answer.fields = {{"all_classes", "a\nb"}};
+    answer.prompt = "<s>Say\nit:";
     answer.kept = 204.5;
     answer.n_kv_heads = 2;
     answer.lanes = {204, 205};

@@ -133,6 +133,7 @@ Tasks babilong_tasks() {
                           task.rules.file + ": input, question, target";
         task.rules.too_long = TooLong::kRefuse;
         task.rules.metric = "accuracy";
+        task.rules.fields = {"question"};
         task.sample = [&row](const Record & record) { return make_sample(row, record); };
         task.score = [&row](const Sample & sample, const Turn & turn, std::string_view said) {
             return names_only_target(said, turn.references[0], sample.fields.at("question"), row.labels) ? 1.0 : 0.0;

@@ -48,15 +48,18 @@ public:
         return task_.score(sample, turn, prediction);
     }
 
+    Status check_references(const std::vector<std::string> & references) const override {
+        return task_.check_references ? task_.check_references(references) : Status();
+    }
+
 private:
     Status check_length(const Sample & sample, const Record & record, const SampleRequest & request) const {
         if (request.n_tokens == 0 || task_.rules.too_long != TooLong::kRefuse) { return {}; }
         const int n = longest(sample, request.count);
         if (n <= request.n_tokens) { return {}; }
-        return {ErrorCode::kInvalidArgument,
-                record.where() + ": " + task_.rules.name + " takes " + std::to_string(n) +
-                    " tokens with its answer, the limit is " + std::to_string(request.n_tokens) +
-                    ", and its protocol does not cut: give a larger context or a file of shorter samples"};
+        return {ErrorCode::kBudget, record.where() + ": " + task_.rules.name + " takes " + std::to_string(n) +
+                                        " tokens with its answer, its protocol does not cut, and " +
+                                        std::to_string(request.n_tokens) + " are left to it"};
     }
 
     FileTask task_;
@@ -87,6 +90,16 @@ std::string fill(std::string_view tmpl, const std::vector<std::pair<std::string_
         tmpl.remove_prefix(value->first.size() + 2);
     }
     return out;
+}
+
+Status refuse_reference(const std::string & reference, std::string_view wanted) {
+    return {ErrorCode::kBadFile, "holds '" + reference + "' where " + std::string(wanted) + " belongs"};
+}
+
+Status check_choice_label(const std::vector<std::string> & references) {
+    const std::string & letter = references.back();
+    const bool fits = references.size() == 2 && letter.size() == 1 && letter[0] >= 'A' && letter[0] <= 'D';
+    return fits ? Status() : refuse_reference(letter, "the right option's text, then its letter (A … D)");
 }
 
 Status refuse_no_answers(const Record & record, std::string_view field, const std::vector<std::string> & answers) {

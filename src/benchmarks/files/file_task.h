@@ -25,12 +25,18 @@ struct FileTask {
     std::string id_field;                                  // empty: the record's number in the file
     std::function<Result<Sample>(const Record &)> sample;  // without its id
     std::function<double(const Sample &, const Turn &, std::string_view prediction)> score;
+    std::function<Status(const std::vector<std::string> & references)> check_references;  // empty: all will do
 };
 
 std::unique_ptr<Task> make_file_task(FileTask task);
 
 // "Question: {input}\n" with each {name} that has a value replaced by it; what a value holds is not looked at again.
 std::string fill(std::string_view tmpl, const std::vector<std::pair<std::string_view, std::string_view>> & values);
+
+// For Task::check_references: kBadFile, "holds 'x' where `wanted` belongs".
+Status refuse_reference(const std::string & reference, std::string_view wanted);
+// The text of the right option and its letter, A … D.
+Status check_choice_label(const std::vector<std::string> & references);
 
 // An error for a list of answers that is empty or holds nothing but empty texts: no model can be right about it, or all are.
 Status refuse_no_answers(const Record & record, std::string_view field, const std::vector<std::string> & answers);

@@ -1,4 +1,4 @@
-// infinitebench_tasks.cpp - ten tasks of InfiniteBench (all but math_calc and code_run). Stage: benchmarks.
+// infinitebench_tasks.cpp - the twelve tasks of InfiniteBench. Stage: benchmarks.
 // Pure C++.
 //
 // File:     <task>.jsonl as InfiniteBench publishes it: id, context (or content), input, answer (a text, a number, or a list),
@@ -7,9 +7,11 @@
 //           answer; open models get them without a chat template.
 // Rules:    a longer prompt keeps its first and last half of the limit (the benchmark's is 128 × 1024 tokens).
 // Differs:  a sample without answers, or with empty ones only, is refused; a number with a fraction where math_find wants a
-//           whole one is wrong (stops the original).
+//           whole one is wrong (stops the original); math_calc is scored by the rule for every model but GPT-4.
 // Source:   InfiniteBench, src/prompt.py, src/eval_utils.py, src/compute_scores.py.
 #include <algorithm>
+#include <charconv>
+#include <regex>
 
 #include "benchmarks/families.h"
 #include "benchmarks/files/choice_label.h"
@@ -85,6 +87,15 @@ constexpr Row kRows[] = {
      "Following is a Python code where exactly one of the functions/methods has a deliberate error that makes it "
      "crash.\n\n{context}\n\n",
      "Options:\nA. {A}\nB. {B}\nC. {C}\nD. {D}\n\n", "The correct option is:"},
+    {"code_run", 5, false, "last word",
+     [](const Turn & turn, std::string_view said) { return double(last_word_is_number(said, turn.references[0])); },
+     "There is a function called {func} in the following Python code.\n\n{context}\n\n",
+     "Please compute the exact value of {func_call}. ", "The value of {func_call} is"},
+    {"math_calc", 30000, false, "share of leading numbers",
+     [](const Turn & turn, std::string_view said) { return leading_numbers_share(said, turn.references); },
+     "Let us calculate the intermediate values of an expression.\n\nExpression: 1 + 3 + 4\nValues: [1, 4, 8]\n\nExpression: "
+     "8 - 3 + 2 - 4\nValues: [8, 5, 7, 3]\n\nExpression: {context}\n",
+     "", "Values:"},
 };
 
 // "… The largest number of the list is" → "the largest number": from the first "The " to its line's last " of".
@@ -97,29 +108,55 @@ Result<std::string> find_target(const Record & record, const std::string & input
     return record.bad("input", "does not say what to find (\"The … of the list\")");
 }
 
+// The first "func_12(-3)" in what code_run asks.
+Result<std::string> find_call(const Record & record, const std::string & input) {
+    static const std::regex kCall("func_[0-9]+\\(-?[0-9]+\\)");
+    std::smatch match;
+    if (std::regex_search(input, match, kCall)) { return match.str(); }
+    return record.bad("input", "does not say what to call (\"func_12(3)\")");
+}
+
+Status check_references(const Row & row, const std::vector<std::string> & references) {
+    if (row.has_options) { return check_choice_label(references); }
+    if (row.name != "math_find" && row.name != "math_calc" && row.name != "code_run") { return {}; }
+    for (const std::string & reference : references) {
+        double value = 0;
+        const char * const end = reference.data() + reference.size();
+        if (std::from_chars(reference.data(), end, value).ptr != end || reference.empty()) {
+            return refuse_reference(reference, "a number");
+        }
+    }
+    return {};
+}
+
 Result<Sample> make_sample(const Row & row, const Record & record) {
     Sample sample;
     PITH_ASSIGN_OR_RETURN(const std::string context, record.text(record.has("content") ? "content" : "context"));
     std::string input;
-    const bool asks = row.question.find("{input}") != std::string_view::npos;
+    const bool calls = row.name == "code_run";
+    const bool asks = calls || row.question.find("{input}") != std::string_view::npos;
     if (asks) { PITH_ASSIGN_OR_RETURN(input, record.text("input")); }
     Choice choice{{"", "", "", ""}, {}};
     if (row.has_options) {
         PITH_ASSIGN_OR_RETURN(choice, read_choice(record));
     } else {
-        PITH_ASSIGN_OR_RETURN(choice.label, record.scalars("answer"));
+        PITH_ASSIGN_OR_RETURN(choice.label, record.flat_scalars("answer"));
     }
     PITH_RETURN_IF_ERROR(refuse_no_answers(record, "answer", choice.label));
     std::string target;
     if (row.name == "math_find") { PITH_ASSIGN_OR_RETURN(target, find_target(record, input)); }
-    sample.context = fill(row.context, {{"context", context}, {"target", target}});
+    std::string call;
+    if (calls) { PITH_ASSIGN_OR_RETURN(call, find_call(record, input)); }
+    const std::string function = call.substr(0, call.find('('));
+    sample.context = fill(row.context, {{"context", context}, {"target", target}, {"func", function}});
     Turn turn;
     turn.question = fill(row.question, {{"input", input},
+                                        {"func_call", call},
                                         {"A", choice.options[0]},
                                         {"B", choice.options[1]},
                                         {"C", choice.options[2]},
                                         {"D", choice.options[3]}});
-    turn.answer_prefix = row.answer_prefix;
+    turn.answer_prefix = fill(row.answer_prefix, {{"func_call", call}});
     turn.references = choice.label;
     turn.max_new_tokens = row.max_new_tokens;
     sample.turns.push_back(std::move(turn));
@@ -140,10 +177,14 @@ Tasks infinitebench_tasks() {
         task.rules.chat = false;
         task.rules.too_long = TooLong::kMiddle;
         task.rules.metric = row.metric;
+        task.rules.aside = row.name == "math_calc";  // 30,000 new tokens a sample
         task.id_field = "id";
         task.sample = [&row](const Record & record) { return make_sample(row, record); };
         task.score = [&row](const Sample & /*sample*/, const Turn & turn, std::string_view said) {
             return row.score(turn, said);
+        };
+        task.check_references = [&row](const std::vector<std::string> & references) {
+            return check_references(row, references);
         };
         tasks.push_back(make_file_task(std::move(task)));
     }

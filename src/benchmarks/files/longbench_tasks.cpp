@@ -1,22 +1,25 @@
-// longbench_tasks.cpp - the 16 English and code tasks of LongBench. Stage: benchmarks.
+// longbench_tasks.cpp - the 21 tasks of LongBench: 14 English ones, 5 Chinese ones, 2 of code. Stage: benchmarks.
 // Pure C++.
 //
 // File:     <task>.jsonl as LongBench publishes it: input, context, answers[], length, dataset, language, all_classes[] or
 //           null, _id.
 // Prompt:   the benchmark's template cut in three: context (with the instruction before it), question (with the instruction
 //           after it), and what the answer begins with; joined they are its prompt, spelling included.
-// Rules:    a longer prompt keeps its first and last half of the limit; no chat template for trec, triviaqa, samsum, lcc,
-//           repobench-p; samsum stops at a line break; trec, triviaqa and samsum score the first line. The best score over the
-//           answers counts.
+// Rules:    a longer prompt keeps its first and last half of the limit; no chat template for trec, triviaqa, samsum, lsht,
+//           lcc, repobench-p; samsum stops at a line break; trec, triviaqa, samsum and lsht score the first line. The best
+//           score over the answers counts.
 // Groups:   length in words as LongBench-E groups it: 0-4k, 4-8k, 8k+.
 // Differs:  a sample without answers, or with empty ones only, is refused (the original counts 0, or what its metric says of
-//           an empty text).
+//           an empty text). The Chinese F1 and Rouge-L are over characters instead of jieba's words (metrics/chinese.h).
+//           The Chinese tasks are asked by name only: papers average over the other 16.
 // Source:   LongBench, config/dataset2prompt.json, config/dataset2maxlen.json, pred.py, eval.py.
 #include <algorithm>
+#include <iterator>
 
 #include "benchmarks/families.h"
 #include "benchmarks/files/file_task.h"
 #include "benchmarks/metrics/answer_f1.h"
+#include "benchmarks/metrics/chinese.h"
 #include "benchmarks/metrics/edit_similarity.h"
 #include "benchmarks/metrics/longbench_scores.h"
 #include "benchmarks/metrics/rouge.h"
@@ -25,7 +28,19 @@
 namespace pith::benchmarks {
 namespace {
 
-enum class Metric { kF1, kFirstLineF1, kRougeL, kFirstLineRougeL, kClass, kCount, kParagraph, kCode };
+enum class Metric {
+    kF1,
+    kFirstLineF1,
+    kRougeL,
+    kFirstLineRougeL,
+    kClass,
+    kCount,
+    kParagraph,
+    kCode,
+    kChineseF1,
+    kChineseRougeL,
+    kChineseParagraph
+};
 
 struct Row {
     std::string_view name;
@@ -111,7 +126,20 @@ constexpr Row kRows[] = {
     {"lcc", 64, false, Metric::kCode, "Please complete the code given below. \n{context}", "", "Next line of code:\n"},
     {"repobench-p", 64, false, Metric::kCode, "Please complete the code given below. \n{context}", "{input}",
      "Next line of code:\n"},
+    {"multifieldqa_zh", 64, true, Metric::kChineseF1, "阅读以下文字并用中文简短回答：\n\n{context}\n\n",
+     "现在请基于上面的文章回答下面的问题，只告诉我答案，不要输出任何其他字词。\n\n问题：{input}\n", "回答："},
+    {"dureader", 128, true, Metric::kChineseRougeL, "请基于给定的文章回答下述问题。\n\n文章：{context}\n\n",
+     "请基于上述文章回答下面的问题。\n\n问题：{input}\n", "回答："},
+    {"vcsum", 512, true, Metric::kChineseRougeL,
+     "下面有一段会议记录，请你阅读后，写一段总结，总结会议的内容。\n会议记录：\n{context}\n\n", "", "会议总结："},
+    {"lsht", 64, false, Metric::kClass, "请判断给定新闻的类别，下面是一些例子。\n\n{context}\n", "{input}", ""},
+    {"passage_retrieval_zh", 32, true, Metric::kChineseParagraph,
+     "以下是若干段落文字，以及其中一个段落的摘要。请确定给定的摘要出自哪一段。\n\n{context}\n\n",
+     "下面是一个摘要\n\n{input}\n\n请输入摘要所属段落的编号。答案格式必须是\"段落1\"，\"段落2\"等格式\n\n", "答案是："},
 };
+
+constexpr std::string_view kChinese[] = {"multifieldqa_zh", "dureader", "vcsum", "lsht", "passage_retrieval_zh"};
+constexpr std::u32string_view kChineseParagraphWord = U"段落";
 
 std::string_view name_of(Metric metric) {
     switch (metric) {
@@ -128,9 +156,14 @@ std::string_view name_of(Metric metric) {
         case Metric::kCount:
             return "count";
         case Metric::kParagraph:
+        case Metric::kChineseParagraph:
             return "retrieval";
         case Metric::kCode:
             return "edit similarity";
+        case Metric::kChineseF1:
+            return "F1 of characters";
+        case Metric::kChineseRougeL:
+            return "Rouge-L of characters";
     }
     return "";
 }
@@ -153,6 +186,12 @@ double score_one(Metric metric, const Sample & sample, std::string_view predicti
             return number_share(prediction, paragraph_number(reference).value_or(""));
         case Metric::kCode:
             return code_similarity(prediction, reference);
+        case Metric::kChineseF1:
+            return character_token_f1(prediction, reference);
+        case Metric::kChineseRougeL:
+            return character_rouge_l(prediction, reference);
+        case Metric::kChineseParagraph:
+            return number_share(prediction, paragraph_number(reference, kChineseParagraphWord).value_or(""));
         case Metric::kClass:
             break;
     }
@@ -163,6 +202,22 @@ double score_one(Metric metric, const Sample & sample, std::string_view predicti
 
 std::string length_group(int64_t n_words) {
     return n_words < 4000 ? "0-4k" : n_words < 8000 ? "4-8k" : "8k+";
+}
+
+Status check_references(const Row & row, const std::vector<std::string> & references) {
+    for (const std::string & answer : references) {
+        if (row.metric == Metric::kParagraph && !paragraph_number(answer)) {
+            return refuse_reference(answer, "\"Paragraph 12\"");
+        }
+        if (row.metric == Metric::kChineseParagraph && !paragraph_number(answer, kChineseParagraphWord)) {
+            return refuse_reference(answer, "\"段落12\"");
+        }
+    }
+    return {};
+}
+
+bool counts_characters(Metric metric) {
+    return metric == Metric::kChineseF1 || metric == Metric::kChineseRougeL;
 }
 
 Result<Sample> make_sample(const Row & row, const Record & record) {
@@ -178,12 +233,8 @@ Result<Sample> make_sample(const Row & row, const Record & record) {
     turn.max_new_tokens = row.max_new_tokens;
     PITH_ASSIGN_OR_RETURN(turn.references, record.texts("answers"));
     PITH_RETURN_IF_ERROR(refuse_no_answers(record, "answers", turn.references));
-    if (row.metric == Metric::kParagraph) {
-        for (const std::string & answer : turn.references) {
-            if (!paragraph_number(answer)) {
-                return record.bad("answers", "holds '" + answer + "' where \"Paragraph 12\" belongs");
-            }
-        }
+    if (const Status fits = check_references(row, turn.references); !fits.ok()) {
+        return record.bad("answers", fits.message());
     }
     if (row.metric == Metric::kClass) {
         PITH_ASSIGN_OR_RETURN(const std::vector<std::string> classes, record.texts("all_classes"));
@@ -203,12 +254,16 @@ Tasks longbench_tasks() {
         task.rules.name = row.name;
         task.rules.family = "longbench";
         task.rules.file = task.rules.name + ".jsonl";
-        task.rules.help = "LongBench's " + task.rules.file + ": context, input, answers[], length, all_classes, _id";
+        task.rules.help =
+            "LongBench's " + task.rules.file + ": context, input, answers[], length, all_classes, _id" +
+            (counts_characters(row.metric) ? "; over characters, LongBench's own score is over jieba's words" : "");
+        task.rules.aside = std::ranges::find(kChinese, row.name) != std::end(kChinese);
         task.rules.chat = row.chat;
         task.rules.stop_at_newline = row.name == "samsum";
         task.rules.too_long = TooLong::kMiddle;
         task.rules.metric = name_of(row.metric);
         task.rules.group_by = {"length"};
+        if (row.metric == Metric::kClass) { task.rules.fields = {"all_classes"}; }
         task.id_field = "_id";
         task.sample = [&row](const Record & record) { return make_sample(row, record); };
         task.score = [&row](const Sample & sample, const Turn & turn, std::string_view prediction) {
@@ -217,6 +272,9 @@ Tasks longbench_tasks() {
                 best = std::max(best, score_one(row.metric, sample, prediction, reference));
             }
             return best;
+        };
+        task.check_references = [&row](const std::vector<std::string> & references) {
+            return check_references(row, references);
         };
         tasks.push_back(make_file_task(std::move(task)));
     }

@@ -25,6 +25,12 @@ constexpr std::string_view kQuestion =
     "What is the correct answer to this question: {question}\nChoices:\n(A) {A}\n(B) {B}\n(C) {C}\n(D) {D}\n\n"
     "Format your response as follows: \"The correct answer is (insert answer here)\".";
 
+Status check_letter(const std::vector<std::string> & references) {
+    const std::string & answer = references[0];
+    const bool fits = answer.size() == 1 && answer[0] >= 'A' && answer[0] <= 'D';
+    return fits ? Status() : refuse_reference(answer, "A, B, C or D");
+}
+
 Result<Sample> make_sample(const Record & record) {
     Sample sample;
     PITH_ASSIGN_OR_RETURN(const std::string context, record.text("context"));
@@ -34,9 +40,7 @@ Result<Sample> make_sample(const Record & record) {
     PITH_ASSIGN_OR_RETURN(const std::string c, record.text("choice_C"));
     PITH_ASSIGN_OR_RETURN(const std::string d, record.text("choice_D"));
     PITH_ASSIGN_OR_RETURN(const std::string answer, record.text("answer"));
-    if (answer.size() != 1 || answer[0] < 'A' || answer[0] > 'D') {
-        return record.bad("answer", "holds '" + answer + "' where A, B, C or D belongs");
-    }
+    if (const Status fits = check_letter({answer}); !fits.ok()) { return record.bad("answer", fits.message()); }
     for (const char * group : {"difficulty", "length", "domain"}) {
         PITH_ASSIGN_OR_RETURN(sample.groups[group], record.text(group));
     }
@@ -67,6 +71,7 @@ Tasks longbench_v2_tasks() {
     task.score = [](const Sample & /*sample*/, const Turn & turn, std::string_view prediction) {
         return correct_letter(prediction) == turn.references[0][0] ? 1.0 : 0.0;
     };
+    task.check_references = check_letter;
     Tasks tasks;
     tasks.push_back(make_file_task(std::move(task)));
     return tasks;

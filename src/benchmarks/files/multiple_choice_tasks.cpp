@@ -215,6 +215,8 @@ Tasks multiple_choice_tasks() {
         task.rules.chat = false;
         task.rules.too_long = TooLong::kRefuse;
         task.rules.metric = row.metric;
+        task.rules.fields = {"right"};
+        task.rules.scores_choices = true;
         task.id_field = row.id_field;
         task.sample = [&row](const Record & record) { return make_sample(row, record); };
         task.score = score;

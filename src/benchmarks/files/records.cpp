@@ -199,6 +199,13 @@ Result<std::vector<std::string>> Record::scalars(std::string_view field) const {
     return list_of(*this, field, as_json(json_)[std::string(field)], is_scalar, "text or number");
 }
 
+Result<std::vector<std::string>> Record::flat_scalars(std::string_view field) const {
+    if (!has(field)) { return missing(*this, field); }
+    const Json & value = as_json(json_)[std::string(field)];
+    const bool nested = value.is_array() && value.size() == 1 && value[0].is_array();
+    return list_of(*this, field, nested ? value[0] : value, is_scalar, "text or number");
+}
+
 Result<std::vector<TitledTexts>> Record::titled_texts(std::string_view field) const {
     if (!has(field)) { return missing(*this, field); }
     const Json & value = as_json(json_)[std::string(field)];

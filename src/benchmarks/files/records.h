@@ -42,6 +42,8 @@ public:
     Result<std::vector<std::string>> texts(std::string_view field) const;
     // A list of texts, numbers or true/false, or one of them.
     Result<std::vector<std::string>> scalars(std::string_view field) const;
+    // The same; a list that holds nothing but one such list is that list (InfiniteBench's [[1, 4, 8]]).
+    Result<std::vector<std::string>> flat_scalars(std::string_view field) const;
     // A list of [title, [text, …]] (HotpotQA's documents).
     Result<std::vector<TitledTexts>> titled_texts(std::string_view field) const;
     Result<Record> object(std::string_view field) const;

@@ -126,6 +126,7 @@ Tasks scbench_tasks() {
         task.score = [&row](const Sample & /*sample*/, const Turn & turn, std::string_view said) {
             return row.score(turn, said);
         };
+        if (row.name == kChoice) { task.check_references = check_choice_label; }
         tasks.push_back(make_file_task(std::move(task)));
     }
     return tasks;

@@ -44,8 +44,8 @@ Fit most_that_fit(int low, int high, int limit, const std::function<int(int)> & 
 }
 
 Status too_small(std::string_view task, int needs, int n_tokens) {
-    return {ErrorCode::kInvalidArgument, corpus::concat({"task '", task, "' needs at least ", std::to_string(needs),
-                                                         " tokens, but n_tokens is ", std::to_string(n_tokens), ": raise it"})};
+    return {ErrorCode::kBudget, corpus::concat({"task '", task, "' needs at least ", std::to_string(needs), " tokens, and ",
+                                                std::to_string(n_tokens), " are left to it"})};
 }
 
 }  // namespace pith::benchmarks

@@ -21,7 +21,7 @@ struct Fit {
 // Cost:   it interpolates: three to five calls of `tokens` for even prices, never more than 10 + log2(high).
 Fit most_that_fit(int low, int high, int limit, const std::function<int(int n_units)> & tokens);
 
-// "task 'vt' needs at least 700 tokens, but n_tokens is 512: raise it"
+// kBudget: "task 'vt' needs at least 700 tokens, and 512 are left to it"; who set the limit says by which option.
 Status too_small(std::string_view task, int needs, int n_tokens);
 
 }  // namespace pith::benchmarks

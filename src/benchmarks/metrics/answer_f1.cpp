@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <vector>
+#include <utility>
 
 #include "benchmarks/metrics/unicode.h"
 
@@ -38,7 +38,7 @@ std::u32string without_articles(std::u32string_view text) {
 }
 
 template <class Token>
-double bag_f1(std::vector<Token> prediction, std::vector<Token> reference) {
+double f1_of_bags(std::vector<Token> prediction, std::vector<Token> reference) {
     std::sort(prediction.begin(), prediction.end());
     std::sort(reference.begin(), reference.end());
     std::vector<Token> shared;
@@ -50,10 +50,15 @@ double bag_f1(std::vector<Token> prediction, std::vector<Token> reference) {
     return 2 * precision * recall / (precision + recall);
 }
 
+// By the Chinese rules.
+bool is_left_out(char32_t c) {
+    return is_space(c) || is_one_of(c, kAsciiPunctuation) || is_one_of(c, kChinesePunctuation);
+}
+
 std::vector<char32_t> characters(std::string_view text) {
     std::vector<char32_t> out;
     for (const char32_t c : lower(code_points(text))) {
-        if (!is_space(c) && !is_one_of(c, kAsciiPunctuation) && !is_one_of(c, kChinesePunctuation)) { out.push_back(c); }
+        if (!is_left_out(c)) { out.push_back(c); }
     }
     return out;
 }
@@ -81,14 +86,27 @@ std::u32string normalized_answer(std::string_view text) {
     return joined;
 }
 
+double bag_f1(std::vector<std::u32string> prediction, std::vector<std::u32string> reference) {
+    return f1_of_bags(std::move(prediction), std::move(reference));
+}
+
+std::vector<std::u32string> without_punctuation(const std::vector<std::u32string> & tokens) {
+    std::vector<std::u32string> out;
+    for (std::u32string token : tokens) {
+        std::erase_if(token, is_left_out);
+        if (!token.empty()) { out.push_back(std::move(token)); }
+    }
+    return out;
+}
+
 double answer_f1(std::string_view prediction, std::string_view reference) {
     const std::u32string said = normalized_answer(prediction);
     const std::u32string right = normalized_answer(reference);
-    return bag_f1(split_words(said), split_words(right));
+    return f1_of_bags(split_words(said), split_words(right));
 }
 
 double character_f1(std::string_view prediction, std::string_view reference) {
-    return bag_f1(characters(prediction), characters(reference));
+    return f1_of_bags(characters(prediction), characters(reference));
 }
 
 double best_answer_f1(std::string_view prediction, std::span<const std::string> references) {

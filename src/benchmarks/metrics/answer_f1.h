@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pith::benchmarks {
 
@@ -20,6 +21,11 @@ double character_f1(std::string_view prediction, std::string_view reference);
 // The best over the references; 0 without any.
 double best_answer_f1(std::string_view prediction, std::span<const std::string> references);
 double best_character_f1(std::string_view prediction, std::span<const std::string> references);
+
+// F1 over two bags of tokens; 0 when nothing is shared.
+double bag_f1(std::vector<std::u32string> prediction, std::vector<std::u32string> reference);
+// The tokens without their white space, ASCII and Chinese punctuation; those of nothing else are gone.
+std::vector<std::u32string> without_punctuation(const std::vector<std::u32string> & tokens);
 
 // What answer_f1 compares: "The  Eiffel-Tower!" → "eiffeltower".
 std::u32string normalized_answer(std::string_view text);

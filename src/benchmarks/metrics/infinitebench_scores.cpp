@@ -77,6 +77,26 @@ std::string_view without_leading_zeros(std::string_view digits) {
     return digits;
 }
 
+// What Python's int() makes of a word, as it would be printed; empty: no integer. Digits of other scripts are not read.
+std::string python_integer(std::u32string_view word) {
+    const bool negative = word.starts_with(U'-');
+    if (negative || word.starts_with(U'+')) { word.remove_prefix(1); }
+    std::string digits;
+    bool after_digit = false;
+    for (const char32_t c : word) {
+        if (c == U'_' && after_digit) {
+            after_digit = false;
+            continue;
+        }
+        if (c < U'0' || c > U'9') { return ""; }
+        digits += static_cast<char>(c);
+        after_digit = true;
+    }
+    if (!after_digit) { return ""; }
+    const std::string_view number = without_leading_zeros(digits);
+    return (negative && number != "0" ? "-" : "") + std::string(number);
+}
+
 }  // namespace
 
 bool first_digits_are(std::string_view prediction, std::string_view reference) {
@@ -130,6 +150,26 @@ bool names_function(std::string_view prediction, std::span<const std::string> re
     for (const std::u32string_view word : {U"Option", U"option"}) { text = replace_all(text, word, U" "); }
     constexpr std::u32string_view kPrefixes[] = {U"answer is:", U"is:", U"answer:", U"correct option is:"};
     return answer_follows(with_single_spaces(text), kPrefixes, right).value_or(false);
+}
+
+bool last_word_is_number(std::string_view prediction, std::string_view reference) {
+    const std::u32string spaced = with_spaces_for(code_points(prediction), U"\n.`'\":");
+    const auto words = split_words(spaced);
+    return !words.empty() && python_integer(words.back()) == reference;
+}
+
+double leading_numbers_share(std::string_view prediction, std::span<const std::string> references) {
+    size_t n_right = 0;
+    for (const std::string & reference : references) {
+        const size_t first = prediction.find_first_of("0123456789");
+        if (first == std::string_view::npos) { break; }
+        prediction.remove_prefix(first);
+        const size_t end = std::min(prediction.find_first_not_of("0123456789"), prediction.size());
+        if (without_leading_zeros(prediction.substr(0, end)) != reference) { break; }
+        prediction.remove_prefix(end);
+        ++n_right;
+    }
+    return references.empty() ? 0 : static_cast<double>(n_right) / static_cast<double>(references.size());
 }
 
 bool first_number_is(std::string_view prediction, std::string_view reference, NumberRule rule) {

@@ -32,6 +32,15 @@ bool chooses(std::string_view prediction, std::span<const std::string> reference
 // REQUIRES: `references` are the function's name and the letter.
 bool names_function(std::string_view prediction, std::span<const std::string> references);
 
+// code_run: the last word is the reference, an integer, as Python's int() reads it (a sign, digits, single underscores between
+// them); line breaks and . ` ' " : separate words.
+bool last_word_is_number(std::string_view prediction, std::string_view reference);
+
+// math_calc: of the reference's numbers, the share that the prediction's runs of ASCII digits give before the first that
+// differs. No run has a sign, so that a negative number ends the count. (For GPT-4's answers, which repeat the expression's
+// first number, InfiniteBench's program drops the first run; here nobody knows who answered.)
+double leading_numbers_share(std::string_view prediction, std::span<const std::string> references);
+
 enum class NumberRule {
     kWhole,      // InfiniteBench: all of it is the integer; "88.5" for 88 is wrong (and stops InfiniteBench's program)
     kTruncated,  // SCBench: without its fraction it is the integer

@@ -38,14 +38,13 @@ double number_share(std::string_view prediction, std::string_view reference) {
     return static_cast<double>(n_right) / static_cast<double>(numbers.size());
 }
 
-std::optional<std::string> paragraph_number(std::string_view reference) {
-    constexpr std::u32string_view kWord = U"Paragraph ";
+std::optional<std::string> paragraph_number(std::string_view reference, std::u32string_view word) {
     const std::u32string text = code_points(reference);
-    for (size_t at = text.find(kWord); at != std::u32string::npos; at = text.find(kWord, at + 1)) {
-        size_t end = at + kWord.size();
+    for (size_t at = text.find(word); at != std::u32string::npos; at = text.find(word, at + 1)) {
+        size_t end = at + word.size();
         while (end < text.size() && is_decimal(text[end])) { ++end; }
-        if (end > at + kWord.size()) {
-            return to_utf8(std::u32string_view(text).substr(at + kWord.size(), end - at - kWord.size()));
+        if (end > at + word.size()) {
+            return to_utf8(std::u32string_view(text).substr(at + word.size(), end - at - word.size()));
         }
     }
     return std::nullopt;

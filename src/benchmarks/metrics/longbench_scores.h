@@ -20,8 +20,8 @@ double class_score(std::string_view prediction, std::string_view reference, std:
 // Share of the prediction's numbers (runs of digits, compared as text) that are the reference; 0 without a number.
 double number_share(std::string_view prediction, std::string_view reference);
 
-// The digits of the first "Paragraph 12" in a reference.
-std::optional<std::string> paragraph_number(std::string_view reference);
+// The digits of the first "Paragraph 12" in a reference; in Chinese of the first "段落12".
+std::optional<std::string> paragraph_number(std::string_view reference, std::u32string_view word = U"Paragraph ");
 
 // LongBench v2: the letter in "The correct answer is (B)", else in "The correct answer is B"; asterisks are ignored.
 std::optional<char> correct_letter(std::string_view prediction);

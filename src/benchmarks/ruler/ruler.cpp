@@ -135,9 +135,9 @@ Result<std::vector<Sample>> RulerTask::read_samples(const SampleRequest & reques
         if (request.n_tokens > 0) {
             const int n = request.count(concat({sample->context, turn.question, turn.answer_prefix})) + turn.max_new_tokens;
             if (n > request.n_tokens) {
-                return {ErrorCode::kInvalidArgument,
+                return {ErrorCode::kBudget,
                         concat({record.where(), ": ", rules_.name, " takes ", std::to_string(n),
-                                " tokens with its answer, but n_tokens is ", std::to_string(request.n_tokens), ": raise it"})};
+                                " tokens with its answer, and ", std::to_string(request.n_tokens), " are left to it"})};
             }
         }
         samples.push_back(std::move(*sample));

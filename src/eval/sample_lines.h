@@ -1,0 +1,14 @@
+// sample_lines.h - an evaluation's samples as lines of JSON, the same for every benchmark (docs/evaluate-data.md). Stage: eval.
+// Pure: the same samples give the same bytes.
+#pragma once
+
+#include <string>
+
+#include "eval/evaluate.h"
+
+namespace pith {
+
+// The samples that would be asked, in their order; those that were left out are not among them.
+std::string sample_lines(const EvalPlan & plan);
+
+}  // namespace pith

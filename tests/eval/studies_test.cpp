@@ -1,0 +1,277 @@
+// studies_test.cpp - the studies' tables are whole, and all they name exists.
+#include "eval/studies.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/benchmark.h"
+#include "core/text.h"
+#include "eval/studies/paper_tables.h"
+#include "pith/budget.h"
+#include "policy/policy.h"
+
+namespace pith {
+namespace {
+
+std::string at(const Study & study, const StudyPart & part) {
+    return std::string(study.name) + ", " + std::string(part.name);
+}
+
+bool is_number(std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos && std::atoi(text.data()) > 0;
+}
+
+std::vector<std::string_view> words_of(std::string_view command) {
+    return split(command, ' ');
+}
+
+TEST(Studies, EveryPolicyOfEveryPartExistsWithItsOptions) {
+    for (const Study & study : studies()) {
+        for (const StudyPart & part : study.parts) {
+            const auto policies = Policy::parse_list(part.policies);
+            EXPECT_TRUE(policies.ok()) << at(study, part) << ": " << policies.status().message();
+            const std::vector<std::string_view> names = list_of(part.policies);
+            EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size()) << at(study, part) << ": one twice";
+        }
+    }
+}
+
+TEST(Studies, EverySizeHasBudgetsLengthsAndChunksThatCanBe) {
+    for (const Study & study : studies()) {
+        for (const StudyPart & part : study.parts) {
+            for (const StudySize * size : {&part.paper, &part.reference}) {
+                EXPECT_FALSE(size->budgets.empty()) << at(study, part);
+                for (const std::string_view budget : list_of(size->budgets)) {
+                    EXPECT_TRUE(Budget::parse(budget).ok()) << at(study, part) << ": " << budget;
+                }
+                for (const std::string_view length : list_of(size->lengths)) {
+                    EXPECT_TRUE(is_number(length)) << at(study, part) << ": " << length;
+                }
+                EXPECT_FALSE(size->chunks.empty()) << at(study, part);
+                for (const std::string_view chunk : list_of(size->chunks)) {
+                    EXPECT_TRUE(is_number(chunk)) << at(study, part) << ": " << chunk;
+                }
+            }
+            if (!part.needs_data || part.stand_in) {
+                EXPECT_FALSE(part.reference.lengths.empty()) << at(study, part) << ": generated samples need a length";
+            }
+        }
+    }
+}
+
+TEST(Studies, EveryTaskOfEveryPartExists) {
+    for (const Study & study : studies()) {
+        for (const StudyPart & part : study.parts) {
+            if (part.kind == StudyKind::kEfficiency || part.family == "perplexity") { continue; }
+            const std::vector<std::string> tasks = tasks_of_part(part);
+            EXPECT_FALSE(tasks.empty()) << at(study, part);
+            bool has_file = false;
+            for (const std::string & name : tasks) {
+                const benchmarks::Task * task = benchmarks::find_task(part.family, name);
+                ASSERT_NE(task, nullptr) << at(study, part) << ": " << name;
+                has_file = has_file || !task->rules().file.empty();
+            }
+            if (part.needs_data) { EXPECT_TRUE(has_file) << at(study, part); }
+        }
+    }
+}
+
+// What the papers number.
+TEST(Studies, ListEveryTableAndFigureOfTheirPapers) {
+    struct Paper {
+        std::string_view name;
+        int n_tables, n_figures;
+    };
+    constexpr Paper kPapers[] = {
+        {"caote", 13, 2}, {"criticalkv", 17, 9}, {"score", 11, 13}, {"laprox", 15, 6}, {"attention-gate", 5, 5}};
+    EXPECT_EQ(studies().size(), std::size(kPapers));
+    for (const Paper & paper : kPapers) {
+        const Study * study = find_study(paper.name);
+        ASSERT_NE(study, nullptr) << paper.name;
+        const auto count = [&](const std::string & label) {
+            return std::ranges::count(study->items, label, &PaperItem::label);
+        };
+        for (int i = 1; i <= paper.n_tables; ++i) {
+            EXPECT_EQ(count("Table " + std::to_string(i)), 1) << paper.name << ", table " << i;
+        }
+        for (int i = 1; i <= paper.n_figures; ++i) {
+            EXPECT_EQ(count("Figure " + std::to_string(i)), 1) << paper.name << ", figure " << i;
+        }
+        EXPECT_EQ(count("Table " + std::to_string(paper.n_tables + 1)), 0) << paper.name;
+        EXPECT_EQ(count("Figure " + std::to_string(paper.n_figures + 1)), 0) << paper.name;
+    }
+}
+
+TEST(Studies, AnItemHasACommandOrTheReasonWhyThereIsNone) {
+    for (const Study & study : studies()) {
+        for (const PaperItem & item : study.items) {
+            EXPECT_NE(item.commands[0].empty(), item.why_not.empty()) << study.name << ", " << item.label;
+            EXPECT_FALSE(item.what.empty()) << study.name << ", " << item.label;
+        }
+    }
+}
+
+TEST(Studies, CommandsNameTheirPartsAndEveryPartIsNamed) {
+    for (const Study & study : studies()) {
+        std::set<std::string_view> named;
+        for (const PaperItem & item : study.items) {
+            for (const std::string_view command : item.commands) {
+                if (!command.starts_with("pith study ")) { continue; }
+                const std::vector<std::string_view> words = words_of(command);
+                ASSERT_GE(words.size(), 5U) << command;
+                EXPECT_EQ(words[2], study.name) << command;
+                EXPECT_EQ(words[3], "--part") << command;
+                EXPECT_NE(find_part(study, words[4]), nullptr) << command;
+                named.insert(words[4]);
+            }
+        }
+        for (const StudyPart & part : study.parts) { EXPECT_TRUE(named.contains(part.name)) << at(study, part); }
+    }
+}
+
+TEST(Studies, PoliciesAndBudgetsOfTheCommandsExist) {
+    int n_policies = 0;
+    for (const Study & study : studies()) {
+        for (const PaperItem & item : study.items) {
+            for (const std::string_view command : item.commands) {
+                const std::vector<std::string_view> words = words_of(command);
+                for (size_t i = 0; i + 1 < words.size(); ++i) {
+                    if (words[i] == "--policy" || words[i] == "--policies") {
+                        EXPECT_TRUE(Policy::parse_list(words[i + 1]).ok()) << command;
+                        ++n_policies;
+                    }
+                    if (words[i] != "--budget") { continue; }
+                    for (const std::string_view budget : list_of(words[i + 1])) {
+                        EXPECT_TRUE(Budget::parse(budget).ok()) << command;
+                    }
+                }
+            }
+        }
+    }
+    EXPECT_GT(n_policies, 5);
+}
+
+TEST(Studies, CakeTakesTheConstantsOfTheModelItIsTunedFor) {
+    ModelInfo model;
+    model.architecture = "llama";
+    model.n_layers = 32;
+    model.n_embd = 4096;
+    model.n_kv_heads = 8;
+    model.n_vocab = 128256;
+    EXPECT_EQ(cake_preset_of(model), "llama3.1-8b");
+    EXPECT_EQ(with_cake_preset("snapkv,cake,cake:pool=avg7,attnvar+preference", "llama3.1-8b"),
+              "snapkv,cake:preset=llama3.1-8b,cake:pool=avg7:preset=llama3.1-8b,attnvar+preference:preset=llama3.1-8b");
+    EXPECT_TRUE(Policy::parse_list(with_cake_preset("cake,cake:pool=avg7", "llama3.1-8b")).ok());
+    EXPECT_EQ(without_cake_preset("cake:pool=avg7:preset=llama3.1-8b"), "cake:pool=avg7");
+    EXPECT_EQ(without_cake_preset("cake:preset=llama3.1-8b+critical"), "cake+critical");
+    model.n_layers = 2;
+    EXPECT_EQ(cake_preset_of(model), "");
+    EXPECT_EQ(with_cake_preset("snapkv,cake", ""), "snapkv,cake");
+}
+
+TEST(PaperNumbers, AreOfPartsPoliciesBudgetsAndTasksThatExist) {
+    for (const Study & study : studies()) {
+        const auto tables = read_paper_tables(study.numbers);
+        ASSERT_TRUE(tables.ok()) << study.name << ": " << tables.status().message();
+        EXPECT_FALSE(tables->empty()) << study.name;
+        for (const PaperTable & table : *tables) {
+            const std::string where =
+                std::string(study.name) + ", " + std::string(table.table) + ", " + std::string(table.model);
+            EXPECT_EQ(std::ranges::count(study.items, table.table, &PaperItem::label), 1) << where;
+            const StudyPart * part = find_part(study, table.part);
+            ASSERT_NE(part, nullptr) << where;
+            const std::vector<std::string_view> policies = list_of(part->policies);
+            const std::vector<std::string_view> budgets = list_of(part->paper.budgets);
+            for (const PaperRow & row : table.rows) {
+                EXPECT_TRUE(row.policy == "full" || std::ranges::count(policies, row.policy) == 1)
+                    << where << ": " << row.policy;
+                EXPECT_TRUE(row.budget.empty() || std::ranges::count(budgets, row.budget) == 1) << where << ": " << row.budget;
+                EXPECT_TRUE(std::ranges::any_of(row.values, [](const auto & v) { return v.has_value(); })) << where;
+            }
+            const std::vector<std::string> tasks = tasks_of_part(*part);
+            for (const std::string_view column : table.columns) {
+                const bool is_task = std::ranges::count(tasks, column) == 1;
+                const bool is_domain = part->family == "longbench" && !tasks_of_domain(column).empty();
+                const bool is_group = part->family == "longbench-v2" && column.find('=') != std::string_view::npos;
+                const bool is_mean = column == "average" || column.starts_with("average@");
+                const bool is_size = part->kind == StudyKind::kEfficiency && column.starts_with("@");
+                EXPECT_TRUE(is_task || is_domain || is_group || is_mean || is_size) << where << ": " << column;
+            }
+        }
+    }
+}
+
+TEST(PaperNumbers, DomainsAreOfTasksThatExist) {
+    for (const char * domain : {"single-doc", "multi-doc", "summarization", "few-shot", "synthetic", "code"}) {
+        EXPECT_FALSE(tasks_of_domain(domain).empty()) << domain;
+        for (const std::string_view task : tasks_of_domain(domain)) {
+            EXPECT_NE(benchmarks::find_task("longbench", task), nullptr) << task;
+        }
+    }
+    EXPECT_TRUE(tasks_of_domain("narrativeqa").empty());
+}
+
+// A misread digit shows: rows whose tasks and average are both printed add up, but for those where the paper's own do not.
+TEST(PaperNumbers, AddUpToThePrintedAverages) {
+    std::set<std::string> wrong;
+    int n_rows = 0;
+    for (const Study & study : studies()) {
+        const auto tables = read_paper_tables(study.numbers);
+        ASSERT_TRUE(tables.ok());
+        for (const PaperTable & table : *tables) {
+            const size_t n = table.columns.size() - 1;
+            const bool by_domain = !tasks_of_domain(table.columns.front()).empty();
+            if (n < 2 || table.columns.back() != "average" || table.columns.front().find('=') != std::string_view::npos) {
+                continue;
+            }
+            for (const PaperRow & row : table.rows) {
+                double sum = 0;
+                double weights = 0;
+                const bool whole = std::ranges::all_of(row.values, [](const auto & v) { return v.has_value(); });
+                for (size_t i = 0; i < n && whole; ++i) {
+                    const auto weight = by_domain ? static_cast<double>(tasks_of_domain(table.columns[i]).size()) : 1.0;
+                    sum += weight * *row.values[i];
+                    weights += weight;
+                }
+                if (!whole) { continue; }
+                ++n_rows;
+                if (std::abs(sum / weights - *row.values[n]) < 0.031) { continue; }
+                wrong.insert(std::string(study.name) + ", " + std::string(table.table) + ": " + std::string(row.policy) +
+                             " at " + std::string(row.budget));
+            }
+        }
+    }
+    EXPECT_GT(n_rows, 300);
+    EXPECT_EQ(wrong, (std::set<std::string>{"attention-gate, Table 1: gated at ", "caote, Table 10: tova+fastcaote at 8192",
+                                            "caote, Table 3: tova+caote at 4096"}));
+}
+
+TEST(PaperNumbers, SaidWronglyAreRefusedWithTheirLine) {
+    const auto message = [](std::string_view text) { return read_paper_tables(text).status().message(); };
+    EXPECT_NE(message("= Table 1; ruler; m; vt\nsnapkv; 20%; 1 2\n").find("line 2"), std::string::npos);
+    EXPECT_NE(message("= Table 1; ruler; m; vt\nsnapkv; 20%; 1 2\n").find("2 numbers for 1"), std::string::npos);
+    EXPECT_NE(message("= Table 1; ruler; m; vt\nsnapkv; 20%; 1,5\n").find("'1,5'"), std::string::npos);
+    EXPECT_NE(message("snapkv; 20%; 1\n").find("line 1"), std::string::npos);
+    EXPECT_NE(message("= Table 1; ruler; m\n").find("line 1"), std::string::npos);
+    EXPECT_NE(message("= Table 1; ruler; m; vt; luck\n").find("'luck'"), std::string::npos);
+    const auto good = read_paper_tables("\n= Table 1; ruler; m; vt @domains; evicted\ngated (2-1);; 1 - 3 4 5 6 7.5\n");
+    ASSERT_TRUE(good.ok()) << good.status().message();
+    const PaperTable & table = good->front();
+    EXPECT_EQ(table.columns.size(), 7U);
+    EXPECT_EQ(table.measure, PaperMeasure::kEvicted);
+    EXPECT_EQ(table.rows[0].policy, "gated");
+    EXPECT_EQ(table.rows[0].label, "(2-1)");
+    EXPECT_EQ(table.rows[0].budget, "");
+    EXPECT_EQ(table.rows[0].values[0], 1.0);
+    EXPECT_EQ(table.rows[0].values[1], std::nullopt);
+    EXPECT_EQ(table.rows[0].values[6], 7.5);
+}
+
+}  // namespace
+}  // namespace pith
