@@ -9,8 +9,10 @@ set_target_properties(pith_public PROPERTIES EXPORT_NAME pith)
 target_link_libraries(pith_public INTERFACE pith_engine pith_text)
 
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pith)
-install(TARGETS pith_core pith_model pith_gate pith_engine pith_text pith_public EXPORT pithTargets
+install(TARGETS pith_core pith_model pith_gate pith_cache pith_engine pith_text pith_public EXPORT pithTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS pith_c EXPORT pithTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES python/pith.py DESTINATION ${CMAKE_INSTALL_DATADIR}/pith/python)
 install(TARGETS pith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/pith DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(EXISTS ${PROJECT_SOURCE_DIR}/models)

@@ -66,7 +66,7 @@ void SessionFlags::add_to(CLI::App & command) {
         "--policy", policy,
         "What to keep; `pith policies` lists them (default: gated with --gate, snapkv with a budget, else full)");
     command.add_option("--budget", budget,
-                       "What may be kept: entries per lane (1024), share of the prompt (20%), or bytes (512M)");
+                       "What may be kept: entries per lane (1024), share of the prompt (20%), bytes (512M), or auto");
     add_heads_option(command, heads);
     cache.add_to(command);
     command.add_option("--prefill", prefill, "When to evict during the prompt: auto, one-shot, chunked")->capture_default_str();

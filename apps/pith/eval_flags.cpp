@@ -178,6 +178,8 @@ void EvalFlags::add_what_options(CLI::App & command) {
             "perplexity: text file, or .jsonl with a text in each line's `chapter` or `text` (BookSum …); may be repeated "
             "(default: the built-in generator)")
         ->allow_extra_args(false);
+    command.add_flag("--guided", guided,
+                     "With --question-aware and --prefill chunked: every chunk is judged by the question, too");
     command.add_flag("--question-aware", question_aware,
                      "Compress context and question together (default: the context alone, the question comes later)");
     command.add_option("--prefill", prefill, "When to evict: one-shot (after the whole prompt), chunked")
@@ -232,11 +234,15 @@ Status EvalFlags::check() const {
                                                  "; `pith eval --list` shows their tasks"};
     }
     if (family == kPerplexity) {
-        if (!tasks.empty() || question_aware || !data.empty() || !haystack.empty()) {
+        if (!tasks.empty() || question_aware || guided || !data.empty() || !haystack.empty()) {
             return {ErrorCode::kInvalidArgument,
                     "perplexity asks no questions: leave out --tasks, --question-aware, --data and --haystack"};
         }
         return {};
+    }
+    if (guided && (!question_aware || prefill != "chunked")) {
+        return {ErrorCode::kInvalidArgument,
+                "--guided judges chunks by the question: give --question-aware and --prefill chunked, too"};
     }
     if (!texts.empty()) { return {ErrorCode::kInvalidArgument, "--text is for perplexity; essays go in with --haystack"}; }
     const auto found = find_tasks(*this);
@@ -302,6 +308,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     }
     options.seed = flags.seed;
     options.question_aware = flags.question_aware;
+    options.guided = flags.guided;
     options.raw = flags.raw;
     options.share = !flags.no_share;
     options.n_ctx = flags.n_ctx;
@@ -353,6 +360,7 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     }
     const bool perplexity = options.tasks.empty();
     if (!perplexity) { add("--question-aware", yes_no(options.question_aware)); }
+    if (options.guided) { add("--guided", yes_no(true)); }
     add("--prefill", perplexity ? "chunked" : flags.prefill);
     add("--chunk", number(options.session.chunk));
     if (options.session.evict_every > 0) { add("--evict-every", number(options.session.evict_every)); }

@@ -25,6 +25,7 @@ struct EvalFlags {
     std::string haystack;  // file
     std::vector<std::string> texts;
     bool question_aware = false;
+    bool guided = false;
     std::string prefill = "one-shot";
     int chunk = 512;
     int evict_every = 0;

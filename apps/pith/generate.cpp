@@ -60,7 +60,7 @@ Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampl
         if (logits.empty()) { return {ErrorCode::kInternal, "the session has no logits to go on from"}; }
         if (options.on_logits) { PITH_RETURN_IF_ERROR(options.on_logits(logits)); }
         for (const int32_t token : banned) { logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity(); }
-        const int32_t token = sampler.sample(logits);
+        PITH_ASSIGN_OR_RETURN(const int32_t token, sampler.sample(logits));
         if (!options.ignore_eos && tokenizer.is_end_of_generation(token)) {
             out.stop = "end";
             break;

@@ -46,8 +46,8 @@ void print_summary(const Inspection & inspection) {
                     perturbation.c_str(), 100 * means.hidden_error, one.same_choice ? "same" : "other");
     }
     std::puts(
-        "\nmass: share of the last query's attention on kept entries; sigma: heads in which the protected and the better half\n"
-        "of the other entries have more than half of it; cosine: of layers' attention outputs with the full cache's;\n"
+        "\nmass: share of the last query's attention on kept entries; sigma: heads whose own best, half as\n"
+        "many as their lane keeps, have more than half of it; cosine: of layers' attention outputs with the full cache's;\n"
         "perturbation: of a head's output, mean, and over its size; hidden: error of the last hidden state");
 }
 

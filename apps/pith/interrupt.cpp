@@ -24,4 +24,15 @@ const std::atomic<bool> & catch_interrupt() {
     return interrupted;
 }
 
+std::atomic<bool> & every_interrupt() {
+    static const bool installed = [] {
+        struct sigaction action = {};
+        action.sa_handler = on_interrupt;
+        sigemptyset(&action.sa_mask);
+        return sigaction(SIGINT, &action, nullptr) == 0;
+    }();
+    static_cast<void>(installed);
+    return interrupted;
+}
+
 }  // namespace pith::app

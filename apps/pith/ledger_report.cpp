@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 namespace pith::app {
@@ -13,6 +14,13 @@ std::string format(const char * pattern, Args... args) {
     std::array<char, 256> text{};
     std::snprintf(text.data(), text.size(), pattern, args...);
     return text.data();
+}
+
+// "2,945"
+std::string with_commas(int64_t n) {
+    std::string text = std::to_string(n);
+    for (size_t at = text.size(); at > 3; at -= 3) { text.insert(at - 3, ","); }
+    return text;
 }
 
 }  // namespace
@@ -34,6 +42,8 @@ Ledger combined(const Ledger & first, const Ledger & second) {
     sum.budget_entries = std::max(first.budget_entries, second.budget_entries);
     sum.kept_entries = std::max(first.kept_entries, second.kept_entries);
     sum.peak_lane_entries = std::max(first.peak_lane_entries, second.peak_lane_entries);
+    sum.n_tokens = std::max(first.n_tokens, second.n_tokens);
+    sum.kv_full_bytes = std::max(first.kv_full_bytes, second.kv_full_bytes);
     sum.kv_needed_bytes = std::max(first.kv_needed_bytes, second.kv_needed_bytes);
     sum.kv_allocated_bytes = std::max(first.kv_allocated_bytes, second.kv_allocated_bytes);
     sum.kv_saved_bytes = std::max(first.kv_saved_bytes, second.kv_saved_bytes);
@@ -47,6 +57,7 @@ Ledger combined(const Ledger & first, const Ledger & second) {
 }
 
 void add_ledger(Json & object, const Ledger & ledger) {
+    object["schedule"] = ledger.schedule;
     object["n_prompt"] = ledger.n_prompt;
     object["n_generated"] = ledger.n_generated;
     object["policy"] = ledger.policy;
@@ -57,6 +68,7 @@ void add_ledger(Json & object, const Ledger & ledger) {
     object["kept_entries"] = ledger.kept_entries;
     object["peak_lane_entries"] = ledger.peak_lane_entries;
     object["kv_needed_bytes"] = ledger.kv_needed_bytes;
+    object["kv_full_bytes"] = ledger.kv_full_bytes;
     object["kv_allocated_bytes"] = ledger.kv_allocated_bytes;
     object["kv_saved_bytes"] = ledger.kv_saved_bytes;
     object["kv_peak_bytes"] = ledger.kv_peak_bytes;
@@ -80,14 +92,24 @@ void add_ledger(Json & object, const Ledger & ledger) {
 }
 
 std::string ledger_lines(const Ledger & ledger) {
-    std::string text = "policy   " + ledger.policy;
-    if (ledger.budget_entries > 0) {
-        text += format(", budget %lld entries a lane", static_cast<long long>(ledger.budget_entries));
+    std::string text;
+    if (ledger.n_tokens > 0 && ledger.n_lanes > 0) {
+        const double all = static_cast<double>(ledger.n_tokens) * static_cast<double>(ledger.n_lanes);
+        const auto per_head =
+            static_cast<int64_t>(std::llround(static_cast<double>(ledger.kept_entries) / static_cast<double>(ledger.n_lanes)));
+        const double share = 100.0 * static_cast<double>(ledger.kept_entries) / all;
+        text += format(share < 10 && share > 0 && share < 99.5 ? "kept     %.1f %%" : "kept     %.0f %%", share) + " (" +
+                with_commas(per_head) + " of " + with_commas(ledger.n_tokens) + " tokens per head), " +
+                with_commas(ledger.evicted_entries) + " evicted in " + with_commas(ledger.n_evictions) + " evictions, read " +
+                (ledger.schedule.empty() ? "in chunks" : ledger.schedule) + "\n";
+        const bool less = ledger.kv_needed_bytes < ledger.kv_full_bytes;
+        text += "KV       " + bytes_text(ledger.kv_allocated_bytes) +
+                (less ? " instead of " + bytes_text(ledger.kv_full_bytes) : "") + ", " + bytes_text(ledger.kv_peak_bytes) +
+                " at the peak\n";
     }
-    text += "\nkernels  " + ledger.attention;
-    text += format("\nentries  %lld kept, %lld evicted in %lld evictions, longest lane %lld\n",
-                   static_cast<long long>(ledger.kept_entries), static_cast<long long>(ledger.evicted_entries),
-                   static_cast<long long>(ledger.n_evictions), static_cast<long long>(ledger.peak_lane_entries));
+    text += "policy   " + ledger.policy;
+    if (ledger.budget_entries > 0) { text += ", budget " + with_commas(ledger.budget_entries) + " tokens per head"; }
+    text += "\nkernels  " + ledger.attention + "\n";
     if (ledger.gate_s > 0) {
         text += "gates    ";
         if (ledger.gate_seen_entries > 0) {
@@ -98,7 +120,6 @@ std::string ledger_lines(const Ledger & ledger) {
         }
         text += format("%.2f s, ", ledger.gate_s) + bytes_text(ledger.gate_peak_bytes) + " peak\n";
     }
-    text += "KV       " + bytes_text(ledger.kv_allocated_bytes) + " allocated, " + bytes_text(ledger.kv_peak_bytes) + " peak\n";
     text += "memory   " + bytes_text(ledger.activation_peak_bytes) + " activations, " + bytes_text(ledger.evidence_peak_bytes) +
             " evidence, " + bytes_text(ledger.rss_peak_bytes) + " resident at the peak\n";
     text += format("prefill  %lld tokens in %.2f s, %.1f t/s\n", static_cast<long long>(ledger.n_prompt), ledger.prefill_s,

@@ -1,8 +1,8 @@
 // run.cpp - `pith run`: a context, questions about it, and a KV cache that stays inside its budget.
 //
-// Context-only (the default): the context is prefilled and compressed once; each question follows at its true positions on
-// the compressed cache, which is cut back after the answer. --question-aware: context and question are prefilled and
-// compressed together, once per question.
+// With one question (or --question-aware) context and question are prefilled and compressed together, so that what is kept is
+// chosen in the question's sight; once per question. With several (or --question-later) the context is prefilled and compressed
+// once; each question follows at its true positions on the compressed cache, which is cut back after the answer.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -20,6 +20,7 @@
 #include "npy_file.h"
 #include "progress.h"
 #include "read_text.h"
+#include "sampler_flags.h"
 #include "text/prompt.h"
 #include "text/utf8.h"
 
@@ -29,7 +30,7 @@ namespace {
 struct RunFlags {
     ModelFlags model;
     SessionFlags session;
-    SamplerOptions sampler;
+    SamplerFlags sampler;
     std::string file;
     std::string token_ids;  // a file of them: the whole prompt
     std::string logits;     // a file for them
@@ -38,6 +39,7 @@ struct RunFlags {
     int64_t n_predict = 512;
     bool pin_system = false;
     bool question_aware = false;
+    bool question_later = false;
     bool raw = false;
     bool json = false;
     bool no_stream = false;
@@ -73,18 +75,14 @@ void add_flags(CLI::App & command, RunFlags & flags) {
     command.add_option("-n,--n-predict", flags.n_predict, "Tokens to generate at most; -1: until the model ends")
         ->capture_default_str();
     flags.session.add_to(command);
-    command.add_flag("--question-aware", flags.question_aware, "Compress context and question together, once per question");
+    command.add_flag("--question-aware", flags.question_aware,
+                     "Compress context and question together, once per question (default with one question)");
+    command
+        .add_flag("--question-later", flags.question_later,
+                  "Compress the context before the question is known (default with several: one compression serves all)")
+        ->excludes("--question-aware");
     command.add_flag("--raw", flags.raw, "Leave out the model's chat template");
-    command.add_option("--temp", flags.sampler.temperature, "Temperature; 0: always the likeliest token")
-        ->capture_default_str();
-    command.add_option("--top-k", flags.sampler.top_k, "Draw from so many likeliest tokens; 0: all")->capture_default_str();
-    command.add_option("--top-p", flags.sampler.top_p, "Draw from the likeliest tokens that make up this share")
-        ->capture_default_str();
-    command.add_option("--min-p", flags.sampler.min_p, "Leave out tokens below this share of the likeliest one's")
-        ->capture_default_str();
-    command.add_option("--repeat-penalty", flags.sampler.repeat_penalty, "Divide the logits of recent tokens; 1: off")
-        ->capture_default_str();
-    command.add_option("-s,--seed", flags.sampler.seed, "Seed of the draw (default: random)");
+    flags.sampler.add_to(command);
     command.add_flag("--ignore-eos", flags.ignore_eos, "Go on where the model would end");
     command.add_flag("--json", flags.json, "One JSON object on standard output");
     command.add_flag("--kept", flags.kept, "With --json: the positions that every layer's KV heads hold at the end");
@@ -139,9 +137,10 @@ Result<PromptRequest> read_request(const RunFlags & flags) {
 // One run of the command, from loaded model to answers.
 class Runner {
 public:
-    Runner(const RunFlags & flags, SessionOptions options, const Model & model, const Tokenizer & tokenizer, Prompt prompt,
-           const PromptRequest & request, NpyFile * logits)
+    Runner(const RunFlags & flags, SamplerOptions sampler, SessionOptions options, const Model & model,
+           const Tokenizer & tokenizer, Prompt prompt, const PromptRequest & request, NpyFile * logits)
         : flags_(flags),
+          sampler_(std::move(sampler)),
           options_(std::move(options)),
           model_(model),
           tokenizer_(tokenizer),
@@ -153,7 +152,8 @@ public:
     }
 
     Result<RunOutcome> run() {
-        const bool shared = !flags_.question_aware && !request_.context.empty() && !request_.questions.front().empty();
+        const bool later = flags_.question_later || (!flags_.question_aware && request_.questions.size() > 1);
+        const bool shared = later && !request_.context.empty() && !request_.questions.front().empty();
         const Status status = shared ? ask_on_compressed_context() : ask_each_on_its_own();
         // Ctrl-C keeps what was said so far.
         if (!status.ok() && status.code() != ErrorCode::kCancelled) { return status; }
@@ -161,9 +161,11 @@ public:
     }
 
 private:
-    Status prefill(Session & session, const std::vector<int32_t> & tokens) {
+    // n_question: tokens at the end that ask.
+    Status prefill(Session & session, const std::vector<int32_t> & tokens, size_t n_question = 0) {
         ProgressLine line("prefill");
         RunHooks hooks;
+        hooks.n_question = static_cast<int>(n_question);
         hooks.cancel = &cancel_;
         hooks.progress = [&line](int64_t n_done, int64_t n_total) { line.show_tokens(n_done, n_total); };
         return session.prefill(tokens, hooks);
@@ -183,6 +185,7 @@ private:
             options.on_logits = [this](std::span<const float> row) { return logits_->add(row); };
         }
         sampler.reset();
+        for (const int32_t token : prompt_.whole(index)) { sampler.accept(token); }  // penalties look back on the prompt
         PITH_ASSIGN_OR_RETURN(Generated generated, generate(session, tokenizer_, sampler, options));
         if (print && flags_.no_stream) { std::fwrite(generated.text.data(), 1, generated.text.size(), stdout); }
         if (print) { std::puts(""); }
@@ -212,7 +215,7 @@ private:
     }
 
     Status ask_on_compressed_context() {
-        PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(flags_.sampler));
+        PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(sampler_, &tokenizer_));
         PITH_ASSIGN_OR_RETURN(Session session, model_.session(options_));
         const Status status = ask_all(session, sampler);
         outcome_.ledger = session.ledger();
@@ -234,10 +237,12 @@ private:
     }
 
     Status ask_each_on_its_own() {
-        PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(flags_.sampler));
+        PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(sampler_, &tokenizer_));
         for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
             PITH_ASSIGN_OR_RETURN(Session session, model_.session(options_));
-            Status status = prefill(session, prompt_.whole(i));
+            // A prompt without a context is all question: nothing of it can be judged by the rest.
+            const bool asks = !request_.context.empty() && !request_.questions[i].empty();
+            Status status = prefill(session, prompt_.whole(i), asks ? prompt_.questions[i].size() : 0);
             if (status.ok()) { status = answer(session, sampler, i); }
             outcome_.ledger = i == 0 ? session.ledger() : combined(outcome_.ledger, session.ledger());
             add_kept(session);
@@ -247,6 +252,7 @@ private:
     }
 
     const RunFlags & flags_;
+    SamplerOptions sampler_;
     SessionOptions options_;
     const Model & model_;
     const Tokenizer & tokenizer_;
@@ -325,7 +331,8 @@ int run_command(const RunFlags & flags) {
     if (flags.pin_system && flags.system_prompt.empty()) { return fail_usage("--pin-system needs a --system-prompt to pin"); }
     const auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status().message()); }
-    if (const auto sampler = Sampler::make(flags.sampler); !sampler.ok()) { return fail_usage(sampler.status().message()); }
+    const auto sampler = flags.sampler.options();
+    if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
     if (const Status status = check_token_flags(flags); !status.ok()) { return fail_usage(status.message()); }
     const auto read = read_request(flags);
     if (!read.ok()) { return fail(read.status()); }
@@ -346,7 +353,7 @@ int run_command(const RunFlags & flags) {
         logits.emplace(std::move(*file));
     }
 
-    auto outcome = Runner(flags, *options, *model, *tokenizer, *prompt, request, logits ? &*logits : nullptr).run();
+    auto outcome = Runner(flags, *sampler, *options, *model, *tokenizer, *prompt, request, logits ? &*logits : nullptr).run();
     if (!outcome.ok()) { return fail(outcome.status()); }
     if (logits) {
         if (const Status status = logits->close(); !status.ok()) { return fail(status); }

@@ -31,8 +31,10 @@ struct TrainFlags {
     std::vector<int> lengths = {512, 1024, 2048};
 };
 
+// The built-in models' recipes by their names, others by their paths.
 std::string recipe_path(const std::string & name) {
-    return name == "reference" ? std::string(PITH_SOURCE_MODELS) + "/pith-reference.json" : name;
+    const bool built_in = name == "reference" || name == "second";
+    return built_in ? std::string(PITH_SOURCE_MODELS) + "/pith-" + name + ".json" : name;
 }
 
 void print_validation(const train::ValidationReport & report) {
@@ -110,7 +112,7 @@ int train_command(TrainFlags flags) {
 void add_train_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<TrainFlags>();
     CLI::App * command = root.add_subcommand("train", "Train a model from a recipe; Ctrl-C stops it, the same command goes on");
-    command->add_option("recipe", flags->recipe, "`reference`, or a recipe file (JSON)");
+    command->add_option("recipe", flags->recipe, "`reference` or `second` (the built-in models), or a recipe file (JSON)");
     command->add_option("-o,--output", flags->output, "GGUF to write (default: the recipe's name)");
     command->add_option("--work-dir", flags->work_dir, "Folder of the checkpoints (default: OUTPUT.work)");
     command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core)");

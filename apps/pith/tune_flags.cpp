@@ -77,7 +77,8 @@ void print_validation(const train::TuneValidation & v) {
 void TuneFlags::add_gate_options(CLI::App & command) {
     GateConfig & gate = options.gate;
     command.add_option("--kind", kind, "`attention`, or `linear`: each token by itself")->capture_default_str();
-    command.add_option("--heads", gate.n_heads, "Heads of the gate's attention")->capture_default_str();
+    command.add_option("--heads", n_heads, "Heads of the gate's attention (default: an eighth of the model's, at least 2)")
+        ->check(CLI::PositiveNumber);
     command.add_option("--head-dim", head_dim, "Their size (default: the model's head size)");
     command.add_option("--source", source, "Whose input a gate reads: its `own` layer's, or the `previous` one's")
         ->capture_default_str();
@@ -124,6 +125,8 @@ Status TuneFlags::complete(const Hparams & hparams) {
     GateConfig & gate = options.gate;
     PITH_ASSIGN_OR_RETURN(gate.kind, parse_gate_kind(kind));
     PITH_ASSIGN_OR_RETURN(gate.source, parse_gate_source(source));
+    // The paper's share: 4 beside a model of 32. What a gate costs grows with its heads, whatever the model's size.
+    gate.n_heads = n_heads != 0 ? n_heads : std::max(2, hparams.n_heads / 8);
     gate.head_dim = head_dim != 0 ? head_dim : hparams.head_dim;
     gate.first_layer = first_layer >= 0 ? first_layer : gate.source == GateSource::kPrevious ? 1 : 0;
     options.n_threads = n_threads > 0 ? n_threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

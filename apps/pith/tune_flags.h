@@ -19,6 +19,7 @@ struct TuneFlags {
     std::string work_dir;
     std::string kind = "attention";
     std::string source = "own";
+    int n_heads = 0;       // 0: an eighth of the model's, at least 2
     int head_dim = 0;      // 0: the model's
     int first_layer = -1;  // -1: 0, or 1 for the previous layer's gates
     int n_tokens = 1024;

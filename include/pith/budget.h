@@ -14,6 +14,8 @@ enum class BudgetKind {
     kEntries,  // mean entries per lane after eviction, protected ones included
     kPercent,  // of the prompt's length, turned into entries when the prompt is known
     kBytes,    // peak of KV memory, headroom included
+    kAuto,  // the bytes that are left on this machine when the prompt comes, less a tenth; nothing is evicted before they are
+            // full
 };
 
 struct Budget {
@@ -24,7 +26,7 @@ struct Budget {
     Budget(int entries) : kind(BudgetKind::kEntries), value(entries) {}  // NOLINT: implicit on purpose
     Budget(BudgetKind k, double v) : kind(k), value(v) {}
 
-    // "1024" entries, "20%" of the prompt, "512K" / "512M" / "2G" bytes (powers of 1024).
+    // "auto", "1024" entries, "20%" of the prompt, "512K" / "512M" / "2G" bytes (powers of 1024).
     // Errors: kInvalidArgument for anything else, 0, negative, or more than 100 %.
     static Result<Budget> parse(std::string_view text);
     std::string to_string() const;

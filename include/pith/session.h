@@ -23,9 +23,11 @@ Result<KvType> parse_kv_type(std::string_view text);
 std::string_view to_string(KvType type);
 
 enum class PrefillSchedule {
-    kAuto,     // chunked when the prompt is longer than budget + chunk, one-shot else
+    // One-shot when the prompt is no longer than budget + chunk, or when it ends in a question (RunHooks::n_question) and one
+    // layer's whole KV fits in memory beside the prompt's hidden states; chunked else.
+    kAuto,
     kOneShot,  // layer by layer over the whole prompt, each layer evicted before the next
-    kChunked,  // chunk by chunk through all layers, evicted after each chunk
+    kChunked,  // chunk by chunk through all layers, evicted after each chunk (guided: RunHooks::n_question)
 };
 
 struct SessionOptions {
@@ -52,6 +54,11 @@ struct RunHooks {
     const std::atomic<bool> * cancel = nullptr;                     // seen between graph runs: kCancelled
     // When set, called for every position with its logits [n_vocab], in order (costs the output product for each).
     std::function<void(int64_t position, std::span<const float> logits)> on_logits;
+    // The last so many tokens of the first prompt ask: what is kept is chosen in their sight also when the prompt comes in
+    // chunks. After each chunk they run behind it as observers only, the chunk is evicted as a one-shot prefill of it with the
+    // question behind would be, and they are taken back. Costs n_question tokens a chunk, so a question longer than a chunk
+    // guides none; gates that must decide what is cached guide none either. 0: what will be asked is not known.
+    int n_question = 0;
     // The tokens stand for what decode would add (a continuation whose likelihood is asked for): no gate is asked about them.
     bool is_answer = false;
 };

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pith/status.h"
@@ -49,21 +50,49 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
+// What llama.cpp's tools offer, with their defaults and in their order: logit bias, penalties, DRY, top-n-sigma, top-k,
+// typical, top-p, min-p, XTC, temperature, draw; or mirostat in place of all behind the bias. The same seed draws the same
+// tokens.
 struct SamplerOptions {
-    float temperature = 0.8F;  // 0: greedy
-    int top_k = 40;
-    float top_p = 0.95F;
-    float min_p = 0.05F;
-    float repeat_penalty = 1.0F;
-    int repeat_last_n = 64;
-    uint32_t seed = 0xFFFFFFFF;  // this value: random
+    float temperature = 0.8F;     // 0: the likeliest
+    float dynatemp_range = 0.0F;  // the temperature moves this far to both sides, by the entropy; 0: it stays
+    float dynatemp_exponent = 1.0F;
+    int top_k = 40;                 // 0: all
+    float top_p = 0.95F;            // 1: all
+    float min_p = 0.05F;            // 0: all
+    float typical_p = 1.0F;         // 1: all
+    float top_n_sigma = -1.0F;      // below 0: all
+    float xtc_probability = 0.0F;   // 0: off
+    float xtc_threshold = 0.1F;     // above 0.5: off
+    float repeat_penalty = 1.0F;    // 1: off
+    float presence_penalty = 0.0F;  // 0: off
+    float frequency_penalty = 0.0F;
+    int repeat_last_n = 64;       // tokens that the penalties look back; 0: off, -1: all
+    float dry_multiplier = 0.0F;  // 0: off
+    float dry_base = 1.75F;
+    int dry_allowed_length = 2;
+    int dry_last_n = -1;  // 0: off, -1: all
+    std::vector<std::string> dry_breakers = {"\n", ":", "\"", "*"};
+    int mirostat = 0;  // 1 or 2: that version
+    float mirostat_tau = 5.0F;
+    float mirostat_eta = 0.1F;
+    std::vector<std::pair<int32_t, float>> logit_bias;  // added to the token's logit; -infinity: never said
+    std::string grammar;                                // GBNF; empty: any text
+    uint32_t seed = 0xFFFFFFFF;                         // this value: random
 };
 
-// Threads: one at a time.
+// Draws tokens. Threads: one at a time.
 class Sampler {
 public:
-    static Result<Sampler> make(const SamplerOptions & options);
-    int32_t sample(std::span<const float> logits);  // picks and remembers
+    // The tokenizer must outlive the sampler; DRY and grammars need it, the others do without.
+    // Errors: kInvalidArgument: names the option, its value and what it may be; a grammar that cannot be read.
+    static Result<Sampler> make(const SamplerOptions & options, const Tokenizer * tokenizer = nullptr);
+
+    // Picks a token, and remembers it.   logits [n_vocab]; of no logits: -1.
+    // Errors: kUnsupported when no token goes on with the grammar.
+    Result<int32_t> sample(std::span<const float> logits);
+    // A token of the prompt: the penalties look back on it. The grammar does not.
+    void accept(int32_t token);
     void reset();
 
     Sampler(Sampler &&) noexcept;
@@ -75,5 +104,15 @@ private:
     explicit Sampler(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };
+
+// A grammar (GBNF) whose texts are the JSON values that fit the schema. What is understood: docs/run.md.
+// Errors: kInvalidArgument: no JSON, or a keyword that is not understood: names it and where it stands.
+Result<std::string> grammar_of_json_schema(std::string_view schema);
+
+// The n likeliest tokens and the logarithms of their probabilities (softmax of the logits as they are, before any sampler), the
+// likeliest first; of equals the lower id. Cost: O(n_vocab).
+std::vector<std::pair<int32_t, float>> top_log_probabilities(std::span<const float> logits, int n);
+// The logarithm of one token's probability.
+float log_probability(std::span<const float> logits, int32_t token);
 
 }  // namespace pith

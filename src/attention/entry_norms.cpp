@@ -78,10 +78,6 @@ Status cosines_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, 
 
 }  // namespace
 
-Status key_norms(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, Ragged<float> & out) {
-    return norms_of(runner, cache, cache.k(layer), seq, layer, EntryNorm::kL2, out);
-}
-
 Status value_norms(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, EntryNorm norm, Ragged<float> & out) {
     return norms_of(runner, cache, cache.v(layer), seq, layer, norm, out);
 }

@@ -10,8 +10,7 @@
 
 namespace pith {
 
-// |k|₂, |v|₁, |v|₂ of every entry of (seq, layer): [K].
-Status key_norms(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, Ragged<float> & out);
+// |v|₁ or |v|₂ of every entry of (seq, layer): [K].
 Status value_norms(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, EntryNorm norm, Ragged<float> & out);
 
 // cos(k_j, mean over the lane of k/|k|₂): [K]. A key of zeros, and a mean of zeros, give 0.

@@ -2,10 +2,13 @@
 #include "attention/evidence_state.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "attention/entry_norms.h"
+#include "attention/group_outputs.h"
 #include "attention/lane_tiles.h"
 #include "attention/lane_values.h"
 #include "attention/observe.h"
@@ -17,6 +20,26 @@ namespace {
 // A sample of one serves the other when it has at least as many queries.
 bool same_sample(const ProfileNeeds & a, const ProfileNeeds & b) {
     return a.margin == b.margin && a.seed == b.seed && a.sample == b.sample;
+}
+
+// rows [H · n], head-major, n queries each  →  [K · n_head_pairs]: Σ over the queries of the products of two heads' rows.
+Ragged<float> pairs_of_heads(const Ragged<float> & rows, const CacheShape & shape, int n) {
+    Ragged<float> pairs;
+    std::vector<float> sums;
+    for (int h = 0; h < shape.n_kv_heads; ++h) {
+        for (int g = 0; g < shape.n_group; ++g) {
+            for (int other = g; other < shape.n_group; ++other) {
+                sums.assign(rows.row(h * shape.n_group * n).size(), 0.0F);
+                for (int i = 0; i < n; ++i) {
+                    const auto a = rows.row((h * shape.n_group + g) * n + i);
+                    const auto b = rows.row((h * shape.n_group + other) * n + i);
+                    for (size_t j = 0; j < sums.size(); ++j) { sums[j] += a[j] * b[j]; }
+                }
+                pairs.push_row(sums);
+            }
+        }
+    }
+    return pairs;
 }
 
 Status not_made_for(const char * what) {
@@ -68,8 +91,10 @@ bool EvidenceState::covers(const EvidenceNeeds & needs) const {
     if (needs.last_query && !kept(1)) { return false; }
     if (needs.running_sum && (needs.running_last > 0 ? !kept(needs.running_last) : !wants_running_)) { return false; }
     if (needs.retention && !merged_.retention) { return false; }
+    if (needs.key_norm && !merged_.key_norm) { return false; }
     if (needs.expected_future > 0 && (!wants_moments_ || model_ == nullptr)) { return false; }
-    if ((needs.output_l1 || needs.output_l2) && model_ == nullptr) { return false; }
+    const bool behind_output = needs.output_l1 || needs.output_l2 || needs.output_pairs || needs.output_errors;
+    if (behind_output && model_ == nullptr) { return false; }
     if (!needs.profile.any()) { return true; }
     return needs.profile.sample == QuerySample::kTopWindow ? keeps_all_ : sampled(needs.profile);
 }
@@ -80,6 +105,7 @@ void EvidenceState::reset() {
         layer.running.resize(static_cast<size_t>(shape_.n_heads()));
         layer.retention.resize(static_cast<size_t>(shape_.n_kv_heads));
         layer.output_l1.resize(static_cast<size_t>(shape_.n_heads()));
+        layer.key_norms.resize(static_cast<size_t>(shape_.n_kv_heads));
         for (const ProfileNeeds & profile : samplers_) { layer.samplers.emplace_back(profile, query_size()); }
     }
 }
@@ -156,6 +182,30 @@ void EvidenceState::add_retention(int layer, std::span<const float> probabilitie
     }
 }
 
+void EvidenceState::add_key_norms(const RaggedCache & cache, int seq, int layer, std::span<const float> norms) {
+    const auto n_kv = static_cast<size_t>(shape_.n_kv_heads);
+    const size_t n = norms.size() / n_kv;
+    for (size_t h = 0; h < n_kv; ++h) {
+        auto & of_lane = layers_[static_cast<size_t>(layer)].key_norms[h];
+        const auto length = static_cast<size_t>(cache.length(cache.lane(seq, layer, static_cast<int>(h))));
+        // A lane cut back since has lost its newest; one that grew unseen has norms that nobody knows.
+        of_lane.resize(length - n, std::numeric_limits<float>::quiet_NaN());
+        for (size_t t = 0; t < n; ++t) { of_lane.push_back(norms[t * n_kv + h]); }
+    }
+}
+
+Status EvidenceState::gather_key_norms(const From & from, LayerEvidence & evidence) const {
+    for (int h = 0; h < shape_.n_kv_heads; ++h) {
+        const auto & of_lane = layers_[static_cast<size_t>(from.layer)].key_norms[static_cast<size_t>(h)];
+        const auto length = static_cast<size_t>(evidence.length(h));
+        if (of_lane.size() < length || std::ranges::any_of(of_lane, [](float x) { return std::isnan(x); })) {
+            return not_made_for("norms of keys");
+        }
+        evidence.key_norm.push_row(std::span(of_lane).first(length));
+    }
+    return {};
+}
+
 Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen,
                                             const EvidenceNeeds & needs) const {
     LayerEvidence evidence;
@@ -167,7 +217,7 @@ Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCa
     const From from{runner, cache, seq, layer, n_seen};
     PITH_RETURN_IF_ERROR(gather_attention(from, needs, evidence));
     PITH_RETURN_IF_ERROR(gather_profile(from, needs, evidence));
-    if (needs.key_norm) { PITH_RETURN_IF_ERROR(key_norms(runner, cache, seq, layer, evidence.key_norm)); }
+    if (needs.key_norm) { PITH_RETURN_IF_ERROR(gather_key_norms(from, evidence)); }
     if (needs.key_cosine) { PITH_RETURN_IF_ERROR(key_cosines(runner, cache, seq, layer, evidence.key_cosine)); }
     if (needs.retention) {
         if (!merged_.retention) { return not_made_for("retention probabilities"); }
@@ -205,13 +255,15 @@ Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & 
                                              .group_sq = needs.window_sq,
                                              .last = needs.last_query,
                                              .head_sq = needs.window_head_sq,
-                                             .entropy = needs.window_entropy},
+                                             .entropy = needs.window_entropy,
+                                             .rows = needs.window_pairs},
                                             observed));
         for (float & value : observed.column_sum.flat()) { value /= static_cast<float>(n); }
         evidence.n_window = n;
         evidence.window_mean = std::move(observed.column_sum);
         evidence.window_sq = std::move(observed.group_sq);
         evidence.window_head_sq = std::move(observed.head_sq);
+        if (needs.window_pairs) { evidence.window_pairs = pairs_of_heads(observed.rows, shape_, n); }
         evidence.window_entropy = std::move(observed.entropy);
         evidence.last_query = std::move(observed.last);
     }
@@ -318,13 +370,21 @@ Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & nee
     auto & [runner, cache, seq, layer, n_seen] = from;
     if (needs.value_l1) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL1, evidence.value_l1)); }
     if (needs.value_l2) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL2, evidence.value_l2)); }
-    if ((needs.output_l1 || needs.output_l2) && model_ == nullptr) { return not_made_for("the output projection"); }
+    const bool wants_groups = needs.output_pairs || needs.output_errors;
+    if ((needs.output_l1 || needs.output_l2 || wants_groups) && model_ == nullptr) {
+        return not_made_for("the output projection");
+    }
     if (needs.output_l1) { PITH_RETURN_IF_ERROR(gather_output_l1(from, evidence.output_l1)); }
     if (needs.output_l2) {
         PITH_ASSIGN_OR_RETURN(const std::span<const float> factor, model_->factor(layer));
         PITH_RETURN_IF_ERROR(output_l2_norms(runner, cache, seq, layer, factor, evidence.output_l2));
     }
-    if (needs.values) { evidence.values = std::make_shared<LaneValues>(runner, cache, seq, layer); }
+    std::span<const float> group_factor;
+    if (wants_groups) { PITH_ASSIGN_OR_RETURN(group_factor, model_->group_factor(layer)); }
+    if (needs.output_pairs) {
+        PITH_RETURN_IF_ERROR(output_pairs(runner, cache, seq, layer, group_factor, evidence.output_pairs));
+    }
+    if (needs.values) { evidence.values = std::make_shared<LaneValues>(runner, cache, seq, layer, group_factor); }
     return {};
 }
 
@@ -360,6 +420,15 @@ Status EvidenceState::gather_output_l1(const From & from, Ragged<float> & out) c
 void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool evicts) {
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
     if (keeps_all_ && evicts) { drop_oldest(layer, n_kept_queries_); }
+    for (int h = 0; wants_key_norms() && h < shape_.n_kv_heads; ++h) {
+        auto & norms = layer.key_norms[static_cast<size_t>(h)];
+        const auto kept = keep.row(h);
+        if (!kept.empty()) {  // what was never seen stays unknown
+            norms.resize(std::max(norms.size(), static_cast<size_t>(kept.back()) + 1), std::numeric_limits<float>::quiet_NaN());
+        }
+        for (size_t j = 0; j < kept.size(); ++j) { norms[j] = norms[static_cast<size_t>(kept[j])]; }
+        norms.resize(kept.size());
+    }
     for (int h = 0; wants_retention() && h < shape_.n_kv_heads; ++h) {
         auto & retention = layer.retention[static_cast<size_t>(h)];
         const auto kept = keep.row(h);
@@ -389,6 +458,7 @@ size_t EvidenceState::size_bytes() const {
         n += layer.queries.capacity() * sizeof(float) + layer.query_positions.capacity() * sizeof(int32_t);
         for (const auto & running : layer.running) { n += running.capacity() * sizeof(float); }
         for (const auto & retention : layer.retention) { n += retention.capacity() * sizeof(float); }
+        for (const auto & norms : layer.key_norms) { n += norms.capacity() * sizeof(float); }
         for (const QuerySampler & sampler : layer.samplers) { n += sampler.size_bytes(); }
         for (const auto & norms : layer.output_l1) { n += norms.capacity() * sizeof(float); }
         n += layer.moments.size_bytes();

@@ -44,6 +44,7 @@ public:
     bool wants_running() const { return wants_running_; }                                           // add_running() too
     bool wants_moments() const { return wants_moments_; }                                           // add_moments() too
     bool wants_retention() const { return merged_.retention; }                                      // add_retention() too
+    bool wants_key_norms() const { return merged_.key_norm; }                                       // add_key_norms() too
     int n_kept_queries() const { return n_kept_queries_; }
     // Of n new queries, how many of the newest remember() must see.
     int n_remembered(int n, int n_to_come = 0) const { return samplers_.empty() ? n_newest(n, n_to_come) : n; }
@@ -65,6 +66,9 @@ public:
     // Entries that nothing was said of count as 1.
     void add_retention(int layer, std::span<const float> probabilities, std::span<const int> lengths);
 
+    // The norms of the newest entries' keys before RoPE: [n][K]. The lanes hold these entries already.
+    void add_key_norms(const RaggedCache & cache, int seq, int layer, std::span<const float> norms);
+
     // Adds what build_query_moments() read of a run of queries.
     void add_moments(int layer, const QueryMoments & moments) { merge(moments, layers_[static_cast<size_t>(layer)].moments); }
 
@@ -85,6 +89,7 @@ private:
         std::vector<QuerySampler> samplers;         // as samplers_
         std::vector<std::vector<float>> running;    // [H][lane length]
         std::vector<std::vector<float>> retention;  // [K][lane length, or less: 1 from there on]
+        std::vector<std::vector<float>> key_norms;  // [K][lane length]
         QueryMoments moments;
         mutable std::vector<std::vector<float>> output_l1;  // [H][as many entries of the lane as were asked about]
     };
@@ -108,6 +113,7 @@ private:
                           std::vector<int32_t> & positions) const;
     Status choose_by_window(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
                             std::vector<int32_t> & positions) const;
+    Status gather_key_norms(const From & from, LayerEvidence & evidence) const;
     Status gather_expected(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
     Status gather_values(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
     Status gather_output_l1(const From & from, Ragged<float> & out) const;

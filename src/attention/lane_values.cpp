@@ -3,12 +3,18 @@
 
 #include <string>
 
+#include "attention/group_outputs.h"
 #include "attention/lane_tiles.h"
 
 namespace pith {
 
-LaneValues::LaneValues(GraphRunner & runner, const RaggedCache & cache, int seq, int layer)
-    : runner_(runner), cache_(cache), seq_(seq), layer_(layer), lengths_(lane_lengths(cache, seq, layer, 1)) {}
+LaneValues::LaneValues(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, std::span<const float> group_factor)
+    : runner_(runner),
+      cache_(cache),
+      seq_(seq),
+      layer_(layer),
+      group_factor_(group_factor),
+      lengths_(lane_lengths(cache, seq, layer, 1)) {}
 
 Status LaneValues::check_unchanged() const {
     if (lengths_ == pith::lane_lengths(cache_, seq_, layer_, 1)) { return {}; }
@@ -61,6 +67,16 @@ Status LaneValues::distances_to_mean(const Ragged<float> & weights, Ragged<float
         });
     }
     return runner_.run();
+}
+
+Status LaneValues::output_errors(const Ragged<float> & weights, const Ragged<float> & odds, Ragged<float> & out) const {
+    PITH_RETURN_IF_ERROR(check_unchanged());
+    if (group_factor_.empty()) {
+        return {ErrorCode::kMissingEvidence,
+                "errors behind the output projection were not asked for when the evidence of layer " + std::to_string(layer_) +
+                    " was gathered"};
+    }
+    return pith::output_errors(runner_, cache_, seq_, layer_, group_factor_, weights, odds, out);
 }
 
 Status LaneValues::lane_values(int kv_head, std::vector<float> & out) const {

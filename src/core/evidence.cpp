@@ -30,6 +30,7 @@ EvidenceNeeds EvidenceNeeds::merged(const EvidenceNeeds & other) const {
     all.window_mean = window_mean || other.window_mean;
     all.window_sq = window_sq || other.window_sq;
     all.window_head_sq = window_head_sq || other.window_head_sq;
+    all.window_pairs = window_pairs || other.window_pairs;
     all.window_entropy = window_entropy || other.window_entropy;
     all.last_query = last_query || other.last_query;
     all.running_sum = running_sum || other.running_sum;
@@ -40,8 +41,10 @@ EvidenceNeeds EvidenceNeeds::merged(const EvidenceNeeds & other) const {
     all.value_l2 = value_l2 || other.value_l2;
     all.output_l1 = output_l1 || other.output_l1;
     all.output_l2 = output_l2 || other.output_l2;
+    all.output_pairs = output_pairs || other.output_pairs;
     all.retention = retention || other.retention;
     all.values = values || other.values;
+    all.output_errors = output_errors || other.output_errors;
     all.profile = merged_profile(profile, other.profile);
     if (running_sum && other.running_sum) {
         const bool whole = running_last == 0 || other.running_last == 0;

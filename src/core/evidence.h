@@ -49,23 +49,26 @@ struct EvidenceNeeds {
     bool window_mean = false;     // mean over the window of A
     bool window_sq = false;       // sum over the window of (group mean of A)²
     bool window_head_sq = false;  // sum over the window of A², per query head
+    bool window_pairs = false;    // sum over the window of A of one query head times A of another of its group
     bool window_entropy = false;  // -Σ A log A over the window and the entries before it, per query head
     bool last_query = false;      // A of the last query
     bool running_sum = false;     // column sums of A over all queries so far, carried through compaction
     int running_last = 0;         // with running_sum: only the last so many queries (0: all)
-    bool key_norm = false;        // |k|₂ after RoPE
+    bool key_norm = false;        // |k|₂ before RoPE, carried through compaction
     bool key_cosine = false;      // cos(k_j, mean over the lane of k/|k|₂), after RoPE
     int expected_future = 0;      // exponent of the attention expected from the next so many queries (0: none)
     bool value_l1 = false;        // |v|₁
     bool value_l2 = false;        // |v|₂
     bool output_l1 = false;       // |v·W_O|₁ per query head: costs a product with W_O
     bool output_l2 = false;       // |v·W_O|₂ per query head: by a head_dim × head_dim factor
-    bool retention = false;       // what the model's gate says of the entry: its retention probability
+    bool output_pairs = false;  // products of v·W_O of two query heads of a group: a product with a factor of the group's W_O
+    bool retention = false;     // what the model's gate says of the entry: its retention probability
     ProfileNeeds profile;
-    bool values = false;  // LayerEvidence::values is set
+    bool values = false;         // LayerEvidence::values is set
+    bool output_errors = false;  // with values: their output_errors() answers
 
     bool any() const { return !(*this == EvidenceNeeds{}); }
-    bool any_window() const { return window_mean || window_sq || window_head_sq || window_entropy; }
+    bool any_window() const { return window_mean || window_sq || window_head_sq || window_pairs || window_entropy; }
     bool any_attention() const { return any_window() || last_query || running_sum || profile.any(); }
     // The union: what two parts need together. Of two different profiles what is not the default wins, of two different numbers
     // of queries then the larger.
@@ -83,10 +86,26 @@ public:
     // the cancellation of |v|² - 2vX + |X|². Overwrites `out`. Cost: O(rows · lane length · d) on the back end.
     virtual Status distances_to_mean(const Ragged<float> & weights, Ragged<float> & out) const = 0;
 
+    // For rows per query head [H]: X_g = Σ_j weights[g][j]·v_j, and for every KV head h
+    //   out[h][j] = |Σ_{g in group(h)} odds[g][j]·(v_j - X_g)·W_O^g|₂
+    // which is how far the layer's output goes. Overwrites `out` [K].   Errors: kMissingEvidence where W_O is not at hand.
+    // Cost: O(lane length · (G·d)²) per KV head on the back end.
+    virtual Status output_errors(const Ragged<float> & weights, const Ragged<float> & odds, Ragged<float> & out) const = 0;
+
     // The values of one lane, f32 [length][head_dim_v]. Overwrites `out`.
     virtual Status lane_values(int kv_head, std::vector<float> & out) const = 0;
     virtual int head_dim_v() const = 0;
 };
+
+// Query heads g and other of one group as a row of evidence per pair: 0 … n_head_pairs - 1, either way round.
+constexpr int n_head_pairs(int n_group) {
+    return n_group * (n_group + 1) / 2;
+}
+constexpr int head_pair(int g, int other, int n_group) {
+    const int low = g < other ? g : other;
+    const int high = g < other ? other : g;
+    return low * n_group - low * (low - 1) / 2 + (high - low);
+}
 
 struct LayerEvidence {
     int layer = 0;
@@ -99,6 +118,7 @@ struct LayerEvidence {
     Ragged<float> window_mean;           // [H]
     Ragged<float> window_sq;             // [K]
     Ragged<float> window_head_sq;        // [H]
+    Ragged<float> window_pairs;          // [K · n_head_pairs]: Σ over the window of A[g]·A[other]
     std::vector<double> window_entropy;  // [H]
     Ragged<float> last_query;            // [H]
     Ragged<float> running_sum;           // [H]
@@ -107,10 +127,11 @@ struct LayerEvidence {
     // [H] k·μ/sqrt(d) + k·Σ·k/(2d) for queries of mean μ and covariance Σ at the next positions: the expected attention's
     // exponent, before any softmax.
     Ragged<float> expected;
-    Ragged<float> value_l1;   // [K]
-    Ragged<float> value_l2;   // [K]
-    Ragged<float> output_l1;  // [H]
-    Ragged<float> output_l2;  // [H]
+    Ragged<float> value_l1;      // [K]
+    Ragged<float> value_l2;      // [K]
+    Ragged<float> output_l1;     // [H]
+    Ragged<float> output_l2;     // [H]
+    Ragged<float> output_pairs;  // [K · n_head_pairs]: ⟨v·W_O^g, v·W_O^other⟩
     Ragged<float> retention;  // [K] in [0, 1]; 1 for entries that no gate was asked about: decoded ones, layers without a gate
 
     // [H] ū_g: mean over the sampled queries of the unit attention row (cosine), of the centred unit row (Pearson), of the

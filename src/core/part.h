@@ -4,13 +4,15 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "core/options.h"
 
 namespace pith {
 
-// One registered part. Every field has static lifetime. `make` gets values its table has validated, so it cannot fail.
+// One registered part. Every field has static lifetime. `make` gets values its table and `check` have validated, so it cannot
+// fail.
 template <class Part>
 struct PartInfo {
     std::string_view name;
@@ -18,6 +20,8 @@ struct PartInfo {
     std::string_view paper;  // title; empty where there is none
     std::span<const OptionSpec> options;
     std::shared_ptr<const Part> (*make)(const Options & options) = nullptr;
+    // What is wrong with values that are right one by one; empty: nothing. Null: any go together.
+    std::string (*check)(const Options & options) = nullptr;
 };
 
 }  // namespace pith

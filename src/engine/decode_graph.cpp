@@ -1,6 +1,7 @@
 // decode_graph.cpp - built around the cache's tensors, refilled for every token.
 #include "engine/decode_graph.h"
 
+#include "attention/key_norms.h"
 #include "attention/lane_attention.h"
 #include "model/layer_graph.h"
 
@@ -23,6 +24,7 @@ Status DecodeGraph::build(const RaggedCache & cache, const Structure & structure
     ++n_builds_;
     queries_.resize(structure.queries ? n_layers * query_size() : 0);
     moments_.resize(structure.moments ? n_layers : 0);
+    key_norms_.resize(structure.key_norms ? n_layers : 0);
 
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k,
                                       ggml_tensor * v) {
@@ -39,10 +41,10 @@ Status DecodeGraph::build(const RaggedCache & cache, const Structure & structure
         build_embedding(build->ctx(), weights, build->input(GGML_TYPE_I32, 1, 1, static_cast<const int32_t *>(&token_)));
     ggml_tensor * position = build->input(GGML_TYPE_I32, 1, 1, static_cast<const int32_t *>(&position_));
     for (int layer = 0; layer < hp.n_layers; ++layer) {
-        QueryTap tap;
-        if (structure.moments) {
-            tap = [&](ggml_tensor * q) { build_query_moments(*build, q, position_, moments_[static_cast<size_t>(layer)]); };
-        }
+        const RopeTap tap = [&](ggml_tensor * q, ggml_tensor * k) {
+            if (structure.moments) { build_query_moments(*build, q, position_, moments_[static_cast<size_t>(layer)]); }
+            if (structure.key_norms) { build_key_norms(*build, k, key_norms_[static_cast<size_t>(layer)]); }
+        };
         hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, position, attention, nullptr, tap);
     }
     logits_ = build_head(build->ctx(), hp, weights, hidden);
@@ -60,8 +62,9 @@ Status DecodeGraph::run(RaggedCache & cache, EvidenceState & evidence, int seq, 
     token_ = token;
     position_ = position;
     evidence_ = &evidence;
-    const Structure structure{cache.storage_id(), seq, evidence.wants_queries(), evidence.wants_running(),
-                              evidence.wants_moments()};
+    const Structure structure{cache.storage_id(),       seq,
+                              evidence.wants_queries(), evidence.wants_running(),
+                              evidence.wants_moments(), evidence.wants_key_norms()};
     if (built_ != structure) { PITH_RETURN_IF_ERROR(build(cache, structure)); }
     for (QueryMoments & moments : moments_) { moments.only_sinks = is_sink(position); }
     if (const Status status = runner_.run(); !status.ok()) {

@@ -35,6 +35,8 @@ public:
     // those. Valid until the next run.
     const float * queries(int layer) const { return queries_.data() + static_cast<size_t>(layer) * query_size(); }
     const QueryMoments & moments(int layer) const { return moments_[static_cast<size_t>(layer)]; }
+    // [K], of the token's keys before RoPE, where the evidence wanted them.
+    std::span<const float> key_norms(int layer) const { return key_norms_[static_cast<size_t>(layer)]; }
 
     int64_t n_builds() const { return n_builds_; }
     size_t buffer_bytes() const { return runner_.buffer_bytes(); }
@@ -48,6 +50,7 @@ private:
         bool queries = false;
         bool running = false;
         bool moments = false;
+        bool key_norms = false;
         bool operator==(const Structure &) const = default;
     };
 
@@ -64,8 +67,9 @@ private:
     int32_t token_ = 0;
     int32_t position_ = 0;
     ggml_tensor * logits_ = nullptr;
-    std::vector<float> queries_;         // [layer][H][d]
-    std::vector<QueryMoments> moments_;  // [layer]
+    std::vector<float> queries_;                 // [layer][H][d]
+    std::vector<QueryMoments> moments_;          // [layer]
+    std::vector<std::vector<float>> key_norms_;  // [layer][K]
 };
 
 }  // namespace pith

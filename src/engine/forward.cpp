@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "attention/cpu_lane_attention.h"
+#include "attention/key_norms.h"
 #include "attention/lane_attention.h"
 #include "core/stopwatch.h"
 #include "model/layer_graph.h"
@@ -49,10 +50,11 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
     const bool observes = evidence.wants_queries() || adds_running || query_observer_;
     ggml_tensor * queries = nullptr;  // read after the run, on the evidence's account
     QueryMoments moments;
-    QueryTap tap;
-    if (evidence.wants_moments()) {
-        tap = [&](ggml_tensor * q) { build_query_moments(*build, q, first_position, moments); };
-    }
+    std::vector<float> norms;  // of the keys, [n][K]
+    const RopeTap tap = [&](ggml_tensor * q, ggml_tensor * k) {
+        if (evidence.wants_moments()) { build_query_moments(*build, q, first_position, moments); }
+        if (evidence.wants_key_norms()) { build_key_norms(*build, k, norms); }
+    };
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int l, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
         if (observes) {
             queries = q;
@@ -84,6 +86,7 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
     }
 
     if (evidence.wants_moments()) { evidence.add_moments(layer, moments); }
+    if (evidence.wants_key_norms()) { evidence.add_key_norms(cache, seq, layer, norms); }
     if (!observes) { return {}; }
     return observe(cache, evidence, seq, layer, queries, n, first_position, n_to_come, adds_running, hidden_keys);
 }
@@ -121,9 +124,10 @@ Status Forward::run_token(RaggedCache & cache, EvidenceState & evidence, int seq
     }
     PITH_RETURN_IF_ERROR(graph->run(cache, evidence, seq, token, position, logits));
 
-    if (!evidence.wants_queries() && !evidence.wants_moments()) { return {}; }
+    if (!evidence.wants_queries() && !evidence.wants_moments() && !evidence.wants_key_norms()) { return {}; }
     const Stopwatch watch;
     for (int layer = 0; layer < hparams().n_layers; ++layer) {
+        if (evidence.wants_key_norms()) { evidence.add_key_norms(cache, seq, layer, graph->key_norms(layer)); }
         if (evidence.wants_moments()) { evidence.add_moments(layer, graph->moments(layer)); }
         if (evidence.wants_queries()) { evidence.remember(layer, graph->queries(layer), 1, position); }
     }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/stopwatch.h"
+#include "engine/available_memory.h"
 #include "engine/session_impl.h"
 
 namespace pith {
@@ -54,10 +55,24 @@ Status Session::Impl::check_protected(int64_t n_prompt) const {
                                     ": raise the budget or shrink the window"};
 }
 
+// What may be taken for KV entries: what is left, less a tenth, and less what a chunk's activations take.
+size_t Session::Impl::usable_bytes() const {
+    const size_t left = available_memory(file->weight_bytes() - std::min(file->weight_bytes(), file->resident_copies_bytes()));
+    const Hparams & hp = file->hparams();
+    const auto chunk = static_cast<double>(std::max(options.chunk, 1));
+    // The widest intermediates of a layer that stand beside each other, and two rows of logits.
+    const double activations =
+        4.0 * (chunk * (8.0 * hp.n_embd + 4.0 * std::max(hp.n_ff, hp.n_ff_expert * hp.n_experts_used)) + 2.0 * hp.n_vocab);
+    const double usable = 0.9 * static_cast<double>(left) - activations;
+    return usable > 0 ? static_cast<size_t>(usable) : 0;
+}
+
 Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
-                                         int64_t n_prompt) const {
+                                         int64_t n_prompt, int n_question) const {
     RunRequest request;
     request.budget = budget;
+    if (budget.kind == BudgetKind::kAuto) { request.budget = Budget(BudgetKind::kBytes, static_cast<double>(usable_bytes())); }
+    request.is_auto = budget.kind == BudgetKind::kAuto;
     request.evicts = for_policy.evicts();
     request.gated = for_policy.gated();
     request.whole_prompt = needs_whole_prompt(for_policy);
@@ -65,6 +80,10 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     request.chunk = options.chunk;
     request.evict_every = options.evict_every;
     request.n_prompt = n_prompt;
+    // Gates decide what is cached before a layer's attention: observers that are taken back again have no place there.
+    request.n_question = for_policy.gated() ? 0 : n_question;
+    request.free_bytes = n_question > 0 ? available_memory() : 0;
+    request.state_bytes = static_cast<size_t>(file->hparams().n_embd) * sizeof(float);
     request.n_lanes = shape().n_lanes();
     request.n_kv_heads = shape().n_kv_heads;
     request.entry_bytes = layout.entry_bytes();
@@ -73,12 +92,14 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
 }
 
 // The first prompt decides the plan and makes the cache.
-Status Session::Impl::start(int64_t n_prompt) {
-    PITH_ASSIGN_OR_RETURN(plan, make_plan(policy, options.budget, options.prefill, n_prompt));
+Status Session::Impl::start(int64_t n_prompt, int n_question) {
+    PITH_ASSIGN_OR_RETURN(plan, make_plan(policy, options.budget, options.prefill, n_prompt, n_question));
     PITH_RETURN_IF_ERROR(check_protected(n_prompt));
     ledger.budget_entries = plan->budget;
+    ledger.schedule = plan->one_shot ? "one-shot" : evicts() && plan->n_guide > 0 ? "in chunks, question seen" : "in chunks";
 
-    const int64_t longest = evicts() && !plan->one_shot ? std::min(n_prompt, 4 * (plan->budget + plan->chunk)) : n_prompt;
+    const int64_t at_once = plan->budget + plan->chunk + plan->n_guide;
+    const int64_t longest = evicts() && !plan->one_shot ? std::min(n_prompt, 4 * at_once) : n_prompt;
     PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, std::max<int64_t>(options.max_context, longest + 256)));
     std::vector<EvidenceNeeds> needs = observed;
     if (evicts()) { needs.push_back(policy.needs()); }
@@ -98,8 +119,12 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, cons
     }
     const auto n = static_cast<int64_t>(tokens.size());
     const bool first = n_tokens == 0;
+    if (hooks.n_question < 0 || hooks.n_question > n) {
+        return {ErrorCode::kInvalidArgument, "RunHooks::n_question is " + std::to_string(hooks.n_question) +
+                                                 " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
+    }
     if (first) {
-        PITH_RETURN_IF_ERROR(without_bad_alloc([&] { return start(n); }));
+        PITH_RETURN_IF_ERROR(without_bad_alloc([&] { return start(n, hooks.n_question); }));
     }
 
     const int64_t n_before = n_tokens;
@@ -190,19 +215,27 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
 }
 
 // Chunk-major: every chunk through all layers, then every lane back to its budget. The first prompt is evicted after its last
-// chunk too; later tokens are evicted when the headroom is used up, as decoded ones are.
+// chunk too; later tokens are evicted when the headroom is used up, as decoded ones are. Guided chunks end where the question
+// begins, or take it along where it is all that is left.
 Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first) {
     const auto n = static_cast<int64_t>(tokens.size());
     const int headroom = std::max(plan->chunk, plan->evict_every);
     const bool evict_here = evicts() && (first || plan->evict_every > 0);
+    const auto question = tokens.last(first && evict_here ? static_cast<size_t>(plan->n_guide) : 0);
+    const int64_t n_context = n - std::ssize(question);
     for (int64_t done = 0; done < n;) {
         if (cancelled(hooks)) { return cancelled_status(done); }
         int64_t m = std::min<int64_t>(plan->chunk, n - done);
         if (evict_here && !first) { m = std::min<int64_t>(m, std::max(1, headroom - since_eviction)); }
+        if (!question.empty() && done < n_context && done + m >= n_context) { m = n - done; }
         PITH_RETURN_IF_ERROR(run_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(m)), hooks));
         done += m;
         since_eviction += static_cast<int>(m);
-        if (evict_here && (first || since_eviction >= plan->evict_every)) { PITH_RETURN_IF_ERROR(evict_all()); }
+        if (!question.empty() && done < n) {
+            PITH_RETURN_IF_ERROR(evict_in_sight_of(question));
+        } else if (evict_here && (first || since_eviction >= plan->evict_every)) {
+            PITH_RETURN_IF_ERROR(evict_all());
+        }
         if (hooks.progress) { hooks.progress(done, n); }
     }
     return {};
@@ -220,15 +253,24 @@ Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks 
         ++n_tokens;
         return {};
     }
-    if (hidden.size() < static_cast<size_t>(n) * width) { hidden.resize(static_cast<size_t>(n) * width); }
+    const auto first_position = static_cast<int32_t>(n_tokens);
+    PITH_RETURN_IF_ERROR(run_layers(tokens, static_cast<bool>(hooks.on_logits)));
+    return emit_logits(std::span(hidden).first(static_cast<size_t>(n) * width), n, first_position, hooks);
+}
+
+// Tokens through all layers, into the lanes. `hidden` then holds the last layer's states: all, or the newest in front.
+Status Session::Impl::run_layers(std::span<const int32_t> tokens, bool all_states) {
+    const auto n = static_cast<int>(tokens.size());
+    const size_t n_floats = tokens.size() * static_cast<size_t>(file->hparams().n_embd);
+    if (hidden.size() < n_floats) { hidden.resize(n_floats); }
     const auto first_position = static_cast<int32_t>(n_tokens);
     for (int layer = 0; layer < shape().n_layers; ++layer) {
-        const int n_out = layer + 1 == shape().n_layers && !hooks.on_logits ? 1 : n;
+        const int n_out = layer + 1 == shape().n_layers && !all_states ? 1 : n;
         PITH_RETURN_IF_ERROR(ask_gates(layer, {tokens, hidden, n}, first_position));
         PITH_RETURN_IF_ERROR(run_layer(layer, tokens, hidden, n, first_position, n_out));
     }
     n_tokens += n;
-    return emit_logits(std::span(hidden).first(static_cast<size_t>(n) * width), n, first_position, hooks);
+    return {};
 }
 
 // states [n][D] hold the last layer's output: all rows when every position's logits are wanted, else the newest in front.

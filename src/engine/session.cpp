@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "cache/resident.h"
 #include "core/stopwatch.h"
-#include "engine/resident.h"
 #include "engine/session_impl.h"
 
 namespace pith {
@@ -93,6 +93,9 @@ void Session::Impl::update_ledger() const {
         ledger.kept_entries = cache->n_entries();
         ledger.peak_lane_entries = cache->peak_lane_entries();
         ledger.kv_needed_bytes = cache->needed_bytes();
+        ledger.n_lanes = shape().n_lanes();
+        ledger.n_tokens = n_tokens;
+        ledger.kv_full_bytes = static_cast<size_t>(n_tokens * ledger.n_lanes) * layout.entry_bytes();
         ledger.kv_allocated_bytes = cache->allocated_bytes() + saved;
         ledger.kv_saved_bytes = saved;
         ledger.kv_peak_bytes = std::max({ledger.kv_peak_bytes, cache->peak_bytes(), ledger.kv_allocated_bytes});

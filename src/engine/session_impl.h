@@ -90,13 +90,15 @@ struct Session::Impl {
 
     // prefill.cpp
     Status feed(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks);
-    Result<RunPlan> make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
-                              int64_t n_prompt) const;
-    Status start(int64_t n_prompt);
+    Result<RunPlan> make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule, int64_t n_prompt,
+                              int n_question = 0) const;
+    size_t usable_bytes() const;
+    Status start(int64_t n_prompt, int n_question);
     Status check_protected(int64_t n_prompt) const;
     Status prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks);
     Status prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first);
     Status run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks);
+    Status run_layers(std::span<const int32_t> tokens, bool all_states);
     Status emit_logits(std::span<const float> states, int n, int64_t first_position, const RunHooks & hooks);
     void roll_back(int64_t n_tokens_before, std::span<const int> lengths_before, uint64_t epoch_before,
                    std::optional<EvidenceState> evidence_before, GateState gate_state_before);
@@ -105,6 +107,8 @@ struct Session::Impl {
     bool over_budget() const;
     EvictionTarget target() const;
     Status evict_all();
+    Status evict_in_sight_of(std::span<const int32_t> question);
+    Result<std::vector<LayerPlan>> plan_all();
     Result<LayerEvidence> gather(int layer) { return gather(layer, policy.needs()); }
     Result<LayerEvidence> gather(int layer, const EvidenceNeeds & needs);
     Status apply(std::span<const LayerPlan> plans);

@@ -186,7 +186,9 @@ Status ask_apart(const Model & model, const Tokenizer & tokenizer, const EvalOpt
     if (unit.perplexity) { return measure_document(model, tokenizer, options, unit, one, hooks, emit); }
     const Stopwatch watch;
     PITH_ASSIGN_OR_RETURN(Session session, model.session(options.session_of(one)));
-    const Status ran = session.prefill(unit.compressed, hooks);
+    RunHooks with_question = hooks;
+    with_question.n_question = unit.n_question;
+    const Status ran = session.prefill(unit.compressed, with_question);
     if (!ran.ok() && ran.code() != ErrorCode::kBudget) { return ran; }
     if (!ran.ok()) { return emit(refusals(unit, one, ran)); }
     const double prefill_s = watch.seconds();

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "engine/resident.h"
+#include "cache/resident.h"
 
 namespace pith {
 namespace {

@@ -186,6 +186,8 @@ private:
                 last = &plan_.units.back();
                 last->compressed = std::move(sides.compressed);
                 last->dialogue = tokens.dialogue;
+                const bool guides = options_.guided && options_.question_aware && !tokens.context.empty();
+                last->n_question = guides ? static_cast<int>(turn.question.size()) : 0;
             }
             std::vector<int32_t> feed = joined(said, follows ? joined(turn.question, turn.prefix) : std::move(sides.feed));
             said.clear();

@@ -41,6 +41,7 @@ struct EvalOptions {
     std::string haystack;                      // text for essays; empty: the tasks' own
     std::vector<std::string> texts;            // perplexity: documents; empty: the built-in generator's
     bool question_aware = false;
+    bool guided = false;        // question-aware, in chunks: every chunk is judged by the question (RunHooks::n_question)
     bool raw = false;           // no chat template
     bool share = true;          // one prefill for all cases, where that is exact
     int n_ctx = 0;              // tokens the model takes; 0: what it was trained on
@@ -68,6 +69,7 @@ struct EvalQuestion {
 struct EvalUnit {
     std::vector<int32_t> compressed;
     std::vector<EvalQuestion> questions;
+    int n_question = 0;       // tokens at the end of `compressed` that guide its chunks
     bool dialogue = false;    // a question follows the one before; else all follow the compressed prompt
     bool perplexity = false;  // no questions: the likelihood of `compressed` under running eviction; questions[0] has the key
 };

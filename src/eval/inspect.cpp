@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "allocate/head_profiles.h"
@@ -212,7 +213,7 @@ private:
         PITH_ASSIGN_OR_RETURN(const Step evicted, step());
         for (int layer = 0; layer < out_.shape.n_layers; ++layer) {
             PITH_RETURN_IF_ERROR(compare_layer(layer, evicted, one));
-            weigh_kept(layer, scored, one);
+            weigh_kept(layer, one);
         }
         one.logit_error = relative_error(full_.logits, evicted.logits);
         one.same_choice = std::ranges::max_element(full_.logits) - full_.logits.begin() ==
@@ -253,28 +254,22 @@ private:
         return {};
     }
 
-    // Attention mass of what is kept, and of what CriticalKV's first stage would keep.
-    void weigh_kept(int layer, const Scored & scored, InspectCase & one) {
+    // Attention mass of what is kept, and of the best that CriticalKV's first stage could keep.
+    void weigh_kept(int layer, InspectCase & one) {
         const auto l = static_cast<size_t>(layer);
         const int n_group = out_.shape.n_group;
         for (int h = 0; h < out_.shape.n_kv_heads; ++h) {
             const auto positions = positions_[l].row(h);
-            const auto ranges = protection(scored.policy, one.budget_entries, positions);
-            int n_protected = 0;
-            for (const IndexRange & range : ranges) { n_protected += range.end - range.begin; }
-            const int n_candidates = std::max(0, one.kept[l].length(h) - n_protected);
-            const std::vector<int32_t> first = first_stage(scored.base[l].row(h), ranges, n_candidates, kFirstStage);
+            const auto n_first = static_cast<size_t>(kFirstStage * one.kept[l].length(h));
             for (int g = h * n_group; g < (h + 1) * n_group; ++g) {
                 const auto attention = last_query_[l].row(g);
                 HeadFidelity & head = one.heads[static_cast<size_t>(layer * out_.shape.n_heads() + g)];
                 head.mass = kept_mass(attention, positions, one.kept[l].row(h));
-                for (const int32_t j : first) { head.sigma += attention[static_cast<size_t>(j)]; }
+                std::vector<float> best(attention.begin(), attention.end());
+                std::ranges::sort(best, std::greater<>());
+                for (size_t j = 0; j < std::min(n_first, best.size()); ++j) { head.sigma += best[j]; }
             }
         }
-    }
-
-    static std::vector<IndexRange> protection(const Policy & policy, int64_t budget, std::span<const int32_t> positions) {
-        return protected_ranges({policy.n_sinks(), policy.n_recent(budget), {}}, positions);
     }
 
     void add_pairs(const Budget & budget) {

@@ -6,8 +6,8 @@
 //   cosine         between a layer's attention outputs after the output projection (LaProx, Figure 4)
 //   hidden error   |h - ĥ|₂ / |h|₂ of the hidden state after a layer
 //   mass           share of the prompt's last query's attention that the kept entries have
-//   σ              the same for the protected entries and the better half of the others by base score: what CriticalKV's first
-//                  stage keeps at α = 0.5 within this policy's lane budgets (assumption 3.4 wants it above ½)
+//   σ              the same for the entries that the head itself pays most to, half as many as its lane keeps: the most that
+//                  CriticalKV's first stage could gather at α = 0.5 (assumption 3.4 wants it above ½)
 //   Spearman       rank correlation of two policies' refined scores: mean over the layer's lanes, without entries that either
 //                  protects (CAOTE, Table 7);  overlap: |A ∩ B| / |A ∪ B| of the kept entries of a layer (Jaccard)
 //   D, IR, TD, HD  SCORE's distances between attention heads: head_profiles.h

@@ -1,6 +1,7 @@
 // inspect_texts.cpp - means over texts.
 #include "eval/inspect_texts.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -34,23 +35,25 @@ std::vector<double> kept_by_lane(std::span<const Inspection> inspections, size_t
     return kept;
 }
 
+// As CriticalKV counts (its section 4.7): a head's mean over the texts under both policies, then the share of heads whose mean
+// falls.
 void compare_with_base(std::span<const Inspection> inspections, size_t index, TextsRow & row) {
     const std::string base = base_policy(row.policy);
     if (base == row.policy) { return; }
-    int64_t n_below = 0;
-    int64_t n_heads = 0;
+    std::vector<double> less;  // of each head: what it has less than under the base, summed over texts that both could hold
     for (const Inspection & inspection : inspections) {
         const InspectCase & one = inspection.cases[index];
         const InspectCase * other = inspection.find(base, row.budget);
         if (other == nullptr || !other->refused.empty() || !one.refused.empty()) { continue; }
+        less.resize(one.heads.size(), 0.0);
         for (size_t head = 0; head < one.heads.size(); ++head) {
-            n_below += one.heads[head].perturbation < other->heads[head].perturbation ? 1 : 0;
-            ++n_heads;
+            less[head] += other->heads[head].perturbation - one.heads[head].perturbation;
         }
     }
-    if (n_heads == 0) { return; }
+    if (less.empty()) { return; }
     row.base = base;
-    row.heads_below_base = static_cast<double>(n_below) / static_cast<double>(n_heads);
+    const auto n_below = std::ranges::count_if(less, [](double x) { return x > 0; });
+    row.heads_below_base = static_cast<double>(n_below) / static_cast<double>(less.size());
 }
 
 }  // namespace

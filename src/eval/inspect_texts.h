@@ -25,8 +25,8 @@ struct TextsRow {
     double same_choice = 0;  // texts in which the likeliest next token stays
     // Over lanes, the mean of the standard deviation over texts of the entries kept (LaProx, Figure 6); 0 with one text.
     double kept_deviation = 0;
-    // Heads (of all texts) whose perturbation is below that under the base: what stands before the policy's first '+', else
-    // snapkv. Empty base: it is not among the policies.
+    // Heads whose perturbation, a mean over the texts, is below that under the base: the same policy without CriticalKV's
+    // second stage, else what stands before the first '+', else snapkv. Empty base: it is not among the policies.
     std::string base;
     double heads_below_base = 0;
 };

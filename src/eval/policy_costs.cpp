@@ -9,6 +9,7 @@
 
 #include "attention/lane_attention.h"
 #include "core/stopwatch.h"
+#include "core/text.h"
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
 #include "eval/median.h"
@@ -64,6 +65,10 @@ public:
             if (state_.wants_running() && !fused) {
                 PITH_RETURN_IF_ERROR(state_.add_running(runner(), *session_.cache, 0, layer, newest.data(), n_read, first));
             }
+        }
+        if (state_.wants_key_norms()) {  // kept, not computed: a sum of squares per key is lost in the layer's own time
+            const std::vector<float> norms(static_cast<size_t>(n) * static_cast<size_t>(shape.n_kv_heads), 0.0F);
+            state_.add_key_norms(*session_.cache, 0, layer, norms);
         }
         if (state_.wants_moments()) {
             QueryMoments moments;
@@ -279,7 +284,39 @@ private:
 
 }  // namespace
 
+namespace {
+
+// The options of "name:a=1:b=2" that are not the critical selector's.
+std::string without_critical_options(std::string_view part) {
+    std::string out;
+    for (const std::string_view piece : split(part, ':')) {
+        const std::string_view key = piece.substr(0, piece.find('='));
+        const bool of_critical = key == "alpha" || key == "eps" || key == "norm" || key == "stage1";
+        if (!of_critical) { out += (out.empty() ? "" : ":") + std::string(piece); }
+    }
+    return out;
+}
+
+}  // namespace
+
 std::string base_policy(const std::string & policy) {
+    // CriticalKV is a second stage over whatever allocates: what it changes is told by the same policy without it.
+    static const std::pair<std::string_view, std::string_view> kCritical[] = {
+        {"criticalkv", "snapkv"}, {"critical-adakv", "adakv"}, {"critical-headkv", "headkv"}};
+    for (const auto & [name, base] : kCritical) {
+        const std::string_view first = std::string_view(policy).substr(0, policy.find_first_of(":+"));
+        if (first == name) { return std::string(base) + without_critical_options(policy).substr(name.size()); }
+    }
+    std::string rest;
+    bool had_critical = false;
+    for (const std::string_view part : split(policy, '+')) {
+        if (part.substr(0, part.find(':')) == "critical") {
+            had_critical = true;
+        } else {
+            rest += (rest.empty() ? "" : "+") + std::string(part);
+        }
+    }
+    if (had_critical) { return rest; }
     const size_t plus = policy.find('+');
     return plus == std::string::npos ? "snapkv" : policy.substr(0, plus);
 }

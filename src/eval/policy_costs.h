@@ -56,7 +56,8 @@ struct PolicyCosts {
     std::vector<PolicyCost> rows;
 };
 
-// What a policy is compared with: the scorer in front of the first '+', else snapkv.
+// What a policy is compared with: the same without CriticalKV's second stage ("critical-adakv" with adakv), else what stands in
+// front of the first '+', else snapkv.
 std::string base_policy(const std::string & policy);
 
 // The bases are measured too, where they are not among the policies.

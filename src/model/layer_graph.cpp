@@ -104,7 +104,7 @@ ggml_tensor * build_embedding(ggml_context * ctx, const Weights & weights, ggml_
 
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention, ggml_tensor * keep_rows,
-                          const QueryTap & tap, const InputTap & input_tap) {
+                          const RopeTap & tap, const InputTap & input_tap) {
     const LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
 
     ggml_tensor * x = build_attention_input(ctx, hparams, weights, layer, hidden);
@@ -114,7 +114,7 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
     ggml_tensor * v = project_heads(ctx, w.wv, w.lora_v, w.bv, x, hparams.head_dim_v, hparams.n_kv_heads);
     if (w.q_norm != nullptr) { q = rms_norm(ctx, q, w.q_norm, hparams.rms_eps); }
     if (w.k_norm != nullptr) { k = rms_norm(ctx, k, w.k_norm, hparams.rms_eps); }
-    if (tap) { tap(q); }
+    if (tap) { tap(q, k); }
     q = rope(ctx, hparams, q, positions, w.rope_freqs);
     k = rope(ctx, hparams, k, positions, w.rope_freqs);
 

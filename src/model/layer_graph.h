@@ -20,8 +20,8 @@ namespace pith {
 using AttentionFn = std::function<ggml_tensor *(ggml_context * ctx, ggml_cgraph * graph, int layer, ggml_tensor * q,
                                                 ggml_tensor * k, ggml_tensor * v)>;
 
-// Shown q [d, H, n] before RoPE; may expand the graph it captured.
-using QueryTap = std::function<void(ggml_tensor * q)>;
+// Shown q [d, H, n] and k [d, K, n] before RoPE; may expand the graph it captured.
+using RopeTap = std::function<void(ggml_tensor * q, ggml_tensor * k)>;
 
 // x [d, heads, n] rotated as the model rotates queries and keys at positions i32 [n].
 ggml_tensor * build_rope(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * x,
@@ -40,10 +40,10 @@ ggml_tensor * build_embedding(ggml_context * ctx, const Weights & weights, ggml_
 // hidden [D, n], positions i32 [n]  →  hidden [D, n] after layer `layer`.
 // keep_rows (i32 [m], may be null): after attention only these rows go on, so that the result is [D, m]; for the last layer,
 // where only some logits are wanted.
-// tap (may be empty): sees the queries before RoPE.   input_tap (may be empty): sees the attention's input.
+// tap (may be empty): sees queries and keys before RoPE.   input_tap (may be empty): sees the attention's input.
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention,
-                          ggml_tensor * keep_rows = nullptr, const QueryTap & tap = {}, const InputTap & input_tap = {});
+                          ggml_tensor * keep_rows = nullptr, const RopeTap & tap = {}, const InputTap & input_tap = {});
 
 // attended [dv·H, n]  →  [D, n]: the output projection with its adapter, without its bias.
 ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended);

@@ -99,22 +99,34 @@ std::vector<float> factor_slices(std::span<const float> rows, size_t n_heads, si
     return factors;
 }
 
-Result<std::span<const float>> OutputFactors::factor(int layer) {
+Result<std::span<const float>> OutputFactors::get(Factors & factors, int layer, size_t n_slices, size_t width) {
     const std::lock_guard lock(mutex_);
-    const Hparams & hp = file_->hparams();
-    factors_.resize(static_cast<size_t>(hp.n_layers));
-    auto & factor = factors_[static_cast<size_t>(layer)];
+    factors.resize(static_cast<size_t>(file_->hparams().n_layers));
+    auto & factor = factors[static_cast<size_t>(layer)];
     if (factor.empty()) {
         PITH_ASSIGN_OR_RETURN(const OutputProjection rows, file_->read_output_projection(layer));
-        factor = factor_slices(rows, static_cast<size_t>(hp.n_heads), static_cast<size_t>(hp.head_dim_v));
+        factor = factor_slices(rows, n_slices, width);
     }
     return std::span<const float>(factor);
+}
+
+Result<std::span<const float>> OutputFactors::factor(int layer) {
+    const Hparams & hp = file_->hparams();
+    return get(factors_, layer, static_cast<size_t>(hp.n_heads), static_cast<size_t>(hp.head_dim_v));
+}
+
+Result<std::span<const float>> OutputFactors::group_factor(int layer) {
+    const Hparams & hp = file_->hparams();
+    const auto n_group = static_cast<size_t>(hp.n_heads / hp.n_kv_heads);
+    return get(group_factors_, layer, static_cast<size_t>(hp.n_kv_heads), n_group * static_cast<size_t>(hp.head_dim_v));
 }
 
 size_t OutputFactors::size_bytes() const {
     const std::lock_guard lock(mutex_);
     size_t n = 0;
-    for (const auto & factor : factors_) { n += factor.capacity() * sizeof(float); }
+    for (const Factors * factors : {&factors_, &group_factors_}) {
+        for (const auto & factor : *factors) { n += factor.capacity() * sizeof(float); }
+    }
     return n;
 }
 

@@ -31,12 +31,20 @@ public:
     // Errors: of ModelFile::read_output_projection.   Cost: the first time O(D·H·dv²), then a look-up.
     Result<std::span<const float>> factor(int layer);
 
+    // The same with the G query heads of a KV head as one slice: [K][G·dv columns of C_h][G·dv], C_h·C_hᵀ the products of all
+    // rows of their W_O. For what heads do to the output together.   Cost: the first time O(D·H·G·dv²).
+    Result<std::span<const float>> group_factor(int layer);
+
     size_t size_bytes() const;
 
 private:
+    using Factors = std::vector<std::vector<float>>;  // [layer], empty until asked for
+    Result<std::span<const float>> get(Factors & factors, int layer, size_t n_slices, size_t width);
+
     std::shared_ptr<const ModelFile> file_;
     mutable std::mutex mutex_;
-    std::vector<std::vector<float>> factors_;  // [layer], empty until asked for
+    Factors factors_;
+    Factors group_factors_;
 };
 
 // The factors of `n_heads` slices of dv columns each; rows [n_rows][n_heads · dv]  →  [n_heads][dv][dv] as above.

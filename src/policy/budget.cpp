@@ -33,8 +33,10 @@ Status bad(std::string_view text, std::string_view what) {
 }  // namespace
 
 Result<Budget> Budget::parse(std::string_view text) {
-    constexpr std::string_view kForms = "is not a budget: write entries (1024), per cent of the prompt (20%) or bytes (512M)";
+    constexpr std::string_view kForms =
+        "is not a budget: write entries (1024), per cent of the prompt (20%), bytes (512M) or auto";
     text = trim(text);
+    if (text == "auto") return Budget(BudgetKind::kAuto, 0);
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
     const std::string_view suffix = text.substr(static_cast<size_t>(end - text.data()));
@@ -62,6 +64,8 @@ std::string Budget::to_string() const {
     switch (kind) {
         case BudgetKind::kNone:
             return "none";
+        case BudgetKind::kAuto:
+            return "auto";
         case BudgetKind::kEntries:
             return format_number(value);
         case BudgetKind::kPercent:

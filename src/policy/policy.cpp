@@ -116,6 +116,9 @@ Status take(std::string_view policy, std::string_view kind, std::span<const Part
                                std::string(kind) + ": keep one");
     }
     PITH_ASSIGN_OR_RETURN(const Options options, Options::parse(info->name, info->options, text.options));
+    if (info->check != nullptr) {
+        if (const std::string wrong = info->check(options); !wrong.empty()) return bad(policy, wrong);
+    }
     taken = info->name;
     slot = info->make(options);
     return {};

@@ -23,9 +23,12 @@ protected:
 }  // namespace
 
 RefinerInfo caote_refiner() {
-    return {"caote", "the change of the attention output that evicting the entry makes",
-            "CAOTE: Optimizing KV Cache Memory through Attention Output Error-based Token Eviction", kEvictionErrorOptions,
-            [](const Options & options) -> std::shared_ptr<const Refiner> { return std::make_shared<Caote>(options); }};
+    return {"caote",
+            "the change of the attention output that evicting the entry makes",
+            "CAOTE: Optimizing KV Cache Memory through Attention Output Error-based Token Eviction",
+            kEvictionErrorOptions,
+            [](const Options & options) -> std::shared_ptr<const Refiner> { return std::make_shared<Caote>(options); },
+            check_eviction_error};
 }
 
 }  // namespace pith

@@ -42,6 +42,48 @@ Status require_values(std::string_view part, const LayerEvidence & evidence) {
                                              " lacks them: capture what the policy's needs() ask for"};
 }
 
+std::string check_eviction_error(const Options & options) {
+    if (!options.is("space", "output") || !options.is("squared", "true")) return {};
+    return "squared=true squares each head's own distance, and space=output has none: leave one of them out";
+}
+
+namespace {
+
+// A row for every query head, from one per head or per KV head.
+Ragged<float> rows_per_head(const LayerEvidence & evidence, const Ragged<float> & rows) {
+    Ragged<float> out;
+    const int n_heads = evidence.n_kv_heads * evidence.n_group;
+    for (int head = 0; head < n_heads; ++head) {
+        out.push_row(rows.row(rows.n_rows() == n_heads ? head : head / evidence.n_group));
+    }
+    return out;
+}
+
+constexpr double kMost = std::numeric_limits<float>::max();
+
+// space=output. odds: a row per row of scores; infinite where an entry is all of its row, which is then kept last of all.
+Status refine_in_output(const LayerEvidence & evidence, const Ragged<float> & weights,
+                        const std::vector<std::vector<double>> & odds, Ragged<float> & scores) {
+    Ragged<float> finite;
+    for (const std::vector<double> & row : odds) {
+        std::vector<float> values;
+        for (const double x : row) values.push_back(static_cast<float>(std::isfinite(x) ? std::min(x, kMost) : 0.0));
+        finite.push_row(values);
+    }
+    PITH_RETURN_IF_ERROR(
+        evidence.values->output_errors(rows_per_head(evidence, weights), rows_per_head(evidence, finite), scores));
+    const size_t rows_per_lane = odds.size() / static_cast<size_t>(std::max(1, evidence.n_kv_heads));
+    for (size_t r = 0; r < odds.size(); ++r) {
+        const std::span<float> out = scores.row(static_cast<int>(r / rows_per_lane));
+        for (size_t j = 0; j < out.size(); ++j) {
+            if (!std::isfinite(odds[r][j])) out[j] = static_cast<float>(kMost);
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
 Status EvictionErrorRefiner::refine(const LayerEvidence & evidence, const Ragged<float> * head_scores,
                                     Ragged<float> & scores) const {
     PITH_RETURN_IF_ERROR(require_values(name_, evidence));
@@ -60,10 +102,11 @@ Status EvictionErrorRefiner::refine(const LayerEvidence & evidence, const Ragged
         }
         odds.push_back(std::move(weights));
     }
+    const Ragged<float> weights = mean_weights(evidence, std::move(normalised));
+    if (in_output_) return refine_in_output(evidence, weights, odds, scores);
     Ragged<float> distances;
-    PITH_RETURN_IF_ERROR(evidence.values->distances_to_mean(mean_weights(evidence, std::move(normalised)), distances));
+    PITH_RETURN_IF_ERROR(evidence.values->distances_to_mean(weights, distances));
 
-    constexpr double kMost = std::numeric_limits<float>::max();
     const int distance_rows_per_lane = distances.n_rows() / std::max(1, evidence.n_kv_heads);
     for (int h = 0; h < evidence.n_kv_heads; ++h) {
         const std::span<float> out = scores.row(h);

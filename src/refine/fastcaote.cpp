@@ -30,9 +30,12 @@ protected:
 }  // namespace
 
 RefinerInfo fastcaote_refiner() {
-    return {"fastcaote", "CAOTE with the mean value in place of the attention output",
-            "CAOTE: Optimizing KV Cache Memory through Attention Output Error-based Token Eviction", kEvictionErrorOptions,
-            [](const Options & options) -> std::shared_ptr<const Refiner> { return std::make_shared<FastCaote>(options); }};
+    return {"fastcaote",
+            "CAOTE with the mean value in place of the attention output",
+            "CAOTE: Optimizing KV Cache Memory through Attention Output Error-based Token Eviction",
+            kEvictionErrorOptions,
+            [](const Options & options) -> std::shared_ptr<const Refiner> { return std::make_shared<FastCaote>(options); },
+            check_eviction_error};
 }
 
 }  // namespace pith

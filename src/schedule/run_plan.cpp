@@ -9,6 +9,8 @@ namespace pith {
 namespace {
 
 constexpr int kSmallestChunk = 16;
+constexpr double kUsableMemory = 0.9;  // of what is left: a tenth stays for the rest of the system
+constexpr double kWorthOneShot = 0.9;  // of the entries that chunks would leave
 
 std::string mebibytes(double bytes) {
     return std::to_string(static_cast<int64_t>(std::ceil(bytes / (1 << 20)))) + " MiB";
@@ -27,31 +29,62 @@ Status too_few_bytes(const RunRequest & request, const std::string & why, int64_
                                     mebibytes(need) + " of KV cache"};
 }
 
-Result<RunPlan> plan_bytes(const RunRequest & request) {
+// One layer's KV of the whole prompt.
+double layer_bytes(const RunRequest & request) {
+    return request.n_kv_heads * (static_cast<double>(request.n_prompt) * static_cast<double>(request.entry_bytes) +
+                                 2.0 * static_cast<double>(request.page_bytes));
+}
+
+// At its peak the first layer's whole KV stands beside nothing, the last one's beside all the others' budgets.
+RunPlan one_shot_in_bytes(const RunRequest & request) {
+    RunPlan plan{0, true, request.chunk, request.evict_every};
+    plan.budget = std::min(entries_in(request, request.budget.value - layer_bytes(request)),
+                           entries_in(request, request.budget.value) - std::max(request.evict_every, 1));
+    return plan;
+}
+
+RunPlan chunks_in_bytes(const RunRequest & request) {
     const int64_t capacity = entries_in(request, request.budget.value);
     RunPlan plan{0, false, request.chunk, request.evict_every};
-    if (request.prefill == PrefillSchedule::kOneShot || request.whole_prompt) {
-        // At its peak the first layer's whole KV stands beside nothing, the last one's beside all the others' budgets.
-        const double layer_bytes =
-            request.n_kv_heads * (static_cast<double>(request.n_prompt) * static_cast<double>(request.entry_bytes) +
-                                  2.0 * static_cast<double>(request.page_bytes));
-        plan.one_shot = true;
-        plan.budget =
-            std::min(entries_in(request, request.budget.value - layer_bytes), capacity - std::max(request.evict_every, 1));
-        if (plan.budget >= 1) { return plan; }
-        return Status(ErrorCode::kBudget, "--budget " + request.budget.to_string() +
-                                              " is too small for a one-shot prefill: one layer's KV of " +
-                                              std::to_string(request.n_prompt) + " tokens takes " + mebibytes(layer_bytes) +
-                                              "; raise the budget or use " +
-                                              (request.whole_prompt ? "gates trained with --causal" : "--prefill chunked"));
-    }
     // The headroom takes at most a third of what there is.
     const auto third = static_cast<int>(std::min<int64_t>(capacity / 3, 1 << 20));
     plan.chunk = std::min(request.chunk, std::max(third, kSmallestChunk));
     if (request.evict_every > 0) { plan.evict_every = std::min(request.evict_every, plan.chunk); }
-    plan.budget = capacity - plan.chunk;
-    if (plan.budget >= 1) { return plan; }
-    return too_few_bytes(request, "a chunk of " + std::to_string(plan.chunk) + " tokens and one entry a lane", plan.chunk + 1);
+    plan.n_guide = request.n_question <= plan.chunk ? request.n_question : 0;
+    plan.budget = capacity - plan.chunk - plan.n_guide;
+    return plan;
+}
+
+// Whether a one-shot prefill of `budget` entries a lane fits in the memory that is left.
+bool fits_in_memory(const RunRequest & request, int64_t budget) {
+    if (request.free_bytes == 0) { return true; }
+    const double lanes =
+        request.n_lanes * (static_cast<double>(std::min(budget, request.n_prompt)) * static_cast<double>(request.entry_bytes) +
+                           2.0 * static_cast<double>(request.page_bytes));
+    const double states = static_cast<double>(request.n_prompt) * static_cast<double>(request.state_bytes);
+    return layer_bytes(request) + lanes + states <= kUsableMemory * static_cast<double>(request.free_bytes);
+}
+
+Result<RunPlan> plan_bytes(const RunRequest & request) {
+    const RunPlan whole = one_shot_in_bytes(request);
+    if (request.prefill == PrefillSchedule::kOneShot || request.whole_prompt) {
+        if (whole.budget >= 1) { return whole; }
+        return Status(ErrorCode::kBudget, "--budget " + request.budget.to_string() +
+                                              " is too small for a one-shot prefill: one layer's KV of " +
+                                              std::to_string(request.n_prompt) + " tokens takes " +
+                                              mebibytes(layer_bytes(request)) + "; raise the budget or use " +
+                                              (request.whole_prompt ? "gates trained with --causal" : "--prefill chunked"));
+    }
+    const RunPlan chunks = chunks_in_bytes(request);
+    // In one shot every layer is judged by the whole prompt's queries; worth it where the room for a whole layer costs little.
+    const bool asks = request.prefill == PrefillSchedule::kAuto && request.n_question > 0;
+    if (asks && static_cast<double>(whole.budget) >= kWorthOneShot * static_cast<double>(chunks.budget) && whole.budget >= 1 &&
+        fits_in_memory(request, whole.budget)) {
+        return whole;
+    }
+    if (chunks.budget >= 1) { return chunks; }
+    const int headroom = chunks.chunk + chunks.n_guide;
+    return too_few_bytes(request, "a chunk of " + std::to_string(headroom) + " tokens and one entry a lane", headroom + 1);
 }
 
 }  // namespace
@@ -69,6 +102,17 @@ Result<RunPlan> plan_run(const RunRequest & request) {
             ErrorCode::kInvalidArgument,
             "--prefill chunked: these gates decide on an entry when they have seen the whole prompt, so it cannot be read in "
             "chunks: leave --prefill out, or train gates with --causal"};
+    }
+    if (request.is_auto && !request.evicts) {
+        const int64_t capacity = entries_in(request, request.budget.value);
+        if (request.n_prompt <= capacity) {
+            const bool whole = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
+            return RunPlan{0, whole, request.chunk, 0};
+        }
+        return {ErrorCode::kBudget, "--budget auto: the memory that is left holds " +
+                                        std::to_string(std::max<int64_t>(capacity, 0)) + " tokens, the prompt has " +
+                                        std::to_string(request.n_prompt) +
+                                        ", and this policy keeps them all: choose one that evicts, e.g. --policy snapkv"};
     }
     const bool limited = request.budget.kind != BudgetKind::kNone;
     if (limited && !request.evicts) {
@@ -89,7 +133,11 @@ Result<RunPlan> plan_run(const RunRequest & request) {
     if (request.budget.kind == BudgetKind::kPercent) {
         plan.budget = std::max<int64_t>(1, std::llround(static_cast<double>(request.n_prompt) * request.budget.value / 100.0));
     }
-    plan.one_shot = one_shot || (request.prefill == PrefillSchedule::kAuto && request.n_prompt <= plan.budget + request.chunk);
+    const bool chosen =
+        request.prefill == PrefillSchedule::kAuto &&
+        (request.n_prompt <= plan.budget + request.chunk || (request.n_question > 0 && fits_in_memory(request, plan.budget)));
+    plan.one_shot = one_shot || chosen;
+    plan.n_guide = !plan.one_shot && request.n_question <= plan.chunk ? request.n_question : 0;
     return plan;
 }
 

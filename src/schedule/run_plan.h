@@ -2,7 +2,7 @@
 // Pure C++: no ggml, no I/O.
 //
 // Bytes bound the peak: (budget + headroom) entries a lane, and two partly used pages a lane (one of K, one of V), fit in them.
-// Headroom is what arrives between two evictions: the chunk, or evict_every decoded tokens.
+// Headroom is what arrives between two evictions: the chunk and the question that guides it, or evict_every decoded tokens.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@
 namespace pith {
 
 struct RunRequest {
-    Budget budget;
+    Budget budget;              // not kAuto: whoever plans says how many bytes those are
+    bool is_auto = false;       // bytes that nobody asked for: a policy that keeps all may have them
     bool evicts = false;        // the policy drops entries at all
     bool gated = false;         // gates decide what is cached
     bool whole_prompt = false;  // a gate must see the prompt whole, so it cannot go in chunks
@@ -22,7 +23,10 @@ struct RunRequest {
     int chunk = 512;
     int evict_every = 128;
     int64_t n_prompt = 0;
-    int n_lanes = 0;  // layers · KV heads
+    int n_question = 0;      // tokens at the prompt's end that ask; 0: not known
+    size_t free_bytes = 0;   // memory that is left now; 0: not known
+    size_t state_bytes = 0;  // what a one-shot prefill holds of every token beside its KV: the hidden state
+    int n_lanes = 0;         // layers · KV heads
     int n_kv_heads = 0;
     size_t entry_bytes = 0;  // one entry's K and V rows
     size_t page_bytes = 4096;
@@ -33,6 +37,7 @@ struct RunPlan {
     bool one_shot = false;
     int chunk = 0;
     int evict_every = 0;  // 0: no eviction in decode
+    int n_guide = 0;      // of a chunked prefill: tokens of the question that every chunk is judged by; 0: none
 };
 
 // Errors: kInvalidArgument (a budget without an evicting policy or the other way round, chunk < 1, evict_every < 0, chunks

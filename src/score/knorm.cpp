@@ -1,6 +1,7 @@
-// knorm.cpp - keys of small norm draw much attention: score = -|k|₂ after RoPE. Stage: score.
+// knorm.cpp - keys of small norm draw much attention: score = -|k|₂ before RoPE. Stage: score.
 // Pure C++: no ggml, no I/O.
 // Paper: A Simple and Effective L2 Norm-Based Strategy for KV Cache Compression.
+// A rotation keeps the norm; taken before it, equal tokens of the first layer tie, and the newer is kept.
 // Differs: a recent window is protected (recent=0 removes it); the paper also leaves the first layers alone, here all take
 // part.
 #include <algorithm>

@@ -1,87 +1,252 @@
 // sampler.cpp - picks the next token by libllama's samplers, without a llama_context. Stage: text.
-// Order as in llama.cpp's tools: penalties, top-k, top-p, min-p, temperature, draw.
+// The order, the defaults and the use of the seed are those of llama.cpp's tools, so that the same flags say the same text.
 // Threads: one at a time. Cost: O(n_vocab) a token.
 #include <llama.h>
 
+#include <algorithm>
 #include <cmath>
+#include <exception>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "pith/text.h"
 #include "text/llama_log.h"
+#include "text/tokenizer_impl.h"
 
 namespace pith {
 namespace {
+
+constexpr int kAll = 1 << 17;         // tokens that a look-back of -1 remembers
+constexpr int kMirostatTokens = 100;  // mirostat 1 estimates its slope from so many
 
 struct FreeSampler {
     void operator()(llama_sampler * sampler) const { llama_sampler_free(sampler); }
 };
 using SamplerPtr = std::unique_ptr<llama_sampler, FreeSampler>;
 
-SamplerPtr make_chain(const SamplerOptions & options, int32_t n_vocab) {
+int look_back(int n) {
+    return n < 0 ? kAll : n;
+}
+
+// At temperature 0 the likeliest token is left whatever these do, unless one of them may take it out.
+bool is_greedy(const SamplerOptions & o) {
+    return o.temperature <= 0 && o.mirostat == 0 && o.typical_p >= 1 && o.xtc_probability <= 0;
+}
+
+SamplerPtr make_chain(const SamplerOptions & o, const llama_vocab * vocab, int32_t n_vocab) {
     SamplerPtr chain(llama_sampler_chain_init(llama_sampler_chain_default_params()));
     const auto add = [&chain](llama_sampler * part) { llama_sampler_chain_add(chain.get(), part); };
-    if (options.repeat_penalty != 1.0F && options.repeat_last_n > 0) {
-        add(llama_sampler_init_penalties(n_vocab, options.repeat_last_n, options.repeat_penalty, 0.0F, 0.0F));
+    if (!o.logit_bias.empty()) {
+        std::vector<llama_logit_bias> bias;
+        for (const auto & [token, value] : o.logit_bias) { bias.push_back({token, value}); }
+        add(llama_sampler_init_logit_bias(n_vocab, static_cast<int32_t>(bias.size()), bias.data()));
     }
-    if (options.temperature <= 0) {
+    if (o.mirostat != 0) {
+        add(llama_sampler_init_temp(o.temperature));
+        add(o.mirostat == 1 ? llama_sampler_init_mirostat(n_vocab, o.seed, o.mirostat_tau, o.mirostat_eta, kMirostatTokens)
+                            : llama_sampler_init_mirostat_v2(o.seed, o.mirostat_tau, o.mirostat_eta));
+        return chain;
+    }
+    const bool penalises = o.repeat_penalty != 1.0F || o.presence_penalty != 0.0F || o.frequency_penalty != 0.0F;
+    if (penalises && o.repeat_last_n != 0) {
+        add(llama_sampler_init_penalties(n_vocab, look_back(o.repeat_last_n), o.repeat_penalty, o.frequency_penalty,
+                                         o.presence_penalty));
+    }
+    if (o.dry_multiplier != 0.0F && o.dry_last_n != 0) {
+        std::vector<const char *> breakers;
+        for (const std::string & text : o.dry_breakers) { breakers.push_back(text.c_str()); }
+        add(llama_sampler_init_dry(vocab, o.dry_multiplier, o.dry_base, o.dry_allowed_length, look_back(o.dry_last_n),
+                                   breakers.data(), breakers.size()));
+    }
+    if (is_greedy(o)) {
         add(llama_sampler_init_greedy());
         return chain;
     }
-    add(llama_sampler_init_top_k(options.top_k));
-    add(llama_sampler_init_top_p(options.top_p, 1));
-    add(llama_sampler_init_min_p(options.min_p, 1));
-    add(llama_sampler_init_temp(options.temperature));
-    add(llama_sampler_init_dist(options.seed));
+    if (o.top_n_sigma >= 0) { add(llama_sampler_init_top_n_sigma(o.top_n_sigma)); }
+    add(llama_sampler_init_top_k(o.top_k));
+    if (o.typical_p < 1) { add(llama_sampler_init_typical(o.typical_p, 0)); }
+    add(llama_sampler_init_top_p(o.top_p, 0));
+    add(llama_sampler_init_min_p(o.min_p, 0));
+    if (o.xtc_probability > 0) { add(llama_sampler_init_xtc(o.xtc_probability, o.xtc_threshold, 0, o.seed)); }
+    add(llama_sampler_init_temp_ext(o.temperature, o.dynatemp_range, o.dynatemp_exponent));
+    add(llama_sampler_init_dist(o.seed));
     return chain;
+}
+
+std::string number(float value) {
+    std::string text = std::to_string(value);
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.ends_with('.')) { text.pop_back(); }
+    return text;
 }
 
 Status check_range(const char * name, float value, float low, float high) {
     if (std::isfinite(value) && value >= low && value <= high) { return {}; }
-    return {ErrorCode::kInvalidArgument, std::string(name) + " is " + std::to_string(value) + ": give " + std::to_string(low) +
-                                             " to " + std::to_string(high)};
+    return {ErrorCode::kInvalidArgument,
+            std::string(name) + " is " + number(value) + ": give " + number(low) + " to " + number(high)};
+}
+
+Status check(const SamplerOptions & o, const Tokenizer * tokenizer) {
+    PITH_RETURN_IF_ERROR(check_range("temperature", o.temperature, 0.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range("dynatemp range", o.dynatemp_range, 0.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range("dynatemp exponent", o.dynatemp_exponent, 0.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range("top-p", o.top_p, 0.0F, 1.0F));
+    PITH_RETURN_IF_ERROR(check_range("min-p", o.min_p, 0.0F, 1.0F));
+    PITH_RETURN_IF_ERROR(check_range("typical", o.typical_p, 0.0F, 1.0F));
+    PITH_RETURN_IF_ERROR(check_range("top-n-sigma", o.top_n_sigma, -1.0F, 1000.0F));
+    PITH_RETURN_IF_ERROR(check_range("XTC probability", o.xtc_probability, 0.0F, 1.0F));
+    PITH_RETURN_IF_ERROR(check_range("XTC threshold", o.xtc_threshold, 0.0F, 1.0F));
+    PITH_RETURN_IF_ERROR(check_range("repeat penalty", o.repeat_penalty, 0.01F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range("presence penalty", o.presence_penalty, -100.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range("frequency penalty", o.frequency_penalty, -100.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range("repeat last n", static_cast<float>(o.repeat_last_n), -1.0F, kAll));
+    PITH_RETURN_IF_ERROR(check_range("DRY multiplier", o.dry_multiplier, 0.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range("DRY base", o.dry_base, 1.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range("DRY allowed length", static_cast<float>(o.dry_allowed_length), 0.0F, kAll));
+    PITH_RETURN_IF_ERROR(check_range("DRY last n", static_cast<float>(o.dry_last_n), -1.0F, kAll));
+    PITH_RETURN_IF_ERROR(check_range("mirostat", static_cast<float>(o.mirostat), 0.0F, 2.0F));
+    PITH_RETURN_IF_ERROR(check_range("mirostat tau", o.mirostat_tau, 0.0F, 1000.0F));
+    PITH_RETURN_IF_ERROR(check_range("mirostat eta", o.mirostat_eta, 0.0F, 1000.0F));
+    for (const auto & [token, value] : o.logit_bias) {
+        const bool known = token >= 0 && (tokenizer == nullptr || token < tokenizer->n_vocab());
+        if (known && !std::isnan(value)) { continue; }
+        return {ErrorCode::kInvalidArgument, "the logit bias of token " + std::to_string(token) + " is " + number(value) +
+                                                 ": give a token of the vocabulary and a number"};
+    }
+    const char * needs_words = o.dry_multiplier != 0.0F ? "DRY" : !o.grammar.empty() ? "a grammar" : nullptr;
+    if (needs_words != nullptr && tokenizer == nullptr) {
+        return {ErrorCode::kInvalidArgument, std::string(needs_words) + " needs the model's tokeniser"};
+    }
+    return {};
 }
 
 }  // namespace
 
 struct Sampler::Impl {
     SamplerOptions options;
-    SamplerPtr chain;  // made with the first logits: the penalties need to know how many there are
+    const llama_vocab * vocab = nullptr;
+    SamplerPtr chain;               // made with the first logits, where nobody said how many there are
+    SamplerPtr grammar;             // null: any text
+    std::vector<int32_t> accepted;  // before there was a chain
     std::vector<llama_token_data> candidates;
+
+    void make(int32_t n_vocab) {
+        chain = make_chain(options, vocab, n_vocab);
+        for (const int32_t token : accepted) { llama_sampler_accept(chain.get(), token); }
+        accepted.clear();
+    }
+    llama_token pick(std::span<const float> logits, bool by_grammar) {
+        candidates.resize(logits.size());
+        for (size_t i = 0; i < logits.size(); ++i) { candidates[i] = {static_cast<llama_token>(i), logits[i], 0.0F}; }
+        llama_token_data_array array{candidates.data(), candidates.size(), -1, false};
+        if (by_grammar) { llama_sampler_apply(grammar.get(), &array); }
+        llama_sampler_apply(chain.get(), &array);
+        return array.data[array.selected >= 0 ? array.selected : 0].id;
+    }
+    bool allows(llama_token token) const {
+        llama_token_data one{token, 1.0F, 0.0F};
+        llama_token_data_array array{&one, 1, -1, false};
+        llama_sampler_apply(grammar.get(), &array);
+        return one.logit != -std::numeric_limits<float>::infinity();
+    }
 };
 
-Result<Sampler> Sampler::make(const SamplerOptions & options) {
-    PITH_RETURN_IF_ERROR(check_range("temperature", options.temperature, 0.0F, 100.0F));
-    PITH_RETURN_IF_ERROR(check_range("top-p", options.top_p, 0.0F, 1.0F));
-    PITH_RETURN_IF_ERROR(check_range("min-p", options.min_p, 0.0F, 1.0F));
-    PITH_RETURN_IF_ERROR(check_range("repeat penalty", options.repeat_penalty, 0.01F, 100.0F));
+Result<Sampler> Sampler::make(const SamplerOptions & options, const Tokenizer * tokenizer) {
+    PITH_RETURN_IF_ERROR(check(options, tokenizer));
     route_llama_log();
     auto impl = std::make_unique<Impl>();
     impl->options = options;
+    if (tokenizer != nullptr) { impl->vocab = tokenizer->impl_->vocab; }
+    try {
+        if (!options.grammar.empty()) {
+            const LlamaErrorCapture capture;
+            impl->grammar.reset(llama_sampler_init_grammar(impl->vocab, options.grammar.c_str(), "root"));
+            if (!impl->grammar) {
+                const std::string why = capture.first_error().empty() ? "" : " (" + capture.first_error() + ")";
+                return {ErrorCode::kInvalidArgument,
+                        "the grammar cannot be read" + why + ": it is GBNF with a rule called root"};
+            }
+        }
+        if (tokenizer != nullptr) { impl->make(tokenizer->n_vocab()); }
+    } catch (const std::exception & error) {
+        return {ErrorCode::kInvalidArgument, std::string("libllama failed to make the sampler: ") + error.what()};
+    }
     return Sampler(std::move(impl));
 }
 
-int32_t Sampler::sample(std::span<const float> logits) {
+Result<int32_t> Sampler::sample(std::span<const float> logits) {
     if (logits.empty()) { return -1; }
-    if (!impl_->chain) { impl_->chain = make_chain(impl_->options, static_cast<int32_t>(logits.size())); }
-    auto & candidates = impl_->candidates;
-    candidates.resize(logits.size());
-    for (size_t i = 0; i < logits.size(); ++i) { candidates[i] = {static_cast<llama_token>(i), logits[i], 0.0F}; }
-    llama_token_data_array array{candidates.data(), candidates.size(), -1, false};
-    llama_sampler_apply(impl_->chain.get(), &array);
-    const llama_token token = array.data[array.selected >= 0 ? array.selected : 0].id;
-    llama_sampler_accept(impl_->chain.get(), token);
-    return token;
+    Impl & self = *impl_;
+    try {
+        if (!self.chain) { self.make(static_cast<int32_t>(logits.size())); }
+        llama_token token = self.pick(logits, false);
+        // Asking the grammar about all tokens costs much more than about one, which it mostly allows.
+        if (self.grammar && !self.allows(token)) {
+            token = self.pick(logits, true);
+            if (!self.allows(token)) {
+                return {ErrorCode::kUnsupported,
+                        "no token goes on with the grammar: the vocabulary cannot spell what it asks for"};
+            }
+        }
+        if (self.grammar) { llama_sampler_accept(self.grammar.get(), token); }
+        llama_sampler_accept(self.chain.get(), token);
+        return token;
+    } catch (const std::exception & error) {
+        return {ErrorCode::kUnsupported, std::string("the grammar cannot go on: ") + error.what()};
+    }
+}
+
+void Sampler::accept(int32_t token) {
+    if (impl_->chain) {
+        llama_sampler_accept(impl_->chain.get(), token);
+    } else {
+        impl_->accepted.push_back(token);
+    }
 }
 
 void Sampler::reset() {
+    impl_->accepted.clear();
     if (impl_->chain) { llama_sampler_reset(impl_->chain.get()); }
+    if (impl_->grammar) { llama_sampler_reset(impl_->grammar.get()); }
 }
 
 Sampler::Sampler(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Sampler::Sampler(Sampler &&) noexcept = default;
 Sampler & Sampler::operator=(Sampler &&) noexcept = default;
 Sampler::~Sampler() = default;
+
+namespace {
+
+// log Σ exp(logit)
+double log_sum(std::span<const float> logits) {
+    const double largest = *std::ranges::max_element(logits);
+    double sum = 0;
+    for (const float logit : logits) { sum += std::exp(logit - largest); }
+    return largest + std::log(sum);
+}
+
+}  // namespace
+
+std::vector<std::pair<int32_t, float>> top_log_probabilities(std::span<const float> logits, int n) {
+    std::vector<std::pair<int32_t, float>> all;
+    if (logits.empty() || n <= 0) { return all; }
+    const double total = log_sum(logits);
+    for (size_t i = 0; i < logits.size(); ++i) {
+        all.emplace_back(static_cast<int32_t>(i), static_cast<float>(logits[i] - total));
+    }
+    const auto last = all.begin() + std::min<int64_t>(n, std::ssize(all));
+    std::partial_sort(all.begin(), last, all.end(), [](const auto & a, const auto & b) {
+        return a.second != b.second ? a.second > b.second : a.first < b.first;
+    });
+    all.erase(last, all.end());
+    return all;
+}
+
+float log_probability(std::span<const float> logits, int32_t token) {
+    if (token < 0 || static_cast<size_t>(token) >= logits.size()) { return -std::numeric_limits<float>::infinity(); }
+    return static_cast<float>(logits[static_cast<size_t>(token)] - log_sum(logits));
+}
 
 }  // namespace pith

@@ -16,20 +16,10 @@
 
 #include "pith/text.h"
 #include "text/llama_log.h"
+#include "text/tokenizer_impl.h"
 #include "text/utf8.h"
 
 namespace pith {
-
-struct Tokenizer::Impl {
-    llama_model * model = nullptr;
-    const llama_vocab * vocab = nullptr;
-    std::string chat_template;
-
-    Impl() = default;
-    Impl(const Impl &) = delete;
-    Impl & operator=(const Impl &) = delete;
-    ~Impl() { llama_model_free(model); }
-};
 
 namespace {
 

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "attention/entry_norms.h"
+#include "attention/group_outputs.h"
 #include "attention/lane_tiles.h"
 #include "attention/lane_values.h"
 #include "attention/output_norms.h"
 #include "attention/random_lanes.h"
+#include "core/evidence.h"
 #include "model/output_factors.h"
 
 namespace pith {
@@ -53,21 +55,17 @@ double sum_of_magnitudes(const Vector & x) {
     return sum;
 }
 
-TEST_P(EvidenceValues, NormsOfKeysAndValuesEqualPlainCode) {
+TEST_P(EvidenceValues, NormsOfValuesEqualPlainCode) {
     on_both_paths([&] {
-        Ragged<float> keys;
         Ragged<float> l1;
         Ragged<float> l2;
-        ASSERT_TRUE(key_norms(lanes_.runner(), lanes_.cache(), 0, 0, keys).ok());
         ASSERT_TRUE(value_norms(lanes_.runner(), lanes_.cache(), 0, 0, EntryNorm::kL1, l1).ok());
         ASSERT_TRUE(value_norms(lanes_.runner(), lanes_.cache(), 0, 0, EntryNorm::kL2, l2).ok());
         for (int h = 0; h < lanes_.shape().n_kv_heads; ++h) {
             ASSERT_EQ(l1.length(h), lanes_.length(h));
             for (int j = 0; j < lanes_.length(h); ++j) {
                 const auto i = static_cast<size_t>(j);
-                const double key = norm(lanes_.key(h, j));
                 const Vector v = lanes_.value(h, j);
-                EXPECT_NEAR(keys.row(h)[i], key, 1e-5 * key);
                 EXPECT_NEAR(l1.row(h)[i], sum_of_magnitudes(v), 1e-5 * sum_of_magnitudes(v));
                 EXPECT_NEAR(l2.row(h)[i], norm(v), 1e-5 * norm(v));
             }
@@ -174,6 +172,78 @@ TEST_P(EvidenceValues, OutputNormsEqualPlainCodeAlsoWhereTheProjectionLacksRank)
             }
         }
     });
+}
+
+TEST_P(EvidenceValues, ProductsOfHeadsBehindTheOutputProjectionEqualPlainCode) {
+    const std::vector<float> wo = projection();
+    const CacheShape & shape = lanes_.shape();
+    const std::vector<float> factor =
+        factor_slices(wo, static_cast<size_t>(shape.n_kv_heads), static_cast<size_t>(shape.n_group * shape.head_dim));
+    Ragged<float> pairs;
+    ASSERT_TRUE(output_pairs(lanes_.runner(), lanes_.cache(), 0, 0, factor, pairs).ok());
+    const int n_pairs = n_head_pairs(shape.n_group);
+    ASSERT_EQ(pairs.n_rows(), shape.n_kv_heads * n_pairs);
+    for (int h = 0; h < shape.n_kv_heads; ++h) {
+        for (int j = 0; j < lanes_.length(h); ++j) {
+            const Vector v = lanes_.value(h, j);
+            for (int g = 0; g < shape.n_group; ++g) {
+                const Vector a = projected(wo, h * shape.n_group + g, v);
+                for (int other = 0; other < shape.n_group; ++other) {
+                    const Vector b = projected(wo, h * shape.n_group + other, v);
+                    const float found = pairs.row(h * n_pairs + head_pair(g, other, shape.n_group))[static_cast<size_t>(j)];
+                    EXPECT_NEAR(found, dot(a, b), 1e-4 * norm(a) * norm(b));
+                }
+            }
+        }
+    }
+}
+
+// The layer's output with the entry and without it, every query head renormalised: how far it goes, found by evicting.
+TEST_P(EvidenceValues, ErrorsBehindTheOutputProjectionAreThoseOfEvictingTheEntry) {
+    const std::vector<float> wo = projection();
+    const CacheShape & shape = lanes_.shape();
+    const std::vector<float> factor =
+        factor_slices(wo, static_cast<size_t>(shape.n_kv_heads), static_cast<size_t>(shape.n_group * shape.head_dim));
+    Ragged<float> weights(lane_lengths(lanes_.cache(), 0, 0, shape.n_group));
+    std::uniform_real_distribution<float> uniform(0.0F, 1.0F);
+    for (int r = 0; r < weights.n_rows(); ++r) {
+        float sum = 0;
+        for (float & w : weights.row(r)) { sum += w = std::pow(uniform(lanes_.random()), 8.0F); }
+        for (float & w : weights.row(r)) { w /= sum; }
+    }
+    Ragged<float> odds = weights;
+    for (int r = 0; r < odds.n_rows(); ++r) {
+        for (float & w : odds.row(r)) { w /= 1 - w; }
+    }
+    const LaneValues values(lanes_.runner(), lanes_.cache(), 0, 0, factor);
+    Ragged<float> errors;
+    ASSERT_TRUE(values.output_errors(weights, odds, errors).ok());
+    for (int h = 0; h < shape.n_kv_heads; ++h) {
+        for (int gone = 0; gone < lanes_.length(h); gone += 37) {
+            Vector moved(kEmbd, 0.0);
+            for (int g = 0; g < shape.n_group; ++g) {
+                const int head = h * shape.n_group + g;
+                const auto w = weights.row(head);
+                Vector change(static_cast<size_t>(shape.head_dim), 0.0);  // without - with
+                double left = 0;
+                double all = 0;
+                for (int j = 0; j < lanes_.length(h); ++j) {
+                    all += w[static_cast<size_t>(j)];
+                    left += j == gone ? 0.0 : w[static_cast<size_t>(j)];
+                }
+                for (int j = 0; j < lanes_.length(h); ++j) {
+                    const Vector v = lanes_.value(h, j);
+                    const double share = (j == gone ? 0.0 : w[static_cast<size_t>(j)] / left) - w[static_cast<size_t>(j)] / all;
+                    for (size_t c = 0; c < v.size(); ++c) { change[c] += share * v[c]; }
+                }
+                const Vector behind = projected(wo, head, change);
+                for (size_t r = 0; r < moved.size(); ++r) { moved[r] += behind[r]; }
+            }
+            EXPECT_NEAR(errors.row(h)[static_cast<size_t>(gone)], norm(moved), 1e-3 * norm(moved) + 1e-6);
+        }
+    }
+    const LaneValues without(lanes_.runner(), lanes_.cache(), 0, 0);
+    EXPECT_EQ(without.output_errors(weights, odds, errors).code(), ErrorCode::kMissingEvidence);
 }
 
 INSTANTIATE_TEST_SUITE_P(TypesAndGroups, EvidenceValues, testing::lane_cases());

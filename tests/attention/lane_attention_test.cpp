@@ -202,11 +202,11 @@ TEST_P(LaneAttentionTest, EvidenceEqualsPlainCodeOverRaggedLanes) {
         }
     }
     Ragged<float> norms;
-    ASSERT_TRUE(key_norms(*runner_, *cache_, 0, 0, norms).ok());
+    ASSERT_TRUE(value_norms(*runner_, *cache_, 0, 0, EntryNorm::kL2, norms).ok());
     for (int h = 0; h < shape.n_kv_heads; ++h) {
         for (int j = 0; j < cache_->length(h); ++j) {
             double sum = 0;
-            for (const float c : row(cache_->k(0), h, j)) { sum += static_cast<double>(c) * c; }
+            for (const float c : row(cache_->v(0), h, j)) { sum += static_cast<double>(c) * c; }
             EXPECT_NEAR(norms.row(h)[static_cast<size_t>(j)], std::sqrt(sum), 1e-5 * std::sqrt(sum));
         }
     }

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "engine/resident.h"
+#include "cache/resident.h"
 #include "model/backend.h"
 
 namespace pith {

@@ -113,11 +113,23 @@ TEST_F(Run, SaysTheSameWithABudgetAboveTheLength) {
     EXPECT_EQ(large["text"], full["text"]);
 }
 
+// One question is in sight when the context is compressed, several come later; either can be asked for.
+TEST_F(Run, OneQuestionIsInSightUnlessItComesLater) {
+    const Json alone = run_json({"-f", book_, "-p", "Who?", "--budget", "64", "--kept"});
+    const Json aware = run_json({"-f", book_, "-p", "Who?", "--budget", "64", "--kept", "--question-aware"});
+    const Json later = run_json({"-f", book_, "-p", "Who?", "--budget", "64", "--kept", "--question-later"});
+    EXPECT_EQ(alone["kept"], aware["kept"]);
+    EXPECT_NE(alone["kept"], later["kept"]);
+    const Json chunks = run_json({"-f", book_, "-p", "Who?", "--budget", "64", "--prefill", "chunked", "--chunk", "64"});
+    EXPECT_EQ(chunks["schedule"], "in chunks, question seen");
+    EXPECT_EQ(later["schedule"], "one-shot");
+}
+
 TEST_F(Run, AnswersEachQuestionAsIfItWereTheOnlyOne) {
     const Json both = run_json({"-f", book_, "-p", "Who?", "-p", "And where was it?", "--budget", "64"});
     ASSERT_EQ(both["answers"].size(), 2U);
-    const Json first = run_json({"-f", book_, "-p", "Who?", "--budget", "64"});
-    const Json second = run_json({"-f", book_, "-p", "And where was it?", "--budget", "64"});
+    const Json first = run_json({"-f", book_, "-p", "Who?", "--budget", "64", "--question-later"});
+    const Json second = run_json({"-f", book_, "-p", "And where was it?", "--budget", "64", "--question-later"});
     EXPECT_EQ(both["answers"][0]["text"], first["text"]);
     EXPECT_EQ(both["answers"][1]["text"], second["text"]);
     EXPECT_EQ(both["answers"][0]["question"], "Who?");

@@ -25,6 +25,55 @@ TEST(RunPlan, IsChunkedWhenThePromptIsLongerThanBudgetAndChunk) {
     EXPECT_TRUE(plan_run(request)->one_shot);
 }
 
+TEST(RunPlan, WithAQuestionInSightAPromptGoesInOneShotWhereALayerFitsInMemory) {
+    RunRequest request = request_of(1024, 100000);
+    request.n_question = 30;
+    request.state_bytes = 8192;
+    EXPECT_TRUE(plan_run(request)->one_shot) << "nobody knows how much memory there is";
+    // One layer: 8 · (100000 · 256 + 8192); lanes: 128 · (1024 · 256 + 8192); hidden states: 100000 · 8192. A tenth stays.
+    const size_t need = 8ULL * (100000 * 256 + 8192) + 128ULL * (1024 * 256 + 8192) + 100000ULL * 8192;
+    request.free_bytes = need * 10 / 9 + 10;
+    EXPECT_TRUE(plan_run(request)->one_shot);
+    request.free_bytes = need * 10 / 9 - 10;
+    const auto plan = plan_run(request);
+    EXPECT_FALSE(plan->one_shot);
+    EXPECT_EQ(plan->n_guide, 30);
+    request.n_question = 513;
+    EXPECT_EQ(plan_run(request)->n_guide, 0) << "longer than a chunk";
+    request.prefill = PrefillSchedule::kChunked;
+    request.n_question = 30;
+    request.free_bytes = 0;
+    EXPECT_FALSE(plan_run(request)->one_shot);
+    EXPECT_EQ(plan_run(request)->n_guide, 30);
+}
+
+TEST(RunPlan, BytesHoldTheQuestionBesideTheChunk) {
+    RunRequest request = request_of(Budget(BudgetKind::kBytes, 64.0 * 1024 * 1024), 100000);
+    const int64_t without = plan_run(request)->budget;
+    request.n_question = 30;
+    const auto plan = plan_run(request);
+    EXPECT_FALSE(plan->one_shot) << "a whole layer would not leave nine tenths of the entries";
+    EXPECT_EQ(plan->budget, without - 30);
+    EXPECT_EQ(plan->n_guide, 30);
+    request.n_prompt = 2000;  // a layer is little beside the budget
+    EXPECT_TRUE(plan_run(request)->one_shot);
+}
+
+TEST(RunPlan, WhatMemoryAllowsMayBeGivenToAPolicyThatKeepsAll) {
+    RunRequest request = request_of(Budget(BudgetKind::kBytes, 64.0 * 1024 * 1024), 1000);
+    request.is_auto = true;
+    request.evicts = false;
+    ASSERT_TRUE(plan_run(request).ok());
+    EXPECT_EQ(plan_run(request)->budget, 0) << "nothing is ever evicted";
+    request.n_prompt = 100000;
+    const auto plan = plan_run(request);
+    EXPECT_EQ(plan.status().code(), ErrorCode::kBudget);
+    EXPECT_NE(plan.status().message().find("holds 2016 tokens, the prompt has 100000"), std::string::npos)
+        << plan.status().message();  // 64 MiB / 128 lanes, less two pages, over 256 bytes
+    request.evicts = true;
+    EXPECT_GT(plan_run(request)->budget, 1000);
+}
+
 TEST(RunPlan, TakesPerCentOfThePromptAndRoundsToTheNearestEntry) {
     EXPECT_EQ(plan_run(request_of(Budget(BudgetKind::kPercent, 20), 1004))->budget, 201);
     EXPECT_EQ(plan_run(request_of(Budget(BudgetKind::kPercent, 1), 10))->budget, 1);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/resident.h"
+#include "cache/resident.h"
 #include "engine/tiny_model.h"
 
 namespace pith {

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engine/tiny_model.h"
+#include "eval/policy_costs.h"
 
 namespace pith {
 namespace {
@@ -26,17 +28,16 @@ TEST(InspectTexts, MeansAreOverTextsAndHeadsAreComparedWithTheBase) {
     const auto rows = summarise_texts(inspections);
     ASSERT_EQ(rows.size(), 3U);
     double cosine = 0;
-    double below = 0;
-    double heads = 0;
+    std::vector<double> less;  // of each head, summed over the texts
     for (const Inspection & inspection : inspections) {
         const InspectCase & base = inspection.cases[0];
         const InspectCase & critical = inspection.cases[1];
         for (const LayerFidelity & layer : critical.layers) {
             cosine += layer.cosine / static_cast<double>(critical.layers.size()) / 3;
         }
+        less.resize(base.heads.size(), 0.0);
         for (size_t head = 0; head < base.heads.size(); ++head) {
-            below += critical.heads[head].perturbation < base.heads[head].perturbation ? 1 : 0;
-            heads += 1;
+            less[head] += base.heads[head].perturbation - critical.heads[head].perturbation;
         }
     }
     EXPECT_EQ(rows[1].policy, "snapkv:window=8+critical");
@@ -45,10 +46,20 @@ TEST(InspectTexts, MeansAreOverTextsAndHeadsAreComparedWithTheBase) {
     EXPECT_LE(rows[1].cosine_interval.low, rows[1].cosine);
     EXPECT_GE(rows[1].cosine_interval.high, rows[1].cosine);
     EXPECT_EQ(rows[1].base, "snapkv:window=8");
-    EXPECT_NEAR(rows[1].heads_below_base, below / heads, 1e-12);
+    const auto n_below = std::ranges::count_if(less, [](double x) { return x > 0; });
+    EXPECT_NEAR(rows[1].heads_below_base, static_cast<double>(n_below) / static_cast<double>(less.size()), 1e-12);
     EXPECT_EQ(rows[0].kept_deviation, 0) << "uniform: 40 entries a lane, whatever the text";
     EXPECT_EQ(rows[2].base, "") << "plain snapkv is not among the policies";
     EXPECT_TRUE(summarise_texts({}).empty());
+}
+
+TEST(BasePolicy, IsThePolicyWithoutWhatItAdds) {
+    EXPECT_EQ(base_policy("h2o+caote"), "h2o");
+    EXPECT_EQ(base_policy("laprox"), "snapkv");
+    EXPECT_EQ(base_policy("criticalkv"), "snapkv");
+    EXPECT_EQ(base_policy("critical-adakv"), "adakv");
+    EXPECT_EQ(base_policy("critical-headkv:window=8:alpha=0.3"), "headkv:window=8");
+    EXPECT_EQ(base_policy("snapkv:window=16+ada+critical:alpha=0.5"), "snapkv:window=16+ada");
 }
 
 }  // namespace

@@ -36,6 +36,44 @@ Status HostValues::distances_to_mean(const Ragged<float> & weights, Ragged<float
     return {};
 }
 
+Status HostValues::output_errors(const Ragged<float> & weights, const Ragged<float> & odds, Ragged<float> & out) const {
+    const auto d = static_cast<size_t>(head_dim_);
+    const int n_group = weights.n_rows() / static_cast<int>(lanes_.size());
+    Ragged<float> errors;
+    for (size_t h = 0; h < lanes_.size(); ++h) {
+        const std::vector<float> & values = lanes_[h];
+        const size_t n = values.size() / d;
+        std::vector<double> moved(n * kOutputs, 0.0);
+        for (int g = 0; g < n_group; ++g) {
+            const int head = static_cast<int>(h) * n_group + g;
+            std::vector<double> mean(d, 0.0);
+            double total = 0;
+            for (size_t j = 0; j < n; ++j) {
+                total += weights.row(head)[j];
+                for (size_t c = 0; c < d; ++c) mean[c] += double{weights.row(head)[j]} * values[j * d + c];
+            }
+            for (double & x : mean) x /= total;
+            for (size_t j = 0; j < n; ++j) {
+                for (size_t c = 0; c < d; ++c) {
+                    const double step = odds.row(head)[j] * (values[j * d + c] - mean[c]);
+                    for (int r = 0; r < kOutputs; ++r) {
+                        moved[j * kOutputs + static_cast<size_t>(r)] += step * output_weight(head, c, r);
+                    }
+                }
+            }
+        }
+        std::vector<float> row;
+        for (size_t j = 0; j < n; ++j) {
+            double sum = 0;
+            for (size_t r = 0; r < kOutputs; ++r) sum += std::pow(moved[j * kOutputs + r], 2);
+            row.push_back(static_cast<float>(std::sqrt(sum)));
+        }
+        errors.push_row(row);
+    }
+    out = std::move(errors);
+    return {};
+}
+
 Status HostValues::lane_values(int kv_head, std::vector<float> & out) const {
     out = lanes_[static_cast<size_t>(kv_head)];
     return {};
@@ -101,6 +139,34 @@ LayerEvidence make_evidence(Rng & rng, const CacheShape & shape, int layer, int 
                 evidence.sampled_rows.push_row(sampled);
             }
             evidence.profile.push_row(profile);
+        }
+    }
+    // Not drawn either: the pairs' angles are a function of where they are.
+    const auto pairs_of = [&](const std::vector<float> & a, const std::vector<float> & b, int g, int other) {
+        std::vector<float> products(a.size());
+        for (size_t j = 0; j < a.size(); ++j) {
+            const float cosine =
+                g == other ? 1.0F : static_cast<float>((j * 5 + static_cast<size_t>(3 * g + other)) % 9) / 8.0F;
+            products[j] = a[j] * b[j] * cosine;
+        }
+        return products;
+    };
+    for (int h = 0; h < shape.n_kv_heads; ++h) {
+        const auto norms = [&](int g) {
+            const auto squares = evidence.window_head_sq.row(h * shape.n_group + g);
+            std::vector<float> roots;
+            for (const float x : squares) roots.push_back(std::sqrt(x));
+            return roots;
+        };
+        const auto outputs = [&](int g) {
+            const auto of_head = evidence.output_l2.row(h * shape.n_group + g);
+            return std::vector<float>(of_head.begin(), of_head.end());
+        };
+        for (int g = 0; g < shape.n_group; ++g) {
+            for (int other = g; other < shape.n_group; ++other) {
+                evidence.window_pairs.push_row(pairs_of(norms(g), norms(other), g, other));
+                evidence.output_pairs.push_row(pairs_of(outputs(g), outputs(other), other, g));
+            }
         }
     }
     evidence.values = std::make_shared<HostValues>(std::move(all_values), shape.head_dim);

@@ -22,7 +22,13 @@ public:
     HostValues(std::vector<std::vector<float>> lanes, int head_dim) : lanes_(std::move(lanes)), head_dim_(head_dim) {}
 
     Status distances_to_mean(const Ragged<float> & weights, Ragged<float> & out) const override;
+    Status output_errors(const Ragged<float> & weights, const Ragged<float> & odds, Ragged<float> & out) const override;
     Status lane_values(int kv_head, std::vector<float> & out) const override;
+    // W_O^head [d][kOutputs] of output_errors(): the same for all tests.
+    static constexpr int kOutputs = 6;
+    static double output_weight(int head, size_t c, int r) {
+        return static_cast<double>((head * 31 + static_cast<int>(c) * 17 + r * 7 + head * r) % 23 - 11) / 8;
+    }
     int head_dim_v() const override { return head_dim_; }
 
 private:

@@ -124,6 +124,8 @@ TEST(PolicyGrammar, APolicyHasOneWindow) {
     expect_error("snapkv:window=16+preference:window=32", "'snapkv' observes the last 16 queries and 'preference' the last 32");
     EXPECT_EQ(error_of("snapkv:window=16+preference:window=16"), "");
     EXPECT_EQ(error_of("snapkv:window=16+preference"), "");
+    expect_error("snapkv+caote:space=output:squared=true", "space=output has none: leave one of them out");
+    EXPECT_EQ(error_of("snapkv+fastcaote:space=output"), "");
     EXPECT_EQ(error_of("cake:pool=avg9"), "");
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "policy/evidence_maker.h"
 #include "policy/reference_parts.h"
 
 namespace pith::test {
@@ -49,7 +50,28 @@ Lanes reference_refine(const PartVariant & refiner, const LayerEvidence & eviden
             means.push_back(mean_value(weights, values, std::vector<bool>(n, true)));
         }
         std::vector<float> out;
-        for (size_t j = 0; j < n; ++j) {
+        for (size_t j = 0; refiner.is("space", "output") && j < n; ++j) {
+            // How far the layer's output goes: every query head of the group loses entry j.
+            std::vector<double> moved(HostValues::kOutputs, 0.0);
+            bool all = false;
+            for (int g = 0; g < evidence.n_group; ++g) {
+                const size_t r = exact ? static_cast<size_t>(g) : 0;
+                double others = 0;
+                for (size_t i = 0; i < n; ++i) others += i == j ? 0 : attention[r][i];
+                all = all || others == 0;
+                const int head = static_cast<int>(h) * evidence.n_group + g;
+                for (size_t c = 0; c < d; ++c) {
+                    for (size_t o = 0; o < moved.size(); ++o) {
+                        moved[o] += attention[r][j] / others * (values[j * d + c] - means[r][c]) *
+                                    HostValues::output_weight(head, c, static_cast<int>(o));
+                    }
+                }
+            }
+            double sum = 0;
+            for (const double x : moved) sum += x * x;
+            out.push_back(all ? std::numeric_limits<float>::max() : static_cast<float>(std::sqrt(sum)));
+        }
+        for (size_t j = out.size(); j < n; ++j) {
             double sum = 0;
             for (size_t g = 0; g < n_rows; ++g) {
                 const std::vector<double> & a = attention[g];

@@ -165,6 +165,35 @@ Lanes reference_scores(const PartVariant & scorer, const LayerEvidence & e) {
                 out[j] =
                     (out[j] + static_cast<float>(scorer.number("eps"))) * (scorer.is("vnorm", "on") ? e.value_l2.row(h)[j] : 1);
             }
+        } else if (scorer.name == "matprod" && scorer.is("group", "exact")) {
+            // |Σ_g A_g ⊗ v·W_O^g| over the group's size, from inner products; only the columns' norms are pooled.
+            const int n_pairs = e.n_group * (e.n_group + 1) / 2;
+            std::vector<double> sums(positions.size(), 0.0);
+            std::vector<Row> norms;
+            std::vector<Row> pooled;
+            for (int g = 0, pair = 0; g < e.n_group; pair += e.n_group - g, ++g) {
+                Row norm = row(e.window_pairs, h * n_pairs + pair);
+                for (float & x : norm) x = std::sqrt(x);
+                norms.push_back(norm);
+                pooled.push_back(pool_past(scorer, norm));
+            }
+            int pair = 0;
+            for (size_t g = 0; g < norms.size(); ++g) {
+                for (size_t o = g; o < norms.size(); ++o, ++pair) {
+                    for (size_t j = 0; j < sums.size(); ++j) {
+                        const double angle = norms[g][j] * norms[o][j] == 0 ? 1.0
+                                                                            : e.window_pairs.row(h * n_pairs + pair)[j] /
+                                                                                  (double{norms[g][j]} * norms[o][j]);
+                        const double behind = scorer.is("value", "vo") ? e.output_pairs.row(h * n_pairs + pair)[j] : 1.0;
+                        sums[j] += (g == o ? 1 : 2) * angle * pooled[g][j] * pooled[o][j] * behind;
+                    }
+                }
+            }
+            out.clear();
+            for (size_t j = 0; j < sums.size(); ++j) {
+                const double v = scorer.is("value", "v") ? e.value_l2.row(h)[j] : 1.0;
+                out.push_back(static_cast<float>(std::sqrt(std::max(0.0, sums[j])) / e.n_group * v));
+            }
         } else if (scorer.name == "matprod") {
             const auto factor = [&](size_t g, size_t j) {
                 if (scorer.is("value", "none")) return 1.0F;

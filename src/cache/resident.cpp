@@ -1,5 +1,5 @@
 // resident.cpp - /proc/self/status.
-#include "engine/resident.h"
+#include "cache/resident.h"
 
 #include <fstream>
 #include <string>

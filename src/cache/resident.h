@@ -1,4 +1,4 @@
-// resident.h - how much memory the process really holds. Stage: engine.
+// resident.h - how much memory the process really holds. Stage: cache.
 #pragma once
 
 #include <cstddef>

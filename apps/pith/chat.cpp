@@ -1,0 +1,257 @@
+// chat.cpp - `pith chat`: a conversation in the terminal, inside a KV-cache budget.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "args.h"
+#include "commands.h"
+#include "conversation.h"
+#include "engine_flags.h"
+#include "errors.h"
+#include "interrupt.h"
+#include "ledger_report.h"
+#include "line_editor.h"
+#include "progress.h"
+#include "reference_model.h"
+#include "sampler_flags.h"
+#include "text/utf8.h"
+
+namespace pith::app {
+namespace {
+
+struct ChatFlags {
+    ModelFlags model;
+    SessionFlags session;
+    SamplerFlags sampler;
+    std::string system_prompt;
+    int64_t n_predict = -1;
+};
+
+constexpr const char * kHelp =
+    "/help            this\n"
+    "/clear           begin again\n"
+    "/undo            take the last turn back\n"
+    "/retry           take the last answer back and answer again\n"
+    "/system TEXT     begin again with this system prompt (no text: show it)\n"
+    "/policy P B      read the conversation again under policy P with budget B (no names: show them)\n"
+    "/kept            the conversation as the cache holds it: what every head dropped is left out\n"
+    "/stats           what the cache holds and what it cost\n"
+    "/exit            end (Ctrl-D)\n"
+    "A line that ends in \\ goes on in the next. Ctrl-C stops an answer and keeps what was said.\n";
+
+// Whole characters only reach the screen.
+class Screen {
+public:
+    void add(const std::string & piece) {
+        waiting_ += piece;
+        write(waiting_.size() - incomplete_utf8_tail(waiting_));
+    }
+    void end_line() {
+        write(waiting_.size());
+        std::fputs("\n", stdout);
+        std::fflush(stdout);
+    }
+
+private:
+    void write(size_t n_bytes) {
+        std::fwrite(waiting_.data(), 1, n_bytes, stdout);
+        std::fflush(stdout);
+        waiting_.erase(0, n_bytes);
+    }
+    std::string waiting_;
+};
+
+class Chat {
+public:
+    Chat(Conversation & conversation, const Tokenizer & tokenizer) : conversation_(conversation), tokenizer_(tokenizer) {}
+
+    int run() {
+        if (isatty(STDIN_FILENO) != 0) { std::fputs("/help lists the commands; Ctrl-D ends.\n", stderr); }
+        for (;;) {
+            const LineEditor::Input input = editor_.read("> ", ". ");
+            if (input.what == LineEditor::What::kEnd) { break; }
+            if (input.what == LineEditor::What::kInterrupt) {
+                std::fputs("\n(Ctrl-D or /exit ends)\n", stderr);
+                continue;
+            }
+            const size_t first = input.text.find_first_not_of(" \t");
+            if (first == std::string::npos) { continue; }
+            const std::string text = input.text.substr(first);
+            if (text == "/exit" || text == "/quit") { break; }
+            const Status status = text[0] == '/' ? command(text) : say(text);
+            if (!status.ok()) { fail(status); }  // the conversation goes on
+        }
+        return kExitOk;
+    }
+
+private:
+    Conversation::Progress progress_on(std::unique_ptr<ProgressLine> & line) {
+        line = std::make_unique<ProgressLine>("reading");
+        return [&line](int64_t n_done, int64_t n_total) { line->show_tokens(n_done, n_total); };
+    }
+
+    Status say(const std::string & message) {
+        every_interrupt() = false;
+        std::unique_ptr<ProgressLine> line;
+        Screen screen;
+        const auto show = [&](const std::string & piece) {
+            line.reset();
+            screen.add(piece);
+        };
+        const auto turn = conversation_.say(message, every_interrupt(), show, progress_on(line));
+        line.reset();
+        if (turn.status().code() == ErrorCode::kCancelled) {
+            std::fputs("(not read)\n", stderr);
+            return {};
+        }
+        PITH_RETURN_IF_ERROR(turn.status());
+        screen.end_line();
+        last_ = message;
+        return {};
+    }
+
+    Status command(const std::string & text) {
+        const size_t space = text.find(' ');
+        const std::string name = text.substr(0, space);
+        const size_t from = space == std::string::npos ? space : text.find_first_not_of(' ', space);
+        const std::string rest = from == std::string::npos ? "" : text.substr(from);
+        if (name == "/help") {
+            std::fputs(kHelp, stdout);
+        } else if (name == "/clear") {
+            PITH_RETURN_IF_ERROR(conversation_.clear(conversation_.options().system));
+        } else if (name == "/undo") {
+            PITH_RETURN_IF_ERROR(undo());
+        } else if (name == "/retry") {
+            if (last_.empty() || conversation_.n_turns() == 0) { return nothing("to answer again"); }
+            PITH_RETURN_IF_ERROR(undo());
+            return say(last_);
+        } else if (name == "/system") {
+            if (rest.empty()) {
+                std::printf("%s\n", conversation_.options().system.empty() ? "(none)" : conversation_.options().system.c_str());
+            } else {
+                PITH_RETURN_IF_ERROR(conversation_.clear(rest));
+            }
+        } else if (name == "/policy") {
+            PITH_RETURN_IF_ERROR(policy(rest));
+        } else if (name == "/kept") {
+            show_kept();
+        } else if (name == "/stats") {
+            std::fputs(ledger_lines(conversation_.session().ledger()).c_str(), stdout);
+        } else {
+            static const std::vector<std::string> names = {"/help",   "/clear", "/undo",  "/retry", "/system",
+                                                           "/policy", "/kept",  "/stats", "/exit"};
+            const std::string near = nearest_name(name, names);
+            return {ErrorCode::kInvalidArgument, "there is no command '" + name + "'" +
+                                                     (near.empty() ? "; /help lists them" : "; did you mean '" + near + "'?")};
+        }
+        std::fflush(stdout);
+        return {};
+    }
+
+    static Status nothing(const std::string & what) { return {ErrorCode::kInvalidArgument, "there is nothing " + what}; }
+
+    Status undo() {
+        PITH_ASSIGN_OR_RETURN(const bool done, conversation_.undo());
+        return done ? Status()
+                    : nothing("to take back: the last " + std::to_string(conversation_.options().undo_depth) + " turns can be");
+    }
+
+    Status policy(const std::string & rest) {
+        if (rest.empty()) {
+            const SessionOptions & options = conversation_.options().session;
+            const std::string budget =
+                options.budget.kind == BudgetKind::kNone ? "no budget" : "budget " + options.budget.to_string();
+            std::printf("%s, %s\n", options.policy.c_str(), budget.c_str());
+            return {};
+        }
+        const size_t space = rest.find(' ');
+        Budget budget;
+        if (space != std::string::npos) {
+            PITH_ASSIGN_OR_RETURN(budget, Budget::parse(rest.substr(rest.find_first_not_of(' ', space))));
+        }
+        std::unique_ptr<ProgressLine> line;
+        return conversation_.follow(rest.substr(0, space), budget, progress_on(line));
+    }
+
+    // The tokens that some lane still holds; how many of all.
+    void show_kept() const {
+        const Session & session = conversation_.session();
+        const std::vector<int32_t> & tokens = conversation_.tokens();
+        std::vector<bool> kept(tokens.size(), false);
+        int64_t n_entries = 0;
+        for (int l = 0; l < session.n_layers(); ++l) {
+            for (int h = 0; h < session.n_kv_heads(); ++h) {
+                for (const int32_t position : session.lane_positions(l, h)) {
+                    if (static_cast<size_t>(position) < kept.size()) { kept[static_cast<size_t>(position)] = true; }
+                    ++n_entries;
+                }
+            }
+        }
+        std::string text;
+        bool gap = false;
+        for (size_t i = 0; i < tokens.size(); ++i) {
+            if (kept[i]) {
+                if (gap) { text += " [...] "; }
+                text += tokenizer_.piece(tokens[i], true);
+            }
+            gap = !kept[i];
+        }
+        const auto n_kept = std::count(kept.begin(), kept.end(), true);
+        const int64_t n_lanes = int64_t{session.n_layers()} * session.n_kv_heads();
+        std::printf("%s\n(%lld of %zu tokens are held by some head; %lld tokens per head on average)\n", text.c_str(),
+                    static_cast<long long>(n_kept), tokens.size(),
+                    static_cast<long long>(n_entries / std::max<int64_t>(1, n_lanes)));
+    }
+
+    Conversation & conversation_;
+    const Tokenizer & tokenizer_;
+    LineEditor editor_;
+    std::string last_;  // message
+};
+
+int chat_command(ChatFlags flags) {
+    if (flags.n_predict < -1) { return fail_usage("--n-predict is " + std::to_string(flags.n_predict) + ": give -1 or more"); }
+    ConversationOptions options;
+    const auto session = flags.session.options(!flags.model.gate.empty());
+    if (!session.ok()) { return fail_usage(session.status().message()); }
+    const auto sampler = flags.sampler.options();
+    if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
+    options.session = *session;
+    options.sampler = *sampler;
+    options.system = flags.system_prompt;
+    options.n_predict = flags.n_predict;
+    if (flags.model.path.empty()) {
+        const auto path = reference_model();
+        if (!path.ok()) { return fail(path.status()); }
+        flags.model.path = *path;
+    }
+    const auto model = flags.model.load();
+    if (!model.ok()) { return fail(model.status()); }
+    const auto tokenizer = Tokenizer::load(flags.model.path);
+    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    auto conversation = Conversation::open(*model, *tokenizer, options);
+    if (!conversation.ok()) { return fail(conversation.status()); }
+    every_interrupt();
+    return Chat(*conversation, *tokenizer).run();
+}
+
+}  // namespace
+
+void add_chat_command(CLI::App & root, int & exit_code) {
+    auto flags = std::make_shared<ChatFlags>();
+    CLI::App * command = root.add_subcommand("chat", "A conversation in the terminal, inside a KV-cache budget");
+    flags->model.add_to(*command, /*required=*/false);
+    command->add_option("--system-prompt", flags->system_prompt, "System prompt, never evicted (-sys)");
+    command->add_option("-n,--n-predict", flags->n_predict, "Tokens of an answer at most; -1: until the model ends")
+        ->capture_default_str();
+    flags->session.add_to(*command);
+    flags->sampler.add_to(*command);
+    command->callback([flags, &exit_code] { exit_code = chat_command(*flags); });
+}
+
+}  // namespace pith::app

@@ -1,0 +1,214 @@
+/* pith.h - Pith for C, and for every language that can call C: load a model, feed tokens inside a KV-cache budget, decode.
+ *
+ *   pith_model *model; pith_session *session; int32_t token;
+ *   pith_model_load("model.gguf", NULL, &model);
+ *   struct pith_session_options options; pith_session_options_init(&options);
+ *   options.policy = "snapkv"; options.budget = "1024";
+ *   pith_session_new(model, &options, &session);
+ *   pith_prefill(session, tokens, n_tokens, NULL);
+ *   pith_decode(session, &token);
+ *
+ * Errors: every call that can fail returns a pith_code; pith_error() is then one line that says what, which value, and what to
+ * do. Nothing prints, throws or aborts. Handles: opaque; freeing NULL does nothing. A session keeps its model's weights alive,
+ * a sampler its model's vocabulary. Structs: begin with their size, as the caller's header knew it: `*_init` sets it and the
+ * defaults. A library that is newer than the caller takes the defaults for what the caller did not know. Texts:  UTF-8. What a
+ * call takes is copied; what it returns lives until the next call with the same handle, unless said. Threads: one at a time for
+ * a session and a sampler; a model may be shared.
+ */
+#ifndef PITH_H
+#define PITH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define PITH_API __declspec(dllexport)
+#else
+#define PITH_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pith_code {
+    PITH_OK = 0,
+    PITH_INVALID_ARGUMENT = 1, /* an option or value that cannot be used */
+    PITH_NOT_FOUND = 2,        /* a file, tensor or name that does not exist */
+    PITH_BAD_FILE = 3,         /* truncated, garbage, of another kind */
+    PITH_UNSUPPORTED = 4,      /* well-formed, but not something Pith runs */
+    PITH_MISSING_EVIDENCE = 5, /* a policy that the session did not observe */
+    PITH_NOT_FINITE = 6,       /* NaN or infinity where a number is required */
+    PITH_BUDGET = 7,           /* the budget cannot hold what is protected */
+    PITH_OUT_OF_MEMORY = 8,
+    PITH_IO = 9,
+    PITH_CANCELLED = 10, /* a callback said no */
+    PITH_INTERNAL = 11   /* a bug in Pith */
+} pith_code;
+
+typedef struct pith_model pith_model;
+typedef struct pith_session pith_session;
+typedef struct pith_snapshot pith_snapshot;
+typedef struct pith_sampler pith_sampler;
+
+PITH_API const char * pith_version(void);
+/* Of the last call of this thread that failed; "" before one did. Lives until the thread's next failing call. */
+PITH_API const char * pith_error(void);
+PITH_API const char * pith_code_name(pith_code code); /* "kBudget" → "budget", … */
+
+/* Log lines of Pith, ggml and libllama; level 0 debug, 1 information, 2 warning, 3 error. NULL: they are dropped (the default).
+ * `line` is valid during the call. Set it before the first model is loaded. */
+typedef void (*pith_log_fn)(int level, const char * line, size_t n_bytes, void * user);
+PITH_API void pith_set_log(pith_log_fn log, void * user);
+
+/* ---- models ---- */
+
+struct pith_model_options {
+    size_t size;
+    bool use_mmap;                                  /* true */
+    bool repack;                                    /* true: repacked weights where the CPU offers them */
+    const char * lora_file;                         /* NULL: none */
+    float lora_scale;                               /* 1 */
+    const char * gate_file;                         /* NULL: none */
+    bool (*progress)(double fraction, void * user); /* false cancels; NULL: none */
+    void * user;
+};
+PITH_API void pith_model_options_init(struct pith_model_options * options);
+
+struct pith_model_info {
+    size_t size;
+    const char * architecture;
+    const char * name;
+    const char * weight_type;
+    int64_t n_params;
+    uint64_t weight_bytes;
+    int32_t n_layers, n_heads, n_kv_heads, head_dim, n_embd, n_vocab, n_ctx_train;
+};
+
+/* options may be NULL: the defaults. */
+PITH_API pith_code pith_model_load(const char * path, const struct pith_model_options * options, pith_model ** model);
+PITH_API void pith_model_free(pith_model * model);
+/* REQUIRES: info->size is set. Texts live as long as the model. */
+PITH_API pith_code pith_model_get_info(const pith_model * model, struct pith_model_info * info);
+
+/* ---- text ---- */
+
+/* Tokens of a text. n_tokens: in, room in `tokens`; out, how many there are. PITH_INVALID_ARGUMENT where the room is too small
+ * (n_tokens then says how much is needed; `tokens` may be NULL with room 0). */
+PITH_API pith_code pith_tokenize(const pith_model * model, const char * text, size_t n_bytes, bool add_special,
+                                 bool parse_special, int32_t * tokens, size_t * n_tokens);
+/* The text of one token; n_bytes as above. A character may need several tokens. */
+PITH_API pith_code pith_token_text(const pith_model * model, int32_t token, bool special, char * text, size_t * n_bytes);
+PITH_API bool pith_is_end_of_generation(const pith_model * model, int32_t token);
+/* A conversation in the model's own form. roles and contents: n_messages texts each. */
+PITH_API pith_code pith_chat_text(const pith_model * model, const char * const * roles, const char * const * contents,
+                                  size_t n_messages, bool add_assistant, char * text, size_t * n_bytes);
+
+/* ---- sessions ---- */
+
+struct pith_span { /* original positions [begin, end) */
+    int32_t begin, end;
+};
+
+struct pith_session_options {
+    size_t size;
+    const char * policy;             /* "full"; `pith policies` lists them */
+    const char * budget;             /* NULL: none; "1024" entries a lane, "20%" of the prompt, "512M" bytes */
+    const char * type_k;             /* "f16"; f32, bf16, q8_0, q4_0 */
+    const char * type_v;             /* "f16" */
+    const char * prefill;            /* "auto"; one-shot, chunked */
+    int32_t n_threads;               /* 0: one per core */
+    int32_t max_context;             /* 0: the model's own */
+    int32_t chunk;                   /* 512 tokens */
+    int32_t evict_every;             /* 128 decoded tokens; 0: no eviction in decode */
+    const struct pith_span * pinned; /* never evicted */
+    size_t n_pinned;
+    const char * heads_file; /* of `pith calibrate heads`; NULL: the file beside the model, where there is one */
+    const char * observe;    /* policies that pith_evict() may be asked for, separated by commas; NULL: none */
+};
+PITH_API void pith_session_options_init(struct pith_session_options * options);
+
+struct pith_run_options {
+    size_t size;
+    int32_t n_question; /* 0; tokens at the prompt's end that ask: what is kept is chosen in their sight */
+    bool is_answer;     /* false; the tokens stand for what decode would add: no gate is asked about them */
+    bool (*progress)(int64_t n_done, int64_t n_total, void * user); /* false cancels; NULL: none */
+    void * user;
+};
+PITH_API void pith_run_options_init(struct pith_run_options * options);
+
+struct pith_ledger {
+    size_t size;
+    int64_t budget_entries;
+    int64_t n_prompt, n_generated, n_evictions, evicted_entries, kept_entries, peak_lane_entries;
+    uint64_t kv_needed_bytes, kv_allocated_bytes, kv_saved_bytes, kv_peak_bytes;
+    uint64_t evidence_peak_bytes, activation_peak_bytes, rss_peak_bytes, rss_anonymous_bytes;
+    int64_t gate_seen_entries, gate_kept_entries;
+    uint64_t gate_peak_bytes;
+    double prefill_s, decode_s, evidence_s, plan_s, compact_s, gate_s;
+};
+
+PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,
+                                    pith_session ** session);
+PITH_API void pith_session_free(pith_session * session);
+/* Feeds tokens; the first call follows the prefill schedule. After an error the cache is as before the call, or empty. */
+PITH_API pith_code pith_prefill(pith_session * session, const int32_t * tokens, size_t n_tokens,
+                                const struct pith_run_options * run);
+PITH_API pith_code pith_append(pith_session * session, int32_t token);   /* one decode step */
+PITH_API pith_code pith_decode(pith_session * session, int32_t * token); /* greedy: picks, feeds, returns */
+/* [n] of the newest token; n is 0 before the first prefill. Valid until the session's next call. */
+PITH_API const float * pith_logits(const pith_session * session, size_t * n);
+PITH_API int64_t pith_n_tokens(const pith_session * session);
+/* Evicts now what a one-shot prefill under this policy and budget would have evicted. */
+PITH_API pith_code pith_evict(pith_session * session, const char * policy, const char * budget);
+/* Original positions of a lane's entries, ascending; valid until the session's next call. */
+PITH_API pith_code pith_lane_positions(const pith_session * session, int32_t layer, int32_t kv_head, const int32_t ** positions,
+                                       size_t * n);
+PITH_API pith_code pith_session_snapshot(pith_session * session, pith_snapshot ** snapshot);
+PITH_API pith_code pith_session_restore(pith_session * session, pith_snapshot * snapshot);
+PITH_API void pith_snapshot_free(pith_snapshot * snapshot);
+/* REQUIRES: ledger->size is set. */
+PITH_API pith_code pith_get_ledger(const pith_session * session, struct pith_ledger * ledger);
+
+/* ---- samplers: llama.cpp's, with its defaults ---- */
+
+struct pith_sampler_options {
+    size_t size;
+    float temperature;          /* 0.8; 0: the likeliest */
+    int32_t top_k;              /* 40 */
+    float top_p;                /* 0.95 */
+    float min_p;                /* 0.05 */
+    float typical_p;            /* 1 */
+    float top_n_sigma;          /* -1 */
+    float xtc_probability;      /* 0 */
+    float xtc_threshold;        /* 0.1 */
+    float repeat_penalty;       /* 1 */
+    float presence_penalty;     /* 0 */
+    float frequency_penalty;    /* 0 */
+    int32_t repeat_last_n;      /* 64 */
+    float dry_multiplier;       /* 0 */
+    float dry_base;             /* 1.75 */
+    int32_t dry_allowed_length; /* 2 */
+    int32_t dry_last_n;         /* -1 */
+    int32_t mirostat;           /* 0; 1, 2 */
+    float mirostat_tau;         /* 5 */
+    float mirostat_eta;         /* 0.1 */
+    const char * grammar;       /* GBNF; NULL: any text */
+    const char * json_schema;   /* instead of a grammar; NULL: none */
+    uint32_t seed;              /* 0xFFFFFFFF: random */
+};
+PITH_API void pith_sampler_options_init(struct pith_sampler_options * options);
+PITH_API pith_code pith_sampler_new(const pith_model * model, const struct pith_sampler_options * options,
+                                    pith_sampler ** sampler);
+PITH_API void pith_sampler_free(pith_sampler * sampler);
+/* Picks from the session's logits, and remembers; feed it with pith_append(). */
+PITH_API pith_code pith_sample(pith_sampler * sampler, const pith_session * session, int32_t * token);
+PITH_API pith_code pith_sampler_accept(pith_sampler * sampler, int32_t token); /* a token of the prompt */
+PITH_API void pith_sampler_reset(pith_sampler * sampler);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,364 @@
+"""Pith for Python: large language models inside a hard KV-cache budget, through libpith (pith/pith.h) and ctypes.
+
+    import pith
+    model = pith.Model("model.gguf")
+    session = model.session(policy="snapkv", budget="1024")
+    session.prefill(model.tokenize("Once upon a time"))
+    for token in session.generate(32):
+        print(model.text(token), end="", flush=True)
+    print(session.ledger()["kv_allocated_bytes"])
+
+The library is looked for where PITH_LIBRARY says, beside this file, in the lib folder of an installation that this file belongs to,
+and where the system looks. Every failure raises pith.Error with one line that says what, which value, and what to do.
+"""
+
+import ctypes
+import ctypes.util
+import os
+from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+
+CODES = ("ok", "invalid_argument", "not_found", "bad_file", "unsupported", "missing_evidence", "not_finite", "budget",
+         "out_of_memory", "io", "cancelled", "internal")
+
+
+class Error(Exception):
+    """What went wrong; `code` is one of CODES."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = CODES[code] if 0 <= code < len(CODES) else str(code)
+
+
+_MODEL_PROGRESS = ctypes.CFUNCTYPE(c_bool, c_double, c_void_p)
+_RUN_PROGRESS = ctypes.CFUNCTYPE(c_bool, c_int64, c_int64, c_void_p)
+
+
+class _Options(ctypes.Structure):
+    """A struct of pith.h that begins with its size."""
+
+    def set(self, given):
+        types = dict(self._fields_[1:])
+        for name, value in given.items():
+            if name not in types:
+                raise TypeError(f"unknown option '{name}': there are {', '.join(types)}")
+            if types[name] is c_char_p and value is not None:
+                value = str(value).encode()
+            setattr(self, name, value)
+        return self
+
+
+class _ModelOptions(_Options):
+    _fields_ = [("size", c_size_t), ("use_mmap", c_bool), ("repack", c_bool), ("lora_file", c_char_p), ("lora_scale", c_float),
+                ("gate_file", c_char_p), ("progress", _MODEL_PROGRESS), ("user", c_void_p)]
+
+
+class _ModelInfo(_Options):
+    _fields_ = [("size", c_size_t), ("architecture", c_char_p), ("name", c_char_p), ("weight_type", c_char_p),
+                ("n_params", c_int64), ("weight_bytes", c_uint64)] + [
+                    (name, c_int32)
+                    for name in ("n_layers", "n_heads", "n_kv_heads", "head_dim", "n_embd", "n_vocab", "n_ctx_train")]
+
+
+class _Span(ctypes.Structure):
+    _fields_ = [("begin", c_int32), ("end", c_int32)]
+
+
+class _SessionOptions(_Options):
+    _fields_ = [("size", c_size_t), ("policy", c_char_p), ("budget", c_char_p), ("type_k", c_char_p), ("type_v", c_char_p),
+                ("prefill", c_char_p), ("n_threads", c_int32), ("max_context", c_int32), ("chunk", c_int32),
+                ("evict_every", c_int32), ("pinned", POINTER(_Span)), ("n_pinned", c_size_t), ("heads_file", c_char_p),
+                ("observe", c_char_p)]
+
+
+class _RunOptions(_Options):
+    _fields_ = [("size", c_size_t), ("n_question", c_int32), ("is_answer", c_bool), ("progress", _RUN_PROGRESS),
+                ("user", c_void_p)]
+
+
+class _Ledger(_Options):
+    _fields_ = [("size", c_size_t)] + [
+        (name, c_int64)
+        for name in ("budget_entries", "n_prompt", "n_generated", "n_evictions", "evicted_entries", "kept_entries",
+                     "peak_lane_entries")
+    ] + [(name, c_uint64)
+         for name in ("kv_needed_bytes", "kv_allocated_bytes", "kv_saved_bytes", "kv_peak_bytes", "evidence_peak_bytes",
+                      "activation_peak_bytes", "rss_peak_bytes", "rss_anonymous_bytes")
+         ] + [("gate_seen_entries", c_int64), ("gate_kept_entries", c_int64), ("gate_peak_bytes", c_uint64)] + [
+             (name, c_double) for name in ("prefill_s", "decode_s", "evidence_s", "plan_s", "compact_s", "gate_s")]
+
+
+class _SamplerOptions(_Options):
+    _fields_ = [("size", c_size_t), ("temperature", c_float), ("top_k", c_int32), ("top_p", c_float), ("min_p", c_float),
+                ("typical_p", c_float), ("top_n_sigma", c_float), ("xtc_probability", c_float), ("xtc_threshold", c_float),
+                ("repeat_penalty", c_float), ("presence_penalty", c_float), ("frequency_penalty", c_float),
+                ("repeat_last_n", c_int32), ("dry_multiplier", c_float), ("dry_base", c_float), ("dry_allowed_length", c_int32),
+                ("dry_last_n", c_int32), ("mirostat", c_int32), ("mirostat_tau", c_float), ("mirostat_eta", c_float),
+                ("grammar", c_char_p), ("json_schema", c_char_p), ("seed", c_uint32)]
+
+
+def _find_library():
+    here = os.path.dirname(os.path.abspath(__file__))
+    named = os.environ.get("PITH_LIBRARY")
+    if named:
+        return named
+    for folder in (here, os.path.join(here, "..", "build", "src", "c"), os.path.join(here, ".."),
+                   os.path.join(here, "..", "..", "..", "lib")):
+        for name in ("libpith.so", "libpith.dylib", "pith.dll"):
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                return path
+    return ctypes.util.find_library("pith") or "libpith.so"
+
+
+def _declare(library):
+    handle, out = c_void_p, POINTER(c_void_p)
+    tokens, size = POINTER(c_int32), POINTER(c_size_t)
+    calls = {
+        "pith_version": (c_char_p, []),
+        "pith_error": (c_char_p, []),
+        "pith_model_options_init": (None, [POINTER(_ModelOptions)]),
+        "pith_model_load": (c_int32, [c_char_p, POINTER(_ModelOptions), out]),
+        "pith_model_free": (None, [handle]),
+        "pith_model_get_info": (c_int32, [handle, POINTER(_ModelInfo)]),
+        "pith_tokenize": (c_int32, [handle, c_char_p, c_size_t, c_bool, c_bool, tokens, size]),
+        "pith_token_text": (c_int32, [handle, c_int32, c_bool, c_char_p, size]),
+        "pith_is_end_of_generation": (c_bool, [handle, c_int32]),
+        "pith_chat_text": (c_int32, [handle, POINTER(c_char_p), POINTER(c_char_p), c_size_t, c_bool, c_char_p, size]),
+        "pith_session_options_init": (None, [POINTER(_SessionOptions)]),
+        "pith_run_options_init": (None, [POINTER(_RunOptions)]),
+        "pith_session_new": (c_int32, [handle, POINTER(_SessionOptions), out]),
+        "pith_session_free": (None, [handle]),
+        "pith_prefill": (c_int32, [handle, tokens, c_size_t, POINTER(_RunOptions)]),
+        "pith_append": (c_int32, [handle, c_int32]),
+        "pith_decode": (c_int32, [handle, tokens]),
+        "pith_logits": (POINTER(c_float), [handle, size]),
+        "pith_n_tokens": (c_int64, [handle]),
+        "pith_evict": (c_int32, [handle, c_char_p, c_char_p]),
+        "pith_lane_positions": (c_int32, [handle, c_int32, c_int32, POINTER(tokens), size]),
+        "pith_session_snapshot": (c_int32, [handle, out]),
+        "pith_session_restore": (c_int32, [handle, handle]),
+        "pith_snapshot_free": (None, [handle]),
+        "pith_get_ledger": (c_int32, [handle, POINTER(_Ledger)]),
+        "pith_sampler_options_init": (None, [POINTER(_SamplerOptions)]),
+        "pith_sampler_new": (c_int32, [handle, POINTER(_SamplerOptions), out]),
+        "pith_sampler_free": (None, [handle]),
+        "pith_sample": (c_int32, [handle, handle, tokens]),
+        "pith_sampler_accept": (c_int32, [handle, c_int32]),
+        "pith_sampler_reset": (None, [handle]),
+    }
+    for name, (result, arguments) in calls.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+try:
+    _lib = _declare(ctypes.CDLL(_find_library()))
+except OSError as error:
+    raise ImportError(f"libpith cannot be loaded ({error}): install Pith, or set PITH_LIBRARY to the path of libpith.so") from error
+
+
+def _check(code):
+    if code != 0:
+        raise Error(code, _lib.pith_error().decode())
+
+
+def _as_tokens(tokens):
+    return (c_int32 * len(tokens))(*tokens)
+
+
+def _text(call):
+    """A text that the library copies into our room, once the room is known."""
+    size = c_size_t(0)
+    call(None, byref(size))
+    room = ctypes.create_string_buffer(size.value + 1)
+    _check(call(room, byref(size)))
+    return room.raw[:size.value]
+
+
+def version():
+    return _lib.pith_version().decode()
+
+
+class _Handle:
+    """Frees what it holds when it goes, or at close()."""
+
+    _free = None
+
+    def __init__(self):
+        self._handle = c_void_p()
+
+    def close(self):
+        if self._handle:
+            self._free(self._handle)
+            self._handle = c_void_p()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            self.close()
+
+
+class Model(_Handle):
+    """A GGUF file. Options: those of struct pith_model_options; progress(fraction) -> bool may cancel."""
+
+    _free = staticmethod(_lib.pith_model_free)
+
+    def __init__(self, path, progress=None, **options):
+        super().__init__()
+        given = _ModelOptions()
+        _lib.pith_model_options_init(byref(given))
+        given.set(options)
+        if progress is not None:
+            given.progress = _MODEL_PROGRESS(lambda fraction, _: bool(progress(fraction)))
+        _check(_lib.pith_model_load(os.fsencode(path), byref(given), byref(self._handle)))
+
+    def info(self):
+        info = _ModelInfo(size=ctypes.sizeof(_ModelInfo))
+        _check(_lib.pith_model_get_info(self._handle, byref(info)))
+        values = {name: getattr(info, name) for name, _ in info._fields_[1:]}
+        return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+
+    def tokenize(self, text, add_special=True, parse_special=False):
+        data = text.encode()
+        size = c_size_t(0)
+        _lib.pith_tokenize(self._handle, data, len(data), add_special, parse_special, None, byref(size))
+        room = (c_int32 * max(size.value, 1))()
+        _check(_lib.pith_tokenize(self._handle, data, len(data), add_special, parse_special, room, byref(size)))
+        return list(room[:size.value])
+
+    def piece(self, token, special=False):
+        """The bytes of one token: a character may need several tokens."""
+        return _text(lambda room, size: _lib.pith_token_text(self._handle, token, special, room, size))
+
+    def text(self, token, special=False):
+        return self.piece(token, special).decode(errors="replace")
+
+    def detokenize(self, tokens, special=False):
+        return b"".join(self.piece(token, special) for token in tokens).decode(errors="replace")
+
+    def is_end(self, token):
+        return bool(_lib.pith_is_end_of_generation(self._handle, token))
+
+    def chat_text(self, messages, add_assistant=True):
+        """messages: [{"role": "user", "content": "…"}, …]"""
+        n = len(messages)
+        roles = (c_char_p * n)(*[message["role"].encode() for message in messages])
+        contents = (c_char_p * n)(*[message["content"].encode() for message in messages])
+        return _text(
+            lambda room, size: _lib.pith_chat_text(self._handle, roles, contents, n, add_assistant, room, size)).decode()
+
+    def session(self, **options):
+        return Session(self, **options)
+
+    def sampler(self, **options):
+        return Sampler(self, **options)
+
+
+class Session(_Handle):
+    """One conversation. Options: those of struct pith_session_options; pinned: [(begin, end), …]."""
+
+    _free = staticmethod(_lib.pith_session_free)
+
+    def __init__(self, model, pinned=(), **options):
+        super().__init__()
+        self.model = model
+        given = _SessionOptions()
+        _lib.pith_session_options_init(byref(given))
+        given.set(options)
+        spans = (_Span * max(len(pinned), 1))(*[_Span(*span) for span in pinned])
+        given.pinned, given.n_pinned = spans, len(pinned)
+        _check(_lib.pith_session_new(model._handle, byref(given), byref(self._handle)))
+
+    def prefill(self, tokens, n_question=0, is_answer=False, progress=None):
+        """progress(n_done, n_total) -> bool may cancel."""
+        run = _RunOptions()
+        _lib.pith_run_options_init(byref(run))
+        run.n_question, run.is_answer = n_question, is_answer
+        if progress is not None:
+            run.progress = _RUN_PROGRESS(lambda n_done, n_total, _: bool(progress(n_done, n_total)))
+        _check(_lib.pith_prefill(self._handle, _as_tokens(tokens), len(tokens), byref(run)))
+
+    def append(self, token):
+        _check(_lib.pith_append(self._handle, token))
+
+    def decode(self):
+        token = c_int32()
+        _check(_lib.pith_decode(self._handle, byref(token)))
+        return token.value
+
+    def generate(self, n_tokens, sampler=None):
+        """Tokens, one after the other, until the model ends or there are n_tokens: the likeliest, or a sampler's."""
+        for _ in range(n_tokens):
+            if sampler is None:
+                token = self.decode()
+            else:
+                token = sampler.sample(self)
+                self.append(token)
+            if self.model.is_end(token):
+                return
+            yield token
+
+    def logits(self):
+        size = c_size_t()
+        logits = _lib.pith_logits(self._handle, byref(size))
+        return logits[:size.value] if size.value else []
+
+    def n_tokens(self):
+        return _lib.pith_n_tokens(self._handle)
+
+    def evict(self, policy, budget=None):
+        _check(_lib.pith_evict(self._handle, policy.encode(), None if budget is None else str(budget).encode()))
+
+    def lane_positions(self, layer, kv_head):
+        positions, size = POINTER(c_int32)(), c_size_t()
+        _check(_lib.pith_lane_positions(self._handle, layer, kv_head, byref(positions), byref(size)))
+        return positions[:size.value] if size.value else []
+
+    def snapshot(self):
+        snapshot = Snapshot()
+        _check(_lib.pith_session_snapshot(self._handle, byref(snapshot._handle)))
+        return snapshot
+
+    def restore(self, snapshot):
+        _check(_lib.pith_session_restore(self._handle, snapshot._handle))
+
+    def ledger(self):
+        ledger = _Ledger(size=ctypes.sizeof(_Ledger))
+        _check(_lib.pith_get_ledger(self._handle, byref(ledger)))
+        return {name: getattr(ledger, name) for name, _ in ledger._fields_[1:]}
+
+
+class Snapshot(_Handle):
+    """A state of a session to come back to."""
+
+    _free = staticmethod(_lib.pith_snapshot_free)
+
+
+class Sampler(_Handle):
+    """Draws tokens as llama.cpp does. Options: those of struct pith_sampler_options."""
+
+    _free = staticmethod(_lib.pith_sampler_free)
+
+    def __init__(self, model, **options):
+        super().__init__()
+        given = _SamplerOptions()
+        _lib.pith_sampler_options_init(byref(given))
+        given.set(options)
+        _check(_lib.pith_sampler_new(model._handle, byref(given), byref(self._handle)))
+
+    def sample(self, session):
+        token = c_int32()
+        _check(_lib.pith_sample(self._handle, session._handle, byref(token)))
+        return token.value
+
+    def accept(self, token):
+        _check(_lib.pith_sampler_accept(self._handle, token))
+
+    def reset(self):
+        _lib.pith_sampler_reset(self._handle)

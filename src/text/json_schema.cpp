@@ -1,0 +1,322 @@
+// json_schema.cpp - a JSON schema as a grammar, a rule for each place of the schema. Stage: text.
+//
+// Understood: true, {}, type (one or several), enum, const, properties, required, additionalProperties, items, prefixItems,
+// minItems, maxItems, minLength, maxLength, anyOf, oneOf (as anyOf), allOf of objects, $ref inside the document (#/…), also to
+// itself. Properties come in the schema's order; those that are not required may be left out. Anything else is refused: a
+// grammar that let more through than the schema would not keep its promise.
+// Threads: pure function.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "pith/text.h"
+
+namespace pith {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Between tokens at most one space, or a line break and its indentation: a model cannot fill its limit with blanks.
+constexpr const char * kBasics = R"(ws ::= | " " | "\n" [ \t]{0,20}
+char ::= [^"\\\x7F\x00-\x1F] | "\\" (["\\/bfnrt] | "u" [0-9a-fA-F]{4})
+string ::= "\"" char* "\""
+integer ::= "-"? ("0" | [1-9] [0-9]{0,17})
+number ::= integer ("." [0-9]{1,17})? ([eE] [-+]? [0-9]{1,3})?
+boolean ::= "true" | "false"
+null ::= "null"
+value ::= object | array | string | number | boolean | null
+object ::= "{" ws (string ws ":" ws value (ws "," ws string ws ":" ws value)*)? ws "}"
+array ::= "[" ws (value (ws "," ws value)*)? ws "]"
+)";
+
+// The keywords that say nothing about the text, or not enough to write it down.
+const std::set<std::string> kSilent = {"title", "description", "default", "examples", "$schema",   "$id",       "$comment",
+                                       "$defs", "definitions", "format",  "readOnly", "writeOnly", "deprecated"};
+
+// Text as a literal of the grammar.
+std::string literal(const std::string & text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') { out += '\\'; }
+        if (c == '\n') {
+            out += "\\n";
+        } else {
+            out += c;
+        }
+    }
+    return out + "\"";
+}
+
+std::string literal_json(const Json & value) {
+    return literal(value.dump());
+}
+
+class Converter {
+public:
+    explicit Converter(const Json & document) : document_(document) {}
+
+    Result<std::string> run() {
+        PITH_ASSIGN_OR_RETURN(const std::string root, convert(document_, "#"));
+        std::string grammar = "root ::= ws " + root + " ws\n";
+        for (const auto & [name, body] : rules_) { grammar += name + " ::= " + body + "\n"; }
+        return grammar + kBasics;
+    }
+
+private:
+    static Status bad(const std::string & where, const std::string & what) {
+        return {ErrorCode::kInvalidArgument, "JSON schema, " + where + ": " + what};
+    }
+
+    std::string add_rule(const std::string & body) {
+        const std::string name = "r" + std::to_string(rules_.size());
+        rules_.emplace_back(name, body);
+        return name;
+    }
+
+    // The keywords of `schema` beyond `known` and the silent ones are refused.
+    static Status only(const Json & schema, const std::string & where, const std::set<std::string> & known) {
+        for (const auto & [key, value] : schema.items()) {
+            if (known.count(key) != 0 || kSilent.count(key) != 0) { continue; }
+            return bad(where, "'" + key + "' is not understood; leave it out, or write the grammar by hand (--grammar)");
+        }
+        return {};
+    }
+
+    // An expression of the grammar, in brackets where it needs them.
+    Result<std::string> convert(const Json & schema, const std::string & where) {
+        if (schema.is_boolean()) {
+            if (schema.get<bool>()) { return std::string("value"); }
+            return bad(where, "is false, which no text fits");
+        }
+        if (!schema.is_object()) { return bad(where, "is neither an object nor a boolean"); }
+        if (schema.contains("$ref")) { return reference(schema, where); }
+        if (schema.contains("const")) {
+            PITH_RETURN_IF_ERROR(only(schema, where, {"const", "type"}));
+            return literal_json(schema["const"]);
+        }
+        if (schema.contains("enum")) {
+            PITH_RETURN_IF_ERROR(only(schema, where, {"enum", "type"}));
+            if (!schema["enum"].is_array() || schema["enum"].empty()) { return bad(where, "'enum' is not a list of values"); }
+            std::string out;
+            for (const Json & value : schema["enum"]) { out += (out.empty() ? "" : " | ") + literal_json(value); }
+            return "(" + out + ")";
+        }
+        for (const char * key : {"anyOf", "oneOf"}) {
+            if (!schema.contains(key)) { continue; }
+            PITH_RETURN_IF_ERROR(only(schema, where, {key}));
+            return any_of(schema[key], where + "/" + key);
+        }
+        if (schema.contains("allOf")) { return all_of(schema, where); }
+        if (!schema.contains("type")) {
+            if (schema.contains("properties") || schema.contains("required") || schema.contains("additionalProperties")) {
+                return object(schema, where);
+            }
+            if (schema.contains("items") || schema.contains("prefixItems")) { return array(schema, where); }
+            PITH_RETURN_IF_ERROR(only(schema, where, {}));
+            return std::string("value");
+        }
+        if (schema["type"].is_array()) {
+            std::string out;
+            for (const Json & one : schema["type"]) {
+                Json alone = schema;
+                alone["type"] = one;
+                PITH_ASSIGN_OR_RETURN(const std::string part, typed(keywords_of(alone), where));
+                out += (out.empty() ? "" : " | ") + part;
+            }
+            if (out.empty()) { return bad(where, "'type' is an empty list"); }
+            return "(" + out + ")";
+        }
+        return typed(schema, where);
+    }
+
+    // Of several types each has the keywords that are about it.
+    static Json keywords_of(const Json & schema) {
+        static const std::map<std::string, std::set<std::string>> about = {
+            {"object", {"properties", "required", "additionalProperties"}},
+            {"array", {"items", "prefixItems", "minItems", "maxItems"}},
+            {"string", {"minLength", "maxLength"}}};
+        Json out = schema;
+        for (const auto & [type, keys] : about) {
+            if (schema["type"] == type) { continue; }
+            for (const std::string & key : keys) { out.erase(key); }
+        }
+        return out;
+    }
+
+    Result<std::string> typed(const Json & schema, const std::string & where) {
+        if (!schema["type"].is_string()) { return bad(where, "'type' is no name"); }
+        const std::string type = schema["type"];
+        if (type == "object") { return object(schema, where); }
+        if (type == "array") { return array(schema, where); }
+        if (type == "string") { return string(schema, where); }
+        if (type == "number" || type == "integer" || type == "boolean" || type == "null") {
+            PITH_RETURN_IF_ERROR(only(schema, where, {"type"}));
+            return type;
+        }
+        return bad(where, "the type '" + type + "' is not known");
+    }
+
+    Result<std::string> any_of(const Json & list, const std::string & where) {
+        if (!list.is_array() || list.empty()) { return bad(where, "is not a list of schemas"); }
+        std::string out;
+        for (size_t i = 0; i < list.size(); ++i) {
+            PITH_ASSIGN_OR_RETURN(const std::string part, convert(list[i], where + "/" + std::to_string(i)));
+            out += (out.empty() ? "" : " | ") + part;
+        }
+        return "(" + out + ")";
+    }
+
+    // Objects that all must fit: one object with the properties of each.
+    Result<std::string> all_of(const Json & schema, const std::string & where) {
+        PITH_RETURN_IF_ERROR(only(schema, where, {"allOf", "type", "properties", "required", "additionalProperties"}));
+        Json together = schema;
+        together.erase("allOf");
+        together["type"] = "object";
+        if (!schema["allOf"].is_array()) { return bad(where, "'allOf' is not a list of schemas"); }
+        for (size_t i = 0; i < schema["allOf"].size(); ++i) {
+            const std::string part_where = where + "/allOf/" + std::to_string(i);
+            PITH_ASSIGN_OR_RETURN(const Json * part, resolved(schema["allOf"][i], part_where));
+            PITH_RETURN_IF_ERROR(only(*part, part_where, {"type", "properties", "required", "additionalProperties"}));
+            if (part->contains("properties")) {
+                for (const auto & [key, value] : (*part)["properties"].items()) { together["properties"][key] = value; }
+            }
+            if (part->contains("required")) {
+                for (const Json & key : (*part)["required"]) { together["required"].push_back(key); }
+            }
+            if (part->contains("additionalProperties")) { together["additionalProperties"] = (*part)["additionalProperties"]; }
+        }
+        return object(together, where);
+    }
+
+    Result<const Json *> resolved(const Json & schema, const std::string & where) {
+        if (!schema.is_object()) { return bad(where, "is no object"); }
+        if (!schema.contains("$ref")) { return &schema; }
+        if (!schema["$ref"].is_string()) { return bad(where, "'$ref' is no text"); }
+        const std::string ref = schema["$ref"];
+        if (!ref.starts_with("#")) {
+            return bad(where, "'$ref' is '" + ref + "': only places of this document (#/…) can be read");
+        }
+        try {
+            return &document_.at(Json::json_pointer(ref.substr(1)));
+        } catch (const Json::exception &) { return bad(where, "'$ref' is '" + ref + "', and there is no such place"); }
+    }
+
+    Result<std::string> reference(const Json & schema, const std::string & where) {
+        PITH_RETURN_IF_ERROR(only(schema, where, {"$ref"}));
+        PITH_ASSIGN_OR_RETURN(const Json * target, resolved(schema, where));
+        const std::string ref = schema["$ref"];
+        if (const auto known = referenced_.find(ref); known != referenced_.end()) { return known->second; }
+        const std::string name = "ref" + std::to_string(referenced_.size());
+        referenced_[ref] = name;  // before its body, which may speak of it
+        PITH_ASSIGN_OR_RETURN(const std::string body, convert(*target, ref));
+        rules_.emplace_back(name, body);
+        return name;
+    }
+
+    static Result<int> count(const Json & schema, const char * key, int otherwise, const std::string & where) {
+        if (!schema.contains(key)) { return otherwise; }
+        const Json & value = schema[key];
+        if (value.is_number_integer() && value >= 0 && value <= 10000) { return value.get<int>(); }
+        return bad(where, "'" + std::string(key) + "' is no whole number from 0 to 10000");
+    }
+
+    // "{low,high}"; high below 0: no end.
+    static std::string times(int low, int high) {
+        return "{" + std::to_string(low) + "," + (high < 0 ? "" : std::to_string(high)) + "}";
+    }
+
+    Result<std::string> string(const Json & schema, const std::string & where) {
+        PITH_RETURN_IF_ERROR(only(schema, where, {"type", "minLength", "maxLength"}));
+        if (!schema.contains("minLength") && !schema.contains("maxLength")) { return std::string("string"); }
+        PITH_ASSIGN_OR_RETURN(const int low, count(schema, "minLength", 0, where));
+        PITH_ASSIGN_OR_RETURN(const int high, count(schema, "maxLength", -1, where));
+        if (high >= 0 && high < low) { return bad(where, "'maxLength' is less than 'minLength'"); }
+        return add_rule("\"\\\"\" char" + times(low, high) + " \"\\\"\"");
+    }
+
+    Result<std::string> array(const Json & schema, const std::string & where) {
+        PITH_RETURN_IF_ERROR(only(schema, where, {"type", "items", "prefixItems", "minItems", "maxItems"}));
+        PITH_ASSIGN_OR_RETURN(const int low, count(schema, "minItems", 0, where));
+        PITH_ASSIGN_OR_RETURN(const int high, count(schema, "maxItems", -1, where));
+        if (high >= 0 && high < low) { return bad(where, "'maxItems' is less than 'minItems'"); }
+        const std::string comma = " ws \",\" ws ";
+        if (schema.contains("prefixItems")) {
+            if (schema.contains("items") && schema["items"] != Json(false)) {
+                return bad(where, "'items' beside 'prefixItems' is not understood, unless it is false");
+            }
+            std::string out;
+            for (size_t i = 0; i < schema["prefixItems"].size(); ++i) {
+                PITH_ASSIGN_OR_RETURN(const std::string item,
+                                      convert(schema["prefixItems"][i], where + "/prefixItems/" + std::to_string(i)));
+                out += (out.empty() ? "" : comma) + item;
+            }
+            return add_rule("\"[\" ws " + out + " ws \"]\"");
+        }
+        PITH_ASSIGN_OR_RETURN(const std::string item, convert(schema.value("items", Json(true)), where + "/items"));
+        if (high == 0) { return std::string("\"[\" ws \"]\""); }
+        std::string items = item + " (" + comma + item + ")" + times(std::max(low - 1, 0), high < 0 ? -1 : high - 1);
+        if (low == 0) { items = "(" + items + ")?"; }
+        return add_rule("\"[\" ws " + items + " ws \"]\"");
+    }
+
+    // Properties in order. From each on there are two ways to go on: with a comma before it, where something was said already,
+    // and without.
+    Result<std::string> object(const Json & schema, const std::string & where) {
+        PITH_RETURN_IF_ERROR(only(schema, where, {"type", "properties", "required", "additionalProperties"}));
+        const Json properties = schema.value("properties", Json::object());
+        std::set<std::string> required;
+        for (const Json & key : schema.value("required", Json::array())) {
+            if (!key.is_string()) { return bad(where, "'required' is no list of names"); }
+            required.insert(key.get<std::string>());
+        }
+        for (const std::string & key : required) {
+            if (!properties.contains(key)) { return bad(where, "'" + key + "' is required, and no property says what it is"); }
+        }
+        std::string other;  // a property that the schema does not name; empty: there may be none
+        const Json more = schema.value("additionalProperties", Json(properties.empty()));
+        if (more != Json(false)) {
+            PITH_ASSIGN_OR_RETURN(const std::string value, convert(more, where + "/additionalProperties"));
+            other = "string ws \":\" ws " + value;
+        }
+        std::string first = other.empty() ? "" : "(" + other + " (ws \",\" ws " + other + ")*)?";
+        std::string after = other.empty() ? "" : "(ws \",\" ws " + other + ")*";
+        std::vector<std::pair<std::string, Json>> in_order;
+        for (const auto & [key, value] : properties.items()) { in_order.emplace_back(key, value); }
+        for (auto property = in_order.rbegin(); property != in_order.rend(); ++property) {
+            const auto & [key, value] = *property;
+            PITH_ASSIGN_OR_RETURN(const std::string text, convert(value, where + "/properties/" + key));
+            const std::string pair = literal_json(Json(key)) + " ws \":\" ws " + text;
+            const std::string behind = after.empty() ? "" : " " + add_rule(after);
+            const bool must = required.count(key) != 0;
+            const std::string skipped = first.empty() ? "\"\"" : first;
+            first = must ? pair + behind : pair + behind + " | " + skipped;
+            after = must ? "ws \",\" ws " + pair + behind : "(ws \",\" ws " + pair + ")?" + behind;
+        }
+        return add_rule("\"{\" ws" + (first.empty() ? "" : " " + add_rule(first)) + " ws \"}\"");
+    }
+
+    const Json & document_;
+    std::vector<std::pair<std::string, std::string>> rules_;
+    std::map<std::string, std::string> referenced_;
+};
+
+}  // namespace
+
+Result<std::string> grammar_of_json_schema(std::string_view schema) {
+    Json document;
+    try {
+        document = Json::parse(schema);
+    } catch (const Json::exception & error) {
+        return {ErrorCode::kInvalidArgument, std::string("the JSON schema is no JSON: ") + error.what()};
+    }
+    try {
+        return Converter(document).run();
+    } catch (const Json::exception & error) {
+        return {ErrorCode::kInvalidArgument, std::string("the JSON schema cannot be read: ") + error.what()};
+    }
+}
+
+}  // namespace pith

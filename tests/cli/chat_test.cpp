@@ -1,0 +1,212 @@
+// chat_test.cpp - `pith chat` at a pseudo-terminal, as a user types, and through a pipe.
+#include <poll.h>
+#include <pty.h>
+
+#include <chrono>
+#include <regex>
+
+#include "cli/run_process.h"
+#include "pith/text.h"
+#include "text/tiny_vocabulary.h"
+
+namespace pith::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char * kPrompt = "\r\n> ";  // at the beginning of a line: answers may hold the rest
+
+// A `pith` at a terminal of its own.
+class Terminal {
+public:
+    explicit Terminal(std::vector<std::string> words) {
+        words.insert(words.begin(), PITH_PROGRAM);
+        std::vector<char *> argv;
+        for (std::string & word : words) { argv.push_back(word.data()); }
+        argv.push_back(nullptr);
+        const winsize size{40, 200, 0, 0};
+        pid_ = forkpty(&fd_, nullptr, nullptr, &size);
+        if (pid_ == 0) {
+            setenv("TERM", "xterm", 1);
+            execv(argv[0], argv.data());
+            _exit(127);
+        }
+    }
+    ~Terminal() {
+        if (pid_ > 0) {
+            kill(pid_, SIGKILL);
+            waitpid(pid_, nullptr, 0);
+        }
+        close(fd_);
+    }
+    Terminal(const Terminal &) = delete;
+    Terminal & operator=(const Terminal &) = delete;
+
+    void type(const std::string & text) { ASSERT_EQ(write(fd_, text.data(), text.size()), static_cast<ssize_t>(text.size())); }
+    // Reads until `text` has come since the last call; what came, up to and with it.
+    std::string wait_for(const std::string & text) {
+        const auto end = Clock::now() + std::chrono::seconds(60);
+        do {
+            const size_t at = screen_.find(text);
+            if (at != std::string::npos) {
+                const std::string before = screen_.substr(0, at + text.size());
+                screen_.erase(0, at + text.size());
+                return before;
+            }
+        } while (Clock::now() < end && read_more());
+        ADD_FAILURE() << "'" << text << "' did not come; the screen says: " << screen_;
+        return {};
+    }
+    // Reads until so many bytes have come since the last call.
+    void wait_for_bytes(size_t n) {
+        const auto end = Clock::now() + std::chrono::seconds(60);
+        while (screen_.size() < n && Clock::now() < end && read_more()) {}
+        ASSERT_GE(screen_.size(), n);
+    }
+    int wait_for_end() {
+        int state = 0;
+        waitpid(pid_, &state, 0);
+        pid_ = -1;
+        return WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
+    }
+
+private:
+    // false: the program is gone.
+    bool read_more() {
+        pollfd ready{fd_, POLLIN, 0};
+        if (poll(&ready, 1, 1000) < 0) { return false; }
+        char buffer[4096];
+        const ssize_t n = (ready.revents & (POLLIN | POLLHUP)) != 0 ? read(fd_, buffer, sizeof buffer) : 0;
+        if (n > 0) { screen_.append(buffer, static_cast<size_t>(n)); }
+        return n >= 0;
+    }
+
+    int fd_ = -1;
+    pid_t pid_ = -1;
+    std::string screen_;
+};
+
+class Chat : public ::testing::Test {
+protected:
+    std::vector<std::string> words(const std::vector<std::string> & more = {}) {
+        std::vector<std::string> all = {"chat", "-m", model_, "--temp", "0", "-t", "1"};
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    }
+    // Answers to the lines, one string each; through a pipe nothing else is on standard output.
+    Outcome piped(const std::vector<std::string> & lines, const std::vector<std::string> & more = {}) {
+        RunLimits limits;
+        for (const std::string & line : lines) { limits.standard_input += line + "\n"; }
+        return run_pith(words(more), limits);
+    }
+    // Flags under which an answer never ends.
+    std::vector<std::string> without_end() const {
+        const Tokenizer tokenizer = Tokenizer::load(model_).value();
+        std::vector<std::string> flags;
+        for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {
+            if (tokenizer.is_end_of_generation(token)) {
+                flags.insert(flags.end(), {"--logit-bias", std::to_string(token) + "-inf"});
+            }
+        }
+        return flags;
+    }
+
+    TempFolder folder_;
+    std::string model_ = write_tiny(folder_, kChatMl);
+};
+
+TEST_F(Chat, AtATerminalItTakesSeveralLinesHistoryAndCommands) {
+    Terminal terminal(words({"-n", "4"}));
+    terminal.wait_for(kPrompt);
+    terminal.type("The river is \\\n");
+    terminal.wait_for(". ");
+    terminal.type("long.\n");
+    terminal.wait_for(kPrompt);
+    terminal.type("/kept\n");
+    EXPECT_NE(terminal.wait_for("tokens per head").find("The river is \r\n"), std::string::npos) << "both lines were read";
+    terminal.wait_for(kPrompt);
+    terminal.type("/helpp\n");
+    terminal.wait_for("did you mean '/help'?");
+    terminal.wait_for(kPrompt);
+    terminal.type("\x1b[A\x7f\n");  // the line before, without its last letter
+    terminal.wait_for("Ctrl-C stops an answer");
+    terminal.wait_for(kPrompt);
+    terminal.type("\x04");
+    EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+TEST_F(Chat, CtrlCStopsAnAnswerAndKeepsWhatWasSaid) {
+    Terminal terminal(words(without_end()));
+    terminal.wait_for(kPrompt);
+    terminal.type("Talk.\n");
+    terminal.wait_for("\n");       // the message's own line end; then the answer begins
+    terminal.wait_for_bytes(500);  // it is being written
+    terminal.type("\x03");
+    terminal.wait_for(kPrompt);
+    terminal.type("/stats\n");
+    const std::string stats = terminal.wait_for(kPrompt);
+    EXPECT_TRUE(std::regex_search(stats, std::regex("decode +[1-9]"))) << stats;
+    terminal.type("\x03");
+    terminal.wait_for("Ctrl-D or /exit ends");
+    terminal.wait_for(kPrompt);
+    terminal.type("/exit\n");
+    EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+TEST_F(Chat, UndoBringsBackTheStateBitForBit) {
+    const std::vector<std::string> more = {"-n", "12",      "--policy", "snapkv:window=8", "--budget",
+                                           "48", "--chunk", "16",       "--evict-every",   "8"};
+    const Outcome once = piped({"The river is long and the garden is old.", "What is long?"}, more);
+    const Outcome again = piped({"The river is long and the garden is old.", "Something else, which is then taken back again.",
+                                 "/undo", "What is long?"},
+                                more);
+    ASSERT_EQ(once.exit_code, 0) << once.err;
+    ASSERT_EQ(again.exit_code, 0) << again.err;
+    const auto lines = [](const std::string & text) {
+        std::vector<std::string> out;
+        std::stringstream stream(text);
+        for (std::string line; std::getline(stream, line);) { out.push_back(line); }
+        return out;
+    };
+    EXPECT_EQ(lines(once.out).back(), lines(again.out).back());
+    EXPECT_EQ(lines(once.out).front(), lines(again.out).front());
+
+    const Outcome all = piped({"One.", "/undo", "/undo", "/retry"}, more);
+    EXPECT_EQ(all.exit_code, 0);
+    EXPECT_NE(all.err.find("nothing to take back"), std::string::npos) << all.err;
+}
+
+TEST_F(Chat, TwoHundredTurnsStayInsideTheBudget) {
+    std::vector<std::string> lines;
+    for (int turn = 0; turn < 200; ++turn) {
+        lines.push_back("Turn " + std::to_string(turn) + " of a long talk about rivers and gardens.");
+        if (turn == 49 || turn == 199) { lines.emplace_back("/stats"); }
+    }
+    const Outcome outcome = piped(lines, {"-n", "8", "--policy", "snapkv:window=16", "--budget", "256", "--system-prompt",
+                                          "You are brief.", "--evict-every", "32", "--chunk", "64"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::vector<std::string> kept;  // "KV       96.0 KiB instead of …": what is held stays the same
+    const std::regex line("KV +[^\n]* instead");
+    for (std::sregex_iterator at(outcome.out.begin(), outcome.out.end(), line), end; at != end; ++at) {
+        kept.push_back(at->str());
+    }
+    ASSERT_EQ(kept.size(), 2U) << outcome.out.substr(outcome.out.size() - 600);
+    EXPECT_EQ(kept[0], kept[1]);
+    std::vector<double> resident;
+    const std::regex rss("([0-9.]+) MiB resident");
+    for (std::sregex_iterator at(outcome.out.begin(), outcome.out.end(), rss), end; at != end; ++at) {
+        resident.push_back(std::stod((*at)[1].str()));
+    }
+    ASSERT_EQ(resident.size(), 2U) << outcome.out.substr(outcome.out.size() - 600);
+    EXPECT_LT(resident[1], resident[0] * 1.1) << "memory is flat";
+}
+
+TEST_F(Chat, WhatCannotWorkIsSaidInOneLine) {
+    expect_error(run_pith({"chat", "-m", folder_.file("none.gguf")}), 1, {"none.gguf"});
+    const std::string plain = write_model(folder_, {}, "plain.gguf");
+    expect_error(run_pith({"chat", "-m", plain}), 1, {"no chat template"});
+    expect_error(run_pith(words({"--policy", "snapkv"})), 2, {"--budget"});
+}
+
+}  // namespace
+}  // namespace pith::testing

@@ -1,0 +1,4 @@
+// test_headers.cpp - nothing: a program wants a source, and this one is made for its precompiled headers.
+int main() {
+    return 0;
+}

@@ -1,0 +1,142 @@
+// json_schema_test.cpp - whatever a sampler says under a schema's grammar is JSON that fits the schema.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "pith/text.h"
+#include "text/tiny_vocabulary.h"
+
+namespace pith {
+namespace {
+
+using Json = nlohmann::json;
+using testing::TempFolder;
+using testing::write_tiny;
+
+// Says a text under the grammar, drawn from random logits in which quotes and closing brackets are likely, so that it ends.
+class Speaker {
+public:
+    Speaker() : tokenizer_(Tokenizer::load(write_tiny(folder_)).value()) {}
+
+    std::string say(const std::string & grammar, unsigned seed) const {
+        SamplerOptions options;
+        options.grammar = grammar;
+        options.seed = seed;
+        auto sampler = Sampler::make(options, &tokenizer_);
+        EXPECT_TRUE(sampler.ok()) << sampler.status().message() << "\n" << grammar;
+        if (!sampler.ok()) { return {}; }
+        std::mt19937 random(seed);
+        std::normal_distribution<float> normal;
+        std::string text;
+        for (int i = 0; i < 2000; ++i) {
+            std::vector<float> logits(static_cast<size_t>(tokenizer_.n_vocab()));
+            for (int32_t t = 0; t < tokenizer_.n_vocab(); ++t) {
+                const std::string piece = tokenizer_.piece(t);
+                const bool ends = piece == "\"" || piece == "}" || piece == "]" || tokenizer_.is_end_of_generation(t);
+                logits[static_cast<size_t>(t)] = normal(random) + (ends ? 4.0F : 0.0F);
+                // Bytes drawn at random are rarely UTF-8, which a grammar of characters does not see.
+                const bool ascii = std::ranges::all_of(piece, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+                if (!ascii) { logits[static_cast<size_t>(t)] = -INFINITY; }
+            }
+            const auto token = sampler->sample(logits);
+            EXPECT_TRUE(token.ok()) << token.status().message() << " after " << text;
+            if (!token.ok() || tokenizer_.is_end_of_generation(*token)) { return text; }
+            text += tokenizer_.piece(*token);
+        }
+        ADD_FAILURE() << "no end: " << text;
+        return text;
+    }
+
+private:
+    TempFolder folder_;
+    Tokenizer tokenizer_;
+};
+
+// Every text under the schema is JSON, and `fits` says that it fits.
+void expect_all_fit(const std::string & schema, const std::function<bool(const Json &)> & fits) {
+    static const Speaker speaker;
+    const auto grammar = grammar_of_json_schema(schema);
+    ASSERT_TRUE(grammar.ok()) << grammar.status().message();
+    for (unsigned seed = 0; seed < 12; ++seed) {
+        const std::string text = speaker.say(*grammar, seed);
+        const Json value = Json::parse(text, nullptr, false);
+        ASSERT_FALSE(value.is_discarded()) << text << "\n" << *grammar;
+        EXPECT_TRUE(fits(value)) << text << "\n" << *grammar;
+    }
+}
+
+TEST(JsonSchema, SimpleTypes) {
+    expect_all_fit(R"({"type": "boolean"})", [](const Json & v) { return v.is_boolean(); });
+    expect_all_fit(R"({"type": "integer", "title": "a number"})", [](const Json & v) { return v.is_number_integer(); });
+    expect_all_fit(R"({"type": ["null", "number"]})", [](const Json & v) { return v.is_null() || v.is_number(); });
+    expect_all_fit(R"({"enum": ["red", 3, null, {"a": [1]}]})", [](const Json & v) {
+        return v == "red" || v == 3 || v.is_null() || v == Json({{"a", {1}}});
+    });
+    expect_all_fit(R"({"const": "say \"no\"\n"})", [](const Json & v) { return v == "say \"no\"\n"; });
+    expect_all_fit(R"({"type": "string", "minLength": 2, "maxLength": 3})",
+                   [](const Json & v) { return v.is_string() && !v.get<std::string>().empty(); });
+}
+
+TEST(JsonSchema, ObjectsHaveWhatIsRequiredInTheSchemasOrder) {
+    const std::string schema = R"({"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"},
+        "open": {"type": "boolean"}, "tags": {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 1, "maxItems": 3}},
+        "required": ["age", "tags"]})";
+    expect_all_fit(schema, [](const Json & v) {
+        if (!v.is_object() || !v.contains("age") || !v.contains("tags")) { return false; }
+        for (const auto & [key, value] : v.items()) {
+            if (key != "name" && key != "age" && key != "open" && key != "tags") { return false; }
+        }
+        const Json & tags = v["tags"];
+        return v["age"].is_number_integer() && tags.is_array() && !tags.empty() && tags.size() <= 3 &&
+               std::all_of(tags.begin(), tags.end(), [](const Json & tag) { return tag == "a" || tag == "b"; });
+    });
+    expect_all_fit(R"({"type": "object", "additionalProperties": {"type": "null"}})", [](const Json & v) {
+        return v.is_object() && std::all_of(v.begin(), v.end(), [](const Json & one) { return one.is_null(); });
+    });
+    expect_all_fit(R"({"type": "object", "properties": {}, "additionalProperties": false})",
+                   [](const Json & v) { return v == Json::object(); });
+}
+
+TEST(JsonSchema, ListsChoicesAndReferences) {
+    expect_all_fit(R"({"prefixItems": [{"type": "null"}, {"type": "boolean"}], "items": false})",
+                   [](const Json & v) { return v.is_array() && v.size() == 2 && v[0].is_null() && v[1].is_boolean(); });
+    expect_all_fit(R"({"anyOf": [{"type": "null"}, {"type": "array", "maxItems": 0}]})",
+                   [](const Json & v) { return v.is_null() || v == Json::array(); });
+    // A tree of nodes: a schema that speaks of itself.
+    expect_all_fit(R"({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties":
+                   {"left": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/node"}]}}, "required": ["left"]}}})",
+                   [](const Json & v) {
+                       const Json * node = &v;
+                       while (node->is_object() && node->size() == 1 && node->contains("left")) { node = &(*node)["left"]; }
+                       return v.is_object() && node->is_null();
+                   });
+    expect_all_fit(R"({"allOf": [{"type": "object", "properties": {"a": {"type": "null"}}, "required": ["a"]},
+                   {"properties": {"b": {"type": "boolean"}}, "required": ["b"]}]})",
+                   [](const Json & v) { return v.size() == 2 && v["a"].is_null() && v["b"].is_boolean(); });
+}
+
+TEST(JsonSchema, WhatIsNotUnderstoodIsRefusedByName) {
+    const auto expect_error = [](const std::string & schema, const std::string & part) {
+        const auto grammar = grammar_of_json_schema(schema);
+        ASSERT_FALSE(grammar.ok()) << schema;
+        EXPECT_EQ(grammar.status().code(), ErrorCode::kInvalidArgument);
+        EXPECT_NE(grammar.status().message().find(part), std::string::npos) << grammar.status().message();
+    };
+    expect_error("{", "no JSON");
+    expect_error("3", "neither an object nor a boolean");
+    expect_error("false", "no text fits");
+    expect_error(R"({"type": "string", "pattern": "a+"})", "#: 'pattern' is not understood");
+    expect_error(R"({"type": "object", "properties": {"x": {"type": "integer", "minimum": 3}}})", "#/properties/x: 'minimum'");
+    expect_error(R"({"type": "colour"})", "the type 'colour' is not known");
+    expect_error(R"({"$ref": "http://example.org/x"})", "only places of this document");
+    expect_error(R"({"$ref": "#/nowhere"})", "no such place");
+    expect_error(R"({"type": "object", "required": ["x"]})", "'x' is required");
+    expect_error(R"({"type": "array", "minItems": 3, "maxItems": 2})", "'maxItems' is less than 'minItems'");
+}
+
+}  // namespace
+}  // namespace pith
