@@ -58,6 +58,11 @@ private:
     std::vector<float> queries_;                               // [slot][query_size]
 };
 
+// A sample of one serves the other when it has at least as many queries.
+inline bool same_sample(const ProfileNeeds & a, const ProfileNeeds & b) {
+    return a.margin == b.margin && a.seed == b.seed && a.sample == b.sample;
+}
+
 // The order of positions under a seed.
 uint64_t sample_hash(uint64_t seed, int32_t position);
 

@@ -66,10 +66,6 @@ public:
                 PITH_RETURN_IF_ERROR(state_.add_running(runner(), *session_.cache, 0, layer, newest.data(), n_read, first));
             }
         }
-        if (state_.wants_key_norms()) {  // kept, not computed: a sum of squares per key is lost in the layer's own time
-            const std::vector<float> norms(static_cast<size_t>(n) * static_cast<size_t>(shape.n_kv_heads), 0.0F);
-            state_.add_key_norms(*session_.cache, 0, layer, norms);
-        }
         if (state_.wants_moments()) {
             QueryMoments moments;
             PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner().begin(256));

@@ -10,6 +10,7 @@
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
 #include "engine/tiny_model.h"
+#include "model/bare_model.h"
 #include "pith/session.h"
 
 namespace pith {
@@ -27,17 +28,10 @@ EvidenceNeeds output_l1_needs() {
 }
 
 // A model that is nothing but an output projection.
-class ProjectionOnly : public ModelFile {
+class ProjectionOnly : public testing::BareModel {
 public:
     explicit ProjectionOnly(std::vector<float> projection) : projection_(std::move(projection)) {}
 
-    const std::string & path() const override { return name_; }
-    const Hparams & hparams() const override { return hparams_; }
-    const Weights & weights() const override { return weights_; }
-    size_t weight_bytes() const override { return 0; }
-    size_t resident_copies_bytes() const override { return 0; }
-    const std::string & weight_type_name() const override { return name_; }
-    int64_t n_params() const override { return 0; }
     Result<std::vector<float>> read_output_projection(int) const override {
         ++n_reads;
         return projection_;
@@ -46,9 +40,6 @@ public:
     mutable int n_reads = 0;
 
 private:
-    std::string name_ = "projection";
-    Hparams hparams_;
-    Weights weights_;
     std::vector<float> projection_;
 };
 

@@ -8,6 +8,7 @@
 #include "attention/evidence_state.h"
 #include "attention/lane_tiles.h"
 #include "attention/random_lanes.h"
+#include "model/bare_model.h"
 
 namespace pith {
 namespace {
@@ -17,9 +18,10 @@ using testing::RandomLanes;
 using testing::Vector;
 
 // A model that is nothing but its rotation.
-class RotationOnly : public ModelFile {
+class RotationOnly : public testing::BareModel {
 public:
-    explicit RotationOnly(Hparams hparams, std::vector<float> factors = {}) : hparams_(std::move(hparams)), factors_(factors) {
+    explicit RotationOnly(Hparams hparams, std::vector<float> factors = {}) : factors_(std::move(factors)) {
+        hparams_ = std::move(hparams);
         hparams_.n_layers = 1;
         weights_.layers.resize(1);
         if (factors_.empty()) { return; }
@@ -32,15 +34,6 @@ public:
     }
     RotationOnly(const RotationOnly &) = delete;
     RotationOnly & operator=(const RotationOnly &) = delete;
-
-    const std::string & path() const override { return name_; }
-    const Hparams & hparams() const override { return hparams_; }
-    const Weights & weights() const override { return weights_; }
-    size_t weight_bytes() const override { return 0; }
-    size_t resident_copies_bytes() const override { return 0; }
-    const std::string & weight_type_name() const override { return name_; }
-    int64_t n_params() const override { return 0; }
-    Result<std::vector<float>> read_output_projection(int) const override { return std::vector<float>{}; }
 
     // x rotated to a position, f64, by the formulas of RoPE and YaRN.
     Vector rotate(const Vector & x, int64_t position) const {
@@ -73,11 +66,8 @@ public:
     }
 
 private:
-    Hparams hparams_;
     std::vector<float> factors_;
-    Weights weights_;
     ggml_context * context_ = nullptr;
-    std::string name_ = "rotation";
 };
 
 struct Moments {

@@ -1,0 +1,100 @@
+// handles.h - what all calls of the C interface share: the handles, errors of this thread, structs of other versions. Stage:
+// façade.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "pith/engine.h"
+#include "pith/pith.h"
+
+struct pith_model {
+    pith::Model model;
+    pith::Result<pith::Tokenizer> tokenizer;  // a model without a vocabulary runs all the same
+};
+struct pith_session {
+    pith::Session session;
+};
+struct pith_snapshot {
+    std::shared_ptr<pith::Session::Snapshot> state;
+};
+struct pith_sampler {
+    std::shared_ptr<const pith::Tokenizer> words;
+    pith::Sampler sampler;
+};
+
+namespace pith::c {
+
+static_assert(static_cast<int>(ErrorCode::kInternal) == PITH_INTERNAL && static_cast<int>(ErrorCode::kBudget) == PITH_BUDGET,
+              "the C codes are the C++ ones");
+
+// Of the last call of this thread that failed.
+inline thread_local std::string last_error;
+
+inline pith_code to_code(const Status & status) {
+    if (!status.ok()) { last_error = status.message(); }
+    return static_cast<pith_code>(status.code());
+}
+
+// Nothing that a call throws leaves the library.
+template <class Call>
+pith_code guarded(Call && call) {
+    try {
+        return to_code(call());
+    } catch (const std::bad_alloc &) {
+        return to_code({ErrorCode::kOutOfMemory, "out of memory"});
+    } catch (const std::exception & error) {
+        return to_code({ErrorCode::kInternal, std::string("unexpected: ") + error.what()});
+    } catch (...) { return to_code({ErrorCode::kInternal, "unexpected"}); }
+}
+
+inline Status missing(const char * what) {
+    return {ErrorCode::kInvalidArgument, std::string(what) + " is NULL"};
+}
+
+// The caller's struct over our defaults: as much of it as the caller's header knew.
+template <class Options>
+Options with_defaults(const Options * given, void (*init)(Options *)) {
+    Options all;
+    init(&all);
+    if (given != nullptr) {
+        std::memcpy(static_cast<void *>(&all), static_cast<const void *>(given), std::min(given->size, sizeof(Options)));
+        all.size = sizeof(Options);
+    }
+    return all;
+}
+
+// The other way: as much of ours as the caller's struct has room for.
+template <class Out>
+Status give(const Out & all, Out * out) {
+    const size_t size = out->size;
+    if (size < sizeof(size_t) || size > (size_t{1} << 16U)) {
+        return {ErrorCode::kInvalidArgument, "the struct's size is " + std::to_string(size) + ": set it to sizeof(the struct)"};
+    }
+    std::memcpy(static_cast<void *>(out), static_cast<const void *>(&all), std::min(size, sizeof(Out)));
+    out->size = size;
+    return {};
+}
+
+inline std::string text_of(const char * text) {
+    return text == nullptr ? std::string() : std::string(text);
+}
+
+// `from` into the caller's room of *n elements; *n is then how many there are.
+template <class T, class From>
+Status copy_out(const From & from, T * to, size_t * n) {
+    const size_t room = *n;
+    *n = from.size();
+    if (from.size() > room) {
+        return {ErrorCode::kInvalidArgument,
+                "there is room for " + std::to_string(room) + ", and " + std::to_string(from.size()) + " are needed"};
+    }
+    std::copy(from.begin(), from.end(), to);
+    return {};
+}
+
+}  // namespace pith::c
