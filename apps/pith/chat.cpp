@@ -19,7 +19,6 @@
 #include "progress.h"
 #include "reference_model.h"
 #include "sampler_flags.h"
-#include "text/utf8.h"
 
 namespace pith::app {
 namespace {
@@ -43,28 +42,6 @@ constexpr const char * kHelp =
     "/stats           what the cache holds and what it cost\n"
     "/exit            end (Ctrl-D)\n"
     "A line that ends in \\ goes on in the next. Ctrl-C stops an answer and keeps what was said.\n";
-
-// Whole characters only reach the screen.
-class Screen {
-public:
-    void add(const std::string & piece) {
-        waiting_ += piece;
-        write(waiting_.size() - incomplete_utf8_tail(waiting_));
-    }
-    void end_line() {
-        write(waiting_.size());
-        std::fputs("\n", stdout);
-        std::fflush(stdout);
-    }
-
-private:
-    void write(size_t n_bytes) {
-        std::fwrite(waiting_.data(), 1, n_bytes, stdout);
-        std::fflush(stdout);
-        waiting_.erase(0, n_bytes);
-    }
-    std::string waiting_;
-};
 
 class Chat {
 public:
@@ -90,27 +67,27 @@ public:
     }
 
 private:
-    Conversation::Progress progress_on(std::unique_ptr<ProgressLine> & line) {
+    // The line goes when all is read: what follows is the answer's.
+    static Conversation::Progress progress_on(std::unique_ptr<ProgressLine> & line) {
         line = std::make_unique<ProgressLine>("reading");
-        return [&line](int64_t n_done, int64_t n_total) { line->show_tokens(n_done, n_total); };
+        return [&line](int64_t n_done, int64_t n_total) {
+            if (line) { line->show_tokens(n_done, n_total); }
+            if (n_done >= n_total) { line.reset(); }
+        };
     }
 
     Status say(const std::string & message) {
         every_interrupt() = false;
         std::unique_ptr<ProgressLine> line;
-        Screen screen;
-        const auto show = [&](const std::string & piece) {
-            line.reset();
-            screen.add(piece);
-        };
-        const auto turn = conversation_.say(message, every_interrupt(), show, progress_on(line));
+        const auto turn = conversation_.say(message, every_interrupt(), /*stream=*/true, progress_on(line));
         line.reset();
         if (turn.status().code() == ErrorCode::kCancelled) {
             std::fputs("(not read)\n", stderr);
             return {};
         }
         PITH_RETURN_IF_ERROR(turn.status());
-        screen.end_line();
+        std::puts("");
+        std::fflush(stdout);
         last_ = message;
         return {};
     }

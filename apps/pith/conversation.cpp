@@ -74,7 +74,7 @@ Status Conversation::read(const std::vector<int32_t> & tokens, const RunHooks & 
     return {};
 }
 
-Result<Turn> Conversation::say(const std::string & message, const std::atomic<bool> & cancel, const OnText & on_text,
+Result<Turn> Conversation::say(const std::string & message, const std::atomic<bool> & cancel, bool stream,
                                const Progress & progress) {
     PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, encode(message));
     if (pending_ >= 0) { tokens.insert(tokens.begin(), pending_); }
@@ -84,35 +84,27 @@ Result<Turn> Conversation::say(const std::string & message, const std::atomic<bo
     hooks.progress = progress;
     Turn turn;
     turn.n_read = std::ssize(tokens);
-    if (const Status status = read(tokens, hooks); !status.ok()) {
+    Status status = read(tokens, hooks);
+    if (status.ok()) {
+        GenerateOptions options;
+        options.n_predict = options_.n_predict;
+        options.stream = stream;
+        options.cancel = &cancel;
+        auto answer = generate(*session_, tokenizer_, *sampler_, options);
+        status = answer.status();
+        if (answer.ok()) { turn.answer = std::move(*answer); }
+    }
+    if (!status.ok()) {
         PITH_RETURN_IF_ERROR(go_back(before));
         return status;
     }
+    // What ends an answer is not fed: what comes between two turns brings it along.
+    const std::vector<int32_t> & said = turn.answer.tokens;
+    pending_ = turn.answer.unfed;
+    tokens_.insert(tokens_.end(), said.begin(), said.end() - (pending_ >= 0 ? 1 : 0));
+    ++n_turns_;
     states_.push_back(before);
     if (states_.size() > options_.undo_depth) { states_.pop_front(); }
-    ++n_turns_;
-    pending_ = -1;
-    turn.stop = "limit";
-    while (options_.n_predict < 0 || turn.n_said < options_.n_predict) {
-        if (cancel.load()) {
-            turn.stop = "interrupt";
-            break;
-        }
-        if (pending_ >= 0) {
-            PITH_RETURN_IF_ERROR(session_->append(pending_));
-            tokens_.push_back(std::exchange(pending_, -1));
-        }
-        PITH_ASSIGN_OR_RETURN(const int32_t token, sampler_->sample(session_->logits()));
-        if (tokenizer_.is_end_of_generation(token)) {  // what comes between two turns brings it along
-            turn.stop = "end";
-            break;
-        }
-        const std::string piece = tokenizer_.piece(token);
-        turn.answer += piece;
-        ++turn.n_said;
-        pending_ = token;
-        if (on_text) { on_text(piece); }
-    }
     return turn;
 }
 

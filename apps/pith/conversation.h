@@ -1,8 +1,8 @@
 // conversation.h - a conversation inside a budget: what is fed turn by turn, and states to come back to.
 //
-// A turn is a transaction: a message that cannot be read (an error, Ctrl-C while it is read) leaves the conversation as it was.
-// Ctrl-C while the answer is written keeps what was said. The model's chat template is taken apart once (text/chat_frame.h), so
-// nothing is ever read twice. Threads: one at a time.
+// A turn is a transaction: an error, or Ctrl-C while the message is read, leaves the conversation as it was. Ctrl-C while the
+// answer is written keeps what was said. The model's chat template is taken apart once (text/chat_frame.h), so nothing is ever
+// read twice. Threads: one at a time.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "generate.h"
 #include "pith/model.h"
 #include "pith/session.h"
 #include "pith/text.h"
@@ -30,22 +31,20 @@ struct ConversationOptions {
 };
 
 struct Turn {
-    std::string answer;
     int64_t n_read = 0;  // tokens of the message, with what the template puts around it
-    int64_t n_said = 0;
-    std::string stop;  // "end", "limit" or "interrupt"
+    Generated answer;
 };
 
 class Conversation {
 public:
-    using OnText = std::function<void(const std::string & piece)>;
     using Progress = std::function<void(int64_t n_done, int64_t n_total)>;
 
     // model and tokenizer must outlive the conversation. Errors: those of Model::session, Sampler::make and chat_frame.
     static Result<Conversation> open(const Model & model, const Tokenizer & tokenizer, ConversationOptions options);
 
-    // Errors: of the session; kCancelled: while the message was read.
-    Result<Turn> say(const std::string & message, const std::atomic<bool> & cancel, const OnText & on_text = {},
+    // stream: the answer is written to stdout as it comes. Errors: of the session and the sampler; kCancelled: while the
+    // message was read. The conversation is then as before.
+    Result<Turn> say(const std::string & message, const std::atomic<bool> & cancel, bool stream = true,
                      const Progress & progress = {});
     // The state before the last turn, bit for bit. false: there is none to go back to.
     Result<bool> undo();

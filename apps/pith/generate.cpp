@@ -1,9 +1,10 @@
-// generate.cpp - the decode loop of `pith run`.
+// generate.cpp - the decode loop of `pith run` and `pith chat`.
 #include "generate.h"
 
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "text/utf8.h"
@@ -55,7 +56,7 @@ Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampl
             out.stop = "interrupt";
             break;
         }
-        if (pending >= 0) { PITH_RETURN_IF_ERROR(session.append(pending)); }
+        if (pending >= 0) { PITH_RETURN_IF_ERROR(session.append(std::exchange(pending, -1))); }
         logits.assign(session.logits().begin(), session.logits().end());
         if (logits.empty()) { return {ErrorCode::kInternal, "the session has no logits to go on from"}; }
         if (options.on_logits) { PITH_RETURN_IF_ERROR(options.on_logits(logits)); }
@@ -73,6 +74,7 @@ Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampl
         pending = token;
     }
     screen.finish();
+    out.unfed = pending;
     return out;
 }
 

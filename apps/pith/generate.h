@@ -27,7 +27,8 @@ struct Generated {
     std::string text;
     std::vector<int32_t> tokens;  // the text's, in their order
     int64_t n_generated = 0;
-    std::string stop;  // "end", "limit" or "interrupt"
+    std::string stop;    // "end", "limit" or "interrupt"
+    int32_t unfed = -1;  // the last of `tokens`, where the session has not been given it; -1: it has all
 };
 
 // REQUIRES: the session holds the prompt. Whole characters only reach the screen.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "engine/policy_probe.h"
+#include "engine/session_impl.h"
 #include "engine/tiny_model.h"
 #include "pith/session.h"
 
@@ -112,6 +114,31 @@ TEST_P(GuidedChunks, CancelledHalfWayLeaveTheSessionAsItWas) {
     Session fresh = open(options);
     hooks.cancel = nullptr;
     hooks.progress = {};
+    ASSERT_TRUE(session.prefill(prompt(), hooks).ok());
+    ASSERT_TRUE(fresh.prefill(prompt(), hooks).ok());
+    EXPECT_EQ(lanes(session, kContext + kQuestion), lanes(fresh, kContext + kQuestion));
+    EXPECT_TRUE(std::ranges::equal(session.logits(), fresh.logits()));
+}
+
+// A layer fails while the question runs behind the second chunk, when lanes of some layers hold it and of others do not.
+TEST_P(GuidedChunks, AFailureWhileTheQuestionRunsLeavesTheSessionAsItWas) {
+    const SessionOptions options = options_of(GetParam(), 24, PrefillSchedule::kChunked);
+    Session session = open(options);
+    RunHooks hooks;
+    hooks.n_question = kQuestion;
+    Forward & forward = *PolicyProbe(session).session().forward;
+    int n_questions = 0;
+    forward.set_query_observer([&](int layer, std::span<const float>, int n, int32_t) -> Status {
+        n_questions += n == kQuestion && layer == 0 ? 1 : 0;
+        if (n_questions == 2 && layer == 1) { return {ErrorCode::kOutOfMemory, "injected"}; }
+        return {};
+    });
+    EXPECT_EQ(session.prefill(prompt(), hooks).message(), "injected");
+    forward.set_query_observer({});
+    EXPECT_EQ(session.n_tokens(), 0);
+    EXPECT_EQ(session.ledger().kept_entries, 0);
+
+    Session fresh = open(options);
     ASSERT_TRUE(session.prefill(prompt(), hooks).ok());
     ASSERT_TRUE(fresh.prefill(prompt(), hooks).ok());
     EXPECT_EQ(lanes(session, kContext + kQuestion), lanes(fresh, kContext + kQuestion));
