@@ -21,7 +21,7 @@ constexpr const char * kShortHelp =
     "  pith chat -m model.gguf --policy snapkv --budget 4096   a conversation that never outgrows its memory\n"
     "  pith demo                                           what policies keep, on the built-in model\n"
     "  pith eval ruler -m model.gguf --context 4096 --policy snapkv,laprox --budget 20% -o run\n"
-    "  pith study criticalkv -m model.gguf                a paper's main tables, on your model\n"
+    "  pith study criticalkv -m model.gguf                a paper's tables, on your model\n"
     "  pith bench -m model.gguf --depth 0,4096 --policy full,snapkv --budget 1024\n"
     "  pith policies                                       every policy, its paper, its options\n"
     "  pith info -m model.gguf                             what is in a model, and what its cache costs\n"
