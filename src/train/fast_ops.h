@@ -37,7 +37,7 @@ struct GateStep;
 class FastOps {
 public:
     explicit FastOps(Loss * loss) : loss_(loss) {}
-    // Products on the processor's matrix unit, where it has one (gemm_bf16.h).
+    // Products in bf16, where the processor has some (gemm_bf16.h).
     void use_bf16(bool on) { bf16_ = on; }
     bool bf16() const { return bf16_; }
     FastOps(const FastOps &) = delete;

@@ -1,8 +1,9 @@
-// gemm_bf16.cpp - the products of the training step on AMX. Stage: train.
+// gemm_bf16.cpp - the products of the training step in bf16: on AMX, or by AVX-512's dot products. Stage: train.
 //
-// A tile product adds, over 32 values of p, B'(16 j × 32 p) · A'(32 p × 16 i) to a 16 × 16 tile of c. One operand's tile holds
-// rows of p for each j; the other holds pairs (p, p+1) for each i side by side. Four tiles of c (32 × 32) stay in registers.
-// Source: Intel 64 and IA-32 Architectures Software Developer's Manual, TDPBF16PS.
+// Both read the same tiles. A tile product adds, over 32 values of p, B'(16 j × 32 p) · A'(32 p × 16 i) to a 16 × 16 tile of c.
+// One operand's tile holds rows of p for each j; the other holds pairs (p, p+1) for each i side by side. AMX keeps four tiles
+// of c (32 × 32) in registers, AVX-512 eight of its columns: a pair of p for one j, spread, meets the pairs of 32 i. Source:
+// Intel 64 and IA-32 Architectures Software Developer's Manual, TDPBF16PS and VDPBF16PS.
 #include "train/gemm_bf16.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-#define PITH_HAVE_AMX
+#define PITH_HAVE_BF16
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -25,10 +26,11 @@
 
 namespace pith::train {
 
-#ifdef PITH_HAVE_AMX
+#ifdef PITH_HAVE_BF16
 
 namespace {
 
+#define PITH_AVX512_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 #define PITH_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
 
 constexpr int64_t kBlock = 32;      // rows of a and b per block, and p per tile
@@ -49,15 +51,26 @@ struct alignas(64) TileConfig {
     }
 };
 
+// The compiler's own question also asks whether the system keeps these registers.
+bool has_avx512_bf16() {
+    return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+           __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512bf16") != 0;
+}
+
 bool ask_for_amx() {
     unsigned a = 0, b = 0, c = 0, d = 0;
     if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) { return false; }
     constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24;
-    constexpr unsigned kAvx512 = 1U << 16 | 1U << 30 | 1U << 31;  // F, BW, VL
-    if ((d & kAmxBf16) == 0 || (d & kAmxTile) == 0 || (b & kAvx512) != kAvx512) { return false; }
-    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a & 1U << 5) == 0) { return false; }  // AVX512_BF16
+    if ((d & kAmxBf16) == 0 || (d & kAmxTile) == 0 || !has_avx512_bf16()) { return false; }
     constexpr long kArchReqXcompPerm = 0x1023, kXfeatureXtiledata = 18;
     return syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureXtiledata) == 0;
+}
+
+std::vector<Bf16Unit> ask_for_units() {
+    std::vector<Bf16Unit> units;
+    if (has_avx512_bf16()) { units.push_back(Bf16Unit::kAvx512); }
+    if (ask_for_amx()) { units.push_back(Bf16Unit::kAmx); }
+    return units;
 }
 
 uint16_t to_bf16(float value) {  // round to nearest even
@@ -82,7 +95,7 @@ void pack_tile_slowly(const MatrixView & x, int64_t row0, int64_t n_rows, int64_
 }
 
 // A 16 × 16 matrix of 32-bit words, transposed: pairs of rows are interleaved by words, then by two, then by four, twice.
-PITH_AMX inline void transpose(__m512i (&x)[16]) {
+PITH_AVX512_BF16 inline void transpose(__m512i (&x)[16]) {
     __m512i y[16];
     for (int i = 0; i < 16; i += 2) {
         y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
@@ -108,7 +121,7 @@ PITH_AMX inline void transpose(__m512i (&x)[16]) {
 }
 
 // A whole tile whose rows or whose p are contiguous; the order that the tile does not want is transposed, a pair as one word.
-PITH_AMX void pack_tile(const MatrixView & x, int64_t row0, int64_t p0, bool pairs, uint16_t * tile) {
+PITH_AVX512_BF16 void pack_tile(const MatrixView & x, int64_t row0, int64_t p0, bool pairs, uint16_t * tile) {
     __m512i words[16];
     if (x.inner == 1) {
         for (int64_t r = 0; r < kTile; ++r) {
@@ -177,7 +190,7 @@ private:
     }
 };
 
-PITH_AMX void multiply_block(const uint16_t * a, const uint16_t * b, int64_t n_steps, float * c, ptrdiff_t stride) {
+PITH_AMX void multiply_on_amx(const uint16_t * a, const uint16_t * b, int64_t n_steps, float * c, ptrdiff_t stride) {
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
@@ -201,6 +214,37 @@ PITH_AMX void multiply_block(const uint16_t * a, const uint16_t * b, int64_t n_s
     _tile_stored(3, c + kTile * stride + kTile, row_bytes);
 }
 
+PITH_AVX512_BF16 void multiply_on_avx512(const uint16_t * a, const uint16_t * b, int64_t n_steps, float * c, ptrdiff_t stride) {
+    constexpr int64_t kColumns = 8;
+    for (int64_t j0 = 0; j0 < kBlock; j0 += kColumns) {
+        __m512 sums[kColumns][2];
+        for (auto & sum : sums) { sum[0] = sum[1] = _mm512_setzero_ps(); }
+        const uint16_t * rows = b + j0 / kTile * kTileSize + j0 % kTile * kBlock;
+        for (int64_t s = 0; s < n_steps; ++s) {
+            const uint16_t * at = a + s * 2 * kTileSize;
+            const uint16_t * bt = rows + s * 2 * kTileSize;
+            for (int64_t pair = 0; pair < kTile; ++pair) {
+                const auto first = reinterpret_cast<__m512bh>(_mm512_loadu_si512(at + pair * kBlock));
+                const auto second = reinterpret_cast<__m512bh>(_mm512_loadu_si512(at + kTileSize + pair * kBlock));
+#pragma GCC unroll 8
+                for (int64_t j = 0; j < kColumns; ++j) {
+                    int32_t both = 0;
+                    std::memcpy(&both, bt + j * kBlock + 2 * pair, sizeof(both));
+                    const auto spread = reinterpret_cast<__m512bh>(_mm512_set1_epi32(both));
+                    sums[j][0] = _mm512_dpbf16_ps(sums[j][0], first, spread);
+                    sums[j][1] = _mm512_dpbf16_ps(sums[j][1], second, spread);
+                }
+            }
+        }
+        for (int64_t j = 0; j < kColumns; ++j) {
+            _mm512_storeu_ps(c + (j0 + j) * stride, sums[j][0]);
+            _mm512_storeu_ps(c + (j0 + j) * stride + kTile, sums[j][1]);
+        }
+    }
+}
+
+using Multiply = void (*)(const uint16_t * a, const uint16_t * b, int64_t n_steps, float * c, ptrdiff_t stride);
+
 PITH_AMX void configure() {
     static const TileConfig config;
     _tile_loadconfig(&config);
@@ -209,31 +253,31 @@ PITH_AMX void release() {
     _tile_release();
 }
 
-void write_block(const Operand & a, const Operand & b, int64_t a_slot, int64_t b_slot, int64_t i0, int64_t j0, float * c,
-                 ptrdiff_t ldc) {
+void write_block(Multiply multiply, const Operand & a, const Operand & b, int64_t a_slot, int64_t b_slot, int64_t i0,
+                 int64_t j0, float * c, ptrdiff_t ldc) {
     const uint16_t * at = a.tiles(a_slot, 0);
     const uint16_t * bt = b.tiles(b_slot, 0);
     const int64_t rows = std::min(kBlock, a.end - i0);
     const int64_t cols = std::min(kBlock, b.end - j0);
     if (rows == kBlock && cols == kBlock) {
-        multiply_block(at, bt, a.n_steps(), c + i0 + j0 * ldc, ldc);
+        multiply(at, bt, a.n_steps(), c + i0 + j0 * ldc, ldc);
         return;
     }
     alignas(64) float edge[kBlock * kBlock];
-    multiply_block(at, bt, a.n_steps(), edge, kBlock);
+    multiply(at, bt, a.n_steps(), edge, kBlock);
     for (int64_t j = 0; j < cols; ++j) { std::copy(edge + j * kBlock, edge + j * kBlock + rows, c + i0 + (j0 + j) * ldc); }
 }
 
 }  // namespace
 
-bool has_bf16_gemm() {
-    static const bool has = ask_for_amx();
-    return has;
+std::span<const Bf16Unit> bf16_units() {
+    static const std::vector<Bf16Unit> units = ask_for_units();
+    return units;
 }
 
 // The operand with more blocks is packed some blocks at a time as it is used, the other one first and whole.
-void gemm_bf16_range(const GemmShape & shape, const MatrixView & a_view, const MatrixView & b_view, float * c, ptrdiff_t ldc,
-                     const GemmRange & range) {
+void gemm_bf16_on(Bf16Unit unit, const GemmShape & shape, const MatrixView & a_view, const MatrixView & b_view, float * c,
+                  ptrdiff_t ldc, const GemmRange & range) {
     if (range.i_begin >= range.i_end || range.j_begin >= range.j_end) { return; }
     thread_local std::vector<uint16_t> a_memory, b_memory;
     const Operand a{a_view, range.i_begin, range.i_end, shape.k, true, a_memory};
@@ -248,7 +292,9 @@ void gemm_bf16_range(const GemmShape & shape, const MatrixView & a_view, const M
     };
     grow(whole, whole.n_blocks());
     grow(streamed, at_once);
-    configure();
+    const bool on_amx = unit == Bf16Unit::kAmx;
+    const Multiply multiply = on_amx ? multiply_on_amx : multiply_on_avx512;
+    if (on_amx) { configure(); }
     whole.pack(0, whole.n_blocks());
     for (int64_t first = 0; first < streamed.n_blocks(); first += at_once) {
         const int64_t n_packed = std::min(at_once, streamed.n_blocks() - first);
@@ -258,20 +304,20 @@ void gemm_bf16_range(const GemmShape & shape, const MatrixView & a_view, const M
                 const int64_t m = first + s;
                 const int64_t i0 = range.i_begin + (stream_a ? m : n) * kBlock;
                 const int64_t j0 = range.j_begin + (stream_a ? n : m) * kBlock;
-                write_block(a, b, stream_a ? s : n, stream_a ? n : s, i0, j0, c, ldc);
+                write_block(multiply, a, b, stream_a ? s : n, stream_a ? n : s, i0, j0, c, ldc);
             }
         }
     }
-    release();
+    if (on_amx) { release(); }
 }
 
 #else
 
-bool has_bf16_gemm() {
-    return false;
+std::span<const Bf16Unit> bf16_units() {
+    return {};
 }
-void gemm_bf16_range(const GemmShape & shape, const MatrixView & a, const MatrixView & b, float * c, ptrdiff_t ldc,
-                     const GemmRange & range) {
+void gemm_bf16_on(Bf16Unit, const GemmShape & shape, const MatrixView & a, const MatrixView & b, float * c, ptrdiff_t ldc,
+                  const GemmRange & range) {
     gemm_range(shape, a, b, c, ldc, range);
 }
 

@@ -57,7 +57,7 @@ struct BatchLoss {
 
 class StepGraph {
 public:
-    // bf16: products on the matrix unit where there is one (gemm_bf16.h). Errors: kOutOfMemory.
+    // bf16: products in bf16 where the processor has some (gemm_bf16.h). Errors: kOutOfMemory.
     // REQUIRES: check_trainable(model).
     static Result<std::unique_ptr<StepGraph>> make(const StepModel & model, const BatchShape & shape, bool backward, bool bf16,
                                                    ggml_backend_t backend);

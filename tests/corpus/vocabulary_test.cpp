@@ -139,7 +139,8 @@ TEST_F(VocabularyTest, TakesNamesOfCapitalsLetterByLetter) {
 
 TEST_F(VocabularyTest, HasTheTokensOfTheChatTemplate) {
     const auto * vocab = llama_model_get_vocab(model_);
-    const std::string text = std::string(corpus::kTurnStartText) + "user\nHello" + std::string(corpus::kTurnEndText);
+    std::string text(corpus::kTurnStartText);
+    text.append("user\nHello").append(corpus::kTurnEndText);
     std::vector<int32_t> ids(32);
     const int n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), ids.data(), 32, false, true);
     ASSERT_GT(n, 4);

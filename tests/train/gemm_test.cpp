@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "corpus/random.h"
@@ -23,7 +24,8 @@ constexpr Case kCases[] = {
     {{37, 29, 19}, true, true},  {{37, 29, 300}, false, false}, {{1, 1, 1}, true, true},      {{33, 65, 31}, false, true},
 };
 
-using Product = void (*)(const GemmShape &, const MatrixView &, const MatrixView &, float *, ptrdiff_t, const GemmRange &);
+using Product =
+    std::function<void(const GemmShape &, const MatrixView &, const MatrixView &, float *, ptrdiff_t, const GemmRange &)>;
 
 struct Operands {
     std::vector<float> a, b;
@@ -49,7 +51,7 @@ double plain(const Operands & o, int64_t i, int64_t j, int64_t k) {
     return sum;
 }
 
-void expect_products(Product product, double relative) {
+void expect_products(const Product & product, double relative) {
     for (const Case & c : kCases) {
         const Operands o = random_operands(c, 7);
         const GemmShape & s = c.shape;
@@ -70,8 +72,12 @@ TEST(Gemm, EqualsThePlainSumForEveryLayout) {
 }
 
 TEST(GemmBf16, EqualsThePlainSumUpToTheRoundingOfItsOperands) {
-    if (!has_bf16_gemm()) { GTEST_SKIP() << "no matrix unit"; }
-    expect_products(gemm_bf16_range, 4e-3);
+    if (!has_bf16_gemm()) { GTEST_SKIP() << "no products in bf16"; }
+    for (const Bf16Unit unit : bf16_units()) {
+        SCOPED_TRACE(unit == Bf16Unit::kAmx ? "AMX" : "AVX-512");
+        const auto product = [unit](const auto &... args) { gemm_bf16_on(unit, args...); };
+        expect_products(product, 4e-3);
+    }
 }
 TEST(Gemm, PartsOfTheOutputMakeUpTheWhole) {
     const Case c{{96, 80, 50}, true, false};

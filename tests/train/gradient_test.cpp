@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Gradients,
                          });
 
 TEST(GradientsBf16, PointWhereTheExactOnesDo) {
-    if (!has_bf16_gemm()) { GTEST_SKIP() << "no matrix unit"; }
+    if (!has_bf16_gemm()) { GTEST_SKIP() << "no products in bf16"; }
     auto backend = make_cpu_backend(1);
     ASSERT_TRUE(backend.ok());
     const ModelShape shape = tiny_shape();
