@@ -1,6 +1,7 @@
 // demo.cpp - `pith demo`: what each policy still knows of a text several times longer than its budget.
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands.h"
@@ -27,12 +28,19 @@ struct DemoFlags {
     int n_threads = 0;
     std::string heads;
     uint64_t seed = 1;
+    bool question_aware = false;
     bool context_only = false;
     bool share = false;
     bool perplexity = false;
     bool json = false;
     bool csv = false;
 };
+
+// Question-aware or not; without a flag, or with both, one beside the other.
+std::vector<bool> settings(const DemoFlags & flags) {
+    if (flags.question_aware == flags.context_only) { return {true, false}; }
+    return {flags.question_aware};
+}
 
 Result<DemoOptions> demo_options(const DemoFlags & flags) {
     DemoOptions options;
@@ -48,8 +56,9 @@ Result<DemoOptions> demo_options(const DemoFlags & flags) {
         PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(flags.policies, with_importance,
                                                                  has_gates ? GatePolicies::kAll : GatePolicies::kNone));
     }
-    if (flags.perplexity && (!flags.tasks.empty() || flags.context_only)) {
-        return {ErrorCode::kInvalidArgument, "--perplexity asks no questions: leave out --task and --context-only"};
+    if (flags.perplexity && (!flags.tasks.empty() || flags.context_only || flags.question_aware)) {
+        return {ErrorCode::kInvalidArgument,
+                "--perplexity asks no questions: leave out --task, --question-aware and --context-only"};
     }
     if (flags.json && flags.csv) { return {ErrorCode::kInvalidArgument, "--json and --csv: give one of them"}; }
     if (!flags.tasks.empty()) { options.tasks = flags.tasks; }
@@ -58,9 +67,10 @@ Result<DemoOptions> demo_options(const DemoFlags & flags) {
     }
     if (flags.n_samples > 0) { options.n_samples = flags.n_samples; }
     options.n_tokens = flags.n_tokens;
-    options.question_aware = !flags.context_only;
-    // Dozens of policies, and some that no small budget can hold: only shared rows can say so and go on.
-    options.share = flags.share || ("," + flags.policies + ",").find(",all,") != std::string::npos;
+    // Dozens of policies, and some that no small budget can hold: only shared rows can say so and go on. Two settings have no
+    // place for speeds, so their prefills are shared.
+    options.share =
+        flags.share || settings(flags).size() > 1 || ("," + flags.policies + ",").find(",all,") != std::string::npos;
     options.n_threads = flags.n_threads;
     options.heads_file = flags.heads;
     options.seed = flags.seed;
@@ -81,19 +91,35 @@ PerplexityOptions perplexity_options(const DemoOptions & demo) {
 }
 
 int ask_questions(const DemoFlags & flags, DemoOptions & options, const Model & model, const Tokenizer & tokenizer) {
-    Result<std::vector<DemoRow>> rows = Status();
+    std::vector<DemoColumn> columns;
+    int n_left_out = 0;
     {
         ProgressLine line("demo");
-        options.progress = [&line](int n_done, int n_total) { line.show_fraction(static_cast<double>(n_done) / n_total); };
-        rows = run_demo(model, tokenizer, options);
+        const std::vector<bool> wanted = settings(flags);
+        for (const bool question_aware : wanted) {
+            const auto n_before = columns.size();
+            options.progress = [&](int n_done, int n_total) {
+                const double share = static_cast<double>(n_done) / n_total;
+                line.show_fraction((static_cast<double>(n_before) + share) / static_cast<double>(wanted.size()));
+            };
+            options.question_aware = question_aware;
+            options.left_out = [&](int n_texts, const std::string & why) {
+                if (n_before > 0) { return; }  // the same texts, already named
+                warn(why + ": " + std::to_string(n_texts) + (n_texts == 1 ? " text" : " texts") + " left out");
+                n_left_out += n_texts;
+            };
+            auto rows = run_demo(model, tokenizer, options);
+            if (!rows.ok()) { return fail(rows.status()); }
+            columns.push_back({question_aware, std::move(*rows)});
+        }
     }
-    if (!rows.ok()) { return fail(rows.status()); }
+    options.n_samples -= n_left_out;  // from here on: the texts that were asked
     if (flags.json) {
-        print_json(answers_json(options, flags.model.path, *rows));
+        print_json(answers_json(options, flags.model.path, columns));
     } else if (flags.csv) {
-        print_answers_csv(options, *rows);
+        print_answers_csv(options, columns);
     } else {
-        print_answers(options, flags.model.path, *rows);
+        print_answers(options, flags.model.path, columns);
     }
     return kExitOk;
 }
@@ -150,7 +176,9 @@ void add_demo_command(CLI::App & root, int & exit_code) {
     command->add_option("--tokens", flags->n_tokens, "Length of a text")->capture_default_str();
     command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
     command->add_option("-s,--seed", flags->seed, "Seed of the texts")->capture_default_str();
-    command->add_flag("--context-only", flags->context_only, "Compress before the question is known");
+    command->add_flag("--question-aware", flags->question_aware,
+                      "Only with the question in sight of the policies (default: that, and --context-only beside it)");
+    command->add_flag("--context-only", flags->context_only, "Only with the text compressed before the question is known");
     command->add_flag("--share", flags->share,
                       "One prefill of each text for all policies and budgets: quicker, the same answers, no prefill speed");
     command->add_flag("--perplexity", flags->perplexity,

@@ -52,82 +52,109 @@ std::string joined(const std::vector<std::string> & words, const char * separato
     return text;
 }
 
+std::string count_text(const DemoRow & row) {
+    if (!row.note.empty()) { return "-"; }
+    char text[32];
+    std::snprintf(text, sizeof text, "%g of %d", row.n_right, row.n_samples);
+    return text;
+}
+
+const char * setting_text(const std::vector<DemoColumn> & columns) {
+    if (columns.size() > 1) {
+        return "Question known: policies see the question before they evict. Later: the text is compressed first.";
+    }
+    return columns.front().question_aware
+               ? "Question-aware: policies see the question before they evict (--context-only: they do not)."
+               : "Context-only: the text is compressed before the question is known.";
+}
+
+Json row_json(const DemoRow & row, bool question_aware, bool shared) {
+    Json out = {{"policy", row.policy},
+                {"budget", row.budget},
+                {"question_aware", question_aware},
+                {"n_samples", row.n_samples},
+                {"n_right", row.n_right},
+                {"right_low", row.right_interval.low},
+                {"right_high", row.right_interval.high},
+                {"kept_entries_per_lane", row.kept_entries},
+                {"prompt_tokens", row.prompt_tokens},
+                {"kv_allocated_bytes", row.kv_bytes}};
+    if (!shared) { out["prefill_tps"] = row.prefill_tps; }
+    out["decode_tps"] = row.decode_tps;
+    if (!row.note.empty()) { out["note"] = row.note; }
+    return out;
+}
+
 }  // namespace
 
-void print_answers(const DemoOptions & options, const std::string & model_path, const std::vector<DemoRow> & rows) {
+void print_answers(const DemoOptions & options, const std::string & model_path, const std::vector<DemoColumn> & columns) {
+    const std::vector<DemoRow> & rows = columns.front().rows;
     double prompt_tokens = 0;
     for (const DemoRow & row : rows) { prompt_tokens = std::max(prompt_tokens, row.prompt_tokens); }
     std::printf("%s: %d texts of about %.0f tokens, a fact hidden in each (%s), greedy answers.\n",
                 std::filesystem::path(model_path).filename().c_str(), options.n_samples, prompt_tokens,
                 joined(options.tasks, ", ").c_str());
-    std::puts(options.question_aware
-                  ? "Question-aware: policies see the question before they evict (--context-only: they do not)."
-                  : "Context-only: the text is compressed before the question is known.");
+    std::puts(setting_text(columns));
     if (options.share) { std::puts("One prefill of each text serves all rows."); }
     std::puts("");
     const int width = name_width(rows);
     const bool intervals = options.n_samples >= kEnoughForIntervals;
-    std::printf("%-*s  %8s  %12s", width, "policy", "budget", "right");
-    if (intervals) { std::printf("  %14s", "95 %"); }
-    std::printf("  %13s  %10s", "entries/lane", "KV");
+    std::printf("%-*s  %8s", width, "policy", "budget");
+    for (const DemoColumn & column : columns) {
+        std::printf("  %12s", columns.size() == 1 ? "right" : column.question_aware ? "known" : "later");
+        if (intervals) { std::printf("  %14s", "95 %"); }
+    }
+    std::printf("  %13s  %10s", "tokens/head", "KV");
     if (!options.share) { std::printf("  %11s  %10s", "prefill t/s", "decode t/s"); }
     std::puts("");
     std::string budget = rows.empty() ? "" : rows.front().budget;
-    for (const DemoRow & row : rows) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+        const DemoRow & row = rows[i];
         begin_row(row, budget, width);
         if (!row.note.empty()) {
             std::printf("  %s\n", row.note.c_str());
             continue;
         }
-        char right[32];
-        std::snprintf(right, sizeof right, "%g of %d", row.n_right, row.n_samples);
-        std::printf("  %12s", right);
-        if (intervals) { std::printf("  %14s", percent_range(row.right_interval).c_str()); }
+        for (const DemoColumn & column : columns) {
+            std::printf("  %12s", count_text(column.rows[i]).c_str());
+            if (intervals) { std::printf("  %14s", percent_range(column.rows[i].right_interval).c_str()); }
+        }
         std::printf("  %13.0f  %10s", row.kept_entries, bytes_text(row.kv_bytes).c_str());
         if (!options.share) { std::printf("  %11.0f  %10.0f", row.prefill_tps, row.decode_tps); }
         std::puts("");
     }
 }
 
-Json answers_json(const DemoOptions & options, const std::string & model_path, const std::vector<DemoRow> & rows) {
+Json answers_json(const DemoOptions & options, const std::string & model_path, const std::vector<DemoColumn> & columns) {
     Json object;
     object["model"] = model_path;
     object["tasks"] = options.tasks;
     object["n_samples"] = options.n_samples;
     object["n_tokens"] = options.n_tokens;
     object["seed"] = options.seed;
-    object["question_aware"] = options.question_aware;
     object["shared_prefill"] = options.share;
     object["rows"] = Json::array();
-    for (const DemoRow & row : rows) {
-        Json out = {{"policy", row.policy},
-                    {"budget", row.budget},
-                    {"n_samples", row.n_samples},
-                    {"n_right", row.n_right},
-                    {"right_low", row.right_interval.low},
-                    {"right_high", row.right_interval.high},
-                    {"kept_entries_per_lane", row.kept_entries},
-                    {"prompt_tokens", row.prompt_tokens},
-                    {"kv_allocated_bytes", row.kv_bytes}};
-        if (!options.share) { out["prefill_tps"] = row.prefill_tps; }
-        out["decode_tps"] = row.decode_tps;
-        if (!row.note.empty()) { out["note"] = row.note; }
-        object["rows"].push_back(std::move(out));
+    for (const DemoColumn & column : columns) {
+        for (const DemoRow & row : column.rows) {
+            object["rows"].push_back(row_json(row, column.question_aware, options.share));
+        }
     }
     return object;
 }
 
-void print_answers_csv(const DemoOptions & options, const std::vector<DemoRow> & rows) {
+void print_answers_csv(const DemoOptions & options, const std::vector<DemoColumn> & columns) {
     std::puts(
         "tasks,question_aware,n_tokens,policy,budget,n_samples,n_right,right_low,right_high,kept_entries_per_lane,"
         "prompt_tokens,kv_allocated_bytes,prefill_tps,decode_tps,note");
-    for (const DemoRow & row : rows) {
-        std::printf("%s,%d,%d,%s,%s,%d,%g,%.4f,%.4f,%.2f,%.1f,%zu,", csv_field(joined(options.tasks, " ")).c_str(),
-                    options.question_aware ? 1 : 0, options.n_tokens, csv_field(row.policy).c_str(), row.budget.c_str(),
-                    row.n_samples, row.n_right, row.right_interval.low, row.right_interval.high, row.kept_entries,
-                    row.prompt_tokens, row.kv_bytes);
-        if (!options.share) { std::printf("%.1f", row.prefill_tps); }
-        std::printf(",%.1f,%s\n", row.decode_tps, csv_field(row.note).c_str());
+    for (const DemoColumn & column : columns) {
+        for (const DemoRow & row : column.rows) {
+            std::printf("%s,%d,%d,%s,%s,%d,%g,%.4f,%.4f,%.2f,%.1f,%zu,", csv_field(joined(options.tasks, " ")).c_str(),
+                        column.question_aware ? 1 : 0, options.n_tokens, csv_field(row.policy).c_str(), row.budget.c_str(),
+                        row.n_samples, row.n_right, row.right_interval.low, row.right_interval.high, row.kept_entries,
+                        row.prompt_tokens, row.kv_bytes);
+            if (!options.share) { std::printf("%.1f", row.prefill_tps); }
+            std::printf(",%.1f,%s\n", row.decode_tps, csv_field(row.note).c_str());
+        }
     }
 }
 

@@ -10,9 +10,16 @@
 
 namespace pith::app {
 
-void print_answers(const DemoOptions & options, const std::string & model_path, const std::vector<DemoRow> & rows);
-Json answers_json(const DemoOptions & options, const std::string & model_path, const std::vector<DemoRow> & rows);
-void print_answers_csv(const DemoOptions & options, const std::vector<DemoRow> & rows);
+// The rows of one setting.
+struct DemoColumn {
+    bool question_aware = true;
+    std::vector<DemoRow> rows;
+};
+
+// columns: one setting, or two with the same policies and budgets, side by side.
+void print_answers(const DemoOptions & options, const std::string & model_path, const std::vector<DemoColumn> & columns);
+Json answers_json(const DemoOptions & options, const std::string & model_path, const std::vector<DemoColumn> & columns);
+void print_answers_csv(const DemoOptions & options, const std::vector<DemoColumn> & columns);
 
 void print_perplexity(const PerplexityOptions & options, const std::string & model_path,
                       const std::vector<PerplexityRow> & rows);

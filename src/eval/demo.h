@@ -4,7 +4,7 @@
 // (how the papers' accuracy is measured); context-only: the context is compressed first, the question comes later.
 // Shared: one full prefill of a text serves all policies and budgets (Session::evict()), with the same answers; how fast each
 // would prefill is then not measured.
-// Errors: those of tasks, sessions and tokeniser.   Threads: one at a time.
+// Errors: kInvalidArgument: no task has that name, or none fits; those of sessions and tokeniser.   Threads: one at a time.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace pith {
 
 struct DemoOptions {
     std::vector<std::string> tasks = {"single"};  // corpus/tasks.h; samples take turns
-    std::vector<std::string> policies = {"full", "random", "streaming", "h2o", "tova", "snapkv", "adakv"};
+    std::vector<std::string> policies = {"full", "random", "streaming", "snapkv", "h2o+caote", "criticalkv", "score", "laprox"};
     std::vector<Budget> budgets = {256, 128};
     int n_samples = 10;   // texts
     int n_tokens = 1024;  // of each text, question and answer included
@@ -32,6 +32,8 @@ struct DemoOptions {
     std::string heads_file;  // SessionOptions::heads_file
     uint64_t seed = 1;
     std::function<void(int n_done, int n_total)> progress;  // texts under a policy and budget
+    // Told before the first: texts of this task are left out, because it does not fit n_tokens.
+    std::function<void(int n_texts, const std::string & why)> left_out;
     const std::atomic<bool> * cancel = nullptr;
 };
 

@@ -15,12 +15,16 @@ TEST(Demo, ComparesPoliciesOnTheBuiltInModel) {
     const Outcome outcome = run_pith({"demo", "--samples", "1", "--tokens", "512", "--budget", "128,64", "-t", "1", "--json"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     const Json demo = Json::parse(outcome.out);
-    ASSERT_EQ(demo["rows"].size(), 13U);  // full once, six policies at two budgets
-    EXPECT_EQ(demo["question_aware"], true);
+    ASSERT_EQ(demo["rows"].size(), 30U);  // full once, seven policies at two budgets; question known, then later
     const double full_bytes = demo["rows"][0]["kv_allocated_bytes"];
-    for (const Json & row : demo["rows"]) {
+    for (size_t i = 0; i < 30; ++i) {
+        const Json & row = demo["rows"][i];
+        EXPECT_EQ(row["question_aware"], i < 15);
+        EXPECT_EQ(row["policy"], demo["rows"][i % 15]["policy"]);
         if (row["policy"] == "full") { continue; }
-        EXPECT_LE(row["kept_entries_per_lane"].get<double>(), std::stod(row["budget"].get<std::string>())) << row;
+        const double budget = std::stod(row["budget"].get<std::string>());
+        const double question = i < 15 ? 0 : 60;  // a later one comes on top of what was compressed
+        EXPECT_LE(row["kept_entries_per_lane"].get<double>(), budget + question) << row;
         EXPECT_LT(row["kv_allocated_bytes"].get<double>(), full_bytes) << row;
     }
 }
@@ -30,10 +34,21 @@ TEST(Demo, PrintsOneTable) {
     const Outcome outcome =
         run_pith({"demo", "--samples", "1", "--tokens", "400", "--budget", "100", "--policy", "full,random", "-t", "1"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    for (const char * word :
-         {"policy", "right", "entries/lane", "KV", "prefill t/s", "decode t/s", "random", "of 1", "Question-aware"}) {
+    for (const char * word : {"policy", "known", "later", "tokens/head", "KV", "random", "of 1", "Question known"}) {
         EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;
     }
+    EXPECT_EQ(outcome.out.find("prefill t/s"), std::string::npos) << outcome.out;
+}
+
+TEST(Demo, OneSettingAloneHasSpeeds) {
+    if (!std::filesystem::exists(PITH_SOURCE_DIR "/models/pith-reference.gguf")) { GTEST_SKIP() << "no reference model"; }
+    const Outcome outcome = run_pith({"demo", "--samples", "1", "--tokens", "400", "--budget", "100", "--policy", "full,random",
+                                      "-t", "1", "--question-aware"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    for (const char * word : {"right", "prefill t/s", "decode t/s", "Question-aware"}) {
+        EXPECT_NE(outcome.out.find(word), std::string::npos) << word << "\n" << outcome.out;
+    }
+    EXPECT_EQ(outcome.out.find("later"), std::string::npos) << outcome.out;
 }
 
 // The answers, entries and bytes of a prefill of its own for each row.
@@ -42,7 +57,7 @@ TEST(Demo, SharedPrefillsGiveTheSameRows) {
     for (const bool context_only : {false, true}) {
         std::vector<std::string> apart = {"demo",    "--samples", "1", "--tokens", "400",      "--budget",
                                           "100,20%", "-t",        "1", "--json",   "--policy", "full,random,h2o,snapkv,adakv"};
-        if (context_only) { apart.emplace_back("--context-only"); }
+        apart.emplace_back(context_only ? "--context-only" : "--question-aware");
         std::vector<std::string> shared = apart;
         shared.emplace_back("--share");
         const Json expected = Json::parse(run_pith(apart).out)["rows"];
@@ -62,7 +77,7 @@ TEST(Demo, SharedPrefillsGiveTheSameRows) {
 TEST(Demo, SaysWhichSharedRowsNoBudgetHolds) {
     if (!std::filesystem::exists(PITH_SOURCE_DIR "/models/pith-reference.gguf")) { GTEST_SKIP() << "no reference model"; }
     const Outcome outcome = run_pith({"demo", "--samples", "1", "--tokens", "400", "--budget", "20", "--policy",
-                                      "snapkv:window=32,snapkv:window=8", "--share", "-t", "1", "--csv"});
+                                      "snapkv:window=32,snapkv:window=8", "--question-aware", "--share", "-t", "1", "--csv"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3) << outcome.out;
     EXPECT_NE(outcome.out.find("are protected"), std::string::npos) << outcome.out;
