@@ -54,7 +54,7 @@ void print_costs(const PolicyCostOptions & options, const PolicyCosts & costs) {
     std::printf("one-shot prefill of %d tokens: %.2f s; %lld entries a lane kept; medians of %d evictions of one prefill\n",
                 options.n_prompt, costs.prefill_s, static_cast<long long>(costs.budget_entries), options.n_repetitions);
     if (costs.factors_s > 0) {
-        std::printf("factors of the output projection, once per model: %.0f ms, not counted below\n",
+        std::printf("what is made of the output projection, once per model: %.0f ms, not counted below\n",
                     milliseconds(costs.factors_s));
     }
     std::printf("\n%-*s | %10s %11s %8s %11s | %8s | %s\n", name, "policy", "capture ms", "evidence ms", "plan ms",

@@ -6,12 +6,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
 #include "attention/cpu_byte_products.h"
 #include "attention/graph_runner.h"
-#include "model/output_factors.h"
+#include "model/model_file.h"
 
 namespace pith {
 
@@ -39,10 +40,10 @@ private:
 };
 
 // Of all layers of a model, made when asked for. The first time a layer's is made for whoever asks and not kept: a prompt read
-// in one go asks once. From the second time on, after chunks and while decoding, it stays. Threads: one at a time.
+// in one go asks once. From the second time on, after chunks, while decoding or for another session, it stays. Threads: safe.
 class ByteProjections {
 public:
-    explicit ByteProjections(std::shared_ptr<OutputFactors> model) : model_(std::move(model)) {}
+    explicit ByteProjections(std::shared_ptr<const ModelFile> file) : file_(std::move(file)) {}
 
     // Errors: of ModelFile::read_output_projection, kOutOfMemory.
     Result<std::shared_ptr<const ByteProjection>> layer(GraphRunner & runner, int index, int n_heads, int head_dim_v);
@@ -53,8 +54,9 @@ private:
         bool asked_before = false;
         std::shared_ptr<const ByteProjection> kept;
     };
-    std::shared_ptr<OutputFactors> model_;
-    std::vector<Slot> slots_;  // [layer]
+    std::shared_ptr<const ModelFile> file_;
+    mutable std::mutex mutex_;  // of the slots
+    std::vector<Slot> slots_;   // [layer]
 };
 
 }  // namespace pith

@@ -205,11 +205,12 @@ Status EvidenceState::gather_profile(const From & from, const EvidenceNeeds & ne
 
 Status EvidenceState::gather_expected(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
     if (needs.expected_future == 0) { return {}; }
-    if (!wants_moments_ || model_ == nullptr) { return not_made_for("expected attention"); }
+    if (!wants_moments_ || output_ == nullptr) { return not_made_for("expected attention"); }
     const QueryMoments & moments = layers_[static_cast<size_t>(from.layer)].moments;
     if (moments.n == 0) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
     if (rotation_.first != from.n_seen || rotation_.future != needs.expected_future) {
-        PITH_RETURN_IF_ERROR(make_mean_rotation(from.runner, model_->model(), from.n_seen, needs.expected_future, rotation_));
+        PITH_RETURN_IF_ERROR(
+            make_mean_rotation(from.runner, output_->factors.model(), from.n_seen, needs.expected_future, rotation_));
     }
     return expected_exponents(from.runner, from.cache, from.seq, from.layer, moments, rotation_, evidence.expected);
 }
@@ -219,16 +220,16 @@ Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & nee
     if (needs.value_l1) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL1, evidence.value_l1)); }
     if (needs.value_l2) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL2, evidence.value_l2)); }
     const bool wants_groups = needs.output_pairs || needs.output_errors;
-    if ((needs.output_l1 || needs.output_l2 || wants_groups) && model_ == nullptr) {
+    if ((needs.output_l1 || needs.output_l2 || wants_groups) && output_ == nullptr) {
         return not_made_for("the output projection");
     }
     if (needs.output_l1) { PITH_RETURN_IF_ERROR(gather_output_l1(from, evidence.output_l1)); }
     if (needs.output_l2) {
-        PITH_ASSIGN_OR_RETURN(const std::span<const float> factor, model_->factor(layer));
+        PITH_ASSIGN_OR_RETURN(const std::span<const float> factor, output_->factors.factor(layer));
         PITH_RETURN_IF_ERROR(output_l2_norms(runner, cache, seq, layer, factor, evidence.output_l2));
     }
     std::span<const float> group_factor;
-    if (wants_groups) { PITH_ASSIGN_OR_RETURN(group_factor, model_->group_factor(layer)); }
+    if (wants_groups) { PITH_ASSIGN_OR_RETURN(group_factor, output_->factors.group_factor(layer)); }
     if (needs.output_pairs) {
         PITH_RETURN_IF_ERROR(output_pairs(runner, cache, seq, layer, group_factor, evidence.output_pairs));
     }
@@ -252,10 +253,10 @@ Status EvidenceState::gather_output_l1(const From & from, Ragged<float> & out) c
     if (begin == lengths) { return {}; }
     if (has_byte_norms(runner, cache, layer)) {
         PITH_ASSIGN_OR_RETURN(const auto projection,
-                              projections_->layer(runner, layer, shape_.n_heads(), cache.layout().head_dim_v));
+                              output_->projections.layer(runner, layer, shape_.n_heads(), cache.layout().head_dim_v));
         PITH_RETURN_IF_ERROR(output_l1_norms(runner, cache, seq, layer, *projection, best_byte_unit(), out, begin));
     } else {
-        PITH_ASSIGN_OR_RETURN(const OutputProjection projection, model_->model().read_output_projection(layer));
+        PITH_ASSIGN_OR_RETURN(const OutputProjection projection, output_->factors.model().read_output_projection(layer));
         PITH_RETURN_IF_ERROR(output_l1_norms(runner, cache, seq, layer, projection, out, begin));
     }
     for (int head = 0; head < shape_.n_heads(); ++head) {

@@ -19,12 +19,11 @@ void keep_entries(std::span<const int32_t> kept, float otherwise, std::vector<fl
 
 }  // namespace
 
-EvidenceState::EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs, std::shared_ptr<OutputFactors> model)
-    : EvidenceState(shape, std::vector<EvidenceNeeds>{needs}, std::move(model)) {}
+EvidenceState::EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs, std::shared_ptr<OutputMatrices> output)
+    : EvidenceState(shape, std::vector<EvidenceNeeds>{needs}, std::move(output)) {}
 
-EvidenceState::EvidenceState(const CacheShape & shape, std::vector<EvidenceNeeds> needs, std::shared_ptr<OutputFactors> model)
-    : shape_(shape), needs_(std::move(needs)), model_(std::move(model)) {
-    if (model_ != nullptr) { projections_ = std::make_shared<ByteProjections>(model_); }
+EvidenceState::EvidenceState(const CacheShape & shape, std::vector<EvidenceNeeds> needs, std::shared_ptr<OutputMatrices> output)
+    : shape_(shape), needs_(std::move(needs)), output_(std::move(output)) {
     const auto keep = [&](int n) { n_kept_queries_ = std::max(n_kept_queries_, n); };
     for (const EvidenceNeeds & one : needs_) {
         merged_ = merged_.merged(one);
@@ -62,9 +61,9 @@ bool EvidenceState::covers(const EvidenceNeeds & needs) const {
     if (needs.running_sum && (needs.running_last > 0 ? !kept(needs.running_last) : !wants_running_)) { return false; }
     if (needs.retention && !merged_.retention) { return false; }
     if (needs.key_norm && !merged_.key_norm) { return false; }
-    if (needs.expected_future > 0 && (!wants_moments_ || model_ == nullptr)) { return false; }
+    if (needs.expected_future > 0 && (!wants_moments_ || output_ == nullptr)) { return false; }
     const bool behind_output = needs.output_l1 || needs.output_l2 || needs.output_pairs || needs.output_errors;
-    if (behind_output && model_ == nullptr) { return false; }
+    if (behind_output && output_ == nullptr) { return false; }
     if (!needs.profile.any()) { return true; }
     return needs.profile.sample == QuerySample::kTopWindow ? keeps_all_ : sampled(needs.profile);
 }
@@ -197,7 +196,7 @@ size_t EvidenceState::size_bytes() const {
         for (const auto & norms : layer.output_l1) { n += norms.capacity() * sizeof(float); }
         n += layer.moments.size_bytes();
     }
-    return n + (projections_ ? projections_->size_bytes() : 0);
+    return n;
 }
 
 }  // namespace pith

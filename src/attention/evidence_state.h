@@ -6,7 +6,7 @@
 // entries that came since the last one.
 // Made for one or several policies' needs: it remembers what any of them will ask for, and gathers for one of them at a time,
 // with that one's own window.
-// Copyable (a snapshot holds a copy; copies share W_O in bytes).   Threads: one at a time, copies included.
+// Copyable (a snapshot holds a copy; all of a model share what is made of W_O).   Threads: one at a time.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,15 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "attention/byte_projection.h"
 #include "attention/graph_runner.h"
+#include "attention/output_matrices.h"
 #include "attention/query_moments.h"
 #include "attention/query_sample.h"
 #include "cache/ragged_cache.h"
 #include "core/evidence.h"
-#include "model/output_factors.h"
 
 namespace pith {
 
@@ -33,9 +33,9 @@ struct Observed;
 class EvidenceState {
 public:
     EvidenceState() = default;
-    // model: needed for `expected`, `output_l1` and `output_l2` only.
-    EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs, std::shared_ptr<OutputFactors> model = nullptr);
-    EvidenceState(const CacheShape & shape, std::vector<EvidenceNeeds> needs, std::shared_ptr<OutputFactors> model = nullptr);
+    // output: of the model; needed for `expected`, `output_l1` and `output_l2` only.
+    EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs, std::shared_ptr<OutputMatrices> output = nullptr);
+    EvidenceState(const CacheShape & shape, std::vector<EvidenceNeeds> needs, std::shared_ptr<OutputMatrices> output = nullptr);
 
     const EvidenceNeeds & needs() const { return merged_; }
     // Whether gather() can serve these needs.
@@ -82,7 +82,7 @@ public:
     void compact(int layer, const Ragged<int32_t> & keep, bool evicts = true);
     size_t size_bytes() const;
 
-private:
+    // What is kept of one layer.
     struct Layer {
         std::vector<float> queries;                 // [kept][H][d], oldest first
         std::vector<int32_t> query_positions;       // [kept]
@@ -93,6 +93,11 @@ private:
         QueryMoments moments;
         mutable std::vector<std::vector<float>> output_l1;  // [H][as many entries of the lane as were asked about]
     };
+    // One layer's part, and back to it, for lanes that are as they were then.
+    const Layer & layer(int index) const { return layers_[static_cast<size_t>(index)]; }
+    void restore(int index, Layer before) { layers_[static_cast<size_t>(index)] = std::move(before); }
+
+private:
     struct From {  // what one gather reads
         GraphRunner & runner;
         const RaggedCache & cache;
@@ -121,8 +126,7 @@ private:
     CacheShape shape_;
     std::vector<EvidenceNeeds> needs_;
     EvidenceNeeds merged_;
-    std::shared_ptr<OutputFactors> model_;
-    std::shared_ptr<ByteProjections> projections_;  // of model_
+    std::shared_ptr<OutputMatrices> output_;  // null: none was given
     int n_kept_queries_ = 0;
     bool keeps_all_ = false;  // every query since the last eviction
     bool wants_running_ = false;

@@ -97,7 +97,7 @@ Status observe(const ModelFile & file, bool has_gate, Session::Impl & session) {
 
 struct Model::Impl {
     std::shared_ptr<const ModelFile> file;
-    std::shared_ptr<OutputFactors> factors;
+    std::shared_ptr<OutputMatrices> output;
     std::shared_ptr<const Gate> gate;  // null: none
     ModelInfo info;
 };
@@ -114,7 +114,7 @@ Result<Model> Model::load(const std::string & path, const ModelOptions & options
         const bool fast = options.repack && impl->file->weight_type_name() != "f32";  // as exact as the model, no more
         PITH_ASSIGN_OR_RETURN(impl->gate, Gate::load(options.gate_file, *impl->file, fast));
     }
-    impl->factors = std::make_shared<OutputFactors>(impl->file);
+    impl->output = std::make_shared<OutputMatrices>(impl->file);
     impl->info = describe(*impl->file);
     return Model(std::move(impl));
 }
@@ -134,7 +134,7 @@ Result<Session> Model::session(const SessionOptions & options) const {
     const Hparams & hp = impl_->file->hparams();
     auto session = std::make_unique<Session::Impl>();
     session->file = impl_->file;
-    session->factors = impl_->factors;
+    session->output = impl_->output;
     session->options = options;
     PITH_ASSIGN_OR_RETURN(session->policy, Policy::parse(options.policy));
     session->layout.shape = {hp.n_layers, hp.n_kv_heads, hp.n_group(), hp.head_dim};

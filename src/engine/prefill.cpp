@@ -103,7 +103,7 @@ Status Session::Impl::start(int64_t n_prompt, int n_question) {
     PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, std::max<int64_t>(options.max_context, longest + 256)));
     std::vector<EvidenceNeeds> needs = observed;
     if (evicts()) { needs.push_back(policy.needs()); }
-    evidence = EvidenceState(shape(), std::move(needs), factors);
+    evidence = EvidenceState(shape(), std::move(needs), output);
     reset_gates();
     return {};
 }

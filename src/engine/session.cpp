@@ -100,7 +100,7 @@ void Session::Impl::update_ledger() const {
         ledger.kv_saved_bytes = saved;
         ledger.kv_peak_bytes = std::max({ledger.kv_peak_bytes, cache->peak_bytes(), ledger.kv_allocated_bytes});
     }
-    ledger.evidence_peak_bytes = std::max(ledger.evidence_peak_bytes, evidence.size_bytes() + factors->size_bytes());
+    ledger.evidence_peak_bytes = std::max(ledger.evidence_peak_bytes, evidence.size_bytes() + output->size_bytes());
     ledger.activation_peak_bytes =
         std::max(ledger.activation_peak_bytes, forward->activation_bytes() + hidden.capacity() * sizeof(float));
 }

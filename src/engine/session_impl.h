@@ -44,7 +44,7 @@ struct Session::Impl {
     std::shared_ptr<const ModelFile> file;
     SessionOptions options;
     Policy policy;
-    std::shared_ptr<OutputFactors> factors;  // of the model: all its sessions share them
+    std::shared_ptr<OutputMatrices> output;  // of the model: all its sessions share them
     CacheLayout layout;
     OwnedBackend backend;
     std::unique_ptr<Forward> forward;

@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "attention/lane_attention.h"
+#include "attention/output_norms.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
 #include "eval/median.h"
 #include "eval/random_prompt.h"
-#include "model/output_factors.h"
 #include "policy/policy.h"
 
 namespace pith {
@@ -40,7 +40,7 @@ EvidenceNeeds capture_needs(const EvidenceNeeds & needs) {
 class CaptureMeter {
 public:
     CaptureMeter(EvidenceNeeds needs, int n_prompt, Session::Impl & session)
-        : needs_(needs), n_prompt_(n_prompt), state_(session.shape(), needs, session.factors), session_(session) {}
+        : needs_(needs), n_prompt_(n_prompt), state_(session.shape(), needs, session.output), session_(session) {}
 
     const EvidenceNeeds & needs() const { return needs_; }
     double seconds() const { return seconds_; }
@@ -114,7 +114,7 @@ public:
         PITH_RETURN_IF_ERROR(plain_prefill());
         PITH_ASSIGN_OR_RETURN(Session session, model_.session(full_options(true)));
         PITH_RETURN_IF_ERROR(observed_prefill(session));
-        PITH_RETURN_IF_ERROR(make_factors(PolicyProbe(session).session()));
+        PITH_RETURN_IF_ERROR(make_output_matrices(PolicyProbe(session).session()));
         PITH_ASSIGN_OR_RETURN(const auto start, session.snapshot());
         PITH_RETURN_IF_ERROR(measure_rounds(session, start));
         summarise();
@@ -196,18 +196,30 @@ private:
         return status;
     }
 
-    Status make_factors(Session::Impl & session) {
-        if (std::none_of(needs_.begin(), needs_.end(), [](const EvidenceNeeds & needs) { return needs.output_l2; })) {
+    // What is made of W_O once for a model: its factors, and its bytes where norms go through those.
+    Status make_output_matrices(Session::Impl & session) {
+        const auto any = [this](bool EvidenceNeeds::*need) {
+            return std::any_of(needs_.begin(), needs_.end(), [need](const EvidenceNeeds & needs) { return needs.*need; });
+        };
+        GraphRunner & runner = session.forward->observer();
+        const bool bytes = any(&EvidenceNeeds::output_l1) && has_byte_norms(runner, *session.cache, 0);
+        if (!bytes && !any(&EvidenceNeeds::output_l2)) { return {}; }
+        tell("what is made of the output projection");
+        const auto make_bytes = [&]() -> Status {
+            for (int layer = 0; bytes && layer < session.shape().n_layers; ++layer) {
+                const auto made = session.output->projections.layer(runner, layer, session.shape().n_heads(),
+                                                                    session.cache->layout().head_dim_v);
+                PITH_RETURN_IF_ERROR(made.status());
+            }
             return {};
-        }
-        tell("factors of the output projection");
+        };
         const Stopwatch watch;
-        for (int layer = 0; layer < session.shape().n_layers; ++layer) {
-            const auto factor = session.factors->factor(layer);
-            if (!factor.ok()) { return factor.status(); }
+        for (int layer = 0; any(&EvidenceNeeds::output_l2) && layer < session.shape().n_layers; ++layer) {
+            PITH_RETURN_IF_ERROR(session.output->factors.factor(layer).status());
         }
+        PITH_RETURN_IF_ERROR(make_bytes());
         costs_.factors_s = watch.seconds();
-        return {};
+        return make_bytes();  // kept from the second time on: the rounds do not pay for it
     }
 
     // In rounds of all policies, so that a machine's moods hit all of them.

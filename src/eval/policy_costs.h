@@ -51,7 +51,7 @@ struct PolicyCost {
 
 struct PolicyCosts {
     double prefill_s = 0;  // plain: full cache, nothing observed
-    double factors_s = 0;  // making the output projection's factors, once per model; 0: no policy wanted them
+    double factors_s = 0;  // what is made of the output projection, once per model; 0: no policy wanted any
     int64_t budget_entries = 0;
     std::vector<PolicyCost> rows;
 };

@@ -53,9 +53,10 @@ protected:
         EXPECT_TRUE(evidence.ok()) << evidence.status().message();
         return evidence.ok() ? evidence->output_l1 : Ragged<float>();
     }
-    EvidenceState new_state() const {
-        return EvidenceState(lanes_.shape(), output_l1_needs(), std::make_shared<OutputFactors>(model_));
+    EvidenceState state_of(std::shared_ptr<OutputMatrices> output) const {
+        return EvidenceState(lanes_.shape(), output_l1_needs(), std::move(output));
     }
+    EvidenceState new_state() const { return state_of(std::make_shared<OutputMatrices>(model_)); }
     void expect_as_new(const EvidenceState & state) { EXPECT_EQ(gather(state), gather(new_state())); }
 
     RandomLanes lanes_{GGML_TYPE_F16, 2, 3, 64, 300, 40};
@@ -113,16 +114,31 @@ TEST_P(CarriedNorms, AreNotComputedAgain) {
 }
 
 TEST_P(CarriedNorms, TheProjectionInBytesIsKeptFromTheSecondTimeOn) {
-    const EvidenceState state = new_state();
+    const auto output = std::make_shared<OutputMatrices>(model_);
+    const EvidenceState state = state_of(output);
     gather(state);
-    const size_t without = state.size_bytes();
+    EXPECT_EQ(output->size_bytes(), 0U);
     const bool by_bytes = !byte_units().empty();
     for (int i = 0; i < 3; ++i) {
         lanes_.feed(10, 340 + 10 * i);
         gather(state);
     }
     EXPECT_EQ(model_->n_reads, by_bytes ? 2 : 4);
-    if (by_bytes) { EXPECT_GT(state.size_bytes(), without + size_t{75} * static_cast<size_t>(lanes_.row_size())); }
+    if (by_bytes) { EXPECT_GT(output->size_bytes(), size_t{75} * static_cast<size_t>(lanes_.row_size())); }
+}
+
+TEST_P(CarriedNorms, SessionsOfOneModelShareTheProjectionInBytes) {
+    if (byte_units().empty()) { GTEST_SKIP() << "no products of bytes"; }
+    const auto output = std::make_shared<OutputMatrices>(model_);
+    const EvidenceState one = state_of(output);
+    const Ragged<float> first = gather(one);
+    const EvidenceState other = state_of(output);
+    EXPECT_EQ(gather(other), first);
+    EXPECT_EQ(model_->n_reads, 2);
+    EXPECT_EQ(gather(state_of(output)), first);
+    lanes_.feed(10, 340);
+    gather(one);
+    EXPECT_EQ(model_->n_reads, 2) << "kept for all";
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, CarriedNorms, ::testing::ValuesIn(cpu_attention_targets()),
@@ -131,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, CarriedNorms, ::testing::ValuesIn(cpu_attentio
 // What a session carries against a state that has seen nothing, in every layer.
 void expect_session_as_new(Session & session, const char * when) {
     Session::Impl & impl = PolicyProbe(session).session();
-    const EvidenceState fresh(impl.shape(), output_l1_needs(), impl.factors);
+    const EvidenceState fresh(impl.shape(), output_l1_needs(), impl.output);
     for (int layer = 0; layer < impl.shape().n_layers; ++layer) {
         const auto of = [&](const EvidenceState & state) {
             return state.gather(impl.forward->observer(), *impl.cache, 0, layer, impl.n_tokens, output_l1_needs());

@@ -157,7 +157,7 @@ TEST_P(ExpectedAttention, EqualsTheRotationOfEveryFuturePositionByFormula) {
             const auto model = std::make_shared<RotationOnly>(c.hparams, c.factors);
             EvidenceNeeds needs;
             needs.expected_future = future;
-            EvidenceState state(lanes.shape(), needs, std::make_shared<OutputFactors>(model));
+            EvidenceState state(lanes.shape(), needs, std::make_shared<OutputMatrices>(model));
             feed(state, lanes.runner(), queries, lanes.shape().n_heads(), lanes.shape().head_dim, 23);
             const auto evidence = state.gather(lanes.runner(), lanes.cache(), 0, 0, 64, needs);
             ASSERT_TRUE(evidence.ok()) << evidence.status().message();
@@ -200,7 +200,7 @@ TEST_P(ExpectedAttention, DoesNotDependOnHowTheQueriesArrived) {
     needs.expected_future = 16;
     std::vector<LayerEvidence> found;
     for (const int step : {90, 1, 3, 32}) {
-        EvidenceState state(lanes.shape(), needs, std::make_shared<OutputFactors>(model));
+        EvidenceState state(lanes.shape(), needs, std::make_shared<OutputMatrices>(model));
         feed(state, lanes.runner(), queries, lanes.shape().n_heads(), lanes.shape().head_dim, step);
         auto evidence = state.gather(lanes.runner(), lanes.cache(), 0, 0, 90, needs);
         ASSERT_TRUE(evidence.ok());
@@ -221,13 +221,13 @@ TEST_P(ExpectedAttention, FewerThanFiveQueriesCountAllTheSame) {
     const auto model = std::make_shared<RotationOnly>(rotation_cases().front().hparams);
     EvidenceNeeds needs;
     needs.expected_future = 1;
-    EvidenceState state(lanes.shape(), needs, std::make_shared<OutputFactors>(model));
+    EvidenceState state(lanes.shape(), needs, std::make_shared<OutputMatrices>(model));
     EXPECT_EQ(state.gather(lanes.runner(), lanes.cache(), 0, 0, 3, needs).status().code(), ErrorCode::kMissingEvidence);
     feed(state, lanes.runner(), queries, 2, 32, 2);
     EXPECT_TRUE(state.gather(lanes.runner(), lanes.cache(), 0, 0, 3, needs).ok());
     // The fifth query drops them.
     const auto five = lanes.random_values(static_cast<size_t>(5 * lanes.row_size()));
-    EvidenceState later(lanes.shape(), needs, std::make_shared<OutputFactors>(model));
+    EvidenceState later(lanes.shape(), needs, std::make_shared<OutputMatrices>(model));
     feed(later, lanes.runner(), five, 2, 32, 1);
     const auto evidence = later.gather(lanes.runner(), lanes.cache(), 0, 0, 3, needs);
     ASSERT_TRUE(evidence.ok());
