@@ -1,14 +1,14 @@
 # Finds ggml, libllama and Highway: first what scripts/setup unpacked into PITH_DEPS_DIR, then installed packages, then source.
 # Used by the build and, installed beside pithConfig.cmake, by whoever calls find_package(pith).
 # Defines pith::ggml, pith::llama and pith::highway, and
-#   PITH_GGML_BACKEND_DIR   the folder of ggml's back ends; empty where the library finds them itself
-#   PITH_PRIVATE_RUNTIME    whether programs start through the loader that came with the unpacked packages
+#   PITH_GGML_BACKENDS     the folder of ggml's back ends, beside libggml; empty where the library finds them itself
+#   PITH_PRIVATE_RUNTIME   whether programs start through the loader that came with the unpacked packages
 # All are imported targets, so that nothing of this machine's paths is exported.
 set(PITH_LLAMA_TAG v0.7.0) # the source that is built where nothing is installed; it brings ggml 0.27.0
 
 set(PITH_HIGHWAY_TAG 1.3.0)
 
-set(PITH_GGML_BACKEND_DIR "")
+set(PITH_GGML_BACKENDS "")
 set(PITH_PRIVATE_RUNTIME OFF)
 set(_found_ggml "")
 set(_found_libllama "")
@@ -21,13 +21,16 @@ file(GLOB _loader "${_root}/usr/lib/*-linux-gnu/ld-linux-*.so.*")
 if(_loader AND EXISTS "${_root}/usr/include/llama.h")
   set(PITH_PRIVATE_RUNTIME ON)
   cmake_path(GET _loader PARENT_PATH _lib)
-  file(GLOB PITH_GGML_BACKEND_DIR "${_lib}/ggml/backends*")
+  file(GLOB PITH_GGML_BACKENDS RELATIVE "${_lib}" "${_lib}/ggml/backends*")
+  set(PITH_PRIVATE_LOADER "${_loader}")
   # The packages want a newer C library than the system's: programs start through the loader that came with them.
   add_library(pith::private_runtime INTERFACE IMPORTED)
   target_include_directories(pith::private_runtime INTERFACE "${_root}/usr/include")
   # --no-as-needed as an option, which comes before all libraries: CMake would move it behind some.
+  # What is installed finds them elsewhere (cmake/PithInstall.cmake).
+  set(_here $<NOT:$<BOOL:$<TARGET_PROPERTY:PITH_RELOCATABLE>>>)
   target_link_options(pith::private_runtime INTERFACE -L${_lib} -Wl,--no-as-needed -Wl,--allow-shlib-undefined -Wl,--disable-new-dtags
-                      -Wl,-rpath,${_lib} -Wl,--dynamic-linker=${_loader})
+                      $<${_here}:-Wl,-rpath,${_lib}> $<${_here}:-Wl,--dynamic-linker=${_loader}>)
   # The explicit libm: else the system's older one is found first.
   target_link_libraries(pith::ggml INTERFACE pith::private_runtime -lggml -lggml-base -lm)
   target_link_libraries(pith::llama INTERFACE pith::private_runtime -lllama pith::ggml)

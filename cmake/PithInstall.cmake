@@ -1,5 +1,8 @@
-# `cmake --install`: headers, static libraries, the program, the reference model, and what find_package(pith) needs.
-include(GNUInstallDirs)
+# `cmake --install`: headers, static libraries, the program, the built-in model, manual pages, completions, and what
+# find_package(pith) needs. The tree may be moved, and wants neither this folder nor the build's:
+#   bin/pith          the program; where it needs a newer C library than the system's, the launcher of lib/pith/pith
+#   lib/pith/         there: the program, the libraries that it wants, and in runtime/ the C and C++ libraries with their loader
+#   share/pith/models the built-in model, its head importances, and the recipes
 include(CMakePackageConfigHelpers)
 
 # pith::pith is what a program links: the engine and the text side.
@@ -9,16 +12,42 @@ set_target_properties(pith_public PROPERTIES EXPORT_NAME pith)
 target_link_libraries(pith_public INTERFACE pith_engine pith_text)
 
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pith)
+set(_library_dir ${CMAKE_INSTALL_LIBDIR}/pith)
 install(TARGETS pith_core pith_model pith_gate pith_cache pith_engine pith_text pith_public EXPORT pithTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS pith_c EXPORT pithTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS pith_c_installed EXPORT pithTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES python/pith.py DESTINATION ${CMAKE_INSTALL_DATADIR}/pith/python)
-install(TARGETS pith RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/pith DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-if(EXISTS ${PROJECT_SOURCE_DIR}/models)
-  install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pith/models FILES_MATCHING PATTERN "*.gguf" PATTERN "*.heads.json")
+install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pith/models FILES_MATCHING PATTERN "*.gguf" PATTERN "*.json")
+install(FILES LICENSE README.md CHANGELOG.md docs/install.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+# Scripts of the install step see these.
+install(CODE "
+  set(PITH_PROGRAM \"$<TARGET_FILE:pith>\")
+  set(PITH_MAN_DIR \"${CMAKE_INSTALL_MANDIR}/man1\")
+  set(PITH_DATA_DIR \"${CMAKE_INSTALL_DATADIR}\")
+  set(PITH_DOC_DIR \"${CMAKE_INSTALL_DOCDIR}\")
+  set(PITH_PACKAGE_DIR \"${_package_dir}\")
+  set(PITH_LIBRARY_DIR \"${_library_dir}\")
+  set(PITH_WORK_DIR \"${PROJECT_BINARY_DIR}/installed\")
+  set(PITH_SOURCES \"${PROJECT_SOURCE_DIR}\")
+  set(PITH_DEPS_DIR \"${PITH_DEPS_DIR}\")
+  set(PITH_LOADER \"${PITH_PRIVATE_LOADER}\")
+  set(PITH_BACKENDS \"${PITH_GGML_BACKENDS}\")
+  set(PITH_OBJDUMP \"${CMAKE_OBJDUMP}\")")
+install(SCRIPT cmake/install_manuals.cmake)
+if(PITH_PRIVATE_RUNTIME)
+  install(TARGETS pith_launcher RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS pith_installed RUNTIME DESTINATION ${_library_dir})
+  install(SCRIPT cmake/install_libraries.cmake)
+else()
+  install(TARGETS pith_installed RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  # ggml is the system's; what scripts/setup unpacked beside it comes along.
+  file(GLOB _unpacked ${PITH_DEPS_DIR}/system/usr/lib/*-linux-gnu/lib*.so.*)
+  list(FILTER _unpacked INCLUDE REGEX "/lib(sentencepiece|protobuf|edit|bsd|md|tinfo)[^/]*$")
+  install(FILES ${_unpacked} DESTINATION ${_library_dir})
 endif()
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
 install(EXPORT pithTargets NAMESPACE pith:: DESTINATION ${_package_dir})
 configure_package_config_file(cmake/pithConfig.cmake.in ${PROJECT_BINARY_DIR}/pithConfig.cmake INSTALL_DESTINATION ${_package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/pithConfigVersion.cmake COMPATIBILITY SameMinorVersion)

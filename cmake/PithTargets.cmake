@@ -17,6 +17,11 @@ function(pith_built_quickly name)
   target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<NOT:$<CXX_COMPILER_ID:MSVC>>>:-O1>)
 endfunction()
 
+# pith_relocatable(NAME RPATH): what is installed finds its libraries from where it lies, wherever that is.
+function(pith_relocatable name rpath)
+  set_target_properties(${name} PROPERTIES PITH_RELOCATABLE ON BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${rpath}")
+endfunction()
+
 function(pith_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   list(TRANSFORM ARG_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)

@@ -19,5 +19,7 @@ void add_eval_command(CLI::App & root, int & exit_code);
 void add_study_command(CLI::App & root, int & exit_code);
 void add_demo_command(CLI::App & root, int & exit_code);
 void add_make_model_command(CLI::App & root, int & exit_code);
+void add_completion_command(CLI::App & root, int & exit_code);  // after all others: these two read what was added
+void add_man_command(CLI::App & root, int & exit_code);
 
 }  // namespace pith::app

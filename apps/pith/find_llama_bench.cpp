@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 
+#include "build_folders.h"
+
 namespace pith::app {
 namespace {
 
@@ -48,7 +50,8 @@ LlamaBench find_llama_program(const std::string & name) {
     for (std::string folder; std::getline(folders, folder, ':');) {
         if (is_program(fs::path(folder) / name)) { return {{(fs::path(folder) / name).string()}, ""}; }
     }
-    return unpacked(fs::path(PITH_DEPS_FOLDER) / "forky", name);
+    const std::string packages = unpacked_packages();
+    return packages.empty() ? LlamaBench{} : unpacked(fs::path(packages) / "forky", name);
 }
 
 }  // namespace pith::app

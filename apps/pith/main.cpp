@@ -66,6 +66,8 @@ int run(const std::vector<std::string> & arguments) {
     app::add_inspect_command(root, exit_code);
     app::add_calibrate_command(root, exit_code);
     app::add_make_model_command(root, exit_code);
+    app::add_completion_command(root, exit_code);
+    app::add_man_command(root, exit_code);
     try {
         const std::vector<std::string> rewritten = app::rewrite_arguments(arguments);
         root.parse(std::vector<std::string>(rewritten.rbegin(), rewritten.rend()));  // CLI11 wants the last one first

@@ -1,4 +1,4 @@
-// reference_model.h - the built-in model, for commands that work without -m.
+// reference_model.h - the files that come with the program: the built-in model and the recipes, for commands without -m.
 #pragma once
 
 #include <string>
@@ -7,7 +7,11 @@
 
 namespace pith::app {
 
-// Beside an installed program, else in the source tree. Errors: kNotFound, and what to do.
+// The built-in model. Errors: kNotFound, and what to do.
 Result<std::string> reference_model();
+
+// share/pith/models/NAME of the installed tree that this program lies in, wherever that was unpacked; else the source tree's
+// models/NAME. Errors: kNotFound.
+Result<std::string> built_in_file(const std::string & name);
 
 }  // namespace pith::app

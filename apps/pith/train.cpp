@@ -13,6 +13,7 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "progress.h"
+#include "reference_model.h"
 #include "train_figure.h"
 #include "train_gate.h"
 #include "train_sft.h"
@@ -32,9 +33,9 @@ struct TrainFlags {
 };
 
 // The built-in models' recipes by their names, others by their paths.
-std::string recipe_path(const std::string & name) {
+Result<std::string> recipe_path(const std::string & name) {
     const bool built_in = name == "reference" || name == "second";
-    return built_in ? std::string(PITH_SOURCE_MODELS) + "/pith-" + name + ".json" : name;
+    return built_in ? built_in_file("pith-" + name + ".json") : name;
 }
 
 void print_validation(const train::ValidationReport & report) {
@@ -79,7 +80,9 @@ int train_command(TrainFlags flags) {
     }
     if (flags.n_threads < 0) { return fail_usage("--threads is " + std::to_string(flags.n_threads) + ": give 0 or more"); }
     train::TrainOptions options;
-    options.recipe_path = recipe_path(flags.recipe);
+    const auto recipe_file = recipe_path(flags.recipe);
+    if (!recipe_file.ok()) { return fail(recipe_file.status()); }
+    options.recipe_path = *recipe_file;
     const auto recipe = train::read_recipe(options.recipe_path);
     if (!recipe.ok()) { return fail(recipe.status()); }
     options.output = flags.output.empty() ? recipe->name + ".gguf" : flags.output;

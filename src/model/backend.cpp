@@ -1,6 +1,7 @@
 // backend.cpp - the process's ggml back ends, loaded once. Stage: model.
 #include "model/backend.h"
 
+#include <dlfcn.h>
 #include <ggml-backend.h>
 #include <ggml.h>
 
@@ -11,10 +12,19 @@
 namespace pith {
 namespace {
 
-#ifndef PITH_GGML_BACKEND_DIR
-#define PITH_GGML_BACKEND_DIR ""
+// Where ggml's libraries were only unpacked, or came with an installed pith, the folder that ggml was told of when it was
+// built is not there: its back ends lie in this one, beside the library.
+#ifndef PITH_GGML_BACKENDS
+#define PITH_GGML_BACKENDS ""
 #endif
-constexpr std::string_view kBackendDir = PITH_GGML_BACKEND_DIR;
+constexpr std::string_view kBackendFolder = PITH_GGML_BACKENDS;
+
+std::string backend_dir() {
+    Dl_info library{};
+    if (kBackendFolder.empty() || dladdr(reinterpret_cast<void *>(&ggml_backend_load_all), &library) == 0) { return {}; }
+    const std::string file = library.dli_fname;
+    return file.substr(0, file.rfind('/') + 1) + std::string(kBackendFolder);
+}
 
 void on_ggml_log(ggml_log_level level, const char * text, void *) {
     static_assert(GGML_LOG_LEVEL_ERROR == 4 && GGML_LOG_LEVEL_CONT == 5, "core/log_pieces.h counts on ggml's numbers");
@@ -24,14 +34,16 @@ void on_ggml_log(ggml_log_level level, const char * text, void *) {
 
 Status load_once() {
     ggml_log_set(on_ggml_log, nullptr);
-    if (kBackendDir.empty()) {
+    const std::string dir = backend_dir();
+    if (dir.empty()) {
         ggml_backend_load_all();
     } else {
-        ggml_backend_load_all_from_path(std::string(kBackendDir).c_str());
+        ggml_backend_load_all_from_path(dir.c_str());
     }
     if (ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) != nullptr) { return {}; }
-    const std::string where = kBackendDir.empty() ? "ggml's default folders" : "'" + std::string(kBackendDir) + "'";
-    return {ErrorCode::kNotFound, "no ggml CPU back end in " + where + ": run scripts/setup and build again"};
+    const std::string where = dir.empty() ? "ggml's default folders" : "'" + dir + "'";
+    return {ErrorCode::kNotFound,
+            "no ggml CPU back end in " + where + ": install pith again, or run scripts/setup and build again"};
 }
 
 }  // namespace

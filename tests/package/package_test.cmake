@@ -10,8 +10,45 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK_DIR})
 file(MAKE_DIRECTORY ${WORK_DIR})
-set(prefix ${WORK_DIR}/prefix)
-run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${prefix})
+# Moved after it was installed: nothing may hang on the first place.
+run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/first)
+set(prefix "${WORK_DIR}/moved")
+file(RENAME ${WORK_DIR}/first ${prefix})
+# Nor on this source tree or its build folder: no file names them, but for what a debugger reads.
+set(files "")
+if(BUILD_TYPE STREQUAL "Release")
+  file(GLOB_RECURSE files LIST_DIRECTORIES false ${prefix}/*)
+endif()
+foreach(file IN LISTS files)
+  file(STRINGS ${file} lines REGEX "${SOURCE_DIR}|${BUILD_DIR}")
+  if(lines)
+    message(FATAL_ERROR "'${file}' names this source tree or its build folder:\n${lines}")
+  endif()
+endforeach()
+# The program, its libraries and its model are found from where it lies.
+run(${prefix}/bin/pith demo --samples 1 --budget 128 --policy snapkv)
+if(NOT output MATCHES "snapkv")
+  message(FATAL_ERROR "pith demo said:\n${output}")
+endif()
+set(loader "")
+if(EXISTS ${prefix}/${LIBRARY_DIR}/pith/runtime/pith)
+  set(loader ${prefix}/${LIBRARY_DIR}/pith/runtime/pith)
+  run(${loader} --list ${prefix}/${LIBRARY_DIR}/pith/pith)
+  string(REGEX MATCHALL "=> /[^\n]*" found "${output}")
+  foreach(library IN LISTS found)
+    string(FIND "${library}" "=> ${prefix}/" at)
+    if(NOT at EQUAL 0)
+      message(FATAL_ERROR "a library comes from outside the installed tree: '${library}'")
+    endif()
+  endforeach()
+  list(APPEND loader --library-path ${prefix}/${LIBRARY_DIR}/pith/runtime)
+endif()
+foreach(file IN ITEMS man/man1/pith-run.1 bash-completion/completions/pith zsh/site-functions/_pith fish/vendor_completions.d/pith.fish
+        pith/models/pith-reference.heads.json)
+  if(NOT EXISTS ${prefix}/share/${file})
+    message(FATAL_ERROR "share/${file} is not installed")
+  endif()
+endforeach()
 file(COPY ${SOURCE_DIR}/examples DESTINATION ${WORK_DIR}) # away from the source tree, so that nothing there is found
 run(${CMAKE_COMMAND} -S ${WORK_DIR}/examples -B ${WORK_DIR}/build -G ${GENERATOR} -DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM}
     -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${prefix})
@@ -31,7 +68,7 @@ if(PYTHON)
   run(${PYTHON} -c "__import__('sys').stdout.write(__import__('sys').executable)") # the program itself, where a script stands in front of it
   string(STRIP "${output}" PYTHON)
   # Where libpith wants a newer C library than the system's, Python starts through the loader that came with it.
-  run(${CMAKE_COMMAND} -E env PYTHONPATH=${prefix}/share/pith/python PYTHONDONTWRITEBYTECODE=1 ${LOADER} ${PYTHON}
+  run(${CMAKE_COMMAND} -E env PYTHONPATH=${prefix}/share/pith/python PYTHONDONTWRITEBYTECODE=1 ${loader} ${PYTHON}
       ${WORK_DIR}/examples/quickstart.py ${WORK_DIR}/tiny.gguf "${text}")
   if(NOT output STREQUAL of_cpp)
     message(FATAL_ERROR "Python says\n${output}\nand the C++ program\n${of_cpp}")
