@@ -42,11 +42,27 @@ void print_report(const Calibration & done, int n_heads, const std::string & out
                 static_cast<long long>(done.n_tokens), 100 * done.foretold, output.c_str());
 }
 
+// A line for each length that some probes do not fit; how many there are is also in the JSON.
+void warn_of_probes_left_out(const Calibration & done, int n_tokens) {
+    for (const ProbesLeftOut & missing : done.left_out) {
+        warn(std::to_string(missing.count) + (missing.count == 1 ? " probe of " : " probes of ") +
+             std::to_string(missing.length) + " tokens left out: " + missing.why + "; raise --tokens (" +
+             std::to_string(n_tokens) + "; a third of the probes each have a half and a quarter of it)");
+    }
+}
+
+int count_left_out(const Calibration & done) {
+    int n = 0;
+    for (const ProbesLeftOut & missing : done.left_out) { n += missing.count; }
+    return n;
+}
+
 Json to_json(const Calibration & done, const std::string & model, const std::string & output) {
     Json object;
     object["model"] = model;
     object["file"] = output;
     object["n_samples"] = done.probes.count;
+    object["n_left_out"] = count_left_out(done);
     object["lengths"] = done.probes.lengths;
     object["seed"] = done.probes.seed;
     object["n_answer_tokens"] = done.n_tokens;
@@ -78,6 +94,7 @@ int calibrate_command(CalibrateFlags flags) {
         done = calibrate_heads(*model, *tokenizer, flags.options);
     }
     if (!done.ok()) { return fail(done.status()); }
+    warn_of_probes_left_out(*done, flags.options.n_tokens);
     if (const Status status = save_head_importance(flags.output, done->heads, done->probes, model->file()); !status.ok()) {
         return fail(status);
     }

@@ -63,7 +63,7 @@ Status write_samples(const EvalFlags & flags, const EvalOptions & options, const
     return write_file(flags.write_samples, benchmarks::ruler_lines(*plan.samples.front(), count));
 }
 
-// Tasks of which no sample is short enough; single samples are counted under the table.
+// Tasks of which no sample is short enough, a line each; single samples of the others are counted under the table.
 void warn_of_tasks_left_out(const EvalPlan & plan) {
     for (const Answer & one : plan.left_out) {
         if (one.sample.empty()) { warn(one.refused + "; left out"); }

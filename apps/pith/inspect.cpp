@@ -7,60 +7,62 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "commands.h"
-#include "corpus/tasks.h"
 #include "engine_flags.h"
 #include "errors.h"
+#include "eval/inspect_average.h"
 #include "eval/inspect_gates.h"
 #include "eval/inspect_texts.h"
 #include "eval/policy_cases.h"
 #include "foreign_text.h"
+#include "inspect_attention.h"
 #include "inspect_gates.h"
+#include "inspect_input.h"
 #include "inspect_report.h"
 #include "interrupt.h"
 #include "model/write_file.h"
 #include "policy/policy.h"
 #include "progress.h"
-#include "read_text.h"
 #include "reference_model.h"
-#include "text/prompt.h"
 
 namespace pith::app {
 namespace {
 
 constexpr const char * kDefaultPolicies = "snapkv,adakv,h2o,random";
 constexpr const char * kDefaultBudget = "20%";
+constexpr std::string_view kDistances[] = {"cos", "pearson", "bc", "jsd", "l2"};
 
 struct InspectFlags {
     ModelFlags model;
     CacheFlags cache{"f32", "f32"};
-    std::string file;
-    std::string token_ids;  // a file of them: the whole text
-    std::string prompt;
+    InspectInput input;
     std::string policies;              // empty: the gates with --gate, else kDefaultPolicies
     std::vector<std::string> budgets;  // empty: kDefaultBudget
     std::string heads;
     std::string out;
     std::vector<std::string> formats = {"csv", "json", "svg"};
     std::vector<std::string> figures;  // of inspect.svg; empty: all
-    int n_tokens = 1024;
-    int n_texts = 1;
+    std::string distance = "cos";
     int n_threads = 0;
     int chunk = 512;
-    uint64_t seed = 1;
     std::optional<int> attention_layer;  // --gate-attention
-    bool raw = false;
+    std::vector<std::string> attention;  // LAYER:HEAD
     bool json = false;
 
-    // What is looked at: what the gates keep, or what policies keep.
-    bool wants_gates() const { return !model.gate.empty() && policies.empty(); }
+    // What is looked at: the model's own attention, what the gates keep, or what policies keep.
+    bool wants_attention() const { return !attention.empty(); }
+    bool wants_gates() const { return !model.gate.empty() && policies.empty() && !wants_attention(); }
 };
 
 Status check_figures(const InspectFlags & flags) {
     if (flags.figures.empty()) { return {}; }
+    if (flags.wants_attention()) {
+        return {ErrorCode::kInvalidArgument, "--figure chooses among the figures of policies: leave it out with --attention"};
+    }
     if (flags.wants_gates()) {
         return {ErrorCode::kInvalidArgument, "--figure chooses among the figures of policies: leave it out, or add --policy"};
     }
@@ -75,6 +77,21 @@ Status check_figures(const InspectFlags & flags) {
     return {};
 }
 
+Status check_attention(const InspectFlags & flags) {
+    if (!flags.wants_attention()) { return {}; }
+    if (!flags.policies.empty() || !flags.budgets.empty() || flags.attention_layer || flags.json) {
+        return {
+            ErrorCode::kInvalidArgument,
+            "--attention draws maps of the model's own attention, as files: leave out --policy, --budget, --gate-attention and "
+            "--json"};
+    }
+    if (flags.input.wants_means()) {
+        return {ErrorCode::kInvalidArgument, "--attention draws one text: leave out --data and --texts"};
+    }
+    if (flags.out.empty()) { return {ErrorCode::kInvalidArgument, "--attention is a figure and tables: add -o FOLDER"}; }
+    return {};
+}
+
 // What can be said of the flags whatever is looked at.
 Status check_flags(const InspectFlags & flags) {
     for (const std::string & format : flags.formats) {
@@ -82,26 +99,25 @@ Status check_flags(const InspectFlags & flags) {
             return {ErrorCode::kInvalidArgument, "--format is '" + format + "': give csv, json or svg, or several"};
         }
     }
-    for (const auto & [name, value, low] : {std::tuple{"--threads", flags.n_threads, 0}, std::tuple{"--chunk", flags.chunk, 1},
-                                            std::tuple{"--texts", flags.n_texts, 1}}) {
+    for (const auto & [name, value, low] :
+         {std::tuple{"--threads", flags.n_threads, 0}, std::tuple{"--chunk", flags.chunk, 1}}) {
         if (value < low) {
             return {ErrorCode::kInvalidArgument,
                     std::string(name) + " is " + std::to_string(value) + ": give " + std::to_string(low) + " or more"};
         }
     }
-    if (!flags.prompt.empty() && flags.file.empty() && !flags.wants_gates()) {
-        return {ErrorCode::kInvalidArgument, "-p asks about the text of -f: give both, or neither for the built-in text"};
+    if (std::ranges::find(kDistances, flags.distance) == std::end(kDistances)) {
+        return {ErrorCode::kInvalidArgument, "--distance is '" + flags.distance + "': give cos, pearson, bc, jsd or l2"};
     }
-    if (!flags.token_ids.empty() && (!flags.file.empty() || !flags.prompt.empty())) {
-        return {ErrorCode::kInvalidArgument, "--token-ids is the whole text: leave out -f and -p"};
-    }
+    PITH_RETURN_IF_ERROR(flags.input.check(flags.wants_gates() || flags.wants_attention()));
     PITH_RETURN_IF_ERROR(check_figures(flags));
-    const bool own_text = !flags.file.empty() || !flags.prompt.empty() || !flags.token_ids.empty();
-    if (flags.n_texts > 1 && (own_text || !flags.out.empty() || flags.attention_layer)) {
-        return {ErrorCode::kInvalidArgument, "--texts " + std::to_string(flags.n_texts) +
-                                                 " is a table over built-in texts: leave out -f, -p, --token-ids, --out and "
-                                                 "--gate-attention, or look at one text"};
+    if (flags.input.wants_means() && flags.wants_gates() && (!flags.out.empty() || flags.attention_layer)) {
+        return {ErrorCode::kInvalidArgument,
+                "--texts " + std::to_string(flags.input.n_texts.value_or(1)) +
+                    " and --data give a table over texts: leave out --out and --gate-attention, or "
+                    "look at one text"};
     }
+    PITH_RETURN_IF_ERROR(check_attention(flags));
     if (flags.wants_gates() && !flags.budgets.empty()) {
         return {
             ErrorCode::kInvalidArgument,
@@ -145,43 +161,18 @@ Result<InspectOptions> inspect_options(const InspectFlags & given) {
     options.n_threads = flags.n_threads;
     options.chunk = flags.chunk;
     options.heads_file = flags.heads;
-    options.keep_scores = flags.n_texts == 1 && (flags.json || !flags.out.empty());
+    options.distance_by = flags.distance;
+    options.keep_scores = !flags.input.wants_means() && (flags.json || !flags.out.empty());
     return options;
 }
 
-// The ids of --token-ids; the text of -f and the question of -p, or the prompt of -p alone; else a fact hidden in the built-in
-// text of this index, asked for.
-Result<std::vector<int32_t>> read_tokens(const InspectFlags & flags, const Tokenizer & tokenizer, int index) {
-    if (!flags.token_ids.empty()) {
-        PITH_ASSIGN_OR_RETURN(std::vector<int32_t> ids, read_token_ids(flags.token_ids));
-        PITH_RETURN_IF_ERROR(check_token_ids(ids, tokenizer.n_vocab()));
-        return ids;
+constexpr size_t kMostNamed = 5;  // texts that are left out: the others are counted
+
+void warn_of_texts_left_out(const InspectTexts & texts) {
+    for (size_t i = 0; i < std::min(kMostNamed, texts.left_out.size()); ++i) { warn(texts.left_out[i] + "; left out"); }
+    if (texts.left_out.size() > kMostNamed) {
+        warn(std::to_string(texts.left_out.size()) + " texts left out, " + std::to_string(texts.tokens.size()) + " looked at");
     }
-    PromptRequest request;
-    if (!flags.file.empty()) {
-        PITH_ASSIGN_OR_RETURN(request.context, read_text(flags.file));
-        request.questions = {flags.prompt};
-        request.use_template = !flags.raw && tokenizer.has_chat_template();
-        if (request.context.empty()) { return {ErrorCode::kInvalidArgument, "'" + flags.file + "' has no text"}; }
-    } else if (!flags.prompt.empty()) {
-        request.questions = {flags.prompt};
-        request.use_template = !flags.raw && tokenizer.has_chat_template();
-    } else {
-        corpus::TaskOptions options;
-        options.n_tokens = flags.n_tokens;
-        options.seed = flags.seed;
-        options.index = static_cast<uint64_t>(index);
-        const corpus::CountTokens count = [&tokenizer](std::string_view text) {
-            const auto tokens = tokenizer.encode(text, false, false);
-            return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
-        };
-        PITH_ASSIGN_OR_RETURN(const corpus::Task task, corpus::make_task("single", options, count));
-        request.context = task.context;
-        request.questions = {task.question + task.answer_prefix};
-        request.use_template = false;
-    }
-    PITH_ASSIGN_OR_RETURN(const Prompt prompt, build_prompt(tokenizer, request));
-    return prompt.whole(0);
 }
 
 bool wants(const InspectFlags & flags, const char * format) {
@@ -233,13 +224,14 @@ int inspect_gates_command(const InspectFlags & flags, const Model & model, const
     options.attention_layer = flags.attention_layer.value_or(-1);
     options.hooks.cancel = &catch_interrupt();
     std::vector<GateInspection> inspections;
+    const auto texts = read_inspect_texts(flags.input, model, tokenizer);
+    if (!texts.ok()) { return fail(texts.status()); }
+    warn_of_texts_left_out(*texts);
     {
         ProgressLine line("inspect");
-        for (int index = 0; index < flags.n_texts; ++index) {
-            line.show_fraction(static_cast<double>(index) / flags.n_texts);
-            const auto tokens = read_tokens(flags, tokenizer, index);
-            if (!tokens.ok()) { return fail(tokens.status()); }
-            auto one = inspect_gates(model, *tokens, options);
+        for (const auto & tokens : texts->tokens) {
+            line.show_fraction(static_cast<double>(inspections.size()) / static_cast<double>(texts->tokens.size()));
+            auto one = inspect_gates(model, tokens, options);
             if (!one.ok()) { return fail(one.status()); }
             inspections.push_back(std::move(*one));
         }
@@ -250,10 +242,101 @@ int inspect_gates_command(const InspectFlags & flags, const Model & model, const
     }
     warn_of_foreign_prompt(model, inspections.front().tokens, flags.n_threads);
     if (flags.json) {
-        print_json(gates_json(inspections, tokenizer));
+        Json json = gates_json(inspections, tokenizer);
+        if (flags.input.wants_means()) { json["n_left_out"] = texts->left_out.size(); }
+        print_json(json);
     } else {
         print_gates(inspections, tokenizer);
     }
+    return kExitOk;
+}
+
+// What policies keep of one text.
+int print_one(const InspectFlags & flags, const Inspection & inspection, const Tokenizer & tokenizer, int n_vocab) {
+    if (!flags.out.empty()) {
+        if (const Status status = write_files(flags, files_of(flags, inspection, tokenizer)); !status.ok()) {
+            return fail(status);
+        }
+    }
+    warn_of_foreign_prompt(inspection.perplexity, n_vocab);
+    if (flags.json) {
+        print_json(inspection_json(inspection, tokenizer));
+    } else {
+        print_inspection(inspection);
+    }
+    return kExitOk;
+}
+
+// What they keep of several, on average.
+int print_means(const InspectFlags & flags, const InspectMeans & means, double highest_perplexity, int n_vocab) {
+    if (!flags.out.empty()) {
+        std::vector<NamedText> files;
+        if (wants(flags, "csv")) { files = means_csv(means); }
+        if (wants(flags, "json")) { files.push_back({"inspect.json", text_of(means_json(means))}); }
+        if (wants(flags, "svg")) { files.push_back({"inspect.svg", means_svg(means.average, flags.figures)}); }
+        if (const Status status = write_files(flags, files); !status.ok()) { return fail(status); }
+    }
+    warn_of_foreign_prompt(highest_perplexity, n_vocab);
+    if (flags.json) {
+        print_json(means_json(means));
+    } else {
+        print_means(means);
+    }
+    return kExitOk;
+}
+
+int inspect_policies_command(const InspectFlags & flags, const Model & model, const Tokenizer & tokenizer,
+                             InspectOptions & options) {
+    const auto texts = read_inspect_texts(flags.input, model, tokenizer);
+    if (!texts.ok()) { return fail(texts.status()); }
+    warn_of_texts_left_out(*texts);
+    std::vector<Inspection> inspections;
+    InspectAverager averager;
+    double highest_perplexity = 0;
+    {
+        ProgressLine line("inspect");
+        options.progress = [&](int n_done, int n_total) {
+            const double n_texts = static_cast<double>(inspections.size()) + static_cast<double>(n_done) / n_total;
+            line.show_fraction(n_texts / static_cast<double>(texts->tokens.size()));
+        };
+        for (const auto & tokens : texts->tokens) {
+            auto one = inspect(model, tokens, options);
+            if (!one.ok()) { return fail(one.status()); }
+            if (!flags.input.wants_means()) { return print_one(flags, *one, tokenizer, model.info().n_vocab); }
+            highest_perplexity = std::max(highest_perplexity, one->perplexity);
+            averager.add(*one);
+            one->tokens = {};  // what the table does not read: of many texts it would be much
+            one->distance = {};
+            inspections.push_back(std::move(*one));
+        }
+    }
+    const InspectMeans means{averager.result(), summarise_texts(inspections), texts->left_out.size()};
+    return print_means(flags, means, highest_perplexity, model.info().n_vocab);
+}
+
+// --attention: maps of the model's own attention, under its gates where it has some.
+int inspect_attention_command(const InspectFlags & flags, const Model & model, const Tokenizer & tokenizer) {
+    AttentionMapOptions options;
+    const auto heads = parse_map_heads(flags.attention, model.info());
+    if (!heads.ok()) { return fail_usage(heads.status().message()); }
+    options.heads = *heads;
+    options.n_threads = flags.n_threads;
+    options.cancel = &catch_interrupt();
+    const auto texts = read_inspect_texts(flags.input, model, tokenizer);
+    if (!texts.ok()) { return fail(texts.status()); }
+    Result<std::vector<AttentionMap>> maps = Status();
+    {
+        ProgressLine line("attention");
+        options.progress = [&line](int n_done, int n_total) { line.show_fraction(static_cast<double>(n_done) / n_total); };
+        maps = attention_maps(model, texts->tokens.front(), options);
+    }
+    if (!maps.ok()) { return fail(maps.status()); }
+    std::vector<NamedText> files;
+    if (wants(flags, "csv")) { files = attention_maps_csv(*maps); }
+    if (wants(flags, "json")) { files.push_back({"attention_maps.json", text_of(attention_maps_json(*maps))}); }
+    if (wants(flags, "svg")) { files.push_back({"attention_maps.svg", attention_maps_svg(*maps)}); }
+    if (const Status status = write_files(flags, files); !status.ok()) { return fail(status); }
+    print_attention_maps(*maps);
     return kExitOk;
 }
 
@@ -271,46 +354,9 @@ int inspect_command(InspectFlags flags) {
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
     if (flags.wants_gates()) { return inspect_gates_command(flags, *model, *tokenizer); }
+    if (flags.wants_attention()) { return inspect_attention_command(flags, *model, *tokenizer); }
     options->cancel = &catch_interrupt();
-    std::vector<Inspection> inspections;
-    {
-        ProgressLine line("inspect");
-        options->progress = [&](int n_done, int n_total) {
-            const double texts = static_cast<double>(inspections.size()) + static_cast<double>(n_done) / n_total;
-            line.show_fraction(texts / flags.n_texts);
-        };
-        for (int index = 0; index < flags.n_texts; ++index) {
-            const auto tokens = read_tokens(flags, *tokenizer, index);
-            if (!tokens.ok()) { return fail(tokens.status()); }
-            auto one = inspect(*model, *tokens, *options);
-            if (!one.ok()) { return fail(one.status()); }
-            inspections.push_back(std::move(*one));
-        }
-    }
-    const auto foreign = std::ranges::max_element(inspections, {}, &Inspection::perplexity);
-    if (flags.n_texts > 1) {
-        warn_of_foreign_prompt(foreign->perplexity, model->info().n_vocab);
-        const std::vector<TextsRow> rows = summarise_texts(inspections);
-        if (flags.json) {
-            print_json(texts_json(rows));
-        } else {
-            print_texts(rows);
-        }
-        return kExitOk;
-    }
-    const Inspection * inspection = &inspections.front();
-    if (!flags.out.empty()) {
-        if (const Status status = write_files(flags, files_of(flags, *inspection, *tokenizer)); !status.ok()) {
-            return fail(status);
-        }
-    }
-    warn_of_foreign_prompt(foreign->perplexity, model->info().n_vocab);
-    if (flags.json) {
-        print_json(inspection_json(*inspection, *tokenizer));
-    } else {
-        print_inspection(*inspection);
-    }
-    return kExitOk;
+    return inspect_policies_command(flags, *model, *tokenizer, *options);
 }
 
 }  // namespace
@@ -320,9 +366,7 @@ void add_inspect_command(CLI::App & root, int & exit_code) {
     CLI::App * command = root.add_subcommand(
         "inspect", "Show what policies keep of a text, and what that changes; with --gate and no --policy: what gates keep");
     flags->model.add_to(*command, false);
-    command->add_option("-f,--file", flags->file, "Text ('-': standard input; default: a built-in one)");
-    command->add_option("-p,--prompt", flags->prompt, "Question after the text; for --gate also a text of its own");
-    command->add_option("--token-ids", flags->token_ids, "Token ids instead of text: a file of numbers ('-': standard input)");
+    flags->input.add_to(*command);
     command->add_option("--policy", flags->policies, "Policies to compare, separated by ','; all: every one there is")
         ->default_str(kDefaultPolicies);
     command->add_option("--gate-attention", flags->attention_layer,
@@ -332,20 +376,23 @@ void add_inspect_command(CLI::App & root, int & exit_code) {
         ->default_str(kDefaultBudget);
     add_heads_option(*command, flags->heads);
     flags->cache.add_to(*command);
-    command->add_option("--out", flags->out, "Folder for the files");
+    command->add_option("-o,--out", flags->out, "Folder for the files");
     command->add_option("--format", flags->formats, "Which files: csv, json, svg")->delimiter(',')->capture_default_str();
     command
         ->add_option("--figure", flags->figures,
                      "Which figures inspect.svg has, separated by ',': layers, budgets, kept, mass, perturbation, novelty, "
                      "distances (default: all)")
         ->delimiter(',');
-    command->add_option("--tokens", flags->n_tokens, "Length of the built-in text")->capture_default_str();
-    command->add_option("--texts", flags->n_texts, "Built-in texts: more than one gives a table of means and 95 % intervals")
+    command
+        ->add_option("--distance", flags->distance,
+                     "How heads are compared: cos, pearson, bc, jsd, l2 (jsd and l2: every pair of 64 queries, slow)")
         ->capture_default_str();
-    command->add_option("-s,--seed", flags->seed, "Seed of the built-in text")->capture_default_str();
+    command
+        ->add_option("--attention", flags->attention,
+                     "LAYER:HEAD, several separated by ',': maps of the model's own attention, as files in --out")
+        ->delimiter(',');
     command->add_option("--chunk", flags->chunk, "Tokens of a batch")->capture_default_str();
     command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
-    command->add_flag("--raw", flags->raw, "Leave out the model's chat template");
     command->add_flag("--json", flags->json, "One JSON object on standard output");
     command->callback([flags, &exit_code] { exit_code = inspect_command(*flags); });
 }

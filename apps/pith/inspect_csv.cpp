@@ -7,11 +7,8 @@
 namespace pith::app {
 namespace {
 
-// Six digits are more than a measurement has.
 std::string number(double value) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.6g", value);
-    return text.data();
+    return csv_number(value);
 }
 
 std::string cases_csv(const Inspection & inspection) {
@@ -178,22 +175,28 @@ std::string attention_csv(const Inspection & inspection) {
     return text;
 }
 
-std::string distances_csv(const Inspection & inspection) {
-    const size_t n = inspection.heads.size();
-    const size_t n_heads = n / inspection.layers.size();
+}  // namespace
+
+std::string csv_number(double value) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.6g", value);
+    return text.data();
+}
+
+std::string distances_table(const std::vector<double> & distance, size_t n_heads) {
+    size_t n = 0;
+    while (n * n < distance.size()) { ++n; }
     const auto name = [n_heads](size_t i) { return std::to_string(i / n_heads) + "." + std::to_string(i % n_heads); };
     std::string text = "layer.head";
     for (size_t i = 0; i < n; ++i) { text += "," + name(i); }
     text += "\n";
     for (size_t i = 0; i < n; ++i) {
         text += name(i);
-        for (size_t j = 0; j < n; ++j) { text += "," + number(inspection.distance[i * n + j]); }
+        for (size_t j = 0; j < n; ++j) { text += "," + number(distance[i * n + j]); }
         text += "\n";
     }
     return text;
 }
-
-}  // namespace
 
 std::string quoted_cell(const std::string & text) {
     std::string out = "\"";
@@ -211,12 +214,17 @@ std::string quoted_cell(const std::string & text) {
 }
 
 std::vector<NamedText> inspection_csv(const Inspection & inspection, const Tokenizer & tokenizer) {
-    return {{"summary.csv", cases_csv(inspection)},      {"layers.csv", layers_csv(inspection)},
-            {"heads.csv", heads_csv(inspection)},        {"lanes.csv", lanes_csv(inspection)},
-            {"kept.csv", kept_csv(inspection)},          {"tokens.csv", tokens_csv(inspection, tokenizer)},
-            {"scores.csv", scores_csv(inspection)},      {"pairs.csv", pairs_csv(inspection)},
-            {"model.csv", model_csv(inspection)},        {"attention.csv", attention_csv(inspection)},
-            {"distances.csv", distances_csv(inspection)}};
+    return {{"summary.csv", cases_csv(inspection)},
+            {"layers.csv", layers_csv(inspection)},
+            {"heads.csv", heads_csv(inspection)},
+            {"lanes.csv", lanes_csv(inspection)},
+            {"kept.csv", kept_csv(inspection)},
+            {"tokens.csv", tokens_csv(inspection, tokenizer)},
+            {"scores.csv", scores_csv(inspection)},
+            {"pairs.csv", pairs_csv(inspection)},
+            {"model.csv", model_csv(inspection)},
+            {"attention.csv", attention_csv(inspection)},
+            {"distances.csv", distances_table(inspection.distance, inspection.heads.size() / inspection.layers.size())}};
 }
 
 }  // namespace pith::app

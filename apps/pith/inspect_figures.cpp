@@ -23,6 +23,7 @@ std::vector<double> of_heads(const InspectCase & one, Get get) {
 }
 
 std::vector<double> kept_counts(const InspectCase & one) {
+    if (!one.kept_mean.empty()) { return one.kept_mean; }
     std::vector<double> counts;
     for (const Ragged<int32_t> & layer : one.kept) {
         for (int h = 0; h < layer.n_rows(); ++h) { counts.push_back(layer.length(h)); }
@@ -195,25 +196,59 @@ void add_perturbation(const Inspection & inspection, report::SvgPage & page) {
     add_group(group, page);
 }
 
-void add_novelty(const Inspection & inspection, report::SvgPage & page) {
+// IR and TD by layer, HD by KV head; of several texts with bars of one standard deviation.
+void draw_novelty(const Inspection & inspection, const Inspection * deviation, report::SvgPage & page) {
     report::LineChart chart;
-    chart.title = "Within a layer (IR) and from layer to layer (TD)";
+    chart.title = deviation == nullptr ? "Within a layer (IR) and from layer to layer (TD)"
+                                       : "Within a layer (IR) and from layer to layer (TD); bars: a standard deviation";
     chart.x_label = "layer";
-    chart.y_label = "distance (1 - cosine)";
+    chart.y_label = "distance (" + distance_label(inspection.distance_by) + ")";
     chart.series = {{"IR", {}, false, {}, {}}, {"TD", {}, false, {}, {}}};
+    const auto push_value = [&](report::Series & series, double LayerSummary::*measure, size_t l) {
+        const double value = inspection.layers[l].*measure;
+        series.values.push_back(value);
+        if (deviation == nullptr) { return; }
+        series.low.push_back(value - deviation->layers[l].*measure);
+        series.high.push_back(value + deviation->layers[l].*measure);
+    };
+    report::HeatMap heads;
+    heads.row_label = "layer";
+    heads.column_label = "KV head";
+    heads.n_rows = inspection.shape.n_layers;
+    heads.n_columns = inspection.shape.n_kv_heads;
     for (size_t l = 0; l < inspection.layers.size(); ++l) {
         chart.ticks.push_back(std::to_string(l));
-        chart.series[0].values.push_back(inspection.layers[l].within);
-        chart.series[1].values.push_back(inspection.layers[l].temporal);
+        push_value(chart.series[0], &LayerSummary::within, l);
+        push_value(chart.series[1], &LayerSummary::temporal, l);
+        const std::vector<double> & of_layer = inspection.layers[l].head_distance;
+        heads.values.insert(heads.values.end(), of_layer.begin(), of_layer.end());
     }
     page.add(report::ChartGroup{"SCORE's distances", {std::move(chart)}});
+    page.add(report::MapGroup{"Distance of a head to those of its layer and the one below (HD)",
+                              distance_label(inspection.distance_by),
+                              {heads},
+                              0,
+                              0});
+}
+
+void add_novelty(const Inspection & inspection, report::SvgPage & page) {
+    draw_novelty(inspection, nullptr, page);
 }
 
 void add_distances(const Inspection & inspection, report::SvgPage & page) {
     const auto n = static_cast<int>(inspection.heads.size());
     const std::string label = "layer * " + std::to_string(inspection.shape.n_heads()) + " + head";
-    page.add(report::MapGroup{
-        "Distance between heads' attention", "1 - cosine", {{"", label, label, n, n, inspection.distance, {}, {}}}, 0, 0});
+    page.add(report::MapGroup{"Distance between heads' attention",
+                              distance_label(inspection.distance_by),
+                              {{"", label, label, n, n, inspection.distance, {}, {}}},
+                              0,
+                              0});
+}
+
+std::string shape_text(const Inspection & inspection) {
+    return std::to_string(inspection.shape.n_layers) + " layers of " + std::to_string(inspection.shape.n_heads()) +
+           " heads over " + std::to_string(inspection.shape.n_kv_heads) + " KV heads, K " +
+           std::string(to_string(inspection.type_k)) + ", V " + std::string(to_string(inspection.type_v));
 }
 
 struct Figure {
@@ -234,14 +269,33 @@ std::vector<std::string> inspection_figures() {
 
 std::string inspection_svg(const Inspection & inspection, const std::vector<std::string> & only) {
     report::SvgPage page("What policies keep, and what it changes at the first decoded token",
-                         std::to_string(inspection.n_tokens) + " tokens, " + std::to_string(inspection.shape.n_layers) +
-                             " layers of " + std::to_string(inspection.shape.n_heads()) + " heads over " +
-                             std::to_string(inspection.shape.n_kv_heads) + " KV heads, K " +
-                             std::string(to_string(inspection.type_k)) + ", V " + std::string(to_string(inspection.type_v)));
+                         std::to_string(inspection.n_tokens) + " tokens, " + shape_text(inspection));
     for (const Figure & figure : kFigures) {
         if (only.empty() || std::ranges::find(only, figure.name) != only.end()) { figure.add(inspection, page); }
     }
     return page.str();
+}
+
+std::string means_svg(const InspectAverage & average, const std::vector<std::string> & only) {
+    report::SvgPage page("What policies keep, and what it changes at the first decoded token",
+                         "means over " + std::to_string(average.n_texts) + " texts of about " +
+                             std::to_string(average.mean.n_tokens) + " tokens, " + shape_text(average.mean));
+    for (const Figure & figure : kFigures) {
+        if (!only.empty() && std::ranges::find(only, figure.name) == only.end()) { continue; }
+        if (figure.add == add_novelty) {
+            draw_novelty(average.mean, &average.deviation, page);
+        } else {
+            figure.add(average.mean, page);
+        }
+    }
+    return page.str();
+}
+
+std::string distance_label(const std::string & distance_by) {
+    if (distance_by == "pearson") { return "1 - Pearson's correlation"; }
+    if (distance_by == "bc") { return "1 - Bhattacharyya's coefficient"; }
+    if (distance_by == "jsd") { return "Jensen-Shannon distance"; }
+    return distance_by == "l2" ? "Euclidean distance" : "1 - cosine";
 }
 
 }  // namespace pith::app

@@ -99,7 +99,9 @@ Json case_json(const InspectCase & one) {
     return object;
 }
 
-Json model_json(const Inspection & inspection) {
+}  // namespace
+
+Json full_cache_json(const Inspection & inspection) {
     Json layers = Json::array();
     const size_t n_heads = inspection.heads.size() / inspection.layers.size();
     for (size_t l = 0; l < inspection.layers.size(); ++l) {
@@ -126,8 +128,6 @@ Json model_json(const Inspection & inspection) {
     return layers;
 }
 
-}  // namespace
-
 Json texts_json(const std::vector<TextsRow> & rows) {
     Json object;
     object["rows"] = Json::array();
@@ -149,6 +149,16 @@ Json texts_json(const std::vector<TextsRow> & rows) {
                                   {"heads_below_base", row.heads_below_base}});
     }
     return object;
+}
+
+Json distance_json(const Inspection & inspection) {
+    const size_t n = inspection.heads.size();
+    Json rows = Json::array();
+    for (size_t i = 0; i < n; ++i) {
+        const auto row = inspection.distance.begin() + static_cast<std::ptrdiff_t>(i * n);
+        rows.push_back(std::vector<double>(row, row + static_cast<std::ptrdiff_t>(n)));
+    }
+    return rows;
 }
 
 Json inspection_json(const Inspection & inspection, const Tokenizer & tokenizer) {
@@ -176,13 +186,9 @@ Json inspection_json(const Inspection & inspection, const Tokenizer & tokenizer)
                                    {"spearman", pair.spearman},
                                    {"overlap", pair.jaccard}});
     }
-    object["full_cache"] = model_json(inspection);
-    const size_t n = inspection.heads.size();
-    object["distance"] = Json::array();
-    for (size_t i = 0; i < n; ++i) {
-        const auto row = inspection.distance.begin() + static_cast<std::ptrdiff_t>(i * n);
-        object["distance"].push_back(std::vector<double>(row, row + static_cast<std::ptrdiff_t>(n)));
-    }
+    object["full_cache"] = full_cache_json(inspection);
+    object["distance_by"] = inspection.distance_by;
+    object["distance"] = distance_json(inspection);
     return object;
 }
 

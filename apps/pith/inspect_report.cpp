@@ -150,6 +150,10 @@ void print_inspection(const Inspection & inspection) {
     } else {
         std::printf("\nMore than %d policies: layers and pairs of policies are in the files that --out writes.\n", kMostInFull);
     }
+    print_full_cache(inspection);
+}
+
+void print_full_cache(const Inspection & inspection) {
     print_attention(inspection);
     print_model(inspection);
 }

@@ -16,6 +16,7 @@
 #include "reference_model.h"
 #include "train_figure.h"
 #include "train_gate.h"
+#include "train_pairs.h"
 #include "train_sft.h"
 
 namespace pith::app {
@@ -128,6 +129,7 @@ void add_train_command(CLI::App & root, int & exit_code) {
         ->capture_default_str();
     add_train_gate_command(*command, exit_code);
     add_train_sft_command(*command, exit_code);
+    add_train_pairs_command(*command, exit_code);
     command->require_subcommand(0, 1);
     command->callback([flags, command, &exit_code] {
         if (command->get_subcommands().empty()) { exit_code = train_command(*flags); }

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "corpus/tasks.h"
 #include "engine/policy_probe.h"
+#include "eval/built_in_task.h"
 
 namespace pith {
 namespace {
@@ -31,12 +32,12 @@ Result<int> tokens_before(const Tokenizer & tokenizer, std::string_view beginnin
     return n_common(tokens, whole);
 }
 
-Result<Probe> make_probe(const Tokenizer & tokenizer, const corpus::TaskOptions & options) {
-    const corpus::CountTokens count = [&tokenizer](std::string_view text) {
-        const auto tokens = tokenizer.encode(text, false, false);
-        return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
-    };
-    PITH_ASSIGN_OR_RETURN(const corpus::Task task, corpus::make_task("single", options, count));
+// Nothing, and why, where the sample does not fit its length.
+Result<std::optional<Probe>> make_probe(const Tokenizer & tokenizer, const corpus::TaskOptions & options, std::string & why) {
+    PITH_ASSIGN_OR_RETURN(const BuiltInTask made, make_built_in_task("single", options, count_tokens_of(tokenizer)));
+    why = made.too_short;
+    if (!why.empty()) { return std::optional<Probe>(); }
+    const corpus::Task & task = made.task;
     Probe probe;
     PITH_ASSIGN_OR_RETURN(probe.tokens, tokenizer.encode(task.prompt() + task.completion, true, false));
     const std::string_view context = task.context;
@@ -47,7 +48,16 @@ Result<Probe> make_probe(const Tokenizer & tokenizer, const corpus::TaskOptions 
     if (probe.needle.begin >= probe.needle.end || probe.n_prompt >= std::ssize(probe.tokens)) {
         return {ErrorCode::kUnsupported, "calibration: the model's tokeniser joins a needle or an answer to what is around it"};
     }
-    return probe;
+    return std::optional<Probe>(std::move(probe));
+}
+
+void count_left_out(int length, const std::string & why, std::vector<ProbesLeftOut> & left_out) {
+    const auto known = std::ranges::find(left_out, length, &ProbesLeftOut::length);
+    if (known == left_out.end()) {
+        left_out.push_back({length, 1, why});
+    } else {
+        ++known->count;
+    }
 }
 
 std::vector<int> probe_lengths(int n_tokens) {
@@ -56,6 +66,20 @@ std::vector<int> probe_lengths(int n_tokens) {
         if (n_tokens / divisor >= kShortestProbe) { lengths.push_back(n_tokens / divisor); }
     }
     return lengths;
+}
+
+// The lengths of which at least one of the probes, which take turns, was measured.
+std::vector<int> lengths_measured(const std::vector<int> & lengths, int n_samples,
+                                  const std::vector<ProbesLeftOut> & left_out) {
+    std::vector<int> measured;
+    const int n_lengths = static_cast<int>(lengths.size());
+    for (int i = 0; i < n_lengths; ++i) {
+        const int length = lengths[static_cast<size_t>(i)];
+        const auto missing = std::ranges::find(left_out, length, &ProbesLeftOut::length);
+        const int n_of_length = (n_samples - i + n_lengths - 1) / n_lengths;
+        if (missing == left_out.end() || missing->count < n_of_length) { measured.push_back(length); }
+    }
+    return measured;
 }
 
 class Calibrator {
@@ -143,21 +167,35 @@ Result<Calibration> calibrate_heads(const Model & model, const Tokenizer & token
     const std::vector<int> lengths = probe_lengths(options.n_tokens);
     if (lengths.empty()) {
         return {ErrorCode::kInvalidArgument, "calibration: probes of " + std::to_string(options.n_tokens) +
-                                                 " tokens are too short: give " + std::to_string(kShortestProbe) + " or more"};
+                                                 " tokens (--tokens) are too short: give " + std::to_string(kShortestProbe) +
+                                                 " or more"};
     }
     Calibrator calibrator(model, options);
+    std::vector<ProbesLeftOut> left_out;
+    int n_measured = 0;
     for (int i = 0; i < options.n_samples; ++i) {
         corpus::TaskOptions task;
         task.n_tokens = lengths[static_cast<size_t>(i) % lengths.size()];
         task.haystack = i % 2 == 0 ? corpus::Haystack::kNoise : corpus::Haystack::kWorld;
         task.seed = options.seed;
         task.index = static_cast<uint64_t>(i);
-        PITH_ASSIGN_OR_RETURN(const Probe probe, make_probe(tokenizer, task));
-        PITH_RETURN_IF_ERROR(calibrator.add(probe));
+        std::string why;
+        PITH_ASSIGN_OR_RETURN(const std::optional<Probe> probe, make_probe(tokenizer, task, why));
+        if (probe) {
+            PITH_RETURN_IF_ERROR(calibrator.add(*probe));
+            ++n_measured;
+        } else {
+            count_left_out(task.n_tokens, why, left_out);
+        }
         if (options.progress) { options.progress(i + 1, options.n_samples); }
     }
+    if (n_measured == 0) {
+        return {ErrorCode::kInvalidArgument, "calibration: no probe fits: " + left_out.front().why + ", but --tokens is " +
+                                                 std::to_string(options.n_tokens) + ": raise it"};
+    }
     Calibration done = calibrator.finish();
-    done.probes = {options.n_samples, lengths, options.seed};
+    done.probes = {n_measured, lengths_measured(lengths, options.n_samples, left_out), options.seed};
+    done.left_out = std::move(left_out);
     return done;
 }
 

@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "engine/head_importance_file.h"
 #include "pith/head_importance.h"
@@ -33,14 +35,24 @@ struct CalibrateOptions {
     const std::atomic<bool> * cancel = nullptr;
 };
 
+// Probes of one length for which the model's tokeniser needs more tokens than that.
+struct ProbesLeftOut {
+    int length = 0;
+    int count = 0;
+    std::string why;  // of the first: "task 'single' needs at least 210 tokens"
+};
+
 struct Calibration {
     HeadImportance heads;
-    HeadProbes probes;
+    HeadProbes probes;  // those that were measured
+    std::vector<ProbesLeftOut> left_out;
     int64_t n_tokens = 0;  // generated, of all probes
     double foretold = 0;   // share of them that the model would have said itself
 };
 
-// Errors: kInvalidArgument (fewer than 1 sample, probes too short: says the least), kCancelled, those of sessions.
+// Probes that do not fit their length are left out and counted.
+// Errors: kInvalidArgument (fewer than 1 sample; probes too short, or none that fits: says the least and names --tokens),
+//         kCancelled, those of sessions.
 Result<Calibration> calibrate_heads(const Model & model, const Tokenizer & tokenizer, const CalibrateOptions & options);
 
 struct HeadCredit {

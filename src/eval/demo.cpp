@@ -2,9 +2,10 @@
 #include "eval/demo.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
-#include "corpus/tasks.h"
+#include "eval/built_in_task.h"
 #include "eval/median.h"
 #include "eval/policy_cases.h"
 #include "text/prompt.h"
@@ -25,25 +26,37 @@ struct Outcome {
     double decode_tps = 0;
 };
 
+// Those that fit; the others are counted by task.
 Result<std::vector<Sample>> make_samples(const Tokenizer & tokenizer, const DemoOptions & options) {
-    const corpus::CountTokens count = [&tokenizer](std::string_view text) {
-        const auto tokens = tokenizer.encode(text, false, false);
-        return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
-    };
+    const corpus::CountTokens count = count_tokens_of(tokenizer);
     std::vector<Sample> samples;
+    std::map<std::string, std::pair<int, std::string>> left_out;  // how many, and why the first
     for (int i = 0; i < options.n_samples; ++i) {
         corpus::TaskOptions task_options;
         task_options.n_tokens = options.n_tokens;
         task_options.seed = options.seed;
         task_options.index = static_cast<uint64_t>(i);
         const std::string & id = options.tasks[static_cast<size_t>(i) % options.tasks.size()];
-        PITH_ASSIGN_OR_RETURN(corpus::Task task, corpus::make_task(id, task_options, count));
+        PITH_ASSIGN_OR_RETURN(BuiltInTask made, make_built_in_task(id, task_options, count));
+        if (!made.too_short.empty()) {
+            auto & [n, why] = left_out[id];
+            if (++n == 1) { why = std::move(made.too_short); }
+            continue;
+        }
+        corpus::Task & task = made.task;
         PromptRequest request;
         request.context = task.context;
         request.questions = {task.question + task.answer_prefix};
         request.use_template = false;
         PITH_ASSIGN_OR_RETURN(Prompt prompt, build_prompt(tokenizer, request));
         samples.push_back({std::move(task), std::move(prompt)});
+    }
+    const std::string given = ", but --tokens is " + std::to_string(options.n_tokens);
+    if (samples.empty()) {
+        return {ErrorCode::kInvalidArgument, "no text fits: " + left_out.begin()->second.second + given + ": raise it"};
+    }
+    for (const auto & [id, missing] : left_out) {
+        if (options.left_out) { options.left_out(missing.first, missing.second + given); }
     }
     return samples;
 }
@@ -133,8 +146,8 @@ DemoRow summary(const PolicyCase & one, const std::vector<Sample> & samples, con
 // Told after each text under each policy and budget.
 class Progress {
 public:
-    Progress(const DemoOptions & options, size_t n_cases)
-        : options_(options), n_total_(static_cast<int>(n_cases) * options.n_samples) {}
+    Progress(const DemoOptions & options, size_t n_cases, size_t n_samples)
+        : options_(options), n_total_(static_cast<int>(n_cases * n_samples)) {}
     void step() {
         if (options_.progress) { options_.progress(++n_done_, n_total_); }
     }
@@ -149,7 +162,7 @@ private:
 Status run_apart(const Model & model, const Tokenizer & tokenizer, const DemoOptions & options,
                  const SessionOptions & session_options, const std::vector<Sample> & samples,
                  const std::vector<PolicyCase> & cases, std::vector<CaseOutcomes> & results) {
-    Progress progress(options, cases.size());
+    Progress progress(options, cases.size(), samples.size());
     for (size_t i = 0; i < cases.size(); ++i) {
         SessionOptions own = session_options;
         own.policy = cases[i].policy;
@@ -167,7 +180,7 @@ Status run_apart(const Model & model, const Tokenizer & tokenizer, const DemoOpt
 Status run_shared(const Model & model, const Tokenizer & tokenizer, const DemoOptions & options,
                   const SessionOptions & session_options, const std::vector<Sample> & samples,
                   const std::vector<PolicyCase> & cases, std::vector<CaseOutcomes> & results) {
-    Progress progress(options, cases.size());
+    Progress progress(options, cases.size(), samples.size());
     RunHooks hooks;
     hooks.cancel = options.cancel;
     for (const Sample & sample : samples) {

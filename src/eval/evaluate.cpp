@@ -149,6 +149,11 @@ private:
             }
             leave_out(rules.name, length, samples[i].id, tokens.too_long, static_cast<int>(i));
         }
+        if (plan_.units.size() == first_unit && !samples.empty()) {
+            const char * const option = length > 0 && prompt_rules.n_ctx == length ? "--context" : "--ctx-size";
+            const std::string why = plan_.left_out.back().refused;
+            leave_out(rules.name, length, "", "task '" + rules.name + "' has no sample that fits: " + why + " by " + option);
+        }
         return {};
     }
 
@@ -166,9 +171,13 @@ private:
 
     // Nothing left to ask is an error, which says why of the first task.
     Status check_any_fits() const {
+        if (!plan_.units.empty() || plan_.left_out.empty()) { return {}; }
         const auto whole_task = std::ranges::find_if(plan_.left_out, [](const Answer & one) { return one.sample.empty(); });
-        if (!plan_.units.empty() || whole_task == plan_.left_out.end()) { return {}; }
-        return {ErrorCode::kInvalidArgument, whole_task->refused + ": give a larger --context"};
+        if (whole_task == plan_.left_out.end()) { return {ErrorCode::kInvalidArgument, plan_.left_out.front().refused}; }
+        if (options_.tasks.empty()) { return {ErrorCode::kInvalidArgument, whole_task->refused}; }
+        const bool by_model = whole_task->refused.ends_with("--ctx-size");
+        return {ErrorCode::kInvalidArgument,
+                whole_task->refused + (by_model ? ": give a larger --ctx-size" : ": give a larger --context")};
     }
 
     void add_sample(const Task & task, const Sample & sample, const SampleTokens & tokens, const Answer & key,
@@ -241,7 +250,9 @@ private:
                              "text " + std::to_string(t + 1) + " from token " + std::to_string(begin));
             }
         }
-        if (!options_.texts.empty() && n == 0) { return {ErrorCode::kInvalidArgument, plan_.left_out.back().refused}; }
+        if (!options_.texts.empty() && n == 0) {
+            leave_out("perplexity", length, "", plan_.left_out.back().refused);  // at this length; others go on
+        }
         for (; options_.texts.empty() && n < limit; ++n) {
             PITH_ASSIGN_OR_RETURN(std::vector<int32_t> document, make_plain_tokens(tokenizer_, options_.seed, n, length));
             add_document(std::move(document), length, n, "generated " + std::to_string(n));

@@ -85,7 +85,8 @@ struct EvalPlan {
 };
 
 // info.settings and info.about are extended, not replaced, by what the caller knows (versions, machine).
-// A task that has no sample short enough is left out at that length, and the others are asked; an error where none is left.
+// A task that has no sample short enough is left out at that length, and the others are asked; an error where nothing is left
+// to ask.
 Result<EvalPlan> plan_evaluation(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options);
 
 struct EvalHooks {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "allocate/head_profiles.h"
+#include "allocate/row_distances.h"
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
 #include "eval/fidelity.h"
@@ -22,6 +23,7 @@ constexpr double kFirstStage = 0.5;  // α of σ
 constexpr double kFollow = 0.5;      // γ of SCORE's temporal distance
 constexpr double kLeastDistance = 1e-6;
 constexpr int kWindow = 32;
+constexpr int kQueriesOfPairs = 64;  // sampled, where every pair of them is compared
 
 // What one token left in the layers, and what it foretold.
 struct Step {
@@ -135,13 +137,14 @@ private:
     Status summarise_profiles(const ProfileNeeds & profile) {
         EvidenceNeeds needs;
         needs.profile = profile;
+        run_tasks_ = impl_.target().run_tasks;
         HeadProfiles profiles(profile.distance);
         std::vector<std::vector<float>> rows;
         double followed = 0;
         for (int layer = 0; layer < out_.shape.n_layers; ++layer) {
             PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, look_.evidence(layer, needs));
             LayerProfile distances;
-            PITH_RETURN_IF_ERROR(profiles.add(evidence, distances));
+            PITH_RETURN_IF_ERROR(profiles.add(evidence, distances, run_tasks_));
             LayerSummary & summary = out_.layers[static_cast<size_t>(layer)];
             summary.within = distances.within;
             summary.temporal = layer == 0 ? distances.within : std::abs(distances.to_previous - followed);
@@ -152,7 +155,9 @@ private:
             }
         }
         const size_t n = rows.size();
+        out_.distance_by = options_.distance_by;
         out_.distance.resize(n * n);
+        if (profile.wants_rows()) { return measure_rows(needs); }
         for (size_t a = 0; a < n; ++a) {
             for (size_t b = a; b < n; ++b) {
                 double product = 0;
@@ -160,6 +165,33 @@ private:
                     product += static_cast<double>(rows[a][j]) * static_cast<double>(rows[b][j]);
                 }
                 out_.distance[a * n + b] = out_.distance[b * n + a] = std::max(kLeastDistance, 1 - product);
+            }
+        }
+        return {};
+    }
+
+    // D by the sampled rows themselves. Those of two layers are held at a time: all of them would be as large as many caches.
+    Status measure_rows(const EvidenceNeeds & needs) {
+        const auto n_heads = static_cast<size_t>(out_.shape.n_heads());
+        const size_t n = n_heads * static_cast<size_t>(out_.shape.n_layers);
+        std::vector<double> means;  // [H][H]
+        for (int a = 0; a < out_.shape.n_layers; ++a) {
+            PITH_ASSIGN_OR_RETURN(const LayerEvidence first, look_.evidence(a, needs));
+            const SampledRows rows(first, needs.profile.distance);
+            for (int b = a; b < out_.shape.n_layers; ++b) {
+                if (options_.cancel != nullptr && options_.cancel->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
+                if (a == b) {
+                    PITH_RETURN_IF_ERROR(mean_row_distances(rows, rows, needs.profile.distance, run_tasks_, means));
+                } else {
+                    PITH_ASSIGN_OR_RETURN(const LayerEvidence second, look_.evidence(b, needs));
+                    const SampledRows others(second, needs.profile.distance);
+                    PITH_RETURN_IF_ERROR(mean_row_distances(rows, others, needs.profile.distance, run_tasks_, means));
+                }
+                for (size_t i = 0; i < n_heads * n_heads; ++i) {
+                    const size_t g = static_cast<size_t>(a) * n_heads + i / n_heads;
+                    const size_t o = static_cast<size_t>(b) * n_heads + i % n_heads;
+                    out_.distance[g * n + o] = out_.distance[o * n + g] = std::max(kLeastDistance, means[i]);
+                }
             }
         }
         return {};
@@ -324,6 +356,7 @@ private:
     std::vector<Ragged<int32_t>> positions_;  // [layer] of [K]
     std::vector<Scored> scored_;
     Step full_;
+    RunTasks run_tasks_;
 };
 
 }  // namespace
@@ -342,7 +375,9 @@ Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens,
         policies.push_back(std::move(policy));
     }
     PITH_ASSIGN_OR_RETURN(const Policy window, Policy::parse("snapkv"));
-    PITH_ASSIGN_OR_RETURN(const Policy score, Policy::parse("snapkv+novelty"));
+    const bool all_pairs = options.distance_by == "jsd" || options.distance_by == "l2";
+    PITH_ASSIGN_OR_RETURN(const Policy score, Policy::parse("snapkv+novelty:distance=" + options.distance_by +
+                                                            (all_pairs ? ":k=" + std::to_string(kQueriesOfPairs) : "")));
     SessionOptions session_options;
     session_options.type_k = options.type_k;
     session_options.type_v = options.type_v;

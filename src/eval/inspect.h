@@ -10,7 +10,9 @@
 //                  CriticalKV's first stage could gather at α = 0.5 (assumption 3.4 wants it above ½)
 //   Spearman       rank correlation of two policies' refined scores: mean over the layer's lanes, without entries that either
 //                  protects (CAOTE, Table 7);  overlap: |A ∩ B| / |A ∪ B| of the kept entries of a layer (Jaccard)
-//   D, IR, TD, HD  SCORE's distances between attention heads: head_profiles.h
+//   D, IR, TD, HD  SCORE's distances between attention heads: head_profiles.h. By jsd and l2 every pair of 64 sampled queries
+//   is
+//                  compared (of 200 otherwise), and the heads' rows are looked at again for every pair of layers
 //   perplexity     of the text with the full cache: exp of the mean negative log-likelihood of its tokens but the first
 // Threads: one at a time.
 #pragma once
@@ -42,6 +44,7 @@ struct InspectOptions {
     int chunk = 512;
     std::shared_ptr<const HeadImportance> heads;  // as SessionOptions
     std::string heads_file;
+    std::string distance_by = "cos";                        // D, IR, TD, HD: cos, pearson, bc, jsd or l2, as `novelty` has them
     bool keep_scores = false;                               // Inspection::scores: two numbers for each policy, lane and token
     std::function<void(int n_done, int n_total)> progress;  // cases
     const std::atomic<bool> * cancel = nullptr;
@@ -83,7 +86,9 @@ struct InspectCase {
     int64_t budget_entries = 0;
     std::string refused;                // why the policy cannot hold this budget; nothing below is then set
     std::vector<Ragged<int32_t>> kept;  // [layer] of [K]: positions
-    std::vector<HeadFidelity> heads;    // [layer · H]
+    // Of several texts (inspect_average.h), instead of `kept`: entries of each lane [layer · K].
+    std::vector<double> kept_mean;
+    std::vector<HeadFidelity> heads;  // [layer · H]
     std::vector<LayerFidelity> layers;
     double logit_error = 0;    // |z - ẑ|₂ / |z|₂ of the token's logits
     bool same_choice = false;  // the likeliest next token is the same
@@ -114,6 +119,7 @@ struct Inspection {
     int32_t next_token = 0;          // the one that was fed: the full cache's choice
     std::vector<HeadSummary> heads;  // [layer · H]
     std::vector<LayerSummary> layers;
+    std::string distance_by;            // InspectOptions::distance_by
     std::vector<double> distance;       // [layer · H][layer · H]: D
     std::vector<InspectCase> cases;     // budget by budget, policies in the order given
     std::vector<InspectPair> pairs;     // budget by budget

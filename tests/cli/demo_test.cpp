@@ -83,6 +83,23 @@ TEST(Demo, SaysWhichSharedRowsNoBudgetHolds) {
     EXPECT_NE(outcome.out.find("are protected"), std::string::npos) << outcome.out;
 }
 
+TEST(Demo, ATaskThatDoesNotFitIsNamedAndTheOthersAreAsked) {
+    if (!std::filesystem::exists(PITH_SOURCE_DIR "/models/pith-reference.gguf")) { GTEST_SKIP() << "no reference model"; }
+    const auto demo = [](const std::string & tasks) {
+        return run_pith({"demo", "--samples", "2", "--tokens", "400", "--budget", "100", "--policy", "random", "-t", "1",
+                         "--json", "--task", tasks});
+    };
+    const Outcome some = demo("single,cwe");
+    ASSERT_EQ(some.exit_code, 0) << some.err;
+    EXPECT_EQ(some.error_lines(), 1U) << some.err;
+    EXPECT_NE(some.err.find("task 'cwe' needs at least 512 tokens, but --tokens is 400: 1 text left out"), std::string::npos)
+        << some.err;
+    const Json json = Json::parse(some.out);
+    EXPECT_EQ(json["n_samples"], 1);
+    for (const Json & row : json["rows"]) { EXPECT_EQ(row["n_samples"], 1) << row; }
+    expect_error(demo("cwe"), 1, {"no text fits", "task 'cwe' needs at least 512", "--tokens is 400: raise it"});
+}
+
 TEST(Demo, MeasuresPerplexityAgainstTheFullCache) {
     if (!std::filesystem::exists(PITH_SOURCE_DIR "/models/pith-reference.gguf")) { GTEST_SKIP() << "no reference model"; }
     const Outcome outcome = run_pith({"demo", "--perplexity", "--samples", "2", "--tokens", "400", "--budget", "40,500",

@@ -349,6 +349,16 @@ TEST_F(Eval, PerplexityReadsADataSetsTextsAndLeavesOutShortOnes) {
     EXPECT_EQ(table["rows"][0]["samples"], 2) << "a chapter comes twice, for two summaries";
     EXPECT_EQ(table["skipped"][0]["left_out"], 1);
     EXPECT_NE(table["settings"]["--text"].get<std::string>().find("of 3 texts"), std::string::npos);
+    // A length that none of them has is passed over; none at all is an error.
+    const auto at = [&](const std::string & lengths) {
+        return run_pith({"eval", "perplexity", "-m", model_, "--text", path("booksum.jsonl"), "--context", lengths, "--policy",
+                         "snapkv", "--budget", "64", "--chunk", "64", "--json"});
+    };
+    const Outcome some = at("256,2000");
+    ASSERT_EQ(some.exit_code, 0) << some.err;
+    EXPECT_NE(some.err.find("--context asks for 2000"), std::string::npos) << some.err;
+    EXPECT_EQ(Json::parse(some.out)["rows"].size(), table["rows"].size());
+    expect_error(at("2000"), 1, {"--context asks for 2000", "give a longer text"});
     write_text(path("none.jsonl"), R"({"summary_text": "s"})");
     expect_error(run_pith({"eval", "perplexity", "-m", model_, "--text", path("none.jsonl")}), 1,
                  {"none.jsonl', line 1", "'text'"});

@@ -231,6 +231,134 @@ TEST_F(InspectCommand, WritesOnlyTheFormatsAskedFor) {
     EXPECT_TRUE(std::filesystem::exists(out + "/inspect.svg"));
 }
 
+// Means over texts: the JSON says what the CSV files say, each number with its deviation, and the figure is drawn from the
+// means.
+TEST_F(InspectCommand, MeansOverTextsHaveTheirDeviationsInEveryFile) {
+    const std::string out = folder_.file("means");
+    const Outcome outcome =
+        inspect({"--texts", "3", "--policy", "snapkv,adakv", "--budget", "64", "--distance", "bc", "--out", out, "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const Json said = Json::parse(outcome.out);
+    EXPECT_EQ(said, Json::parse(read_text_file(out + "/inspect.json")));
+    EXPECT_EQ(said["n_texts"], 3);
+    EXPECT_EQ(said["n_left_out"], 0);
+    EXPECT_EQ(said["distance_by"], "bc");
+    EXPECT_EQ(said["rows"].size(), 2U);
+    for (const char * half : {"mean", "deviation"}) {
+        EXPECT_EQ(said[half]["distance"].size(), 8U) << half;
+        ASSERT_EQ(said[half]["cases"].size(), 2U) << half;
+        EXPECT_EQ(said[half]["cases"][1]["n_texts"], 3);
+        EXPECT_EQ(said[half]["cases"][1]["layers"][1]["mass"].size(), 4U);
+    }
+    EXPECT_GT(said["deviation"]["distance"][0][5].get<double>(), 0);
+    EXPECT_EQ(said["deviation"]["cases"][0]["layers"][0]["kept"][0], 0) << "snapkv keeps 64 of every text";
+    for (const char * name :
+         {"summary", "layers", "heads", "lanes", "pairs", "model", "attention", "distances", "distances_sd"}) {
+        const auto table = lines_of(read_text_file(out + "/" + name + ".csv"));
+        ASSERT_GT(table.size(), 1U) << name;
+        for (const std::string & line : table) {
+            EXPECT_EQ(std::count(line.begin(), line.end(), ','), std::count(table[0].begin(), table[0].end(), ',')) << line;
+        }
+    }
+    EXPECT_EQ(lines_of(read_text_file(out + "/heads.csv"))[0],
+              "policy,budget,layer,head,texts,mass,mass_sd,sigma,sigma_sd,perturbation,perturbation_sd,relative_perturbation,"
+              "relative_perturbation_sd,output_error,output_error_sd");
+    const std::string svg = read_text_file(out + "/inspect.svg");
+    EXPECT_EQ(xml_fault(svg), "");
+    for (const char * words : {"means over 3 texts", "Bhattacharyya", "a standard deviation", "(HD)", "Entries kept"}) {
+        EXPECT_NE(svg.find(words), std::string::npos) << words;
+    }
+    expect_error(inspect({"--distance", "euclid"}), 2, {"--distance is 'euclid'", "jsd"});
+    expect_error(inspect({"--texts", "0"}), 2, {"--texts is 0"});
+}
+
+// The samples that `pith eval` writes, and a data set's texts: one look each is the mean of one.
+TEST_F(InspectCommand, DataSetsAreReadSampleBySample) {
+    const std::string samples = folder_.file("samples.jsonl");
+    const Outcome written = run_pith({"eval", "ruler", "-m", model_, "--tasks", "niah_single_1", "--context", "600,700",
+                                      "--samples", "2", "--write-samples", samples});
+    ASSERT_EQ(written.exit_code, 0) << written.err;
+    const auto look = [&](std::vector<std::string> more) {
+        more.insert(more.begin(),
+                    {"inspect", "-m", model_, "-t", "1", "--data", samples, "--policy", "snapkv", "--budget", "64"});
+        return run_pith(more);
+    };
+    const Outcome all = look({"--json"});
+    ASSERT_EQ(all.exit_code, 0) << all.err;
+    EXPECT_EQ(Json::parse(all.out)["n_texts"], 4);
+    const Outcome first = look({"--samples", "1", "--json"});
+    ASSERT_EQ(first.exit_code, 0) << first.err;
+    EXPECT_EQ(Json::parse(first.out)["n_texts"], 1);
+    EXPECT_EQ(Json::parse(first.out)["deviation"]["distance"][0][1], 0);
+    // Those of 700 tokens do not fit 650: a line each, and counted.
+    const Outcome some = look({"--tokens", "650", "--json"});
+    ASSERT_EQ(some.exit_code, 0) << some.err;
+    EXPECT_EQ(Json::parse(some.out)["n_texts"], 2);
+    EXPECT_EQ(Json::parse(some.out)["n_left_out"], 2);
+    EXPECT_NE(some.err.find("task 'niah_single_1', sample '0' needs"), std::string::npos) << some.err;
+    EXPECT_NE(some.err.find("raise --tokens; left out"), std::string::npos) << some.err;
+    expect_error(look({"--tokens", "300"}), 1, {"no text fits", "task 'niah_single_1'", "raise --tokens"});
+
+    const std::string texts = folder_.file("texts.jsonl");
+    write_text(texts, "{\"text\": \"" + words(150) + "\"}\n{\"text\": \"" + words(180) + "\"}\n");
+    const Outcome plain =
+        run_pith({"inspect", "-m", model_, "-t", "1", "--data", texts, "--policy", "snapkv", "--budget", "64", "--json"});
+    ASSERT_EQ(plain.exit_code, 0) << plain.err;
+    EXPECT_EQ(Json::parse(plain.out)["n_texts"], 2);
+    const Outcome made =
+        inspect({"--task", "ruler/niah_single_1", "--samples", "2", "--policy", "snapkv", "--budget", "64", "--json"});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    EXPECT_EQ(Json::parse(made.out)["n_texts"], 2);
+    expect_error(inspect({"--task", "ruler/vt"}), 1, {"task 'vt' needs at least", "--tokens: raise it"});
+    expect_error(inspect({"--data", samples, "-f", texts}), 2, {"--data", "-f"});
+    write_text(folder_.file("odd.jsonl"), "{\"words\": 1}\n");
+    expect_error(inspect({"--data", folder_.file("odd.jsonl")}), 1, {"odd.jsonl", "--task FAMILY/NAME"});
+}
+
+TEST_F(InspectCommand, MapsOfTheModelsAttentionAreFilesOfTheirOwn) {
+    const std::string out = folder_.file("maps");
+    const Outcome outcome = inspect({"--attention", "1:2,0:all", "-o", out});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("layer   1  head   2"), std::string::npos) << outcome.out;
+    const Json json = Json::parse(read_text_file(out + "/attention_maps.json"));
+    ASSERT_EQ(json["maps"].size(), 5U);
+    EXPECT_EQ(json["maps"][0]["layer"], 1);
+    EXPECT_EQ(json["maps"][0]["head"], 2);
+    const size_t n_cells = json["n_cells"];
+    EXPECT_LE(n_cells, 256U);
+    EXPECT_GT(n_cells, 128U);
+    const auto table = lines_of(read_text_file(out + "/attention_map_1_2.csv"));
+    ASSERT_EQ(table.size(), 1 + n_cells);
+    for (size_t r = 0; r < n_cells; ++r) {
+        double sum = 0;
+        for (size_t c = 0; c < n_cells; ++c) { sum += json["maps"][0]["values"][r][c].get<double>(); }
+        EXPECT_NEAR(sum, 1, 1e-3) << r;
+        EXPECT_EQ(std::count(table[1 + r].begin(), table[1 + r].end(), ','), static_cast<std::ptrdiff_t>(n_cells));
+    }
+    EXPECT_TRUE(std::filesystem::exists(out + "/attention_map_0_3.csv"));
+    EXPECT_EQ(xml_fault(read_text_file(out + "/attention_maps.svg")), "");
+    // With gates a second map of each head, over what they leave.
+    const std::string gate = folder_.file("gate.gguf");
+    const Outcome made = run_pith({"train", "gate", "-m", model_, "-o", gate, "--untrained", "--gamma", "0", "--heads", "2"});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    const std::string both = folder_.file("both");
+    const Outcome gated = inspect({"--gate", gate, "--attention", "1:2", "-o", both, "--format", "csv"});
+    ASSERT_EQ(gated.exit_code, 0) << gated.err;
+    EXPECT_NE(gated.out.find("head   2  gated"), std::string::npos) << gated.out;
+    EXPECT_EQ(read_text_file(both + "/attention_map_1_2.csv"), read_text_file(out + "/attention_map_1_2.csv"))
+        << "the full cache's map is the same with gates beside it";
+    const auto left = lines_of(read_text_file(both + "/attention_map_1_2_gated.csv"));
+    EXPECT_EQ(left.size(), table.size());
+    EXPECT_NE(left, table);
+    const Outcome means = inspect({"--gate", gate, "--texts", "2", "--json"});
+    ASSERT_EQ(means.exit_code, 0) << means.err;
+    EXPECT_EQ(Json::parse(means.out)["n_left_out"], 0);
+    expect_error(inspect({"--attention", "2:0", "-o", out}), 2, {"'2:0'", "layers 0 to 1"});
+    expect_error(inspect({"--attention", "one", "-o", out}), 2, {"'one'", "LAYER:HEAD"});
+    expect_error(inspect({"--attention", "0:0"}), 2, {"-o FOLDER"});
+    expect_error(inspect({"--attention", "0:0", "-o", out, "--policy", "snapkv"}), 2, {"--attention", "--policy"});
+}
+
 TEST_F(InspectCommand, ReadsAFileAndAQuestion) {
     const std::string text = folder_.file("text.txt");
     write_text(text, words(200));
@@ -284,6 +412,19 @@ TEST_F(InspectCommand, HeadImportancesComeFromCalibrationAndGoToPolicies) {
                  {"my-heads.json", "another model"});
     write_text(heads, read_text_file(heads).substr(0, 100));
     expect_error(run_pith(with_heads), 1, {"my-heads.json", "not whole JSON"});
+}
+
+TEST_F(InspectCommand, CalibrationLeavesOutProbesThatDoNotFit) {
+    const Outcome some = calibrate({"--samples", "3", "--tokens", "800", "--json"});
+    ASSERT_EQ(some.exit_code, 0) << some.err;
+    EXPECT_NE(some.err.find("1 probe of 200 tokens left out: task 'single' needs at least"), std::string::npos) << some.err;
+    EXPECT_NE(some.err.find("raise --tokens (800"), std::string::npos) << some.err;
+    const Json json = Json::parse(some.out);
+    EXPECT_EQ(json["n_samples"], 2);
+    EXPECT_EQ(json["n_left_out"], 1);
+    EXPECT_EQ(json["lengths"], (std::vector<int>{800, 400}));
+    expect_error(calibrate({"--tokens", "200", "-o", folder_.file("none.json")}), 1, {"no probe fits", "--tokens is 200"});
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("none.json")));
 }
 
 TEST_F(InspectCommand, CalibrationSaysWhatIsWrongAndLeavesNoFile) {

@@ -1,4 +1,5 @@
 // train_gate_test.cpp - `pith train gate` from the outside: what it says, what it leaves, and bad input.
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/run_process.h"
@@ -99,6 +100,35 @@ TEST_F(TrainSft, LeavesAnAdapterAndGatesOrTheAdapterAlone) {
     const auto alone = run_pith(sft({"-f", pairs(), "--rank", "2", "--no-gates", "--work-dir", folder_.file("other")}));
     EXPECT_EQ(alone.exit_code, 0) << alone.err;
     EXPECT_FALSE(std::filesystem::exists(folder_.file("out.gate.gguf")));
+}
+
+// From a benchmark's samples to an adapter: what `pith eval` writes becomes pairs, and pairs are trained on.
+TEST_F(TrainSft, LearnsFromTheSamplesOfABenchmark) {
+    const std::string samples = folder_.file("samples.jsonl");
+    const auto written = run_pith({"eval", "ruler", "-m", model_, "--tasks", "niah_single_1", "--context", "512", "--samples",
+                                   "6", "--write-samples", samples});
+    ASSERT_EQ(written.exit_code, 0) << written.err;
+    const auto said = run_pith({"train", "pairs", samples});
+    ASSERT_EQ(said.exit_code, 0) << said.err;
+    EXPECT_EQ(std::count(said.out.begin(), said.out.end(), '\n'), 6);
+    const std::string file = folder_.file("made.jsonl");
+    const auto made = run_pith({"train", "pairs", samples, "-o", file});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    EXPECT_NE(made.err.find("6 pairs of 6 samples written to"), std::string::npos) << made.err;
+    EXPECT_EQ(testing::read_text_file(file), said.out);
+    const auto trained = run_pith(sft({"-f", file, "--rank", "2", "--no-gates", "--tokens", "640"}));
+    EXPECT_EQ(trained.exit_code, 0) << trained.err;
+    EXPECT_EQ(trained.err.find("left out"), std::string::npos) << trained.err;
+    EXPECT_TRUE(std::filesystem::exists(folder_.file("out.lora.gguf")));
+}
+
+TEST_F(TrainSft, PairsSayWhatIsWrongInOneLine) {
+    const std::string text = file("texts.jsonl", "{\"text\": \"Nothing is asked.\"}\n");
+    expect_error(run_pith({"train", "pairs", text}), 1, {"none of the 1 samples"});
+    expect_error(run_pith({"train", "pairs", folder_.file("none.jsonl")}), 1, {"none.jsonl"});
+    expect_error(run_pith({"train", "pairs", file("odd.jsonl", "{\"a\": 1}\n")}), 1, {"odd.jsonl", "--task FAMILY/NAME"});
+    expect_error(run_pith({"train", "pairs", text, "--samples", "-1"}), 2, {"--samples is -1"});
+    expect_error(run_pith({"train", "pairs"}), 2, {"FILES"});
 }
 
 TEST_F(TrainSft, BadInputIsOneLineThatNamesIt) {

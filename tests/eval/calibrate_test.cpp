@@ -75,6 +75,28 @@ TEST_F(CalibrateHeads, GivesEveryHeadAShareFromZeroToOneAndTheSameAgain) {
     EXPECT_EQ(again->heads.reason, done->heads.reason);
 }
 
+// Probes of 200 tokens: this tokeniser needs more for a needle, its question and its answer, and 400 are enough.
+TEST_F(CalibrateHeads, LeavesOutTheProbesThatDoNotFitAndCountsThem) {
+    CalibrateOptions short_ones = options();
+    short_ones.n_tokens = 800;
+    short_ones.n_samples = 4;  // of 800, 400, 200 and 800 tokens
+    const auto done = calibrate_heads(*model_, *tokenizer_, short_ones);
+    ASSERT_TRUE(done.ok()) << done.status().message();
+    EXPECT_EQ(done->probes.count, 3);
+    EXPECT_EQ(done->probes.lengths, (std::vector<int>{800, 400}));
+    ASSERT_EQ(done->left_out.size(), 1U);
+    EXPECT_EQ(done->left_out[0].length, 200);
+    EXPECT_EQ(done->left_out[0].count, 1);
+    EXPECT_EQ(done->left_out[0].why.find("task 'single' needs at least "), 0U) << done->left_out[0].why;
+    for (const double share : done->heads.reason) { EXPECT_TRUE(share >= 0 && share <= 1) << share; }
+
+    short_ones.n_tokens = 200;
+    const Status none = calibrate_heads(*model_, *tokenizer_, short_ones).status();
+    EXPECT_EQ(none.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(none.message().find("task 'single' needs at least "), std::string::npos) << none.message();
+    EXPECT_NE(none.message().find("--tokens is 200: raise it"), std::string::npos) << none.message();
+}
+
 TEST_F(CalibrateHeads, ReportsEachProbeAndStopsWhenAsked) {
     CalibrateOptions with_progress = options();
     std::vector<int> seen;

@@ -288,6 +288,38 @@ TEST(Evaluate, ASampleLongerThanTheModelIsLeftOutOrItsMiddleCutAsItsRulesSay) {
     }
 }
 
+// A task all of whose samples are too long is left out as a whole; nothing that fits at all is an error.
+TEST(Evaluate, ATaskWithoutASampleThatFitsIsLeftOutAndTheOthersAreAsked) {
+    auto samples = fake_samples(2, 1);
+    const FakeTask fits("fits", samples);
+    for (auto & sample : samples) { sample.context = testing::some_words(400, 1); }
+    const FakeTask too_long("long", samples);
+    EvalOptions options = fake_options(fits);
+    options.tasks.push_back(&too_long);
+    options.policies = {"streaming"};
+    options.budgets = {Budget(20)};
+    options.n_ctx = 200;
+    const auto plan = plan_evaluation(tiny().model, tiny().tokenizer, options);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    ASSERT_EQ(plan->left_out.size(), 3U);
+    EXPECT_EQ(plan->left_out[2].sample, "") << "the task as a whole, after its two samples";
+    for (const char * word : {"task 'long' has no sample that fits", "the limit is 200", "--ctx-size"}) {
+        EXPECT_NE(plan->left_out[2].refused.find(word), std::string::npos) << plan->left_out[2].refused;
+    }
+    const Ran ran = run(options);
+    ASSERT_TRUE(ran.status.ok()) << ran.status.message();
+    const EvalTable table = make_eval_table(plan->info, ran.answers);
+    ASSERT_EQ(table.skips.size(), 1U);
+    EXPECT_EQ(table.skips[0].task, "long");
+    EXPECT_EQ(table.skips[0].n_left_out, 2);
+
+    options.tasks = {&too_long};
+    const Status none = run(options).status;
+    EXPECT_EQ(none.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(none.message().find("task 'long' has no sample that fits"), std::string::npos) << none.message();
+    EXPECT_NE(none.message().find("give a larger --ctx-size"), std::string::npos) << none.message();
+}
+
 TEST(Evaluate, SamplesOnOneContextShareItsPrefill) {
     auto samples = fake_samples(3, 1);
     for (auto & sample : samples) { sample.context = samples[0].context; }

@@ -322,6 +322,77 @@ TEST_F(Inspect, DistancesOfHeadsAreThoseOfTheMatrix) {
     }
 }
 
+// The five distances again: all pairs of sampled rows, one by one, as the paper defines them.
+TEST_F(Inspect, EveryDistanceIsTheMeanOverAllPairsOfQueries) {
+    InspectOptions o = options({"snapkv"}, {48});
+    EvidenceNeeds needs;
+    needs.profile.distance = HeadDistance::kEuclidean;  // the rows themselves
+    const auto row_distance = [](const std::string & by, std::span<const float> a, std::span<const float> b) {
+        const auto n = static_cast<double>(a.size());
+        double mean_a = 0, mean_b = 0;
+        for (size_t j = 0; j < a.size() && by == "pearson"; ++j) {
+            mean_a += a[j] / n;
+            mean_b += b[j] / n;
+        }
+        double ab = 0, aa = 0, bb = 0, roots = 0, squares = 0, bits = 0;
+        for (size_t j = 0; j < a.size(); ++j) {
+            const double x = a[j], y = b[j];
+            ab += (x - mean_a) * (y - mean_b);
+            aa += (x - mean_a) * (x - mean_a);
+            bb += (y - mean_b) * (y - mean_b);
+            roots += std::sqrt(x * y);
+            squares += (x - y) * (x - y);
+            if (x > 0) { bits += x / 2 * std::log2(2 * x / (x + y)); }
+            if (y > 0) { bits += y / 2 * std::log2(2 * y / (x + y)); }
+        }
+        if (by == "bc") { return 1 - roots; }
+        if (by == "jsd") { return std::sqrt(std::max(bits, 0.0)); }
+        return by == "l2" ? std::sqrt(squares) : 1 - ab / std::sqrt(aa * bb);
+    };
+    for (const std::string by : {"cos", "pearson", "bc", "jsd", "l2"}) {
+        o.distance_by = by;
+        const Inspection inspection = run(o);
+        EXPECT_EQ(inspection.distance_by, by);
+        SessionOptions session_options;
+        const std::string k = by == "jsd" || by == "l2" ? ":k=64" : "";
+        session_options.observe = {"snapkv+novelty:distance=l2" + k};
+        session_options.n_threads = 1;
+        session_options.type_k = session_options.type_v = KvType::kF32;
+        session_options.chunk = 64;
+        auto session = model_->session(session_options);
+        ASSERT_TRUE(session.ok());
+        ASSERT_TRUE(session->prefill(tokens()).ok());
+        needs.profile.n_queries = k.empty() ? kDefaultProfileQueries : 64;
+        PolicyProbe look(*session);
+        std::vector<std::vector<std::vector<float>>> rows;  // [head][query]
+        for (int l = 0; l < inspection.shape.n_layers; ++l) {
+            const auto evidence = look.evidence(l, needs);
+            ASSERT_TRUE(evidence.ok()) << evidence.status().message();
+            for (int g = 0; g < inspection.shape.n_heads(); ++g) {
+                rows.emplace_back();
+                for (int i = 0; i < evidence->n_sampled; ++i) {
+                    const auto row = evidence->sampled_rows.row(g * evidence->n_sampled + i);
+                    rows.back().emplace_back(row.begin(), row.end());
+                }
+            }
+        }
+        const size_t n = inspection.heads.size();
+        for (size_t g = 0; g < n; g += 3) {
+            for (size_t o_head = 0; o_head < n; ++o_head) {
+                double sum = 0;
+                for (const auto & a : rows[g]) {
+                    for (const auto & b : rows[o_head]) { sum += row_distance(by, a, b); }
+                }
+                const double mean = sum / static_cast<double>(rows[g].size() * rows[o_head].size());
+                EXPECT_NEAR(inspection.distance[g * n + o_head], mean, 2e-4) << by << ": " << g << ", " << o_head;
+                EXPECT_EQ(inspection.distance[g * n + o_head], inspection.distance[o_head * n + g]) << by;
+            }
+        }
+    }
+    o.distance_by = "euclid";
+    EXPECT_EQ(inspect(*model_, tokens(), o).status().code(), ErrorCode::kInvalidArgument);
+}
+
 TEST_F(Inspect, SummariesOfTheFullCacheAreShares) {
     const Inspection inspection = run(options({"snapkv"}, {48}));
     ASSERT_EQ(inspection.heads.size(), 12U);

@@ -30,7 +30,8 @@ constexpr StudyPart kParts[] = {
 
 constexpr std::string_view kAccuracy = "pith study attention-gate --part accuracy --gate GATE";
 constexpr std::string_view kFineTuned = "pith study attention-gate --part fine-tuned --lora LORA --gate GATE";
-constexpr std::string_view kMaps = "pith inspect --gate GATE --out look --gate-attention 2";
+constexpr std::string_view kMaps = "pith inspect --gate GATE --attention 0:all,2:all --out look";
+constexpr std::string_view kGateMaps = "pith inspect --gate GATE --out look --gate-attention 2";
 
 constexpr PaperItem kItems[] = {
     {"Table 1",
@@ -54,9 +55,13 @@ constexpr PaperItem kItems[] = {
      ""},
     {"Figure 1", "what gates keep of a text", {"pith inspect --gate GATE -f TEXT --out look"}, ""},
     {"Figure 2", "where a gate stands", {}, "a drawing"},
-    {"Figure 3", "attention of the model and of its gates", {kMaps}, ""},
-    {"Figure 4", "the same for more layers", {kMaps}, ""},
-    {"Figure 5", "the same for other texts", {"pith inspect --gate GATE -f TEXT --out look --gate-attention 2"}, ""},
+    {"Figure 3", "attention of the model and of its gates", {kMaps, kGateMaps}, ""},
+    {"Figure 4", "the same for more layers", {kMaps, kGateMaps}, ""},
+    {"Figure 5",
+     "the same for other texts",
+     {"pith inspect --gate GATE -f TEXT --attention 0:all,2:all --out look",
+      "pith inspect --gate GATE -f TEXT --out look --gate-attention 2"},
+     ""},
 };
 
 }  // namespace

@@ -134,7 +134,9 @@ constexpr StudyPart kParts[] = {
      .reference = {.lengths = "512,1024,2048", .budgets = "128"}},
 };
 
-constexpr std::string_view kDistances = "pith inspect --policy score --budget 128 --out look";
+constexpr std::string_view kDistances =
+    "pith inspect --policy score --budget 128 --data narrativeqa.jsonl --samples 20 --out look";
+constexpr std::string_view kBuiltIn = "pith inspect --policy score --budget 128 --texts 20 --out look";
 
 constexpr PaperItem kItems[] = {
     {"Table 1", "LongBench at 128", {"pith study score --part longbench"}, ""},
@@ -150,17 +152,26 @@ constexpr PaperItem kItems[] = {
     {"Table 11", "LongBench at 1,024", {"pith study score --part budgets --budget 1024"}, ""},
     {"Figure 1", "budgets by layer and by head", {}, "a drawing"},
     {"Figure 2", "overview of SCORE", {}, "a drawing"},
-    {"Figure 3", "distances between heads", {kDistances}, ""},
+    {"Figure 3", "distances between heads", {kDistances, kBuiltIn}, ""},
     {"Figure 4", "LongBench by budget", {"pith study score --part budgets --svg"}, ""},
-    {"Figure 5", "IR, TD and HD, and the heads' budgets", {kDistances}, ""},
+    {"Figure 5", "IR, TD and HD, and the heads' budgets", {kDistances, kBuiltIn}, ""},
     {"Figure 6", "five distances", {"pith study score --part distance"}, ""},
     {"Figure 7", "first token and decode", {"pith study score --part efficiency"}, ""},
     {"Figure 8", "lambda 1 and 2", {"pith study score --part lambda"}, ""},
     {"Figure 9", "needle by length and depth, Llama 3", {"pith study score --part needle --context 8192 --svg"}, ""},
     {"Figure 10", "needle by length and depth, Mistral", {"pith study score --part needle --context 32768 --svg"}, ""},
-    {"Figure 11", "distances between heads, cosine of the five metrics", {kDistances}, ""},
-    {"Figure 12", "distances between heads, by data set", {"pith inspect --policy score --budget 128 -f TEXT --out look"}, ""},
-    {"Figure 13", "heads' budgets, by data set", {"pith inspect --policy score --budget 128 -f TEXT --out look"}, ""},
+    {"Figure 11",
+     "distances between heads, five of them",
+     {kDistances, "pith inspect --policy score --budget 128 --data narrativeqa.jsonl --distance jsd --samples 5 --out jsd"},
+     ""},
+    {"Figure 12",
+     "distances between heads, by data set",
+     {"pith inspect --policy score --budget 128 --data FILE --samples 20 --out look"},
+     ""},
+    {"Figure 13",
+     "heads' budgets, by data set",
+     {"pith inspect --policy score --budget 128 --data FILE --samples 20 --out look"},
+     ""},
     {"Appendix A", "gamma and alpha", {"pith study score --part gamma", "pith study score --part alpha"}, ""},
 };
 
