@@ -57,6 +57,20 @@ std::vector<std::string> flag_names(const CLI::App & command) {
     return names;
 }
 
+// CLI11 reads "-xyz" as -x with the value "yz". Where that value makes no sense, nobody meant it.
+std::string long_flag_behind_one_dash(const CLI::ParseError & error, const std::vector<std::string> & arguments) {
+    const std::string what = error.what();
+    for (const std::string & argument : arguments) {
+        const bool is_word = argument.size() > 2 && argument[0] == '-' &&
+                             std::isalpha(static_cast<unsigned char>(argument[1])) != 0 &&
+                             std::isalpha(static_cast<unsigned char>(argument[2])) != 0;
+        if (!is_word) { continue; }
+        const std::string value = argument.substr(2);
+        if (what.ends_with(" = " + value) || what.ends_with("," + value)) { return argument; }
+    }
+    return {};
+}
+
 }  // namespace
 
 std::vector<std::string> rewrite_arguments(const std::vector<std::string> & arguments) {
@@ -87,8 +101,11 @@ std::string nearest_name(const std::string & word, const std::vector<std::string
     return best;
 }
 
-std::string usage_message(const CLI::App & root, const CLI::ParseError & error) {
+std::string usage_message(const CLI::App & root, const CLI::ParseError & error, const std::vector<std::string> & arguments) {
     const CLI::App & command = chosen_command(root);
+    if (const std::string flag = long_flag_behind_one_dash(error, arguments); !flag.empty()) {
+        return "unknown option '" + flag + "'; `" + full_name(command) + " --help` lists them";
+    }
     const bool at_root = &command == &root;
     const std::vector<std::string> extras = root.remaining(true);
     const bool strangers = dynamic_cast<const CLI::ExtrasError *>(&error) != nullptr ||

@@ -11,7 +11,8 @@ namespace pith::app {
 std::vector<std::string> rewrite_arguments(const std::vector<std::string> & arguments);
 
 // One line for what CLI11 refused, with the nearest known flag or subcommand.
-std::string usage_message(const CLI::App & root, const CLI::ParseError & error);
+// arguments: those that it was given.
+std::string usage_message(const CLI::App & root, const CLI::ParseError & error, const std::vector<std::string> & arguments);
 
 // The name nearest to `word`, or nothing when none is near.
 std::string nearest_name(const std::string & word, const std::vector<std::string> & names);

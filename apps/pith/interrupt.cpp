@@ -1,16 +1,24 @@
 // interrupt.cpp - the SIGINT handler.
 #include "interrupt.h"
 
+#include <unistd.h>
+
 #include <csignal>
 
 namespace pith::app {
 namespace {
 
 std::atomic<bool> interrupted{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "the handler may only touch lock-free memory");
+std::atomic<bool> reading{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "the handlers may only touch lock-free memory");
 
 void on_interrupt(int) {
     interrupted.store(true);
+    if (reading.load()) { alarm(1); }
+}
+
+void on_alarm(int) {
+    if (reading.load() && interrupted.load()) { alarm(1); }
 }
 
 }  // namespace
@@ -33,6 +41,19 @@ std::atomic<bool> & every_interrupt() {
     }();
     static_cast<void>(installed);
     return interrupted;
+}
+
+WakeReads::WakeReads() {
+    struct sigaction action = {};
+    action.sa_handler = on_alarm;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, nullptr);
+    reading.store(true);
+}
+
+WakeReads::~WakeReads() {
+    reading.store(false);
+    alarm(0);
 }
 
 }  // namespace pith::app

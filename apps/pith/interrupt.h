@@ -11,4 +11,14 @@ const std::atomic<bool> & catch_interrupt();
 // From the first call on every SIGINT sets the flag, and nothing else; whoever saw it sets it back. Reads are interrupted.
 std::atomic<bool> & every_interrupt();
 
+// While it lives, a read that began just behind a Ctrl-C does not wait for the next key: it is interrupted a second later, and
+// again, until the flag is set back.   REQUIRES: every_interrupt() was called; one at a time.
+class WakeReads {
+public:
+    WakeReads();
+    ~WakeReads();
+    WakeReads(const WakeReads &) = delete;
+    WakeReads & operator=(const WakeReads &) = delete;
+};
+
 }  // namespace pith::app

@@ -9,6 +9,7 @@
 #include "args.h"
 #include "commands.h"
 #include "errors.h"
+#include "llama_flags.h"
 #include "pith/log.h"
 
 namespace {
@@ -68,12 +69,15 @@ int run(const std::vector<std::string> & arguments) {
     app::add_make_model_command(root, exit_code);
     app::add_completion_command(root, exit_code);
     app::add_man_command(root, exit_code);
+    const auto adopted = app::adopt_llama_flags(root, arguments);
+    if (!adopted.ok()) { return app::fail_usage(adopted.status().message()); }
+    std::vector<std::string> rewritten;
     try {
-        const std::vector<std::string> rewritten = app::rewrite_arguments(arguments);
+        rewritten = app::rewrite_arguments(*adopted);
         root.parse(std::vector<std::string>(rewritten.rbegin(), rewritten.rend()));  // CLI11 wants the last one first
     } catch (const CLI::Success & success) {
         return root.exit(success);  // --help, --version
-    } catch (const CLI::ParseError & error) { return app::fail_usage(app::usage_message(root, error)); }
+    } catch (const CLI::ParseError & error) { return app::fail_usage(app::usage_message(root, error, rewritten)); }
     if (root.get_subcommands().empty()) { std::fputs(kShortHelp, stdout); }
     return exit_code;
 }

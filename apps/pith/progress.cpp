@@ -16,6 +16,9 @@ ProgressLine::~ProgressLine() {
     if (width_ > 0) { std::fprintf(stderr, "\r%*s\r", static_cast<int>(width_), ""); }
 }
 
+// In a log every line stays: few, and none for what is soon done.
+constexpr std::chrono::seconds kBetweenLines(30);
+
 bool ProgressLine::due() {
     const auto now = std::chrono::steady_clock::now();
     if (!visible_ || now - last_ < std::chrono::milliseconds(100)) { return false; }
@@ -34,15 +37,28 @@ void ProgressLine::show_fraction(double fraction) {
     if (due()) { write(std::to_string(static_cast<int>(fraction * 100)) + " %"); }
 }
 
+bool ProgressLine::line_due() {
+    const auto now = std::chrono::steady_clock::now();
+    if (visible_ || now - std::max(start_, last_) < kBetweenLines) { return false; }
+    last_ = now;
+    return true;
+}
+
 void ProgressLine::show_tokens(int64_t n_done, int64_t n_total) {
-    if (n_done <= 0 || !due()) { return; }
+    if (n_done <= 0 || n_done >= n_total) { return; }
+    const bool as_line = line_due();
+    if (!as_line && !due()) { return; }
     const double seconds = std::chrono::duration<double>(last_ - start_).count();
     const double rate = seconds > 0 ? static_cast<double>(n_done) / seconds : 0;
     const double left = rate > 0 ? static_cast<double>(n_total - n_done) / rate : 0;
     char text[96];
     std::snprintf(text, sizeof text, "%lld / %lld tokens, %.0f t/s, %.0f s left", static_cast<long long>(n_done),
                   static_cast<long long>(n_total), rate, left);
-    write(text);
+    if (as_line) {
+        std::fprintf(stderr, "%s %s\n", label_.c_str(), text);
+    } else {
+        write(text);
+    }
 }
 
 void ProgressLine::show_text(const std::string & text) {

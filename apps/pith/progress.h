@@ -1,4 +1,5 @@
-// progress.h - one line on stderr that is written over; nothing at all where stderr is no terminal.
+// progress.h - one line on stderr that is written over; where stderr is no terminal, tokens get a line of their own every half
+// minute, and short runs none.
 // Threads: one at a time.
 #pragma once
 
@@ -21,7 +22,8 @@ public:
     void show_text(const std::string & text);
 
 private:
-    bool due();  // at most ten times a second
+    bool due();       // on a terminal, at most ten times a second
+    bool line_due();  // elsewhere, seldom
     void write(const std::string & text);
 
     std::string label_;

@@ -1,8 +1,9 @@
 // run.cpp - `pith run`: a context, questions about it, and a KV cache that stays inside its budget.
 //
 // With one question (or --question-aware) context and question are prefilled and compressed together, so that what is kept is
-// chosen in the question's sight; once per question. With several (or --question-later) the context is prefilled and compressed
-// once; each question follows at its true positions on the compressed cache, which is cut back after the answer.
+// chosen in the question's sight; once per question. With several the context is prefilled and compressed once, in the sight of
+// them all (with --question-later: of none); each then follows at its true positions on the compressed cache, which is cut back
+// after the answer.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -11,7 +12,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "engine_flags.h"
+#include "engine/question_prefill.h"
 #include "errors.h"
 #include "foreign_text.h"
 #include "generate.h"
@@ -20,32 +21,11 @@
 #include "npy_file.h"
 #include "progress.h"
 #include "read_text.h"
-#include "sampler_flags.h"
+#include "run_flags.h"
 #include "text/prompt.h"
-#include "text/utf8.h"
 
 namespace pith::app {
 namespace {
-
-struct RunFlags {
-    ModelFlags model;
-    SessionFlags session;
-    SamplerFlags sampler;
-    std::string file;
-    std::string token_ids;  // a file of them: the whole prompt
-    std::string logits;     // a file for them
-    std::vector<std::string> prompts;
-    std::string system_prompt;
-    int64_t n_predict = 512;
-    bool pin_system = false;
-    bool question_aware = false;
-    bool question_later = false;
-    bool raw = false;
-    bool json = false;
-    bool no_stream = false;
-    bool ignore_eos = false;
-    bool kept = false;
-};
 
 // Original positions by layer and KV head.
 using Positions = std::vector<std::vector<std::vector<int32_t>>>;
@@ -59,80 +39,10 @@ struct Answer {
 
 struct RunOutcome {
     std::vector<Answer> answers;
-    std::vector<Positions> kept;  // of each session, at its end
+    std::vector<Positions> kept;   // of each session, at its end
+    std::optional<bool> in_sight;  // several questions of one compressed context: whether it was compressed in their sight
     Ledger ledger;
 };
-
-void add_flags(CLI::App & command, RunFlags & flags) {
-    flags.model.add_to(command);
-    command.add_option("-f,--file", flags.file, "Text to read first: the context ('-': standard input)");
-    command.add_option("-p,--prompt", flags.prompts, "Prompt, or a question on the context; may be repeated")
-        ->allow_extra_args(false);
-    command.add_option("--token-ids", flags.token_ids,
-                       "Token ids as the whole prompt, instead of text: a file of numbers ('-': standard input)");
-    command.add_option("--system-prompt", flags.system_prompt, "System prompt (-sys)");
-    command.add_flag("--pin-system", flags.pin_system, "Never evict the system prompt");
-    command.add_option("-n,--n-predict", flags.n_predict, "Tokens to generate at most; -1: until the model ends")
-        ->capture_default_str();
-    flags.session.add_to(command);
-    command.add_flag("--question-aware", flags.question_aware,
-                     "Compress context and question together, once per question (default with one question)");
-    command
-        .add_flag("--question-later", flags.question_later,
-                  "Compress the context before the question is known (default with several: one compression serves all)")
-        ->excludes("--question-aware");
-    command.add_flag("--raw", flags.raw, "Leave out the model's chat template");
-    flags.sampler.add_to(command);
-    command.add_flag("--ignore-eos", flags.ignore_eos, "Go on where the model would end");
-    command.add_flag("--json", flags.json, "One JSON object on standard output");
-    command.add_flag("--kept", flags.kept, "With --json: the positions that every layer's KV heads hold at the end");
-    command.add_option("--logits", flags.logits,
-                       "Write the logits that each token was chosen from to this file: .npy, f32 [tokens, vocabulary]");
-    command.add_flag("--no-stream", flags.no_stream, "Print an answer when it is whole");
-}
-
-// --token-ids is the whole prompt, as it is.
-Status check_token_flags(const RunFlags & flags) {
-    if (flags.token_ids.empty()) { return {}; }
-    if (!flags.file.empty() || !flags.prompts.empty() || !flags.system_prompt.empty()) {
-        return {ErrorCode::kInvalidArgument, "--token-ids is the whole prompt: leave out -f, -p and --system-prompt"};
-    }
-    return {};
-}
-
-// The texts the user gave, checked as far as they can be without a model.
-Result<PromptRequest> read_request(const RunFlags & flags) {
-    PromptRequest request;
-    if (!flags.token_ids.empty()) {
-        request.questions = {""};  // what is answered has no text
-        return request;
-    }
-    request.system = flags.system_prompt;
-    std::vector<std::string> questions = flags.prompts;
-    if (!flags.file.empty()) {
-        PITH_ASSIGN_OR_RETURN(request.context, read_text(flags.file));
-        if (request.context.empty()) {
-            return {ErrorCode::kInvalidArgument, "the prompt is empty: '" + flags.file + "' has no text"};
-        }
-    }
-    if (questions.empty() && !request.context.empty()) { questions.emplace_back(); }  // the file is the whole prompt
-    for (size_t i = 0; i < questions.size(); ++i) {
-        const std::string name = "prompt " + std::to_string(i + 1);
-        if (const auto bad = invalid_utf8_offset(questions[i])) {
-            return {ErrorCode::kInvalidArgument, name + " is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
-        }
-        if (questions[i].empty() && (request.context.empty() || questions.size() > 1)) {
-            return {ErrorCode::kInvalidArgument, "the prompt is empty: " + name + " has no text"};
-        }
-    }
-    if (questions.empty()) { return {ErrorCode::kInvalidArgument, "the prompt is empty: give text with -p or -f"}; }
-    if (const auto bad = invalid_utf8_offset(request.system)) {
-        return {ErrorCode::kInvalidArgument,
-                "the system prompt is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
-    }
-    request.questions = std::move(questions);
-    return request;
-}
 
 // One run of the command, from loaded model to answers.
 class Runner {
@@ -152,8 +62,8 @@ public:
     }
 
     Result<RunOutcome> run() {
-        const bool later = flags_.question_later || (!flags_.question_aware && request_.questions.size() > 1);
-        const bool shared = later && !request_.context.empty() && !request_.questions.front().empty();
+        const bool once = flags_.question_later || (!flags_.question_aware && request_.questions.size() > 1);
+        const bool shared = once && !request_.context.empty() && !request_.questions.front().empty();
         const Status status = shared ? ask_on_compressed_context() : ask_each_on_its_own();
         // Ctrl-C keeps what was said so far.
         if (!status.ok() && status.code() != ErrorCode::kCancelled) { return status; }
@@ -168,13 +78,47 @@ private:
         hooks.n_question = static_cast<int>(n_question);
         hooks.cancel = &cancel_;
         hooks.progress = [&line](int64_t n_done, int64_t n_total) { line.show_tokens(n_done, n_total); };
-        return session.prefill(tokens, hooks);
+        PITH_RETURN_IF_ERROR(session.prefill(tokens, hooks));
+        tell_of_roomy_budget(session, tokens.size());
+        return {};
+    }
+
+    // The context, compressed in the sight of all questions, one after the other.
+    Status prefill_in_sight(Session & session) {
+        ProgressLine line("prefill");
+        RunHooks hooks;
+        hooks.cancel = &cancel_;
+        hooks.progress = [&line](int64_t n_done, int64_t n_total) { line.show_tokens(n_done, n_total); };
+        std::vector<int32_t> questions;
+        for (const auto & question : prompt_.questions) { questions.insert(questions.end(), question.begin(), question.end()); }
+        bool seen = false;
+        PITH_RETURN_IF_ERROR(prefill_for_questions(session, prompt_.context, questions, hooks, seen));
+        outcome_.in_sight = seen;
+        tell_of_roomy_budget(session, prompt_.context.size());
+        if (!seen && session.ledger().evicted_entries > 0) {
+            warn("the context was compressed without its questions: " +
+                 (std::ssize(questions) > options_.chunk ? "their " + std::to_string(questions.size()) +
+                                                               " tokens are more than --chunk " + std::to_string(options_.chunk)
+                                                         : "the model's gates decide before they are read") +
+                 "; --question-aware compresses it for each of them");
+        }
+        return {};
+    }
+
+    // Bytes that hold more than there is: whoever wanted a compressed cache has none.
+    void tell_of_roomy_budget(const Session & session, size_t n_tokens) {
+        const int64_t n_entries = session.ledger().budget_entries;
+        if (told_ || options_.budget.kind != BudgetKind::kBytes) { return; }
+        told_ = true;
+        if (n_entries < static_cast<int64_t>(n_tokens)) { return; }
+        warn("--budget " + options_.budget.to_string() + " holds " + std::to_string(n_entries) +
+             " tokens per head and the prompt has " + std::to_string(n_tokens) + ": nothing of it is evicted");
     }
 
     Status answer(Session & session, Sampler & sampler, size_t index) {
         const bool print = !flags_.json;
         const bool several = request_.questions.size() > 1;
-        if (print && several) { std::printf("%s> %s\n", index > 0 ? "\n" : "", request_.questions[index].c_str()); }
+        if (print && several) { std::fprintf(stderr, "%s> %s\n", index > 0 ? "\n" : "", request_.questions[index].c_str()); }
         GenerateOptions options;
         options.n_predict = limit(session);
         options.ignore_eos = flags_.ignore_eos;
@@ -224,7 +168,7 @@ private:
     }
 
     Status ask_all(Session & session, Sampler & sampler) {
-        PITH_RETURN_IF_ERROR(prefill(session, prompt_.context));
+        PITH_RETURN_IF_ERROR(flags_.question_later ? prefill(session, prompt_.context) : prefill_in_sight(session));
         const bool several = prompt_.questions.size() > 1;
         std::shared_ptr<Session::Snapshot> compressed;
         if (several) { PITH_ASSIGN_OR_RETURN(compressed, session.snapshot()); }
@@ -260,6 +204,7 @@ private:
     const PromptRequest & request_;
     NpyFile * logits_;  // null: not wanted
     const std::atomic<bool> & cancel_;
+    bool told_ = false;  // about the budget
     RunOutcome outcome_;
 };
 
@@ -291,6 +236,7 @@ void print_outcome(const RunFlags & flags, const RunOutcome & outcome, bool inte
     object["text"] = joined;
     object["answers"] = answers;
     add_ledger(object, outcome.ledger);
+    if (outcome.in_sight) { object["questions_in_sight"] = *outcome.in_sight; }
     object["n_generated"] = n_said;  // the ledger counts the tokens fed: an answer's last one is not
     if (!flags.logits.empty()) { object["logits"] = flags.logits; }
     object["interrupted"] = interrupted;
@@ -326,15 +272,13 @@ Status check_length(const RunFlags & flags, const Model & model, const Prompt & 
 }
 
 int run_command(const RunFlags & flags) {
-    if (flags.n_predict < -1) { return fail_usage("--n-predict is " + std::to_string(flags.n_predict) + ": give -1 or more"); }
-    if (flags.kept && !flags.json) { return fail_usage("--kept prints into the JSON object: give --json, too"); }
-    if (flags.pin_system && flags.system_prompt.empty()) { return fail_usage("--pin-system needs a --system-prompt to pin"); }
+    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
     const auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status().message()); }
     const auto sampler = flags.sampler.options();
     if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
-    if (const Status status = check_token_flags(flags); !status.ok()) { return fail_usage(status.message()); }
-    const auto read = read_request(flags);
+    if (const Status status = check_protected(*options); !status.ok()) { return fail(status); }
+    const auto read = flags.read_texts();
     if (!read.ok()) { return fail(read.status()); }
 
     const auto model = flags.model.load();
@@ -371,7 +315,7 @@ int run_command(const RunFlags & flags) {
 void add_run_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<RunFlags>();
     CLI::App * command = root.add_subcommand("run", "Generate text, with a KV cache inside a budget");
-    add_flags(*command, *flags);
+    flags->add_to(*command);
     command->callback([flags, &exit_code] { exit_code = run_command(*flags); });
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <limits>
 
+#include "escapes.h"
 #include "read_text.h"
 
 namespace pith::app {
@@ -28,22 +29,6 @@ Result<std::pair<int32_t, float>> parse_bias(const std::string & text) {
     if (good) { return std::pair(token, value); }
     return {ErrorCode::kInvalidArgument,
             "--logit-bias is '" + text + "': give a token's number and what is added, e.g. 15043+1, 15043-1 or 15043-inf"};
-}
-
-// "\n" as two characters is a line break, as in llama.cpp.
-std::string unescaped(const std::string & text) {
-    std::string out;
-    for (size_t i = 0; i < text.size(); ++i) {
-        const bool escape = text[i] == '\\' && i + 1 < text.size();
-        const char next = escape ? text[i + 1] : text[i];
-        if (escape && (next == 'n' || next == 't' || next == 'r')) {
-            out += next == 'n' ? '\n' : next == 't' ? '\t' : '\r';
-            ++i;
-        } else {
-            out += text[i];
-        }
-    }
-    return out;
 }
 
 }  // namespace

@@ -190,7 +190,7 @@ struct pith_sampler_options {
     float dry_multiplier;       /* 0 */
     float dry_base;             /* 1.75 */
     int32_t dry_allowed_length; /* 2 */
-    int32_t dry_last_n;         /* -1 */
+    int32_t dry_last_n;         /* 64 */
     int32_t mirostat;           /* 0; 1, 2 */
     float mirostat_tau;         /* 5 */
     float mirostat_eta;         /* 0.1 */

@@ -71,7 +71,7 @@ struct SamplerOptions {
     float dry_multiplier = 0.0F;  // 0: off
     float dry_base = 1.75F;
     int dry_allowed_length = 2;
-    int dry_last_n = -1;  // 0: off, -1: all
+    int dry_last_n = 64;  // 0: off, -1: all
     std::vector<std::string> dry_breakers = {"\n", ":", "\"", "*"};
     int mirostat = 0;  // 1 or 2: that version
     float mirostat_tau = 5.0F;

@@ -15,6 +15,10 @@ bool Session::Impl::over_budget() const {
 
 EvictionTarget Session::Impl::target() const {
     EvictionTarget target{shape(), plan->budget, options.pinned, options.heads};
+    if (!observers.empty()) {  // they are the newest, and the budget is without them
+        target.budget += std::ssize(observers);
+        target.pinned.push_back({static_cast<int32_t>(n_tokens - std::ssize(observers)), static_cast<int32_t>(n_tokens)});
+    }
     GraphRunner & runner = forward->observer();
     if (runner.custom_operations()) { target.run_tasks = std::bind_front(run_tasks, std::ref(runner)); }
     return target;
@@ -35,12 +39,20 @@ Status Session::Impl::evict_all() {
     return apply(plans);
 }
 
+// The evidence of the policy; with observers there, all of them are its last queries.
+Result<LayerEvidence> Session::Impl::gather(int layer) {
+    auto seen = gather(layer, needs_in_sight());
+    if (seen.ok() && !observers.empty() && policy.needs().last_query) { seen->last_query = seen->window_mean; }
+    return seen;
+}
+
 // What the newest chunk keeps with the question behind it. The question's tokens run as queries and are taken back: what they
 // added to lanes and evidence is gone when the plan is applied, whether or not anything failed.
 Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
     since_eviction = 0;
     const int64_t n_lanes = shape().n_lanes();
-    if (cache->n_entries() + std::ssize(question) * n_lanes <= plan->budget * n_lanes) { return {}; }
+    const int64_t n_counted = observers.empty() ? std::ssize(question) : 0;  // of a question that stays
+    if (cache->n_entries() + n_counted * n_lanes <= plan->budget * n_lanes) { return {}; }
     const std::vector<int> lengths = lane_lengths();
     EvidenceState evidence_before = evidence;
     const int64_t n_before = n_tokens;
@@ -60,15 +72,7 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
     n_tokens = n_before;
     PITH_RETURN_IF_ERROR(status);
 
-    for (LayerPlan & one : plans) {  // the question's own entries are no longer there
-        Ragged<int32_t> keep;
-        for (int h = 0; h < shape().n_kv_heads; ++h) {
-            const auto row = one.keep.row(h);
-            const int length = lengths[static_cast<size_t>(one.layer) * n_kv + static_cast<size_t>(h)];
-            keep.push_row(row.first(static_cast<size_t>(std::ranges::lower_bound(row, length) - row.begin())));
-        }
-        one.keep = std::move(keep);
-    }
+    leave_out_observers(plans);
     return apply(plans);
 }
 

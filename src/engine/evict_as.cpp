@@ -144,9 +144,7 @@ Status Session::evict(std::string_view policy, const Budget & budget) {
     guard.keep();
     self.since_eviction = 0;
     // Nothing will be evicted again: what is read and said from here on need not be remembered. A snapshot brings it back.
-    if (self.plan->evict_every == 0) {
-        self.evidence = EvidenceState(self.shape(), std::vector<EvidenceNeeds>(), self.output);
-    }
+    if (self.plan->evict_every == 0) { self.evidence = EvidenceState(self.shape(), std::vector<EvidenceNeeds>(), self.output); }
     self.ledger.policy = self.policy.name();
     self.ledger.budget_entries = self.plan->budget;
     self.ledger.prefill_s += watch.seconds();

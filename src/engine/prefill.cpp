@@ -35,10 +35,11 @@ Status cancelled_status(int64_t n_done) {
 // What no policy may evict must fit the budget: found out before the work, not after it.
 Status Session::Impl::check_protected(int64_t n_prompt) const {
     if (!evicts() || n_prompt <= plan->budget) { return {}; }
+    const int n_recent = policy.n_recent(plan->budget);
     std::vector<PositionSpan> spans = options.pinned;
     const auto end = static_cast<int32_t>(n_prompt);
     spans.push_back({0, policy.n_sinks()});
-    spans.push_back({static_cast<int32_t>(std::max<int64_t>(0, n_prompt - policy.n_recent(plan->budget))), end});
+    spans.push_back({static_cast<int32_t>(std::max<int64_t>(0, n_prompt - n_recent)), end});
     std::ranges::sort(spans, {}, &PositionSpan::begin);
     int64_t n_protected = 0;
     int32_t covered = 0;
@@ -49,10 +50,15 @@ Status Session::Impl::check_protected(int64_t n_prompt) const {
         covered = std::max(covered, to);
     }
     if (n_protected <= plan->budget) { return {}; }
+    int64_t n_pinned = 0;
+    for (const PositionSpan & span : options.pinned) { n_pinned += std::min(span.end, end) - std::min(span.begin, end); }
     return {ErrorCode::kBudget, "--budget " + options.budget.to_string() + " gives " + std::to_string(plan->budget) +
-                                    " entries a lane, but " + std::to_string(n_protected) +
-                                    " are protected (sinks, recent window, pinned spans) by policy " + policy.name() +
-                                    ": raise the budget or shrink the window"};
+                                    " entries a lane, but policy " + policy.name() + " protects " +
+                                    std::to_string(n_protected) + " of the prompt's " + std::to_string(n_prompt) + " (" +
+                                    std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
+                                    std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " +
+                                    std::to_string(n_pinned) + " pinned): use --budget " + std::to_string(n_protected) +
+                                    " or more, or protect less"};
 }
 
 // What may be taken for KV entries: what is left, less a tenth, and less what a chunk's activations take.
@@ -82,6 +88,7 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     request.n_prompt = n_prompt;
     // Gates decide what is cached before a layer's attention: observers that are taken back again have no place there.
     request.n_question = for_policy.gated() ? 0 : n_question;
+    request.taken_back = !observers.empty();
     request.free_bytes = n_question > 0 ? available_memory() : 0;
     request.state_bytes = static_cast<size_t>(file->hparams().n_embd) * sizeof(float);
     request.n_lanes = shape().n_lanes();
@@ -95,20 +102,25 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
 Status Session::Impl::start(int64_t n_prompt, int n_question) {
     PITH_ASSIGN_OR_RETURN(plan, make_plan(policy, options.budget, options.prefill, n_prompt, n_question));
     PITH_RETURN_IF_ERROR(check_protected(n_prompt));
+    if (!observers.empty() && (n_prompt <= plan->budget || !(plan->one_shot || plan->n_guide > 0))) {
+        observers = {};  // nothing is evicted, or they are too many for a chunk
+        plan->n_guide = 0;
+    }
     ledger.budget_entries = plan->budget;
     ledger.schedule = plan->one_shot ? "one-shot" : evicts() && plan->n_guide > 0 ? "in chunks, question seen" : "in chunks";
 
     const int64_t at_once = plan->budget + plan->chunk + plan->n_guide;
-    const int64_t longest = evicts() && !plan->one_shot ? std::min(n_prompt, 4 * at_once) : n_prompt;
+    const int64_t n_all = n_prompt + std::ssize(observers);
+    const int64_t longest = evicts() && !plan->one_shot ? std::min(n_all, 4 * at_once) : n_all;
     PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, std::max<int64_t>(options.max_context, longest + 256)));
     std::vector<EvidenceNeeds> needs = observed;
-    if (evicts()) { needs.push_back(policy.needs()); }
+    if (evicts()) { needs.push_back(needs_in_sight()); }
     evidence = EvidenceState(shape(), std::move(needs), output);
     reset_gates();
     return {};
 }
 
-Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks) {
+Status Session::Impl::check_tokens(std::span<const int32_t> tokens) const {
     if (tokens.empty()) { return {ErrorCode::kInvalidArgument, "the prompt is empty: there is nothing to run"}; }
     const int n_vocab = file->hparams().n_vocab;
     for (const int32_t token : tokens) {
@@ -117,6 +129,11 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, cons
                     "token " + std::to_string(token) + " is outside the vocabulary of " + std::to_string(n_vocab)};
         }
     }
+    return {};
+}
+
+Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks) {
+    PITH_RETURN_IF_ERROR(check_tokens(tokens));
     const auto n = static_cast<int64_t>(tokens.size());
     const bool first = n_tokens == 0;
     if (hooks.n_question < 0 || hooks.n_question > n) {
@@ -124,7 +141,8 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, cons
                                                  " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
     }
     if (first) {
-        PITH_RETURN_IF_ERROR(without_bad_alloc([&] { return start(n, hooks.n_question); }));
+        const int n_question = observers.empty() ? hooks.n_question : static_cast<int>(observers.size());
+        PITH_RETURN_IF_ERROR(without_bad_alloc([&] { return start(n, n_question); }));
     }
 
     const int64_t n_before = n_tokens;
@@ -176,10 +194,15 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
     const bool must_evict = evicts() && n > plan->budget;
     const bool all_logits = static_cast<bool>(hooks.on_logits);
     hidden.resize(static_cast<size_t>(n) * width);
-    n_tokens = n;
+    n_tokens = n + std::ssize(observers);
+    std::vector<float> observing(observers.size() * width);  // [observers][D]
+    std::vector<EvidenceState::Layer> before(observers.empty() ? 0 : static_cast<size_t>(shape().n_layers));
     // A policy that must see every layer first holds the whole prompt until then; the others evict layer by layer.
     const bool cascade = !policy.wants_all_layers();
-    EvictionPass pass(policy, target(), cascade, n);
+    EvictionPass pass(policy, target(), cascade, static_cast<int>(n_tokens));
+    const auto without_observers = [&](int layer) {
+        if (!observers.empty()) { take_back(layer, std::move(before[static_cast<size_t>(layer)])); }
+    };
     for (int layer = 0; layer < shape().n_layers; ++layer) {
         const bool last_layer = layer + 1 == shape().n_layers;
         PITH_RETURN_IF_ERROR(ask_gates(layer, {tokens, hidden, n}, 0));
@@ -194,21 +217,33 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
             if (hooks.progress) { hooks.progress((int64_t{layer} * n + first + m) / shape().n_layers, n); }
         }
         if (!must_evict) { continue; }
+        if (!observers.empty()) {
+            before[static_cast<size_t>(layer)] = evidence.layer(layer);
+            PITH_RETURN_IF_ERROR(observe(layer, observing));
+        }
         PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, gather(layer));
         const Stopwatch watch;
         PITH_RETURN_IF_ERROR(pass.add_layer(seen));
-        std::vector<LayerPlan> plans;
-        if (cascade) { PITH_ASSIGN_OR_RETURN(plans, pass.cascade()); }
+        if (!cascade) {
+            ledger.plan_s += watch.seconds();
+            continue;  // what a selector will read of the lanes must stay till then: the observers, too
+        }
+        PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass.cascade());
         ledger.plan_s += watch.seconds();
+        without_observers(layer);
+        leave_out_observers(plans);
         PITH_RETURN_IF_ERROR(apply(plans));
     }
     since_eviction = 0;
     if (must_evict) {
         const Stopwatch watch;
-        PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, pass.finish());
+        PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass.finish());
         ledger.plan_s += watch.seconds();
+        for (int layer = 0; !cascade && layer < shape().n_layers; ++layer) { without_observers(layer); }
+        leave_out_observers(plans);
         PITH_RETURN_IF_ERROR(apply(plans));
     }
+    n_tokens = n;
     update_ledger();                    // counts the prompt's hidden states, which nobody needs any more
     std::vector<float>().swap(hidden);  // `= {}` would keep the memory
     return {};
@@ -216,13 +251,16 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
 
 // Chunk-major: every chunk through all layers, then every lane back to its budget. The first prompt is evicted after its last
 // chunk too; later tokens are evicted when the headroom is used up, as decoded ones are. Guided chunks end where the question
-// begins, or take it along where it is all that is left.
+// begins, or take it along where it is all that is left; observers guide the last chunk, too, since nothing of them stays.
 Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first) {
     const auto n = static_cast<int64_t>(tokens.size());
     const int headroom = std::max(plan->chunk, plan->evict_every);
     const bool evict_here = evicts() && (first || plan->evict_every > 0);
-    const auto question = tokens.last(first && evict_here ? static_cast<size_t>(plan->n_guide) : 0);
-    const int64_t n_context = n - std::ssize(question);
+    const bool guided = first && evict_here && plan->n_guide > 0;
+    const auto question = !guided              ? std::span<const int32_t>()
+                          : !observers.empty() ? observers
+                                               : tokens.last(static_cast<size_t>(plan->n_guide));
+    const int64_t n_context = n - (observers.empty() ? std::ssize(question) : 0);
     for (int64_t done = 0; done < n;) {
         if (cancelled(hooks)) { return cancelled_status(done); }
         int64_t m = std::min<int64_t>(plan->chunk, n - done);
@@ -231,7 +269,7 @@ Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunH
         PITH_RETURN_IF_ERROR(run_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(m)), hooks));
         done += m;
         since_eviction += static_cast<int>(m);
-        if (!question.empty() && done < n) {
+        if (!question.empty() && (done < n || !observers.empty())) {
             PITH_RETURN_IF_ERROR(evict_in_sight_of(question));
         } else if (evict_here && (first || since_eviction >= plan->evict_every)) {
             PITH_RETURN_IF_ERROR(evict_all());

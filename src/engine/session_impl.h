@@ -1,6 +1,7 @@
 // session_impl.h - a session's state, and the stages of a run in order. Stage: engine.
 //
 //   prefill.cpp   the schedules: which layer sees which tokens when
+//   observers.cpp tokens that run behind a prompt, as queries only, and are taken back
 //   forward.cpp   one layer over some tokens; K/V into the lanes, attention, evidence
 //   gating.cpp    what gates say of prompt tokens, and what follows for lanes
 //   evict.cpp     evidence → score → refine → allocate → select → plan → compaction
@@ -66,6 +67,9 @@ struct Session::Impl {
     // the policy is.
     std::function<void(int layer, std::span<const float> probabilities, int n, int32_t first_position)> gate_observer;
 
+    // While a prompt is read for questions that come later: their tokens. Empty: there are none, or they are not in sight.
+    std::span<const int32_t> observers;
+
     int64_t n_tokens = 0;
     int since_eviction = 0;  // tokens fed since lanes were last brought back to the budget
     uint64_t epoch = 0;      // counts evictions and restores: a snapshot of another epoch must have saved its entries
@@ -90,6 +94,7 @@ struct Session::Impl {
 
     // prefill.cpp
     Status feed(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks);
+    Status check_tokens(std::span<const int32_t> tokens) const;
     Result<RunPlan> make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule, int64_t n_prompt,
                               int n_question = 0) const;
     size_t usable_bytes() const;
@@ -103,13 +108,20 @@ struct Session::Impl {
     void roll_back(int64_t n_tokens_before, std::span<const int> lengths_before, uint64_t epoch_before,
                    std::optional<EvidenceState> evidence_before, GateState gate_state_before);
 
+    // observers.cpp
+    Status feed_for(std::span<const int32_t> tokens, std::span<const int32_t> questions, const RunHooks & hooks, bool & seen);
+    EvidenceNeeds needs_in_sight() const;
+    Status observe(int layer, std::span<float> states);
+    void take_back(int layer, EvidenceState::Layer before);
+    void leave_out_observers(std::vector<LayerPlan> & plans) const;
+
     // evict.cpp
     bool over_budget() const;
     EvictionTarget target() const;
     Status evict_all();
     Status evict_in_sight_of(std::span<const int32_t> question);
     Result<std::vector<LayerPlan>> plan_all();
-    Result<LayerEvidence> gather(int layer) { return gather(layer, policy.needs()); }
+    Result<LayerEvidence> gather(int layer);
     Result<LayerEvidence> gather(int layer, const EvidenceNeeds & needs);
     Status apply(std::span<const LayerPlan> plans);
 

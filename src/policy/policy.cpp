@@ -68,8 +68,7 @@ Status unknown_part(std::string_view policy, std::string_view name) {
     for (const PolicyInfo & info : list) names.push_back(info.name);
     std::string message = quoted(name) + " is not known";
     const std::string_view near = nearest(name, names);
-    if (!near.empty()) message += ": did you mean " + quoted(near) + "?";
-    return bad(policy, message + " (known: " + join(names, ", ") + ")");
+    return bad(policy, message + (near.empty() ? "; `pith policies` lists them" : ": did you mean " + quoted(near) + "?"));
 }
 
 // Replaces an alias by its parts; each option goes to the one part that has it.

@@ -29,9 +29,10 @@ Status too_few_bytes(const RunRequest & request, const std::string & why, int64_
                                     mebibytes(need) + " of KV cache"};
 }
 
-// One layer's KV of the whole prompt.
+// One layer's KV of the whole prompt, and of what is read behind it.
 double layer_bytes(const RunRequest & request) {
-    return request.n_kv_heads * (static_cast<double>(request.n_prompt) * static_cast<double>(request.entry_bytes) +
+    const int64_t n_tokens = request.n_prompt + (request.taken_back ? request.n_question : 0);
+    return request.n_kv_heads * (static_cast<double>(n_tokens) * static_cast<double>(request.entry_bytes) +
                                  2.0 * static_cast<double>(request.page_bytes));
 }
 

@@ -123,14 +123,16 @@ TEST_F(BadInput, BudgetSmallerThanWhatIsProtected) {
     write_text(folder_.file("book.txt"), words(200));
     const Outcome outcome = run_pith(
         {"run", "-m", model(), "-f", folder_.file("book.txt"), "-n", "1", "-t", "1", "--policy", "snapkv", "--budget", "8"});
-    expect_error(outcome, kFailed, {"8", "32"});
+    expect_error(outcome, kFailed, {"--budget 8", "snapkv protects 32", "--budget 32"});
+    // However short the prompt: an answer grows.
+    expect_error(run_with({"--policy", "streaming:sinks=64", "--budget", "50"}), kFailed, {"gives 50", "64 sinks", "recent"});
 }
 
 TEST_F(BadInput, PinnedSystemPromptLargerThanTheBudget) {
     write_text(folder_.file("book.txt"), words(200));
     const Outcome outcome = run_pith({"run", "-m", model(), "-f", folder_.file("book.txt"), "-p", "Who?", "-n", "1", "-t", "1",
                                       "--policy", "streaming", "--budget", "40", "-sys", words(80), "--pin-system"});
-    expect_error(outcome, kFailed, {"40"});
+    expect_error(outcome, kFailed, {"--budget 40", "4 sinks", "pinned", "or more"});
 }
 
 TEST_F(BadInput, BudgetsThatAreNone) {
@@ -166,7 +168,10 @@ TEST_F(BadInput, PolicyAndBudgetThatContradictEachOther) {
 }
 
 TEST_F(BadInput, UnknownPolicySuggestsTheNearest) {
-    expect_error(run_with({"--policy", "snapvk", "--budget", "64"}), kUsage, {"snapvk", "snapkv"});
+    const Outcome near = run_with({"--policy", "snapvk", "--budget", "64"});
+    expect_error(near, kUsage, {"snapvk", "did you mean 'snapkv'"});
+    EXPECT_EQ(near.err.find("tova"), std::string::npos) << "not a list of all";
+    expect_error(run_with({"--policy", "bananas", "--budget", "64"}), kUsage, {"bananas", "`pith policies` lists them"});
     expect_error(run_with({"--policy", "snapkv+adda", "--budget", "64"}), kUsage, {"adda", "ada"});
     expect_error(run_pith({"bench", "-m", model(), "--policy", "full,tovo", "--budget", "64"}), kUsage, {"tovo", "tova"});
     expect_error(run_pith({"demo", "--policy", "h2p"}), kUsage, {"h2p", "h2o"});
@@ -289,6 +294,43 @@ TEST_F(BadInput, UnknownCommandsAndOptionsSuggestTheNearest) {
     expect_error(run_pith({"run", "--modle", "x"}), kUsage, {"--modle", "'--model'"});
     expect_error(run_pith({"run", "-p", "x"}), kUsage, {"--model", "required"});
     expect_error(run_with({"--chunk", "many"}), kUsage, {"--chunk", "many"});
+}
+
+// llama.cpp's flags that Pith does not have, or calls otherwise: named, with what to use.
+TEST_F(BadInput, LlamaCppsFlagsAreRefusedByName) {
+    const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+        {{"-ngl", "99"}, "CPU"},
+        {{"-ngl=99"}, "CPU"},
+        {{"--n-gpu-layers", "all"}, "CPU"},
+        {{"-cnv"}, "pith chat"},
+        {{"-i"}, "pith chat"},
+        {{"-hf", "user/repo"}, "-m FILE"},
+        {{"-fa", "off"}, "fused"},
+        {{"-b", "512"}, "--chunk"},
+        {{"-ub", "64"}, "--chunk"},
+        {{"--mlock"}, "--no-mmap"},
+        {{"--warmup"}, "leave it out"},
+        {{"--keep", "5"}, "--pin-system"},
+        {{"-tb", "4"}, "-t"},
+        {{"--samplers", "top_k;temperature"}, "order"},
+        {{"-r", "User:"}, "-n"},
+        {{"-o", "file"}, "> FILE"},
+        {{"--chat-template", "chatml"}, "--raw"},
+        {{"--lora-scaled", "a.gguf:2"}, "--lora-scale"},
+        {{"--rope-freq-base", "1e6"}, "positions"},
+        {{"-md", "draft.gguf"}, "speculative"},
+        {{"--spec-type", "x"}, "speculative"},
+        {{"-cmoe"}, "CPU"},
+        {{"--prompt-cache", "x"}, "-p"},
+        {{"--numa", "numactl"}, "numactl"},
+    };
+    for (const auto & [flags, instead] : cases) {
+        SCOPED_TRACE(flags.front());
+        expect_error(run_with(flags), kUsage, {flags.front().substr(0, flags.front().find('=')) + " is llama.cpp's", instead});
+    }
+    expect_error(run_pith({"chat", "-m", model(), "-no-cnv"}), kUsage, {"-no-cnv", "pith run"});
+    expect_error(run_pith({"chat", "-m", model(), "-ngl", "99"}), kUsage, {"-ngl", "CPU"});
+    expect_error(run_with({"-nxyz"}), kUsage, {"unknown option '-nxyz'"});
 }
 
 TEST_F(BadInput, NumbersOutsideTheirRanges) {

@@ -153,6 +153,19 @@ TEST_F(Chat, CtrlCStopsAnAnswerAndKeepsWhatWasSaid) {
     EXPECT_EQ(terminal.wait_for_end(), 0);
 }
 
+// A Ctrl-C that comes while the prompt is being shown is none that got lost.
+TEST_F(Chat, CtrlCAtThePromptIsAlwaysSeen) {
+    Terminal terminal(words(without_end()));
+    terminal.wait_for(kPrompt);
+    for (int i = 0; i < 30; ++i) {
+        terminal.type("\x03");
+        terminal.wait_for("Ctrl-D or /exit ends");
+        terminal.wait_for(kPrompt);
+    }
+    terminal.type("/exit\n");
+    EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
 TEST_F(Chat, UndoBringsBackTheStateBitForBit) {
     const std::vector<std::string> more = {"-n", "12",      "--policy", "snapkv:window=8", "--budget",
                                            "48", "--chunk", "16",       "--evict-every",   "8"};

@@ -80,7 +80,7 @@ TEST(Demo, SaysWhichSharedRowsNoBudgetHolds) {
                                       "snapkv:window=32,snapkv:window=8", "--question-aware", "--share", "-t", "1", "--csv"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3) << outcome.out;
-    EXPECT_NE(outcome.out.find("are protected"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("protects 3"), std::string::npos) << outcome.out;
 }
 
 TEST(Demo, ATaskThatDoesNotFitIsNamedAndTheOthersAreAsked) {

@@ -126,7 +126,7 @@ TEST_F(Run, OneQuestionIsInSightUnlessItComesLater) {
 }
 
 TEST_F(Run, AnswersEachQuestionAsIfItWereTheOnlyOne) {
-    const Json both = run_json({"-f", book_, "-p", "Who?", "-p", "And where was it?", "--budget", "64"});
+    const Json both = run_json({"-f", book_, "-p", "Who?", "-p", "And where was it?", "--budget", "64", "--question-later"});
     ASSERT_EQ(both["answers"].size(), 2U);
     const Json first = run_json({"-f", book_, "-p", "Who?", "--budget", "64", "--question-later"});
     const Json second = run_json({"-f", book_, "-p", "And where was it?", "--budget", "64", "--question-later"});
@@ -137,6 +137,24 @@ TEST_F(Run, AnswersEachQuestionAsIfItWereTheOnlyOne) {
     EXPECT_EQ(both["n_generated"], 12);
     // The context was prefilled once.
     EXPECT_LT(both["n_prompt"], first["n_prompt"].get<int>() + second["n_prompt"].get<int>());
+}
+
+TEST_F(Run, SeveralQuestionsAreAllInSightUnlessTheyComeLater) {
+    const std::vector<std::string> base = {"-f", book_, "-p", "Who?", "-p", "And where was it?", "--budget", "64", "--kept"};
+    const auto with = [&base](const std::string & budget, bool later) {
+        std::vector<std::string> flags = base;
+        std::replace(flags.begin(), flags.end(), std::string("64"), budget);
+        if (later) { flags.emplace_back("--question-later"); }
+        return flags;
+    };
+    const Json seen = run_json(base);
+    const Json later = run_json(with("64", true));
+    EXPECT_EQ(seen["questions_in_sight"], true);
+    EXPECT_NE(seen["kept"], later["kept"]);
+    EXPECT_EQ(seen["n_prompt"], later["n_prompt"]);
+    EXPECT_EQ(seen["budget_entries"], 64);
+    // The same where nothing is evicted: the questions leave nothing behind.
+    EXPECT_EQ(run_json(with("4000", false))["text"], run_json(with("4000", true))["text"]);
 }
 
 TEST_F(Run, PrefillsOncePerQuestionWhenQuestionAware) {
@@ -169,6 +187,75 @@ TEST_F(Run, ReadsTheContextFromStandardInput) {
     const Outcome outcome = run_pith(more, {0, words(400)});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(Json::parse(outcome.out)["text"], file["text"]);
+}
+
+TEST_F(Run, ReadsThePromptFromAPipeWhereNobodyGaveOne) {
+    const Json said = run_json({"-p", "Once upon a time"});
+    const Outcome piped = run_pith(arguments({"--json"}), {0, "Once upon a time\n"});
+    ASSERT_EQ(piped.exit_code, 0) << piped.err;
+    EXPECT_EQ(Json::parse(piped.out)["text"], said["text"]);
+    const Outcome both = run_pith(arguments({"-p", "Once upon a time", "--json"}), {0, "something else"});
+    EXPECT_EQ(Json::parse(both.out)["text"], said["text"]) << "with -p nobody reads it";
+}
+
+TEST_F(Run, PrintsAnswersAloneOnStandardOutput) {
+    const std::vector<std::string> base = {"-f", book_, "-p", "Who?", "-p", "Where?", "--budget", "64"};
+    const Json json = run_json(base);
+    const Outcome outcome = run_pith(arguments(base));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    // JSON cannot hold what is no UTF-8, and a random model says such things.
+    const std::string said =
+        Json(outcome.out.substr(0, outcome.out.size() - 1)).dump(-1, ' ', false, Json::error_handler_t::replace);
+    EXPECT_EQ(Json::parse(said), json["text"]);
+    EXPECT_NE(outcome.err.find("> Where?"), std::string::npos) << outcome.err;
+}
+
+// What llama.cpp's users type from habit, where Pith does just that.
+TEST_F(Run, TakesLlamaCppsFlagsThatMeanTheSame) {
+    const Json plain = run_json({"-p", "Once upon a time", "--raw"});
+    const std::vector<std::vector<std::string>> same = {
+        {"-no-cnv"},
+        {"--no-conversation"},
+        {"--raw", "-ngl", "0"},
+        {"--raw", "--n-gpu-layers=0"},
+        {"--raw", "-fa"},
+        {"--raw", "-fa", "on"},
+        {"--raw", "--flash-attn", "auto"},
+        {"--raw", "-st", "--color", "--no-warmup", "--no-display-prompt", "--simple-io", "--mmap", "--log-disable", "-nkvo"},
+        {"--raw", "-ctk", "f16", "-ctv", "f16", "-nr"},
+        {"--raw", "-s", "-1", "--predict", "6", "--no-perf", "-co", "auto"},
+    };
+    for (std::vector<std::string> more : same) {
+        SCOPED_TRACE(more.front() + " " + more.back());
+        more.insert(more.end(), {"-p", "Once upon a time"});
+        EXPECT_EQ(run_json(more)["text"], plain["text"]);
+    }
+    // What follows an option that takes a value is no flag, whatever it looks like.
+    EXPECT_GT(run_json({"--raw", "-p", "-ngl"})["n_prompt"], 1);
+}
+
+TEST_F(Run, ReadsEscapesAndASystemPromptFromAFile) {
+    const Json two_lines = run_json({"-p", "Once\nupon a time"});
+    const Json line_break = run_json({"-p", "Once\\nupon a time", "-e"});
+    EXPECT_EQ(two_lines["text"], line_break["text"]);
+    EXPECT_EQ(two_lines["n_prompt"], line_break["n_prompt"]);
+    EXPECT_NE(run_json({"-p", "Once\\nupon a time"})["n_prompt"], line_break["n_prompt"]);
+
+    const std::string system = folder_.file("system.txt");
+    write_text(system, "Answer in one word.");
+    EXPECT_EQ(run_json({"-p", "Who?", "-sysf", system})["text"],
+              run_json({"-p", "Who?", "-sys", "Answer in one word."})["text"]);
+}
+
+TEST_F(Run, SaysWhenABudgetInBytesHoldsMoreThanThePrompt) {
+    const Outcome roomy = run_pith(arguments({"-p", "Once upon a time", "--budget", "512M"}));
+    EXPECT_EQ(roomy.exit_code, 0);
+    EXPECT_NE(roomy.err.find("--budget 512M holds"), std::string::npos) << roomy.err;
+    EXPECT_NE(roomy.err.find("nothing of it is evicted"), std::string::npos) << roomy.err;
+    for (const char * budget : {"100K", "4000", "auto"}) {
+        const Outcome other = run_pith(arguments({"-f", book_, "-p", "Who?", "--budget", budget}));
+        EXPECT_EQ(other.err.find("nothing of it is evicted"), std::string::npos) << budget << ": " << other.err;
+    }
 }
 
 TEST_F(Run, SaysTheSameForTheSameSeed) {

@@ -47,6 +47,20 @@ TEST(RunPlan, WithAQuestionInSightAPromptGoesInOneShotWhereALayerFitsInMemory) {
     EXPECT_EQ(plan_run(request)->n_guide, 30);
 }
 
+// Questions that come behind the prompt and are taken back: they are in the layer's lanes, and never in the prompt's length.
+TEST(RunPlan, BytesHoldQuestionsThatAreTakenBack) {
+    RunRequest request = request_of(Budget(BudgetKind::kBytes, 64.0 * 1024 * 1024), 2000);
+    request.prefill = PrefillSchedule::kOneShot;
+    request.evict_every = 1;  // the layer is what counts
+    request.n_question = 64;
+    const int64_t at_the_end = plan_run(request)->budget;
+    request.taken_back = true;
+    // 8 KV heads of one layer hold 64 entries more, of 128 lanes that share the bytes.
+    EXPECT_EQ(plan_run(request)->budget, at_the_end - 64 * 8 / 128);
+    request.budget = Budget(BudgetKind::kPercent, 10);
+    EXPECT_EQ(plan_run(request)->budget, 200);
+}
+
 TEST(RunPlan, BytesHoldTheQuestionBesideTheChunk) {
     RunRequest request = request_of(Budget(BudgetKind::kBytes, 64.0 * 1024 * 1024), 100000);
     const int64_t without = plan_run(request)->budget;

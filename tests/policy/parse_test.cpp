@@ -54,7 +54,7 @@ TEST(PolicyGrammar, UnknownNamesSuggestTheNearest) {
     expect_error("snapvk", "did you mean 'snapkv'?");
     expect_error("snapkv+adaa", "did you mean 'ada'?");
     expect_error("pyramidvk", "did you mean 'pyramidkv'?");
-    expect_error("bananas", "'bananas' is not known (known: gated, full, random,");
+    expect_error("bananas", "'bananas' is not known; `pith policies` lists them");
     expect_error("snapkv:windw=3", "did you mean 'window'? (it has window, pool, group, pool_edges, order)");
     expect_error("full:x=1", "it takes none");
     expect_error("adakv:windo=3",
@@ -158,7 +158,7 @@ TEST(PolicyGrammar, MalformedTextIsAnError) {
     expect_error("snapkv+ada:alpha=2", "must be a number from 0 to 1");
     expect_error("snapkv:window=8:window=9", "given twice");
     expect_error("h2o:recent=-1", "must be an integer from 0");
-    expect_error("snapkv,h2o", "window");  // one policy, not a list: the message shows what is known
+    expect_error("snapkv,h2o", "'snapkv,h2o' is not known");  // one policy, not a list
 }
 
 TEST(PolicyGrammar, CommasSeparatePolicies) {

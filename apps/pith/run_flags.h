@@ -1,0 +1,48 @@
+// run_flags.h - what `pith run` is asked to do, and the texts that it is asked about.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine_flags.h"
+#include "sampler_flags.h"
+#include "text/prompt.h"
+
+namespace pith::app {
+
+struct RunFlags {
+    ModelFlags model;
+    SessionFlags session;
+    SamplerFlags sampler;
+    std::string file;
+    std::string token_ids;  // a file of them: the whole prompt
+    std::string logits;     // a file for them
+    std::vector<std::string> prompts;
+    std::string system_prompt;
+    std::string system_prompt_file;
+    int64_t n_predict = 512;
+    bool pin_system = false;
+    bool question_aware = false;
+    bool question_later = false;
+    bool raw = false;
+    bool escape = false;
+    bool json = false;
+    bool no_stream = false;
+    bool ignore_eos = false;
+    bool kept = false;
+
+    void add_to(CLI::App & command);
+    // Errors: kInvalidArgument: flags that do not go together. Those of session and sampler are theirs to check.
+    Status check() const;
+    // The texts the user gave, checked as far as they can be without a model; from standard input where nobody said what is
+    // asked. Errors: kInvalidArgument (no text, no UTF-8), kNotFound, kIo.
+    Result<PromptRequest> read_texts() const;
+};
+
+// What the policy protects must fit the entries asked for, however short the prompt: an answer grows. Before anything is
+// loaded; the session looks again, at pinned spans, too.   Errors: kBudget.
+Status check_protected(const SessionOptions & options);
+
+}  // namespace pith::app

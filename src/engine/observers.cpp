@@ -1,0 +1,89 @@
+// observers.cpp - tokens that run behind a prompt as queries only, and are taken back. Stage: engine.
+#include <algorithm>
+#include <utility>
+
+#include "core/stopwatch.h"
+#include "engine/policy_probe.h"
+#include "engine/question_prefill.h"
+#include "engine/session_impl.h"
+
+namespace pith {
+
+Status prefill_for_questions(Session & session, std::span<const int32_t> tokens, std::span<const int32_t> questions,
+                             const RunHooks & hooks, bool & seen) {
+    Session::Impl & self = PolicyProbe(session).session();
+    const Stopwatch watch;
+    const double evidence_before = self.forward->evidence_s();
+    const Status status = self.feed_for(tokens, questions, hooks, seen);
+    self.ledger.prefill_s += watch.seconds();
+    self.ledger.evidence_s += self.forward->evidence_s() - evidence_before;
+    if (status.ok()) { self.ledger.n_prompt += std::ssize(tokens); }
+    self.update_ledger();
+    return status;
+}
+
+Status Session::Impl::feed_for(std::span<const int32_t> tokens, std::span<const int32_t> questions, const RunHooks & hooks,
+                               bool & seen) {
+    seen = false;
+    PITH_RETURN_IF_ERROR(check_tokens(questions));
+    if (n_tokens != 0 || hooks.n_question != 0) {
+        return {ErrorCode::kInvalidArgument, "questions that come later are for the first prompt, which ends in none itself"};
+    }
+    // Gates decide what is cached before a layer's attention: observers that are taken back again have no place there.
+    const bool asks_gates = gates && (policy.needs_gate() || gate_observer || !observed.empty());
+    if (!asks_gates) { observers = questions; }
+    const Status status = feed(tokens, /*is_prompt=*/true, hooks);
+    seen = status.ok() && !observers.empty();
+    observers = {};
+    return status;
+}
+
+// With observers there, the last queries are all of them, and so is the last.
+EvidenceNeeds Session::Impl::needs_in_sight() const {
+    EvidenceNeeds needs = policy.needs();
+    if (observers.empty()) { return needs; }
+    const auto n = static_cast<int>(observers.size());
+    if (needs.any_window() || needs.last_query) { needs.window = std::max(needs.window, n); }
+    if (needs.last_query) { needs.window_mean = true; }
+    if (needs.running_last > 0) { needs.running_last = std::max(needs.running_last, n); }
+    return needs;
+}
+
+// The observers through one layer, behind the prompt that its lanes hold. states [n][D]: theirs, from layer to layer.
+Status Session::Impl::observe(int layer, std::span<float> states) {
+    const auto width = static_cast<size_t>(file->hparams().n_embd);
+    const auto n = static_cast<int>(observers.size());
+    for (int i = 0; i < n; i += plan->chunk) {
+        const int m = std::min(plan->chunk, n - i);
+        const auto rows = states.subspan(static_cast<size_t>(i) * width, static_cast<size_t>(m) * width);
+        const int n_out = layer + 1 == shape().n_layers ? 1 : m;
+        PITH_RETURN_IF_ERROR(run_layer(layer, observers.subspan(static_cast<size_t>(i), static_cast<size_t>(m)), rows, m,
+                                       static_cast<int32_t>(n_tokens - n + i), n_out, n - i - m));
+    }
+    return {};
+}
+
+// before: the layer's evidence without them.
+void Session::Impl::take_back(int layer, EvidenceState::Layer before) {
+    std::vector<int> lengths;
+    for (int h = 0; h < shape().n_kv_heads; ++h) {
+        lengths.push_back(cache->length(cache->lane(0, layer, h)) - static_cast<int>(observers.size()));
+    }
+    cache->truncate(0, layer, lengths);
+    evidence.restore(layer, std::move(before));
+}
+
+// Plans that were made while tokens stood at the lanes' ends that are no longer there.
+void Session::Impl::leave_out_observers(std::vector<LayerPlan> & plans) const {
+    for (LayerPlan & one : plans) {
+        Ragged<int32_t> keep;
+        for (int h = 0; h < shape().n_kv_heads; ++h) {
+            const auto row = one.keep.row(h);
+            const int length = cache->length(cache->lane(0, one.layer, h));
+            keep.push_row(row.first(static_cast<size_t>(std::ranges::lower_bound(row, length) - row.begin())));
+        }
+        one.keep = std::move(keep);
+    }
+}
+
+}  // namespace pith
