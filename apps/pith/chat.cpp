@@ -85,9 +85,9 @@ private:
             std::fputs("(not read)\n", stderr);
             return {};
         }
-        PITH_RETURN_IF_ERROR(turn.status());
         std::puts("");
         std::fflush(stdout);
+        PITH_RETURN_IF_ERROR(turn.status());
         last_ = message;
         return {};
     }
@@ -196,6 +196,7 @@ int chat_command(ChatFlags flags) {
     ConversationOptions options;
     const auto session = flags.session.options(!flags.model.gate.empty());
     if (!session.ok()) { return fail_usage(session.status().message()); }
+    if (const Status status = check_protected(*session); !status.ok()) { return fail(status); }
     const auto sampler = flags.sampler.options();
     if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
     options.session = *session;

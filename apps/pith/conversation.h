@@ -1,6 +1,7 @@
 // conversation.h - a conversation inside a budget: what is fed turn by turn, and states to come back to.
 //
-// A turn is a transaction: an error, or Ctrl-C while the message is read, leaves the conversation as it was. Ctrl-C while the
+// A turn is a transaction: an error, or Ctrl-C while the message is read, leaves the conversation as it was (draws begin again
+// with the seed). Ctrl-C while the
 // answer is written keeps what was said. The model's chat template is taken apart once (text/chat_frame.h), so nothing is ever
 // read twice. Threads: one at a time.
 #pragma once

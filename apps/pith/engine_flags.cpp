@@ -118,4 +118,19 @@ Result<SessionOptions> SessionFlags::options(bool has_gates) const {
     return options;
 }
 
+Status check_protected(const SessionOptions & options) {
+    if (options.budget.kind != BudgetKind::kEntries || options.evict_every == 0) { return {}; }
+    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(options.policy));
+    const auto budget = static_cast<int64_t>(options.budget.value);
+    const int n_sinks = policy.n_sinks();
+    const int n_recent = policy.n_recent(budget);
+    const int64_t n_protected = int64_t{n_sinks} + n_recent;
+    if (n_protected <= budget) { return {}; }
+    return {ErrorCode::kBudget, "--budget " + options.budget.to_string() + " gives " + std::to_string(budget) +
+                                    " entries a lane, but policy " + options.policy + " protects " +
+                                    std::to_string(n_protected) + " (" + std::to_string(n_sinks) + " sinks, " +
+                                    std::to_string(n_recent) + " recent): use --budget " + std::to_string(n_protected) +
+                                    " or more, or protect less"};
+}
+
 }  // namespace pith::app

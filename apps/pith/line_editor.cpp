@@ -17,8 +17,8 @@
 namespace pith::app {
 
 LineEditor::Input LineEditor::read_one(const std::string & prompt) {
-    every_interrupt() = false;
     const WakeReads wake;
+    every_interrupt() = false;
     const bool at_terminal = isatty(STDIN_FILENO) != 0;
 #ifdef PITH_WITH_EDITLINE
     if (at_terminal && isatty(STDOUT_FILENO) != 0) {

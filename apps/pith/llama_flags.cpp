@@ -56,7 +56,6 @@ constexpr Taken kTaken[] = {
      "--no-host --no-jinja --no-mmproj --no-log-jsonl",
      ""},
     {"-st --single-turn", "", kRun},
-    {"-e --escape", "", kChat},
     {"-cnv --conversation -i --interactive -if --interactive-first", "", kChat},
 };
 

@@ -6,6 +6,7 @@
 // after the answer.
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,36 +74,44 @@ public:
 private:
     // n_question: tokens at the end that ask.
     Status prefill(Session & session, const std::vector<int32_t> & tokens, size_t n_question = 0) {
-        ProgressLine line("prefill");
         RunHooks hooks;
         hooks.n_question = static_cast<int>(n_question);
         hooks.cancel = &cancel_;
-        hooks.progress = [&line](int64_t n_done, int64_t n_total) { line.show_tokens(n_done, n_total); };
-        PITH_RETURN_IF_ERROR(session.prefill(tokens, hooks));
+        PITH_RETURN_IF_ERROR(with_progress(hooks, [&] { return session.prefill(tokens, hooks); }));
         tell_of_roomy_budget(session, tokens.size());
         return {};
     }
 
     // The context, compressed in the sight of all questions, one after the other.
     Status prefill_in_sight(Session & session) {
-        ProgressLine line("prefill");
         RunHooks hooks;
         hooks.cancel = &cancel_;
-        hooks.progress = [&line](int64_t n_done, int64_t n_total) { line.show_tokens(n_done, n_total); };
         std::vector<int32_t> questions;
         for (const auto & question : prompt_.questions) { questions.insert(questions.end(), question.begin(), question.end()); }
         bool seen = false;
-        PITH_RETURN_IF_ERROR(prefill_for_questions(session, prompt_.context, questions, hooks, seen));
-        outcome_.in_sight = seen;
+        PITH_RETURN_IF_ERROR(
+            with_progress(hooks, [&] { return prefill_for_questions(session, prompt_.context, questions, hooks, seen); }));
+        const Ledger & ledger = session.ledger();
+        if (seen || ledger.evicted_entries > 0) { outcome_.in_sight = seen; }
         tell_of_roomy_budget(session, prompt_.context.size());
-        if (!seen && session.ledger().evicted_entries > 0) {
+        if (!seen && ledger.evicted_entries > 0) {
             warn("the context was compressed without its questions: " +
-                 (std::ssize(questions) > options_.chunk ? "their " + std::to_string(questions.size()) +
-                                                               " tokens are more than --chunk " + std::to_string(options_.chunk)
-                                                         : "the model's gates decide before they are read") +
+                 (ledger.gate_peak_bytes > 0
+                      ? "the model's gates decide before they are read"
+                      : "their " + std::to_string(questions.size()) + " tokens are more than a chunk (--chunk " +
+                            std::to_string(options_.chunk) + "; less where --budget is few bytes)") +
                  "; --question-aware compresses it for each of them");
         }
         return {};
+    }
+
+    // The line is gone when `read` is over: messages come behind it.
+    static Status with_progress(RunHooks & hooks, const std::function<Status()> & read) {
+        ProgressLine line("prefill");
+        hooks.progress = [&line](int64_t n_done, int64_t n_total) { line.show_tokens(n_done, n_total); };
+        const Status status = read();
+        hooks.progress = {};
+        return status;
     }
 
     // Bytes that hold more than there is: whoever wanted a compressed cache has none.

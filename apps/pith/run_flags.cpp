@@ -77,7 +77,10 @@ Result<PromptRequest> RunFlags::read_texts() const {
         return request;
     }
     request.system = escape ? unescaped(system_prompt) : system_prompt;
-    if (!system_prompt_file.empty()) { PITH_ASSIGN_OR_RETURN(request.system, read_text(system_prompt_file)); }
+    if (!system_prompt_file.empty()) {
+        PITH_ASSIGN_OR_RETURN(request.system, read_text(system_prompt_file));
+        if (request.system.ends_with('\n')) { request.system.pop_back(); }  // the editor's, not the prompt's
+    }
     std::vector<std::string> questions;
     for (const std::string & text : prompts) { questions.push_back(escape ? unescaped(text) : text); }
     if (file.empty() && questions.empty() && isatty(STDIN_FILENO) != 1) {
@@ -107,21 +110,6 @@ Result<PromptRequest> RunFlags::read_texts() const {
     }
     request.questions = std::move(questions);
     return request;
-}
-
-Status check_protected(const SessionOptions & options) {
-    if (options.budget.kind != BudgetKind::kEntries || options.evict_every == 0) { return {}; }
-    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(options.policy));
-    const auto budget = static_cast<int64_t>(options.budget.value);
-    const int n_sinks = policy.n_sinks();
-    const int n_recent = policy.n_recent(budget);
-    const int64_t n_protected = int64_t{n_sinks} + n_recent;
-    if (n_protected <= budget) { return {}; }
-    return {ErrorCode::kBudget, "--budget " + options.budget.to_string() + " gives " + std::to_string(budget) +
-                                    " entries a lane, but policy " + options.policy + " protects " +
-                                    std::to_string(n_protected) + " (" + std::to_string(n_sinks) + " sinks, " +
-                                    std::to_string(n_recent) + " recent): use --budget " + std::to_string(n_protected) +
-                                    " or more, or protect less"};
 }
 
 }  // namespace pith::app

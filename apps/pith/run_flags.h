@@ -41,8 +41,4 @@ struct RunFlags {
     Result<PromptRequest> read_texts() const;
 };
 
-// What the policy protects must fit the entries asked for, however short the prompt: an answer grows. Before anything is
-// loaded; the session looks again, at pinned spans, too.   Errors: kBudget.
-Status check_protected(const SessionOptions & options);
-
 }  // namespace pith::app

@@ -104,6 +104,37 @@ void EvidenceState::drop_oldest(Layer & layer, int n_keep) const {
     layer.query_positions.erase(layer.query_positions.begin(), layer.query_positions.begin() + n_drop);
 }
 
+void EvidenceState::restore(int index, Layer before, std::span<const int> lengths) {
+    Layer & layer = layers_[static_cast<size_t>(index)];
+    for (size_t head = 0; head < layer.output_l1.size(); ++head) {
+        auto & norms = layer.output_l1[head];
+        const auto length = static_cast<size_t>(lengths[head / static_cast<size_t>(shape_.n_group)]);
+        norms.resize(std::min(norms.size(), length));
+    }
+    before.output_l1 = std::move(layer.output_l1);
+    layer = std::move(before);
+}
+
+void EvidenceState::restore(EvidenceState before, std::span<const int> lengths) {
+    const auto n_kv = static_cast<size_t>(shape_.n_kv_heads);
+    for (size_t i = 0; i < layers_.size(); ++i) {
+        restore(static_cast<int>(i), std::move(before.layers_[i]), lengths.subspan(i * n_kv, n_kv));
+    }
+}
+
+void EvidenceState::narrow(std::vector<EvidenceNeeds> needs) {
+    EvidenceState narrower(shape_, std::move(needs), output_);
+    if (!keeps_all_) {
+        for (Layer & layer : layers_) {
+            drop_oldest(layer, narrower.n_kept_queries_);
+            layer.queries.shrink_to_fit();
+        }
+    }
+    needs_ = std::move(narrower.needs_);
+    merged_ = narrower.merged_;
+    n_kept_queries_ = narrower.n_kept_queries_;
+}
+
 void EvidenceState::remember(int layer_index, const float * queries, int n, int32_t first_position, int n_to_come) {
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
     sample(layer, queries, n, first_position, n_to_come);

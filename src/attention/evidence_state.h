@@ -33,7 +33,7 @@ struct Observed;
 class EvidenceState {
 public:
     EvidenceState() = default;
-    // output: of the model; needed for `expected`, `output_l1` and `output_l2` only.
+    // output: of the model; needed for `expected` and for all that is behind W_O (`output_…`).
     EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs, std::shared_ptr<OutputMatrices> output = nullptr);
     EvidenceState(const CacheShape & shape, std::vector<EvidenceNeeds> needs, std::shared_ptr<OutputMatrices> output = nullptr);
 
@@ -93,9 +93,15 @@ public:
         QueryMoments moments;
         mutable std::vector<std::vector<float>> output_l1;  // [H][as many entries of the lane as were asked about]
     };
-    // One layer's part, and back to it, for lanes that are as they were then.
+    // One layer's part, and back to it, for lanes that are cut back to what they held then: lengths [K]. What has been computed
+    // since of the entries that stay is kept.
     const Layer & layer(int index) const { return layers_[static_cast<size_t>(index)]; }
-    void restore(int index, Layer before) { layers_[static_cast<size_t>(index)] = std::move(before); }
+    void restore(int index, Layer before, std::span<const int> lengths);
+    void restore(EvidenceState before, std::span<const int> lengths);  // all layers: lengths [L][K]
+
+    // From now on made for less: queries that only the old needs asked for are forgotten.
+    // REQUIRES: the needs ask for nothing that the old ones did not.
+    void narrow(std::vector<EvidenceNeeds> needs);
 
 private:
     struct From {  // what one gather reads

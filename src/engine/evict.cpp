@@ -39,6 +39,13 @@ Status Session::Impl::evict_all() {
     return apply(plans);
 }
 
+// What the session's evidence is made for: a policy's, and what evict() may ask for later.
+std::vector<EvidenceNeeds> Session::Impl::all_needs(const EvidenceNeeds & of_policy) const {
+    std::vector<EvidenceNeeds> needs = observed;
+    if (evicts()) { needs.push_back(of_policy); }
+    return needs;
+}
+
 // The evidence of the policy; with observers there, all of them are its last queries.
 Result<LayerEvidence> Session::Impl::gather(int layer) {
     auto seen = gather(layer, needs_in_sight());
@@ -68,7 +75,7 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
     for (int l = 0; l < shape().n_layers; ++l) {
         cache->truncate(0, l, std::span(lengths).subspan(static_cast<size_t>(l) * n_kv, n_kv));
     }
-    evidence = std::move(evidence_before);
+    evidence.restore(std::move(evidence_before), lengths);
     n_tokens = n_before;
     PITH_RETURN_IF_ERROR(status);
 

@@ -25,17 +25,23 @@ Status prefill_for_questions(Session & session, std::span<const int32_t> tokens,
 Status Session::Impl::feed_for(std::span<const int32_t> tokens, std::span<const int32_t> questions, const RunHooks & hooks,
                                bool & seen) {
     seen = false;
+    if (questions.empty()) { return {ErrorCode::kInvalidArgument, "there are no questions to read the prompt for"}; }
     PITH_RETURN_IF_ERROR(check_tokens(questions));
     if (n_tokens != 0 || hooks.n_question != 0) {
-        return {ErrorCode::kInvalidArgument, "questions that come later are for the first prompt, which ends in none itself"};
+        return {ErrorCode::kInvalidArgument,
+                "prefill_for_questions() is for an empty session, and for a prompt that ends in no question (n_question 0)"};
     }
     // Gates decide what is cached before a layer's attention: observers that are taken back again have no place there.
     const bool asks_gates = gates && (policy.needs_gate() || gate_observer || !observed.empty());
+    struct Leave {  // whatever is thrown: the tokens are the caller's
+        Session::Impl & self;
+        ~Leave() { self.observers = {}; }
+    } const leave{*this};
     if (!asks_gates) { observers = questions; }
-    const Status status = feed(tokens, /*is_prompt=*/true, hooks);
-    seen = status.ok() && !observers.empty();
-    observers = {};
-    return status;
+    PITH_RETURN_IF_ERROR(feed(tokens, /*is_prompt=*/true, hooks));
+    seen = !observers.empty();
+    if (seen) { evidence.narrow(all_needs(policy.needs())); }
+    return {};
 }
 
 // With observers there, the last queries are all of them, and so is the last.
@@ -70,7 +76,7 @@ void Session::Impl::take_back(int layer, EvidenceState::Layer before) {
         lengths.push_back(cache->length(cache->lane(0, layer, h)) - static_cast<int>(observers.size()));
     }
     cache->truncate(0, layer, lengths);
-    evidence.restore(layer, std::move(before));
+    evidence.restore(layer, std::move(before), lengths);
 }
 
 // Plans that were made while tokens stood at the lanes' ends that are no longer there.

@@ -102,7 +102,8 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
 Status Session::Impl::start(int64_t n_prompt, int n_question) {
     PITH_ASSIGN_OR_RETURN(plan, make_plan(policy, options.budget, options.prefill, n_prompt, n_question));
     PITH_RETURN_IF_ERROR(check_protected(n_prompt));
-    if (!observers.empty() && (n_prompt <= plan->budget || !(plan->one_shot || plan->n_guide > 0))) {
+    const bool all_fits = !evicts() || n_prompt <= plan->budget;
+    if (!observers.empty() && (all_fits || !(plan->one_shot || plan->n_guide > 0))) {
         observers = {};  // nothing is evicted, or they are too many for a chunk
         plan->n_guide = 0;
     }
@@ -113,9 +114,7 @@ Status Session::Impl::start(int64_t n_prompt, int n_question) {
     const int64_t n_all = n_prompt + std::ssize(observers);
     const int64_t longest = evicts() && !plan->one_shot ? std::min(n_all, 4 * at_once) : n_all;
     PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, std::max<int64_t>(options.max_context, longest + 256)));
-    std::vector<EvidenceNeeds> needs = observed;
-    if (evicts()) { needs.push_back(needs_in_sight()); }
-    evidence = EvidenceState(shape(), std::move(needs), output);
+    evidence = EvidenceState(shape(), all_needs(needs_in_sight()), output);
     reset_gates();
     return {};
 }
@@ -177,7 +176,12 @@ void Session::Impl::roll_back(int64_t n_tokens_before, std::span<const int> leng
         gate_state = std::move(gate_state_before);
         return;
     }
-    cache->clear(0);  // evicted entries cannot come back
+    // Evicted entries cannot come back; snapshots that still point at lanes take theirs along, where there is memory for them.
+    static_cast<void>(without_bad_alloc([&]() -> Status {
+        save_snapshots_before_eviction();
+        return {};
+    }));
+    cache->clear(0);
     evidence.reset();
     reset_gates();
     n_tokens = 0;

@@ -19,7 +19,7 @@ namespace pith {
 // As Session::prefill() of the tokens, on an empty session. The questions are out of sight, and what is kept is what prefill()
 // keeps, where nothing is evicted; where the policy needs the model's gates, which decide before they could look; and where the
 // prompt is read in chunks and they are longer than a chunk. seen: whether they were in sight.
-// REQUIRES: hooks.n_question is 0.
+// Errors: as Session::prefill(); kInvalidArgument: no questions, a session that holds tokens, n_question not 0.
 // Cost: the questions' tokens once more; in chunks, with every chunk.
 Status prefill_for_questions(Session & session, std::span<const int32_t> tokens, std::span<const int32_t> questions,
                              const RunHooks & hooks, bool & seen);

@@ -121,6 +121,7 @@ struct Session::Impl {
     Status evict_all();
     Status evict_in_sight_of(std::span<const int32_t> question);
     Result<std::vector<LayerPlan>> plan_all();
+    std::vector<EvidenceNeeds> all_needs(const EvidenceNeeds & of_policy) const;
     Result<LayerEvidence> gather(int layer);
     Result<LayerEvidence> gather(int layer, const EvidenceNeeds & needs);
     Status apply(std::span<const LayerPlan> plans);

@@ -63,6 +63,9 @@ Status Session::restore(const std::shared_ptr<Snapshot> & snapshot) {
         return {ErrorCode::kInvalidArgument, "a snapshot can only be restored into the session it was taken from"};
     }
     Impl & self = *impl_;
+    if (self.cache && !snapshot->saved && snapshot->epoch != self.epoch) {
+        return {ErrorCode::kOutOfMemory, "there was no memory to save this snapshot's entries when a failed call lost them"};
+    }
     if (self.cache) {
         self.save_snapshots_that_restoring_breaks(*snapshot);
         const auto n_kv = static_cast<size_t>(self.shape().n_kv_heads);

@@ -39,8 +39,10 @@ double layer_bytes(const RunRequest & request) {
 // At its peak the first layer's whole KV stands beside nothing, the last one's beside all the others' budgets.
 RunPlan one_shot_in_bytes(const RunRequest & request) {
     RunPlan plan{0, true, request.chunk, request.evict_every};
+    // Questions that come later are read whole, each, before anything is evicted again.
+    const int n_behind = std::max({request.evict_every, request.taken_back ? request.n_question : 0, 1});
     plan.budget = std::min(entries_in(request, request.budget.value - layer_bytes(request)),
-                           entries_in(request, request.budget.value) - std::max(request.evict_every, 1));
+                           entries_in(request, request.budget.value) - n_behind);
     return plan;
 }
 

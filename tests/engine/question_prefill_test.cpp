@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "engine/policy_probe.h"
+#include "engine/session_impl.h"
 #include "engine/tiny_model.h"
 #include "pith/session.h"
 #include "policy/policy.h"
@@ -107,8 +108,8 @@ TEST_P(QuestionPrefill, InChunksJudgesEveryChunkAsOneShotDoes) {
     EXPECT_EQ(session.ledger().schedule, "in chunks, question seen");
 }
 
-// Nothing that the questions did stays: logits and evidence are those of the context.
-TEST_P(QuestionPrefill, LeavesNothingOfTheQuestionsBehind) {
+// Where nothing is evicted the questions never run.
+TEST_P(QuestionPrefill, IsAPlainPrefillWhereAllFits) {
     for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
         Session plain = open(options_of(GetParam(), kContext, schedule));
         Session session = open(options_of(GetParam(), kContext, schedule));
@@ -117,6 +118,59 @@ TEST_P(QuestionPrefill, LeavesNothingOfTheQuestionsBehind) {
         EXPECT_TRUE(std::ranges::equal(session.logits(), plain.logits()));
         EXPECT_EQ(lanes(session, kContext), lanes(plain, kContext));
     }
+    Session full = open(options_of("full", 0, PrefillSchedule::kOneShot));
+    ASSERT_TRUE(read(full, context_, questions_, {}, /*expect_seen=*/false).ok()) << "nothing can be evicted";
+}
+
+// Of the evidence that goes on, nothing is of a question: no query, no moment, and no more of it than the policy asks for.
+TEST_P(QuestionPrefill, LeavesNoQueriesOfTheQuestionsBehind) {
+    const EvidenceNeeds wanted = Policy::parse(GetParam())->needs();
+    for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+        Session session = open(options_of(GetParam(), kBudget, schedule));
+        Session plain = open(options_of(GetParam(), kBudget, schedule));
+        ASSERT_TRUE(read(session, context_, questions_).ok());
+        ASSERT_TRUE(plain.prefill(context_).ok());
+        const EvidenceState & evidence = PolicyProbe(session).session().evidence;
+        const EvidenceState & of_plain = PolicyProbe(plain).session().evidence;
+        EXPECT_EQ(evidence.n_kept_queries(), of_plain.n_kept_queries());
+        EXPECT_EQ(evidence.needs(), wanted);
+        for (int l = 0; l < session.n_layers(); ++l) {
+            for (const int32_t position : evidence.layer(l).query_positions) { EXPECT_LT(position, kContext); }
+            for (const QuerySampler & sampler : evidence.layer(l).samplers) { EXPECT_LE(sampler.next(), kContext); }
+            EXPECT_EQ(evidence.layer(l).moments.n, of_plain.layer(l).moments.n);
+        }
+    }
+}
+
+// A layer fails while the questions are in the lanes of some layers.
+TEST_P(QuestionPrefill, AFailureWhileTheQuestionsRunLeavesTheSessionAsItWas) {
+    for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+        const SessionOptions options = options_of(GetParam(), kBudget, schedule);
+        Session session = open(options);
+        Session::Impl & impl = PolicyProbe(session).session();
+        int n_runs = 0;
+        impl.forward->set_query_observer([&](int layer, std::span<const float>, int n, int32_t) -> Status {
+            n_runs += n == kQuestions && layer == 1 ? 1 : 0;
+            const int fails = schedule == PrefillSchedule::kChunked ? 2 : 1;
+            if (n == kQuestions && layer == 1 && n_runs == fails) { return {ErrorCode::kOutOfMemory, "injected"}; }
+            return {};
+        });
+        EXPECT_EQ(read(session, context_, questions_).message(), "injected");
+        impl.forward->set_query_observer({});
+        EXPECT_TRUE(impl.observers.empty());
+        EXPECT_EQ(session.n_tokens(), 0);
+        EXPECT_EQ(session.ledger().kept_entries, 0);
+
+        Session fresh = open(options);
+        ASSERT_TRUE(read(session, context_, questions_).ok());
+        ASSERT_TRUE(read(fresh, context_, questions_).ok());
+        EXPECT_EQ(lanes(session, kContext), lanes(fresh, kContext));
+        EXPECT_TRUE(std::ranges::equal(session.logits(), fresh.logits()));
+    }
+}
+
+// Nothing that the questions did stays: logits and evidence are those of the context.
+TEST_P(QuestionPrefill, LeavesNothingOfTheQuestionsBehind) {
     SessionOptions keeps_all = options_of("full", 0, PrefillSchedule::kOneShot);
     keeps_all.observe = {GetParam()};
     Session full = open(keeps_all);
@@ -231,6 +285,25 @@ TEST(QuestionPrefillWindow, IsAllOfTheQuestions) {
     };
     EXPECT_EQ(kept("snapkv:window=4:pool=none"), kept("snapkv:window=21:pool=none"));
     EXPECT_EQ(kept("tova:recent=4"), kept("snapkv:window=4:pool=none"));
+}
+
+// A question that is longer than what arrives between two evictions stays inside the bytes, too.
+TEST(QuestionPrefillBytes, HoldTheQuestionThatIsAskedAfterwards) {
+    constexpr int kLong = 300;
+    SessionOptions options;
+    options.policy = "snapkv:window=8";
+    options.budget = Budget(BudgetKind::kBytes, 1 << 20);
+    options.prefill = PrefillSchedule::kOneShot;
+    options.n_threads = 1;
+    static const Model model = tiny_model(tiny_spec()).value();
+    Session session = model.session(options).value();
+    const auto question = random_tokens(kLong, tiny_spec().n_vocab, 4);
+    bool seen = false;
+    ASSERT_TRUE(prefill_for_questions(session, random_tokens(1200, tiny_spec().n_vocab, 3), question, {}, seen).ok());
+    EXPECT_TRUE(seen);
+    EXPECT_GT(session.ledger().evicted_entries, 0);
+    ASSERT_TRUE(session.prefill(question).ok());
+    EXPECT_LE(session.ledger().kv_peak_bytes, size_t{1} << 20);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "cache/resident.h"
+#include "engine/policy_probe.h"
+#include "engine/session_impl.h"
 #include "engine/tiny_model.h"
 
 namespace pith {
@@ -202,6 +204,32 @@ TEST_F(SessionTest, OlderSnapshotsStayTrueWhenNewerOnesAreRestored) {
     EXPECT_EQ(probe(b), b1);
     EXPECT_EQ(probe(a), a1);
     EXPECT_EQ(probe(b), b1);
+}
+
+// A token that fails half-way takes the cache with it, but no snapshot.
+TEST_F(SessionTest, SnapshotsOutliveATokenThatFails) {
+    const auto tokens = random_tokens(60, model_->info().n_vocab);
+    for (const char * policy : {"full", "h2o:recent=4"}) {
+        const SessionOptions options = options_of(policy, std::string_view(policy) == "full" ? Budget() : Budget(100));
+        Session session = open(options);
+        ASSERT_TRUE(session.prefill(tokens).ok());
+        const auto snapshot = session.snapshot();
+        ASSERT_TRUE(snapshot.ok());
+        Forward & forward = *PolicyProbe(session).session().forward;
+        forward.set_query_observer([](int layer, std::span<const float>, int, int32_t) -> Status {
+            return layer == 1 ? Status(ErrorCode::kOutOfMemory, "injected") : Status();
+        });
+        EXPECT_EQ(session.append(7).message(), "injected");
+        forward.set_query_observer({});
+        ASSERT_TRUE(session.restore(*snapshot).ok());
+        EXPECT_EQ(session.n_tokens(), 60);
+        EXPECT_EQ(longest_lane(session), 60) << policy;
+
+        Session undisturbed = open(options);
+        ASSERT_TRUE(undisturbed.prefill(tokens).ok());
+        ASSERT_TRUE(session.append(9).ok() && undisturbed.append(9).ok());
+        EXPECT_TRUE(std::ranges::equal(session.logits(), undisturbed.logits())) << policy;
+    }
 }
 
 TEST_F(SessionTest, ACancelledPrefillLeavesAnEmptySessionThatCanBeUsedAgain) {
