@@ -27,7 +27,7 @@ if(_loader AND EXISTS "${_root}/usr/include/llama.h")
   add_library(pith::private_runtime INTERFACE IMPORTED)
   target_include_directories(pith::private_runtime INTERFACE "${_root}/usr/include")
   # --no-as-needed as an option, which comes before all libraries: CMake would move it behind some.
-  # What is installed finds them elsewhere (cmake/PithInstall.cmake).
+  # What is installed finds them elsewhere (pith_relocatable in cmake/PithTargets.cmake).
   set(_here $<NOT:$<BOOL:$<TARGET_PROPERTY:PITH_RELOCATABLE>>>)
   target_link_options(pith::private_runtime INTERFACE -L${_lib} -Wl,--no-as-needed -Wl,--allow-shlib-undefined -Wl,--disable-new-dtags
                       $<${_here}:-Wl,-rpath,${_lib}> $<${_here}:-Wl,--dynamic-linker=${_loader}>)
@@ -79,7 +79,7 @@ else()
   else()
     message(STATUS "Highway was not found: building ${PITH_HIGHWAY_TAG} from source")
     include(FetchContent)
-    foreach(_part IN ITEMS TESTS EXAMPLES CONTRIB INSTALL)
+    foreach(_part IN ITEMS TESTS EXAMPLES CONTRIB)
       set(HWY_ENABLE_${_part} OFF CACHE BOOL "" FORCE)
     endforeach()
     FetchContent_Declare(highway GIT_REPOSITORY https://github.com/google/highway.git GIT_TAG ${PITH_HIGHWAY_TAG} GIT_SHALLOW TRUE)

@@ -44,7 +44,7 @@ else()
   install(TARGETS pith_installed RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   # ggml is the system's; what scripts/setup unpacked beside it comes along.
   file(GLOB _unpacked ${PITH_DEPS_DIR}/system/usr/lib/*-linux-gnu/lib*.so.*)
-  list(FILTER _unpacked INCLUDE REGEX "/lib(sentencepiece|protobuf|edit|bsd|md|tinfo)[^/]*$")
+  list(FILTER _unpacked INCLUDE REGEX "/lib(absl|sentencepiece|protobuf|edit|bsd|md|tinfo)[^/]*$")
   install(FILES ${_unpacked} DESTINATION ${_library_dir})
 endif()
 

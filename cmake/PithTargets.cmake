@@ -20,6 +20,13 @@ endfunction()
 # pith_relocatable(NAME RPATH): what is installed finds its libraries from where it lies, wherever that is.
 function(pith_relocatable name rpath)
   set_target_properties(${name} PROPERTIES PITH_RELOCATABLE ON BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${rpath}")
+  if(NOT PITH_PRIVATE_RUNTIME)
+    # ggml may lie where the system does not look, and what comes along must find what itself needs beside it.
+    set_target_properties(${name} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+    if(NOT APPLE)
+      target_link_options(${name} PRIVATE -Wl,--allow-shlib-undefined -Wl,--disable-new-dtags)
+    endif()
+  endif()
 endfunction()
 
 function(pith_library name)

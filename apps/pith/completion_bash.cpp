@@ -24,6 +24,8 @@ _pith() {
     local -A actions=(['<file>']=-f ['<folder>']=-d)
     read -ra words <<<"$line"
     [[ $line == *[[:space:]] ]] && words+=('')
+    COMPREPLY=()
+    ((${#words[@]} > 1)) || return 0
     word=${words[-1]}
     unset 'words[-1]'
     for candidate in "${words[@]:1}"; do
@@ -38,7 +40,6 @@ constexpr const char * kAfterPath =
         previous=${word%%=*}
         word=${word#*=}
     fi
-    COMPREPLY=()
     case "$path $previous" in
 )";
 
@@ -70,12 +71,6 @@ constexpr const char * kEnd =
 }
 complete -F _pith pith
 )";
-
-std::string joined(const std::vector<std::string> & words, const char * between) {
-    std::string out;
-    for (const std::string & word : words) { out += (out.empty() ? "" : between) + word; }
-    return out;
-}
 
 std::string action(const CommandOption & option) {
     const std::string list = "\"" + joined(option.choices, " ") + "\"";

@@ -23,12 +23,6 @@ std::string quoted(const std::string & text) {
     return out + "'";
 }
 
-std::string joined(const std::vector<std::string> & words) {
-    std::string out;
-    for (const std::string & word : words) { out += (out.empty() ? "" : " ") + word; }
-    return out;
-}
-
 // fish offers files of its own accord, unless -x or -f says that there are none.
 std::string values(const CommandOption & option) {
     switch (option.kind) {

@@ -44,12 +44,6 @@ std::string escaped(const std::string & text) {
     return out;
 }
 
-std::string joined(const std::vector<std::string> & words) {
-    std::string out;
-    for (const std::string & word : words) { out += (out.empty() ? "" : " ") + word; }
-    return out;
-}
-
 std::string action(const CommandOption & option) {
     switch (option.kind) {
         case ValueKind::kFile:

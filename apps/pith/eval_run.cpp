@@ -7,6 +7,7 @@
 
 #include "benchmarks/ruler/ruler.h"
 #include "errors.h"
+#include "eval/built_in_task.h"
 #include "eval/eval_report.h"
 #include "eval/fingerprint.h"
 #include "eval/sample_lines.h"
@@ -56,11 +57,7 @@ Status write_samples(const EvalFlags & flags, const EvalOptions & options, const
         return {ErrorCode::kInvalidArgument,
                 "--ruler-form writes one task of RULER at one length: name them with --tasks and --context"};
     }
-    const auto count = [&tokenizer](std::string_view text) {
-        const auto tokens = tokenizer.encode(text, false, false);
-        return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
-    };
-    return write_file(flags.write_samples, benchmarks::ruler_lines(*plan.samples.front(), count));
+    return write_file(flags.write_samples, benchmarks::ruler_lines(*plan.samples.front(), count_tokens_of(tokenizer)));
 }
 
 // Tasks of which no sample is short enough, a line each; single samples of the others are counted under the table.

@@ -89,6 +89,12 @@ Status check_attention(const InspectFlags & flags) {
         return {ErrorCode::kInvalidArgument, "--attention draws one text: leave out --data and --texts"};
     }
     if (flags.out.empty()) { return {ErrorCode::kInvalidArgument, "--attention is a figure and tables: add -o FOLDER"}; }
+    for (const auto & [name, type] : {std::pair{"-ctk", flags.cache.type_k}, std::pair{"-ctv", flags.cache.type_v}}) {
+        if (type != "f32") {
+            return {ErrorCode::kInvalidArgument,
+                    std::string(name) + " is " + type + ", and --attention draws maps of an f32 cache: leave it out"};
+        }
+    }
     return {};
 }
 
@@ -112,10 +118,9 @@ Status check_flags(const InspectFlags & flags) {
     PITH_RETURN_IF_ERROR(flags.input.check(flags.wants_gates() || flags.wants_attention()));
     PITH_RETURN_IF_ERROR(check_figures(flags));
     if (flags.input.wants_means() && flags.wants_gates() && (!flags.out.empty() || flags.attention_layer)) {
+        const std::string given = flags.input.data.empty() ? "--texts " + std::to_string(*flags.input.n_texts) : "--data";
         return {ErrorCode::kInvalidArgument,
-                "--texts " + std::to_string(flags.input.n_texts.value_or(1)) +
-                    " and --data give a table over texts: leave out --out and --gate-attention, or "
-                    "look at one text"};
+                given + " gives a table over texts: leave out --out and --gate-attention, or look at one text"};
     }
     PITH_RETURN_IF_ERROR(check_attention(flags));
     if (flags.wants_gates() && !flags.budgets.empty()) {
@@ -227,19 +232,19 @@ int inspect_gates_command(const InspectFlags & flags, const Model & model, const
     const auto texts = read_inspect_texts(flags.input, model, tokenizer);
     if (!texts.ok()) { return fail(texts.status()); }
     warn_of_texts_left_out(*texts);
+    Status status;
     {
-        ProgressLine line("inspect");
+        ProgressLine line("inspect");  // gone before anything is printed
         for (const auto & tokens : texts->tokens) {
             line.show_fraction(static_cast<double>(inspections.size()) / static_cast<double>(texts->tokens.size()));
             auto one = inspect_gates(model, tokens, options);
-            if (!one.ok()) { return fail(one.status()); }
+            status = one.status();
+            if (!status.ok()) { break; }
             inspections.push_back(std::move(*one));
         }
     }
-    if (!flags.out.empty()) {
-        const Status status = write_files(flags, files_of(flags, inspections, tokenizer));
-        if (!status.ok()) { return fail(status); }
-    }
+    if (status.ok() && !flags.out.empty()) { status = write_files(flags, files_of(flags, inspections, tokenizer)); }
+    if (!status.ok()) { return fail(status); }
     warn_of_foreign_prompt(model, inspections.front().tokens, flags.n_threads);
     if (flags.json) {
         Json json = gates_json(inspections, tokenizer);
@@ -293,23 +298,27 @@ int inspect_policies_command(const InspectFlags & flags, const Model & model, co
     std::vector<Inspection> inspections;
     InspectAverager averager;
     double highest_perplexity = 0;
+    Status status;
     {
-        ProgressLine line("inspect");
+        ProgressLine line("inspect");  // gone before anything is printed
         options.progress = [&](int n_done, int n_total) {
             const double n_texts = static_cast<double>(inspections.size()) + static_cast<double>(n_done) / n_total;
             line.show_fraction(n_texts / static_cast<double>(texts->tokens.size()));
         };
         for (const auto & tokens : texts->tokens) {
             auto one = inspect(model, tokens, options);
-            if (!one.ok()) { return fail(one.status()); }
-            if (!flags.input.wants_means()) { return print_one(flags, *one, tokenizer, model.info().n_vocab); }
-            highest_perplexity = std::max(highest_perplexity, one->perplexity);
-            averager.add(*one);
-            one->tokens = {};  // what the table does not read: of many texts it would be much
-            one->distance = {};
+            status = one.status();
+            if (!status.ok()) { break; }
+            if (flags.input.wants_means()) {
+                highest_perplexity = std::max(highest_perplexity, one->perplexity);
+                averager.add(*one);
+                keep_for_summary(*one);
+            }
             inspections.push_back(std::move(*one));
         }
     }
+    if (!status.ok()) { return fail(status); }
+    if (!flags.input.wants_means()) { return print_one(flags, inspections.front(), tokenizer, model.info().n_vocab); }
     const InspectMeans means{averager.result(), summarise_texts(inspections), texts->left_out.size()};
     return print_means(flags, means, highest_perplexity, model.info().n_vocab);
 }
@@ -364,7 +373,9 @@ int inspect_command(InspectFlags flags) {
 void add_inspect_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<InspectFlags>();
     CLI::App * command = root.add_subcommand(
-        "inspect", "Show what policies keep of a text, and what that changes; with --gate and no --policy: what gates keep");
+        "inspect",
+        "Show what policies keep of a text, and what that changes; with --gate and no --policy: what gates keep; with "
+        "--attention: what its heads attend to");
     flags->model.add_to(*command, false);
     flags->input.add_to(*command);
     command->add_option("--policy", flags->policies, "Policies to compare, separated by ','; all: every one there is")

@@ -43,6 +43,8 @@ report::HeatMap drawn(const AttentionMap & map, int most_cells) {
     out.row_label = "query" + unit;
     out.column_label = "key" + unit;
     out.n_rows = out.n_columns = side;
+    for (int i = 0; i < side; ++i) { out.row_names.push_back(std::to_string(i * tokens)); }
+    out.column_names = out.row_names;
     for (int row = 0; row < side; ++row) {
         for (int column = 0; column < side; ++column) {
             double sum = 0;

@@ -22,15 +22,6 @@ std::vector<double> of_heads(const InspectCase & one, Get get) {
     return values;
 }
 
-std::vector<double> kept_counts(const InspectCase & one) {
-    if (!one.kept_mean.empty()) { return one.kept_mean; }
-    std::vector<double> counts;
-    for (const Ragged<int32_t> & layer : one.kept) {
-        for (int h = 0; h < layer.n_rows(); ++h) { counts.push_back(layer.length(h)); }
-    }
-    return counts;
-}
-
 std::vector<std::string> budgets_of(const Inspection & inspection) {
     std::vector<std::string> budgets;
     for (const InspectCase & one : inspection.cases) {
@@ -175,7 +166,8 @@ void add_group(const report::MapGroup & group, report::SvgPage & page) {
 // One scale for the policies of one budget.
 void add_kept(const Inspection & inspection, report::SvgPage & page) {
     for (const std::string & budget : budgets_of(inspection)) {
-        add_group(maps_of(inspection, "Entries kept, budget " + budget, "entries of a lane", budget, true, kept_counts), page);
+        add_group(maps_of(inspection, "Entries kept, budget " + budget, "entries of a lane", budget, true, kept_of_lanes),
+                  page);
     }
 }
 

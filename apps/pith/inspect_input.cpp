@@ -66,7 +66,9 @@ Status add_sample(const InspectInput & input, const Model & model, const Tokeniz
     if (!tokens.too_long.empty()) {
         const std::string task = one.task == nullptr ? "" : "task '" + one.task->rules().name + "', ";
         texts.left_out.push_back(task + tokens.too_long +
-                                 (input.n_tokens ? ": raise --tokens" : ", which the model takes: --tokens N takes more"));
+                                 (input.n_tokens ? ": raise --tokens"
+                                                 : ", the length that the model was trained on: give a larger one with "
+                                                   "--tokens"));
         return {};
     }
     std::vector<int32_t> all = tokens.context;
@@ -120,7 +122,7 @@ void InspectInput::add_to(CLI::App & command) {
 Status InspectInput::check(bool prompt_alone) const {
     const std::string texts = "--texts " + std::to_string(n_texts.value_or(1));
     if (n_texts && *n_texts < 1) {
-        return {ErrorCode::kInvalidArgument, "--texts is " + std::to_string(*n_texts) + ": give 1 or more"};
+        return {ErrorCode::kInvalidArgument, "--texts (--samples) is " + std::to_string(*n_texts) + ": give 1 or more"};
     }
     if (!prompt.empty() && file.empty() && !prompt_alone) {
         return {ErrorCode::kInvalidArgument, "-p asks about the text of -f: give both, or neither for the built-in text"};

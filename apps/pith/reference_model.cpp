@@ -44,8 +44,7 @@ Result<std::string> built_in_file(const std::string & name) {
     const std::string source = source_models();
     const fs::path in_source = fs::path(source) / name;
     if (!source.empty() && fs::exists(in_source, error)) { return in_source.lexically_normal().string(); }
-    const std::string where =
-        source.empty() ? "share/pith/models beside '" + program_file().string() + "'" : "'" + source + "'";
+    const std::string where = source.empty() ? "share/pith/models above '" + program_file().string() + "'" : "'" + source + "'";
     return {ErrorCode::kNotFound, "'" + name + "', which comes with pith, is not in " + where};
 }
 

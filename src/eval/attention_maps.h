@@ -9,7 +9,8 @@
 //   that the gates have left. A query's own and its most recent keys, which it saw although a gate said no, are not there, and
 //   what is left sums to 1 without them; a query of which nothing is left pays nothing. Of a long text so many queries are
 //   sampled that their rows take kMostRowBytes.
-// Memory:  one chunk's rows beside the cache; maps of n_cells² floats.
+// Memory:  one chunk's rows beside the cache; with gates up to 256 MiB of sampled queries and as much of their rows; maps of
+//          n_cells² floats.
 // Errors:  kInvalidArgument (no such head, no tokens), kCancelled, those of sessions.
 // Threads: one at a time.
 // Paper:   Attention-Gate (Zeng et al., 2024), Figures 3 to 5.

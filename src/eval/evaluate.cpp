@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "eval/ask.h"
+#include "eval/built_in_task.h"
 #include "eval/plain_text.h"
+#include "eval/sample_length.h"
 #include "gate/gate_file.h"
 #include "policy/policy.h"
 #include "schedule/run_plan.h"
@@ -37,13 +39,6 @@ Sides sides_of(const std::vector<int32_t> & context, const TurnTokens & turn, bo
     Sides sides{joined(context, turn.question), turn.prefix};
     if (sides.compressed.empty()) { std::swap(sides.compressed, sides.feed); }
     return sides;
-}
-
-// Of a family whose samples are made here, as long as one likes; the others are as long as their data.
-bool makes_its_length(const benchmarks::TaskRules & rules) {
-    return rules.file.empty() || std::ranges::any_of(benchmarks::all_tasks(), [&](const auto & task) {
-               return task->rules().family == rules.family && task->rules().file.empty();
-           });
 }
 
 class Planner {
@@ -100,10 +95,7 @@ private:
         request.n_samples = options_.n_samples;
         request.seed = options_.seed;
         request.haystack = options_.haystack;
-        request.count = [this](std::string_view text) {
-            const auto tokens = tokenizer_.encode(text, false, false);
-            return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
-        };
+        request.count = count_tokens_of(tokenizer_);
         const auto ready = options_.files.find(rules.ready);
         if (ready != options_.files.end()) { request.ready = ready->second; }
         const bool fits_itself = makes_its_length(rules) && request.ready.empty();
@@ -152,7 +144,8 @@ private:
         if (plan_.units.size() == first_unit && !samples.empty()) {
             const char * const option = length > 0 && prompt_rules.n_ctx == length ? "--context" : "--ctx-size";
             const std::string why = plan_.left_out.back().refused;
-            leave_out(rules.name, length, "", "task '" + rules.name + "' has no sample that fits: " + why + " by " + option);
+            leave_out(rules.name, length, "",
+                      "task '" + rules.name + "' has no sample that fits: " + why + " (" + option + ")");
         }
         return {};
     }
@@ -175,7 +168,7 @@ private:
         const auto whole_task = std::ranges::find_if(plan_.left_out, [](const Answer & one) { return one.sample.empty(); });
         if (whole_task == plan_.left_out.end()) { return {ErrorCode::kInvalidArgument, plan_.left_out.front().refused}; }
         if (options_.tasks.empty()) { return {ErrorCode::kInvalidArgument, whole_task->refused}; }
-        const bool by_model = whole_task->refused.ends_with("--ctx-size");
+        const bool by_model = whole_task->refused.ends_with("(--ctx-size)");
         return {ErrorCode::kInvalidArgument,
                 whole_task->refused + (by_model ? ": give a larger --ctx-size" : ": give a larger --context")};
     }

@@ -10,9 +10,8 @@
 //                  CriticalKV's first stage could gather at α = 0.5 (assumption 3.4 wants it above ½)
 //   Spearman       rank correlation of two policies' refined scores: mean over the layer's lanes, without entries that either
 //                  protects (CAOTE, Table 7);  overlap: |A ∩ B| / |A ∪ B| of the kept entries of a layer (Jaccard)
-//   D, IR, TD, HD  SCORE's distances between attention heads: head_profiles.h. By jsd and l2 every pair of 64 sampled queries
-//   is
-//                  compared (of 200 otherwise), and the heads' rows are looked at again for every pair of layers
+//   D, IR, TD, HD  SCORE's distances between attention heads: head_profiles.h. By jsd and l2 every pair of 64 sampled
+//                  queries is compared (of 200 otherwise), and the heads' rows are looked at again for every pair of layers
 //   perplexity     of the text with the full cache: exp of the mean negative log-likelihood of its tokens but the first
 // Threads: one at a time.
 #pragma once
@@ -86,7 +85,7 @@ struct InspectCase {
     int64_t budget_entries = 0;
     std::string refused;                // why the policy cannot hold this budget; nothing below is then set
     std::vector<Ragged<int32_t>> kept;  // [layer] of [K]: positions
-    // Of several texts (inspect_average.h), instead of `kept`: entries of each lane [layer · K].
+    // Of several texts (inspect_average.h, inspect_texts.h), instead of `kept`: entries of each lane [layer · K].
     std::vector<double> kept_mean;
     std::vector<HeadFidelity> heads;  // [layer · H]
     std::vector<LayerFidelity> layers;
@@ -130,6 +129,9 @@ struct Inspection {
 
 // Errors: kInvalidArgument (nothing to inspect, a policy that evicts nothing), those of sessions and policies.
 Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens, const InspectOptions & options);
+
+// Entries that each lane keeps [layer · K]: counted in `kept`, or kept_mean where there are no positions.
+std::vector<double> kept_of_lanes(const InspectCase & one);
 
 // What a table shows of a case.
 struct CaseMeans {

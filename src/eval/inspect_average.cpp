@@ -66,10 +66,7 @@ void fill(Part & part, const std::vector<double> & numbers) {
 // Lanes by how many entries they hold: which ones is the text's own.
 InspectCase without_positions(const InspectCase & one) {
     InspectCase out = one;
-    out.kept_mean.clear();
-    for (const Ragged<int32_t> & layer : one.kept) {
-        for (int h = 0; h < layer.n_rows(); ++h) { out.kept_mean.push_back(layer.length(h)); }
-    }
+    out.kept_mean = kept_of_lanes(one);
     out.kept.clear();
     out.same_choice = false;
     return out;

@@ -1,5 +1,4 @@
-// inspect_average.h - inspections of several texts, number by number: means over the texts and standard deviations. Stage:
-// eval.
+// inspect_average.h - inspections of several texts, number by number: means over texts, standard deviations. Stage: eval.
 //
 // What has a place that all texts share is averaged: a query head, a lane, a layer, a pair of heads, a policy under a budget.
 // What belongs to a text's own tokens (positions, scores) is not.

@@ -12,18 +12,25 @@ const InspectCase * Inspection::find(const std::string & policy, const std::stri
     return found == cases.end() ? nullptr : &*found;
 }
 
+std::vector<double> kept_of_lanes(const InspectCase & one) {
+    if (!one.kept_mean.empty()) { return one.kept_mean; }
+    std::vector<double> lanes;
+    for (const Ragged<int32_t> & layer : one.kept) {
+        for (int h = 0; h < layer.n_rows(); ++h) { lanes.push_back(layer.length(h)); }
+    }
+    return lanes;
+}
+
 CaseMeans means_of(const InspectCase & one) {
     CaseMeans means;
-    int64_t n_lanes = 0;
+    const std::vector<double> lanes = kept_of_lanes(one);
     means.shortest = INT64_MAX;
-    for (const Ragged<int32_t> & layer : one.kept) {
-        for (int h = 0; h < layer.n_rows(); ++h, ++n_lanes) {
-            means.kept += layer.length(h);
-            means.shortest = std::min<int64_t>(means.shortest, layer.length(h));
-            means.longest = std::max<int64_t>(means.longest, layer.length(h));
-        }
+    for (const double n_entries : lanes) {
+        means.kept += n_entries;
+        means.shortest = std::min(means.shortest, static_cast<int64_t>(n_entries));
+        means.longest = std::max(means.longest, static_cast<int64_t>(n_entries));
     }
-    means.kept /= static_cast<double>(n_lanes);
+    means.kept /= static_cast<double>(lanes.size());
     const auto n_heads = static_cast<double>(one.heads.size());
     for (const HeadFidelity & head : one.heads) {
         means.mass += head.mass / n_heads;
@@ -41,10 +48,6 @@ CaseMeans means_of(const InspectCase & one) {
 }
 
 CaseSpreads spreads_of(const InspectCase & one) {
-    std::vector<double> kept;
-    for (const Ragged<int32_t> & layer : one.kept) {
-        for (int h = 0; h < layer.n_rows(); ++h) { kept.push_back(layer.length(h)); }
-    }
     const auto of_heads = [&one](double HeadFidelity::*measure) {
         std::vector<double> values;
         for (const HeadFidelity & head : one.heads) { values.push_back(head.*measure); }
@@ -52,7 +55,7 @@ CaseSpreads spreads_of(const InspectCase & one) {
     };
     std::vector<double> cosines;
     for (const LayerFidelity & layer : one.layers) { cosines.push_back(layer.cosine); }
-    return {spread_of(std::move(kept)),
+    return {spread_of(kept_of_lanes(one)),
             of_heads(&HeadFidelity::mass),
             of_heads(&HeadFidelity::sigma),
             of_heads(&HeadFidelity::perturbation),

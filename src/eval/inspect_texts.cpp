@@ -25,12 +25,15 @@ double deviation(const std::vector<double> & values) {
     return std::sqrt(sum / static_cast<double>(values.size() - 1));
 }
 
-// Entries kept by one lane in every text that the policy could hold.
-std::vector<double> kept_by_lane(std::span<const Inspection> inspections, size_t index, size_t layer, int kv_head) {
-    std::vector<double> kept;
+// Of each lane, the entries kept in every text that the policy could hold.
+std::vector<std::vector<double>> kept_by_lane(std::span<const Inspection> inspections, size_t index) {
+    std::vector<std::vector<double>> kept;
     for (const Inspection & inspection : inspections) {
         const InspectCase & one = inspection.cases[index];
-        if (one.refused.empty()) { kept.push_back(one.kept[layer].length(kv_head)); }
+        if (!one.refused.empty()) { continue; }
+        const std::vector<double> lanes = kept_of_lanes(one);
+        kept.resize(lanes.size());
+        for (size_t lane = 0; lane < lanes.size(); ++lane) { kept[lane].push_back(lanes[lane]); }
     }
     return kept;
 }
@@ -58,10 +61,22 @@ void compare_with_base(std::span<const Inspection> inspections, size_t index, Te
 
 }  // namespace
 
+void keep_for_summary(Inspection & one) {
+    one.tokens = {};
+    one.heads = {};
+    one.layers = {};
+    one.distance = {};
+    one.pairs = {};
+    one.scores = {};
+    for (InspectCase & c : one.cases) {
+        c.kept_mean = kept_of_lanes(c);
+        c.kept = {};
+    }
+}
+
 std::vector<TextsRow> summarise_texts(std::span<const Inspection> inspections) {
     std::vector<TextsRow> rows;
     if (inspections.empty()) { return rows; }
-    const CacheShape & shape = inspections.front().shape;
     for (size_t index = 0; index < inspections.front().cases.size(); ++index) {
         TextsRow row;
         row.policy = inspections.front().cases[index].policy;
@@ -86,11 +101,9 @@ std::vector<TextsRow> summarise_texts(std::span<const Inspection> inspections) {
             row.cosine_interval = bootstrap_interval(cosine);
             row.relative_perturbation = mean(perturbation);
             row.perturbation_interval = bootstrap_interval(perturbation);
-            for (int lane = 0; lane < shape.n_lanes(); ++lane) {
-                const auto layer = static_cast<size_t>(lane / shape.n_kv_heads);
-                row.kept_deviation +=
-                    deviation(kept_by_lane(inspections, index, layer, lane % shape.n_kv_heads)) / shape.n_lanes();
-            }
+            std::vector<double> deviations;
+            for (const std::vector<double> & lane : kept_by_lane(inspections, index)) { deviations.push_back(deviation(lane)); }
+            row.kept_deviation = mean(deviations);
             compare_with_base(inspections, index, row);
         }
         rows.push_back(row);

@@ -31,6 +31,9 @@ struct TextsRow {
     double heads_below_base = 0;
 };
 
+// Leaves of an inspection what summarise_texts reads, and of the entries kept their number: of many texts the rest is much.
+void keep_for_summary(Inspection & one);
+
 // REQUIRES: all inspections have the same policies and budgets in the same order. Deterministic.
 std::vector<TextsRow> summarise_texts(std::span<const Inspection> inspections);
 

@@ -2,6 +2,7 @@
 #include "eval/plain_text.h"
 
 #include "corpus/corpus.h"
+#include "eval/built_in_task.h"
 
 namespace pith {
 namespace {
@@ -11,12 +12,8 @@ constexpr int kSpareTokens = 64;  // asked for beyond the text's length: documen
 }  // namespace
 
 Result<std::vector<int32_t>> make_plain_tokens(const Tokenizer & tokenizer, uint64_t seed, int index, int n) {
-    const corpus::CountTokens count = [&tokenizer](std::string_view text) {
-        const auto tokens = tokenizer.encode(text, false, false);
-        return tokens.ok() ? static_cast<int>(tokens->size()) : 0;
-    };
-    const corpus::Document document =
-        corpus::make_plain_text(corpus::SeedSpace::kValidation, seed, static_cast<uint64_t>(index), n + kSpareTokens, count);
+    const corpus::Document document = corpus::make_plain_text(
+        corpus::SeedSpace::kValidation, seed, static_cast<uint64_t>(index), n + kSpareTokens, count_tokens_of(tokenizer));
     std::vector<int32_t> tokens;
     if (tokenizer.bos() >= 0) { tokens.push_back(tokenizer.bos()); }
     for (const corpus::Segment & segment : document.segments) {

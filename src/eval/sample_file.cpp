@@ -6,6 +6,7 @@
 
 #include "benchmarks/files/documents.h"
 #include "benchmarks/files/records.h"
+#include "eval/sample_length.h"
 #include "eval/score_predictions.h"
 
 namespace pith {
@@ -128,10 +129,7 @@ Result<std::vector<FileSample>> read_task(const SampleFileRequest & request, con
     wanted.count = request.count;
     const bool ready = has_file && !rules.ready.empty() && (rules.file.empty() || is_named(request.name, rules.ready));
     (ready ? wanted.ready : wanted.file) = request.text;
-    // A family that makes some of its tasks gives those a length; the others are as long as their data.
-    const bool makes_length = !ready && std::ranges::any_of(benchmarks::all_tasks(), [&](const auto & other) {
-        return other->rules().family == rules.family && other->rules().file.empty();
-    });
+    const bool makes_length = !ready && makes_its_length(rules);
     if (makes_length && request.n_tokens <= 0) {
         return {ErrorCode::kInvalidArgument, "the samples of " + full_name(task) +
                                                  " are made to a length: write them with `pith eval " + rules.family +

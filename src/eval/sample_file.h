@@ -1,5 +1,4 @@
-// sample_file.h - samples from a file: a benchmark's own, those that `pith eval --write-samples` wrote, or plain texts. Stage:
-// eval.
+// sample_file.h - samples from a file: a benchmark's own, what `pith eval --write-samples` wrote, plain texts. Stage: eval.
 // Pure: the file comes in as text.
 //
 // JSON lines (or one JSON list); what they are is seen from the first of them and from the file's name:

@@ -236,17 +236,17 @@ TEST_F(InspectCommand, WritesOnlyTheFormatsAskedFor) {
 TEST_F(InspectCommand, MeansOverTextsHaveTheirDeviationsInEveryFile) {
     const std::string out = folder_.file("means");
     const Outcome outcome =
-        inspect({"--texts", "3", "--policy", "snapkv,adakv", "--budget", "64", "--distance", "bc", "--out", out, "--json"});
+        inspect({"--texts", "3", "--policy", "snapkv,adakv", "--budget", "64,128", "--distance", "bc", "--out", out, "--json"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     const Json said = Json::parse(outcome.out);
     EXPECT_EQ(said, Json::parse(read_text_file(out + "/inspect.json")));
     EXPECT_EQ(said["n_texts"], 3);
     EXPECT_EQ(said["n_left_out"], 0);
     EXPECT_EQ(said["distance_by"], "bc");
-    EXPECT_EQ(said["rows"].size(), 2U);
+    EXPECT_EQ(said["rows"].size(), 4U);
     for (const char * half : {"mean", "deviation"}) {
         EXPECT_EQ(said[half]["distance"].size(), 8U) << half;
-        ASSERT_EQ(said[half]["cases"].size(), 2U) << half;
+        ASSERT_EQ(said[half]["cases"].size(), 4U) << half;
         EXPECT_EQ(said[half]["cases"][1]["n_texts"], 3);
         EXPECT_EQ(said[half]["cases"][1]["layers"][1]["mass"].size(), 4U);
     }
@@ -265,11 +265,12 @@ TEST_F(InspectCommand, MeansOverTextsHaveTheirDeviationsInEveryFile) {
               "relative_perturbation_sd,output_error,output_error_sd");
     const std::string svg = read_text_file(out + "/inspect.svg");
     EXPECT_EQ(xml_fault(svg), "");
-    for (const char * words : {"means over 3 texts", "Bhattacharyya", "a standard deviation", "(HD)", "Entries kept"}) {
+    for (const char * words :
+         {"means over 3 texts", "Bhattacharyya", "a standard deviation", "(HD)", "Entries kept", "By budget"}) {
         EXPECT_NE(svg.find(words), std::string::npos) << words;
     }
     expect_error(inspect({"--distance", "euclid"}), 2, {"--distance is 'euclid'", "jsd"});
-    expect_error(inspect({"--texts", "0"}), 2, {"--texts is 0"});
+    expect_error(inspect({"--texts", "0"}), 2, {"--texts (--samples) is 0"});
 }
 
 // The samples that `pith eval` writes, and a data set's texts: one look each is the mean of one.
@@ -336,7 +337,14 @@ TEST_F(InspectCommand, MapsOfTheModelsAttentionAreFilesOfTheirOwn) {
         EXPECT_EQ(std::count(table[1 + r].begin(), table[1 + r].end(), ','), static_cast<std::ptrdiff_t>(n_cells));
     }
     EXPECT_TRUE(std::filesystem::exists(out + "/attention_map_0_3.csv"));
-    EXPECT_EQ(xml_fault(read_text_file(out + "/attention_maps.svg")), "");
+    const std::string svg = read_text_file(out + "/attention_maps.svg");
+    EXPECT_EQ(xml_fault(svg), "");
+    // Cells are named by their first token, as in the tables.
+    const size_t at = svg.find("query (cells of ");
+    ASSERT_NE(at, std::string::npos);
+    const int n_tokens = std::stoi(svg.substr(at + 16));
+    EXPECT_NE(svg.find("tokens) " + std::to_string(n_tokens) + ", key"), std::string::npos) << n_tokens;
+    EXPECT_EQ(svg.find("tokens) 1, key"), std::string::npos);
     // With gates a second map of each head, over what they leave.
     const std::string gate = folder_.file("gate.gguf");
     const Outcome made = run_pith({"train", "gate", "-m", model_, "-o", gate, "--untrained", "--gamma", "0", "--heads", "2"});
@@ -357,6 +365,13 @@ TEST_F(InspectCommand, MapsOfTheModelsAttentionAreFilesOfTheirOwn) {
     expect_error(inspect({"--attention", "one", "-o", out}), 2, {"'one'", "LAYER:HEAD"});
     expect_error(inspect({"--attention", "0:0"}), 2, {"-o FOLDER"});
     expect_error(inspect({"--attention", "0:0", "-o", out, "--policy", "snapkv"}), 2, {"--attention", "--policy"});
+    expect_error(inspect({"--attention", "0:0", "-o", out, "-ctv", "q8_0"}), 2, {"-ctv is q8_0", "leave it out"});
+    expect_error(inspect({"--gate", gate, "--texts", "2", "-o", out}), 2, {"--texts 2 gives a table", "--out"});
+    const std::string texts = folder_.file("two.jsonl");
+    write_text(texts, "{\"text\": \"One.\"}\n");
+    const Outcome of_data = inspect({"--gate", gate, "--data", texts, "-o", out});
+    expect_error(of_data, 2, {"--data gives a table"});
+    EXPECT_EQ(of_data.err.find("--texts"), std::string::npos) << of_data.err;
 }
 
 TEST_F(InspectCommand, ReadsAFileAndAQuestion) {

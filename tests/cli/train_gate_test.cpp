@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "cli/run_process.h"
+#include "text/tiny_vocabulary.h"
 
 namespace pith {
 namespace {
@@ -120,6 +121,29 @@ TEST_F(TrainSft, LearnsFromTheSamplesOfABenchmark) {
     EXPECT_EQ(trained.exit_code, 0) << trained.err;
     EXPECT_EQ(trained.err.find("left out"), std::string::npos) << trained.err;
     EXPECT_TRUE(std::filesystem::exists(folder_.file("out.lora.gguf")));
+}
+
+// A file whose name says nothing is read as the task that --task names, and the model's template stands around the prompts.
+TEST_F(TrainSft, PairsAreOfTheTaskSamplesAndTemplateAskedFor) {
+    std::string lines;
+    for (const std::string name : {"a", "b", "c"}) {
+        lines += R"({"context": "C.", "input": "Who?", "answers": ["Ann"], "length": 2, "all_classes": null, "_id": ")" + name +
+                 "\"}\n";
+    }
+    const std::string samples = file("mine.jsonl", lines);
+    const auto plain = run_pith({"train", "pairs", samples, "--task", "longbench/qasper", "--samples", "2"});
+    ASSERT_EQ(plain.exit_code, 0) << plain.err;
+    EXPECT_EQ(std::count(plain.out.begin(), plain.out.end(), '\n'), 2);
+    EXPECT_NE(plain.out.find("\"task\":\"longbench/qasper\""), std::string::npos) << plain.out;
+    EXPECT_NE(plain.out.find("\"completion\":\" Ann\""), std::string::npos) << plain.out;
+    EXPECT_EQ(plain.out.find("<|im_start|>"), std::string::npos) << plain.out;
+    const std::string chat = testing::write_tiny(folder_, testing::kChatMl);
+    const auto framed = run_pith({"train", "pairs", samples, "--task", "longbench/qasper", "--samples", "1", "-m", chat});
+    ASSERT_EQ(framed.exit_code, 0) << framed.err;
+    EXPECT_EQ(std::count(framed.out.begin(), framed.out.end(), '\n'), 1);
+    EXPECT_NE(framed.out.find("\"prompt\":\"<|im_start|>user\\n"), std::string::npos) << framed.out;
+    EXPECT_NE(framed.out.find("<|im_start|>assistant\\nAnswer:"), std::string::npos) << framed.out;
+    expect_error(run_pith({"train", "pairs", samples, "--task", "longbench/qaspr"}), 1, {"qaspr"});
 }
 
 TEST_F(TrainSft, PairsSayWhatIsWrongInOneLine) {

@@ -303,7 +303,7 @@ TEST(Evaluate, ATaskWithoutASampleThatFitsIsLeftOutAndTheOthersAreAsked) {
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     ASSERT_EQ(plan->left_out.size(), 3U);
     EXPECT_EQ(plan->left_out[2].sample, "") << "the task as a whole, after its two samples";
-    for (const char * word : {"task 'long' has no sample that fits", "the limit is 200", "--ctx-size"}) {
+    for (const char * word : {"task 'long' has no sample that fits", "the limit is 200", "(--ctx-size)"}) {
         EXPECT_NE(plan->left_out[2].refused.find(word), std::string::npos) << plan->left_out[2].refused;
     }
     const Ran ran = run(options);

@@ -16,7 +16,7 @@ TEST(InspectTexts, MeansAreOverTextsAndHeadsAreComparedWithTheBase) {
     const auto model = testing::tiny_model(testing::tiny_spec());
     ASSERT_TRUE(model.ok()) << model.status().message();
     InspectOptions options;
-    options.policies = {"snapkv:window=8", "snapkv:window=8+critical", "random"};
+    options.policies = {"snapkv:window=8", "snapkv:window=8+critical", "random", "adakv:window=8"};
     options.budgets = {40};
     options.n_threads = 1;
     std::vector<Inspection> inspections;
@@ -26,7 +26,7 @@ TEST(InspectTexts, MeansAreOverTextsAndHeadsAreComparedWithTheBase) {
         inspections.push_back(std::move(*one));
     }
     const auto rows = summarise_texts(inspections);
-    ASSERT_EQ(rows.size(), 3U);
+    ASSERT_EQ(rows.size(), 4U);
     double cosine = 0;
     std::vector<double> less;  // of each head, summed over the texts
     for (const Inspection & inspection : inspections) {
@@ -51,6 +51,24 @@ TEST(InspectTexts, MeansAreOverTextsAndHeadsAreComparedWithTheBase) {
     EXPECT_EQ(rows[0].kept_deviation, 0) << "uniform: 40 entries a lane, whatever the text";
     EXPECT_EQ(rows[2].base, "") << "plain snapkv is not among the policies";
     EXPECT_TRUE(summarise_texts({}).empty());
+    EXPECT_GT(rows[3].kept_deviation, 0) << "what adakv gives a lane hangs on the text";
+
+    // The table needs no positions: of many texts they are the most.
+    for (Inspection & one : inspections) { keep_for_summary(one); }
+    EXPECT_TRUE(inspections[0].cases[0].kept.empty());
+    EXPECT_TRUE(inspections[0].pairs.empty());
+    const auto again = summarise_texts(inspections);
+    ASSERT_EQ(again.size(), rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+        EXPECT_EQ(again[i].kept_deviation, rows[i].kept_deviation);
+        EXPECT_EQ(again[i].mass, rows[i].mass);
+        EXPECT_EQ(again[i].sigma_share, rows[i].sigma_share);
+        EXPECT_EQ(again[i].hidden_error, rows[i].hidden_error);
+        EXPECT_EQ(again[i].cosine, rows[i].cosine);
+        EXPECT_EQ(again[i].same_choice, rows[i].same_choice);
+        EXPECT_EQ(again[i].heads_below_base, rows[i].heads_below_base);
+    }
+    EXPECT_EQ(kept_of_lanes(inspections[0].cases[0]), std::vector<double>(6, 40)) << "3 layers of 2 lanes";
 }
 
 TEST(BasePolicy, IsThePolicyWithoutWhatItAdds) {
