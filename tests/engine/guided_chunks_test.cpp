@@ -5,54 +5,40 @@
 
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
-#include "engine/tiny_model.h"
+#include "engine/tiny_session.h"
 #include "pith/session.h"
 
 namespace pith {
 namespace {
 
+using testing::Lanes;
+using testing::lanes_below;
+using testing::open_tiny;
 using testing::random_tokens;
-using testing::tiny_model;
+using testing::tiny_options;
 using testing::tiny_spec;
 
 constexpr int kChunk = 48;
 constexpr int kContext = 3 * kChunk + 20;
 constexpr int kQuestion = 11;
 
-using Lanes = std::vector<std::vector<int32_t>>;
-
 class GuidedChunks : public ::testing::TestWithParam<const char *> {
 protected:
     static SessionOptions options_of(const std::string & policy, int budget, PrefillSchedule schedule) {
-        SessionOptions options;
-        options.policy = policy;
-        options.budget = Budget(budget);
-        options.prefill = schedule;
-        options.chunk = kChunk;
-        options.n_threads = 1;
-        return options;
-    }
-    static Session open(const SessionOptions & options) {
-        static const Model model = tiny_model(tiny_spec()).value();
-        auto session = model.session(options);
-        EXPECT_TRUE(session.ok()) << session.status().message();
-        return std::move(*session);
-    }
-    // Positions below `end`, lane by lane.
-    static Lanes lanes(const Session & session, int32_t end) {
-        Lanes all;
-        for (int l = 0; l < session.n_layers(); ++l) {
-            for (int h = 0; h < session.n_kv_heads(); ++h) {
-                all.emplace_back();
-                for (const int32_t p : session.lane_positions(l, h)) {
-                    if (p < end) { all.back().push_back(p); }
-                }
-            }
-        }
-        return all;
+        return tiny_options(policy, budget, schedule, kChunk);
     }
     const std::vector<int32_t> context_ = random_tokens(kContext, tiny_spec().n_vocab, 3);
     const std::vector<int32_t> question_ = random_tokens(kQuestion, tiny_spec().n_vocab, 4);
+    // Nothing is left of a prefill that failed, and the next one does what a new session does.
+    void expect_as_new(Session & session, const SessionOptions & options, const RunHooks & hooks) const {
+        EXPECT_EQ(session.n_tokens(), 0);
+        EXPECT_EQ(session.ledger().kept_entries, 0);
+        Session fresh = open_tiny(options);
+        ASSERT_TRUE(session.prefill(prompt(), hooks).ok());
+        ASSERT_TRUE(fresh.prefill(prompt(), hooks).ok());
+        EXPECT_EQ(lanes_below(session, kContext + kQuestion), lanes_below(fresh, kContext + kQuestion));
+        EXPECT_TRUE(std::ranges::equal(session.logits(), fresh.logits()));
+    }
     std::vector<int32_t> prompt() const {
         std::vector<int32_t> tokens = context_;
         tokens.insert(tokens.end(), question_.begin(), question_.end());
@@ -65,19 +51,19 @@ TEST_P(GuidedChunks, KeepWhatAOneShotPrefillOfTheChunkAndTheQuestionKeeps) {
     const std::string policy = GetParam();
     std::vector<int32_t> first(context_.begin(), context_.begin() + kChunk);
     first.insert(first.end(), question_.begin(), question_.end());
-    Session whole = open(options_of(policy, 24, PrefillSchedule::kOneShot));
+    Session whole = open_tiny(options_of(policy, 24, PrefillSchedule::kOneShot));
     ASSERT_TRUE(whole.prefill(first).ok());
 
-    Session guided = open(options_of(policy, 24, PrefillSchedule::kChunked));
+    Session guided = open_tiny(options_of(policy, 24, PrefillSchedule::kChunked));
     Lanes after_first;
     RunHooks hooks;
     hooks.n_question = kQuestion;
     hooks.progress = [&](int64_t n_done, int64_t) {
-        if (n_done == kChunk) { after_first = lanes(guided, kContext + kQuestion); }
+        if (n_done == kChunk) { after_first = lanes_below(guided, kContext + kQuestion); }
     };
     const Status status = guided.prefill(prompt(), hooks);
     ASSERT_TRUE(status.ok()) << status.message();
-    EXPECT_EQ(after_first, lanes(whole, kChunk));
+    EXPECT_EQ(after_first, lanes_below(whole, kChunk));
     EXPECT_EQ(guided.ledger().schedule, "in chunks, question seen");
     EXPECT_EQ(guided.n_tokens(), kContext + kQuestion);
     const int64_t n_lanes = int64_t{guided.n_layers()} * guided.n_kv_heads();
@@ -87,13 +73,13 @@ TEST_P(GuidedChunks, KeepWhatAOneShotPrefillOfTheChunkAndTheQuestionKeeps) {
 // The question leaves nothing behind but what is kept: without anything to evict, guided or not is the same to the bit.
 TEST_P(GuidedChunks, AreTheSameAsOthersWhereNothingIsEvicted) {
     SessionOptions options = options_of(GetParam(), kContext + kQuestion, PrefillSchedule::kChunked);
-    Session plain = open(options);
-    Session guided = open(options);
+    Session plain = open_tiny(options);
+    Session guided = open_tiny(options);
     RunHooks hooks;
     hooks.n_question = kQuestion;
     ASSERT_TRUE(plain.prefill(prompt()).ok());
     ASSERT_TRUE(guided.prefill(prompt(), hooks).ok());
-    EXPECT_EQ(lanes(plain, kContext + kQuestion), lanes(guided, kContext + kQuestion));
+    EXPECT_EQ(lanes_below(plain, kContext + kQuestion), lanes_below(guided, kContext + kQuestion));
     // Chunks end elsewhere, so sums may round otherwise; the best token is the same.
     for (int i = 0; i < 4; ++i) { EXPECT_EQ(*plain.decode(), *guided.decode()); }
 }
@@ -101,29 +87,22 @@ TEST_P(GuidedChunks, AreTheSameAsOthersWhereNothingIsEvicted) {
 // A run that is cancelled between chunks leaves the session as it was: empty, and as good as new.
 TEST_P(GuidedChunks, CancelledHalfWayLeaveTheSessionAsItWas) {
     const SessionOptions options = options_of(GetParam(), 24, PrefillSchedule::kChunked);
-    Session session = open(options);
+    Session session = open_tiny(options);
     std::atomic<bool> cancel = false;
     RunHooks hooks;
     hooks.n_question = kQuestion;
     hooks.cancel = &cancel;
     hooks.progress = [&](int64_t n_done, int64_t) { cancel = n_done >= 2 * kChunk; };
     EXPECT_EQ(session.prefill(prompt(), hooks).code(), ErrorCode::kCancelled);
-    EXPECT_EQ(session.n_tokens(), 0);
-    EXPECT_EQ(session.ledger().kept_entries, 0);
-
-    Session fresh = open(options);
     hooks.cancel = nullptr;
     hooks.progress = {};
-    ASSERT_TRUE(session.prefill(prompt(), hooks).ok());
-    ASSERT_TRUE(fresh.prefill(prompt(), hooks).ok());
-    EXPECT_EQ(lanes(session, kContext + kQuestion), lanes(fresh, kContext + kQuestion));
-    EXPECT_TRUE(std::ranges::equal(session.logits(), fresh.logits()));
+    expect_as_new(session, options, hooks);
 }
 
 // A layer fails while the question runs behind the second chunk, when lanes of some layers hold it and of others do not.
 TEST_P(GuidedChunks, AFailureWhileTheQuestionRunsLeavesTheSessionAsItWas) {
     const SessionOptions options = options_of(GetParam(), 24, PrefillSchedule::kChunked);
-    Session session = open(options);
+    Session session = open_tiny(options);
     RunHooks hooks;
     hooks.n_question = kQuestion;
     Forward & forward = *PolicyProbe(session).session().forward;
@@ -135,18 +114,11 @@ TEST_P(GuidedChunks, AFailureWhileTheQuestionRunsLeavesTheSessionAsItWas) {
     });
     EXPECT_EQ(session.prefill(prompt(), hooks).message(), "injected");
     forward.set_query_observer({});
-    EXPECT_EQ(session.n_tokens(), 0);
-    EXPECT_EQ(session.ledger().kept_entries, 0);
-
-    Session fresh = open(options);
-    ASSERT_TRUE(session.prefill(prompt(), hooks).ok());
-    ASSERT_TRUE(fresh.prefill(prompt(), hooks).ok());
-    EXPECT_EQ(lanes(session, kContext + kQuestion), lanes(fresh, kContext + kQuestion));
-    EXPECT_TRUE(std::ranges::equal(session.logits(), fresh.logits()));
+    expect_as_new(session, options, hooks);
 }
 
 TEST_P(GuidedChunks, AQuestionIsNoLongerThanThePrompt) {
-    Session session = open(options_of(GetParam(), 24, PrefillSchedule::kChunked));
+    Session session = open_tiny(options_of(GetParam(), 24, PrefillSchedule::kChunked));
     RunHooks hooks;
     hooks.n_question = kQuestion + 1;
     const Status status = session.prefill(question_, hooks);

@@ -8,15 +8,18 @@
 
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
-#include "engine/tiny_model.h"
+#include "engine/tiny_session.h"
 #include "pith/session.h"
 #include "policy/policy.h"
 
 namespace pith {
 namespace {
 
+using testing::Lanes;
+using testing::lanes_below;
+using testing::open_tiny;
 using testing::random_tokens;
-using testing::tiny_model;
+using testing::tiny_options;
 using testing::tiny_spec;
 
 constexpr int kChunk = 48;
@@ -24,37 +27,10 @@ constexpr int kContext = 3 * kChunk + 20;
 constexpr int kQuestions = 21;  // tokens of all of them
 constexpr int kBudget = 24;
 
-using Lanes = std::vector<std::vector<int32_t>>;
-
 class QuestionPrefill : public ::testing::TestWithParam<const char *> {
 protected:
     static SessionOptions options_of(const std::string & policy, int budget, PrefillSchedule schedule) {
-        SessionOptions options;
-        options.policy = policy;
-        options.budget = budget > 0 ? Budget(budget) : Budget();
-        options.prefill = schedule;
-        options.chunk = kChunk;
-        options.n_threads = 1;
-        return options;
-    }
-    static Session open(const SessionOptions & options) {
-        static const Model model = tiny_model(tiny_spec()).value();
-        auto session = model.session(options);
-        EXPECT_TRUE(session.ok()) << session.status().message();
-        return std::move(*session);
-    }
-    // Positions below `end`, lane by lane.
-    static Lanes lanes(const Session & session, int32_t end) {
-        Lanes all;
-        for (int l = 0; l < session.n_layers(); ++l) {
-            for (int h = 0; h < session.n_kv_heads(); ++h) {
-                all.emplace_back();
-                for (const int32_t p : session.lane_positions(l, h)) {
-                    if (p < end) { all.back().push_back(p); }
-                }
-            }
-        }
-        return all;
+        return tiny_options(policy, budget, schedule, kChunk);
     }
     static Status read(Session & session, std::span<const int32_t> context, std::span<const int32_t> questions,
                        const RunHooks & hooks = {}, bool expect_seen = true) {
@@ -62,6 +38,16 @@ protected:
         const Status status = prefill_for_questions(session, context, questions, hooks, seen);
         EXPECT_EQ(seen, expect_seen && status.ok());
         return status;
+    }
+    // Nothing is left of a read that failed, and the next one does what a new session does.
+    void expect_as_new(Session & session, const SessionOptions & options) {
+        EXPECT_EQ(session.n_tokens(), 0);
+        EXPECT_EQ(session.ledger().kept_entries, 0);
+        Session fresh = open_tiny(options);
+        ASSERT_TRUE(read(session, context_, questions_).ok());
+        ASSERT_TRUE(read(fresh, context_, questions_).ok());
+        EXPECT_EQ(lanes_below(session, kContext), lanes_below(fresh, kContext));
+        EXPECT_TRUE(std::ranges::equal(session.logits(), fresh.logits()));
     }
     static int64_t n_lanes(const Session & session) { return int64_t{session.n_layers()} * session.n_kv_heads(); }
 
@@ -76,13 +62,13 @@ TEST_P(QuestionPrefill, KeepsWhatAPromptThatEndsInAllOfThemKeepsOfTheContext) {
     whole.insert(whole.end(), questions_.begin(), questions_.end());
     SessionOptions options = options_of(GetParam(), kBudget + kQuestions, PrefillSchedule::kOneShot);
     options.pinned = {{kContext, kContext + kQuestions}};
-    Session together = open(options);
+    Session together = open_tiny(options);
     ASSERT_TRUE(together.prefill(whole).ok());
 
-    Session session = open(options_of(GetParam(), kBudget, PrefillSchedule::kOneShot));
+    Session session = open_tiny(options_of(GetParam(), kBudget, PrefillSchedule::kOneShot));
     const Status status = read(session, context_, questions_);
     ASSERT_TRUE(status.ok()) << status.message();
-    EXPECT_EQ(lanes(session, kContext + kQuestions), lanes(together, kContext));
+    EXPECT_EQ(lanes_below(session, kContext + kQuestions), lanes_below(together, kContext));
     EXPECT_EQ(session.n_tokens(), kContext);
     EXPECT_EQ(session.ledger().kept_entries, kBudget * n_lanes(session));
     EXPECT_EQ(session.ledger().n_prompt, kContext);
@@ -92,17 +78,17 @@ TEST_P(QuestionPrefill, InChunksJudgesEveryChunkAsOneShotDoes) {
     if (std::string(GetParam()).find("novelty") != std::string::npos) {
         GTEST_SKIP() << "in one shot a layer's share depends on what its neighbours have kept already";
     }
-    Session whole = open(options_of(GetParam(), kBudget, PrefillSchedule::kOneShot));
+    Session whole = open_tiny(options_of(GetParam(), kBudget, PrefillSchedule::kOneShot));
     ASSERT_TRUE(read(whole, std::span(context_).first(kChunk), questions_).ok());
-    Session session = open(options_of(GetParam(), kBudget, PrefillSchedule::kChunked));
+    Session session = open_tiny(options_of(GetParam(), kBudget, PrefillSchedule::kChunked));
     Lanes after_first;
     RunHooks hooks;
     hooks.progress = [&](int64_t n_done, int64_t) {
-        if (n_done == kChunk) { after_first = lanes(session, kContext + kQuestions); }
+        if (n_done == kChunk) { after_first = lanes_below(session, kContext + kQuestions); }
     };
     const Status status = read(session, context_, questions_, hooks);
     ASSERT_TRUE(status.ok()) << status.message();
-    EXPECT_EQ(after_first, lanes(whole, kContext));
+    EXPECT_EQ(after_first, lanes_below(whole, kContext));
     EXPECT_EQ(session.n_tokens(), kContext);
     EXPECT_EQ(session.ledger().kept_entries, kBudget * n_lanes(session));
     EXPECT_EQ(session.ledger().schedule, "in chunks, question seen");
@@ -111,14 +97,14 @@ TEST_P(QuestionPrefill, InChunksJudgesEveryChunkAsOneShotDoes) {
 // Where nothing is evicted the questions never run.
 TEST_P(QuestionPrefill, IsAPlainPrefillWhereAllFits) {
     for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
-        Session plain = open(options_of(GetParam(), kContext, schedule));
-        Session session = open(options_of(GetParam(), kContext, schedule));
+        Session plain = open_tiny(options_of(GetParam(), kContext, schedule));
+        Session session = open_tiny(options_of(GetParam(), kContext, schedule));
         ASSERT_TRUE(plain.prefill(context_).ok());
         ASSERT_TRUE(read(session, context_, questions_, {}, /*expect_seen=*/false).ok()) << "nothing to evict";
         EXPECT_TRUE(std::ranges::equal(session.logits(), plain.logits()));
-        EXPECT_EQ(lanes(session, kContext), lanes(plain, kContext));
+        EXPECT_EQ(lanes_below(session, kContext), lanes_below(plain, kContext));
     }
-    Session full = open(options_of("full", 0, PrefillSchedule::kOneShot));
+    Session full = open_tiny(options_of("full", 0, PrefillSchedule::kOneShot));
     ASSERT_TRUE(read(full, context_, questions_, {}, /*expect_seen=*/false).ok()) << "nothing can be evicted";
 }
 
@@ -126,8 +112,8 @@ TEST_P(QuestionPrefill, IsAPlainPrefillWhereAllFits) {
 TEST_P(QuestionPrefill, LeavesNoQueriesOfTheQuestionsBehind) {
     const EvidenceNeeds wanted = Policy::parse(GetParam())->needs();
     for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
-        Session session = open(options_of(GetParam(), kBudget, schedule));
-        Session plain = open(options_of(GetParam(), kBudget, schedule));
+        Session session = open_tiny(options_of(GetParam(), kBudget, schedule));
+        Session plain = open_tiny(options_of(GetParam(), kBudget, schedule));
         ASSERT_TRUE(read(session, context_, questions_).ok());
         ASSERT_TRUE(plain.prefill(context_).ok());
         const EvidenceState & evidence = PolicyProbe(session).session().evidence;
@@ -146,7 +132,7 @@ TEST_P(QuestionPrefill, LeavesNoQueriesOfTheQuestionsBehind) {
 TEST_P(QuestionPrefill, AFailureWhileTheQuestionsRunLeavesTheSessionAsItWas) {
     for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
         const SessionOptions options = options_of(GetParam(), kBudget, schedule);
-        Session session = open(options);
+        Session session = open_tiny(options);
         Session::Impl & impl = PolicyProbe(session).session();
         int n_runs = 0;
         impl.forward->set_query_observer([&](int layer, std::span<const float>, int n, int32_t) -> Status {
@@ -158,14 +144,7 @@ TEST_P(QuestionPrefill, AFailureWhileTheQuestionsRunLeavesTheSessionAsItWas) {
         EXPECT_EQ(read(session, context_, questions_).message(), "injected");
         impl.forward->set_query_observer({});
         EXPECT_TRUE(impl.observers.empty());
-        EXPECT_EQ(session.n_tokens(), 0);
-        EXPECT_EQ(session.ledger().kept_entries, 0);
-
-        Session fresh = open(options);
-        ASSERT_TRUE(read(session, context_, questions_).ok());
-        ASSERT_TRUE(read(fresh, context_, questions_).ok());
-        EXPECT_EQ(lanes(session, kContext), lanes(fresh, kContext));
-        EXPECT_TRUE(std::ranges::equal(session.logits(), fresh.logits()));
+        expect_as_new(session, options);
     }
 }
 
@@ -173,8 +152,8 @@ TEST_P(QuestionPrefill, AFailureWhileTheQuestionsRunLeavesTheSessionAsItWas) {
 TEST_P(QuestionPrefill, LeavesNothingOfTheQuestionsBehind) {
     SessionOptions keeps_all = options_of("full", 0, PrefillSchedule::kOneShot);
     keeps_all.observe = {GetParam()};
-    Session full = open(keeps_all);
-    Session session = open(options_of(GetParam(), kBudget, PrefillSchedule::kOneShot));
+    Session full = open_tiny(keeps_all);
+    Session session = open_tiny(options_of(GetParam(), kBudget, PrefillSchedule::kOneShot));
     ASSERT_TRUE(full.prefill(context_).ok());
     ASSERT_TRUE(read(session, context_, questions_).ok());
     EXPECT_TRUE(std::ranges::equal(session.logits(), full.logits())) << "evicted behind the layer that reads them";
@@ -207,7 +186,7 @@ TEST_P(QuestionPrefill, AnswersEachQuestionFromTheSameState) {
         for (int i = 0; i < 10; ++i) { tokens.push_back(*session.decode()); }
         return tokens;
     };
-    Session session = open(options);
+    Session session = open_tiny(options);
     ASSERT_TRUE(read(session, context_, questions_).ok());
     const auto compressed = session.snapshot();
     ASSERT_TRUE(compressed.ok());
@@ -215,7 +194,7 @@ TEST_P(QuestionPrefill, AnswersEachQuestionFromTheSameState) {
     ASSERT_TRUE(session.restore(*compressed).ok());
     const auto second = answer(session, 9, kQuestions);
 
-    Session fresh = open(options);
+    Session fresh = open_tiny(options);
     ASSERT_TRUE(read(fresh, context_, questions_).ok());
     EXPECT_EQ(answer(fresh, 9, kQuestions), second);
     ASSERT_TRUE(session.restore(*compressed).ok());
@@ -225,25 +204,18 @@ TEST_P(QuestionPrefill, AnswersEachQuestionFromTheSameState) {
 TEST_P(QuestionPrefill, CancelledHalfWayLeavesTheSessionAsItWas) {
     for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
         const SessionOptions options = options_of(GetParam(), kBudget, schedule);
-        Session session = open(options);
+        Session session = open_tiny(options);
         std::atomic<bool> cancel = false;
         RunHooks hooks;
         hooks.cancel = &cancel;
         hooks.progress = [&](int64_t n_done, int64_t) { cancel = n_done >= 2 * kChunk; };
         EXPECT_EQ(read(session, context_, questions_, hooks).code(), ErrorCode::kCancelled);
-        EXPECT_EQ(session.n_tokens(), 0);
-        EXPECT_EQ(session.ledger().kept_entries, 0);
-
-        Session fresh = open(options);
-        ASSERT_TRUE(read(session, context_, questions_).ok());
-        ASSERT_TRUE(read(fresh, context_, questions_).ok());
-        EXPECT_EQ(lanes(session, kContext), lanes(fresh, kContext));
-        EXPECT_TRUE(std::ranges::equal(session.logits(), fresh.logits()));
+        expect_as_new(session, options);
     }
 }
 
 TEST_P(QuestionPrefill, IsForTheFirstPrompt) {
-    Session session = open(options_of(GetParam(), kBudget, PrefillSchedule::kOneShot));
+    Session session = open_tiny(options_of(GetParam(), kBudget, PrefillSchedule::kOneShot));
     EXPECT_EQ(read(session, context_, {}).code(), ErrorCode::kInvalidArgument);
     ASSERT_TRUE(read(session, context_, questions_).ok());
     EXPECT_EQ(read(session, context_, questions_).code(), ErrorCode::kInvalidArgument);
@@ -263,25 +235,12 @@ INSTANTIATE_TEST_SUITE_P(Policies, QuestionPrefill,
 // A short window is widened to all the questions, and so is a look at the last query alone.
 TEST(QuestionPrefillWindow, IsAllOfTheQuestions) {
     const auto kept = [](const std::string & policy) {
-        SessionOptions options;
-        options.policy = policy;
-        options.budget = Budget(kBudget);
-        options.prefill = PrefillSchedule::kOneShot;
-        options.n_threads = 1;
-        static const Model model = tiny_model(tiny_spec()).value();
-        Session session = model.session(options).value();
+        Session session = open_tiny(tiny_options(policy, kBudget, PrefillSchedule::kOneShot, SessionOptions().chunk));
         bool seen = false;
         const Status status = prefill_for_questions(session, random_tokens(kContext, tiny_spec().n_vocab, 3),
                                                     random_tokens(kQuestions, tiny_spec().n_vocab, 4), {}, seen);
         EXPECT_TRUE(status.ok() && seen) << status.message();
-        std::vector<int32_t> all;
-        for (int l = 0; l < session.n_layers(); ++l) {
-            for (int h = 0; h < session.n_kv_heads(); ++h) {
-                const auto lane = session.lane_positions(l, h);
-                all.insert(all.end(), lane.begin(), lane.end());
-            }
-        }
-        return all;
+        return lanes_below(session, kContext + kQuestions);
     };
     EXPECT_EQ(kept("snapkv:window=4:pool=none"), kept("snapkv:window=21:pool=none"));
     EXPECT_EQ(kept("tova:recent=4"), kept("snapkv:window=4:pool=none"));
@@ -290,13 +249,9 @@ TEST(QuestionPrefillWindow, IsAllOfTheQuestions) {
 // A question that is longer than what arrives between two evictions stays inside the bytes, too.
 TEST(QuestionPrefillBytes, HoldTheQuestionThatIsAskedAfterwards) {
     constexpr int kLong = 300;
-    SessionOptions options;
-    options.policy = "snapkv:window=8";
+    SessionOptions options = tiny_options("snapkv:window=8", 0, PrefillSchedule::kOneShot, SessionOptions().chunk);
     options.budget = Budget(BudgetKind::kBytes, 1 << 20);
-    options.prefill = PrefillSchedule::kOneShot;
-    options.n_threads = 1;
-    static const Model model = tiny_model(tiny_spec()).value();
-    Session session = model.session(options).value();
+    Session session = open_tiny(options);
     const auto question = random_tokens(kLong, tiny_spec().n_vocab, 4);
     bool seen = false;
     ASSERT_TRUE(prefill_for_questions(session, random_tokens(1200, tiny_spec().n_vocab, 3), question, {}, seen).ok());
