@@ -1,4 +1,4 @@
-# pith_library(NAME SOURCES … LINKS …): one static library of the layering in README.md ("Folders").
+# pith_library(NAME SOURCES … LINKS …), SOURCES as for pith_sources (PithCompile.cmake): one static library of the layering in README.md ("Folders").
 # Headers of a lower layer arrive only through LINKS, so the layering is a link order.
 find_package(Threads REQUIRED)
 
@@ -31,11 +31,13 @@ endfunction()
 
 function(pith_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
-  list(TRANSFORM ARG_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/)
-  add_library(${name} STATIC ${ARG_SOURCES})
+  list(TRANSFORM ARG_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/ REGEX "/")
+  add_library(${name} STATIC)
+  pith_sources(${name} ${ARG_SOURCES})
   add_library(pith::${name} ALIAS ${name})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                             $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include>)
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_link_libraries(${name} PUBLIC ${ARG_LINKS} Threads::Threads PRIVATE $<BUILD_INTERFACE:pith_flags>)
+  pith_read_once(${name})
 endfunction()

@@ -17,7 +17,7 @@ static pith_code run(const char * path, const char * text, pith_model ** model, 
     pith_code code = pith_model_load(path, NULL, model);
     if (code != PITH_OK) { return code; }
     struct pith_session_options options;
-    pith_session_options_init(&options);
+    pith_session_options_init(&options, sizeof options);
     options.policy = "snapkv";
     options.budget = "256";
     code = pith_session_new(*model, &options, session);

@@ -67,7 +67,7 @@ class _SessionOptions(_Options):
     _fields_ = [("size", c_size_t), ("policy", c_char_p), ("budget", c_char_p), ("type_k", c_char_p), ("type_v", c_char_p),
                 ("prefill", c_char_p), ("n_threads", c_int32), ("max_context", c_int32), ("chunk", c_int32),
                 ("evict_every", c_int32), ("pinned", POINTER(_Span)), ("n_pinned", c_size_t), ("heads_file", c_char_p),
-                ("observe", c_char_p)]
+                ("observe", c_char_p), ("n_snapshots", c_int32)]
 
 
 class _RunOptions(_Options):
@@ -84,7 +84,9 @@ class _Ledger(_Options):
          for name in ("kv_needed_bytes", "kv_allocated_bytes", "kv_saved_bytes", "kv_peak_bytes", "evidence_peak_bytes",
                       "activation_peak_bytes", "rss_peak_bytes", "rss_anonymous_bytes")
          ] + [("gate_seen_entries", c_int64), ("gate_kept_entries", c_int64), ("gate_peak_bytes", c_uint64)] + [
-             (name, c_double) for name in ("prefill_s", "decode_s", "evidence_s", "plan_s", "compact_s", "gate_s")]
+             (name, c_double) for name in ("prefill_s", "decode_s", "evidence_s", "plan_s", "compact_s", "gate_s")
+         ] + [("policy", c_char_p), ("policy_reason", c_char_p), ("schedule", c_char_p), ("n_lanes", c_int64), ("n_tokens", c_int64),
+              ("kv_full_bytes", c_uint64)]
 
 
 class _SamplerOptions(_Options):
@@ -116,7 +118,7 @@ def _declare(library):
     calls = {
         "pith_version": (c_char_p, []),
         "pith_error": (c_char_p, []),
-        "pith_model_options_init": (None, [POINTER(_ModelOptions)]),
+        "pith_model_options_init": (None, [POINTER(_ModelOptions), c_size_t]),
         "pith_model_load": (c_int32, [c_char_p, POINTER(_ModelOptions), out]),
         "pith_model_free": (None, [handle]),
         "pith_model_get_info": (c_int32, [handle, POINTER(_ModelInfo)]),
@@ -124,11 +126,12 @@ def _declare(library):
         "pith_token_text": (c_int32, [handle, c_int32, c_bool, c_char_p, size]),
         "pith_is_end_of_generation": (c_bool, [handle, c_int32]),
         "pith_chat_text": (c_int32, [handle, POINTER(c_char_p), POINTER(c_char_p), c_size_t, c_bool, c_char_p, size]),
-        "pith_session_options_init": (None, [POINTER(_SessionOptions)]),
-        "pith_run_options_init": (None, [POINTER(_RunOptions)]),
+        "pith_session_options_init": (None, [POINTER(_SessionOptions), c_size_t]),
+        "pith_run_options_init": (None, [POINTER(_RunOptions), c_size_t]),
         "pith_session_new": (c_int32, [handle, POINTER(_SessionOptions), out]),
         "pith_session_free": (None, [handle]),
         "pith_prefill": (c_int32, [handle, tokens, c_size_t, POINTER(_RunOptions)]),
+        "pith_prefill_for_questions": (c_int32, [handle, tokens, c_size_t, tokens, c_size_t, POINTER(_RunOptions), POINTER(c_bool)]),
         "pith_append": (c_int32, [handle, c_int32]),
         "pith_decode": (c_int32, [handle, tokens]),
         "pith_logits": (POINTER(c_float), [handle, size]),
@@ -139,7 +142,7 @@ def _declare(library):
         "pith_session_restore": (c_int32, [handle, handle]),
         "pith_snapshot_free": (None, [handle]),
         "pith_get_ledger": (c_int32, [handle, POINTER(_Ledger)]),
-        "pith_sampler_options_init": (None, [POINTER(_SamplerOptions)]),
+        "pith_sampler_options_init": (None, [POINTER(_SamplerOptions), c_size_t]),
         "pith_sampler_new": (c_int32, [handle, POINTER(_SamplerOptions), out]),
         "pith_sampler_free": (None, [handle]),
         "pith_sample": (c_int32, [handle, handle, tokens]),
@@ -165,6 +168,14 @@ def _check(code):
 
 def _as_tokens(tokens):
     return (c_int32 * len(tokens))(*tokens)
+
+
+def _run_options(progress):
+    run = _RunOptions()
+    _lib.pith_run_options_init(byref(run), ctypes.sizeof(run))
+    if progress is not None:
+        run.progress = _RUN_PROGRESS(lambda n_done, n_total, _: bool(progress(n_done, n_total)))
+    return run
 
 
 def _text(call):
@@ -212,7 +223,7 @@ class Model(_Handle):
     def __init__(self, path, progress=None, **options):
         super().__init__()
         given = _ModelOptions()
-        _lib.pith_model_options_init(byref(given))
+        _lib.pith_model_options_init(byref(given), ctypes.sizeof(given))
         given.set(options)
         if progress is not None:
             given.progress = _MODEL_PROGRESS(lambda fraction, _: bool(progress(fraction)))
@@ -269,7 +280,7 @@ class Session(_Handle):
         super().__init__()
         self.model = model
         given = _SessionOptions()
-        _lib.pith_session_options_init(byref(given))
+        _lib.pith_session_options_init(byref(given), ctypes.sizeof(given))
         given.set(options)
         spans = (_Span * max(len(pinned), 1))(*[_Span(*span) for span in pinned])
         given.pinned, given.n_pinned = spans, len(pinned)
@@ -277,12 +288,18 @@ class Session(_Handle):
 
     def prefill(self, tokens, n_question=0, is_answer=False, progress=None):
         """progress(n_done, n_total) -> bool may cancel."""
-        run = _RunOptions()
-        _lib.pith_run_options_init(byref(run))
+        run = _run_options(progress)
         run.n_question, run.is_answer = n_question, is_answer
-        if progress is not None:
-            run.progress = _RUN_PROGRESS(lambda n_done, n_total, _: bool(progress(n_done, n_total)))
         _check(_lib.pith_prefill(self._handle, _as_tokens(tokens), len(tokens), byref(run)))
+
+    def prefill_for_questions(self, tokens, questions, progress=None):
+        """Reads a first prompt for questions that will be asked of it later: questions is a list of their tokens' lists. Returns
+        whether what is kept was chosen in their sight. Then: snapshot(), and for each of them prefill, generate, restore."""
+        together = [token for question in questions for token in question]
+        seen, run = c_bool(), _run_options(progress)
+        _check(_lib.pith_prefill_for_questions(self._handle, _as_tokens(tokens), len(tokens), _as_tokens(together), len(together),
+                                               byref(run), byref(seen)))
+        return seen.value
 
     def append(self, token):
         _check(_lib.pith_append(self._handle, token))
@@ -331,7 +348,8 @@ class Session(_Handle):
     def ledger(self):
         ledger = _Ledger(size=ctypes.sizeof(_Ledger))
         _check(_lib.pith_get_ledger(self._handle, byref(ledger)))
-        return {name: getattr(ledger, name) for name, _ in ledger._fields_[1:]}
+        values = {name: getattr(ledger, name) for name, _ in ledger._fields_[1:]}
+        return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
 
 class Snapshot(_Handle):
@@ -348,7 +366,7 @@ class Sampler(_Handle):
     def __init__(self, model, **options):
         super().__init__()
         given = _SamplerOptions()
-        _lib.pith_sampler_options_init(byref(given))
+        _lib.pith_sampler_options_init(byref(given), ctypes.sizeof(given))
         given.set(options)
         _check(_lib.pith_sampler_new(model._handle, byref(given), byref(self._handle)))
 

@@ -11,6 +11,7 @@
 #include "bench_modes.h"
 #include "bench_policies.h"
 #include "commands.h"
+#include "core/text.h"
 #include "engine_flags.h"
 #include "errors.h"
 #include "eval/bench.h"
@@ -18,6 +19,7 @@
 #include "find_llama_bench.h"
 #include "ledger_report.h"
 #include "pith/policies.h"
+#include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "progress.h"
 
@@ -80,13 +82,18 @@ Result<BenchOptions> bench_options(BenchFlags flags) {
     BenchOptions options;
     const bool has_gates = !flags.model.gate.empty();
     const std::string list = !flags.session.policy.empty() ? flags.session.policy : has_gates ? "full,gated" : "full";
-    PITH_ASSIGN_OR_RETURN(const std::vector<Policy> policies, Policy::parse_list(list));
     options.policies.clear();
     flags.session.policy = "full";  // the flags check one policy and its budget: one that evicts stands for the list
-    for (const Policy & policy : policies) {
+    for (const std::string_view name : split(list, ',')) {
+        const bool little_said = flags.session.policy == "full" || is_auto(flags.session.policy);
+        if (is_auto(name)) {
+            options.policies.emplace_back(kAutoPolicy);
+            if (little_said) { flags.session.policy = kAutoPolicy; }
+            continue;
+        }
+        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
         options.policies.push_back(policy.name());
-        const bool says_more = policy.evicts() || (policy.gated() && flags.session.policy == "full");
-        if (says_more) { flags.session.policy = policy.name(); }
+        if (policy.evicts() || (policy.gated() && little_said)) { flags.session.policy = policy.name(); }
     }
     PITH_ASSIGN_OR_RETURN(options.session, flags.session.options(has_gates));
     options.model_path = flags.model.path;
@@ -121,6 +128,7 @@ Json to_json(const BenchOptions & options, const std::vector<BenchRow> & rows) {
         Json out;
         out["depth"] = row.depth;
         out["policy"] = row.policy;
+        if (is_auto(row.policy)) { out["chosen"] = ledger.policy; }
         out["budget"] = row.budget;
         out["prefill_tps"] = median(row.pith.prefill_tps);
         out["decode_tps"] = median(row.pith.decode_tps);
@@ -159,9 +167,13 @@ std::string number(double value, const char * pattern) {
     return text;
 }
 
+std::string name_of(const BenchRow & row) {
+    return is_auto(row.policy) ? row.policy + " (" + row.pith.ledger.policy + ")" : row.policy;
+}
+
 int name_width(const std::vector<BenchRow> & rows) {
     size_t width = 6;
-    for (const BenchRow & row : rows) { width = std::max(width, row.policy.size()); }
+    for (const BenchRow & row : rows) { width = std::max(width, name_of(row).size()); }
     return static_cast<int>(width);
 }
 
@@ -175,7 +187,7 @@ void print_speed(const BenchOptions & options, const std::vector<BenchRow> & row
     for (const BenchRow & row : rows) {
         const std::string llama_rss = row.llama.rss_peak_bytes > 0 ? bytes_text(row.llama.rss_peak_bytes) : "-";
         std::printf("%7lld  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", static_cast<long long>(row.depth),
-                    name, row.policy.c_str(), row.budget.empty() ? "all" : row.budget.c_str(),
+                    name, name_of(row).c_str(), row.budget.empty() ? "all" : row.budget.c_str(),
                     number(median(row.pith.prefill_tps), "%.1f").c_str(), number(median(row.llama.prefill_tps), "%.1f").c_str(),
                     number(row.prefill_ratio, "%.2f").c_str(), number(median(row.pith.decode_tps), "%.1f").c_str(),
                     number(median(row.llama.decode_tps), "%.1f").c_str(), number(row.decode_ratio, "%.2f").c_str(),
@@ -191,14 +203,14 @@ void print_scoring(const BenchOptions & options, const std::vector<BenchRow> & r
                 "plan s", "compact s", "share");
     for (const BenchRow & row : rows) {
         std::printf("%7lld  %-*s  %7s | %9.2f | %10.3f %10.3f %10.3f | %5.1f %%\n",
-                    static_cast<long long>(row.depth > 0 ? row.depth : options.n_prompt), name, row.policy.c_str(),
+                    static_cast<long long>(row.depth > 0 ? row.depth : options.n_prompt), name, name_of(row).c_str(),
                     row.budget.empty() ? "all" : row.budget.c_str(), row.pith.prefill_s, row.pith.evidence_s, row.pith.plan_s,
                     row.pith.compact_s, 100 * row.scoring_share);
     }
 }
 
 // --policies: --depth, where given, is the length of the one prompt.
-int policies_command(const BenchFlags & flags) {
+int policies_command(BenchFlags flags) {
     BenchPoliciesFlags costs;
     costs.policies = *flags.policies;
     costs.json = flags.json;
@@ -206,6 +218,7 @@ int policies_command(const BenchFlags & flags) {
     if (flags.depths.front() != 0) { costs.n_prompt = static_cast<int>(flags.depths.front()); }
     if (flags.n_prompt >= 0) { costs.n_prompt = flags.n_prompt; }
     if (flags.n_repetitions) { costs.n_repetitions = *flags.n_repetitions; }
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     return bench_policies(flags.model, flags.session, costs);
 }
 
@@ -227,6 +240,7 @@ int bench_command(BenchFlags flags) {
         if (!taken.ok()) { return fail_usage(taken.status().message()); }
         budgets = std::move(*taken);
     }
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = bench_options(flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }
     if (flags.profile) { return bench_profile(flags.model, *options, flags.json); }
@@ -264,7 +278,7 @@ void add_bench_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<BenchFlags>();
     CLI::App * command = root.add_subcommand("bench", "Measure speed and memory, beside llama.cpp where llama-bench is found");
     flags->model.add_to(*command);
-    flags->session.add_to(*command);
+    flags->session.add_to(*command, "full, and gated with --gate");
     command->add_option("--depth", flags->depths, "Tokens already in the cache, separated by ','")->delimiter(',');
     command->add_option("-p,--n-prompt", flags->prompts, "Tokens of the timed prompt (default: 512)")->delimiter(',');
     command->add_option("-n,--n-predict", flags->n_generate, "Tokens of the timed decode (default: 32)");

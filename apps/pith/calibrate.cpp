@@ -79,6 +79,7 @@ int calibrate_command(CalibrateFlags flags) {
     if (flags.options.n_threads < 0) {
         return fail_usage("--threads is " + std::to_string(flags.options.n_threads) + ": give 0 or more");
     }
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "args.h"
+#include "auto_budget.h"
 #include "commands.h"
 #include "conversation.h"
 #include "engine_flags.h"
@@ -17,8 +18,9 @@
 #include "ledger_report.h"
 #include "line_editor.h"
 #include "progress.h"
-#include "reference_model.h"
+#include "read_text.h"
 #include "sampler_flags.h"
+#include "text/utf8.h"
 
 namespace pith::app {
 namespace {
@@ -28,8 +30,16 @@ struct ChatFlags {
     SessionFlags session;
     SamplerFlags sampler;
     std::string system_prompt;
+    std::string system_prompt_file;
     int64_t n_predict = -1;
 };
+
+Result<std::string> system_prompt_of(const ChatFlags & flags) {
+    if (flags.system_prompt_file.empty()) { return flags.system_prompt; }
+    PITH_ASSIGN_OR_RETURN(std::string text, read_text(flags.system_prompt_file));
+    if (text.ends_with('\n')) { text.pop_back(); }  // the editor's, not the prompt's
+    return text;
+}
 
 constexpr const char * kHelp =
     "/help            this\n"
@@ -45,7 +55,8 @@ constexpr const char * kHelp =
 
 class Chat {
 public:
-    Chat(Conversation & conversation, const Tokenizer & tokenizer) : conversation_(conversation), tokenizer_(tokenizer) {}
+    Chat(Conversation & conversation, const Tokenizer & tokenizer)
+        : conversation_(conversation), tokenizer_(tokenizer), auto_budget_(conversation.options().session.budget) {}
 
     int run() {
         if (isatty(STDIN_FILENO) != 0) { std::fputs("/help lists the commands; Ctrl-D ends.\n", stderr); }
@@ -88,6 +99,7 @@ private:
         std::puts("");
         std::fflush(stdout);
         PITH_RETURN_IF_ERROR(turn.status());
+        auto_budget_.look_at(conversation_.session());
         last_ = message;
         return {};
     }
@@ -135,7 +147,7 @@ private:
     Status undo() {
         PITH_ASSIGN_OR_RETURN(const bool done, conversation_.undo());
         return done ? Status()
-                    : nothing("to take back: the last " + std::to_string(conversation_.options().undo_depth) + " turns can be");
+                    : nothing("to take back: the last " + std::to_string(conversation_.undo_depth()) + " turns can be");
     }
 
     Status policy(const std::string & rest) {
@@ -143,7 +155,7 @@ private:
             const SessionOptions & options = conversation_.options().session;
             const std::string budget =
                 options.budget.kind == BudgetKind::kNone ? "no budget" : "budget " + options.budget.to_string();
-            std::printf("%s, %s\n", options.policy.c_str(), budget.c_str());
+            std::printf("%s, %s\n", policy_text(conversation_.session().ledger()).c_str(), budget.c_str());
             return {};
         }
         const size_t space = rest.find(' ');
@@ -152,7 +164,11 @@ private:
             PITH_ASSIGN_OR_RETURN(budget, Budget::parse(rest.substr(rest.find_first_not_of(' ', space))));
         }
         std::unique_ptr<ProgressLine> line;
-        return conversation_.follow(rest.substr(0, space), budget, progress_on(line));
+        PITH_RETURN_IF_ERROR(conversation_.follow(rest.substr(0, space), budget, progress_on(line)));
+        line.reset();
+        auto_budget_ = AutoBudget(budget);
+        auto_budget_.look_at(conversation_.session());
+        return {};
     }
 
     // The tokens that some lane still holds; how many of all.
@@ -188,6 +204,7 @@ private:
     Conversation & conversation_;
     const Tokenizer & tokenizer_;
     LineEditor editor_;
+    AutoBudget auto_budget_;
     std::string last_;  // message
 };
 
@@ -201,13 +218,15 @@ int chat_command(ChatFlags flags) {
     if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
     options.session = *session;
     options.sampler = *sampler;
-    options.system = flags.system_prompt;
-    options.n_predict = flags.n_predict;
-    if (flags.model.path.empty()) {
-        const auto path = reference_model();
-        if (!path.ok()) { return fail(path.status()); }
-        flags.model.path = *path;
+    const auto system = system_prompt_of(flags);
+    if (!system.ok()) { return fail(system.status()); }
+    if (const auto bad = invalid_utf8_offset(*system)) {
+        return fail({ErrorCode::kInvalidArgument,
+                     "the system prompt is not UTF-8: byte " + std::to_string(*bad) + " begins no character"});
     }
+    options.system = *system;
+    options.n_predict = flags.n_predict;
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);
@@ -224,8 +243,9 @@ void add_chat_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<ChatFlags>();
     CLI::App * command = root.add_subcommand("chat", "A conversation in the terminal, inside a KV-cache budget");
     flags->model.add_to(*command, /*required=*/false);
-    command->add_option("--system-prompt", flags->system_prompt, "System prompt, never evicted (-sys)");
-    command->add_option("-n,--n-predict", flags->n_predict, "Tokens of an answer at most; -1: until the model ends")
+    auto * system = command->add_option("--system-prompt", flags->system_prompt, "System prompt, never evicted (-sys)");
+    command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
+    command->add_option("-n,--n-predict,--predict", flags->n_predict, "Tokens of an answer at most; -1: until the model ends")
         ->capture_default_str();
     flags->session.add_to(*command);
     flags->sampler.add_to(*command);

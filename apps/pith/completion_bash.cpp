@@ -48,7 +48,7 @@ constexpr const char * kBetween =
             case "$path" in
 )";
 
-constexpr const char * kEnd =
+constexpr const char * kBashEnd =
     R"(            esac
             if [[ $word == -* ]]; then
                 mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
@@ -72,7 +72,7 @@ constexpr const char * kEnd =
 complete -F _pith pith
 )";
 
-std::string action(const CommandOption & option) {
+std::string bash_action(const CommandOption & option) {
     const std::string list = "\"" + joined(option.choices, " ") + "\"";
     switch (option.kind) {
         case ValueKind::kFile:
@@ -114,7 +114,7 @@ std::string bash_completion(const Command & root) {
             for (const std::string & name : option.names) {
                 names.push_back(name);
                 if (option.kind != ValueKind::kNone) {
-                    patterns_by_action[action(option)].push_back("'" + command->name + " " + name + "'");
+                    patterns_by_action[bash_action(option)].push_back("'" + command->name + " " + name + "'");
                 }
             }
         }
@@ -128,7 +128,7 @@ std::string bash_completion(const Command & root) {
     for (const auto & [what, patterns] : patterns_by_action) {
         out += "        " + joined(patterns, "|") + ") " + what + " ;;\n";
     }
-    return out + kBetween + words + kEnd;
+    return out + kBetween + words + kBashEnd;
 }
 
 }  // namespace pith::app

@@ -4,7 +4,7 @@
 namespace pith::app {
 namespace {
 
-constexpr const char * kEnd =
+constexpr const char * kFishEnd =
     R"(
 # The last of several words that are joined by characters of $argv[1], out of $argv[2..].
 function __pith_joined
@@ -81,7 +81,7 @@ std::string fish_completion(const Command & root) {
         if (!command->is_root()) { out += " '" + command->name + "'"; }
     }
     out += "\n                set path \"$path $word\"\n        end\n    end\n    echo $path\nend\n";
-    out += kEnd;
+    out += kFishEnd;
     out += "\ncomplete -c pith -f\n";
     for (const Command * command : all_commands(root)) { out += lines_of(*command); }
     return out;

@@ -16,7 +16,7 @@ _pith_joined() {
 }
 )";
 
-constexpr const char * kEnd =
+constexpr const char * kZshEnd =
     R"(if [[ $funcstack[1] == _pith ]]; then
     _pith_of_pith "$@"
 else
@@ -118,7 +118,7 @@ std::string zsh_completion(const Command & root) {
     std::string out = "#compdef pith\n# zsh completion for pith, made by `pith completion zsh`\n";
     out += kHelpers;
     for (const Command * command : all_commands(root)) { out += "\n" + function_text(*command); }
-    return out + "\n" + kEnd;
+    return out + "\n" + kZshEnd;
 }
 
 }  // namespace pith::app

@@ -1,11 +1,18 @@
 // conversation.cpp - turns, and the way back.
 #include "conversation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "text/prompt.h"
 
 namespace pith::app {
+
+namespace {
+
+constexpr size_t kUndoDepthOfAuto = 2;  // more would leave the cache itself too little of the memory
+
+}  // namespace
 
 Result<Conversation> Conversation::open(const Model & model, const Tokenizer & tokenizer, ConversationOptions options) {
     Conversation conversation(model, tokenizer);
@@ -15,11 +22,17 @@ Result<Conversation> Conversation::open(const Model & model, const Tokenizer & t
     return conversation;
 }
 
+size_t Conversation::undo_depth() const {
+    const bool is_auto = options_.session.budget.kind == BudgetKind::kAuto;
+    return is_auto ? std::min(options_.undo_depth, kUndoDepthOfAuto) : options_.undo_depth;
+}
+
 // A session with nothing in it.
 Status Conversation::begin() {
     const bool has_system = !options_.system.empty();
     PITH_ASSIGN_OR_RETURN(ChatFrame frame, chat_frame(tokenizer_, has_system));
     SessionOptions session = options_.session;
+    session.n_snapshots = static_cast<int>(undo_depth()) + 1;  // and the turn's own
     if (has_system) {
         // What the first message will share with the system prompt alone.
         const std::string system = frame.before_system + options_.system;
@@ -104,7 +117,7 @@ Result<Turn> Conversation::say(const std::string & message, const std::atomic<bo
     tokens_.insert(tokens_.end(), said.begin(), said.end() - (pending_ >= 0 ? 1 : 0));
     ++n_turns_;
     states_.push_back(before);
-    if (states_.size() > options_.undo_depth) { states_.pop_front(); }
+    if (states_.size() > undo_depth()) { states_.pop_front(); }
     return turn;
 }
 

@@ -29,6 +29,7 @@ struct ConversationOptions {
     std::string system;      // pinned: never evicted
     int64_t n_predict = -1;  // tokens of an answer at most; -1: until the model ends
     size_t undo_depth = 8;   // turns that can be taken back: each costs a copy of what the cache holds
+                             // (2 at most under --budget auto, which leaves memory for these copies)
 };
 
 struct Turn {
@@ -56,6 +57,7 @@ public:
 
     int n_turns() const { return n_turns_; }
     const ConversationOptions & options() const { return options_; }
+    size_t undo_depth() const;  // turns that can be taken back, at most
     const Session & session() const { return *session_; }
     const std::vector<int32_t> & tokens() const { return tokens_; }  // all that was fed, in order
 

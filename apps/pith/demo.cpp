@@ -13,7 +13,6 @@
 #include "eval/policy_cases.h"
 #include "interrupt.h"
 #include "progress.h"
-#include "reference_model.h"
 
 namespace pith::app {
 namespace {
@@ -144,11 +143,7 @@ int measure_perplexity(const DemoFlags & flags, const DemoOptions & demo, const 
 }
 
 int demo_command(DemoFlags flags) {
-    if (flags.model.path.empty()) {
-        const auto path = reference_model();
-        if (!path.ok()) { return fail(path.status()); }
-        flags.model.path = *path;
-    }
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = demo_options(flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }
     const auto model = flags.model.load();

@@ -68,6 +68,21 @@ const char * setting_text(const std::vector<DemoColumn> & columns) {
                : "Context-only: the text is compressed before the question is known.";
 }
 
+// "auto is laprox", or one for each column where they differ; empty: nothing was chosen.
+std::string choice_text(const std::vector<DemoColumn> & columns) {
+    std::string text;
+    std::string first;
+    bool same = true;
+    for (const DemoColumn & column : columns) {
+        const auto chosen = std::ranges::find_if(column.rows, [](const DemoRow & row) { return !row.chosen.empty(); });
+        if (chosen == column.rows.end()) { continue; }
+        if (first.empty()) { first = chosen->chosen; }
+        same = same && chosen->chosen == first;
+        text += (text.empty() ? "" : ", ") + chosen->chosen + (column.question_aware ? " (known)" : " (later)");
+    }
+    return text.empty() ? "" : "auto is " + (same ? first : text);
+}
+
 Json row_json(const DemoRow & row, bool question_aware, bool shared) {
     Json out = {{"policy", row.policy},
                 {"budget", row.budget},
@@ -79,6 +94,7 @@ Json row_json(const DemoRow & row, bool question_aware, bool shared) {
                 {"kept_entries_per_lane", row.kept_entries},
                 {"prompt_tokens", row.prompt_tokens},
                 {"kv_allocated_bytes", row.kv_bytes}};
+    if (!row.chosen.empty()) { out["chosen"] = row.chosen; }
     if (!shared) { out["prefill_tps"] = row.prefill_tps; }
     out["decode_tps"] = row.decode_tps;
     if (!row.note.empty()) { out["note"] = row.note; }
@@ -123,6 +139,7 @@ void print_answers(const DemoOptions & options, const std::string & model_path, 
         if (!options.share) { std::printf("  %11.0f  %10.0f", row.prefill_tps, row.decode_tps); }
         std::puts("");
     }
+    if (const std::string text = choice_text(columns); !text.empty()) { std::printf("\n%s\n", text.c_str()); }
 }
 
 Json answers_json(const DemoOptions & options, const std::string & model_path, const std::vector<DemoColumn> & columns) {

@@ -1,12 +1,53 @@
 // engine_flags.cpp - shared options, checked before anything is loaded.
 #include "engine_flags.h"
 
-#include "pith/policies.h"
+#include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "progress.h"
 
 namespace pith::app {
 namespace {
+
+// What a policy needs and cannot use; `auto` takes what there is.
+Status check_named_policy(const std::string & name, const std::optional<std::string> & budget, bool has_gates) {
+    if (is_auto(name)) { return {}; }
+    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+    PITH_RETURN_IF_ERROR(policy.check_gates(has_gates));
+    if (policy.evicts() && !budget) {
+        return {ErrorCode::kInvalidArgument,
+                "policy '" + name + "' needs a budget: add --budget 1024 (entries), 20% or 512M, or use --policy full"};
+    }
+    if (!policy.evicts() && budget) {
+        return {ErrorCode::kInvalidArgument, "policy '" + name + "' evicts nothing" +
+                                                 (policy.gated() ? " more than its gates do" : "") + ": leave out --budget " +
+                                                 *budget + ", or choose another policy"};
+    }
+    return {};
+}
+
+// What one policy protects against a budget of entries.
+struct Protection {
+    std::string policy;
+    int64_t n_sinks = 0;
+    int64_t n_recent = 0;
+
+    int64_t sum() const { return n_sinks + n_recent; }
+};
+
+Result<Protection> protection_of(std::string_view name, int64_t budget) {
+    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+    return Protection{policy.name(), policy.n_sinks(), policy.n_recent(budget)};
+}
+
+// Of what `auto` may become, that which protects least: nothing else can be chosen with certainty yet.
+Result<Protection> least_protection(int64_t budget) {
+    std::optional<Protection> least;
+    for (const std::string_view name : auto_candidates()) {
+        PITH_ASSIGN_OR_RETURN(const Protection one, protection_of(name, budget));
+        if (!least || one.sum() < least->sum()) { least = one; }
+    }
+    return *least;
+}
 
 Status check_at_least(const char * flag, int value, int low) {
     if (value >= low) { return {}; }
@@ -16,9 +57,8 @@ Status check_at_least(const char * flag, int value, int low) {
 
 }  // namespace
 
-void ModelFlags::add_to(CLI::App & command, bool required) {
-    auto * model = command.add_option("-m,--model", path, "GGUF file (the first part of a split one)");
-    if (required) { model->required(); }
+void ModelFlags::add_to(CLI::App & command, bool is_required) {
+    ModelSource::add_to(command, is_required);
     command.add_flag("--no-mmap", no_mmap, "Read the weights into memory instead of mapping the file");
     command.add_flag("--no-repack", no_repack, "Keep the weights as they are in the file (slower prompts, less memory)");
     command.add_option("--lora", lora, "LoRA adapter on q, k, v and o, as GGUF (`pith train sft` and llama.cpp make them)");
@@ -51,8 +91,8 @@ Result<Model> ModelFlags::load() const {
 
 void add_heads_option(CLI::App & command, std::string & path) {
     command.add_option("--heads", path,
-                       "Head importances, for policies that divide the budget by head (`pith calibrate heads` makes them; "
-                       "default: MODEL.heads.json beside MODEL.gguf)");
+                       "Head importances, for policies that divide the budget by head, and for auto (`pith calibrate heads` "
+                       "makes them; default: MODEL.heads.json beside MODEL.gguf)");
 }
 
 void CacheFlags::add_to(CLI::App & command) {
@@ -61,10 +101,8 @@ void CacheFlags::add_to(CLI::App & command) {
     command.add_option("--cache-type-v", type_v, "Type of cached values: the same (-ctv)")->capture_default_str();
 }
 
-void SessionFlags::add_to(CLI::App & command) {
-    command.add_option(
-        "--policy", policy,
-        "What to keep; `pith policies` lists them (default: gated with --gate, snapkv with a budget, else full)");
+void SessionFlags::add_to(CLI::App & command, const std::string & default_policy) {
+    command.add_option("--policy", policy, "What to keep; `pith policies` lists them (default: " + default_policy + ")");
     command.add_option("--budget", budget,
                        "What may be kept: entries per lane (1024), share of the prompt (20%), bytes (512M), or auto");
     add_heads_option(command, heads);
@@ -89,20 +127,8 @@ Result<SessionOptions> SessionFlags::options(bool has_gates) const {
         if (budget->empty()) { return {ErrorCode::kInvalidArgument, "--budget is empty: give 1024 (entries), 20% or 512M"}; }
         PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(*budget));
     }
-    options.policy = !policy.empty() ? policy : has_gates ? (budget ? "gated+snapkv" : "gated") : budget ? "snapkv" : "full";
-    PITH_RETURN_IF_ERROR(check_policy(options.policy));
-    PITH_ASSIGN_OR_RETURN(const Policy parsed, Policy::parse(options.policy));
-    PITH_RETURN_IF_ERROR(parsed.check_gates(has_gates));
-    if (parsed.evicts() && !budget) {
-        return {
-            ErrorCode::kInvalidArgument,
-            "policy '" + options.policy + "' needs a budget: add --budget 1024 (entries), 20% or 512M, or use --policy full"};
-    }
-    if (!parsed.evicts() && budget) {
-        return {ErrorCode::kInvalidArgument, "policy '" + options.policy + "' evicts nothing" +
-                                                 (parsed.gated() ? " more than its gates do" : "") + ": leave out --budget " +
-                                                 *budget + ", or choose another policy"};
-    }
+    options.policy = policy.empty() ? std::string(kAutoPolicy) : policy;
+    PITH_RETURN_IF_ERROR(check_named_policy(options.policy, budget, has_gates));
     PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(cache.type_k));
     PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(cache.type_v));
     PITH_ASSIGN_OR_RETURN(options.prefill, parse_prefill(prefill));
@@ -120,16 +146,14 @@ Result<SessionOptions> SessionFlags::options(bool has_gates) const {
 
 Status check_protected(const SessionOptions & options) {
     if (options.budget.kind != BudgetKind::kEntries || options.evict_every == 0) { return {}; }
-    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(options.policy));
     const auto budget = static_cast<int64_t>(options.budget.value);
-    const int n_sinks = policy.n_sinks();
-    const int n_recent = policy.n_recent(budget);
-    const int64_t n_protected = int64_t{n_sinks} + n_recent;
-    if (n_protected <= budget) { return {}; }
+    const auto found = is_auto(options.policy) ? least_protection(budget) : protection_of(options.policy, budget);
+    PITH_RETURN_IF_ERROR(found.status());
+    if (found->sum() <= budget) { return {}; }
     return {ErrorCode::kBudget, "--budget " + options.budget.to_string() + " gives " + std::to_string(budget) +
-                                    " entries a lane, but policy " + options.policy + " protects " +
-                                    std::to_string(n_protected) + " (" + std::to_string(n_sinks) + " sinks, " +
-                                    std::to_string(n_recent) + " recent): use --budget " + std::to_string(n_protected) +
+                                    " entries a lane, but policy " + found->policy + " protects " +
+                                    std::to_string(found->sum()) + " (" + std::to_string(found->n_sinks) + " sinks, " +
+                                    std::to_string(found->n_recent) + " recent): use --budget " + std::to_string(found->sum()) +
                                     " or more, or protect less"};
 }
 

@@ -5,22 +5,22 @@
 #include <optional>
 #include <string>
 
+#include "model_source.h"
 #include "pith/model.h"
 #include "pith/session.h"
 
 namespace pith::app {
 
-struct ModelFlags {
-    std::string path;
+struct ModelFlags : ModelSource {
     bool no_mmap = false;
     bool no_repack = false;
     std::string lora;
     float lora_scale = 1.0F;
     std::string gate;  // empty: none
 
-    void add_to(CLI::App & command, bool required = true);
+    void add_to(CLI::App & command, bool is_required = true);
     ModelOptions options() const;
-    // With a progress line where stderr is a terminal.
+    // With a progress line where stderr is a terminal.   REQUIRES: find() succeeded.
     Result<Model> load() const;
 };
 
@@ -45,8 +45,9 @@ struct SessionFlags {
     int chunk = 512;
     int evict_every = 128;
 
-    void add_to(CLI::App & command);
-    // Checks everything that can be checked without a model. has_gates: of the model; without a policy they are what is used.
+    // default_policy: what the command does without --policy.
+    void add_to(CLI::App & command, const std::string & default_policy = "auto");
+    // Checks everything that can be checked without a model. Without a policy it is `auto`. has_gates: of the model.
     // Errors: kInvalidArgument: a usage error.
     Result<SessionOptions> options(bool has_gates = false) const;
 };

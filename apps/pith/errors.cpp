@@ -30,6 +30,10 @@ int fail_usage(std::string_view message) {
     return kExitUsage;
 }
 
+int fail_or_usage(const Status & status) {
+    return status.code() == ErrorCode::kInvalidArgument ? fail_usage(status.message()) : fail(status);
+}
+
 void warn(std::string_view message) {
     print_line("warning: " + std::string(message));
 }

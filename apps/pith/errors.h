@@ -16,6 +16,8 @@ inline constexpr int kExitInterrupted = 130;  // Ctrl-C, as shells have it
 int fail(const Status & status);
 // The same for a mistake on the command line: kExitUsage.
 int fail_usage(std::string_view message);
+// Of what may be either: a mistake on the command line where the code is kInvalidArgument.
+int fail_or_usage(const Status & status);
 void warn(std::string_view message);
 
 }  // namespace pith::app

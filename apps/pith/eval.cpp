@@ -9,6 +9,7 @@
 #include "eval/compare_runs.h"
 #include "eval/text_table.h"
 #include "eval_flags.h"
+#include "eval_report.h"
 #include "eval_score.h"
 
 namespace pith::app {
@@ -71,14 +72,6 @@ int compare_command(const CompareFlags & flags) {
     return kExitOk;
 }
 
-int report_command(const EvalFlags & flags) {
-    if (const Status status = check_formats(flags); !status.ok()) { return fail_usage(status.message()); }
-    const auto folder = RunFolder::read(flags.out);
-    if (!folder.ok()) { return fail(folder.status()); }
-    const Status status = flags.figures.empty() ? report_eval(flags, **folder, false) : print_figures(flags.figures, **folder);
-    return status.ok() ? kExitOk : fail(status);
-}
-
 void add_compare(CLI::App & eval, int & exit_code) {
     auto flags = std::make_shared<CompareFlags>();
     CLI::App * command = eval.add_subcommand("compare", "Two runs of the same samples: differences, intervals, p-values");
@@ -89,19 +82,6 @@ void add_compare(CLI::App & eval, int & exit_code) {
     command->add_flag("--csv", flags->csv, "Comma-separated values");
     command->add_flag("--markdown", flags->markdown, "Markdown");
     command->callback([flags, &exit_code] { exit_code = compare_command(*flags); });
-}
-
-void add_report(CLI::App & eval, int & exit_code) {
-    auto flags = std::make_shared<EvalFlags>();
-    CLI::App * command = eval.add_subcommand("report", "The table of a run again, from its answers");
-    command->add_option("FOLDER", flags->out, "Folder of a run, finished or not")->required();
-    flags->add_format_options(*command);
-    command
-        ->add_option("--figure", flags->figures,
-                     "These figures alone, as SVG, separated by ',': a task, average, depths, lanes")
-        ->delimiter(',')
-        ->excludes("--details", "--json", "--csv", "--markdown", "--svg");
-    command->callback([flags, &exit_code] { exit_code = report_command(*flags); });
 }
 
 }  // namespace
@@ -117,7 +97,7 @@ void add_eval_command(CLI::App & root, int & exit_code) {
     flags->add_format_options(*command);
     command->add_flag("--list", *list, "Show every benchmark and task");
     add_compare(*command, exit_code);
-    add_report(*command, exit_code);
+    add_report_command(*command, exit_code);
     add_score_command(*command, exit_code);
     command->callback([flags, list, command, &exit_code] {
         if (!command->get_subcommands().empty()) { return; }

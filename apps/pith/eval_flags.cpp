@@ -14,6 +14,7 @@
 #include "core/text.h"
 #include "engine/head_importance_file.h"
 #include "eval/fingerprint.h"
+#include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "read_text.h"
 
@@ -21,7 +22,7 @@ namespace pith::app {
 namespace {
 
 constexpr const char * kPerplexity = "perplexity";
-constexpr const char * kDefaultPolicies = "snapkv,adakv,h2o,random";
+constexpr const char * kDefaultPolicies = "auto,snapkv,adakv,h2o,random";
 constexpr int kGeneratedSamples = 10;   // of each task and length, where samples can be made without end
 constexpr int kGeneratedLength = 1024;  // tokens
 
@@ -117,10 +118,15 @@ std::string listed(const std::vector<T> & values, const Name & name) {
     return text;
 }
 
-// The head importances that would be used, by their content; empty: none of the policies wants any.
-Result<std::string> heads_fingerprint(const EvalOptions & options, const std::string & model_path) {
+// The head importances that would be used, by their content; empty: none of the policies wants any, or `auto` does without.
+Result<std::string> heads_fingerprint(const EvalOptions & options, const Model & model) {
+    const std::string & model_path = model.info().path;
     bool wanted = !options.session.heads_file.empty();
     for (const std::string & name : options.policies) {
+        if (is_auto(name)) {
+            wanted = wanted || (model.gate() == nullptr && has_importance("", model_path));
+            continue;
+        }
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
         wanted = wanted || policy.wants_importance();
     }
@@ -366,7 +372,7 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     if (options.session.evict_every > 0) { add("--evict-every", number(options.session.evict_every)); }
     add("--cache-type-k", std::string(to_string(options.session.type_k)));
     add("--cache-type-v", std::string(to_string(options.session.type_v)));
-    PITH_ASSIGN_OR_RETURN(const std::string heads, heads_fingerprint(options, model.info().path));
+    PITH_ASSIGN_OR_RETURN(const std::string heads, heads_fingerprint(options, model));
     if (!heads.empty()) { add("--heads", heads); }
     if (options.raw) { add("--raw", yes_no(true)); }
     if (options.n_ctx > 0) { add("--ctx-size", number(options.n_ctx)); }

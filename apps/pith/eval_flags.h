@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine_flags.h"
+#include "eval/eval_table.h"
 #include "eval/evaluate.h"
 
 namespace pith::app {
@@ -39,7 +40,6 @@ struct EvalFlags {
     std::string out;  // the run's folder
     bool resume = false;
     bool json = false, csv = false, markdown = false, svg = false;
-    std::vector<std::string> figures;  // `report`: these alone, as SVG
     bool details = false;
     std::string write_samples;
     bool ruler_form = false;
@@ -80,10 +80,10 @@ int run_eval(const EvalFlags & flags, EvalRun & run);
 
 // The table of a folder as the flags want it; on stdout, and as files in the folder where `write` is set.
 Status report_eval(const EvalFlags & flags, const RunFolder & folder, bool write);
+// The same of a table, as text.
+std::string table_as_asked(const EvalFlags & flags, const EvalTable & table, const std::vector<Answer> & answers);
 // The table's files in the run's folder; nothing where it has none.
 Status write_tables(const RunFolder & folder);
-// Figures by name, as one SVG on standard output. Errors: kInvalidArgument (a name that is none; lists them).
-Status print_figures(const std::vector<std::string> & names, const RunFolder & folder);
 
 // Ok when at most one format was asked for.
 Status check_formats(const EvalFlags & flags);

@@ -17,7 +17,6 @@
 #include "ledger_report.h"
 #include "model/write_file.h"
 #include "progress.h"
-#include "reference_model.h"
 
 namespace pith::app {
 namespace {
@@ -114,13 +113,16 @@ Status run_in_folder(const EvalFlags & flags, const EvalOptions & options, const
 
 }  // namespace
 
+std::string table_as_asked(const EvalFlags & flags, const EvalTable & table, const std::vector<Answer> & answers) {
+    return flags.json       ? eval_json(table)
+           : flags.csv      ? eval_csv(table)
+           : flags.markdown ? eval_markdown(table)
+           : flags.svg      ? eval_svg(table, answers)
+                            : eval_text(table, flags.details);
+}
+
 Status report_eval(const EvalFlags & flags, const RunFolder & folder, bool write) {
-    const EvalTable table = make_eval_table(folder.info(), folder.answers());
-    const std::string text = flags.json       ? eval_json(table)
-                             : flags.csv      ? eval_csv(table)
-                             : flags.markdown ? eval_markdown(table)
-                             : flags.svg      ? eval_svg(table, folder.answers())
-                                              : eval_text(table, flags.details);
+    const std::string text = table_as_asked(flags, make_eval_table(folder.info(), folder.answers()), folder.answers());
     if (write) { PITH_RETURN_IF_ERROR(write_tables(folder)); }
     std::fwrite(text.data(), 1, text.size(), stdout);
     return {};
@@ -133,20 +135,6 @@ Status write_tables(const RunFolder & folder) {
     PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.json", eval_json(table)));
     PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.md", eval_markdown(table)));
     return write_file(folder.path() + "/figures.svg", eval_svg(table, folder.answers()));
-}
-
-Status print_figures(const std::vector<std::string> & names, const RunFolder & folder) {
-    const EvalTable table = make_eval_table(folder.info(), folder.answers());
-    const std::vector<std::string> known = figure_names(table);
-    for (const std::string & name : names) {
-        if (std::ranges::find(known, name) != known.end()) { continue; }
-        std::string list;
-        for (const std::string & one : known) { list += (list.empty() ? "" : ", ") + one; }
-        return {ErrorCode::kInvalidArgument, "--figure '" + name + "' is none of this run: there are " + list};
-    }
-    const std::string text = eval_svg(table, folder.answers(), names);
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return {};
 }
 
 Status EvalRun::load(const ModelFlags & flags) {
@@ -164,11 +152,7 @@ int run_eval(const EvalFlags & flags) {
 int run_eval(const EvalFlags & given, EvalRun & run) {
     EvalFlags flags = given;
     if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
-    if (flags.model.path.empty()) {
-        const auto path = reference_model();
-        if (!path.ok()) { return fail(path.status()); }
-        flags.model.path = *path;
-    }
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto options = eval_options(flags, flags.model.path);
     if (!options.ok()) {
         return options.status().code() == ErrorCode::kInvalidArgument ? fail_usage(options.status().message())

@@ -85,11 +85,12 @@ void print_lines(const Json & info) {
 }
 
 // Gates or an adapter; with -m, whether they fit that model.
-int info_part(const InfoFlags & flags, FileKind kind) {
+int info_part(InfoFlags flags, FileKind kind) {
     const bool is_gate = kind == FileKind::kGate;
     auto info = is_gate ? describe_gate(flags.file) : describe_adapter(flags.file);
     if (!info.ok()) { return fail(info.status()); }
-    if (!flags.model.path.empty()) {
+    if (flags.model.named()) {
+        if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
         const auto model = flags.model.load();
         if (!model.ok()) { return fail(model.status()); }
         const Status fits =
@@ -113,13 +114,17 @@ int info_command(InfoFlags flags) {
     if (flags.ctx_size < 0) { return fail_usage("--ctx-size is " + std::to_string(flags.ctx_size) + ": give 0 or more"); }
     flags.model.no_repack = true;  // nothing is computed here
     if (!flags.file.empty()) {
+        const auto file = find_model_file(flags.file);
+        if (!file.ok()) { return fail_or_usage(file.status()); }
+        flags.file = *file;
         const auto kind = kind_of_file(flags.file);
         if (!kind.ok()) { return fail(kind.status()); }
         if (*kind != FileKind::kModel) { return info_part(flags, *kind); }
-        if (!flags.model.path.empty()) { return fail_usage("-m and FILE are both models: give one of them"); }
+        if (flags.model.named()) { return fail_usage("-m and FILE are both models: give one of them"); }
         flags.model.path = flags.file;
     }
-    if (flags.model.path.empty()) { return fail_usage("name a model, gates or an adapter: `pith info FILE`"); }
+    if (!flags.model.named()) { return fail_usage("name a model, gates or an adapter: `pith info FILE`"); }
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
     const auto per_token = kv_bytes_per_token(model->file().hparams(), flags.cache);
@@ -142,7 +147,7 @@ void add_info_command(CLI::App & root, int & exit_code) {
     CLI::App * command =
         root.add_subcommand("info", "Show what is in a model, and what its KV cache costs; what is in gates or an adapter");
     command->add_option("FILE", flags->file,
-                        "Model, gates or LoRA adapter; with -m, whether gates or an adapter fit that model");
+                        "Model (as -m has it), gates or LoRA adapter; with -m, whether gates or an adapter fit that model");
     flags->model.add_to(*command, false);
     flags->cache.add_to(*command);
     command->add_option("-c,--ctx-size", flags->ctx_size, "Tokens to count the cache for (default: the training length)");

@@ -27,7 +27,6 @@
 #include "model/write_file.h"
 #include "policy/policy.h"
 #include "progress.h"
-#include "reference_model.h"
 
 namespace pith::app {
 namespace {
@@ -350,11 +349,7 @@ int inspect_attention_command(const InspectFlags & flags, const Model & model, c
 }
 
 int inspect_command(InspectFlags flags) {
-    if (flags.model.path.empty()) {
-        const auto path = reference_model();
-        if (!path.ok()) { return fail(path.status()); }
-        flags.model.path = *path;
-    }
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     if (const Status status = check_flags(flags); !status.ok()) { return fail_usage(status.message()); }
     auto options = inspect_options(flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }

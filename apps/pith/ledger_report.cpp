@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "policy/auto_policy.h"
+
 namespace pith::app {
 namespace {
 
@@ -61,6 +63,7 @@ void add_ledger(Json & object, const Ledger & ledger) {
     object["n_prompt"] = ledger.n_prompt;
     object["n_generated"] = ledger.n_generated;
     object["policy"] = ledger.policy;
+    if (!ledger.policy_reason.empty()) { object["policy_reason"] = ledger.policy_reason; }
     object["budget_entries"] = ledger.budget_entries;
     object["attention"] = ledger.attention;
     object["n_evictions"] = ledger.n_evictions;
@@ -107,7 +110,7 @@ std::string ledger_lines(const Ledger & ledger) {
                 (less ? " instead of " + bytes_text(ledger.kv_full_bytes) : "") + ", " + bytes_text(ledger.kv_peak_bytes) +
                 " at the peak\n";
     }
-    text += "policy   " + ledger.policy;
+    text += "policy   " + policy_text(ledger);
     if (ledger.budget_entries > 0) { text += ", budget " + with_commas(ledger.budget_entries) + " tokens per head"; }
     text += "\nkernels  " + ledger.attention + "\n";
     if (ledger.gate_s > 0) {
@@ -127,6 +130,11 @@ std::string ledger_lines(const Ledger & ledger) {
     text += format("decode   %lld tokens in %.2f s, %.1f t/s\n", static_cast<long long>(ledger.n_generated), ledger.decode_s,
                    ledger.decode_tps());
     return text;
+}
+
+std::string policy_text(const Ledger & ledger) {
+    if (ledger.policy_reason.empty()) { return ledger.policy; }
+    return ledger.policy + (is_auto(ledger.policy) ? " (" : " (auto: ") + ledger.policy_reason + ")";
 }
 
 std::string bytes_text(size_t bytes) {

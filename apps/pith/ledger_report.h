@@ -15,6 +15,7 @@ Ledger combined(const Ledger & first, const Ledger & second);
 
 void add_ledger(Json & object, const Ledger & ledger);
 std::string ledger_lines(const Ledger & ledger);  // ends with a newline
+std::string policy_text(const Ledger & ledger);   // "snapkv", "laprox (auto: the question is in sight)"
 std::string bytes_text(size_t bytes);             // "36.0 MiB"
 
 // One JSON value on stdout; text that is not UTF-8 is replaced, never refused.

@@ -25,9 +25,12 @@ constexpr Renamed kRenamed[] = {
     {"-ctk", "--cache-type-k"},
     {"-ctv", "--cache-type-v"},
     {"-sys", "--system-prompt"},
-    {"-sysf", "--system-prompt-file", kRun},
+    {"-sysf", "--system-prompt-file"},
     {"-jf", "--json-schema-file"},
     {"-temp", "--temp"},
+    {"-hf -hfr", "--hf-repo"},
+    {"-hff", "--hf-file"},
+    {"-hft", "--hf-token"},
     {"-nr", "--no-repack"},
     {"-v --log-verbose", "--verbose"},
     {"-no-cnv --no-conversation", "--raw", kRun},  // there, too, it means: without the chat template
@@ -52,7 +55,7 @@ constexpr Taken kTaken[] = {
     {"--keep", "0"},
     {"-lv --verbosity --log-verbosity", "0 1 2 3"},
     {"--mmap --no-warmup --no-perf --perf --repack --no-display-prompt --simple-io --log-disable --log-prefix --no-log-prefix "
-     "--log-timestamps --no-log-timestamps --offline --no-escape --no-context-shift -nkvo --no-kv-offload --no-op-offload "
+     "--log-timestamps --no-log-timestamps --no-escape --no-context-shift -nkvo --no-kv-offload --no-op-offload "
      "--no-host --no-jinja --no-mmproj --no-log-jsonl",
      ""},
     {"-st --single-turn", "", kRun},
@@ -65,7 +68,7 @@ struct Refused {
     std::string_view command = kBoth;
 };
 constexpr std::string_view kNoGpu = "Pith runs on the CPU; leave it out";
-constexpr std::string_view kNoDownload = "Pith downloads nothing: get the GGUF file, then -m FILE";
+constexpr std::string_view kOnlyTheHub = "Pith fetches from Hugging Face alone: -hf USER/REPO:QUANT, or -m FILE";
 constexpr std::string_view kOneThreadCount = "-t sets the threads of everything";
 constexpr std::string_view kPlacement = "Pith does not place its threads: start it with taskset, numactl or nice";
 constexpr std::string_view kNoDraft = "Pith has no speculative decoding; leave it out";
@@ -84,9 +87,10 @@ constexpr Refused kRefused[] = {
      kNoGpu},
     {"-fa --flash-attn", "Pith's attention is always fused; leave it out"},
     {"-b --batch-size -ub --ubatch-size", "use --chunk N, the tokens read at once (and between two evictions)"},
-    {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url -dr --docker-repo -cl --cache-list "
-     "--gpt-oss-20b-default --gpt-oss-120b-default --vision-gemma-4b-default --vision-gemma-12b-default",
-     kNoDownload},
+    {"-mu --model-url -dr --docker-repo --gpt-oss-20b-default --gpt-oss-120b-default --vision-gemma-4b-default "
+     "--vision-gemma-12b-default",
+     kOnlyTheHub},
+    {"-cl --cache-list", "use `pith models`"},
     {"-tb --threads-batch", kOneThreadCount},
     {"-C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb --cpu-mask-batch -Crb --cpu-range-batch --cpu-strict-batch "
      "--prio-batch --poll-batch --numa",

@@ -57,6 +57,7 @@ int run(const std::vector<std::string> & arguments) {
     app::add_run_command(root, exit_code);
     app::add_chat_command(root, exit_code);
     app::add_info_command(root, exit_code);
+    app::add_models_command(root, exit_code);
     app::add_policies_command(root, exit_code);
     app::add_tokenize_command(root, exit_code);
     app::add_bench_command(root, exit_code);

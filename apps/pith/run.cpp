@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "auto_budget.h"
 #include "commands.h"
-#include "engine/question_prefill.h"
 #include "errors.h"
 #include "foreign_text.h"
 #include "generate.h"
@@ -58,6 +58,7 @@ public:
           prompt_(std::move(prompt)),
           request_(request),
           logits_(logits),
+          auto_budget_(options_.budget),
           cancel_(catch_interrupt()) {
         if (flags.pin_system && prompt_.n_system > 0) { options_.pinned.push_back({0, prompt_.n_system}); }
     }
@@ -89,8 +90,10 @@ private:
         std::vector<int32_t> questions;
         for (const auto & question : prompt_.questions) { questions.insert(questions.end(), question.begin(), question.end()); }
         bool seen = false;
-        PITH_RETURN_IF_ERROR(
-            with_progress(hooks, [&] { return prefill_for_questions(session, prompt_.context, questions, hooks, seen); }));
+        PITH_RETURN_IF_ERROR(with_progress(hooks, [&]() -> Status {
+            PITH_ASSIGN_OR_RETURN(seen, session.prefill_for_questions(prompt_.context, questions, hooks));
+            return {};
+        }));
         const Ledger & ledger = session.ledger();
         if (seen || ledger.evicted_entries > 0) { outcome_.in_sight = seen; }
         tell_of_roomy_budget(session, prompt_.context.size());
@@ -116,6 +119,7 @@ private:
 
     // Bytes that hold more than there is: whoever wanted a compressed cache has none.
     void tell_of_roomy_budget(const Session & session, size_t n_tokens) {
+        auto_budget_.look_at(session);
         const int64_t n_entries = session.ledger().budget_entries;
         if (told_ || options_.budget.kind != BudgetKind::kBytes) { return; }
         told_ = true;
@@ -143,6 +147,7 @@ private:
         if (print && flags_.no_stream) { std::fwrite(generated.text.data(), 1, generated.text.size(), stdout); }
         if (print) { std::puts(""); }
         std::fflush(stdout);
+        auto_budget_.look_at(session);
         outcome_.answers.push_back(
             {request_.questions[index], std::move(generated), first_logits, logits_ != nullptr ? logits_->n_rows() : 0});
         return {};
@@ -169,6 +174,7 @@ private:
 
     Status ask_on_compressed_context() {
         PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(sampler_, &tokenizer_));
+        options_.n_snapshots = prompt_.questions.size() > 1 ? 1 : 0;
         PITH_ASSIGN_OR_RETURN(Session session, model_.session(options_));
         const Status status = ask_all(session, sampler);
         outcome_.ledger = session.ledger();
@@ -212,6 +218,7 @@ private:
     Prompt prompt_;
     const PromptRequest & request_;
     NpyFile * logits_;  // null: not wanted
+    AutoBudget auto_budget_;
     const std::atomic<bool> & cancel_;
     bool told_ = false;  // about the budget
     RunOutcome outcome_;
@@ -280,7 +287,7 @@ Status check_length(const RunFlags & flags, const Model & model, const Prompt & 
     return {};
 }
 
-int run_command(const RunFlags & flags) {
+int run_command(RunFlags flags) {
     if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
     const auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status().message()); }
@@ -290,6 +297,7 @@ int run_command(const RunFlags & flags) {
     const auto read = flags.read_texts();
     if (!read.ok()) { return fail(read.status()); }
 
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);

@@ -17,7 +17,6 @@
 #include "interrupt.h"
 #include "model/write_file.h"
 #include "progress.h"
-#include "reference_model.h"
 #include "speed_report.h"
 #include "study_list.h"
 #include "study_part.h"
@@ -65,12 +64,8 @@ public:
 private:
     // The model, loaded once for all parts, and the folder for their results.
     int prepare() {
-        model_.is_reference = flags_.eval.model.path.empty();
-        if (model_.is_reference) {
-            const auto path = reference_model();
-            if (!path.ok()) { return fail(path.status()); }
-            flags_.eval.model.path = *path;
-        }
+        model_.is_reference = !flags_.eval.model.named();
+        if (const Status found = flags_.eval.model.find(); !found.ok()) { return fail_or_usage(found); }
         if (!flags_.eval.out.empty()) {
             std::error_code error;
             std::filesystem::create_directories(flags_.eval.out, error);

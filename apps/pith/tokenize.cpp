@@ -9,6 +9,7 @@
 #include "ledger_report.h"
 #include "model/gguf_header.h"
 #include "model/mapped_file.h"
+#include "model_source.h"
 #include "pith/text.h"
 #include "read_text.h"
 
@@ -16,7 +17,7 @@ namespace pith::app {
 namespace {
 
 struct TokenizeFlags {
-    std::string model;
+    ModelSource model;
     std::string file;
     std::string prompt;
     bool has_prompt = false;
@@ -64,10 +65,11 @@ void print_tokens(const Tokenizer & tokenizer, const std::vector<int32_t> & toke
     std::fprintf(stderr, "%zu tokens\n", tokens.size());
 }
 
-int tokenize_command(const TokenizeFlags & flags) {
+int tokenize_command(TokenizeFlags flags) {
     if (flags.has_prompt && !flags.file.empty()) { return fail_usage("give either -p or -f, not both"); }
-    if (const Status status = check_header(flags.model); !status.ok()) { return fail(status); }
-    const auto tokenizer = Tokenizer::load(flags.model);
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
+    if (const Status status = check_header(flags.model.path); !status.ok()) { return fail(status); }
+    const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
     const auto text = text_to_tokenize(flags);
     if (!text.ok()) { return fail(text.status()); }
@@ -82,7 +84,7 @@ int tokenize_command(const TokenizeFlags & flags) {
 void add_tokenize_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<TokenizeFlags>();
     CLI::App * command = root.add_subcommand("tokenize", "Show text as the model's token ids");
-    command->add_option("-m,--model", flags->model, "GGUF file")->required();
+    flags->model.add_to(*command, /*is_required=*/true);
     command->add_option("-f,--file", flags->file, "Text file ('-', or neither -f nor -p: standard input)");
     CLI::Option * prompt = command->add_option("-p,--prompt", flags->prompt, "Text");
     command->add_flag("--pieces", flags->pieces, "Show each token's text, one a line");

@@ -10,6 +10,7 @@
 #include "errors.h"
 #include "eval/sample_pairs.h"
 #include "model/write_file.h"
+#include "model_source.h"
 #include "pith/text.h"
 #include "read_text.h"
 #include "text/chat_frame.h"
@@ -28,7 +29,8 @@ struct PairsFlags {
 Result<PairFrame> frame_of(const std::string & model) {
     PairFrame frame;
     if (model.empty()) { return frame; }
-    PITH_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(model));
+    PITH_ASSIGN_OR_RETURN(const std::string file, find_model_file(model));
+    PITH_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(file));
     if (!tokenizer.has_chat_template()) { return frame; }
     PITH_ASSIGN_OR_RETURN(const ChatFrame chat, chat_frame(tokenizer, false));
     PITH_ASSIGN_OR_RETURN(frame.between, between_turns(tokenizer));

@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "gate/gate_config.h"
 #include "interrupt.h"
+#include "model_source.h"
 #include "progress.h"
 #include "reference_model.h"
 
@@ -94,7 +95,7 @@ void TuneFlags::add_gate_options(CLI::App & command) {
 }
 
 void TuneFlags::add_run_options(CLI::App & command) {
-    command.add_option("-m,--model", model, "GGUF model (default: the built-in one)");
+    command.add_option("-m,--model", model, "GGUF file, or a model by its name in `pith models` (default: the built-in one)");
     command.add_option("--work-dir", work_dir, "Folder of the checkpoint (default: beside the output)");
     command.add_option("--tokens", n_tokens, "Tokens of a sequence")->capture_default_str();
     command.add_option("--sequences", options.n_sequences, "Sequences of a step")->capture_default_str();
@@ -108,7 +109,7 @@ void TuneFlags::add_run_options(CLI::App & command) {
 }
 
 Result<std::shared_ptr<ModelFile>> TuneFlags::load() {
-    if (model.empty()) { PITH_ASSIGN_OR_RETURN(model, reference_model()); }
+    PITH_ASSIGN_OR_RETURN(model, model.empty() ? reference_model() : find_model_file(model));
     ModelFileOptions plain;
     plain.repack = false;  // repacked weights cannot be read back
     return ModelFile::load(model, plain);

@@ -8,7 +8,8 @@
 namespace pith {
 
 struct Ledger {
-    std::string policy;
+    std::string policy;          // the one that evicts: under `auto` the chosen one, "auto" before the first prompt
+    std::string policy_reason;   // why `auto` chose it; empty: its user did
     int64_t budget_entries = 0;  // mean per lane; 0: no limit
     std::string attention;       // whose kernels attend: "pith" and the instruction set, or "ggml"
 

@@ -2,7 +2,7 @@
  *
  *   pith_model *model; pith_session *session; int32_t token;
  *   pith_model_load("model.gguf", NULL, &model);
- *   struct pith_session_options options; pith_session_options_init(&options);
+ *   struct pith_session_options options; pith_session_options_init(&options, sizeof options);
  *   options.policy = "snapkv"; options.budget = "1024";
  *   pith_session_new(model, &options, &session);
  *   pith_prefill(session, tokens, n_tokens, NULL);
@@ -10,10 +10,10 @@
  *
  * Errors: every call that can fail returns a pith_code; pith_error() is then one line that says what, which value, and what to
  * do. Nothing prints, throws or aborts. Handles: opaque; freeing NULL does nothing. A session keeps its model's weights alive,
- * a sampler its model's vocabulary. Structs: begin with their size, as the caller's header knew it: `*_init` sets it and the
- * defaults. A library that is newer than the caller takes the defaults for what the caller did not know. Texts:  UTF-8. What a
- * call takes is copied; what it returns lives until the next call with the same handle, unless said. Threads: one at a time for
- * a session and a sampler; a model may be shared.
+ * a sampler its model's vocabulary. Structs: begin with their size, as the caller's header knew it: `*_init` is told it, and
+ * writes it and the defaults. A library that is newer than the caller writes no more than that, and takes the defaults for the
+ * rest. Texts:  UTF-8. What a call takes is copied; what it returns lives until the next call with the same handle, unless
+ * said. Threads: one at a time for a session and a sampler; a model may be shared.
  */
 #ifndef PITH_H
 #define PITH_H
@@ -74,7 +74,7 @@ struct pith_model_options {
     bool (*progress)(double fraction, void * user); /* false cancels; NULL: none */
     void * user;
 };
-PITH_API void pith_model_options_init(struct pith_model_options * options);
+PITH_API void pith_model_options_init(struct pith_model_options * options, size_t size); /* size: sizeof *options */
 
 struct pith_model_info {
     size_t size;
@@ -113,8 +113,8 @@ struct pith_span { /* original positions [begin, end) */
 
 struct pith_session_options {
     size_t size;
-    const char * policy;             /* "full"; `pith policies` lists them */
-    const char * budget;             /* NULL: none; "1024" entries a lane, "20%" of the prompt, "512M" bytes */
+    const char * policy;             /* "auto": chosen when the prompt comes; `pith policies` lists them */
+    const char * budget;             /* NULL: none; "1024" entries a lane, "20%" of the prompt, "512M" bytes, "auto" */
     const char * type_k;             /* "f16"; f32, bf16, q8_0, q4_0 */
     const char * type_v;             /* "f16" */
     const char * prefill;            /* "auto"; one-shot, chunked */
@@ -126,8 +126,9 @@ struct pith_session_options {
     size_t n_pinned;
     const char * heads_file; /* of `pith calibrate heads`; NULL: the file beside the model, where there is one */
     const char * observe;    /* policies that pith_evict() may be asked for, separated by commas; NULL: none */
+    int32_t n_snapshots;     /* 0; that will be held at a time: the budget "auto" leaves memory for their copies */
 };
-PITH_API void pith_session_options_init(struct pith_session_options * options);
+PITH_API void pith_session_options_init(struct pith_session_options * options, size_t size); /* size: sizeof *options */
 
 struct pith_run_options {
     size_t size;
@@ -136,7 +137,7 @@ struct pith_run_options {
     bool (*progress)(int64_t n_done, int64_t n_total, void * user); /* false cancels; NULL: none */
     void * user;
 };
-PITH_API void pith_run_options_init(struct pith_run_options * options);
+PITH_API void pith_run_options_init(struct pith_run_options * options, size_t size); /* size: sizeof *options */
 
 struct pith_ledger {
     size_t size;
@@ -147,6 +148,11 @@ struct pith_ledger {
     int64_t gate_seen_entries, gate_kept_entries;
     uint64_t gate_peak_bytes;
     double prefill_s, decode_s, evidence_s, plan_s, compact_s, gate_s;
+    const char * policy;        /* the one that evicts; valid until the session's next call */
+    const char * policy_reason; /* why "auto" chose it; "" where it did not */
+    const char * schedule;      /* "one-shot", "in chunks", "in chunks, question seen"; "" before the first prefill */
+    int64_t n_lanes, n_tokens;
+    uint64_t kv_full_bytes; /* what the cache would take had nothing been evicted */
 };
 
 PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,
@@ -155,6 +161,16 @@ PITH_API void pith_session_free(pith_session * session);
 /* Feeds tokens; the first call follows the prefill schedule. After an error the cache is as before the call, or empty. */
 PITH_API pith_code pith_prefill(pith_session * session, const int32_t * tokens, size_t n_tokens,
                                 const struct pith_run_options * run);
+/* As pith_prefill() of a first prompt, for questions that will be asked of it later, each by itself. What is kept is chosen in
+ * the sight of all of them; the session then holds the prompt alone, within its whole budget. Take a snapshot, and for each
+ * question: prefill it, decode, restore. questions: the tokens of all of them, one question after the other. seen (NULL: not
+ * wanted): whether they were in sight. They are not where nothing is evicted, where the policy needs the model's gates, and
+ * where the prompt is read in chunks and they are longer than a chunk: what is kept is then what pith_prefill() keeps.
+ * PITH_INVALID_ARGUMENT: no questions, a session that holds tokens, run->n_question not 0. Cost: the questions' tokens once
+ * more; in chunks, with every chunk. */
+PITH_API pith_code pith_prefill_for_questions(pith_session * session, const int32_t * tokens, size_t n_tokens,
+                                              const int32_t * questions, size_t n_questions,
+                                              const struct pith_run_options * run, bool * seen);
 PITH_API pith_code pith_append(pith_session * session, int32_t token);   /* one decode step */
 PITH_API pith_code pith_decode(pith_session * session, int32_t * token); /* greedy: picks, feeds, returns */
 /* [n] of the newest token; n is 0 before the first prefill. Valid until the session's next call. */
@@ -198,7 +214,7 @@ struct pith_sampler_options {
     const char * json_schema;   /* instead of a grammar; NULL: none */
     uint32_t seed;              /* 0xFFFFFFFF: random */
 };
-PITH_API void pith_sampler_options_init(struct pith_sampler_options * options);
+PITH_API void pith_sampler_options_init(struct pith_sampler_options * options, size_t size); /* size: sizeof *options */
 PITH_API pith_code pith_sampler_new(const pith_model * model, const struct pith_sampler_options * options,
                                     pith_sampler ** sampler);
 PITH_API void pith_sampler_free(pith_sampler * sampler);

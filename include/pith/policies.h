@@ -17,17 +17,17 @@ struct OptionInfo {
 
 struct PolicyInfo {
     std::string name;
-    std::string kind;     // "admission", "scorer", "refiner", "allocator", "selector" or "alias"
+    std::string kind;     // "choice" (`auto` alone), "admission", "scorer", "refiner", "allocator", "selector" or "alias"
     std::string help;     // one line
     std::string paper;    // title, or the public code it comes from; empty where there is none
     std::string meaning;  // of an alias: what it stands for
     std::vector<OptionInfo> options;
 };
 
-// All registered parts and aliases, in the order of their registries.
+// `auto`, then all registered parts and aliases, in the order of their registries.
 std::vector<PolicyInfo> list_policies();
 
-// Ok when `text` is a policy; else the error a user should see.
+// Ok when `text` is a policy, or `auto`; else the error a user should see.
 Status check_policy(std::string_view text);
 
 }  // namespace pith

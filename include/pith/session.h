@@ -31,7 +31,10 @@ enum class PrefillSchedule {
 };
 
 struct SessionOptions {
-    std::string policy = "full";  // `gated` and `gate` need ModelOptions::gate_file
+    // A policy, or `auto`: chosen when the first prompt comes, by what is known then (`pith policies` says how), and told with
+    // the reason in the ledger. `full` without a budget; a session of the chosen name would be the same, bit for bit. `gated`
+    // and `gate` need ModelOptions::gate_file.
+    std::string policy = "auto";
     Budget budget;
     KvType type_k = KvType::kF16;
     KvType type_v = KvType::kF16;
@@ -41,12 +44,16 @@ struct SessionOptions {
     int chunk = 512;                   // tokens; also the batch of a one-shot prefill
     int evict_every = 128;             // decoded tokens between evictions: the headroom; 0: no eviction in decode
     std::vector<PositionSpan> pinned;  // never evicted, and kept whatever gates say
-    // For policies that divide the budget by head (headkv, duo): the importances, or else the file that `pith calibrate heads`
-    // made. Neither: the file beside the model (model.heads.json for model.gguf), where there is one.
+    // For policies that divide the budget by head (headkv, duo) and for `auto`: the importances, or else the file that `pith
+    // calibrate heads` made. Neither: the file beside the model (model.heads.json for model.gguf), where there is one; `auto`
+    // passes over one that does not fit.
     std::shared_ptr<const HeadImportance> heads;
     std::string heads_file;
     // Policies that evict() may be asked for later: their evidence is gathered along with the session's own policy's.
     std::vector<std::string> observe;
+    // Snapshots that will be held at a time. The budget `auto` leaves memory for the copies that evictions make of what they
+    // hold; other budgets do not count them.
+    int n_snapshots = 0;
 };
 
 struct RunHooks {
@@ -75,6 +82,22 @@ public:
     //         After an error the cache is as before the call, or empty where that cannot be; ledger() stays readable.
     Status prefill(std::span<const int32_t> tokens, const RunHooks & hooks = {});
 
+    // As prefill() of a first prompt, for questions that will be asked of it later, each by itself; true: they were in sight.
+    // questions [n] are the tokens of all of them, one question after the other. They run behind the prompt, or behind every
+    // chunk of it, as observers: what is kept is chosen in the sight of all of them, and they are taken back. The session then
+    // holds the prompt alone, within its whole budget, as if the questions had never been there: take a snapshot(), prefill()
+    // a question, decode, restore(), and so on with the next.
+    // A policy that looks at the last queries looks at all the questions' tokens (at more, where its window is longer); one
+    // that looks at the last query alone (tova) at the mean over all of them. A question sees those in front of it: reading
+    // each behind the prompt alone would take a run, and evidence, for each.
+    // false: what is kept is what prefill() keeps. So it is where nothing is evicted; where the policy needs the model's
+    // gates, which decide before they could look; and where the prompt is read in chunks and they are longer than a chunk.
+    // Errors: those of prefill(), and the session is then as they leave it; kInvalidArgument: no questions, a session that
+    // holds tokens, RunHooks::n_question not 0.
+    // Cost: the questions' tokens once more; in chunks, with every chunk.
+    Result<bool> prefill_for_questions(std::span<const int32_t> tokens, std::span<const int32_t> questions,
+                                       const RunHooks & hooks = {});
+
     // Feeds one token (a decode step) and evicts when `evict_every` tokens have come since the last eviction.
     Status append(int32_t token);
 
@@ -88,6 +111,7 @@ public:
     // them. So one prefill serves many policies: prefill under `full`, snapshot, then for each: evict, ask, restore.
     // A budget in bytes gives the entries that a one-shot prefill would have been given; the full cache held until now is
     // above it.
+    // `auto` leaves gates aside, and knows of the question where the first prompt ended in one and nothing has come since.
     // REQUIRES: the policy is the session's own or one of options.observe, and nothing has been evicted yet.
     // Errors: kInvalidArgument (empty session, evicted before, a policy that is `gated`: its prefill is another),
     // kMissingEvidence (policy not observed), kBudget; the session is

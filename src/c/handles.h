@@ -56,15 +56,23 @@ inline Status missing(const char * what) {
     return {ErrorCode::kInvalidArgument, std::string(what) + " is NULL"};
 }
 
+// Defaults into a caller's struct of `size` bytes: what its header does not know is not written, what ours does not know is
+// zero.
+template <class Options>
+void init(Options * options, size_t size, const Options & defaults) {
+    if (options == nullptr || size < sizeof(size_t)) { return; }
+    std::memset(static_cast<void *>(options), 0, size);
+    std::memcpy(static_cast<void *>(options), static_cast<const void *>(&defaults), std::min(size, sizeof(Options)));
+    options->size = size;
+}
+
 // The caller's struct over our defaults: as much of it as the caller's header knew.
 template <class Options>
-Options with_defaults(const Options * given, void (*init)(Options *)) {
-    Options all;
-    init(&all);
+Options with_defaults(const Options * given, Options all) {
     if (given != nullptr) {
         std::memcpy(static_cast<void *>(&all), static_cast<const void *>(given), std::min(given->size, sizeof(Options)));
-        all.size = sizeof(Options);
     }
+    all.size = sizeof(Options);
     return all;
 }
 

@@ -7,15 +7,23 @@
 using pith::Status;
 using namespace pith::c;
 
-void pith_model_options_init(struct pith_model_options * options) {
-    *options = {sizeof(*options), true, true, nullptr, 1.0F, nullptr, nullptr, nullptr};
+namespace {
+
+pith_model_options default_model_options() {
+    return {0, true, true, nullptr, 1.0F, nullptr, nullptr, nullptr};
+}
+
+}  // namespace
+
+void pith_model_options_init(struct pith_model_options * options, size_t size) {
+    init(options, size, default_model_options());
 }
 
 pith_code pith_model_load(const char * path, const struct pith_model_options * options, pith_model ** model) {
     return guarded([&]() -> Status {
         if (path == nullptr || model == nullptr) { return missing(path == nullptr ? "path" : "model"); }
         *model = nullptr;
-        const pith_model_options given = with_defaults(options, pith_model_options_init);
+        const pith_model_options given = with_defaults(options, default_model_options());
         pith::ModelOptions wanted;
         wanted.use_mmap = given.use_mmap;
         wanted.repack = given.repack;

@@ -9,38 +9,46 @@ using pith::ErrorCode;
 using pith::Status;
 using namespace pith::c;
 
-void pith_sampler_options_init(struct pith_sampler_options * options) {
+namespace {
+
+pith_sampler_options default_sampler_options() {
     const pith::SamplerOptions d;
-    *options = {sizeof(*options),
-                d.temperature,
-                d.top_k,
-                d.top_p,
-                d.min_p,
-                d.typical_p,
-                d.top_n_sigma,
-                d.xtc_probability,
-                d.xtc_threshold,
-                d.repeat_penalty,
-                d.presence_penalty,
-                d.frequency_penalty,
-                d.repeat_last_n,
-                d.dry_multiplier,
-                d.dry_base,
-                d.dry_allowed_length,
-                d.dry_last_n,
-                d.mirostat,
-                d.mirostat_tau,
-                d.mirostat_eta,
-                nullptr,
-                nullptr,
-                d.seed};
+    return {0,
+            d.temperature,
+            d.top_k,
+            d.top_p,
+            d.min_p,
+            d.typical_p,
+            d.top_n_sigma,
+            d.xtc_probability,
+            d.xtc_threshold,
+            d.repeat_penalty,
+            d.presence_penalty,
+            d.frequency_penalty,
+            d.repeat_last_n,
+            d.dry_multiplier,
+            d.dry_base,
+            d.dry_allowed_length,
+            d.dry_last_n,
+            d.mirostat,
+            d.mirostat_tau,
+            d.mirostat_eta,
+            nullptr,
+            nullptr,
+            d.seed};
+}
+
+}  // namespace
+
+void pith_sampler_options_init(struct pith_sampler_options * options, size_t size) {
+    init(options, size, default_sampler_options());
 }
 
 pith_code pith_sampler_new(const pith_model * model, const struct pith_sampler_options * options, pith_sampler ** sampler) {
     return guarded([&]() -> Status {
         if (model == nullptr || sampler == nullptr) { return missing(model == nullptr ? "model" : "sampler"); }
         *sampler = nullptr;
-        const pith_sampler_options g = with_defaults(options, pith_sampler_options_init);
+        const pith_sampler_options g = with_defaults(options, default_sampler_options());
         pith::SamplerOptions wanted;
         wanted.temperature = g.temperature;
         wanted.top_k = g.top_k;

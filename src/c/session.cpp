@@ -30,6 +30,7 @@ Result<pith::SessionOptions> session_options(const pith_session_options & given)
     options.max_context = given.max_context;
     options.chunk = given.chunk;
     options.evict_every = given.evict_every;
+    options.n_snapshots = given.n_snapshots;
     for (size_t i = 0; given.pinned != nullptr && i < given.n_pinned; ++i) {
         options.pinned.push_back({given.pinned[i].begin, given.pinned[i].end});
     }
@@ -43,22 +44,49 @@ Result<pith::SessionOptions> session_options(const pith_session_options & given)
     return options;
 }
 
-}  // namespace
+// The hooks of a caller whose callback may say no.
+class Hooks {
+public:
+    explicit Hooks(const pith_run_options * run) : given_(with_defaults(run, pith_run_options{})) {
+        hooks_.cancel = &cancel_;
+        hooks_.n_question = given_.n_question;
+        hooks_.is_answer = given_.is_answer;
+        if (given_.progress != nullptr) {
+            hooks_.progress = [this](int64_t n_done, int64_t n_total) {
+                if (!given_.progress(n_done, n_total, given_.user)) { cancel_ = true; }
+            };
+        }
+    }
+    Hooks(const Hooks &) = delete;
+    Hooks & operator=(const Hooks &) = delete;
 
-void pith_session_options_init(struct pith_session_options * options) {
+    const pith::RunHooks & get() const { return hooks_; }
+
+private:
+    pith_run_options given_;
+    std::atomic<bool> cancel_ = false;
+    pith::RunHooks hooks_;
+};
+
+pith_session_options default_session_options() {
     const pith::SessionOptions defaults;
-    *options = {};
-    options->size = sizeof(*options);
-    options->policy = "full";
-    options->type_k = options->type_v = "f16";
-    options->prefill = "auto";
-    options->chunk = defaults.chunk;
-    options->evict_every = defaults.evict_every;
+    pith_session_options options{};
+    options.policy = "auto";
+    options.type_k = options.type_v = "f16";
+    options.prefill = "auto";
+    options.chunk = defaults.chunk;
+    options.evict_every = defaults.evict_every;
+    return options;
 }
 
-void pith_run_options_init(struct pith_run_options * options) {
-    *options = {};
-    options->size = sizeof(*options);
+}  // namespace
+
+void pith_session_options_init(struct pith_session_options * options, size_t size) {
+    init(options, size, default_session_options());
+}
+
+void pith_run_options_init(struct pith_run_options * options, size_t size) {
+    init(options, size, pith_run_options{});
 }
 
 pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options, pith_session ** session) {
@@ -66,7 +94,7 @@ pith_code pith_session_new(const pith_model * model, const struct pith_session_o
         if (model == nullptr || session == nullptr) { return missing(model == nullptr ? "model" : "session"); }
         *session = nullptr;
         PITH_ASSIGN_OR_RETURN(const pith::SessionOptions wanted,
-                              session_options(with_defaults(options, pith_session_options_init)));
+                              session_options(with_defaults(options, default_session_options())));
         PITH_ASSIGN_OR_RETURN(pith::Session made, model->model.session(wanted));
         *session = new pith_session{std::move(made)};
         return {};
@@ -82,18 +110,21 @@ pith_code pith_prefill(pith_session * session, const int32_t * tokens, size_t n_
         if (session == nullptr || (tokens == nullptr && n_tokens > 0)) {
             return missing(session == nullptr ? "session" : "tokens");
         }
-        const pith_run_options given = with_defaults(run, pith_run_options_init);
-        std::atomic<bool> cancel = false;
-        pith::RunHooks hooks;
-        hooks.cancel = &cancel;
-        hooks.n_question = given.n_question;
-        hooks.is_answer = given.is_answer;
-        if (given.progress != nullptr) {
-            hooks.progress = [&](int64_t n_done, int64_t n_total) {
-                if (!given.progress(n_done, n_total, given.user)) { cancel = true; }
-            };
+        return session->session.prefill({tokens, n_tokens}, Hooks(run).get());
+    });
+}
+
+pith_code pith_prefill_for_questions(pith_session * session, const int32_t * tokens, size_t n_tokens, const int32_t * questions,
+                                     size_t n_questions, const struct pith_run_options * run, bool * seen) {
+    return guarded([&]() -> Status {
+        if (seen != nullptr) { *seen = false; }
+        if (session == nullptr || (tokens == nullptr && n_tokens > 0) || (questions == nullptr && n_questions > 0)) {
+            return missing(session == nullptr ? "session" : "tokens or questions");
         }
-        return session->session.prefill({tokens, n_tokens}, hooks);
+        PITH_ASSIGN_OR_RETURN(const bool in_sight, session->session.prefill_for_questions(
+                                                       {tokens, n_tokens}, {questions, n_questions}, Hooks(run).get()));
+        if (seen != nullptr) { *seen = in_sight; }
+        return {};
     });
 }
 
@@ -195,6 +226,12 @@ pith_code pith_get_ledger(const pith_session * session, struct pith_ledger * led
         all.plan_s = l.plan_s;
         all.compact_s = l.compact_s;
         all.gate_s = l.gate_s;
+        all.policy = l.policy.c_str();
+        all.policy_reason = l.policy_reason.c_str();
+        all.schedule = l.schedule.c_str();
+        all.n_lanes = l.n_lanes;
+        all.n_tokens = l.n_tokens;
+        all.kv_full_bytes = l.kv_full_bytes;
         return give(all, ledger);
     });
 }

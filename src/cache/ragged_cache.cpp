@@ -143,7 +143,8 @@ Status RaggedCache::reserve(int seq, int layer, int64_t n) {
     int64_t longest = 0;
     for (int h = 0; h < layout_.shape.n_kv_heads; ++h) { longest = std::max<int64_t>(longest, length(lane(seq, layer, h))); }
     if (longest + n <= stride_) { return {}; }
-    return grow(std::max(longest + n, 2 * stride_));
+    const Status twice = grow(std::max(longest + n, 2 * stride_));
+    return twice.code() == ErrorCode::kOutOfMemory ? grow(longest + n) : twice;  // where addresses are limited
 }
 
 void RaggedCache::set_length(int layer, int lane_in_layer, int lane, int64_t new_length, bool free_pages) {
@@ -249,10 +250,10 @@ SavedLanes RaggedCache::save(int seq, std::span<const int> lengths) const {
 }
 
 Status RaggedCache::load(int seq, const SavedLanes & saved) {
-    clear(seq);
     size_t longest = 0;
     for (const auto & lane_positions : saved.positions) { longest = std::max(longest, lane_positions.size()); }
     if (static_cast<int64_t>(longest) > stride_) { PITH_RETURN_IF_ERROR(grow(static_cast<int64_t>(longest))); }
+    clear(seq);  // what can fail is done
     const int n_kv = layout_.shape.n_kv_heads;
     for (int i = 0; i < layout_.shape.n_lanes(); ++i) {
         const auto s = static_cast<size_t>(i);

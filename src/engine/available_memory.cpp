@@ -1,13 +1,13 @@
-// available_memory.cpp - /proc/meminfo, /sys/fs/cgroup and the process's own limit.
+// available_memory.cpp - /proc/meminfo, /sys/fs/cgroup and the process's own limits.
 #include "engine/available_memory.h"
 
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <fstream>
+#include <initializer_list>
 #include <limits>
 #include <optional>
-#include <string>
 
 namespace pith {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kUnlimited = std::numeric_limits<size_t>::max();
 
 // The number after `key` in lines of "key: number kB".
-std::optional<size_t> kilobytes(const char * path, const std::string & key) {
+std::optional<size_t> kilobytes(const std::string & path, const std::string & key) {
     std::ifstream file(path);
     std::string word;
     while (file >> word) {
@@ -34,64 +34,102 @@ std::optional<size_t> number_in(const std::string & path) {
 }
 
 // The number behind `key` in lines of "key number".
-size_t number_of(const std::string & path, const std::string & key) {
+std::optional<size_t> number_of(const std::string & path, const std::string & key) {
     std::ifstream file(path);
     std::string word;
     size_t value = 0;
     while (file >> word >> value) {
         if (word == key) { return value; }
     }
-    return 0;
+    return std::nullopt;
 }
 
-size_t left_of(const std::string & folder, const char * limit_name, const char * usage_name, const char * cache_key) {
-    const auto limit = number_in(folder + limit_name);
-    const auto usage = number_in(folder + usage_name);
-    if (!limit || !usage) { return kUnlimited; }
-    const size_t used = *usage - std::min(*usage, number_of(folder + "/memory.stat", cache_key));
-    return *limit > used ? *limit - used : 0;
+size_t left(std::optional<size_t> limit, size_t used) {
+    return !limit ? kUnlimited : *limit - std::min(*limit, used);
 }
 
-// The least that this process's control groups leave, from its own up to the root.
-size_t left_by_cgroups() {
+// Limits in bytes, what is used, and the lines of memory.stat whose pages the kernel takes back before it kills.
+struct GroupFiles {
+    std::initializer_list<const char *> limits;
+    const char * usage;
+    std::initializer_list<const char *> reclaimable;
+};
+const GroupFiles kVersion2 = {{"/memory.max", "/memory.high"}, "/memory.current", {"inactive_file", "active_file"}};
+const GroupFiles kVersion1 = {
+    {"/memory.limit_in_bytes"}, "/memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+
+size_t left_in_group(const std::string & folder, const GroupFiles & files) {
+    std::optional<size_t> limit;
+    for (const char * name : files.limits) {
+        const auto one = number_in(folder + name);
+        if (one) { limit = std::min(limit.value_or(kUnlimited), *one); }
+    }
+    // Of groups above that cannot be seen from here (version 1).
+    const auto above = number_of(folder + "/memory.stat", "hierarchical_memory_limit");
+    if (above) { limit = std::min(limit.value_or(kUnlimited), *above); }
+    if (!limit) { return kUnlimited; }
+    size_t used = number_in(folder + files.usage).value_or(0);
+    for (const char * key : files.reclaimable) { used -= std::min(used, number_of(folder + "/memory.stat", key).value_or(0)); }
+    return left(limit, used);
+}
+
+// The least that the group at `path` and those above it leave.
+size_t left_up_from(const std::string & root, std::string path, const GroupFiles & files) {
     size_t least = kUnlimited;
-    std::ifstream groups("/proc/self/cgroup");  // "0::/a/b" (version 2), "7:memory:/a/b" (version 1)
+    for (;;) {
+        least = std::min(least, left_in_group(root + (path == "/" ? "" : path), files));
+        const size_t slash = path.rfind('/');
+        if (path.size() <= 1 || slash == std::string::npos) { return least; }
+        path = slash == 0 ? "/" : path.substr(0, slash);
+    }
+}
+
+size_t left_by_groups(const std::string & root) {
+    const std::string mounts = root + "/sys/fs/cgroup";
+    size_t least = kUnlimited;
+    std::ifstream groups(root + "/proc/self/cgroup");  // "0::/a/b" (version 2), "7:memory:/a/b" (version 1)
     for (std::string line; std::getline(groups, line);) {
         const size_t first = line.find(':');
         const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
         if (second == std::string::npos) { continue; }
-        const std::string controllers = line.substr(first + 1, second - first - 1);
-        const bool version2 = controllers.empty();
-        if (!version2 && controllers.find("memory") == std::string::npos) { continue; }
-        const std::string root = version2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-        std::string group = line.substr(second + 1);
-        for (;;) {
-            const std::string folder = root + (group == "/" ? "" : group);
-            least =
-                std::min(least, version2 ? left_of(folder, "/memory.max", "/memory.current", "file")
-                                         : left_of(folder, "/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_cache"));
-            const size_t slash = group.rfind('/');
-            if (group.size() <= 1 || slash == std::string::npos) { break; }
-            group = slash == 0 ? "/" : group.substr(0, slash);
+        const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+        const std::string path = line.substr(second + 1);
+        if (controllers == ",,") {
+            least = std::min(least, left_up_from(mounts, path, kVersion2));
+            least = std::min(least, left_up_from(mounts + "/unified", path, kVersion2));  // where both versions are mounted
+        } else if (controllers.find(",memory,") != std::string::npos) {
+            least = std::min(least, left_up_from(mounts + "/memory", path, kVersion1));
         }
     }
     return least;
 }
 
-size_t left_of_address_space() {
+size_t left_of_limit(int resource, const std::string & status, const char * used) {
     rlimit limit{};
-    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) { return kUnlimited; }
-    const size_t used = kilobytes("/proc/self/status", "VmSize:").value_or(0);
-    return limit.rlim_cur > used ? static_cast<size_t>(limit.rlim_cur) - used : 0;
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) { return kUnlimited; }
+    return left(static_cast<size_t>(limit.rlim_cur), kilobytes(status, used).value_or(0));
+}
+
+size_t left_of_addresses(const std::string & root) {
+    const std::string status = root + "/proc/self/status";
+    return std::min(left_of_limit(RLIMIT_AS, status, "VmSize:"), left_of_limit(RLIMIT_DATA, status, "VmData:"));
+}
+
+// Nothing left is not the same as nothing known.
+size_t told(size_t bytes) {
+    return bytes == kUnlimited ? 0 : std::max<size_t>(bytes, 1);
 }
 
 }  // namespace
 
-size_t available_memory(size_t mapped_bytes) {
-    size_t pages = std::min(kilobytes("/proc/meminfo", "MemAvailable:").value_or(kUnlimited), left_by_cgroups());
+size_t available_memory(size_t mapped_bytes, const std::string & root) {
+    size_t pages = std::min(kilobytes(root + "/proc/meminfo", "MemAvailable:").value_or(kUnlimited), left_by_groups(root));
     if (pages != kUnlimited) { pages -= std::min(pages, mapped_bytes); }
-    const size_t least = std::min(pages, left_of_address_space());
-    return least == kUnlimited ? 0 : std::max<size_t>(least, 1);
+    return told(std::min(pages, left_of_addresses(root)));
+}
+
+size_t available_addresses(const std::string & root) {
+    return told(left_of_addresses(root));
 }
 
 }  // namespace pith

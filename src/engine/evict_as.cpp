@@ -59,10 +59,17 @@ Ragged<int32_t> all_of(const RaggedCache & cache, int layer) {
 class PolicyGuard {
 public:
     explicit PolicyGuard(Session::Impl & session)
-        : session_(session), policy_(session.policy), budget_(session.options.budget), plan_(session.plan) {}
+        : session_(session),
+          policy_(session.policy),
+          asked_(session.options.policy),
+          reason_(session.policy_reason),
+          budget_(session.options.budget),
+          plan_(session.plan) {}
     ~PolicyGuard() {
         if (kept_) { return; }
         session_.policy = std::move(policy_);
+        session_.options.policy = std::move(asked_);
+        session_.policy_reason = std::move(reason_);
         session_.options.budget = budget_;
         session_.plan = plan_;
     }
@@ -73,6 +80,8 @@ public:
 private:
     Session::Impl & session_;
     Policy policy_;
+    std::string asked_;
+    std::string reason_;
     Budget budget_;
     std::optional<RunPlan> plan_;
     bool kept_ = false;
@@ -82,7 +91,8 @@ private:
 
 // Policy, budget and plan become what a one-shot prefill of the tokens fed so far would have had.
 Status Session::Impl::follow(std::string_view text, const Budget & budget) {
-    PITH_ASSIGN_OR_RETURN(Policy next, Policy::parse(text));
+    const AutoChoice choice = is_auto(text) ? choice_of_eviction(budget) : AutoChoice{std::string(text), ""};
+    PITH_ASSIGN_OR_RETURN(Policy next, Policy::parse(choice.policy));
     if (next.gated()) {
         return {ErrorCode::kInvalidArgument, "policy '" + next.name() +
                                                  "' decides what the prompt's own queries see, so it cannot be applied after a "
@@ -100,6 +110,8 @@ Status Session::Impl::follow(std::string_view text, const Budget & budget) {
     }
     PITH_ASSIGN_OR_RETURN(const RunPlan next_plan, make_plan(next, budget, PrefillSchedule::kOneShot, n_tokens));
     policy = std::move(next);
+    options.policy = text;
+    policy_reason = choice.reason;
     options.budget = budget;
     plan = next_plan;
     return check_protected(n_tokens);
@@ -145,7 +157,7 @@ Status Session::evict(std::string_view policy, const Budget & budget) {
     self.since_eviction = 0;
     // Nothing will be evicted again: what is read and said from here on need not be remembered. A snapshot brings it back.
     if (self.plan->evict_every == 0) { self.evidence = EvidenceState(self.shape(), std::vector<EvidenceNeeds>(), self.output); }
-    self.ledger.policy = self.policy.name();
+    self.tell_policy();
     self.ledger.budget_entries = self.plan->budget;
     self.ledger.prefill_s += watch.seconds();
     self.update_ledger();

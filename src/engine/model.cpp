@@ -8,6 +8,7 @@
 
 #include "attention/lane_attention.h"
 #include "cache/kv_type.h"
+#include "engine/available_memory.h"
 #include "engine/head_importance_file.h"
 #include "engine/session_impl.h"
 #include "gate/gate_file.h"
@@ -82,9 +83,49 @@ Status find_heads(const ModelFile & file, const Policy & policy, SessionOptions 
     return {};
 }
 
+// The same for `auto`, which does without: what is given must fit, what lies beside the model is passed over where it does not.
+Result<KnownHeads> find_heads_for_auto(const ModelFile & file, SessionOptions & options) {
+    if (options.heads || !options.heads_file.empty()) {
+        if (!options.heads) { PITH_ASSIGN_OR_RETURN(options.heads, load_head_importance(options.heads_file, file)); }
+        PITH_RETURN_IF_ERROR(check_head_importance(*options.heads, file.hparams()));
+        return KnownHeads::kGiven;
+    }
+    const std::string path = default_heads_path(file.path());
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) { return KnownHeads::kNone; }
+    auto found = load_head_importance(path, file);
+    if (!found.ok()) {
+        log_line(LogLevel::kWarning, "policy auto does without head importances: " + found.status().message());
+        return KnownHeads::kUnfit;
+    }
+    log_line(LogLevel::kInfo, "head importances from '" + path + "'");
+    options.heads = std::move(*found);
+    return KnownHeads::kBesideModel;
+}
+
+// Whether `auto`, asked for by name or as one of the policies to observe, may come to want importances.
+bool auto_wants_heads(const SessionOptions & options, bool has_gate) {
+    const bool own = is_auto(options.policy) && !has_gate && options.budget.kind != BudgetKind::kNone;
+    return own || std::ranges::any_of(options.observe, is_auto);
+}
+
+// What `auto` may come to need when it is asked for by evict().
+Status observe_auto(Session::Impl & session) {
+    for (const KnownQuestion question : {KnownQuestion::kInSight, KnownQuestion::kUnknown}) {
+        const AutoChoice choice = choose_policy({true, false, session.known_heads, question});
+        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(choice.policy));
+        session.observed.push_back(policy.needs());
+    }
+    return {};
+}
+
 // What options.observe asks for, and the importances where one of these policies wants them.
 Status observe(const ModelFile & file, bool has_gate, Session::Impl & session) {
     for (const std::string & name : session.options.observe) {
+        if (is_auto(name)) {
+            PITH_RETURN_IF_ERROR(observe_auto(session));
+            continue;
+        }
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
         PITH_RETURN_IF_ERROR(policy.check_gates(has_gate));
         PITH_RETURN_IF_ERROR(find_heads(file, policy, session.options));
@@ -108,7 +149,8 @@ Model::~Model() = default;
 Result<Model> Model::load(const std::string & path, const ModelOptions & options) {
     PITH_RETURN_IF_ERROR(load_backends());
     auto impl = std::make_shared<Impl>();
-    PITH_ASSIGN_OR_RETURN(auto file, ModelFile::load(path, {options.use_mmap, options.repack, options.progress}));
+    PITH_ASSIGN_OR_RETURN(auto file,
+                          ModelFile::load(path, {options.use_mmap, options.repack, options.progress, available_memory()}));
     PITH_ASSIGN_OR_RETURN(impl->file, add_adapter(std::move(file), options));
     if (!options.gate_file.empty()) {
         const bool fast = options.repack && impl->file->weight_type_name() != "f32";  // as exact as the model, no more
@@ -136,15 +178,21 @@ Result<Session> Model::session(const SessionOptions & options) const {
     session->file = impl_->file;
     session->output = impl_->output;
     session->options = options;
-    PITH_ASSIGN_OR_RETURN(session->policy, Policy::parse(options.policy));
+    // `auto` is settled when the prompt comes: until then it keeps what it would keep of one that nobody asks anything of.
+    if (!is_auto(options.policy)) { PITH_ASSIGN_OR_RETURN(session->policy, Policy::parse(options.policy)); }
     session->layout.shape = {hp.n_layers, hp.n_kv_heads, hp.n_group(), hp.head_dim};
     session->layout.head_dim_v = hp.head_dim_v;
     session->layout.type_k = to_ggml(options.type_k);
     session->layout.type_v = to_ggml(options.type_v);
-    session->ledger.policy = session->policy.name();
     // What can be refused before a prompt is known is refused here.
-    PITH_RETURN_IF_ERROR(session->policy.check_gates(impl_->gate != nullptr));
+    const bool has_gate = impl_->gate != nullptr;
+    if (auto_wants_heads(options, has_gate)) {
+        PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl_->file, session->options));
+    }
+    PITH_RETURN_IF_ERROR(session->settle_policy(KnownQuestion::kUnknown, has_gate));
+    PITH_RETURN_IF_ERROR(session->policy.check_gates(has_gate));
     PITH_RETURN_IF_ERROR(find_heads(*impl_->file, session->policy, session->options));
+    session->tell_policy();
     PITH_RETURN_IF_ERROR(observe(*impl_->file, impl_->gate != nullptr, *session));
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
     for (const PositionSpan & span : options.pinned) {
@@ -153,8 +201,8 @@ Result<Session> Model::session(const SessionOptions & options) const {
                     "pinned span [" + std::to_string(span.begin) + ", " + std::to_string(span.end) + ") is not a span"};
         }
     }
-    if (options.n_threads < 0 || options.max_context < 0) {
-        return {ErrorCode::kInvalidArgument, "threads and context size must not be negative"};
+    if (options.n_threads < 0 || options.max_context < 0 || options.n_snapshots < 0) {
+        return {ErrorCode::kInvalidArgument, "threads, context size and the number of snapshots must not be negative"};
     }
     const int n_threads = options.n_threads > 0 ? options.n_threads : default_threads(impl_->file->weight_bytes());
     PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(n_threads));

@@ -3,29 +3,28 @@
 #include <utility>
 
 #include "core/stopwatch.h"
-#include "engine/policy_probe.h"
-#include "engine/question_prefill.h"
 #include "engine/session_impl.h"
 
 namespace pith {
 
-Status prefill_for_questions(Session & session, std::span<const int32_t> tokens, std::span<const int32_t> questions,
-                             const RunHooks & hooks, bool & seen) {
-    Session::Impl & self = PolicyProbe(session).session();
+Result<bool> Session::prefill_for_questions(std::span<const int32_t> tokens, std::span<const int32_t> questions,
+                                            const RunHooks & hooks) {
     const Stopwatch watch;
-    const double evidence_before = self.forward->evidence_s();
-    const Status status = self.feed_for(tokens, questions, hooks, seen);
-    self.ledger.prefill_s += watch.seconds();
-    self.ledger.evidence_s += self.forward->evidence_s() - evidence_before;
-    if (status.ok()) { self.ledger.n_prompt += std::ssize(tokens); }
-    self.update_ledger();
-    return status;
+    const double evidence_before = impl_->forward->evidence_s();
+    const Result<bool> seen = impl_->feed_for(tokens, questions, hooks);
+    impl_->ledger.prefill_s += watch.seconds();
+    impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
+    if (seen.ok()) { impl_->ledger.n_prompt += std::ssize(tokens); }
+    impl_->update_ledger();
+    return seen;
 }
 
-Status Session::Impl::feed_for(std::span<const int32_t> tokens, std::span<const int32_t> questions, const RunHooks & hooks,
-                               bool & seen) {
-    seen = false;
-    if (questions.empty()) { return {ErrorCode::kInvalidArgument, "there are no questions to read the prompt for"}; }
+Result<bool> Session::Impl::feed_for(std::span<const int32_t> tokens, std::span<const int32_t> questions,
+                                     const RunHooks & hooks) {
+    if (questions.empty()) {
+        return {ErrorCode::kInvalidArgument,
+                "prefill_for_questions() was given no questions: prefill() reads a prompt without"};
+    }
     PITH_RETURN_IF_ERROR(check_tokens(questions));
     if (n_tokens != 0 || hooks.n_question != 0) {
         return {ErrorCode::kInvalidArgument,
@@ -39,9 +38,9 @@ Status Session::Impl::feed_for(std::span<const int32_t> tokens, std::span<const 
     } const leave{*this};
     if (!asks_gates) { observers = questions; }
     PITH_RETURN_IF_ERROR(feed(tokens, /*is_prompt=*/true, hooks));
-    seen = !observers.empty();
+    const bool seen = !observers.empty();
     if (seen) { evidence.narrow(all_needs(policy.needs())); }
-    return {};
+    return seen;
 }
 
 // With observers there, the last queries are all of them, and so is the last.

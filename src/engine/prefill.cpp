@@ -61,23 +61,11 @@ Status Session::Impl::check_protected(int64_t n_prompt) const {
                                     " or more, or protect less"};
 }
 
-// What may be taken for KV entries: what is left, less a tenth, and less what a chunk's activations take.
-size_t Session::Impl::usable_bytes() const {
-    const size_t left = available_memory(file->weight_bytes() - std::min(file->weight_bytes(), file->resident_copies_bytes()));
-    const Hparams & hp = file->hparams();
-    const auto chunk = static_cast<double>(std::max(options.chunk, 1));
-    // The widest intermediates of a layer that stand beside each other, and two rows of logits.
-    const double activations =
-        4.0 * (chunk * (8.0 * hp.n_embd + 4.0 * std::max(hp.n_ff, hp.n_ff_expert * hp.n_experts_used)) + 2.0 * hp.n_vocab);
-    const double usable = 0.9 * static_cast<double>(left) - activations;
-    return usable > 0 ? static_cast<size_t>(usable) : 0;
-}
-
 Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
                                          int64_t n_prompt, int n_question) const {
     RunRequest request;
     request.budget = budget;
-    if (budget.kind == BudgetKind::kAuto) { request.budget = Budget(BudgetKind::kBytes, static_cast<double>(usable_bytes())); }
+    if (budget.kind == BudgetKind::kAuto) { PITH_ASSIGN_OR_RETURN(request.budget, memory_budget()); }
     request.is_auto = budget.kind == BudgetKind::kAuto;
     request.evicts = for_policy.evicts();
     request.gated = for_policy.gated();
@@ -90,6 +78,10 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     request.n_question = for_policy.gated() ? 0 : n_question;
     request.taken_back = !observers.empty();
     request.free_bytes = n_question > 0 ? available_memory() : 0;
+    if (const size_t addresses = n_question > 0 ? available_addresses() : 0; addresses > 0) {
+        const auto chunk = static_cast<size_t>(chunk_bytes());
+        request.free_addresses = addresses > chunk ? addresses - chunk : 1;
+    }
     request.state_bytes = static_cast<size_t>(file->hparams().n_embd) * sizeof(float);
     request.n_lanes = shape().n_lanes();
     request.n_kv_heads = shape().n_kv_heads;
@@ -100,7 +92,17 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
 
 // The first prompt decides the plan and makes the cache.
 Status Session::Impl::start(int64_t n_prompt, int n_question) {
+    // The lanes of an emptied session: where addresses are limited, the new ones want theirs.
+    if (cache && available_addresses() > 0) { PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, 1)); }
     PITH_ASSIGN_OR_RETURN(plan, make_plan(policy, options.budget, options.prefill, n_prompt, n_question));
+    // All that `auto` may choose here is planned alike, so the plan can be asked what will be in sight.
+    const bool in_sight = plan->one_shot || plan->n_guide > 0;
+    const KnownQuestion question = n_question == 0 ? KnownQuestion::kUnknown
+                                   : in_sight      ? KnownQuestion::kInSight
+                                                   : KnownQuestion::kOutOfSight;
+    PITH_RETURN_IF_ERROR(settle_policy(question, gates != nullptr));
+    tell_policy();
+    question_end = n_question > 0 && observers.empty() ? n_prompt : 0;
     PITH_RETURN_IF_ERROR(check_protected(n_prompt));
     const bool all_fits = !evicts() || n_prompt <= plan->budget;
     if (!observers.empty() && (all_fits || !(plan->one_shot || plan->n_guide > 0))) {
@@ -110,10 +112,8 @@ Status Session::Impl::start(int64_t n_prompt, int n_question) {
     ledger.budget_entries = plan->budget;
     ledger.schedule = plan->one_shot ? "one-shot" : evicts() && plan->n_guide > 0 ? "in chunks, question seen" : "in chunks";
 
-    const int64_t at_once = plan->budget + plan->chunk + plan->n_guide;
-    const int64_t n_all = n_prompt + std::ssize(observers);
-    const int64_t longest = evicts() && !plan->one_shot ? std::min(n_all, 4 * at_once) : n_all;
-    PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, std::max<int64_t>(options.max_context, longest + 256)));
+    PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(n_prompt + std::ssize(observers)));
+    PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, capacity));
     evidence = EvidenceState(shape(), all_needs(needs_in_sight()), output);
     reset_gates();
     return {};

@@ -1,6 +1,8 @@
 // session_impl.h - a session's state, and the stages of a run in order. Stage: engine.
 //
+//   auto.cpp      what the policy `auto` becomes
 //   prefill.cpp   the schedules: which layer sees which tokens when
+//   memory.cpp    what may be taken of the memory that is left
 //   observers.cpp tokens that run behind a prompt, as queries only, and are taken back
 //   forward.cpp   one layer over some tokens; K/V into the lanes, attention, evidence
 //   gating.cpp    what gates say of prompt tokens, and what follows for lanes
@@ -21,6 +23,7 @@
 #include "engine/gate_state.h"
 #include "model/backend.h"
 #include "pith/session.h"
+#include "policy/auto_policy.h"
 #include "policy/eviction.h"
 #include "schedule/run_plan.h"
 
@@ -36,6 +39,9 @@ struct Session::Snapshot {
     GateState gate_state;
     std::vector<float> logits;
     Policy policy;
+    std::string policy_asked;
+    std::string policy_reason;
+    int64_t question_end = 0;
     Budget budget;
     std::optional<RunPlan> plan;
     const Session::Impl * owner = nullptr;
@@ -43,8 +49,11 @@ struct Session::Snapshot {
 
 struct Session::Impl {
     std::shared_ptr<const ModelFile> file;
-    SessionOptions options;
-    Policy policy;
+    SessionOptions options;     // policy: as asked for, `auto` may be
+    Policy policy;              // the one that evicts
+    std::string policy_reason;  // why `auto` chose it; empty: it did not
+    KnownHeads known_heads = KnownHeads::kNone;
+    int64_t question_end = 0;                // the first prompt ended here, in a question; 0: in none
     std::shared_ptr<OutputMatrices> output;  // of the model: all its sessions share them
     CacheLayout layout;
     OwnedBackend backend;
@@ -92,12 +101,16 @@ struct Session::Impl {
                      int n_out, int n_to_come = 0);
     Status drop_hidden(int layer, int32_t next_position);
 
+    // auto.cpp
+    Status settle_policy(KnownQuestion question, bool has_gates);
+    AutoChoice choice_of_eviction(const Budget & budget) const;
+    void tell_policy() const;
+
     // prefill.cpp
     Status feed(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks);
     Status check_tokens(std::span<const int32_t> tokens) const;
     Result<RunPlan> make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule, int64_t n_prompt,
                               int n_question = 0) const;
-    size_t usable_bytes() const;
     Status start(int64_t n_prompt, int n_question);
     Status check_protected(int64_t n_prompt) const;
     Status prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks);
@@ -108,8 +121,13 @@ struct Session::Impl {
     void roll_back(int64_t n_tokens_before, std::span<const int> lengths_before, uint64_t epoch_before,
                    std::optional<EvidenceState> evidence_before, GateState gate_state_before);
 
+    // memory.cpp
+    double chunk_bytes() const;
+    Result<Budget> memory_budget() const;
+    Result<int64_t> lane_capacity(int64_t n_all) const;
+
     // observers.cpp
-    Status feed_for(std::span<const int32_t> tokens, std::span<const int32_t> questions, const RunHooks & hooks, bool & seen);
+    Result<bool> feed_for(std::span<const int32_t> tokens, std::span<const int32_t> questions, const RunHooks & hooks);
     EvidenceNeeds needs_in_sight() const;
     Status observe(int layer, std::span<float> states);
     void take_back(int layer, EvidenceState::Layer before);

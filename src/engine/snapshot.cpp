@@ -51,6 +51,9 @@ Result<std::shared_ptr<Session::Snapshot>> Session::snapshot() {
     snapshot->gate_state = impl_->gate_state;
     snapshot->logits = impl_->logits;
     snapshot->policy = impl_->policy;
+    snapshot->policy_asked = impl_->options.policy;
+    snapshot->policy_reason = impl_->policy_reason;
+    snapshot->question_end = impl_->question_end;
     snapshot->budget = impl_->options.budget;
     snapshot->plan = impl_->plan;
     snapshot->owner = impl_.get();
@@ -86,9 +89,12 @@ Status Session::restore(const std::shared_ptr<Snapshot> & snapshot) {
     self.since_eviction = snapshot->since_eviction;
     self.logits = snapshot->logits;
     self.policy = snapshot->policy;
+    self.options.policy = snapshot->policy_asked;
+    self.policy_reason = snapshot->policy_reason;
+    self.question_end = snapshot->question_end;
     self.options.budget = snapshot->budget;
     self.plan = snapshot->plan;
-    self.ledger.policy = self.policy.name();
+    self.tell_policy();
     self.ledger.budget_entries = self.plan ? self.plan->budget : 0;
     self.update_ledger();
     return {};

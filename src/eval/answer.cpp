@@ -25,6 +25,7 @@ std::string to_json_line(const Answer & a) {
     line["turn"] = a.turn;
     line["policy"] = a.policy;
     line["budget"] = a.budget;
+    if (!a.chosen.empty()) { line["chosen"] = a.chosen; }
     if (!a.groups.empty()) { line["groups"] = a.groups; }
     if (!a.refused.empty()) { line["refused"] = a.refused; }
     if (a.refused.empty()) {
@@ -39,6 +40,7 @@ std::string to_json_line(const Answer & a) {
     line["n_new"] = a.n_new;
     if (a.n_cut > 0) { line["n_cut"] = a.n_cut; }
     line["kept"] = a.kept;
+    if (a.kv_bytes > 0) { line["kv_bytes"] = a.kv_bytes; }
     line["n_kv_heads"] = a.n_kv_heads;
     if (!a.lanes.empty()) { line["lanes"] = a.lanes; }
     line["prefill_s"] = a.prefill_s;
@@ -57,6 +59,7 @@ Result<Answer> parse_answer(std::string_view text) {
         line.at("turn").get_to(a.turn);
         line.at("policy").get_to(a.policy);
         line.at("budget").get_to(a.budget);
+        a.chosen = line.value("chosen", "");
         a.groups = line.value("groups", a.groups);
         a.refused = line.value("refused", "");
         if (a.refused.empty()) {
@@ -71,6 +74,7 @@ Result<Answer> parse_answer(std::string_view text) {
         line.at("n_new").get_to(a.n_new);
         a.n_cut = line.value("n_cut", 0);
         line.at("kept").get_to(a.kept);
+        a.kv_bytes = line.value("kv_bytes", int64_t{0});
         line.at("n_kv_heads").get_to(a.n_kv_heads);
         a.lanes = line.value("lanes", a.lanes);
         line.at("prefill_s").get_to(a.prefill_s);

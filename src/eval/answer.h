@@ -5,6 +5,7 @@
 // What identifies it: task, length, sample, turn, policy, budget.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,10 +34,12 @@ struct Answer {
     double score = 0;                           // 0 … 1; perplexity: of the document
     std::optional<double> score_per_character;  // multiple choice, likelihoods divided by the choices' characters
 
-    int n_prompt = 0;  // tokens in front of the answer
-    int n_new = 0;     // of the answer
-    int n_cut = 0;     // taken out of the middle
-    double kept = 0;   // entries a lane, mean, after compression
+    int n_prompt = 0;      // tokens in front of the answer
+    int n_new = 0;         // of the answer
+    int n_cut = 0;         // taken out of the middle
+    double kept = 0;       // entries a lane, mean, after compression
+    std::string chosen;    // what `auto` became; empty: the policy was named
+    int64_t kv_bytes = 0;  // pages of KV cache held then; 0: not known (an answer of before they were noted)
     int n_kv_heads = 0;
     std::vector<int>
         lanes;             // [layer · K + KV head] entries kept; empty where all lanes hold the same, and after the first turn

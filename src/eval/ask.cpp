@@ -10,6 +10,7 @@
 #include "core/stopwatch.h"
 #include "eval/likelihood.h"
 #include "gate/gate_file.h"
+#include "policy/auto_policy.h"
 #include "policy/policy.h"
 
 namespace pith {
@@ -24,6 +25,8 @@ public:
 
     Result<std::vector<Answer>> answers() {
         const std::vector<int> lanes = lane_lengths();
+        const int64_t kv_bytes = held_bytes();
+        const std::string chosen = chosen_policy();
         std::shared_ptr<Session::Snapshot> base;
         const bool comes_back = unit_.questions.size() > 1 && !unit_.dialogue;
         if (comes_back) { PITH_ASSIGN_OR_RETURN(base, session_.snapshot()); }
@@ -43,6 +46,8 @@ public:
             Answer answer = question.key;
             answer.n_prompt = static_cast<int>(session_.n_tokens());
             set_lanes(answer, lanes, i == 0);
+            answer.kv_bytes = kv_bytes;
+            answer.chosen = chosen;
             if (keep_prompts_) { answer.prompt = (i == 0 || !unit_.dialogue ? text_of(unit_.compressed) : "") + text_of(feed); }
             PITH_RETURN_IF_ERROR(question.choices.empty() ? generate(question, answer) : choose(question, answer));
             answer.answer_s = watch.seconds();
@@ -59,6 +64,18 @@ public:
             }
         }
         return lanes;
+    }
+
+    // By the cache alone: what other cases come back to is saved elsewhere.
+    int64_t held_bytes() const {
+        const Ledger & ledger = session_.ledger();
+        return static_cast<int64_t>(ledger.kv_allocated_bytes - ledger.kv_saved_bytes);
+    }
+
+    // What `auto` became; empty: the policy was named.
+    std::string chosen_policy() const {
+        const Ledger & ledger = session_.ledger();
+        return ledger.policy_reason.empty() ? "" : ledger.policy;
     }
 
     void set_lanes(Answer & answer, const std::vector<int> & lanes, bool with_lanes) const {
@@ -152,8 +169,11 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
     const Stopwatch watch;
     SessionOptions session_options = options.session_of(one);
     session_options.prefill = PrefillSchedule::kChunked;
-    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(one.policy));
-    if (policy.needs_gate() && model.gate() != nullptr && !model.gate()->config().works_in_chunks()) {
+    const bool has_gates = model.gate() != nullptr;
+    PITH_ASSIGN_OR_RETURN(
+        const Policy policy,
+        Policy::parse(is_auto(one.policy) ? choose_policy({.limited = true, .has_gates = has_gates}).policy : one.policy));
+    if (policy.needs_gate() && has_gates && !model.gate()->config().works_in_chunks()) {
         if (policy.evicts()) {
             return emit(refusals(unit, one,
                                  {ErrorCode::kInvalidArgument,
@@ -175,6 +195,8 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
     Answer answer = named(unit.questions.front().key, one);
     const UnitUnderCase state(session, tokenizer, unit, hooks);
     state.set_lanes(answer, state.lane_lengths(), true);
+    answer.kv_bytes = state.held_bytes();
+    answer.chosen = state.chosen_policy();
     answer.n_prompt = static_cast<int>(unit.compressed.size());
     answer.score = std::exp(sum / static_cast<double>(unit.compressed.size() - 1));
     answer.prefill_s = watch.seconds();
@@ -224,7 +246,9 @@ Status ask_unit(const Model & model, const Tokenizer & tokenizer, const EvalOpti
         last_s = watch.seconds();
         return emit(answers);
     };
-    return for_each_case(model, options.session_of(cases.front()), unit.compressed, cases, hooks, visit, wanted);
+    RunHooks with_question = hooks;
+    with_question.n_question = unit.n_question;
+    return for_each_case(model, options.session_of(cases.front()), unit.compressed, cases, with_question, visit, wanted);
 }
 
 }  // namespace pith

@@ -97,6 +97,7 @@ public:
 private:
     SessionOptions base_options() const {
         SessionOptions session_options;
+        session_options.policy = "full";
         session_options.type_k = KvType::kF32;
         session_options.type_v = KvType::kF32;
         session_options.n_threads = options_.n_threads;

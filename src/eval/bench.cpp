@@ -6,6 +6,7 @@
 
 #include "eval/bench_case.h"
 #include "eval/median.h"
+#include "policy/auto_policy.h"
 #include "policy/policy.h"
 
 namespace pith {
@@ -43,12 +44,16 @@ Result<std::vector<CaseRow>> make_rows(const BenchOptions & options) {
     std::vector<CaseRow> rows;
     for (const int64_t depth : options.depths) {
         for (const std::string & name : options.policies) {
-            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+            bool evicts = options.session.budget.kind != BudgetKind::kNone;  // what `auto` does with one
+            if (!is_auto(name)) {
+                PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+                evicts = policy.evicts();
+            }
             CaseRow row;
-            row.bench_case = {depth, name, policy.evicts()};
+            row.bench_case = {depth, name, evicts};
             row.row.depth = depth;
             row.row.policy = name;
-            row.row.budget = policy.evicts() ? options.session.budget.to_string() : "";
+            row.row.budget = evicts ? options.session.budget.to_string() : "";
             rows.push_back(std::move(row));
         }
     }

@@ -23,6 +23,7 @@ std::string to_text(const BenchMeasurement & measurement) {
     json["evidence_s"] = measurement.evidence_s;
     json["plan_s"] = measurement.plan_s;
     json["compact_s"] = measurement.compact_s;
+    json["policy"] = ledger.policy;
     json["attention"] = ledger.attention;
     json["budget_entries"] = ledger.budget_entries;
     json["evicted_entries"] = ledger.evicted_entries;
@@ -47,6 +48,7 @@ BenchMeasurement from_json(const Json & json) {
     measurement.plan_s = json.at("plan_s").get<double>();
     measurement.compact_s = json.at("compact_s").get<double>();
     Ledger & ledger = measurement.ledger;
+    ledger.policy = json.at("policy").get<std::string>();
     ledger.attention = json.at("attention").get<std::string>();
     ledger.budget_entries = json.at("budget_entries").get<int64_t>();
     ledger.evicted_entries = json.at("evicted_entries").get<int64_t>();

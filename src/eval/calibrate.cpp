@@ -92,6 +92,7 @@ public:
 
     Status add(const Probe & probe) {
         SessionOptions session_options;
+        session_options.policy = "full";
         session_options.observe = {"tova"};  // keeps the newest query
         session_options.n_threads = options_.n_threads;
         PITH_ASSIGN_OR_RETURN(Session session, model_.session(session_options));

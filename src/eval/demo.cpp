@@ -24,6 +24,7 @@ struct Outcome {
     size_t kv_bytes = 0;
     double prefill_tps = 0;
     double decode_tps = 0;
+    std::string chosen;  // what `auto` became
 };
 
 // Those that fit; the others are counted by task.
@@ -78,6 +79,7 @@ Result<Outcome> measure(Session & session, const Tokenizer & tokenizer, const Sa
     const Ledger after_prompt = session.ledger();
     const int n_lanes = session.n_layers() * session.n_kv_heads();
     outcome.kept_entries = static_cast<double>(after_prompt.kept_entries) / n_lanes;
+    outcome.chosen = after_prompt.policy_reason.empty() ? "" : after_prompt.policy;
     outcome.kv_bytes = after_prompt.kv_allocated_bytes - after_prompt.kv_saved_bytes;
     PITH_ASSIGN_OR_RETURN(const std::string text, answer(session, tokenizer, sample.task.max_new_tokens));
     const Ledger & ledger = session.ledger();
@@ -92,6 +94,14 @@ std::vector<int32_t> first_part(const Sample & sample, const DemoOptions & optio
     return options.question_aware ? sample.prompt.whole(0) : sample.prompt.context;
 }
 
+// Of that, what asks.
+RunHooks hooks_of_first(const Sample & sample, const DemoOptions & options) {
+    RunHooks hooks;
+    hooks.cancel = options.cancel;
+    hooks.n_question = options.question_aware ? static_cast<int>(sample.prompt.questions.front().size()) : 0;
+    return hooks;
+}
+
 Status feed_question(Session & session, const Sample & sample, const DemoOptions & options, const RunHooks & hooks) {
     return options.question_aware ? Status() : session.prefill(sample.prompt.questions.front(), hooks);
 }
@@ -101,7 +111,7 @@ Result<Outcome> ask(const Model & model, const Tokenizer & tokenizer, const Samp
     RunHooks hooks;
     hooks.cancel = options.cancel;
     PITH_ASSIGN_OR_RETURN(Session session, model.session(session_options));
-    PITH_RETURN_IF_ERROR(session.prefill(first_part(sample, options), hooks));
+    PITH_RETURN_IF_ERROR(session.prefill(first_part(sample, options), hooks_of_first(sample, options)));
     PITH_RETURN_IF_ERROR(feed_question(session, sample, options, hooks));
     const double prefill_tps = session.ledger().prefill_tps();
     PITH_ASSIGN_OR_RETURN(Outcome outcome, measure(session, tokenizer, sample));
@@ -122,6 +132,7 @@ DemoRow summary(const PolicyCase & one, const std::vector<Sample> & samples, con
     row.note = result.note;
     if (!row.note.empty()) { return row; }
     row.n_samples = static_cast<int>(outcomes.size());
+    if (!outcomes.empty()) { row.chosen = outcomes.front().chosen; }  // the same facts for every text
     std::vector<double> prefill;
     std::vector<double> decode;
     std::vector<double> scores;
@@ -195,7 +206,8 @@ Status run_shared(const Model & model, const Tokenizer & tokenizer, const DemoOp
             results[index].outcomes.push_back(outcome);
             return {};
         };
-        PITH_RETURN_IF_ERROR(for_each_case(model, session_options, first_part(sample, options), cases, hooks, visit));
+        PITH_RETURN_IF_ERROR(
+            for_each_case(model, session_options, first_part(sample, options), cases, hooks_of_first(sample, options), visit));
     }
     return {};
 }

@@ -22,7 +22,8 @@ namespace pith {
 
 struct DemoOptions {
     std::vector<std::string> tasks = {"single"};  // corpus/tasks.h; samples take turns
-    std::vector<std::string> policies = {"full", "random", "streaming", "snapkv", "h2o+caote", "criticalkv", "score", "laprox"};
+    std::vector<std::string> policies = {"full",       "random", "streaming", "snapkv", "h2o+caote",
+                                         "criticalkv", "score",  "laprox",    "auto"};
     std::vector<Budget> budgets = {256, 128};
     int n_samples = 10;   // texts
     int n_tokens = 1024;  // of each text, question and answer included
@@ -39,6 +40,7 @@ struct DemoOptions {
 
 struct DemoRow {
     std::string policy;
+    std::string chosen;  // what `auto` became; empty: the policy was named
     std::string budget;  // as given; empty: no limit
     int n_samples = 0;
     double n_right = 0;        // sum of the scores, 0 … 1 each

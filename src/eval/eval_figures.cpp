@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "eval/eval_report.h"
+#include "eval/run_tables.h"
 #include "pith/budget.h"
 #include "report/svg.h"
 
@@ -23,15 +24,6 @@ constexpr const char * kDepth = "depth";
 std::string title_of_maps(const std::string & title, size_t n_maps) {
     return n_maps <= kMostMaps ? title
                                : title + " (the first " + std::to_string(kMostMaps) + " of " + std::to_string(n_maps) + ")";
-}
-
-std::vector<std::string> budgets_of(const RunInfo & info) {
-    std::vector<std::string> budgets;
-    for (const EvalCase & one : info.cases) {
-        const bool known = std::find(budgets.begin(), budgets.end(), one.budget) != budgets.end();
-        if (!one.budget.empty() && !known) { budgets.push_back(one.budget); }
-    }
-    return budgets;
 }
 
 // Where the budgets stand: to scale where all are of one kind, else at equal distances.

@@ -128,6 +128,18 @@ std::string setting(const EvalTable & table, const std::string & name) {
     return "";
 }
 
+// What `auto` became: one line for each length and budget, of all its tasks.
+std::string choices(const EvalTable & table) {
+    const bool several = table.info.tasks.size() > 1;
+    std::string text;
+    for (const EvalRow & row : table.rows) {
+        if (row.chosen.empty() || !row.group.empty() || row.task.empty() != several) { continue; }
+        const EvalCase & one = table.info.cases[row.index];
+        text += one.policy + " at " + budget_text(one) + ", " + length_text(row.length) + ": " + row.chosen + "\n";
+    }
+    return text;
+}
+
 // What the table leaves out, and why.
 std::string notes(const EvalTable & table) {
     std::string text;
@@ -141,6 +153,7 @@ std::string notes(const EvalTable & table) {
             text += where + "the middle of " + std::to_string(skips.n_cut) + " samples was cut out, as the benchmark does\n";
         }
     }
+    text += choices(table);
     for (const EvalRow & row : table.rows) {
         if (row.n_refused == 0 || row.task.empty() || !row.group.empty()) { continue; }
         const EvalCase & one = table.info.cases[row.index];
@@ -188,23 +201,44 @@ std::string eval_markdown(const EvalTable & table) {
 }
 
 std::string eval_csv(const EvalTable & table) {
+    return to_csv(eval_columns(table));
+}
+
+TextTable eval_columns(const EvalTable & table) {
     TextTable out;
     out.header = {"family",        "task",        "context",      "policy",        "budget",
                   "group",         "value",       "score",        "low",           "high",
                   "to_full",       "to_full_low", "to_full_high", "per_character", "entries_per_lane",
-                  "prompt_tokens", "samples",     "refused",      "note"};
+                  "prompt_tokens", "kv_bytes",    "samples",      "refused",       "note",
+                  "chosen"};
     for (const EvalRow & row : table.rows) {
         const EvalCase & one = table.info.cases[row.index];
         const auto if_score = [&row](double value) { return row.score ? fixed(value, 4) : ""; };
         const auto low = [](const std::optional<Interval> & interval) { return interval ? fixed(interval->low, 4) : ""; };
         const auto high = [](const std::optional<Interval> & interval) { return interval ? fixed(interval->high, 4) : ""; };
-        out.rows.push_back({table.info.family, row.task.empty() ? "average" : row.task, std::to_string(row.length), one.policy,
-                            one.budget, row.group, row.value, number_or_nothing(row.score), low(row.interval),
-                            high(row.interval), number_or_nothing(row.difference), low(row.difference_interval),
-                            high(row.difference_interval), number_or_nothing(row.per_character), if_score(row.kept),
-                            if_score(row.n_prompt), std::to_string(row.n_samples), std::to_string(row.n_refused), row.note});
+        out.rows.push_back({table.info.family,
+                            row.task.empty() ? "average" : row.task,
+                            std::to_string(row.length),
+                            one.policy,
+                            one.budget,
+                            row.group,
+                            row.value,
+                            number_or_nothing(row.score),
+                            low(row.interval),
+                            high(row.interval),
+                            number_or_nothing(row.difference),
+                            low(row.difference_interval),
+                            high(row.difference_interval),
+                            number_or_nothing(row.per_character),
+                            if_score(row.kept),
+                            if_score(row.n_prompt),
+                            row.kv_bytes ? fixed(*row.kv_bytes, 0) : "",
+                            std::to_string(row.n_samples),
+                            std::to_string(row.n_refused),
+                            row.note,
+                            row.chosen});
     }
-    return to_csv(out);
+    return out;
 }
 
 std::string eval_json(const EvalTable & table) {
@@ -222,6 +256,7 @@ std::string eval_json(const EvalTable & table) {
         line["context"] = row.length;
         line["policy"] = one.policy;
         line["budget"] = one.budget;
+        if (!row.chosen.empty()) { line["chosen"] = row.chosen; }
         if (!row.group.empty()) { line["group"] = {{row.group, row.value}}; }
         if (row.score) {
             line["score"] = *row.score;
@@ -235,6 +270,7 @@ std::string eval_json(const EvalTable & table) {
             if (row.per_character) { line["per_character"] = *row.per_character; }
             line["entries_per_lane"] = row.kept;
             line["prompt_tokens"] = row.n_prompt;
+            if (row.kv_bytes) { line["kv_bytes"] = *row.kv_bytes; }
         }
         line["samples"] = row.n_samples;
         if (row.n_refused > 0) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "eval/eval_table.h"
+#include "eval/text_table.h"
 
 namespace pith {
 
@@ -14,6 +15,7 @@ std::string eval_text(const EvalTable & table, bool details);
 std::string eval_markdown(const EvalTable & table);
 // A line for each task (and `average`), length, policy, budget and group.
 std::string eval_csv(const EvalTable & table);
+TextTable eval_columns(const EvalTable & table);  // the same, as a table
 std::string eval_json(const EvalTable & table);
 
 // Score against budget for each length (and task); length × depth where a task has depths; layer × KV head of what is kept,

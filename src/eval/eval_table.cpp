@@ -9,6 +9,8 @@
 #include <set>
 #include <tuple>
 
+#include "core/text.h"
+
 namespace pith {
 namespace {
 
@@ -21,6 +23,12 @@ double mean(const std::vector<double> & values) {
 std::optional<Interval> times(const std::optional<Interval> & interval, double factor) {
     if (!interval) { return {}; }
     return Interval{interval->low * factor, interval->high * factor};
+}
+
+std::string joined(const std::set<std::string> & names) {
+    std::string text;
+    for (const std::string & name : names) { text += (text.empty() ? "" : ",") + name; }
+    return text;
 }
 
 // A perplexity has no range; and resampling a single value says nothing.
@@ -122,7 +130,9 @@ private:
         row.length = length;
         row.index = index;
         std::set<int> refused;
+        std::set<std::string> chosen;
         std::vector<double> per_character;
+        std::vector<double> kv_bytes;
         int n = 0;
         for (const Answer * answer : here.answers) {
             if (!keep(*answer)) { continue; }
@@ -134,14 +144,18 @@ private:
             ++n;
             row.kept += answer->kept;
             row.n_prompt += answer->n_prompt;
+            if (!answer->chosen.empty()) { chosen.insert(answer->chosen); }
+            if (answer->kv_bytes > 0) { kv_bytes.push_back(static_cast<double>(answer->kv_bytes)); }
             if (answer->score_per_character) { per_character.push_back(*answer->score_per_character); }
         }
         row.n_refused = static_cast<int>(refused.size());
+        row.chosen = joined(chosen);
         const std::map<int, double> scores = scores_of(here, keep);
         row.n_samples = static_cast<int>(scores.size());
         if (scores.empty()) { return row; }
         row.kept /= n;
         row.n_prompt /= n;
+        if (kv_bytes.size() == static_cast<size_t>(n)) { row.kv_bytes = mean(kv_bytes); }
         const std::vector<double> values = values_of(scores);
         row.score = mean(values) * scale_;
         row.interval = times(table_.is_perplexity ? resampled(values) : score_interval(values), scale_);
@@ -223,6 +237,8 @@ private:
         row.index = index;
         std::vector<Estimate> scores;
         std::vector<std::vector<double>> differences;
+        std::vector<double> kv_bytes;
+        std::set<std::string> chosen;
         const auto all = [](const Answer &) { return true; };
         for (const EvalTask & task : table_.info.tasks) {
             if (!fits(task, length)) { continue; }
@@ -235,12 +251,18 @@ private:
             row.n_samples += static_cast<int>(here.size());
             const EvalRow * one = table_.find(task.name, length, index);
             row.n_refused += one->n_refused;
+            for (const std::string_view name : split(one->chosen, ',')) {
+                if (!name.empty()) { chosen.emplace(name); }
+            }
             row.kept += one->kept;
             row.n_prompt += one->n_prompt;
+            if (one->kv_bytes) { kv_bytes.push_back(*one->kv_bytes); }
         }
         if (scores.empty()) { return; }
         row.kept /= static_cast<double>(scores.size());
         row.n_prompt /= static_cast<double>(scores.size());
+        row.chosen = joined(chosen);
+        if (kv_bytes.size() == scores.size()) { row.kv_bytes = mean(kv_bytes); }
         const Estimate score = mean_of(scores);
         row.score = score.mean * scale_;
         row.interval = times(score.interval, scale_);

@@ -32,6 +32,8 @@ struct EvalRow {
     std::optional<double> per_character;          // multiple choice: likelihoods divided by characters
     double kept = 0;                              // entries a lane, mean
     double n_prompt = 0;                          // tokens, mean
+    std::optional<double> kv_bytes;               // of KV cache held, mean; nothing where an answer does not say
+    std::string chosen;                           // what `auto` became, joined by ','; empty: the policy was named
     std::string note;                             // why samples were refused
 };
 

@@ -12,6 +12,7 @@
 #include "eval/plain_text.h"
 #include "eval/sample_length.h"
 #include "gate/gate_file.h"
+#include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "schedule/run_plan.h"
 
@@ -73,8 +74,10 @@ private:
     // What every session would refuse is refused before there is a folder. (A perplexity chooses its schedule itself.)
     Status check_schedule(const PolicyCase & one) const {
         if (options_.tasks.empty() || model_.gate() == nullptr || model_.gate()->config().works_in_chunks()) { return {}; }
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(one.policy));
-        if (!policy.needs_gate()) { return {}; }
+        if (!is_auto(one.policy)) {  // which takes the gates
+            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(one.policy));
+            if (!policy.needs_gate()) { return {}; }
+        }
         return plan_run({.whole_prompt = true, .prefill = options_.session.prefill}).status();
     }
 
@@ -188,8 +191,8 @@ private:
                 last = &plan_.units.back();
                 last->compressed = std::move(sides.compressed);
                 last->dialogue = tokens.dialogue;
-                const bool guides = options_.guided && options_.question_aware && !tokens.context.empty();
-                last->n_question = guides ? static_cast<int>(turn.question.size()) : 0;
+                const bool in_sight = options_.question_aware && (options_.guided || options_.one_shot());
+                last->n_question = in_sight && !tokens.context.empty() ? static_cast<int>(turn.question.size()) : 0;
             }
             std::vector<int32_t> feed = joined(said, follows ? joined(turn.question, turn.prefix) : std::move(sides.feed));
             said.clear();

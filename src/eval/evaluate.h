@@ -69,7 +69,7 @@ struct EvalQuestion {
 struct EvalUnit {
     std::vector<int32_t> compressed;
     std::vector<EvalQuestion> questions;
-    int n_question = 0;       // tokens at the end of `compressed` that guide its chunks
+    int n_question = 0;       // tokens at the end of `compressed` that are in sight of all that is evicted
     bool dialogue = false;    // a question follows the one before; else all follow the compressed prompt
     bool perplexity = false;  // no questions: the likelihood of `compressed` under running eviction; questions[0] has the key
 };

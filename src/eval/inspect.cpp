@@ -379,6 +379,7 @@ Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens,
     PITH_ASSIGN_OR_RETURN(const Policy score, Policy::parse("snapkv+novelty:distance=" + options.distance_by +
                                                             (all_pairs ? ":k=" + std::to_string(kQueriesOfPairs) : "")));
     SessionOptions session_options;
+    session_options.policy = "full";
     session_options.type_k = options.type_k;
     session_options.type_v = options.type_v;
     session_options.n_threads = options.n_threads;

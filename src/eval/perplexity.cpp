@@ -136,6 +136,7 @@ Result<double> perplexity_of_beginning(const Model & model, std::span<const int3
     const size_t n = std::min(tokens.size() / kShareOfPrompt, kMostOfPrompt);
     if (n < kLeastOfPrompt) { return 0.0; }
     SessionOptions options;
+    options.policy = "full";
     options.n_threads = n_threads;
     options.max_context = static_cast<int>(n);
     PITH_ASSIGN_OR_RETURN(Session session, model.session(options));

@@ -10,6 +10,7 @@
 
 #include "core/text.h"
 #include "engine/head_importance_file.h"
+#include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "policy/registry.h"
 
@@ -37,6 +38,13 @@ private:
     std::vector<std::string> names_;
 };
 
+// Gates decide what the prompt's own queries see; `auto` is gated where the model has some.
+Result<bool> is_gated(const Model & model, const PolicyCase & one) {
+    if (is_auto(one.policy)) { return model.gate() != nullptr; }
+    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(one.policy));
+    return policy.gated();
+}
+
 }  // namespace
 
 std::vector<std::string> all_policies(bool with_importance, GatePolicies gates) {
@@ -62,6 +70,10 @@ Result<std::vector<std::string>> policies_of_list(std::string_view list, bool wi
             std::move(all.begin(), all.end(), std::back_inserter(names));
             continue;
         }
+        if (is_auto(piece)) {
+            names.emplace_back(kAutoPolicy);
+            continue;
+        }
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(piece));
         PITH_RETURN_IF_ERROR(policy.check_gates(gates != GatePolicies::kNone));
         if (policy.gated() && gates == GatePolicies::kScorer) {
@@ -84,8 +96,12 @@ Result<std::vector<PolicyCase>> make_cases(const std::vector<std::string> & poli
     std::vector<PolicyCase> cases;
     std::vector<std::string> evicting;
     for (const std::string & name : policies) {
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-        if (!policy.evicts()) {
+        bool evicts = true;
+        if (!is_auto(name)) {
+            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+            evicts = policy.evicts();
+        }
+        if (!evicts) {
             cases.push_back({name, Budget()});
         } else if (budgets.empty()) {
             return Status(ErrorCode::kInvalidArgument, "policy '" + name + "' needs a budget: add --budget");
@@ -108,9 +124,9 @@ Status for_each_case(const Model & model, const SessionOptions & options, std::s
     full.observe.clear();
     std::vector<bool> apart;
     for (const PolicyCase & one : cases) {
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(one.policy));
-        apart.push_back(policy.gated());
-        if (policy.gated()) { continue; }
+        PITH_ASSIGN_OR_RETURN(const bool gated, is_gated(model, one));
+        apart.push_back(gated);
+        if (gated) { continue; }
         const bool known = std::find(full.observe.begin(), full.observe.end(), one.policy) != full.observe.end();
         if (!known) { full.observe.push_back(one.policy); }
     }

@@ -18,8 +18,8 @@ struct PolicyCase {
     Budget budget;  // kNone: nothing is evicted
 };
 
-// Policies under all budgets, rows of one budget side by side; what evicts nothing stands once, in front.
-// Errors: kInvalidArgument: a policy that is none, or one that evicts without a budget.
+// Policies under all budgets, rows of one budget side by side; what evicts nothing stands once, in front. `auto` evicts: here
+// it always has a budget. Errors: kInvalidArgument: a policy that is none, or one that evicts without a budget.
 Result<std::vector<PolicyCase>> make_cases(const std::vector<std::string> & policies, const std::vector<Budget> & budgets);
 
 // What of the policies that need the model's gates `all` stands for.

@@ -80,6 +80,9 @@ Result<RunInfo> read_info(const std::string & path) {
         for (const Json & one : object.at("cases")) { info.cases.push_back({one.at("policy"), one.at("budget")}); }
         info.settings = pairs_of(object.at("settings"));
         info.about = pairs_of(object.at("about"));
+        if (info.tasks.empty() || info.lengths.empty()) {
+            return {ErrorCode::kBadFile, "'" + path + "' is no description of an evaluation: it has no tasks, or no lengths"};
+        }
         return info;
     } catch (const Json::exception & error) {
         return {ErrorCode::kBadFile, "'" + path + "' is no description of an evaluation: " + error.what()};

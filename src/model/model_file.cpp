@@ -11,6 +11,7 @@
 #include "model/read_hparams.h"
 #include "model/weight_store.h"
 #include "model/weight_table.h"
+#include "pith/log.h"
 
 namespace pith {
 namespace {
@@ -29,7 +30,8 @@ bool is_ignored(const std::string & name) {
 
 class LoadedModel : public ModelFile {
 public:
-    Status load(const std::string & path, const ModelFileOptions & options);
+    Status open(const std::string & path);
+    Status place(const ModelFileOptions & options);  // what open() found
 
     const std::string & path() const override { return parts_.front().path; }
     const Hparams & hparams() const override { return hparams_; }
@@ -53,6 +55,7 @@ private:
     Weights weights_;
     WeightStore store_;
     std::unordered_map<std::string, FoundTensor> tensors_;
+    std::vector<PlacedWeight> wanted_;  // the tensors that become weights
     size_t weight_bytes_ = 0;
     std::string weight_type_name_;
     int64_t n_params_ = 0;
@@ -150,8 +153,7 @@ void LoadedModel::sum_up() {
     weight_type_name_ = ggml_type_name(most->first);
 }
 
-Status LoadedModel::load(const std::string & path, const ModelFileOptions & options) {
-    PITH_RETURN_IF_ERROR(load_backends());
+Status LoadedModel::open(const std::string & path) {
     PITH_ASSIGN_OR_RETURN(parts_, open_parts(path));
     PITH_ASSIGN_OR_RETURN(hparams_, read_hparams(parts_.front().header, parts_.front().path));
     PITH_RETURN_IF_ERROR(index_tensors());
@@ -160,20 +162,32 @@ Status LoadedModel::load(const std::string & path, const ModelFileOptions & opti
         hparams_.n_vocab = it == tensors_.end() ? 0 : static_cast<int>(std::min<int64_t>(it->second.info->ne[1], 1 << 28));
     }
 
-    std::vector<PlacedWeight> placed;
     for (const WantedWeight & wanted : wanted_weights(hparams_, weights_)) {
         PITH_ASSIGN_OR_RETURN(const PlacedWeight weight, match(wanted));
         if (weight.info != nullptr) {
-            placed.push_back(weight);
+            wanted_.push_back(weight);
         } else if (wanted.slot == &weights_.output) {  // tied: a second, possibly repacked, use of the embedding's bytes
             const FoundTensor & embedding = tensors_.at("token_embd.weight");
-            placed.push_back({embedding.info, &embedding.part->file, WeightUse::kMatmul, wanted.slot, &weights_.token_embd});
+            wanted_.push_back({embedding.info, &embedding.part->file, WeightUse::kMatmul, wanted.slot, &weights_.token_embd});
         }
     }
     PITH_RETURN_IF_ERROR(check_all_used());
     sum_up();
-    for (const FilePart & part : parts_) { part.file.prefetch(); }
-    PITH_RETURN_IF_ERROR(store_.place(placed, {options.use_mmap, options.repack, hparams_.n_experts_used, options.progress}));
+    return {};
+}
+
+Status LoadedModel::place(const ModelFileOptions & options) {
+    const bool too_large = options.free_bytes > 0 && weight_bytes_ > options.free_bytes;
+    if (too_large) {
+        const std::string what = "'" + path() + "': the weights take " + std::to_string(weight_bytes_ >> 20U) + " MiB, and " +
+                                 std::to_string(options.free_bytes >> 20U) + " MiB of memory are left: ";
+        if (!options.use_mmap) { return {ErrorCode::kOutOfMemory, what + "leave out --no-mmap, or use a smaller model"}; }
+        log_line(LogLevel::kWarning, what + "they are read from the file again and again, which is slow");
+    } else {
+        for (const FilePart & part : parts_) { part.file.prefetch(); }
+    }
+    const bool repack = options.repack && !too_large;
+    PITH_RETURN_IF_ERROR(store_.place(wanted_, {options.use_mmap, repack, hparams_.n_experts_used, options.progress}));
     for (LayerWeights & layer : weights_.layers) { layer.rope_freqs = weights_.layers.front().rope_freqs; }
     return {};
 }
@@ -181,8 +195,16 @@ Status LoadedModel::load(const std::string & path, const ModelFileOptions & opti
 }  // namespace
 
 Result<std::shared_ptr<ModelFile>> ModelFile::load(const std::string & path, const ModelFileOptions & options) {
+    PITH_RETURN_IF_ERROR(load_backends());
     auto model = std::make_shared<LoadedModel>();
-    PITH_RETURN_IF_ERROR(model->load(path, options));
+    PITH_RETURN_IF_ERROR(model->open(path));
+    PITH_RETURN_IF_ERROR(model->place(options));
+    return std::shared_ptr<ModelFile>(std::move(model));
+}
+
+Result<std::shared_ptr<ModelFile>> ModelFile::check(const std::string & path) {
+    auto model = std::make_shared<LoadedModel>();
+    PITH_RETURN_IF_ERROR(model->open(path));
     return std::shared_ptr<ModelFile>(std::move(model));
 }
 

@@ -19,6 +19,9 @@ struct ModelFileOptions {
     bool use_mmap = true;
     bool repack = true;  // place weights in the CPU device's extra buffer types where it offers them (q4_0's fast prompt path)
     std::function<bool(double fraction)> progress;  // may be empty; false cancels
+    // Memory that is left: weights that do not fit in it are used in the mapped file, whose pages the system may drop and read
+    // again, and not copied. 0: not known.
+    size_t free_bytes = 0;
 };
 
 // Weights live as long as the object. Threads: const-safe after load.
@@ -27,6 +30,9 @@ public:
     // Errors: kNotFound (path), kBadFile (truncated, garbage, text, tensor data past the end of the file),
     //         kUnsupported (architecture, names it), kBadFile naming a missing tensor or a wrong shape.
     static Result<std::shared_ptr<ModelFile>> load(const std::string & path, const ModelFileOptions & options);
+    // All of load() but placing the weights: what it would refuse is refused, and weights() of the result are empty.
+    // Errors: as load().   Cost: reads the headers.
+    static Result<std::shared_ptr<ModelFile>> check(const std::string & path);
     virtual ~ModelFile() = default;
 
     virtual const std::string & path() const = 0;  // the first part of a split file

@@ -2,6 +2,7 @@
 #include "pith/policies.h"
 
 #include "core/text.h"
+#include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "policy/registry.h"
 
@@ -28,6 +29,11 @@ void list_parts(std::string_view kind, std::span<const PartInfo<Part>> parts, st
 
 std::vector<PolicyInfo> list_policies() {
     std::vector<PolicyInfo> list;
+    PolicyInfo automatic;
+    automatic.name = kAutoPolicy;
+    automatic.kind = "choice";
+    automatic.help = auto_help();
+    list.push_back(std::move(automatic));
     list_parts<Admission>("admission", admissions(), list);
     list_parts<Scorer>("scorer", scorers(), list);
     list_parts<Refiner>("refiner", refiners(), list);
@@ -46,7 +52,7 @@ std::vector<PolicyInfo> list_policies() {
 }
 
 Status check_policy(std::string_view text) {
-    return Policy::parse(text).status();
+    return is_auto(text) ? Status() : Policy::parse(text).status();
 }
 
 }  // namespace pith

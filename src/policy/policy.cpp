@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "pith/policies.h"
+#include "policy/auto_policy.h"
 #include "policy/registry.h"
 
 namespace pith {
@@ -162,6 +163,10 @@ Result<Policy> Policy::parse(std::string_view text) {
     std::vector<PartText> parts;
     for (const std::string_view piece : split(name, '+')) {
         PITH_ASSIGN_OR_RETURN(PartText part, parse_part(name, piece));
+        if (part.name == kAutoPolicy) {
+            return bad(name, is_auto(name) ? "what that is depends on the session: name a policy here, e.g. snapkv"
+                                           : "'auto' chooses a whole policy: it takes no parts and no options");
+        }
         if (const Alias * alias = find_alias(part.name)) {
             PITH_RETURN_IF_ERROR(expand(name, part, *alias, parts));
         } else {

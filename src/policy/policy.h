@@ -21,7 +21,8 @@ class Selector;
 // Immutable after parse; copies share the parts. Threads: const-safe.
 class Policy {
 public:
-    // Errors: kInvalidArgument naming the part or option, with the nearest known name; two parts of one kind.
+    // Errors: kInvalidArgument naming the part or option, with the nearest known name; two parts of one kind; `auto`, which is
+    // none but stands for one (auto_policy.h).
     static Result<Policy> parse(std::string_view text);
     // Splits at ',' and parses each.
     static Result<std::vector<Policy>> parse_list(std::string_view text);

@@ -15,16 +15,20 @@ constexpr double kRowGap = 10;
 constexpr double kGroupGap = 36;  // between groups
 constexpr double kGroupRowGap = 18;
 
+double widest_line(const std::string & text, double width, int size = kTextSize) {
+    double widest = 0;
+    for (const std::string & line : wrap(text, width, size)) { widest = std::max(widest, text_width(line, size)); }
+    return widest;
+}
+
 // Heading, key and panels under each other.
 Drawing stacked(const std::string & title, const Drawing & key, const Drawing & panels) {
     Drawing out;
-    const double width = std::max(panels.width, key.width);
+    const double width = std::max({panels.width, key.width, 240.0});
     double y = 0;
     if (!title.empty()) {
-        out.body = paragraph(0, y, title, std::max(width, 240.0), kHeadingSize, "h");
-        for (const std::string & line : wrap(title, std::max(width, 240.0), kHeadingSize)) {
-            out.width = std::max(out.width, text_width(line, kHeadingSize));
-        }
+        out.body = paragraph(0, y, title, width, kHeadingSize, "h");
+        out.width = widest_line(title, width, kHeadingSize);
         y += 4;
     }
     for (const Drawing * part : {&key, &panels}) {
@@ -51,7 +55,7 @@ void SvgPage::add(const ChartGroup & group) {
     const StyleOf styles = [this](const std::string & name) { return style_of(name); };
     std::vector<Drawing> panels;
     for (const LineChart & chart : group.charts) { panels.push_back(draw_chart(chart, styles)); }
-    const Drawing drawn = beside(panels, kPageWidth, kGap, kRowGap, Align::kBottom);
+    const Drawing drawn = beside(panels, width_, kGap, kRowGap, Align::kBottom);
     groups_.push_back(stacked(group.title, draw_legend(group.charts, styles, std::max(drawn.width, 300.0)), drawn));
 }
 
@@ -74,7 +78,22 @@ void SvgPage::add(const MapGroup & group) {
     std::vector<Drawing> panels;
     for (const HeatMap & map : maps) { panels.push_back(draw_map(map, low, high)); }
     groups_.push_back(stacked(group.title, draw_colour_scale(group.value_label, low, high),
-                              beside(panels, kPageWidth, kGap, kRowGap, Align::kBottom)));
+                              beside(panels, width_, kGap, kRowGap, Align::kBottom)));
+}
+
+void SvgPage::add(const TableGroup & group) {
+    has_tables_ = true;
+    std::vector<Drawing> panels;
+    for (const HeatTable & table : group.tables) { panels.push_back(draw_table(table, group.low, group.high)); }
+    Drawing drawn = beside(panels, width_, kGap, kRowGap);
+    if (!group.note.empty()) {
+        const double width = std::max(drawn.width, 240.0);
+        double y = drawn.height + 4;
+        drawn.body += paragraph(0, y, group.note, width, kTextSize, "q");
+        drawn.height = y;
+        drawn.width = std::max(drawn.width, widest_line(group.note, width));
+    }
+    groups_.push_back(stacked(group.title, draw_colour_scale(group.value_label, group.low, group.high), drawn));
 }
 
 void SvgPage::add(const StripMap & map) {
@@ -83,19 +102,16 @@ void SvgPage::add(const StripMap & map) {
 
 std::string SvgPage::str() const {
     double y = 0;
-    std::string head = paragraph(0, y, title_, kPageWidth, kTitleSize, "t");
-    if (!subtitle_.empty()) { head += paragraph(0, y, subtitle_, kPageWidth, kTextSize, "q"); }
+    std::string head = paragraph(0, y, title_, width_, kTitleSize, "t");
+    if (!subtitle_.empty()) { head += paragraph(0, y, subtitle_, width_, kTextSize, "q"); }
     y += 14;
-    const Drawing body = moved(beside(groups_, kPageWidth, kGroupGap, kGroupRowGap), 0, y);
-    double wide = body.width;
-    for (const std::string & line : wrap(title_, kPageWidth, kTitleSize)) {
-        wide = std::max(wide, text_width(line, kTitleSize));
-    }
-    for (const std::string & line : wrap(subtitle_, kPageWidth)) { wide = std::max(wide, text_width(line)); }
-    const std::string width = coordinate(wide + 2 * kMargin);
-    const std::string height = coordinate(body.height + 2 * kMargin);
-    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height + "\" viewBox=\"0 0 " +
-           width + " " + height + "\" font-family=\"Helvetica, Arial, sans-serif\">\n" + style_sheet() +
+    const Drawing body = moved(beside(groups_, width_, kGroupGap, kGroupRowGap), 0, y);
+    const double width =
+        std::max({body.width, widest_line(title_, width_, kTitleSize), widest_line(subtitle_, width_)}) + 2 * kMargin;
+    const double height = body.height + 2 * kMargin;
+    return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + coordinate(width * scale_) + "\" height=\"" +
+           coordinate(height * scale_) + "\" viewBox=\"0 0 " + coordinate(width) + " " + coordinate(height) +
+           "\" font-family=\"Helvetica, Arial, sans-serif\">\n" + style_sheet(has_tables_) +
            "<rect width=\"100%\" height=\"100%\" class=\"paper\"/>\n" + moved({head + body.body, 0, 0}, kMargin, kMargin).body +
            "</svg>\n";
 }

@@ -1,4 +1,4 @@
-// svg.h - figures on one self-contained SVG page: line charts, heat maps and strips, side by side. Stage: report.
+// svg.h - figures on one self-contained SVG page: line charts, heat maps, tables and strips, side by side. Stage: report.
 // Pure C++: text in, text out; no I/O. No scripts, fonts or other resources are referred to.
 //
 // A page is made of groups. A group is a heading, the key that its panels share (the lines' names, or one colour scale for all
@@ -36,6 +36,24 @@ struct MapGroup {
     double low = 0, high = 0;  // the scale's ends; equal: the least and the largest value that is drawn
 };
 
+// A table whose cells are coloured by their values, with the values written in them.
+struct HeatTable {
+    std::string title;
+    std::vector<std::string> row_names, column_names;
+    std::vector<double> values;        // [row][column]; not finite: a cell without colour
+    std::vector<std::string> texts;    // in the cells
+    std::vector<std::string> details;  // of the cells, to be pointed at, behind the names: "93.3 (80 to 98)"; empty: none
+    size_t n_apart = 0;                // so many columns, the last ones, stand apart: averages of the others
+};
+// Tables that are compared: one colour scale from `low` to `high`.
+struct TableGroup {
+    std::string title;
+    std::string value_label;  // of the colour scale, with the unit
+    std::vector<HeatTable> tables;
+    double low = 0, high = 0;  // REQUIRES: low < high
+    std::string note;          // under the tables: what cells without colour say
+};
+
 // Lanes over positions, a thin strip each, in panels: what is kept is light, what is not is dark.
 struct StripMap {
     std::string title;
@@ -51,8 +69,10 @@ struct StripMap {
 
 struct Series {
     std::string name;
-    std::vector<double> values;     // one for each point of the axis; not finite: there is none
-    bool reference = false;         // what the others are held against: a grey line, and a band where it has an interval
+    std::vector<double> values;  // one for each point of the axis; not finite: there is none
+    // What the others are held against: a grey line from side to side, and a band where it has an interval. Where it has one
+    // of several points, a mark shows which.
+    bool reference = false;
     std::vector<double> low, high;  // ends of each value's error bar; empty, or not finite: there is none
 };
 struct LineChart {
@@ -62,8 +82,10 @@ struct LineChart {
     std::vector<Series> series;
     // Where the points stand, ascending; empty: at equal distances. Without `ticks` the axis has round numbers.
     std::vector<double> x;
-    bool log_x = false;  // REQUIRES: x above 0
-    bool log_y = false;  // values of 0 and less are left out
+    bool log_x = false;   // REQUIRES: x above 0
+    bool log_y = false;   // values of 0 and less are left out
+    bool wide_x = false;  // the axis of numbers goes on to round ones, on both sides
+    double plot_width = 262, plot_height = 176;
 
     size_t n_points() const { return x.empty() ? ticks.size() : x.size(); }
 };
@@ -78,13 +100,18 @@ bool wants_log(const std::vector<double> & values);
 
 class SvgPage {
 public:
-    explicit SvgPage(std::string title, std::string subtitle = "") : title_(std::move(title)), subtitle_(std::move(subtitle)) {}
+    // Panels stand side by side as far as `width` goes. `scale` enlarges everything: text is scale times as large where there
+    // is room for the whole page, and a page that is narrow by itself can still be read on a narrow screen.
+    explicit SvgPage(std::string title, std::string subtitle = "", double width = kPageWidth, double scale = 1)
+        : title_(std::move(title)), subtitle_(std::move(subtitle)), width_(width), scale_(scale) {}
 
     // REQUIRES: every series has one value for each point.
     void add(const ChartGroup & group);
     // A heat map of more than `kMostCells` a side is drawn from the means of blocks, and says so. REQUIRES: as many values as
     // cells.
     void add(const MapGroup & group);
+    // REQUIRES: as many values, texts and (where there are any) details as cells.
+    void add(const TableGroup & group);
     // More than `kMostStripCells` columns are drawn as means of blocks, and said so; neighbours of one shade are one mark.
     // REQUIRES: as many values as cells.
     void add(const StripMap & map);
@@ -98,6 +125,8 @@ private:
 
     std::string title_;
     std::string subtitle_;
+    double width_, scale_;
+    bool has_tables_ = false;
     std::vector<Drawing> groups_;
     std::vector<std::string> names_;  // of lines, in the order of their styles
 };

@@ -10,8 +10,6 @@
 namespace pith::report {
 namespace {
 
-constexpr double kWidth = 262;
-constexpr double kHeight = 176;
 constexpr double kRight = 10;
 constexpr double kInside = 14;     // from the y axis to the first point: bars and marks stay clear of it
 constexpr double kMarkRoom = 9;    // between two marks of a line; what is nearer is there to be pointed at only
@@ -28,6 +26,15 @@ double end_of(const std::vector<double> & ends, size_t i) {
     return i < ends.size() ? ends[i] : std::numeric_limits<double>::quiet_NaN();
 }
 
+LineStyle reference_mark() {
+    return {"rm", "", 0};
+}
+
+bool stands_at_one_point(const LineChart & chart, const Series & series) {
+    return chart.n_points() > 1 &&
+           std::count_if(series.values.begin(), series.values.end(), [&](double value) { return drawn(chart, value); }) == 1;
+}
+
 class ChartDrawer {
 public:
     ChartDrawer(const LineChart & chart, const StyleOf & style_of) : chart_(chart), style_of_(style_of) {}
@@ -37,12 +44,12 @@ public:
         double tick_width = 0;
         for (const double tick : y_.ticks) { tick_width = std::max(tick_width, text_width(number(tick))); }
         left_ = (chart_.y_label.empty() ? 0 : kLineHeight) + tick_width + 10;
-        right_ = left_ + kWidth;
+        right_ = left_ + chart_.plot_width;
         double y = 0;
         Drawing out;
-        if (!chart_.title.empty()) { out.body = paragraph(left_, y, chart_.title, kWidth, kTextSize, ""); }
+        if (!chart_.title.empty()) { out.body = paragraph(left_, y, chart_.title, chart_.plot_width, kTextSize, ""); }
         top_ = y + kAboveTitle;
-        bottom_ = top_ + kHeight;
+        bottom_ = top_ + chart_.plot_height;
         y_.from = bottom_;
         y_.to = top_;
         scale_x();
@@ -83,7 +90,7 @@ private:
     void scale_x() {
         const size_t n = chart_.n_points();
         if (!chart_.x.empty()) {
-            x_ = axis_between(chart_.x.front(), chart_.x.back(), chart_.log_x);
+            x_ = (chart_.wide_x ? axis_around : axis_between)(chart_.x.front(), chart_.x.back(), chart_.log_x);
         } else {
             x_ = axis_between(0, std::max<double>(1, static_cast<double>(n) - 1), false);
         }
@@ -137,7 +144,7 @@ private:
 
     // All lines' bars of one point stay within half the way to the next point.
     double dodge_width() const {
-        double nearest = kWidth / 2;
+        double nearest = chart_.plot_width / 2;
         for (size_t i = 1; i < chart_.n_points(); ++i) { nearest = std::min(nearest, x_of(i) - x_of(i - 1)); }
         return std::min(kDodge, nearest / 2 / static_cast<double>(std::max<size_t>(1, n_with_bars())));
     }
@@ -190,11 +197,12 @@ private:
                 const double low = end_of(series.low, i);
                 const double high = end_of(series.high, i);
                 if (drawn(chart_, low) && drawn(chart_, high)) {
-                    body += rect_at(left_, y_.at(high), kWidth, y_.at(low) - y_.at(high), "band");
+                    body += rect_at(left_, y_.at(high), chart_.plot_width, y_.at(low) - y_.at(high), "band");
                 }
             }
             points += coordinate(x_of(i)) + "," + coordinate(y) + " ";
-            body += rect_at(x_of(i) - 2, y - 2, 4, 4, "hit", point_title(series, i));
+            body += stands_at_one_point(chart_, series) ? mark_at(reference_mark(), x_of(i), y, point_title(series, i))
+                                                        : rect_at(x_of(i) - 2, y - 2, 4, 4, "hit", point_title(series, i));
         }
         if (values.empty()) { return ""; }
         const std::string level = coordinate(y_.at(*values.begin()));
@@ -234,7 +242,8 @@ Drawing draw_legend(const std::vector<LineChart> & charts, const StyleOf & style
             if (!seen.insert(series.name).second) { continue; }
             Drawing entry;
             if (series.reference) {
-                entry.body = "<polyline class=\"r\" points=\"0,8 " + coordinate(kSample) + ",8\"/>\n";
+                entry.body = "<polyline class=\"r\" points=\"0,8 " + coordinate(kSample) + ",8\"/>\n" +
+                             (stands_at_one_point(chart, series) ? mark_at(reference_mark(), kSample / 2, 8) : "");
             } else {
                 const LineStyle style = line_style(style_of(series.name));
                 entry.body = "<polyline class=\"l " + style.css_class + "\"" + style.dashes + " points=\"0,8 " +

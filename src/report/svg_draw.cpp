@@ -25,14 +25,41 @@ using Ramp = std::array<Colour, 3>;
 constexpr Ramp kRampOnLight = {Colour{244, 247, 252}, {96, 158, 208}, {8, 42, 98}};
 constexpr Ramp kRampOnDark = {Colour{30, 38, 51}, {62, 124, 190}, {220, 239, 255}};
 
-std::string colour_of(const Ramp & ramp, double part) {
+Colour colour_of(const Ramp & ramp, double part) {
     const size_t i = part < 0.5 ? 0 : 1;
     const double p = 2 * part - static_cast<double>(i);
-    const auto channel = [p](double from, double to) { return static_cast<int>(std::lround(from + (to - from) * p)); };
+    const auto channel = [p](double from, double to) { return static_cast<double>(std::lround(from + (to - from) * p)); };
+    return {channel(ramp[i].red, ramp[i + 1].red), channel(ramp[i].green, ramp[i + 1].green),
+            channel(ramp[i].blue, ramp[i + 1].blue)};
+}
+
+std::string hex(const Colour & colour) {
     char text[16];
-    std::snprintf(text, sizeof text, "#%02x%02x%02x", channel(ramp[i].red, ramp[i + 1].red),
-                  channel(ramp[i].green, ramp[i + 1].green), channel(ramp[i].blue, ramp[i + 1].blue));
+    std::snprintf(text, sizeof text, "#%02x%02x%02x", static_cast<unsigned>(colour.red), static_cast<unsigned>(colour.green),
+                  static_cast<unsigned>(colour.blue));
     return text;
+}
+
+// Relative luminance, 0 … 1. Source: WCAG 2.1.
+double luminance(const Colour & colour) {
+    const auto linear = [](double channel) {
+        const double c = channel / 255;
+        return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+    };
+    return 0.2126 * linear(colour.red) + 0.7152 * linear(colour.green) + 0.0722 * linear(colour.blue);
+}
+
+// Contrast is (lighter + 0.05) / (darker + 0.05): the better of black and white is at least 4.58, where both are alike.
+bool wants_black_text(const Colour & ground) {
+    return luminance(ground) + 0.05 > std::sqrt(1.05 * 0.05);
+}
+
+double part_of_shade(int shade) {
+    return static_cast<double>(shade) / (kShades - 1);
+}
+
+long shade_of(double part) {
+    return std::lround(std::clamp(part, 0.0, 1.0) * (kShades - 1));
 }
 
 std::string colours_css(const std::array<const char *, 8> & lines, const Ramp & ramp) {
@@ -42,9 +69,19 @@ std::string colours_css(const std::array<const char *, 8> & lines, const Ramp & 
     }
     css += "\n";
     for (int i = 0; i < kShades; ++i) {
-        css += ".v" + std::to_string(i) + "{fill:" + colour_of(ramp, static_cast<double>(i) / (kShades - 1)) + "}";
+        css += ".v" + std::to_string(i) + "{fill:" + hex(colour_of(ramp, part_of_shade(i))) + "}";
     }
     return css + "\n";
+}
+
+// Text does not stand between the pointer and the cell, whose title is shown.
+std::string table_css(const Ramp & ramp, const char * empty_cell) {
+    std::string css = "text{pointer-events:none}";
+    for (int i = 0; i < kShades; ++i) {
+        css +=
+            ".n" + std::to_string(i) + "{fill:" + (wants_black_text(colour_of(ramp, part_of_shade(i))) ? "#000" : "#fff") + "}";
+    }
+    return css + ".no{fill:none;stroke:" + empty_cell + "}\n";
 }
 
 }  // namespace
@@ -121,6 +158,11 @@ std::string vertical_text(double x, double y, std::string_view text) {
            ") rotate(-90)\" text-anchor=\"middle\" class=\"q\">" + escape_xml(text) + "</text>\n";
 }
 
+std::string slanted_text(double x, double y, std::string_view text) {
+    return "<text transform=\"translate(" + coordinate(x) + " " + coordinate(y) + ") rotate(-45)\" class=\"q\">" +
+           escape_xml(text) + "</text>\n";
+}
+
 std::string line_between(double x1, double y1, double x2, double y2, std::string_view css_class) {
     return "<line x1=\"" + coordinate(x1) + "\" y1=\"" + coordinate(y1) + "\" x2=\"" + coordinate(x2) + "\" y2=\"" +
            coordinate(y2) + "\" class=\"" + std::string(css_class) + "\"/>\n";
@@ -175,7 +217,11 @@ std::string mark_at(const LineStyle & style, double x, double y, std::string_vie
 }
 
 std::string shade(double part) {
-    return "v" + std::to_string(std::lround(std::clamp(part, 0.0, 1.0) * (kShades - 1)));
+    return "v" + std::to_string(shade_of(part));
+}
+
+std::string text_on_shade(double part) {
+    return "n" + std::to_string(shade_of(part));
 }
 
 std::string grey(double part) {
@@ -213,7 +259,7 @@ Drawing beside(const std::vector<Drawing> & drawings, double width, double gap, 
     return all;
 }
 
-std::string style_sheet() {
+std::string style_sheet(bool with_tables) {
     const auto px = [](int size) { return std::to_string(size) + "px"; };
     return "<style>\n"
            "text{fill:#1f2328;font-size:" +
@@ -222,12 +268,14 @@ std::string style_sheet() {
            ";font-weight:bold}\n"
            ".paper{fill:#ffffff}.g{stroke:#e6e9ed}.a{stroke:#818b98}.fr{stroke:#818b98;fill:none}.hit{fill-opacity:0}\n"
            ".l{fill:none;stroke-width:1.6}.m{stroke-width:1.4;stroke-linejoin:round}.e{stroke-width:1.1}\n"
-           ".r{stroke:#818b98;stroke-dasharray:5 4;fill:none}.band{fill:#818b98;fill-opacity:.16}\n" +
-           colours_css(kOnLight, kRampOnLight) +
+           ".r{stroke:#818b98;stroke-dasharray:5 4;fill:none}.rm{stroke:#818b98;fill:#818b98}"
+           ".band{fill:#818b98;fill-opacity:.16}\n" +
+           colours_css(kOnLight, kRampOnLight) + (with_tables ? table_css(kRampOnLight, "#cfd5dc") : "") +
            "@media (prefers-color-scheme:dark){\n"
            "text{fill:#e6edf3}.q{fill:#9aa5b1}.paper{fill:#0d1117}.g{stroke:#262d36}.a{stroke:#6e7782}.fr{stroke:#6e7782}\n"
-           ".r{stroke:#9aa5b1}.band{fill:#9aa5b1}\n" +
-           colours_css(kOnDark, kRampOnDark) + "}\n.l{fill:none}\n</style>\n";
+           ".r{stroke:#9aa5b1}.rm{stroke:#9aa5b1;fill:#9aa5b1}.band{fill:#9aa5b1}\n" +
+           colours_css(kOnDark, kRampOnDark) + (with_tables ? table_css(kRampOnDark, "#39424e") : "") +
+           "}\n.l{fill:none}\n</style>\n";
 }
 
 }  // namespace pith::report

@@ -3,7 +3,8 @@
 //
 // Colours are classes of the page's style sheet (style_sheet()), never attributes: a dark background has its own.
 //   q  quiet text   h  heading   t  the page's title      g  grid line   a  axis   e  error bar   fr  frame   r  reference
-//   s0 … s7  colour of a line   v0 … v31  colour of a value, from the scale's low end to its high end
+//   rm  a reference's mark   s0 … s7  colour of a line   v0 … v31  colour of a value, from the scale's low end to its high end
+//   n0 … n31  text on that colour (black or white, whichever reads better)   no  a cell without a value
 #pragma once
 
 #include <string>
@@ -38,6 +39,7 @@ std::vector<std::string> wrap(std::string_view text, double width, int size = kT
 
 std::string text_at(double x, double y, std::string_view text, const char * anchor = "start", const char * css_class = "");
 std::string vertical_text(double x, double y, std::string_view text);  // read upwards, centred on (x, y)
+std::string slanted_text(double x, double y, std::string_view text);   // rising to the right at 45 degrees from (x, y)
 std::string line_between(double x1, double y1, double x2, double y2, std::string_view css_class);
 std::string rect_at(double x, double y, double width, double height, std::string_view css_class, std::string_view title = "");
 // Lines of text under each other, from y downwards; `y` moves below them.
@@ -53,8 +55,9 @@ LineStyle line_style(size_t index);
 // A mark of that shape, for line, legend and point. Empty title: none.
 std::string mark_at(const LineStyle & style, double x, double y, std::string_view title = "");
 
-// 0 … 1 → the class of a value's colour.
+// 0 … 1 → the class of a value's colour, and that of text on it.
 std::string shade(double part);
+std::string text_on_shade(double part);
 // Black to white, in 16 steps.
 std::string grey(double part);
 
@@ -64,6 +67,7 @@ enum class Align { kTop, kBottom };
 Drawing beside(const std::vector<Drawing> & drawings, double width, double gap, double row_gap, Align align = Align::kTop);
 Drawing moved(const Drawing & drawing, double x, double y);  // its size grows by x and y
 
-std::string style_sheet();
+// Tables' classes (n, no) are left out where no table is.
+std::string style_sheet(bool with_tables = false);
 
 }  // namespace pith::report

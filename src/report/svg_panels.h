@@ -22,6 +22,7 @@ HeatMap with_cells_to_draw(const HeatMap & map);
 // Values from low to high take all the colours there are. REQUIRES: a map of with_cells_to_draw().
 Drawing draw_map(const HeatMap & map, double low, double high);
 Drawing draw_colour_scale(const std::string & label, double low, double high);
+Drawing draw_table(const HeatTable & table, double low, double high);
 Drawing draw_strips(const StripMap & map);
 
 }  // namespace pith::report

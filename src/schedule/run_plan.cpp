@@ -22,11 +22,17 @@ int64_t entries_in(const RunRequest & request, double bytes) {
     return static_cast<int64_t>(std::floor(per_lane / static_cast<double>(request.entry_bytes)));
 }
 
+// "auto" says what it came to.
+std::string name_of_budget(const RunRequest & request) {
+    const std::string bytes = request.budget.to_string();
+    return request.is_auto ? "--budget auto, " + mebibytes(request.budget.value) + " of memory here," : "--budget " + bytes;
+}
+
 Status too_few_bytes(const RunRequest & request, const std::string & why, int64_t entries_needed) {
     const double need = request.n_lanes * (static_cast<double>(entries_needed) * static_cast<double>(request.entry_bytes) +
                                            2.0 * static_cast<double>(request.page_bytes));
-    return {ErrorCode::kBudget, "--budget " + request.budget.to_string() + " is too small: " + why + " needs at least " +
-                                    mebibytes(need) + " of KV cache"};
+    return {ErrorCode::kBudget,
+            name_of_budget(request) + " is too small: " + why + " needs at least " + mebibytes(need) + " of KV cache"};
 }
 
 // One layer's KV of the whole prompt, and of what is read behind it.
@@ -60,11 +66,16 @@ RunPlan chunks_in_bytes(const RunRequest & request) {
 
 // Whether a one-shot prefill of `budget` entries a lane fits in the memory that is left.
 bool fits_in_memory(const RunRequest & request, int64_t budget) {
+    const auto n_all = static_cast<double>(request.n_prompt + (request.taken_back ? request.n_question : 0));
+    const double states = n_all * static_cast<double>(request.state_bytes);
+    const double reserved = n_all * request.n_lanes * static_cast<double>(request.entry_bytes);
+    if (request.free_addresses > 0 && reserved + states > kUsableMemory * static_cast<double>(request.free_addresses)) {
+        return false;
+    }
     if (request.free_bytes == 0) { return true; }
     const double lanes =
         request.n_lanes * (static_cast<double>(std::min(budget, request.n_prompt)) * static_cast<double>(request.entry_bytes) +
                            2.0 * static_cast<double>(request.page_bytes));
-    const double states = static_cast<double>(request.n_prompt) * static_cast<double>(request.state_bytes);
     return layer_bytes(request) + lanes + states <= kUsableMemory * static_cast<double>(request.free_bytes);
 }
 
@@ -72,8 +83,7 @@ Result<RunPlan> plan_bytes(const RunRequest & request) {
     const RunPlan whole = one_shot_in_bytes(request);
     if (request.prefill == PrefillSchedule::kOneShot || request.whole_prompt) {
         if (whole.budget >= 1) { return whole; }
-        return Status(ErrorCode::kBudget, "--budget " + request.budget.to_string() +
-                                              " is too small for a one-shot prefill: one layer's KV of " +
+        return Status(ErrorCode::kBudget, name_of_budget(request) + " is too small for a one-shot prefill: one layer's KV of " +
                                               std::to_string(request.n_prompt) + " tokens takes " +
                                               mebibytes(layer_bytes(request)) + "; raise the budget or use " +
                                               (request.whole_prompt ? "gates trained with --causal" : "--prefill chunked"));

@@ -26,8 +26,10 @@ struct RunRequest {
     int n_question = 0;       // tokens at the prompt's end that ask; 0: not known
     bool taken_back = false;  // those come behind the prompt, not at its end, and none of them stays
     size_t free_bytes = 0;    // memory that is left now; 0: not known
-    size_t state_bytes = 0;   // what a one-shot prefill holds of every token beside its KV: the hidden state
-    int n_lanes = 0;          // layers · KV heads
+    size_t free_addresses =
+        0;                   // and of addresses, beside a chunk's: a one-shot prefill reserves the whole prompt; 0: not limited
+    size_t state_bytes = 0;  // what a one-shot prefill holds of every token beside its KV: the hidden state
+    int n_lanes = 0;         // layers · KV heads
     int n_kv_heads = 0;
     size_t entry_bytes = 0;  // one entry's K and V rows
     size_t page_bytes = 4096;

@@ -153,6 +153,26 @@ TEST_F(Chat, CtrlCStopsAnAnswerAndKeepsWhatWasSaid) {
     EXPECT_EQ(terminal.wait_for_end(), 0);
 }
 
+TEST_F(Chat, AnAnswerThatCtrlCStoppedIsTakenBackByUndo) {
+    Terminal terminal(words(without_end()));
+    terminal.wait_for(kPrompt);
+    terminal.type("Talk.\n");
+    terminal.wait_for("\n");
+    terminal.wait_for_bytes(200);
+    terminal.type("\x03");
+    terminal.wait_for(kPrompt);
+    terminal.type("/undo\n");
+    terminal.wait_for(kPrompt);
+    terminal.type("/kept\n");
+    EXPECT_NE(terminal.wait_for("tokens per head").find("(0 of 0 tokens"), std::string::npos);
+    terminal.wait_for(kPrompt);
+    terminal.type("/undo\n");
+    terminal.wait_for("nothing to take back");
+    terminal.wait_for(kPrompt);
+    terminal.type("/exit\n");
+    EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
 // A Ctrl-C that comes while the prompt is being shown is none that got lost.
 TEST_F(Chat, CtrlCAtThePromptIsAlwaysSeen) {
     Terminal terminal(words(without_end()));
@@ -212,6 +232,25 @@ TEST_F(Chat, TwoHundredTurnsStayInsideTheBudget) {
     }
     ASSERT_EQ(resident.size(), 2U) << outcome.out.substr(outcome.out.size() - 600);
     EXPECT_LT(resident[1], resident[0] * 1.1) << "memory is flat";
+}
+
+TEST_F(Chat, TakesLlamaCppsFlagsForTheSystemPromptAndTheLength) {
+    write_text(folder_.file("system.txt"), "You are brief.\n");
+    const std::vector<std::string> lines = {"The river is long.", "/system", "/stats"};
+    const Outcome named = piped(lines, {"-n", "5", "--system-prompt", "You are brief."});
+    ASSERT_EQ(named.exit_code, 0) << named.err;
+    EXPECT_NE(named.out.find("You are brief.\n"), std::string::npos);
+    const auto answers = [](const Outcome & outcome) { return outcome.out.substr(0, outcome.out.find("kept ")); };
+    for (const char * flag : {"-sysf", "--system-prompt-file"}) {
+        const Outcome from_file = piped(lines, {"--predict", "5", flag, folder_.file("system.txt")});
+        EXPECT_EQ(from_file.exit_code, 0) << from_file.err;
+        EXPECT_EQ(answers(from_file), answers(named));
+    }
+    EXPECT_NE(answers(piped(lines, {"-n", "5"})), answers(named)) << "it makes a difference";
+    expect_error(piped({}, {"-sysf", folder_.file("none.txt")}), 1, {"none.txt"});
+    expect_error(piped({}, {"-sysf", folder_.file("system.txt"), "-sys", "You are brief."}), 2, {"--system-prompt"});
+    write_text(folder_.file("bytes.txt"), "\xff\xfe");
+    expect_error(piped({}, {"-sysf", folder_.file("bytes.txt")}), 1, {"not UTF-8"});
 }
 
 TEST_F(Chat, WhatCannotWorkIsSaidInOneLine) {

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "engine/policy_probe.h"
+#include "engine/session_impl.h"
+#include "engine/tiny_session.h"
 #include "text/tiny_vocabulary.h"
 
 namespace pith::app {
@@ -30,6 +33,29 @@ protected:
         auto conversation = Conversation::open(model_, tokenizer_, options);
         EXPECT_TRUE(conversation.ok()) << conversation.status().message();
         return std::move(*conversation);
+    }
+    // What is inside: engine state that no user can reach.
+    static Session::Impl & inside(Conversation & conversation) {
+        return PolicyProbe(const_cast<Session &>(conversation.session())).session();
+    }
+    // Both are the same, to the bit.
+    void expect_same(Conversation & one, Conversation & other) const {
+        EXPECT_EQ(one.tokens(), other.tokens());
+        EXPECT_EQ(one.n_turns(), other.n_turns());
+        EXPECT_TRUE(std::ranges::equal(one.session().logits(), other.session().logits()));
+        EXPECT_EQ(testing::lanes_below(one.session(), 1 << 30), testing::lanes_below(other.session(), 1 << 30));
+        EXPECT_EQ(say(one, "What is long?"), say(other, "What is long?"));
+        EXPECT_EQ(one.tokens(), other.tokens());
+        EXPECT_TRUE(std::ranges::equal(one.session().logits(), other.session().logits()));
+    }
+    // Does `act` once, in the middle of a layer of the n-th token of an answer.
+    static void when_answering(Conversation & conversation, int nth, std::function<Status()> act) {
+        inside(conversation)
+            .forward->set_query_observer(
+                [n_seen = 0, nth, act = std::move(act)](int layer, std::span<const float>, int n, int32_t) mutable -> Status {
+                    if (n != 1 || layer != 1 || ++n_seen != nth) { return {}; }
+                    return act();
+                });
     }
     std::string say(Conversation & conversation, const std::string & message) const {
         const std::atomic<bool> go_on = false;
@@ -65,6 +91,78 @@ TEST_F(Turns, AMessageThatIsCancelledWhileItIsReadLeavesNoTrace) {
     }
 }
 
+// Two evictions into the answer, when entries that the way back needs have been moved already.
+TEST_F(Turns, AFailureInTheMiddleOfAnAnswerLeavesNoTrace) {
+    for (const int n_before : {0, 1, 3}) {
+        SCOPED_TRACE(n_before);
+        Conversation plain = open();
+        Conversation disturbed = open();
+        for (int i = 0; i < n_before; ++i) {
+            const std::string message = "Turn " + std::to_string(i) + " of a talk about rivers.";
+            EXPECT_EQ(say(plain, message), say(disturbed, message));
+        }
+        bool failed = false;
+        when_answering(disturbed, 9, [&failed]() -> Status {
+            failed = true;
+            return {ErrorCode::kOutOfMemory, "injected"};
+        });
+        const std::atomic<bool> go_on = false;
+        const auto turn = disturbed.say("Talk at length about rivers and gardens, please.", go_on, /*stream=*/false);
+        ASSERT_TRUE(failed) << "the answer was too short to fail in";
+        EXPECT_EQ(turn.status().message(), "injected");
+        inside(disturbed).forward->set_query_observer({});
+        expect_same(plain, disturbed);
+    }
+}
+
+TEST_F(Turns, UndoBringsBackTheStateBitForBitAlsoOfAnAnswerThatWasStopped) {
+    for (const int n_before : {0, 2}) {
+        SCOPED_TRACE(n_before);
+        Conversation plain = open();
+        Conversation undone = open();
+        for (int i = 0; i < n_before; ++i) {
+            const std::string message = "Turn " + std::to_string(i) + " of a talk about rivers.";
+            EXPECT_EQ(say(plain, message), say(undone, message));
+        }
+        say(undone, "Something else, which is then taken back again.");
+        ASSERT_TRUE(*undone.undo());
+        std::atomic<bool> cancel = false;
+        when_answering(undone, 5, [&cancel]() -> Status {
+            cancel = true;  // Ctrl-C
+            return {};
+        });
+        const auto turn = undone.say("Talk at length about rivers and gardens, please.", cancel, /*stream=*/false);
+        ASSERT_TRUE(turn.ok()) << turn.status().message();
+        EXPECT_EQ(turn->answer.stop, "interrupt");
+        EXPECT_LT(turn->answer.n_generated, 8) << "it was stopped";
+        EXPECT_EQ(undone.n_turns(), n_before + 1) << "what was said is kept";
+        ASSERT_TRUE(*undone.undo());
+        inside(undone).forward->set_query_observer({});
+        expect_same(plain, undone);
+    }
+}
+
+// Copies for the way back are memory that the cache cannot have.
+TEST_F(Turns, WhatMemoryAllowsHoldsTheWayBackToo) {
+    ConversationOptions options;
+    options.session.policy = "snapkv:window=8";
+    options.session.budget = Budget::parse("auto").value();
+    options.session.n_threads = 1;
+    options.sampler.temperature = 0;
+    options.n_predict = 4;
+    auto conversation = Conversation::open(model_, tokenizer_, options);
+    ASSERT_TRUE(conversation.ok());
+    for (int i = 0; i < 4; ++i) { say(*conversation, "One more."); }
+    EXPECT_TRUE(*conversation->undo());
+    EXPECT_TRUE(*conversation->undo());
+    EXPECT_FALSE(*conversation->undo());
+    EXPECT_EQ(conversation->n_turns(), 2);
+    // Under another budget nothing has to be left for them.
+    ASSERT_TRUE(conversation->follow("snapkv:window=8", Budget(64)).ok());
+    for (int i = 0; i < 4; ++i) { say(*conversation, "One more."); }
+    for (int i = 0; i < 4; ++i) { EXPECT_TRUE(*conversation->undo()) << i; }
+}
+
 TEST_F(Turns, APolicyThatCannotBeFollowedChangesNothing) {
     ConversationOptions options;
     options.session.n_threads = 1;
@@ -76,7 +174,7 @@ TEST_F(Turns, APolicyThatCannotBeFollowedChangesNothing) {
     const std::vector<int32_t> tokens = conversation->tokens();
     EXPECT_EQ(conversation->follow("snapkv", Budget(1)).code(), ErrorCode::kBudget) << "the window alone is more than that";
     EXPECT_EQ(conversation->tokens(), tokens);
-    EXPECT_EQ(conversation->options().session.policy, "full");
+    EXPECT_EQ(conversation->options().session.policy, "auto");
     EXPECT_EQ(conversation->n_turns(), 1);
     EXPECT_TRUE(*conversation->undo());
     EXPECT_FALSE(*conversation->undo());

@@ -179,6 +179,20 @@ TEST_F(Eval, PrintsWhatWasAskedFor) {
     EXPECT_EQ(heads.substr(0, 4), "<svg");
     EXPECT_EQ(heads.find(": score"), std::string::npos) << "the charts were not asked for";
     expect_error(run_pith({"eval", "report", out, "--figure", "lane"}), 1, {"'lane'", "depths, lanes"});
+    for (const char * figure : {"heatmap", "memory"}) {
+        const Outcome page = run_pith({"eval", "report", out, "--figure", figure});
+        EXPECT_EQ(page.out.substr(0, 4), "<svg") << page.err;
+        expect_error(run_pith({"eval", "report", out, "--figure", std::string("vt,") + figure}), 1, {figure, "give it alone"});
+    }
+    EXPECT_NE(run_pith({"eval", "report", out, "--figure", "memory"}).out.find("KV cache held (MiB)"), std::string::npos);
+    const Json h2o = Json::parse(run_pith({"eval", "report", out, "--policy", "h2o", "--json"}).out);
+    ASSERT_EQ(h2o["rows"].size(), 3U * 2);
+    for (const Json & row : h2o["rows"]) {
+        EXPECT_EQ(row["policy"], "h2o");
+        EXPECT_TRUE(row.contains("to_full")) << "the difference is kept, though the full cache is not shown";
+        EXPECT_GT(row["kv_bytes"].get<double>(), 0);
+    }
+    expect_error(run_pith({"eval", "report", out, "--policy", "h2oo"}), 1, {"'h2oo'", "full, snapkv, h2o"});
     EXPECT_NE(run_pith({"eval", "report", out, "--markdown"}).out.find("| snapkv | 10% |"), std::string::npos);
     EXPECT_NE(run_pith({"eval", "report", out, "--details"}).out.find("entries/lane"), std::string::npos);
     const Json run = Json::parse(read_text_file(out + "/run.json"));
@@ -186,6 +200,24 @@ TEST_F(Eval, PrintsWhatWasAskedFor) {
     for (const char * key : {"model", "--budget", "--seed", "pith", "ggml"}) {
         EXPECT_TRUE(run["settings"].contains(key)) << key;
     }
+}
+
+TEST_F(Eval, ReportsSeveralRunsSideBySide) {
+    const std::string later = path("later");
+    const std::string known = path("known");
+    ASSERT_EQ(run_pith(command(later, {"--samples", "1"})).exit_code, 0);
+    ASSERT_EQ(run_pith(command(known, {"--samples", "1", "--question-aware"})).exit_code, 0);
+    const Outcome csv = run_pith({"eval", "report", known, later, "--csv"});
+    ASSERT_EQ(csv.exit_code, 0) << csv.err;
+    EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 1 + 2 * 3 * 5);
+    EXPECT_NE(csv.out.find("\nquestion known,ruler,"), std::string::npos) << csv.out;
+    for (const char * figure : {"heatmap", "memory"}) {
+        const Outcome page = run_pith({"eval", "report", known, later, "--figure", figure});
+        ASSERT_EQ(page.exit_code, 0) << page.err;
+        EXPECT_LT(page.out.find(">question known"), page.out.find(">question later")) << figure;
+    }
+    expect_error(run_pith({"eval", "report", known, later}), 1, {"several folders", "--csv"});
+    expect_error(run_pith({"eval", "report", known, path("none"), "--csv"}), 1, {"none"});
 }
 
 TEST_F(Eval, WritesItsSamplesInsteadOfAskingThem) {

@@ -1,7 +1,5 @@
 // question_prefill_test.cpp - a prompt read for questions that come later: judged by them, and then as if they had not been
 // there.
-#include "engine/question_prefill.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,10 +32,9 @@ protected:
     }
     static Status read(Session & session, std::span<const int32_t> context, std::span<const int32_t> questions,
                        const RunHooks & hooks = {}, bool expect_seen = true) {
-        bool seen = false;
-        const Status status = prefill_for_questions(session, context, questions, hooks, seen);
-        EXPECT_EQ(seen, expect_seen && status.ok());
-        return status;
+        const Result<bool> seen = session.prefill_for_questions(context, questions, hooks);
+        if (seen.ok()) { EXPECT_EQ(*seen, expect_seen); }
+        return seen.status();
     }
     // Nothing is left of a read that failed, and the next one does what a new session does.
     void expect_as_new(Session & session, const SessionOptions & options) {
@@ -236,10 +233,9 @@ INSTANTIATE_TEST_SUITE_P(Policies, QuestionPrefill,
 TEST(QuestionPrefillWindow, IsAllOfTheQuestions) {
     const auto kept = [](const std::string & policy) {
         Session session = open_tiny(tiny_options(policy, kBudget, PrefillSchedule::kOneShot, SessionOptions().chunk));
-        bool seen = false;
-        const Status status = prefill_for_questions(session, random_tokens(kContext, tiny_spec().n_vocab, 3),
-                                                    random_tokens(kQuestions, tiny_spec().n_vocab, 4), {}, seen);
-        EXPECT_TRUE(status.ok() && seen) << status.message();
+        const auto seen = session.prefill_for_questions(random_tokens(kContext, tiny_spec().n_vocab, 3),
+                                                        random_tokens(kQuestions, tiny_spec().n_vocab, 4));
+        EXPECT_TRUE(seen.ok() && *seen) << seen.status().message();
         return lanes_below(session, kContext + kQuestions);
     };
     EXPECT_EQ(kept("snapkv:window=4:pool=none"), kept("snapkv:window=21:pool=none"));
@@ -253,9 +249,9 @@ TEST(QuestionPrefillBytes, HoldTheQuestionThatIsAskedAfterwards) {
     options.budget = Budget(BudgetKind::kBytes, 1 << 20);
     Session session = open_tiny(options);
     const auto question = random_tokens(kLong, tiny_spec().n_vocab, 4);
-    bool seen = false;
-    ASSERT_TRUE(prefill_for_questions(session, random_tokens(1200, tiny_spec().n_vocab, 3), question, {}, seen).ok());
-    EXPECT_TRUE(seen);
+    const auto seen = session.prefill_for_questions(random_tokens(1200, tiny_spec().n_vocab, 3), question);
+    ASSERT_TRUE(seen.ok()) << seen.status().message();
+    EXPECT_TRUE(*seen);
     EXPECT_GT(session.ledger().evicted_entries, 0);
     ASSERT_TRUE(session.prefill(question).ok());
     EXPECT_LE(session.ledger().kv_peak_bytes, size_t{1} << 20);

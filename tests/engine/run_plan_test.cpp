@@ -47,6 +47,26 @@ TEST(RunPlan, WithAQuestionInSightAPromptGoesInOneShotWhereALayerFitsInMemory) {
     EXPECT_EQ(plan_run(request)->n_guide, 30);
 }
 
+// One shot reserves every lane for the whole prompt, used or not.
+TEST(RunPlan, WhereAddressesAreShortAQuestionsPromptGoesInChunks) {
+    RunRequest request = request_of(1024, 100000);
+    request.n_question = 30;
+    request.state_bytes = 8192;
+    const size_t need = 128ULL * 100000 * 256 + 100000ULL * 8192;
+    request.free_addresses = need * 10 / 9 + 10;
+    EXPECT_TRUE(plan_run(request)->one_shot);
+    request.free_addresses = need * 10 / 9 - 10;
+    EXPECT_FALSE(plan_run(request)->one_shot);
+    EXPECT_EQ(plan_run(request)->n_guide, 30);
+}
+
+TEST(RunPlan, AutoSaysWhatItCameToWhereThatIsTooLittle) {
+    RunRequest request = request_of(Budget(BudgetKind::kBytes, 1e6), 1000);
+    request.is_auto = true;
+    const std::string message = plan_run(request).status().message();
+    EXPECT_EQ(message.rfind("--budget auto, 1 MiB of memory here, is too small", 0), 0U) << message;
+}
+
 // Questions that come behind the prompt and are taken back: they are in the layer's lanes, and never in the prompt's length.
 TEST(RunPlan, BytesHoldQuestionsThatAreTakenBack) {
     RunRequest request = request_of(Budget(BudgetKind::kBytes, 64.0 * 1024 * 1024), 2000);

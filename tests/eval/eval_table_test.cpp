@@ -119,6 +119,20 @@ TEST(EvalTable, ASingleSampleHasAWideInterval) {
     }
 }
 
+TEST(EvalTable, BytesAreAMeanWhereEveryAnswerSaysThem) {
+    std::vector<Answer> answers = some_answers();
+    for (Answer & answer : answers) { answer.kv_bytes = 1000 + 100 * answer.index + (answer.task == "b" ? 10 : 0); }
+    const EvalTable table = make_eval_table(two_tasks(), answers);
+    EXPECT_NEAR(*table.find("a", 512, 1)->kv_bytes, 1150, 1e-9);
+    EXPECT_NEAR(*table.find("", 512, 1)->kv_bytes, 1155, 1e-9);
+    EXPECT_NE(eval_csv(table).find(",1155,"), std::string::npos);
+    answers[1].kv_bytes = 0;  // snapkv's first, of a
+    const EvalTable partly = make_eval_table(two_tasks(), answers);
+    EXPECT_FALSE(partly.find("a", 512, 1)->kv_bytes.has_value());
+    EXPECT_FALSE(partly.find("", 512, 1)->kv_bytes.has_value());
+    EXPECT_TRUE(partly.find("b", 512, 1)->kv_bytes.has_value());
+}
+
 TEST(EvalTable, GroupsHoldTheirOwnSamples) {
     const EvalTable table = make_eval_table(two_tasks(), some_answers());
     const auto at = std::find_if(table.rows.begin(), table.rows.end(), [](const EvalRow & row) {

@@ -69,6 +69,14 @@ TEST(Evaluate, SharedPrefillsGiveTheAnswersOfPrefillsApart) {
         EXPECT_EQ(shared.answers.size(), 3U * 9);  // full once, four policies under two budgets
         EXPECT_EQ(by_key(shared.answers), by_key(apart.answers));
         EXPECT_EQ(shared.table, apart.table);
+        std::map<std::string, int64_t> full;
+        for (const Answer & answer : shared.answers) {
+            if (answer.policy == "full") { full[answer.sample] = answer.kv_bytes; }
+        }
+        for (const Answer & answer : shared.answers) {
+            EXPECT_GT(answer.kv_bytes, 0) << answer.key();
+            EXPECT_LE(answer.kv_bytes, full[answer.sample]) << "what other cases come back to is not counted: " << answer.key();
+        }
     }
 }
 

@@ -108,6 +108,20 @@ TEST(RunFolder, ALineThatIsNoAnswerIsNamed) {
     EXPECT_NE(folder.status().message().find("length"), std::string::npos) << folder.status().message();
 }
 
+TEST(RunFolder, ADescriptionWithoutTasksOrLengthsIsRefused) {
+    RunInfo no_tasks = some_info();
+    no_tasks.tasks.clear();
+    RunInfo no_lengths = some_info();
+    no_lengths.lengths.clear();
+    for (const RunInfo & info : {no_tasks, no_lengths}) {
+        const std::string path = folder_name(info.tasks.empty() ? "no-tasks" : "no-lengths");
+        ASSERT_TRUE(RunFolder::open(path, info).ok());
+        const auto folder = RunFolder::read(path);
+        EXPECT_EQ(folder.status().code(), ErrorCode::kBadFile);
+        EXPECT_NE(folder.status().message().find("no tasks, or no lengths"), std::string::npos) << folder.status().message();
+    }
+}
+
 TEST(RunFolder, AnotherRunIsRefusedAndWhatDiffersIsSaid) {
     const std::string path = folder_name("other");
     ASSERT_TRUE(RunFolder::open(path, some_info()).ok());

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <string_view>
 
 #include "model/gguf_edit.h"
 #include "model/llama_logits.h"
@@ -110,6 +111,28 @@ TEST_F(ModelFiles, SplitFilesLoadFromAnyPart) {
             EXPECT_EQ(model->n_params(), whole->n_params());
             EXPECT_EQ(plain_logits(*model, kTokens), plain_logits(*whole, kTokens));
         }
+    }
+}
+
+TEST_F(ModelFiles, ACheckRefusesWhatLoadingWouldAndPlacesNothing) {
+    write(repackable_spec());
+    const auto loaded = load();
+    ASSERT_NE(loaded, nullptr);
+    const auto checked = ModelFile::check(path_);
+    ASSERT_TRUE(checked.ok()) << checked.status().message();
+    EXPECT_EQ((*checked)->n_params(), loaded->n_params());
+    EXPECT_EQ((*checked)->weight_bytes(), loaded->weight_bytes());
+    EXPECT_EQ((*checked)->weight_type_name(), loaded->weight_type_name());
+    EXPECT_EQ((*checked)->hparams().n_ctx_train, loaded->hparams().n_ctx_train);
+    EXPECT_EQ((*checked)->resident_copies_bytes(), 0U);
+    EXPECT_EQ((*checked)->weights().token_embd, nullptr);
+    const std::string torn = folder_.file("torn.gguf");
+    ASSERT_TRUE(testing::edit_gguf(path_, torn, {.metadata = {}, .tensor = [](ggml_tensor * tensor) {
+                                                     return std::string_view(tensor->name) != "output_norm.weight";
+                                                 }}));
+    for (const std::string & path : {torn, folder_.file("nowhere.gguf")}) {
+        EXPECT_EQ(ModelFile::check(path).status().message(), ModelFile::load(path, {}).status().message());
+        EXPECT_FALSE(ModelFile::check(path).ok());
     }
 }
 

@@ -50,7 +50,7 @@ TEST(Registry, NamesNeverCollideAndEveryLineSaysSomething) {
 
 TEST(Registry, EveryPartAndAliasParses) {
     for (const PolicyInfo & info : list_policies()) {
-        const bool alone = info.kind == "scorer" || info.kind == "alias";
+        const bool alone = info.kind == "scorer" || info.kind == "alias" || info.kind == "choice";
         const Status status = check_policy(alone ? info.name : "snapkv+" + info.name);
         EXPECT_TRUE(status.ok()) << status.message();
         if (info.kind == "alias") { EXPECT_TRUE(check_policy(info.meaning).ok()) << info.meaning; }

@@ -223,6 +223,51 @@ TEST(Svg, IntervalsAreErrorBars) {
     EXPECT_EQ(count(svg, ">30<"), 1U) << "the axis goes as far as the bars";
 }
 
+TEST(Svg, AReferenceOfOnePointIsALevelLineWithAMark) {
+    const double none = std::nan("");
+    LineChart chart = chart_of("score", {}, {line("snapkv", {40, 50, none}), {"full", {none, none, 90}, true, {}, {}}});
+    chart.x = {0.25, 0.5, 2};
+    const std::string svg = page_of(chart);
+    EXPECT_EQ(xml_fault(svg), "") << svg;
+    EXPECT_EQ(count(svg, "<path class=\"m rm\""), 2U) << "and in the legend";
+    EXPECT_EQ(count(svg, "full, budget 2: 90<"), 1U);
+    const std::vector<Box> marks = layout_of(svg).marks;
+    ASSERT_EQ(marks.size(), 2U + 3U);
+    EXPECT_GT(marks.back().left, marks[3].left) << "it stands where it was measured";
+    chart.series[1].values = {90, 90, 90};
+    EXPECT_EQ(count(page_of(chart), "<path class=\"m rm\""), 0U);
+}
+
+TEST(Svg, AWideAxisGoesOnToRoundNumbers) {
+    LineChart chart = chart_of("score", {}, {line("snapkv", {1, 2})});
+    chart.x = {0.13, 1.9};
+    chart.log_x = true;
+    EXPECT_EQ(count(page_of(chart), ">0.1<"), 0U);
+    chart.wide_x = true;
+    const std::string svg = page_of(chart);
+    for (const char * tick : {">0.1<", ">0.2<", ">0.5<", ">1<", ">2<"}) { EXPECT_GE(count(svg, tick), 1U) << tick; }
+}
+
+TEST(Svg, ANarrowPageIsEnlargedAsAWhole) {
+    LineChart chart = chart_of("score", {"10%", "20%"}, {line("snapkv", {1, 2})});
+    chart.plot_width = 150;
+    const auto page_with = [&](double width, double scale) {
+        SvgPage page("a page", "", width, scale);
+        page.add(ChartGroup{"group", {chart, chart, chart}});
+        return page.str();
+    };
+    const auto widths = [](const std::string & svg) {
+        return std::pair(attribute(svg, "width"), std::stod(svg.substr(svg.find("viewBox=\"0 0 ") + 13)));
+    };
+    const auto [shown, drawn] = widths(page_with(430, 2));
+    EXPECT_LT(drawn, 430 + 40) << "two panels side by side, the third below";
+    EXPECT_GT(drawn, 2 * 150);
+    EXPECT_NEAR(shown, 2 * drawn, 0.2);
+    const auto [plain, wide] = widths(page_with(kPageWidth, 1));
+    EXPECT_GT(wide, 3 * 150) << "three side by side";
+    EXPECT_EQ(plain, wide);
+}
+
 TEST(Svg, LinesAreToldApartWithoutColour) {
     LineChart chart = chart_of("many", {"10%"}, {{"full", {100}, true, {}, {}}});
     for (int i = 0; i < 28; ++i) { chart.series.push_back(line("p" + std::to_string(i), {static_cast<double>(i)})); }

@@ -1,0 +1,71 @@
+// memory.cpp - what a session may take of the memory and of the addresses that are left. Stage: engine.
+#include <algorithm>
+#include <string>
+
+#include "engine/available_memory.h"
+#include "engine/session_impl.h"
+
+namespace pith {
+namespace {
+
+constexpr double kUsable = 0.9;  // a tenth stays for what is not counted
+
+std::string mebibytes(double bytes) {
+    return std::to_string(static_cast<int64_t>(std::max(bytes, 0.0) / (1 << 20))) + " MiB";
+}
+
+}  // namespace
+
+// Of a chunk: the widest intermediates of a layer that stand beside each other, and two rows of logits.
+double Session::Impl::chunk_bytes() const {
+    const Hparams & hp = file->hparams();
+    const auto chunk = static_cast<double>(std::max(options.chunk, 1));
+    const double width = std::max(hp.n_embd, hp.n_heads * hp.head_dim);
+    return 4.0 * (chunk * (8.0 * width + 4.0 * std::max(hp.n_ff, hp.n_ff_expert * hp.n_experts_used)) + 2.0 * hp.n_vocab);
+}
+
+// `--budget auto`: what is left, less a tenth, and less what a chunk's activations take; copies that snapshots will need are
+// left room for.
+Result<Budget> Session::Impl::memory_budget() const {
+    const size_t mapped = file->weight_bytes() - std::min(file->weight_bytes(), file->resident_copies_bytes());
+    const auto left = static_cast<double>(available_memory(mapped));
+    if (left == 0) {
+        return {ErrorCode::kUnsupported,
+                "--budget auto: this system does not say how much memory is left: give a --budget in numbers"};
+    }
+    const double usable = kUsable * (left - chunk_bytes()) / (1.0 + std::max(options.n_snapshots, 0));
+    if (usable >= 1) { return Budget(BudgetKind::kBytes, usable); }
+    return {
+        ErrorCode::kBudget,
+        "--budget auto: nothing is left for the KV cache: of the memory that the system, the control group and ulimit leave, " +
+            mebibytes(static_cast<double>(available_memory())) + ", the model's mapped weights take " +
+            mebibytes(static_cast<double>(mapped)) + " and a chunk " + mebibytes(chunk_bytes()) +
+            ": free some, use a smaller model or --chunk, or give a --budget in numbers"};
+}
+
+// Cells of a lane. Addresses are reserved ahead of use, several times the mean, since lanes grow unevenly; where they are
+// limited, at once and as many as there are, because growing later would want the old and the new ones together.
+Result<int64_t> Session::Impl::lane_capacity(int64_t n_all) const {
+    const int64_t at_once = plan->budget + std::max(plan->chunk + plan->n_guide, plan->evict_every);
+    const bool bounded = evicts() && !plan->one_shot;
+    const int64_t wanted = std::max<int64_t>(options.max_context, (bounded ? std::min(n_all, 4 * at_once) : n_all) + 256);
+    const size_t addresses = available_addresses();
+    if (addresses == 0) { return wanted; }
+
+    const auto width = static_cast<double>(file->hparams().n_embd) * sizeof(float);
+    const double states = plan->one_shot ? static_cast<double>(n_all) * width : 0;
+    const double usable = kUsable * (static_cast<double>(addresses) - chunk_bytes()) - states;
+    const auto room = static_cast<int64_t>(usable / (static_cast<double>(layout.entry_bytes()) * shape().n_lanes()));
+    const int64_t least = bounded ? std::min(n_all, at_once) : n_all;
+    if (room < least) {
+        return {ErrorCode::kOutOfMemory, "the limit on virtual memory (ulimit -v, -d) leaves " +
+                                             mebibytes(static_cast<double>(addresses)) + ", which holds " +
+                                             std::to_string(std::max<int64_t>(room, 0)) + " tokens per head, and " +
+                                             std::to_string(least) + " are needed at once: raise the limit, or lower " +
+                                             (evicts() ? "--budget or --chunk" : "the context with a --budget")};
+    }
+    if (options.max_context > room) { return wanted; }  // asked for by number: it fails, and says so
+    return std::min(room, evicts() ? std::max(wanted, 4 * at_once) : wanted);
+}
+
+}  // namespace pith

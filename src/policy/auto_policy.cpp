@@ -1,0 +1,57 @@
+// auto_policy.cpp - the choices. They stand here and nowhere else: whoever measures better ones changes a name.
+#include "policy/auto_policy.h"
+
+#include "core/text.h"
+
+namespace pith {
+namespace {
+
+// What does best over RULER's tasks on the built-in model (docs/ruler.md; `scripts/measure auto` measures `auto` against all
+// others, on samples other than those).
+constexpr std::string_view kWithHeads = "headkv";            // in sight or not
+constexpr std::string_view kInSight = "laprox";              // the best that needs no calibration
+constexpr std::string_view kLater = "snapkv+preference";     // the same, where nobody knows what will be asked
+constexpr std::string_view kGatedInBudget = "gated+snapkv";  // gates are trained for what they keep: their word goes first
+constexpr std::string_view kGated = "gated";
+constexpr std::string_view kUnlimited = "full";
+
+constexpr std::string_view kCandidates[] = {kWithHeads, kInSight, kLater, kGatedInBudget};
+
+}  // namespace
+
+bool is_auto(std::string_view policy) {
+    return trim(policy) == kAutoPolicy;
+}
+
+AutoChoice choose_policy(const AutoFacts & facts) {
+    const auto chosen = [](std::string_view policy, std::string reason) {
+        return AutoChoice{std::string(policy), std::move(reason)};
+    };
+    if (facts.has_gates) { return chosen(facts.limited ? kGatedInBudget : kGated, "the model has gates"); }
+    if (!facts.limited) { return chosen(kUnlimited, "no budget"); }
+    if (facts.heads == KnownHeads::kGiven) { return chosen(kWithHeads, "head importances given"); }
+    if (facts.heads == KnownHeads::kBesideModel) { return chosen(kWithHeads, "head importances beside the model"); }
+    const std::string heads = facts.heads == KnownHeads::kUnfit ? "; the head importances beside the model do not fit it" : "";
+    switch (facts.question) {
+        case KnownQuestion::kInSight:
+            return chosen(kInSight, "the question is in sight" + heads);
+        case KnownQuestion::kOutOfSight:
+            return chosen(kLater, "the question is longer than a chunk" + heads);
+        case KnownQuestion::kUnknown:
+            break;
+    }
+    return chosen(kLater, "what will be asked is not known" + heads);
+}
+
+std::span<const std::string_view> auto_candidates() {
+    return kCandidates;
+}
+
+std::string auto_help() {
+    const auto name = [](std::string_view policy) { return std::string(policy); };
+    return "chosen when the prompt comes, and said with the reason: " + name(kWithHeads) + " with head importances, else " +
+           name(kInSight) + " with the question in sight, " + name(kLater) + " without; " + name(kGatedInBudget) + " or " +
+           name(kGated) + " with gates; " + name(kUnlimited) + " without a budget";
+}
+
+}  // namespace pith

@@ -1,0 +1,54 @@
+// auto_policy.h - `auto`: the policy of whoever named none, chosen by what is known of the session. Stage: set-up.
+// Pure C++: no ggml, no I/O.
+//
+// The choice is made when the first prompt comes, before anything of it is read. From then on the session is, bit for bit, one
+// that was made with the chosen name.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace pith {
+
+inline constexpr std::string_view kAutoPolicy = "auto";
+
+// Whether it is `auto`, and nothing else: it takes no parts and no options.
+bool is_auto(std::string_view policy);
+
+// Head importances of the model, for policies that divide the budget by head.
+enum class KnownHeads {
+    kNone,
+    kGiven,        // by the session's options
+    kBesideModel,  // in the file beside the model
+    kUnfit,        // the file beside the model is damaged, or another model's: it is not used
+};
+
+enum class KnownQuestion {
+    kUnknown,     // nobody said what will be asked
+    kInSight,     // all that is evicted of the prompt is judged by the question
+    kOutOfSight,  // it is known, but longer than the chunks that the prompt is read in
+};
+
+struct AutoFacts {
+    bool limited = false;    // there is a budget
+    bool has_gates = false;  // the model was loaded with gates
+    KnownHeads heads = KnownHeads::kNone;
+    KnownQuestion question = KnownQuestion::kUnknown;
+};
+
+struct AutoChoice {
+    std::string policy;
+    std::string reason;  // in a user's words: "the question is in sight"
+};
+
+// A budget that holds everything gets an evicting policy, too: the prompt is not the end, and an answer grows.
+AutoChoice choose_policy(const AutoFacts & facts);
+
+// All that may be chosen under a budget.
+std::span<const std::string_view> auto_candidates();
+
+// One line for the list of policies.
+std::string auto_help();
+
+}  // namespace pith

@@ -1,0 +1,260 @@
+// c_interface_test.cpp - the library as C programs see it: structs of older callers, errors, and what C++ does, done from C.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "model/gguf_edit.h"
+#include "model/random_model.h"
+#include "pith/pith.h"
+
+namespace pith {
+namespace {
+
+using testing::TempFolder;
+
+constexpr int kContext = 164;
+constexpr int kQuestions = 21;  // tokens of all of them
+constexpr int kBudget = 24;
+constexpr const char * kPolicy = "snapkv:window=21";  // as long as the questions, so that a plain prompt has the same window
+
+struct FreeModel {
+    void operator()(pith_model * model) const { pith_model_free(model); }
+};
+struct FreeSession {
+    void operator()(pith_session * session) const { pith_session_free(session); }
+};
+using ModelHandle = std::unique_ptr<pith_model, FreeModel>;
+using SessionHandle = std::unique_ptr<pith_session, FreeSession>;
+using Lanes = std::vector<std::vector<int32_t>>;
+
+std::vector<int32_t> tokens_of(int n, unsigned state) {
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < n; ++i) {
+        state = state * 1664525U + 1013904223U;
+        tokens.push_back(static_cast<int32_t>((state >> 16U) % 500U));
+    }
+    return tokens;
+}
+
+class CInterface : public ::testing::Test {
+protected:
+    void SetUp() override {
+        const std::string path = folder_.file("tiny.gguf");
+        ASSERT_TRUE(write_random_model({}, path).ok());
+        pith_model * model = nullptr;
+        ASSERT_EQ(pith_model_load(path.c_str(), nullptr, &model), PITH_OK) << pith_error();
+        model_.reset(model);
+        pith_model_info info{};
+        info.size = sizeof info;
+        ASSERT_EQ(pith_model_get_info(model, &info), PITH_OK);
+        n_layers_ = info.n_layers;
+        n_kv_heads_ = info.n_kv_heads;
+    }
+    static pith_session_options options_of(const char * policy, const char * budget, const char * prefill = "one-shot") {
+        pith_session_options options;
+        pith_session_options_init(&options, sizeof options);
+        options.policy = policy;
+        options.budget = budget;
+        options.prefill = prefill;
+        options.n_threads = 1;
+        return options;
+    }
+    SessionHandle open(const pith_session_options & options) const {
+        pith_session * session = nullptr;
+        EXPECT_EQ(pith_session_new(model_.get(), &options, &session), PITH_OK) << pith_error();
+        return SessionHandle(session);
+    }
+    Lanes lanes_below(const SessionHandle & session, int32_t end) const {
+        Lanes all;
+        for (int l = 0; l < n_layers_; ++l) {
+            for (int h = 0; h < n_kv_heads_; ++h) {
+                const int32_t * positions = nullptr;
+                size_t n = 0;
+                EXPECT_EQ(pith_lane_positions(session.get(), l, h, &positions, &n), PITH_OK);
+                all.emplace_back();
+                for (size_t i = 0; i < n; ++i) {
+                    if (positions[i] < end) { all.back().push_back(positions[i]); }
+                }
+            }
+        }
+        return all;
+    }
+    static std::vector<int32_t> answer(const SessionHandle & session, const std::vector<int32_t> & question) {
+        EXPECT_EQ(pith_prefill(session.get(), question.data(), question.size(), nullptr), PITH_OK) << pith_error();
+        std::vector<int32_t> said(8);
+        for (int32_t & token : said) { EXPECT_EQ(pith_decode(session.get(), &token), PITH_OK); }
+        return said;
+    }
+
+    TempFolder folder_;
+    ModelHandle model_;
+    int n_layers_ = 0;
+    int n_kv_heads_ = 0;
+    const std::vector<int32_t> context_ = tokens_of(kContext, 3);
+    const std::vector<int32_t> questions_ = tokens_of(kQuestions, 4);
+};
+
+// A prompt that ends in all the questions, which are pinned and on top of the budget: what that keeps of the context.
+TEST_F(CInterface, QuestionsInSightKeepWhatAPromptThatEndsInThemKeeps) {
+    const std::string budget = std::to_string(kBudget);
+    const std::string budget_with_questions = std::to_string(kBudget + kQuestions);
+    std::vector<int32_t> whole = context_;
+    whole.insert(whole.end(), questions_.begin(), questions_.end());
+    pith_session_options options = options_of(kPolicy, budget_with_questions.c_str());
+    const pith_span pinned = {kContext, kContext + kQuestions};
+    options.pinned = &pinned;
+    options.n_pinned = 1;
+    const SessionHandle together = open(options);
+    ASSERT_EQ(pith_prefill(together.get(), whole.data(), whole.size(), nullptr), PITH_OK) << pith_error();
+
+    const SessionHandle session = open(options_of(kPolicy, budget.c_str()));
+    bool seen = false;
+    ASSERT_EQ(pith_prefill_for_questions(session.get(), context_.data(), context_.size(), questions_.data(), questions_.size(),
+                                         nullptr, &seen),
+              PITH_OK)
+        << pith_error();
+    EXPECT_TRUE(seen);
+    EXPECT_EQ(pith_n_tokens(session.get()), kContext);
+    EXPECT_EQ(lanes_below(session, kContext + kQuestions), lanes_below(together, kContext));
+    pith_ledger ledger{};
+    ledger.size = sizeof ledger;
+    ASSERT_EQ(pith_get_ledger(session.get(), &ledger), PITH_OK);
+    EXPECT_EQ(ledger.kept_entries, kBudget * ledger.n_lanes);
+    EXPECT_EQ(ledger.n_tokens, kContext);
+    EXPECT_GT(ledger.kv_full_bytes, ledger.kv_needed_bytes);
+    EXPECT_STREQ(ledger.schedule, "one-shot");
+
+    // Out of sight the same policy keeps something else: the test can fail.
+    const SessionHandle later = open(options_of(kPolicy, budget.c_str()));
+    ASSERT_EQ(pith_prefill(later.get(), context_.data(), context_.size(), nullptr), PITH_OK);
+    EXPECT_NE(lanes_below(session, kContext), lanes_below(later, kContext));
+}
+
+TEST_F(CInterface, EveryQuestionIsAskedOfTheSameState) {
+    pith_session_options options = options_of(kPolicy, "24", "chunked");
+    options.chunk = 48;
+    options.evict_every = 4;
+    const SessionHandle session = open(options);
+    bool seen = false;
+    ASSERT_EQ(pith_prefill_for_questions(session.get(), context_.data(), context_.size(), questions_.data(), questions_.size(),
+                                         nullptr, &seen),
+              PITH_OK);
+    EXPECT_TRUE(seen);
+    pith_ledger ledger{};
+    ledger.size = sizeof ledger;
+    ASSERT_EQ(pith_get_ledger(session.get(), &ledger), PITH_OK);
+    EXPECT_STREQ(ledger.schedule, "in chunks, question seen");
+    pith_snapshot * compressed = nullptr;
+    ASSERT_EQ(pith_session_snapshot(session.get(), &compressed), PITH_OK);
+    const std::vector<int32_t> one(questions_.begin(), questions_.begin() + 9);
+    const std::vector<int32_t> other(questions_.begin() + 9, questions_.end());
+    const auto first = answer(session, one);
+    ASSERT_EQ(pith_session_restore(session.get(), compressed), PITH_OK);
+    const auto second = answer(session, other);
+    ASSERT_EQ(pith_session_restore(session.get(), compressed), PITH_OK);
+    EXPECT_EQ(answer(session, one), first);
+    ASSERT_EQ(pith_session_restore(session.get(), compressed), PITH_OK);
+    EXPECT_EQ(answer(session, other), second);
+    pith_snapshot_free(compressed);
+}
+
+TEST_F(CInterface, QuestionsThatCannotBeInSightAreRefusedOrSaidToBeOut) {
+    const auto read = [&](const SessionHandle & session, const std::vector<int32_t> & questions, bool * seen) {
+        return pith_prefill_for_questions(session.get(), context_.data(), context_.size(), questions.data(), questions.size(),
+                                          nullptr, seen);
+    };
+    bool seen = true;
+    const SessionHandle roomy = open(options_of(kPolicy, "1000"));
+    EXPECT_EQ(read(roomy, questions_, &seen), PITH_OK);
+    EXPECT_FALSE(seen) << "nothing was evicted";
+    EXPECT_EQ(read(roomy, questions_, nullptr), PITH_INVALID_ARGUMENT) << "it holds tokens";
+    EXPECT_NE(std::string(pith_error()).find("empty session"), std::string::npos) << pith_error();
+    pith_session_options options = options_of(kPolicy, "24", "chunked");
+    options.chunk = kQuestions - 1;
+    const SessionHandle short_chunks = open(options);
+    seen = true;
+    EXPECT_EQ(read(short_chunks, questions_, &seen), PITH_OK);
+    EXPECT_FALSE(seen) << "they are longer than a chunk";
+    const SessionHandle session = open(options_of(kPolicy, "24"));
+    EXPECT_EQ(read(session, {}, &seen), PITH_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(pith_error()).find("no questions"), std::string::npos) << pith_error();
+    EXPECT_EQ(read(session, {1000000}, &seen), PITH_INVALID_ARGUMENT) << "outside the vocabulary";
+    pith_run_options run;
+    pith_run_options_init(&run, sizeof run);
+    run.n_question = 3;
+    EXPECT_EQ(pith_prefill_for_questions(session.get(), context_.data(), context_.size(), questions_.data(), questions_.size(),
+                                         &run, &seen),
+              PITH_INVALID_ARGUMENT);
+    EXPECT_EQ(pith_prefill_for_questions(nullptr, context_.data(), 1, questions_.data(), 1, nullptr, &seen),
+              PITH_INVALID_ARGUMENT);
+    run.n_question = 0;
+    run.progress = [](int64_t, int64_t, void *) { return false; };
+    EXPECT_EQ(pith_prefill_for_questions(session.get(), context_.data(), context_.size(), questions_.data(), questions_.size(),
+                                         &run, &seen),
+              PITH_CANCELLED);
+    EXPECT_EQ(pith_n_tokens(session.get()), 0);
+    EXPECT_EQ(read(session, questions_, &seen), PITH_OK) << "the session is good as new";
+    EXPECT_TRUE(seen);
+}
+
+// A caller compiled against an older header, whose structs end earlier.
+TEST_F(CInterface, StructsOfOlderCallersAreTakenAsFarAsTheyGo) {
+    pith_session_options options = options_of("snapkv", "64");
+    options.size = offsetof(pith_session_options, n_threads);
+    options.evict_every = -7;  // beyond what this caller knows: not read
+    EXPECT_NE(open(options), nullptr);
+    options.size = sizeof options;
+    pith_session * refused = nullptr;
+    EXPECT_EQ(pith_session_new(model_.get(), &options, &refused), PITH_OK) << "seen when the prompt comes";
+    const SessionHandle other(refused);
+    EXPECT_EQ(pith_prefill(refused, context_.data(), context_.size(), nullptr), PITH_INVALID_ARGUMENT);
+
+    struct {
+        pith_ledger ledger;
+        char behind;
+    } old;
+    std::memset(static_cast<void *>(&old), 0x5A, sizeof old);
+    old.ledger.size = offsetof(pith_ledger, n_generated);
+    const SessionHandle session = open(options_of("full", nullptr));
+    ASSERT_EQ(pith_prefill(session.get(), context_.data(), context_.size(), nullptr), PITH_OK);
+    ASSERT_EQ(pith_get_ledger(session.get(), &old.ledger), PITH_OK);
+    EXPECT_EQ(old.ledger.n_prompt, kContext);
+    EXPECT_EQ(old.ledger.n_generated, 0x5A5A5A5A5A5A5A5A) << "not the caller's to know";
+    old.ledger.size = 0;
+    EXPECT_EQ(pith_get_ledger(session.get(), &old.ledger), PITH_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(pith_error()).find("sizeof"), std::string::npos) << pith_error();
+}
+
+// What is declared is what Python declares, and what the leak check's program calls.
+TEST(CInterfaceNames, ArePythonsAndTheLeakChecks) {
+    const auto text_of = [](const char * path) {
+        std::ifstream file(std::string(PITH_SOURCE_DIR) + path);
+        std::stringstream text;
+        text << file.rdbuf();
+        return text.str();
+    };
+    const std::string header = text_of("/include/pith/pith.h");
+    const std::string python = text_of("/python/pith.py");
+    const std::string program = text_of("/tests/c/every_call.c");
+    std::set<std::string> names;
+    const std::regex declared("PITH_API[^;]*?(pith_[a-z_]+)\\(");
+    for (std::sregex_iterator at(header.begin(), header.end(), declared), end; at != end; ++at) {
+        names.insert((*at)[1].str());
+    }
+    ASSERT_GT(names.size(), 30U);
+    for (const std::string & name : names) {
+        EXPECT_NE(program.find(name + "("), std::string::npos) << name;
+        const bool has_no_use = name == "pith_set_log" || name == "pith_code_name";
+        if (!has_no_use) { EXPECT_NE(python.find("\"" + name + "\""), std::string::npos) << name; }
+    }
+}
+
+}  // namespace
+}  // namespace pith

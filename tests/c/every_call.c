@@ -1,0 +1,195 @@
+/* every_call.c - calls everything that pith.h declares, the ways that fail included, and frees what it was given.
+ *   every_call MODEL.gguf     prints "ok", or the first thing that was not as it should be
+ * Compiled as C, so pith.h is C; scripts/leaks runs it under valgrind. */
+#include <pith/pith.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "every_call: line %d: %s (%s)\n", __LINE__, #condition, pith_error()); \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+
+enum { kTokens = 160, kQuestion = 12, kRoom = 8192 };
+
+static int n_lines = 0;
+static void count_line(int level, const char * line, size_t n_bytes, void * user) {
+    (void)level, (void)line, (void)n_bytes, (void)user;
+    ++n_lines;
+}
+static bool go_on(int64_t n_done, int64_t n_total, void * user) {
+    *(int64_t *)user = n_total - n_done;
+    return true;
+}
+static bool refuse(int64_t n_done, int64_t n_total, void * user) {
+    (void)n_done, (void)n_total, (void)user;
+    return false;
+}
+static bool loading(double fraction, void * user) {
+    *(double *)user = fraction;
+    return true;
+}
+
+static int models_that_fail(const char * path) {
+    pith_model * model = NULL;
+    EXPECT(pith_model_load("/nowhere/none.gguf", NULL, &model) == PITH_NOT_FOUND && model == NULL);
+    EXPECT(strstr(pith_error(), "/nowhere/none.gguf") != NULL);
+    EXPECT(pith_model_load(NULL, NULL, &model) == PITH_INVALID_ARGUMENT);
+    struct pith_model_options options;
+    pith_model_options_init(&options, sizeof options);
+    options.gate_file = "/nowhere/gate.gguf";
+    EXPECT(pith_model_load(path, &options, &model) != PITH_OK && model == NULL);
+    pith_model_free(NULL);
+    pith_session_free(NULL);
+    pith_snapshot_free(NULL);
+    pith_sampler_free(NULL);
+    return 0;
+}
+
+static int text(const pith_model * model) {
+    int32_t tokens[kTokens];
+    size_t n = 0;
+    EXPECT(pith_tokenize(model, "The river is long.", 18, true, false, NULL, &n) == PITH_INVALID_ARGUMENT && n > 0 &&
+           n <= kTokens);
+    EXPECT(pith_tokenize(model, "The river is long.", 18, true, false, tokens, &n) == PITH_OK);
+    char piece[64];
+    size_t n_bytes = sizeof piece;
+    EXPECT(pith_token_text(model, tokens[n - 1], true, piece, &n_bytes) == PITH_OK);
+    EXPECT(!pith_is_end_of_generation(model, tokens[n - 1]));
+    const char * roles[] = {"user"};
+    const char * contents[] = {"Hello"};
+    char * talk = malloc(kRoom);
+    n_bytes = kRoom;
+    pith_code code = pith_chat_text(model, roles, contents, 1, true, talk, &n_bytes); /* a tiny model has no template */
+    free(talk);
+    EXPECT(code == PITH_OK || strstr(pith_error(), "template") != NULL);
+    return 0;
+}
+
+static int questions(const pith_model * model, const int32_t * tokens) {
+    struct pith_session_options options;
+    pith_session_options_init(&options, sizeof options);
+    options.policy = "snapkv:window=8";
+    options.budget = "32";
+    options.prefill = "chunked";
+    options.chunk = 48;
+    options.evict_every = 4;
+    options.n_snapshots = 1;
+    pith_session * session = NULL;
+    EXPECT(pith_session_new(model, &options, &session) == PITH_OK);
+    int64_t left = -1;
+    struct pith_run_options run;
+    pith_run_options_init(&run, sizeof run);
+    run.progress = refuse;
+    bool seen = true;
+    EXPECT(pith_prefill_for_questions(session, tokens, kTokens, tokens, kQuestion, &run, &seen) == PITH_CANCELLED && !seen);
+    run.progress = go_on;
+    run.user = &left;
+    EXPECT(pith_prefill_for_questions(session, tokens, kTokens, tokens, kQuestion, &run, &seen) == PITH_OK && seen &&
+           left == 0);
+    EXPECT(pith_prefill_for_questions(session, tokens, kTokens, tokens, kQuestion, &run, &seen) == PITH_INVALID_ARGUMENT);
+    pith_snapshot * compressed = NULL;
+    EXPECT(pith_session_snapshot(session, &compressed) == PITH_OK);
+    int32_t first = -1, again = -2;
+    for (int round = 0; round < 2; ++round) {
+        if (round > 0) { EXPECT(pith_session_restore(session, compressed) == PITH_OK); }
+        EXPECT(pith_prefill(session, tokens, kQuestion, NULL) == PITH_OK);
+        int32_t * said = round == 0 ? &first : &again;
+        for (int i = 0; i < 12; ++i) { EXPECT(pith_decode(session, said) == PITH_OK); } /* evicts: the snapshot is saved */
+    }
+    EXPECT(first == again);
+    pith_session_free(session);
+    pith_snapshot_free(compressed); /* outlives its session */
+    return 0;
+}
+
+static int one_prefill_for_many(const pith_model * model, const int32_t * tokens) {
+    struct pith_session_options options;
+    pith_session_options_init(&options, sizeof options);
+    options.policy = "full";
+    options.observe = "h2o:recent=4,snapkv:window=8";
+    pith_session * session = NULL;
+    EXPECT(pith_session_new(model, &options, &session) == PITH_OK);
+    int32_t token = 0;
+    EXPECT(pith_decode(session, &token) == PITH_INVALID_ARGUMENT); /* nothing was read */
+    EXPECT(pith_prefill(session, tokens, kTokens, NULL) == PITH_OK);
+    EXPECT(pith_n_tokens(session) == kTokens);
+    EXPECT(pith_evict(session, "expected:recent=4", "32") != PITH_OK); /* not observed */
+    EXPECT(pith_evict(session, "h2o:recent=4", "32") == PITH_OK);
+    const int32_t * positions = NULL;
+    size_t n = 0;
+    EXPECT(pith_lane_positions(session, 0, 0, &positions, &n) == PITH_OK && n == 32);
+    EXPECT(pith_lane_positions(session, 99, 0, &positions, &n) == PITH_INVALID_ARGUMENT);
+    EXPECT(pith_append(session, 1) == PITH_OK);
+    EXPECT(pith_logits(session, &n) != NULL && n > 0);
+    struct pith_ledger ledger;
+    ledger.size = sizeof ledger;
+    EXPECT(pith_get_ledger(session, &ledger) == PITH_OK && ledger.evicted_entries > 0 && ledger.n_tokens == kTokens + 1);
+    pith_session_free(session);
+    options.policy = "nosuchpolicy";
+    EXPECT(pith_session_new(model, &options, &session) == PITH_INVALID_ARGUMENT && session == NULL);
+    return 0;
+}
+
+/* The model goes first: what is left keeps what it needs. */
+static int sampling(pith_model * model, const int32_t * tokens) {
+    pith_session * session = NULL;
+    EXPECT(pith_session_new(model, NULL, &session) == PITH_OK);
+    struct pith_sampler_options options;
+    pith_sampler_options_init(&options, sizeof options);
+    options.seed = 7;
+    options.grammar = "root ::= [a-z]+";
+    pith_sampler *sampler = NULL, *other = NULL;
+    EXPECT(pith_sampler_new(model, &options, &sampler) == PITH_OK);
+    options.json_schema = "{\"type\": \"integer\"}";
+    EXPECT(pith_sampler_new(model, &options, &other) == PITH_INVALID_ARGUMENT && other == NULL);
+    options.grammar = NULL;
+    EXPECT(pith_sampler_new(model, &options, &other) == PITH_OK);
+    pith_model_free(model);
+    int32_t token = 0;
+    EXPECT(pith_sample(sampler, session, &token) == PITH_INVALID_ARGUMENT); /* nothing was read */
+    EXPECT(pith_prefill(session, tokens, kTokens, NULL) == PITH_OK);
+    for (int i = 0; i < 4; ++i) {
+        EXPECT(pith_sample(sampler, session, &token) == PITH_OK);
+        EXPECT(pith_append(session, token) == PITH_OK);
+    }
+    pith_sampler_reset(other);
+    EXPECT(pith_sampler_accept(NULL, 1) == PITH_INVALID_ARGUMENT);
+    pith_sampler_free(sampler);
+    pith_sampler_free(other);
+    pith_session_free(session);
+    return 0;
+}
+
+int main(int argc, char ** argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: every_call MODEL.gguf\n");
+        return 2;
+    }
+    EXPECT(strlen(pith_version()) > 0 && strcmp(pith_error(), "") == 0);
+    EXPECT(strcmp(pith_code_name(PITH_OK), "") != 0);
+    pith_set_log(count_line, NULL);
+    if (models_that_fail(argv[1]) != 0) { return 1; }
+
+    double fraction = -1;
+    struct pith_model_options options;
+    pith_model_options_init(&options, sizeof options);
+    options.progress = loading;
+    options.user = &fraction;
+    pith_model * model = NULL;
+    EXPECT(pith_model_load(argv[1], &options, &model) == PITH_OK && fraction >= 0);
+    struct pith_model_info info;
+    info.size = sizeof info;
+    EXPECT(pith_model_get_info(model, &info) == PITH_OK && info.n_layers > 0 && info.n_vocab > 64);
+    int32_t tokens[kTokens];
+    for (int i = 0; i < kTokens; ++i) { tokens[i] = (i * 37 + 11) % 400 % info.n_vocab; }
+    if (text(model) != 0 || questions(model, tokens) != 0 || one_prefill_for_many(model, tokens) != 0) { return 1; }
+    if (sampling(model, tokens) != 0) { return 1; } /* frees the model */
+    pith_set_log(NULL, NULL);
+    puts("ok");
+    return 0;
+}

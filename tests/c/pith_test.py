@@ -1,0 +1,110 @@
+"""pith_test.py - python/pith.py does what libpith does.   python pith_test.py MODEL.gguf   (PITH_LIBRARY: the library)"""
+import ctypes
+import os
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
+import pith  # noqa: E402
+
+MODEL = sys.argv.pop()
+N_CONTEXT, N_QUESTIONS, BUDGET = 164, 21, 24
+POLICY = f"snapkv:window={N_QUESTIONS}"
+
+
+def tokens_of(n, state):
+    tokens = []
+    for _ in range(n):
+        state = (state * 1664525 + 1013904223) % 2**32
+        tokens.append((state >> 16) % 500)
+    return tokens
+
+
+class Python(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.model = pith.Model(MODEL)
+        cls.context, cls.questions = tokens_of(N_CONTEXT, 3), tokens_of(N_QUESTIONS, 4)
+
+    def lanes(self, session, end):
+        info = self.model.info()
+        return [[p for p in session.lane_positions(layer, head) if p < end]
+                for layer in range(info["n_layers"]) for head in range(info["n_kv_heads"])]
+
+    def test_structs_are_as_large_as_the_librarys(self):
+        for struct, init in ((pith._ModelOptions, pith._lib.pith_model_options_init),
+                             (pith._SessionOptions, pith._lib.pith_session_options_init),
+                             (pith._RunOptions, pith._lib.pith_run_options_init),
+                             (pith._SamplerOptions, pith._lib.pith_sampler_options_init)):
+            # Of a larger struct the library fills what it knows: no field of it may lie behind the end of ours.
+            n_bytes = ctypes.sizeof(struct)
+            room = (ctypes.c_char * (n_bytes + 256))(*(b"x" * (n_bytes + 256)))
+            given = ctypes.cast(room, ctypes.POINTER(struct))
+            init(given, n_bytes + 256)
+            self.assertEqual(bytes(room)[n_bytes:], bytes(256), struct.__name__)
+            # Of a smaller one no byte more than it has, as for a program that was built with an older header.
+            room = (ctypes.c_char * n_bytes)(*(b"x" * n_bytes))
+            init(ctypes.cast(room, ctypes.POINTER(struct)), n_bytes - 8)
+            self.assertEqual(bytes(room)[n_bytes - 8:], b"x" * 8, struct.__name__)
+
+    def test_questions_in_sight_keep_what_a_prompt_that_ends_in_them_keeps(self):
+        together = self.model.session(policy=POLICY, budget=BUDGET + N_QUESTIONS, prefill="one-shot", n_threads=1,
+                                      pinned=[(N_CONTEXT, N_CONTEXT + N_QUESTIONS)])
+        together.prefill(self.context + self.questions)
+        session = self.model.session(policy=POLICY, budget=BUDGET, prefill="one-shot", n_threads=1)
+        self.assertIs(session.prefill_for_questions(self.context, [self.questions[:9], self.questions[9:]]), True)
+        self.assertEqual(session.n_tokens(), N_CONTEXT)
+        self.assertEqual(self.lanes(session, N_CONTEXT + N_QUESTIONS), self.lanes(together, N_CONTEXT))
+        later = self.model.session(policy=POLICY, budget=BUDGET, prefill="one-shot", n_threads=1)
+        later.prefill(self.context)
+        self.assertNotEqual(self.lanes(session, N_CONTEXT), self.lanes(later, N_CONTEXT))
+
+    def test_every_question_is_asked_of_the_same_state(self):
+        session = self.model.session(policy=POLICY, budget=BUDGET, prefill="chunked", chunk=48, evict_every=4, n_threads=1,
+                                     n_snapshots=1)
+        steps = []
+        seen = session.prefill_for_questions(self.context, [self.questions], lambda done, total: steps.append(done) or True)
+        self.assertTrue(seen)
+        self.assertEqual(steps[-1], N_CONTEXT)
+        self.assertEqual(session.ledger()["schedule"], "in chunks, question seen")
+        compressed = session.snapshot()
+        answers = []
+        for begin, end in ((0, 9), (9, N_QUESTIONS), (0, 9)):
+            session.restore(compressed)
+            session.prefill(self.questions[begin:end])
+            answers.append(list(session.generate(8)))
+        self.assertEqual(answers[0], answers[2])
+        self.assertEqual(session.ledger()["n_prompt"], N_CONTEXT + 9 + (N_QUESTIONS - 9) + 9)
+
+    def test_failures_are_errors_with_a_code_and_a_line(self):
+        session = self.model.session(policy=POLICY, budget=BUDGET, n_threads=1)
+        with self.assertRaises(pith.Error) as none:
+            session.prefill_for_questions(self.context, [])
+        self.assertEqual(none.exception.code, "invalid_argument")
+        self.assertIn("no questions", str(none.exception))
+        with self.assertRaises(pith.Error) as cancelled:
+            session.prefill_for_questions(self.context, [self.questions], lambda *_: False)
+        self.assertEqual(cancelled.exception.code, "cancelled")
+        with self.assertRaises(pith.Error) as policy:
+            self.model.session(policy="nosuchpolicy", budget=BUDGET)
+        self.assertIn("nosuchpolicy", str(policy.exception))
+        with self.assertRaises(TypeError):
+            self.model.session(polcy="full")
+
+    def test_a_full_cache_becomes_a_policys(self):
+        session = self.model.session(policy="full", observe="h2o:recent=4", n_threads=1)
+        session.prefill(self.context)
+        session.evict("h2o:recent=4", BUDGET)
+        ledger = session.ledger()
+        self.assertEqual(ledger["kept_entries"], BUDGET * ledger["n_lanes"])
+        self.assertLess(ledger["kv_needed_bytes"], ledger["kv_full_bytes"])
+
+    def test_text_goes_to_tokens_and_back(self):
+        tokens = self.model.tokenize("The river is long.", add_special=False)
+        self.assertEqual(self.model.detokenize(tokens).strip(), "The river is long.")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,91 @@
+// auto_policy_test.cpp - what `auto` chooses, for every state of what can be known.
+#include "policy/auto_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "pith/policies.h"
+#include "policy/policy.h"
+
+namespace pith {
+namespace {
+
+constexpr KnownHeads kAllHeads[] = {KnownHeads::kNone, KnownHeads::kGiven, KnownHeads::kBesideModel, KnownHeads::kUnfit};
+constexpr KnownQuestion kAllQuestions[] = {KnownQuestion::kUnknown, KnownQuestion::kInSight, KnownQuestion::kOutOfSight};
+
+std::string chosen(const AutoFacts & facts) {
+    return choose_policy(facts).policy;
+}
+
+TEST(AutoPolicy, ChoosesByGatesBudgetHeadsAndQuestionInThisOrder) {
+    for (const KnownHeads heads : kAllHeads) {
+        for (const KnownQuestion question : kAllQuestions) {
+            EXPECT_EQ(chosen({false, true, heads, question}), "gated");
+            EXPECT_EQ(chosen({true, true, heads, question}), "gated+snapkv");
+            EXPECT_EQ(chosen({false, false, heads, question}), "full");
+            const bool fit = heads == KnownHeads::kGiven || heads == KnownHeads::kBesideModel;
+            const std::string without = question == KnownQuestion::kInSight ? "laprox" : "snapkv+preference";
+            EXPECT_EQ(chosen({true, false, heads, question}), fit ? "headkv" : without);
+        }
+    }
+}
+
+TEST(AutoPolicy, SaysWhy) {
+    const auto reason = [](const AutoFacts & facts) { return choose_policy(facts).reason; };
+    EXPECT_EQ(reason({}), "no budget");
+    EXPECT_EQ(reason({.has_gates = true}), "the model has gates");
+    EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kGiven}), "head importances given");
+    EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kBesideModel}), "head importances beside the model");
+    EXPECT_EQ(reason({.limited = true, .question = KnownQuestion::kInSight}), "the question is in sight");
+    EXPECT_EQ(reason({.limited = true, .question = KnownQuestion::kOutOfSight}), "the question is longer than a chunk");
+    EXPECT_EQ(reason({.limited = true}), "what will be asked is not known");
+    EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kUnfit, .question = KnownQuestion::kInSight}),
+              "the question is in sight; the head importances beside the model do not fit it");
+}
+
+// What a session relies on before it knows which it is: that they are planned alike, and that importances are there.
+TEST(AutoPolicy, CandidatesAreAllThatABudgetCanBringAndArePlannedAlike) {
+    const auto candidates = auto_candidates();
+    for (const bool has_gates : {false, true}) {
+        for (const KnownHeads heads : kAllHeads) {
+            for (const KnownQuestion question : kAllQuestions) {
+                const std::string name = chosen({true, has_gates, heads, question});
+                EXPECT_NE(std::ranges::find(candidates, name), candidates.end()) << name;
+                const auto policy = Policy::parse(name);
+                ASSERT_TRUE(policy.ok()) << policy.status().message();
+                EXPECT_TRUE(policy->evicts()) << name;
+                EXPECT_EQ(policy->gated(), has_gates) << name;
+                EXPECT_EQ(policy->needs_gate(), has_gates) << name;
+                const bool fit = heads == KnownHeads::kGiven || heads == KnownHeads::kBesideModel;
+                if (!fit) { EXPECT_FALSE(policy->wants_importance()) << name; }
+            }
+        }
+    }
+}
+
+TEST(AutoPolicy, IsAWordOfItsOwn) {
+    EXPECT_TRUE(is_auto("auto"));
+    EXPECT_TRUE(is_auto(" auto "));
+    EXPECT_FALSE(is_auto("auto+caote"));
+    EXPECT_TRUE(check_policy("auto").ok());
+    for (const char * text : {"auto+caote", "gated+auto", "auto:window=8"}) {
+        const Status status = check_policy(text);
+        EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument) << text;
+        EXPECT_NE(status.message().find("no parts and no options"), std::string::npos) << status.message();
+    }
+    const Status status = Policy::parse("auto").status();  // of those who need one policy, not a choice
+    EXPECT_NE(status.message().find("depends on the session"), std::string::npos) << status.message();
+}
+
+TEST(AutoPolicy, StandsFirstInTheListAndNamesWhatItChooses) {
+    const PolicyInfo first = list_policies().front();
+    EXPECT_EQ(first.name, "auto");
+    EXPECT_EQ(first.kind, "choice");
+    for (const std::string_view name : auto_candidates()) {
+        EXPECT_NE(first.help.find(name), std::string::npos) << name << " in: " << first.help;
+    }
+}
+
+}  // namespace
+}  // namespace pith
