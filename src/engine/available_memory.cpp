@@ -92,7 +92,7 @@ size_t left_by_groups(const std::string & root) {
         const size_t first = line.find(':');
         const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
         if (second == std::string::npos) { continue; }
-        const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+        const std::string controllers = ',' + line.substr(first + 1, second - first - 1) + ',';
         const std::string path = line.substr(second + 1);
         if (controllers == ",,") {
             least = std::min(least, left_up_from(mounts, path, kVersion2));

@@ -71,7 +71,7 @@ private:
     }
 
     std::string add_rule(const std::string & body) {
-        const std::string name = "r" + std::to_string(rules_.size());
+        const std::string name = 'r' + std::to_string(rules_.size());
         rules_.emplace_back(name, body);
         return name;
     }
@@ -220,12 +220,12 @@ private:
         if (!schema.contains(key)) { return otherwise; }
         const Json & value = schema[key];
         if (value.is_number_integer() && value >= 0 && value <= 10000) { return value.get<int>(); }
-        return bad(where, "'" + std::string(key) + "' is no whole number from 0 to 10000");
+        return bad(where, '\'' + std::string(key) + "' is no whole number from 0 to 10000");
     }
 
     // "{low,high}"; high below 0: no end.
     static std::string times(int low, int high) {
-        return "{" + std::to_string(low) + "," + (high < 0 ? "" : std::to_string(high)) + "}";
+        return '{' + std::to_string(low) + ',' + (high < 0 ? "" : std::to_string(high)) + '}';
     }
 
     Result<std::string> string(const Json & schema, const std::string & where) {

@@ -94,7 +94,8 @@ std::string python_integer(std::u32string_view word) {
     }
     if (!after_digit) { return ""; }
     const std::string_view number = without_leading_zeros(digits);
-    return (negative && number != "0" ? "-" : "") + std::string(number);
+    std::string text(number);
+    return negative && number != "0" ? '-' + text : text;
 }
 
 }  // namespace
