@@ -6,11 +6,11 @@
 namespace pith {
 namespace {
 
-// What does best over RULER's tasks on the built-in model (docs/ruler.md; `scripts/measure auto` measures `auto` against all
+// What does best over RULER's tasks on the built-in models (docs/ruler.md; `scripts/measure auto` measures `auto` against all
 // others, on samples other than those).
 constexpr std::string_view kWithHeads = "headkv";            // in sight or not
-constexpr std::string_view kInSight = "laprox";              // the best that needs no calibration
-constexpr std::string_view kLater = "snapkv+preference";     // the same, where nobody knows what will be asked
+constexpr std::string_view kInSight = "snapkv+preference";   // the best that needs no calibration
+constexpr std::string_view kLater = "keydiff+preference";    // the same, where nobody knows what will be asked
 constexpr std::string_view kGatedInBudget = "gated+snapkv";  // gates are trained for what they keep: their word goes first
 constexpr std::string_view kGated = "gated";
 constexpr std::string_view kUnlimited = "full";

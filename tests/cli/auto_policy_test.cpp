@@ -65,18 +65,18 @@ protected:
 
 TEST_F(AutoPolicyCommand, IsTheDefaultAndSaysWhatItChoseAndWhy) {
     const std::vector<std::string> chunks = {"--budget", "64", "--prefill", "chunked", "--chunk", "64"};
-    expect_choice(plain_, {"--budget", "64"}, "laprox", "the question is in sight");
-    expect_choice(plain_, chunks, "laprox", "the question is in sight");
-    expect_choice(plain_, {"--budget", "64", "--question-later"}, "snapkv+preference", "what will be asked is not known");
-    expect_choice(plain_, {"--budget", "64", "-p", "Where?"}, "laprox", "the question is in sight");
+    expect_choice(plain_, {"--budget", "64"}, "snapkv+preference", "the question is in sight");
+    expect_choice(plain_, chunks, "snapkv+preference", "the question is in sight");
+    expect_choice(plain_, {"--budget", "64", "--question-later"}, "keydiff+preference", "what will be asked is not known");
+    expect_choice(plain_, {"--budget", "64", "-p", "Where?"}, "snapkv+preference", "the question is in sight");
     expect_choice(beside_, {"--budget", "64"}, "headkv", "head importances beside the model");
     expect_choice(beside_, {"--budget", "64", "--question-later"}, "headkv", "head importances beside the model");
     expect_choice(plain_, {"--budget", "64", "--heads", folder_->file("beside.heads.json")}, "headkv",
                   "head importances given");
-    expect_choice(unfit_, {"--budget", "64"}, "laprox",
+    expect_choice(unfit_, {"--budget", "64"}, "snapkv+preference",
                   "the question is in sight; the head importances beside the model do not fit it");
     expect_choice(plain_, {}, "full", "no budget");
-    EXPECT_EQ(json_of(plain_, {"--budget", "64", "--policy", "auto"})["policy"], "laprox") << "by name, too";
+    EXPECT_EQ(json_of(plain_, {"--budget", "64", "--policy", "auto"})["policy"], "snapkv+preference") << "by name, too";
 }
 
 TEST_F(AutoPolicyCommand, ABudgetThatNoChoiceHoldsIsRefusedBeforeAnythingIsLoaded) {
@@ -93,8 +93,8 @@ TEST_F(AutoPolicyCommand, ChatTellsWhatItIs) {
                  {0, "/policy\nOnce upon a time.\n/policy\n/policy auto 128\n/policy\n/policy snapkv 64\n/policy\n"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_NE(outcome.out.find("auto (chosen when the prompt comes), budget 64"), std::string::npos) << outcome.out;
-    for (const char * line : {"snapkv+preference (auto: what will be asked is not known), budget 64",
-                              "snapkv+preference (auto: what will be asked is not known), budget 128", "snapkv, budget 64"}) {
+    for (const char * line : {"keydiff+preference (auto: what will be asked is not known), budget 64",
+                              "keydiff+preference (auto: what will be asked is not known), budget 128", "snapkv, budget 64"}) {
         EXPECT_NE(outcome.out.find(line), std::string::npos) << line << " in: " << outcome.out;
     }
 }
@@ -111,8 +111,8 @@ TEST_F(AutoPolicyCommand, AnEvaluationHasARowOfItAndKeepsWhatItWas) {
     std::vector<std::string> guided = aware_chunks;
     guided.emplace_back("--guided");
     int n = 0;
-    for (const Setting & setting : {Setting{plain_, {}, "snapkv+preference"}, Setting{plain_, aware, "laprox"},
-                                    Setting{plain_, aware_chunks, "snapkv+preference"}, Setting{plain_, guided, "laprox"},
+    for (const Setting & setting : {Setting{plain_, {}, "keydiff+preference"}, Setting{plain_, aware, "snapkv+preference"},
+                                    Setting{plain_, aware_chunks, "keydiff+preference"}, Setting{plain_, guided, "snapkv+preference"},
                                     Setting{beside_, aware, "headkv"}}) {
         SCOPED_TRACE(setting.chosen + " of setting " + std::to_string(n));
         const std::string out = folder_->file("run-" + std::to_string(n++));
@@ -148,7 +148,7 @@ TEST_F(AutoPolicyCommand, ABenchmarkOfItNamesWhatItMeasured) {
     ASSERT_EQ(rows.size(), 2U);
     EXPECT_FALSE(rows[0].contains("chosen"));
     EXPECT_EQ(rows[1]["policy"], "auto");
-    EXPECT_EQ(rows[1]["chosen"], "snapkv+preference");
+    EXPECT_EQ(rows[1]["chosen"], "keydiff+preference");
     EXPECT_EQ(rows[1]["budget"], "64");
     EXPECT_GT(rows[1]["evicted_entries"], 0);
 }

@@ -25,7 +25,7 @@ TEST(AutoPolicy, ChoosesByGatesBudgetHeadsAndQuestionInThisOrder) {
             EXPECT_EQ(chosen({true, true, heads, question}), "gated+snapkv");
             EXPECT_EQ(chosen({false, false, heads, question}), "full");
             const bool fit = heads == KnownHeads::kGiven || heads == KnownHeads::kBesideModel;
-            const std::string without = question == KnownQuestion::kInSight ? "laprox" : "snapkv+preference";
+            const std::string without = question == KnownQuestion::kInSight ? "snapkv+preference" : "keydiff+preference";
             EXPECT_EQ(chosen({true, false, heads, question}), fit ? "headkv" : without);
         }
     }
