@@ -114,7 +114,7 @@ std::string Encoder::decode(const std::vector<int32_t> & tokens) const {
             continue;
         }
         std::string piece = pieces_[static_cast<size_t>(t)];
-        for (size_t at = 0; (at = piece.find(kSpace, at)) != std::string::npos;) { piece.replace(at, kSpace.size(), " "); }
+        for (size_t at = 0; (at = piece.find(kSpace, at)) != std::string::npos;) { piece.replace(at, kSpace.size(), 1, ' '); }
         out += piece;
     }
     return out;

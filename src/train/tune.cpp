@@ -134,7 +134,7 @@ private:
         add(std::log2(options_.learning_rate), options_.warmup_steps, a.beta1, a.beta2, a.weight_decay, a.clip_norm);
         add(options_.seed, options_.n_threads, options_.bf16, samples_.n_tokens());
         text += " of " + samples_.fingerprint() + " for";
-        for (const auto & [key, value] : fingerprint_of(file_)) { text += " " + to_text(value); }
+        for (const auto & [key, value] : fingerprint_of(file_)) { text += ' ' + to_text(value); }
         return text;
     }
 
