@@ -1,9 +1,11 @@
 // chat_test.cpp - `pith chat` at a pseudo-terminal, as a user types, and through a pipe.
 #include <poll.h>
 #include <pty.h>
+#include <termios.h>
 
 #include <chrono>
 #include <regex>
+#include <thread>
 
 #include "cli/run_process.h"
 #include "pith/text.h"
@@ -56,6 +58,19 @@ public:
         } while (Clock::now() < end && read_more());
         ADD_FAILURE() << "'" << text << "' did not come; the screen says: " << screen_;
         return {};
+    }
+    // Reads until the prompt has come and keys are taken one by one: libedit shows the prompt first, and what is
+    // typed between the two is edited by the terminal (a backspace would take away the end of an arrow key).
+    void wait_for_prompt() {
+        wait_for(kPrompt);
+        const auto end = Clock::now() + std::chrono::seconds(60);
+        termios mode{};
+        do {
+            ASSERT_EQ(tcgetattr(fd_, &mode), 0);
+            if ((mode.c_lflag & ICANON) == 0) { return; }
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        } while (Clock::now() < end);
+        FAIL() << "the prompt came, but the terminal still edits lines itself";
     }
     // Reads until so many bytes have come since the last call.
     void wait_for_bytes(size_t n) {
@@ -117,20 +132,20 @@ protected:
 
 TEST_F(Chat, AtATerminalItTakesSeveralLinesHistoryAndCommands) {
     Terminal terminal(words({"-n", "4"}));
-    terminal.wait_for(kPrompt);
+    terminal.wait_for_prompt();
     terminal.type("The river is \\\n");
     terminal.wait_for(". ");
     terminal.type("long.\n");
-    terminal.wait_for(kPrompt);
+    terminal.wait_for_prompt();
     terminal.type("/kept\n");
     EXPECT_NE(terminal.wait_for("tokens per head").find("The river is \r\n"), std::string::npos) << "both lines were read";
-    terminal.wait_for(kPrompt);
+    terminal.wait_for_prompt();
     terminal.type("/helpp\n");
     terminal.wait_for("did you mean '/help'?");
-    terminal.wait_for(kPrompt);
+    terminal.wait_for_prompt();
     terminal.type("\x1b[A\x7f\n");  // the line before, without its last letter
     terminal.wait_for("Ctrl-C stops an answer");
-    terminal.wait_for(kPrompt);
+    terminal.wait_for_prompt();
     terminal.type("\x04");
     EXPECT_EQ(terminal.wait_for_end(), 0);
 }
