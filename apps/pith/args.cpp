@@ -32,10 +32,6 @@ size_t edit_distance(const std::string & a, const std::string & b) {
     return row[b.size()];
 }
 
-std::string did_you_mean(const std::string & name) {
-    return name.empty() ? "" : "; did you mean '" + name + "'?";
-}
-
 // The innermost command that was named: of `pith calibrate heads` that is `heads`.
 const CLI::App & chosen_command(const CLI::App & root) {
     const CLI::App * command = &root;
@@ -102,6 +98,11 @@ std::string nearest_name(const std::string & word, const std::vector<std::string
     return best;
 }
 
+std::string did_you_mean(const std::string & word, const std::vector<std::string> & names, const std::string & otherwise) {
+    const std::string near = nearest_name(word, names);
+    return near.empty() ? otherwise : "; did you mean '" + near + "'?";
+}
+
 std::string usage_message(const CLI::App & root, const CLI::ParseError & error, const std::vector<std::string> & arguments) {
     const CLI::App & command = chosen_command(root);
     if (const std::string flag = long_flag_behind_one_dash(error, arguments); !flag.empty()) {
@@ -118,12 +119,10 @@ std::string usage_message(const CLI::App & root, const CLI::ParseError & error, 
             for (const CLI::App * sub : root.get_subcommands([](const CLI::App *) { return true; })) {
                 names.push_back(sub->get_name());
             }
-            const std::string near = nearest_name(word, names);
-            return "unknown command '" + word + "'" + (near.empty() ? "; `pith` alone lists them" : did_you_mean(near));
+            return "unknown command '" + word + "'" + did_you_mean(word, names, "; `pith` alone lists them");
         }
-        const std::string near = nearest_name(word, flag_names(command));
         const std::string help = full_name(command) + " --help";
-        return "unknown option '" + word + "'" + (near.empty() ? "; `" + help + "` lists them" : did_you_mean(near));
+        return "unknown option '" + word + "'" + did_you_mean(word, flag_names(command), "; `" + help + "` lists them");
     }
     return std::string(error.what()) + (at_root ? "" : " (`" + full_name(command) + " --help` lists the options)");
 }

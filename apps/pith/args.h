@@ -16,5 +16,7 @@ std::string usage_message(const CLI::App & root, const CLI::ParseError & error, 
 
 // The name nearest to `word`, or nothing when none is near.
 std::string nearest_name(const std::string & word, const std::vector<std::string> & names);
+// How a message about an unknown word ends: "; did you mean 'chat'?", or `otherwise` when no name is near.
+std::string did_you_mean(const std::string & word, const std::vector<std::string> & names, const std::string & otherwise);
 
 }  // namespace pith::app

@@ -7,6 +7,7 @@
 #include "errors.h"
 #include "eval/gate_costs.h"
 #include "eval/median.h"
+#include "text_columns.h"
 
 namespace pith::app {
 namespace {
@@ -26,9 +27,7 @@ double paired_ratio(const std::vector<double> & a, const std::vector<double> & b
 }
 
 void print_rows(const GateCostOptions & options, const std::vector<GateCostRow> & rows) {
-    size_t width = 6;
-    for (const GateCostRow & row : rows) { width = std::max(width, row.policy.size()); }
-    const int name = static_cast<int>(width);
+    const int name = policy_width(rows);
     std::printf("one-shot prompts, then %d decoded tokens; medians of %d rounds in turns; ratios to full, paired\n\n",
                 options.n_generate, options.n_repetitions);
     std::printf("%7s  %-*s  %6s | %9s  %8s  %7s  %6s | %10s  %10s | %9s  %6s\n", "prompt", name, "policy", "kept", "prefill s",

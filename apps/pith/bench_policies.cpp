@@ -1,13 +1,13 @@
 // bench_policies.cpp - the table of what policies cost.
 #include "bench_policies.h"
 
-#include <algorithm>
 #include <cstdio>
 
 #include "bench_measure.h"
 #include "errors.h"
 #include "eval/policy_cases.h"
 #include "eval/policy_costs.h"
+#include "text_columns.h"
 
 namespace pith::app {
 namespace {
@@ -48,9 +48,7 @@ double milliseconds(double seconds) {
 }
 
 void print_costs(const PolicyCostOptions & options, const PolicyCosts & costs) {
-    size_t width = 6;
-    for (const PolicyCost & row : costs.rows) { width = std::max(width, row.policy.size()); }
-    const int name = static_cast<int>(width);
+    const int name = policy_width(costs.rows);
     std::printf("one-shot prefill of %d tokens: %.2f s; %lld entries a lane kept; medians of %d evictions of one prefill\n",
                 options.n_prompt, costs.prefill_s, static_cast<long long>(costs.budget_entries), options.n_repetitions);
     if (costs.factors_s > 0) {

@@ -9,6 +9,7 @@
 #include "bench_modes.h"
 #include "errors.h"
 #include "eval/median.h"
+#include "text_columns.h"
 
 namespace pith::app {
 namespace {
@@ -42,9 +43,7 @@ std::vector<BudgetLine> budget_lines(const std::vector<TurnsRow> & rows) {
 }
 
 void print_rows(const TurnsOptions & options, const std::vector<TurnsRow> & rows) {
-    size_t width = 6;
-    for (const TurnsRow & row : rows) { width = std::max(width, row.policy.size()); }
-    const int name = static_cast<int>(width);
+    const int name = policy_width(rows);
     std::printf("%d decoded tokens a round, medians of %d rounds in turns\n\n", options.n_generate, options.n_repetitions);
     std::printf("%7s  %-*s  %7s  %8s | %9s  %19s | %s\n", "depth", name, "policy", "budget", "entries", "ms/token",
                 "least - most", "over the first");

@@ -134,9 +134,8 @@ private:
         } else {
             static const std::vector<std::string> names = {"/help",   "/clear", "/undo",  "/retry", "/system",
                                                            "/policy", "/kept",  "/stats", "/exit"};
-            const std::string near = nearest_name(name, names);
-            return {ErrorCode::kInvalidArgument, "there is no command '" + name + "'" +
-                                                     (near.empty() ? "; /help lists them" : "; did you mean '" + near + "'?")};
+            return {ErrorCode::kInvalidArgument,
+                    "there is no command '" + name + "'" + did_you_mean(name, names, "; /help lists them")};
         }
         std::fflush(stdout);
         return {};
@@ -247,7 +246,7 @@ void add_chat_command(CLI::App & root, int & exit_code) {
     command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
     command->add_option("-n,--n-predict,--predict", flags->n_predict, "Tokens of an answer at most; -1: until the model ends")
         ->capture_default_str();
-    flags->session.add_to(*command);
+    flags->session.add_to(*command, "auto", "auto");
     flags->sampler.add_to(*command);
     command->callback([flags, &exit_code] { exit_code = chat_command(*flags); });
 }

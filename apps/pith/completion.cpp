@@ -10,12 +10,6 @@
 
 namespace pith::app {
 
-std::string joined(const std::vector<std::string> & words, const char * between) {
-    std::string out;
-    for (const std::string & word : words) { out += (out.empty() ? "" : between) + word; }
-    return out;
-}
-
 void add_completion_command(CLI::App & root, int & exit_code) {
     auto shell = std::make_shared<std::string>();
     CLI::App * command = root.add_subcommand("completion", "Print the completion of commands and options for a shell");

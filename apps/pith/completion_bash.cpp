@@ -4,6 +4,7 @@
 #include <map>
 
 #include "completion.h"
+#include "core/text.h"
 
 namespace pith::app {
 namespace {
@@ -73,7 +74,7 @@ complete -F _pith pith
 )";
 
 std::string bash_action(const CommandOption & option) {
-    const std::string list = "\"" + joined(option.choices, " ") + "\"";
+    const std::string list = "\"" + join(option.choices, " ") + "\"";
     switch (option.kind) {
         case ValueKind::kFile:
             return "compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$word\")";
@@ -98,7 +99,7 @@ std::string positional(const Command & command) {
     const CommandOption & first = command.positionals.front();
     if (first.kind == ValueKind::kFile) { return "<file>"; }
     if (first.kind == ValueKind::kFolder) { return "<folder>"; }
-    return joined(first.choices, " ");
+    return join(first.choices, " ");
 }
 
 }  // namespace
@@ -119,14 +120,14 @@ std::string bash_completion(const Command & root) {
             }
         }
         for (const Command & sub : command->commands) { below.push_back(sub.last_word()); }
-        words += "                '" + command->name + "') commands='" + joined(below, " ") + "' positional='" +
-                 positional(*command) + "' options='" + joined(names, " ") + "' ;;\n";
+        words += "                '" + command->name + "') commands='" + join(below, " ") + "' positional='" +
+                 positional(*command) + "' options='" + join(names, " ") + "' ;;\n";
     }
     std::string out = kBegin;
-    out += "            " + joined(paths, "|") + ") path+=\" $candidate\" ;;\n";
+    out += "            " + join(paths, "|") + ") path+=\" $candidate\" ;;\n";
     out += kAfterPath;
     for (const auto & [what, patterns] : patterns_by_action) {
-        out += "        " + joined(patterns, "|") + ") " + what + " ;;\n";
+        out += "        " + join(patterns, "|") + ") " + what + " ;;\n";
     }
     return out + kBetween + words + kBashEnd;
 }

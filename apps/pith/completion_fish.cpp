@@ -1,5 +1,6 @@
 // completion_fish.cpp - a file for fish's vendor_completions.d: one `complete` for each option and command.
 #include "completion.h"
+#include "core/text.h"
 
 namespace pith::app {
 namespace {
@@ -35,11 +36,11 @@ std::string values(const CommandOption & option) {
         case ValueKind::kFolder:
             return " -x -a '(__fish_complete_directories)'";
         case ValueKind::kOneOf:
-            return " -x -a " + quoted(joined(option.choices));
+            return " -x -a " + quoted(join(option.choices, " "));
         case ValueKind::kListOf:
-            return " -x -a " + quoted("(__pith_joined , " + joined(option.choices) + ")");
+            return " -x -a " + quoted("(__pith_joined , " + join(option.choices, " ") + ")");
         case ValueKind::kPolicies:
-            return " -x -a " + quoted("(__pith_joined ',+' " + joined(option.choices) + ")");
+            return " -x -a " + quoted("(__pith_joined ',+' " + join(option.choices, " ") + ")");
     }
     return "";
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "completion.h"
+#include "core/text.h"
 
 namespace pith::app {
 namespace {
@@ -51,11 +52,11 @@ std::string action(const CommandOption & option) {
         case ValueKind::kFolder:
             return "_files -/";
         case ValueKind::kOneOf:
-            return "(" + joined(option.choices) + ")";
+            return "(" + join(option.choices, " ") + ")";
         case ValueKind::kListOf:
-            return "{_pith_words=(" + joined(option.choices) + "); _pith_joined ,}";
+            return "{_pith_words=(" + join(option.choices, " ") + "); _pith_joined ,}";
         case ValueKind::kPolicies:
-            return "{_pith_words=(" + joined(option.choices) + "); _pith_joined ,+}";
+            return "{_pith_words=(" + join(option.choices, " ") + "); _pith_joined ,+}";
         case ValueKind::kText:
         case ValueKind::kNone:
             break;
@@ -68,7 +69,7 @@ std::string option_lines(const CommandOption & option) {
     std::string out;
     for (const std::string & name : option.names) {
         const bool is_long = name.starts_with("--");
-        const std::string alone = option.repeats ? "*" : "(" + joined(option.names) + ")";
+        const std::string alone = option.repeats ? "*" : "(" + join(option.names, " ") + ")";
         out += "        '" + alone + name + (option.kind == ValueKind::kNone ? "" : is_long ? "=" : "+");
         out += "[" + escaped(option.help) + "]";
         if (option.kind != ValueKind::kNone) { out += ":" + escaped(option.placeholder) + ":" + action(option); }
@@ -99,7 +100,7 @@ std::string function_text(const Command & command) {
     if (!command.positionals.empty()) {
         const CommandOption & first = command.positionals.front();
         if (first.kind == ValueKind::kFile) { out += "            _files\n"; }
-        if (first.kind == ValueKind::kOneOf) { out += "            compadd " + joined(first.choices) + "\n"; }
+        if (first.kind == ValueKind::kOneOf) { out += "            compadd " + join(first.choices, " ") + "\n"; }
     }
     out += "            ;;\n        rest)\n            case $line[1] in\n";
     for (const Command & sub : command.commands) {

@@ -12,6 +12,12 @@ namespace {
 
 constexpr size_t kUndoDepthOfAuto = 2;  // more would leave the cache itself too little of the memory
 
+// Turns that can be taken back where something may be evicted.
+size_t undo_depth_inside(const ConversationOptions & options) {
+    const bool is_auto = options.session.budget.kind == BudgetKind::kAuto;
+    return is_auto ? std::min(options.undo_depth, kUndoDepthOfAuto) : options.undo_depth;
+}
+
 }  // namespace
 
 Result<Conversation> Conversation::open(const Model & model, const Tokenizer & tokenizer, ConversationOptions options) {
@@ -22,9 +28,9 @@ Result<Conversation> Conversation::open(const Model & model, const Tokenizer & t
     return conversation;
 }
 
+// Only evictions make copies.
 size_t Conversation::undo_depth() const {
-    const bool is_auto = options_.session.budget.kind == BudgetKind::kAuto;
-    return is_auto ? std::min(options_.undo_depth, kUndoDepthOfAuto) : options_.undo_depth;
+    return session_->ledger().budget_entries > 0 ? undo_depth_inside(options_) : options_.undo_depth;
 }
 
 // A session with nothing in it.
@@ -32,7 +38,7 @@ Status Conversation::begin() {
     const bool has_system = !options_.system.empty();
     PITH_ASSIGN_OR_RETURN(ChatFrame frame, chat_frame(tokenizer_, has_system));
     SessionOptions session = options_.session;
-    session.n_snapshots = static_cast<int>(undo_depth()) + 1;  // and the turn's own
+    session.n_snapshots = static_cast<int>(undo_depth_inside(options_)) + 1;  // and the turn's own
     if (has_system) {
         // What the first message will share with the system prompt alone.
         const std::string system = frame.before_system + options_.system;

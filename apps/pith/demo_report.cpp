@@ -5,17 +5,14 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "core/text.h"
+#include "eval/text_table.h"
+#include "text_columns.h"
+
 namespace pith::app {
 namespace {
 
 constexpr int kEnoughForIntervals = 30;  // samples: below, an interval says no more than the count
-
-template <class Row>
-int name_width(const std::vector<Row> & rows) {
-    size_t width = 6;
-    for (const Row & row : rows) { width = std::max(width, row.policy.size()); }
-    return static_cast<int>(width);
-}
 
 const char * budget_text(const std::string & budget) {
     return budget.empty() ? "all" : budget.c_str();
@@ -32,23 +29,6 @@ void begin_row(const Row & row, std::string & budget, int width) {
 std::string percent_range(const Interval & interval) {
     char text[32];
     std::snprintf(text, sizeof text, "%.1f-%.1f %%", 100 * interval.low, 100 * interval.high);
-    return text;
-}
-
-// A field with a comma or a quote in it is quoted.
-std::string csv_field(const std::string & text) {
-    if (text.find_first_of(",\"\n") == std::string::npos) { return text; }
-    std::string quoted = "\"";
-    for (const char c : text) {
-        if (c == '"') { quoted += '"'; }
-        quoted += c;
-    }
-    return quoted + "\"";
-}
-
-std::string joined(const std::vector<std::string> & words, const char * separator) {
-    std::string text;
-    for (const std::string & word : words) { text += (text.empty() ? "" : separator) + word; }
     return text;
 }
 
@@ -109,11 +89,11 @@ void print_answers(const DemoOptions & options, const std::string & model_path, 
     for (const DemoRow & row : rows) { prompt_tokens = std::max(prompt_tokens, row.prompt_tokens); }
     std::printf("%s: %d texts of about %.0f tokens, a fact hidden in each (%s), greedy answers.\n",
                 std::filesystem::path(model_path).filename().c_str(), options.n_samples, prompt_tokens,
-                joined(options.tasks, ", ").c_str());
+                join(options.tasks, ", ").c_str());
     std::puts(setting_text(columns));
     if (options.share) { std::puts("One prefill of each text serves all rows."); }
     std::puts("");
-    const int width = name_width(rows);
+    const int width = policy_width(rows);
     const bool intervals = options.n_samples >= kEnoughForIntervals;
     std::printf("%-*s  %8s", width, "policy", "budget");
     for (const DemoColumn & column : columns) {
@@ -165,7 +145,7 @@ void print_answers_csv(const DemoOptions & options, const std::vector<DemoColumn
         "prompt_tokens,kv_allocated_bytes,prefill_tps,decode_tps,note");
     for (const DemoColumn & column : columns) {
         for (const DemoRow & row : column.rows) {
-            std::printf("%s,%d,%d,%s,%s,%d,%g,%.4f,%.4f,%.2f,%.1f,%zu,", csv_field(joined(options.tasks, " ")).c_str(),
+            std::printf("%s,%d,%d,%s,%s,%d,%g,%.4f,%.4f,%.2f,%.1f,%zu,", csv_field(join(options.tasks, " ")).c_str(),
                         column.question_aware ? 1 : 0, options.n_tokens, csv_field(row.policy).c_str(), row.budget.c_str(),
                         row.n_samples, row.n_right, row.right_interval.low, row.right_interval.high, row.kept_entries,
                         row.prompt_tokens, row.kv_bytes);
@@ -180,7 +160,7 @@ void print_perplexity(const PerplexityOptions & options, const std::string & mod
     std::printf("%s: perplexity of the %d tokens after a prompt of %d, compressed once; %d held-out texts.\n\n",
                 std::filesystem::path(model_path).filename().c_str(), options.n_continuation, options.n_tokens,
                 options.n_texts);
-    const int width = name_width(rows);
+    const int width = policy_width(rows);
     std::printf("%-*s  %8s  %13s  %10s  %10s  %18s\n", width, "policy", "budget", "entries/lane", "perplexity", "- full",
                 "95 %");
     std::string budget = rows.empty() ? "" : rows.front().budget;

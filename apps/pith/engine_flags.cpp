@@ -1,6 +1,7 @@
 // engine_flags.cpp - shared options, checked before anything is loaded.
 #include "engine_flags.h"
 
+#include "engine/available_memory.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "progress.h"
@@ -101,10 +102,13 @@ void CacheFlags::add_to(CLI::App & command) {
     command.add_option("--cache-type-v", type_v, "Type of cached values: the same (-ctv)")->capture_default_str();
 }
 
-void SessionFlags::add_to(CLI::App & command, const std::string & default_policy) {
+void SessionFlags::add_to(CLI::App & command, const std::string & default_policy, const std::string & default_budget) {
     command.add_option("--policy", policy, "What to keep; `pith policies` lists them (default: " + default_policy + ")");
-    command.add_option("--budget", budget,
-                       "What may be kept: entries per lane (1024), share of the prompt (20%), bytes (512M), or auto");
+    this->default_budget = default_budget;
+    std::string help =
+        "What may be kept: entries per lane (1024), share of the prompt (20%), bytes (512M), or auto: what memory allows";
+    if (!default_budget.empty()) { help += " (default: " + default_budget + "; none with a --policy)"; }
+    command.add_option("--budget", budget, help);
     add_heads_option(command, heads);
     cache.add_to(command);
     command.add_option("--prefill", prefill, "When to evict during the prompt: auto, one-shot, chunked")->capture_default_str();
@@ -128,6 +132,10 @@ Result<SessionOptions> SessionFlags::options(bool has_gates) const {
         PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(*budget));
     }
     options.policy = policy.empty() ? std::string(kAutoPolicy) : policy;
+    // A policy that was named wants its budget named, too: whoever compares policies does not mean "what memory allows".
+    if (!budget && !default_budget.empty() && is_auto(options.policy) && available_memory() > 0) {
+        PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(default_budget));
+    }
     PITH_RETURN_IF_ERROR(check_named_policy(options.policy, budget, has_gates));
     PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(cache.type_k));
     PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(cache.type_v));

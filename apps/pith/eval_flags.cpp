@@ -25,6 +25,7 @@ constexpr const char * kPerplexity = "perplexity";
 constexpr const char * kDefaultPolicies = "auto,snapkv,adakv,h2o,random";
 constexpr int kGeneratedSamples = 10;   // of each task and length, where samples can be made without end
 constexpr int kGeneratedLength = 1024;  // tokens
+constexpr const char * kListShows = "; `pith eval --list` shows them";
 
 std::vector<std::string> families() {
     std::vector<std::string> names;
@@ -34,11 +35,6 @@ std::vector<std::string> families() {
     }
     names.emplace_back(kPerplexity);
     return names;
-}
-
-std::string did_you_mean(const std::string & word, const std::vector<std::string> & names) {
-    const std::string near = nearest_name(word, names);
-    return near.empty() ? "; `pith eval --list` shows them" : "; did you mean '" + near + "'?";
 }
 
 bool exists(const std::string & path) {
@@ -60,7 +56,7 @@ Result<std::vector<const benchmarks::Task *>> find_tasks(const EvalFlags & flags
     }
     if (names.empty()) {
         return {ErrorCode::kInvalidArgument,
-                "unknown benchmark '" + flags.family + "'" + did_you_mean(flags.family, families())};
+                "unknown benchmark '" + flags.family + "'" + did_you_mean(flags.family, families(), kListShows)};
     }
     if (flags.tasks.empty() && tasks.empty()) {
         if (flags.data.empty()) {
@@ -75,7 +71,8 @@ Result<std::vector<const benchmarks::Task *>> find_tasks(const EvalFlags & flags
         const std::string name(trim(piece));
         const benchmarks::Task * task = benchmarks::find_task(flags.family, name);
         if (task == nullptr) {
-            return {ErrorCode::kInvalidArgument, flags.family + " has no task '" + name + "'" + did_you_mean(name, names)};
+            return {ErrorCode::kInvalidArgument,
+                    flags.family + " has no task '" + name + "'" + did_you_mean(name, names, kListShows)};
         }
         if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) { tasks.push_back(task); }
     }
@@ -121,13 +118,12 @@ std::string listed(const std::vector<T> & values, const Name & name) {
 // The head importances that would be used, by their content; empty: none of the policies wants any, or `auto` does without.
 Result<std::string> heads_fingerprint(const EvalOptions & options, const Model & model) {
     const std::string & model_path = model.info().path;
+    const AutoFacts facts = {.limited = true,
+                             .has_gates = model.gate() != nullptr,
+                             .heads = has_importance("", model_path) ? KnownHeads::kBesideModel : KnownHeads::kNone};
     bool wanted = !options.session.heads_file.empty();
     for (const std::string & name : options.policies) {
-        if (is_auto(name)) {
-            wanted = wanted || (model.gate() == nullptr && has_importance("", model_path));
-            continue;
-        }
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+        PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(name, facts));
         wanted = wanted || policy.wants_importance();
     }
     if (!wanted) { return std::string(); }
@@ -236,8 +232,8 @@ Status EvalFlags::check() const {
     }
     if (resume && out.empty()) { return {ErrorCode::kInvalidArgument, "--resume needs the folder of the run: add -o FOLDER"}; }
     if (family.empty()) {
-        return {ErrorCode::kInvalidArgument, "name a benchmark: " + listed(families(), [](const auto & name) { return name; }) +
-                                                 "; `pith eval --list` shows their tasks"};
+        return {ErrorCode::kInvalidArgument,
+                "name a benchmark: " + join(families(), ",") + "; `pith eval --list` shows their tasks"};
     }
     if (family == kPerplexity) {
         if (!tasks.empty() || question_aware || guided || !data.empty() || !haystack.empty()) {
@@ -347,7 +343,7 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     }
     add("--tasks", listed(options.tasks, [](const auto * task) { return task->rules().name; }));
     add("--context", listed(options.lengths, number));
-    add("--policy", listed(options.policies, [](const auto & name) { return name; }));
+    add("--policy", join(options.policies, ","));
     add("--budget", listed(options.budgets, [](const Budget & budget) { return budget.to_string(); }));
     add("--samples", options.n_samples > 0 ? number(options.n_samples) : "all");
     add("--seed", std::to_string(options.seed));

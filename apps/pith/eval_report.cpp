@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/text.h"
 #include "errors.h"
 #include "eval/eval_report.h"
 #include "eval/run_tables.h"
@@ -27,7 +28,7 @@ struct ReportFlags {
 
 struct Runs {
     std::vector<EvalTable> tables;
-    std::vector<Answer> answers;  // of the last
+    std::unique_ptr<RunFolder> last;  // its answers; of several runs the tables are enough
 };
 
 bool has(const std::vector<std::string> & names, const std::string & name) {
@@ -37,8 +38,8 @@ bool has(const std::vector<std::string> & names, const std::string & name) {
 Result<Runs> read_runs(const ReportFlags & flags) {
     Runs runs;
     for (const std::string & path : flags.folders) {
-        PITH_ASSIGN_OR_RETURN(const std::unique_ptr<RunFolder> folder, RunFolder::read(path));
-        EvalTable table = make_eval_table(folder->info(), folder->answers());
+        PITH_ASSIGN_OR_RETURN(runs.last, RunFolder::read(path));
+        EvalTable table = make_eval_table(runs.last->info(), runs.last->answers());
         if (!flags.policies.empty()) {
             Result<EvalTable> chosen = only_policies(std::move(table), flags.policies);
             if (!chosen.ok()) {
@@ -47,7 +48,6 @@ Result<Runs> read_runs(const ReportFlags & flags) {
             table = std::move(*chosen);
         }
         runs.tables.push_back(std::move(table));
-        runs.answers = folder->answers();
     }
     return runs;
 }
@@ -57,9 +57,7 @@ Status check_names(const std::vector<std::string> & figures, const Runs & runs) 
     known.insert(known.end(), {kHeatMap, kMemory});
     for (const std::string & name : figures) {
         if (has(known, name)) { continue; }
-        std::string list;
-        for (const std::string & one : known) { list += (list.empty() ? "" : ", ") + one; }
-        return {ErrorCode::kInvalidArgument, "--figure '" + name + "' is none of this run: there are " + list};
+        return {ErrorCode::kInvalidArgument, "--figure '" + name + "' is none of this run: there are " + join(known, ", ")};
     }
     for (const char * page : {kHeatMap, kMemory}) {
         if (has(figures, page) && figures.size() > 1) {
@@ -84,8 +82,8 @@ Result<std::string> report_of(const ReportFlags & flags) {
     const bool memory = has(flags.figures, kMemory);
     if (single && !heat_map && !memory) {
         const EvalTable & table = runs.tables.front();
-        return flags.figures.empty() ? table_as_asked(flags.table, table, runs.answers)
-                                     : eval_svg(table, runs.answers, flags.figures);
+        const std::vector<Answer> & answers = runs.last->answers();
+        return flags.figures.empty() ? table_as_asked(flags.table, table, answers) : eval_svg(table, answers, flags.figures);
     }
     if (!flags.table.csv && !heat_map && !memory) {
         return {ErrorCode::kInvalidArgument,

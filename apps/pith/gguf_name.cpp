@@ -5,6 +5,8 @@
 #include <array>
 #include <cctype>
 
+#include "core/text.h"
+
 namespace pith::app {
 namespace {
 
@@ -47,12 +49,6 @@ std::string quant_at_end(std::string_view stem) {
 }
 
 }  // namespace
-
-std::string to_lower(std::string_view text) {
-    std::string out(text);
-    for (char & c : out) { c = static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
-    return out;
-}
 
 std::optional<GgufName> parse_gguf_name(std::string_view path) {
     constexpr std::string_view kEnd = ".gguf";

@@ -24,6 +24,4 @@ bool is_model_name(std::string_view path);
 // Whether `tag` ("Q4_K_M", case ignored) stands in the path as a word: behind no letter or digit, before '.', '-' or '/'.
 bool name_has_tag(std::string_view path, std::string_view tag);
 
-std::string to_lower(std::string_view text);  // of ASCII
-
 }  // namespace pith::app

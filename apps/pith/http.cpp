@@ -4,8 +4,8 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "core/text.h"
 #include "curl_library.h"
-#include "gguf_name.h"
 
 namespace pith::app {
 

@@ -39,9 +39,7 @@ std::string what_there_is(const std::vector<HubFile> & files) {
         const auto name = parse_gguf_name(file.path);
         if (name && is_model_name(file.path)) { names.insert(name->quant.empty() ? file.path : name->quant); }
     }
-    std::string text;
-    for (const std::string & name : names) { text += (text.empty() ? "" : ", ") + name; }
-    return text;
+    return join(names, ", ");
 }
 
 const HubFile * find_first(const std::vector<HubFile> & files, std::string_view tag) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "commands.h"
+#include "core/text.h"
 #include "engine_flags.h"
 #include "errors.h"
 #include "eval/inspect_average.h"
@@ -69,9 +70,7 @@ Status check_figures(const InspectFlags & flags) {
     const std::vector<std::string> known = inspection_figures();
     for (const std::string & name : flags.figures) {
         if (std::ranges::find(known, name) != known.end()) { continue; }
-        std::string list;
-        for (const std::string & one : known) { list += (list.empty() ? "" : ", ") + one; }
-        return {ErrorCode::kInvalidArgument, "--figure '" + name + "' is none of them: there are " + list};
+        return {ErrorCode::kInvalidArgument, "--figure '" + name + "' is none of them: there are " + join(known, ", ")};
     }
     return {};
 }

@@ -2,25 +2,18 @@
 #include "inspect_gates.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 
 #include "eval/interval.h"
 #include "report/svg.h"
+#include "text_columns.h"
 
 namespace pith::app {
 namespace {
 
 constexpr int kMostMarked = 4000;  // tokens of a text that are printed
 constexpr size_t kLineWidth = 100;
-
-template <class... Args>
-std::string format(const char * pattern, Args... args) {
-    std::array<char, 160> text{};
-    std::snprintf(text.data(), text.size(), pattern, args...);
-    return text.data();
-}
 
 // Mean over texts of f(inspection).
 template <class Get>

@@ -2,30 +2,18 @@
 #include "inspect_report.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <utility>
+
+#include "text_columns.h"
 
 namespace pith::app {
 namespace {
 
 constexpr int kMostInFull = 8;  // policies that are printed layer by layer
 
-template <class... Args>
-std::string format(const char * pattern, Args... args) {
-    std::array<char, 512> text{};
-    std::snprintf(text.data(), text.size(), pattern, args...);
-    return text.data();
-}
-
-int policy_width(const Inspection & inspection) {
-    size_t width = 6;
-    for (const InspectCase & one : inspection.cases) { width = std::max(width, one.policy.size()); }
-    return static_cast<int>(width);
-}
-
 void print_summary(const Inspection & inspection) {
-    const int name = policy_width(inspection);
+    const int name = policy_width(inspection.cases);
     std::printf("%-*s  %7s  %14s  %6s  %7s  %15s  %18s  %7s  %6s\n", name, "policy", "budget", "entries/lane", "mass", "sigma",
                 "cosine (lowest)", "perturbation (L1)", "hidden", "token");
     std::string budget = inspection.cases.front().budget;
@@ -53,7 +41,7 @@ void print_summary(const Inspection & inspection) {
 
 // How the means above come about: over the lanes and over all layers' heads.
 void print_spreads(const Inspection & inspection) {
-    const int name = policy_width(inspection);
+    const int name = policy_width(inspection.cases);
     std::printf(
         "\nover the heads of all layers: standard deviation; least / median / largest\n%-*s  %7s  %22s  %24s  %24s  %26s\n",
         name, "policy", "budget", "entries/lane", "mass, %", "sigma, %", "perturbation, %");
@@ -159,9 +147,7 @@ void print_full_cache(const Inspection & inspection) {
 }
 
 void print_texts(const std::vector<TextsRow> & rows) {
-    size_t name = 6;
-    for (const TextsRow & row : rows) { name = std::max(name, row.policy.size()); }
-    const int width = static_cast<int>(name);
+    const int width = policy_width(rows);
     std::printf("%-*s  %7s  %5s  %22s  %21s  %7s  %6s  %6s  %9s  %s\n", width, "policy", "budget", "texts", "cosine (95 %)",
                 "perturbation (95 %)", "hidden", "mass", "same", "deviation", "heads below base");
     std::string budget = rows.empty() ? "" : rows.front().budget;

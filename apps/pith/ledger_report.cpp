@@ -7,16 +7,10 @@
 #include <cstdio>
 
 #include "policy/auto_policy.h"
+#include "text_columns.h"
 
 namespace pith::app {
 namespace {
-
-template <class... Args>
-std::string format(const char * pattern, Args... args) {
-    std::array<char, 256> text{};
-    std::snprintf(text.data(), text.size(), pattern, args...);
-    return text.data();
-}
 
 // "2,945"
 std::string with_commas(int64_t n) {

@@ -149,9 +149,8 @@ void add_man_command(CLI::App & root, int & exit_code) {
             names.push_back(page->name);
         }
         if (*list) { return; }
-        const std::string near = nearest_name(wanted, names);
-        exit_code = fail_usage("no manual page of '" + wanted + "'" +
-                               (near.empty() ? "; `pith man --list` lists them" : "; did you mean '" + near + "'?"));
+        exit_code =
+            fail_usage("no manual page of '" + wanted + "'" + did_you_mean(wanted, names, "; `pith man --list` lists them"));
     });
 }
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/text.h"
-#include "gguf_name.h"
 
 namespace pith::app {
 namespace {

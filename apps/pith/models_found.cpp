@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/text.h"
 #include "gguf_name.h"
 #include "hub_cache.h"
 
@@ -63,9 +64,7 @@ std::string ollama_name(const fs::path & manifest, const fs::path & top) {
     steps.pop_back();
     if (steps.front() == "registry.ollama.ai") { steps.erase(steps.begin()); }
     if (steps.size() > 1 && steps.front() == "library") { steps.erase(steps.begin()); }
-    std::string name;
-    for (const std::string & step : steps) { name += (name.empty() ? "" : "/") + step; }
-    return name + ":" + tag;
+    return join(steps, "/") + ":" + tag;
 }
 
 // The digest, in hexadecimal, of the manifest's first layer of a kind ("model", "adapter"); empty: there is none.

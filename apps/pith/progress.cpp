@@ -30,6 +30,10 @@ bool ProgressLine::due() {
 
 void ProgressLine::write(const std::string & text) {
     const std::string line = label_ + " " + text;
+    if (!visible_) {
+        std::fprintf(stderr, "%s\n", line.c_str());
+        return;
+    }
     std::fprintf(stderr, "\r%-*s", static_cast<int>(width_), line.c_str());
     std::fflush(stderr);
     width_ = std::max(width_, line.size());
@@ -48,35 +52,25 @@ bool ProgressLine::line_due() {
 
 void ProgressLine::show_tokens(int64_t n_done, int64_t n_total) {
     if (n_done <= 0 || n_done >= n_total) { return; }
-    const bool as_line = line_due();
-    if (!as_line && !due()) { return; }
+    if (!due() && !line_due()) { return; }
     const double rate = seconds() > 0 ? static_cast<double>(n_done) / seconds() : 0;
     const double left = rate > 0 ? static_cast<double>(n_total - n_done) / rate : 0;
     char text[96];
     std::snprintf(text, sizeof text, "%lld / %lld tokens, %.0f t/s, %.0f s left", static_cast<long long>(n_done),
                   static_cast<long long>(n_total), rate, left);
-    if (as_line) {
-        std::fprintf(stderr, "%s %s\n", label_.c_str(), text);
-    } else {
-        write(text);
-    }
+    write(text);
 }
 
 void ProgressLine::show_bytes(uint64_t n_done, uint64_t n_total, uint64_t n_before) {
     if (n_done >= n_total) { return; }
-    const bool as_line = line_due();
-    if (!as_line && !due()) { return; }
+    if (!due() && !line_due()) { return; }
     const double rate = seconds() > 0 ? static_cast<double>(n_done - n_before) / seconds() : 0;
     std::string text = bytes_text(n_done) + " / " + bytes_text(n_total);
     if (rate >= 1) {
         text += ", " + bytes_text(static_cast<size_t>(rate)) + "/s, " +
                 std::to_string(static_cast<int64_t>(static_cast<double>(n_total - n_done) / rate)) + " s left";
     }
-    if (as_line) {
-        std::fprintf(stderr, "%s %s\n", label_.c_str(), text.c_str());
-    } else {
-        write(text);
-    }
+    write(text);
 }
 
 void ProgressLine::show_text(const std::string & text) {

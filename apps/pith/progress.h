@@ -24,9 +24,9 @@ public:
     void show_text(const std::string & text);
 
 private:
-    bool due();       // on a terminal, at most ten times a second
-    bool line_due();  // elsewhere, seldom
-    void write(const std::string & text);
+    bool due();                            // on a terminal, at most ten times a second
+    bool line_due();                       // elsewhere, seldom
+    void write(const std::string & text);  // over the line before; where stderr is no terminal, below it
     double seconds() const { return std::chrono::duration<double>(last_ - start_).count(); }  // to the last line
 
     std::string label_;

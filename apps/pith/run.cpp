@@ -320,7 +320,7 @@ int run_command(RunFlags flags) {
         if (const Status status = logits->close(); !status.ok()) { return fail(status); }
     }
     const bool interrupted = catch_interrupt().load();
-    if (options->budget.kind != BudgetKind::kNone && !interrupted) {  // without a budget nothing is compared
+    if (outcome->ledger.evicted_entries > 0 && !interrupted) {  // where nothing was evicted there is nothing to warn of
         warn_of_foreign_prompt(*model, prompt->whole(0), options->n_threads);
     }
     print_outcome(flags, *outcome, interrupted);

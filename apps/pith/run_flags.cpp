@@ -41,7 +41,7 @@ void RunFlags::add_to(CLI::App & command) {
     command.add_flag("--pin-system", pin_system, "Never evict the system prompt");
     command.add_option("-n,--n-predict,--predict", n_predict, "Tokens to generate at most; -1: until the model ends")
         ->capture_default_str();
-    session.add_to(command);
+    session.add_to(command, "auto", "auto");
     command.add_flag("--question-aware", question_aware,
                      "Compress context and question together, once per question (default with one question)");
     command

@@ -8,6 +8,7 @@
 
 #include "args.h"
 #include "commands.h"
+#include "core/text.h"
 #include "errors.h"
 #include "eval/eval_report.h"
 #include "eval/policy_cases.h"
@@ -31,12 +32,6 @@ struct StudyFlags {
     bool list = false;
     bool paper = false;
 };
-
-std::string comma_list(const std::vector<std::string> & names) {
-    std::string text;
-    for (const std::string & name : names) { text += (text.empty() ? "" : ", ") + name; }
-    return text;
-}
 
 // The parts of one study, on one model.
 class StudyRunner {
@@ -183,15 +178,14 @@ int study_command(StudyFlags flags) {
     for (const Study & study : studies()) { names.emplace_back(study.name); }
     const Study * study = find_study(flags.name);
     if (study == nullptr) {
-        if (flags.name.empty()) { return fail_usage("name a study: " + comma_list(names)); }
-        const std::string near = nearest_name(flags.name, names);
+        if (flags.name.empty()) { return fail_usage("name a study: " + join(names, ", ")); }
         return fail_usage("unknown study '" + flags.name + "'" +
-                          (near.empty() ? ": there are " + comma_list(names) : "; did you mean '" + near + "'?"));
+                          did_you_mean(flags.name, names, ": there are " + join(names, ", ")));
     }
     if (!flags.part.empty() && find_part(*study, flags.part) == nullptr) {
         std::vector<std::string> parts;
         for (const StudyPart & part : study->parts) { parts.emplace_back(part.name); }
-        return fail_usage("study " + flags.name + " has no part '" + flags.part + "': there are " + comma_list(parts));
+        return fail_usage("study " + flags.name + " has no part '" + flags.part + "': there are " + join(parts, ", "));
     }
     if (flags.list && flags.paper) { return list_paper_numbers(*study, flags.part, flags.eval.details, flags.eval.json); }
     if (flags.list) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/text.h"
 #include "errors.h"
 #include "eval/studies/comparison.h"
 #include "eval/studies/paper_tables.h"
@@ -15,9 +16,7 @@ namespace pith::app {
 namespace {
 
 std::string spaced(std::string_view list) {
-    std::string text;
-    for (const std::string_view piece : list_of(list)) { text += (text.empty() ? "" : ", ") + std::string(piece); }
-    return text;
+    return join(list_of(list), ", ");
 }
 
 std::string size_text(const StudyPart & part, const StudySize & size) {

@@ -25,12 +25,6 @@ std::vector<int> numbers_of(std::string_view list) {
     return out;
 }
 
-std::string comma_list(const std::vector<std::string> & names) {
-    std::string text;
-    for (const std::string & name : names) { text += (text.empty() ? "" : ",") + name; }
-    return text;
-}
-
 bool has_file(const std::string & folder, const std::string & file) {
     std::error_code error;
     return !file.empty() && std::filesystem::exists(folder + "/" + file, error);
@@ -58,7 +52,7 @@ public:
         }
         std::string tasks(stands_in_ ? "" : part_.tasks);
         if (part_.needs_data && !stands_in_) {
-            tasks = comma_list(tasks_with_data());
+            tasks = join(tasks_with_data(), ",");
             if (tasks.empty()) { return passed_over("'" + given_.data + "' (--data) has none of its files"); }
         }
         plan_runs(lengths, tasks);
@@ -85,12 +79,11 @@ private:
             (no_heads ? without_heads : no_gates ? without_gates : plan_.policies).push_back(name);
         }
         if (!without_heads.empty()) {
-            plan_.notes.push_back(comma_list(without_heads) +
+            plan_.notes.push_back(join(without_heads, ",") +
                                   " left out: no head importances; `pith calibrate heads` makes them");
         }
         if (!without_gates.empty()) {
-            plan_.notes.push_back(comma_list(without_gates) +
-                                  " left out: name gates with --gate; `pith train gate` makes them");
+            plan_.notes.push_back(join(without_gates, ",") + " left out: name gates with --gate; `pith train gate` makes them");
         }
         return {};
     }
@@ -124,7 +117,7 @@ private:
             (is_there ? there : missing).push_back(name);
         }
         if (!there.empty() && !missing.empty()) {
-            plan_.notes.push_back(comma_list(missing) + " passed over: '" + given_.data + "' (--data) lacks their files");
+            plan_.notes.push_back(join(missing, ",") + " passed over: '" + given_.data + "' (--data) lacks their files");
         }
         return there;
     }
@@ -133,7 +126,7 @@ private:
         EvalFlags run = given_;
         run.family = stands_in_ ? "ruler" : std::string(part_.family);
         run.tasks = tasks;
-        run.policies = comma_list(plan_.policies);
+        run.policies = join(plan_.policies, ",");
         run.budgets = budgets();
         run.lengths = lengths == std::vector<int>{0} ? std::vector<int>() : lengths;
         if (run.n_samples == 0) { run.n_samples = size_.n_samples; }

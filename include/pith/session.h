@@ -32,8 +32,9 @@ enum class PrefillSchedule {
 
 struct SessionOptions {
     // A policy, or `auto`: chosen when the first prompt comes, by what is known then (`pith policies` says how), and told with
-    // the reason in the ledger. `full` without a budget; a session of the chosen name would be the same, bit for bit. `gated`
-    // and `gate` need ModelOptions::gate_file.
+    // the reason in the ledger. `full` without a budget, or where the budget is `auto` and memory holds the whole context
+    // (max_context, or what the model was trained on); a session of the chosen name would be the same, bit for bit. `gated` and
+    // `gate` need ModelOptions::gate_file.
     std::string policy = "auto";
     Budget budget;
     KvType type_k = KvType::kF16;

@@ -1,17 +1,12 @@
-// text.cpp - small text helpers for the policy grammar and its error messages.
+// text.cpp - pieces of texts, numbers as texts, and the nearest name by Levenshtein's distance.
 #include "core/text.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <utility>
 
 namespace pith {
 namespace {
-
-char lower(char c) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
 
 // Levenshtein's distance, with a swap of two neighbours as one edit. Three rows: two back, one back, this one.
 size_t edit_distance(std::string_view a, std::string_view b) {
@@ -24,9 +19,9 @@ size_t edit_distance(std::string_view a, std::string_view b) {
         std::swap(last, row);
         row[0] = i;
         for (size_t j = 1; j <= b.size(); ++j) {
-            const bool same = lower(a[i - 1]) == lower(b[j - 1]);
+            const bool same = a[i - 1] == b[j - 1];
             row[j] = std::min({row[j - 1] + 1, last[j] + 1, last[j - 1] + (same ? 0 : 1)});
-            const bool swapped = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]);
+            const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
             if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
         }
     }
@@ -46,15 +41,6 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
     return pieces;
 }
 
-std::string join(std::span<const std::string_view> pieces, std::string_view separator) {
-    std::string text;
-    for (size_t i = 0; i < pieces.size(); ++i) {
-        if (i > 0) text += separator;
-        text += pieces[i];
-    }
-    return text;
-}
-
 std::string_view trim(std::string_view text) {
     constexpr std::string_view kSpace = " \t\r\n";
     const size_t begin = text.find_first_not_of(kSpace);
@@ -66,6 +52,14 @@ std::string quoted(std::string_view text) {
     std::string result("'");
     result += text;
     result += '\'';
+    return result;
+}
+
+std::string to_lower(std::string_view text) {
+    std::string result(text);
+    for (char & c : result) {
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    }
     return result;
 }
 
@@ -82,10 +76,11 @@ std::string format_number(double number) {
 }
 
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {
+    const std::string wanted = to_lower(name);
     std::string_view best;
     size_t best_distance = 3;
     for (const std::string_view candidate : known) {
-        const size_t distance = edit_distance(name, candidate);
+        const size_t distance = edit_distance(wanted, to_lower(candidate));
         if (distance < best_distance && 2 * distance <= std::max(name.size(), candidate.size())) {
             best = candidate;
             best_distance = distance;

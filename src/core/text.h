@@ -1,7 +1,9 @@
-// text.h - small text helpers for the policy grammar and its error messages. Stage: set-up.
+// text.h - small text helpers: lists and numbers in messages, names compared. Stage: set-up.
 // Pure C++: no ggml, no I/O.
 #pragma once
 
+#include <concepts>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,9 +13,26 @@ namespace pith {
 
 // The pieces between separators; an empty text is one empty piece. Views into `text`.
 std::vector<std::string_view> split(std::string_view text, char separator);
-std::string join(std::span<const std::string_view> pieces, std::string_view separator);
 std::string_view trim(std::string_view text);
-std::string quoted(std::string_view text);  // 'text'
+std::string quoted(std::string_view text);    // 'text'
+std::string to_lower(std::string_view text);  // of ASCII; other bytes as they are
+
+// Strings, views or literals, in any container.
+template <class Range>
+concept Texts = std::ranges::input_range<Range> && std::convertible_to<std::ranges::range_reference_t<Range>, std::string_view>;
+
+// "a, b, c"
+template <Texts Pieces>
+std::string join(const Pieces & pieces, std::string_view separator) {
+    std::string text;
+    std::string_view between;  // nothing before the first
+    for (const auto & piece : pieces) {
+        text += between;
+        text += std::string_view(piece);
+        between = separator;
+    }
+    return text;
+}
 
 // The shortest decimal that reads back as the number: "20", "1.5".
 std::string format_number(double number);

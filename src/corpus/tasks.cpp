@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <utility>
 
+#include "core/text.h"
 #include "corpus/concat.h"
 #include "corpus/wording.h"
 #include "corpus/words.h"
@@ -287,15 +287,10 @@ Result<Task> make_task(std::string_view id, const TaskOptions & options, const C
 }
 
 double score(const Task & task, std::string_view output) {
-    const auto lower = [](std::string_view text) {
-        std::string out(text);
-        for (char & c : out) { c = static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
-        return out;
-    };
     if (task.answers.empty()) { return 0; }
-    const std::string said = lower(output);
+    const std::string said = to_lower(output);
     const auto found = std::count_if(task.answers.begin(), task.answers.end(),
-                                     [&](const auto & answer) { return said.find(lower(answer)) != std::string::npos; });
+                                     [&](const auto & answer) { return said.find(to_lower(answer)) != std::string::npos; });
     return static_cast<double>(found) / static_cast<double>(task.answers.size());
 }
 

@@ -5,20 +5,31 @@ namespace pith {
 
 // The policy that evicts, where `auto` was asked for. Once before there is a prompt, so that a session always has one that can
 // be asked what it needs, and once when the first prompt has come.
-Status Session::Impl::settle_policy(KnownQuestion question, bool has_gates) {
+Status Session::Impl::settle_policy(AutoFacts facts) {
     if (!is_auto(options.policy)) { return {}; }
-    const bool limited = options.budget.kind != BudgetKind::kNone;
-    const AutoChoice choice = choose_policy({limited, has_gates, known_heads, question});
+    facts.limited = options.budget.kind != BudgetKind::kNone && !facts.roomy;
+    facts.heads = known_heads;
+    const AutoChoice choice = choose_policy(facts);
     PITH_ASSIGN_OR_RETURN(policy, Policy::parse(choice.policy));
     policy_reason = choice.reason;
     return {};
 }
 
+// Whether `auto` can do without evicting: the budget is what memory allows, and that holds the prompt and all that the model,
+// or the session's context, takes.
+bool Session::Impl::memory_holds_all(int64_t n_prompt) const {
+    if (!is_auto(options.policy) || options.budget.kind != BudgetKind::kAuto) { return false; }
+    const int64_t context = options.max_context > 0 ? options.max_context : file->hparams().n_ctx_train;
+    const auto all = Policy::parse("full");
+    return all.ok() && make_plan(*all, options.budget, PrefillSchedule::kAuto, std::max(n_prompt, context)).ok();
+}
+
 // What `auto` is for evict(): what the gates might have said comes too late.
 AutoChoice Session::Impl::choice_of_eviction(const Budget & budget) const {
     const bool in_sight = question_end > 0 && question_end == n_tokens;
-    return choose_policy({budget.kind != BudgetKind::kNone, /*has_gates=*/false, known_heads,
-                          in_sight ? KnownQuestion::kInSight : KnownQuestion::kUnknown});
+    return choose_policy({.limited = budget.kind != BudgetKind::kNone,
+                          .heads = known_heads,
+                          .question = in_sight ? KnownQuestion::kInSight : KnownQuestion::kUnknown});
 }
 
 void Session::Impl::tell_policy() const {

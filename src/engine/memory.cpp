@@ -24,16 +24,16 @@ double Session::Impl::chunk_bytes() const {
     return 4.0 * (chunk * (8.0 * width + 4.0 * std::max(hp.n_ff, hp.n_ff_expert * hp.n_experts_used)) + 2.0 * hp.n_vocab);
 }
 
-// `--budget auto`: what is left, less a tenth, and less what a chunk's activations take; copies that snapshots will need are
-// left room for.
-Result<Budget> Session::Impl::memory_budget() const {
+// `--budget auto`: what is left, less a tenth, and less what a chunk's activations take; so many snapshots are left room for,
+// each a copy of what an eviction moves.
+Result<Budget> Session::Impl::memory_budget(int n_snapshots) const {
     const size_t mapped = file->weight_bytes() - std::min(file->weight_bytes(), file->resident_copies_bytes());
     const auto left = static_cast<double>(available_memory(mapped));
     if (left == 0) {
         return {ErrorCode::kUnsupported,
                 "--budget auto: this system does not say how much memory is left: give a --budget in numbers"};
     }
-    const double usable = kUsable * (left - chunk_bytes()) / (1.0 + std::max(options.n_snapshots, 0));
+    const double usable = kUsable * (left - chunk_bytes()) / (1.0 + std::max(n_snapshots, 0));
     if (usable >= 1) { return Budget(BudgetKind::kBytes, usable); }
     return {
         ErrorCode::kBudget,

@@ -63,33 +63,35 @@ Result<std::shared_ptr<const ModelFile>> add_adapter(std::shared_ptr<const Model
     return adapt_model(std::move(file), std::move(adapter), scale);
 }
 
-// The importances given, or those of the file given, or of the file beside the model.
+// The importances given, or those of the file given. false: neither was.
+Result<bool> take_given_heads(const ModelFile & file, SessionOptions & options) {
+    if (!options.heads && options.heads_file.empty()) { return false; }
+    if (!options.heads) { PITH_ASSIGN_OR_RETURN(options.heads, load_head_importance(options.heads_file, file)); }
+    PITH_RETURN_IF_ERROR(check_head_importance(*options.heads, file.hparams()));
+    return true;
+}
+
+// Those, or what the file beside the model says.
 Status find_heads(const ModelFile & file, const Policy & policy, SessionOptions & options) {
-    if (options.heads) { return check_head_importance(*options.heads, file.hparams()); }
-    std::string path = options.heads_file;
-    if (path.empty()) {
-        if (!policy.wants_importance()) { return {}; }
-        path = default_heads_path(file.path());
-        std::error_code error;
-        if (!std::filesystem::exists(path, error)) {
-            return {ErrorCode::kInvalidArgument,
-                    "policy '" + policy.name() +
-                        "' needs head importances: make them with `pith calibrate heads -m MODEL -o heads.json` and give "
-                        "--heads heads.json"};
-        }
-        log_line(LogLevel::kInfo, "head importances from '" + path + "'");
+    PITH_ASSIGN_OR_RETURN(const bool given, take_given_heads(file, options));
+    if (given || !policy.wants_importance()) { return {}; }
+    const std::string path = default_heads_path(file.path());
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) {
+        return {ErrorCode::kInvalidArgument,
+                "policy '" + policy.name() +
+                    "' needs head importances: make them with `pith calibrate heads -m MODEL -o heads.json` and give "
+                    "--heads heads.json"};
     }
+    log_line(LogLevel::kInfo, "head importances from '" + path + "'");
     PITH_ASSIGN_OR_RETURN(options.heads, load_head_importance(path, file));
     return {};
 }
 
 // The same for `auto`, which does without: what is given must fit, what lies beside the model is passed over where it does not.
 Result<KnownHeads> find_heads_for_auto(const ModelFile & file, SessionOptions & options) {
-    if (options.heads || !options.heads_file.empty()) {
-        if (!options.heads) { PITH_ASSIGN_OR_RETURN(options.heads, load_head_importance(options.heads_file, file)); }
-        PITH_RETURN_IF_ERROR(check_head_importance(*options.heads, file.hparams()));
-        return KnownHeads::kGiven;
-    }
+    PITH_ASSIGN_OR_RETURN(const bool given, take_given_heads(file, options));
+    if (given) { return KnownHeads::kGiven; }
     const std::string path = default_heads_path(file.path());
     std::error_code error;
     if (!std::filesystem::exists(path, error)) { return KnownHeads::kNone; }
@@ -112,7 +114,7 @@ bool auto_wants_heads(const SessionOptions & options, bool has_gate) {
 // What `auto` may come to need when it is asked for by evict().
 Status observe_auto(Session::Impl & session) {
     for (const KnownQuestion question : {KnownQuestion::kInSight, KnownQuestion::kUnknown}) {
-        const AutoChoice choice = choose_policy({true, false, session.known_heads, question});
+        const AutoChoice choice = choose_policy({.limited = true, .heads = session.known_heads, .question = question});
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(choice.policy));
         session.observed.push_back(policy.needs());
     }
@@ -189,7 +191,7 @@ Result<Session> Model::session(const SessionOptions & options) const {
     if (auto_wants_heads(options, has_gate)) {
         PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl_->file, session->options));
     }
-    PITH_RETURN_IF_ERROR(session->settle_policy(KnownQuestion::kUnknown, has_gate));
+    PITH_RETURN_IF_ERROR(session->settle_policy({.has_gates = has_gate}));
     PITH_RETURN_IF_ERROR(session->policy.check_gates(has_gate));
     PITH_RETURN_IF_ERROR(find_heads(*impl_->file, session->policy, session->options));
     session->tell_policy();

@@ -65,7 +65,10 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
                                          int64_t n_prompt, int n_question) const {
     RunRequest request;
     request.budget = budget;
-    if (budget.kind == BudgetKind::kAuto) { PITH_ASSIGN_OR_RETURN(request.budget, memory_budget()); }
+    if (budget.kind == BudgetKind::kAuto) {
+        // Snapshots copy what an eviction moves: nothing, where none is.
+        PITH_ASSIGN_OR_RETURN(request.budget, memory_budget(for_policy.evicts() ? options.n_snapshots : 0));
+    }
     request.is_auto = budget.kind == BudgetKind::kAuto;
     request.evicts = for_policy.evicts();
     request.gated = for_policy.gated();
@@ -94,13 +97,18 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
 Status Session::Impl::start(int64_t n_prompt, int n_question) {
     // The lanes of an emptied session: where addresses are limited, the new ones want theirs.
     if (cache && available_addresses() > 0) { PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, 1)); }
+    AutoFacts facts;
+    facts.has_gates = gates != nullptr;
+    facts.roomy = memory_holds_all(n_prompt + std::ssize(observers));
+    facts.even = options.budget.kind == BudgetKind::kAuto && available_addresses() > 0;
+    PITH_RETURN_IF_ERROR(settle_policy(facts));
     PITH_ASSIGN_OR_RETURN(plan, make_plan(policy, options.budget, options.prefill, n_prompt, n_question));
-    // All that `auto` may choose here is planned alike, so the plan can be asked what will be in sight.
+    // All that `auto` may choose from here on is planned alike, so the plan can be asked what will be in sight.
     const bool in_sight = plan->one_shot || plan->n_guide > 0;
-    const KnownQuestion question = n_question == 0 ? KnownQuestion::kUnknown
-                                   : in_sight      ? KnownQuestion::kInSight
-                                                   : KnownQuestion::kOutOfSight;
-    PITH_RETURN_IF_ERROR(settle_policy(question, gates != nullptr));
+    facts.question = n_question == 0 ? KnownQuestion::kUnknown
+                     : in_sight      ? KnownQuestion::kInSight
+                                     : KnownQuestion::kOutOfSight;
+    PITH_RETURN_IF_ERROR(settle_policy(facts));
     tell_policy();
     question_end = n_question > 0 && observers.empty() ? n_prompt : 0;
     PITH_RETURN_IF_ERROR(check_protected(n_prompt));
@@ -142,6 +150,12 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, cons
     if (first) {
         const int n_question = observers.empty() ? hooks.n_question : static_cast<int>(observers.size());
         PITH_RETURN_IF_ERROR(without_bad_alloc([&] { return start(n, n_question); }));
+    }
+
+    if (plan->capacity > 0 && n_tokens + n > plan->capacity) {
+        return {ErrorCode::kBudget, "--budget auto: the memory that was left holds " + std::to_string(plan->capacity) +
+                                        " tokens, " + std::to_string(n_tokens) + " are there, and policy " + policy.name() +
+                                        " keeps them all: give a --budget in numbers to evict"};
     }
 
     const int64_t n_before = n_tokens;

@@ -102,7 +102,8 @@ struct Session::Impl {
     Status drop_hidden(int layer, int32_t next_position);
 
     // auto.cpp
-    Status settle_policy(KnownQuestion question, bool has_gates);
+    Status settle_policy(AutoFacts facts);
+    bool memory_holds_all(int64_t n_prompt) const;
     AutoChoice choice_of_eviction(const Budget & budget) const;
     void tell_policy() const;
 
@@ -123,7 +124,7 @@ struct Session::Impl {
 
     // memory.cpp
     double chunk_bytes() const;
-    Result<Budget> memory_budget() const;
+    Result<Budget> memory_budget(int n_snapshots) const;
     Result<int64_t> lane_capacity(int64_t n_all) const;
 
     // observers.cpp

@@ -170,9 +170,7 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
     SessionOptions session_options = options.session_of(one);
     session_options.prefill = PrefillSchedule::kChunked;
     const bool has_gates = model.gate() != nullptr;
-    PITH_ASSIGN_OR_RETURN(
-        const Policy policy,
-        Policy::parse(is_auto(one.policy) ? choose_policy({.limited = true, .has_gates = has_gates}).policy : one.policy));
+    PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = has_gates}));
     if (policy.needs_gate() && has_gates && !model.gate()->config().works_in_chunks()) {
         if (policy.evicts()) {
             return emit(refusals(unit, one,

@@ -44,11 +44,9 @@ Result<std::vector<CaseRow>> make_rows(const BenchOptions & options) {
     std::vector<CaseRow> rows;
     for (const int64_t depth : options.depths) {
         for (const std::string & name : options.policies) {
-            bool evicts = options.session.budget.kind != BudgetKind::kNone;  // what `auto` does with one
-            if (!is_auto(name)) {
-                PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-                evicts = policy.evicts();
-            }
+            const bool limited = options.session.budget.kind != BudgetKind::kNone;
+            PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(name, {.limited = limited}));
+            const bool evicts = policy.evicts();
             CaseRow row;
             row.bench_case = {depth, name, evicts};
             row.row.depth = depth;

@@ -47,10 +47,6 @@ std::vector<std::string> number_header(const EvalTable & table) {
     return {table.is_perplexity ? "perplexity" : "score", "95 %", "to full", "95 %", "entries/lane", "prompt"};
 }
 
-std::string length_text(int length) {
-    return length > 0 ? std::to_string(length) + " tokens" : "whole samples";
-}
-
 // A task, with intervals and its groups.
 TextTable task_table(const EvalTable & table, const std::string & task, int length) {
     const bool grouped = std::any_of(table.rows.begin(), table.rows.end(), [&](const EvalRow & row) {

@@ -25,12 +25,6 @@ std::optional<Interval> times(const std::optional<Interval> & interval, double f
     return Interval{interval->low * factor, interval->high * factor};
 }
 
-std::string joined(const std::set<std::string> & names) {
-    std::string text;
-    for (const std::string & name : names) { text += (text.empty() ? "" : ",") + name; }
-    return text;
-}
-
 // A perplexity has no range; and resampling a single value says nothing.
 std::optional<Interval> resampled(const std::vector<double> & values) {
     return values.size() < 2 ? std::optional<Interval>() : bootstrap_interval(values);
@@ -149,7 +143,7 @@ private:
             if (answer->score_per_character) { per_character.push_back(*answer->score_per_character); }
         }
         row.n_refused = static_cast<int>(refused.size());
-        row.chosen = joined(chosen);
+        row.chosen = join(chosen, ",");
         const std::map<int, double> scores = scores_of(here, keep);
         row.n_samples = static_cast<int>(scores.size());
         if (scores.empty()) { return row; }
@@ -261,7 +255,7 @@ private:
         if (scores.empty()) { return; }
         row.kept /= static_cast<double>(scores.size());
         row.n_prompt /= static_cast<double>(scores.size());
-        row.chosen = joined(chosen);
+        row.chosen = join(chosen, ",");
         if (kv_bytes.size() == scores.size()) { row.kv_bytes = mean(kv_bytes); }
         const Estimate score = mean_of(scores);
         row.score = score.mean * scale_;
@@ -284,6 +278,10 @@ private:
 };
 
 }  // namespace
+
+std::string length_text(int length) {
+    return length > 0 ? std::to_string(length) + " tokens" : "whole samples";
+}
 
 Estimate mean_difference(const std::vector<std::vector<double>> & tasks) {
     std::vector<Estimate> parts;

@@ -56,6 +56,9 @@ struct EvalTable {
 
 EvalTable make_eval_table(const RunInfo & info, const std::vector<Answer> & answers);
 
+// "512 tokens"; of length 0 "whole samples".
+std::string length_text(int length);
+
 // The score of every sample of a task, length and case, by the sample's index.
 std::vector<std::pair<int, double>> sample_scores(const std::vector<Answer> & answers, const std::string & task, int length,
                                                   const EvalCase & one);

@@ -74,10 +74,8 @@ private:
     // What every session would refuse is refused before there is a folder. (A perplexity chooses its schedule itself.)
     Status check_schedule(const PolicyCase & one) const {
         if (options_.tasks.empty() || model_.gate() == nullptr || model_.gate()->config().works_in_chunks()) { return {}; }
-        if (!is_auto(one.policy)) {  // which takes the gates
-            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(one.policy));
-            if (!policy.needs_gate()) { return {}; }
-        }
+        PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = true}));
+        if (!policy.needs_gate()) { return {}; }
         return plan_run({.whole_prompt = true, .prefill = options_.session.prefill}).status();
     }
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <set>
 
+#include "core/text.h"
 #include "eval/eval_report.h"
 #include "eval/run_tables.h"
 #include "report/svg.h"
@@ -85,12 +86,9 @@ std::string note_of(const Marks & marks) {
     return note;
 }
 
-std::string joined(const std::vector<std::string> & words) {
-    std::string text;
-    for (const std::string & word : words) {
-        if (!word.empty()) { text += (text.empty() ? "" : ", ") + word; }
-    }
-    return text;
+std::string joined(std::vector<std::string> words) {
+    std::erase(words, "");
+    return join(words, ", ");
 }
 
 }  // namespace
@@ -111,8 +109,7 @@ std::string heat_map_svg(const std::vector<RunTable> & runs) {
                 }
             }
             report::TableGroup group;
-            group.title = joined(
-                {run.label, length > 0 ? std::to_string(length) + " tokens" : "whole samples", samples_text(table, length)});
+            group.title = joined({run.label, length_text(length), samples_text(table, length)});
             group.value_label = "score (0 to 100)";
             group.high = 100;
             std::vector<std::string> budgets = budgets_of(table.info);

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "core/text.h"
 #include "eval/eval_report.h"
 #include "eval/run_tables.h"
 #include "report/svg.h"
@@ -30,17 +31,19 @@ struct Memory {
     double of(const EvalRow & row) const { return in_bytes ? *row.kv_bytes / unit : row.kept; }
 };
 
+// Of all tasks; nullptr: no score for every one of them.
 const EvalRow * average_of(const EvalTable & table, int length, size_t index) {
-    return table.find(table.info.tasks.size() > 1 ? "" : table.info.tasks.front().name, length, index);
+    const EvalRow * row = table.find(table.info.tasks.size() > 1 ? "" : table.info.tasks.front().name, length, index);
+    return row != nullptr && row->score ? row : nullptr;
 }
 
+// Calls visit(const EvalCase &, const EvalRow *) with what average_of() finds.
 template <class Do>
-void for_each_row(const std::vector<RunTable> & runs, const Do & visit) {
+void for_each_average(const std::vector<RunTable> & runs, const Do & visit) {
     for (const RunTable & run : runs) {
         for (const int length : run.table.info.lengths) {
             for (size_t i = 0; i < run.table.info.cases.size(); ++i) {
-                const EvalRow * row = average_of(run.table, length, i);
-                if (row != nullptr && row->score) { visit(*row); }
+                visit(run.table.info.cases[i], average_of(run.table, length, i));
             }
         }
     }
@@ -49,9 +52,10 @@ void for_each_row(const std::vector<RunTable> & runs, const Do & visit) {
 Memory memory_of(const std::vector<RunTable> & runs) {
     Memory memory;
     double most = 0;
-    for_each_row(runs, [&](const EvalRow & row) {
-        memory.in_bytes = memory.in_bytes && row.kv_bytes.has_value();
-        most = std::max(most, row.kv_bytes.value_or(0));
+    for_each_average(runs, [&](const EvalCase &, const EvalRow * row) {
+        if (row == nullptr) { return; }
+        memory.in_bytes = memory.in_bytes && row->kv_bytes.has_value();
+        most = std::max(most, row->kv_bytes.value_or(0));
     });
     if (!memory.in_bytes) {
         memory.label = "tokens kept a head";
@@ -75,7 +79,7 @@ report::LineChart chart_of(const EvalTable & table, int length, const Memory & m
     for (size_t i = 0; i < table.info.cases.size(); ++i) {
         const EvalCase & one = table.info.cases[i];
         const EvalRow * row = average_of(table, length, i);
-        if (row == nullptr || !row->score || !(memory.of(*row) > 0)) { continue; }
+        if (row == nullptr || !(memory.of(*row) > 0)) { continue; }
         if (points.count(one.policy) == 0) { policies.push_back(one.policy); }
         points[one.policy].push_back({memory.of(*row), *row->score, row->interval ? row->interval->low : kNone,
                                       row->interval ? row->interval->high : kNone});
@@ -104,27 +108,15 @@ report::LineChart chart_of(const EvalTable & table, int length, const Memory & m
     return chart;
 }
 
-std::string tokens_text(int length) {
-    return length > 0 ? std::to_string(length) + " tokens" : "whole samples";
-}
-
 // "h2o 5%": asked, and without a score for every task.
 std::string without_point(const std::vector<RunTable> & runs) {
     std::vector<std::string> names;
-    for (const RunTable & run : runs) {
-        for (const int length : run.table.info.lengths) {
-            for (size_t i = 0; i < run.table.info.cases.size(); ++i) {
-                const EvalRow * row = average_of(run.table, length, i);
-                if (row != nullptr && row->score) { continue; }
-                const EvalCase & one = run.table.info.cases[i];
-                const std::string name = one.policy + (one.budget.empty() ? "" : " " + one.budget);
-                if (std::find(names.begin(), names.end(), name) == names.end()) { names.push_back(name); }
-            }
-        }
-    }
-    std::string text;
-    for (const std::string & name : names) { text += (text.empty() ? " Not drawn, refused or unfinished: " : ", ") + name; }
-    return text.empty() ? "" : text + ".";
+    for_each_average(runs, [&](const EvalCase & one, const EvalRow * row) {
+        if (row != nullptr) { return; }
+        const std::string name = one.policy + (one.budget.empty() ? "" : " " + one.budget);
+        if (std::find(names.begin(), names.end(), name) == names.end()) { names.push_back(name); }
+    });
+    return names.empty() ? "" : " Not drawn, refused or unfinished: " + join(names, ", ") + ".";
 }
 
 }  // namespace
@@ -139,7 +131,7 @@ std::string memory_svg(const std::vector<RunTable> & runs) {
     const bool one_length = std::all_of(runs.begin(), runs.end(), [&](const RunTable & run) {
         return run.table.info.lengths.size() == 1 && run.table.info.lengths == first.info.lengths;
     });
-    if (one_length && first.info.lengths.front() > 0) { about += ", " + tokens_text(first.info.lengths.front()); }
+    if (one_length && first.info.lengths.front() > 0) { about += ", " + length_text(first.info.lengths.front()); }
     if (n_tasks > 1) { about += ", mean of " + std::to_string(n_tasks) + " tasks"; }
     const std::string samples = samples_text(first, first.info.lengths.front());
     if (!samples.empty()) { about += ", " + samples; }
@@ -149,7 +141,7 @@ std::string memory_svg(const std::vector<RunTable> & runs) {
     for (const RunTable & run : runs) {
         for (const int length : run.table.info.lengths) {
             report::LineChart chart = chart_of(run.table, length, memory);
-            const std::string tokens = one_length ? "" : tokens_text(length);
+            const std::string tokens = one_length ? "" : length_text(length);
             chart.title = run.label + (run.label.empty() || tokens.empty() ? "" : ", ") + tokens;
             if (!chart.series.empty()) { group.charts.push_back(std::move(chart)); }
         }

@@ -40,8 +40,7 @@ private:
 
 // Gates decide what the prompt's own queries see; `auto` is gated where the model has some.
 Result<bool> is_gated(const Model & model, const PolicyCase & one) {
-    if (is_auto(one.policy)) { return model.gate() != nullptr; }
-    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(one.policy));
+    PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = model.gate() != nullptr}));
     return policy.gated();
 }
 
@@ -96,12 +95,8 @@ Result<std::vector<PolicyCase>> make_cases(const std::vector<std::string> & poli
     std::vector<PolicyCase> cases;
     std::vector<std::string> evicting;
     for (const std::string & name : policies) {
-        bool evicts = true;
-        if (!is_auto(name)) {
-            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-            evicts = policy.evicts();
-        }
-        if (!evicts) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(name, {.limited = true}));
+        if (!policy.evicts()) {
             cases.push_back({name, Budget()});
         } else if (budgets.empty()) {
             return Status(ErrorCode::kInvalidArgument, "policy '" + name + "' needs a budget: add --budget");

@@ -93,13 +93,9 @@ Result<RunInfo> read_info(const std::string & path) {
 std::string list_difference(const std::string & before, const std::string & now) {
     const std::vector<std::string_view> was = split(before, ',');
     const std::vector<std::string_view> is = split(now, ',');
-    const auto missing_from = [](const std::vector<std::string_view> & from, const std::vector<std::string_view> & other) {
-        std::string names;
-        for (const std::string_view name : from) {
-            if (std::find(other.begin(), other.end(), name) != other.end()) { continue; }
-            names += (names.empty() ? "" : ",") + std::string(name);
-        }
-        return names;
+    const auto missing_from = [](std::vector<std::string_view> from, const std::vector<std::string_view> & other) {
+        std::erase_if(from, [&](std::string_view name) { return std::find(other.begin(), other.end(), name) != other.end(); });
+        return join(from, ",");
     };
     const std::string gone = missing_from(was, is);
     const std::string fresh = missing_from(is, was);

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "core/text.h"
 #include "eval/eval_report.h"
 
 namespace pith {
@@ -117,9 +118,7 @@ Result<EvalTable> only_policies(EvalTable table, const std::vector<std::string> 
     }
     for (const std::string & name : policies) {
         if (std::find(known.begin(), known.end(), name) != known.end()) { continue; }
-        std::string list;
-        for (const std::string & one : known) { list += (list.empty() ? "" : ", ") + one; }
-        return {ErrorCode::kInvalidArgument, "the run has no policy '" + name + "': there are " + list};
+        return {ErrorCode::kInvalidArgument, "the run has no policy '" + name + "': there are " + join(known, ", ")};
     }
     std::erase_if(table.rows, [&](const EvalRow & row) { return new_index[row.index] == new_index.size(); });
     for (EvalRow & row : table.rows) { row.index = new_index[row.index]; }

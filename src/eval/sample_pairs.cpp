@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/text.h"
+
 namespace pith {
 namespace {
 
@@ -11,9 +13,7 @@ constexpr const char * kCountsReferences = "share of references found";  // Task
 
 std::string answer_of(const FileSample & one, const benchmarks::Turn & turn) {
     if (one.task == nullptr || one.task->rules().metric != kCountsReferences) { return turn.references.front(); }
-    std::string all;
-    for (const std::string & reference : turn.references) { all += (all.empty() ? "" : ", ") + reference; }
-    return all;
+    return join(turn.references, ", ");
 }
 
 bool is_blank(char c) {

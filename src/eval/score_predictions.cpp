@@ -103,7 +103,7 @@ Result<std::string> metric_field(const Record & record, const std::string & name
         return fields.text(name);
     }
     PITH_ASSIGN_OR_RETURN(const std::vector<std::string> texts, record.texts(name));
-    return join(std::vector<std::string_view>(texts.begin(), texts.end()), "\n");
+    return join(texts, "\n");
 }
 
 // A line that a run of Pith wrote.

@@ -62,19 +62,20 @@ std::string to_markdown(const TextTable & table) {
 std::string to_csv(const TextTable & table) {
     std::string text;
     for_each_row(table, [&text](const std::vector<std::string> & row) {
-        for (size_t c = 0; c < row.size(); ++c) {
-            if (c > 0) { text += ","; }
-            if (row[c].find_first_of(",\"\n") == std::string::npos) {
-                text += row[c];
-                continue;
-            }
-            text += '"';
-            for (const char ch : row[c]) { text += ch == '"' ? std::string("\"\"") : std::string(1, ch); }
-            text += '"';
-        }
+        for (size_t c = 0; c < row.size(); ++c) { text += (c > 0 ? "," : "") + csv_field(row[c]); }
         text += "\n";
     });
     return text;
+}
+
+std::string csv_field(const std::string & text) {
+    if (text.find_first_of(",\"\n") == std::string::npos) { return text; }
+    std::string quoted = "\"";
+    for (const char c : text) {
+        if (c == '"') { quoted += '"'; }
+        quoted += c;
+    }
+    return quoted + "\"";
 }
 
 std::string fixed(double value, int digits) {

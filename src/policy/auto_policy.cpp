@@ -8,9 +8,11 @@ namespace {
 
 // What does best over RULER's tasks on the built-in models (docs/ruler.md; `scripts/measure auto` measures `auto` against all
 // others, on samples other than those).
-constexpr std::string_view kWithHeads = "headkv";            // in sight or not
-constexpr std::string_view kInSight = "snapkv+preference";   // the best that needs no calibration
-constexpr std::string_view kLater = "keydiff+preference";    // the same, where nobody knows what will be asked
+constexpr std::string_view kWithHeads = "headkv";           // in sight or not
+constexpr std::string_view kInSight = "snapkv+preference";  // the best that needs no calibration
+constexpr std::string_view kLater = "keydiff+preference";   // the same, where nobody knows what will be asked
+constexpr std::string_view kInSightEven = "snapkv";         // the best of those that give all heads as much
+constexpr std::string_view kLaterEven = "keydiff";
 constexpr std::string_view kGatedInBudget = "gated+snapkv";  // gates are trained for what they keep: their word goes first
 constexpr std::string_view kGated = "gated";
 constexpr std::string_view kUnlimited = "full";
@@ -28,7 +30,13 @@ AutoChoice choose_policy(const AutoFacts & facts) {
         return AutoChoice{std::string(policy), std::move(reason)};
     };
     if (facts.has_gates) { return chosen(facts.limited ? kGatedInBudget : kGated, "the model has gates"); }
-    if (!facts.limited) { return chosen(kUnlimited, "no budget"); }
+    if (!facts.limited) { return chosen(kUnlimited, facts.roomy ? "memory holds the whole context" : "no budget"); }
+    if (facts.even) {
+        const bool seen = facts.question == KnownQuestion::kInSight;
+        return chosen(seen ? kInSightEven : kLaterEven,
+                      std::string(seen ? "the question is in sight" : "what will be asked is not known") +
+                          "; a limit on virtual memory, so all heads hold the same");
+    }
     if (facts.heads == KnownHeads::kGiven) { return chosen(kWithHeads, "head importances given"); }
     if (facts.heads == KnownHeads::kBesideModel) { return chosen(kWithHeads, "head importances beside the model"); }
     const std::string heads = facts.heads == KnownHeads::kUnfit ? "; the head importances beside the model do not fit it" : "";
@@ -43,6 +51,10 @@ AutoChoice choose_policy(const AutoFacts & facts) {
     return chosen(kLater, "what will be asked is not known" + heads);
 }
 
+Result<Policy> policy_of(std::string_view name, const AutoFacts & facts) {
+    return Policy::parse(is_auto(name) ? choose_policy(facts).policy : std::string(name));
+}
+
 std::span<const std::string_view> auto_candidates() {
     return kCandidates;
 }
@@ -51,7 +63,8 @@ std::string auto_help() {
     const auto name = [](std::string_view policy) { return std::string(policy); };
     return "chosen when the prompt comes, and said with the reason: " + name(kWithHeads) + " with head importances, else " +
            name(kInSight) + " with the question in sight, " + name(kLater) + " without; " + name(kGatedInBudget) + " or " +
-           name(kGated) + " with gates; " + name(kUnlimited) + " without a budget";
+           name(kGated) + " with gates; " + name(kUnlimited) +
+           " without a budget, and with --budget auto where memory holds the whole context";
 }
 
 }  // namespace pith

@@ -9,6 +9,9 @@
 #include <string>
 #include <string_view>
 
+#include "pith/status.h"
+#include "policy/policy.h"
+
 namespace pith {
 
 inline constexpr std::string_view kAutoPolicy = "auto";
@@ -31,10 +34,12 @@ enum class KnownQuestion {
 };
 
 struct AutoFacts {
-    bool limited = false;    // there is a budget
+    bool limited = false;    // there is a budget, and it may not hold all that comes
     bool has_gates = false;  // the model was loaded with gates
     KnownHeads heads = KnownHeads::kNone;
     KnownQuestion question = KnownQuestion::kUnknown;
+    bool roomy = false;  // not limited, because the budget, what memory allows, holds all that can come
+    bool even = false;   // every head must hold the same: addresses are limited, and lanes that grow want them twice
 };
 
 struct AutoChoice {
@@ -42,10 +47,13 @@ struct AutoChoice {
     std::string reason;  // in a user's words: "the question is in sight"
 };
 
-// A budget that holds everything gets an evicting policy, too: the prompt is not the end, and an answer grows.
+// A budget in numbers that holds the whole prompt gets an evicting policy, too: the prompt is not the end, and an answer grows.
 AutoChoice choose_policy(const AutoFacts & facts);
 
-// All that may be chosen under a budget.
+// The policy of that name, or what `auto` is by these facts.   Errors: as Policy::parse.
+Result<Policy> policy_of(std::string_view name, const AutoFacts & facts);
+
+// All that may be chosen under a budget in numbers.
 std::span<const std::string_view> auto_candidates();
 
 // One line for the list of policies.

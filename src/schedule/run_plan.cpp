@@ -120,7 +120,7 @@ Result<RunPlan> plan_run(const RunRequest & request) {
         const int64_t capacity = entries_in(request, request.budget.value);
         if (request.n_prompt <= capacity) {
             const bool whole = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
-            return RunPlan{0, whole, request.chunk, 0};
+            return RunPlan{0, whole, request.chunk, 0, 0, capacity};
         }
         return {ErrorCode::kBudget, "--budget auto: the memory that is left holds " +
                                         std::to_string(std::max<int64_t>(capacity, 0)) + " tokens, the prompt has " +

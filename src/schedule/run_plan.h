@@ -39,8 +39,9 @@ struct RunPlan {
     int64_t budget = 0;  // mean entries per lane; 0: nothing is ever evicted
     bool one_shot = false;
     int chunk = 0;
-    int evict_every = 0;  // 0: no eviction in decode
-    int n_guide = 0;      // of a chunked prefill: tokens of the question that every chunk is judged by; 0: none
+    int evict_every = 0;   // 0: no eviction in decode
+    int n_guide = 0;       // of a chunked prefill: tokens of the question that every chunk is judged by; 0: none
+    int64_t capacity = 0;  // tokens that memory holds where nothing is evicted and the budget is what it allows; 0: not bounded
 };
 
 // Errors: kInvalidArgument (a budget without an evicting policy or the other way round, chunk < 1, evict_every < 0, chunks

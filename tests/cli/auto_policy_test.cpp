@@ -75,7 +75,8 @@ TEST_F(AutoPolicyCommand, IsTheDefaultAndSaysWhatItChoseAndWhy) {
                   "head importances given");
     expect_choice(unfit_, {"--budget", "64"}, "snapkv+preference",
                   "the question is in sight; the head importances beside the model do not fit it");
-    expect_choice(plain_, {}, "full", "no budget");
+    expect_choice(plain_, {}, "full", "memory holds the whole context");
+    EXPECT_EQ(json_of(plain_, {"--budget", "auto"})["policy_reason"], "memory holds the whole context") << "the default";
     EXPECT_EQ(json_of(plain_, {"--budget", "64", "--policy", "auto"})["policy"], "snapkv+preference") << "by name, too";
 }
 
@@ -112,8 +113,8 @@ TEST_F(AutoPolicyCommand, AnEvaluationHasARowOfItAndKeepsWhatItWas) {
     guided.emplace_back("--guided");
     int n = 0;
     for (const Setting & setting : {Setting{plain_, {}, "keydiff+preference"}, Setting{plain_, aware, "snapkv+preference"},
-                                    Setting{plain_, aware_chunks, "keydiff+preference"}, Setting{plain_, guided, "snapkv+preference"},
-                                    Setting{beside_, aware, "headkv"}}) {
+                                    Setting{plain_, aware_chunks, "keydiff+preference"},
+                                    Setting{plain_, guided, "snapkv+preference"}, Setting{beside_, aware, "headkv"}}) {
         SCOPED_TRACE(setting.chosen + " of setting " + std::to_string(n));
         const std::string out = folder_->file("run-" + std::to_string(n++));
         std::vector<std::string> eval = {

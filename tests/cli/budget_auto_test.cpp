@@ -34,7 +34,6 @@ protected:
     Outcome under(size_t limit_bytes, std::vector<std::string> more = {}) const {
         std::vector<std::string> all = {"run", "-m", plain_,   "-f", folder_.file("book.txt"), "-n", "4",
                                         "-t",  "1",  "--temp", "0"};
-        if (more.empty()) { more = {"--policy", "snapkv", "--budget", "auto"}; }
         all.insert(all.end(), more.begin(), more.end());
         return run_pith(all, {limit_bytes, ""});
     }
@@ -54,37 +53,43 @@ protected:
 };
 
 TEST_F(BudgetAuto, UnderALimitOnAddressesItEvictsOrSaysWhyItCannotRun) {
-    bool all_fits = false;
-    bool evicted = false;
-    bool refused = false;
-    std::string said;  // for whoever reads the failure
-    for (const size_t limit : {1024U, 160U, 128U, 112U, 96U, 88U, 80U, 72U, 64U, 56U, 48U, 40U, 32U}) {
-        SCOPED_TRACE(std::to_string(limit) + " MiB");
-        const Outcome outcome = under(limit * kMiB);
-        ASSERT_TRUE(outcome.exit_code == 0 || outcome.exit_code == 1) << outcome.exit_code << " " << outcome.err;
-        if (outcome.exit_code == 1) {
-            expect_error(outcome, 1, {});
-            refused = true;
-            said += std::to_string(limit) + " MiB: " + outcome.err;
-            continue;
+    const std::vector<std::vector<std::string>> ways = {
+        {"--policy", "snapkv", "--budget", "auto"}, {},  // it is the default
+    };
+    for (const auto & way : ways) {
+        SCOPED_TRACE(way.empty() ? "by default" : "by name");
+        bool all_fits = false;
+        bool evicted = false;
+        bool refused = false;
+        std::string said;  // for whoever reads the failure
+        for (const size_t limit : {1024U, 160U, 128U, 112U, 96U, 88U, 80U, 72U, 64U, 56U, 48U, 40U, 32U}) {
+            SCOPED_TRACE(std::to_string(limit) + " MiB");
+            const Outcome outcome = under(limit * kMiB, way);
+            ASSERT_TRUE(outcome.exit_code == 0 || outcome.exit_code == 1) << outcome.exit_code << " " << outcome.err;
+            if (outcome.exit_code == 1) {
+                expect_error(outcome, 1, {});
+                refused = true;
+                said += std::to_string(limit) + " MiB: " + outcome.err;
+                continue;
+            }
+            EXPECT_FALSE(refused) << said << "a smaller limit cannot do what a larger one could not";
+            const auto tokens = kept(outcome);
+            if (!tokens) {  // nothing was evicted
+                all_fits = true;
+                EXPECT_FALSE(evicted);
+                EXPECT_EQ(outcome.err.find("--budget auto"), std::string::npos) << outcome.err;
+                continue;
+            }
+            if (tokens->first == tokens->second) {
+                all_fits = true;
+                continue;
+            }
+            evicted = true;
+            EXPECT_NE(outcome.err.find("pith: warning: --budget auto: the memory that is left here holds "), std::string::npos)
+                << outcome.err;
         }
-        EXPECT_FALSE(refused) << "a smaller limit cannot do what a larger one could not";
-        const auto tokens = kept(outcome);
-        if (!tokens) {  // nothing was evicted
-            all_fits = true;
-            EXPECT_FALSE(evicted);
-            EXPECT_EQ(outcome.err.find("--budget auto"), std::string::npos) << outcome.err;
-            continue;
-        }
-        if (tokens->first == tokens->second) {
-            all_fits = true;
-            continue;
-        }
-        evicted = true;
-        EXPECT_NE(outcome.err.find("pith: warning: --budget auto: the memory that is left here holds "), std::string::npos)
-            << outcome.err;
+        EXPECT_TRUE(all_fits && evicted && refused) << all_fits << evicted << refused << "\n" << said;
     }
-    EXPECT_TRUE(all_fits && evicted && refused) << all_fits << evicted << refused << "\n" << said;
 }
 
 // Without a budget there is nothing to give up: one line, with what would help.
@@ -119,12 +124,14 @@ TEST_F(BudgetAuto, AChatUnderALimitIsNeverKilled) {
     ASSERT_TRUE(edit_gguf(plain_, chat, edit));
     std::string lines;
     for (int turn = 0; turn < 6; ++turn) { lines += words(200) + "\n"; }
-    for (const size_t limit : {1024U, 128U, 96U, 64U}) {
-        SCOPED_TRACE(std::to_string(limit) + " MiB");
-        const Outcome outcome = run_pith({"chat", "-m", chat, "-n", "4", "-t", "1", "--temp", "0", "--policy", "snapkv",
-                                          "--budget", "auto", "--chunk", "64"},
-                                         {limit * kMiB, lines});
-        EXPECT_TRUE(outcome.exit_code == 0 || outcome.exit_code == 1) << outcome.exit_code << " " << outcome.err;
+    for (const bool by_name : {true, false}) {
+        for (const size_t limit : {1024U, 128U, 96U, 64U}) {
+            SCOPED_TRACE(std::to_string(limit) + " MiB");
+            std::vector<std::string> all = {"chat", "-m", chat, "-n", "4", "-t", "1", "--temp", "0", "--chunk", "64"};
+            if (by_name) { all.insert(all.end(), {"--policy", "snapkv", "--budget", "auto"}); }
+            const Outcome outcome = run_pith(all, {limit * kMiB, lines});
+            EXPECT_TRUE(outcome.exit_code == 0 || outcome.exit_code == 1) << outcome.exit_code << " " << outcome.err;
+        }
     }
 }
 

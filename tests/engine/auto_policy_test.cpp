@@ -117,7 +117,8 @@ TEST_F(AutoSession, WithoutHeadsIsChosenByTheQuestionInBothSchedules) {
     // One that no chunk can be judged by: chunks are read without it, one shot is not.
     expect_choice(model, options_of("auto", PrefillSchedule::kChunked), kChunk + 1, "keydiff+preference",
                   "the question is longer than a chunk");
-    expect_choice(model, options_of("auto", PrefillSchedule::kOneShot), kChunk + 1, "snapkv+preference", "the question is in sight");
+    expect_choice(model, options_of("auto", PrefillSchedule::kOneShot), kChunk + 1, "snapkv+preference",
+                  "the question is in sight");
 }
 
 TEST_F(AutoSession, WithHeadsIsHeadkvWhereverTheyAre) {
@@ -192,7 +193,8 @@ TEST_F(AutoSession, QuestionsThatComeLaterCountAsInSightWhereTheyAre) {
     };
     for (const Case & one :
          {Case{PrefillSchedule::kOneShot, few, "snapkv+preference"}, Case{PrefillSchedule::kChunked, few, "snapkv+preference"},
-          Case{PrefillSchedule::kOneShot, many, "snapkv+preference"}, Case{PrefillSchedule::kChunked, many, "keydiff+preference"}}) {
+          Case{PrefillSchedule::kOneShot, many, "snapkv+preference"},
+          Case{PrefillSchedule::kChunked, many, "keydiff+preference"}}) {
         Session session = open(model, options_of("auto", one.schedule));
         Session named = open(model, options_of(one.chosen, one.schedule));
         const auto seen = session.prefill_for_questions(prompt_, one.questions);

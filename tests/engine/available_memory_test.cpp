@@ -6,11 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 
+#include "engine/policy_probe.h"
+#include "engine/session_impl.h"
 #include "engine/tiny_model.h"
 #include "model/gguf_edit.h"
 #include "pith/session.h"
@@ -194,6 +197,55 @@ TEST(BudgetAuto, EvictsNothingWhileTheMemoryHoldsAll) {
         EXPECT_EQ(session->ledger().evicted_entries, 0);
         EXPECT_EQ(session->lane_positions(0, 0).size(), 300U);
     }
+}
+
+// `auto` gathers nothing where it will never have to choose; where the model takes more than memory holds, it may have to.
+TEST(BudgetAuto, TakesTheFullCacheWhereMemoryHoldsTheModelsWholeContext) {
+    struct Case {
+        int n_ctx_train;
+        int max_context;
+        const char * policy;
+    };
+    constexpr int kMoreThanAnyMemory = 1 << 30;
+    for (const Case & one :
+         {Case{2048, 0, "full"}, Case{kMoreThanAnyMemory, 0, "keydiff+preference"}, Case{kMoreThanAnyMemory, 2048, "full"}}) {
+        RandomModelSpec spec = tiny_spec();
+        spec.n_ctx_train = one.n_ctx_train;
+        const Model model = tiny_model(spec).value();
+        SessionOptions options;
+        options.budget = Budget::parse("auto").value();
+        options.max_context = one.max_context;
+        options.n_threads = 1;
+        auto session = model.session(options);
+        ASSERT_TRUE(session.ok()) << session.status().message();
+        ASSERT_TRUE(session->prefill(random_tokens(300, spec.n_vocab)).ok());
+        const Ledger & ledger = session->ledger();
+        EXPECT_EQ(ledger.policy, one.policy);
+        const bool full = ledger.policy == "full";
+        EXPECT_EQ(ledger.policy_reason, full ? "memory holds the whole context" : "what will be asked is not known");
+        EXPECT_EQ(ledger.evidence_peak_bytes == 0, full) << ledger.evidence_peak_bytes;
+        EXPECT_EQ(ledger.evicted_entries, 0);
+    }
+}
+
+// What keeps all may have what memory holds, and no more: refused, with all that is there still there.
+TEST(BudgetAuto, WhatKeepsAllEndsWhereMemoryDoes) {
+    const Model model = tiny_model(tiny_spec()).value();
+    SessionOptions options;
+    options.budget = Budget::parse("auto").value();
+    options.n_threads = 1;
+    auto session = model.session(options);
+    ASSERT_TRUE(session.ok() && session->prefill(random_tokens(300, tiny_spec().n_vocab)).ok());
+    EXPECT_GT(PolicyProbe(*session).session().plan->capacity, 300);
+    PolicyProbe(*session).session().plan->capacity = 302;
+    EXPECT_TRUE(session->append(1).ok());
+    EXPECT_TRUE(session->append(1).ok());
+    const std::vector<float> logits(session->logits().begin(), session->logits().end());
+    const Status full = session->append(1);
+    EXPECT_EQ(full.code(), ErrorCode::kBudget);
+    EXPECT_NE(full.message().find("holds 302 tokens"), std::string::npos) << full.message();
+    EXPECT_EQ(session->n_tokens(), 302);
+    EXPECT_TRUE(std::ranges::equal(session->logits(), logits));
 }
 
 // Snapshots' copies are the budget's, too.

@@ -27,6 +27,8 @@ TEST(AutoPolicy, ChoosesByGatesBudgetHeadsAndQuestionInThisOrder) {
             const bool fit = heads == KnownHeads::kGiven || heads == KnownHeads::kBesideModel;
             const std::string without = question == KnownQuestion::kInSight ? "snapkv+preference" : "keydiff+preference";
             EXPECT_EQ(chosen({true, false, heads, question}), fit ? "headkv" : without);
+            const std::string even = question == KnownQuestion::kInSight ? "snapkv" : "keydiff";
+            EXPECT_EQ(chosen({true, false, heads, question, false, true}), even) << "divides nothing, heads measured or not";
         }
     }
 }
@@ -34,6 +36,9 @@ TEST(AutoPolicy, ChoosesByGatesBudgetHeadsAndQuestionInThisOrder) {
 TEST(AutoPolicy, SaysWhy) {
     const auto reason = [](const AutoFacts & facts) { return choose_policy(facts).reason; };
     EXPECT_EQ(reason({}), "no budget");
+    EXPECT_EQ(reason({.roomy = true}), "memory holds the whole context");
+    EXPECT_EQ(reason({.limited = true, .even = true}),
+              "what will be asked is not known; a limit on virtual memory, so all heads hold the same");
     EXPECT_EQ(reason({.has_gates = true}), "the model has gates");
     EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kGiven}), "head importances given");
     EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kBesideModel}), "head importances beside the model");

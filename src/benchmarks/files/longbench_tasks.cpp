@@ -238,8 +238,7 @@ Result<Sample> make_sample(const Row & row, const Record & record) {
     }
     if (row.metric == Metric::kClass) {
         PITH_ASSIGN_OR_RETURN(const std::vector<std::string> classes, record.texts("all_classes"));
-        const std::vector<std::string_view> names(classes.begin(), classes.end());
-        sample.fields["all_classes"] = join(names, std::string(1, kClassSeparator));
+        sample.fields["all_classes"] = join(classes, std::string(1, kClassSeparator));
     }
     sample.turns.push_back(std::move(turn));
     return sample;

@@ -10,6 +10,7 @@
 #include "benchmarks/generate/essay.h"
 #include "benchmarks/generate/fit.h"
 #include "benchmarks/ruler/ruler.h"
+#include "core/text.h"
 #include "corpus/concat.h"
 #include "corpus/identifiers.h"
 #include "corpus/word_lists.h"
@@ -80,12 +81,6 @@ private:
 
 std::string needle(Kind values, std::string_view key, std::string_view value) {
     return concat({"One of the special magic ", plural(values), " for ", key, " is: ", value, "."});
-}
-
-std::string join(const std::vector<std::string> & items, std::string_view between) {
-    std::string out;
-    for (size_t i = 0; i < items.size(); ++i) { out += concat({i > 0 ? between : "", items[i]}); }
-    return out;
 }
 
 // One sample; contexts of any length are made from the same keys, values and haystack.

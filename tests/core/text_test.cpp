@@ -1,0 +1,43 @@
+// text_test.cpp - lists in messages, and names that are compared without their case.
+#include "core/text.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pith {
+namespace {
+
+TEST(Join, TakesStringsViewsAndLiteralsInAnyContainer) {
+    EXPECT_EQ(join(std::vector<std::string>{"b", "a"}, ", "), "b, a");
+    EXPECT_EQ(join(std::set<std::string>{"b", "a"}, ", "), "a, b");
+    EXPECT_EQ(join(std::array<std::string_view, 3>{"x", "y", "z"}, ""), "xyz");
+    EXPECT_EQ(join(std::array<const char *, 2>{"x", "y"}, "|"), "x|y");
+}
+
+TEST(Join, PutsSeparatorsBetweenEmptyTextsToo) {
+    EXPECT_EQ(join(std::vector<std::string>{}, ","), "");
+    EXPECT_EQ(join(std::vector<std::string>{"", "a", ""}, ","), ",a,");
+}
+
+TEST(Join, IsWhatSplitTakesApart) {
+    for (const std::string text : {"", "a", ",a,,b"}) { EXPECT_EQ(join(split(text, ','), ","), text); }
+}
+
+TEST(ToLower, ChangesAsciiAlone) {
+    EXPECT_EQ(to_lower("Q4_K_M @[`{ \xc3\x84"), "q4_k_m @[`{ \xc3\x84");
+}
+
+TEST(Nearest, IgnoresCaseAndCountsSwappedNeighboursOnce) {
+    const std::vector<std::string_view> known = {"snapkv", "h2o", "laprox"};
+    EXPECT_EQ(nearest("SNAPKV", known), "snapkv");
+    EXPECT_EQ(nearest("sanpvk", known), "snapkv");
+    EXPECT_EQ(nearest("snapkvxyz", known), "");
+}
+
+}  // namespace
+}  // namespace pith
