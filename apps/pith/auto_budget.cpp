@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "core/text.h"
 #include "errors.h"
-#include "ledger_report.h"
 
 namespace pith::app {
 
@@ -13,7 +13,7 @@ void AutoBudget::look_at(const Session & session) {
     const Ledger & ledger = session.ledger();
     if (ledger.evicted_entries == 0) { return; }
     waiting_ = false;
-    warn("--budget auto: the memory that is left here holds " + std::to_string(ledger.budget_entries) +
+    warn("--budget auto: the memory that is left here holds " + with_commas(ledger.budget_entries) +
          " tokens per head, and the text is longer: what matters less is evicted from now on");
 }
 

@@ -49,7 +49,7 @@ double milliseconds(double seconds) {
 
 void print_costs(const PolicyCostOptions & options, const PolicyCosts & costs) {
     const int name = policy_width(costs.rows);
-    std::printf("one-shot prefill of %d tokens: %.2f s; %lld entries a lane kept; medians of %d evictions of one prefill\n",
+    std::printf("one-shot prefill of %d tokens: %.2f s; %lld tokens per head kept; medians of %d evictions of one prefill\n",
                 options.n_prompt, costs.prefill_s, static_cast<long long>(costs.budget_entries), options.n_repetitions);
     if (costs.factors_s > 0) {
         std::printf("what is made of the output projection, once per model: %.0f ms, not counted below\n",

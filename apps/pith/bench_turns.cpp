@@ -55,7 +55,7 @@ void print_rows(const TurnsOptions & options, const std::vector<TurnsRow> & rows
                     1000 * median(row.token_s), 1000 * *least, 1000 * *most, median(row.token_s) / first);
     }
     for (const BudgetLine & line : budget_lines(rows)) {
-        std::printf("\n%s at depth %lld: %.3f ms + %.3f ms per 1000 entries of a lane; farthest from it: %.1f %%\n",
+        std::printf("\n%s at depth %lld: %.3f ms + %.3f ms per 1000 tokens per head; farthest from it: %.1f %%\n",
                     line.policy.c_str(), static_cast<long long>(line.depth), line.fit.at_zero, 1000 * line.fit.slope,
                     100 * line.fit.worst);
     }

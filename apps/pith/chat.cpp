@@ -10,15 +10,18 @@
 
 #include "args.h"
 #include "auto_budget.h"
+#include "budget_check.h"
 #include "commands.h"
 #include "conversation.h"
 #include "engine_flags.h"
 #include "errors.h"
+#include "escapes.h"
 #include "interrupt.h"
 #include "ledger_report.h"
 #include "line_editor.h"
 #include "progress.h"
 #include "read_text.h"
+#include "reverse_prompt.h"
 #include "sampler_flags.h"
 #include "text/utf8.h"
 
@@ -29,16 +32,34 @@ struct ChatFlags {
     ModelFlags model;
     SessionFlags session;
     SamplerFlags sampler;
+    ReversePromptFlags reverse_prompt;
     std::string system_prompt;
     std::string system_prompt_file;
+    std::string in_prefix;
+    std::string in_suffix;
     int64_t n_predict = -1;
+    bool escape = false;
 };
 
-Result<std::string> system_prompt_of(const ChatFlags & flags) {
-    if (flags.system_prompt_file.empty()) { return flags.system_prompt; }
-    PITH_ASSIGN_OR_RETURN(std::string text, read_text(flags.system_prompt_file));
-    if (text.ends_with('\n')) { text.pop_back(); }  // the editor's, not the prompt's
-    return text;
+Status check_utf8(const std::string & name, const std::string & text) {
+    const auto bad = invalid_utf8_offset(text);
+    if (!bad) { return {}; }
+    return {ErrorCode::kInvalidArgument, name + " is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
+}
+
+// The system prompt, and what goes around every message.
+Status read_texts(const ChatFlags & flags, ConversationOptions & options) {
+    const auto given = [&flags](const std::string & text) { return flags.escape ? unescaped(text) : text; };
+    options.system = given(flags.system_prompt);
+    if (!flags.system_prompt_file.empty()) {
+        PITH_ASSIGN_OR_RETURN(options.system, read_text(flags.system_prompt_file));
+        if (options.system.ends_with('\n')) { options.system.pop_back(); }  // the editor's, not the prompt's
+    }
+    options.in_prefix = given(flags.in_prefix);
+    options.in_suffix = given(flags.in_suffix);
+    PITH_RETURN_IF_ERROR(check_utf8("the system prompt", options.system));
+    PITH_RETURN_IF_ERROR(check_utf8("--in-prefix", options.in_prefix));
+    return check_utf8("--in-suffix", options.in_suffix);
 }
 
 constexpr const char * kHelp =
@@ -74,7 +95,9 @@ public:
             const Status status = text[0] == '/' ? command(text) : say(text);
             if (!status.ok()) { fail(status); }  // the conversation goes on
         }
-        return kExitOk;
+        // Where nobody was there to see it, somebody must be told.
+        const bool was_in_vain = n_failed_ > 0 && n_answered_ == 0 && isatty(STDIN_FILENO) == 0;
+        return was_in_vain ? kExitFailed : kExitOk;
     }
 
 private:
@@ -98,6 +121,7 @@ private:
         }
         std::puts("");
         std::fflush(stdout);
+        ++(turn.ok() ? n_answered_ : n_failed_);
         PITH_RETURN_IF_ERROR(turn.status());
         auto_budget_.look_at(conversation_.session());
         last_ = message;
@@ -205,6 +229,8 @@ private:
     LineEditor editor_;
     AutoBudget auto_budget_;
     std::string last_;  // message
+    int n_answered_ = 0;
+    int n_failed_ = 0;
 };
 
 int chat_command(ChatFlags flags) {
@@ -217,13 +243,10 @@ int chat_command(ChatFlags flags) {
     if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
     options.session = *session;
     options.sampler = *sampler;
-    const auto system = system_prompt_of(flags);
-    if (!system.ok()) { return fail(system.status()); }
-    if (const auto bad = invalid_utf8_offset(*system)) {
-        return fail({ErrorCode::kInvalidArgument,
-                     "the system prompt is not UTF-8: byte " + std::to_string(*bad) + " begins no character"});
-    }
-    options.system = *system;
+    const auto reverse_prompts = flags.reverse_prompt.read(flags.escape);
+    if (!reverse_prompts.ok()) { return fail_usage(reverse_prompts.status().message()); }
+    options.reverse_prompts = *reverse_prompts;
+    if (const Status status = read_texts(flags, options); !status.ok()) { return fail(status); }
     options.n_predict = flags.n_predict;
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
@@ -246,6 +269,11 @@ void add_chat_command(CLI::App & root, int & exit_code) {
     command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
     command->add_option("-n,--n-predict,--predict", flags->n_predict, "Tokens of an answer at most; -1: until the model ends")
         ->capture_default_str();
+    flags->reverse_prompt.add_to(*command);
+    command->add_option("--in-prefix", flags->in_prefix, "Put in front of every message, inside the chat template");
+    command->add_option("--in-suffix", flags->in_suffix, "The same behind it");
+    command->add_flag("-e,--escape", flags->escape,
+                      "\\n in -r, --in-prefix, --in-suffix and --system-prompt is a line break, \\t a tab, \\x41 a byte");
     flags->session.add_to(*command, "auto", "auto");
     flags->sampler.add_to(*command);
     command->callback([flags, &exit_code] { exit_code = chat_command(*flags); });

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "budget_check.h"
 #include "text/prompt.h"
 
 namespace pith::app {
@@ -48,6 +49,7 @@ Status Conversation::begin() {
     }
     PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
     PITH_ASSIGN_OR_RETURN(Session made, model_.session(session));
+    PITH_RETURN_IF_ERROR(check_budget(model_, session));
     frame_ = std::move(frame);
     session_ = std::move(made);
     sampler_ = std::move(sampler);
@@ -60,9 +62,10 @@ Status Conversation::begin() {
 
 // A message with what the template puts around it, behind all that was said.
 Result<std::vector<int32_t>> Conversation::encode(const std::string & message) const {
-    if (n_turns_ > 0) { return tokenizer_.encode(between_ + message + frame_.after_user, false, true); }
+    const std::string rest = options_.in_prefix + message + options_.in_suffix + frame_.after_user;
+    if (n_turns_ > 0) { return tokenizer_.encode(between_ + rest, false, true); }
     const std::string head = options_.system.empty() ? "" : frame_.before_system + options_.system;
-    return tokenizer_.encode(head + frame_.before_user + message + frame_.after_user, true, true);
+    return tokenizer_.encode(head + frame_.before_user + rest, true, true);
 }
 
 Result<Conversation::State> Conversation::state() {
@@ -109,6 +112,7 @@ Result<Turn> Conversation::say(const std::string & message, const std::atomic<bo
         options.n_predict = options_.n_predict;
         options.stream = stream;
         options.cancel = &cancel;
+        options.reverse_prompts = options_.reverse_prompts;
         auto answer = generate(*session_, tokenizer_, *sampler_, options);
         status = answer.status();
         if (answer.ok()) { turn.answer = std::move(*answer); }

@@ -26,10 +26,13 @@ namespace pith::app {
 struct ConversationOptions {
     SessionOptions session;
     SamplerOptions sampler;
-    std::string system;      // pinned: never evicted
-    int64_t n_predict = -1;  // tokens of an answer at most; -1: until the model ends
-    size_t undo_depth = 8;   // turns that can be taken back: each costs a copy of what the cache holds
-                             // (2 at most under --budget auto, which leaves memory for these copies)
+    std::string system;                        // pinned: never evicted
+    std::string in_prefix;                     // in front of every message, inside of what the template puts around it
+    std::string in_suffix;                     // and behind it
+    int64_t n_predict = -1;                    // tokens of an answer at most; -1: until the model ends
+    std::vector<std::string> reverse_prompts;  // an answer ends where it says one
+    size_t undo_depth = 8;                     // turns that can be taken back: each costs a copy of what the cache holds
+                                               // (2 at most under --budget auto, which leaves memory for these copies)
 };
 
 struct Turn {
@@ -41,7 +44,8 @@ class Conversation {
 public:
     using Progress = std::function<void(int64_t n_done, int64_t n_total)>;
 
-    // model and tokenizer must outlive the conversation. Errors: those of Model::session, Sampler::make and chat_frame.
+    // model and tokenizer must outlive the conversation. Errors: those of Model::session, Sampler::make and chat_frame;
+    // kBudget: one that cannot hold what is protected, the system prompt too. clear() and follow() look again.
     static Result<Conversation> open(const Model & model, const Tokenizer & tokenizer, ConversationOptions options);
 
     // stream: the answer is written to stdout as it comes. Errors: of the session and the sampler; kCancelled: while the

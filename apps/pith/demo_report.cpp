@@ -161,7 +161,7 @@ void print_perplexity(const PerplexityOptions & options, const std::string & mod
                 std::filesystem::path(model_path).filename().c_str(), options.n_continuation, options.n_tokens,
                 options.n_texts);
     const int width = policy_width(rows);
-    std::printf("%-*s  %8s  %13s  %10s  %10s  %18s\n", width, "policy", "budget", "entries/lane", "perplexity", "- full",
+    std::printf("%-*s  %8s  %13s  %10s  %10s  %18s\n", width, "policy", "budget", "tokens/head", "perplexity", "- full",
                 "95 %");
     std::string budget = rows.empty() ? "" : rows.front().budget;
     for (const PerplexityRow & row : rows) {

@@ -16,7 +16,7 @@ Status check_named_policy(const std::string & name, const std::optional<std::str
     PITH_RETURN_IF_ERROR(policy.check_gates(has_gates));
     if (policy.evicts() && !budget) {
         return {ErrorCode::kInvalidArgument,
-                "policy '" + name + "' needs a budget: add --budget 1024 (entries), 20% or 512M, or use --policy full"};
+                "policy '" + name + "' needs a budget: add --budget 1024 (tokens per head), 20% or 512M, or use --policy full"};
     }
     if (!policy.evicts() && budget) {
         return {ErrorCode::kInvalidArgument, "policy '" + name + "' evicts nothing" +
@@ -24,30 +24,6 @@ Status check_named_policy(const std::string & name, const std::optional<std::str
                                                  *budget + ", or choose another policy"};
     }
     return {};
-}
-
-// What one policy protects against a budget of entries.
-struct Protection {
-    std::string policy;
-    int64_t n_sinks = 0;
-    int64_t n_recent = 0;
-
-    int64_t sum() const { return n_sinks + n_recent; }
-};
-
-Result<Protection> protection_of(std::string_view name, int64_t budget) {
-    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-    return Protection{policy.name(), policy.n_sinks(), policy.n_recent(budget)};
-}
-
-// Of what `auto` may become, that which protects least: nothing else can be chosen with certainty yet.
-Result<Protection> least_protection(int64_t budget) {
-    std::optional<Protection> least;
-    for (const std::string_view name : auto_candidates()) {
-        PITH_ASSIGN_OR_RETURN(const Protection one, protection_of(name, budget));
-        if (!least || one.sum() < least->sum()) { least = one; }
-    }
-    return *least;
 }
 
 Status check_at_least(const char * flag, int value, int low) {
@@ -106,7 +82,7 @@ void SessionFlags::add_to(CLI::App & command, const std::string & default_policy
     command.add_option("--policy", policy, "What to keep; `pith policies` lists them (default: " + default_policy + ")");
     this->default_budget = default_budget;
     std::string help =
-        "What may be kept: entries per lane (1024), share of the prompt (20%), bytes (512M), or auto: what memory allows";
+        "What may be kept: tokens per head (1024), share of the prompt (20%), bytes (512M), or auto: what memory allows";
     if (!default_budget.empty()) { help += " (default: " + default_budget + "; none with a --policy)"; }
     command.add_option("--budget", budget, help);
     add_heads_option(command, heads);
@@ -128,7 +104,9 @@ Result<PrefillSchedule> parse_prefill(const std::string & text) {
 Result<SessionOptions> SessionFlags::options(bool has_gates) const {
     SessionOptions options;
     if (budget) {
-        if (budget->empty()) { return {ErrorCode::kInvalidArgument, "--budget is empty: give 1024 (entries), 20% or 512M"}; }
+        if (budget->empty()) {
+            return {ErrorCode::kInvalidArgument, "--budget is empty: give 1024 (tokens per head), 20% or 512M"};
+        }
         PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(*budget));
     }
     options.policy = policy.empty() ? std::string(kAutoPolicy) : policy;
@@ -150,19 +128,6 @@ Result<SessionOptions> SessionFlags::options(bool has_gates) const {
     options.chunk = chunk;
     options.evict_every = evict_every;
     return options;
-}
-
-Status check_protected(const SessionOptions & options) {
-    if (options.budget.kind != BudgetKind::kEntries || options.evict_every == 0) { return {}; }
-    const auto budget = static_cast<int64_t>(options.budget.value);
-    const auto found = is_auto(options.policy) ? least_protection(budget) : protection_of(options.policy, budget);
-    PITH_RETURN_IF_ERROR(found.status());
-    if (found->sum() <= budget) { return {}; }
-    return {ErrorCode::kBudget, "--budget " + options.budget.to_string() + " gives " + std::to_string(budget) +
-                                    " entries a lane, but policy " + found->policy + " protects " +
-                                    std::to_string(found->sum()) + " (" + std::to_string(found->n_sinks) + " sinks, " +
-                                    std::to_string(found->n_recent) + " recent): use --budget " + std::to_string(found->sum()) +
-                                    " or more, or protect less"};
 }
 
 }  // namespace pith::app

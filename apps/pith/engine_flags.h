@@ -55,8 +55,4 @@ struct SessionFlags {
 
 Result<PrefillSchedule> parse_prefill(const std::string & text);
 
-// What the policy protects must fit the entries asked for, however short the prompt: an answer grows. Before anything is
-// loaded; the session looks again, at pinned spans, too.   Errors: kBudget.
-Status check_protected(const SessionOptions & options);
-
 }  // namespace pith::app

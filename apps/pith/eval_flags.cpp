@@ -171,7 +171,7 @@ void EvalFlags::add_what_options(CLI::App & command) {
                        "Policies, separated by ','; all: every one there is. The full cache is always there (default: gated "
                        "with --gate, else " +
                            std::string(kDefaultPolicies) + ")");
-    command.add_option("--budget", budgets, "Budgets, separated by ',': entries per lane, or shares of what is compressed")
+    command.add_option("--budget", budgets, "Budgets, separated by ',': tokens per head, or shares of what is compressed")
         ->delimiter(',')
         ->capture_default_str();
     command

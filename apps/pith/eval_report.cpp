@@ -113,11 +113,16 @@ void add_report_command(CLI::App & eval, int & exit_code) {
     command
         ->add_option(
             "--figure", flags->figures,
-            "These figures alone, as SVG, separated by ',': a task, average, depths, lanes; or one of heatmap (policies "
+            "These figures alone, as SVG, separated by ',': a task, average, depths, heads; or one of heatmap (policies "
             "by tasks) and memory (score by KV memory held)")
         ->delimiter(',')
         ->excludes("--details", "--json", "--csv", "--markdown", "--svg");
-    command->callback([flags, &exit_code] { exit_code = report_command(*flags); });
+    command->callback([flags, &exit_code] {
+        for (std::string & name : flags->figures) {
+            if (name == "lanes") { name = "heads"; }  // its name until version 1
+        }
+        exit_code = report_command(*flags);
+    });
 }
 
 }  // namespace pith::app

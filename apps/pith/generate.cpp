@@ -1,6 +1,7 @@
 // generate.cpp - the decode loop of `pith run` and `pith chat`.
 #include "generate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -42,6 +43,14 @@ std::vector<int32_t> end_tokens(const Tokenizer & tokenizer) {
     return tokens;
 }
 
+// Whether what came from `n_before` on completes one of the texts.
+bool completes_one(const std::vector<std::string> & texts, const std::string & said, size_t n_before) {
+    return std::ranges::any_of(texts, [&](const std::string & text) {
+        const size_t n_earlier = std::min(n_before, text.size() - 1);
+        return said.find(text, n_before - n_earlier) != std::string::npos;
+    });
+}
+
 }  // namespace
 
 Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options) {
@@ -49,6 +58,7 @@ Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampl
     Screen screen(options.stream);
     const std::vector<int32_t> banned = options.ignore_eos ? end_tokens(tokenizer) : std::vector<int32_t>{};
     std::vector<float> logits;
+    std::string said;  // the text with special tokens' names: a reverse prompt may be one
     out.stop = "limit";
     int32_t pending = -1;  // said, not yet fed
     while (options.n_predict < 0 || out.n_generated < options.n_predict) {
@@ -69,9 +79,19 @@ Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampl
         const std::string piece = tokenizer.piece(token);
         out.text += piece;
         out.tokens.push_back(token);
+        if (options.n_logprobs > 0) {
+            const auto raw = session.logits();
+            out.logprobs.push_back({log_probability(raw, token), top_log_probabilities(raw, options.n_logprobs)});
+        }
         ++out.n_generated;
         screen.add(piece);
         pending = token;
+        const size_t n_before = said.size();
+        said += tokenizer.piece(token, /*special=*/true);
+        if (completes_one(options.reverse_prompts, said, n_before)) {
+            out.stop = "reverse-prompt";
+            break;
+        }
     }
     screen.finish();
     out.unfed = pending;

@@ -376,7 +376,7 @@ void add_inspect_command(CLI::App & root, int & exit_code) {
         ->default_str(kDefaultPolicies);
     command->add_option("--gate-attention", flags->attention_layer,
                         "With --gate and --out: also what the gate of this layer attends to");
-    command->add_option("--budget", flags->budgets, "Budgets, separated by ',': entries per lane or shares of the text")
+    command->add_option("--budget", flags->budgets, "Budgets, separated by ',': tokens per head or shares of the text")
         ->delimiter(',')
         ->default_str(kDefaultBudget);
     add_heads_option(*command, flags->heads);

@@ -98,7 +98,7 @@ report::LineChart chart_by_budget(const Inspection & inspection, const std::stri
     const BudgetAxis axis(inspection);
     report::LineChart chart;
     chart.title = title;
-    chart.x_label = "budget (entries per lane)";
+    chart.x_label = "budget (tokens per head)";
     chart.y_label = y_label;
     for (const auto & [entries, name] : axis.budgets) {
         const std::string count = std::to_string(static_cast<long long>(entries));
@@ -166,8 +166,7 @@ void add_group(const report::MapGroup & group, report::SvgPage & page) {
 // One scale for the policies of one budget.
 void add_kept(const Inspection & inspection, report::SvgPage & page) {
     for (const std::string & budget : budgets_of(inspection)) {
-        add_group(maps_of(inspection, "Entries kept, budget " + budget, "entries of a lane", budget, true, kept_of_lanes),
-                  page);
+        add_group(maps_of(inspection, "Entries kept, budget " + budget, "tokens per head", budget, true, kept_of_lanes), page);
     }
 }
 

@@ -77,7 +77,7 @@ char mark_of(double share) {
 
 // The text, and under each token's first character how many lanes keep it.
 void print_marked(const GateInspection & inspection, const Tokenizer & tokenizer) {
-    std::puts("\nunder each token: tenths of the lanes that keep it; # all, . none\n");
+    std::puts("\nunder each token: tenths of the KV heads that keep it; # all, . none\n");
     std::string text;
     std::string marks;
     size_t width = 0;

@@ -14,7 +14,7 @@ constexpr int kMostInFull = 8;  // policies that are printed layer by layer
 
 void print_summary(const Inspection & inspection) {
     const int name = policy_width(inspection.cases);
-    std::printf("%-*s  %7s  %14s  %6s  %7s  %15s  %18s  %7s  %6s\n", name, "policy", "budget", "entries/lane", "mass", "sigma",
+    std::printf("%-*s  %7s  %14s  %6s  %7s  %15s  %18s  %7s  %6s\n", name, "policy", "budget", "tokens/head", "mass", "sigma",
                 "cosine (lowest)", "perturbation (L1)", "hidden", "token");
     std::string budget = inspection.cases.front().budget;
     for (const InspectCase & one : inspection.cases) {
@@ -35,7 +35,7 @@ void print_summary(const Inspection & inspection) {
     }
     std::puts(
         "\nmass: share of the last query's attention on kept entries; sigma: heads whose own best, half as\n"
-        "many as their lane keeps, have more than half of it; cosine: of layers' attention outputs with the full cache's;\n"
+        "many as are kept for them, have more than half of it; cosine: of layers' attention outputs with the full cache's;\n"
         "perturbation: of a head's output, mean, and over its size; hidden: error of the last hidden state");
 }
 
@@ -44,7 +44,7 @@ void print_spreads(const Inspection & inspection) {
     const int name = policy_width(inspection.cases);
     std::printf(
         "\nover the heads of all layers: standard deviation; least / median / largest\n%-*s  %7s  %22s  %24s  %24s  %26s\n",
-        name, "policy", "budget", "entries/lane", "mass, %", "sigma, %", "perturbation, %");
+        name, "policy", "budget", "tokens/head", "mass, %", "sigma, %", "perturbation, %");
     std::string budget = inspection.cases.front().budget;
     for (const InspectCase & one : inspection.cases) {
         if (!one.refused.empty()) { continue; }
@@ -172,7 +172,7 @@ void print_texts(const std::vector<TextsRow> & rows) {
         "hidden:\n"
         "error of the last hidden state; mass: share of the last query's attention on kept entries; same: texts whose "
         "likeliest\n"
-        "next token stays; deviation: of a lane's entries over texts; heads with less perturbation than under the base");
+        "next token stays; deviation: of a head's tokens over texts; heads with less perturbation than under the base");
 }
 
 }  // namespace pith::app

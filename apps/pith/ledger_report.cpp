@@ -6,20 +6,11 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/text.h"
 #include "policy/auto_policy.h"
 #include "text_columns.h"
 
 namespace pith::app {
-namespace {
-
-// "2,945"
-std::string with_commas(int64_t n) {
-    std::string text = std::to_string(n);
-    for (size_t at = text.size(); at > 3; at -= 3) { text.insert(at - 3, ","); }
-    return text;
-}
-
-}  // namespace
 
 Ledger combined(const Ledger & first, const Ledger & second) {
     Ledger sum = second;
@@ -100,9 +91,11 @@ std::string ledger_lines(const Ledger & ledger) {
                 with_commas(ledger.evicted_entries) + " evicted in " + with_commas(ledger.n_evictions) + " evictions, read " +
                 (ledger.schedule.empty() ? "in chunks" : ledger.schedule) + "\n";
         const bool less = ledger.kv_needed_bytes < ledger.kv_full_bytes;
-        text += "KV       " + bytes_text(ledger.kv_allocated_bytes) +
-                (less ? " instead of " + bytes_text(ledger.kv_full_bytes) : "") + ", " + bytes_text(ledger.kv_peak_bytes) +
-                " at the peak\n";
+        const bool copies = ledger.kv_saved_bytes > 0;  // of what evictions have moved since, for /undo and further questions
+        text += "KV       " + bytes_text(ledger.kv_allocated_bytes - ledger.kv_saved_bytes) +
+                (less ? " instead of " + bytes_text(ledger.kv_full_bytes) : "") +
+                (copies ? ", and " + bytes_text(ledger.kv_saved_bytes) + " of copies to go back to" : "") + ", " +
+                bytes_text(ledger.kv_peak_bytes) + " at the peak\n";
     }
     text += "policy   " + policy_text(ledger);
     if (ledger.budget_entries > 0) { text += ", budget " + with_commas(ledger.budget_entries) + " tokens per head"; }

@@ -113,7 +113,6 @@ constexpr Refused kRefused[] = {
     {"--verbose-prompt", "`pith tokenize` shows a text's tokens"},
     {"-ptc --print-token-count --show-timings", "the ledger counts tokens and times on standard error, or use --json"},
     {"-sp --special", "Pith leaves special tokens out of an answer; `--json` has all tokens' ids"},
-    {"-r --reverse-prompt", "Pith ends where the model ends, or after -n tokens; leave it out"},
     {"--prompt-cache --prompt-cache-all --prompt-cache-ro",
      "give several questions with -p: they share one reading of the text"},
     {"-cnv --conversation -i --interactive -if --interactive-first -ins --instruct -mli --multiline-input --in-prefix "
@@ -121,7 +120,7 @@ constexpr Refused kRefused[] = {
      kTalk, kRun},
     {"-no-cnv --no-conversation -st --single-turn -p --prompt -f --file", "`pith chat` talks: `pith run` answers and ends",
      kChat},
-    {"-ins --instruct -mli --multiline-input --in-prefix --in-prefix-bos --in-suffix",
+    {"-ins --instruct -mli --multiline-input --in-prefix-bos",
      "end a line in \\ to go on in the next; the template says what stands around a message", kChat},
     {"-gan --grp-attn-n -gaw --grp-attn-w --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx "
      "--yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast",

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "auto_budget.h"
+#include "budget_check.h"
 #include "commands.h"
+#include "core/text.h"
 #include "errors.h"
 #include "foreign_text.h"
 #include "generate.h"
@@ -48,10 +50,11 @@ struct RunOutcome {
 // One run of the command, from loaded model to answers.
 class Runner {
 public:
-    Runner(const RunFlags & flags, SamplerOptions sampler, SessionOptions options, const Model & model,
-           const Tokenizer & tokenizer, Prompt prompt, const PromptRequest & request, NpyFile * logits)
+    Runner(const RunFlags & flags, SamplerOptions sampler, std::vector<std::string> reverse_prompts, SessionOptions options,
+           const Model & model, const Tokenizer & tokenizer, Prompt prompt, const PromptRequest & request, NpyFile * logits)
         : flags_(flags),
           sampler_(std::move(sampler)),
+          reverse_prompts_(std::move(reverse_prompts)),
           options_(std::move(options)),
           model_(model),
           tokenizer_(tokenizer),
@@ -124,8 +127,9 @@ private:
         if (told_ || options_.budget.kind != BudgetKind::kBytes) { return; }
         told_ = true;
         if (n_entries < static_cast<int64_t>(n_tokens)) { return; }
-        warn("--budget " + options_.budget.to_string() + " holds " + std::to_string(n_entries) +
-             " tokens per head and the prompt has " + std::to_string(n_tokens) + ": nothing of it is evicted");
+        warn("--budget " + options_.budget.to_string() + " holds " + with_commas(n_entries) +
+             " tokens per head and the prompt has " + with_commas(static_cast<int64_t>(n_tokens)) +
+             ": nothing of it is evicted");
     }
 
     Status answer(Session & session, Sampler & sampler, size_t index) {
@@ -137,6 +141,8 @@ private:
         options.ignore_eos = flags_.ignore_eos;
         options.stream = print && !flags_.no_stream;
         options.cancel = &cancel_;
+        options.reverse_prompts = reverse_prompts_;
+        options.n_logprobs = flags_.n_logprobs;
         const int64_t first_logits = logits_ != nullptr ? logits_->n_rows() : 0;
         if (logits_ != nullptr) {
             options.on_logits = [this](std::span<const float> row) { return logits_->add(row); };
@@ -212,6 +218,7 @@ private:
 
     const RunFlags & flags_;
     SamplerOptions sampler_;
+    std::vector<std::string> reverse_prompts_;
     SessionOptions options_;
     const Model & model_;
     const Tokenizer & tokenizer_;
@@ -224,7 +231,26 @@ private:
     RunOutcome outcome_;
 };
 
-void print_outcome(const RunFlags & flags, const RunOutcome & outcome, bool interrupted) {
+// A token by its name: what the text leaves out has one, too.
+Json named_logprob(const Tokenizer & tokenizer, int32_t token, float logprob) {
+    return {{"id", token}, {"token", tokenizer.piece(token, /*special=*/true)}, {"logprob", logprob}};
+}
+
+// As llama.cpp's server gives them.
+Json logprobs_of(const Tokenizer & tokenizer, const Generated & generated) {
+    Json all = Json::array();
+    for (size_t i = 0; i < generated.logprobs.size(); ++i) {
+        Json entry = named_logprob(tokenizer, generated.tokens[i], generated.logprobs[i].logprob);
+        Json & top = entry["top_logprobs"] = Json::array();
+        for (const auto & [token, logprob] : generated.logprobs[i].top) {
+            top.push_back(named_logprob(tokenizer, token, logprob));
+        }
+        all.push_back(std::move(entry));
+    }
+    return all;
+}
+
+void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const RunOutcome & outcome, bool interrupted) {
     if (!flags.json) {
         std::fprintf(stderr, "\n%s", ledger_lines(outcome.ledger).c_str());
         return;
@@ -241,6 +267,7 @@ void print_outcome(const RunFlags & flags, const RunOutcome & outcome, bool inte
                            {"tokens", answer.generated.tokens},
                            {"n_generated", answer.generated.n_generated},
                            {"stop", answer.generated.stop}});
+        if (flags.n_logprobs > 0) { answers.back()["logprobs"] = logprobs_of(tokenizer, answer.generated); }
         if (!flags.logits.empty()) { answers.back()["logits_rows"] = {answer.first_logits, answer.end_logits}; }
     }
     object["model"] = flags.model.path;
@@ -275,14 +302,14 @@ Status check_length(const RunFlags & flags, const Model & model, const Prompt & 
     for (size_t i = 0; i < prompt.questions.size(); ++i) {
         n_longest = std::max(n_longest, prompt.context.size() + prompt.questions[i].size());
     }
-    const std::string has = "the prompt has " + std::to_string(n_longest) + " tokens";
+    const std::string has = "the prompt has " + with_commas(static_cast<int64_t>(n_longest)) + " tokens";
     if (flags.session.ctx_size > 0 && n_longest > static_cast<size_t>(flags.session.ctx_size)) {
         return {ErrorCode::kInvalidArgument,
                 has + ", --ctx-size is " + std::to_string(flags.session.ctx_size) + ": raise it, or leave it out"};
     }
     const int n_train = model.info().n_ctx_train;
     if (n_train > 0 && n_longest > static_cast<size_t>(n_train)) {
-        warn(has + ", the model was trained on " + std::to_string(n_train) + ": answers may be poor");
+        warn(has + ", the model was trained on " + with_commas(n_train) + ": answers may be poor");
     }
     return {};
 }
@@ -293,6 +320,8 @@ int run_command(RunFlags flags) {
     if (!options.ok()) { return fail_usage(options.status().message()); }
     const auto sampler = flags.sampler.options();
     if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
+    const auto reverse_prompts = flags.reverse_prompt.read(flags.escape);
+    if (!reverse_prompts.ok()) { return fail_usage(reverse_prompts.status().message()); }
     if (const Status status = check_protected(*options); !status.ok()) { return fail(status); }
     const auto read = flags.read_texts();
     if (!read.ok()) { return fail(read.status()); }
@@ -314,7 +343,9 @@ int run_command(RunFlags flags) {
         logits.emplace(std::move(*file));
     }
 
-    auto outcome = Runner(flags, *sampler, *options, *model, *tokenizer, *prompt, request, logits ? &*logits : nullptr).run();
+    auto outcome =
+        Runner(flags, *sampler, *reverse_prompts, *options, *model, *tokenizer, *prompt, request, logits ? &*logits : nullptr)
+            .run();
     if (!outcome.ok()) { return fail(outcome.status()); }
     if (logits) {
         if (const Status status = logits->close(); !status.ok()) { return fail(status); }
@@ -323,7 +354,7 @@ int run_command(RunFlags flags) {
     if (outcome->ledger.evicted_entries > 0 && !interrupted) {  // where nothing was evicted there is nothing to warn of
         warn_of_foreign_prompt(*model, prompt->whole(0), options->n_threads);
     }
-    print_outcome(flags, *outcome, interrupted);
+    print_outcome(flags, *tokenizer, *outcome, interrupted);
     return interrupted ? kExitInterrupted : kExitOk;
 }
 

@@ -27,13 +27,13 @@ Result<std::string> read_piped_prompt() {
 }  // namespace
 
 void RunFlags::add_to(CLI::App & command) {
-    model.add_to(command);
+    model.add_to(command, /*is_required=*/false);
     command.add_option("-f,--file", file, "Text to read first: the context ('-': standard input)");
     command
         .add_option("-p,--prompt", prompts,
                     "Prompt, or a question on the context; may be repeated (neither -p nor -f: standard input)")
         ->allow_extra_args(false);
-    command.add_flag("-e,--escape", escape, "\\n in -p and --system-prompt is a line break, \\t a tab, \\x41 a byte");
+    command.add_flag("-e,--escape", escape, "\\n in -p, -r and --system-prompt is a line break, \\t a tab, \\x41 a byte");
     command.add_option("--token-ids", token_ids,
                        "Token ids as the whole prompt, instead of text: a file of numbers ('-': standard input)");
     auto * system = command.add_option("--system-prompt", system_prompt, "System prompt (-sys)");
@@ -41,6 +41,7 @@ void RunFlags::add_to(CLI::App & command) {
     command.add_flag("--pin-system", pin_system, "Never evict the system prompt");
     command.add_option("-n,--n-predict,--predict", n_predict, "Tokens to generate at most; -1: until the model ends")
         ->capture_default_str();
+    reverse_prompt.add_to(command);
     session.add_to(command, "auto", "auto");
     command.add_flag("--question-aware", question_aware,
                      "Compress context and question together, once per question (default with one question)");
@@ -53,6 +54,10 @@ void RunFlags::add_to(CLI::App & command) {
     command.add_flag("--ignore-eos", ignore_eos, "Go on where the model would end");
     command.add_flag("--json", json, "One JSON object on standard output");
     command.add_flag("--kept", kept, "With --json: the positions that every layer's KV heads hold at the end");
+    command
+        .add_option("--logprobs,--n-probs", n_logprobs,
+                    "With --json: the log-probability of every token said, and of so many likeliest ones in its place; 0: none")
+        ->capture_default_str();
     command.add_option("--logits", logits,
                        "Write the logits that each token was chosen from to this file: .npy, f32 [tokens, vocabulary]");
     command.add_flag("--no-stream", no_stream, "Print an answer when it is whole");
@@ -63,6 +68,8 @@ Status RunFlags::check() const {
     const bool has_system = !system_prompt.empty() || !system_prompt_file.empty();
     if (n_predict < -1) { return wrong("--n-predict is " + std::to_string(n_predict) + ": give -1 or more"); }
     if (kept && !json) { return wrong("--kept prints into the JSON object: give --json, too"); }
+    if (n_logprobs < 0) { return wrong("--logprobs is " + std::to_string(n_logprobs) + ": give 0 (none) or more"); }
+    if (n_logprobs > 0 && !json) { return wrong("--logprobs prints into the JSON object: give --json, too"); }
     if (pin_system && !has_system) { return wrong("--pin-system needs a --system-prompt to pin"); }
     if (!token_ids.empty() && (!file.empty() || !prompts.empty() || has_system)) {
         return wrong("--token-ids is the whole prompt: leave out -f, -p and --system-prompt");

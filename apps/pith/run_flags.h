@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine_flags.h"
+#include "reverse_prompt.h"
 #include "sampler_flags.h"
 #include "text/prompt.h"
 
@@ -16,6 +17,7 @@ struct RunFlags {
     ModelFlags model;
     SessionFlags session;
     SamplerFlags sampler;
+    ReversePromptFlags reverse_prompt;
     std::string file;
     std::string token_ids;  // a file of them: the whole prompt
     std::string logits;     // a file for them
@@ -23,6 +25,7 @@ struct RunFlags {
     std::string system_prompt;
     std::string system_prompt_file;
     int64_t n_predict = 512;
+    int n_logprobs = 0;
     bool pin_system = false;
     bool question_aware = false;
     bool question_later = false;

@@ -17,7 +17,7 @@ struct Ledger {
     int64_t n_tokens = 0;     // fed so far, or restored
     int64_t n_prompt = 0;     // tokens prefilled
     int64_t n_generated = 0;  // tokens decoded
-    std::string schedule;     // how the prompt was read: "one-shot", "in chunks", "in chunks, question seen"
+    std::string schedule;     // how the prompt was read: "one-shot" or "in chunks", and ", question seen" where that judged
     int64_t n_evictions = 0;  // times a plan was applied
     int64_t evicted_entries = 0;
     int64_t kept_entries = 0;       // in the cache now, all lanes

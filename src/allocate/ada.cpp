@@ -24,7 +24,7 @@ namespace {
 
 constexpr OptionSpec kOptions[] = {
     real_option("alpha", "0.2", 0, 1, "the part of the budget that is spread evenly"),
-    word_option("floor", "mix", "mix|hard", "hard: guarantee alpha of the mean to each lane instead of mixing"),
+    word_option("floor", "mix", "mix|hard", "hard: guarantee alpha of the mean to each head instead of mixing"),
 };
 
 // Takes the n best of every lane out of the candidates; counts[h] = how many they were.
@@ -91,7 +91,7 @@ private:
 }  // namespace
 
 AllocatorInfo ada_allocator() {
-    return {"ada", "lanes of a layer get entries as they hold its best scores",
+    return {"ada", "heads of a layer get entries as they hold its best scores",
             "Ada-KV: Optimizing KV Cache Eviction by Adaptive Budget Allocation for Efficient LLM Inference", kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Ada>(options); }};
 }

@@ -37,7 +37,7 @@ double relative_entropy(std::span<const float> scores) {
 }
 
 constexpr OptionSpec kOptions[] = {
-    real_option("floor", "0", 0, 1, "the part of a layer's budget that its lanes share evenly"),
+    real_option("floor", "0", 0, 1, "the part of a layer's budget that its heads share evenly"),
 };
 
 class State final : public AllocatorState {
@@ -92,7 +92,7 @@ private:
 }  // namespace
 
 AllocatorInfo entropy_allocator() {
-    return {"entropy", "layers get entries by the entropy of their scores, lanes as they hold the best ones",
+    return {"entropy", "layers get entries by the entropy of their scores, heads as they hold the best ones",
             "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation", kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Entropy>(options); }};
 }

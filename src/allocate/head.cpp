@@ -44,7 +44,7 @@ private:
 }  // namespace
 
 AllocatorInfo head_allocator() {
-    return {"head", "lanes get entries by their heads' measured importance (needs pith calibrate heads)",
+    return {"head", "heads get entries by their measured importance (needs pith calibrate heads)",
             "Not All Heads Matter: A Head-Level KV Cache Compression Method with Integrated Retrieval and Reasoning", kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Head>(options); }};
 }

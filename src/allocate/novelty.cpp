@@ -144,7 +144,7 @@ private:
 }  // namespace
 
 AllocatorInfo novelty_allocator() {
-    return {"novelty", "layers and lanes get entries as their attention differs from that of others",
+    return {"novelty", "layers and heads get entries as their attention differs from that of others",
             "SCORE: Similarity-Aware Contextual Overlap-Redundancy Eviction for Efficient KV Cache Compression in LLMs",
             kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Novelty>(options); }};

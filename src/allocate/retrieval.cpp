@@ -25,10 +25,10 @@ namespace pith {
 namespace {
 
 constexpr OptionSpec kOptions[] = {
-    integer_option("sinks", "64", 0, 1 << 24, "first entries that a streaming lane has room for"),
-    integer_option("recent", "256", 0, 1 << 24, "newest entries that a streaming lane has room for"),
+    integer_option("sinks", "64", 0, 1 << 24, "first entries that a streaming head has room for"),
+    integer_option("recent", "256", 0, 1 << 24, "newest entries that a streaming head has room for"),
     OptionSpec{"sparsity", "auto", OptionType::kReal, 0, 1, "auto",
-               "fraction of the lanes that stream; auto: as few as the budget allows"},
+               "fraction of the heads that stream; auto: as few as the budget allows"},
     kImportanceOption,
 };
 

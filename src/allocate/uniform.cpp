@@ -22,7 +22,7 @@ public:
 
 AllocatorInfo uniform_allocator() {
     return {"uniform",
-            "every lane the same; what a short lane leaves goes to the others",
+            "every head the same; what a short head leaves goes to the others",
             "",
             {},
             [](const Options &) -> std::shared_ptr<const Allocator> { return std::make_shared<Uniform>(); }};

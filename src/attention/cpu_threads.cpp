@@ -27,7 +27,7 @@ Status run_on_threads(GraphRunner & runner, GraphBuild & build, const std::funct
     ggml_build_forward_expand(
         build.graph(), ggml_custom_4d(build.ctx(), GGML_TYPE_F32, 1, 1, 1, 1, &nothing, 0, run_part, GGML_N_TASKS_MAX, &work));
     PITH_RETURN_IF_ERROR(runner.run());
-    if (!work.has_memory) { return {ErrorCode::kOutOfMemory, "no memory for what the lanes of a layer are asked"}; }
+    if (!work.has_memory) { return {ErrorCode::kOutOfMemory, "no memory for what the heads of a layer are asked"}; }
     return {};
 }
 

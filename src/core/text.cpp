@@ -75,6 +75,13 @@ std::string format_number(double number) {
     return text;
 }
 
+std::string with_commas(int64_t number) {
+    std::string text = std::to_string(number);
+    const size_t first = number < 0 ? 1 : 0;
+    for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, ",");
+    return text;
+}
+
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {
     const std::string wanted = to_lower(name);
     std::string_view best;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <ranges>
 #include <span>
 #include <string>
@@ -36,6 +37,7 @@ std::string join(const Pieces & pieces, std::string_view separator) {
 
 // The shortest decimal that reads back as the number: "20", "1.5".
 std::string format_number(double number);
+std::string with_commas(int64_t number);  // "2,945"
 
 // The known name with the smallest edit distance to `name`, case ignored; empty when none is near enough to be meant
 // (more than two edits, or more than half of the letters).

@@ -1,9 +1,11 @@
 // prefill.cpp - the schedules: one-shot (layer by layer) and chunked; decode is a chunk of one. Stage: engine.
 #include <algorithm>
+#include <limits>
 #include <new>
 #include <string>
 
 #include "core/stopwatch.h"
+#include "core/text.h"
 #include "engine/available_memory.h"
 #include "engine/session_impl.h"
 
@@ -32,33 +34,53 @@ Status cancelled_status(int64_t n_done) {
 
 }  // namespace
 
-// What no policy may evict must fit the budget: found out before the work, not after it.
-Status Session::Impl::check_protected(int64_t n_prompt) const {
-    if (!evicts() || n_prompt <= plan->budget) { return {}; }
-    const int n_recent = policy.n_recent(plan->budget);
+// Of a prompt of so many tokens, under a budget of so many.
+int64_t Session::Impl::n_protected(const Policy & by, int64_t budget, int64_t n_prompt) const {
     std::vector<PositionSpan> spans = options.pinned;
     const auto end = static_cast<int32_t>(n_prompt);
-    spans.push_back({0, policy.n_sinks()});
-    spans.push_back({static_cast<int32_t>(std::max<int64_t>(0, n_prompt - n_recent)), end});
+    spans.push_back({0, by.n_sinks()});
+    spans.push_back({static_cast<int32_t>(std::max<int64_t>(0, n_prompt - by.n_recent(budget))), end});
     std::ranges::sort(spans, {}, &PositionSpan::begin);
-    int64_t n_protected = 0;
+    int64_t n_covered = 0;
     int32_t covered = 0;
     for (const PositionSpan & span : spans) {
         const int32_t from = std::max(covered, span.begin);
         const int32_t to = std::min(span.end, end);
-        if (to > from) { n_protected += to - from; }
+        if (to > from) { n_covered += to - from; }
         covered = std::max(covered, to);
     }
-    if (n_protected <= plan->budget) { return {}; }
+    return n_covered;
+}
+
+// The fewest tokens per head that hold what is protected under a budget of them: the newest may be a share. A prompt that fits
+// whole needs no more than itself, unless its answer is evicted, too.
+int64_t Session::Impl::least_budget(const Policy & by, int64_t n_prompt) const {
+    constexpr int kSteps = 64;  // shares come nearer by a constant factor each
+    const int64_t n = options.evict_every > 0 ? std::numeric_limits<int32_t>::max() : n_prompt;
+    int64_t least = 1;
+    for (int step = 0; step < kSteps; ++step) {
+        const int64_t wanted = n_protected(by, least, n);
+        if (wanted <= least) { break; }
+        least = wanted;
+    }
+    return std::min(least, n);
+}
+
+// What no policy may evict must fit the budget: found out before the work, not after it.
+Status Session::Impl::check_protected(int64_t n_prompt) const {
+    if (!evicts() || n_prompt <= plan->budget) { return {}; }
+    const int64_t n_held = n_protected(policy, plan->budget, n_prompt);
+    if (n_held <= plan->budget) { return {}; }
+    const int n_recent = policy.n_recent(plan->budget);
+    const auto end = static_cast<int32_t>(n_prompt);
     int64_t n_pinned = 0;
     for (const PositionSpan & span : options.pinned) { n_pinned += std::min(span.end, end) - std::min(span.begin, end); }
-    return {ErrorCode::kBudget, "--budget " + options.budget.to_string() + " gives " + std::to_string(plan->budget) +
-                                    " entries a lane, but policy " + policy.name() + " protects " +
-                                    std::to_string(n_protected) + " of the prompt's " + std::to_string(n_prompt) + " (" +
-                                    std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
-                                    std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " +
-                                    std::to_string(n_pinned) + " pinned): use --budget " + std::to_string(n_protected) +
-                                    " or more, or protect less"};
+    return {ErrorCode::kBudget,
+            "--budget " + options.budget.to_string() + " gives " + std::to_string(plan->budget) +
+                " tokens per head, but policy " + policy.name() + " protects " + std::to_string(n_held) + " of the prompt's " +
+                std::to_string(n_prompt) + " (" + std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
+                std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " + std::to_string(n_pinned) +
+                " pinned): use --budget " + std::to_string(least_budget(policy, n_prompt)) + " or more, or protect less"};
 }
 
 Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
@@ -90,6 +112,7 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     request.n_kv_heads = shape().n_kv_heads;
     request.entry_bytes = layout.entry_bytes();
     request.page_bytes = page_size_bytes();
+    request.n_protected = for_policy.evicts() ? least_budget(for_policy, n_prompt) : 0;
     return plan_run(request);
 }
 
@@ -113,12 +136,14 @@ Status Session::Impl::start(int64_t n_prompt, int n_question) {
     question_end = n_question > 0 && observers.empty() ? n_prompt : 0;
     PITH_RETURN_IF_ERROR(check_protected(n_prompt));
     const bool all_fits = !evicts() || n_prompt <= plan->budget;
-    if (!observers.empty() && (all_fits || !(plan->one_shot || plan->n_guide > 0))) {
+    bool seen = n_question > 0 && in_sight && evicts();
+    if (!observers.empty() && (all_fits || !in_sight)) {
         observers = {};  // nothing is evicted, or they are too many for a chunk
         plan->n_guide = 0;
+        seen = false;
     }
     ledger.budget_entries = plan->budget;
-    ledger.schedule = plan->one_shot ? "one-shot" : evicts() && plan->n_guide > 0 ? "in chunks, question seen" : "in chunks";
+    ledger.schedule = std::string(plan->one_shot ? "one-shot" : "in chunks") + (seen ? ", question seen" : "");
 
     PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(n_prompt + std::ssize(observers)));
     PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, capacity));
@@ -153,8 +178,8 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, cons
     }
 
     if (plan->capacity > 0 && n_tokens + n > plan->capacity) {
-        return {ErrorCode::kBudget, "--budget auto: the memory that was left holds " + std::to_string(plan->capacity) +
-                                        " tokens, " + std::to_string(n_tokens) + " are there, and policy " + policy.name() +
+        return {ErrorCode::kBudget, "--budget auto: the memory that was left holds " + with_commas(plan->capacity) +
+                                        " tokens, " + with_commas(n_tokens) + " are there, and policy " + policy.name() +
                                         " keeps them all: give a --budget in numbers to evict"};
     }
 

@@ -55,7 +55,7 @@ BudgetAxis budget_axis(const RunInfo & info) {
     }
     axis.label = is_bytes                                 ? "budget (MiB of KV memory)"
                  : *kinds.begin() == BudgetKind::kPercent ? "budget (% of what is compressed)"
-                                                          : "budget (entries per lane)";
+                                                          : "budget (tokens per head)";
     return axis;
 }
 
@@ -181,7 +181,7 @@ void add_retention(report::SvgPage & page, const EvalTable & table, const std::v
         ++sum.n;
     }
     for (const std::string & budget : budgets_of(table.info)) {
-        report::MapGroup group{"", "entries kept per lane (mean over samples)", {}, 0, 0};
+        report::MapGroup group{"", "tokens per head (mean over samples)", {}, 0, 0};
         size_t n_maps = 0;
         for (const EvalCase & one : table.info.cases) {
             const auto at = sums.find({one.policy, one.budget});
@@ -203,7 +203,7 @@ void add_retention(report::SvgPage & page, const EvalTable & table, const std::v
 
 constexpr const char * kAverage = "average";
 constexpr const char * kDepths = "depths";
-constexpr const char * kLanes = "lanes";
+constexpr const char * kHeads = "heads";
 
 }  // namespace
 
@@ -212,7 +212,7 @@ std::vector<std::string> figure_names(const EvalTable & table) {
     if (table.info.tasks.size() > 1) { names.emplace_back(kAverage); }
     for (const EvalTask & task : table.info.tasks) { names.push_back(task.name); }
     names.emplace_back(kDepths);
-    names.emplace_back(kLanes);
+    names.emplace_back(kHeads);
     return names;
 }
 
@@ -226,7 +226,7 @@ std::string eval_svg(const EvalTable & table, const std::vector<Answer> & answer
     }
     for (const int length : table.info.lengths) { add_charts(page, table, tasks, length); }
     if (wanted(kDepths)) { add_depths(page, table); }
-    if (wanted(kLanes)) { add_retention(page, table, answers); }
+    if (wanted(kHeads)) { add_retention(page, table, answers); }
     return page.str();
 }
 

@@ -44,7 +44,7 @@ std::vector<std::string> number_cells(const EvalRow & row, int digits) {
 }
 
 std::vector<std::string> number_header(const EvalTable & table) {
-    return {table.is_perplexity ? "perplexity" : "score", "95 %", "to full", "95 %", "entries/lane", "prompt"};
+    return {table.is_perplexity ? "perplexity" : "score", "95 %", "to full", "95 %", "tokens/head", "prompt"};
 }
 
 // A task, with intervals and its groups.
@@ -84,7 +84,7 @@ TextTable overview_table(const EvalTable & table, int length) {
     out.header = {"policy", "budget"};
     out.n_left = 2;
     for (const EvalTask & task : table.info.tasks) { out.header.push_back(task.name); }
-    for (const char * name : {"average", "95 %", "to full", "95 %", "entries/lane"}) { out.header.emplace_back(name); }
+    for (const char * name : {"average", "95 %", "to full", "95 %", "tokens/head"}) { out.header.emplace_back(name); }
     for (size_t i = 0; i < table.info.cases.size(); ++i) {
         const EvalCase & one = table.info.cases[i];
         std::vector<std::string> cells = {one.policy, budget_text(one)};

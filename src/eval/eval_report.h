@@ -20,7 +20,7 @@ std::string eval_json(const EvalTable & table);
 
 // Score against budget for each length (and task); length × depth where a task has depths; layer × KV head of what is kept,
 // for policies whose lanes differ.
-//   only   names of figures: a task, "average", "depths", "lanes"; empty: all of them
+//   only   names of figures: a task, "average", "depths", "heads"; empty: all of them
 std::string eval_svg(const EvalTable & table, const std::vector<Answer> & answers, const std::vector<std::string> & only = {});
 // The names that `only` may have for this table.
 std::vector<std::string> figure_names(const EvalTable & table);

@@ -34,7 +34,7 @@ Status bad(std::string_view text, std::string_view what) {
 
 Result<Budget> Budget::parse(std::string_view text) {
     constexpr std::string_view kForms =
-        "is not a budget: write entries (1024), per cent of the prompt (20%), bytes (512M) or auto";
+        "is not a budget: write tokens per head (1024), per cent of the prompt (20%), bytes (512M) or auto";
     text = trim(text);
     if (text == "auto") return Budget(BudgetKind::kAuto, 0);
     double value = 0;
@@ -45,14 +45,14 @@ Result<Budget> Budget::parse(std::string_view text) {
     const bool is_percent = suffix == "%";
     const double unit = suffix.size() == 1 ? unit_of(suffix[0]) : 0;
     if (!is_entries && !is_percent && unit == 0) return bad(text, kForms);
-    if (value <= 0) return bad(text, "must be more than 0: leave it out for no limit");
+    if (value <= 0) return bad(text, "must be more than 0; policy full keeps everything");
     if (is_percent) {
         if (value > 100) return bad(text, "is more than 100%: the most there is to keep is all");
         return Budget(BudgetKind::kPercent, value);
     }
     if (is_entries) {
-        if (value != std::floor(value)) return bad(text, "must be a whole number of entries");
-        if (value > kMostEntries) return bad(text, "is more than 2147483647 entries: leave it out for no limit");
+        if (value != std::floor(value)) return bad(text, "must be a whole number of tokens per head");
+        if (value > kMostEntries) return bad(text, "is more than 2147483647 tokens per head; policy full keeps everything");
         return Budget(BudgetKind::kEntries, value);
     }
     value = std::floor(value * unit);

@@ -131,7 +131,7 @@ Status EvictionPass::Impl::check_layer(const LayerEvidence & evidence) const {
     }
     if (target.budget < 1) {
         return {ErrorCode::kInvalidArgument,
-                "budget of " + std::to_string(target.budget) + " entries per lane: at least 1 is needed, raise --budget"};
+                "budget of " + std::to_string(target.budget) + " tokens per head: at least 1 is needed, raise --budget"};
     }
     if (!policy.wants_importance()) return {};
     const auto n_heads = static_cast<size_t>(shape.n_lanes()) * static_cast<size_t>(shape.n_group);
@@ -199,10 +199,10 @@ Result<NetBudget> EvictionPass::Impl::net_budget() const {
     const int64_t total = target.budget > n_entries / n_lanes ? n_entries : std::min(target.budget * n_lanes, n_entries);
     if (total < n_protected) {
         const int64_t enough = (n_protected + n_lanes - 1) / n_lanes;
-        return Status(ErrorCode::kBudget, "budget of " + std::to_string(target.budget) + " entries per lane (" +
+        return Status(ErrorCode::kBudget, "budget of " + std::to_string(target.budget) + " tokens per head (" +
                                               std::to_string(total) + " in all " + std::to_string(n_lanes) +
-                                              " lanes) cannot hold the " + std::to_string(n_protected) +
-                                              " protected entries of policy '" + policy.name() +
+                                              " heads) cannot hold the " + std::to_string(n_protected) +
+                                              " protected ones of policy '" + policy.name() +
                                               "' (sinks, recent window, pinned spans): use --budget " + std::to_string(enough) +
                                               " or more, or protect less");
     }

@@ -23,6 +23,7 @@ struct RunRequest {
     int chunk = 512;
     int evict_every = 128;
     int64_t n_prompt = 0;
+    int64_t n_protected = 0;  // tokens per head that no budget in bytes may come to less than
     int n_question = 0;       // tokens at the prompt's end that ask; 0: not known
     bool taken_back = false;  // those come behind the prompt, not at its end, and none of them stays
     size_t free_bytes = 0;    // memory that is left now; 0: not known

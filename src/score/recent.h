@@ -10,7 +10,7 @@ namespace pith {
 
 // Decision: a recent window is protected by default for scorers that look at no window of their own (public code varies).
 inline constexpr OptionSpec kRecentOption = integer_option(
-    "recent", "32", 0, 1 << 24, "newest entries of each lane that are protected; half: half of the budget", "half");
+    "recent", "32", 0, 1 << 24, "newest entries of each head that are protected; half: half of the budget", "half");
 
 class RecentRule {
 public:

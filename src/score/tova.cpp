@@ -17,7 +17,7 @@ namespace {
 
 constexpr OptionSpec kOptions[] = {
     kRecentOption,
-    word_option("heads", "lane", "lane|layer", "layer: one score for all lanes of a layer, as the original"),
+    word_option("heads", "lane", "lane|layer", "layer: one score for all heads of a layer, as the original"),
     kGroupOption,
 };
 

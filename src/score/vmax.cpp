@@ -48,7 +48,7 @@ private:
 }  // namespace
 
 ScorerInfo vmax_scorer() {
-    return {"vmax", "attention of the last queries, scaled by the lane's largest value",
+    return {"vmax", "attention of the last queries, scaled by the head's largest value",
             "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation", kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<VMax>(options); }};
 }

@@ -13,7 +13,7 @@ namespace pith {
 inline constexpr OptionSpec kWindowOption =
     integer_option("window", "32", 1, 65536, "last queries observed; as many of the newest entries are protected");
 constexpr OptionSpec pool_option(std::string_view default_value) {
-    return pooling_option("pool", default_value, "max7|avg5|avg7|none", "pooling along the lane");
+    return pooling_option("pool", default_value, "max7|avg5|avg7|none", "pooling along the tokens");
 }
 inline constexpr OptionSpec kPoolEdgesOption =
     word_option("pool_edges", "count", "count|zero", "averages divide by the entries under the kernel, or by its size");

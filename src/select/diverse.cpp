@@ -23,8 +23,8 @@ namespace pith {
 namespace {
 
 constexpr OptionSpec kOptions[] = {
-    real_option("alpha", "0.004", 0, 1e6, "how much less a position counts for each lane that has it already"),
-    word_option("order", "hd", "hd|index", "which lane chooses first: the most distinct one, or the one of lowest index"),
+    real_option("alpha", "0.004", 0, 1e6, "how much less a position counts for each head that has it already"),
+    word_option("order", "hd", "hd|index", "which head chooses first: the most distinct one, or the one of lowest index"),
 };
 
 constexpr int kQueries = kDefaultProfileQueries;  // where no other part says how many
@@ -111,7 +111,7 @@ private:
 }  // namespace
 
 SelectorInfo diverse_selector() {
-    return {"diverse", "the highest scores, with less weight for what other lanes of the layer keep already",
+    return {"diverse", "the highest scores, with less weight for what other heads of the layer keep already",
             "SCORE: Similarity-Aware Contextual Overlap-Redundancy Eviction for Efficient KV Cache Compression in LLMs",
             kOptions,
             [](const Options & options) -> std::shared_ptr<const Selector> { return std::make_shared<Diverse>(options); }};

@@ -129,7 +129,7 @@ TEST_F(CInterface, QuestionsInSightKeepWhatAPromptThatEndsInThemKeeps) {
     EXPECT_EQ(ledger.kept_entries, kBudget * ledger.n_lanes);
     EXPECT_EQ(ledger.n_tokens, kContext);
     EXPECT_GT(ledger.kv_full_bytes, ledger.kv_needed_bytes);
-    EXPECT_STREQ(ledger.schedule, "one-shot");
+    EXPECT_STREQ(ledger.schedule, "one-shot, question seen");
 
     // Out of sight the same policy keeps something else: the test can fail.
     const SessionHandle later = open(options_of(kPolicy, budget.c_str()));

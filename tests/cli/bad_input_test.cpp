@@ -292,7 +292,7 @@ TEST_F(BadInput, UnknownCommandsAndOptionsSuggestTheNearest) {
     expect_error(run_pith({"rnu"}), kUsage, {"rnu", "'run'"});
     expect_error(run_with({"--budgt", "3"}), kUsage, {"--budgt", "'--budget'"});
     expect_error(run_pith({"run", "--modle", "x"}), kUsage, {"--modle", "'--model'"});
-    expect_error(run_pith({"run", "-p", "x"}), kUsage, {"--model", "required"});
+    expect_error(run_pith({"tokenize", "-p", "x"}), kUsage, {"--model", "required"});
     expect_error(run_with({"--chunk", "many"}), kUsage, {"--chunk", "many"});
 }
 
@@ -314,7 +314,7 @@ TEST_F(BadInput, LlamaCppsFlagsAreRefusedByName) {
         {{"--keep", "5"}, "--pin-system"},
         {{"-tb", "4"}, "-t"},
         {{"--samplers", "top_k;temperature"}, "order"},
-        {{"-r", "User:"}, "-n"},
+        {{"--in-prefix", "User: "}, "pith chat"},
         {{"-o", "file"}, "> FILE"},
         {{"--chat-template", "chatml"}, "--raw"},
         {{"--lora-scaled", "a.gguf:2"}, "--lora-scale"},

@@ -268,6 +268,96 @@ TEST_F(Chat, TakesLlamaCppsFlagsForTheSystemPromptAndTheLength) {
     expect_error(piped({}, {"-sysf", folder_.file("bytes.txt")}), 1, {"not UTF-8"});
 }
 
+TEST_F(Chat, AnAnswerEndsAtAReversePromptAndTheUserIsAskedAgain) {
+    std::vector<std::string> flags = without_end();
+    flags.insert(flags.end(), {"-n", "16", "--grammar", "root ::= [a-z ]+"});
+    const std::vector<std::string> lines = {"The river is long.", "What is long?"};
+    const std::string whole = piped({lines[0]}, flags).out;
+    ASSERT_GT(whole.size(), 12U);
+    const std::string stop = whole.substr(3, 4);
+    flags.insert(flags.end(), {"-r", stop});
+    const Outcome outcome = piped(lines, flags);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const std::string first = outcome.out.substr(0, outcome.out.find('\n'));
+    EXPECT_NE(first.find(stop), std::string::npos) << "it is shown";
+    EXPECT_EQ(first, whole.substr(0, first.size()));
+    EXPECT_LT(first.size() + 1, whole.size());
+    EXPECT_GT(outcome.out.size(), first.size() + 2) << "the second message was answered";
+    expect_error(piped(lines, {"-r", ""}), 2, {"--reverse-prompt is empty"});
+}
+
+TEST_F(Chat, EveryMessageStandsBetweenPrefixAndSuffix) {
+    const Outcome said = piped({"The long river is old.", "The long garden is old."}, {"-n", "5"});
+    const std::vector<std::string> short_lines = {"river", "garden"};
+    const Outcome around = piped(short_lines, {"-n", "5", "--in-prefix", "The long ", "--in-suffix", " is old."});
+    ASSERT_EQ(around.exit_code, 0) << around.err;
+    EXPECT_EQ(around.out, said.out);
+    EXPECT_EQ(piped(short_lines, {"-n", "5", "-e", "--in-prefix", "The\\x20long ", "--in-suffix", "\\x20is old."}).out,
+              said.out);
+    EXPECT_NE(piped(short_lines, {"-n", "5"}).out, said.out) << "it makes a difference";
+    expect_error(piped(short_lines, {"--in-prefix", "\xff"}), 1, {"--in-prefix is not UTF-8"});
+}
+
+// The number after `before` in a message.
+int number_after(const std::string & message, const std::string & before) {
+    const size_t at = message.find(before);
+    return at == std::string::npos ? 0 : std::atoi(message.c_str() + at + before.size());
+}
+
+TEST_F(Chat, ABudgetThatCannotHoldWhatIsProtectedIsRefusedBeforeTheFirstMessage) {
+    std::string system = "You are brief.";
+    for (int i = 0; i < 12; ++i) { system += " The river is long and the garden is old."; }
+    const std::vector<std::string> lines = {"Hello. " + system, system};
+    for (const std::string policy : {"snapkv:window=16", "h2o", "streaming"}) {  // a fixed window, a share of the budget, none
+        SCOPED_TRACE(policy);
+        const auto with = [&](const std::string & budget) {
+            return piped(lines, {"--policy", policy, "--budget", budget, "--system-prompt", system, "-n", "4", "--chunk", "64",
+                                 "--evict-every", "8"});
+        };
+        const Outcome refused = with("64");
+        expect_error(refused, 1, {"--budget 64", policy, "pinned", "use --budget "});
+        const int enough = number_after(refused.err, "use --budget ");
+        ASSERT_GT(enough, 64);
+        expect_error(with(std::to_string(enough - 1)), 1, {"use --budget " + std::to_string(enough)});
+        const Outcome held = with(std::to_string(enough));
+        EXPECT_EQ(held.exit_code, 0);
+        EXPECT_EQ(held.err.find("pith: "), std::string::npos) << held.err;
+    }
+    // Nobody knows yet what `auto` will be; and there need not be a message.
+    expect_error(piped({}, {"--budget", "64", "--system-prompt", system}), 1, {"--budget 64", "pinned"});
+    const Outcome later = piped({"/system " + system, "Hello."}, {"--budget", "64", "-n", "4"});
+    EXPECT_EQ(later.exit_code, 0);
+    EXPECT_NE(later.err.find("pinned"), std::string::npos) << later.err;
+    EXPECT_NE(later.out, "") << "the conversation is as before";
+}
+
+TEST_F(Chat, BytesThatCannotHoldAChunkAreRefusedBeforeTheFirstMessage) {
+    for (const std::string policy : {"snapkv:window=16", "h2o"}) {
+        SCOPED_TRACE(policy);
+        const auto with = [&](const std::string & budget) {
+            return piped({"Hello.", "The river is long and the garden is old."},
+                         {"--policy", policy, "--budget", budget, "--system-prompt", "You are brief.", "-n", "4"});
+        };
+        const Outcome refused = with("8K");
+        expect_error(refused, 1, {"--budget 8K", "chunk", "protected", "use --budget "});
+        const int enough = number_after(refused.err, "use --budget ");
+        ASSERT_GT(enough, 8);
+        expect_error(with(std::to_string(enough - 1) + "K"), 1, {"use --budget " + std::to_string(enough) + "K"});
+        const Outcome fits = with(std::to_string(enough) + "K");
+        EXPECT_EQ(fits.exit_code, 0);
+        EXPECT_EQ(fits.err.find("pith: "), std::string::npos) << fits.err;
+    }
+    expect_error(piped({}, {"--budget", "8K"}), 1, {"--budget 8K", "chunk"});
+}
+
+TEST_F(Chat, APipeWhoseEveryMessageFailedEndsInFailure) {
+    const Outcome none = piped({"\xff\xfe", "\xff"}, {"-n", "4"});
+    EXPECT_EQ(none.exit_code, 1);
+    EXPECT_EQ(none.error_lines(), 2U) << none.err;
+    EXPECT_EQ(piped({"\xff\xfe", "Hello."}, {"-n", "4"}).exit_code, 0) << "one was answered";
+    EXPECT_EQ(piped({"/help"}).exit_code, 0) << "nothing was asked";
+}
+
 TEST_F(Chat, WhatCannotWorkIsSaidInOneLine) {
     expect_error(run_pith({"chat", "-m", folder_.file("none.gguf")}), 1, {"none.gguf"});
     const std::string plain = write_model(folder_, {}, "plain.gguf");

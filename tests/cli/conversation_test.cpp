@@ -163,6 +163,23 @@ TEST_F(Turns, WhatMemoryAllowsHoldsTheWayBackToo) {
     for (int i = 0; i < 4; ++i) { EXPECT_TRUE(*conversation->undo()) << i; }
 }
 
+TEST_F(Turns, ABudgetThatCannotHoldTheSystemPromptIsRefusedAtOnce) {
+    std::string system = "You are brief.";
+    for (int i = 0; i < 20; ++i) { system += " The river is long."; }
+    Conversation conversation = open();
+    say(conversation, "One.");
+    const std::vector<int32_t> tokens = conversation.tokens();
+    EXPECT_EQ(conversation.clear(system).code(), ErrorCode::kBudget);
+    EXPECT_EQ(conversation.tokens(), tokens) << "the conversation is as before";
+    EXPECT_EQ(conversation.options().system, "You are brief.");
+    ConversationOptions options = conversation.options();
+    options.system = system;
+    const auto refused = Conversation::open(model_, tokenizer_, options);
+    EXPECT_EQ(refused.status().code(), ErrorCode::kBudget);
+    options.session.evict_every = 0;  // what is evicted is known with the first message only
+    EXPECT_TRUE(Conversation::open(model_, tokenizer_, options).ok());
+}
+
 TEST_F(Turns, APolicyThatCannotBeFollowedChangesNothing) {
     ConversationOptions options;
     options.session.n_threads = 1;

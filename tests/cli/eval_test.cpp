@@ -175,10 +175,10 @@ TEST_F(Eval, PrintsWhatWasAskedFor) {
     EXPECT_EQ(Json::parse(run_pith({"eval", "report", out, "--json"}).out)["rows"].size(), 3U * 5);
     EXPECT_EQ(run_pith({"eval", "report", out, "--csv"}).out, read_text_file(out + "/table.csv"));
     EXPECT_EQ(run_pith({"eval", "report", out, "--svg"}).out.substr(0, 4), "<svg");
-    const std::string heads = run_pith({"eval", "report", out, "--figure", "lanes"}).out;
+    const std::string heads = run_pith({"eval", "report", out, "--figure", "heads"}).out;
     EXPECT_EQ(heads.substr(0, 4), "<svg");
     EXPECT_EQ(heads.find(": score"), std::string::npos) << "the charts were not asked for";
-    expect_error(run_pith({"eval", "report", out, "--figure", "lane"}), 1, {"'lane'", "depths, lanes"});
+    expect_error(run_pith({"eval", "report", out, "--figure", "head"}), 1, {"'head'", "depths, heads"});
     for (const char * figure : {"heatmap", "memory"}) {
         const Outcome page = run_pith({"eval", "report", out, "--figure", figure});
         EXPECT_EQ(page.out.substr(0, 4), "<svg") << page.err;
@@ -194,7 +194,7 @@ TEST_F(Eval, PrintsWhatWasAskedFor) {
     }
     expect_error(run_pith({"eval", "report", out, "--policy", "h2oo"}), 1, {"'h2oo'", "full, snapkv, h2o"});
     EXPECT_NE(run_pith({"eval", "report", out, "--markdown"}).out.find("| snapkv | 10% |"), std::string::npos);
-    EXPECT_NE(run_pith({"eval", "report", out, "--details"}).out.find("entries/lane"), std::string::npos);
+    EXPECT_NE(run_pith({"eval", "report", out, "--details"}).out.find("tokens/head"), std::string::npos);
     const Json run = Json::parse(read_text_file(out + "/run.json"));
     for (const char * key : {"model path", "machine", "started"}) { EXPECT_TRUE(run["about"].contains(key)) << key; }
     for (const char * key : {"model", "--budget", "--seed", "pith", "ggml"}) {

@@ -103,7 +103,7 @@ TEST_F(GateTools, InspectShowsWhatGatesKeep) {
                                               words(60), "--out", out,    "--gate-attention", "1"};
     const Outcome told = run_pith(command);
     ASSERT_EQ(told.exit_code, 0) << told.err;
-    for (const char * word : {"of the entries kept", "layer   1", "kept by KV head", "tenths of the lanes"}) {
+    for (const char * word : {"of the entries kept", "layer   1", "kept by KV head", "tenths of the KV heads"}) {
         EXPECT_NE(told.out.find(word), std::string::npos) << word << "\n" << told.out;
     }
     const Json json = Json::parse(read_text_file(out + "/gate.json"));

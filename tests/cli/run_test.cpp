@@ -1,5 +1,6 @@
 // run_test.cpp - `pith run` on a tiny random model: what it answers, and what it says about it.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -372,6 +373,88 @@ TEST_F(Run, WritesTheLogitsThatEachTokenWasChosenFrom) {
     EXPECT_FALSE(run_json({"-p", "Who?"}).contains("logits"));
     EXPECT_FALSE(std::ifstream(file + ".tmp").good());
     expect_error(run_pith(arguments({"-p", "Who?", "--logits", folder_.file("no/such.npy")})), 1, {"no/such.npy"});
+}
+
+// The natural logarithm of a softmax, written from its definition.
+std::vector<double> log_softmax(const Npy & npy, size_t row) {
+    const auto begin = npy.values.begin() + static_cast<std::ptrdiff_t>(row * npy.n_columns);
+    std::vector<double> out(begin, begin + static_cast<std::ptrdiff_t>(npy.n_columns));
+    double sum = 0;
+    for (const double logit : out) { sum += std::exp(logit); }
+    for (double & logit : out) { logit -= std::log(sum); }
+    return out;
+}
+
+TEST_F(Run, GivesTheLogProbabilitiesOfWhatIsSaidAndOfTheLikeliest) {
+    const std::string file = folder_.file("logits.npy");
+    for (const bool greedy : {true, false}) {
+        SCOPED_TRACE(greedy);
+        const Json json = run_json({"-f", book_, "-p", "Who?", "--budget", "64", "--logits", file, "--logprobs", "5", "--temp",
+                                    greedy ? "0" : "1.5", "-s", "7"});
+        const Npy npy = read_npy(file);
+        const Json & said = json["answers"][0]["logprobs"];
+        ASSERT_EQ(said.size(), 6U);
+        for (size_t row = 0; row < 6; ++row) {
+            const std::vector<double> expected = log_softmax(npy, row);
+            const auto id = said[row]["id"].get<size_t>();
+            EXPECT_EQ(id, json["answers"][0]["tokens"][row].get<size_t>());
+            EXPECT_NE(said[row]["token"], "");
+            EXPECT_NEAR(said[row]["logprob"].get<double>(), expected[id], 1e-4);
+            const Json & top = said[row]["top_logprobs"];
+            ASSERT_EQ(top.size(), 5U);
+            EXPECT_NEAR(top[0]["logprob"].get<double>(), *std::max_element(expected.begin(), expected.end()), 1e-4);
+            for (size_t i = 0; i < 5; ++i) {
+                EXPECT_LE(top[i]["logprob"].get<double>(), i == 0 ? 0.0 : top[i - 1]["logprob"].get<double>());
+                EXPECT_NEAR(top[i]["logprob"].get<double>(), expected[top[i]["id"].get<size_t>()], 1e-4);
+            }
+            if (greedy) { EXPECT_EQ(top[0]["token"], said[row]["token"]); }
+        }
+    }
+    const Json all = run_json({"-p", "Who?", "-n", "1", "--n-probs", "1000000"});
+    EXPECT_EQ(all["answers"][0]["logprobs"][0]["top_logprobs"].size(), read_npy(file).n_columns) << "there are no more";
+    EXPECT_FALSE(run_json({"-p", "Who?", "--logprobs", "0"})["answers"][0].contains("logprobs"));
+    expect_error(run_pith(arguments({"-p", "Who?", "--logprobs", "3"})), 2, {"--logprobs", "--json"});
+    expect_error(run_pith(arguments({"-p", "Who?", "--logprobs", "-1", "--json"})), 2, {"--logprobs is -1"});
+}
+
+TEST_F(Run, AnAnswerEndsWhereItSaysAReversePrompt) {
+    const std::vector<std::string> base = {"-p", "Once upon a time", "--temp",           "1.5",        "-s", "7", "-n",
+                                           "24", "--grammar",        "root ::= [a-z ]+", "--logprobs", "1"};
+    const auto answer = [&](const std::vector<std::string> & more) {
+        std::vector<std::string> flags = base;
+        flags.insert(flags.end(), more.begin(), more.end());
+        return run_json(flags)["answers"][0];
+    };
+    const Json whole = answer({"-r", "42"});
+    EXPECT_EQ(whole["stop"], "limit") << "it is never said";
+    std::vector<std::string> pieces;
+    for (const Json & token : whole["logprobs"]) { pieces.push_back(token["token"]); }
+    ASSERT_EQ(pieces.size(), 24U);
+    size_t k = 3;  // two tokens, the second longer than a letter
+    while (k + 2 < pieces.size() && pieces[k + 1].size() < 2) { ++k; }
+    ASSERT_GT(pieces[k + 1].size(), 1U) << whole["text"];
+    const std::string across = pieces[k].back() + pieces[k + 1];               // spans tokens
+    const std::string inside = pieces[k].back() + pieces[k + 1].substr(0, 1);  // ends inside of one
+    for (const std::string & text : {pieces[k + 1], across, inside}) {
+        SCOPED_TRACE("'" + text + "'");
+        std::string expected;
+        size_t n = 0;
+        while (expected.find(text) == std::string::npos) { expected += pieces[n++]; }
+        const Json stopped = answer({"-r", "42", "--reverse-prompt", text});
+        EXPECT_EQ(stopped["stop"], "reverse-prompt");
+        EXPECT_EQ(stopped["text"], expected);
+        EXPECT_EQ(stopped["n_generated"], n);
+        EXPECT_EQ(stopped["logprobs"].size(), n);
+    }
+    std::string escaped;
+    for (const char letter : across) {
+        char code[8];
+        std::snprintf(code, sizeof code, "\\x%02x", static_cast<unsigned>(letter));
+        escaped += code;
+    }
+    EXPECT_EQ(answer({"-e", "-r", escaped})["text"], answer({"-r", across})["text"]);
+    EXPECT_EQ(answer({"-r", escaped})["text"], whole["text"]);
+    expect_error(run_pith(arguments({"-p", "Who?", "-r", ""})), 2, {"--reverse-prompt is empty"});
 }
 
 TEST_F(Run, SaysWhenATextIsForeignToTheModel) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
@@ -30,6 +31,15 @@ TEST(Join, IsWhatSplitTakesApart) {
 
 TEST(ToLower, ChangesAsciiAlone) {
     EXPECT_EQ(to_lower("Q4_K_M @[`{ \xc3\x84"), "q4_k_m @[`{ \xc3\x84");
+}
+
+TEST(WithCommas, PartsThousands) {
+    EXPECT_EQ(with_commas(0), "0");
+    EXPECT_EQ(with_commas(999), "999");
+    EXPECT_EQ(with_commas(1000), "1,000");
+    EXPECT_EQ(with_commas(255424), "255,424");
+    EXPECT_EQ(with_commas(-123456), "-123,456");
+    EXPECT_EQ(with_commas(INT64_MIN), "-9,223,372,036,854,775,808");
 }
 
 TEST(Nearest, IgnoresCaseAndCountsSwappedNeighboursOnce) {

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 namespace pith {
 namespace {
 
@@ -64,7 +68,7 @@ TEST(RunPlan, AutoSaysWhatItCameToWhereThatIsTooLittle) {
     RunRequest request = request_of(Budget(BudgetKind::kBytes, 1e6), 1000);
     request.is_auto = true;
     const std::string message = plan_run(request).status().message();
-    EXPECT_EQ(message.rfind("--budget auto, 1 MiB of memory here, is too small", 0), 0U) << message;
+    EXPECT_EQ(message.rfind("--budget auto, 976 KiB of memory here, is too small", 0), 0U) << message;
 }
 
 // Questions that come behind the prompt and are taken back: they are in the layer's lanes, and never in the prompt's length.
@@ -102,7 +106,7 @@ TEST(RunPlan, WhatMemoryAllowsMayBeGivenToAPolicyThatKeepsAll) {
     request.n_prompt = 100000;
     const auto plan = plan_run(request);
     EXPECT_EQ(plan.status().code(), ErrorCode::kBudget);
-    EXPECT_NE(plan.status().message().find("holds 2016 tokens, the prompt has 100000"), std::string::npos)
+    EXPECT_NE(plan.status().message().find("holds 2,016 tokens, the prompt has 100,000"), std::string::npos)
         << plan.status().message();  // 64 MiB / 128 lanes, less two pages, over 256 bytes
     request.evicts = true;
     EXPECT_GT(plan_run(request)->budget, 1000);
@@ -128,10 +132,99 @@ TEST(RunPlan, RefusesBytesThatHoldNothingAndSaysHowManyWould) {
     const auto plan = plan_run(request_of(Budget(BudgetKind::kBytes, 1e6), 1000));
     ASSERT_FALSE(plan.ok());
     EXPECT_EQ(plan.status().code(), ErrorCode::kBudget);
-    EXPECT_NE(plan.status().message().find("MiB"), std::string::npos);
+    EXPECT_NE(plan.status().message().find(": use --budget 1568K or more"), std::string::npos) << plan.status().message();
     RunRequest one_shot = request_of(Budget(BudgetKind::kBytes, 8e6), 100000);
     one_shot.prefill = PrefillSchedule::kOneShot;
     EXPECT_NE(plan_run(one_shot).status().message().find("--prefill chunked"), std::string::npos);
+}
+
+Result<RunPlan> plan_with(RunRequest request, double bytes) {
+    request.budget = Budget(BudgetKind::kBytes, bytes);
+    return plan_run(request);
+}
+
+// Shapes of models, prompts with and without questions, short and long, and what is read between two evictions.
+std::vector<RunRequest> many_requests() {
+    struct Shape {
+        int n_lanes, n_kv_heads;
+        size_t entry_bytes;
+    };
+    struct Text {
+        int64_t n_prompt;
+        int n_question;
+        bool taken_back;
+    };
+    struct Steps {
+        int chunk, evict_every;
+    };
+    std::vector<RunRequest> all;
+    for (const Shape & shape : std::vector<Shape>{{16, 4, 64}, {128, 8, 256}, {3, 1, 36}, {512, 8, 1088}}) {
+        for (const Text & text :
+             std::vector<Text>{{1, 0, false}, {8, 2, false}, {1000, 9, true}, {1000, 300, true}, {100000, 30, false}}) {
+            for (const Steps & steps : std::vector<Steps>{{512, 128}, {8, 1}, {512, 0}}) {
+                for (const int64_t n_protected : {0, 32, 700}) {
+                    RunRequest request = request_of({}, text.n_prompt);
+                    request.n_lanes = shape.n_lanes;
+                    request.n_kv_heads = shape.n_kv_heads;
+                    request.entry_bytes = shape.entry_bytes;
+                    request.n_question = text.n_question;
+                    request.taken_back = text.taken_back;
+                    request.chunk = steps.chunk;
+                    request.evict_every = steps.evict_every;
+                    request.n_protected = n_protected;
+                    all.push_back(request);
+                }
+            }
+        }
+    }
+    return all;
+}
+
+// The size that a refusal names, written back, is taken; a KiB less is not.
+TEST(RunPlan, ARefusalNamesTheLeastBytesThatDo) {
+    for (RunRequest request : many_requests()) {
+        for (const PrefillSchedule prefill : {PrefillSchedule::kAuto, PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+            request.prefill = prefill;
+            const auto refused = plan_with(request, 1024);
+            ASSERT_FALSE(refused.ok());
+            const std::string & message = refused.status().message();
+            SCOPED_TRACE(message);
+            const size_t at = message.find("use --budget ");
+            ASSERT_NE(at, std::string::npos);
+            const size_t begin = at + std::string("use --budget ").size();
+            const auto said = Budget::parse(message.substr(begin, message.find(' ', begin) - begin));
+            ASSERT_TRUE(said.ok()) << said.status().message();
+            ASSERT_EQ(said->kind, BudgetKind::kBytes);
+            EXPECT_FALSE(plan_with(request, said->value - 1024).ok());
+            for (const double times : {1.0, 1.01, 1.5, 2.0, 3.0, 10.0}) {
+                const auto plan = plan_with(request, said->value * times);
+                ASSERT_TRUE(plan.ok()) << times << ": " << plan.status().message();
+                EXPECT_GE(plan->budget, std::max<int64_t>(1, request.n_protected)) << times;
+            }
+        }
+    }
+}
+
+// What is protected takes room from the chunk, then from the question that would guide it.
+TEST(RunPlan, WhatIsProtectedComesBeforeTheChunk) {
+    RunRequest request = request_of({}, 100000);
+    request.prefill = PrefillSchedule::kChunked;
+    request.n_question = 30;
+    const auto holding = [&request](int n_entries) {
+        request.budget = Budget(BudgetKind::kBytes, 128.0 * (n_entries * 256 + 2 * 4096));
+        return plan_run(request).value();
+    };
+    const RunPlan free = holding(600);
+    EXPECT_EQ(free.chunk, 200);
+    EXPECT_EQ(free.budget, 370);
+    request.n_protected = 500;
+    EXPECT_EQ(holding(600).chunk, 70);
+    EXPECT_EQ(holding(600).n_guide, 30);
+    EXPECT_EQ(holding(600).budget, 500);
+    EXPECT_EQ(holding(550).chunk, 50) << "no room for a chunk as long as the question beside it";
+    EXPECT_EQ(holding(550).n_guide, 0);
+    EXPECT_EQ(holding(516).chunk, 16);
+    EXPECT_FALSE(plan_with(request, request.budget.value - 1024).ok());
 }
 
 TEST(RunPlan, APromptThatGatesMustSeeWholeGoesInOneShot) {

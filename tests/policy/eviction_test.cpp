@@ -28,10 +28,9 @@ TEST(Eviction, ABudgetBelowTheProtectedEntriesIsAnErrorThatNamesBoth) {
     const auto layers = make_equal(rng, kShape, 64);
     const Status status = first_error(policy("snapkv"), {kShape, 16, {}}, layers);
     EXPECT_EQ(status.code(), ErrorCode::kBudget);
-    EXPECT_EQ(
-        status.message(),
-        "budget of 16 entries per lane (64 in all 4 lanes) cannot hold the 128 protected entries of policy 'snapkv' (sinks, "
-        "recent window, pinned spans): use --budget 32 or more, or protect less");
+    EXPECT_EQ(status.message(),
+              "budget of 16 tokens per head (64 in all 4 heads) cannot hold the 128 protected ones of policy 'snapkv' (sinks, "
+              "recent window, pinned spans): use --budget 32 or more, or protect less");
     EXPECT_TRUE(first_error(policy("snapkv"), {kShape, 32, {}}, layers).ok());
     EXPECT_EQ(first_error(policy("snapkv"), {kShape, 32, {{0, 1}}}, layers).code(), ErrorCode::kBudget);
 
