@@ -12,23 +12,13 @@
 
 #include "pith/budget.h"
 #include "pith/head_importance.h"
+#include "pith/kv_type.h"
 #include "pith/ledger.h"
 #include "pith/position_span.h"
+#include "pith/prefill_schedule.h"
 #include "pith/status.h"
 
 namespace pith {
-
-enum class KvType { kF32, kF16, kBF16, kQ8_0, kQ4_0 };
-Result<KvType> parse_kv_type(std::string_view text);
-std::string_view to_string(KvType type);
-
-enum class PrefillSchedule {
-    // One-shot when the prompt is no longer than budget + chunk, or when it ends in a question (RunHooks::n_question) and one
-    // layer's whole KV fits in memory beside the prompt's hidden states; chunked else.
-    kAuto,
-    kOneShot,  // layer by layer over the whole prompt, each layer evicted before the next
-    kChunked,  // chunk by chunk through all layers, evicted after each chunk (guided: RunHooks::n_question)
-};
 
 struct SessionOptions {
     // A policy, or `auto`: chosen when the first prompt comes, by what is known then (`pith policies` says how), and told with

@@ -105,7 +105,7 @@ ggml_tensor * build_cpu_attention(GraphBuild & build, const RaggedCache & cache,
                                   ggml_tensor * written_k, ggml_tensor * written_v, ColumnSums sums,
                                   const HiddenKeys * hidden) {
     const CacheLayout & layout = cache.layout();
-    CpuAttentionNode & node = build.workspace().next();
+    CpuAttentionNode & node = build.workspace<CpuWorkspace>().next();
     std::array<ggml_tensor *, 3> sources = {q, written_k, written_v};
     ggml_tensor * out =
         ggml_custom_4d(build.ctx(), GGML_TYPE_F32, static_cast<int64_t>(layout.head_dim_v) * layout.shape.n_heads(), q->ne[2],

@@ -6,6 +6,7 @@
 
 #include "attention/cpu_lane_attention.h"
 #include "attention/cpu_threads.h"
+#include "attention/cpu_workspace.h"
 
 namespace pith {
 namespace {
@@ -46,7 +47,7 @@ Status observe_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, 
     }
     const CacheShape & shape = cache.layout().shape;
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(8));
-    CpuAttentionNode & node = build->workspace().next();
+    CpuAttentionNode & node = build->workspace<CpuWorkspace>().next();
     AttentionTask & task = node.plan.task;
     fill_key_lanes(cache, seq, layer, task);
     task.n_queries = static_cast<int>(query_positions.size());

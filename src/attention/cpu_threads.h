@@ -10,7 +10,7 @@
 
 namespace pith {
 
-// Calls part(ith) on every thread of the runner's back end, each ith in [0, kMaxAttentionThreads) once.
+// Calls part(ith) on every thread of the runner's back end, each ith in [0, n_threads) once.
 // REQUIRES: on the CPU; `build` is what runner.begin() gave for at least 8 operations, with nothing in it.
 Status run_on_threads(GraphRunner & runner, GraphBuild & build, const std::function<void(int ith)> & part);
 

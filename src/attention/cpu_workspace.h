@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "attention/cpu_attention.h"
+#include "attention/graph_workspace.h"
 
 namespace pith {
 
@@ -14,16 +15,16 @@ struct CpuAttentionNode {
     AttentionScratch * scratch = nullptr;
 };
 
-class CpuWorkspace {
+class CpuWorkspace final : public GraphWorkspace {
 public:
-    // One for each attention operation of a graph; valid until reset().
+    // One for each attention operation of a graph; valid until the next graph begins.
     CpuAttentionNode & next() {
         if (n_used_ == nodes_.size()) { nodes_.emplace_back().scratch = &scratch_; }
         return nodes_[n_used_++];
     }
-    void reset() { n_used_ = 0; }
+    void begin_graph() override { n_used_ = 0; }
     // Whether the plans of the last run were carried out: there was memory for them.
-    bool finished() const {
+    bool finished() const override {
         return std::all_of(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(n_used_),
                            [](const CpuAttentionNode & node) { return node.plan.finished(); });
     }

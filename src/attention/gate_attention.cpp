@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attention/cpu_attention.h"
+#include "attention/cpu_workspace.h"
 #include "gate/gate_graph.h"
 
 namespace pith {
@@ -78,7 +79,7 @@ ggml_tensor * build_gate_attention(GraphBuild & build, const GateConfig & config
         return flash_gate_attention(build.ctx(), q, as_input(build, config, keys.k, keys.n),
                                     as_input(build, config, keys.v, keys.n), mask);
     }
-    CpuAttentionNode & node = build.workspace().next();
+    CpuAttentionNode & node = build.workspace<CpuWorkspace>().next();
     std::array<ggml_tensor *, 1> sources = {q};
     ggml_tensor * out = ggml_custom_4d(build.ctx(), GGML_TYPE_F32, q->ne[0] * q->ne[1], q->ne[2], 1, 1, sources.data(), 1, run,
                                        GGML_N_TASKS_MAX, &node);

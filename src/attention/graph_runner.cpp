@@ -20,7 +20,7 @@ Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
     planned_ = false;
     pieces_.clear();
     begun_ = Stopwatch();
-    workspace_.reset();
+    if (workspace_ != nullptr) { workspace_->begin_graph(); }
     build_.workspace_ = &workspace_;
     build_.custom_operations_ = custom_operations_;
     // Views, inputs and leaves count as tensors too: twice the nodes is room for all of them.
@@ -61,7 +61,9 @@ Status GraphRunner::run() {
     if (status != GGML_STATUS_SUCCESS) {
         return {ErrorCode::kInternal, std::string("a compute graph failed: ") + ggml_status_to_string(status)};
     }
-    if (!workspace_.finished()) { return {ErrorCode::kOutOfMemory, "no memory to attend in: use a smaller --chunk"}; }
+    if (workspace_ != nullptr && !workspace_->finished()) {
+        return {ErrorCode::kOutOfMemory, "no memory to attend in: use a smaller --chunk"};
+    }
     const Stopwatch reading;
     for (const auto & read : build_.reads_) { read(); }
     if (profile_ != nullptr) { profile_->build_s += reading.seconds(); }

@@ -13,11 +13,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "attention/cpu_workspace.h"
 #include "attention/graph_profile.h"
+#include "attention/graph_workspace.h"
 #include "core/stopwatch.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -83,8 +84,12 @@ public:
     void before_run(std::function<void()> prepare) {
         fills_.push_back([prepare = std::move(prepare)](std::vector<uint8_t> &) { prepare(); });
     }
-    // What Pith's own operations keep from graph to graph.
-    CpuWorkspace & workspace() const { return *workspace_; }
+    // What Pith's own operations keep from graph to graph; made when one first asks. REQUIRES: one kind a runner.
+    template <class Workspace>
+    Workspace & workspace() const {
+        if (*workspace_ == nullptr) { *workspace_ = std::make_unique<Workspace>(); }
+        return static_cast<Workspace &>(**workspace_);
+    }
 
 private:
     friend class GraphRunner;
@@ -93,7 +98,7 @@ private:
     bool custom_operations_ = false;
     std::vector<std::function<void(std::vector<uint8_t> &)>> fills_;
     std::vector<std::function<void()>> reads_;
-    CpuWorkspace * workspace_ = nullptr;
+    std::unique_ptr<GraphWorkspace> * workspace_ = nullptr;  // the runner's
 };
 
 class GraphRunner {
@@ -129,7 +134,7 @@ private:
     ggml_gallocr_t gallocr_ = nullptr;
     std::vector<uint8_t> meta_;  // tensor and graph structs
     std::vector<uint8_t> scratch_;
-    CpuWorkspace workspace_;
+    std::unique_ptr<GraphWorkspace> workspace_;  // null until an operation asks
     GraphBuild build_;
     bool planned_ = false;
     GraphProfile * profile_ = nullptr;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ggml.h"
-#include "pith/session.h"
+#include "pith/kv_type.h"
 
 namespace pith {
 

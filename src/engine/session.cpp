@@ -2,30 +2,12 @@
 #include "pith/session.h"
 
 #include <algorithm>
-#include <array>
 
 #include "cache/resident.h"
 #include "core/stopwatch.h"
 #include "engine/session_impl.h"
 
 namespace pith {
-namespace {
-
-constexpr std::array<std::pair<std::string_view, KvType>, 5> kKvTypes = {
-    {{"f32", KvType::kF32}, {"f16", KvType::kF16}, {"bf16", KvType::kBF16}, {"q8_0", KvType::kQ8_0}, {"q4_0", KvType::kQ4_0}}};
-
-}  // namespace
-
-Result<KvType> parse_kv_type(std::string_view text) {
-    for (const auto & [name, type] : kKvTypes) {
-        if (name == text) { return type; }
-    }
-    return {ErrorCode::kInvalidArgument, "unknown KV cache type '" + std::string(text) + "': use f32, f16, bf16, q8_0 or q4_0"};
-}
-
-std::string_view to_string(KvType type) {
-    return std::ranges::find(kKvTypes, type, [](const auto & entry) { return entry.second; })->first;
-}
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session &&) noexcept = default;

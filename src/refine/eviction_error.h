@@ -8,25 +8,14 @@
 // a_j/(1-a_j) · |v_j - X|₂ (CAOTE, Theorem A.2).
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "core/options.h"
+#include "refine/eviction_weights.h"
 #include "refine/refiner.h"
 
 namespace pith {
-
-// Scores as weights ≥ 0, not yet normalised: scores that are negative somewhere are shifted by their minimum first (decision);
-// where all are 0, every weight is 1.
-std::vector<double> eviction_weights(std::span<const float> scores);
-
-// For each weight the sum of all others, added up from both ends, so that nothing cancels where one weight is nearly all.
-std::vector<double> sums_of_others(std::span<const double> weights);
-
-// Errors: kMissingEvidence naming the part, where the evidence has no values.
-Status require_values(std::string_view part, const LayerEvidence & evidence);
 
 // The options that CAOTE and FastCAOTE have.
 inline constexpr OptionSpec kEvictionErrorOptions[] = {

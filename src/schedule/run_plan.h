@@ -8,7 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "pith/session.h"
+#include "pith/budget.h"
+#include "pith/prefill_schedule.h"
 #include "pith/status.h"
 
 namespace pith {

@@ -19,7 +19,7 @@
 #include <numeric>
 #include <vector>
 
-#include "refine/eviction_error.h"
+#include "refine/eviction_weights.h"
 #include "select/ranked_lane.h"
 #include "select/selector.h"
 

@@ -1,0 +1,14 @@
+// prefill_schedule.h - how a prompt is read.
+#pragma once
+
+namespace pith {
+
+enum class PrefillSchedule {
+    // One-shot when the prompt is no longer than budget + chunk, or when it ends in a question (RunHooks::n_question) and one
+    // layer's whole KV fits in memory beside the prompt's hidden states; chunked else.
+    kAuto,
+    kOneShot,  // layer by layer over the whole prompt, each layer evicted before the next
+    kChunked,  // chunk by chunk through all layers, evicted after each chunk (guided: RunHooks::n_question)
+};
+
+}  // namespace pith
