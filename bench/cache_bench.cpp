@@ -8,7 +8,7 @@
 #include <random>
 
 #include "cache/ragged_cache.h"
-#include "model/backend.h"
+#include "device/backend.h"
 
 namespace pith {
 namespace {

@@ -18,12 +18,12 @@
 #include <string>
 #include <vector>
 
-#include "attention/cpu_lane_attention.h"
-#include "attention/entry_norms.h"
-#include "attention/observe.h"
-#include "attention/output_norms.h"
+#include "attention/cpu/cpu_lane_attention.h"
 #include "bench_setup.h"
-#include "model/backend.h"
+#include "device/backend.h"
+#include "evidence/entry_norms.h"
+#include "evidence/observe.h"
+#include "evidence/output_norms.h"
 
 namespace pith {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "attention/cpu_attention.h"
+#include "attention/cpu/cpu_attention.h"
 #include "ggml.h"
 
 namespace pith {

@@ -11,8 +11,8 @@
 #include <numeric>
 #include <random>
 
-#include "attention/cpu_threads.h"
-#include "model/backend.h"
+#include "device/backend.h"
+#include "device/cpu_threads.h"
 #include "policy/eviction.h"
 
 namespace pith {

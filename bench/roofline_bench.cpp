@@ -21,12 +21,12 @@
 #include <string>
 #include <vector>
 
-#include "attention/cpu_lane_attention.h"
-#include "attention/cpu_workspace.h"
+#include "attention/cpu/cpu_lane_attention.h"
+#include "attention/cpu/cpu_workspace.h"
 #include "attention/lane_attention.h"
 #include "bench_setup.h"
+#include "device/backend.h"
 #include "machine_limits.h"
-#include "model/backend.h"
 
 namespace pith {
 namespace {

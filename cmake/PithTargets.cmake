@@ -1,4 +1,5 @@
-# pith_library(NAME SOURCES … LINKS …), SOURCES as for pith_sources (PithCompile.cmake): one static library of the layering in README.md ("Folders").
+# pith_library(NAME SOURCES … LINKS …), SOURCES as for pith_sources (PithCompile.cmake): the static library of one
+# folder of src/; SOURCES are relative to it.
 # Headers of a lower layer arrive only through LINKS, so the layering is a link order.
 find_package(Threads REQUIRED)
 
@@ -31,7 +32,6 @@ endfunction()
 
 function(pith_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
-  list(TRANSFORM ARG_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/ REGEX "/")
   add_library(${name} STATIC)
   pith_sources(${name} ${ARG_SOURCES})
   add_library(pith::${name} ALIAS ${name})
@@ -40,4 +40,19 @@ function(pith_library name)
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_link_libraries(${name} PUBLIC ${ARG_LINKS} Threads::Threads PRIVATE $<BUILD_INTERFACE:pith_flags>)
   pith_read_once(${name})
+endfunction()
+
+# JSON is read and written inside only: headers, and nothing of them is exported.
+function(pith_reads_json name)
+  find_package(nlohmann_json CONFIG REQUIRED)
+  target_include_directories(${name} SYSTEM PRIVATE
+    $<BUILD_INTERFACE:$<TARGET_PROPERTY:nlohmann_json::nlohmann_json,INTERFACE_INCLUDE_DIRECTORIES>>)
+endfunction()
+
+# GCC 12's bug (see pith_flags) comes under two more names where much text is put together and little is compiled with it. Not for
+# everybody: elsewhere these warnings are worth having.
+function(pith_puts_text_together name)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(${name} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
+  endif()
 endfunction()

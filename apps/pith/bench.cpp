@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/bench.h"
 #include "bench_measure.h"
 #include "bench_modes.h"
 #include "bench_policies.h"
@@ -14,14 +15,13 @@
 #include "core/text.h"
 #include "engine_flags.h"
 #include "errors.h"
-#include "eval/bench.h"
-#include "eval/median.h"
 #include "find_llama_bench.h"
 #include "ledger_report.h"
 #include "pith/policies.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "progress.h"
+#include "statistics/median.h"
 
 namespace pith::app {
 namespace {

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "bench/gate_costs.h"
 #include "bench_measure.h"
 #include "bench_modes.h"
 #include "errors.h"
-#include "eval/gate_costs.h"
-#include "eval/median.h"
+#include "statistics/median.h"
 #include "text_columns.h"
 
 namespace pith::app {

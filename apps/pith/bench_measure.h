@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "bench/bench.h"
 #include "engine_flags.h"
-#include "eval/bench.h"
 #include "interrupt.h"
 #include "ledger_report.h"
 #include "progress.h"

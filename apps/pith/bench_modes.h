@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "bench/bench.h"
 #include "engine_flags.h"
-#include "eval/bench.h"
 
 namespace pith::app {
 

@@ -3,10 +3,10 @@
 
 #include <cstdio>
 
+#include "bench/policy_cases.h"
+#include "bench/policy_costs.h"
 #include "bench_measure.h"
 #include "errors.h"
-#include "eval/policy_cases.h"
-#include "eval/policy_costs.h"
 #include "text_columns.h"
 
 namespace pith::app {

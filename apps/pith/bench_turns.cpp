@@ -1,5 +1,5 @@
 // bench_turns.cpp - the table of decoded tokens over depths and budgets, and lines through the budgets.
-#include "eval/bench_turns.h"
+#include "bench/bench_turns.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include "bench_measure.h"
 #include "bench_modes.h"
 #include "errors.h"
-#include "eval/median.h"
+#include "statistics/median.h"
 #include "text_columns.h"
 
 namespace pith::app {

@@ -11,7 +11,7 @@
 #include "model/model_file.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
-#include "schedule/run_plan.h"
+#include "policy/schedule/run_plan.h"
 
 namespace pith::app {
 namespace {

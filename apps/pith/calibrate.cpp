@@ -7,11 +7,11 @@
 #include <string>
 
 #include "commands.h"
-#include "engine/head_importance_file.h"
 #include "engine_flags.h"
 #include "errors.h"
 #include "interrupt.h"
 #include "ledger_report.h"
+#include "model/head_importance_file.h"
 #include "progress.h"
 
 namespace pith::app {

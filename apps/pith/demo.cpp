@@ -4,13 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "bench/policy_cases.h"
 #include "commands.h"
 #include "demo_report.h"
 #include "engine_flags.h"
 #include "errors.h"
 #include "eval/demo.h"
 #include "eval/perplexity.h"
-#include "eval/policy_cases.h"
 #include "interrupt.h"
 #include "progress.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "core/text.h"
-#include "eval/text_table.h"
+#include "report/text_table.h"
 #include "text_columns.h"
 
 namespace pith::app {

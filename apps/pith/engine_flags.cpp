@@ -1,7 +1,7 @@
 // engine_flags.cpp - shared options, checked before anything is loaded.
 #include "engine_flags.h"
 
-#include "engine/available_memory.h"
+#include "device/available_memory.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "progress.h"

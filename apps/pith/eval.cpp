@@ -6,11 +6,11 @@
 
 #include "commands.h"
 #include "errors.h"
-#include "eval/compare_runs.h"
-#include "eval/text_table.h"
+#include "eval/report/compare_runs.h"
 #include "eval_flags.h"
 #include "eval_report.h"
 #include "eval_score.h"
+#include "report/text_table.h"
 
 namespace pith::app {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine_flags.h"
-#include "eval/eval_table.h"
 #include "eval/evaluate.h"
+#include "eval/report/eval_table.h"
 
 namespace pith::app {
 

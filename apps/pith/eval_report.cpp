@@ -9,8 +9,8 @@
 
 #include "core/text.h"
 #include "errors.h"
-#include "eval/eval_report.h"
-#include "eval/run_tables.h"
+#include "eval/report/eval_report.h"
+#include "eval/report/run_tables.h"
 #include "eval_flags.h"
 
 namespace pith::app {

@@ -8,14 +8,14 @@
 #include "benchmarks/ruler/ruler.h"
 #include "errors.h"
 #include "eval/built_in_task.h"
-#include "eval/eval_report.h"
 #include "eval/fingerprint.h"
+#include "eval/report/eval_report.h"
 #include "eval/sample_lines.h"
 #include "eval_flags.h"
+#include "file/write_file.h"
 #include "foreign_text.h"
 #include "interrupt.h"
 #include "ledger_report.h"
-#include "model/write_file.h"
 #include "progress.h"
 
 namespace pith::app {

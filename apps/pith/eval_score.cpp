@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "errors.h"
+#include "eval/report/score_report.h"
 #include "eval/run_folder.h"
-#include "eval/score_report.h"
 #include "read_text.h"
 
 namespace pith::app {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "eval/bench.h"
+#include "bench/bench.h"
 
 namespace pith::app {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "eval/eval_table.h"
+#include "eval/report/eval_table.h"
 #include "pith/model.h"
 
 namespace pith::app {

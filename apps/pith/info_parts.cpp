@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <variant>
 
+#include "file/gguf_header.h"
+#include "file/mapped_file.h"
 #include "gate/gate_file.h"
-#include "model/gguf_header.h"
 #include "model/lora_file.h"
-#include "model/mapped_file.h"
 
 namespace pith::app {
 namespace {

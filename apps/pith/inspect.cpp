@@ -1,5 +1,5 @@
 // inspect.cpp - `pith inspect`: what policies keep of a text, lane by lane, and what that changes; or what gates keep.
-#include "eval/inspect.h"
+#include "inspect/inspect.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -11,21 +11,21 @@
 #include <utility>
 #include <vector>
 
+#include "bench/policy_cases.h"
 #include "commands.h"
 #include "core/text.h"
 #include "engine_flags.h"
 #include "errors.h"
-#include "eval/inspect_average.h"
-#include "eval/inspect_gates.h"
-#include "eval/inspect_texts.h"
-#include "eval/policy_cases.h"
+#include "file/write_file.h"
 #include "foreign_text.h"
+#include "inspect/inspect_average.h"
+#include "inspect/inspect_gates.h"
+#include "inspect/inspect_texts.h"
 #include "inspect_attention.h"
 #include "inspect_gates.h"
 #include "inspect_input.h"
 #include "inspect_report.h"
 #include "interrupt.h"
-#include "model/write_file.h"
 #include "policy/policy.h"
 #include "progress.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "eval/attention_maps.h"
+#include "inspect/attention_maps.h"
 #include "inspect_report.h"
 
 namespace pith::app {

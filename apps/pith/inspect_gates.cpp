@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "eval/interval.h"
 #include "report/svg.h"
+#include "statistics/interval.h"
 #include "text_columns.h"
 
 namespace pith::app {

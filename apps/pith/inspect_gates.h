@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "eval/inspect_gates.h"
+#include "inspect/inspect_gates.h"
 #include "inspect_report.h"
 #include "pith/text.h"
 

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "eval/inspect.h"
-#include "eval/inspect_average.h"
-#include "eval/inspect_texts.h"
+#include "inspect/inspect.h"
+#include "inspect/inspect_average.h"
+#include "inspect/inspect_texts.h"
 #include "ledger_report.h"
 #include "pith/text.h"
 

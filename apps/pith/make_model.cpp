@@ -8,7 +8,7 @@
 #include "errors.h"
 #include "interrupt.h"
 #include "ledger_report.h"
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 #include "progress.h"
 
 namespace pith::app {

@@ -5,10 +5,10 @@
 
 #include "commands.h"
 #include "errors.h"
+#include "file/gguf_header.h"
+#include "file/mapped_file.h"
 #include "info_parts.h"
 #include "ledger_report.h"
-#include "model/gguf_header.h"
-#include "model/mapped_file.h"
 #include "model/model_file.h"
 #include "model_folders.h"
 #include "models_found.h"

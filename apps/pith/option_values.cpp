@@ -7,7 +7,7 @@
 
 #include "benchmarks/benchmark.h"
 #include "corpus/tasks.h"
-#include "eval/studies.h"
+#include "eval/studies/studies.h"
 #include "pith/policies.h"
 
 namespace pith::app {

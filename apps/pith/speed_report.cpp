@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "eval/median.h"
-#include "eval/text_table.h"
+#include "report/text_table.h"
+#include "statistics/median.h"
 
 namespace pith::app {
 namespace {

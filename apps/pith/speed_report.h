@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "eval/policy_speed.h"
+#include "bench/policy_speed.h"
 #include "ledger_report.h"
 
 namespace pith::app {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "eval/studies.h"
+#include "eval/studies/studies.h"
 
 namespace pith::app {
 

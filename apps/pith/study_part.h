@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "eval/policy_speed.h"
-#include "eval/studies.h"
+#include "bench/policy_speed.h"
+#include "eval/studies/studies.h"
 #include "eval_flags.h"
 
 namespace pith::app {

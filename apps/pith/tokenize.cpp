@@ -6,9 +6,9 @@
 
 #include "commands.h"
 #include "errors.h"
+#include "file/gguf_header.h"
+#include "file/mapped_file.h"
 #include "ledger_report.h"
-#include "model/gguf_header.h"
-#include "model/mapped_file.h"
 #include "model_source.h"
 #include "pith/text.h"
 #include "read_text.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "errors.h"
-#include "model/write_file.h"
+#include "file/write_file.h"
 #include "report/svg.h"
 #include "train/training_curve.h"
 

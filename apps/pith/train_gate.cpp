@@ -11,7 +11,7 @@
 #include "errors.h"
 #include "gate/gate_file.h"
 #include "pith/text.h"
-#include "train/gate_parameters.h"
+#include "train/graph/gate_parameters.h"
 #include "training_texts.h"
 #include "tune_flags.h"
 

@@ -9,7 +9,7 @@
 
 #include "errors.h"
 #include "eval/sample_pairs.h"
-#include "model/write_file.h"
+#include "file/write_file.h"
 #include "model_source.h"
 #include "pith/text.h"
 #include "read_text.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/model_file.h"
-#include "train/samples.h"
+#include "train/data/samples.h"
 #include "train/tune.h"
 
 namespace pith::app {

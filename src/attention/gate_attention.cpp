@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "attention/cpu_attention.h"
-#include "attention/cpu_workspace.h"
+#include "attention/cpu/cpu_attention.h"
+#include "attention/cpu/cpu_workspace.h"
 #include "gate/gate_graph.h"
 
 namespace pith {

@@ -3,7 +3,7 @@
 // Memory: nothing of size queries × keys, but for the mask of a causal gate outside of the kernel.
 #pragma once
 
-#include "attention/graph_runner.h"
+#include "device/graph_runner.h"
 #include "gate/gate_config.h"
 
 namespace pith {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "attention/cpu_lane_attention.h"
-#include "attention/graph_runner.h"
+#include "attention/cpu/cpu_lane_attention.h"
 #include "cache/ragged_cache.h"
+#include "device/graph_runner.h"
 
 namespace pith {
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "device/backend.h"
 #include "ggml-backend.h"
-#include "model/backend.h"
 
 namespace pith {
 namespace {

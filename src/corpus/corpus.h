@@ -2,7 +2,7 @@
 // Pure C++: no ggml, no I/O.
 //
 // A document is a list of segments. Tokenise each segment by itself (no begin token, no space prefix) and concatenate:
-// the vocabulary (train/vocabulary.h) joins nothing across a segment's start, so this equals tokenising the whole text.
+// the vocabulary (train/data/vocabulary.h) joins nothing across a segment's start, so this equals tokenising the whole text.
 //   tokens  = bos, then for every segment its tokens, then eos where `end` is set
 //   a segment with `control` is that one control token of the chat template, its text spelt out for people
 //   weights = the segment's weight for each of its tokens *as targets* (the eos included); 0 for bos

@@ -1,8 +1,8 @@
 // decode_graph.cpp - built around the cache's tensors, refilled for every token.
 #include "engine/decode_graph.h"
 
-#include "attention/key_norms.h"
 #include "attention/lane_attention.h"
+#include "evidence/key_norms.h"
 #include "model/layer_graph.h"
 
 namespace pith {

@@ -14,10 +14,10 @@
 #include <span>
 #include <vector>
 
-#include "attention/evidence_state.h"
-#include "attention/graph_runner.h"
-#include "attention/query_moments.h"
 #include "cache/ragged_cache.h"
+#include "device/graph_runner.h"
+#include "evidence/evidence_state.h"
+#include "evidence/query_moments.h"
 #include "model/model_file.h"
 
 namespace pith {

@@ -3,8 +3,8 @@
 #include <functional>
 #include <utility>
 
-#include "attention/cpu_threads.h"
 #include "core/stopwatch.h"
+#include "device/cpu_threads.h"
 #include "engine/session_impl.h"
 
 namespace pith {

@@ -12,8 +12,8 @@
 #include "core/stopwatch.h"
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
-#include "refine/refiner.h"
-#include "score/scorer.h"
+#include "policy/refine/refiner.h"
+#include "policy/score/scorer.h"
 
 namespace pith {
 namespace {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "attention/cpu_lane_attention.h"
-#include "attention/key_norms.h"
+#include "attention/cpu/cpu_lane_attention.h"
 #include "attention/lane_attention.h"
 #include "core/stopwatch.h"
+#include "evidence/key_norms.h"
 #include "model/layer_graph.h"
 
 namespace pith {

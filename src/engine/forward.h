@@ -11,11 +11,11 @@
 #include <span>
 #include <vector>
 
-#include "attention/evidence_state.h"
-#include "attention/graph_runner.h"
 #include "cache/ragged_cache.h"
+#include "device/graph_runner.h"
 #include "engine/decode_graph.h"
 #include "engine/tap.h"
+#include "evidence/evidence_state.h"
 #include "model/model_file.h"
 
 namespace pith {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "attention/gate_attention.h"
-#include "attention/graph_runner.h"
+#include "device/graph_runner.h"
 #include "gate/gate_file.h"
 #include "model/model_file.h"
 

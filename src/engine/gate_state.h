@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "attention/hidden_keys.h"
+#include "attention/cpu/hidden_keys.h"
 #include "core/shape.h"
 #include "engine/gate_runner.h"
 

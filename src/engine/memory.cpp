@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string>
 
-#include "engine/available_memory.h"
+#include "device/available_memory.h"
 #include "engine/session_impl.h"
 
 namespace pith {

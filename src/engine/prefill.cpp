@@ -6,7 +6,7 @@
 
 #include "core/stopwatch.h"
 #include "core/text.h"
-#include "engine/available_memory.h"
+#include "device/available_memory.h"
 #include "engine/session_impl.h"
 
 namespace pith {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "cache/resident.h"
 #include "core/stopwatch.h"
+#include "device/resident.h"
 #include "engine/session_impl.h"
 
 namespace pith {

@@ -16,16 +16,16 @@
 #include <span>
 #include <vector>
 
-#include "attention/evidence_state.h"
 #include "cache/ragged_cache.h"
+#include "device/backend.h"
 #include "engine/forward.h"
 #include "engine/gate_runner.h"
 #include "engine/gate_state.h"
-#include "model/backend.h"
+#include "evidence/evidence_state.h"
 #include "pith/session.h"
 #include "policy/auto_policy.h"
 #include "policy/eviction.h"
-#include "schedule/run_plan.h"
+#include "policy/schedule/run_plan.h"
 
 namespace pith {
 

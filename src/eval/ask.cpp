@@ -6,9 +6,9 @@
 #include <memory>
 #include <utility>
 
+#include "bench/likelihood.h"
 #include "benchmarks/metrics/multiple_choice.h"
 #include "core/stopwatch.h"
-#include "eval/likelihood.h"
 #include "gate/gate_file.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/head_importance_file.h"
+#include "model/head_importance_file.h"
 #include "pith/head_importance.h"
 #include "pith/model.h"
 #include "pith/position_span.h"

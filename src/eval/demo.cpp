@@ -5,9 +5,9 @@
 #include <map>
 #include <utility>
 
+#include "bench/policy_cases.h"
 #include "eval/built_in_task.h"
-#include "eval/median.h"
-#include "eval/policy_cases.h"
+#include "statistics/median.h"
 #include "text/prompt.h"
 
 namespace pith {

@@ -14,7 +14,7 @@
 #include "gate/gate_file.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
-#include "schedule/run_plan.h"
+#include "policy/schedule/run_plan.h"
 
 namespace pith {
 namespace {

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/policy_cases.h"
 #include "benchmarks/benchmark.h"
-#include "eval/policy_cases.h"
 #include "eval/run_folder.h"
 #include "eval/sample_prompt.h"
 #include "pith/model.h"

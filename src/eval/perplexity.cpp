@@ -8,9 +8,9 @@
 #include <random>
 #include <utility>
 
-#include "eval/likelihood.h"
+#include "bench/likelihood.h"
+#include "bench/policy_cases.h"
 #include "eval/plain_text.h"
-#include "eval/policy_cases.h"
 
 namespace pith {
 namespace {

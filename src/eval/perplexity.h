@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
-#include "eval/interval.h"
 #include "pith/budget.h"
 #include "pith/model.h"
 #include "pith/text.h"
+#include "statistics/interval.h"
 
 namespace pith {
 

@@ -15,7 +15,7 @@
 #include <sstream>
 
 #include "core/text.h"
-#include "model/write_file.h"
+#include "file/write_file.h"
 
 namespace pith {
 namespace {

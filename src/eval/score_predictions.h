@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "benchmarks/benchmark.h"
-#include "eval/interval.h"
+#include "statistics/interval.h"
 
 namespace pith {
 

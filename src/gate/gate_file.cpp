@@ -11,11 +11,11 @@
 #include <cstring>
 #include <map>
 
-#include "model/backend.h"
-#include "model/gguf_header.h"
-#include "model/mapped_file.h"
+#include "device/backend.h"
+#include "file/gguf_header.h"
+#include "file/mapped_file.h"
+#include "file/write_file.h"
 #include "model/weight_store.h"
-#include "model/write_file.h"
 
 namespace pith {
 namespace {

@@ -3,7 +3,7 @@
 //
 // The pairs stay pairs: each product with W_q, W_k, W_v or W_O is followed by the two thin ones (layer_graph.h), as llama.cpp
 // does it, so quantised and repacked weights stay as they are. read_output_projection() gives W_O + scale · b·a, and with it
-// everything that is made of the output projection (output_factors.h, attention/output_norms.h).
+// everything that is made of the output projection (output_factors.h, evidence/output_norms.h).
 // Paper: LoRA (Hu et al., 2021).
 #pragma once
 

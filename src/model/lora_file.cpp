@@ -12,10 +12,10 @@
 #include <map>
 #include <set>
 
-#include "model/backend.h"
-#include "model/gguf_header.h"
-#include "model/mapped_file.h"
-#include "model/write_file.h"
+#include "device/backend.h"
+#include "file/gguf_header.h"
+#include "file/mapped_file.h"
+#include "file/write_file.h"
 
 namespace pith {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 #include <unordered_map>
 
-#include "model/backend.h"
-#include "model/file_parts.h"
+#include "device/backend.h"
+#include "file/file_parts.h"
 #include "model/read_hparams.h"
 #include "model/weight_store.h"
 #include "model/weight_table.h"

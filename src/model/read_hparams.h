@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model/gguf_header.h"
+#include "file/gguf_header.h"
 #include "model/hparams.h"
 #include "pith/status.h"
 

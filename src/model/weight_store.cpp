@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "model/backend.h"
+#include "device/backend.h"
 
 namespace pith {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "model/gguf_header.h"
-#include "model/mapped_file.h"
+#include "file/gguf_header.h"
+#include "file/mapped_file.h"
 #include "model/weight_table.h"
 #include "pith/status.h"
 

@@ -7,15 +7,15 @@
 #include <optional>
 #include <string>
 
-#include "allocate/allocator.h"
-#include "allocate/head_profiles.h"
-#include "allocate/shares.h"
 #include "core/layer_view.h"
-#include "refine/refiner.h"
-#include "score/scorer.h"
-#include "select/protection.h"
-#include "select/selector.h"
-#include "select/top.h"
+#include "policy/allocate/allocator.h"
+#include "policy/allocate/head_profiles.h"
+#include "policy/allocate/shares.h"
+#include "policy/lane/top.h"
+#include "policy/refine/refiner.h"
+#include "policy/score/scorer.h"
+#include "policy/select/protection.h"
+#include "policy/select/selector.h"
 
 namespace pith {
 namespace {

@@ -6,16 +6,16 @@
 namespace pith {
 
 #define PITH_SCORER(name) ScorerInfo name##_scorer();
-#include "score/scorers.def"
+#include "policy/score/scorers.def"
 #undef PITH_SCORER
 #define PITH_REFINER(name) RefinerInfo name##_refiner();
-#include "refine/refiners.def"
+#include "policy/refine/refiners.def"
 #undef PITH_REFINER
 #define PITH_ALLOCATOR(name) AllocatorInfo name##_allocator();
-#include "allocate/allocators.def"
+#include "policy/allocate/allocators.def"
 #undef PITH_ALLOCATOR
 #define PITH_SELECTOR(name) SelectorInfo name##_selector();
-#include "select/selectors.def"
+#include "policy/select/selectors.def"
 #undef PITH_SELECTOR
 
 std::span<const AdmissionInfo> admissions() {
@@ -31,7 +31,7 @@ std::span<const AdmissionInfo> admissions() {
 std::span<const ScorerInfo> scorers() {
     static const std::vector<ScorerInfo> kParts = {
 #define PITH_SCORER(name) name##_scorer(),
-#include "score/scorers.def"
+#include "policy/score/scorers.def"
 #undef PITH_SCORER
     };
     return kParts;
@@ -40,7 +40,7 @@ std::span<const ScorerInfo> scorers() {
 std::span<const RefinerInfo> refiners() {
     static const std::vector<RefinerInfo> kParts = {
 #define PITH_REFINER(name) name##_refiner(),
-#include "refine/refiners.def"
+#include "policy/refine/refiners.def"
 #undef PITH_REFINER
     };
     return kParts;
@@ -49,7 +49,7 @@ std::span<const RefinerInfo> refiners() {
 std::span<const AllocatorInfo> allocators() {
     static const std::vector<AllocatorInfo> kParts = {
 #define PITH_ALLOCATOR(name) name##_allocator(),
-#include "allocate/allocators.def"
+#include "policy/allocate/allocators.def"
 #undef PITH_ALLOCATOR
     };
     return kParts;
@@ -58,7 +58,7 @@ std::span<const AllocatorInfo> allocators() {
 std::span<const SelectorInfo> selectors() {
     static const std::vector<SelectorInfo> kParts = {
 #define PITH_SELECTOR(name) name##_selector(),
-#include "select/selectors.def"
+#include "policy/select/selectors.def"
 #undef PITH_SELECTOR
     };
     return kParts;

@@ -6,10 +6,10 @@
 #include <span>
 #include <string_view>
 
-#include "allocate/allocator.h"
-#include "refine/refiner.h"
-#include "score/scorer.h"
-#include "select/selector.h"
+#include "policy/allocate/allocator.h"
+#include "policy/refine/refiner.h"
+#include "policy/score/scorer.h"
+#include "policy/select/selector.h"
 
 namespace pith {
 

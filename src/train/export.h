@@ -4,8 +4,8 @@
 #include <string>
 
 #include "pith/status.h"
-#include "train/parameters.h"
-#include "train/vocabulary.h"
+#include "train/data/vocabulary.h"
+#include "train/graph/parameters.h"
 
 namespace pith::train {
 

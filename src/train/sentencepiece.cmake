@@ -1,4 +1,4 @@
-# Finds SentencePiece for src/train/sentencepiece.cpp; training time only, so its absence is no error.
+# Finds SentencePiece for src/train/data/sentencepiece.cpp; training time only, so its absence is no error.
 # Use: include(${CMAKE_CURRENT_LIST_DIR}/sentencepiece.cmake) then pith_link_sentencepiece(pith_train)
 find_library(PITH_SENTENCEPIECE_LIB sentencepiece HINTS "${PITH_DEPS_DIR}/bookworm/usr/lib/x86_64-linux-gnu")
 find_library(PITH_SENTENCEPIECE_TRAIN_LIB sentencepiece_train HINTS "${PITH_DEPS_DIR}/bookworm/usr/lib/x86_64-linux-gnu")

@@ -10,11 +10,11 @@
 #include <numbers>
 
 #include "corpus/corpus.h"
-#include "train/data.h"
-#include "train/encoder.h"
+#include "train/data/data.h"
+#include "train/data/encoder.h"
+#include "train/data/vocabulary.h"
 #include "train/export.h"
 #include "train/training_curve.h"
-#include "train/vocabulary.h"
 
 namespace pith::train {
 namespace {

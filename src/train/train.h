@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "pith/status.h"
-#include "train/data.h"
-#include "train/parameters.h"
+#include "train/data/data.h"
+#include "train/graph/parameters.h"
 #include "train/trainer.h"
 
 namespace pith::train {

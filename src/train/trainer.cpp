@@ -11,7 +11,7 @@
 #include <numeric>
 #include <thread>
 
-#include "model/backend.h"
+#include "device/backend.h"
 
 namespace pith::train {
 namespace {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "pith/status.h"
-#include "train/parameters.h"
-#include "train/step_graph.h"
-#include "train/step_model.h"
+#include "train/graph/parameters.h"
+#include "train/graph/step_graph.h"
+#include "train/graph/step_model.h"
 
 struct ggml_backend_buffer;
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "model/write_file.h"
+#include "file/write_file.h"
 
 namespace pith::train {
 namespace {

@@ -10,8 +10,8 @@
 #include "gate/gate_file.h"
 #include "model/fingerprint.h"
 #include "model/lora_file.h"
-#include "train/gate_parameters.h"
-#include "train/lora_parameters.h"
+#include "train/graph/gate_parameters.h"
+#include "train/graph/lora_parameters.h"
 
 namespace pith::train {
 namespace {

@@ -13,9 +13,9 @@
 #include "gate/gate_config.h"
 #include "model/model_file.h"
 #include "pith/status.h"
-#include "train/lora_parameters.h"
-#include "train/samples.h"
-#include "train/step_model.h"
+#include "train/data/samples.h"
+#include "train/graph/lora_parameters.h"
+#include "train/graph/step_model.h"
 #include "train/trainer.h"
 
 namespace pith::train {

@@ -1,5 +1,5 @@
 // head_profiles_test.cpp - distances between heads against plain loops over all pairs.
-#include "allocate/head_profiles.h"
+#include "policy/allocate/head_profiles.h"
 
 #include <gtest/gtest.h>
 

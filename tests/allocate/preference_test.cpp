@@ -1,7 +1,7 @@
 // preference_test.cpp - CAKE's preference with numbers to check by hand.
 #include <gtest/gtest.h>
 
-#include "allocate/cake_presets.h"
+#include "policy/allocate/cake_presets.h"
 #include "policy/eviction.h"
 
 namespace pith::test {

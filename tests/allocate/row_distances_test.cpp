@@ -1,5 +1,5 @@
 // row_distances_test.cpp - mean distances over all pairs of sampled rows, against the formulas in f64.
-#include "allocate/row_distances.h"
+#include "policy/allocate/row_distances.h"
 
 #include <gtest/gtest.h>
 

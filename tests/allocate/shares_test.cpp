@@ -1,5 +1,5 @@
 // shares_test.cpp - weights become entries, exactly.
-#include "allocate/shares.h"
+#include "policy/allocate/shares.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "allocate/allocator.h"
+#include "policy/allocate/allocator.h"
 #include "policy/policy.h"
 
 namespace pith::test {

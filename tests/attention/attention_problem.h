@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "attention/cpu_attention.h"
-#include "attention/cpu_kernels.h"
+#include "attention/cpu/cpu_attention.h"
+#include "attention/cpu/cpu_kernels.h"
 #include "ggml.h"
 
 namespace pith::testing {

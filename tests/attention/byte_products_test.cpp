@@ -1,6 +1,6 @@
 // byte_products_test.cpp - sums of magnitudes of products by signed bytes, against plain f64 code: every unit of this machine,
 // every row format, groups and head sizes of real models, and one that no tile of 64 bytes divides.
-#include "attention/cpu_byte_products.h"
+#include "attention/cpu/cpu_byte_products.h"
 
 #include <gtest/gtest.h>
 

@@ -5,11 +5,11 @@
 #include <atomic>
 #include <cstring>
 
-#include "attention/evidence_state.h"
 #include "attention/random_lanes.h"
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
 #include "engine/tiny_model.h"
+#include "evidence/evidence_state.h"
 #include "model/bare_model.h"
 #include "pith/session.h"
 

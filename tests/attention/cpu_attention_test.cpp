@@ -1,6 +1,6 @@
 // cpu_attention_test.cpp - the CPU's attention kernel against plain f64 code: random ragged lanes, every row format, every
 // instruction set of this machine, with one thread and with several.
-#include "attention/cpu_attention.h"
+#include "attention/cpu/cpu_attention.h"
 
 #include <gtest/gtest.h>
 

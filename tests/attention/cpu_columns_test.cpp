@@ -1,6 +1,6 @@
 // cpu_columns_test.cpp - the sums over attention probabilities that evidence is made of, against plain f64 code: random ragged
 // lanes, every key format, every instruction set of this machine, beside an output and alone, with std::thread.
-#include "attention/cpu_columns.h"
+#include "attention/cpu/cpu_columns.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // cpu_entries_test.cpp - what keys and values say by themselves, against plain f64 code: every row format, every instruction
 // set of this machine, head sizes that fill no whole number of panels.
-#include "attention/cpu_entries.h"
+#include "attention/cpu/cpu_entries.h"
 
 #include <gtest/gtest.h>
 

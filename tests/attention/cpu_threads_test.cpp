@@ -1,5 +1,5 @@
 // cpu_threads_test.cpp - tasks on ggml's threads: each done once, and a task without memory is an error, not an end.
-#include "attention/cpu_threads.h"
+#include "device/cpu_threads.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <new>
 #include <vector>
 
-#include "model/backend.h"
+#include "device/backend.h"
 
 namespace pith {
 namespace {

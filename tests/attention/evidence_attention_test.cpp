@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "attention/evidence_state.h"
-#include "attention/lane_tiles.h"
-#include "attention/observe.h"
 #include "attention/random_lanes.h"
+#include "evidence/evidence_state.h"
+#include "evidence/lane_tiles.h"
+#include "evidence/observe.h"
 
 namespace pith {
 namespace {

@@ -1,13 +1,13 @@
 // evidence_values_test.cpp - what is computed from keys and values alone, against plain f64 code, in every K/V type.
 #include <gtest/gtest.h>
 
-#include "attention/entry_norms.h"
-#include "attention/group_outputs.h"
-#include "attention/lane_tiles.h"
-#include "attention/lane_values.h"
-#include "attention/output_norms.h"
 #include "attention/random_lanes.h"
 #include "core/evidence.h"
+#include "evidence/entry_norms.h"
+#include "evidence/group_outputs.h"
+#include "evidence/lane_tiles.h"
+#include "evidence/lane_values.h"
+#include "evidence/output_norms.h"
 #include "model/output_factors.h"
 
 namespace pith {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numbers>
 
-#include "attention/evidence_state.h"
-#include "attention/lane_tiles.h"
 #include "attention/random_lanes.h"
+#include "evidence/evidence_state.h"
+#include "evidence/lane_tiles.h"
 #include "model/bare_model.h"
 
 namespace pith {

@@ -1,11 +1,11 @@
 // graph_runner_test.cpp - one graph run many times, and graphs that follow each other in the same memory.
-#include "attention/graph_runner.h"
+#include "device/graph_runner.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "model/backend.h"
+#include "device/backend.h"
 
 namespace pith {
 namespace {

@@ -1,12 +1,12 @@
 // hidden_keys_test.cpp - keys that a gate said no to: attention and column sums against plain f64 code, on both paths.
-#include "attention/hidden_keys.h"
+#include "attention/cpu/hidden_keys.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "attention/evidence_state.h"
 #include "attention/random_lanes.h"
+#include "evidence/evidence_state.h"
 
 namespace pith {
 namespace {

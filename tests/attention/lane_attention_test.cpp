@@ -8,10 +8,10 @@
 #include <numeric>
 #include <random>
 
-#include "attention/cpu_kernels.h"
-#include "attention/entry_norms.h"
-#include "attention/observe.h"
-#include "model/backend.h"
+#include "attention/cpu/cpu_kernels.h"
+#include "device/backend.h"
+#include "evidence/entry_norms.h"
+#include "evidence/observe.h"
 
 namespace pith {
 namespace {

@@ -1,6 +1,6 @@
 // observe_test.cpp - everything that can be observed of given queries, by the CPU's kernel and on the portable path, against
 // plain f64 code: ragged lanes, queries older than a whole lane, every K type.
-#include "attention/observe.h"
+#include "evidence/observe.h"
 
 #include <gtest/gtest.h>
 

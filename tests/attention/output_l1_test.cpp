@@ -6,11 +6,11 @@
 #include <cmath>
 #include <set>
 
-#include "attention/lane_tiles.h"
-#include "attention/output_norms.h"
 #include "attention/random_lanes.h"
+#include "evidence/lane_tiles.h"
+#include "evidence/output_norms.h"
 #include "policy/policy.h"
-#include "select/selector.h"
+#include "policy/select/selector.h"
 
 namespace pith {
 namespace {

@@ -9,10 +9,10 @@
 #include <random>
 #include <vector>
 
-#include "attention/graph_runner.h"
 #include "attention/lane_attention.h"
 #include "cache/ragged_cache.h"
-#include "model/backend.h"
+#include "device/backend.h"
+#include "device/graph_runner.h"
 
 namespace pith::testing {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/gguf_edit.h"
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 #include "pith/pith.h"
 
 namespace pith {

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <random>
 
-#include "cache/resident.h"
-#include "model/backend.h"
+#include "device/backend.h"
+#include "device/resident.h"
 
 namespace pith {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "model/gguf_edit.h"
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 
 namespace pith::testing {
 

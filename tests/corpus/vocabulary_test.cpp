@@ -1,5 +1,5 @@
 // The reference vocabulary, end to end: SentencePiece trains it, libllama reads it, both cut the generator's text alike.
-#include "train/vocabulary.h"
+#include "train/data/vocabulary.h"
 
 #include <gtest/gtest.h>
 #include <llama.h>

@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "engine/gated_model.h"
-#include "engine/head_importance_file.h"
 #include "engine/tiny_session.h"
+#include "model/head_importance_file.h"
 #include "pith/session.h"
 
 namespace pith {

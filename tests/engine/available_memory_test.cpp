@@ -1,5 +1,5 @@
 // available_memory_test.cpp - what is left on this machine, and a session that lives in it.
-#include "engine/available_memory.h"
+#include "device/available_memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -9,10 +9,10 @@
 #include <functional>
 #include <memory>
 
+#include "device/backend.h"
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
 #include "engine/tiny_model.h"
-#include "model/backend.h"
 
 namespace pith {
 namespace {

@@ -1,5 +1,5 @@
 // head_importance_file_test.cpp - importances come back as they were written, and every way a file may be wrong has its line.
-#include "engine/head_importance_file.h"
+#include "model/head_importance_file.h"
 #include "model/fingerprint.h"
 
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include "corpus/tasks.h"
 #include "engine/policy_probe.h"
 #include "pith/engine.h"
-#include "score/scorer.h"
+#include "policy/score/scorer.h"
 #include "select/joint_lane.h"
 
 namespace pith {

@@ -6,11 +6,11 @@
 #include <iostream>
 #include <limits>
 
+#include "device/backend.h"
 #include "engine/forward.h"
 #include "engine/tiny_model.h"
 #include "model/adapted_model.h"
 #include "model/architectures.h"
-#include "model/backend.h"
 #include "model/llama_logits.h"
 #include "model/output_factors.h"
 #include "model/random_lora.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cache/resident.h"
+#include "device/resident.h"
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
 #include "engine/tiny_model.h"

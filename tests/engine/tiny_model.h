@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 #include "pith/model.h"
 
 namespace pith::testing {

@@ -1,5 +1,5 @@
 // attention_maps_test.cpp - a map is what queries pay one by one, added up over its cells; with gates, what they leave.
-#include "eval/attention_maps.h"
+#include "inspect/attention_maps.h"
 
 #include <gtest/gtest.h>
 

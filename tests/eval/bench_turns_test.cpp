@@ -1,5 +1,5 @@
 // bench_turns_test.cpp - the line through measured times.
-#include "eval/bench_turns.h"
+#include "bench/bench_turns.h"
 
 #include <gtest/gtest.h>
 

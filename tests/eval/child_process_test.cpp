@@ -1,12 +1,12 @@
 // child_process_test.cpp - work done in other processes, and medians.
-#include "eval/child_process.h"
+#include "bench/child_process.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <stdexcept>
 
-#include "eval/median.h"
+#include "statistics/median.h"
 
 namespace pith {
 namespace {

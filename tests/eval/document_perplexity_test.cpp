@@ -5,8 +5,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "eval/eval_table.h"
 #include "eval/evaluate.h"
+#include "eval/report/eval_table.h"
 #include "model/llama_logits.h"
 
 namespace pith {

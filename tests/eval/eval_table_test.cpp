@@ -1,5 +1,5 @@
 // eval_table_test.cpp - answers into rows, with numbers that can be worked out by hand.
-#include "eval/eval_table.h"
+#include "eval/report/eval_table.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <cmath>
 #include <random>
 
-#include "eval/compare_runs.h"
-#include "eval/eval_report.h"
-#include "eval/text_table.h"
+#include "eval/report/compare_runs.h"
+#include "eval/report/eval_report.h"
+#include "report/text_table.h"
 
 namespace pith {
 namespace {

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <map>
 
-#include "eval/eval_report.h"
+#include "bench/likelihood.h"
 #include "eval/fake_task.h"
-#include "eval/likelihood.h"
+#include "eval/report/eval_report.h"
 
 namespace pith {
 namespace {

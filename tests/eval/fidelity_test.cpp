@@ -1,5 +1,5 @@
 // fidelity_test.cpp - the numbers of an inspection on cases small enough to check by hand, and against slow formulas.
-#include "eval/fidelity.h"
+#include "inspect/fidelity.h"
 
 #include <gtest/gtest.h>
 

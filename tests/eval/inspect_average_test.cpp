@@ -1,5 +1,5 @@
 // inspect_average_test.cpp - means and deviations over texts are those of two plain passes over the texts' own numbers.
-#include "eval/inspect_average.h"
+#include "inspect/inspect_average.h"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // inspect_gates_test.cpp - what an inspection says is kept is what a gated session holds; its shares are plain counts; its
 // attention map is a softmax.
-#include "eval/inspect_gates.h"
+#include "inspect/inspect_gates.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
+#include "bench/gate_costs.h"
 #include "engine/gated_model.h"
-#include "eval/gate_costs.h"
 
 namespace pith {
 namespace {

@@ -1,5 +1,5 @@
 // inspect_test.cpp - an inspection says what a pass without any cache says, for every policy of the registry.
-#include "eval/inspect.h"
+#include "inspect/inspect.h"
 
 #include <gtest/gtest.h>
 
@@ -9,12 +9,12 @@
 #include <numeric>
 #include <random>
 
+#include "bench/policy_cases.h"
 #include "engine/policy_probe.h"
 #include "engine/tiny_model.h"
-#include "eval/policy_cases.h"
 #include "model/model_file.h"
 #include "model/plain_attention.h"
-#include "select/protection.h"
+#include "policy/select/protection.h"
 
 namespace pith {
 namespace {

@@ -1,13 +1,13 @@
 // inspect_texts_test.cpp - a table over texts says what the inspections of its texts say.
-#include "eval/inspect_texts.h"
+#include "inspect/inspect_texts.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "bench/policy_costs.h"
 #include "engine/tiny_model.h"
-#include "eval/policy_costs.h"
 
 namespace pith {
 namespace {

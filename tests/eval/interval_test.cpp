@@ -1,5 +1,5 @@
 // interval_test.cpp - 95 % intervals against their definitions.
-#include "eval/interval.h"
+#include "statistics/interval.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "bench/likelihood.h"
 #include "engine/tiny_model.h"
-#include "eval/likelihood.h"
 
 namespace pith {
 namespace {

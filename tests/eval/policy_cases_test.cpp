@@ -1,5 +1,5 @@
 // policy_cases_test.cpp - lists of policies as users write them.
-#include "eval/policy_cases.h"
+#include "bench/policy_cases.h"
 
 #include <gtest/gtest.h>
 

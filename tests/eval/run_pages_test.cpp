@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "eval/eval_report.h"
-#include "eval/run_tables.h"
+#include "eval/report/eval_report.h"
+#include "eval/report/run_tables.h"
 #include "report/xml_check.h"
 
 namespace pith {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "eval/score_report.h"
+#include "eval/report/score_report.h"
 
 namespace pith {
 namespace {

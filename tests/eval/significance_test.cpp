@@ -1,5 +1,5 @@
 // significance_test.cpp - p-values against enumerations and numbers worked by hand.
-#include "eval/significance.h"
+#include "statistics/significance.h"
 
 #include <gtest/gtest.h>
 

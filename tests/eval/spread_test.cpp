@@ -1,5 +1,5 @@
 // spread_test.cpp - a spread by hand, and of one value and none.
-#include "eval/spread.h"
+#include "statistics/spread.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // studies_test.cpp - the studies' tables are whole, and all they name exists.
-#include "eval/studies.h"
+#include "eval/studies/studies.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <vector>
 
+#include "device/backend.h"
 #include "gate/plain_gate.h"
-#include "model/backend.h"
 
 namespace pith {
 namespace {

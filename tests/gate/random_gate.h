@@ -12,7 +12,7 @@
 #include "gate/gate_graph.h"
 #include "model/gguf_edit.h"
 #include "model/model_file.h"
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 
 namespace pith::testing {
 

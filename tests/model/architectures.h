@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 
 namespace pith::testing {
 

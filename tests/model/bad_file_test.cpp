@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <random>
 
+#include "file/gguf_header.h"
 #include "model/gguf_edit.h"
-#include "model/gguf_header.h"
 #include "model/model_file.h"
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 
 namespace pith {
 namespace {

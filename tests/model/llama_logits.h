@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "model/backend.h"
+#include "device/backend.h"
 
 namespace pith::testing {
 

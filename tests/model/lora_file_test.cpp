@@ -11,7 +11,7 @@
 #include "model/gguf_edit.h"
 #include "model/llama_logits.h"
 #include "model/plain_attention.h"
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 
 namespace pith {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "ggml-backend.h"
 #include "model/output_factors.h"
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 
 namespace pith {
 namespace {

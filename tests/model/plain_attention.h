@@ -10,7 +10,7 @@
 #include <functional>
 #include <vector>
 
-#include "model/backend.h"
+#include "device/backend.h"
 #include "model/layer_graph.h"
 #include "model/model_file.h"
 

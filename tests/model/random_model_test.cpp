@@ -1,5 +1,5 @@
 // random_model_test.cpp - random models are the same every time, and a failure leaves no file.
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

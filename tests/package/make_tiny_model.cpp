@@ -1,7 +1,7 @@
 // make_tiny_model.cpp - writes a random model of a few hundred kilobytes: make_tiny_model FILE.gguf
 #include <cstdio>
 
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 
 int main(int argc, char ** argv) {
     if (argc != 2) { return 2; }

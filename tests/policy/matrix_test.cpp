@@ -9,9 +9,9 @@
 #include "policy/eviction.h"
 #include "policy/evidence_maker.h"
 #include "policy/reference.h"
+#include "policy/refine/refiner.h"
 #include "policy/registry.h"
-#include "refine/refiner.h"
-#include "score/scorer.h"
+#include "policy/score/scorer.h"
 
 namespace pith::test {
 namespace {

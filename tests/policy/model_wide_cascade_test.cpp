@@ -10,7 +10,7 @@
 #include "policy/reference_parts.h"
 #include "policy/registry.h"
 #include "policy/run_cascade.h"
-#include "score/scorer.h"
+#include "policy/score/scorer.h"
 
 namespace pith::test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "pith/policies.h"
 #include "policy/policy.h"
-#include "score/scorer.h"
+#include "policy/score/scorer.h"
 
 namespace pith {
 namespace {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "allocate/head_profiles.h"
+#include "policy/allocate/head_profiles.h"
 #include "policy/reference_parts.h"
 
 namespace pith::test {

@@ -1,5 +1,5 @@
 // pool_test.cpp - pooling along a lane.
-#include "score/pool.h"
+#include "policy/score/pool.h"
 
 #include <gtest/gtest.h>
 

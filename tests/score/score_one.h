@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "policy/policy.h"
-#include "score/scorer.h"
+#include "policy/score/scorer.h"
 
 namespace pith::test {
 

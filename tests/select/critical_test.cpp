@@ -7,7 +7,7 @@
 
 #include "policy/evidence_maker.h"
 #include "policy/policy.h"
-#include "select/selector.h"
+#include "policy/select/selector.h"
 
 namespace pith::test {
 namespace {

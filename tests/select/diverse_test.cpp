@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "policy/policy.h"
-#include "select/selector.h"
+#include "policy/select/selector.h"
 
 namespace pith::test {
 namespace {

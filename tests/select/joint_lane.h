@@ -10,8 +10,8 @@
 
 #include "policy/evidence_maker.h"
 #include "policy/policy.h"
-#include "refine/refiner.h"
-#include "select/selector.h"
+#include "policy/refine/refiner.h"
+#include "policy/select/selector.h"
 
 namespace pith::test {
 

@@ -1,5 +1,5 @@
 // protection_test.cpp - sinks, pinned spans and the recent window as ranges.
-#include "select/protection.h"
+#include "policy/select/protection.h"
 
 #include <gtest/gtest.h>
 

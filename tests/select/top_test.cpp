@@ -1,5 +1,5 @@
 // top_test.cpp - the best entries of a lane.
-#include "select/top.h"
+#include "policy/lane/top.h"
 
 #include <gtest/gtest.h>
 

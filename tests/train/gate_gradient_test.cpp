@@ -6,13 +6,13 @@
 #include <cmath>
 #include <cstring>
 
-#include "model/backend.h"
+#include "device/backend.h"
 #include "model/gguf_edit.h"
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 #include "plain_gates.h"
 #include "tiny_model.h"
-#include "train/gate_parameters.h"
-#include "train/lora_parameters.h"
+#include "train/graph/gate_parameters.h"
+#include "train/graph/lora_parameters.h"
 
 namespace pith::train {
 namespace {

@@ -1,5 +1,5 @@
 // gate_step_test.cpp - the threshold, its straight-through gradient and the eviction loss, against their definitions.
-#include "train/gate_step.h"
+#include "train/graph/gate_step.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "corpus/random.h"
-#include "train/masked_row_ops.h"
+#include "train/kernels/masked_row_ops.h"
 
 namespace pith::train {
 namespace {

@@ -1,5 +1,5 @@
 // gemm_test.cpp - the trainer's products against the plain sum in f64.
-#include "train/gemm.h"
+#include "train/kernels/gemm.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "corpus/random.h"
-#include "train/gemm_bf16.h"
+#include "train/kernels/gemm_bf16.h"
 
 namespace pith::train {
 namespace {

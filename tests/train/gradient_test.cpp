@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/backend.h"
+#include "device/backend.h"
 #include "plain_llama.h"
 #include "tiny_model.h"
-#include "train/gemm_bf16.h"
+#include "train/kernels/gemm_bf16.h"
 
 namespace pith::train {
 namespace {

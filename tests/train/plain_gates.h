@@ -8,7 +8,7 @@
 
 #include "gate/gate_config.h"
 #include "plain_llama.h"
-#include "train/gate_step.h"
+#include "train/graph/gate_step.h"
 
 namespace pith::train {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "model/model_file.h"
-#include "train/parameters.h"
-#include "train/step_graph.h"
+#include "train/graph/parameters.h"
+#include "train/graph/step_graph.h"
 
 namespace pith::train {
 

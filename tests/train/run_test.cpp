@@ -9,12 +9,12 @@
 
 #include "corpus/corpus.h"
 #include "model/model_file.h"
-#include "train/encoder.h"
+#include "train/data/encoder.h"
+#include "train/data/samples.h"
+#include "train/data/vocabulary.h"
 #include "train/export.h"
-#include "train/samples.h"
 #include "train/train.h"
 #include "train/training_curve.h"
-#include "train/vocabulary.h"
 
 namespace pith::train {
 namespace {

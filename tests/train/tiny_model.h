@@ -2,7 +2,7 @@
 #pragma once
 
 #include "corpus/random.h"
-#include "train/step_graph.h"
+#include "train/graph/step_graph.h"
 
 namespace pith::train {
 

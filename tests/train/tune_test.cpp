@@ -13,7 +13,7 @@
 #include "gate/gate_file.h"
 #include "model/gguf_edit.h"
 #include "model/lora_file.h"
-#include "model/random_model.h"
+#include "model/random/random_model.h"
 
 namespace pith::train {
 namespace {

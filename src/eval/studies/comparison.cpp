@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "eval/studies.h"
-#include "eval/text_table.h"
+#include "eval/studies/studies.h"
+#include "report/text_table.h"
 
 namespace pith {
 namespace {

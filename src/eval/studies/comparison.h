@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "eval/eval_table.h"
+#include "eval/report/eval_table.h"
 #include "eval/studies/paper_tables.h"
 
 namespace pith {

@@ -1,7 +1,7 @@
 // papers.h - the studies one by one: a file for each paper, and one for its numbers. Stage: eval.
 #pragma once
 
-#include "eval/studies.h"
+#include "eval/studies/studies.h"
 
 namespace pith {
 

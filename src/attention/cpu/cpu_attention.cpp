@@ -1,0 +1,228 @@
+// cpu_attention.cpp - cutting the work, taking units, merging partial results.
+#include "attention/cpu/cpu_attention.h"
+
+#include <cmath>
+#include <limits>
+#include <new>
+#include <thread>
+
+#include "attention/cpu/cpu_kernels.h"
+
+namespace pith {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr int kMinSpan = 128;  // entries: a partial result costs as much memory traffic as a few of them
+constexpr int kMaxSpan = 1024;
+
+// Enough to balance this machine's threads; however many of them take part, the same, so that the result is too.
+int wanted_units() {
+    static const int n = std::clamp(4 * static_cast<int>(std::thread::hardware_concurrency()), 32, 256);
+    return n;
+}
+
+bool has_blocks(KvFormat format) {
+    return format == KvFormat::kQ8_0 || format == KvFormat::kQ4_0;
+}
+
+// Entries per unit, so that all rows together make enough units.
+int span_length(int64_t n_entries) {
+    const int64_t span = (n_entries / wanted_units() + kEntryBlock - 1) / kEntryBlock * kEntryBlock;
+    return static_cast<int>(std::clamp<int64_t>(span, kMinSpan, kMaxSpan));
+}
+
+int rows_per_tile(const AttentionTask & task) {
+    return has_few_rows(task) ? task.n_rows() : kTileRows;
+}
+
+}  // namespace
+
+bool can_attend(KvFormat k_format, KvFormat v_format, int head_dim, int head_dim_v) {
+    const int block_k = has_blocks(k_format) ? 32 : 16;
+    const int block_v = has_blocks(v_format) ? 32 : 16;
+    return head_dim > 0 && head_dim_v >= 0 && head_dim % block_k == 0 && head_dim_v % block_v == 0;
+}
+
+void FreeAligned::operator()(float * p) const {
+    ::operator delete[](p, std::align_val_t{kAlignment});
+}
+
+float * AlignedFloats::reserve(size_t n) {
+    if (size_ < n) {
+        data_.reset();
+        data_.reset(static_cast<float *>(::operator new[](n * sizeof(float), std::align_val_t{kAlignment}, std::nothrow)));
+        size_ = data_ != nullptr ? n : 0;
+    }
+    return data_.get();
+}
+
+void AttentionScratch::reserve(const AttentionPlan & plan) {
+    partial_.reserve(plan.n_partial_);
+}
+
+void AttentionPlan::make() {
+    units_.clear();
+    tiles_.clear();
+    n_partial_ = 0;
+    numbers_.clear();
+    has_strands(task) ? make_strands() : make_spans();
+    longest_ = 0;
+    for (const AttentionUnit & unit : units_) { longest_ = std::max(longest_, unit.end); }
+    if (n_unfinished_ < tiles_.size()) {
+        n_unfinished_ = tiles_.size();
+        unfinished_ = std::make_unique<std::atomic<int>[]>(n_unfinished_);
+    }
+    for (size_t i = 0; i < tiles_.size(); ++i) { unfinished_[i].store(tiles_[i].n_units, std::memory_order_relaxed); }
+    next_.store(0, std::memory_order_relaxed);
+    n_done_.store(0, std::memory_order_relaxed);
+}
+
+// Entries after which a row's result is a partial one. Sessions that gather evidence must agree with those that do not to the
+// bit, so this is the same with columns and without.
+int AttentionPlan::span_of_rows() const {
+    const int n_rows = task.n_rows();
+    const int tile_rows = rows_per_tile(task);
+    int64_t n_entries = 0;  // over all tiles of rows
+    for (const LaneView & lane : task.lanes) {
+        for (int row = 0; row < n_rows; row += tile_rows) {
+            n_entries += n_visible(task, lane, (std::min(row + tile_rows, n_rows) - 1) / task.n_group);
+        }
+    }
+    const int n_tiles = static_cast<int>(task.lanes.size()) * ((n_rows + tile_rows - 1) / tile_rows);
+    // Many tiles of rows balance by themselves.
+    const bool balanced = !has_few_rows(task) && n_tiles >= wanted_units();
+    return balanced ? std::numeric_limits<int>::max() : span_length(n_entries);
+}
+
+// Tiles of rows by spans of entries.
+void AttentionPlan::make_spans() {
+    const int n_rows = task.n_rows();
+    const int tile_rows = rows_per_tile(task);
+    const int span = span_of_rows();
+    // Tiles with the most to see first: the last to finish are then short.
+    for (int row = (n_rows - 1) / tile_rows * tile_rows; row >= 0; row -= tile_rows) {
+        for (int l = 0; l < static_cast<int>(task.lanes.size()); ++l) {
+            const int end_row = std::min(row + tile_rows, n_rows);
+            const int seen = n_visible(task, task.lanes[static_cast<size_t>(l)], (end_row - 1) / task.n_group);
+            AttentionUnit unit;
+            unit.lane = l;
+            unit.row = row;
+            unit.n_rows = end_row - row;
+            unit.end = seen;
+            if (seen <= span && !task.columns.any()) {
+                units_.push_back(unit);
+                continue;
+            }
+            const int n_spans = std::max(1, (seen + span - 1) / span);
+            unit.tile = static_cast<int>(tiles_.size());
+            tiles_.push_back({static_cast<int>(units_.size()), n_spans});
+            for (int s = 0; s < n_spans; ++s) {
+                unit.begin = s * span;
+                unit.end = std::min(seen, unit.begin + span);
+                unit.partial = n_partial_;
+                n_partial_ += partial_floats(task, unit);
+                units_.push_back(unit);
+            }
+        }
+    }
+}
+
+// Strands of whole panels, which see all entries.
+void AttentionPlan::make_strands() {
+    const ColumnTask & columns = task.columns;
+    const int n_heads = columns.group_squares.empty() ? 1 : task.n_group;  // a mean over the group wants all of it
+    const int n_panels = (task.n_queries + kWidestPanel - 1) / kWidestPanel;
+    const int span = task.head_dim_v > 0 ? span_of_rows() : std::numeric_limits<int>::max();
+    const int n_tiles = static_cast<int>(task.lanes.size()) * (task.n_group / n_heads);
+    const int n_strands = std::clamp((wanted_units() + n_tiles - 1) / n_tiles, 1, n_panels);
+    for (int l = 0; l < static_cast<int>(task.lanes.size()); ++l) {
+        for (int head = 0; head < task.n_group; head += n_heads) {
+            const auto tile = static_cast<int>(tiles_.size());
+            tiles_.push_back({static_cast<int>(units_.size()), n_strands});
+            for (int s = 0; s < n_strands; ++s) {
+                AttentionUnit unit;
+                unit.lane = l;
+                unit.row = n_panels * s / n_strands * kWidestPanel;
+                unit.n_rows = std::min(n_panels * (s + 1) / n_strands * kWidestPanel, task.n_queries) - unit.row;
+                unit.end = n_visible(task, task.lanes[static_cast<size_t>(l)], unit.row + unit.n_rows - 1);
+                unit.tile = tile;
+                unit.partial = n_partial_;
+                unit.head = head;
+                unit.n_heads = n_heads;
+                unit.span = span;
+                unit.numbers = 2 * static_cast<size_t>(n_heads) * units_.size();
+                n_partial_ += static_cast<size_t>(n_planes(columns, n_heads)) * plane_width(unit);
+                units_.push_back(unit);
+            }
+        }
+    }
+    numbers_.assign(2 * static_cast<size_t>(n_heads) * units_.size(), 0.0);
+}
+
+// Units that a thread takes at once, `next` being the first that is left: fewer and fewer, so that all end together.
+int AttentionPlan::run_length(int next, int n_threads) const {
+    constexpr int kShares = 4;  // of what is left, for each thread
+    const int left = static_cast<int>(units_.size()) - next;
+    return has_few_rows(task) ? std::max(1, left / (kShares * n_threads)) : 1;
+}
+
+void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith, int n_threads) {
+    float * own = scratch.of_thread_[static_cast<size_t>(ith)].reserve(
+        scratch_floats(plan.task, plan.longest_, plan.units_.empty() ? 0 : plan.units_.front().span));
+    float * partial = scratch.partial_.data();
+    if (own == nullptr || (partial == nullptr && plan.n_partial_ > 0)) { return; }
+    const int n_units = static_cast<int>(plan.units_.size());
+    const auto run = [&](int i, const AttentionUnit * after) {
+        const AttentionUnit & unit = plan.units_[static_cast<size_t>(i)];
+        run_unit(plan.task, {unit, after}, unit.tile < 0 ? nullptr : partial + unit.partial,
+                 plan.numbers_.data() + unit.numbers, own);
+        plan.n_done_.fetch_add(1, std::memory_order_relaxed);
+        if (unit.tile < 0) { return; }
+        // Release what this thread wrote, acquire what the others did.
+        const auto tile = static_cast<size_t>(unit.tile);
+        if (plan.unfinished_[tile].fetch_sub(1, std::memory_order_acq_rel) == 1) { plan.merge(plan.tiles_[tile], partial); }
+    };
+    int begin = plan.next_.load(std::memory_order_relaxed);
+    while (begin < n_units) {
+        const int end = begin + plan.run_length(begin, n_threads);
+        if (!plan.next_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) { continue; }
+        for (int i = begin; i < end; ++i) { run(i, i + 1 < end ? &plan.units_[static_cast<size_t>(i + 1)] : nullptr); }
+        begin = plan.next_.load(std::memory_order_relaxed);
+    }
+}
+
+void merge_row(const AttentionTask & task, const LaneView & lane, size_t row, const RowParts & parts) {
+    const size_t t = row / static_cast<size_t>(task.n_group);
+    const size_t g = row % static_cast<size_t>(task.n_group);
+    float * out = lane.out + t * task.out_query_stride + g * task.out_head_stride;
+    const auto dv = static_cast<size_t>(task.head_dim_v);
+    float largest = -std::numeric_limits<float>::infinity();
+    for (size_t s = 0; s < parts.n; ++s) { largest = std::max(largest, parts.first[s * parts.stride]); }
+    std::fill(out, out + dv, 0.0F);
+    float sum = 0;
+    for (size_t s = 0; s < parts.n; ++s) {
+        const float * part = parts.first + s * parts.stride;
+        if (part[parts.step] == 0) { continue; }
+        const float weight = std::exp2(part[0] - largest);
+        sum += weight * part[parts.step];
+        for (size_t c = 0; c < dv; ++c) { out[c] += weight * part[(2 + c) * parts.step]; }
+    }
+    const float inverse = sum > 0 ? 1.0F / sum : 0.0F;
+    for (size_t c = 0; c < dv; ++c) { out[c] *= inverse; }
+    if (lane.log_sum != nullptr) { lane.log_sum[row] = (largest + std::log2(sum)) * kLn2; }
+}
+
+void AttentionPlan::merge(const SharedTile & tile, float * partial) const {
+    const std::span<const AttentionUnit> units(units_.data() + tile.first_unit, static_cast<size_t>(tile.n_units));
+    if (has_strands(task)) { return add_strand_columns(task, units, partial, numbers_.data()); }
+    const AttentionUnit & first = units.front();
+    const LaneView & lane = task.lanes[static_cast<size_t>(first.lane)];
+    for (int r = 0; r < first.n_rows; ++r) {
+        const float * row = partial + first.partial + static_cast<size_t>(r) * partial_row_floats(task);
+        // All spans but the last are as long as the first.
+        merge_row(task, lane, static_cast<size_t>(first.row + r), {row, units.size(), partial_floats(task, first), 1});
+    }
+    if (task.columns.any()) { add_row_columns(task, units, partial); }
+}
+
+}  // namespace pith

@@ -1,0 +1,44 @@
+// cpu_byte_units.h - byte products on units of x86 that Highway has no target for: AVX-VNNI, and the tiles of AMX.
+// Stage: attention → evidence.
+//
+// packed [4][padded / 4][16][4]: kByteEntries entries as cpu_byte_products-inl.h packs them. sums [kByteEntries], without the
+// entries' scales.   Threads: reentrant.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "attention/cpu/cpu_byte_products.h"
+
+namespace pith {
+
+// Entries are packed with zeros behind their last byte, so that all tiles are whole.
+inline size_t padded_byte_dim(int dim) {
+    constexpr size_t kTile = kByteTile;
+    return (static_cast<size_t>(dim) + kTile - 1) / kTile * kTile;
+}
+
+bool has_avx_vnni();
+// REQUIRES: has_avx_vnni(); bytes of entries raised by 128.
+void sum_byte_magnitudes_avx(const uint8_t * packed, const ByteRows & rows, float * sums);
+
+// Whether processor and system have tiles of bytes; asks the system for them once.
+bool has_amx_bytes();
+
+// Shapes the calling thread's tiles, and puts back how they were: ggml shapes a thread's tiles once and relies on it.
+// Not wanted: does nothing.
+class AmxSession {
+public:
+    explicit AmxSession(bool wanted);
+    ~AmxSession();
+    AmxSession(const AmxSession &) = delete;
+    AmxSession & operator=(const AmxSession &) = delete;
+
+private:
+    bool open_;
+    alignas(64) uint8_t before_[64] = {};
+};
+// REQUIRES: has_amx_bytes(), inside a session; signed bytes of entries.
+void sum_byte_magnitudes_amx(const uint8_t * packed, const ByteRows & rows, float * sums);
+
+}  // namespace pith

@@ -1,0 +1,206 @@
+// cpu_columns.cpp - columns of few rows, and the sums of strands.
+#include "attention/cpu/cpu_columns.h"
+
+#include <cmath>
+#include <limits>
+
+#include "attention/cpu/cpu_kernels.h"
+
+namespace pith {
+namespace {
+
+// Few rows of one lane, row t · n_group + g, kept by spans.
+class RowColumns {
+public:
+    RowColumns(const AttentionTask & task, std::span<const AttentionUnit> spans, float * partial)
+        : task_(task), columns_(task.columns), spans_(spans), partial_(partial), lane_(spans.front().lane) {}
+
+    void add() {
+        for (int r = 0; r < task_.n_rows(); ++r) { seen_[r] = normalise(r); }
+        for (int t = 0; t < task_.n_queries; ++t) {
+            for (int g = 0; g < task_.n_group; ++g) {
+                const int r = t * task_.n_group + g;
+                if (seen_[r]) { add_row(r, static_cast<size_t>(lane_ * task_.n_group + g), t); }
+            }
+        }
+        if (!columns_.group_squares.empty()) { add_group_squares(columns_.group_squares[static_cast<size_t>(lane_)]); }
+    }
+
+private:
+    // visit(first entry, number of entries, weights of the row, maximum they are relative to)
+    template <class Visit>
+    void for_each_block(int r, Visit visit) const {
+        for (const AttentionUnit & span : spans_) {
+            float * weights = partial_ + span.partial + weights_offset(task_, span);
+            const float * maxima = partial_ + span.partial + maxima_offset(task_, span);
+            for (int b = 0; b < n_blocks(span); ++b) {
+                const int begin = span.begin + b * kEntryBlock;
+                const auto row = static_cast<size_t>(b * span.n_rows + r);
+                visit(static_cast<size_t>(begin), static_cast<size_t>(std::min(kEntryBlock, span.end - begin)),
+                      weights + row * kEntryBlock, maxima[row]);
+            }
+        }
+    }
+
+    // Weights to probabilities. false: the row sees nothing.
+    bool normalise(int r) {
+        float largest = -std::numeric_limits<float>::infinity();
+        const auto part = [&](const AttentionUnit & span) {
+            return partial_ + span.partial + static_cast<size_t>(r) * partial_row_floats(task_);
+        };
+        for (const AttentionUnit & span : spans_) { largest = std::max(largest, part(span)[0]); }
+        float sum = 0;
+        for (const AttentionUnit & span : spans_) {
+            if (part(span)[1] != 0) { sum += std::exp2(part(span)[0] - largest) * part(span)[1]; }
+        }
+        if (sum == 0) { return false; }
+        for_each_block(r, [&](size_t, size_t n, float * weights, float maximum) {
+            const float factor = std::isinf(maximum) ? 0.0F : std::exp2(maximum - largest) / sum;
+            for (size_t j = 0; j < n; ++j) { weights[j] *= factor; }
+        });
+        return true;
+    }
+
+    void add_row(int r, size_t head, int t) const {
+        const auto add = [&](float * to, auto value) {
+            for_each_block(r, [&](size_t begin, size_t n, const float * p, float) {
+                for (size_t j = 0; j < n; ++j) { to[begin + j] += value(p[j]); }
+            });
+        };
+        const auto copy = [&](float * to) {
+            for_each_block(r, [&](size_t begin, size_t n, const float * p, float) { std::copy_n(p, n, to + begin); });
+        };
+        if (!columns_.sum.empty()) {
+            add(columns_.sum[head], [](float p) { return p; });
+        }
+        if (!columns_.squares.empty()) {
+            add(columns_.squares[head], [](float p) { return p * p; });
+        }
+        if (!columns_.last.empty() && t == task_.n_queries - 1) { copy(columns_.last[head]); }
+        if (!columns_.rows.empty()) {
+            copy(columns_.rows[head * static_cast<size_t>(task_.n_queries) + static_cast<size_t>(t)]);
+        }
+        if (!columns_.entropy.empty()) {
+            const auto past = static_cast<size_t>(columns_.past[static_cast<size_t>(lane_)]);
+            for_each_block(r, [&](size_t begin, size_t n, const float * p, float) {
+                for (size_t j = 0; j < n && begin + j < past; ++j) {
+                    if (p[j] != 0) { *columns_.entropy[head] -= double{p[j]} * std::log(double{p[j]}); }
+                }
+            });
+        }
+        if (columns_.profile.empty()) { return; }
+        float * profile = columns_.profile[head];
+        switch (columns_.distance) {
+            case HeadDistance::kCosine: {
+                const auto scale = static_cast<float>(1.0 / std::sqrt(total(r, [](float p) { return double{p} * double{p}; })));
+                add(profile, [scale](float p) { return p * scale; });
+                break;
+            }
+            case HeadDistance::kPearson:
+                add_centred(r, profile);
+                break;
+            case HeadDistance::kBhattacharyya:
+                add(profile, [](float p) { return std::sqrt(p); });
+                break;
+            case HeadDistance::kJensenShannon:
+            case HeadDistance::kEuclidean:
+                add(profile, [](float p) { return p; });
+                break;
+        }
+    }
+
+    template <class Value>
+    double total(int r, Value value) const {
+        double sum = 0;
+        for_each_block(r, [&](size_t, size_t n, const float * p, float) {
+            for (size_t j = 0; j < n; ++j) { sum += value(p[j]); }
+        });
+        return sum;
+    }
+
+    // Every row sums to 1, so its mean over the lane is 1 / length; entries it does not see are 0.
+    void add_centred(int r, float * profile) const {
+        const int length = task_.lanes[static_cast<size_t>(lane_)].length;
+        const double mean = 1.0 / length;
+        const double squares = (length - spans_.back().end) * mean * mean +
+                               total(r, [mean](float p) { return (double{p} - mean) * (double{p} - mean); });
+        if (is_even(squares, length)) { return; }
+        const auto scale = static_cast<float>(1.0 / std::sqrt(squares));
+        for_each_block(r, [&](size_t begin, size_t n, const float * p, float) {
+            for (size_t j = 0; j < n; ++j) { profile[begin + j] += p[j] * scale; }
+        });
+        const auto less = static_cast<float>(mean / std::sqrt(squares));
+        for (int j = 0; j < length; ++j) { profile[j] -= less; }
+    }
+
+    void add_group_squares(float * to) const {
+        const float share = 1.0F / static_cast<float>(task_.n_group);
+        for (int r = 0; r < task_.n_rows(); r += task_.n_group) {
+            if (!seen_[r]) { continue; }
+            for_each_block(r, [&](size_t begin, size_t n, const float * p, float) {
+                for (size_t j = 0; j < n; ++j) {
+                    float mean = 0;
+                    for (int g = 0; g < task_.n_group; ++g) { mean += p[static_cast<size_t>(g * kEntryBlock) + j]; }
+                    mean *= share;
+                    to[begin + j] += mean * mean;
+                }
+            });
+        }
+    }
+
+    const AttentionTask & task_;
+    const ColumnTask & columns_;
+    std::span<const AttentionUnit> spans_;
+    float * partial_;
+    int lane_;
+    bool seen_[kMaxDotRows] = {};
+};
+
+}  // namespace
+
+void ColumnTask::clear() {
+    for (auto * pointers : {&sum, &squares, &group_squares, &profile, &last, &rows}) { pointers->clear(); }
+    entropy.clear();
+    past.clear();
+}
+
+void add_row_columns(const AttentionTask & task, std::span<const AttentionUnit> spans, float * partial) {
+    RowColumns(task, spans, partial).add();
+}
+
+void add_strand_columns(const AttentionTask & task, std::span<const AttentionUnit> strands, const float * partial,
+                        const double * numbers) {
+    const ColumnTask & columns = task.columns;
+    const AttentionUnit & first = strands.front();
+    const int length = task.lanes[static_cast<size_t>(first.lane)].length;
+    const auto head_of = [&](int i) { return static_cast<size_t>(first.lane * task.n_group + first.head + i); };
+    size_t plane = 0;
+    const auto add_plane = [&](float * to) {
+        for (const AttentionUnit & strand : strands) {
+            const float * from = partial + strand.partial + plane * plane_width(strand);
+            for (int j = 0; j < strand.end; ++j) { to[j] += from[j]; }
+        }
+        ++plane;
+    };
+    const auto add_heads = [&](const std::vector<float *> & to) {
+        for (int i = 0; i < first.n_heads && !to.empty(); ++i) { add_plane(to[head_of(i)]); }
+    };
+    add_heads(columns.sum);
+    add_heads(columns.squares);
+    add_heads(columns.profile);
+    if (!columns.group_squares.empty()) { add_plane(columns.group_squares[static_cast<size_t>(first.lane)]); }
+    for (int i = 0; i < first.n_heads; ++i) {
+        double entropy = 0;
+        double less = 0;  // what every entry of the lane loses: centred rows only
+        for (const AttentionUnit & strand : strands) {
+            entropy += numbers[strand.numbers + 2 * static_cast<size_t>(i)];
+            less += numbers[strand.numbers + 2 * static_cast<size_t>(i) + 1];
+        }
+        if (!columns.entropy.empty()) { *columns.entropy[head_of(i)] += entropy; }
+        if (columns.profile.empty() || less == 0) { continue; }
+        float * profile = columns.profile[head_of(i)];
+        for (int j = 0; j < length; ++j) { profile[j] -= static_cast<float>(less); }
+    }
+}
+
+}  // namespace pith

@@ -1,0 +1,94 @@
+// cpu_kernels.cpp - the kernels, compiled once per instruction set, and the choice among them at run time.
+#include "attention/cpu/cpu_kernels.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "device/cpu_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "attention/cpu/cpu_kernels.cpp"
+#include "hwy/foreach_target.h"
+// The order matters: foreach_target.h first.
+#include "attention/cpu/cpu_columns-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pith::HWY_NAMESPACE {
+
+void RunUnit(const AttentionTask & task, const UnitInRun & in_run, float * partial, double * numbers, float * scratch) {
+    if (has_strands(task)) {
+        ColumnUnit(task, in_run.unit, partial, numbers, scratch);
+    } else if (has_few_rows(task)) {
+        DotUnit(task, in_run, partial, scratch);
+    } else {
+        TileUnit(task, in_run.unit, partial, scratch);
+    }
+}
+
+int64_t ThisTarget() {
+    return HWY_TARGET;
+}
+
+}  // namespace pith::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pith {
+
+HWY_EXPORT(RunUnit);
+HWY_EXPORT(ThisTarget);
+
+void run_unit(const AttentionTask & task, const UnitInRun & in_run, float * partial, double * numbers, float * scratch) {
+    HWY_DYNAMIC_DISPATCH(RunUnit)(task, in_run, partial, numbers, scratch);
+}
+
+size_t scratch_floats(const AttentionTask & task, int longest, int span) {
+    const auto n_rows = static_cast<size_t>(task.n_rows());
+    const auto dims = static_cast<size_t>(task.head_dim + task.head_dim_v);
+    if (has_strands(task)) {
+        const size_t n_blocks = static_cast<size_t>(longest + kEntryBlock - 1) / kEntryBlock;
+        const size_t n_kept = task.columns.group_squares.empty() ? 1 : 2;
+        const size_t n_parts = longest > span ? static_cast<size_t>((longest + span - 1) / span) : 1;
+        return kWidestPanel * static_cast<size_t>(task.head_dim) + kEntryBlock * dims + 9 * kWidestPanel +
+               n_blocks * kWidestPanel * (n_kept * kEntryBlock + 1) +
+               n_parts * kWidestPanel * (static_cast<size_t>(task.head_dim_v) + 4);
+    }
+    if (has_few_rows(task)) {
+        const auto head_dim = static_cast<size_t>(task.head_dim);
+        return n_rows * (dims + kEntryBlock + head_dim / 2 + head_dim / 16);  // and as whole numbers: two bytes, two of a block
+    }
+    return (kTileRows + kEntryBlock) * dims + kEntryBlock * kWidestPanel + 5 * kTileRows;
+}
+
+const char * cpu_attention_target() {
+    return hwy::TargetName(HWY_DYNAMIC_DISPATCH(ThisTarget)());
+}
+
+bool cpu_attention_pays() {
+    // Better sets have smaller numbers; all that are compiled on other processors than x86 have fused multiply-adds.
+    return HWY_ARCH_X86 == 0 || HWY_DYNAMIC_DISPATCH(ThisTarget)() <= HWY_AVX2;
+}
+
+std::vector<const char *> cpu_attention_targets() {
+    std::vector<const char *> names;
+    hwy::SetSupportedTargetsForTest(0);
+    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) { names.push_back(hwy::TargetName(target)); }
+    return names;
+}
+
+bool use_cpu_attention_target(const char * name) {
+    hwy::SetSupportedTargetsForTest(0);
+    if (name == nullptr) { return true; }
+    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+        if (std::strcmp(name, hwy::TargetName(target)) != 0) { continue; }
+        hwy::SetSupportedTargetsForTest(target);
+        return true;
+    }
+    return false;
+}
+
+}  // namespace pith
+#endif

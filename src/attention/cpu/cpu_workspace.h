@@ -1,0 +1,38 @@
+// cpu_workspace.h - the attention plans of a graph's operations and the memory they share, kept from graph to graph. Stage:
+// attention.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+
+#include "attention/cpu/cpu_attention.h"
+#include "device/graph_workspace.h"
+
+namespace pith {
+
+struct CpuAttentionNode {
+    AttentionPlan plan;
+    AttentionScratch * scratch = nullptr;
+};
+
+class CpuWorkspace final : public GraphWorkspace {
+public:
+    // One for each attention operation of a graph; valid until the next graph begins.
+    CpuAttentionNode & next() {
+        if (n_used_ == nodes_.size()) { nodes_.emplace_back().scratch = &scratch_; }
+        return nodes_[n_used_++];
+    }
+    void begin_graph() override { n_used_ = 0; }
+    // Whether the plans of the last run were carried out: there was memory for them.
+    bool finished() const override {
+        return std::all_of(nodes_.begin(), nodes_.begin() + static_cast<std::ptrdiff_t>(n_used_),
+                           [](const CpuAttentionNode & node) { return node.plan.finished(); });
+    }
+
+private:
+    AttentionScratch scratch_;  // the operations of a graph run one after another
+    std::deque<CpuAttentionNode> nodes_;
+    size_t n_used_ = 0;
+};
+
+}  // namespace pith

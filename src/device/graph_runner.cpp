@@ -1,0 +1,73 @@
+// graph_runner.cpp - one graph after another on one back end.
+#include "device/graph_runner.h"
+
+#include <string>
+
+namespace pith {
+
+GraphRunner::~GraphRunner() {
+    if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
+    if (gallocr_ != nullptr) { ggml_gallocr_free(gallocr_); }
+}
+
+bool GraphRunner::on_cpu() const {
+    return ggml_backend_dev_type(ggml_backend_get_device(backend_)) == GGML_BACKEND_DEVICE_TYPE_CPU;
+}
+
+Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
+    if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
+    build_ = GraphBuild();
+    planned_ = false;
+    pieces_.clear();
+    begun_ = Stopwatch();
+    if (workspace_ != nullptr) { workspace_->begin_graph(); }
+    build_.workspace_ = &workspace_;
+    build_.custom_operations_ = custom_operations_;
+    // Views, inputs and leaves count as tensors too: twice the nodes is room for all of them.
+    const size_t size = 2 * n_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_nodes, false);
+    if (meta_.size() < size) { meta_.resize(size); }
+    build_.ctx_ = ggml_init({meta_.size(), meta_.data(), true});
+    if (build_.ctx_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for a compute graph"}; }
+    build_.graph_ = ggml_new_graph_custom(build_.ctx_, n_nodes, false);
+    return &build_;
+}
+
+Status GraphRunner::plan() {
+    if (gallocr_ == nullptr) { gallocr_ = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend_)); }
+    if (gallocr_ == nullptr || !ggml_gallocr_reserve(gallocr_, build_.graph_) ||
+        !ggml_gallocr_alloc_graph(gallocr_, build_.graph_)) {
+        return {ErrorCode::kOutOfMemory, "no memory for the activations of a compute graph: use a smaller --chunk"};
+    }
+    planned_ = true;
+    return {};
+}
+
+ggml_status GraphRunner::compute() {
+    if (profile_ == nullptr) { return ggml_backend_graph_compute(backend_, build_.graph_); }
+    const Stopwatch watch;
+    if (pieces_.empty() && !pieces_.cut(build_.graph_)) { return GGML_STATUS_ALLOC_FAILED; }
+    profile_->profiling_s += watch.seconds();
+    return pieces_.run(backend_, *profile_);
+}
+
+Status GraphRunner::run() {
+    const Stopwatch watch = planned_ ? Stopwatch() : begun_;
+    if (!planned_) { PITH_RETURN_IF_ERROR(plan()); }
+    for (const auto & fill : build_.fills_) { fill(scratch_); }
+    if (profile_ != nullptr) { profile_->build_s += watch.seconds(); }
+
+    const ggml_status status = compute();
+    if (status == GGML_STATUS_ALLOC_FAILED) { return {ErrorCode::kOutOfMemory, "no memory for a compute graph's work buffer"}; }
+    if (status != GGML_STATUS_SUCCESS) {
+        return {ErrorCode::kInternal, std::string("a compute graph failed: ") + ggml_status_to_string(status)};
+    }
+    if (workspace_ != nullptr && !workspace_->finished()) {
+        return {ErrorCode::kOutOfMemory, "no memory to attend in: use a smaller --chunk"};
+    }
+    const Stopwatch reading;
+    for (const auto & read : build_.reads_) { read(); }
+    if (profile_ != nullptr) { profile_->build_s += reading.seconds(); }
+    return {};
+}
+
+}  // namespace pith

@@ -1,0 +1,144 @@
+// graph_runner.h - builds, plans and runs one small ggml graph after another, or one of them many times. Stage: device.
+//
+// A graph's memory is planned once, at its first run, and the plan is this graph's alone: ggml's allocator would reuse the last
+// plan for any graph with as many nodes that fit, and overwrite tensors that are still needed when their lifetimes differ.
+// Every run writes all inputs first: an input's memory serves other tensors once its last reader is done. So a graph may run
+// again as long as what it was built around stays: the addresses its inputs are copied from and its outputs go to, and the
+// tensors of others that it reads.
+// Errors: kOutOfMemory (graph memory), kInternal (ggml's status).   Threads: one at a time.
+// Cost:   of another run: its inputs, no allocation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/stopwatch.h"
+#include "device/graph_profile.h"
+#include "device/graph_workspace.h"
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml.h"
+#include "pith/status.h"
+
+namespace pith {
+
+class GraphRunner;
+
+// One graph under construction. Valid until the next GraphRunner::begin().
+class GraphBuild {
+public:
+    ggml_context * ctx() const { return ctx_; }
+    ggml_cgraph * graph() const { return graph_; }
+    bool custom_operations() const { return custom_operations_; }  // see GraphRunner
+
+    // A new input tensor; `fill` gets its bytes once it has memory.
+    template <class T>
+    ggml_tensor * input(ggml_type type, int64_t ne0, int64_t ne1, std::function<void(std::span<T>)> fill) {
+        ggml_tensor * tensor = ggml_new_tensor_2d(ctx_, type, ne0, ne1);
+        ggml_set_input(tensor);
+        fills_.push_back([tensor, fill = std::move(fill)](std::vector<uint8_t> & scratch) {
+            if (tensor->buffer == nullptr) { return; }  // nobody reads it: lanes that gates left empty
+            scratch.resize(ggml_nbytes(tensor));
+            fill({reinterpret_cast<T *>(scratch.data()), scratch.size() / sizeof(T)});
+            ggml_backend_tensor_set(tensor, scratch.data(), 0, scratch.size());
+        });
+        return tensor;
+    }
+    // An input copied from `data` at every run(): it must live until the last.
+    template <class T>
+    ggml_tensor * input(ggml_type type, int64_t ne0, int64_t ne1, const T * data) {
+        ggml_tensor * tensor = ggml_new_tensor_2d(ctx_, type, ne0, ne1);
+        ggml_set_input(tensor);
+        fills_.push_back([tensor, data](std::vector<uint8_t> &) {
+            if (tensor->buffer != nullptr) { ggml_backend_tensor_set(tensor, data, 0, ggml_nbytes(tensor)); }
+        });
+        return tensor;
+    }
+    // A tensor whose data is copied to `to` [nbytes] after the run.
+    void output(ggml_tensor * tensor, float * to) {
+        keep(tensor);
+        reads_.push_back([tensor, to] { ggml_backend_tensor_get(tensor, to, 0, ggml_nbytes(tensor)); });
+    }
+    // The same for a contiguous tensor of rows of row_length elements: row r goes to to + r · stride.
+    void output_rows(ggml_tensor * tensor, int64_t row_length, float * to, size_t stride) {
+        keep(tensor);
+        reads_.push_back([tensor, row_length, to, stride] {
+            const size_t bytes = static_cast<size_t>(row_length) * sizeof(float);
+            const auto n_rows = static_cast<size_t>(ggml_nelements(tensor) / row_length);
+            for (size_t r = 0; r < n_rows; ++r) { ggml_backend_tensor_get(tensor, to + r * stride, r * bytes, bytes); }
+        });
+    }
+
+    // A tensor that keeps its value after the run, for whoever reads it then.
+    void keep(ggml_tensor * tensor) {
+        ggml_set_output(tensor);
+        ggml_build_forward_expand(graph_, tensor);
+    }
+
+    // Called before every run, when the tensors have memory.
+    void before_run(std::function<void()> prepare) {
+        fills_.push_back([prepare = std::move(prepare)](std::vector<uint8_t> &) { prepare(); });
+    }
+    // What Pith's own operations keep from graph to graph; made when one first asks. REQUIRES: one kind a runner.
+    template <class Workspace>
+    Workspace & workspace() const {
+        if (*workspace_ == nullptr) { *workspace_ = std::make_unique<Workspace>(); }
+        return static_cast<Workspace &>(**workspace_);
+    }
+
+private:
+    friend class GraphRunner;
+    ggml_context * ctx_ = nullptr;
+    ggml_cgraph * graph_ = nullptr;
+    bool custom_operations_ = false;
+    std::vector<std::function<void(std::vector<uint8_t> &)>> fills_;
+    std::vector<std::function<void()>> reads_;
+    std::unique_ptr<GraphWorkspace> * workspace_ = nullptr;  // the runner's
+};
+
+class GraphRunner {
+public:
+    // The back end must outlive the runner.
+    explicit GraphRunner(ggml_backend_t backend) : backend_(backend), custom_operations_(on_cpu()) {}
+    ~GraphRunner();
+    GraphRunner(const GraphRunner &) = delete;
+    GraphRunner & operator=(const GraphRunner &) = delete;
+
+    // Starts a graph of at most n_nodes operations; drops the one before.
+    Result<GraphBuild *> begin(size_t n_nodes);
+    // Plans the graph's memory unless it has run before, fills the inputs, computes, reads the outputs.
+    Status run();
+
+    // Whether Pith's own operations may be in the graphs: on the CPU, unless a test or a measurement wants ggml's.
+    bool custom_operations() const { return custom_operations_; }
+    void set_custom_operations(bool wanted) { custom_operations_ = wanted && on_cpu(); }
+
+    // From now on every run is timed part by part into `profile`, which must outlive the runner or the next call; nullptr: no
+    // more.
+    void set_profile(GraphProfile * profile) { profile_ = profile; }
+
+    size_t buffer_bytes() const { return gallocr_ != nullptr ? ggml_gallocr_get_buffer_size(gallocr_, 0) : 0; }
+
+private:
+    bool on_cpu() const;
+    Status plan();
+    ggml_status compute();
+
+    ggml_backend_t backend_;
+    bool custom_operations_;
+    ggml_gallocr_t gallocr_ = nullptr;
+    std::vector<uint8_t> meta_;  // tensor and graph structs
+    std::vector<uint8_t> scratch_;
+    std::unique_ptr<GraphWorkspace> workspace_;  // null until an operation asks
+    GraphBuild build_;
+    bool planned_ = false;
+    GraphProfile * profile_ = nullptr;
+    GraphPieces pieces_;  // of the graph, once it was profiled
+    Stopwatch begun_;     // at begin()
+};
+
+}  // namespace pith

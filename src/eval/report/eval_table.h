@@ -1,0 +1,69 @@
+// eval_table.h - what an evaluation's answers amount to: a row for each task, length, policy and budget. Stage: eval.
+// Pure: the same run and answers give the same table, whatever the order the answers came in.
+//
+//   score        mean over samples (a sample of several turns: mean over its turns), times 100; perplexity: mean over documents
+//   interval     95 %, of interval.h: within 0 … 100 and never a point; a perplexity's is a bootstrap over documents
+//   difference   to the full cache, over the samples that both answered, with its interval over these pairs
+//   average      of the tasks' scores, unweighted, where all that fit the length have one; its interval is made of theirs
+// Threads: const-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "eval/run_folder.h"
+#include "statistics/interval.h"
+
+namespace pith {
+
+struct EvalRow {
+    std::string task;  // empty: the average of all tasks
+    int length = 0;
+    size_t index = 0;          // of the case in RunInfo::cases
+    std::string group, value;  // "depth", "25"; empty: all samples
+    int n_samples = 0;         // that have an answer
+    int n_refused = 0;         // whose budget cannot hold what the policy protects
+    std::optional<double> score;
+    std::optional<Interval> interval;  // a perplexity's: of two documents or more
+    std::optional<double> difference;
+    std::optional<Interval> difference_interval;  // a perplexity's: of two pairs or more
+    std::optional<double> per_character;          // multiple choice: likelihoods divided by characters
+    double kept = 0;                              // entries a lane, mean
+    double n_prompt = 0;                          // tokens, mean
+    std::optional<double> kv_bytes;               // of KV cache held, mean; nothing where an answer does not say
+    std::string chosen;                           // what `auto` became, joined by ','; empty: the policy was named
+    std::string note;                             // why samples were refused
+};
+
+struct EvalSkips {
+    std::string task;
+    int length = 0;
+    int n_left_out = 0;  // longer than the model takes
+    int n_cut = 0;       // whose middle was taken out
+    std::string why;     // the whole task is left out: none of its samples is short enough
+};
+
+struct EvalTable {
+    RunInfo info;
+    std::vector<EvalRow> rows;     // lengths, tasks, cases, groups in the run's order; averages behind the last task
+    std::vector<EvalSkips> skips;  // where there were any
+    bool is_perplexity = false;
+
+    const EvalRow * find(const std::string & task, int length, size_t index) const;  // all samples
+};
+
+EvalTable make_eval_table(const RunInfo & info, const std::vector<Answer> & answers);
+
+// "512 tokens"; of length 0 "whole samples".
+std::string length_text(int length);
+
+// The score of every sample of a task, length and case, by the sample's index.
+std::vector<std::pair<int, double>> sample_scores(const std::vector<Answer> & answers, const std::string & task, int length,
+                                                  const EvalCase & one);
+
+// Unweighted mean of the tasks' means of differences, and its interval. REQUIRES: no task without any.
+Estimate mean_difference(const std::vector<std::vector<double>> & tasks);
+
+}  // namespace pith

@@ -1,0 +1,70 @@
+// byte_projection.cpp - the output projection in bytes.
+#include "evidence/byte_projection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "device/cpu_threads.h"
+
+namespace pith {
+
+Result<ByteProjection> ByteProjection::make(GraphRunner & runner, std::span<const float> projection, int n_heads,
+                                            int head_dim_v) {
+    const auto dv = static_cast<size_t>(head_dim_v);
+    const size_t width = dv * static_cast<size_t>(n_heads);
+    const size_t n_embd = projection.size() / width;
+    ByteProjection made;
+    made.n_rows_ = static_cast<int>((n_embd + kByteRows - 1) / kByteRows * kByteRows);
+    made.dim_ = head_dim_v;
+    const auto n_rows = static_cast<size_t>(made.n_rows_);
+    // Zeros, as are scales: rows behind D add nothing. One more line, which tiles of the last row may read.
+    made.lines_.resize((n_rows * width + sizeof(Line) - 1) / sizeof(Line) + 1);
+    static_assert(sizeof(Line) >= kByteTile);
+    made.scales_.resize(n_rows * static_cast<size_t>(n_heads));
+    made.starts_.resize(made.scales_.size());
+    auto * bytes = reinterpret_cast<int8_t *>(made.lines_.data());
+    // Some rows of all heads at a time: they lie side by side.
+    constexpr size_t kTogether = kByteRows;
+    PITH_RETURN_IF_ERROR(run_tasks(runner, static_cast<int>((n_embd + kTogether - 1) / kTogether), [&](int i) {
+        const size_t first = static_cast<size_t>(i) * kTogether;
+        const auto n = static_cast<int>(std::min(kTogether, n_embd - first));
+        for (size_t g = 0; g < static_cast<size_t>(n_heads); ++g) {
+            const size_t row = g * n_rows + first;
+            round_to_bytes(projection.data() + first * width + g * dv, width, n, head_dim_v, bytes + row * dv,
+                           made.scales_.data() + row, made.starts_.data() + row);
+        }
+    }));
+    return made;
+}
+
+ByteRows ByteProjection::head(int g) const {
+    const size_t first = static_cast<size_t>(g) * static_cast<size_t>(n_rows_);
+    const auto * bytes = reinterpret_cast<const int8_t *>(lines_.data());
+    return {bytes + first * static_cast<size_t>(dim_), scales_.data() + first, starts_.data() + first, n_rows_, dim_};
+}
+
+Result<std::shared_ptr<const ByteProjection>> ByteProjections::layer(GraphRunner & runner, int index, int n_heads,
+                                                                     int head_dim_v) {
+    const auto i = static_cast<size_t>(index);
+    {
+        const std::lock_guard lock(mutex_);
+        if (slots_.size() <= i) { slots_.resize(i + 1); }
+        if (slots_[i].kept) { return slots_[i].kept; }
+    }
+    // Made outside the lock: two that ask at once make it twice, and neither waits for the other's threads.
+    PITH_ASSIGN_OR_RETURN(const std::vector<float> rows, file_->read_output_projection(index));
+    PITH_ASSIGN_OR_RETURN(ByteProjection made, ByteProjection::make(runner, rows, n_heads, head_dim_v));
+    auto projection = std::make_shared<const ByteProjection>(std::move(made));
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(slots_[i].asked_before, true) && !slots_[i].kept) { slots_[i].kept = projection; }
+    return projection;
+}
+
+size_t ByteProjections::size_bytes() const {
+    const std::lock_guard lock(mutex_);
+    size_t n = 0;
+    for (const Slot & slot : slots_) { n += slot.kept ? slot.kept->size_bytes() : 0; }
+    return n;
+}
+
+}  // namespace pith

@@ -1,0 +1,62 @@
+// byte_projection.h - the output projection of a layer in signed bytes, for norms behind it. Stage: attention → evidence.
+//
+// W_O^g of query head g as D rows of dv bytes: row r is what the head's values give to element r of the layer's output.
+// Cost: D·H·(dv + 8) bytes; to make one O(D·H·dv), on the runner's threads.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "attention/cpu/cpu_byte_products.h"
+#include "device/graph_runner.h"
+#include "model/model_file.h"
+
+namespace pith {
+
+class ByteProjection {
+public:
+    // projection [D][H·dv], as OutputProjection holds it. REQUIRES: can_multiply_bytes(dv); the runner is on the CPU.
+    // Errors: kOutOfMemory.
+    static Result<ByteProjection> make(GraphRunner & runner, std::span<const float> projection, int n_heads, int head_dim_v);
+
+    ByteRows head(int g) const;
+    size_t size_bytes() const {
+        return lines_.capacity() * sizeof(Line) + scales_.capacity() * sizeof(float) + starts_.capacity() * sizeof(int32_t);
+    }
+
+private:
+    struct alignas(64) Line {  // what a tile reads at once lies in one
+        int8_t bytes[64];
+    };
+
+    int n_rows_ = 0;  // D, and what makes it a multiple of kByteRows
+    int dim_ = 0;
+    std::vector<Line> lines_;      // [H][n_rows][dim] bytes
+    std::vector<float> scales_;    // [H][n_rows]
+    std::vector<int32_t> starts_;  // [H][n_rows]
+};
+
+// Of all layers of a model, made when asked for. The first time a layer's is made for whoever asks and not kept: a prompt read
+// in one go asks once. From the second time on, after chunks, while decoding or for another session, it stays. Threads: safe.
+class ByteProjections {
+public:
+    explicit ByteProjections(std::shared_ptr<const ModelFile> file) : file_(std::move(file)) {}
+
+    // Errors: of ModelFile::read_output_projection, kOutOfMemory.
+    Result<std::shared_ptr<const ByteProjection>> layer(GraphRunner & runner, int index, int n_heads, int head_dim_v);
+    size_t size_bytes() const;
+
+private:
+    struct Slot {
+        bool asked_before = false;
+        std::shared_ptr<const ByteProjection> kept;
+    };
+    std::shared_ptr<const ModelFile> file_;
+    mutable std::mutex mutex_;  // of the slots
+    std::vector<Slot> slots_;   // [layer]
+};
+
+}  // namespace pith

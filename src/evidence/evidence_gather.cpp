@@ -1,0 +1,269 @@
+// evidence_gather.cpp - the evidence made of what a state has kept, and of the cache as it stands.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "evidence/entry_norms.h"
+#include "evidence/evidence_state.h"
+#include "evidence/group_outputs.h"
+#include "evidence/lane_tiles.h"
+#include "evidence/lane_values.h"
+#include "evidence/observe.h"
+#include "evidence/output_norms.h"
+
+namespace pith {
+namespace {
+
+// rows [H · n], head-major, n queries each  →  [K · n_head_pairs]: Σ over the queries of the products of two heads' rows.
+Ragged<float> pairs_of_heads(const Ragged<float> & rows, const CacheShape & shape, int n) {
+    Ragged<float> pairs;
+    std::vector<float> sums;
+    for (int h = 0; h < shape.n_kv_heads; ++h) {
+        for (int g = 0; g < shape.n_group; ++g) {
+            for (int other = g; other < shape.n_group; ++other) {
+                sums.assign(rows.row(h * shape.n_group * n).size(), 0.0F);
+                for (int i = 0; i < n; ++i) {
+                    const auto a = rows.row((h * shape.n_group + g) * n + i);
+                    const auto b = rows.row((h * shape.n_group + other) * n + i);
+                    for (size_t j = 0; j < sums.size(); ++j) { sums[j] += a[j] * b[j]; }
+                }
+                pairs.push_row(sums);
+            }
+        }
+    }
+    return pairs;
+}
+
+Status not_made_for(const char * what) {
+    return {ErrorCode::kMissingEvidence,
+            std::string("this session did not keep what ") + what + " needs: name the policy when the session is made"};
+}
+
+}  // namespace
+
+Status EvidenceState::gather_key_norms(const From & from, LayerEvidence & evidence) const {
+    for (int h = 0; h < shape_.n_kv_heads; ++h) {
+        const auto & of_lane = layers_[static_cast<size_t>(from.layer)].key_norms[static_cast<size_t>(h)];
+        const auto length = static_cast<size_t>(evidence.length(h));
+        if (of_lane.size() < length || std::ranges::any_of(of_lane, [](float x) { return std::isnan(x); })) {
+            return not_made_for("norms of keys");
+        }
+        evidence.key_norm.push_row(std::span(of_lane).first(length));
+    }
+    return {};
+}
+
+Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen,
+                                            const EvidenceNeeds & needs) const {
+    LayerEvidence evidence;
+    evidence.layer = layer;
+    evidence.n_kv_heads = shape_.n_kv_heads;
+    evidence.n_group = shape_.n_group;
+    evidence.n_seen = n_seen;
+    for (int h = 0; h < shape_.n_kv_heads; ++h) { evidence.positions.push_row(cache.positions(cache.lane(seq, layer, h))); }
+    const From from{runner, cache, seq, layer, n_seen};
+    PITH_RETURN_IF_ERROR(gather_attention(from, needs, evidence));
+    PITH_RETURN_IF_ERROR(gather_profile(from, needs, evidence));
+    if (needs.key_norm) { PITH_RETURN_IF_ERROR(gather_key_norms(from, evidence)); }
+    if (needs.key_cosine) { PITH_RETURN_IF_ERROR(key_cosines(runner, cache, seq, layer, evidence.key_cosine)); }
+    if (needs.retention) {
+        if (!merged_.retention) { return not_made_for("retention probabilities"); }
+        for (int h = 0; h < shape_.n_kv_heads; ++h) {
+            std::vector<float> row = layers_[static_cast<size_t>(layer)].retention[static_cast<size_t>(h)];
+            row.resize(static_cast<size_t>(evidence.length(h)), 1.0F);
+            evidence.retention.push_row(row);
+        }
+    }
+    PITH_RETURN_IF_ERROR(gather_expected(from, needs, evidence));
+    PITH_RETURN_IF_ERROR(gather_values(from, needs, evidence));
+    return evidence;
+}
+
+// The newest n of the kept queries.
+Status EvidenceState::observe_newest(const From & from, int n, const ObserveWants & wants, Observed & out) const {
+    const Layer & layer = layers_[static_cast<size_t>(from.layer)];
+    const auto first = layer.query_positions.size() - static_cast<size_t>(n);
+    return observe_queries(from.runner, from.cache, from.seq, from.layer, layer.queries.data() + first * query_size(),
+                           std::span(layer.query_positions).subspan(first), wants, out);
+}
+
+Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
+    const Layer & layer = layers_[static_cast<size_t>(from.layer)];
+    const auto n_kept = static_cast<int>(layer.query_positions.size());
+    if (needs.any_window() || needs.last_query) {
+        if (std::max(needs.window, 1) > n_kept_queries_ && !keeps_all_) {
+            return not_made_for("attention of the last queries");
+        }
+        const int n = std::min(n_kept, needs.any_window() ? std::max(needs.window, 1) : 1);
+        if (n == 0) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
+        Observed observed;
+        PITH_RETURN_IF_ERROR(observe_newest(from, n,
+                                            {.column_sum = needs.window_mean,
+                                             .group_sq = needs.window_sq,
+                                             .last = needs.last_query,
+                                             .head_sq = needs.window_head_sq,
+                                             .entropy = needs.window_entropy,
+                                             .rows = needs.window_pairs},
+                                            observed));
+        for (float & value : observed.column_sum.flat()) { value /= static_cast<float>(n); }
+        evidence.n_window = n;
+        evidence.window_mean = std::move(observed.column_sum);
+        evidence.window_sq = std::move(observed.group_sq);
+        evidence.window_head_sq = std::move(observed.head_sq);
+        if (needs.window_pairs) { evidence.window_pairs = pairs_of_heads(observed.rows, shape_, n); }
+        evidence.window_entropy = std::move(observed.entropy);
+        evidence.last_query = std::move(observed.last);
+    }
+    if (needs.running_sum && needs.running_last > 0) {
+        if (needs.running_last > n_kept_queries_ && !keeps_all_) { return not_made_for("the sum over the last queries"); }
+        const int n = std::min(n_kept, needs.running_last);
+        if (n == 0) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
+        Observed observed;
+        PITH_RETURN_IF_ERROR(observe_newest(from, n, {.column_sum = true}, observed));
+        evidence.running_sum = std::move(observed.column_sum);
+    } else if (needs.running_sum) {
+        if (!wants_running_) { return not_made_for("the sum over all queries"); }
+        for (const auto & running : layer.running) { evidence.running_sum.push_row(running); }
+    }
+    return {};
+}
+
+// The queries whose positions the newest ones attend to most, the newest `margin` themselves left out while there are others.
+Status EvidenceState::choose_by_window(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
+                                       std::vector<int32_t> & positions) const {
+    const Layer & layer = layers_[static_cast<size_t>(from.layer)];
+    const auto n_kept = static_cast<int>(layer.query_positions.size());
+    const int window = std::min(n_kept, std::max(needs.window > 0 ? needs.window : needs.profile.margin, 1));
+    Observed observed;
+    PITH_RETURN_IF_ERROR(observe_newest(from, window, {.column_sum = true}, observed));
+
+    const int32_t oldest = layer.query_positions.front();  // kept positions are consecutive
+    std::vector<double> attention(static_cast<size_t>(n_kept), 0.0);
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        const auto lane = from.cache.positions(from.cache.lane(from.seq, from.layer, head / shape_.n_group));
+        const auto sums = observed.column_sum.row(head);
+        for (size_t j = 0; j < lane.size(); ++j) {
+            if (lane[j] >= oldest) { attention[static_cast<size_t>(lane[j] - oldest)] += sums[j]; }
+        }
+    }
+    const int n_before = n_kept - needs.profile.margin;
+    std::vector<int> order(static_cast<size_t>(n_before > 0 ? n_before : n_kept));
+    for (size_t i = 0; i < order.size(); ++i) { order[i] = static_cast<int>(i); }
+    std::ranges::sort(order, [&](int a, int b) {
+        const double of_a = attention[static_cast<size_t>(a)];
+        const double of_b = attention[static_cast<size_t>(b)];
+        return of_a != of_b ? of_a > of_b : a > b;
+    });
+    order.resize(std::min(order.size(), static_cast<size_t>(needs.profile.n_queries)));
+    std::ranges::sort(order);
+    for (const int i : order) {
+        const auto query = layer.queries.begin() + static_cast<int64_t>(static_cast<size_t>(i) * query_size());
+        queries.insert(queries.end(), query, query + static_cast<int64_t>(query_size()));
+        positions.push_back(oldest + i);
+    }
+    return {};
+}
+
+Status EvidenceState::choose_queries(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
+                                     std::vector<int32_t> & positions) const {
+    const Layer & layer = layers_[static_cast<size_t>(from.layer)];
+    if (layer.query_positions.empty()) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
+    const ProfileNeeds & profile = needs.profile;
+    if (profile.sample == QuerySample::kTopWindow) {
+        if (!keeps_all_) { return not_made_for("a head profile"); }
+        return choose_by_window(from, needs, queries, positions);
+    }
+    const auto sampler =
+        std::ranges::find_if(layer.samplers, [&](const auto & other) { return same_sample(profile, other.needs()); });
+    if (sampler == layer.samplers.end() || sampler->needs().n_queries < profile.n_queries) {
+        return not_made_for("a head profile");
+    }
+    sampler->take(profile.n_queries, queries, positions);
+    if (!positions.empty()) { return {}; }
+    // None is eligible yet: the newest ones there are.
+    const auto n_kept = static_cast<int>(layer.query_positions.size());
+    const int n = std::min({n_kept, profile.n_queries, std::max(profile.margin, 1)});
+    queries.assign(layer.queries.end() - static_cast<int64_t>(static_cast<size_t>(n) * query_size()), layer.queries.end());
+    positions.assign(layer.query_positions.end() - n, layer.query_positions.end());
+    return {};
+}
+
+Status EvidenceState::gather_profile(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
+    if (!needs.profile.any()) { return {}; }
+    std::vector<float> queries;
+    std::vector<int32_t> positions;
+    PITH_RETURN_IF_ERROR(choose_queries(from, needs, queries, positions));
+    Observed observed;
+    PITH_RETURN_IF_ERROR(observe_queries(from.runner, from.cache, from.seq, from.layer, queries.data(), positions,
+                                         {.profile = needs.profile.distance, .rows = needs.profile.wants_rows()}, observed));
+    evidence.n_sampled = static_cast<int>(positions.size());
+    evidence.profile = std::move(observed.profile);
+    evidence.sampled_rows = std::move(observed.rows);
+    return {};
+}
+
+Status EvidenceState::gather_expected(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
+    if (needs.expected_future == 0) { return {}; }
+    if (!wants_moments_ || output_ == nullptr) { return not_made_for("expected attention"); }
+    const QueryMoments & moments = layers_[static_cast<size_t>(from.layer)].moments;
+    if (moments.n == 0) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
+    if (rotation_.first != from.n_seen || rotation_.future != needs.expected_future) {
+        PITH_RETURN_IF_ERROR(
+            make_mean_rotation(from.runner, output_->factors.model(), from.n_seen, needs.expected_future, rotation_));
+    }
+    return expected_exponents(from.runner, from.cache, from.seq, from.layer, moments, rotation_, evidence.expected);
+}
+
+Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
+    auto & [runner, cache, seq, layer, n_seen] = from;
+    if (needs.value_l1) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL1, evidence.value_l1)); }
+    if (needs.value_l2) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL2, evidence.value_l2)); }
+    const bool wants_groups = needs.output_pairs || needs.output_errors;
+    if ((needs.output_l1 || needs.output_l2 || wants_groups) && output_ == nullptr) {
+        return not_made_for("the output projection");
+    }
+    if (needs.output_l1) { PITH_RETURN_IF_ERROR(gather_output_l1(from, evidence.output_l1)); }
+    if (needs.output_l2) {
+        PITH_ASSIGN_OR_RETURN(const std::span<const float> factor, output_->factors.factor(layer));
+        PITH_RETURN_IF_ERROR(output_l2_norms(runner, cache, seq, layer, factor, evidence.output_l2));
+    }
+    std::span<const float> group_factor;
+    if (wants_groups) { PITH_ASSIGN_OR_RETURN(group_factor, output_->factors.group_factor(layer)); }
+    if (needs.output_pairs) {
+        PITH_RETURN_IF_ERROR(output_pairs(runner, cache, seq, layer, group_factor, evidence.output_pairs));
+    }
+    if (needs.values) { evidence.values = std::make_shared<LaneValues>(runner, cache, seq, layer, group_factor); }
+    return {};
+}
+
+Status EvidenceState::gather_output_l1(const From & from, Ragged<float> & out) const {
+    auto & [runner, cache, seq, layer, n_seen] = from;
+    auto & carried = layers_[static_cast<size_t>(layer)].output_l1;
+    out = Ragged<float>(lane_lengths(cache, seq, layer, shape_.n_group));
+    const std::vector<int> lengths = lane_lengths(cache, seq, layer, 1);
+    std::vector<int> begin = lengths;  // [K] how many entries every head of the lane knows
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        auto & known = carried[static_cast<size_t>(head)];
+        known.resize(std::min(known.size(), out.row(head).size()));  // a lane cut back since
+        std::ranges::copy(known, out.row(head).begin());
+        int & first = begin[static_cast<size_t>(head / shape_.n_group)];
+        first = std::min(first, static_cast<int>(known.size()));
+    }
+    if (begin == lengths) { return {}; }
+    if (has_byte_norms(runner, cache, layer)) {
+        PITH_ASSIGN_OR_RETURN(const auto projection,
+                              output_->projections.layer(runner, layer, shape_.n_heads(), cache.layout().head_dim_v));
+        PITH_RETURN_IF_ERROR(output_l1_norms(runner, cache, seq, layer, *projection, best_byte_unit(), out, begin));
+    } else {
+        PITH_ASSIGN_OR_RETURN(const OutputProjection projection, output_->factors.model().read_output_projection(layer));
+        PITH_RETURN_IF_ERROR(output_l1_norms(runner, cache, seq, layer, projection, out, begin));
+    }
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        const auto row = out.row(head);
+        carried[static_cast<size_t>(head)].assign(row.begin(), row.end());
+    }
+    return {};
+}
+
+}  // namespace pith

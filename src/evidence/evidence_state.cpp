@@ -1,0 +1,233 @@
+// evidence_state.cpp - kept queries, running sums and moments: how they come, and how they go with the entries.
+#include "evidence/evidence_state.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "evidence/observe.h"
+
+namespace pith {
+namespace {
+
+// A row that goes with a lane's entries keeps theirs; `otherwise` for entries that it does not reach.
+void keep_entries(std::span<const int32_t> kept, float otherwise, std::vector<float> & row) {
+    if (!kept.empty()) { row.resize(std::max(row.size(), static_cast<size_t>(kept.back()) + 1), otherwise); }
+    for (size_t j = 0; j < kept.size(); ++j) { row[j] = row[static_cast<size_t>(kept[j])]; }
+    row.resize(kept.size());
+}
+
+}  // namespace
+
+EvidenceState::EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs, std::shared_ptr<OutputMatrices> output)
+    : EvidenceState(shape, std::vector<EvidenceNeeds>{needs}, std::move(output)) {}
+
+EvidenceState::EvidenceState(const CacheShape & shape, std::vector<EvidenceNeeds> needs, std::shared_ptr<OutputMatrices> output)
+    : shape_(shape), needs_(std::move(needs)), output_(std::move(output)) {
+    const auto keep = [&](int n) { n_kept_queries_ = std::max(n_kept_queries_, n); };
+    for (const EvidenceNeeds & one : needs_) {
+        merged_ = merged_.merged(one);
+        if (one.any_window()) { keep(one.window); }
+        if (one.last_query) { keep(1); }
+        if (one.running_sum && one.running_last > 0) { keep(one.running_last); }
+        wants_running_ = wants_running_ || (one.running_sum && one.running_last == 0);
+        wants_moments_ = wants_moments_ || one.expected_future > 0;
+        if (!one.profile.any()) { continue; }
+        keep(one.profile.margin);
+        if (one.profile.sample == QuerySample::kTopWindow) {
+            keep(std::max(one.window, 1));
+            keeps_all_ = true;
+            continue;
+        }
+        const auto known = std::ranges::find_if(samplers_, [&](const auto & other) { return same_sample(one.profile, other); });
+        if (known == samplers_.end()) {
+            samplers_.push_back(one.profile);
+        } else {
+            known->n_queries = std::max(known->n_queries, one.profile.n_queries);
+        }
+    }
+    reset();
+}
+
+bool EvidenceState::covers(const EvidenceNeeds & needs) const {
+    const auto kept = [&](int n) { return keeps_all_ || n <= n_kept_queries_; };
+    const auto sampled = [&](const ProfileNeeds & profile) {
+        return std::ranges::any_of(samplers_, [&](const ProfileNeeds & other) {
+            return same_sample(profile, other) && profile.n_queries <= other.n_queries;
+        });
+    };
+    if (needs.any_window() && !kept(needs.window)) { return false; }
+    if (needs.last_query && !kept(1)) { return false; }
+    if (needs.running_sum && (needs.running_last > 0 ? !kept(needs.running_last) : !wants_running_)) { return false; }
+    if (needs.retention && !merged_.retention) { return false; }
+    if (needs.key_norm && !merged_.key_norm) { return false; }
+    if (needs.expected_future > 0 && (!wants_moments_ || output_ == nullptr)) { return false; }
+    const bool behind_output = needs.output_l1 || needs.output_l2 || needs.output_pairs || needs.output_errors;
+    if (behind_output && output_ == nullptr) { return false; }
+    if (!needs.profile.any()) { return true; }
+    return needs.profile.sample == QuerySample::kTopWindow ? keeps_all_ : sampled(needs.profile);
+}
+
+void EvidenceState::reset() {
+    layers_.assign(static_cast<size_t>(shape_.n_layers), Layer{});
+    for (Layer & layer : layers_) {
+        layer.running.resize(static_cast<size_t>(shape_.n_heads()));
+        layer.retention.resize(static_cast<size_t>(shape_.n_kv_heads));
+        layer.output_l1.resize(static_cast<size_t>(shape_.n_heads()));
+        layer.key_norms.resize(static_cast<size_t>(shape_.n_kv_heads));
+        for (const ProfileNeeds & profile : samplers_) { layer.samplers.emplace_back(profile, query_size()); }
+    }
+}
+
+// Offers the queries that become eligible, with those to come: from the kept ones, or from the new ones.
+void EvidenceState::sample(Layer & layer, const float * queries, int n, int32_t first_position, int n_to_come) const {
+    const size_t row = query_size();
+    const auto n_old = static_cast<int32_t>(layer.query_positions.size());
+    for (QuerySampler & sampler : layer.samplers) {
+        const int64_t n_seen = int64_t{first_position} + n;
+        if (n_to_come > 0) { sampler.expect(n_seen + n_to_come); }
+        const auto end = static_cast<int32_t>(std::min(n_seen, sampler.end_of_eligible(n_seen + n_to_come)));
+        for (int32_t position = sampler.next(); position < end; ++position) {
+            const int32_t back = first_position - position;  // 1: the newest of the kept ones
+            const float * query = back <= 0 ? queries + static_cast<size_t>(-back) * row
+                                            : layer.queries.data() + static_cast<size_t>(n_old - back) * row;
+            sampler.offer(position, query);
+        }
+    }
+}
+
+void EvidenceState::drop_oldest(Layer & layer, int n_keep) const {
+    const int n_drop = static_cast<int>(layer.query_positions.size()) - n_keep;
+    if (n_drop <= 0) { return; }
+    const auto n_floats = static_cast<int64_t>(static_cast<size_t>(n_drop) * query_size());
+    layer.queries.erase(layer.queries.begin(), layer.queries.begin() + n_floats);
+    layer.query_positions.erase(layer.query_positions.begin(), layer.query_positions.begin() + n_drop);
+}
+
+void EvidenceState::restore(int index, Layer before, std::span<const int> lengths) {
+    Layer & layer = layers_[static_cast<size_t>(index)];
+    for (size_t head = 0; head < layer.output_l1.size(); ++head) {
+        auto & norms = layer.output_l1[head];
+        const auto length = static_cast<size_t>(lengths[head / static_cast<size_t>(shape_.n_group)]);
+        norms.resize(std::min(norms.size(), length));
+    }
+    before.output_l1 = std::move(layer.output_l1);
+    layer = std::move(before);
+}
+
+void EvidenceState::restore(EvidenceState before, std::span<const int> lengths) {
+    const auto n_kv = static_cast<size_t>(shape_.n_kv_heads);
+    for (size_t i = 0; i < layers_.size(); ++i) {
+        restore(static_cast<int>(i), std::move(before.layers_[i]), lengths.subspan(i * n_kv, n_kv));
+    }
+}
+
+void EvidenceState::narrow(std::vector<EvidenceNeeds> needs) {
+    EvidenceState narrower(shape_, std::move(needs), output_);
+    if (!keeps_all_) {
+        for (Layer & layer : layers_) {
+            drop_oldest(layer, narrower.n_kept_queries_);
+            layer.queries.shrink_to_fit();
+        }
+    }
+    needs_ = std::move(narrower.needs_);
+    merged_ = narrower.merged_;
+    n_kept_queries_ = narrower.n_kept_queries_;
+}
+
+void EvidenceState::remember(int layer_index, const float * queries, int n, int32_t first_position, int n_to_come) {
+    Layer & layer = layers_[static_cast<size_t>(layer_index)];
+    sample(layer, queries, n, first_position, n_to_come);
+    const int n_new = n_newest(n, n_to_come);
+    if (n_new < n) {  // they push out all older ones
+        drop_oldest(layer, 0);
+    } else if (!keeps_all_ && static_cast<int>(layer.query_positions.size()) + n_new > 2 * n_kept_queries_) {
+        // Many at a time: moving the others for every decoded token would cost more.
+        drop_oldest(layer, n_kept_queries_ - n_new);
+    }
+    const size_t row = query_size();
+    layer.queries.insert(layer.queries.end(), queries + static_cast<size_t>(n - n_new) * row,
+                         queries + static_cast<size_t>(n) * row);
+    for (int i = n - n_new; i < n; ++i) { layer.query_positions.push_back(first_position + i); }
+}
+
+float * EvidenceState::running(int layer, int head, int length) {
+    auto & sums = layers_[static_cast<size_t>(layer)].running[static_cast<size_t>(head)];
+    sums.resize(static_cast<size_t>(length), 0.0F);  // a lane cut back or grown since
+    return sums.data();
+}
+
+Status EvidenceState::add_running(GraphRunner & runner, const RaggedCache & cache, int seq, int layer_index,
+                                  const float * queries, int n, int32_t first_position, const HiddenKeys * hidden) {
+    std::vector<int32_t> positions(static_cast<size_t>(n));
+    for (int i = 0; i < n; ++i) { positions[static_cast<size_t>(i)] = first_position + i; }
+    Observed observed;
+    PITH_RETURN_IF_ERROR(
+        observe_queries(runner, cache, seq, layer_index, queries, positions, {.column_sum = true}, observed, hidden));
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        const auto sums = observed.column_sum.row(head);
+        float * to = running(layer_index, head, static_cast<int>(sums.size()));
+        for (size_t j = 0; j < sums.size(); ++j) { to[j] += sums[j]; }
+    }
+    return {};
+}
+
+void EvidenceState::add_retention(int layer, std::span<const float> probabilities, std::span<const int> lengths) {
+    const size_t n_kv = lengths.size();
+    const size_t n = probabilities.size() / n_kv;
+    for (size_t h = 0; h < n_kv; ++h) {
+        auto & retention = layers_[static_cast<size_t>(layer)].retention[h];
+        retention.resize(static_cast<size_t>(lengths[h]) - n, 1.0F);  // a lane cut back or grown since
+        for (size_t t = 0; t < n; ++t) { retention.push_back(probabilities[t * n_kv + h]); }
+    }
+}
+
+void EvidenceState::add_key_norms(const RaggedCache & cache, int seq, int layer, std::span<const float> norms) {
+    const auto n_kv = static_cast<size_t>(shape_.n_kv_heads);
+    const size_t n = norms.size() / n_kv;
+    for (size_t h = 0; h < n_kv; ++h) {
+        auto & of_lane = layers_[static_cast<size_t>(layer)].key_norms[h];
+        const auto length = static_cast<size_t>(cache.length(cache.lane(seq, layer, static_cast<int>(h))));
+        // A lane cut back since has lost its newest; one that grew unseen has norms that nobody knows.
+        of_lane.resize(length - n, std::numeric_limits<float>::quiet_NaN());
+        for (size_t t = 0; t < n; ++t) { of_lane.push_back(norms[t * n_kv + h]); }
+    }
+}
+
+void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool evicts) {
+    Layer & layer = layers_[static_cast<size_t>(layer_index)];
+    if (keeps_all_ && evicts) { drop_oldest(layer, n_kept_queries_); }
+    for (int h = 0; wants_key_norms() && h < shape_.n_kv_heads; ++h) {
+        keep_entries(keep.row(h), std::numeric_limits<float>::quiet_NaN(), layer.key_norms[static_cast<size_t>(h)]);
+    }
+    for (int h = 0; wants_retention() && h < shape_.n_kv_heads; ++h) {
+        keep_entries(keep.row(h), 1.0F, layer.retention[static_cast<size_t>(h)]);
+    }
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        auto & norms = layer.output_l1[static_cast<size_t>(head)];
+        if (norms.empty() && !wants_running()) { continue; }
+        const auto kept = keep.row(head / shape_.n_group);
+        const auto known = std::ranges::lower_bound(kept, static_cast<int32_t>(norms.size()));
+        std::vector<float> still;  // new memory: a one-shot prefill computed the norms of the whole prompt
+        still.reserve(static_cast<size_t>(known - kept.begin()));
+        for (auto j = kept.begin(); j != known; ++j) { still.push_back(norms[static_cast<size_t>(*j)]); }
+        norms = std::move(still);
+        if (wants_running()) { keep_entries(kept, 0.0F, layer.running[static_cast<size_t>(head)]); }
+    }
+}
+
+size_t EvidenceState::size_bytes() const {
+    size_t n = 0;
+    for (const Layer & layer : layers_) {
+        n += layer.queries.capacity() * sizeof(float) + layer.query_positions.capacity() * sizeof(int32_t);
+        for (const auto & running : layer.running) { n += running.capacity() * sizeof(float); }
+        for (const auto & retention : layer.retention) { n += retention.capacity() * sizeof(float); }
+        for (const auto & norms : layer.key_norms) { n += norms.capacity() * sizeof(float); }
+        for (const QuerySampler & sampler : layer.samplers) { n += sampler.size_bytes(); }
+        for (const auto & norms : layer.output_l1) { n += norms.capacity() * sizeof(float); }
+        n += layer.moments.size_bytes();
+    }
+    return n;
+}
+
+}  // namespace pith

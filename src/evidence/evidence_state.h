@@ -1,0 +1,152 @@
+// evidence_state.h - evidence that outlives a graph: the newest queries, sampled ones, running column sums, moments. Stage:
+// attention → evidence.
+//
+// It is carried along with the lanes: it grows when they grow, is compacted by the same plans, and cut back with them. So are
+// the norms |v·W_O|₁, which cost a product with W_O and do not change while an entry lives: a gathering computes those of the
+// entries that came since the last one.
+// Made for one or several policies' needs: it remembers what any of them will ask for, and gathers for one of them at a time,
+// with that one's own window.
+// Copyable (a snapshot holds a copy; all of a model share what is made of W_O).   Threads: one at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cache/ragged_cache.h"
+#include "core/evidence.h"
+#include "device/graph_runner.h"
+#include "evidence/output_matrices.h"
+#include "evidence/query_moments.h"
+#include "evidence/query_sample.h"
+
+namespace pith {
+
+struct ObserveWants;
+struct Observed;
+
+class EvidenceState {
+public:
+    EvidenceState() = default;
+    // output: of the model; needed for `expected` and for all that is behind W_O (`output_…`).
+    EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs, std::shared_ptr<OutputMatrices> output = nullptr);
+    EvidenceState(const CacheShape & shape, std::vector<EvidenceNeeds> needs, std::shared_ptr<OutputMatrices> output = nullptr);
+
+    const EvidenceNeeds & needs() const { return merged_; }
+    // Whether gather() can serve these needs.
+    bool covers(const EvidenceNeeds & needs) const;
+    bool wants_queries() const { return n_kept_queries_ > 0 || keeps_all_ || !samplers_.empty(); }  // remember() must see all
+    bool wants_running() const { return wants_running_; }                                           // add_running() too
+    bool wants_moments() const { return wants_moments_; }                                           // add_moments() too
+    bool wants_retention() const { return merged_.retention; }                                      // add_retention() too
+    bool wants_key_norms() const { return merged_.key_norm; }                                       // add_key_norms() too
+    int n_kept_queries() const { return n_kept_queries_; }
+    // Of n new queries, how many of the newest remember() must see.
+    int n_remembered(int n, int n_to_come = 0) const { return samplers_.empty() ? n_newest(n, n_to_come) : n; }
+
+    // Forgets everything seen, not what it was made for.
+    void reset();
+
+    // queries f32 [n][H][d], positions first_position, first_position + 1, …
+    // n_to_come: more that the layer sees before anything is gathered: what they push out need not be copied at all.
+    void remember(int layer, const float * queries, int n, int32_t first_position, int n_to_come = 0);
+
+    // The column sums of a query head, for an attention that adds to them itself: as long as its lane is now.
+    float * running(int layer, int head, int length);
+    // Adds what these queries, the newest n of the lanes, pay to all entries of the layer. hidden: see observe.h.
+    Status add_running(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries, int n,
+                       int32_t first_position, const HiddenKeys * hidden = nullptr);
+
+    // What the gate says of the newest entries of the lanes: probabilities [n][K]. lengths [K]: of the lanes, with them.
+    // Entries that nothing was said of count as 1.
+    void add_retention(int layer, std::span<const float> probabilities, std::span<const int> lengths);
+
+    // The norms of the newest entries' keys before RoPE: [n][K]. The lanes hold these entries already.
+    void add_key_norms(const RaggedCache & cache, int seq, int layer, std::span<const float> norms);
+
+    // Adds what build_query_moments() read of a run of queries.
+    void add_moments(int layer, const QueryMoments & moments) { merge(moments, layers_[static_cast<size_t>(layer)].moments); }
+
+    // All that `needs` asks for, of the lanes as they stand; REQUIRES: covers(needs).
+    // LayerEvidence::values refers to the runner and the cache.
+    // Errors: kMissingEvidence when the state was not made for it, or nothing has been seen yet.
+    Result<LayerEvidence> gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen,
+                                 const EvidenceNeeds & needs) const;
+
+    // keep: [K]. evicts: by a policy's plan, after which the queries before it are no longer asked for.
+    void compact(int layer, const Ragged<int32_t> & keep, bool evicts = true);
+    size_t size_bytes() const;
+
+    // What is kept of one layer.
+    struct Layer {
+        std::vector<float> queries;                 // [kept][H][d], oldest first
+        std::vector<int32_t> query_positions;       // [kept]
+        std::vector<QuerySampler> samplers;         // as samplers_
+        std::vector<std::vector<float>> running;    // [H][lane length]
+        std::vector<std::vector<float>> retention;  // [K][lane length, or less: 1 from there on]
+        std::vector<std::vector<float>> key_norms;  // [K][lane length]
+        QueryMoments moments;
+        mutable std::vector<std::vector<float>> output_l1;  // [H][as many entries of the lane as were asked about]
+    };
+    // One layer's part, and back to it, for lanes that are cut back to what they held then: lengths [K]. What has been computed
+    // since of the entries that stay is kept.
+    const Layer & layer(int index) const { return layers_[static_cast<size_t>(index)]; }
+    void restore(int index, Layer before, std::span<const int> lengths);
+    void restore(EvidenceState before, std::span<const int> lengths);  // all layers: lengths [L][K]
+
+    // From now on made for less: queries that only the old needs asked for are forgotten.
+    // REQUIRES: the needs ask for nothing that the old ones did not.
+    void narrow(std::vector<EvidenceNeeds> needs);
+
+private:
+    struct From {  // what one gather reads
+        GraphRunner & runner;
+        const RaggedCache & cache;
+        int seq;
+        int layer;
+        int64_t n_seen;
+    };
+
+    size_t query_size() const { return static_cast<size_t>(shape_.n_heads()) * static_cast<size_t>(shape_.head_dim); }
+    // How many of n new queries will be among the newest, once n_to_come more have been seen.
+    int n_newest(int n, int n_to_come) const { return keeps_all_ ? n : std::clamp(n_kept_queries_ - n_to_come, 0, n); }
+    void sample(Layer & layer, const float * queries, int n, int32_t first_position, int n_to_come) const;
+    void drop_oldest(Layer & layer, int n_keep) const;
+    Status observe_newest(const From & from, int n, const ObserveWants & wants, Observed & out) const;
+    Status gather_attention(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
+    Status gather_profile(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
+    Status choose_queries(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
+                          std::vector<int32_t> & positions) const;
+    Status choose_by_window(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
+                            std::vector<int32_t> & positions) const;
+    Status gather_key_norms(const From & from, LayerEvidence & evidence) const;
+    Status gather_expected(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
+    Status gather_values(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
+    Status gather_output_l1(const From & from, Ragged<float> & out) const;
+
+    CacheShape shape_;
+    std::vector<EvidenceNeeds> needs_;
+    EvidenceNeeds merged_;
+    std::shared_ptr<OutputMatrices> output_;  // null: none was given
+    int n_kept_queries_ = 0;
+    bool keeps_all_ = false;  // every query since the last eviction
+    bool wants_running_ = false;
+    bool wants_moments_ = false;
+    std::vector<ProfileNeeds> samplers_;
+    std::vector<Layer> layers_;
+    mutable MeanRotation rotation_;  // of the last gather: the same for all layers
+};
+
+// The running sums of (seq, layer) for an attention that adds to them itself. Both must live as long as the result.
+inline auto running_sums(const RaggedCache & cache, EvidenceState & state, int seq, int layer) {
+    return [&cache, &state, seq, layer](int head) {
+        return state.running(layer, head, cache.length(cache.lane(seq, layer, head / cache.layout().shape.n_group)));
+    };
+}
+
+}  // namespace pith

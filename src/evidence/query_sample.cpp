@@ -1,0 +1,66 @@
+// query_sample.cpp - bottom-k sampling of queries.
+#include "evidence/query_sample.h"
+
+#include <algorithm>
+
+namespace pith {
+
+// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
+uint64_t sample_hash(uint64_t seed, int32_t position) {
+    uint64_t x = seed * 0x9E3779B97F4A7C15ULL + static_cast<uint64_t>(position) + 0x9E3779B97F4A7C15ULL;
+    x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+    x = (x ^ (x >> 27U)) * 0x94D049BB133111EBULL;
+    return x ^ (x >> 31U);
+}
+
+int64_t QuerySampler::end_of_eligible(int64_t n_seen) const {
+    return needs_.sample == QuerySample::kAny ? n_seen : std::max<int64_t>(0, n_seen - needs_.margin);
+}
+
+void QuerySampler::expect(int64_t n_seen) {
+    const int64_t end = end_of_eligible(n_seen);
+    if (end <= expected_end_) { return; }
+    expected_end_ = end;
+    std::vector<uint64_t> hashes;
+    for (const Item & item : items_) { hashes.push_back(item.hash); }
+    const int32_t first = needs_.sample == QuerySample::kMiddle ? std::max(next_, needs_.margin) : next_;
+    for (int32_t position = first; position < end; ++position) { hashes.push_back(sample_hash(needs_.seed, position)); }
+    const auto n = static_cast<size_t>(needs_.n_queries);
+    if (n == 0 || hashes.size() <= n) { return; }
+    const auto last = hashes.begin() + static_cast<int64_t>(n - 1);
+    std::ranges::nth_element(hashes, last);
+    largest_ = *last;
+}
+
+void QuerySampler::offer(int32_t position, const float * query) {
+    next_ = position + 1;
+    if (needs_.sample == QuerySample::kMiddle && position < needs_.margin) { return; }
+    Item item{sample_hash(needs_.seed, position), position, items_.size()};
+    if (position < expected_end_ && item.hash > largest_) { return; }
+    if (items_.size() < static_cast<size_t>(needs_.n_queries)) {
+        queries_.reserve(static_cast<size_t>(needs_.n_queries) * query_size_);
+        queries_.insert(queries_.end(), query, query + query_size_);
+    } else {
+        if (!(item < items_.front())) { return; }
+        std::pop_heap(items_.begin(), items_.end());
+        item.slot = items_.back().slot;
+        items_.pop_back();
+        std::copy_n(query, query_size_, queries_.begin() + static_cast<int64_t>(item.slot * query_size_));
+    }
+    items_.push_back(item);
+    std::push_heap(items_.begin(), items_.end());
+}
+
+void QuerySampler::take(int n, std::vector<float> & queries, std::vector<int32_t> & positions) const {
+    std::vector<Item> chosen = items_;
+    std::sort(chosen.begin(), chosen.end());
+    chosen.resize(std::min(chosen.size(), static_cast<size_t>(n)));
+    std::ranges::sort(chosen, {}, &Item::position);
+    for (const Item & item : chosen) {
+        const auto from = queries_.begin() + static_cast<int64_t>(item.slot * query_size_);
+        queries.insert(queries.end(), from, from + static_cast<int64_t>(query_size_));
+        positions.push_back(item.position);
+    }
+}
+
+}  // namespace pith

@@ -1,0 +1,77 @@
+// mapped_file.cpp - a whole file mapped read-only (POSIX). Stage: file.
+#include "file/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace pith {
+namespace {
+
+Status io_error(const std::string & path, const char * what, const char * kind) {
+    const ErrorCode code = errno == ENOENT || errno == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo;
+    return {code, "cannot " + std::string(what) + " " + kind + " file '" + path + "': " + std::strerror(errno)};
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::string & path, const char * kind) {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) { return io_error(path, "open", kind); }
+    struct stat info {};
+    if (fstat(fd, &info) != 0) {
+        const Status status = io_error(path, "inspect", kind);
+        ::close(fd);
+        return status;
+    }
+    if (!S_ISREG(info.st_mode) || info.st_size == 0) {
+        ::close(fd);
+        const char * what = S_ISDIR(info.st_mode) ? "' is a folder" : "' is empty or no regular file";
+        return {ErrorCode::kBadFile, "'" + path + what + ": give a GGUF " + kind + " file"};
+    }
+    const size_t size = static_cast<size_t>(info.st_size);
+    void * data = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+    const Status status = data == MAP_FAILED ? io_error(path, "map", kind) : Status{};
+    ::close(fd);
+    if (!status.ok()) { return status; }
+    return MappedFile(static_cast<uint8_t *>(data), size);
+}
+
+MappedFile::MappedFile(MappedFile && other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile & MappedFile::operator=(MappedFile && other) noexcept {
+    if (this != &other) {
+        unmap();
+        data_ = std::exchange(other.data_, nullptr);
+        size_ = std::exchange(other.size_, 0);
+    }
+    return *this;
+}
+
+MappedFile::~MappedFile() {
+    unmap();
+}
+
+void MappedFile::unmap() {
+    if (data_ != nullptr) { munmap(data_, size_); }
+    data_ = nullptr;
+}
+
+void MappedFile::prefetch() const {
+    (void)madvise(data_, size_, MADV_WILLNEED);
+}
+
+void MappedFile::drop(size_t offset, size_t size) const {
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t begin = (offset + page - 1) / page * page;
+    const size_t end = (offset + size) / page * page;
+    if (begin < end) { (void)madvise(data_ + begin, end - begin, MADV_DONTNEED); }
+}
+
+}  // namespace pith

@@ -1,0 +1,201 @@
+// run_plan.cpp - budgets to entries, and the choice of schedule.
+#include "policy/schedule/run_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/text.h"
+
+namespace pith {
+namespace {
+
+constexpr int kSmallestChunk = 16;
+constexpr double kUsableMemory = 0.9;  // of what is left: a tenth stays for the rest of the system
+constexpr double kWorthOneShot = 0.9;  // of the entries that chunks would leave
+
+constexpr double kKibibyte = 1024;
+
+// As it is written behind --budget: in whole KiB, rounded up, so that it does.
+std::string typed(double bytes) {
+    return Budget(BudgetKind::kBytes, std::ceil(bytes / kKibibyte) * kKibibyte).to_string();
+}
+
+std::string kibibytes(double n) {
+    return with_commas(static_cast<int64_t>(n)) + " KiB";
+}
+
+// Entries per lane that fit in the bytes, both partly used pages of a lane counted.
+int64_t entries_in(const RunRequest & request, double bytes) {
+    const double per_lane = bytes / request.n_lanes - 2.0 * static_cast<double>(request.page_bytes);
+    return static_cast<int64_t>(std::floor(per_lane / static_cast<double>(request.entry_bytes)));
+}
+
+// The other way round.
+double bytes_of(const RunRequest & request, int64_t entries) {
+    return request.n_lanes * (static_cast<double>(entries) * static_cast<double>(request.entry_bytes) +
+                              2.0 * static_cast<double>(request.page_bytes));
+}
+
+int64_t least_entries(const RunRequest & request) {
+    return std::max<int64_t>(1, request.n_protected);
+}
+
+int smallest_chunk(const RunRequest & request) {
+    return std::min(request.chunk, kSmallestChunk);
+}
+
+// What is asked for beside each other must fit; "auto" says what it came to, and cannot be raised.
+Status too_few_bytes(const RunRequest & request, const std::string & purpose, double need, const std::string & or_else) {
+    if (request.is_auto) {
+        return {ErrorCode::kBudget, "--budget auto, " + kibibytes(std::floor(request.budget.value / kKibibyte)) +
+                                        " of memory here, is too small " + purpose + ", which takes " +
+                                        kibibytes(std::ceil(need / kKibibyte)) + (or_else.empty() ? "" : ": use " + or_else)};
+    }
+    return {ErrorCode::kBudget, "--budget " + request.budget.to_string() + " is too small " + purpose + ": use --budget " +
+                                    typed(need) + " or more" + (or_else.empty() ? "" : ", or " + or_else)};
+}
+
+// One layer's KV of the whole prompt, and of what is read behind it.
+double layer_bytes(const RunRequest & request) {
+    const int64_t n_tokens = request.n_prompt + (request.taken_back ? request.n_question : 0);
+    return request.n_kv_heads * (static_cast<double>(n_tokens) * static_cast<double>(request.entry_bytes) +
+                                 2.0 * static_cast<double>(request.page_bytes));
+}
+
+// What is read behind the prompt before anything is evicted again. Questions that come later are read whole, each.
+int n_behind(const RunRequest & request) {
+    return std::max({request.evict_every, request.taken_back ? request.n_question : 0, 1});
+}
+
+// At its peak the first layer's whole KV stands beside nothing, the last one's beside all the others' budgets.
+RunPlan one_shot_in_bytes(const RunRequest & request) {
+    RunPlan plan{0, true, request.chunk, request.evict_every};
+    plan.budget = std::min(entries_in(request, request.budget.value - layer_bytes(request)),
+                           entries_in(request, request.budget.value) - n_behind(request));
+    return plan;
+}
+
+double least_bytes_of_one_shot(const RunRequest & request) {
+    const int64_t least = least_entries(request);
+    return std::max(layer_bytes(request) + bytes_of(request, least), bytes_of(request, least + n_behind(request)));
+}
+
+// The headroom takes at most a third of what there is, and no more than what is protected leaves. A question that does not fit
+// beside its chunk then guides nothing.
+RunPlan chunks_in_bytes(const RunRequest & request) {
+    const int64_t capacity = entries_in(request, request.budget.value);
+    const int64_t room = capacity - least_entries(request);
+    const int smallest = smallest_chunk(request);
+    RunPlan plan{0, false, request.chunk, request.evict_every};
+    plan.chunk = static_cast<int>(std::max<int64_t>(std::min<int64_t>(capacity / 3, request.chunk), smallest));
+    plan.n_guide = request.n_question <= plan.chunk ? request.n_question : 0;
+    if (plan.chunk + plan.n_guide > room) {
+        if (room - plan.n_guide < std::max(plan.n_guide, smallest)) { plan.n_guide = 0; }
+        plan.chunk = static_cast<int>(std::clamp<int64_t>(room - plan.n_guide, smallest, plan.chunk));
+    }
+    if (request.evict_every > 0) { plan.evict_every = std::min(request.evict_every, plan.chunk); }
+    plan.budget = capacity - plan.chunk - plan.n_guide;
+    return plan;
+}
+
+double least_bytes_of_chunks(const RunRequest & request) {
+    return bytes_of(request, least_entries(request) + smallest_chunk(request));
+}
+
+// Whether a one-shot prefill of `budget` entries a lane fits in the memory that is left.
+bool fits_in_memory(const RunRequest & request, int64_t budget) {
+    const auto n_all = static_cast<double>(request.n_prompt + (request.taken_back ? request.n_question : 0));
+    const double states = n_all * static_cast<double>(request.state_bytes);
+    const double reserved = n_all * request.n_lanes * static_cast<double>(request.entry_bytes);
+    if (request.free_addresses > 0 && reserved + states > kUsableMemory * static_cast<double>(request.free_addresses)) {
+        return false;
+    }
+    if (request.free_bytes == 0) { return true; }
+    const double lanes =
+        request.n_lanes * (static_cast<double>(std::min(budget, request.n_prompt)) * static_cast<double>(request.entry_bytes) +
+                           2.0 * static_cast<double>(request.page_bytes));
+    return layer_bytes(request) + lanes + states <= kUsableMemory * static_cast<double>(request.free_bytes);
+}
+
+Result<RunPlan> plan_bytes(const RunRequest & request) {
+    const int64_t least = least_entries(request);
+    const RunPlan whole = one_shot_in_bytes(request);
+    const std::string to_read = "to read " + with_commas(request.n_prompt) + " tokens in one shot";
+    if (request.prefill == PrefillSchedule::kOneShot || request.whole_prompt) {
+        if (whole.budget >= least) { return whole; }
+        return too_few_bytes(request, to_read, least_bytes_of_one_shot(request),
+                             request.whole_prompt ? "gates trained with --causal" : "--prefill chunked");
+    }
+    const RunPlan chunks = chunks_in_bytes(request);
+    // In one shot every layer is judged by the whole prompt's queries; worth it where the room for a whole layer costs little.
+    const bool asks = request.prefill == PrefillSchedule::kAuto && request.n_question > 0;
+    if (asks && static_cast<double>(whole.budget) >= kWorthOneShot * static_cast<double>(chunks.budget) &&
+        whole.budget >= least && fits_in_memory(request, whole.budget)) {
+        return whole;
+    }
+    if (chunks.budget >= least) { return chunks; }
+    if (asks && least_bytes_of_one_shot(request) < least_bytes_of_chunks(request) && fits_in_memory(request, least)) {
+        return too_few_bytes(request, to_read, least_bytes_of_one_shot(request), "");
+    }
+    return too_few_bytes(request,
+                         "for " + (request.n_protected > 0 ? with_commas(least) + " protected tokens" : "one token") +
+                             " per head and a chunk of " + std::to_string(smallest_chunk(request)),
+                         least_bytes_of_chunks(request), "");
+}
+
+}  // namespace
+
+Result<RunPlan> plan_run(const RunRequest & request) {
+    if (request.chunk < 1) {
+        return {ErrorCode::kInvalidArgument, "--chunk " + std::to_string(request.chunk) + ": must be at least 1"};
+    }
+    if (request.evict_every < 0) {
+        return {ErrorCode::kInvalidArgument,
+                "--evict-every " + std::to_string(request.evict_every) + ": must be 0 (never in decode) or more"};
+    }
+    if (request.whole_prompt && request.prefill == PrefillSchedule::kChunked) {
+        return {
+            ErrorCode::kInvalidArgument,
+            "--prefill chunked: these gates decide on an entry when they have seen the whole prompt, so it cannot be read in "
+            "chunks: leave --prefill out, or train gates with --causal"};
+    }
+    if (request.is_auto && !request.evicts) {
+        const int64_t capacity = entries_in(request, request.budget.value);
+        if (request.n_prompt <= capacity) {
+            const bool whole = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
+            return RunPlan{0, whole, request.chunk, 0, 0, capacity};
+        }
+        return {ErrorCode::kBudget, "--budget auto: the memory that is left holds " +
+                                        with_commas(std::max<int64_t>(capacity, 0)) + " tokens, the prompt has " +
+                                        with_commas(request.n_prompt) +
+                                        ", and this policy keeps them all: choose one that evicts, e.g. --policy snapkv"};
+    }
+    const bool limited = request.budget.kind != BudgetKind::kNone;
+    if (limited && !request.evicts) {
+        const char * all = request.gated ? "policy gated keeps every entry that the gates keep, so --budget "
+                                         : "policy full keeps every entry, so --budget ";
+        return {ErrorCode::kInvalidArgument, all + request.budget.to_string() + " cannot hold: choose another --policy" +
+                                                 (request.gated ? ", e.g. gated+snapkv" : "") + ", or leave the budget out"};
+    }
+    if (!limited && request.evicts) {
+        return {ErrorCode::kInvalidArgument,
+                "this policy evicts, but no budget was given: add --budget (tokens per head, 20%, or 512M)"};
+    }
+    const bool one_shot = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
+    if (!limited) { return RunPlan{0, one_shot, request.chunk, 0}; }
+    if (request.budget.kind == BudgetKind::kBytes) { return plan_bytes(request); }
+
+    RunPlan plan{static_cast<int64_t>(request.budget.value), false, request.chunk, request.evict_every};
+    if (request.budget.kind == BudgetKind::kPercent) {
+        plan.budget = std::max<int64_t>(1, std::llround(static_cast<double>(request.n_prompt) * request.budget.value / 100.0));
+    }
+    const bool chosen =
+        request.prefill == PrefillSchedule::kAuto &&
+        (request.n_prompt <= plan.budget + request.chunk || (request.n_question > 0 && fits_in_memory(request, plan.budget)));
+    plan.one_shot = one_shot || chosen;
+    plan.n_guide = !plan.one_shot && request.n_question <= plan.chunk ? request.n_question : 0;
+    return plan;
+}
+
+}  // namespace pith

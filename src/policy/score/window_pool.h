@@ -1,0 +1,40 @@
+// window_pool.h - the options `window`, `pool` and `pool_edges`, and what they mean for a row. Stage: score.
+// Pure C++: no ggml, no I/O.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "core/options.h"
+#include "policy/score/pool.h"
+
+namespace pith {
+
+inline constexpr OptionSpec kWindowOption =
+    integer_option("window", "32", 1, 65536, "last queries observed; as many of the newest entries are protected");
+constexpr OptionSpec pool_option(std::string_view default_value) {
+    return pooling_option("pool", default_value, "max7|avg5|avg7|none", "pooling along the tokens");
+}
+inline constexpr OptionSpec kPoolEdgesOption =
+    word_option("pool_edges", "count", "count|zero", "averages divide by the entries under the kernel, or by its size");
+
+class WindowPool {
+public:
+    // REQUIRES: a table with the three options above.
+    explicit WindowPool(const Options & options);
+
+    int window() const { return window_; }
+    // How many of a lane's `length` entries lie before the window.
+    size_t n_past(size_t length) const;
+
+    // out [n] = in [n] with what lies before the window pooled, the window's own entries cut off first and left as they are.
+    // REQUIRES: no overlap. Cost: O(n · kernel).
+    void apply(std::span<const float> in, std::span<float> out) const;
+
+private:
+    int window_;
+    Pooling pooling_;
+    PoolEdges edges_;
+};
+
+}  // namespace pith
