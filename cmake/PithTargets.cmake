@@ -1,6 +1,4 @@
-# pith_library(NAME SOURCES … LINKS …), SOURCES as for pith_sources (PithCompile.cmake): the static library of one
-# folder of src/; SOURCES are relative to it.
-# Headers of a lower layer arrive only through LINKS, so the layering is a link order.
+# What targets are made of: flags, libraries, and which of the sources' folders each can include.
 find_package(Threads REQUIRED)
 
 add_library(pith_flags INTERFACE)
@@ -30,13 +28,27 @@ function(pith_relocatable name rpath)
   endif()
 endfunction()
 
+# pith_include_root(NAME PUBLIC|PRIVATE FOLDER SOURCE): "FOLDER/…" in an include is a file of SOURCE, for NAME and, with PUBLIC, for
+# whoever links it. The compiler sees a folder of the build tree that holds this one link: no target sees a file of src/ that it
+# neither owns nor links.
+function(pith_include_root name scope folder source)
+  set(root ${PROJECT_BINARY_DIR}/roots/${name})
+  file(REMOVE_RECURSE ${root})
+  file(MAKE_DIRECTORY ${root})
+  file(CREATE_LINK ${source} ${root}/${folder} SYMBOLIC)
+  target_include_directories(${name} ${scope} $<BUILD_INTERFACE:${root}>)
+endfunction()
+
+# pith_library(pith_FOLDER SOURCES … LINKS …), SOURCES as for pith_sources (PithCompile.cmake), relative to the folder: the static
+# library of src/FOLDER. Headers of other folders arrive only through LINKS, so the layering is a link order.
 function(pith_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC)
   pith_sources(${name} ${ARG_SOURCES})
   add_library(pith::${name} ALIAS ${name})
-  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                                            $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include>)
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+  string(REGEX REPLACE "^pith_" "" folder ${name})
+  pith_include_root(${name} PUBLIC ${folder} ${CMAKE_CURRENT_SOURCE_DIR})
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_link_libraries(${name} PUBLIC ${ARG_LINKS} Threads::Threads PRIVATE $<BUILD_INTERFACE:pith_flags>)
   pith_read_once(${name})
