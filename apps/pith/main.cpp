@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "args.h"
-#include "commands.h"
-#include "errors.h"
-#include "llama_flags.h"
+#include "app/base/args.h"
+#include "app/base/commands.h"
+#include "app/base/errors.h"
+#include "app/shell/llama_flags.h"
 #include "pith/log.h"
 
 namespace {

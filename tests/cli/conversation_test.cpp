@@ -1,5 +1,5 @@
 // conversation_test.cpp - a turn of `pith chat` is a transaction: what fails in its middle leaves no trace.
-#include "conversation.h"
+#include "app/run/conversation.h"
 
 #include <gtest/gtest.h>
 

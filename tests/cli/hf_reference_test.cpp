@@ -1,10 +1,10 @@
 // hf_reference_test.cpp - references, names of GGUF files, and which files of a repository are the model that was asked for.
-#include "hf_reference.h"
+#include "app/models/hf_reference.h"
 
 #include <gtest/gtest.h>
 
-#include "gguf_name.h"
-#include "hub_files.h"
+#include "app/models/gguf_name.h"
+#include "app/models/hub_files.h"
 
 namespace pith::app {
 namespace {

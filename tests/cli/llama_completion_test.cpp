@@ -5,7 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "../../apps/pith/find_llama_bench.h"
+#include "app/bench/find_llama_bench.h"
 #include "bench/child_process.h"
 #include "cli/run_process.h"
 #include "pith/text.h"

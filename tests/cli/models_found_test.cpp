@@ -1,14 +1,14 @@
 // models_found_test.cpp - where other programs keep models, how they lay their folders out, and which model a name means.
-#include "models_found.h"
+#include "app/models/models_found.h"
 
 #include <filesystem>
 #include <fstream>
 #include <map>
 
-#include "hub_cache.h"
+#include "app/models/hub_cache.h"
+#include "app/models/model_folders.h"
+#include "app/models/model_match.h"
 #include "model/gguf_edit.h"
-#include "model_folders.h"
-#include "model_match.h"
 
 namespace pith::app {
 namespace {

@@ -1,0 +1,26 @@
+// bench_modes.h - what `pith bench` measures beside speed at given depths: a profile, gates, and cases in turns.
+#pragma once
+
+#include <vector>
+
+#include "app/flags/engine_flags.h"
+#include "bench/bench.h"
+
+namespace pith::app {
+
+// --profile: where a token's time goes. Depth 0 stands for a prompt of n_prompt tokens. Returns the exit code.
+int bench_profile(const ModelFlags & model, const BenchOptions & options, bool json);
+
+// --gates: what gates cost prompts of these lengths, and what they save behind them. Returns the exit code.
+int bench_gates(const ModelFlags & model, const BenchOptions & options, const std::vector<int> & lengths, bool json);
+
+// --in-turns: the time of a decoded token over depths and budgets. Returns the exit code.
+enum class TurnsOutput {
+    kTable,
+    kJson,
+    kPaced,  // a round for each line of standard input; its rows as lines: round, case, seconds a token, parted by tabs
+};
+int bench_in_turns(const ModelFlags & model, const BenchOptions & options, const std::vector<Budget> & budgets,
+                   TurnsOutput output);
+
+}  // namespace pith::app

@@ -1,0 +1,140 @@
+// calibrate.cpp - `pith calibrate heads`: measures which heads retrieve, for policies that divide the budget by head.
+#include "eval/calibrate.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "app/base/commands.h"
+#include "app/base/errors.h"
+#include "app/base/interrupt.h"
+#include "app/base/ledger_report.h"
+#include "app/base/progress.h"
+#include "app/flags/engine_flags.h"
+#include "model/head_importance_file.h"
+
+namespace pith::app {
+namespace {
+
+struct CalibrateFlags {
+    ModelFlags model;
+    std::string output;
+    CalibrateOptions options;
+    bool json = false;
+};
+
+void print_map(const std::vector<double> & scores, int n_heads) {
+    for (size_t i = 0; i < scores.size(); ++i) {
+        const bool first = i % static_cast<size_t>(n_heads) == 0;
+        if (first) { std::printf("%slayer %3zu ", i == 0 ? "" : "\n", i / static_cast<size_t>(n_heads)); }
+        std::printf(" %5.3f", scores[i]);
+    }
+    std::puts("");
+}
+
+void print_report(const Calibration & done, int n_heads, const std::string & output) {
+    std::printf("copy: share of the answers' tokens that a head's strongest entry in the needle held\n");
+    print_map(done.heads.copy, n_heads);
+    std::printf("\nreason: attention mass of a head's strongest entries that lay in the needle\n");
+    print_map(done.heads.reason, n_heads);
+    std::printf("\n%d probes, %lld answer tokens, %.0f %% of them the model's own choice; written to %s\n", done.probes.count,
+                static_cast<long long>(done.n_tokens), 100 * done.foretold, output.c_str());
+}
+
+// A line for each length that some probes do not fit; how many there are is also in the JSON.
+void warn_of_probes_left_out(const Calibration & done, int n_tokens) {
+    for (const ProbesLeftOut & missing : done.left_out) {
+        warn(std::to_string(missing.count) + (missing.count == 1 ? " probe of " : " probes of ") +
+             std::to_string(missing.length) + " tokens left out: " + missing.why + "; raise --tokens (" +
+             std::to_string(n_tokens) + "; a third of the probes each have a half and a quarter of it)");
+    }
+}
+
+int count_left_out(const Calibration & done) {
+    int n = 0;
+    for (const ProbesLeftOut & missing : done.left_out) { n += missing.count; }
+    return n;
+}
+
+Json to_json(const Calibration & done, const std::string & model, const std::string & output) {
+    Json object;
+    object["model"] = model;
+    object["file"] = output;
+    object["n_samples"] = done.probes.count;
+    object["n_left_out"] = count_left_out(done);
+    object["lengths"] = done.probes.lengths;
+    object["seed"] = done.probes.seed;
+    object["n_answer_tokens"] = done.n_tokens;
+    object["foretold"] = done.foretold;
+    object["copy"] = done.heads.copy;
+    object["reason"] = done.heads.reason;
+    return object;
+}
+
+int calibrate_command(CalibrateFlags flags) {
+    if (flags.options.n_samples < 1) {
+        return fail_usage("--samples is " + std::to_string(flags.options.n_samples) + ": give 1 or more");
+    }
+    if (flags.options.n_threads < 0) {
+        return fail_usage("--threads is " + std::to_string(flags.options.n_threads) + ": give 0 or more");
+    }
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
+    const auto model = flags.model.load();
+    if (!model.ok()) { return fail(model.status()); }
+    const auto tokenizer = Tokenizer::load(flags.model.path);
+    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    if (flags.output.empty()) { flags.output = default_heads_path(model->file().path()); }
+    flags.options.cancel = &catch_interrupt();
+    Result<Calibration> done = Status();
+    {
+        ProgressLine line("calibrating");
+        flags.options.progress = [&line](int n_done, int n_total) {
+            line.show_text("probe " + std::to_string(n_done) + " of " + std::to_string(n_total));
+        };
+        done = calibrate_heads(*model, *tokenizer, flags.options);
+    }
+    if (!done.ok()) { return fail(done.status()); }
+    warn_of_probes_left_out(*done, flags.options.n_tokens);
+    if (const Status status = save_head_importance(flags.output, done->heads, done->probes, model->file()); !status.ok()) {
+        return fail(status);
+    }
+    if (done->foretold < 0.5) {
+        char text[160];
+        std::snprintf(
+            text, sizeof text,
+            "the model would have said only %.0f %% of the answers' tokens itself: it hardly retrieves at %d tokens, and "
+            "its heads' scores mean little",
+            100 * done->foretold, flags.options.n_tokens);
+        warn(text);
+    }
+    if (flags.json) {
+        print_json(to_json(*done, flags.model.path, flags.output));
+    } else {
+        print_report(*done, model->info().n_heads, flags.output);
+    }
+    return kExitOk;
+}
+
+}  // namespace
+
+void add_calibrate_command(CLI::App & root, int & exit_code) {
+    auto flags = std::make_shared<CalibrateFlags>();
+    CLI::App * calibrate = root.add_subcommand("calibrate", "Measure what some policies must know of a model beforehand");
+    calibrate->require_subcommand(0, 1);
+    calibrate->callback([calibrate, &exit_code] {
+        if (!calibrate->get_subcommands().empty()) { return; }
+        exit_code = fail_usage("say what to calibrate: `pith calibrate heads -m MODEL`");
+    });
+    CLI::App * heads = calibrate->add_subcommand("heads", "Which heads retrieve: for headkv, duo and the like");
+    flags->model.add_to(*heads);
+    heads->add_option("-o,--output", flags->output, "File to write (default: MODEL.heads.json beside MODEL.gguf)");
+    heads->add_option("--samples", flags->options.n_samples, "Probes")->capture_default_str();
+    heads->add_option("--tokens", flags->options.n_tokens, "Length of the longest probes")->capture_default_str();
+    heads->add_option("-s,--seed", flags->options.seed, "Seed of the probes")->capture_default_str();
+    heads->add_option("-t,--threads", flags->options.n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
+    heads->add_flag("--json", flags->json, "One JSON object on standard output");
+    heads->callback([flags, &exit_code] { exit_code = calibrate_command(*flags); });
+}
+
+}  // namespace pith::app

@@ -1,0 +1,158 @@
+// info.cpp - `pith info`: what is in a model, and what its KV cache costs; what is in a gate file, or an adapter.
+#include <cstdio>
+#include <memory>
+
+#include "app/base/commands.h"
+#include "app/base/errors.h"
+#include "app/base/ledger_report.h"
+#include "app/flags/engine_flags.h"
+#include "app/models/info_parts.h"
+#include "cache/kv_type.h"
+#include "cache/ragged_cache.h"
+#include "gate/gate_file.h"
+#include "model/lora_file.h"
+#include "model/model_file.h"
+#include "pith/text.h"
+
+namespace pith::app {
+namespace {
+
+struct InfoFlags {
+    ModelFlags model;
+    std::string file;  // of any kind
+    CacheFlags cache;
+    int ctx_size = 0;
+    bool json = false;
+};
+
+Result<size_t> kv_bytes_per_token(const Hparams & hparams, const CacheFlags & flags) {
+    CacheLayout layout;
+    layout.shape.head_dim = hparams.head_dim;
+    layout.head_dim_v = hparams.head_dim_v;
+    PITH_ASSIGN_OR_RETURN(const KvType type_k, parse_kv_type(flags.type_k));
+    PITH_ASSIGN_OR_RETURN(const KvType type_v, parse_kv_type(flags.type_v));
+    layout.type_k = to_ggml(type_k);
+    layout.type_v = to_ggml(type_v);
+    PITH_RETURN_IF_ERROR(RaggedCache::check_types(layout));
+    return static_cast<size_t>(hparams.n_layers) * static_cast<size_t>(hparams.n_kv_heads) * layout.entry_bytes();
+}
+
+Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * tokenizer, size_t per_token) {
+    const ModelInfo & info = model.info();
+    const int n_ctx = flags.ctx_size > 0 ? flags.ctx_size : info.n_ctx_train;
+    Json object;
+    object["path"] = info.path;
+    object["architecture"] = info.architecture;
+    object["name"] = info.name;
+    object["weight_type"] = info.weight_type;
+    object["n_params"] = info.n_params;
+    object["weight_bytes"] = info.weight_bytes;
+    object["n_layers"] = info.n_layers;
+    object["n_embd"] = info.n_embd;
+    object["n_heads"] = info.n_heads;
+    object["n_kv_heads"] = info.n_kv_heads;
+    object["head_dim"] = info.head_dim;
+    object["n_experts"] = info.n_experts;
+    object["n_vocab"] = info.n_vocab;
+    object["n_ctx_train"] = info.n_ctx_train;
+    object["has_tokenizer"] = tokenizer != nullptr;
+    object["has_chat_template"] = tokenizer != nullptr && tokenizer->has_chat_template();
+    object["cache_type_k"] = flags.cache.type_k;
+    object["cache_type_v"] = flags.cache.type_v;
+    object["kv_bytes_per_token"] = per_token;
+    object["n_ctx"] = n_ctx;
+    object["kv_bytes"] = per_token * static_cast<size_t>(n_ctx);
+    return object;
+}
+
+void print_lines(const Json & info) {
+    const auto number = [&info](const char * key) { return std::to_string(info[key].get<int64_t>()); };
+    const auto line = [](const char * label, const std::string & text) { std::printf("%-14s%s\n", label, text.c_str()); };
+    line("model", info["path"].get<std::string>());
+    if (!info["name"].get<std::string>().empty()) { line("name", info["name"].get<std::string>()); }
+    line("architecture", info["architecture"].get<std::string>());
+    line("weights", number("n_params") + " parameters, " + bytes_text(info["weight_bytes"].get<size_t>()) + ", mostly " +
+                        info["weight_type"].get<std::string>());
+    line("layers", number("n_layers") + " of width " + number("n_embd"));
+    line("heads", number("n_heads") + " over " + number("n_kv_heads") + " KV heads of size " + number("head_dim"));
+    if (info["n_experts"].get<int>() > 0) { line("experts", number("n_experts")); }
+    line("trained on", number("n_ctx_train") + " tokens of context");
+    const char * chat = info["has_chat_template"].get<bool>() ? "with a chat template" : "no chat template";
+    line("vocabulary", number("n_vocab") + " tokens, " + (info["has_tokenizer"].get<bool>() ? chat : "no usable tokeniser"));
+    line("KV cache", bytes_text(info["kv_bytes_per_token"].get<size_t>()) + " a token (K " +
+                         info["cache_type_k"].get<std::string>() + ", V " + info["cache_type_v"].get<std::string>() + "), " +
+                         bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
+}
+
+// Gates or an adapter; with -m, whether they fit that model.
+int info_part(InfoFlags flags, FileKind kind) {
+    const bool is_gate = kind == FileKind::kGate;
+    auto info = is_gate ? describe_gate(flags.file) : describe_adapter(flags.file);
+    if (!info.ok()) { return fail(info.status()); }
+    if (flags.model.named()) {
+        if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
+        const auto model = flags.model.load();
+        if (!model.ok()) { return fail(model.status()); }
+        const Status fits =
+            is_gate ? Gate::load(flags.file, model->file()).status() : LoraAdapter::load(flags.file, model->file()).status();
+        if (!fits.ok()) { return fail(fits); }
+        (*info)["fits"] = flags.model.path;
+    }
+    if (flags.json) {
+        print_json(*info);
+        return kExitOk;
+    }
+    is_gate ? print_gate(*info) : print_adapter(*info);
+    if (!flags.model.path.empty()) { std::printf("%-14s%s\n", "fits", flags.model.path.c_str()); }
+    return kExitOk;
+}
+
+int info_command(InfoFlags flags) {
+    for (const std::string & type : {flags.cache.type_k, flags.cache.type_v}) {
+        if (const auto parsed = parse_kv_type(type); !parsed.ok()) { return fail_usage(parsed.status().message()); }
+    }
+    if (flags.ctx_size < 0) { return fail_usage("--ctx-size is " + std::to_string(flags.ctx_size) + ": give 0 or more"); }
+    flags.model.no_repack = true;  // nothing is computed here
+    if (!flags.file.empty()) {
+        const auto file = find_model_file(flags.file);
+        if (!file.ok()) { return fail_or_usage(file.status()); }
+        flags.file = *file;
+        const auto kind = kind_of_file(flags.file);
+        if (!kind.ok()) { return fail(kind.status()); }
+        if (*kind != FileKind::kModel) { return info_part(flags, *kind); }
+        if (flags.model.named()) { return fail_usage("-m and FILE are both models: give one of them"); }
+        flags.model.path = flags.file;
+    }
+    if (!flags.model.named()) { return fail_usage("name a model, gates or an adapter: `pith info FILE`"); }
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
+    const auto model = flags.model.load();
+    if (!model.ok()) { return fail(model.status()); }
+    const auto per_token = kv_bytes_per_token(model->file().hparams(), flags.cache);
+    if (!per_token.ok()) { return fail(per_token.status()); }
+    const auto tokenizer = Tokenizer::load(flags.model.path);
+    if (!tokenizer.ok()) { warn(tokenizer.status().message()); }
+    const Json info = describe(flags, *model, tokenizer.ok() ? &*tokenizer : nullptr, *per_token);
+    if (flags.json) {
+        print_json(info);
+    } else {
+        print_lines(info);
+    }
+    return kExitOk;
+}
+
+}  // namespace
+
+void add_info_command(CLI::App & root, int & exit_code) {
+    auto flags = std::make_shared<InfoFlags>();
+    CLI::App * command =
+        root.add_subcommand("info", "Show what is in a model, and what its KV cache costs; what is in gates or an adapter");
+    command->add_option("FILE", flags->file,
+                        "Model (as -m has it), gates or LoRA adapter; with -m, whether gates or an adapter fit that model");
+    flags->model.add_to(*command, false);
+    flags->cache.add_to(*command);
+    command->add_option("-c,--ctx-size", flags->ctx_size, "Tokens to count the cache for (default: the training length)");
+    command->add_flag("--json", flags->json, "One JSON object on standard output");
+    command->callback([flags, &exit_code] { exit_code = info_command(*flags); });
+}
+
+}  // namespace pith::app

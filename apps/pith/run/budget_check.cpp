@@ -1,0 +1,122 @@
+// budget_check.cpp - what is protected, against what a budget gives.
+#include "app/run/budget_check.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/kv_type.h"
+#include "cache/ragged_cache.h"
+#include "model/model_file.h"
+#include "policy/auto_policy.h"
+#include "policy/policy.h"
+#include "policy/schedule/run_plan.h"
+
+namespace pith::app {
+namespace {
+
+// What one policy protects under a budget of entries.
+struct Protection {
+    std::string policy;
+    int64_t n_sinks = 0;
+    int64_t n_recent = 0;
+    int64_t n_pinned = 0;
+    int64_t n_first = 0;  // sinks and pinned tokens, those that are both counted once
+
+    int64_t sum() const { return n_first + n_recent; }
+    std::string parts() const {
+        return std::to_string(n_sinks) + " sinks, " + std::to_string(n_recent) + " recent" +
+               (n_pinned > 0 ? ", " + std::to_string(n_pinned) + " pinned" : "");
+    }
+};
+
+int64_t n_covered(std::vector<PositionSpan> spans) {
+    std::ranges::sort(spans, {}, &PositionSpan::begin);
+    int64_t n = 0;
+    int32_t covered = 0;
+    for (const PositionSpan & span : spans) {
+        n += std::max(0, span.end - std::max(covered, span.begin));
+        covered = std::max(covered, span.end);
+    }
+    return n;
+}
+
+Result<Protection> protection_of(std::string_view name, const std::vector<PositionSpan> & pinned, int64_t budget) {
+    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+    std::vector<PositionSpan> first = pinned;
+    first.push_back({0, policy.n_sinks()});
+    return Protection{policy.name(), policy.n_sinks(), policy.n_recent(budget), n_covered(pinned), n_covered(first)};
+}
+
+// Of what `auto` may become, that which protects least: nothing else can be chosen with certainty yet.
+Result<Protection> protection(const SessionOptions & options, int64_t budget) {
+    if (!is_auto(options.policy)) { return protection_of(options.policy, options.pinned, budget); }
+    std::optional<Protection> least;
+    for (const std::string_view name : auto_candidates()) {
+        PITH_ASSIGN_OR_RETURN(const Protection one, protection_of(name, options.pinned, budget));
+        if (!least || one.sum() < least->sum()) { least = one; }
+    }
+    return *least;
+}
+
+// The entries that would do; recent tokens may be a share of them. Nothing: no number would.
+Result<std::optional<int64_t>> enough_entries(const SessionOptions & options, int64_t at_least) {
+    constexpr int kSteps = 64;
+    for (int step = 0; step < kSteps; ++step) {
+        PITH_ASSIGN_OR_RETURN(const Protection found, protection(options, at_least));
+        if (found.sum() <= at_least) { return std::optional(at_least); }
+        at_least = found.sum();
+    }
+    return std::optional<int64_t>();
+}
+
+Status check_holds(const SessionOptions & options, int64_t budget) {
+    PITH_ASSIGN_OR_RETURN(const Protection found, protection(options, budget));
+    if (found.sum() <= budget) { return {}; }
+    PITH_ASSIGN_OR_RETURN(const std::optional<int64_t> enough, enough_entries(options, found.sum()));
+    return {ErrorCode::kBudget,
+            "--budget " + options.budget.to_string() + " gives " + std::to_string(budget) + " tokens per head, but policy " +
+                found.policy + " protects " + std::to_string(found.sum()) + " (" + found.parts() +
+                "): " + (enough ? "use --budget " + std::to_string(*enough) + " or more, or " : "") + "protect less"};
+}
+
+// As the session plans with no more of the prompt than what is pinned; the real one will not need less.
+Result<RunPlan> plan_of_bytes(const Model & model, const SessionOptions & options) {
+    const Hparams & hp = model.file().hparams();
+    CacheLayout layout;
+    layout.shape = {hp.n_layers, hp.n_kv_heads, hp.n_group(), hp.head_dim};
+    layout.head_dim_v = hp.head_dim_v;
+    layout.type_k = to_ggml(options.type_k);
+    layout.type_v = to_ggml(options.type_v);
+    RunRequest request;
+    request.budget = options.budget;
+    request.evicts = true;
+    request.prefill = options.prefill;
+    request.chunk = options.chunk;
+    request.evict_every = options.evict_every;
+    request.n_prompt = std::max<int64_t>(1, n_covered(options.pinned));
+    if (options.evict_every > 0) {
+        PITH_ASSIGN_OR_RETURN(const std::optional<int64_t> least, enough_entries(options, 1));
+        request.n_protected = least.value_or(1);
+    }
+    request.n_lanes = layout.shape.n_lanes();
+    request.n_kv_heads = layout.shape.n_kv_heads;
+    request.entry_bytes = layout.entry_bytes();
+    request.page_bytes = page_size_bytes();
+    return plan_run(request);
+}
+
+}  // namespace
+
+Status check_protected(const SessionOptions & options) {
+    if (options.budget.kind != BudgetKind::kEntries || options.evict_every == 0) { return {}; }
+    return check_holds(options, static_cast<int64_t>(options.budget.value));
+}
+
+Status check_budget(const Model & model, const SessionOptions & options) {
+    if (options.budget.kind != BudgetKind::kBytes || model.gate() != nullptr) { return check_protected(options); }
+    return plan_of_bytes(model, options).status();
+}
+
+}  // namespace pith::app

@@ -1,0 +1,282 @@
+// chat.cpp - `pith chat`: a conversation in the terminal, inside a KV-cache budget.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/base/args.h"
+#include "app/base/commands.h"
+#include "app/base/errors.h"
+#include "app/base/escapes.h"
+#include "app/base/interrupt.h"
+#include "app/base/ledger_report.h"
+#include "app/base/progress.h"
+#include "app/base/read_text.h"
+#include "app/flags/engine_flags.h"
+#include "app/flags/sampler_flags.h"
+#include "app/run/auto_budget.h"
+#include "app/run/budget_check.h"
+#include "app/run/conversation.h"
+#include "app/run/line_editor.h"
+#include "app/run/reverse_prompt.h"
+#include "text/utf8.h"
+
+namespace pith::app {
+namespace {
+
+struct ChatFlags {
+    ModelFlags model;
+    SessionFlags session;
+    SamplerFlags sampler;
+    ReversePromptFlags reverse_prompt;
+    std::string system_prompt;
+    std::string system_prompt_file;
+    std::string in_prefix;
+    std::string in_suffix;
+    int64_t n_predict = -1;
+    bool escape = false;
+};
+
+Status check_utf8(const std::string & name, const std::string & text) {
+    const auto bad = invalid_utf8_offset(text);
+    if (!bad) { return {}; }
+    return {ErrorCode::kInvalidArgument, name + " is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
+}
+
+// The system prompt, and what goes around every message.
+Status read_texts(const ChatFlags & flags, ConversationOptions & options) {
+    const auto given = [&flags](const std::string & text) { return flags.escape ? unescaped(text) : text; };
+    options.system = given(flags.system_prompt);
+    if (!flags.system_prompt_file.empty()) {
+        PITH_ASSIGN_OR_RETURN(options.system, read_text(flags.system_prompt_file));
+        if (options.system.ends_with('\n')) { options.system.pop_back(); }  // the editor's, not the prompt's
+    }
+    options.in_prefix = given(flags.in_prefix);
+    options.in_suffix = given(flags.in_suffix);
+    PITH_RETURN_IF_ERROR(check_utf8("the system prompt", options.system));
+    PITH_RETURN_IF_ERROR(check_utf8("--in-prefix", options.in_prefix));
+    return check_utf8("--in-suffix", options.in_suffix);
+}
+
+constexpr const char * kHelp =
+    "/help            this\n"
+    "/clear           begin again\n"
+    "/undo            take the last turn back\n"
+    "/retry           take the last answer back and answer again\n"
+    "/system TEXT     begin again with this system prompt (no text: show it)\n"
+    "/policy P B      read the conversation again under policy P with budget B (no names: show them)\n"
+    "/kept            the conversation as the cache holds it: what every head dropped is left out\n"
+    "/stats           what the cache holds and what it cost\n"
+    "/exit            end (Ctrl-D)\n"
+    "A line that ends in \\ goes on in the next. Ctrl-C stops an answer and keeps what was said.\n";
+
+class Chat {
+public:
+    Chat(Conversation & conversation, const Tokenizer & tokenizer)
+        : conversation_(conversation), tokenizer_(tokenizer), auto_budget_(conversation.options().session.budget) {}
+
+    int run() {
+        if (isatty(STDIN_FILENO) != 0) { std::fputs("/help lists the commands; Ctrl-D ends.\n", stderr); }
+        for (;;) {
+            const LineEditor::Input input = editor_.read("> ", ". ");
+            if (input.what == LineEditor::What::kEnd) { break; }
+            if (input.what == LineEditor::What::kInterrupt) {
+                std::fputs("\n(Ctrl-D or /exit ends)\n", stderr);
+                continue;
+            }
+            const size_t first = input.text.find_first_not_of(" \t");
+            if (first == std::string::npos) { continue; }
+            const std::string text = input.text.substr(first);
+            if (text == "/exit" || text == "/quit") { break; }
+            const Status status = text[0] == '/' ? command(text) : say(text);
+            if (!status.ok()) { fail(status); }  // the conversation goes on
+        }
+        // Where nobody was there to see it, somebody must be told.
+        const bool was_in_vain = n_failed_ > 0 && n_answered_ == 0 && isatty(STDIN_FILENO) == 0;
+        return was_in_vain ? kExitFailed : kExitOk;
+    }
+
+private:
+    // The line goes when all is read: what follows is the answer's.
+    static Conversation::Progress progress_on(std::unique_ptr<ProgressLine> & line) {
+        line = std::make_unique<ProgressLine>("reading");
+        return [&line](int64_t n_done, int64_t n_total) {
+            if (line) { line->show_tokens(n_done, n_total); }
+            if (n_done >= n_total) { line.reset(); }
+        };
+    }
+
+    Status say(const std::string & message) {
+        every_interrupt() = false;
+        std::unique_ptr<ProgressLine> line;
+        const auto turn = conversation_.say(message, every_interrupt(), /*stream=*/true, progress_on(line));
+        line.reset();
+        if (turn.status().code() == ErrorCode::kCancelled) {
+            std::fputs("(not read)\n", stderr);
+            return {};
+        }
+        std::puts("");
+        std::fflush(stdout);
+        ++(turn.ok() ? n_answered_ : n_failed_);
+        PITH_RETURN_IF_ERROR(turn.status());
+        auto_budget_.look_at(conversation_.session());
+        last_ = message;
+        return {};
+    }
+
+    Status command(const std::string & text) {
+        const size_t space = text.find(' ');
+        const std::string name = text.substr(0, space);
+        const size_t from = space == std::string::npos ? space : text.find_first_not_of(' ', space);
+        const std::string rest = from == std::string::npos ? "" : text.substr(from);
+        if (name == "/help") {
+            std::fputs(kHelp, stdout);
+        } else if (name == "/clear") {
+            PITH_RETURN_IF_ERROR(conversation_.clear(conversation_.options().system));
+        } else if (name == "/undo") {
+            PITH_RETURN_IF_ERROR(undo());
+        } else if (name == "/retry") {
+            if (last_.empty() || conversation_.n_turns() == 0) { return nothing("to answer again"); }
+            PITH_RETURN_IF_ERROR(undo());
+            return say(last_);
+        } else if (name == "/system") {
+            if (rest.empty()) {
+                std::printf("%s\n", conversation_.options().system.empty() ? "(none)" : conversation_.options().system.c_str());
+            } else {
+                PITH_RETURN_IF_ERROR(conversation_.clear(rest));
+            }
+        } else if (name == "/policy") {
+            PITH_RETURN_IF_ERROR(policy(rest));
+        } else if (name == "/kept") {
+            show_kept();
+        } else if (name == "/stats") {
+            std::fputs(ledger_lines(conversation_.session().ledger()).c_str(), stdout);
+        } else {
+            static const std::vector<std::string> names = {"/help",   "/clear", "/undo",  "/retry", "/system",
+                                                           "/policy", "/kept",  "/stats", "/exit"};
+            return {ErrorCode::kInvalidArgument,
+                    "there is no command '" + name + "'" + did_you_mean(name, names, "; /help lists them")};
+        }
+        std::fflush(stdout);
+        return {};
+    }
+
+    static Status nothing(const std::string & what) { return {ErrorCode::kInvalidArgument, "there is nothing " + what}; }
+
+    Status undo() {
+        PITH_ASSIGN_OR_RETURN(const bool done, conversation_.undo());
+        return done ? Status()
+                    : nothing("to take back: the last " + std::to_string(conversation_.undo_depth()) + " turns can be");
+    }
+
+    Status policy(const std::string & rest) {
+        if (rest.empty()) {
+            const SessionOptions & options = conversation_.options().session;
+            const std::string budget =
+                options.budget.kind == BudgetKind::kNone ? "no budget" : "budget " + options.budget.to_string();
+            std::printf("%s, %s\n", policy_text(conversation_.session().ledger()).c_str(), budget.c_str());
+            return {};
+        }
+        const size_t space = rest.find(' ');
+        Budget budget;
+        if (space != std::string::npos) {
+            PITH_ASSIGN_OR_RETURN(budget, Budget::parse(rest.substr(rest.find_first_not_of(' ', space))));
+        }
+        std::unique_ptr<ProgressLine> line;
+        PITH_RETURN_IF_ERROR(conversation_.follow(rest.substr(0, space), budget, progress_on(line)));
+        line.reset();
+        auto_budget_ = AutoBudget(budget);
+        auto_budget_.look_at(conversation_.session());
+        return {};
+    }
+
+    // The tokens that some lane still holds; how many of all.
+    void show_kept() const {
+        const Session & session = conversation_.session();
+        const std::vector<int32_t> & tokens = conversation_.tokens();
+        std::vector<bool> kept(tokens.size(), false);
+        int64_t n_entries = 0;
+        for (int l = 0; l < session.n_layers(); ++l) {
+            for (int h = 0; h < session.n_kv_heads(); ++h) {
+                for (const int32_t position : session.lane_positions(l, h)) {
+                    if (static_cast<size_t>(position) < kept.size()) { kept[static_cast<size_t>(position)] = true; }
+                    ++n_entries;
+                }
+            }
+        }
+        std::string text;
+        bool gap = false;
+        for (size_t i = 0; i < tokens.size(); ++i) {
+            if (kept[i]) {
+                if (gap) { text += " [...] "; }
+                text += tokenizer_.piece(tokens[i], true);
+            }
+            gap = !kept[i];
+        }
+        const auto n_kept = std::count(kept.begin(), kept.end(), true);
+        const int64_t n_lanes = int64_t{session.n_layers()} * session.n_kv_heads();
+        std::printf("%s\n(%lld of %zu tokens are held by some head; %lld tokens per head on average)\n", text.c_str(),
+                    static_cast<long long>(n_kept), tokens.size(),
+                    static_cast<long long>(n_entries / std::max<int64_t>(1, n_lanes)));
+    }
+
+    Conversation & conversation_;
+    const Tokenizer & tokenizer_;
+    LineEditor editor_;
+    AutoBudget auto_budget_;
+    std::string last_;  // message
+    int n_answered_ = 0;
+    int n_failed_ = 0;
+};
+
+int chat_command(ChatFlags flags) {
+    if (flags.n_predict < -1) { return fail_usage("--n-predict is " + std::to_string(flags.n_predict) + ": give -1 or more"); }
+    ConversationOptions options;
+    const auto session = flags.session.options(!flags.model.gate.empty());
+    if (!session.ok()) { return fail_usage(session.status().message()); }
+    if (const Status status = check_protected(*session); !status.ok()) { return fail(status); }
+    const auto sampler = flags.sampler.options();
+    if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
+    options.session = *session;
+    options.sampler = *sampler;
+    const auto reverse_prompts = flags.reverse_prompt.read(flags.escape);
+    if (!reverse_prompts.ok()) { return fail_usage(reverse_prompts.status().message()); }
+    options.reverse_prompts = *reverse_prompts;
+    if (const Status status = read_texts(flags, options); !status.ok()) { return fail(status); }
+    options.n_predict = flags.n_predict;
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
+    const auto model = flags.model.load();
+    if (!model.ok()) { return fail(model.status()); }
+    const auto tokenizer = Tokenizer::load(flags.model.path);
+    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    auto conversation = Conversation::open(*model, *tokenizer, options);
+    if (!conversation.ok()) { return fail(conversation.status()); }
+    every_interrupt();
+    return Chat(*conversation, *tokenizer).run();
+}
+
+}  // namespace
+
+void add_chat_command(CLI::App & root, int & exit_code) {
+    auto flags = std::make_shared<ChatFlags>();
+    CLI::App * command = root.add_subcommand("chat", "A conversation in the terminal, inside a KV-cache budget");
+    flags->model.add_to(*command, /*required=*/false);
+    auto * system = command->add_option("--system-prompt", flags->system_prompt, "System prompt, never evicted (-sys)");
+    command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
+    command->add_option("-n,--n-predict,--predict", flags->n_predict, "Tokens of an answer at most; -1: until the model ends")
+        ->capture_default_str();
+    flags->reverse_prompt.add_to(*command);
+    command->add_option("--in-prefix", flags->in_prefix, "Put in front of every message, inside the chat template");
+    command->add_option("--in-suffix", flags->in_suffix, "The same behind it");
+    command->add_flag("-e,--escape", flags->escape,
+                      "\\n in -r, --in-prefix, --in-suffix and --system-prompt is a line break, \\t a tab, \\x41 a byte");
+    flags->session.add_to(*command, "auto", "auto");
+    flags->sampler.add_to(*command);
+    command->callback([flags, &exit_code] { exit_code = chat_command(*flags); });
+}
+
+}  // namespace pith::app

@@ -1,0 +1,170 @@
+// conversation.cpp - turns, and the way back.
+#include "app/run/conversation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "app/run/budget_check.h"
+#include "text/prompt.h"
+
+namespace pith::app {
+
+namespace {
+
+constexpr size_t kUndoDepthOfAuto = 2;  // more would leave the cache itself too little of the memory
+
+// Turns that can be taken back where something may be evicted.
+size_t undo_depth_inside(const ConversationOptions & options) {
+    const bool is_auto = options.session.budget.kind == BudgetKind::kAuto;
+    return is_auto ? std::min(options.undo_depth, kUndoDepthOfAuto) : options.undo_depth;
+}
+
+}  // namespace
+
+Result<Conversation> Conversation::open(const Model & model, const Tokenizer & tokenizer, ConversationOptions options) {
+    Conversation conversation(model, tokenizer);
+    conversation.options_ = std::move(options);
+    PITH_ASSIGN_OR_RETURN(conversation.between_, between_turns(tokenizer));
+    PITH_RETURN_IF_ERROR(conversation.begin());
+    return conversation;
+}
+
+// Only evictions make copies.
+size_t Conversation::undo_depth() const {
+    return session_->ledger().budget_entries > 0 ? undo_depth_inside(options_) : options_.undo_depth;
+}
+
+// A session with nothing in it.
+Status Conversation::begin() {
+    const bool has_system = !options_.system.empty();
+    PITH_ASSIGN_OR_RETURN(ChatFrame frame, chat_frame(tokenizer_, has_system));
+    SessionOptions session = options_.session;
+    session.n_snapshots = static_cast<int>(undo_depth_inside(options_)) + 1;  // and the turn's own
+    if (has_system) {
+        // What the first message will share with the system prompt alone.
+        const std::string system = frame.before_system + options_.system;
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> alone, tokenizer_.encode(system, true, true));
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> whole, tokenizer_.encode(system + frame.before_user, true, true));
+        session.pinned.push_back({0, static_cast<int32_t>(common_prefix(alone, whole))});
+    }
+    PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
+    PITH_ASSIGN_OR_RETURN(Session made, model_.session(session));
+    PITH_RETURN_IF_ERROR(check_budget(model_, session));
+    frame_ = std::move(frame);
+    session_ = std::move(made);
+    sampler_ = std::move(sampler);
+    tokens_.clear();
+    states_.clear();
+    n_turns_ = 0;
+    pending_ = -1;
+    return {};
+}
+
+// A message with what the template puts around it, behind all that was said.
+Result<std::vector<int32_t>> Conversation::encode(const std::string & message) const {
+    const std::string rest = options_.in_prefix + message + options_.in_suffix + frame_.after_user;
+    if (n_turns_ > 0) { return tokenizer_.encode(between_ + rest, false, true); }
+    const std::string head = options_.system.empty() ? "" : frame_.before_system + options_.system;
+    return tokenizer_.encode(head + frame_.before_user + rest, true, true);
+}
+
+Result<Conversation::State> Conversation::state() {
+    State state{nullptr, tokens_.size(), n_turns_, pending_};
+    if (!tokens_.empty()) { PITH_ASSIGN_OR_RETURN(state.session, session_->snapshot()); }
+    return state;
+}
+
+Status Conversation::go_back(const State & state) {
+    if (state.session) {
+        PITH_RETURN_IF_ERROR(session_->restore(state.session));
+        tokens_.resize(state.n_tokens);
+        n_turns_ = state.n_turns;
+        pending_ = state.pending;
+    } else {
+        PITH_RETURN_IF_ERROR(begin());
+    }
+    // What the penalties look back on is what is left; draws begin again with the seed.
+    sampler_->reset();
+    for (const int32_t token : tokens_) { sampler_->accept(token); }
+    return {};
+}
+
+Status Conversation::read(const std::vector<int32_t> & tokens, const RunHooks & hooks) {
+    PITH_RETURN_IF_ERROR(session_->prefill(tokens, hooks));
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    for (const int32_t token : tokens) { sampler_->accept(token); }
+    return {};
+}
+
+Result<Turn> Conversation::say(const std::string & message, const std::atomic<bool> & cancel, bool stream,
+                               const Progress & progress) {
+    PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, encode(message));
+    if (pending_ >= 0) { tokens.insert(tokens.begin(), pending_); }
+    PITH_ASSIGN_OR_RETURN(const State before, state());
+    RunHooks hooks;
+    hooks.cancel = &cancel;
+    hooks.progress = progress;
+    Turn turn;
+    turn.n_read = std::ssize(tokens);
+    Status status = read(tokens, hooks);
+    if (status.ok()) {
+        GenerateOptions options;
+        options.n_predict = options_.n_predict;
+        options.stream = stream;
+        options.cancel = &cancel;
+        options.reverse_prompts = options_.reverse_prompts;
+        auto answer = generate(*session_, tokenizer_, *sampler_, options);
+        status = answer.status();
+        if (answer.ok()) { turn.answer = std::move(*answer); }
+    }
+    if (!status.ok()) {
+        PITH_RETURN_IF_ERROR(go_back(before));
+        return status;
+    }
+    // What ends an answer is not fed: what comes between two turns brings it along.
+    const std::vector<int32_t> & said = turn.answer.tokens;
+    pending_ = turn.answer.unfed;
+    tokens_.insert(tokens_.end(), said.begin(), said.end() - (pending_ >= 0 ? 1 : 0));
+    ++n_turns_;
+    states_.push_back(before);
+    if (states_.size() > undo_depth()) { states_.pop_front(); }
+    return turn;
+}
+
+Result<bool> Conversation::undo() {
+    if (states_.empty()) { return false; }
+    const State back = states_.back();
+    states_.pop_back();
+    std::deque<State> older = std::move(states_);
+    PITH_RETURN_IF_ERROR(go_back(back));
+    states_ = std::move(older);
+    return true;
+}
+
+Status Conversation::clear(const std::string & system) {
+    const std::string before = std::exchange(options_.system, system);
+    const Status status = begin();
+    if (!status.ok()) { options_.system = before; }
+    return status;
+}
+
+Status Conversation::follow(const std::string & policy, const Budget & budget, const Progress & progress) {
+    Conversation other(model_, tokenizer_);
+    other.options_ = options_;
+    other.options_.session.policy = policy;
+    other.options_.session.budget = budget;
+    other.between_ = between_;
+    PITH_RETURN_IF_ERROR(other.begin());
+    if (!tokens_.empty()) {
+        RunHooks hooks;
+        hooks.progress = progress;
+        PITH_RETURN_IF_ERROR(other.read(tokens_, hooks));
+    }
+    options_ = std::move(other.options_);
+    session_ = std::move(other.session_);
+    sampler_ = std::move(other.sampler_);
+    states_.clear();  // they belong to the session that is gone
+    return {};
+}
+
+}  // namespace pith::app

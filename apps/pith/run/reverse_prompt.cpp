@@ -1,0 +1,24 @@
+// reverse_prompt.cpp - the flag.
+#include "app/run/reverse_prompt.h"
+
+#include "app/base/escapes.h"
+
+namespace pith::app {
+
+void ReversePromptFlags::add_to(CLI::App & command) {
+    command.add_option("-r,--reverse-prompt", texts, "An answer ends where the model says this text; may be repeated")
+        ->allow_extra_args(false);
+}
+
+Result<std::vector<std::string>> ReversePromptFlags::read(bool escape) const {
+    std::vector<std::string> out;
+    for (const std::string & text : texts) {
+        if (text.empty()) {
+            return {ErrorCode::kInvalidArgument, "--reverse-prompt is empty: give the text that ends an answer"};
+        }
+        out.push_back(escape ? unescaped(text) : text);
+    }
+    return out;
+}
+
+}  // namespace pith::app

@@ -1,0 +1,370 @@
+// run.cpp - `pith run`: a context, questions about it, and a KV cache that stays inside its budget.
+//
+// With one question (or --question-aware) context and question are prefilled and compressed together, so that what is kept is
+// chosen in the question's sight; once per question. With several the context is prefilled and compressed once, in the sight of
+// them all (with --question-later: of none); each then follows at its true positions on the compressed cache, which is cut back
+// after the answer.
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/base/commands.h"
+#include "app/base/errors.h"
+#include "app/base/foreign_text.h"
+#include "app/base/interrupt.h"
+#include "app/base/ledger_report.h"
+#include "app/base/progress.h"
+#include "app/base/read_text.h"
+#include "app/run/auto_budget.h"
+#include "app/run/budget_check.h"
+#include "app/run/generate.h"
+#include "app/run/npy_file.h"
+#include "app/run/run_flags.h"
+#include "core/text.h"
+#include "text/prompt.h"
+
+namespace pith::app {
+namespace {
+
+// Original positions by layer and KV head.
+using Positions = std::vector<std::vector<std::vector<int32_t>>>;
+
+struct Answer {
+    std::string question;
+    Generated generated;
+    int64_t first_logits = 0;  // rows of --logits: [first_logits, end_logits)
+    int64_t end_logits = 0;
+};
+
+struct RunOutcome {
+    std::vector<Answer> answers;
+    std::vector<Positions> kept;   // of each session, at its end
+    std::optional<bool> in_sight;  // several questions of one compressed context: whether it was compressed in their sight
+    Ledger ledger;
+};
+
+// One run of the command, from loaded model to answers.
+class Runner {
+public:
+    Runner(const RunFlags & flags, SamplerOptions sampler, std::vector<std::string> reverse_prompts, SessionOptions options,
+           const Model & model, const Tokenizer & tokenizer, Prompt prompt, const PromptRequest & request, NpyFile * logits)
+        : flags_(flags),
+          sampler_(std::move(sampler)),
+          reverse_prompts_(std::move(reverse_prompts)),
+          options_(std::move(options)),
+          model_(model),
+          tokenizer_(tokenizer),
+          prompt_(std::move(prompt)),
+          request_(request),
+          logits_(logits),
+          auto_budget_(options_.budget),
+          cancel_(catch_interrupt()) {
+        if (flags.pin_system && prompt_.n_system > 0) { options_.pinned.push_back({0, prompt_.n_system}); }
+    }
+
+    Result<RunOutcome> run() {
+        const bool once = flags_.question_later || (!flags_.question_aware && request_.questions.size() > 1);
+        const bool shared = once && !request_.context.empty() && !request_.questions.front().empty();
+        const Status status = shared ? ask_on_compressed_context() : ask_each_on_its_own();
+        // Ctrl-C keeps what was said so far.
+        if (!status.ok() && status.code() != ErrorCode::kCancelled) { return status; }
+        return std::move(outcome_);
+    }
+
+private:
+    // n_question: tokens at the end that ask.
+    Status prefill(Session & session, const std::vector<int32_t> & tokens, size_t n_question = 0) {
+        RunHooks hooks;
+        hooks.n_question = static_cast<int>(n_question);
+        hooks.cancel = &cancel_;
+        PITH_RETURN_IF_ERROR(with_progress(hooks, [&] { return session.prefill(tokens, hooks); }));
+        tell_of_roomy_budget(session, tokens.size());
+        return {};
+    }
+
+    // The context, compressed in the sight of all questions, one after the other.
+    Status prefill_in_sight(Session & session) {
+        RunHooks hooks;
+        hooks.cancel = &cancel_;
+        std::vector<int32_t> questions;
+        for (const auto & question : prompt_.questions) { questions.insert(questions.end(), question.begin(), question.end()); }
+        bool seen = false;
+        PITH_RETURN_IF_ERROR(with_progress(hooks, [&]() -> Status {
+            PITH_ASSIGN_OR_RETURN(seen, session.prefill_for_questions(prompt_.context, questions, hooks));
+            return {};
+        }));
+        const Ledger & ledger = session.ledger();
+        if (seen || ledger.evicted_entries > 0) { outcome_.in_sight = seen; }
+        tell_of_roomy_budget(session, prompt_.context.size());
+        if (!seen && ledger.evicted_entries > 0) {
+            warn("the context was compressed without its questions: " +
+                 (ledger.gate_peak_bytes > 0
+                      ? "the model's gates decide before they are read"
+                      : "their " + std::to_string(questions.size()) + " tokens are more than a chunk (--chunk " +
+                            std::to_string(options_.chunk) + "; less where --budget is few bytes)") +
+                 "; --question-aware compresses it for each of them");
+        }
+        return {};
+    }
+
+    // The line is gone when `read` is over: messages come behind it.
+    static Status with_progress(RunHooks & hooks, const std::function<Status()> & read) {
+        ProgressLine line("prefill");
+        hooks.progress = [&line](int64_t n_done, int64_t n_total) { line.show_tokens(n_done, n_total); };
+        const Status status = read();
+        hooks.progress = {};
+        return status;
+    }
+
+    // Bytes that hold more than there is: whoever wanted a compressed cache has none.
+    void tell_of_roomy_budget(const Session & session, size_t n_tokens) {
+        auto_budget_.look_at(session);
+        const int64_t n_entries = session.ledger().budget_entries;
+        if (told_ || options_.budget.kind != BudgetKind::kBytes) { return; }
+        told_ = true;
+        if (n_entries < static_cast<int64_t>(n_tokens)) { return; }
+        warn("--budget " + options_.budget.to_string() + " holds " + with_commas(n_entries) +
+             " tokens per head and the prompt has " + with_commas(static_cast<int64_t>(n_tokens)) +
+             ": nothing of it is evicted");
+    }
+
+    Status answer(Session & session, Sampler & sampler, size_t index) {
+        const bool print = !flags_.json;
+        const bool several = request_.questions.size() > 1;
+        if (print && several) { std::fprintf(stderr, "%s> %s\n", index > 0 ? "\n" : "", request_.questions[index].c_str()); }
+        GenerateOptions options;
+        options.n_predict = limit(session);
+        options.ignore_eos = flags_.ignore_eos;
+        options.stream = print && !flags_.no_stream;
+        options.cancel = &cancel_;
+        options.reverse_prompts = reverse_prompts_;
+        options.n_logprobs = flags_.n_logprobs;
+        const int64_t first_logits = logits_ != nullptr ? logits_->n_rows() : 0;
+        if (logits_ != nullptr) {
+            options.on_logits = [this](std::span<const float> row) { return logits_->add(row); };
+        }
+        sampler.reset();
+        for (const int32_t token : prompt_.whole(index)) { sampler.accept(token); }  // penalties look back on the prompt
+        PITH_ASSIGN_OR_RETURN(Generated generated, generate(session, tokenizer_, sampler, options));
+        if (print && flags_.no_stream) { std::fwrite(generated.text.data(), 1, generated.text.size(), stdout); }
+        if (print) { std::puts(""); }
+        std::fflush(stdout);
+        auto_budget_.look_at(session);
+        outcome_.answers.push_back(
+            {request_.questions[index], std::move(generated), first_logits, logits_ != nullptr ? logits_->n_rows() : 0});
+        return {};
+    }
+
+    // --n-predict, and never past --ctx-size.
+    int64_t limit(const Session & session) const {
+        if (flags_.session.ctx_size == 0) { return flags_.n_predict; }
+        const int64_t room = std::max<int64_t>(0, flags_.session.ctx_size - session.n_tokens());
+        return flags_.n_predict < 0 ? room : std::min(flags_.n_predict, room);
+    }
+
+    void add_kept(const Session & session) {
+        if (!flags_.kept) { return; }
+        Positions positions(static_cast<size_t>(session.n_layers()));
+        for (int l = 0; l < session.n_layers(); ++l) {
+            for (int h = 0; h < session.n_kv_heads(); ++h) {
+                const auto lane = session.lane_positions(l, h);
+                positions[static_cast<size_t>(l)].emplace_back(lane.begin(), lane.end());
+            }
+        }
+        outcome_.kept.push_back(std::move(positions));
+    }
+
+    Status ask_on_compressed_context() {
+        PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(sampler_, &tokenizer_));
+        options_.n_snapshots = prompt_.questions.size() > 1 ? 1 : 0;
+        PITH_ASSIGN_OR_RETURN(Session session, model_.session(options_));
+        const Status status = ask_all(session, sampler);
+        outcome_.ledger = session.ledger();
+        add_kept(session);
+        return status;
+    }
+
+    Status ask_all(Session & session, Sampler & sampler) {
+        PITH_RETURN_IF_ERROR(flags_.question_later ? prefill(session, prompt_.context) : prefill_in_sight(session));
+        const bool several = prompt_.questions.size() > 1;
+        std::shared_ptr<Session::Snapshot> compressed;
+        if (several) { PITH_ASSIGN_OR_RETURN(compressed, session.snapshot()); }
+        for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
+            if (i > 0) { PITH_RETURN_IF_ERROR(session.restore(compressed)); }
+            PITH_RETURN_IF_ERROR(prefill(session, prompt_.questions[i]));
+            PITH_RETURN_IF_ERROR(answer(session, sampler, i));
+        }
+        return {};
+    }
+
+    Status ask_each_on_its_own() {
+        PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(sampler_, &tokenizer_));
+        for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
+            PITH_ASSIGN_OR_RETURN(Session session, model_.session(options_));
+            // A prompt without a context is all question: nothing of it can be judged by the rest.
+            const bool asks = !request_.context.empty() && !request_.questions[i].empty();
+            Status status = prefill(session, prompt_.whole(i), asks ? prompt_.questions[i].size() : 0);
+            if (status.ok()) { status = answer(session, sampler, i); }
+            outcome_.ledger = i == 0 ? session.ledger() : combined(outcome_.ledger, session.ledger());
+            add_kept(session);
+            PITH_RETURN_IF_ERROR(status);
+        }
+        return {};
+    }
+
+    const RunFlags & flags_;
+    SamplerOptions sampler_;
+    std::vector<std::string> reverse_prompts_;
+    SessionOptions options_;
+    const Model & model_;
+    const Tokenizer & tokenizer_;
+    Prompt prompt_;
+    const PromptRequest & request_;
+    NpyFile * logits_;  // null: not wanted
+    AutoBudget auto_budget_;
+    const std::atomic<bool> & cancel_;
+    bool told_ = false;  // about the budget
+    RunOutcome outcome_;
+};
+
+// A token by its name: what the text leaves out has one, too.
+Json named_logprob(const Tokenizer & tokenizer, int32_t token, float logprob) {
+    return {{"id", token}, {"token", tokenizer.piece(token, /*special=*/true)}, {"logprob", logprob}};
+}
+
+// As llama.cpp's server gives them.
+Json logprobs_of(const Tokenizer & tokenizer, const Generated & generated) {
+    Json all = Json::array();
+    for (size_t i = 0; i < generated.logprobs.size(); ++i) {
+        Json entry = named_logprob(tokenizer, generated.tokens[i], generated.logprobs[i].logprob);
+        Json & top = entry["top_logprobs"] = Json::array();
+        for (const auto & [token, logprob] : generated.logprobs[i].top) {
+            top.push_back(named_logprob(tokenizer, token, logprob));
+        }
+        all.push_back(std::move(entry));
+    }
+    return all;
+}
+
+void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const RunOutcome & outcome, bool interrupted) {
+    if (!flags.json) {
+        std::fprintf(stderr, "\n%s", ledger_lines(outcome.ledger).c_str());
+        return;
+    }
+    Json object;
+    std::string joined;
+    Json answers = Json::array();
+    int64_t n_said = 0;
+    for (const Answer & answer : outcome.answers) {
+        n_said += answer.generated.n_generated;
+        joined += (joined.empty() ? "" : "\n") + answer.generated.text;
+        answers.push_back({{"question", answer.question},
+                           {"text", answer.generated.text},
+                           {"tokens", answer.generated.tokens},
+                           {"n_generated", answer.generated.n_generated},
+                           {"stop", answer.generated.stop}});
+        if (flags.n_logprobs > 0) { answers.back()["logprobs"] = logprobs_of(tokenizer, answer.generated); }
+        if (!flags.logits.empty()) { answers.back()["logits_rows"] = {answer.first_logits, answer.end_logits}; }
+    }
+    object["model"] = flags.model.path;
+    if (!flags.model.gate.empty()) { object["gate"] = flags.model.gate; }
+    if (!flags.model.lora.empty()) {
+        object["lora"] = flags.model.lora;
+        object["lora_scale"] = flags.model.lora_scale;
+    }
+    object["text"] = joined;
+    object["answers"] = answers;
+    add_ledger(object, outcome.ledger);
+    if (outcome.in_sight) { object["questions_in_sight"] = *outcome.in_sight; }
+    object["n_generated"] = n_said;  // the ledger counts the tokens fed: an answer's last one is not
+    if (!flags.logits.empty()) { object["logits"] = flags.logits; }
+    object["interrupted"] = interrupted;
+    // One session has served all questions, or each one had its own.
+    if (flags.kept) { object["kept"] = outcome.kept.size() == 1 ? Json(outcome.kept[0]) : Json(outcome.kept); }
+    print_json(object);
+}
+
+Result<Prompt> prompt_of_ids(const RunFlags & flags, const Model & model) {
+    PITH_ASSIGN_OR_RETURN(std::vector<int32_t> ids, read_token_ids(flags.token_ids));
+    PITH_RETURN_IF_ERROR(check_token_ids(ids, model.info().n_vocab));
+    Prompt prompt;
+    prompt.questions.push_back(std::move(ids));
+    return prompt;
+}
+
+// Prompts that cannot work at all, and those that merely may not work well.
+Status check_length(const RunFlags & flags, const Model & model, const Prompt & prompt) {
+    size_t n_longest = 0;
+    for (size_t i = 0; i < prompt.questions.size(); ++i) {
+        n_longest = std::max(n_longest, prompt.context.size() + prompt.questions[i].size());
+    }
+    const std::string has = "the prompt has " + with_commas(static_cast<int64_t>(n_longest)) + " tokens";
+    if (flags.session.ctx_size > 0 && n_longest > static_cast<size_t>(flags.session.ctx_size)) {
+        return {ErrorCode::kInvalidArgument,
+                has + ", --ctx-size is " + std::to_string(flags.session.ctx_size) + ": raise it, or leave it out"};
+    }
+    const int n_train = model.info().n_ctx_train;
+    if (n_train > 0 && n_longest > static_cast<size_t>(n_train)) {
+        warn(has + ", the model was trained on " + with_commas(n_train) + ": answers may be poor");
+    }
+    return {};
+}
+
+int run_command(RunFlags flags) {
+    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
+    const auto options = flags.session.options(!flags.model.gate.empty());
+    if (!options.ok()) { return fail_usage(options.status().message()); }
+    const auto sampler = flags.sampler.options();
+    if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
+    const auto reverse_prompts = flags.reverse_prompt.read(flags.escape);
+    if (!reverse_prompts.ok()) { return fail_usage(reverse_prompts.status().message()); }
+    if (const Status status = check_protected(*options); !status.ok()) { return fail(status); }
+    const auto read = flags.read_texts();
+    if (!read.ok()) { return fail(read.status()); }
+
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
+    const auto model = flags.model.load();
+    if (!model.ok()) { return fail(model.status()); }
+    const auto tokenizer = Tokenizer::load(flags.model.path);
+    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    PromptRequest request = *read;
+    request.use_template = !flags.raw && tokenizer->has_chat_template();
+    const auto prompt = flags.token_ids.empty() ? build_prompt(*tokenizer, request) : prompt_of_ids(flags, *model);
+    if (!prompt.ok()) { return fail(prompt.status()); }
+    if (const Status status = check_length(flags, *model, *prompt); !status.ok()) { return fail(status); }
+    std::optional<NpyFile> logits;
+    if (!flags.logits.empty()) {
+        auto file = NpyFile::create(flags.logits, model->info().n_vocab);
+        if (!file.ok()) { return fail(file.status()); }
+        logits.emplace(std::move(*file));
+    }
+
+    auto outcome =
+        Runner(flags, *sampler, *reverse_prompts, *options, *model, *tokenizer, *prompt, request, logits ? &*logits : nullptr)
+            .run();
+    if (!outcome.ok()) { return fail(outcome.status()); }
+    if (logits) {
+        if (const Status status = logits->close(); !status.ok()) { return fail(status); }
+    }
+    const bool interrupted = catch_interrupt().load();
+    if (outcome->ledger.evicted_entries > 0 && !interrupted) {  // where nothing was evicted there is nothing to warn of
+        warn_of_foreign_prompt(*model, prompt->whole(0), options->n_threads);
+    }
+    print_outcome(flags, *tokenizer, *outcome, interrupted);
+    return interrupted ? kExitInterrupted : kExitOk;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App & root, int & exit_code) {
+    auto flags = std::make_shared<RunFlags>();
+    CLI::App * command = root.add_subcommand("run", "Generate text, with a KV cache inside a budget");
+    flags->add_to(*command);
+    command->callback([flags, &exit_code] { exit_code = run_command(*flags); });
+}
+
+}  // namespace pith::app

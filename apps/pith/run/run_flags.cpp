@@ -1,0 +1,122 @@
+// run_flags.cpp - the options of `pith run`, checked and read before anything is loaded.
+#include "app/run/run_flags.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "app/base/escapes.h"
+#include "app/base/read_text.h"
+#include "policy/policy.h"
+#include "text/utf8.h"
+
+namespace pith::app {
+namespace {
+
+// What is piped in is the prompt where nobody said what is; `echo` ends it with a line break that nobody means.
+Result<std::string> read_piped_prompt() {
+    PITH_ASSIGN_OR_RETURN(std::string text, read_text("-"));
+    if (text.ends_with('\n')) { text.pop_back(); }
+    if (text.empty()) {
+        return {ErrorCode::kInvalidArgument,
+                "the prompt is empty: standard input has no text; give some there, or with -p or -f"};
+    }
+    return text;
+}
+
+}  // namespace
+
+void RunFlags::add_to(CLI::App & command) {
+    model.add_to(command, /*is_required=*/false);
+    command.add_option("-f,--file", file, "Text to read first: the context ('-': standard input)");
+    command
+        .add_option("-p,--prompt", prompts,
+                    "Prompt, or a question on the context; may be repeated (neither -p nor -f: standard input)")
+        ->allow_extra_args(false);
+    command.add_flag("-e,--escape", escape, "\\n in -p, -r and --system-prompt is a line break, \\t a tab, \\x41 a byte");
+    command.add_option("--token-ids", token_ids,
+                       "Token ids as the whole prompt, instead of text: a file of numbers ('-': standard input)");
+    auto * system = command.add_option("--system-prompt", system_prompt, "System prompt (-sys)");
+    command.add_option("--system-prompt-file", system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
+    command.add_flag("--pin-system", pin_system, "Never evict the system prompt");
+    command.add_option("-n,--n-predict,--predict", n_predict, "Tokens to generate at most; -1: until the model ends")
+        ->capture_default_str();
+    reverse_prompt.add_to(command);
+    session.add_to(command, "auto", "auto");
+    command.add_flag("--question-aware", question_aware,
+                     "Compress context and question together, once per question (default with one question)");
+    command
+        .add_flag("--question-later", question_later,
+                  "Compress the context before any question is known (default: all are; several share one compression)")
+        ->excludes("--question-aware");
+    command.add_flag("--raw", raw, "Leave out the model's chat template (-no-cnv)");
+    sampler.add_to(command);
+    command.add_flag("--ignore-eos", ignore_eos, "Go on where the model would end");
+    command.add_flag("--json", json, "One JSON object on standard output");
+    command.add_flag("--kept", kept, "With --json: the positions that every layer's KV heads hold at the end");
+    command
+        .add_option("--logprobs,--n-probs", n_logprobs,
+                    "With --json: the log-probability of every token said, and of so many likeliest ones in its place; 0: none")
+        ->capture_default_str();
+    command.add_option("--logits", logits,
+                       "Write the logits that each token was chosen from to this file: .npy, f32 [tokens, vocabulary]");
+    command.add_flag("--no-stream", no_stream, "Print an answer when it is whole");
+}
+
+Status RunFlags::check() const {
+    const auto wrong = [](const std::string & what) { return Status(ErrorCode::kInvalidArgument, what); };
+    const bool has_system = !system_prompt.empty() || !system_prompt_file.empty();
+    if (n_predict < -1) { return wrong("--n-predict is " + std::to_string(n_predict) + ": give -1 or more"); }
+    if (kept && !json) { return wrong("--kept prints into the JSON object: give --json, too"); }
+    if (n_logprobs < 0) { return wrong("--logprobs is " + std::to_string(n_logprobs) + ": give 0 (none) or more"); }
+    if (n_logprobs > 0 && !json) { return wrong("--logprobs prints into the JSON object: give --json, too"); }
+    if (pin_system && !has_system) { return wrong("--pin-system needs a --system-prompt to pin"); }
+    if (!token_ids.empty() && (!file.empty() || !prompts.empty() || has_system)) {
+        return wrong("--token-ids is the whole prompt: leave out -f, -p and --system-prompt");
+    }
+    return {};
+}
+
+Result<PromptRequest> RunFlags::read_texts() const {
+    PromptRequest request;
+    if (!token_ids.empty()) {
+        request.questions = {""};  // what is answered has no text
+        return request;
+    }
+    request.system = escape ? unescaped(system_prompt) : system_prompt;
+    if (!system_prompt_file.empty()) {
+        PITH_ASSIGN_OR_RETURN(request.system, read_text(system_prompt_file));
+        if (request.system.ends_with('\n')) { request.system.pop_back(); }  // the editor's, not the prompt's
+    }
+    std::vector<std::string> questions;
+    for (const std::string & text : prompts) { questions.push_back(escape ? unescaped(text) : text); }
+    if (file.empty() && questions.empty() && isatty(STDIN_FILENO) != 1) {
+        PITH_ASSIGN_OR_RETURN(std::string piped, read_piped_prompt());
+        questions.push_back(std::move(piped));
+    }
+    if (!file.empty()) {
+        PITH_ASSIGN_OR_RETURN(request.context, read_text(file));
+        if (request.context.empty()) {
+            return {ErrorCode::kInvalidArgument, "the prompt is empty: '" + file + "' has no text"};
+        }
+    }
+    if (questions.empty() && !request.context.empty()) { questions.emplace_back(); }  // the file is the whole prompt
+    for (size_t i = 0; i < questions.size(); ++i) {
+        const std::string name = "prompt " + std::to_string(i + 1);
+        if (const auto bad = invalid_utf8_offset(questions[i])) {
+            return {ErrorCode::kInvalidArgument, name + " is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
+        }
+        if (questions[i].empty() && (request.context.empty() || questions.size() > 1)) {
+            return {ErrorCode::kInvalidArgument, "the prompt is empty: " + name + " has no text"};
+        }
+    }
+    if (questions.empty()) { return {ErrorCode::kInvalidArgument, "the prompt is empty: give text with -p or -f"}; }
+    if (const auto bad = invalid_utf8_offset(request.system)) {
+        return {ErrorCode::kInvalidArgument,
+                "the system prompt is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
+    }
+    request.questions = std::move(questions);
+    return request;
+}
+
+}  // namespace pith::app

@@ -1,0 +1,47 @@
+// run_flags.h - what `pith run` is asked to do, and the texts that it is asked about.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/flags/engine_flags.h"
+#include "app/flags/sampler_flags.h"
+#include "app/run/reverse_prompt.h"
+#include "text/prompt.h"
+
+namespace pith::app {
+
+struct RunFlags {
+    ModelFlags model;
+    SessionFlags session;
+    SamplerFlags sampler;
+    ReversePromptFlags reverse_prompt;
+    std::string file;
+    std::string token_ids;  // a file of them: the whole prompt
+    std::string logits;     // a file for them
+    std::vector<std::string> prompts;
+    std::string system_prompt;
+    std::string system_prompt_file;
+    int64_t n_predict = 512;
+    int n_logprobs = 0;
+    bool pin_system = false;
+    bool question_aware = false;
+    bool question_later = false;
+    bool raw = false;
+    bool escape = false;
+    bool json = false;
+    bool no_stream = false;
+    bool ignore_eos = false;
+    bool kept = false;
+
+    void add_to(CLI::App & command);
+    // Errors: kInvalidArgument: flags that do not go together. Those of session and sampler are theirs to check.
+    Status check() const;
+    // The texts the user gave, checked as far as they can be without a model; from standard input where nobody said what is
+    // asked. Errors: kInvalidArgument (no text, no UTF-8), kNotFound, kIo.
+    Result<PromptRequest> read_texts() const;
+};
+
+}  // namespace pith::app

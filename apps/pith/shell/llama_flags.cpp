@@ -1,0 +1,252 @@
+// llama_flags.cpp - the tables of llama.cpp's flags. Where one of them is Pith's own, too, Pith's comes first.
+#include "app/shell/llama_flags.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "core/text.h"
+
+namespace pith::app {
+namespace {
+
+// Where a row counts.
+constexpr std::string_view kRun = "run";
+constexpr std::string_view kChat = "chat";
+constexpr std::string_view kBoth;
+
+struct Renamed {
+    std::string_view names;
+    std::string_view pith;
+    std::string_view command = kBoth;
+};
+constexpr Renamed kRenamed[] = {
+    {"-ctk", "--cache-type-k"},
+    {"-ctv", "--cache-type-v"},
+    {"-sys", "--system-prompt"},
+    {"-sysf", "--system-prompt-file"},
+    {"-jf", "--json-schema-file"},
+    {"-temp", "--temp"},
+    {"-hf -hfr", "--hf-repo"},
+    {"-hff", "--hf-file"},
+    {"-hft", "--hf-token"},
+    {"-nr", "--no-repack"},
+    {"-v --log-verbose", "--verbose"},
+    {"-no-cnv --no-conversation", "--raw", kRun},  // there, too, it means: without the chat template
+};
+
+// Flags for what Pith does anyway. values: those for which that is so; "": the flag has none; "*": whatever it is.
+struct Taken {
+    std::string_view names;
+    std::string_view values;
+    std::string_view command = kBoth;
+};
+constexpr Taken kTaken[] = {
+    {"-ngl --gpu-layers --n-gpu-layers", "0 auto"},
+    {"-fa --flash-attn", "on auto 1 true enabled"},
+    {"-co --color", "on off auto"},  // what Pith prints needs no colours to tell it apart
+    {"--log-colors", "on off auto"},
+    {"-dev --device", "none"},
+    {"-fit --fit", "on off"},
+    {"-s --seed", "-1"},  // Pith's default, too: a random one
+    {"-lm --load-mode", "auto mmap"},
+    {"-np --parallel", "1"},
+    {"--keep", "0"},
+    {"-lv --verbosity --log-verbosity", "0 1 2 3"},
+    {"--mmap --no-warmup --no-perf --perf --repack --no-display-prompt --simple-io --log-disable --log-prefix --no-log-prefix "
+     "--log-timestamps --no-log-timestamps --no-escape --no-context-shift -nkvo --no-kv-offload --no-op-offload "
+     "--no-host --no-jinja --no-mmproj --no-log-jsonl",
+     ""},
+    {"-st --single-turn", "", kRun},
+    {"-cnv --conversation -i --interactive -if --interactive-first", "", kChat},
+};
+
+struct Refused {
+    std::string_view names;
+    std::string_view instead;
+    std::string_view command = kBoth;
+};
+constexpr std::string_view kNoGpu = "Pith runs on the CPU; leave it out";
+constexpr std::string_view kOnlyTheHub = "Pith fetches from Hugging Face alone: -hf USER/REPO:QUANT, or -m FILE";
+constexpr std::string_view kOneThreadCount = "-t sets the threads of everything";
+constexpr std::string_view kPlacement = "Pith does not place its threads: start it with taskset, numactl or nice";
+constexpr std::string_view kNoDraft = "Pith has no speculative decoding; leave it out";
+constexpr std::string_view kRope = "Pith uses the positions that the model was trained with; leave it out";
+constexpr std::string_view kTextOnly = "Pith reads text only; leave it out";
+constexpr std::string_view kTemplate = "Pith uses the model's own chat template, or none with --raw";
+constexpr std::string_view kTalk = "`pith run` answers and ends: `pith chat` talks";
+constexpr std::string_view kOrder = "Pith's samplers have one order, llama.cpp's default; leave it out";
+constexpr std::string_view kMetadata = "Pith takes the model as its file says; leave it out";
+constexpr std::string_view kNoReasoning = "Pith shows all that the model says; leave it out";
+constexpr Refused kRefused[] = {
+    {"-ngl --gpu-layers --n-gpu-layers -dev --device --list-devices -sm --split-mode -ts --tensor-split -mg --main-gpu -ot "
+     "--override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe --moe-cache-mib -ncffn --n-cpu-ffn -kvo --kv-offload --op-offload "
+     "--rpc "
+     "-fitt --fit-target -fitc --fit-ctx -fit --fit -bs --backend-sampling",
+     kNoGpu},
+    {"-fa --flash-attn", "Pith's attention is always fused; leave it out"},
+    {"-b --batch-size -ub --ubatch-size", "use --chunk N, the tokens read at once (and between two evictions)"},
+    {"-mu --model-url -dr --docker-repo --gpt-oss-20b-default --gpt-oss-120b-default --vision-gemma-4b-default "
+     "--vision-gemma-12b-default",
+     kOnlyTheHub},
+    {"-cl --cache-list", "use `pith models`"},
+    {"-tb --threads-batch", kOneThreadCount},
+    {"-C --cpu-mask -Cr --cpu-range --cpu-strict --prio --poll -Cb --cpu-mask-batch -Crb --cpu-range-batch --cpu-strict-batch "
+     "--prio-batch --poll-batch --numa",
+     kPlacement},
+    {"--mlock", "Pith locks no memory: --no-mmap reads the weights into it"},
+    {"-lm --load-mode -dio --direct-io -lzm --lazy-mode", "Pith maps the file, or reads it with --no-mmap"},
+    {"--warmup", "Pith does not warm up; leave it out"},
+    {"--keep", "use --pin-system with --system-prompt: it is never evicted"},
+    {"--context-shift", "a --budget bounds the cache instead; leave it out"},
+    {"--swa-full -dt --defrag-thold -ctxcp --ctx-checkpoints --swa-checkpoints -cram --cache-ram --kv-unified -kvu",
+     "Pith's cache is its own: --budget bounds it; leave it out"},
+    {"-np --parallel -ns --sequences -cb --cont-batching --no-cont-batching",
+     "Pith answers one question at a time: give several with -p"},
+    {"-bf --binary-file", "use -f FILE"},
+    {"-o --output --output-file", "standard output holds the answer alone: > FILE"},
+    {"--log-file", "messages go to standard error: 2> FILE"},
+    {"--log-jsonl", "use --json"},
+    {"-lv --verbosity --log-verbosity", "use --verbose"},
+    {"--display-prompt", "standard output holds the answer alone; leave it out"},
+    {"--verbose-prompt", "`pith tokenize` shows a text's tokens"},
+    {"-ptc --print-token-count --show-timings", "the ledger counts tokens and times on standard error, or use --json"},
+    {"-sp --special", "Pith leaves special tokens out of an answer; `--json` has all tokens' ids"},
+    {"--prompt-cache --prompt-cache-all --prompt-cache-ro",
+     "give several questions with -p: they share one reading of the text"},
+    {"-cnv --conversation -i --interactive -if --interactive-first -ins --instruct -mli --multiline-input --in-prefix "
+     "--in-prefix-bos --in-suffix",
+     kTalk, kRun},
+    {"-no-cnv --no-conversation -st --single-turn -p --prompt -f --file", "`pith chat` talks: `pith run` answers and ends",
+     kChat},
+    {"-ins --instruct -mli --multiline-input --in-prefix-bos",
+     "end a line in \\ to go on in the next; the template says what stands around a message", kChat},
+    {"-gan --grp-attn-n -gaw --grp-attn-w --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx "
+     "--yarn-ext-factor --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast",
+     kRope},
+    {"--override-kv --check-tensors", kMetadata},
+    {"--lora-scaled", "use --lora FILE --lora-scale NUMBER"},
+    {"--control-vector --control-vector-scaled --control-vector-layer-range", "Pith has no control vectors; leave it out"},
+    {"--samplers --sampler-seq --sampling-seq", kOrder},
+    {"--adaptive-target --adaptive-decay", "Pith does not have this sampler; leave it out"},
+    {"--jinja --chat-template --chat-template-file --chat-template-kwargs --skip-chat-parsing --no-skip-chat-parsing",
+     kTemplate},
+    {"-rea --reasoning --reasoning-format --reasoning-effort --reasoning-budget --reasoning-budget-message "
+     "--reasoning-preserve "
+     "--no-reasoning-preserve",
+     kNoReasoning},
+    {"-mm --mmproj -mmu --mmproj-url --mmproj-auto --mmproj-offload -mmdev --mmproj-device --image --audio --video "
+     "--image-min-tokens --image-max-tokens",
+     kTextOnly},
+    {"-md --model-draft -hfd -hfrd --hf-repo-draft -td --threads-draft -tbd --threads-batch-draft -ngld --gpu-layers-draft "
+     "--n-gpu-layers-draft -devd --device-draft -otd --override-tensor-draft -cmoed --cpu-moe-draft -ncmoed --n-cpu-moe-draft "
+     "-ctkd --cache-type-k-draft -ctvd --cache-type-v-draft --draft --draft-n --draft-max --draft-min --draft-n-min "
+     "--draft-p-min --draft-p-split",
+     kNoDraft},
+};
+
+template <class Row>
+const Row * find_row(std::span<const Row> rows, std::string_view name, std::string_view command) {
+    for (const Row & row : rows) {
+        if (!row.command.empty() && row.command != command) { continue; }
+        const auto names = split(row.names, ' ');
+        if (std::ranges::find(names, name) != names.end()) { return &row; }
+    }
+    return nullptr;
+}
+
+// The tables' names are llama.cpp's, so "-ngl=99" and "--flash-attn=on" are cut at the sign.
+struct Flag {
+    std::string name;
+    std::string value;  // behind the sign
+    bool has_value = false;
+};
+Flag parse_flag(const std::string & argument) {
+    const size_t equals = argument.find('=');
+    if (equals == std::string::npos) { return {argument, "", false}; }
+    return {argument.substr(0, equals), argument.substr(equals + 1), true};
+}
+
+class Adoption {
+public:
+    Adoption(const CLI::App & command, const std::vector<std::string> & arguments) : command_(command), in_(arguments) {}
+
+    Result<std::vector<std::string>> run() {
+        while (at_ < in_.size()) {
+            const std::string & argument = in_[at_];
+            if (argument.size() < 2 || argument[0] != '-' || argument == "--") {
+                out_.push_back(in_[at_++]);
+                continue;
+            }
+            PITH_RETURN_IF_ERROR(take_flag(parse_flag(argument)));
+        }
+        return std::move(out_);
+    }
+
+private:
+    Status take_flag(const Flag & flag) {
+        const std::string & command = command_.get_name();
+        if (const Taken * row = find_row<Taken>(kTaken, flag.name, command)) {
+            if (const int n = length_if_taken(*row, flag); n > 0) {
+                at_ += static_cast<size_t>(n);
+                return {};
+            }
+        }
+        if (const Renamed * row = find_row<Renamed>(kRenamed, flag.name, command)) {
+            keep(std::string(row->pith) + (flag.has_value ? "=" + flag.value : ""));
+            return {};
+        }
+        const CLI::Option * own = command_.get_option_no_throw(flag.name);
+        if (own != nullptr) {
+            keep(in_[at_]);
+            return {};
+        }
+        if (const Refused * row = find_row<Refused>(kRefused, flag.name, command)) { return refusal(flag.name, row->instead); }
+        if (flag.name.starts_with("--spec-")) { return refusal(flag.name, kNoDraft); }
+        out_.push_back(in_[at_++]);
+        return {};
+    }
+
+    static Status refusal(const std::string & name, std::string_view instead) {
+        return {ErrorCode::kInvalidArgument, name + " is llama.cpp's: " + std::string(instead)};
+    }
+
+    // How many arguments the flag and its value are, where they ask for what Pith does anyway; else 0.
+    int length_if_taken(const Taken & row, const Flag & flag) const {
+        if (row.values.empty()) { return flag.has_value ? 0 : 1; }
+        const auto values = split(row.values, ' ');
+        const auto is_one = [&](const std::string & text) { return std::ranges::find(values, text) != values.end(); };
+        if (flag.has_value) { return is_one(flag.value) ? 1 : 0; }
+        const bool has_next = at_ + 1 < in_.size();
+        if (has_next && is_one(in_[at_ + 1])) { return 2; }
+        // Some of llama.cpp's switches may stand alone.
+        const bool is_switch = values.front() == "on" && (!has_next || in_[at_ + 1].starts_with('-'));
+        return is_switch ? 1 : 0;
+    }
+
+    // An option of Pith's, with what follows it where it takes a value.
+    void keep(const std::string & argument) {
+        out_.push_back(argument);
+        const CLI::Option * option = command_.get_option_no_throw(parse_flag(argument).name);
+        const bool takes_value = option != nullptr && option->get_items_expected_max() > 0 && !parse_flag(argument).has_value;
+        ++at_;
+        if (takes_value && at_ < in_.size()) { out_.push_back(in_[at_++]); }
+    }
+
+    const CLI::App & command_;
+    const std::vector<std::string> & in_;
+    std::vector<std::string> out_;
+    size_t at_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<std::string>> adopt_llama_flags(const CLI::App & root, const std::vector<std::string> & arguments) {
+    const auto named = std::ranges::find_if(arguments, [](const std::string & word) { return !word.starts_with('-'); });
+    if (named == arguments.end() || (*named != kRun && *named != kChat)) { return arguments; }
+    const auto commands = root.get_subcommands([&](const CLI::App * command) { return command->get_name() == *named; });
+    return commands.empty() ? arguments : Adoption(*commands.front(), arguments).run();
+}
+
+}  // namespace pith::app
