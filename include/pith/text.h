@@ -93,6 +93,9 @@ public:
     Result<int32_t> sample(std::span<const float> logits);
     // A token of the prompt: the penalties look back on it. The grammar does not.
     void accept(int32_t token);
+    // A new answer: the grammar begins anew. Draws and penalties go on.
+    void begin_answer();
+    // As it was made: nothing accepted, the draws from the seed on.
     void reset();
 
     Sampler(Sampler &&) noexcept;

@@ -198,6 +198,10 @@ Result<int32_t> Sampler::sample(std::span<const float> logits) {
     }
 }
 
+void Sampler::begin_answer() {
+    if (impl_->grammar) { llama_sampler_reset(impl_->grammar.get()); }
+}
+
 void Sampler::accept(int32_t token) {
     if (impl_->chain) {
         llama_sampler_accept(impl_->chain.get(), token);

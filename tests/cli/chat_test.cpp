@@ -358,6 +358,13 @@ TEST_F(Chat, APipeWhoseEveryMessageFailedEndsInFailure) {
     EXPECT_EQ(piped({"/help"}).exit_code, 0) << "nothing was asked";
 }
 
+// A grammar is of an answer, not of the talk.
+TEST_F(Chat, AGrammarHoldsForEveryAnswer) {
+    const Outcome outcome = piped({"One.", "Two.", "Three."}, {"--grammar", "root ::= \"old\""});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, "old\nold\nold\n");
+}
+
 TEST_F(Chat, WhatCannotWorkIsSaidInOneLine) {
     expect_error(run_pith({"chat", "-m", folder_.file("none.gguf")}), 1, {"none.gguf"});
     const std::string plain = write_model(folder_, {}, "plain.gguf");

@@ -279,7 +279,8 @@ TEST_F(SessionTest, BadRequestsAreErrorsThatNameTheValue) {
     expect(error(options_of("snapkv:window=400", 64), tokens), ErrorCode::kBudget, "window");
     expect(error(options_of("full", 64), tokens), ErrorCode::kInvalidArgument, "full");
     expect(error(options_of("snapkv", {}), tokens), ErrorCode::kInvalidArgument, "--budget");
-    expect(error(options_of("snapkv", Budget(BudgetKind::kBytes, 1000)), tokens), ErrorCode::kBudget, "MiB");
+    expect(error(options_of("snapkv", Budget(BudgetKind::kBytes, 1000)), tokens), ErrorCode::kBudget,
+           "for 32 protected tokens per head and a chunk of 16: use --budget 84K or more");
     SessionOptions quantised = options_of("full", {});
     quantised.chunk = 0;
     expect(error(quantised, tokens), ErrorCode::kInvalidArgument, "--chunk 0");

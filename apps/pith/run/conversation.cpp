@@ -113,6 +113,7 @@ Result<Turn> Conversation::say(const std::string & message, const std::atomic<bo
         options.stream = stream;
         options.cancel = &cancel;
         options.reverse_prompts = options_.reverse_prompts;
+        sampler_->begin_answer();
         auto answer = generate(*session_, tokenizer_, *sampler_, options);
         status = answer.status();
         if (answer.ok()) { turn.answer = std::move(*answer); }
