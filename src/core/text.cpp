@@ -78,7 +78,7 @@ std::string format_number(double number) {
 std::string with_commas(int64_t number) {
     std::string text = std::to_string(number);
     const size_t first = number < 0 ? 1 : 0;
-    for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, ",");
+    for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, 1, ',');
     return text;
 }
 

@@ -78,9 +78,9 @@ void CacheFlags::add_to(CLI::App & command) {
     command.add_option("--cache-type-v", type_v, "Type of cached values: the same (-ctv)")->capture_default_str();
 }
 
-void SessionFlags::add_to(CLI::App & command, const std::string & default_policy, const std::string & default_budget) {
+void SessionFlags::add_to(CLI::App & command, const std::string & default_policy, const std::string & without_budget) {
     command.add_option("--policy", policy, "What to keep; `pith policies` lists them (default: " + default_policy + ")");
-    this->default_budget = default_budget;
+    default_budget = without_budget;
     std::string help =
         "What may be kept: tokens per head (1024), share of the prompt (20%), bytes (512M), or auto: what memory allows";
     if (!default_budget.empty()) { help += " (default: " + default_budget + "; none with a --policy)"; }

@@ -46,8 +46,8 @@ struct SessionFlags {
     int chunk = 512;
     int evict_every = 128;
 
-    // default_policy: what the command does without --policy. default_budget: without --budget, where the policy is auto.
-    void add_to(CLI::App & command, const std::string & default_policy = "auto", const std::string & default_budget = "");
+    // default_policy: what the command does without --policy. without_budget: the budget without --budget, where the policy is auto.
+    void add_to(CLI::App & command, const std::string & default_policy = "auto", const std::string & without_budget = "");
     // Checks everything that can be checked without a model. Without a policy it is `auto`. has_gates: of the model.
     // Errors: kInvalidArgument: a usage error.
     Result<SessionOptions> options(bool has_gates = false) const;
