@@ -46,7 +46,7 @@ struct SessionFlags {
     int chunk = 512;
     int evict_every = 128;
 
-    // default_policy: what the command does without --policy. without_budget: the budget without --budget, where the policy is auto.
+    // default_policy: the policy without --policy. without_budget: the budget without --budget, where the policy is auto.
     void add_to(CLI::App & command, const std::string & default_policy = "auto", const std::string & without_budget = "");
     // Checks everything that can be checked without a model. Without a policy it is `auto`. has_gates: of the model.
     // Errors: kInvalidArgument: a usage error.
