@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "attention/lane_attention.h"
-#include "cache/kv_type.h"
 #include "device/available_memory.h"
 #include "device/backend.h"
+#include "engine/cache_layout.h"
 #include "engine/session_impl.h"
 #include "gate/gate_file.h"
 #include "model/adapted_model.h"
@@ -175,17 +175,13 @@ std::shared_ptr<const Gate> Model::gate() const {
 }
 
 Result<Session> Model::session(const SessionOptions & options) const {
-    const Hparams & hp = impl_->file->hparams();
     auto session = std::make_unique<Session::Impl>();
     session->file = impl_->file;
     session->output = impl_->output;
     session->options = options;
     // `auto` is settled when the prompt comes: until then it keeps what it would keep of one that nobody asks anything of.
     if (!is_auto(options.policy)) { PITH_ASSIGN_OR_RETURN(session->policy, Policy::parse(options.policy)); }
-    session->layout.shape = {hp.n_layers, hp.n_kv_heads, hp.n_group(), hp.head_dim};
-    session->layout.head_dim_v = hp.head_dim_v;
-    session->layout.type_k = to_ggml(options.type_k);
-    session->layout.type_v = to_ggml(options.type_v);
+    session->layout = cache_layout(impl_->file->hparams(), options.type_k, options.type_v);
     // What can be refused before a prompt is known is refused here.
     const bool has_gate = impl_->gate != nullptr;
     if (auto_wants_heads(options, has_gate)) {

@@ -1,6 +1,5 @@
 // prefill.cpp - the schedules: one-shot (layer by layer) and chunked; decode is a chunk of one. Stage: engine.
 #include <algorithm>
-#include <limits>
 #include <new>
 #include <string>
 
@@ -8,6 +7,7 @@
 #include "core/text.h"
 #include "device/available_memory.h"
 #include "engine/session_impl.h"
+#include "policy/protected_tokens.h"
 
 namespace pith {
 namespace {
@@ -34,42 +34,16 @@ Status cancelled_status(int64_t n_done) {
 
 }  // namespace
 
-// Of a prompt of so many tokens, under a budget of so many.
-int64_t Session::Impl::n_protected(const Policy & by, int64_t budget, int64_t n_prompt) const {
-    std::vector<PositionSpan> spans = options.pinned;
-    const auto end = static_cast<int32_t>(n_prompt);
-    spans.push_back({0, by.n_sinks()});
-    spans.push_back({static_cast<int32_t>(std::max<int64_t>(0, n_prompt - by.n_recent(budget))), end});
-    std::ranges::sort(spans, {}, &PositionSpan::begin);
-    int64_t n_covered = 0;
-    int32_t covered = 0;
-    for (const PositionSpan & span : spans) {
-        const int32_t from = std::max(covered, span.begin);
-        const int32_t to = std::min(span.end, end);
-        if (to > from) { n_covered += to - from; }
-        covered = std::max(covered, to);
-    }
-    return n_covered;
-}
-
-// The fewest tokens per head that hold what is protected under a budget of them: the newest may be a share. A prompt that fits
-// whole needs no more than itself, unless its answer is evicted, too.
-int64_t Session::Impl::least_budget(const Policy & by, int64_t n_prompt) const {
-    constexpr int kSteps = 64;  // shares come nearer by a constant factor each
-    const int64_t n = options.evict_every > 0 ? std::numeric_limits<int32_t>::max() : n_prompt;
-    int64_t least = 1;
-    for (int step = 0; step < kSteps; ++step) {
-        const int64_t wanted = n_protected(by, least, n);
-        if (wanted <= least) { break; }
-        least = wanted;
-    }
-    return std::min(least, n);
+// A prompt that fits whole needs no more than itself, unless its answer is evicted, too.
+int64_t Session::Impl::least_tokens(const Policy & by, int64_t n_prompt) const {
+    const int64_t n_seen = options.evict_every > 0 ? kAnyLength : n_prompt;
+    return least_budget(by, options.pinned, n_seen).value_or(n_seen);
 }
 
 // What no policy may evict must fit the budget: found out before the work, not after it.
 Status Session::Impl::check_protected(int64_t n_prompt) const {
     if (!evicts() || n_prompt <= plan->budget) { return {}; }
-    const int64_t n_held = n_protected(policy, plan->budget, n_prompt);
+    const int64_t n_held = n_protected(policy, options.pinned, plan->budget, n_prompt);
     if (n_held <= plan->budget) { return {}; }
     const int n_recent = policy.n_recent(plan->budget);
     const auto end = static_cast<int32_t>(n_prompt);
@@ -80,7 +54,7 @@ Status Session::Impl::check_protected(int64_t n_prompt) const {
                 " tokens per head, but policy " + policy.name() + " protects " + std::to_string(n_held) + " of the prompt's " +
                 std::to_string(n_prompt) + " (" + std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
                 std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " + std::to_string(n_pinned) +
-                " pinned): use --budget " + std::to_string(least_budget(policy, n_prompt)) + " or more, or protect less"};
+                " pinned): use --budget " + std::to_string(least_tokens(policy, n_prompt)) + " or more, or protect less"};
 }
 
 Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
@@ -112,7 +86,7 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     request.n_kv_heads = shape().n_kv_heads;
     request.entry_bytes = layout.entry_bytes();
     request.page_bytes = page_size_bytes();
-    request.n_protected = for_policy.evicts() ? least_budget(for_policy, n_prompt) : 0;
+    request.n_protected = for_policy.evicts() ? least_tokens(for_policy, n_prompt) : 0;
     return plan_run(request);
 }
 

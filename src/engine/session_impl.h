@@ -113,8 +113,7 @@ struct Session::Impl {
     Result<RunPlan> make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule, int64_t n_prompt,
                               int n_question = 0) const;
     Status start(int64_t n_prompt, int n_question);
-    int64_t n_protected(const Policy & by, int64_t budget, int64_t n_prompt) const;
-    int64_t least_budget(const Policy & by, int64_t n_prompt) const;
+    int64_t least_tokens(const Policy & by, int64_t n_prompt) const;
     Status check_protected(int64_t n_prompt) const;
     Status prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks);
     Status prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first);

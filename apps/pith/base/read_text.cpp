@@ -38,10 +38,25 @@ Result<std::string> read_text(const std::string & path) {
     errno = 0;
     while ((n = std::fread(block.data(), 1, block.size(), file.get())) > 0) { text.append(block.data(), n); }
     if (std::ferror(file.get()) != 0) { return {ErrorCode::kIo, name + " cannot be read: " + std::strerror(errno)}; }
-    if (const auto bad = invalid_utf8_offset(text)) {
-        return {ErrorCode::kInvalidArgument, name + " is not UTF-8: byte " + std::to_string(*bad) + " begins no character; " +
-                                                 "convert it (iconv -t UTF-8)"};
+    if (const Status valid = check_utf8(name, text); !valid) {
+        return {valid.code(), valid.message() + "; convert it (iconv -t UTF-8)"};
     }
+    return text;
+}
+
+Status check_utf8(const std::string & name, const std::string & text) {
+    const auto bad = invalid_utf8_offset(text);
+    if (!bad) { return {}; }
+    return {ErrorCode::kInvalidArgument, name + " is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
+}
+
+Result<std::string> read_system_prompt(const std::string & path, const std::string & given) {
+    std::string text = given;
+    if (!path.empty()) {
+        PITH_ASSIGN_OR_RETURN(text, read_text(path));
+        if (text.ends_with('\n')) { text.pop_back(); }
+    }
+    PITH_RETURN_IF_ERROR(check_utf8("the system prompt", text));
     return text;
 }
 

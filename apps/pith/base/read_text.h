@@ -13,6 +13,13 @@ namespace pith::app {
 // error.
 Result<std::string> read_text(const std::string & path);
 
+// Errors: kInvalidArgument: names `name` and the byte.
+Status check_utf8(const std::string & name, const std::string & text);
+
+// What the file has, less the line end that an editor puts behind it; without a file, what was given instead.
+// Errors: those of read_text() and check_utf8().
+Result<std::string> read_system_prompt(const std::string & path, const std::string & given);
+
 // Whole numbers between blanks, commas, line ends or brackets: what `pith tokenize` prints, a JSON array, a column of a table.
 // Errors: those of read_text(), kInvalidArgument (a word that is no token id: names it and its place; none at all).
 Result<std::vector<int32_t>> read_token_ids(const std::string & path);

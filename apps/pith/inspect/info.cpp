@@ -9,6 +9,7 @@
 #include "app/models/info_parts.h"
 #include "cache/kv_type.h"
 #include "cache/ragged_cache.h"
+#include "engine/cache_layout.h"
 #include "gate/gate_file.h"
 #include "model/lora_file.h"
 #include "model/model_file.h"
@@ -26,15 +27,11 @@ struct InfoFlags {
 };
 
 Result<size_t> kv_bytes_per_token(const Hparams & hparams, const CacheFlags & flags) {
-    CacheLayout layout;
-    layout.shape.head_dim = hparams.head_dim;
-    layout.head_dim_v = hparams.head_dim_v;
     PITH_ASSIGN_OR_RETURN(const KvType type_k, parse_kv_type(flags.type_k));
     PITH_ASSIGN_OR_RETURN(const KvType type_v, parse_kv_type(flags.type_v));
-    layout.type_k = to_ggml(type_k);
-    layout.type_v = to_ggml(type_v);
+    const CacheLayout layout = cache_layout(hparams, type_k, type_v);
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(layout));
-    return static_cast<size_t>(hparams.n_layers) * static_cast<size_t>(hparams.n_kv_heads) * layout.entry_bytes();
+    return static_cast<size_t>(layout.shape.n_lanes()) * layout.entry_bytes();
 }
 
 Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * tokenizer, size_t per_token) {

@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "cache/kv_type.h"
 #include "cache/ragged_cache.h"
+#include "engine/cache_layout.h"
 #include "model/model_file.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
+#include "policy/protected_tokens.h"
 #include "policy/schedule/run_plan.h"
 
 namespace pith::app {
@@ -31,17 +32,6 @@ struct Protection {
     }
 };
 
-int64_t n_covered(std::vector<PositionSpan> spans) {
-    std::ranges::sort(spans, {}, &PositionSpan::begin);
-    int64_t n = 0;
-    int32_t covered = 0;
-    for (const PositionSpan & span : spans) {
-        n += std::max(0, span.end - std::max(covered, span.begin));
-        covered = std::max(covered, span.end);
-    }
-    return n;
-}
-
 Result<Protection> protection_of(std::string_view name, const std::vector<PositionSpan> & pinned, int64_t budget) {
     PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
     std::vector<PositionSpan> first = pinned;
@@ -60,21 +50,25 @@ Result<Protection> protection(const SessionOptions & options, int64_t budget) {
     return *least;
 }
 
-// The entries that would do; recent tokens may be a share of them. Nothing: no number would.
-Result<std::optional<int64_t>> enough_entries(const SessionOptions & options, int64_t at_least) {
-    constexpr int kSteps = 64;
-    for (int step = 0; step < kSteps; ++step) {
-        PITH_ASSIGN_OR_RETURN(const Protection found, protection(options, at_least));
-        if (found.sum() <= at_least) { return std::optional(at_least); }
-        at_least = found.sum();
+// The entries that would do. Nothing: no number would.
+Result<std::optional<int64_t>> enough_entries(const SessionOptions & options) {
+    if (!is_auto(options.policy)) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(options.policy));
+        return least_budget(policy, options.pinned);
     }
-    return std::optional<int64_t>();
+    std::optional<int64_t> least;
+    for (const std::string_view name : auto_candidates()) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+        const std::optional<int64_t> one = least_budget(policy, options.pinned);
+        if (one && (!least || *one < *least)) { least = one; }
+    }
+    return least;
 }
 
 Status check_holds(const SessionOptions & options, int64_t budget) {
     PITH_ASSIGN_OR_RETURN(const Protection found, protection(options, budget));
     if (found.sum() <= budget) { return {}; }
-    PITH_ASSIGN_OR_RETURN(const std::optional<int64_t> enough, enough_entries(options, found.sum()));
+    PITH_ASSIGN_OR_RETURN(const std::optional<int64_t> enough, enough_entries(options));
     return {ErrorCode::kBudget,
             "--budget " + options.budget.to_string() + " gives " + std::to_string(budget) + " tokens per head, but policy " +
                 found.policy + " protects " + std::to_string(found.sum()) + " (" + found.parts() +
@@ -83,12 +77,7 @@ Status check_holds(const SessionOptions & options, int64_t budget) {
 
 // As the session plans with no more of the prompt than what is pinned; the real one will not need less.
 Result<RunPlan> plan_of_bytes(const Model & model, const SessionOptions & options) {
-    const Hparams & hp = model.file().hparams();
-    CacheLayout layout;
-    layout.shape = {hp.n_layers, hp.n_kv_heads, hp.n_group(), hp.head_dim};
-    layout.head_dim_v = hp.head_dim_v;
-    layout.type_k = to_ggml(options.type_k);
-    layout.type_v = to_ggml(options.type_v);
+    const CacheLayout layout = cache_layout(model.file().hparams(), options.type_k, options.type_v);
     RunRequest request;
     request.budget = options.budget;
     request.evicts = true;
@@ -97,7 +86,7 @@ Result<RunPlan> plan_of_bytes(const Model & model, const SessionOptions & option
     request.evict_every = options.evict_every;
     request.n_prompt = std::max<int64_t>(1, n_covered(options.pinned));
     if (options.evict_every > 0) {
-        PITH_ASSIGN_OR_RETURN(const std::optional<int64_t> least, enough_entries(options, 1));
+        PITH_ASSIGN_OR_RETURN(const std::optional<int64_t> least, enough_entries(options));
         request.n_protected = least.value_or(1);
     }
     request.n_lanes = layout.shape.n_lanes();

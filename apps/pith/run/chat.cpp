@@ -23,7 +23,6 @@
 #include "app/run/conversation.h"
 #include "app/run/line_editor.h"
 #include "app/run/reverse_prompt.h"
-#include "text/utf8.h"
 
 namespace pith::app {
 namespace {
@@ -41,23 +40,12 @@ struct ChatFlags {
     bool escape = false;
 };
 
-Status check_utf8(const std::string & name, const std::string & text) {
-    const auto bad = invalid_utf8_offset(text);
-    if (!bad) { return {}; }
-    return {ErrorCode::kInvalidArgument, name + " is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
-}
-
 // The system prompt, and what goes around every message.
 Status read_texts(const ChatFlags & flags, ConversationOptions & options) {
     const auto given = [&flags](const std::string & text) { return flags.escape ? unescaped(text) : text; };
-    options.system = given(flags.system_prompt);
-    if (!flags.system_prompt_file.empty()) {
-        PITH_ASSIGN_OR_RETURN(options.system, read_text(flags.system_prompt_file));
-        if (options.system.ends_with('\n')) { options.system.pop_back(); }  // the editor's, not the prompt's
-    }
+    PITH_ASSIGN_OR_RETURN(options.system, read_system_prompt(flags.system_prompt_file, given(flags.system_prompt)));
     options.in_prefix = given(flags.in_prefix);
     options.in_suffix = given(flags.in_suffix);
-    PITH_RETURN_IF_ERROR(check_utf8("the system prompt", options.system));
     PITH_RETURN_IF_ERROR(check_utf8("--in-prefix", options.in_prefix));
     return check_utf8("--in-suffix", options.in_suffix);
 }

@@ -86,6 +86,7 @@ Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampl
         ++out.n_generated;
         screen.add(piece);
         pending = token;
+        if (options.reverse_prompts.empty()) { continue; }
         const size_t n_before = said.size();
         said += tokenizer.piece(token, /*special=*/true);
         if (completes_one(options.reverse_prompts, said, n_before)) {

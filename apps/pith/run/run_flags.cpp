@@ -8,7 +8,6 @@
 #include "app/base/escapes.h"
 #include "app/base/read_text.h"
 #include "policy/policy.h"
-#include "text/utf8.h"
 
 namespace pith::app {
 namespace {
@@ -83,11 +82,8 @@ Result<PromptRequest> RunFlags::read_texts() const {
         request.questions = {""};  // what is answered has no text
         return request;
     }
-    request.system = escape ? unescaped(system_prompt) : system_prompt;
-    if (!system_prompt_file.empty()) {
-        PITH_ASSIGN_OR_RETURN(request.system, read_text(system_prompt_file));
-        if (request.system.ends_with('\n')) { request.system.pop_back(); }  // the editor's, not the prompt's
-    }
+    PITH_ASSIGN_OR_RETURN(request.system,
+                          read_system_prompt(system_prompt_file, escape ? unescaped(system_prompt) : system_prompt));
     std::vector<std::string> questions;
     for (const std::string & text : prompts) { questions.push_back(escape ? unescaped(text) : text); }
     if (file.empty() && questions.empty() && isatty(STDIN_FILENO) != 1) {
@@ -103,18 +99,12 @@ Result<PromptRequest> RunFlags::read_texts() const {
     if (questions.empty() && !request.context.empty()) { questions.emplace_back(); }  // the file is the whole prompt
     for (size_t i = 0; i < questions.size(); ++i) {
         const std::string name = "prompt " + std::to_string(i + 1);
-        if (const auto bad = invalid_utf8_offset(questions[i])) {
-            return {ErrorCode::kInvalidArgument, name + " is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
-        }
+        PITH_RETURN_IF_ERROR(check_utf8(name, questions[i]));
         if (questions[i].empty() && (request.context.empty() || questions.size() > 1)) {
             return {ErrorCode::kInvalidArgument, "the prompt is empty: " + name + " has no text"};
         }
     }
     if (questions.empty()) { return {ErrorCode::kInvalidArgument, "the prompt is empty: give text with -p or -f"}; }
-    if (const auto bad = invalid_utf8_offset(request.system)) {
-        return {ErrorCode::kInvalidArgument,
-                "the system prompt is not UTF-8: byte " + std::to_string(*bad) + " begins no character"};
-    }
     request.questions = std::move(questions);
     return request;
 }

@@ -31,10 +31,14 @@ int64_t entries_in(const RunRequest & request, double bytes) {
     return static_cast<int64_t>(std::floor(per_lane / static_cast<double>(request.entry_bytes)));
 }
 
-// The other way round.
+// The other way round, of so many lanes.
+double bytes_of_lanes(const RunRequest & request, int n_lanes, int64_t entries) {
+    return n_lanes * (static_cast<double>(entries) * static_cast<double>(request.entry_bytes) +
+                      2.0 * static_cast<double>(request.page_bytes));
+}
+
 double bytes_of(const RunRequest & request, int64_t entries) {
-    return request.n_lanes * (static_cast<double>(entries) * static_cast<double>(request.entry_bytes) +
-                              2.0 * static_cast<double>(request.page_bytes));
+    return bytes_of_lanes(request, request.n_lanes, entries);
 }
 
 int64_t least_entries(const RunRequest & request) {
@@ -59,8 +63,7 @@ Status too_few_bytes(const RunRequest & request, const std::string & purpose, do
 // One layer's KV of the whole prompt, and of what is read behind it.
 double layer_bytes(const RunRequest & request) {
     const int64_t n_tokens = request.n_prompt + (request.taken_back ? request.n_question : 0);
-    return request.n_kv_heads * (static_cast<double>(n_tokens) * static_cast<double>(request.entry_bytes) +
-                                 2.0 * static_cast<double>(request.page_bytes));
+    return bytes_of_lanes(request, request.n_kv_heads, n_tokens);
 }
 
 // What is read behind the prompt before anything is evicted again. Questions that come later are read whole, each.
@@ -112,9 +115,7 @@ bool fits_in_memory(const RunRequest & request, int64_t budget) {
         return false;
     }
     if (request.free_bytes == 0) { return true; }
-    const double lanes =
-        request.n_lanes * (static_cast<double>(std::min(budget, request.n_prompt)) * static_cast<double>(request.entry_bytes) +
-                           2.0 * static_cast<double>(request.page_bytes));
+    const double lanes = bytes_of(request, std::min(budget, request.n_prompt));
     return layer_bytes(request) + lanes + states <= kUsableMemory * static_cast<double>(request.free_bytes);
 }
 
