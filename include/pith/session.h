@@ -126,11 +126,9 @@ public:
     ~Session();
 
     struct Impl;
-    explicit Session(std::unique_ptr<Impl> impl);
 
 private:
-    friend class PolicyProbe;  // engine/policy_probe.h
-    friend class GateProbe;    // engine/gate_probe.h
+    explicit Session(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };
 

@@ -7,8 +7,7 @@
 
 #include "bench/random_prompt.h"
 #include "core/stopwatch.h"
-#include "engine/policy_probe.h"
-#include "engine/session_impl.h"
+#include "engine/layer_probe.h"
 #include "policy/policy.h"
 
 namespace pith {
@@ -26,16 +25,17 @@ struct Meter {
     // REQUIRES: work returns a Status; the session is the same for every call.
     template <class Work>
     Status time(Session & session, Work && work) {
-        Session::Impl & impl = PolicyProbe(session).session();
-        const Ledger before = impl.ledger;
-        impl.forward->set_profile(&graphs);
+        LayerProbe layers(session);
+        const Ledger before = session.ledger();
+        layers.set_profile(&graphs);
         const Stopwatch watch;
         const Status status = work();
         total_s += watch.seconds();
-        impl.forward->set_profile(nullptr);
-        evidence_s += impl.ledger.evidence_s - before.evidence_s;
-        plan_s += impl.ledger.plan_s - before.plan_s;
-        compact_s += impl.ledger.compact_s - before.compact_s;
+        layers.set_profile(nullptr);
+        const Ledger & after = session.ledger();
+        evidence_s += after.evidence_s - before.evidence_s;
+        plan_s += after.plan_s - before.plan_s;
+        compact_s += after.compact_s - before.compact_s;
         return status;
     }
 

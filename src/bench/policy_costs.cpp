@@ -11,8 +11,7 @@
 #include "bench/random_prompt.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
-#include "engine/policy_probe.h"
-#include "engine/session_impl.h"
+#include "engine/layer_probe.h"
 #include "evidence/output_norms.h"
 #include "policy/policy.h"
 #include "statistics/median.h"
@@ -39,20 +38,20 @@ EvidenceNeeds capture_needs(const EvidenceNeeds & needs) {
 // Does for one policy what the forward pass does for the session's own, and times it.
 class CaptureMeter {
 public:
-    CaptureMeter(EvidenceNeeds needs, int n_prompt, Session::Impl & session)
-        : needs_(needs), n_prompt_(n_prompt), state_(session.shape(), needs, session.output), session_(session) {}
+    CaptureMeter(EvidenceNeeds needs, int n_prompt, LayerProbe & layers)
+        : needs_(needs), n_prompt_(n_prompt), state_(layers.shape(), needs, layers.output()), layers_(layers) {}
 
     const EvidenceNeeds & needs() const { return needs_; }
     double seconds() const { return seconds_; }
 
     Status see(int layer, std::span<const float> queries, int n, int32_t first_position) {
-        const CacheShape & shape = session_.shape();
+        const CacheShape & shape = layers_.shape();
         const size_t row = static_cast<size_t>(shape.n_heads()) * static_cast<size_t>(shape.head_dim);
-        const bool fused = state_.wants_running() && sums_columns(runner().custom_operations(), *session_.cache);
+        const bool fused = state_.wants_running() && sums_columns(runner().custom_operations(), layers_.cache());
         if (fused) {
             PITH_ASSIGN_OR_RETURN(const double alone, attention_s(layer, queries, n, {}));
             PITH_ASSIGN_OR_RETURN(const double summing,
-                                  attention_s(layer, queries, n, running_sums(*session_.cache, state_, 0, layer)));
+                                  attention_s(layer, queries, n, running_sums(layers_.cache(), state_, 0, layer)));
             seconds_ += summing - alone;
         }
         const Stopwatch watch;
@@ -63,7 +62,7 @@ public:
             const auto newest = queries.last(static_cast<size_t>(n_read) * row);
             if (state_.wants_queries()) { state_.remember(layer, newest.data(), n_read, first, n_to_come); }
             if (state_.wants_running() && !fused) {
-                PITH_RETURN_IF_ERROR(state_.add_running(runner(), *session_.cache, 0, layer, newest.data(), n_read, first));
+                PITH_RETURN_IF_ERROR(state_.add_running(runner(), layers_.cache(), 0, layer, newest.data(), n_read, first));
             }
         }
         if (state_.wants_moments()) {
@@ -80,12 +79,12 @@ public:
     }
 
 private:
-    GraphRunner & runner() { return session_.forward->observer(); }
+    GraphRunner & runner() { return layers_.runner(); }
 
     // The layer's attention of these queries once more.
     Result<double> attention_s(int layer, std::span<const float> queries, int n, ColumnSums sums) {
-        const RaggedCache & cache = *session_.cache;
-        const CacheShape & shape = session_.shape();
+        const RaggedCache & cache = layers_.cache();
+        const CacheShape & shape = layers_.shape();
         PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner().begin(64));
         ggml_tensor * q = build->input(GGML_TYPE_F32, int64_t{shape.n_heads()} * shape.head_dim, n, queries.data());
         q = ggml_reshape_3d(build->ctx(), q, shape.head_dim, shape.n_heads(), n);
@@ -98,7 +97,7 @@ private:
     EvidenceNeeds needs_;
     int n_prompt_;
     EvidenceState state_;
-    Session::Impl & session_;
+    LayerProbe & layers_;
     double seconds_ = 0;
 };
 
@@ -114,7 +113,7 @@ public:
         PITH_RETURN_IF_ERROR(plain_prefill());
         PITH_ASSIGN_OR_RETURN(Session session, model_.session(full_options(true)));
         PITH_RETURN_IF_ERROR(observed_prefill(session));
-        PITH_RETURN_IF_ERROR(make_output_matrices(PolicyProbe(session).session()));
+        PITH_RETURN_IF_ERROR(make_output_matrices(LayerProbe(session)));
         PITH_ASSIGN_OR_RETURN(const auto start, session.snapshot());
         PITH_RETURN_IF_ERROR(measure_rounds(session, start));
         summarise();
@@ -174,7 +173,7 @@ private:
 
     Status observed_prefill(Session & session) {
         tell("observed prefill");
-        Session::Impl & impl = PolicyProbe(session).session();
+        LayerProbe layers(session);
         const auto n_prompt = static_cast<int>(tokens_.size());
         std::vector<std::unique_ptr<CaptureMeter>> meters;
         std::vector<const CaptureMeter *> meter_of;  // [policy]; policies that capture the same share one
@@ -182,40 +181,40 @@ private:
             const EvidenceNeeds capture = capture_needs(needs);
             auto known = std::find_if(meters.begin(), meters.end(), [&](const auto & m) { return m->needs() == capture; });
             if (known == meters.end()) {
-                known = meters.insert(meters.end(), std::make_unique<CaptureMeter>(capture, n_prompt, impl));
+                known = meters.insert(meters.end(), std::make_unique<CaptureMeter>(capture, n_prompt, layers));
             }
             meter_of.push_back(known->get());
         }
-        impl.forward->set_query_observer([&](int layer, std::span<const float> queries, int n, int32_t first) -> Status {
+        layers.set_query_observer([&](int layer, std::span<const float> queries, int n, int32_t first) -> Status {
             for (const auto & meter : meters) { PITH_RETURN_IF_ERROR(meter->see(layer, queries, n, first)); }
             return {};
         });
         const Status status = session.prefill(tokens_, hooks_);
-        impl.forward->set_query_observer({});
+        layers.set_query_observer({});
         for (size_t i = 0; i < meter_of.size(); ++i) { costs_.rows[i].capture_s = meter_of[i]->seconds(); }
         return status;
     }
 
     // What is made of W_O once for a model: its factors, and its bytes where norms go through those.
-    Status make_output_matrices(Session::Impl & session) {
+    Status make_output_matrices(LayerProbe layers) {
         const auto any = [this](bool EvidenceNeeds::*need) {
             return std::any_of(needs_.begin(), needs_.end(), [need](const EvidenceNeeds & needs) { return needs.*need; });
         };
-        GraphRunner & runner = session.forward->observer();
-        const bool bytes = any(&EvidenceNeeds::output_l1) && has_byte_norms(runner, *session.cache, 0);
+        GraphRunner & runner = layers.runner();
+        const bool bytes = any(&EvidenceNeeds::output_l1) && has_byte_norms(runner, layers.cache(), 0);
         if (!bytes && !any(&EvidenceNeeds::output_l2)) { return {}; }
         tell("what is made of the output projection");
         const auto make_bytes = [&]() -> Status {
-            for (int layer = 0; bytes && layer < session.shape().n_layers; ++layer) {
-                const auto made = session.output->projections.layer(runner, layer, session.shape().n_heads(),
-                                                                    session.cache->layout().head_dim_v);
+            for (int layer = 0; bytes && layer < layers.shape().n_layers; ++layer) {
+                const auto made = layers.output()->projections.layer(runner, layer, layers.shape().n_heads(),
+                                                                     layers.cache().layout().head_dim_v);
                 PITH_RETURN_IF_ERROR(made.status());
             }
             return {};
         };
         const Stopwatch watch;
-        for (int layer = 0; any(&EvidenceNeeds::output_l2) && layer < session.shape().n_layers; ++layer) {
-            PITH_RETURN_IF_ERROR(session.output->factors.factor(layer).status());
+        for (int layer = 0; any(&EvidenceNeeds::output_l2) && layer < layers.shape().n_layers; ++layer) {
+            PITH_RETURN_IF_ERROR(layers.output()->factors.factor(layer).status());
         }
         PITH_RETURN_IF_ERROR(make_bytes());
         costs_.factors_s = watch.seconds();

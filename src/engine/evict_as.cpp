@@ -177,6 +177,8 @@ Result<Ragged<float>> refined_scores(const Policy & policy, const LayerEvidence 
     return scores;
 }
 
+PolicyProbe::PolicyProbe(Session & session) : impl_(Session::Impl::of(session)) {}
+
 Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & budget) {
     const PolicyGuard guard(impl_);
     PITH_RETURN_IF_ERROR(impl_.follow(policy, budget));

@@ -46,8 +46,7 @@ public:
     // Whether run_token() may be used: Pith's own attention serves the cache, and nobody looks at single layers.
     bool can_run_token(const RaggedCache & cache) const;
 
-    // Shown all queries [n][H][d] of each run, after the evidence: measures what policies would pay. An empty function ends it.
-    using QueryObserver = std::function<Status(int layer, std::span<const float> queries, int n, int32_t first_position)>;
+    // Shown the queries of each run; an empty function ends it.
     void set_query_observer(QueryObserver observer) { query_observer_ = std::move(observer); }
 
     // Shown every layer's newest token from now on; an empty tap ends it.

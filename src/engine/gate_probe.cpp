@@ -8,6 +8,8 @@
 
 namespace pith {
 
+GateProbe::GateProbe(Session & session) : impl_(Session::Impl::of(session)) {}
+
 Status GateProbe::watch(int attention_layer) {
     if (!impl_.gates) {
         return {ErrorCode::kInvalidArgument, "the model has no gates: load it with --gate FILE, made by `pith train gate`"};

@@ -19,7 +19,7 @@ struct GateLayerView {
 // The session must outlive the probe, and must not be moved while it is watched.
 class GateProbe {
 public:
-    explicit GateProbe(Session & session) : impl_(*session.impl_) {}
+    explicit GateProbe(Session & session);
     ~GateProbe();
     GateProbe(const GateProbe &) = delete;
     GateProbe & operator=(const GateProbe &) = delete;

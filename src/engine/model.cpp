@@ -208,7 +208,7 @@ Result<Session> Model::session(const SessionOptions & options) const {
     session->forward = std::make_unique<Forward>(impl_->file, backend);
     if (impl_->gate) { session->gates = std::make_unique<GateRunner>(impl_->file, impl_->gate, backend); }
     session->ledger.attention = attention_kernels(session->forward->observer().custom_operations(), session->layout);
-    return Session(std::move(session));
+    return Session::Impl::hand_out(std::move(session));
 }
 
 }  // namespace pith

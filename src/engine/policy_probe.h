@@ -29,7 +29,7 @@ struct PlanTimes {
 
 class PolicyProbe {
 public:
-    explicit PolicyProbe(Session & session) : impl_(*session.impl_) {}
+    explicit PolicyProbe(Session & session);
 
     // REQUIRES, Errors: as Session::evict(). Cost: one gathering and two scorings of every layer.
     Result<PolicyView> view(std::string_view policy, const Budget & budget);
@@ -37,8 +37,6 @@ public:
     Result<PlanTimes> time_plan(std::string_view policy, const Budget & budget);
     // Errors: kMissingEvidence when neither the session's policy nor one it observes wants this.
     Result<LayerEvidence> evidence(int layer, const EvidenceNeeds & needs);
-
-    Session::Impl & session() { return impl_; }
 
 private:
     Session::Impl & impl_;

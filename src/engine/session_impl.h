@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cache/ragged_cache.h"
@@ -48,6 +49,11 @@ struct Session::Snapshot {
 };
 
 struct Session::Impl {
+    // Of a session, for what stands in this folder alone: others have the probes.
+    static Impl & of(Session & session) { return *session.impl_; }
+    // The session that its user holds.
+    static Session hand_out(std::unique_ptr<Impl> impl) { return Session(std::move(impl)); }
+
     std::shared_ptr<const ModelFile> file;
     SessionOptions options;     // policy: as asked for, `auto` may be
     Policy policy;              // the one that evicts

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "bench/likelihood.h"
+#include "engine/layer_probe.h"
 #include "engine/policy_probe.h"
-#include "engine/session_impl.h"
 #include "inspect/fidelity.h"
 #include "policy/allocate/head_profiles.h"
 #include "policy/allocate/row_distances.h"
@@ -42,8 +42,8 @@ struct Scored {
 class Inspector {
 public:
     Inspector(Session & session, const InspectOptions & options)
-        : session_(session), options_(options), look_(session), impl_(look_.session()) {
-        out_.shape = impl_.shape();
+        : session_(session), options_(options), look_(session), layers_(session) {
+        out_.shape = layers_.shape();
     }
 
     Result<Inspection> run(std::span<const int32_t> tokens, std::span<const Policy> policies, const ProfileNeeds & profile) {
@@ -137,7 +137,7 @@ private:
     Status summarise_profiles(const ProfileNeeds & profile) {
         EvidenceNeeds needs;
         needs.profile = profile;
-        run_tasks_ = impl_.target().run_tasks;
+        run_tasks_ = layers_.run_tasks();
         HeadProfiles profiles(profile.distance);
         std::vector<std::vector<float>> rows;
         double followed = 0;
@@ -214,12 +214,12 @@ private:
     // Feeds the next token and keeps what the layers made of it.
     Result<Step> step() {
         Step out;
-        impl_.forward->set_tap([&out](int, std::span<const float> attention, std::span<const float> hidden) {
+        layers_.set_tap([&out](int, std::span<const float> attention, std::span<const float> hidden) {
             out.attention.emplace_back(attention.begin(), attention.end());
             out.hidden.emplace_back(hidden.begin(), hidden.end());
         });
         const Status status = session_.append(out_.next_token);
-        impl_.forward->set_tap({});
+        layers_.set_tap({});
         PITH_RETURN_IF_ERROR(status);
         out.logits.assign(session_.logits().begin(), session_.logits().end());
         return out;
@@ -261,8 +261,8 @@ private:
         const std::span<const float> o_hat = evicted.attention[l];
         std::vector<float> projected;
         std::vector<float> projected_hat;
-        PITH_RETURN_IF_ERROR(impl_.forward->project_heads(layer, o, projected));
-        PITH_RETURN_IF_ERROR(impl_.forward->project_heads(layer, o_hat, projected_hat));
+        PITH_RETURN_IF_ERROR(layers_.project_heads(layer, o, projected));
+        PITH_RETURN_IF_ERROR(layers_.project_heads(layer, o_hat, projected_hat));
         const auto n_heads = static_cast<size_t>(out_.shape.n_heads());
         const size_t dv = o.size() / n_heads;
         const size_t width = projected.size() / n_heads;
@@ -350,7 +350,7 @@ private:
     Session & session_;
     const InspectOptions & options_;
     PolicyProbe look_;
-    Session::Impl & impl_;
+    LayerProbe layers_;
     Inspection out_;
     std::vector<Ragged<float>> last_query_;   // [layer] of [H]
     std::vector<Ragged<int32_t>> positions_;  // [layer] of [K]

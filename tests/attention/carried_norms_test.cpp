@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "attention/random_lanes.h"
+#include "engine/layer_probe.h"
 #include "engine/policy_probe.h"
-#include "engine/session_impl.h"
 #include "engine/tiny_model.h"
 #include "evidence/evidence_state.h"
 #include "model/bare_model.h"
@@ -146,13 +146,13 @@ INSTANTIATE_TEST_SUITE_P(Targets, CarriedNorms, ::testing::ValuesIn(cpu_attentio
 
 // What a session carries against a state that has seen nothing, in every layer.
 void expect_session_as_new(Session & session, const char * when) {
-    Session::Impl & impl = PolicyProbe(session).session();
-    const EvidenceState fresh(impl.shape(), output_l1_needs(), impl.output);
-    for (int layer = 0; layer < impl.shape().n_layers; ++layer) {
+    LayerProbe layers(session);
+    const EvidenceState fresh(layers.shape(), output_l1_needs(), layers.output());
+    for (int layer = 0; layer < layers.shape().n_layers; ++layer) {
         const auto of = [&](const EvidenceState & state) {
-            return state.gather(impl.forward->observer(), *impl.cache, 0, layer, impl.n_tokens, output_l1_needs());
+            return state.gather(layers.runner(), layers.cache(), 0, layer, session.n_tokens(), output_l1_needs());
         };
-        const auto carried = of(impl.evidence);
+        const auto carried = of(layers.evidence());
         const auto anew = of(fresh);
         ASSERT_TRUE(carried.ok() && anew.ok()) << when;
         EXPECT_EQ(carried->output_l1, anew->output_l1) << when << ", layer " << layer;

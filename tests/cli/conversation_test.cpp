@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "engine/policy_probe.h"
-#include "engine/session_impl.h"
+#include "engine/layer_probe.h"
 #include "engine/tiny_session.h"
 #include "text/tiny_vocabulary.h"
 
@@ -35,9 +34,7 @@ protected:
         return std::move(*conversation);
     }
     // What is inside: engine state that no user can reach.
-    static Session::Impl & inside(Conversation & conversation) {
-        return PolicyProbe(const_cast<Session &>(conversation.session())).session();
-    }
+    static LayerProbe inside(Conversation & conversation) { return LayerProbe(const_cast<Session &>(conversation.session())); }
     // Both are the same, to the bit.
     void expect_same(Conversation & one, Conversation & other) const {
         EXPECT_EQ(one.tokens(), other.tokens());
@@ -51,7 +48,7 @@ protected:
     // Does `act` once, in the middle of a layer of the n-th token of an answer.
     static void when_answering(Conversation & conversation, int nth, std::function<Status()> act) {
         inside(conversation)
-            .forward->set_query_observer(
+            .set_query_observer(
                 [n_seen = 0, nth, act = std::move(act)](int layer, std::span<const float>, int n, int32_t) mutable -> Status {
                     if (n != 1 || layer != 1 || ++n_seen != nth) { return {}; }
                     return act();
@@ -110,7 +107,7 @@ TEST_F(Turns, AFailureInTheMiddleOfAnAnswerLeavesNoTrace) {
         const auto turn = disturbed.say("Talk at length about rivers and gardens, please.", go_on, /*stream=*/false);
         ASSERT_TRUE(failed) << "the answer was too short to fail in";
         EXPECT_EQ(turn.status().message(), "injected");
-        inside(disturbed).forward->set_query_observer({});
+        inside(disturbed).set_query_observer({});
         expect_same(plain, disturbed);
     }
 }
@@ -137,7 +134,7 @@ TEST_F(Turns, UndoBringsBackTheStateBitForBitAlsoOfAnAnswerThatWasStopped) {
         EXPECT_LT(turn->answer.n_generated, 8) << "it was stopped";
         EXPECT_EQ(undone.n_turns(), n_before + 1) << "what was said is kept";
         ASSERT_TRUE(*undone.undo());
-        inside(undone).forward->set_query_observer({});
+        inside(undone).set_query_observer({});
         expect_same(plain, undone);
     }
 }

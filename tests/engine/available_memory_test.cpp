@@ -12,7 +12,6 @@
 #include <functional>
 #include <map>
 
-#include "engine/policy_probe.h"
 #include "engine/session_impl.h"
 #include "engine/tiny_model.h"
 #include "model/gguf_edit.h"
@@ -236,8 +235,8 @@ TEST(BudgetAuto, WhatKeepsAllEndsWhereMemoryDoes) {
     options.n_threads = 1;
     auto session = model.session(options);
     ASSERT_TRUE(session.ok() && session->prefill(random_tokens(300, tiny_spec().n_vocab)).ok());
-    EXPECT_GT(PolicyProbe(*session).session().plan->capacity, 300);
-    PolicyProbe(*session).session().plan->capacity = 302;
+    EXPECT_GT(Session::Impl::of(*session).plan->capacity, 300);
+    Session::Impl::of(*session).plan->capacity = 302;
     EXPECT_TRUE(session->append(1).ok());
     EXPECT_TRUE(session->append(1).ok());
     const std::vector<float> logits(session->logits().begin(), session->logits().end());

@@ -10,8 +10,7 @@
 #include <memory>
 
 #include "device/backend.h"
-#include "engine/policy_probe.h"
-#include "engine/session_impl.h"
+#include "engine/layer_probe.h"
 #include "engine/tiny_model.h"
 
 namespace pith {
@@ -45,7 +44,7 @@ protected:
         return std::move(*session);
     }
     static std::vector<int32_t> tokens(int n, unsigned seed = 1) { return random_tokens(n, model_->info().n_vocab, seed); }
-    static int64_t n_built(Session & session) { return PolicyProbe(session).session().forward->n_decode_graphs_built(); }
+    static int64_t n_built(Session & session) { return LayerProbe(session).n_decode_graphs_built(); }
 
     // A session that keeps its graph, and one that does not, fed the same.
     class Pair {
@@ -195,7 +194,7 @@ TEST_F(DecodeGraphTest, GivesTheSameLogitsWhenItIsProfiled) {
     const auto fed = tokens(100);
     const auto run = [&](GraphProfile * profile) {
         Session session = open("expected", 48, 5);
-        PolicyProbe(session).session().forward->set_profile(profile);
+        LayerProbe(session).set_profile(profile);
         EXPECT_TRUE(session.prefill(std::span(fed).first(80)).ok());
         for (const int32_t token : std::span(fed).subspan(80)) { EXPECT_TRUE(session.append(token).ok()); }
         return std::vector<float>(session.logits().begin(), session.logits().end());

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/policy_probe.h"
-#include "engine/session_impl.h"
+#include "engine/layer_probe.h"
 #include "engine/tiny_session.h"
 #include "pith/session.h"
 
@@ -105,15 +104,15 @@ TEST_P(GuidedChunks, AFailureWhileTheQuestionRunsLeavesTheSessionAsItWas) {
     Session session = open_tiny(options);
     RunHooks hooks;
     hooks.n_question = kQuestion;
-    Forward & forward = *PolicyProbe(session).session().forward;
+    LayerProbe layers(session);
     int n_questions = 0;
-    forward.set_query_observer([&](int layer, std::span<const float>, int n, int32_t) -> Status {
+    layers.set_query_observer([&](int layer, std::span<const float>, int n, int32_t) -> Status {
         n_questions += n == kQuestion && layer == 0 ? 1 : 0;
         if (n_questions == 2 && layer == 1) { return {ErrorCode::kOutOfMemory, "injected"}; }
         return {};
     });
     EXPECT_EQ(session.prefill(prompt(), hooks).message(), "injected");
-    forward.set_query_observer({});
+    layers.set_query_observer({});
     expect_as_new(session, options, hooks);
 }
 

@@ -113,8 +113,8 @@ TEST_P(QuestionPrefill, LeavesNoQueriesOfTheQuestionsBehind) {
         Session plain = open_tiny(options_of(GetParam(), kBudget, schedule));
         ASSERT_TRUE(read(session, context_, questions_).ok());
         ASSERT_TRUE(plain.prefill(context_).ok());
-        const EvidenceState & evidence = PolicyProbe(session).session().evidence;
-        const EvidenceState & of_plain = PolicyProbe(plain).session().evidence;
+        const EvidenceState & evidence = Session::Impl::of(session).evidence;
+        const EvidenceState & of_plain = Session::Impl::of(plain).evidence;
         EXPECT_EQ(evidence.n_kept_queries(), of_plain.n_kept_queries());
         EXPECT_EQ(evidence.needs(), wanted);
         for (int l = 0; l < session.n_layers(); ++l) {
@@ -130,7 +130,7 @@ TEST_P(QuestionPrefill, AFailureWhileTheQuestionsRunLeavesTheSessionAsItWas) {
     for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
         const SessionOptions options = options_of(GetParam(), kBudget, schedule);
         Session session = open_tiny(options);
-        Session::Impl & impl = PolicyProbe(session).session();
+        Session::Impl & impl = Session::Impl::of(session);
         int n_runs = 0;
         impl.forward->set_query_observer([&](int layer, std::span<const float>, int n, int32_t) -> Status {
             n_runs += n == kQuestions && layer == 1 ? 1 : 0;

@@ -7,8 +7,7 @@
 #include <cmath>
 
 #include "device/resident.h"
-#include "engine/policy_probe.h"
-#include "engine/session_impl.h"
+#include "engine/layer_probe.h"
 #include "engine/tiny_model.h"
 
 namespace pith {
@@ -215,12 +214,12 @@ TEST_F(SessionTest, SnapshotsOutliveATokenThatFails) {
         ASSERT_TRUE(session.prefill(tokens).ok());
         const auto snapshot = session.snapshot();
         ASSERT_TRUE(snapshot.ok());
-        Forward & forward = *PolicyProbe(session).session().forward;
-        forward.set_query_observer([](int layer, std::span<const float>, int, int32_t) -> Status {
+        LayerProbe layers(session);
+        layers.set_query_observer([](int layer, std::span<const float>, int, int32_t) -> Status {
             return layer == 1 ? Status(ErrorCode::kOutOfMemory, "injected") : Status();
         });
         EXPECT_EQ(session.append(7).message(), "injected");
-        forward.set_query_observer({});
+        layers.set_query_observer({});
         ASSERT_TRUE(session.restore(*snapshot).ok());
         EXPECT_EQ(session.n_tokens(), 60);
         EXPECT_EQ(longest_lane(session), 60) << policy;

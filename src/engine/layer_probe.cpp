@@ -1,0 +1,48 @@
+// layer_probe.cpp - hands on what is inside a session. Stage: engine.
+#include "engine/layer_probe.h"
+
+#include <utility>
+
+#include "engine/session_impl.h"
+
+namespace pith {
+
+LayerProbe::LayerProbe(Session & session) : impl_(Session::Impl::of(session)) {}
+
+void LayerProbe::set_tap(LayerTap tap) {
+    impl_.forward->set_tap(std::move(tap));
+}
+void LayerProbe::set_query_observer(QueryObserver observer) {
+    impl_.forward->set_query_observer(std::move(observer));
+}
+void LayerProbe::set_profile(GraphProfile * profile) {
+    impl_.forward->set_profile(profile);
+}
+
+const CacheShape & LayerProbe::shape() const {
+    return impl_.shape();
+}
+const RaggedCache & LayerProbe::cache() const {
+    return *impl_.cache;
+}
+const EvidenceState & LayerProbe::evidence() const {
+    return impl_.evidence;
+}
+const std::shared_ptr<OutputMatrices> & LayerProbe::output() const {
+    return impl_.output;
+}
+GraphRunner & LayerProbe::runner() {
+    return impl_.forward->observer();
+}
+RunTasks LayerProbe::run_tasks() const {
+    return impl_.target().run_tasks;
+}
+int64_t LayerProbe::n_decode_graphs_built() const {
+    return impl_.forward->n_decode_graphs_built();
+}
+
+Status LayerProbe::project_heads(int layer, std::span<const float> attention, std::vector<float> & out) {
+    return impl_.forward->project_heads(layer, attention, out);
+}
+
+}  // namespace pith
