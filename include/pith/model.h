@@ -11,9 +11,6 @@
 
 namespace pith {
 
-class Gate;
-class ModelFile;
-
 struct ModelOptions {
     bool use_mmap = true;
     bool repack = true;                             // repacked weights where the CPU offers them
@@ -38,25 +35,26 @@ struct ModelInfo {
     int n_vocab = 0;
     int n_ctx_train = 0;
     int n_experts = 0;
+    bool has_gates = false;  // of ModelOptions::gate_file
 };
 
 // A handle: copies share the weights. Threads: const-safe; sessions of one model may run on several threads.
 class Model {
 public:
-    // Errors: see ModelFile::load and LoraAdapter::load; every message names the file.
+    // Errors: kNotFound, kBadFile, kUnsupported, kOutOfMemory, kCancelled; kInvalidArgument: an adapter or gates that do not
+    // fit the model, or a scale without an adapter. Every message names the file.
     static Result<Model> load(const std::string & path, const ModelOptions & options = {});
 
     const ModelInfo & info() const;
     Result<Session> session(const SessionOptions & options = {}) const;
-    const ModelFile & file() const;
-    std::shared_ptr<const Gate> gate() const;  // of ModelOptions::gate_file; null: none
 
     Model(const Model &) = default;
     Model & operator=(const Model &) = default;
     ~Model();
 
-private:
     struct Impl;
+
+private:
     explicit Model(std::shared_ptr<const Impl> impl);
     std::shared_ptr<const Impl> impl_;
 };

@@ -40,7 +40,7 @@ private:
 
 // Gates decide what the prompt's own queries see; `auto` is gated where the model has some.
 Result<bool> is_gated(const Model & model, const PolicyCase & one) {
-    PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = model.gate() != nullptr}));
+    PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = model.info().has_gates}));
     return policy.gated();
 }
 

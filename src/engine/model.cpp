@@ -10,6 +10,7 @@
 #include "device/available_memory.h"
 #include "device/backend.h"
 #include "engine/cache_layout.h"
+#include "engine/model_parts.h"
 #include "engine/session_impl.h"
 #include "gate/gate_file.h"
 #include "model/adapted_model.h"
@@ -139,6 +140,8 @@ Status observe(const ModelFile & file, bool has_gate, Session::Impl & session) {
 }  // namespace
 
 struct Model::Impl {
+    static const Impl & of(const Model & model) { return *model.impl_; }
+
     std::shared_ptr<const ModelFile> file;
     std::shared_ptr<OutputMatrices> output;
     std::shared_ptr<const Gate> gate;  // null: none
@@ -160,18 +163,19 @@ Result<Model> Model::load(const std::string & path, const ModelOptions & options
     }
     impl->output = std::make_shared<OutputMatrices>(impl->file);
     impl->info = describe(*impl->file);
+    impl->info.has_gates = impl->gate != nullptr;
     return Model(std::move(impl));
 }
 
 const ModelInfo & Model::info() const {
     return impl_->info;
 }
-const ModelFile & Model::file() const {
-    return *impl_->file;
-}
 
-std::shared_ptr<const Gate> Model::gate() const {
-    return impl_->gate;
+const ModelFile & file_of(const Model & model) {
+    return *Model::Impl::of(model).file;
+}
+std::shared_ptr<const Gate> gate_of(const Model & model) {
+    return Model::Impl::of(model).gate;
 }
 
 Result<Session> Model::session(const SessionOptions & options) const {

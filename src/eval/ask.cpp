@@ -9,7 +9,7 @@
 #include "bench/likelihood.h"
 #include "benchmarks/metrics/multiple_choice.h"
 #include "core/stopwatch.h"
-#include "gate/gate_file.h"
+#include "engine/model_parts.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
 
@@ -169,9 +169,9 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
     const Stopwatch watch;
     SessionOptions session_options = options.session_of(one);
     session_options.prefill = PrefillSchedule::kChunked;
-    const bool has_gates = model.gate() != nullptr;
+    const bool has_gates = model.info().has_gates;
     PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = has_gates}));
-    if (policy.needs_gate() && has_gates && !model.gate()->config().works_in_chunks()) {
+    if (policy.needs_gate() && has_gates && !gate_of(model)->config().works_in_chunks()) {
         if (policy.evicts()) {
             return emit(refusals(unit, one,
                                  {ErrorCode::kInvalidArgument,

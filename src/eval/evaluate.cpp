@@ -7,11 +7,11 @@
 #include <thread>
 #include <utility>
 
+#include "engine/model_parts.h"
 #include "eval/ask.h"
 #include "eval/built_in_task.h"
 #include "eval/plain_text.h"
 #include "eval/sample_length.h"
-#include "gate/gate_file.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "policy/schedule/run_plan.h"
@@ -73,7 +73,7 @@ public:
 private:
     // What every session would refuse is refused before there is a folder. (A perplexity chooses its schedule itself.)
     Status check_schedule(const PolicyCase & one) const {
-        if (options_.tasks.empty() || model_.gate() == nullptr || model_.gate()->config().works_in_chunks()) { return {}; }
+        if (options_.tasks.empty() || !model_.info().has_gates || gate_of(model_)->config().works_in_chunks()) { return {}; }
         PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = true}));
         if (!policy.needs_gate()) { return {}; }
         return plan_run({.whole_prompt = true, .prefill = options_.session.prefill}).status();

@@ -183,7 +183,7 @@ Result<std::vector<AttentionMap>> attention_maps(const Model & model, std::span<
     Mapper mapper(model, tokens, options);
     std::vector<AttentionMap> maps;
     PITH_RETURN_IF_ERROR(mapper.add_full(maps));
-    if (model.gate() != nullptr) { PITH_RETURN_IF_ERROR(mapper.add_gated(maps)); }
+    if (model.info().has_gates) { PITH_RETURN_IF_ERROR(mapper.add_gated(maps)); }
     return maps;
 }
 

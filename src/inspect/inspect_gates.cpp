@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/gate_probe.h"
-#include "gate/gate_file.h"
+#include "engine/model_parts.h"
 
 namespace pith {
 namespace {
@@ -61,7 +61,7 @@ double GateInspection::retention() const {
 
 Result<GateInspection> inspect_gates(const Model & model, std::span<const int32_t> tokens,
                                      const InspectGatesOptions & options) {
-    const auto gate = model.gate();
+    const auto gate = gate_of(model);
     if (!gate) {
         return {ErrorCode::kInvalidArgument, "the model has no gates to inspect: give --gate FILE, made by `pith train gate`"};
     }

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "engine/gated_model.h"
+#include "engine/model_parts.h"
 #include "engine/tiny_session.h"
 #include "model/head_importance_file.h"
 #include "pith/session.h"
@@ -43,7 +44,7 @@ std::string write_heads(const Model & model, const std::string & name) {
         heads.reason.push_back(0.05 * (i % 7));
     }
     const std::string path = scratch_file(name);
-    EXPECT_TRUE(save_head_importance(path, heads, {.count = 5, .lengths = {256}, .seed = 7}, model.file()).ok());
+    EXPECT_TRUE(save_head_importance(path, heads, {.count = 5, .lengths = {256}, .seed = 7}, file_of(model)).ok());
     return path;
 }
 

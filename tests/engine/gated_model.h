@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/model_parts.h"
 #include "engine/tiny_model.h"
 #include "gate/gate_file.h"
 #include "gate/random_gate.h"
@@ -25,8 +26,8 @@ inline Result<Model> gated_model(const RandomModelSpec & spec, const GateConfig 
     const std::string gate_path = scratch_file(stem + ".gate.gguf");
     PITH_RETURN_IF_ERROR(write_random_model(spec, path));
     PITH_ASSIGN_OR_RETURN(const Model plain, Model::load(path));
-    const RandomGate gate(config, plain.file().hparams());
-    PITH_RETURN_IF_ERROR(save_gate(gate_path, config, gate.weights, {}, plain.file()));
+    const RandomGate gate(config, file_of(plain).hparams());
+    PITH_RETURN_IF_ERROR(save_gate(gate_path, config, gate.weights, {}, file_of(plain)));
     ModelOptions options;
     options.gate_file = gate_path;
     return Model::load(path, options);

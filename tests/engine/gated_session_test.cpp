@@ -9,6 +9,7 @@
 
 #include "engine/gate_probe.h"
 #include "engine/gated_model.h"
+#include "engine/model_parts.h"
 #include "engine/policy_probe.h"
 #include "gate/plain_gate.h"
 #include "model/plain_attention.h"
@@ -149,7 +150,7 @@ std::vector<float> oracle(const Model & model, const GateLog & log, const std::v
     const auto mask = [&](int layer, int head, int query, int key) {
         return log.hidden(layer, head / n_group, query, key) ? -INFINITY : 0.0F;
     };
-    return plain_logits(model.file(), tokens, mask, {}, 1, GGML_TYPE_F32, nullptr, inputs);
+    return plain_logits(file_of(model), tokens, mask, {}, 1, GGML_TYPE_F32, nullptr, inputs);
 }
 
 struct Case {
@@ -245,7 +246,7 @@ TEST_P(GatedSession, OmissionEqualsMaskingAndGatesAreTheirFormulas) {
     std::iota(asked.begin(), asked.end(), 0);
     for (int i = 0; i < kSecond && c.config.works_in_chunks(); ++i) { asked.push_back(kPrompt + kDecoded + i); }
     const auto n_embd = static_cast<size_t>(model->info().n_embd);
-    const RandomGate gate(c.config, model->file().hparams());
+    const RandomGate gate(c.config, file_of(*model).hparams());
     const int n_gated = model->info().n_layers - c.config.first_layer;
     ASSERT_EQ(log.all().size(), asked.size() * static_cast<size_t>(n_gated * c.n_kv_heads));
     double worst = 0;

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "engine/model_parts.h"
 #include "engine/tiny_model.h"
 
 namespace pith {
@@ -48,11 +49,11 @@ protected:
     }
     static std::string save(const std::string & name, const HeadImportance & heads) {
         const std::string path = scratch_file(name);
-        const Status status = save_head_importance(path, heads, {.count = 5, .lengths = {256}, .seed = 7}, model_->file());
+        const Status status = save_head_importance(path, heads, {.count = 5, .lengths = {256}, .seed = 7}, file_of(*model_));
         EXPECT_TRUE(status.ok()) << status.message();
         return path;
     }
-    static Status load(const std::string & path) { return load_head_importance(path, model_->file()).status(); }
+    static Status load(const std::string & path) { return load_head_importance(path, file_of(*model_)).status(); }
     // A good file after `change`.
     static Status load_changed(const std::function<void(Json &)> & change) {
         const std::string path = save("changed.json", some_heads());
@@ -75,7 +76,7 @@ Model * HeadImportanceFile::model_ = nullptr;
 
 TEST_F(HeadImportanceFile, ComesBackAsItWasWritten) {
     const HeadImportance heads = some_heads();
-    const auto loaded = load_head_importance(save("same.json", heads), model_->file());
+    const auto loaded = load_head_importance(save("same.json", heads), file_of(*model_));
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
     EXPECT_EQ((*loaded)->copy, heads.copy);
     for (size_t i = 0; i < heads.reason.size(); ++i) { EXPECT_NEAR((*loaded)->reason[i], heads.reason[i], 5e-7); }
@@ -88,7 +89,7 @@ TEST_F(HeadImportanceFile, SaysHowItWasMade) {
     EXPECT_EQ(json["probes"]["lengths"], Json({256}));
     EXPECT_EQ(json["probes"]["seed"], 7);
     EXPECT_EQ(json["model"]["n_layers"], 3);
-    EXPECT_EQ(json["model"]["norm_hash"], norm_hash(model_->file()));
+    EXPECT_EQ(json["model"]["norm_hash"], norm_hash(file_of(*model_)));
 }
 
 TEST_F(HeadImportanceFile, ThatDoesNotExistIsNamed) {
@@ -166,10 +167,10 @@ TEST_F(HeadImportanceFile, IsNotWrittenWithWrongNumbers) {
     HeadImportance heads = some_heads();
     heads.copy[3] = std::numeric_limits<double>::quiet_NaN();
     const std::string path = scratch_file("never.json");
-    expect(save_head_importance(path, heads, {}, model_->file()), ErrorCode::kInvalidArgument, {"copy", "head 3"});
+    expect(save_head_importance(path, heads, {}, file_of(*model_)), ErrorCode::kInvalidArgument, {"copy", "head 3"});
     EXPECT_FALSE(std::filesystem::exists(path));
     EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
-    expect(save_head_importance("no/such/folder/h.json", some_heads(), {}, model_->file()), ErrorCode::kIo,
+    expect(save_head_importance("no/such/folder/h.json", some_heads(), {}, file_of(*model_)), ErrorCode::kIo,
            {"no/such/folder/h.json"});
 }
 

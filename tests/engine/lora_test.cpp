@@ -8,6 +8,7 @@
 
 #include "device/backend.h"
 #include "engine/forward.h"
+#include "engine/model_parts.h"
 #include "engine/tiny_model.h"
 #include "model/adapted_model.h"
 #include "model/architectures.h"
@@ -147,7 +148,7 @@ protected:
 
 TEST_F(LoraEvidence, TheOutputProjectionThatIsReadBackHasTheAdapterInIt) {
     for (int layer = 0; layer < 3; ++layer) {
-        const auto rows = adapted_->file().read_output_projection(layer);
+        const auto rows = file_of(*adapted_).read_output_projection(layer);
         ASSERT_TRUE(rows.ok()) << rows.status().message();
         const std::vector<double> expected = projection(layer);
         ASSERT_EQ(rows->size(), expected.size());
@@ -158,7 +159,7 @@ TEST_F(LoraEvidence, TheOutputProjectionThatIsReadBackHasTheAdapterInIt) {
 // What scorers with |v·W_O| work with: the factor of the session's model.
 TEST_F(LoraEvidence, NormsBehindTheOutputProjectionAreThoseOfTheAdaptedOne) {
     const std::vector<double> expected = projection(1);
-    const auto file = std::shared_ptr<const ModelFile>(&adapted_->file(), [](const ModelFile *) {});
+    const auto file = std::shared_ptr<const ModelFile>(&file_of(*adapted_), [](const ModelFile *) {});
     OutputFactors factors(file);
     const auto factor = factors.factor(1);
     ASSERT_TRUE(factor.ok()) << factor.status().message();
@@ -182,7 +183,7 @@ TEST_F(LoraEvidence, AHeadsShareOfTheOutputGoesThroughTheAdapterToo) {
     const auto backend = make_cpu_backend(1);
     ASSERT_TRUE(backend.ok());
     const OwnedBackend owner(*backend);
-    Forward forward(std::shared_ptr<const ModelFile>(&adapted_->file(), [](const ModelFile *) {}), *backend);
+    Forward forward(std::shared_ptr<const ModelFile>(&file_of(*adapted_), [](const ModelFile *) {}), *backend);
     std::vector<float> attention(size_t{6} * 32);
     for (size_t i = 0; i < attention.size(); ++i) { attention[i] = static_cast<float>(std::cos(0.1 * static_cast<double>(i))); }
     std::vector<float> out;  // [H][D]

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "engine/gated_model.h"
+#include "engine/model_parts.h"
 #include "model/model_file.h"
 #include "model/plain_attention.h"
 #include "pith/policies.h"
@@ -139,7 +140,7 @@ std::vector<float> oracle(const Model & model, const EvictionLog & log, const st
     const auto mask = [&](int layer, int head, int query, int key) {
         return log.hidden(layer, head / n_group, query, key) ? -INFINITY : 0.0F;
     };
-    return plain_logits(model.file(), tokens, mask, {}, 1, round);
+    return plain_logits(file_of(model), tokens, mask, {}, 1, round);
 }
 
 // Options that leave something to choose under this small budget, wherever a part has them.

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "bench/policy_cases.h"
+#include "engine/model_parts.h"
 #include "engine/policy_probe.h"
 #include "engine/tiny_model.h"
 #include "model/model_file.h"
@@ -175,15 +176,15 @@ TEST_F(Inspect, AgreesWithAPassWithoutACache) {
     const Inspection inspection = run(options({"snapkv", "adakv", "random", "streaming"}, {48}));
     std::vector<int32_t> all = tokens();
     all.push_back(inspection.next_token);
-    const PlainStep full = plain_step(model_->file(), all, {});
+    const PlainStep full = plain_step(file_of(*model_), all, {});
     const auto n_heads = static_cast<size_t>(inspection.shape.n_heads());
     for (const InspectCase & one : inspection.cases) {
-        const PlainStep evicted = plain_step(model_->file(), all, [&](int layer, int head, int query, int key) {
+        const PlainStep evicted = plain_step(file_of(*model_), all, [&](int layer, int head, int query, int key) {
             const auto kept = one.kept[static_cast<size_t>(layer)].row(head / inspection.shape.n_group);
             return query < kTokens || key == query || std::ranges::binary_search(kept, key) ? 0.0F : -INFINITY;
         });
         for (size_t l = 0; l < one.layers.size(); ++l) {
-            const auto rows = model_->file().read_output_projection(static_cast<int>(l));  // [D][H·dv]
+            const auto rows = file_of(*model_).read_output_projection(static_cast<int>(l));  // [D][H·dv]
             ASSERT_TRUE(rows.ok());
             const size_t wide = full.attention[l].size();
             const size_t width = full.hidden[l].size();

@@ -12,6 +12,7 @@
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
 #include "app/flags/engine_flags.h"
+#include "engine/model_parts.h"
 #include "model/head_importance_file.h"
 
 namespace pith::app {
@@ -84,7 +85,7 @@ int calibrate_command(CalibrateFlags flags) {
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
-    if (flags.output.empty()) { flags.output = default_heads_path(model->file().path()); }
+    if (flags.output.empty()) { flags.output = default_heads_path(file_of(*model).path()); }
     flags.options.cancel = &catch_interrupt();
     Result<Calibration> done = Status();
     {
@@ -96,7 +97,7 @@ int calibrate_command(CalibrateFlags flags) {
     }
     if (!done.ok()) { return fail(done.status()); }
     warn_of_probes_left_out(*done, flags.options.n_tokens);
-    if (const Status status = save_head_importance(flags.output, done->heads, done->probes, model->file()); !status.ok()) {
+    if (const Status status = save_head_importance(flags.output, done->heads, done->probes, file_of(*model)); !status.ok()) {
         return fail(status);
     }
     if (done->foretold < 0.5) {

@@ -119,7 +119,7 @@ std::string listed(const std::vector<T> & values, const Name & name) {
 Result<std::string> heads_fingerprint(const EvalOptions & options, const Model & model) {
     const std::string & model_path = model.info().path;
     const AutoFacts facts = {.limited = true,
-                             .has_gates = model.gate() != nullptr,
+                             .has_gates = model.info().has_gates,
                              .heads = has_importance("", model_path) ? KnownHeads::kBesideModel : KnownHeads::kNone};
     bool wanted = !options.session.heads_file.empty();
     for (const std::string & name : options.policies) {

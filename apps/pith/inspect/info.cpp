@@ -10,6 +10,7 @@
 #include "cache/kv_type.h"
 #include "cache/ragged_cache.h"
 #include "engine/cache_layout.h"
+#include "engine/model_parts.h"
 #include "gate/gate_file.h"
 #include "model/lora_file.h"
 #include "model/model_file.h"
@@ -90,8 +91,8 @@ int info_part(InfoFlags flags, FileKind kind) {
         if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
         const auto model = flags.model.load();
         if (!model.ok()) { return fail(model.status()); }
-        const Status fits =
-            is_gate ? Gate::load(flags.file, model->file()).status() : LoraAdapter::load(flags.file, model->file()).status();
+        const Status fits = is_gate ? Gate::load(flags.file, file_of(*model)).status()
+                                    : LoraAdapter::load(flags.file, file_of(*model)).status();
         if (!fits.ok()) { return fail(fits); }
         (*info)["fits"] = flags.model.path;
     }
@@ -124,7 +125,7 @@ int info_command(InfoFlags flags) {
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
-    const auto per_token = kv_bytes_per_token(model->file().hparams(), flags.cache);
+    const auto per_token = kv_bytes_per_token(file_of(*model).hparams(), flags.cache);
     if (!per_token.ok()) { return fail(per_token.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { warn(tokenizer.status().message()); }

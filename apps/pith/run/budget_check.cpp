@@ -8,7 +8,7 @@
 
 #include "cache/ragged_cache.h"
 #include "engine/cache_layout.h"
-#include "model/model_file.h"
+#include "engine/model_parts.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "policy/protected_tokens.h"
@@ -77,7 +77,7 @@ Status check_holds(const SessionOptions & options, int64_t budget) {
 
 // As the session plans with no more of the prompt than what is pinned; the real one will not need less.
 Result<RunPlan> plan_of_bytes(const Model & model, const SessionOptions & options) {
-    const CacheLayout layout = cache_layout(model.file().hparams(), options.type_k, options.type_v);
+    const CacheLayout layout = cache_layout(file_of(model).hparams(), options.type_k, options.type_v);
     RunRequest request;
     request.budget = options.budget;
     request.evicts = true;
@@ -104,7 +104,7 @@ Status check_protected(const SessionOptions & options) {
 }
 
 Status check_budget(const Model & model, const SessionOptions & options) {
-    if (options.budget.kind != BudgetKind::kBytes || model.gate() != nullptr) { return check_protected(options); }
+    if (options.budget.kind != BudgetKind::kBytes || model.info().has_gates) { return check_protected(options); }
     return plan_of_bytes(model, options).status();
 }
 

@@ -1,0 +1,17 @@
+// model_parts.h - what a loaded model is made of, for Pith's own folders. Stage: engine.
+#pragma once
+
+#include <memory>
+
+#include "gate/gate_file.h"
+#include "model/model_file.h"
+#include "pith/model.h"
+
+namespace pith {
+
+// As the model lives; an adapter is part of it.
+const ModelFile & file_of(const Model & model);
+// Null: the model was loaded without gates.
+std::shared_ptr<const Gate> gate_of(const Model & model);
+
+}  // namespace pith
