@@ -1,4 +1,4 @@
-// prefill_schedule.h - how a prompt is read.
+// prefill_schedule.h - how a prompt is read, and how often a cache is brought back to its budget.
 #pragma once
 
 namespace pith {
@@ -10,5 +10,8 @@ enum class PrefillSchedule {
     kOneShot,  // layer by layer over the whole prompt, each layer evicted before the next
     kChunked,  // chunk by chunk through all layers, evicted after each chunk (guided: RunHooks::n_question)
 };
+
+inline constexpr int kDefaultChunk = 512;       // tokens
+inline constexpr int kDefaultEvictEvery = 128;  // decoded tokens
 
 }  // namespace pith

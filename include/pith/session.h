@@ -32,9 +32,9 @@ struct SessionOptions {
     int n_threads = 0;    // 0: one per core, or 1 for models under 32 MiB
     int max_context = 0;  // positions to reserve address space for; 0: the model's training length, or the prompt if longer
     PrefillSchedule prefill = PrefillSchedule::kAuto;
-    int chunk = 512;                   // tokens; also the batch of a one-shot prefill
-    int evict_every = 128;             // decoded tokens between evictions: the headroom; 0: no eviction in decode
-    std::vector<PositionSpan> pinned;  // never evicted, and kept whatever gates say
+    int chunk = kDefaultChunk;             // tokens; also the batch of a one-shot prefill
+    int evict_every = kDefaultEvictEvery;  // decoded tokens between evictions: the headroom; 0: no eviction in decode
+    std::vector<PositionSpan> pinned;      // never evicted, and kept whatever gates say
     // For policies that divide the budget by head (headkv, duo) and for `auto`: the importances, or else the file that `pith
     // calibrate heads` made. Neither: the file beside the model (model.heads.json for model.gguf), where there is one; `auto`
     // passes over one that does not fit.

@@ -23,7 +23,7 @@ struct PolicySpeedOptions {
     SessionOptions session;             // schedule, threads, types, evict_every; the rest is from the lists
     std::vector<std::string> policies;  // the full cache comes in front of them
     std::vector<int> lengths;           // tokens of a prompt
-    std::vector<int> chunks = {512};
+    std::vector<int> chunks = {kDefaultChunk};
     std::vector<Budget> budgets;
     int n_generate = 64;
     int n_repetitions = 3;

@@ -40,7 +40,7 @@ struct InspectOptions {
     KvType type_k = KvType::kF32;
     KvType type_v = KvType::kF32;
     int n_threads = 0;
-    int chunk = 512;
+    int chunk = kDefaultChunk;
     std::shared_ptr<const HeadImportance> heads;  // as SessionOptions
     std::string heads_file;
     std::string distance_by = "cos";                        // D, IR, TD, HD: cos, pearson, bc, jsd or l2, as `novelty` has them

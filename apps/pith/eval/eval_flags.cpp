@@ -141,7 +141,9 @@ void EvalFlags::add_run_options(CLI::App & command) {
                        "Samples of each task and context (default: 10 where they are generated, else all)");
     command.add_option("--data", data, "Folder with the benchmark's data files, as it publishes them");
     command.add_option("--haystack", haystack, "Text file that needles are hidden in (default: the built-in generator's)");
-    command.add_option("--chunk", chunk, "Tokens of a batch, and of a chunk with --prefill chunked (default: 512)");
+    command.add_option(
+        "--chunk", chunk,
+        "Tokens of a batch, and of a chunk with --prefill chunked (default: " + std::to_string(kDefaultChunk) + ")");
     command.add_option("--evict-every", evict_every, "Evict again after so many tokens of question and answer; 0: never")
         ->capture_default_str();
     add_heads_option(command, heads);

@@ -28,7 +28,7 @@ struct EvalFlags {
     bool question_aware = false;
     bool guided = false;
     std::string prefill = "one-shot";
-    int chunk = 512;
+    int chunk = kDefaultChunk;
     int evict_every = 0;
     std::string heads;
     CacheFlags cache;

@@ -43,8 +43,8 @@ struct SessionFlags {
     std::string prefill = "auto";
     int n_threads = 0;
     int ctx_size = 0;
-    int chunk = 512;
-    int evict_every = 128;
+    int chunk = kDefaultChunk;
+    int evict_every = kDefaultEvictEvery;
 
     // default_policy: the policy without --policy. without_budget: the budget without --budget, where the policy is auto.
     void add_to(CLI::App & command, const std::string & default_policy = "auto", const std::string & without_budget = "");

@@ -48,7 +48,7 @@ struct InspectFlags {
     std::vector<std::string> figures;  // of inspect.svg; empty: all
     std::string distance = "cos";
     int n_threads = 0;
-    int chunk = 512;
+    int chunk = kDefaultChunk;
     std::optional<int> attention_layer;  // --gate-attention
     std::vector<std::string> attention;  // LAYER:HEAD
     bool json = false;

@@ -21,8 +21,8 @@ struct RunRequest {
     bool gated = false;         // gates decide what is cached
     bool whole_prompt = false;  // a gate must see the prompt whole, so it cannot go in chunks
     PrefillSchedule prefill = PrefillSchedule::kAuto;
-    int chunk = 512;
-    int evict_every = 128;
+    int chunk = kDefaultChunk;
+    int evict_every = kDefaultEvictEvery;
     int64_t n_prompt = 0;
     int64_t n_protected = 0;  // tokens per head that no budget in bytes may come to less than
     int n_question = 0;       // tokens at the prompt's end that ask; 0: not known
