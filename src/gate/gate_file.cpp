@@ -260,20 +260,16 @@ Status save_gate(const std::string & path, const GateConfig & config, const Gate
     const std::unique_ptr<ggml_context, decltype(&ggml_free)> ctx(
         ggml_init({(list.size() + 1) * ggml_tensor_overhead(), nullptr, true}), &ggml_free);
     if (ctx == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the table of gates"}; }
-    std::string data;
-    const size_t alignment = gguf_get_alignment(g);
+    std::vector<const void *> data;
     for (const GateTensor & t : list) {
         const ggml_tensor * source = *t.slot;
         ggml_tensor * described = t.ne1 > 0 ? ggml_new_tensor_2d(ctx.get(), GGML_TYPE_F32, t.ne0, t.ne1)
                                             : ggml_new_tensor_1d(ctx.get(), GGML_TYPE_F32, t.ne0);
         ggml_set_name(described, t.name.c_str());
         gguf_add_tensor(g, described);
-        data.append(static_cast<const char *>(source->data), ggml_nbytes(source));
-        data.resize((data.size() + alignment - 1) / alignment * alignment, '\0');
+        data.push_back(source->data);
     }
-    std::string bytes(gguf_get_meta_size(g), '\0');
-    gguf_get_meta_data(g, bytes.data());
-    return write_file(path, bytes + data);
+    return write_gguf(path, g, data);
 }
 
 }  // namespace pith

@@ -196,8 +196,7 @@ Status save_lora(const std::string & path, const Weights & weights, const ModelF
         ggml_init({(weights.layers.size() * lora_targets().size() * 2 + 1) * ggml_tensor_overhead(), nullptr, true}),
         &ggml_free);
     if (ctx == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the adapter's table"}; }
-    std::string data;
-    const size_t alignment = gguf_get_alignment(g);
+    std::vector<const void *> data;
     for (size_t l = 0; l < weights.layers.size(); ++l) {
         for (const LoraTarget & target : lora_targets()) {
             const LoraPair & pair = weights.layers[l].*target.pair;
@@ -208,14 +207,11 @@ Status save_lora(const std::string & path, const Weights & weights, const ModelF
                 ggml_tensor * described = ggml_new_tensor_2d(ctx.get(), GGML_TYPE_F32, tensor->ne[0], tensor->ne[1]);
                 ggml_set_name(described, (name + end).c_str());
                 gguf_add_tensor(g, described);
-                data.append(static_cast<const char *>(tensor->data), ggml_nbytes(tensor));
-                data.resize((data.size() + alignment - 1) / alignment * alignment, '\0');
+                data.push_back(tensor->data);
             }
         }
     }
-    std::string bytes(gguf_get_meta_size(g), '\0');
-    gguf_get_meta_data(g, bytes.data());
-    return write_file(path, bytes + data);
+    return write_gguf(path, g, data);
 }
 
 }  // namespace pith

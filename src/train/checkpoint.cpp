@@ -4,11 +4,10 @@
 #include <ggml.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 
+#include "file/new_file.h"
 #include "train/trainer.h"
 
 namespace pith::train {
@@ -19,15 +18,18 @@ constexpr uint32_t kVersion = 1;
 constexpr uint64_t kMaxText = 1 << 24;
 
 template <class T>
-void put(std::ostream & out, const T & value) {
-    out.write(reinterpret_cast<const char *>(&value), sizeof(T));
+Status put(NewFile & out, const T & value) {
+    return out.write(&value, sizeof(T));
 }
-void put_text(std::ostream & out, const std::string & text) {
-    put(out, static_cast<uint64_t>(text.size()));
-    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+Status put_text(NewFile & out, const std::string & text) {
+    PITH_RETURN_IF_ERROR(put(out, static_cast<uint64_t>(text.size())));
+    return out.write(text.data(), text.size());
 }
-void put_floats(std::ostream & out, const ggml_tensor * t) {
-    out.write(static_cast<const char *>(t->data), static_cast<std::streamsize>(ggml_nbytes(t)));
+Status put_parameter(NewFile & out, const Parameter & p) {
+    PITH_RETURN_IF_ERROR(put_text(out, p.name));
+    PITH_RETURN_IF_ERROR(put(out, ggml_nelements(p.value)));
+    for (const ggml_tensor * t : {p.value, p.m, p.v}) { PITH_RETURN_IF_ERROR(out.write(t->data, ggml_nbytes(t))); }
+    return {};
 }
 
 template <class T>
@@ -48,31 +50,14 @@ Status bad_file(const std::string & path, const std::string & what) {
 }  // namespace
 
 Status Trainer::save(const std::string & path, const std::string & fingerprint, const std::string & state) const {
-    const std::string unfinished = path + ".tmp";
-    {
-        std::ofstream out(unfinished, std::ios::binary | std::ios::trunc);
-        out.write(kMagic, sizeof(kMagic));
-        put(out, kVersion);
-        put(out, n_steps_);
-        put_text(out, fingerprint);
-        put_text(out, state);
-        for (const Parameter & p : model_.parameters->list()) {
-            put_text(out, p.name);
-            put(out, ggml_nelements(p.value));
-            for (const ggml_tensor * t : {p.value, p.m, p.v}) { put_floats(out, t); }
-        }
-        out.flush();
-        if (!out) {
-            out.close();
-            std::remove(unfinished.c_str());
-            return {ErrorCode::kIo, "checkpoint '" + unfinished +
-                                        "' could not be written: is the folder there, writable, and the disk not full?"};
-        }
-    }
-    std::error_code error;
-    std::filesystem::rename(unfinished, path, error);
-    if (error) { return {ErrorCode::kIo, "checkpoint '" + path + "' could not be renamed into place: " + error.message()}; }
-    return {};
+    PITH_ASSIGN_OR_RETURN(NewFile out, NewFile::create(path));
+    PITH_RETURN_IF_ERROR(out.write(kMagic, sizeof(kMagic)));
+    PITH_RETURN_IF_ERROR(put(out, kVersion));
+    PITH_RETURN_IF_ERROR(put(out, n_steps_));
+    PITH_RETURN_IF_ERROR(put_text(out, fingerprint));
+    PITH_RETURN_IF_ERROR(put_text(out, state));
+    for (const Parameter & p : model_.parameters->list()) { PITH_RETURN_IF_ERROR(put_parameter(out, p)); }
+    return out.publish();
 }
 
 Result<std::string> Trainer::load(const std::string & path, const std::string & fingerprint) {

@@ -4,8 +4,10 @@
 #include <ggml.h>
 #include <gguf.h>
 
-#include <filesystem>
 #include <memory>
+#include <vector>
+
+#include "file/write_file.h"
 
 namespace pith::train {
 namespace {
@@ -40,17 +42,12 @@ Status export_gguf(const Parameters & parameters, const Vocabulary & vocabulary,
     gguf_set_val_f32(g, "llama.rope.freq_base", s.rope_base);
     gguf_set_val_f32(g, "llama.attention.layer_norm_rms_epsilon", parameters.hparams().rms_eps);
     set_vocabulary(g, vocabulary);
-    for (const Parameter & p : parameters.list()) { gguf_add_tensor(g, p.value); }
-
-    const std::string unfinished = path + ".tmp";
-    std::error_code error;
-    if (!gguf_write_to_file(g, unfinished.c_str(), false)) {
-        std::filesystem::remove(unfinished, error);
-        return {ErrorCode::kIo, "cannot write the model to '" + path + "': check that the folder exists and is writable"};
+    std::vector<const void *> data;
+    for (const Parameter & p : parameters.list()) {
+        gguf_add_tensor(g, p.value);
+        data.push_back(p.value->data);
     }
-    std::filesystem::rename(unfinished, path, error);
-    if (error) { return {ErrorCode::kIo, "cannot rename the model to '" + path + "': " + error.message()}; }
-    return {};
+    return write_gguf(path, g, data);
 }
 
 }  // namespace pith::train

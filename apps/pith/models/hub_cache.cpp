@@ -7,6 +7,8 @@
 #include <fstream>
 #include <set>
 
+#include "file/new_file.h"
+
 namespace pith::app {
 namespace {
 
@@ -105,20 +107,12 @@ Status HubCache::add_to_snapshot(const std::string & repo, const std::string & r
 
 Status HubCache::set_main(const std::string & repo, const std::string & revision) const {
     const fs::path path = folder(repo) / "refs" / "main";
-    const fs::path part = path.string() + "." + std::to_string(getpid());
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
-    std::ofstream file(part);
-    file << revision << std::flush;
-    if (file) {
-        fs::rename(part, path, error);
-    } else {
-        error = std::make_error_code(std::errc::io_error);
-    }
-    if (!error) { return {}; }
-    std::error_code gone;
-    fs::remove(part, gone);
-    return io_error(path, error);
+    // Several processes may fetch the same repository.
+    PITH_ASSIGN_OR_RETURN(NewFile file, NewFile::create(path.string(), "." + std::to_string(getpid())));
+    PITH_RETURN_IF_ERROR(file.write(revision.data(), revision.size()));
+    return file.publish();
 }
 
 }  // namespace pith::app

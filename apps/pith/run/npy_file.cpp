@@ -2,8 +2,7 @@
 #include "app/run/npy_file.h"
 
 #include <bit>
-#include <cerrno>
-#include <cstring>
+#include <utility>
 
 namespace pith::app {
 namespace {
@@ -14,21 +13,10 @@ constexpr size_t kPreambleBytes = 10;  // magic, version, length of the rest
 }  // namespace
 
 Result<NpyFile> NpyFile::create(const std::string & path, int64_t n_columns) {
-    NpyFile file(path, n_columns);
-    file.file_.reset(std::fopen(file.unfinished().c_str(), "wb"));
-    if (!file.file_) { return Status(ErrorCode::kIo, "'" + path + "' cannot be written: " + std::strerror(errno)); }
+    PITH_ASSIGN_OR_RETURN(NewFile bytes, NewFile::create(path));
+    NpyFile file(path, n_columns, std::move(bytes));
     PITH_RETURN_IF_ERROR(file.write_header());
     return file;
-}
-
-NpyFile::~NpyFile() {
-    if (!file_) { return; }
-    file_.reset();
-    std::remove(unfinished().c_str());
-}
-
-Status NpyFile::failure(int reason) const {
-    return {ErrorCode::kIo, "'" + path_ + "' cannot be written: " + std::strerror(reason)};
 }
 
 // Always of the same length, so that it can be written again when the number of rows is known.
@@ -41,30 +29,19 @@ Status NpyFile::write_header() {
               "f4', 'fortran_order': False, 'shape': (" + std::to_string(n_rows_) + ", " + std::to_string(n_columns_) + "), }";
     header.resize(kHeaderBytes - 1, ' ');
     header += '\n';
-    if (std::fwrite(header.data(), 1, header.size(), file_.get()) != header.size()) { return failure(errno); }
-    return {};
+    return file_.write(header.data(), header.size());
 }
 
 Status NpyFile::add(std::span<const float> row) {
-    if (std::fwrite(row.data(), sizeof(float), row.size(), file_.get()) != row.size()) { return failure(errno); }
+    PITH_RETURN_IF_ERROR(file_.write(row.data(), row.size_bytes()));
     ++n_rows_;
     return {};
 }
 
 Status NpyFile::close() {
-    if (std::fseek(file_.get(), 0, SEEK_SET) != 0) { return failure(errno); }
+    PITH_RETURN_IF_ERROR(file_.rewind());
     PITH_RETURN_IF_ERROR(write_header());
-    if (std::fclose(file_.release()) != 0) {
-        const int reason = errno;
-        std::remove(unfinished().c_str());
-        return failure(reason);
-    }
-    if (std::rename(unfinished().c_str(), path_.c_str()) != 0) {
-        const int reason = errno;
-        std::remove(unfinished().c_str());
-        return failure(reason);
-    }
-    return {};
+    return file_.publish();
 }
 
 }  // namespace pith::app

@@ -1,15 +1,15 @@
 // npy_file.h - rows of numbers as NumPy's .npy (format 1.0, f32, C order), written as they come: `numpy.load` reads it.
 //
-// Written to PATH.tmp; close() completes the header and renames. Without close() nothing is left.
+// Appears whole with close(), which completes the header (file/new_file.h). Without close() nothing is left.
 // Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
+#include "file/new_file.h"
 #include "pith/status.h"
 
 namespace pith::app {
@@ -25,23 +25,15 @@ public:
     int64_t n_columns() const { return n_columns_; }
     const std::string & path() const { return path_; }
 
-    NpyFile(NpyFile &&) noexcept = default;
-    NpyFile & operator=(NpyFile &&) = delete;
-    ~NpyFile();
-
 private:
-    struct CloseFile {
-        void operator()(std::FILE * file) const { std::fclose(file); }
-    };
-    NpyFile(std::string path, int64_t n_columns) : path_(std::move(path)), n_columns_(n_columns) {}
-    std::string unfinished() const { return path_ + ".tmp"; }
-    Status failure(int reason) const;
+    NpyFile(std::string path, int64_t n_columns, NewFile file)
+        : path_(std::move(path)), n_columns_(n_columns), file_(std::move(file)) {}
     Status write_header();
 
     std::string path_;
     int64_t n_columns_ = 0;
     int64_t n_rows_ = 0;
-    std::unique_ptr<std::FILE, CloseFile> file_;
+    NewFile file_;
 };
 
 }  // namespace pith::app

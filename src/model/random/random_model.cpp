@@ -4,15 +4,13 @@
 #include <ggml.h>
 #include <gguf.h>
 
-#include <unistd.h>
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
 
+#include "file/new_file.h"
 #include "model/random/random_tensors.h"
 #include "model/random/random_vocab.h"
 #include "model/random/random_weights.h"
@@ -88,44 +86,6 @@ void set_vocab(gguf_context * gguf, const RandomModelSpec & spec) {
     gguf_set_val_bool(gguf, "tokenizer.ggml.add_space_prefix", true);
 }
 
-// One file being written: bytes go to "<path>.tmp", publish() renames it; what is not published is removed.
-class OutputFile {
-public:
-    explicit OutputFile(std::string path) : path_(std::move(path)), tmp_(path_ + ".tmp") {}
-    OutputFile(const OutputFile &) = delete;
-    OutputFile & operator=(const OutputFile &) = delete;
-    ~OutputFile() {
-        if (file_ != nullptr) { std::fclose(file_); }
-        if (created_) { ::unlink(tmp_.c_str()); }
-    }
-
-    Status open() {
-        file_ = std::fopen(tmp_.c_str(), "wb");
-        created_ = file_ != nullptr;
-        return created_ ? Status() : failure();
-    }
-    Status write(const void * data, size_t size_bytes) {
-        return std::fwrite(data, 1, size_bytes, file_) == size_bytes ? Status() : failure();
-    }
-    Status close() {
-        std::FILE * file = std::exchange(file_, nullptr);
-        return std::fclose(file) == 0 ? Status() : failure();
-    }
-    Status publish() {
-        if (std::rename(tmp_.c_str(), path_.c_str()) != 0) { return failure(); }
-        created_ = false;
-        return {};
-    }
-
-private:
-    Status failure() const { return {ErrorCode::kIo, "cannot write " + path_ + ": " + std::strerror(errno)}; }
-
-    std::string path_;
-    std::string tmp_;
-    std::FILE * file_ = nullptr;
-    bool created_ = false;
-};
-
 struct Progress {
     const std::function<bool(double)> & callback;
     size_t total_bytes;
@@ -139,8 +99,8 @@ struct Progress {
 };
 
 // Tensors [begin, end) as one file: header with their infos, then their data, each padded to the alignment.
-Status write_part(gguf_context * gguf, std::span<const RandomTensorSpec> tensors, const RandomWeights & weights,
-                  OutputFile & file, Progress & progress) {
+Status write_part(gguf_context * gguf, std::span<const RandomTensorSpec> tensors, const RandomWeights & weights, NewFile & file,
+                  Progress & progress) {
     const GgmlPtr ctx(ggml_init({ggml_tensor_overhead() * (tensors.size() + 1), nullptr, true}));
     if (ctx == nullptr) { return {ErrorCode::kOutOfMemory, "out of memory for the tensor list of a random model"}; }
     for (const RandomTensorSpec & tensor : tensors) {
@@ -150,7 +110,6 @@ Status write_part(gguf_context * gguf, std::span<const RandomTensorSpec> tensors
     }
     std::vector<char> meta(gguf_get_meta_size(gguf));
     gguf_get_meta_data(gguf, meta.data());
-    PITH_RETURN_IF_ERROR(file.open());
     PITH_RETURN_IF_ERROR(file.write(meta.data(), meta.size()));
     const size_t alignment = gguf_get_alignment(gguf);
     const std::vector<char> zeros(alignment, 0);
@@ -241,7 +200,7 @@ Status write_random_model(const RandomModelSpec & spec, const std::string & path
     const RandomWeights weights(spec.seed);
 
     const std::vector<std::string> paths = random_model_files(spec, path);
-    std::vector<std::unique_ptr<OutputFile>> files;
+    std::vector<NewFile> files;
     for (size_t part = 0; part < paths.size(); ++part) {
         const size_t begin = tensors.size() * part / paths.size();
         const size_t end = tensors.size() * (part + 1) / paths.size();
@@ -255,11 +214,12 @@ Status write_random_model(const RandomModelSpec & spec, const std::string & path
             gguf_set_val_u16(gguf.get(), "split.count", static_cast<uint16_t>(paths.size()));
             gguf_set_val_i32(gguf.get(), "split.tensors.count", static_cast<int32_t>(tensors.size()));
         }
-        files.push_back(std::make_unique<OutputFile>(paths[part]));
+        PITH_ASSIGN_OR_RETURN(NewFile file, NewFile::create(paths[part]));
+        files.push_back(std::move(file));
         PITH_RETURN_IF_ERROR(
-            write_part(gguf.get(), std::span(tensors).subspan(begin, end - begin), weights, *files.back(), progress));
+            write_part(gguf.get(), std::span(tensors).subspan(begin, end - begin), weights, files.back(), progress));
     }
-    for (const auto & file : files) { PITH_RETURN_IF_ERROR(file->publish()); }
+    for (NewFile & file : files) { PITH_RETURN_IF_ERROR(file.publish()); }
     return {};
 }
 

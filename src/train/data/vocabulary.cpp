@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "corpus/corpus.h"
+#include "file/write_file.h"
 
 namespace pith::train {
 
@@ -53,10 +54,7 @@ Status write_vocabulary(const std::string & path, const Vocabulary & vocabulary)
     gguf_set_val_str(gguf.get(), "general.name", "Pith vocabulary");
     gguf_set_val_u32(gguf.get(), "llama.vocab_size", static_cast<uint32_t>(vocabulary.size()));
     set_vocabulary(gguf.get(), vocabulary);
-    if (!gguf_write_to_file(gguf.get(), path.c_str(), false)) {
-        return {ErrorCode::kIo, "cannot write the vocabulary to '" + path + "': check that the folder exists and is writable"};
-    }
-    return {};
+    return write_gguf(path, gguf.get(), {});
 }
 
 Result<Vocabulary> read_vocabulary(const std::string & path) {
