@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bench/bench_case.h"
+#include "core/check.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "statistics/median.h"
@@ -88,16 +89,13 @@ Status measure_round(const BenchOptions & options, std::vector<CaseRow> & rows, 
 }
 
 Status check(const BenchOptions & options) {
-    const auto bad = [](const std::string & what, int64_t value, const char * limit) {
-        return Status(ErrorCode::kInvalidArgument, what + " is " + std::to_string(value) + ": give " + limit);
-    };
-    if (options.n_prompt < 0) { return bad("--n-prompt", options.n_prompt, "0 or more"); }
-    if (options.n_generate < 0) { return bad("--n-predict", options.n_generate, "0 or more"); }
-    if (options.n_prompt == 0 && options.n_generate == 0) { return bad("--n-prompt and --n-predict", 0, "one of them"); }
-    if (options.n_repetitions < 1) { return bad("--repetitions", options.n_repetitions, "1 or more"); }
-    for (const int64_t depth : options.depths) {
-        if (depth < 0) { return bad("--depth", depth, "0 or more"); }
+    PITH_RETURN_IF_ERROR(check_at_least("--n-prompt", options.n_prompt, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--n-predict", options.n_generate, 0));
+    if (options.n_prompt == 0 && options.n_generate == 0) {
+        return {ErrorCode::kInvalidArgument, "--n-prompt and --n-predict is 0: give one of them"};
     }
+    PITH_RETURN_IF_ERROR(check_at_least("--repetitions", options.n_repetitions, 1));
+    for (const int64_t depth : options.depths) { PITH_RETURN_IF_ERROR(check_at_least("--depth", depth, 0)); }
     return {};
 }
 

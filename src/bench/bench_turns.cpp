@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bench/random_prompt.h"
+#include "core/check.h"
 #include "core/stopwatch.h"
 #include "policy/policy.h"
 
@@ -131,16 +132,11 @@ private:
 }  // namespace
 
 Result<std::vector<TurnsRow>> measure_turns(const Model & model, const TurnsOptions & options) {
-    const auto bad = [](const std::string & what, int64_t value) {
-        return Status(ErrorCode::kInvalidArgument, what + " is " + std::to_string(value) + ": give 1 or more");
-    };
-    if (options.n_generate < 1) { return bad("--n-predict", options.n_generate); }
-    if (options.n_repetitions < 1) { return bad("--repetitions", options.n_repetitions); }
-    if (options.n_prompt < 0) { return bad("--n-prompt", options.n_prompt); }
-    if (options.depths.empty()) { return bad("the number of depths", 0); }
-    for (const int64_t depth : options.depths) {
-        if (depth < 1) { return bad("--depth", depth); }
-    }
+    PITH_RETURN_IF_ERROR(check_at_least("--n-predict", options.n_generate, 1));
+    PITH_RETURN_IF_ERROR(check_at_least("--repetitions", options.n_repetitions, 1));
+    PITH_RETURN_IF_ERROR(check_at_least("--n-prompt", options.n_prompt, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("the number of depths", std::ssize(options.depths), 1));
+    for (const int64_t depth : options.depths) { PITH_RETURN_IF_ERROR(check_at_least("--depth", depth, 1)); }
     return TurnsRunner(model, options).run();
 }
 

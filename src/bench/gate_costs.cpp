@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bench/random_prompt.h"
+#include "core/check.h"
 #include "core/stopwatch.h"
 #include "policy/policy.h"
 #include "statistics/median.h"
@@ -16,14 +17,9 @@ constexpr int kWarmUpTokens = 128;
 constexpr int kUntimedTokens = 2;  // before the clock of the decoded ones starts
 
 Status check(const GateCostOptions & options) {
-    const auto bad = [](const std::string & what, int64_t value) {
-        return Status(ErrorCode::kInvalidArgument, what + " is " + std::to_string(value) + ": give 1 or more");
-    };
-    if (options.n_generate < 1) { return bad("--n-predict", options.n_generate); }
-    if (options.n_repetitions < 1) { return bad("--repetitions", options.n_repetitions); }
-    for (const int length : options.lengths) {
-        if (length < 1) { return bad("--n-prompt", length); }
-    }
+    PITH_RETURN_IF_ERROR(check_at_least("--n-predict", options.n_generate, 1));
+    PITH_RETURN_IF_ERROR(check_at_least("--repetitions", options.n_repetitions, 1));
+    for (const int length : options.lengths) { PITH_RETURN_IF_ERROR(check_at_least("--n-prompt", length, 1)); }
     return {};
 }
 

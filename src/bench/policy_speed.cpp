@@ -8,6 +8,7 @@
 
 #include "bench/policy_cases.h"
 #include "bench/random_prompt.h"
+#include "core/check.h"
 #include "core/stopwatch.h"
 
 namespace pith {
@@ -104,19 +105,10 @@ private:
 };
 
 Status check(const PolicySpeedOptions & options) {
-    const auto below = [](const char * what, int value, int low) {
-        return Status(ErrorCode::kInvalidArgument,
-                      std::string(what) + " is " + std::to_string(value) + ": give " + std::to_string(low) + " or more");
-    };
-    for (const int length : options.lengths) {
-        if (length < 1) { return below("a prompt's length", length, 1); }
-    }
-    for (const int chunk : options.chunks) {
-        if (chunk < 1) { return below("a chunk", chunk, 1); }
-    }
-    if (options.n_repetitions < 1) { return below("the number of measurements", options.n_repetitions, 1); }
-    if (options.n_generate < 0) { return below("the number of decoded tokens", options.n_generate, 0); }
-    return {};
+    for (const int length : options.lengths) { PITH_RETURN_IF_ERROR(check_at_least("a prompt's length", length, 1)); }
+    for (const int chunk : options.chunks) { PITH_RETURN_IF_ERROR(check_at_least("a chunk", chunk, 1)); }
+    PITH_RETURN_IF_ERROR(check_at_least("the number of measurements", options.n_repetitions, 1));
+    return check_at_least("the number of decoded tokens", options.n_generate, 0);
 }
 
 }  // namespace

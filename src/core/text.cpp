@@ -6,30 +6,6 @@
 #include <utility>
 
 namespace pith {
-namespace {
-
-// Levenshtein's distance, with a swap of two neighbours as one edit. Three rows: two back, one back, this one.
-size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<size_t> before(b.size() + 1);
-    std::vector<size_t> last(b.size() + 1);
-    std::vector<size_t> row(b.size() + 1);
-    for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= a.size(); ++i) {
-        std::swap(before, last);
-        std::swap(last, row);
-        row[0] = i;
-        for (size_t j = 1; j <= b.size(); ++j) {
-            const bool same = a[i - 1] == b[j - 1];
-            row[j] = std::min({row[j - 1] + 1, last[j] + 1, last[j - 1] + (same ? 0 : 1)});
-            const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
-        }
-    }
-    return row[b.size()];
-}
-
-}  // namespace
-
 std::vector<std::string_view> split(std::string_view text, char separator) {
     std::vector<std::string_view> pieces;
     size_t begin = 0;
@@ -80,6 +56,26 @@ std::string with_commas(int64_t number) {
     const size_t first = number < 0 ? 1 : 0;
     for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, 1, ',');
     return text;
+}
+
+// Three rows: two back, one back, this one.
+size_t edit_distance(std::string_view a, std::string_view b) {
+    std::vector<size_t> before(b.size() + 1);
+    std::vector<size_t> last(b.size() + 1);
+    std::vector<size_t> row(b.size() + 1);
+    for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+    for (size_t i = 1; i <= a.size(); ++i) {
+        std::swap(before, last);
+        std::swap(last, row);
+        row[0] = i;
+        for (size_t j = 1; j <= b.size(); ++j) {
+            const bool same = a[i - 1] == b[j - 1];
+            row[j] = std::min({row[j - 1] + 1, last[j] + 1, last[j - 1] + (same ? 0 : 1)});
+            const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+        }
+    }
+    return row[b.size()];
 }
 
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <ranges>
 #include <span>
@@ -39,6 +40,8 @@ std::string join(const Pieces & pieces, std::string_view separator) {
 std::string format_number(double number);
 std::string with_commas(int64_t number);  // "2,945"
 
+// Levenshtein's distance: insertions, deletions and replacements; a swap of two neighbours is one edit, too.
+size_t edit_distance(std::string_view a, std::string_view b);
 // The known name with the smallest edit distance to `name`, case ignored; empty when none is near enough to be meant
 // (more than two edits, or more than half of the letters).
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known);

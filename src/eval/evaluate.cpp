@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/check.h"
 #include "engine/model_parts.h"
 #include "eval/ask.h"
 #include "eval/built_in_task.h"
@@ -80,7 +81,7 @@ private:
     }
 
     Status check_length(int length) const {
-        if (length < 0) { return {ErrorCode::kInvalidArgument, "--context is " + std::to_string(length) + ": give 0 or more"}; }
+        PITH_RETURN_IF_ERROR(check_at_least("--context", length, 0));
         if (n_ctx_ == 0 || length <= n_ctx_) { return {}; }
         return {ErrorCode::kInvalidArgument, "--context " + std::to_string(length) + " is more than the " +
                                                  std::to_string(n_ctx_) +

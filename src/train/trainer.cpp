@@ -11,6 +11,7 @@
 #include <numeric>
 #include <thread>
 
+#include "core/check.h"
 #include "device/backend.h"
 
 namespace pith::train {
@@ -55,9 +56,7 @@ Result<std::unique_ptr<Trainer>> Trainer::make(const StepModel & model, const Ad
 }
 
 Status Trainer::begin(int n_threads) {
-    if (n_threads < 1) {
-        return {ErrorCode::kInvalidArgument, "number of threads is " + std::to_string(n_threads) + ": give 1 or more"};
-    }
+    PITH_RETURN_IF_ERROR(check_at_least("number of threads", n_threads, 1));
     for (int i = 0; i < n_threads; ++i) {
         PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(1));
         backends_.push_back(backend);

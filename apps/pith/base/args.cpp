@@ -5,6 +5,8 @@
 #include <cctype>
 #include <map>
 
+#include "core/text.h"
+
 namespace pith::app {
 namespace {
 
@@ -14,22 +16,6 @@ const std::map<std::string, std::string> kLongNames = {
 
 bool is_negative_number(const std::string & text) {
     return text.size() > 1 && text[0] == '-' && std::isdigit(static_cast<unsigned char>(text[1])) != 0;
-}
-
-// Levenshtein's distance: insertions, deletions and replacements.
-size_t edit_distance(const std::string & a, const std::string & b) {
-    std::vector<size_t> row(b.size() + 1);
-    for (size_t j = 0; j <= b.size(); ++j) { row[j] = j; }
-    for (size_t i = 1; i <= a.size(); ++i) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.size(); ++j) {
-            const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-        }
-    }
-    return row[b.size()];
 }
 
 // The innermost command that was named: of `pith calibrate heads` that is `heads`.

@@ -8,6 +8,7 @@
 #include "app/bench/bench_measure.h"
 #include "bench/policy_cases.h"
 #include "bench/policy_costs.h"
+#include "core/check.h"
 
 namespace pith::app {
 namespace {
@@ -32,12 +33,8 @@ Result<PolicyCostOptions> cost_options(const ModelFlags & model, SessionFlags se
     session.policy = "snapkv";  // one that evicts stands for the list
     if (!session.budget) { session.budget = "1024"; }
     PITH_ASSIGN_OR_RETURN(options.session, session.options(!model.gate.empty()));
-    const auto at_least_one = [](const char * flag, int value) {
-        if (value >= 1) { return Status(); }
-        return Status(ErrorCode::kInvalidArgument, std::string(flag) + " is " + std::to_string(value) + ": give 1 or more");
-    };
-    PITH_RETURN_IF_ERROR(at_least_one("--n-prompt", flags.n_prompt));
-    PITH_RETURN_IF_ERROR(at_least_one("--repetitions", flags.n_repetitions));
+    PITH_RETURN_IF_ERROR(check_at_least("--n-prompt", flags.n_prompt, 1));
+    PITH_RETURN_IF_ERROR(check_at_least("--repetitions", flags.n_repetitions, 1));
     options.n_prompt = flags.n_prompt;
     options.n_repetitions = flags.n_repetitions;
     return options;

@@ -12,6 +12,7 @@
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
 #include "app/flags/engine_flags.h"
+#include "core/check.h"
 #include "engine/model_parts.h"
 #include "model/head_importance_file.h"
 
@@ -74,11 +75,11 @@ Json to_json(const Calibration & done, const std::string & model, const std::str
 }
 
 int calibrate_command(CalibrateFlags flags) {
-    if (flags.options.n_samples < 1) {
-        return fail_usage("--samples is " + std::to_string(flags.options.n_samples) + ": give 1 or more");
+    if (const Status status = check_at_least("--samples", flags.options.n_samples, 1); !status.ok()) {
+        return fail_usage(status.message());
     }
-    if (flags.options.n_threads < 0) {
-        return fail_usage("--threads is " + std::to_string(flags.options.n_threads) + ": give 0 or more");
+    if (const Status status = check_at_least("--threads", flags.options.n_threads, 0); !status.ok()) {
+        return fail_usage(status.message());
     }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();

@@ -12,6 +12,7 @@
 #include "app/base/args.h"
 #include "app/base/read_text.h"
 #include "benchmarks/files/documents.h"
+#include "core/check.h"
 #include "core/text.h"
 #include "eval/fingerprint.h"
 #include "model/head_importance_file.h"
@@ -89,12 +90,6 @@ bool has_ready_samples(const EvalFlags & flags, const benchmarks::Task & task) {
 bool is_generated(const std::string & family) {
     return std::any_of(benchmarks::all_tasks().begin(), benchmarks::all_tasks().end(),
                        [&](const auto & task) { return task->rules().family == family && task->rules().file.empty(); });
-}
-
-Status check_at_least(const char * flag, int value, int low) {
-    if (value >= low) { return {}; }
-    return {ErrorCode::kInvalidArgument,
-            std::string(flag) + " is " + std::to_string(value) + ": give " + std::to_string(low) + " or more"};
 }
 
 std::string yes_no(bool value) {

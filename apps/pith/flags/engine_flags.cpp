@@ -2,6 +2,7 @@
 #include "app/flags/engine_flags.h"
 
 #include "app/base/progress.h"
+#include "core/check.h"
 #include "device/available_memory.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
@@ -24,12 +25,6 @@ Status check_named_policy(const std::string & name, const std::optional<std::str
                                                  *budget + ", or choose another policy"};
     }
     return {};
-}
-
-Status check_at_least(const char * flag, int value, int low) {
-    if (value >= low) { return {}; }
-    return {ErrorCode::kInvalidArgument,
-            std::string(flag) + " is " + std::to_string(value) + ": give " + std::to_string(low) + " or more"};
 }
 
 }  // namespace

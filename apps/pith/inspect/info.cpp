@@ -9,6 +9,7 @@
 #include "app/models/info_parts.h"
 #include "cache/kv_type.h"
 #include "cache/ragged_cache.h"
+#include "core/check.h"
 #include "engine/cache_layout.h"
 #include "engine/model_parts.h"
 #include "gate/gate_file.h"
@@ -109,7 +110,9 @@ int info_command(InfoFlags flags) {
     for (const std::string & type : {flags.cache.type_k, flags.cache.type_v}) {
         if (const auto parsed = parse_kv_type(type); !parsed.ok()) { return fail_usage(parsed.status().message()); }
     }
-    if (flags.ctx_size < 0) { return fail_usage("--ctx-size is " + std::to_string(flags.ctx_size) + ": give 0 or more"); }
+    if (const Status status = check_at_least("--ctx-size", flags.ctx_size, 0); !status.ok()) {
+        return fail_usage(status.message());
+    }
     flags.model.no_repack = true;  // nothing is computed here
     if (!flags.file.empty()) {
         const auto file = find_model_file(flags.file);

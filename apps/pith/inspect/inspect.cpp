@@ -22,6 +22,7 @@
 #include "app/inspect/inspect_input.h"
 #include "app/inspect/inspect_report.h"
 #include "bench/policy_cases.h"
+#include "core/check.h"
 #include "core/text.h"
 #include "file/write_file.h"
 #include "inspect/inspect_average.h"
@@ -103,13 +104,8 @@ Status check_flags(const InspectFlags & flags) {
             return {ErrorCode::kInvalidArgument, "--format is '" + format + "': give csv, json or svg, or several"};
         }
     }
-    for (const auto & [name, value, low] :
-         {std::tuple{"--threads", flags.n_threads, 0}, std::tuple{"--chunk", flags.chunk, 1}}) {
-        if (value < low) {
-            return {ErrorCode::kInvalidArgument,
-                    std::string(name) + " is " + std::to_string(value) + ": give " + std::to_string(low) + " or more"};
-        }
-    }
+    PITH_RETURN_IF_ERROR(check_at_least("--threads", flags.n_threads, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--chunk", flags.chunk, 1));
     if (std::ranges::find(kDistances, flags.distance) == std::end(kDistances)) {
         return {ErrorCode::kInvalidArgument, "--distance is '" + flags.distance + "': give cos, pearson, bc, jsd or l2"};
     }

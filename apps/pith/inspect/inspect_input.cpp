@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "app/base/read_text.h"
+#include "core/check.h"
 #include "eval/built_in_task.h"
 #include "eval/sample_file.h"
 #include "eval/sample_prompt.h"
@@ -121,9 +122,7 @@ void InspectInput::add_to(CLI::App & command) {
 
 Status InspectInput::check(bool prompt_alone) const {
     const std::string texts = "--texts " + std::to_string(n_texts.value_or(1));
-    if (n_texts && *n_texts < 1) {
-        return {ErrorCode::kInvalidArgument, "--texts (--samples) is " + std::to_string(*n_texts) + ": give 1 or more"};
-    }
+    PITH_RETURN_IF_ERROR(check_at_least("--texts (--samples)", n_texts.value_or(1), 1));
     if (!prompt.empty() && file.empty() && !prompt_alone) {
         return {ErrorCode::kInvalidArgument, "-p asks about the text of -f: give both, or neither for the built-in text"};
     }
@@ -138,10 +137,7 @@ Status InspectInput::check(bool prompt_alone) const {
     if (is_own_text() && (!data.empty() || !task.empty())) {
         return {ErrorCode::kInvalidArgument, "--data and --task choose the texts: leave out -f, -p and --token-ids"};
     }
-    if (!data.empty() && n_tokens && *n_tokens < 1) {
-        return {ErrorCode::kInvalidArgument, "--tokens is " + std::to_string(*n_tokens) + ": give 1 or more"};
-    }
-    return {};
+    return data.empty() ? Status() : check_at_least("--tokens", n_tokens.value_or(1), 1);
 }
 
 Result<InspectTexts> read_inspect_texts(const InspectInput & input, const Model & model, const Tokenizer & tokenizer) {

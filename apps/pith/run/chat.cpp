@@ -23,6 +23,7 @@
 #include "app/run/conversation.h"
 #include "app/run/line_editor.h"
 #include "app/run/reverse_prompt.h"
+#include "core/check.h"
 
 namespace pith::app {
 namespace {
@@ -222,7 +223,9 @@ private:
 };
 
 int chat_command(ChatFlags flags) {
-    if (flags.n_predict < -1) { return fail_usage("--n-predict is " + std::to_string(flags.n_predict) + ": give -1 or more"); }
+    if (const Status status = check_at_least("--n-predict", flags.n_predict, -1); !status.ok()) {
+        return fail_usage(status.message());
+    }
     ConversationOptions options;
     const auto session = flags.session.options(!flags.model.gate.empty());
     if (!session.ok()) { return fail_usage(session.status().message()); }

@@ -7,6 +7,7 @@
 
 #include "app/base/escapes.h"
 #include "app/base/read_text.h"
+#include "core/check.h"
 #include "policy/policy.h"
 
 namespace pith::app {
@@ -65,7 +66,7 @@ void RunFlags::add_to(CLI::App & command) {
 Status RunFlags::check() const {
     const auto wrong = [](const std::string & what) { return Status(ErrorCode::kInvalidArgument, what); };
     const bool has_system = !system_prompt.empty() || !system_prompt_file.empty();
-    if (n_predict < -1) { return wrong("--n-predict is " + std::to_string(n_predict) + ": give -1 or more"); }
+    PITH_RETURN_IF_ERROR(check_at_least("--n-predict", n_predict, -1));
     if (kept && !json) { return wrong("--kept prints into the JSON object: give --json, too"); }
     if (n_logprobs < 0) { return wrong("--logprobs is " + std::to_string(n_logprobs) + ": give 0 (none) or more"); }
     if (n_logprobs > 0 && !json) { return wrong("--logprobs prints into the JSON object: give --json, too"); }

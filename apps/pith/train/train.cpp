@@ -18,6 +18,7 @@
 #include "app/train/train_gate.h"
 #include "app/train/train_pairs.h"
 #include "app/train/train_sft.h"
+#include "core/check.h"
 
 namespace pith::app {
 namespace {
@@ -79,7 +80,9 @@ int train_command(TrainFlags flags) {
     if (flags.n_evaluate < 0) {
         return fail_usage("--evaluate is " + std::to_string(flags.n_evaluate) + ": give the samples of a task, 1 or more");
     }
-    if (flags.n_threads < 0) { return fail_usage("--threads is " + std::to_string(flags.n_threads) + ": give 0 or more"); }
+    if (const Status status = check_at_least("--threads", flags.n_threads, 0); !status.ok()) {
+        return fail_usage(status.message());
+    }
     train::TrainOptions options;
     const auto recipe_file = recipe_path(flags.recipe);
     if (!recipe_file.ok()) { return fail(recipe_file.status()); }

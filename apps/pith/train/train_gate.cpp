@@ -11,6 +11,7 @@
 #include "app/base/errors.h"
 #include "app/train/training_texts.h"
 #include "app/train/tune_flags.h"
+#include "core/check.h"
 #include "gate/gate_file.h"
 #include "pith/text.h"
 #include "train/graph/gate_parameters.h"
@@ -71,7 +72,9 @@ int write_untrained(const ModelFile & file, const train::TuneOptions & options) 
 }
 
 int gate_command(GateFlags flags) {
-    if (flags.n_samples < 0) { return fail_usage("--samples is " + std::to_string(flags.n_samples) + ": give 0 or more"); }
+    if (const Status status = check_at_least("--samples", flags.n_samples, 0); !status.ok()) {
+        return fail_usage(status.message());
+    }
     TuneFlags & tune = flags.tune;
     if (flags.untrained && !tune.texts.empty()) { return fail_usage("--untrained reads no text: leave out -f"); }
     const auto file = tune.load();

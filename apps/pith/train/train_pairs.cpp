@@ -10,6 +10,7 @@
 #include "app/base/errors.h"
 #include "app/base/read_text.h"
 #include "app/models/model_source.h"
+#include "core/check.h"
 #include "eval/sample_pairs.h"
 #include "file/write_file.h"
 #include "pith/text.h"
@@ -75,7 +76,9 @@ Status convert(const std::string & path, const PairsFlags & flags, const PairFra
 }
 
 int pairs_command(const PairsFlags & flags) {
-    if (flags.n_samples < 0) { return fail_usage("--samples is " + std::to_string(flags.n_samples) + ": give 0 or more"); }
+    if (const Status status = check_at_least("--samples", flags.n_samples, 0); !status.ok()) {
+        return fail_usage(status.message());
+    }
     const auto frame = frame_of(flags.model);
     if (!frame.ok()) { return fail(frame.status()); }
     Converted all;

@@ -9,6 +9,7 @@
 #include "app/base/errors.h"
 #include "app/train/training_texts.h"
 #include "app/train/tune_flags.h"
+#include "core/check.h"
 #include "pith/text.h"
 
 namespace pith::app {
@@ -62,8 +63,8 @@ int sft_command(SftFlags flags) {
         return fail_usage(
             "give prompts with completions (-f PAIRS.jsonl), or for the built-in model one of its tasks (--task)");
     }
-    if (tune.options.lora.rank < 1) {
-        return fail_usage("--rank is " + std::to_string(tune.options.lora.rank) + ": give 1 or more");
+    if (const Status status = check_at_least("--rank", tune.options.lora.rank, 1); !status.ok()) {
+        return fail_usage(status.message());
     }
     const auto file = tune.load();
     if (!file.ok()) { return fail(file.status()); }

@@ -10,6 +10,7 @@
 #include "app/base/progress.h"
 #include "app/base/reference_model.h"
 #include "app/models/model_source.h"
+#include "core/check.h"
 #include "gate/gate_config.h"
 
 namespace pith::app {
@@ -120,9 +121,7 @@ std::string TuneFlags::stem() const {
 }
 
 Status TuneFlags::complete(const Hparams & hparams) {
-    if (n_threads < 0) {
-        return {ErrorCode::kInvalidArgument, "--threads is " + std::to_string(n_threads) + ": give 0 or more"};
-    }
+    PITH_RETURN_IF_ERROR(check_at_least("--threads", n_threads, 0));
     GateConfig & gate = options.gate;
     PITH_ASSIGN_OR_RETURN(gate.kind, parse_gate_kind(kind));
     PITH_ASSIGN_OR_RETURN(gate.source, parse_gate_source(source));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/check.h"
 #include "train/data/vocabulary.h"
 
 namespace pith::train {
@@ -175,9 +176,7 @@ Result<std::unique_ptr<Samples>> make_generated_samples(const std::string & mode
                                                  " tokens are too short for the built-in text: give " +
                                                  std::to_string(kShortest) + " or more"};
     }
-    if (options.n_samples < 1) {
-        return {ErrorCode::kInvalidArgument, "samples is " + std::to_string(options.n_samples) + ": give 1 or more"};
-    }
+    PITH_RETURN_IF_ERROR(check_at_least("samples", options.n_samples, 1));
     return std::unique_ptr<Samples>(std::make_unique<GeneratedSamples>(std::move(encoder), options));
 }
 
