@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "core/multiversion.h"
+#include "core/simd.h"
 
 namespace pith {
 namespace {

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <cstring>
 #include <utility>
 
-#include "core/multiversion.h"
+#include "core/simd.h"
 
 namespace pith {
 namespace {
@@ -15,42 +13,12 @@ namespace {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-typedef int32_t IntVec __attribute__((vector_size(64)));
 constexpr size_t kLanes = kFloatLanes;
 constexpr size_t kTile = SampledRows::kTile;
 constexpr size_t kGrid = SampledRows::kGrid;
 constexpr size_t kColumns = 512;    // at a time: sums of so many are f32, all others f64
 constexpr size_t kTilesBlock = 32;  // of either head: their columns stay in the second cache
 static_assert(kColumns % kGrid == 0 && kGrid % kLanes == 0);
-
-template <class To, class From>
-PITH_ALWAYS_INLINE void same_bits(To & to, const From & from) {
-    static_assert(sizeof(To) == sizeof(From));
-    std::memcpy(&to, &from, sizeof(To));
-}
-
-// log₂ x for x >= 0, a finite number at 0: the exponent, and a minimax polynomial of degree 8 for log₂(1 + r) / r, where
-// 1 + r = x · 2^-exponent lies in [√½, √2). Relative error 3e-8 beside rounding.
-PITH_ALWAYS_INLINE void log2_of(const FloatVec & x, FloatVec & out) {
-    constexpr int32_t kRootOfHalf = 0x3f3504f3;
-    IntVec bits;
-    same_bits(bits, x);
-    bits -= kRootOfHalf;
-    const FloatVec exponent = __builtin_convertvector(bits >> 23, FloatVec);
-    const IntVec mantissa = (bits & 0x007fffff) + kRootOfHalf;
-    FloatVec r;
-    same_bits(r, mantissa);
-    r -= 1.0F;
-    FloatVec p = r * 0.125837058F - 0.207269758F;
-    p = p * r + 0.215715602F;
-    p = p * r - 0.238944814F;
-    p = p * r + 0.287916243F;
-    p = p * r - 0.360703677F;
-    p = p * r + 0.480910629F;
-    p = p * r - 0.721347332F;
-    p = p * r + 1.44269502F;
-    out = r * p + exponent;
-}
 
 struct SquaredDifference {
     static PITH_ALWAYS_INLINE void add(const FloatVec & x, const FloatVec & y, FloatVec & sum) {
@@ -68,7 +36,7 @@ struct SumTimesLog {
     }
 };
 
-PITH_ALWAYS_INLINE double sum_of(const FloatVec & x) {
+PITH_ALWAYS_INLINE double sum_in_double(const FloatVec & x) {
     double sum = 0;
     for (size_t l = 0; l < kLanes; ++l) sum += double{x[l]};
     return sum;
@@ -100,7 +68,7 @@ PITH_ALWAYS_INLINE void add_pairs(const TilePair & tiles, double * sums, size_t 
             }
         }
         for (size_t s = 0; s < kRows; ++s) {
-            for (size_t t = 0; t < kTile; ++t) sums[(first + s) * stride + t] += sum_of(parts[s][t]);
+            for (size_t t = 0; t < kTile; ++t) sums[(first + s) * stride + t] += sum_in_double(parts[s][t]);
         }
     }
 }
@@ -120,7 +88,7 @@ PITH_CLONES void measure_squares(const float * row, double * squares) {
         load(x, row + i);
         sum += x * x;
     }
-    *squares = sum_of(sum);
+    *squares = sum_in_double(sum);
 }
 PITH_CLONES void measure_entropy(const float * row, double * logs, double * mass) {
     FloatVec sum_logs = {};
@@ -133,8 +101,8 @@ PITH_CLONES void measure_entropy(const float * row, double * logs, double * mass
         sum_logs += x * log;
         sum += x;
     }
-    *logs = sum_of(sum_logs);
-    *mass = sum_of(sum);
+    *logs = sum_in_double(sum_logs);
+    *mass = sum_in_double(sum);
 }
 
 #pragma GCC diagnostic pop

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "train/kernels/simd.h"
+#include "core/simd.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"
 
@@ -31,15 +31,15 @@ struct Tile {
 };
 
 template <int kCols, bool kInnerIsOne>
-PITH_INLINE void multiply(const Tile & t) {
-    Vec acc[kCols][2] = {};
+PITH_ALWAYS_INLINE void multiply(const Tile & t) {
+    FloatVec acc[kCols][2] = {};
     const float * bp[kCols];
     for (int j = 0; j < kCols; ++j) { bp[j] = t.b + j * t.outer; }
     const float * a = t.a;
     for (int64_t p = 0; p < t.k; ++p) {
-        Vec a0, a1;
+        FloatVec a0, a1;
         load(a0, a);
-        load(a1, a + kVecSize);
+        load(a1, a + kFloatLanes);
         a += t.lda;
 #pragma GCC unroll 8
         for (int j = 0; j < kCols; ++j) {
@@ -52,18 +52,18 @@ PITH_INLINE void multiply(const Tile & t) {
         float * out = t.c + j * t.ldc;
         if (t.rows == kGemmTileM) {
             if (t.add) {
-                Vec old0, old1;
+                FloatVec old0, old1;
                 load(old0, out);
-                load(old1, out + kVecSize);
+                load(old1, out + kFloatLanes);
                 acc[j][0] += old0;
                 acc[j][1] += old1;
             }
             store(out, acc[j][0]);
-            store(out + kVecSize, acc[j][1]);
+            store(out + kFloatLanes, acc[j][1]);
         } else {
             float values[kGemmTileM];
             store(values, acc[j][0]);
-            store(values + kVecSize, acc[j][1]);
+            store(values + kFloatLanes, acc[j][1]);
             for (int64_t i = 0; i < t.rows; ++i) { out[i] = t.add ? out[i] + values[i] : values[i]; }
         }
     }
@@ -71,12 +71,12 @@ PITH_INLINE void multiply(const Tile & t) {
 
 // Columns contiguous: the outer stride is a constant, so that addresses fold into the instructions.
 template <int kCols>
-PITH_INLINE void multiply_outer_one(Tile t) {
+PITH_ALWAYS_INLINE void multiply_outer_one(Tile t) {
     t.outer = 1;
     multiply<kCols, false>(t);
 }
 
-PITH_MULTIVERSION void run_tiles(const Tile & first, int64_t n) {
+PITH_CLONES void run_tiles(const Tile & first, int64_t n) {
     for (int64_t j = 0; j < n; j += kGemmTileN) {
         Tile t = first;
         t.b += j * t.outer;
@@ -102,7 +102,7 @@ PITH_MULTIVERSION void run_tiles(const Tile & first, int64_t n) {
 }
 
 // rows i0 .. i0+31 and p0 .. p0+k-1 of `a` as [k][32], zero beyond m.
-PITH_MULTIVERSION void pack(const MatrixView & a, int64_t i0, int64_t rows, int64_t p0, int64_t k, float * out) {
+PITH_CLONES void pack(const MatrixView & a, int64_t i0, int64_t rows, int64_t p0, int64_t k, float * out) {
     if (rows < kGemmTileM) { std::fill(out, out + k * kGemmTileM, 0.0F); }
     if (a.outer == 1 && rows == kGemmTileM) {
         for (int64_t p = 0; p < k; ++p) {

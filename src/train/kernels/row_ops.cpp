@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "train/kernels/simd.h"
+#include "core/simd.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"
 
@@ -14,40 +14,27 @@ namespace {
 
 constexpr float kLowest = -1e30F;
 
-// The first n floats of a vector, the rest `fill`.
-PITH_INLINE void load_tail(Vec & v, const float * p, int64_t n, float fill) {
-    float values[kVecSize];
-    std::fill(values, values + kVecSize, fill);
-    std::memcpy(values, p, static_cast<size_t>(n) * sizeof(float));
-    load(v, values);
-}
-PITH_INLINE void store_tail(float * p, const Vec & v, int64_t n) {
-    float values[kVecSize];
-    store(values, v);
-    std::memcpy(p, values, static_cast<size_t>(n) * sizeof(float));
-}
-
-PITH_INLINE float row_max(const float * row, int64_t n) {
-    Vec best = Vec{} + kLowest;
+PITH_ALWAYS_INLINE float row_max(const float * row, int64_t n) {
+    FloatVec best = FloatVec{} + kLowest;
     int64_t i = 0;
-    Vec v;
-    for (; i + kVecSize <= n; i += kVecSize) {
+    FloatVec v;
+    for (; i + kFloatLanes <= n; i += kFloatLanes) {
         load(v, row + i);
         best = best > v ? best : v;
     }
     if (i < n) {
-        load_tail(v, row + i, n - i, kLowest);
+        load_first(v, row + i, n - i, kLowest);
         best = best > v ? best : v;
     }
     return max_of(best);
 }
 
 // out = exp(scale · (row - shift)), returns the sum; out may be null.
-PITH_INLINE float row_exp(const float * row, float * out, int64_t n, float shift, float scale) {
-    Vec sum{};
-    Vec v;
+PITH_ALWAYS_INLINE float row_exp(const float * row, float * out, int64_t n, float shift, float scale) {
+    FloatVec sum{};
+    FloatVec v;
     int64_t i = 0;
-    for (; i + kVecSize <= n; i += kVecSize) {
+    for (; i + kFloatLanes <= n; i += kFloatLanes) {
         load(v, row + i);
         v = (v - shift) * scale;
         exp_nonpositive(v);
@@ -55,35 +42,35 @@ PITH_INLINE float row_exp(const float * row, float * out, int64_t n, float shift
         if (out != nullptr) { store(out + i, v); }
     }
     if (i < n) {
-        load_tail(v, row + i, n - i, kLowest);  // its exponential, 1e-38, counts for nothing
+        load_first(v, row + i, n - i, kLowest);  // its exponential, 1e-38, counts for nothing
         v = (v - shift) * scale;
         exp_nonpositive(v);
         sum += v;
-        if (out != nullptr) { store_tail(out + i, v, n - i); }
+        if (out != nullptr) { store_first(out + i, v, n - i); }
     }
     return sum_of(sum);
 }
 
 }  // namespace
 
-PITH_MULTIVERSION void softmax_row(float * row, int64_t len, int64_t n, float scale) {
+PITH_CLONES void softmax_row(float * row, int64_t len, int64_t n, float scale) {
     const float inverse = 1.0F / row_exp(row, row, len, row_max(row, len), scale);
     for (int64_t i = 0; i < len; ++i) { row[i] *= inverse; }
     std::fill(row + len, row + n, 0.0F);
 }
 
-PITH_MULTIVERSION void softmax_back_row(float * grad, const float * p, int64_t len, int64_t n, float scale) {
-    Vec dot{};
-    Vec g, w;
+PITH_CLONES void softmax_back_row(float * grad, const float * p, int64_t len, int64_t n, float scale) {
+    FloatVec dot{};
+    FloatVec g, w;
     int64_t i = 0;
-    for (; i + kVecSize <= len; i += kVecSize) {
+    for (; i + kFloatLanes <= len; i += kFloatLanes) {
         load(g, grad + i);
         load(w, p + i);
         dot += g * w;
     }
     if (i < len) {
-        load_tail(g, grad + i, len - i, 0.0F);
-        load_tail(w, p + i, len - i, 0.0F);
+        load_first(g, grad + i, len - i, 0.0F);
+        load_first(w, p + i, len - i, 0.0F);
         dot += g * w;
     }
     const float mean = sum_of(dot);
@@ -91,46 +78,37 @@ PITH_MULTIVERSION void softmax_back_row(float * grad, const float * p, int64_t l
     std::fill(grad + len, grad + n, 0.0F);
 }
 
-PITH_MULTIVERSION float row_nll(const float * row, int64_t n, int32_t target, uint8_t & hit) {
+PITH_CLONES float row_nll(const float * row, int64_t n, int32_t target, uint8_t & hit) {
     const float best = row_max(row, n);
     const float sum = row_exp(row, nullptr, n, best, 1.0F);
     hit = row[target] >= best ? 1 : 0;
     return best + std::log(sum) - row[target];
 }
 
-PITH_MULTIVERSION void row_nll_gradient(const float * row, float * out, int64_t n, int32_t target, float weight) {
+PITH_CLONES void row_nll_gradient(const float * row, float * out, int64_t n, int32_t target, float weight) {
     const float sum = row_exp(row, out, n, row_max(row, n), 1.0F);
     const float factor = weight / sum;
     for (int64_t i = 0; i < n; ++i) { out[i] *= factor; }
     out[target] -= weight;
 }
 
-PITH_MULTIVERSION void add_to(float * out, const float * in, int64_t n) {
+PITH_CLONES void add_to(float * out, const float * in, int64_t n) {
     for (int64_t i = 0; i < n; ++i) { out[i] += in[i]; }
 }
 
-PITH_MULTIVERSION void silu_back(const float * grad, const float * x, float * out, int64_t n) {
-    for (int64_t i = 0; i < n; i += kVecSize) {
-        const int64_t left = n - i;
-        Vec v, g;
-        if (left >= kVecSize) {
-            load(v, x + i);
-            load(g, grad + i);
-        } else {
-            load_tail(v, x + i, left, 0.0F);
-            load_tail(g, grad + i, left, 0.0F);
-        }
+PITH_CLONES void silu_back(const float * grad, const float * x, float * out, int64_t n) {
+    for (int64_t i = 0; i < n; i += kFloatLanes) {
+        const int64_t left = std::min<int64_t>(kFloatLanes, n - i);
+        FloatVec v, g;
+        load_first(v, x + i, left, 0.0F);
+        load_first(g, grad + i, left, 0.0F);
         // exp of a non-positive number only: s(x) = e/(1+e) for x < 0, 1/(1+e) for x >= 0, e = exp(-|x|)
-        const Vec zero{};
-        Vec e = v < zero ? v : -v;
+        const FloatVec zero{};
+        FloatVec e = v < zero ? v : -v;
         exp_nonpositive(e);
-        const Vec s = (v < zero ? e : zero + 1.0F) / (e + 1.0F);
+        const FloatVec s = (v < zero ? e : zero + 1.0F) / (e + 1.0F);
         g = g * s * (1.0F + v * (1.0F - s));
-        if (left >= kVecSize) {
-            store(out + i, g);
-        } else {
-            store_tail(out + i, g, left);
-        }
+        store_first(out + i, g, left);
     }
 }
 

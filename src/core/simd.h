@@ -1,0 +1,135 @@
+// simd.h - 16 floats or 8 doubles at once, and functions compiled for several instruction sets. Stage: all.
+// Pure C++: no ggml, no I/O.
+//
+// Vectors of GCC's and Clang's own extension, lowered to what the instruction set has; they never cross a call that is not
+// inlined, so that no calling convention depends on it. PITH_CLONES compiles a function for AVX-512, AVX2 and the baseline, and
+// the loader picks one at start. The attention kernel has Highway instead (attention/cpu/cpu_simd-inl.h): its vectors are as
+// wide as the processor's, and it reads every K/V format.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define PITH_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define PITH_CLONES
+#endif
+#define PITH_ALWAYS_INLINE inline __attribute__((always_inline))
+#define PITH_INLINE_LAMBDA __attribute__((always_inline))
+
+namespace pith {
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+typedef float FloatVec __attribute__((vector_size(64)));
+typedef int32_t IntVec __attribute__((vector_size(64)));
+typedef double DoubleVec __attribute__((vector_size(64)));
+inline constexpr int kFloatLanes = 16;
+inline constexpr int kDoubleLanes = 8;
+
+template <class V, class T>
+PITH_ALWAYS_INLINE void load(V & v, const T * p) {
+    std::memcpy(&v, p, sizeof(V));
+}
+PITH_ALWAYS_INLINE void store(float * p, const FloatVec & v) {
+    std::memcpy(p, &v, sizeof(FloatVec));
+}
+
+// The first n floats of a vector, 1 ≤ n ≤ 16; the rest is `fill`.
+PITH_ALWAYS_INLINE void load_first(FloatVec & v, const float * p, int64_t n, float fill) {
+    if (n == kFloatLanes) {
+        load(v, p);
+        return;
+    }
+    float values[kFloatLanes];
+    std::fill(values, values + kFloatLanes, fill);
+    std::memcpy(values, p, static_cast<size_t>(n) * sizeof(float));
+    load(v, values);
+}
+PITH_ALWAYS_INLINE void store_first(float * p, const FloatVec & v, int64_t n) {
+    if (n == kFloatLanes) {
+        store(p, v);
+        return;
+    }
+    float values[kFloatLanes];
+    store(values, v);
+    std::memcpy(p, values, static_cast<size_t>(n) * sizeof(float));
+}
+
+template <class To, class From>
+PITH_ALWAYS_INLINE void same_bits(To & to, const From & from) {
+    static_assert(sizeof(To) == sizeof(From));
+    std::memcpy(&to, &from, sizeof(To));
+}
+
+// Halving additions: the order is the same for every instruction set.
+PITH_ALWAYS_INLINE float sum_of(const FloatVec & v) {
+    float s[kFloatLanes];
+    store(s, v);
+    for (int half = kFloatLanes / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; ++i) { s[i] += s[i + half]; }
+    }
+    return s[0];
+}
+PITH_ALWAYS_INLINE float max_of(const FloatVec & v) {
+    float m[kFloatLanes];
+    store(m, v);
+    for (int half = kFloatLanes / 2; half > 0; half /= 2) {
+        for (int i = 0; i < half; ++i) { m[i] = m[i] > m[i + half] ? m[i] : m[i + half]; }
+    }
+    return m[0];
+}
+
+// exp(x) for x <= 0 (values under -87 become about 1e-38): 2^round(x/ln 2) times a polynomial of degree 6; relative error 2e-7.
+PITH_ALWAYS_INLINE void exp_nonpositive(FloatVec & x) {
+    const FloatVec low = FloatVec{} - 87.0F;
+    x = x < low ? low : x;
+    const FloatVec t = x * 1.44269504F;
+    const FloatVec shift = FloatVec{} + 12582912.0F;  // 1.5 · 2^23: adding it rounds to a whole number
+    const FloatVec shifted = t + shift;
+    const FloatVec whole = shifted - shift;
+    const FloatVec r = (x - whole * 0.693145752F) - whole * 1.42860677e-6F;
+    FloatVec p = FloatVec{} + 1.3888889e-3F;
+    p = p * r + 8.3333333e-3F;
+    p = p * r + 4.1666667e-2F;
+    p = p * r + 1.6666667e-1F;
+    p = p * r + 0.5F;
+    p = p * r + 1.0F;
+    p = p * r + 1.0F;
+    IntVec bits;
+    same_bits(bits, shifted);
+    bits = (bits - 0x4B400000 + 127) << 23;
+    FloatVec scale;
+    same_bits(scale, bits);
+    x = p * scale;
+}
+
+// log₂ x for x >= 0, a finite number at 0: the exponent, and a minimax polynomial of degree 8 for log₂(1 + r) / r, where
+// 1 + r = x · 2^-exponent lies in [√½, √2). Relative error 3e-8 beside rounding.
+PITH_ALWAYS_INLINE void log2_of(const FloatVec & x, FloatVec & out) {
+    constexpr int32_t kRootOfHalf = 0x3f3504f3;
+    IntVec bits;
+    same_bits(bits, x);
+    bits -= kRootOfHalf;
+    const FloatVec exponent = __builtin_convertvector(bits >> 23, FloatVec);
+    const IntVec mantissa = (bits & 0x007fffff) + kRootOfHalf;
+    FloatVec r;
+    same_bits(r, mantissa);
+    r -= 1.0F;
+    FloatVec p = r * 0.125837058F - 0.207269758F;
+    p = p * r + 0.215715602F;
+    p = p * r - 0.238944814F;
+    p = p * r + 0.287916243F;
+    p = p * r - 0.360703677F;
+    p = p * r + 0.480910629F;
+    p = p * r - 0.721347332F;
+    p = p * r + 1.44269502F;
+    out = r * p + exponent;
+}
+
+#pragma GCC diagnostic pop
+
+}  // namespace pith
