@@ -148,7 +148,7 @@ TEST_F(AutoSession, HeadsThatDoNotFitArePassedOverBesideTheModelAndRefusedWhereG
     of_other.copy.assign(16, 0.5);
     of_other.reason.assign(16, 0.5);
     const std::string wrong = scratch_file("auto-wrong.json");
-    ASSERT_TRUE(save_head_importance(wrong, of_other, {}, other->file()).ok());
+    ASSERT_TRUE(save_head_importance(wrong, of_other, {}, file_of(*other)).ok());
     const std::string damaged = scratch_file("auto-damaged.json");
     std::ofstream(damaged) << "{\"pith_heads\": 1, ";
     const char * names[] = {"auto-unfit-0", "auto-unfit-1"};

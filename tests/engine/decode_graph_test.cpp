@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "device/backend.h"
+#include "engine/forward.h"
 #include "engine/layer_probe.h"
 #include "engine/tiny_model.h"
 

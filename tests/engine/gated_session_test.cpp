@@ -620,9 +620,9 @@ TEST(Gated, WhatCannotWorkIsRefusedWithAReason) {
     ASSERT_TRUE(write_random_model(tiny_spec(4, 4), other).ok());
     ASSERT_TRUE(write_random_model(tiny_spec(4, 2), testing::scratch_file("this.gguf")).ok());
     const auto made_for = Model::load(testing::scratch_file("this.gguf"));
-    const RandomGate gate(even_gate(), made_for->file().hparams());
+    const RandomGate gate(even_gate(), file_of(*made_for).hparams());
     const std::string gate_path = testing::scratch_file("this.gate.gguf");
-    ASSERT_TRUE(save_gate(gate_path, even_gate(), gate.weights, {}, made_for->file()).ok());
+    ASSERT_TRUE(save_gate(gate_path, even_gate(), gate.weights, {}, file_of(*made_for)).ok());
     ModelOptions options;
     options.gate_file = gate_path;
     expect_refusal(Model::load(other, options).status(), "was made for another model: its n_kv_heads is 2");

@@ -128,7 +128,7 @@ TEST_F(HeadImportanceFile, OfTheSameShapeWithOtherWeightsIsRefused) {
     spec.seed = 2;
     const auto other = tiny_model(spec);
     ASSERT_TRUE(other.ok());
-    const auto loaded = load_head_importance(save("weights.json", some_heads()), other->file());
+    const auto loaded = load_head_importance(save("weights.json", some_heads()), file_of(*other));
     expect(loaded.status(), ErrorCode::kInvalidArgument, {"norm_hash"});
 }
 
@@ -137,7 +137,7 @@ TEST_F(HeadImportanceFile, ServesEveryQuantisationOfItsModel) {
     spec.weight_type = "q8_0";
     const auto quantised = tiny_model(spec);
     ASSERT_TRUE(quantised.ok());
-    const auto loaded = load_head_importance(save("quantised.json", some_heads()), quantised->file());
+    const auto loaded = load_head_importance(save("quantised.json", some_heads()), file_of(*quantised));
     EXPECT_TRUE(loaded.ok()) << loaded.status().message();
 }
 

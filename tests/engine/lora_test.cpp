@@ -64,7 +64,7 @@ TEST_P(LoraParity, LogitsEqualLibllamasWithTheSameAdapter) {
     ASSERT_TRUE(write_random_model(GetParam().spec, path).ok());
     const auto plain = Model::load(path);
     ASSERT_TRUE(plain.ok()) << plain.status().message();
-    ASSERT_TRUE(testing::write_random_lora(plain->file(), adapter).ok());
+    ASSERT_TRUE(testing::write_random_lora(file_of(*plain), adapter).ok());
     const auto tokens = random_tokens(kPrompt + kDecoded, plain->info().n_vocab);
     const auto without = session_logits(*plain, tokens, PrefillSchedule::kOneShot);
     for (const float scale : {1.0F, -0.5F}) {
@@ -100,7 +100,7 @@ TEST(Lora, ADeepModelHasRoomForItInItsGraphs) {
     ASSERT_TRUE(write_random_model(big.spec, path).ok());
     const auto plain = Model::load(path);
     ASSERT_TRUE(plain.ok()) << plain.status().message();
-    ASSERT_TRUE(testing::write_random_lora(plain->file(), adapter).ok());
+    ASSERT_TRUE(testing::write_random_lora(file_of(*plain), adapter).ok());
     const auto adapted = load(path, adapter, 0.1F);
     ASSERT_TRUE(adapted.ok()) << adapted.status().message();
     const auto tokens = random_tokens(kPrompt + kDecoded, plain->info().n_vocab);
@@ -120,17 +120,17 @@ protected:
         const auto plain = Model::load(path_);
         ASSERT_TRUE(plain.ok()) << plain.status().message();
         plain_.emplace(*plain);
-        ASSERT_TRUE(testing::write_random_lora(plain_->file(), adapter_).ok());
+        ASSERT_TRUE(testing::write_random_lora(file_of(*plain_), adapter_).ok());
         const auto adapted = load(path_, adapter_, 0.5F);
         ASSERT_TRUE(adapted.ok()) << adapted.status().message();
         adapted_.emplace(*adapted);
     }
     // W_O + scale · alpha / rank · b·a of a layer, in f64: [D][H·dv].
     std::vector<double> projection(int layer) const {
-        const auto rows = plain_->file().read_output_projection(layer);
-        const auto adapter = LoraAdapter::load(adapter_, plain_->file());
+        const auto rows = file_of(*plain_).read_output_projection(layer);
+        const auto adapter = LoraAdapter::load(adapter_, file_of(*plain_));
         EXPECT_TRUE(rows.ok() && adapter.ok());
-        const LoraPair pair = (*adapter)->apply(plain_->file().weights()).layers[static_cast<size_t>(layer)].lora_o;
+        const LoraPair pair = (*adapter)->apply(file_of(*plain_).weights()).layers[static_cast<size_t>(layer)].lora_o;
         const auto width = static_cast<size_t>(pair.a->ne[0]), rank = static_cast<size_t>(pair.a->ne[1]);
         std::vector<double> out(rows->begin(), rows->end());
         for (size_t i = 0; i < out.size(); ++i) {

@@ -9,6 +9,7 @@
 
 #include "bench/gate_costs.h"
 #include "engine/gated_model.h"
+#include "engine/model_parts.h"
 
 namespace pith {
 namespace {
@@ -104,8 +105,8 @@ TEST(InspectGates, RepackedGatesSayWhatPlainOnesSayToRounding) {
     ASSERT_TRUE(write_random_model(spec, path).ok());
     const auto plain = Model::load(path);
     ASSERT_TRUE(plain.ok()) << plain.status().message();
-    const testing::RandomGate gate(even_gate(), plain->file().hparams());
-    ASSERT_TRUE(save_gate(gate_path, even_gate(), gate.weights, {}, plain->file()).ok());
+    const testing::RandomGate gate(even_gate(), file_of(*plain).hparams());
+    ASSERT_TRUE(save_gate(gate_path, even_gate(), gate.weights, {}, file_of(*plain)).ok());
     const auto tokens = random_tokens(100, plain->info().n_vocab);
     std::vector<GateInspection> seen;
     for (const bool repack : {false, true}) {
