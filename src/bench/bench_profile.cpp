@@ -7,6 +7,7 @@
 
 #include "bench/random_prompt.h"
 #include "core/stopwatch.h"
+#include "engine/generate_tokens.h"
 #include "engine/layer_probe.h"
 #include "policy/policy.h"
 
@@ -99,15 +100,18 @@ private:
     }
 
     Status generate(Session & session, double & sampling_s) const {
-        for (int i = 0; i < options_.n_generate; ++i) {
-            if (options_.cancel != nullptr && options_.cancel->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
+        GenerateRules rules;
+        rules.n_predict = options_.n_generate;
+        rules.cancel = options_.cancel;
+        rules.choose = [&sampling_s](std::span<const float> logits) -> Result<int32_t> {
             const Stopwatch watch;
-            const auto logits = session.logits();
-            const auto best = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+            const int32_t best = likeliest_token(logits);
             sampling_s += watch.seconds();
-            PITH_RETURN_IF_ERROR(session.append(best));
-        }
-        return {};
+            return best;
+        };
+        rules.feeds_last = true;
+        PITH_ASSIGN_OR_RETURN(const GeneratedTokens done, generate_tokens(session, rules));
+        return done.end == GenerateEnd::kCancelled ? Status(ErrorCode::kCancelled, "cancelled") : Status();
     }
 
     // Plain and profiled in turns, from the same state.

@@ -9,6 +9,7 @@
 #include "bench/likelihood.h"
 #include "benchmarks/metrics/multiple_choice.h"
 #include "core/stopwatch.h"
+#include "engine/generate_tokens.h"
 #include "engine/model_parts.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
@@ -95,25 +96,23 @@ private:
         return text;
     }
 
-    bool cancelled() const { return hooks_.cancel != nullptr && hooks_.cancel->load(); }
-
     // Greedy; the last token need not be fed.
     Status generate(const EvalQuestion & question, Answer & answer) {
         std::string text;
-        for (int i = 0; i < question.n_new; ++i) {
-            if (cancelled()) { return {ErrorCode::kCancelled, "cancelled"}; }
-            const auto logits = session_.logits();
-            const auto token = static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-            if (tokenizer_.is_end_of_generation(token)) { break; }
+        GenerateRules rules;
+        rules.n_predict = std::max(0, question.n_new);
+        rules.cancel = hooks_.cancel;
+        rules.ends = [&](int32_t token) { return tokenizer_.is_end_of_generation(token); };
+        rules.say = [&](int32_t token) {
             text += tokenizer_.piece(token);
             ++answer.n_new;
-            const size_t newline = question.stop_at_newline && i > 0 ? text.find('\n') : std::string::npos;
-            if (newline != std::string::npos) {
-                text.resize(newline);
-                break;
-            }
-            if (i + 1 < question.n_new) { PITH_RETURN_IF_ERROR(session_.append(token)); }
-        }
+            const size_t newline = question.stop_at_newline && answer.n_new > 1 ? text.find('\n') : std::string::npos;
+            if (newline == std::string::npos) { return true; }
+            text.resize(newline);
+            return false;
+        };
+        PITH_ASSIGN_OR_RETURN(const GeneratedTokens done, generate_tokens(session_, rules));
+        if (done.end == GenerateEnd::kCancelled) { return {ErrorCode::kCancelled, "cancelled"}; }
         answer.prediction = std::move(text);
         answer.score = score(question, answer.prediction);
         return {};

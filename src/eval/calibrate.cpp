@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/generate_tokens.h"
 #include "engine/policy_probe.h"
 #include "eval/built_in_task.h"
 
@@ -129,8 +130,7 @@ private:
                 out_.heads.reason[i] += earned.reason;
             }
         }
-        const auto logits = session.logits();
-        if (std::ranges::max_element(logits) - logits.begin() == token) { ++out_.foretold; }
+        if (likeliest_token(session.logits()) == token) { ++out_.foretold; }
         ++out_.n_tokens;
         return {};
     }

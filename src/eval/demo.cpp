@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bench/policy_cases.h"
+#include "engine/generate_tokens.h"
 #include "eval/built_in_task.h"
 #include "statistics/median.h"
 #include "text/prompt.h"
@@ -65,11 +66,15 @@ Result<std::vector<Sample>> make_samples(const Tokenizer & tokenizer, const Demo
 // Greedy, so that only the cache makes a difference.
 Result<std::string> answer(Session & session, const Tokenizer & tokenizer, int max_new_tokens) {
     std::string text;
-    for (int i = 0; i < max_new_tokens; ++i) {
-        PITH_ASSIGN_OR_RETURN(const int32_t token, session.decode());
-        if (tokenizer.is_end_of_generation(token)) { break; }
+    GenerateRules rules;
+    rules.n_predict = std::max(0, max_new_tokens);
+    rules.ends = [&](int32_t token) { return tokenizer.is_end_of_generation(token); };
+    rules.say = [&](int32_t token) {
         text += tokenizer.piece(token);
-    }
+        return true;
+    };
+    rules.feeds_last = true;  // it counts in the tokens per second
+    PITH_RETURN_IF_ERROR(generate_tokens(session, rules).status());
     return text;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bench/likelihood.h"
+#include "engine/generate_tokens.h"
 #include "engine/layer_probe.h"
 #include "engine/policy_probe.h"
 #include "inspect/fidelity.h"
@@ -60,8 +61,7 @@ public:
         out_.tokens.assign(tokens.begin(), tokens.end());
         out_.n_tokens = session_.n_tokens();
         if (tokens.size() > 1) { out_.perplexity = std::exp(loss / static_cast<double>(tokens.size() - 1)); }
-        const auto logits = session_.logits();
-        out_.next_token = static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+        out_.next_token = likeliest_token(session_.logits());
         PITH_RETURN_IF_ERROR(summarise_attention());
         PITH_RETURN_IF_ERROR(summarise_profiles(profile));
         for (const Policy & policy : policies) { PITH_RETURN_IF_ERROR(score(policy)); }
@@ -248,8 +248,7 @@ private:
             weigh_kept(layer, one);
         }
         one.logit_error = relative_error(full_.logits, evicted.logits);
-        one.same_choice = std::ranges::max_element(full_.logits) - full_.logits.begin() ==
-                          std::ranges::max_element(evicted.logits) - evicted.logits.begin();
+        one.same_choice = likeliest_token(full_.logits) == likeliest_token(evicted.logits);
         out_.cases.push_back(std::move(one));
         return {};
     }

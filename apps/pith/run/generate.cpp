@@ -1,13 +1,13 @@
-// generate.cpp - the decode loop of `pith run` and `pith chat`.
+// generate.cpp - what `pith run` and `pith chat` do with each token.
 #include "app/run/generate.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <utility>
 #include <vector>
 
+#include "engine/generate_tokens.h"
 #include "text/utf8.h"
 
 namespace pith::app {
@@ -51,6 +51,20 @@ bool completes_one(const std::vector<std::string> & texts, const std::string & s
     });
 }
 
+std::string name_of(GenerateEnd end) {
+    switch (end) {
+        case GenerateEnd::kLimit:
+            return "limit";
+        case GenerateEnd::kEnded:
+            return "end";
+        case GenerateEnd::kSaid:
+            return "reverse-prompt";
+        case GenerateEnd::kCancelled:
+            return "interrupt";
+    }
+    return {};
+}
+
 }  // namespace
 
 Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options) {
@@ -59,23 +73,17 @@ Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampl
     const std::vector<int32_t> banned = options.ignore_eos ? end_tokens(tokenizer) : std::vector<int32_t>{};
     std::vector<float> logits;
     std::string said;  // the text with special tokens' names: a reverse prompt may be one
-    out.stop = "limit";
-    int32_t pending = -1;  // said, not yet fed
-    while (options.n_predict < 0 || out.n_generated < options.n_predict) {
-        if (options.cancel != nullptr && options.cancel->load()) {
-            out.stop = "interrupt";
-            break;
-        }
-        if (pending >= 0) { PITH_RETURN_IF_ERROR(session.append(std::exchange(pending, -1))); }
-        logits.assign(session.logits().begin(), session.logits().end());
-        if (logits.empty()) { return {ErrorCode::kInternal, "the session has no logits to go on from"}; }
+    GenerateRules rules;
+    rules.n_predict = options.n_predict;
+    rules.cancel = options.cancel;
+    rules.choose = [&](std::span<const float> raw) -> Result<int32_t> {
+        logits.assign(raw.begin(), raw.end());
         if (options.on_logits) { PITH_RETURN_IF_ERROR(options.on_logits(logits)); }
         for (const int32_t token : banned) { logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity(); }
-        PITH_ASSIGN_OR_RETURN(const int32_t token, sampler.sample(logits));
-        if (!options.ignore_eos && tokenizer.is_end_of_generation(token)) {
-            out.stop = "end";
-            break;
-        }
+        return sampler.sample(logits);
+    };
+    rules.ends = [&](int32_t token) { return !options.ignore_eos && tokenizer.is_end_of_generation(token); };
+    rules.say = [&](int32_t token) {
         const std::string piece = tokenizer.piece(token);
         out.text += piece;
         out.tokens.push_back(token);
@@ -85,17 +93,15 @@ Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampl
         }
         ++out.n_generated;
         screen.add(piece);
-        pending = token;
-        if (options.reverse_prompts.empty()) { continue; }
+        if (options.reverse_prompts.empty()) { return true; }
         const size_t n_before = said.size();
         said += tokenizer.piece(token, /*special=*/true);
-        if (completes_one(options.reverse_prompts, said, n_before)) {
-            out.stop = "reverse-prompt";
-            break;
-        }
-    }
+        return !completes_one(options.reverse_prompts, said, n_before);
+    };
+    PITH_ASSIGN_OR_RETURN(const GeneratedTokens done, generate_tokens(session, rules));
     screen.finish();
-    out.unfed = pending;
+    out.stop = name_of(done.end);
+    out.unfed = done.unfed;
     return out;
 }
 
