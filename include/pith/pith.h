@@ -158,7 +158,7 @@ struct pith_ledger {
 PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,
                                     pith_session ** session);
 PITH_API void pith_session_free(pith_session * session);
-/* Feeds tokens; the first call follows the prefill schedule. After an error the cache is as before the call, or empty. */
+/* Feeds tokens; the first call follows the prefill schedule. After an error the session is as before the call. */
 PITH_API pith_code pith_prefill(pith_session * session, const int32_t * tokens, size_t n_tokens,
                                 const struct pith_run_options * run);
 /* As pith_prefill() of a first prompt, for questions that will be asked of it later, each by itself. What is kept is chosen in

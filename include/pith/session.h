@@ -70,7 +70,10 @@ public:
     // the first call one-shot and are asked about that prompt alone, later tokens are kept; causal and linear gates go on with
     // every call. What append() and decode() feed, and RunHooks::is_answer, is never gated, nor seen by gates.
     // Errors: kInvalidArgument (empty prompt, token out of range, …), kBudget, kOutOfMemory, kCancelled.
-    //         After an error the cache is as before the call, or empty where that cannot be; ledger() stays readable.
+    //         kInternal (logits that are not numbers: damaged weights).
+    //         After an error the session is, bit for bit, as before the call; the ledger's times and peaks alone go on.
+    //         For this an eviction in the middle of a later prompt keeps what it drops until the call has succeeded: the
+    //         ledger's KV peak counts it.
     Status prefill(std::span<const int32_t> tokens, const RunHooks & hooks = {});
 
     // As prefill() of a first prompt, for questions that will be asked of it later, each by itself; true: they were in sight.

@@ -223,6 +223,79 @@ void RaggedCache::truncate(int seq, int layer, std::span<const int> lengths) {
     check();
 }
 
+void RaggedCache::truncate_to_positions(int lane, int32_t end) {
+    const auto all = positions(lane);
+    const auto n = static_cast<size_t>(std::ranges::lower_bound(all, end) - all.begin());
+    const int n_kv = layout_.shape.n_kv_heads;
+    const int in_seq = lane % layout_.shape.n_lanes();
+    n_entries_ -= static_cast<int64_t>(all.size() - n);
+    positions_[static_cast<size_t>(lane)].resize(n);
+    set_length(in_seq / n_kv, lane / layout_.shape.n_lanes() * n_kv + in_seq % n_kv, lane, static_cast<int64_t>(n), true);
+    check();
+}
+
+RemovedEntries RaggedCache::copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end) const {
+    RemovedEntries entries;
+    entries.layer = layer;
+    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+        const int in_layer = seq * layout_.shape.n_kv_heads + h;
+        const auto all = positions(lane(seq, layer, h));
+        const auto kept = keep.row(h);
+        const uint8_t * rows_k = lane_data(k(layer), layout_.row_bytes_k(), in_layer, stride_);
+        const uint8_t * rows_v = lane_data(v(layer), layout_.row_bytes_v(), in_layer, stride_);
+        auto & to_positions = entries.positions.emplace_back();
+        auto & to_k = entries.k.emplace_back();
+        auto & to_v = entries.v.emplace_back();
+        auto next = kept.begin();
+        for (size_t j = 0; j < all.size() && all[j] < end; ++j) {
+            if (next != kept.end() && static_cast<size_t>(*next) == j) {
+                ++next;
+                continue;
+            }
+            to_positions.push_back(all[j]);
+            to_k.insert(to_k.end(), rows_k + j * layout_.row_bytes_k(), rows_k + (j + 1) * layout_.row_bytes_k());
+            to_v.insert(to_v.end(), rows_v + j * layout_.row_bytes_v(), rows_v + (j + 1) * layout_.row_bytes_v());
+        }
+        entries.size_bytes += to_positions.size() * layout_.entry_bytes();
+    }
+    return entries;
+}
+
+void RaggedCache::put_back(int seq, const RemovedEntries & entries) noexcept {
+    const size_t bytes_k = layout_.row_bytes_k();
+    const size_t bytes_v = layout_.row_bytes_v();
+    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+        const int id = lane(seq, entries.layer, h);
+        const int in_layer = seq * layout_.shape.n_kv_heads + h;
+        auto & there = positions_[static_cast<size_t>(id)];
+        const auto & back = entries.positions[static_cast<size_t>(h)];
+        const auto & back_k = entries.k[static_cast<size_t>(h)];
+        const auto & back_v = entries.v[static_cast<size_t>(h)];
+        uint8_t * rows_k = lane_data(k(entries.layer), bytes_k, in_layer, stride_);
+        uint8_t * rows_v = lane_data(v(entries.layer), bytes_v, in_layer, stride_);
+        // Two ascending lists become one, from the end on, so that nothing is overwritten before it has moved.
+        size_t i = there.size();
+        size_t j = back.size();
+        there.resize(i + j);
+        for (size_t to = i + j; j > 0; --to) {
+            if (i > 0 && there[i - 1] > back[j - 1]) {
+                --i;
+                there[to - 1] = there[i];
+                std::memmove(rows_k + (to - 1) * bytes_k, rows_k + i * bytes_k, bytes_k);
+                std::memmove(rows_v + (to - 1) * bytes_v, rows_v + i * bytes_v, bytes_v);
+            } else {
+                --j;
+                there[to - 1] = back[j];
+                std::memcpy(rows_k + (to - 1) * bytes_k, back_k.data() + j * bytes_k, bytes_k);
+                std::memcpy(rows_v + (to - 1) * bytes_v, back_v.data() + j * bytes_v, bytes_v);
+            }
+        }
+        n_entries_ += static_cast<int64_t>(back.size());
+        set_length(entries.layer, in_layer, id, static_cast<int64_t>(there.size()), true);
+    }
+    check();
+}
+
 void RaggedCache::clear(int seq) {
     const std::vector<int> none(static_cast<size_t>(layout_.shape.n_kv_heads), 0);
     for (int l = 0; l < layout_.shape.n_layers; ++l) { truncate(seq, l, none); }
@@ -253,6 +326,9 @@ Status RaggedCache::load(int seq, const SavedLanes & saved) {
     size_t longest = 0;
     for (const auto & lane_positions : saved.positions) { longest = std::max(longest, lane_positions.size()); }
     if (static_cast<int64_t>(longest) > stride_) { PITH_RETURN_IF_ERROR(grow(static_cast<int64_t>(longest))); }
+    for (size_t i = 0; i < saved.positions.size(); ++i) {
+        positions_[static_cast<size_t>(seq * layout_.shape.n_lanes()) + i].reserve(saved.positions[i].size());
+    }
     clear(seq);  // what can fail is done
     const int n_kv = layout_.shape.n_kv_heads;
     for (int i = 0; i < layout_.shape.n_lanes(); ++i) {

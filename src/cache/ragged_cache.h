@@ -44,6 +44,15 @@ struct SavedLanes {
     size_t size_bytes = 0;
 };
 
+// What a compaction takes out of one layer's lanes.
+struct RemovedEntries {
+    int layer = 0;
+    std::vector<std::vector<int32_t>> positions;  // [K] ascending
+    std::vector<std::vector<uint8_t>> k;          // rows of K, same order
+    std::vector<std::vector<uint8_t>> v;
+    size_t size_bytes = 0;
+};
+
 class RaggedCache {
 public:
     // Errors: kUnsupported when a type's block does not divide the head size (names both); kOutOfMemory.
@@ -82,6 +91,13 @@ public:
     // Cuts every lane of (seq, layer) back to its first lengths[kv_head] entries.
     void truncate(int seq, int layer, std::span<const int> lengths);
     void clear(int seq);
+    // Cuts a lane back to its entries at positions below `end`.
+    void truncate_to_positions(int lane, int32_t end);
+
+    // Those of the entries at positions below `end` that compact() with this plan drops, to be put back between what is there
+    // then. put_back() allocates nothing. REQUIRES, there: the lanes have held as many entries before.
+    RemovedEntries copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end) const;
+    void put_back(int seq, const RemovedEntries & entries) noexcept;
 
     SavedLanes save(int seq, std::span<const int> lengths) const;  // lengths: [layer · K + kv_head]
     Status load(int seq, const SavedLanes & saved);

@@ -6,36 +6,36 @@ namespace pith {
 // The policy that evicts, where `auto` was asked for. Once before there is a prompt, so that a session always has one that can
 // be asked what it needs, and once when the first prompt has come.
 Status Session::Impl::settle_policy(AutoFacts facts) {
-    if (!is_auto(options.policy)) { return {}; }
-    facts.limited = options.budget.kind != BudgetKind::kNone && !facts.roomy;
+    if (!is_auto(seq.policy_asked)) { return {}; }
+    facts.limited = seq.budget.kind != BudgetKind::kNone && !facts.roomy;
     facts.heads = known_heads;
     const AutoChoice choice = choose_policy(facts);
-    PITH_ASSIGN_OR_RETURN(policy, Policy::parse(choice.policy));
-    policy_reason = choice.reason;
+    PITH_ASSIGN_OR_RETURN(seq.policy, Policy::parse(choice.policy));
+    seq.policy_reason = choice.reason;
     return {};
 }
 
 // Whether `auto` can do without evicting: the budget is what memory allows, and that holds the prompt and all that the model,
 // or the session's context, takes.
 bool Session::Impl::memory_holds_all(int64_t n_prompt) const {
-    if (!is_auto(options.policy) || options.budget.kind != BudgetKind::kAuto) { return false; }
+    if (!is_auto(seq.policy_asked) || seq.budget.kind != BudgetKind::kAuto) { return false; }
     const int64_t context = options.max_context > 0 ? options.max_context : file->hparams().n_ctx_train;
     const auto all = Policy::parse("full");
-    return all.ok() && make_plan(*all, options.budget, PrefillSchedule::kAuto, std::max(n_prompt, context)).ok();
+    return all.ok() && make_plan(*all, seq.budget, PrefillSchedule::kAuto, std::max(n_prompt, context)).ok();
 }
 
 // What `auto` is for evict(): what the gates might have said comes too late.
 AutoChoice Session::Impl::choice_of_eviction(const Budget & budget) const {
-    const bool in_sight = question_end > 0 && question_end == n_tokens;
+    const bool in_sight = seq.question_end > 0 && seq.question_end == seq.n_tokens;
     return choose_policy({.limited = budget.kind != BudgetKind::kNone,
                           .heads = known_heads,
                           .question = in_sight ? KnownQuestion::kInSight : KnownQuestion::kUnknown});
 }
 
 void Session::Impl::tell_policy() const {
-    const bool open = is_auto(options.policy) && !plan;
-    ledger.policy = open ? std::string(kAutoPolicy) : policy.name();
-    ledger.policy_reason = open ? "chosen when the prompt comes" : policy_reason;
+    const bool open = is_auto(seq.policy_asked) && !seq.plan;
+    ledger.policy = open ? std::string(kAutoPolicy) : seq.policy.name();
+    ledger.policy_reason = open ? "chosen when the prompt comes" : seq.policy_reason;
 }
 
 }  // namespace pith

@@ -10,14 +10,15 @@
 namespace pith {
 
 bool Session::Impl::over_budget() const {
-    return evicts() && cache->n_entries() > plan->budget * shape().n_lanes();
+    return evicts() && seq.cache->n_entries() > seq.plan->budget * shape().n_lanes();
 }
 
 EvictionTarget Session::Impl::target() const {
-    EvictionTarget target{shape(), plan->budget, options.pinned, options.heads};
+    EvictionTarget target{shape(), seq.plan->budget, options.pinned, options.heads};
     if (!observers.empty()) {  // they are the newest, and the budget is without them
         target.budget += std::ssize(observers);
-        target.pinned.push_back({static_cast<int32_t>(n_tokens - std::ssize(observers)), static_cast<int32_t>(n_tokens)});
+        target.pinned.push_back(
+            {static_cast<int32_t>(seq.n_tokens - std::ssize(observers)), static_cast<int32_t>(seq.n_tokens)});
     }
     GraphRunner & runner = forward->observer();
     if (runner.custom_operations()) { target.run_tasks = std::bind_front(run_tasks, std::ref(runner)); }
@@ -26,17 +27,18 @@ EvictionTarget Session::Impl::target() const {
 
 Result<LayerEvidence> Session::Impl::gather(int layer, const EvidenceNeeds & needs) {
     const Stopwatch watch;
-    auto result = evidence.gather(forward->observer(), *cache, 0, layer, n_tokens, needs);
+    auto result = seq.evidence.gather(forward->observer(), *seq.cache, 0, layer, seq.n_tokens, needs);
     ledger.evidence_s += watch.seconds();
     return result;
 }
 
 // All layers at once: after a chunk, and in decode.
-Status Session::Impl::evict_all() {
-    since_eviction = 0;
+Status Session::Impl::evict_all(bool is_last) {
+    seq.since_eviction = 0;
     if (!over_budget()) { return {}; }
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_all());
-    return apply(plans);
+    apply(plans, is_last);
+    return {};
 }
 
 // What the session's evidence is made for: a policy's, and what evict() may ask for later.
@@ -49,20 +51,20 @@ std::vector<EvidenceNeeds> Session::Impl::all_needs(const EvidenceNeeds & of_pol
 // The evidence of the policy; with observers there, all of them are its last queries.
 Result<LayerEvidence> Session::Impl::gather(int layer) {
     auto seen = gather(layer, needs_in_sight());
-    if (seen.ok() && !observers.empty() && policy.needs().last_query) { seen->last_query = seen->window_mean; }
+    if (seen.ok() && !observers.empty() && seq.policy.needs().last_query) { seen->last_query = seen->window_mean; }
     return seen;
 }
 
 // What the newest chunk keeps with the question behind it. The question's tokens run as queries and are taken back: what they
 // added to lanes and evidence is gone when the plan is applied, whether or not anything failed.
 Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
-    since_eviction = 0;
+    seq.since_eviction = 0;
     const int64_t n_lanes = shape().n_lanes();
     const int64_t n_counted = observers.empty() ? std::ssize(question) : 0;  // of a question that stays
-    if (cache->n_entries() + n_counted * n_lanes <= plan->budget * n_lanes) { return {}; }
-    const std::vector<int> lengths = lane_lengths();
-    EvidenceState evidence_before = evidence;
-    const int64_t n_before = n_tokens;
+    if (seq.cache->n_entries() + n_counted * n_lanes <= seq.plan->budget * n_lanes) { return {}; }
+    const std::vector<int> lengths = seq.lane_lengths();
+    EvidenceState evidence_before = seq.evidence;
+    const int64_t n_before = seq.n_tokens;
 
     Status status = run_layers(question, /*all_states=*/false);
     std::vector<LayerPlan> plans;
@@ -73,18 +75,19 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
     }
     const auto n_kv = static_cast<size_t>(shape().n_kv_heads);
     for (int l = 0; l < shape().n_layers; ++l) {
-        cache->truncate(0, l, std::span(lengths).subspan(static_cast<size_t>(l) * n_kv, n_kv));
+        seq.cache->truncate(0, l, std::span(lengths).subspan(static_cast<size_t>(l) * n_kv, n_kv));
     }
-    evidence.restore(std::move(evidence_before), lengths);
-    n_tokens = n_before;
+    seq.evidence.restore(std::move(evidence_before), lengths);
+    seq.n_tokens = n_before;
     PITH_RETURN_IF_ERROR(status);
 
     leave_out_observers(plans);
-    return apply(plans);
+    apply(plans, /*is_last=*/false);
+    return {};
 }
 
 Result<std::vector<LayerPlan>> Session::Impl::plan_all() {
-    EvictionPass pass(policy, target(), /*cascade=*/false, /*n_to_come=*/0);
+    EvictionPass pass(seq.policy, target(), /*cascade=*/false, /*n_to_come=*/0);
     for (int layer = 0; layer < shape().n_layers; ++layer) {
         PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, gather(layer));
         const Stopwatch watch;
@@ -97,18 +100,12 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_all() {
     return plans;
 }
 
-Status Session::Impl::apply(std::span<const LayerPlan> plans) {
-    if (plans.empty()) { return {}; }
-    save_snapshots_before_eviction();
+void Session::Impl::apply(std::span<const LayerPlan> plans, bool is_last) {
+    if (plans.empty()) { return; }
     const Stopwatch watch;
-    for (const LayerPlan & layer_plan : plans) {
-        ledger.evicted_entries += cache->compact(0, layer_plan.layer, layer_plan.keep);
-        evidence.compact(layer_plan.layer, layer_plan.keep);
-    }
-    ++epoch;
+    ledger.evicted_entries += seq.compact(plans, /*evicts=*/true, is_last);
     ++ledger.n_evictions;
     ledger.compact_s += watch.seconds();
-    return {};
 }
 
 }  // namespace pith

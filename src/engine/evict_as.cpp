@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "core/guarded.h"
 #include "core/stopwatch.h"
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
@@ -60,18 +61,18 @@ class PolicyGuard {
 public:
     explicit PolicyGuard(Session::Impl & session)
         : session_(session),
-          policy_(session.policy),
-          asked_(session.options.policy),
-          reason_(session.policy_reason),
-          budget_(session.options.budget),
-          plan_(session.plan) {}
+          policy_(session.seq.policy),
+          asked_(session.seq.policy_asked),
+          reason_(session.seq.policy_reason),
+          budget_(session.seq.budget),
+          plan_(session.seq.plan) {}
     ~PolicyGuard() {
         if (kept_) { return; }
-        session_.policy = std::move(policy_);
-        session_.options.policy = std::move(asked_);
-        session_.policy_reason = std::move(reason_);
-        session_.options.budget = budget_;
-        session_.plan = plan_;
+        session_.seq.policy = std::move(policy_);
+        session_.seq.policy_asked = std::move(asked_);
+        session_.seq.policy_reason = std::move(reason_);
+        session_.seq.budget = budget_;
+        session_.seq.plan = plan_;
     }
     PolicyGuard(const PolicyGuard &) = delete;
     PolicyGuard & operator=(const PolicyGuard &) = delete;
@@ -98,8 +99,10 @@ Status Session::Impl::follow(std::string_view text, const Budget & budget) {
                                                  "' decides what the prompt's own queries see, so it cannot be applied after a "
                                                  "prefill: make a session with this policy and prefill it"};
     }
-    if (n_tokens == 0 || !cache) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can evict"}; }
-    if (cache->n_entries() != n_tokens * shape().n_lanes()) {
+    if (seq.n_tokens == 0 || !seq.cache) {
+        return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can evict"};
+    }
+    if (seq.cache->n_entries() != seq.n_tokens * shape().n_lanes()) {
         return {ErrorCode::kInvalidArgument, "something was evicted already: policy '" + next.name() +
                                                  "' cannot see what is gone; restore a snapshot of the full cache first"};
     }
@@ -108,20 +111,20 @@ Status Session::Impl::follow(std::string_view text, const Budget & budget) {
                                                  "' needs head importances: name it in SessionOptions::observe, or give "
                                                  "SessionOptions::heads_file"};
     }
-    PITH_ASSIGN_OR_RETURN(const RunPlan next_plan, make_plan(next, budget, PrefillSchedule::kOneShot, n_tokens));
-    policy = std::move(next);
-    options.policy = text;
-    policy_reason = choice.reason;
-    options.budget = budget;
-    plan = next_plan;
-    return check_protected(n_tokens);
+    PITH_ASSIGN_OR_RETURN(const RunPlan next_plan, make_plan(next, budget, PrefillSchedule::kOneShot, seq.n_tokens));
+    seq.policy = std::move(next);
+    seq.policy_asked = text;
+    seq.policy_reason = choice.reason;
+    seq.budget = budget;
+    seq.plan = next_plan;
+    return check_protected(seq.n_tokens);
 }
 
 // The cascade over the lanes as they stand: at most one plan for each layer.
 Result<std::vector<LayerPlan>> Session::Impl::plan_cascade() {
-    if (!evicts() || n_tokens <= plan->budget) { return std::vector<LayerPlan>(); }
-    const bool cascade = !policy.wants_all_layers();
-    EvictionPass pass(policy, target(), cascade, static_cast<int>(n_tokens));
+    if (!evicts() || seq.n_tokens <= seq.plan->budget) { return std::vector<LayerPlan>(); }
+    const bool cascade = !seq.policy.wants_all_layers();
+    EvictionPass pass(seq.policy, target(), cascade, static_cast<int>(seq.n_tokens));
     std::vector<Remaining> layers(static_cast<size_t>(shape().n_layers));
     const auto compose = [&layers](std::span<const LayerPlan> plans) {
         for (const LayerPlan & one : plans) { layers[static_cast<size_t>(one.layer)].then(one.keep); }
@@ -149,16 +152,22 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_cascade() {
 Status Session::evict(std::string_view policy, const Budget & budget) {
     const Stopwatch watch;
     Impl & self = *impl_;
-    PolicyGuard guard(self);
-    PITH_RETURN_IF_ERROR(self.follow(policy, budget));
-    PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, self.plan_cascade());
-    PITH_RETURN_IF_ERROR(self.apply(plans));
-    guard.keep();
-    self.since_eviction = 0;
-    // Nothing will be evicted again: what is read and said from here on need not be remembered. A snapshot brings it back.
-    if (self.plan->evict_every == 0) { self.evidence = EvidenceState(self.shape(), std::vector<EvidenceNeeds>(), self.output); }
+    const Status evicted = guarded([&]() -> Status {
+        PolicyGuard guard(self);
+        PITH_RETURN_IF_ERROR(self.follow(policy, budget));
+        PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, self.plan_cascade());
+        // Nothing will be evicted again: what is read and said from here on need not be remembered. A snapshot brings it back.
+        std::optional<EvidenceState> none;
+        if (self.seq.plan->evict_every == 0) { none.emplace(self.shape(), std::vector<EvidenceNeeds>(), self.output); }
+        self.apply(plans, /*is_last=*/true);
+        guard.keep();
+        self.seq.since_eviction = 0;
+        if (none) { self.seq.evidence = std::move(*none); }
+        return {};
+    });
+    if (!evicted.ok()) { return evicted; }
     self.tell_policy();
-    self.ledger.budget_entries = self.plan->budget;
+    self.ledger.budget_entries = self.seq.plan->budget;
     self.ledger.prefill_s += watch.seconds();
     self.update_ledger();
     return {};
@@ -186,9 +195,9 @@ Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & bud
     PolicyView view;
     for (int layer = 0; layer < impl_.shape().n_layers; ++layer) {
         PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, impl_.gather(layer));
-        PITH_ASSIGN_OR_RETURN(Ragged<float> scores, refined_scores(impl_.policy, seen));
+        PITH_ASSIGN_OR_RETURN(Ragged<float> scores, refined_scores(impl_.seq.policy, seen));
         view.scores.push_back(std::move(scores));
-        view.kept.push_back(all_of(*impl_.cache, layer));
+        view.kept.push_back(all_of(*impl_.seq.cache, layer));
     }
     for (LayerPlan & plan : plans) { view.kept[static_cast<size_t>(plan.layer)] = std::move(plan.keep); }
     return view;
@@ -203,7 +212,7 @@ Result<PlanTimes> PolicyProbe::time_plan(std::string_view policy, const Budget &
 }
 
 Result<LayerEvidence> PolicyProbe::evidence(int layer, const EvidenceNeeds & needs) {
-    if (!impl_.cache) { return Status(ErrorCode::kInvalidArgument, "a session must be prefilled before it has evidence"); }
+    if (!impl_.seq.cache) { return Status(ErrorCode::kInvalidArgument, "a session must be prefilled before it has evidence"); }
     return impl_.gather(layer, needs);
 }
 

@@ -2,6 +2,7 @@
 #include "engine/forward.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "attention/cpu/cpu_lane_attention.h"
@@ -45,6 +46,9 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
     ColumnSums sums;
     if (evidence.wants_running() && sums_columns(build->custom_operations(), cache)) {
         sums = running_sums(cache, evidence, seq, layer);
+        for (int head = 0; head < hp.n_heads; ++head) {
+            sums(head);
+        }  // they grow here, where memory that is not there is an error
     }
     const bool adds_running = evidence.wants_running() && !sums;
     const bool observes = evidence.wants_queries() || adds_running || query_observer_;
@@ -123,6 +127,7 @@ Status Forward::run_token(RaggedCache & cache, EvidenceState & evidence, int seq
         graph->set_profile(profile_);
     }
     PITH_RETURN_IF_ERROR(graph->run(cache, evidence, seq, token, position, logits));
+    PITH_RETURN_IF_ERROR(check_logits(logits));
 
     if (!evidence.wants_queries() && !evidence.wants_moments() && !evidence.wants_key_norms()) { return {}; }
     const Stopwatch watch;
@@ -148,6 +153,14 @@ int64_t Forward::n_decode_graphs_built() const {
     int64_t n = 0;
     for (const auto & graph : decode_graphs_) { n += graph ? graph->n_builds() : 0; }
     return n;
+}
+
+Status check_logits(std::span<const float> logits) {
+    if (std::ranges::none_of(logits, [](float logit) { return std::isnan(logit); })) { return {}; }
+    return {
+        ErrorCode::kInternal,
+        "the model's output is not a number: its weights, or those of an adapter (--lora, --lora-scale), are damaged or too "
+        "large"};
 }
 
 Status Forward::run_head(std::span<const float> hidden, int n, std::span<float> logits) {

@@ -20,6 +20,9 @@
 
 namespace pith {
 
+// Errors: kInternal: one of them is not a number. No token can be chosen by them.
+Status check_logits(std::span<const float> logits);
+
 class Forward {
 public:
     Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend);

@@ -2,6 +2,7 @@
 // Copyable: snapshots and rollbacks hold copies, as they do of the evidence.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "attention/cpu/hidden_keys.h"
@@ -20,6 +21,9 @@ struct GateState {
                  HiddenKeys{std::vector<std::vector<int32_t>>(static_cast<size_t>(shape.n_kv_heads)), n_recent}),
           memory(static_cast<size_t>(shape.n_layers)) {}
 
+    bool hides_any() const {
+        return std::ranges::any_of(hidden, [](const HiddenKeys & layer) { return layer.any(); });
+    }
     size_t size_bytes() const {
         size_t n = 0;
         for (const GateMemory & layer : memory) {

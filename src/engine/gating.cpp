@@ -8,7 +8,7 @@
 namespace pith {
 
 bool Session::Impl::wants_gates() const {
-    return gates && (policy.gated() || evidence.wants_retention() || gate_observer);
+    return gates && (seq.policy.gated() || seq.evidence.wants_retention() || gate_observer);
 }
 
 bool Session::Impl::needs_whole_prompt(const Policy & for_policy) const {
@@ -24,7 +24,7 @@ bool Session::Impl::gates_prompt(bool first) const {
 
 void Session::Impl::reset_gates() {
     if (!gates) { return; }
-    gate_state = GateState(shape(), gates->config().n_recent);
+    seq.gate_state = GateState(shape(), gates->config().n_recent);
     answers.assign(static_cast<size_t>(shape().n_layers), {});
 }
 
@@ -45,18 +45,20 @@ Status Session::Impl::ask_gates(int layer, const GateInput & in, int32_t first_p
         if (!config.has_gate(l) || config.input_layer(l) != layer) { continue; }
         GateAnswer & answer = answers[static_cast<size_t>(l)];
         answer.first_position = first_position;
-        PITH_RETURN_IF_ERROR(gates->run(l, in, gate_state.memory[static_cast<size_t>(l)], answer.probabilities));
+        PITH_RETURN_IF_ERROR(gates->run(l, in, seq.gate_state.memory[static_cast<size_t>(l)], answer.probabilities));
         if (gate_observer) { gate_observer(l, answer.probabilities, in.n, first_position); }
     }
     ledger.gate_s += watch.seconds();
-    ledger.gate_peak_bytes = std::max(ledger.gate_peak_bytes, gates->size_bytes() + gate_state.size_bytes());
+    ledger.gate_peak_bytes = std::max(ledger.gate_peak_bytes, gates->size_bytes() + seq.gate_state.size_bytes());
     return {};
 }
 
 // Forward::run_layer() under the gates' answers, where there are any: n tokens from first_position on.
 Status Session::Impl::run_layer(int layer, std::span<const int32_t> tokens, std::span<float> rows, int n,
                                 int32_t first_position, int n_out, int n_to_come) {
-    if (!gates) { return forward->run_layer(*cache, evidence, 0, layer, tokens, rows, n, first_position, n_out, n_to_come); }
+    if (!gates) {
+        return forward->run_layer(*seq.cache, seq.evidence, 0, layer, tokens, rows, n, first_position, n_out, n_to_come);
+    }
     PITH_RETURN_IF_ERROR(drop_hidden(layer, first_position));
     const auto n_kv = static_cast<size_t>(shape().n_kv_heads);
     std::span<const float> said;  // [n][K]; empty: nothing
@@ -65,8 +67,8 @@ Status Session::Impl::run_layer(int layer, std::span<const int32_t> tokens, std:
         said = std::span(answer.probabilities)
                    .subspan(static_cast<size_t>(first_position - answer.first_position) * n_kv, static_cast<size_t>(n) * n_kv);
     }
-    HiddenKeys & keys = gate_state.hidden[static_cast<size_t>(layer)];
-    if (policy.gated()) {
+    HiddenKeys & keys = seq.gate_state.hidden[static_cast<size_t>(layer)];
+    if (seq.policy.gated()) {
         const auto is_pinned = [&](int32_t position) {
             return std::ranges::any_of(
                 options.pinned, [&](const PositionSpan & span) { return span.begin <= position && position < span.end; });
@@ -79,19 +81,19 @@ Status Session::Impl::run_layer(int layer, std::span<const int32_t> tokens, std:
         }
         ledger.gate_seen_entries += static_cast<int64_t>(said.size());
     }
-    PITH_RETURN_IF_ERROR(forward->run_layer(*cache, evidence, 0, layer, tokens, rows, n, first_position, n_out, n_to_come,
-                                            keys.any() ? &keys : nullptr));
-    if (!said.empty() && evidence.wants_retention()) {
+    PITH_RETURN_IF_ERROR(forward->run_layer(*seq.cache, seq.evidence, 0, layer, tokens, rows, n, first_position, n_out,
+                                            n_to_come, keys.any() ? &keys : nullptr));
+    if (!said.empty() && seq.evidence.wants_retention()) {
         std::vector<int> lengths;
-        for (int h = 0; h < shape().n_kv_heads; ++h) { lengths.push_back(cache->length(cache->lane(0, layer, h))); }
-        evidence.add_retention(layer, said, lengths);
+        for (int h = 0; h < shape().n_kv_heads; ++h) { lengths.push_back(seq.cache->length(seq.cache->lane(0, layer, h))); }
+        seq.evidence.add_retention(layer, said, lengths);
     }
     return drop_hidden(layer, first_position + n);
 }
 
 // Takes out of the layer's lanes what a query at next_position, or later, does not see.
 Status Session::Impl::drop_hidden(int layer, int32_t next_position) {
-    HiddenKeys & keys = gate_state.hidden[static_cast<size_t>(layer)];
+    HiddenKeys & keys = seq.gate_state.hidden[static_cast<size_t>(layer)];
     const auto n_gone = [&](const std::vector<int32_t> & lane) {
         return std::ranges::lower_bound(lane, next_position - keys.n_recent + 1) - lane.begin();
     };
@@ -102,7 +104,7 @@ Status Session::Impl::drop_hidden(int layer, int32_t next_position) {
     for (int h = 0; h < shape().n_kv_heads; ++h) {
         auto & lane = keys.positions[static_cast<size_t>(h)];
         const auto end = lane.begin() + n_gone(lane);
-        const auto positions = cache->positions(cache->lane(0, layer, h));
+        const auto positions = seq.cache->positions(seq.cache->lane(0, layer, h));
         row.clear();
         auto next = lane.begin();
         for (size_t j = 0; j < positions.size(); ++j) {
@@ -110,12 +112,10 @@ Status Session::Impl::drop_hidden(int layer, int32_t next_position) {
             if (next == end || *next != positions[j]) { row.push_back(static_cast<int32_t>(j)); }
         }
         keep.push_row(row);
-        lane.erase(lane.begin(), end);
     }
-    save_snapshots_before_eviction();
-    cache->compact(0, layer, keep);
-    evidence.compact(layer, keep, /*evicts=*/false);
-    ++epoch;
+    const LayerPlan plan{layer, std::move(keep)};
+    seq.compact(std::span(&plan, 1), /*evicts=*/false, /*is_last=*/false);
+    for (auto & lane : keys.positions) { lane.erase(lane.begin(), lane.begin() + n_gone(lane)); }
     ledger.compact_s += watch.seconds();
     return {};
 }

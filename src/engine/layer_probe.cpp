@@ -23,10 +23,10 @@ const CacheShape & LayerProbe::shape() const {
     return impl_.shape();
 }
 const RaggedCache & LayerProbe::cache() const {
-    return *impl_.cache;
+    return *impl_.seq.cache;
 }
 const EvidenceState & LayerProbe::evidence() const {
-    return impl_.evidence;
+    return impl_.seq.evidence;
 }
 const std::shared_ptr<OutputMatrices> & LayerProbe::output() const {
     return impl_.output;

@@ -46,14 +46,14 @@ Result<Budget> Session::Impl::memory_budget(int n_snapshots) const {
 // Cells of a lane. Addresses are reserved ahead of use, several times the mean, since lanes grow unevenly; where they are
 // limited, at once and as many as there are, because growing later would want the old and the new ones together.
 Result<int64_t> Session::Impl::lane_capacity(int64_t n_all) const {
-    const int64_t at_once = plan->budget + std::max(plan->chunk + plan->n_guide, plan->evict_every);
-    const bool bounded = evicts() && !plan->one_shot;
+    const int64_t at_once = seq.plan->budget + std::max(seq.plan->chunk + seq.plan->n_guide, seq.plan->evict_every);
+    const bool bounded = evicts() && !seq.plan->one_shot;
     const int64_t wanted = std::max<int64_t>(options.max_context, (bounded ? std::min(n_all, 4 * at_once) : n_all) + 256);
     const size_t addresses = available_addresses();
     if (addresses == 0) { return wanted; }
 
     const auto width = static_cast<double>(file->hparams().n_embd) * sizeof(float);
-    const double states = plan->one_shot ? static_cast<double>(n_all) * width : 0;
+    const double states = seq.plan->one_shot ? static_cast<double>(n_all) * width : 0;
     const double usable = kUsable * (static_cast<double>(addresses) - chunk_bytes()) - states;
     const auto room = static_cast<int64_t>(usable / (static_cast<double>(layout.entry_bytes()) * shape().n_lanes()));
     const int64_t least = bounded ? std::min(n_all, at_once) : n_all;

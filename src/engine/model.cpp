@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "attention/lane_attention.h"
+#include "core/guarded.h"
 #include "device/available_memory.h"
 #include "device/backend.h"
 #include "engine/cache_layout.h"
@@ -152,19 +153,21 @@ Model::Model(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 Model::~Model() = default;
 
 Result<Model> Model::load(const std::string & path, const ModelOptions & options) {
-    PITH_RETURN_IF_ERROR(load_backends());
-    auto impl = std::make_shared<Impl>();
-    PITH_ASSIGN_OR_RETURN(auto file,
-                          ModelFile::load(path, {options.use_mmap, options.repack, options.progress, available_memory()}));
-    PITH_ASSIGN_OR_RETURN(impl->file, add_adapter(std::move(file), options));
-    if (!options.gate_file.empty()) {
-        const bool fast = options.repack && impl->file->weight_type_name() != "f32";  // as exact as the model, no more
-        PITH_ASSIGN_OR_RETURN(impl->gate, Gate::load(options.gate_file, *impl->file, fast));
-    }
-    impl->output = std::make_shared<OutputMatrices>(impl->file);
-    impl->info = describe(*impl->file);
-    impl->info.has_gates = impl->gate != nullptr;
-    return Model(std::move(impl));
+    return guarded([&]() -> Result<Model> {
+        PITH_RETURN_IF_ERROR(load_backends());
+        auto impl = std::make_shared<Impl>();
+        PITH_ASSIGN_OR_RETURN(auto file,
+                              ModelFile::load(path, {options.use_mmap, options.repack, options.progress, available_memory()}));
+        PITH_ASSIGN_OR_RETURN(impl->file, add_adapter(std::move(file), options));
+        if (!options.gate_file.empty()) {
+            const bool fast = options.repack && impl->file->weight_type_name() != "f32";  // as exact as the model, no more
+            PITH_ASSIGN_OR_RETURN(impl->gate, Gate::load(options.gate_file, *impl->file, fast));
+        }
+        impl->output = std::make_shared<OutputMatrices>(impl->file);
+        impl->info = describe(*impl->file);
+        impl->info.has_gates = impl->gate != nullptr;
+        return Model(std::move(impl));
+    });
 }
 
 const ModelInfo & Model::info() const {
@@ -179,40 +182,44 @@ std::shared_ptr<const Gate> gate_of(const Model & model) {
 }
 
 Result<Session> Model::session(const SessionOptions & options) const {
-    auto session = std::make_unique<Session::Impl>();
-    session->file = impl_->file;
-    session->output = impl_->output;
-    session->options = options;
-    // `auto` is settled when the prompt comes: until then it keeps what it would keep of one that nobody asks anything of.
-    if (!is_auto(options.policy)) { PITH_ASSIGN_OR_RETURN(session->policy, Policy::parse(options.policy)); }
-    session->layout = cache_layout(impl_->file->hparams(), options.type_k, options.type_v);
-    // What can be refused before a prompt is known is refused here.
-    const bool has_gate = impl_->gate != nullptr;
-    if (auto_wants_heads(options, has_gate)) {
-        PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl_->file, session->options));
-    }
-    PITH_RETURN_IF_ERROR(session->settle_policy({.has_gates = has_gate}));
-    PITH_RETURN_IF_ERROR(session->policy.check_gates(has_gate));
-    PITH_RETURN_IF_ERROR(find_heads(*impl_->file, session->policy, session->options));
-    session->tell_policy();
-    PITH_RETURN_IF_ERROR(observe(*impl_->file, impl_->gate != nullptr, *session));
-    PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
-    for (const PositionSpan & span : options.pinned) {
-        if (span.begin < 0 || span.end < span.begin) {
-            return {ErrorCode::kInvalidArgument,
-                    "pinned span [" + std::to_string(span.begin) + ", " + std::to_string(span.end) + ") is not a span"};
+    return guarded([&]() -> Result<Session> {
+        auto session = std::make_unique<Session::Impl>();
+        session->file = impl_->file;
+        session->output = impl_->output;
+        session->options = options;
+        // `auto` is settled when the prompt comes: until then it keeps what it would keep of one that nobody asks anything of.
+        session->seq.policy_asked = options.policy;
+        session->seq.budget = options.budget;
+        if (!is_auto(options.policy)) { PITH_ASSIGN_OR_RETURN(session->seq.policy, Policy::parse(options.policy)); }
+        session->layout = cache_layout(impl_->file->hparams(), options.type_k, options.type_v);
+        // What can be refused before a prompt is known is refused here.
+        const bool has_gate = impl_->gate != nullptr;
+        if (auto_wants_heads(options, has_gate)) {
+            PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl_->file, session->options));
         }
-    }
-    if (options.n_threads < 0 || options.max_context < 0 || options.n_snapshots < 0) {
-        return {ErrorCode::kInvalidArgument, "threads, context size and the number of snapshots must not be negative"};
-    }
-    const int n_threads = options.n_threads > 0 ? options.n_threads : default_threads(impl_->file->weight_bytes());
-    PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(n_threads));
-    session->backend.reset(backend);
-    session->forward = std::make_unique<Forward>(impl_->file, backend);
-    if (impl_->gate) { session->gates = std::make_unique<GateRunner>(impl_->file, impl_->gate, backend); }
-    session->ledger.attention = attention_kernels(session->forward->observer().custom_operations(), session->layout);
-    return Session::Impl::hand_out(std::move(session));
+        PITH_RETURN_IF_ERROR(session->settle_policy({.has_gates = has_gate}));
+        PITH_RETURN_IF_ERROR(session->seq.policy.check_gates(has_gate));
+        PITH_RETURN_IF_ERROR(find_heads(*impl_->file, session->seq.policy, session->options));
+        session->tell_policy();
+        PITH_RETURN_IF_ERROR(observe(*impl_->file, impl_->gate != nullptr, *session));
+        PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
+        for (const PositionSpan & span : options.pinned) {
+            if (span.begin < 0 || span.end < span.begin) {
+                return {ErrorCode::kInvalidArgument,
+                        "pinned span [" + std::to_string(span.begin) + ", " + std::to_string(span.end) + ") is not a span"};
+            }
+        }
+        if (options.n_threads < 0 || options.max_context < 0 || options.n_snapshots < 0) {
+            return {ErrorCode::kInvalidArgument, "threads, context size and the number of snapshots must not be negative"};
+        }
+        const int n_threads = options.n_threads > 0 ? options.n_threads : default_threads(impl_->file->weight_bytes());
+        PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(n_threads));
+        session->backend.reset(backend);
+        session->forward = std::make_unique<Forward>(impl_->file, backend);
+        if (impl_->gate) { session->gates = std::make_unique<GateRunner>(impl_->file, impl_->gate, backend); }
+        session->ledger.attention = attention_kernels(session->forward->observer().custom_operations(), session->layout);
+        return Session::Impl::hand_out(std::move(session));
+    });
 }
 
 }  // namespace pith

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/guarded.h"
 #include "core/stopwatch.h"
 #include "engine/session_impl.h"
 
@@ -11,7 +12,7 @@ Result<bool> Session::prefill_for_questions(std::span<const int32_t> tokens, std
                                             const RunHooks & hooks) {
     const Stopwatch watch;
     const double evidence_before = impl_->forward->evidence_s();
-    const Result<bool> seen = impl_->feed_for(tokens, questions, hooks);
+    const Result<bool> seen = guarded([&] { return impl_->feed_for(tokens, questions, hooks); });
     impl_->ledger.prefill_s += watch.seconds();
     impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
     if (seen.ok()) { impl_->ledger.n_prompt += std::ssize(tokens); }
@@ -26,12 +27,12 @@ Result<bool> Session::Impl::feed_for(std::span<const int32_t> tokens, std::span<
                 "prefill_for_questions() was given no questions: prefill() reads a prompt without"};
     }
     PITH_RETURN_IF_ERROR(check_tokens(questions));
-    if (n_tokens != 0 || hooks.n_question != 0) {
+    if (seq.n_tokens != 0 || hooks.n_question != 0) {
         return {ErrorCode::kInvalidArgument,
                 "prefill_for_questions() is for an empty session, and for a prompt that ends in no question (n_question 0)"};
     }
     // Gates decide what is cached before a layer's attention: observers that are taken back again have no place there.
-    const bool asks_gates = gates && (policy.needs_gate() || gate_observer || !observed.empty());
+    const bool asks_gates = gates && (seq.policy.needs_gate() || gate_observer || !observed.empty());
     struct Leave {  // whatever is thrown: the tokens are the caller's
         Session::Impl & self;
         ~Leave() { self.observers = {}; }
@@ -39,13 +40,19 @@ Result<bool> Session::Impl::feed_for(std::span<const int32_t> tokens, std::span<
     if (!asks_gates) { observers = questions; }
     PITH_RETURN_IF_ERROR(feed(tokens, /*is_prompt=*/true, hooks));
     const bool seen = !observers.empty();
-    if (seen) { evidence.narrow(all_needs(policy.needs())); }
+    if (seen) {
+        // Without memory for it, the session goes on with what it had.
+        static_cast<void>(guarded([&]() -> Status {
+            seq.evidence.narrow(all_needs(seq.policy.needs()));
+            return {};
+        }));
+    }
     return seen;
 }
 
 // With observers there, the last queries are all of them, and so is the last.
 EvidenceNeeds Session::Impl::needs_in_sight() const {
-    EvidenceNeeds needs = policy.needs();
+    EvidenceNeeds needs = seq.policy.needs();
     if (observers.empty()) { return needs; }
     const auto n = static_cast<int>(observers.size());
     if (needs.any_window() || needs.last_query) { needs.window = std::max(needs.window, n); }
@@ -58,12 +65,12 @@ EvidenceNeeds Session::Impl::needs_in_sight() const {
 Status Session::Impl::observe(int layer, std::span<float> states) {
     const auto width = static_cast<size_t>(file->hparams().n_embd);
     const auto n = static_cast<int>(observers.size());
-    for (int i = 0; i < n; i += plan->chunk) {
-        const int m = std::min(plan->chunk, n - i);
+    for (int i = 0; i < n; i += seq.plan->chunk) {
+        const int m = std::min(seq.plan->chunk, n - i);
         const auto rows = states.subspan(static_cast<size_t>(i) * width, static_cast<size_t>(m) * width);
         const int n_out = layer + 1 == shape().n_layers ? 1 : m;
         PITH_RETURN_IF_ERROR(run_layer(layer, observers.subspan(static_cast<size_t>(i), static_cast<size_t>(m)), rows, m,
-                                       static_cast<int32_t>(n_tokens - n + i), n_out, n - i - m));
+                                       static_cast<int32_t>(seq.n_tokens - n + i), n_out, n - i - m));
     }
     return {};
 }
@@ -72,10 +79,10 @@ Status Session::Impl::observe(int layer, std::span<float> states) {
 void Session::Impl::take_back(int layer, EvidenceState::Layer before) {
     std::vector<int> lengths;
     for (int h = 0; h < shape().n_kv_heads; ++h) {
-        lengths.push_back(cache->length(cache->lane(0, layer, h)) - static_cast<int>(observers.size()));
+        lengths.push_back(seq.cache->length(seq.cache->lane(0, layer, h)) - static_cast<int>(observers.size()));
     }
-    cache->truncate(0, layer, lengths);
-    evidence.restore(layer, std::move(before), lengths);
+    seq.cache->truncate(0, layer, lengths);
+    seq.evidence.restore(layer, std::move(before), lengths);
 }
 
 // Plans that were made while tokens stood at the lanes' ends that are no longer there.
@@ -84,7 +91,7 @@ void Session::Impl::leave_out_observers(std::vector<LayerPlan> & plans) const {
         Ragged<int32_t> keep;
         for (int h = 0; h < shape().n_kv_heads; ++h) {
             const auto row = one.keep.row(h);
-            const int length = cache->length(cache->lane(0, one.layer, h));
+            const int length = seq.cache->length(seq.cache->lane(0, one.layer, h));
             keep.push_row(row.first(static_cast<size_t>(std::ranges::lower_bound(row, length) - row.begin())));
         }
         one.keep = std::move(keep);

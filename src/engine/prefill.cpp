@@ -1,8 +1,9 @@
 // prefill.cpp - the schedules: one-shot (layer by layer) and chunked; decode is a chunk of one. Stage: engine.
 #include <algorithm>
-#include <new>
 #include <string>
+#include <utility>
 
+#include "core/guarded.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "device/available_memory.h"
@@ -13,16 +14,6 @@ namespace pith {
 namespace {
 
 constexpr int kLogitRows = 64;  // positions whose logits are computed at a time
-
-// Memory that the standard library could not get becomes a Status like everything else.
-template <class F>
-Status without_bad_alloc(F && call) {
-    try {
-        return call();
-    } catch (const std::bad_alloc &) {
-        return {ErrorCode::kOutOfMemory, "out of memory: use a smaller --budget, --chunk or context"};
-    }
-}
 
 bool cancelled(const RunHooks & hooks) {
     return hooks.cancel != nullptr && hooks.cancel->load();
@@ -42,19 +33,20 @@ int64_t Session::Impl::least_tokens(const Policy & by, int64_t n_prompt) const {
 
 // What no policy may evict must fit the budget: found out before the work, not after it.
 Status Session::Impl::check_protected(int64_t n_prompt) const {
-    if (!evicts() || n_prompt <= plan->budget) { return {}; }
-    const int64_t n_held = n_protected(policy, options.pinned, plan->budget, n_prompt);
-    if (n_held <= plan->budget) { return {}; }
-    const int n_recent = policy.n_recent(plan->budget);
+    if (!evicts() || n_prompt <= seq.plan->budget) { return {}; }
+    const int64_t n_held = n_protected(seq.policy, options.pinned, seq.plan->budget, n_prompt);
+    if (n_held <= seq.plan->budget) { return {}; }
+    const int n_recent = seq.policy.n_recent(seq.plan->budget);
     const auto end = static_cast<int32_t>(n_prompt);
     int64_t n_pinned = 0;
     for (const PositionSpan & span : options.pinned) { n_pinned += std::min(span.end, end) - std::min(span.begin, end); }
-    return {ErrorCode::kBudget,
-            "--budget " + options.budget.to_string() + " gives " + std::to_string(plan->budget) +
-                " tokens per head, but policy " + policy.name() + " protects " + std::to_string(n_held) + " of the prompt's " +
-                std::to_string(n_prompt) + " (" + std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
-                std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " + std::to_string(n_pinned) +
-                " pinned): use --budget " + std::to_string(least_tokens(policy, n_prompt)) + " or more, or protect less"};
+    return {ErrorCode::kBudget, "--budget " + seq.budget.to_string() + " gives " + std::to_string(seq.plan->budget) +
+                                    " tokens per head, but policy " + seq.policy.name() + " protects " +
+                                    std::to_string(n_held) + " of the prompt's " + std::to_string(n_prompt) + " (" +
+                                    std::to_string(std::min<int64_t>(seq.policy.n_sinks(), n_prompt)) + " sinks, " +
+                                    std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " +
+                                    std::to_string(n_pinned) + " pinned): use --budget " +
+                                    std::to_string(least_tokens(seq.policy, n_prompt)) + " or more, or protect less"};
 }
 
 Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
@@ -93,35 +85,35 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
 // The first prompt decides the plan and makes the cache.
 Status Session::Impl::start(int64_t n_prompt, int n_question) {
     // The lanes of an emptied session: where addresses are limited, the new ones want theirs.
-    if (cache && available_addresses() > 0) { PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, 1)); }
+    if (seq.cache && available_addresses() > 0) { PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, 1)); }
     AutoFacts facts;
     facts.has_gates = gates != nullptr;
     facts.roomy = memory_holds_all(n_prompt + std::ssize(observers));
-    facts.even = options.budget.kind == BudgetKind::kAuto && available_addresses() > 0;
+    facts.even = seq.budget.kind == BudgetKind::kAuto && available_addresses() > 0;
     PITH_RETURN_IF_ERROR(settle_policy(facts));
-    PITH_ASSIGN_OR_RETURN(plan, make_plan(policy, options.budget, options.prefill, n_prompt, n_question));
+    PITH_ASSIGN_OR_RETURN(seq.plan, make_plan(seq.policy, seq.budget, options.prefill, n_prompt, n_question));
     // All that `auto` may choose from here on is planned alike, so the plan can be asked what will be in sight.
-    const bool in_sight = plan->one_shot || plan->n_guide > 0;
+    const bool in_sight = seq.plan->one_shot || seq.plan->n_guide > 0;
     facts.question = n_question == 0 ? KnownQuestion::kUnknown
                      : in_sight      ? KnownQuestion::kInSight
                                      : KnownQuestion::kOutOfSight;
     PITH_RETURN_IF_ERROR(settle_policy(facts));
     tell_policy();
-    question_end = n_question > 0 && observers.empty() ? n_prompt : 0;
+    seq.question_end = n_question > 0 && observers.empty() ? n_prompt : 0;
     PITH_RETURN_IF_ERROR(check_protected(n_prompt));
-    const bool all_fits = !evicts() || n_prompt <= plan->budget;
+    const bool all_fits = !evicts() || n_prompt <= seq.plan->budget;
     bool seen = n_question > 0 && in_sight && evicts();
     if (!observers.empty() && (all_fits || !in_sight)) {
         observers = {};  // nothing is evicted, or they are too many for a chunk
-        plan->n_guide = 0;
+        seq.plan->n_guide = 0;
         seen = false;
     }
-    ledger.budget_entries = plan->budget;
-    ledger.schedule = std::string(plan->one_shot ? "one-shot" : "in chunks") + (seen ? ", question seen" : "");
+    ledger.budget_entries = seq.plan->budget;
+    ledger.schedule = std::string(seq.plan->one_shot ? "one-shot" : "in chunks") + (seen ? ", question seen" : "");
 
     PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(n_prompt + std::ssize(observers)));
-    PITH_ASSIGN_OR_RETURN(cache, RaggedCache::make(layout, capacity));
-    evidence = EvidenceState(shape(), all_needs(needs_in_sight()), output);
+    PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, capacity));
+    seq.evidence = EvidenceState(shape(), all_needs(needs_in_sight()), output);
     reset_gates();
     return {};
 }
@@ -138,69 +130,68 @@ Status Session::Impl::check_tokens(std::span<const int32_t> tokens) const {
     return {};
 }
 
+// A token behind others, which nobody looks into and after which nothing is evicted, changes little before it has succeeded.
+Sequence::Reach Session::Impl::reach_of(std::span<const int32_t> tokens, const RunHooks & hooks) const {
+    const bool may_evict = evicts() && seq.plan->evict_every > 0 && seq.since_eviction + 1 >= seq.plan->evict_every;
+    const bool plain = tokens.size() == 1 && seq.n_tokens > 0 && !hooks.on_logits && !gating && !may_evict;
+    if (!plain || !forward->can_run_token(*seq.cache) || seq.gate_state.hides_any()) { return Sequence::Reach::kAll; }
+    return Sequence::Reach::kOneToken;
+}
+
 Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks) {
     PITH_RETURN_IF_ERROR(check_tokens(tokens));
     const auto n = static_cast<int64_t>(tokens.size());
-    const bool first = n_tokens == 0;
     if (hooks.n_question < 0 || hooks.n_question > n) {
         return {ErrorCode::kInvalidArgument, "RunHooks::n_question is " + std::to_string(hooks.n_question) +
                                                  " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
     }
-    if (first) {
-        const int n_question = observers.empty() ? hooks.n_question : static_cast<int>(observers.size());
-        PITH_RETURN_IF_ERROR(without_bad_alloc([&] { return start(n, n_question); }));
-    }
-
-    if (plan->capacity > 0 && n_tokens + n > plan->capacity) {
-        return {ErrorCode::kBudget, "--budget auto: the memory that was left holds " + with_commas(plan->capacity) +
-                                        " tokens, " + with_commas(n_tokens) + " are there, and policy " + policy.name() +
-                                        " keeps them all: give a --budget in numbers to evict"};
-    }
-
-    const int64_t n_before = n_tokens;
-    const uint64_t epoch_before = epoch;
-    // One token is too common to copy the evidence for, and on a session that holds some it cannot be cancelled half-way.
-    std::vector<int> lengths;
-    std::optional<EvidenceState> evidence_before;
-    GateState gate_state_before;
-    gating = is_prompt && gates_prompt(first);
-    if (n > 1) {
-        lengths = lane_lengths();
-        evidence_before = evidence;
-        gate_state_before = gate_state;
-    }
-    const Status status = without_bad_alloc(
-        [&] { return first && plan->one_shot ? prefill_one_shot(tokens, hooks) : prefill_chunks(tokens, hooks, first); });
+    const bool first = seq.n_tokens == 0;
+    gating = !first && is_prompt && gates_prompt(first);
+    std::optional<Ledger> before;  // a token alone counts nothing before it has succeeded
+    const Status status = guarded([&]() -> Status {
+        const Sequence::Reach reach = reach_of(tokens, hooks);
+        if (reach == Sequence::Reach::kAll) { before = ledger; }
+        seq.begin(reach);
+        return feed_open(tokens, is_prompt, first, hooks);
+    });
     end_gating();
-    if (n == 1 && !first && status.code() == ErrorCode::kCancelled) { return status; }  // before anything was done
-    if (!status.ok()) { roll_back(n_before, lengths, epoch_before, std::move(evidence_before), std::move(gate_state_before)); }
+    if (status.ok()) {
+        seq.commit();
+        seq.logits.swap(next_logits);
+    } else {
+        seq.rollback();
+        if (before) { forget_call(*before); }
+    }
     return status;
 }
 
-void Session::Impl::roll_back(int64_t n_tokens_before, std::span<const int> lengths_before, uint64_t epoch_before,
-                              std::optional<EvidenceState> evidence_before, GateState gate_state_before) {
-    if (epoch == epoch_before && n_tokens_before > 0 && evidence_before) {
-        const auto n_kv = static_cast<size_t>(shape().n_kv_heads);
-        for (int l = 0; l < shape().n_layers; ++l) {
-            cache->truncate(0, l, lengths_before.subspan(static_cast<size_t>(l) * n_kv, n_kv));
-        }
-        n_tokens = n_tokens_before;
-        evidence = std::move(*evidence_before);
-        gate_state = std::move(gate_state_before);
-        return;
+// Inside the transaction.
+Status Session::Impl::feed_open(std::span<const int32_t> tokens, bool is_prompt, bool first, const RunHooks & hooks) {
+    const auto n = static_cast<int64_t>(tokens.size());
+    if (first) {
+        PITH_RETURN_IF_ERROR(start(n, observers.empty() ? hooks.n_question : static_cast<int>(observers.size())));
+        gating = is_prompt && gates_prompt(first);
     }
-    // Evicted entries cannot come back; snapshots that still point at lanes take theirs along, where there is memory for them.
-    static_cast<void>(without_bad_alloc([&]() -> Status {
-        save_snapshots_before_eviction();
-        return {};
-    }));
-    cache->clear(0);
-    evidence.reset();
-    reset_gates();
-    n_tokens = 0;
-    since_eviction = 0;
-    ++epoch;
-    logits.clear();
+    if (seq.plan->capacity > 0 && seq.n_tokens + n > seq.plan->capacity) {
+        return {ErrorCode::kBudget, "--budget auto: the memory that was left holds " + with_commas(seq.plan->capacity) +
+                                        " tokens, " + with_commas(seq.n_tokens) + " are there, and policy " +
+                                        seq.policy.name() + " keeps them all: give a --budget in numbers to evict"};
+    }
+    return first && seq.plan->one_shot ? prefill_one_shot(tokens, hooks) : prefill_chunks(tokens, hooks, first);
+}
+
+// What a failed call took and took up stays in the ledger, what it did to the sequence does not.
+void Session::Impl::forget_call(const Ledger & before) {
+    const Ledger spent = std::exchange(ledger, before);
+    ledger.kv_peak_bytes = spent.kv_peak_bytes;
+    ledger.evidence_peak_bytes = spent.evidence_peak_bytes;
+    ledger.activation_peak_bytes = spent.activation_peak_bytes;
+    ledger.gate_peak_bytes = spent.gate_peak_bytes;
+    ledger.evidence_s = spent.evidence_s;
+    ledger.plan_s = spent.plan_s;
+    ledger.compact_s = spent.compact_s;
+    ledger.gate_s = spent.gate_s;
+    std::vector<float>().swap(hidden);  // of a whole prompt, perhaps
 }
 
 // Layer-major: the whole prompt through one layer, its evidence, its eviction, then the next layer. At most one layer ever
@@ -208,24 +199,24 @@ void Session::Impl::roll_back(int64_t n_tokens_before, std::span<const int> leng
 Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks) {
     const auto n = static_cast<int>(tokens.size());
     const auto width = static_cast<size_t>(file->hparams().n_embd);
-    const bool must_evict = evicts() && n > plan->budget;
+    const bool must_evict = evicts() && n > seq.plan->budget;
     const bool all_logits = static_cast<bool>(hooks.on_logits);
     hidden.resize(static_cast<size_t>(n) * width);
-    n_tokens = n + std::ssize(observers);
+    seq.n_tokens = n + std::ssize(observers);
     std::vector<float> observing(observers.size() * width);  // [observers][D]
     std::vector<EvidenceState::Layer> before(observers.empty() ? 0 : static_cast<size_t>(shape().n_layers));
     // A policy that must see every layer first holds the whole prompt until then; the others evict layer by layer.
-    const bool cascade = !policy.wants_all_layers();
-    EvictionPass pass(policy, target(), cascade, static_cast<int>(n_tokens));
+    const bool cascade = !seq.policy.wants_all_layers();
+    EvictionPass pass(seq.policy, target(), cascade, static_cast<int>(seq.n_tokens));
     const auto without_observers = [&](int layer) {
         if (!observers.empty()) { take_back(layer, std::move(before[static_cast<size_t>(layer)])); }
     };
     for (int layer = 0; layer < shape().n_layers; ++layer) {
         const bool last_layer = layer + 1 == shape().n_layers;
         PITH_RETURN_IF_ERROR(ask_gates(layer, {tokens, hidden, n}, 0));
-        for (int first = 0; first < n; first += plan->chunk) {
+        for (int first = 0; first < n; first += seq.plan->chunk) {
             if (cancelled(hooks)) { return cancelled_status(int64_t{first} * layer / shape().n_layers); }
-            const int m = std::min(plan->chunk, n - first);
+            const int m = std::min(seq.plan->chunk, n - first);
             const auto rows = std::span(hidden).subspan(static_cast<size_t>(first) * width, static_cast<size_t>(m) * width);
             const int n_out = last_layer && !all_logits ? 1 : m;
             PITH_RETURN_IF_ERROR(run_layer(layer, tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(m)), rows, m,
@@ -235,7 +226,7 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
         }
         if (!must_evict) { continue; }
         if (!observers.empty()) {
-            before[static_cast<size_t>(layer)] = evidence.layer(layer);
+            before[static_cast<size_t>(layer)] = seq.evidence.layer(layer);
             PITH_RETURN_IF_ERROR(observe(layer, observing));
         }
         PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, gather(layer));
@@ -249,18 +240,18 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
         ledger.plan_s += watch.seconds();
         without_observers(layer);
         leave_out_observers(plans);
-        PITH_RETURN_IF_ERROR(apply(plans));
+        apply(plans, /*is_last=*/false);
     }
-    since_eviction = 0;
+    seq.since_eviction = 0;
     if (must_evict) {
         const Stopwatch watch;
         PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass.finish());
         ledger.plan_s += watch.seconds();
         for (int layer = 0; !cascade && layer < shape().n_layers; ++layer) { without_observers(layer); }
         leave_out_observers(plans);
-        PITH_RETURN_IF_ERROR(apply(plans));
+        apply(plans, /*is_last=*/true);
     }
-    n_tokens = n;
+    seq.n_tokens = n;
     update_ledger();                    // counts the prompt's hidden states, which nobody needs any more
     std::vector<float>().swap(hidden);  // `= {}` would keep the memory
     return {};
@@ -271,45 +262,49 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
 // begins, or take it along where it is all that is left; observers guide the last chunk, too, since nothing of them stays.
 Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first) {
     const auto n = static_cast<int64_t>(tokens.size());
-    const int headroom = std::max(plan->chunk, plan->evict_every);
-    const bool evict_here = evicts() && (first || plan->evict_every > 0);
-    const bool guided = first && evict_here && plan->n_guide > 0;
+    const int headroom = std::max(seq.plan->chunk, seq.plan->evict_every);
+    const bool evict_here = evicts() && (first || seq.plan->evict_every > 0);
+    const bool guided = first && evict_here && seq.plan->n_guide > 0;
     const auto question = !guided              ? std::span<const int32_t>()
                           : !observers.empty() ? observers
-                                               : tokens.last(static_cast<size_t>(plan->n_guide));
+                                               : tokens.last(static_cast<size_t>(seq.plan->n_guide));
     const int64_t n_context = n - (observers.empty() ? std::ssize(question) : 0);
     for (int64_t done = 0; done < n;) {
         if (cancelled(hooks)) { return cancelled_status(done); }
-        int64_t m = std::min<int64_t>(plan->chunk, n - done);
-        if (evict_here && !first) { m = std::min<int64_t>(m, std::max(1, headroom - since_eviction)); }
+        int64_t m = std::min<int64_t>(seq.plan->chunk, n - done);
+        if (evict_here && !first) { m = std::min<int64_t>(m, std::max(1, headroom - seq.since_eviction)); }
         if (!question.empty() && done < n_context && done + m >= n_context) { m = n - done; }
-        PITH_RETURN_IF_ERROR(run_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(m)), hooks));
+        const bool is_last = done + m == n;
+        PITH_RETURN_IF_ERROR(run_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(m)), hooks, is_last));
         done += m;
-        since_eviction += static_cast<int>(m);
+        seq.since_eviction += static_cast<int>(m);
+        if (hooks.progress) { hooks.progress(done, n); }
         if (!question.empty() && (done < n || !observers.empty())) {
             PITH_RETURN_IF_ERROR(evict_in_sight_of(question));
-        } else if (evict_here && (first || since_eviction >= plan->evict_every)) {
-            PITH_RETURN_IF_ERROR(evict_all());
+        } else if (evict_here && (first || seq.since_eviction >= seq.plan->evict_every)) {
+            PITH_RETURN_IF_ERROR(evict_all(is_last));
         }
-        if (hooks.progress) { hooks.progress(done, n); }
     }
     return {};
 }
 
-Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks) {
+// is_last: of the call. Only its logits will be asked for, where nobody is shown all.
+Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks, bool is_last) {
     const auto n = static_cast<int>(tokens.size());
     const auto width = static_cast<size_t>(file->hparams().n_embd);
-    if (n == 1 && !gating && !hooks.on_logits && forward->can_run_token(*cache)) {
+    if (n == 1 && !gating && !hooks.on_logits && forward->can_run_token(*seq.cache)) {
         for (int layer = 0; gates && layer < shape().n_layers; ++layer) {
-            PITH_RETURN_IF_ERROR(drop_hidden(layer, static_cast<int32_t>(n_tokens)));
+            PITH_RETURN_IF_ERROR(drop_hidden(layer, static_cast<int32_t>(seq.n_tokens)));
         }
-        logits.resize(static_cast<size_t>(file->hparams().n_vocab));
-        PITH_RETURN_IF_ERROR(forward->run_token(*cache, evidence, 0, tokens.front(), static_cast<int32_t>(n_tokens), logits));
-        ++n_tokens;
+        next_logits.resize(static_cast<size_t>(file->hparams().n_vocab));
+        PITH_RETURN_IF_ERROR(
+            forward->run_token(*seq.cache, seq.evidence, 0, tokens.front(), static_cast<int32_t>(seq.n_tokens), next_logits));
+        ++seq.n_tokens;
         return {};
     }
-    const auto first_position = static_cast<int32_t>(n_tokens);
+    const auto first_position = static_cast<int32_t>(seq.n_tokens);
     PITH_RETURN_IF_ERROR(run_layers(tokens, static_cast<bool>(hooks.on_logits)));
+    if (!is_last && !hooks.on_logits) { return {}; }
     return emit_logits(std::span(hidden).first(static_cast<size_t>(n) * width), n, first_position, hooks);
 }
 
@@ -318,13 +313,13 @@ Status Session::Impl::run_layers(std::span<const int32_t> tokens, bool all_state
     const auto n = static_cast<int>(tokens.size());
     const size_t n_floats = tokens.size() * static_cast<size_t>(file->hparams().n_embd);
     if (hidden.size() < n_floats) { hidden.resize(n_floats); }
-    const auto first_position = static_cast<int32_t>(n_tokens);
+    const auto first_position = static_cast<int32_t>(seq.n_tokens);
     for (int layer = 0; layer < shape().n_layers; ++layer) {
         const int n_out = layer + 1 == shape().n_layers && !all_states ? 1 : n;
         PITH_RETURN_IF_ERROR(ask_gates(layer, {tokens, hidden, n}, first_position));
         PITH_RETURN_IF_ERROR(run_layer(layer, tokens, hidden, n, first_position, n_out));
     }
-    n_tokens += n;
+    seq.n_tokens += n;
     return {};
 }
 
@@ -333,8 +328,9 @@ Status Session::Impl::emit_logits(std::span<const float> states, int n, int64_t 
     const auto width = static_cast<size_t>(file->hparams().n_embd);
     const auto n_vocab = static_cast<size_t>(file->hparams().n_vocab);
     if (!hooks.on_logits) {
-        logits.resize(n_vocab);
-        return forward->run_head(states.first(width), 1, logits);
+        next_logits.resize(n_vocab);
+        PITH_RETURN_IF_ERROR(forward->run_head(states.first(width), 1, next_logits));
+        return check_logits(next_logits);
     }
     std::vector<float> rows;
     for (int first = 0; first < n; first += kLogitRows) {
@@ -342,10 +338,11 @@ Status Session::Impl::emit_logits(std::span<const float> states, int n, int64_t 
         rows.resize(static_cast<size_t>(m) * n_vocab);
         PITH_RETURN_IF_ERROR(
             forward->run_head(states.subspan(static_cast<size_t>(first) * width, static_cast<size_t>(m) * width), m, rows));
+        PITH_RETURN_IF_ERROR(check_logits(rows));
         for (int i = 0; i < m; ++i) {
             hooks.on_logits(first_position + first + i, std::span(rows).subspan(static_cast<size_t>(i) * n_vocab, n_vocab));
         }
-        logits.assign(rows.end() - static_cast<int64_t>(n_vocab), rows.end());
+        next_logits.assign(rows.end() - static_cast<int64_t>(n_vocab), rows.end());
     }
     return {};
 }

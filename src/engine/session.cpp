@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/guarded.h"
 #include "core/stopwatch.h"
 #include "device/resident.h"
 #include "engine/session_impl.h"
@@ -17,7 +18,7 @@ Session::~Session() = default;
 Status Session::prefill(std::span<const int32_t> tokens, const RunHooks & hooks) {
     const Stopwatch watch;
     const double evidence_before = impl_->forward->evidence_s();
-    const Status status = impl_->feed(tokens, /*is_prompt=*/!hooks.is_answer, hooks);
+    const Status status = guarded([&] { return impl_->feed(tokens, /*is_prompt=*/!hooks.is_answer, hooks); });
     impl_->ledger.prefill_s += watch.seconds();
     impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
     if (status.ok()) { impl_->ledger.n_prompt += static_cast<int64_t>(tokens.size()); }
@@ -26,10 +27,10 @@ Status Session::prefill(std::span<const int32_t> tokens, const RunHooks & hooks)
 }
 
 Status Session::append(int32_t token) {
-    if (impl_->n_tokens == 0) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"}; }
+    if (impl_->seq.n_tokens == 0) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"}; }
     const Stopwatch watch;
     const double evidence_before = impl_->forward->evidence_s();
-    const Status status = impl_->feed(std::span(&token, 1), /*is_prompt=*/false, {});
+    const Status status = guarded([&] { return impl_->feed(std::span(&token, 1), /*is_prompt=*/false, {}); });
     impl_->ledger.decode_s += watch.seconds();
     impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
     if (status.ok()) { ++impl_->ledger.n_generated; }
@@ -38,17 +39,17 @@ Status Session::append(int32_t token) {
 }
 
 Result<int32_t> Session::decode() {
-    if (impl_->logits.empty()) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"}; }
-    const auto best = static_cast<int32_t>(std::ranges::max_element(impl_->logits) - impl_->logits.begin());
+    if (impl_->seq.logits.empty()) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"}; }
+    const auto best = static_cast<int32_t>(std::ranges::max_element(impl_->seq.logits) - impl_->seq.logits.begin());
     PITH_RETURN_IF_ERROR(append(best));
     return best;
 }
 
 std::span<const float> Session::logits() const {
-    return impl_->logits;
+    return impl_->seq.logits;
 }
 int64_t Session::n_tokens() const {
-    return impl_->n_tokens;
+    return impl_->seq.n_tokens;
 }
 int Session::n_layers() const {
     return impl_->shape().n_layers;
@@ -58,8 +59,8 @@ int Session::n_kv_heads() const {
 }
 
 std::span<const int32_t> Session::lane_positions(int layer, int kv_head) const {
-    if (!impl_->cache) { return {}; }
-    return impl_->cache->positions(impl_->cache->lane(0, layer, kv_head));
+    if (!impl_->seq.cache) { return {}; }
+    return impl_->seq.cache->positions(impl_->seq.cache->lane(0, layer, kv_head));
 }
 
 const Ledger & Session::ledger() const {
@@ -70,19 +71,20 @@ const Ledger & Session::ledger() const {
 }
 
 void Session::Impl::update_ledger() const {
-    if (cache) {
-        const size_t saved = saved_bytes();
-        ledger.kept_entries = cache->n_entries();
-        ledger.peak_lane_entries = cache->peak_lane_entries();
-        ledger.kv_needed_bytes = cache->needed_bytes();
+    if (seq.cache) {
+        const size_t saved = seq.saved_bytes();
+        ledger.kept_entries = seq.cache->n_entries();
+        ledger.peak_lane_entries = seq.cache->peak_lane_entries();
+        ledger.kv_needed_bytes = seq.cache->needed_bytes();
         ledger.n_lanes = shape().n_lanes();
-        ledger.n_tokens = n_tokens;
-        ledger.kv_full_bytes = static_cast<size_t>(n_tokens * ledger.n_lanes) * layout.entry_bytes();
-        ledger.kv_allocated_bytes = cache->allocated_bytes() + saved;
+        ledger.n_tokens = seq.n_tokens;
+        ledger.kv_full_bytes = static_cast<size_t>(seq.n_tokens * ledger.n_lanes) * layout.entry_bytes();
+        ledger.kv_allocated_bytes = seq.cache->allocated_bytes() + saved;
         ledger.kv_saved_bytes = saved;
-        ledger.kv_peak_bytes = std::max({ledger.kv_peak_bytes, cache->peak_bytes(), ledger.kv_allocated_bytes});
+        ledger.kv_peak_bytes =
+            std::max({ledger.kv_peak_bytes, seq.cache->peak_bytes(), seq.peak_bytes(), ledger.kv_allocated_bytes});
     }
-    ledger.evidence_peak_bytes = std::max(ledger.evidence_peak_bytes, evidence.size_bytes() + output->size_bytes());
+    ledger.evidence_peak_bytes = std::max(ledger.evidence_peak_bytes, seq.evidence.size_bytes() + output->size_bytes());
     ledger.activation_peak_bytes =
         std::max(ledger.activation_peak_bytes, forward->activation_bytes() + hidden.capacity() * sizeof(float));
 }

@@ -9,6 +9,7 @@
 //   evict.cpp     evidence → score → refine → allocate → select → plan → compaction
 //   evict_as.cpp  the same for a prompt already prefilled in full, under any policy observed
 //   snapshot.cpp  states to come back to
+//   sequence.cpp  what a failed call leaves as it was
 #pragma once
 
 #include <memory>
@@ -21,32 +22,13 @@
 #include "device/backend.h"
 #include "engine/forward.h"
 #include "engine/gate_runner.h"
-#include "engine/gate_state.h"
-#include "evidence/evidence_state.h"
+#include "engine/sequence.h"
 #include "pith/session.h"
 #include "policy/auto_policy.h"
 #include "policy/eviction.h"
 #include "policy/schedule/run_plan.h"
 
 namespace pith {
-
-struct Session::Snapshot {
-    int64_t n_tokens = 0;
-    int since_eviction = 0;
-    uint64_t epoch = 0;               // of the cache when it was taken
-    std::vector<int> lengths;         // [layer · K + kv_head]
-    std::optional<SavedLanes> saved;  // the entries, once a later eviction would have moved them
-    EvidenceState evidence;
-    GateState gate_state;
-    std::vector<float> logits;
-    Policy policy;
-    std::string policy_asked;
-    std::string policy_reason;
-    int64_t question_end = 0;
-    Budget budget;
-    std::optional<RunPlan> plan;
-    const Session::Impl * owner = nullptr;
-};
 
 struct Session::Impl {
     // Of a session, for what stands in this folder alone: others have the probes.
@@ -55,21 +37,15 @@ struct Session::Impl {
     static Session hand_out(std::unique_ptr<Impl> impl) { return Session(std::move(impl)); }
 
     std::shared_ptr<const ModelFile> file;
-    SessionOptions options;     // policy: as asked for, `auto` may be
-    Policy policy;              // the one that evicts
-    std::string policy_reason;  // why `auto` chose it; empty: it did not
+    SessionOptions options;  // policy and budget: of the beginning; those in force are the sequence's
+    Sequence seq;
     KnownHeads known_heads = KnownHeads::kNone;
-    int64_t question_end = 0;                // the first prompt ended here, in a question; 0: in none
     std::shared_ptr<OutputMatrices> output;  // of the model: all its sessions share them
     CacheLayout layout;
     OwnedBackend backend;
     std::unique_ptr<Forward> forward;
-    std::unique_ptr<GateRunner> gates;  // null: the model has none
-    std::unique_ptr<RaggedCache> cache;
-    EvidenceState evidence;
-    GateState gate_state;
+    std::unique_ptr<GateRunner> gates;    // null: the model has none
     std::vector<EvidenceNeeds> observed;  // of options.observe
-    std::optional<RunPlan> plan;          // known from the first prefill on
 
     // What a layer's gate says of the run at hand.
     struct GateAnswer {
@@ -85,16 +61,12 @@ struct Session::Impl {
     // While a prompt is read for questions that come later: their tokens. Empty: there are none, or they are not in sight.
     std::span<const int32_t> observers;
 
-    int64_t n_tokens = 0;
-    int since_eviction = 0;  // tokens fed since lanes were last brought back to the budget
-    uint64_t epoch = 0;      // counts evictions and restores: a snapshot of another epoch must have saved its entries
-    std::vector<float> logits;
+    std::vector<float> next_logits;  // of the call at hand, the sequence's once it has succeeded
     std::vector<float> hidden;
-    std::vector<std::weak_ptr<Snapshot>> snapshots;
     mutable Ledger ledger;
 
     const CacheShape & shape() const { return layout.shape; }
-    bool evicts() const { return plan.has_value() && plan->budget > 0; }
+    bool evicts() const { return seq.plan.has_value() && seq.plan->budget > 0; }
 
     // gating.cpp
     bool wants_gates() const;
@@ -123,11 +95,12 @@ struct Session::Impl {
     Status check_protected(int64_t n_prompt) const;
     Status prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks);
     Status prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first);
-    Status run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks);
+    Status run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks, bool is_last);
     Status run_layers(std::span<const int32_t> tokens, bool all_states);
     Status emit_logits(std::span<const float> states, int n, int64_t first_position, const RunHooks & hooks);
-    void roll_back(int64_t n_tokens_before, std::span<const int> lengths_before, uint64_t epoch_before,
-                   std::optional<EvidenceState> evidence_before, GateState gate_state_before);
+    Status feed_open(std::span<const int32_t> tokens, bool is_prompt, bool first, const RunHooks & hooks);
+    Sequence::Reach reach_of(std::span<const int32_t> tokens, const RunHooks & hooks) const;
+    void forget_call(const Ledger & before);
 
     // memory.cpp
     double chunk_bytes() const;
@@ -144,23 +117,17 @@ struct Session::Impl {
     // evict.cpp
     bool over_budget() const;
     EvictionTarget target() const;
-    Status evict_all();
+    Status evict_all(bool is_last);
     Status evict_in_sight_of(std::span<const int32_t> question);
     Result<std::vector<LayerPlan>> plan_all();
     std::vector<EvidenceNeeds> all_needs(const EvidenceNeeds & of_policy) const;
     Result<LayerEvidence> gather(int layer);
     Result<LayerEvidence> gather(int layer, const EvidenceNeeds & needs);
-    Status apply(std::span<const LayerPlan> plans);
+    void apply(std::span<const LayerPlan> plans, bool is_last);
 
     // evict_as.cpp
     Status follow(std::string_view policy, const Budget & budget);
     Result<std::vector<LayerPlan>> plan_cascade();
-
-    // snapshot.cpp
-    std::vector<int> lane_lengths() const;
-    void save_snapshots_before_eviction();
-    void save_snapshots_that_restoring_breaks(const Snapshot & target);
-    size_t saved_bytes() const;
 
     void update_ledger() const;
 };

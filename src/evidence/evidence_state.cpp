@@ -10,11 +10,21 @@
 namespace pith {
 namespace {
 
-// A row that goes with a lane's entries keeps theirs; `otherwise` for entries that it does not reach.
-void keep_entries(std::span<const int32_t> kept, float otherwise, std::vector<float> & row) {
+// A row that goes with a lane's entries reaches all that are kept: `otherwise` for those that it did not.
+void reach_entries(std::span<const int32_t> kept, float otherwise, std::vector<float> & row) {
     if (!kept.empty()) { row.resize(std::max(row.size(), static_cast<size_t>(kept.back()) + 1), otherwise); }
+}
+
+// REQUIRES: the row reaches all that are kept.
+void keep_entries(std::span<const int32_t> kept, std::vector<float> & row) noexcept {
     for (size_t j = 0; j < kept.size(); ++j) { row[j] = row[static_cast<size_t>(kept[j])]; }
     row.resize(kept.size());
+}
+
+// Room for n more; twice as much, where there is none, so that one at a time does not copy all of them every time.
+template <class T>
+void make_room(std::vector<T> & values, size_t n) {
+    if (values.capacity() < values.size() + n) { values.reserve(std::max(values.size() + n, 2 * values.size())); }
 }
 
 }  // namespace
@@ -96,7 +106,7 @@ void EvidenceState::sample(Layer & layer, const float * queries, int n, int32_t 
     }
 }
 
-void EvidenceState::drop_oldest(Layer & layer, int n_keep) const {
+void EvidenceState::drop_oldest(Layer & layer, int n_keep) const noexcept {
     const int n_drop = static_cast<int>(layer.query_positions.size()) - n_keep;
     if (n_drop <= 0) { return; }
     const auto n_floats = static_cast<int64_t>(static_cast<size_t>(n_drop) * query_size());
@@ -194,25 +204,74 @@ void EvidenceState::add_key_norms(const RaggedCache & cache, int seq, int layer,
     }
 }
 
-void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool evicts) {
+void EvidenceState::prepare_compact(int layer_index, const Ragged<int32_t> & keep) {
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
-    if (keeps_all_ && evicts) { drop_oldest(layer, n_kept_queries_); }
-    for (int h = 0; wants_key_norms() && h < shape_.n_kv_heads; ++h) {
-        keep_entries(keep.row(h), std::numeric_limits<float>::quiet_NaN(), layer.key_norms[static_cast<size_t>(h)]);
+    for (int h = 0; h < shape_.n_kv_heads; ++h) {
+        const auto lane = static_cast<size_t>(h);
+        if (wants_key_norms()) { reach_entries(keep.row(h), std::numeric_limits<float>::quiet_NaN(), layer.key_norms[lane]); }
+        if (wants_retention()) { reach_entries(keep.row(h), 1.0F, layer.retention[lane]); }
     }
-    for (int h = 0; wants_retention() && h < shape_.n_kv_heads; ++h) {
-        keep_entries(keep.row(h), 1.0F, layer.retention[static_cast<size_t>(h)]);
+    for (int head = 0; wants_running() && head < shape_.n_heads(); ++head) {
+        reach_entries(keep.row(head / shape_.n_group), 0.0F, layer.running[static_cast<size_t>(head)]);
+    }
+}
+
+void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool evicts) noexcept {
+    Layer & layer = layers_[static_cast<size_t>(layer_index)];
+    prepare_compact(layer_index, keep);  // nothing is left of it to do, where it came first
+    if (keeps_all_ && evicts) { drop_oldest(layer, n_kept_queries_); }
+    for (int h = 0; h < shape_.n_kv_heads; ++h) {
+        if (wants_key_norms()) { keep_entries(keep.row(h), layer.key_norms[static_cast<size_t>(h)]); }
+        if (wants_retention()) { keep_entries(keep.row(h), layer.retention[static_cast<size_t>(h)]); }
     }
     for (int head = 0; head < shape_.n_heads(); ++head) {
         auto & norms = layer.output_l1[static_cast<size_t>(head)];
         if (norms.empty() && !wants_running()) { continue; }
         const auto kept = keep.row(head / shape_.n_group);
         const auto known = std::ranges::lower_bound(kept, static_cast<int32_t>(norms.size()));
-        std::vector<float> still;  // new memory: a one-shot prefill computed the norms of the whole prompt
-        still.reserve(static_cast<size_t>(known - kept.begin()));
-        for (auto j = kept.begin(); j != known; ++j) { still.push_back(norms[static_cast<size_t>(*j)]); }
-        norms = std::move(still);
-        if (wants_running()) { keep_entries(kept, 0.0F, layer.running[static_cast<size_t>(head)]); }
+        keep_entries({kept.begin(), known}, norms);
+        norms.shrink_to_fit();  // a one-shot prefill computed the norms of the whole prompt
+        if (wants_running()) { keep_entries(kept, layer.running[static_cast<size_t>(head)]); }
+    }
+}
+
+void EvidenceState::prepare_token(const RaggedCache & cache, int seq) {
+    for (int l = 0; l < shape_.n_layers; ++l) {
+        Layer & layer = layers_[static_cast<size_t>(l)];
+        const auto length = [&](int h) { return static_cast<size_t>(cache.length(cache.lane(seq, l, h))); };
+        if (n_kept_queries_ > 0 || keeps_all_) {
+            make_room(layer.queries, query_size());
+            make_room(layer.query_positions, 1);
+        }
+        for (QuerySampler & sampler : layer.samplers) { sampler.make_room(); }
+        for (int h = 0; wants_key_norms() && h < shape_.n_kv_heads; ++h) {
+            auto & norms = layer.key_norms[static_cast<size_t>(h)];
+            norms.resize(length(h), std::numeric_limits<float>::quiet_NaN());
+            make_room(norms, 1);
+        }
+        for (int head = 0; wants_running() && head < shape_.n_heads(); ++head) {
+            auto & sums = layer.running[static_cast<size_t>(head)];
+            sums.resize(length(head / shape_.n_group), 0.0F);
+            make_room(sums, 1);
+        }
+    }
+}
+
+void EvidenceState::save_running(std::vector<float> & to) const {
+    to.clear();
+    for (const Layer & layer : layers_) {
+        for (const auto & sums : layer.running) { to.insert(to.end(), sums.begin(), sums.end()); }
+    }
+}
+
+void EvidenceState::restore_running(std::span<const float> from, std::span<const int> lengths) noexcept {
+    if (!wants_running()) { return; }
+    for (size_t i = 0; i < layers_.size() * static_cast<size_t>(shape_.n_heads()); ++i) {
+        const auto n = static_cast<size_t>(lengths[i / static_cast<size_t>(shape_.n_group)]);
+        auto & sums = layers_[i / static_cast<size_t>(shape_.n_heads())].running[i % static_cast<size_t>(shape_.n_heads())];
+        sums.resize(n);  // longer by the token, or not yet
+        std::copy_n(from.begin(), n, sums.begin());
+        from = from.subspan(n);
     }
 }
 

@@ -79,7 +79,16 @@ public:
                                  const EvidenceNeeds & needs) const;
 
     // keep: [K]. evicts: by a policy's plan, after which the queries before it are no longer asked for.
-    void compact(int layer, const Ragged<int32_t> & keep, bool evicts = true);
+    // Only prepare_compact() needs memory: it comes first, and changes nothing that can be asked for.
+    void prepare_compact(int layer, const Ragged<int32_t> & keep);
+    void compact(int layer, const Ragged<int32_t> & keep, bool evicts = true) noexcept;
+
+    // Memory for one more token in every layer, so that what is told of it afterwards cannot fail. The lanes are without it.
+    void prepare_token(const RaggedCache & cache, int seq);
+    // The running sums, which are added to while an attention runs, to come back to. Both REQUIRE prepare_token() before the
+    // token; lengths [L][K]: of the lanes without it.
+    void save_running(std::vector<float> & to) const;
+    void restore_running(std::span<const float> from, std::span<const int> lengths) noexcept;
     size_t size_bytes() const;
 
     // What is kept of one layer.
@@ -116,7 +125,7 @@ private:
     // How many of n new queries will be among the newest, once n_to_come more have been seen.
     int n_newest(int n, int n_to_come) const { return keeps_all_ ? n : std::clamp(n_kept_queries_ - n_to_come, 0, n); }
     void sample(Layer & layer, const float * queries, int n, int32_t first_position, int n_to_come) const;
-    void drop_oldest(Layer & layer, int n_keep) const;
+    void drop_oldest(Layer & layer, int n_keep) const noexcept;
     Status observe_newest(const From & from, int n, const ObserveWants & wants, Observed & out) const;
     Status gather_attention(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
     Status gather_profile(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;

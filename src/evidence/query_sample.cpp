@@ -32,13 +32,18 @@ void QuerySampler::expect(int64_t n_seen) {
     largest_ = *last;
 }
 
+void QuerySampler::make_room() {
+    items_.reserve(static_cast<size_t>(needs_.n_queries));
+    queries_.reserve(static_cast<size_t>(needs_.n_queries) * query_size_);
+}
+
 void QuerySampler::offer(int32_t position, const float * query) {
     next_ = position + 1;
     if (needs_.sample == QuerySample::kMiddle && position < needs_.margin) { return; }
     Item item{sample_hash(needs_.seed, position), position, items_.size()};
     if (position < expected_end_ && item.hash > largest_) { return; }
     if (items_.size() < static_cast<size_t>(needs_.n_queries)) {
-        queries_.reserve(static_cast<size_t>(needs_.n_queries) * query_size_);
+        make_room();
         queries_.insert(queries_.end(), query, query + query_size_);
     } else {
         if (!(item < items_.front())) { return; }

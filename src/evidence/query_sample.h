@@ -33,6 +33,8 @@ public:
     // Nobody takes the sample before n_seen tokens have been seen: queries that will not be in it then are not copied.
     void expect(int64_t n_seen);
 
+    // Memory for all that the sample may hold: offer() then needs none.
+    void make_room();
     // query f32 [query_size]. REQUIRES: position == next().
     void offer(int32_t position, const float * query);
 

@@ -113,8 +113,8 @@ TEST_P(QuestionPrefill, LeavesNoQueriesOfTheQuestionsBehind) {
         Session plain = open_tiny(options_of(GetParam(), kBudget, schedule));
         ASSERT_TRUE(read(session, context_, questions_).ok());
         ASSERT_TRUE(plain.prefill(context_).ok());
-        const EvidenceState & evidence = Session::Impl::of(session).evidence;
-        const EvidenceState & of_plain = Session::Impl::of(plain).evidence;
+        const EvidenceState & evidence = Session::Impl::of(session).seq.evidence;
+        const EvidenceState & of_plain = Session::Impl::of(plain).seq.evidence;
         EXPECT_EQ(evidence.n_kept_queries(), of_plain.n_kept_queries());
         EXPECT_EQ(evidence.needs(), wanted);
         for (int l = 0; l < session.n_layers(); ++l) {

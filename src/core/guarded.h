@@ -1,0 +1,28 @@
+// guarded.h - what is thrown inside becomes a Status outside. Stage: core.
+#pragma once
+
+#include <exception>
+#include <new>
+
+#include "pith/status.h"
+
+namespace pith {
+
+// A Status, its text left out where there is no memory for that either.
+inline Status status_of_exception(ErrorCode code, const char * what) noexcept {
+    try {
+        return {code, what};
+    } catch (...) { return {code, {}}; }
+}
+
+// The call's Status or Result; kOutOfMemory where the standard library could not get memory, kInternal for any other exception.
+template <class F>
+auto guarded(F && call) noexcept -> decltype(call()) {
+    try {
+        return call();
+    } catch (const std::bad_alloc &) {
+        return status_of_exception(ErrorCode::kOutOfMemory, "out of memory: use a smaller --budget, --chunk or context");
+    } catch (const std::exception & error) { return status_of_exception(ErrorCode::kInternal, error.what()); }
+}
+
+}  // namespace pith

@@ -1,0 +1,104 @@
+// sequence.cpp - transactions: the mark at the beginning, compactions in between, and the way back. Stage: engine.
+#include "engine/sequence.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+namespace pith {
+namespace {
+
+uint64_t next_id() {
+    static std::atomic<uint64_t> n_sequences{0};
+    return ++n_sequences;
+}
+
+}  // namespace
+
+Sequence::Sequence() : id_(next_id()) {}
+
+std::vector<int> Sequence::lane_lengths() const {
+    std::vector<int> lengths(cache ? static_cast<size_t>(cache->n_lanes()) : 0);
+    for (size_t i = 0; i < lengths.size(); ++i) { lengths[i] = cache->length(static_cast<int>(i)); }
+    return lengths;
+}
+
+void Sequence::begin(Reach reach) {
+    WayBack & back = way_back_;
+    back.had_cache = cache != nullptr;
+    back.n_tokens = n_tokens;
+    back.since_eviction = since_eviction;
+    back.lengths.resize(cache ? static_cast<size_t>(cache->n_lanes()) : 0);
+    for (size_t i = 0; i < back.lengths.size(); ++i) { back.lengths[i] = cache->length(static_cast<int>(i)); }
+    if (reach == Reach::kAll) {
+        back.state.emplace(*this);
+    } else {
+        evidence.prepare_token(*cache, 0);
+        evidence.save_running(back.running);
+    }
+    back.open = true;
+}
+
+void Sequence::commit() noexcept {
+    way_back_.open = false;
+    way_back_.state.reset();
+    way_back_.removed.clear();
+}
+
+void Sequence::truncate(std::span<const int> lengths) noexcept {
+    const auto n_kv = static_cast<size_t>(cache->layout().shape.n_kv_heads);
+    for (int l = 0; l < cache->layout().shape.n_layers; ++l) {
+        cache->truncate(0, l, lengths.subspan(static_cast<size_t>(l) * n_kv, n_kv));
+    }
+}
+
+void Sequence::rollback() noexcept {
+    WayBack & back = way_back_;
+    if (!back.open) { return; }
+    if (!back.had_cache) {
+        cache.reset();
+    } else if (back.n_tokens == 0) {
+        cache->clear(0);  // of another plan, perhaps; it held nothing
+    } else {
+        const auto end = static_cast<int32_t>(back.n_tokens);
+        for (int lane = 0; lane < cache->n_lanes(); ++lane) { cache->truncate_to_positions(lane, end); }
+        for (const RemovedEntries & entries : back.removed) { cache->put_back(0, entries); }
+    }
+    if (back.state) {
+        static_cast<SequenceState &>(*this) = std::move(*back.state);
+    } else {
+        evidence.restore_running(back.running, back.lengths);
+        n_tokens = back.n_tokens;
+        since_eviction = back.since_eviction;
+    }
+    commit();
+}
+
+int64_t Sequence::compact(std::span<const LayerPlan> plans, bool evicts, bool is_last) {
+    save_snapshots_before_compaction();
+    for (const LayerPlan & one : plans) { evidence.prepare_compact(one.layer, one.keep); }
+    const size_t n_removed = way_back_.removed.size();
+    if (way_back_.open && way_back_.n_tokens > 0 && !is_last) {
+        try {
+            for (const LayerPlan & one : plans) {
+                way_back_.removed.push_back(
+                    cache->copy_removed(0, one.layer, one.keep, static_cast<int32_t>(way_back_.n_tokens)));
+            }
+        } catch (...) {
+            way_back_.removed.resize(n_removed);  // they are still there
+            throw;
+        }
+        size_t bytes = cache->allocated_bytes();
+        for (const RemovedEntries & entries : way_back_.removed) { bytes += entries.size_bytes; }
+        peak_bytes_ = std::max(peak_bytes_, bytes);
+    }
+    int64_t n_gone = 0;
+    for (const LayerPlan & one : plans) {
+        n_gone += cache->compact(0, one.layer, one.keep);
+        evidence.compact(one.layer, one.keep, evicts);
+    }
+    ++epoch_;
+    return n_gone;
+}
+
+}  // namespace pith

@@ -1,0 +1,110 @@
+// sequence.h - one conversation: what its lanes hold, what attention left behind, under which policy and plan; and the way
+// back from a call that fails. Stage: engine.
+//
+// A call that changes a sequence is a transaction: begin(), then commit(), or rollback(), after which the sequence is, bit for
+// bit, what it was: lanes, evidence, gates, policy, plan, logits, counters. Entries that came since are cut off; those that a
+// compaction took meanwhile are kept until then and put back. A snapshot is a way back that lives on (snapshot.cpp).
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cache/ragged_cache.h"
+#include "engine/gate_state.h"
+#include "evidence/evidence_state.h"
+#include "pith/session.h"
+#include "policy/eviction.h"
+#include "policy/policy.h"
+#include "policy/schedule/run_plan.h"
+
+namespace pith {
+
+// All but the lanes and the newest token's logits: what a snapshot copies.
+struct SequenceState {
+    Policy policy;              // the one that evicts
+    std::string policy_asked;   // `auto` may be
+    std::string policy_reason;  // why `auto` chose it; empty: it did not
+    Budget budget;
+    std::optional<RunPlan> plan;  // known from the first prompt on
+    int64_t question_end = 0;     // the first prompt ended here, in a question; 0: in none
+    int64_t n_tokens = 0;         // fed so far: the next position
+    int since_eviction = 0;       // tokens fed since lanes were last brought back to the budget
+    EvidenceState evidence;
+    GateState gate_state;
+};
+
+class Sequence : public SequenceState {
+public:
+    Sequence();
+    Sequence(const Sequence &) = delete;
+    Sequence & operator=(const Sequence &) = delete;
+
+    uint64_t id() const { return id_; }        // no other sequence of the process has it
+    uint64_t epoch() const { return epoch_; }  // counts compactions and restores
+    std::unique_ptr<RaggedCache> cache;        // none before the first prompt
+    std::vector<float> logits;                 // [n_vocab] of the newest token
+
+    std::vector<int> lane_lengths() const;  // [layer · K + kv_head]
+
+    // How much a call may change before it fails.
+    enum class Reach {
+        kOneToken,  // a token behind others: one entry to each lane, and running sums; what else it changes cannot fail
+        kAll,
+    };
+    // REQUIRES: no other transaction is open. Throws std::bad_alloc; nothing is open then.
+    // Cost: kAll copies the state, evidence included; kOneToken the running sums, where there are some.
+    void begin(Reach reach);
+    void commit() noexcept;
+    void rollback() noexcept;  // nothing, where none is open
+
+    // Drops from the lanes what the plans do not keep, all of it or, where it throws std::bad_alloc, nothing. Snapshots that
+    // point at these lanes save theirs first. Returns how many entries went.
+    // evicts: by a policy's plan. is_last: the call can not fail any more; else what goes is kept for a rollback.
+    int64_t compact(std::span<const LayerPlan> plans, bool evicts, bool is_last);
+
+    // The most that was ever held: lanes, and what a rollback would put back.
+    size_t peak_bytes() const { return peak_bytes_; }
+
+    // snapshot.cpp
+    std::shared_ptr<Session::Snapshot> snapshot();
+    Status restore(Session::Snapshot & snapshot);
+    size_t saved_bytes() const;  // by snapshots
+
+private:
+    void save_snapshots_before_compaction();
+    void save_snapshots_that_restoring_breaks(const Session::Snapshot & target);
+    void truncate(std::span<const int> lengths) noexcept;
+
+    struct WayBack {
+        bool open = false;
+        bool had_cache = false;
+        int64_t n_tokens = 0;
+        int since_eviction = 0;
+        std::vector<int> lengths;
+        std::vector<float> running;           // kOneToken: the evidence's sums
+        std::optional<SequenceState> state;   // kAll
+        std::vector<RemovedEntries> removed;  // in the order of the compactions
+    };
+
+    uint64_t id_ = 0;
+    uint64_t epoch_ = 0;  // a snapshot of another epoch must have saved its entries
+    std::vector<std::weak_ptr<Session::Snapshot>> snapshots_;
+    WayBack way_back_;
+    size_t peak_bytes_ = 0;
+};
+
+struct Session::Snapshot {
+    SequenceState state;
+    std::vector<float> logits;
+    uint64_t sequence = 0;            // Sequence::id() of the one it was taken from
+    uint64_t epoch = 0;               // when it was taken
+    std::vector<int> lengths;         // [layer · K + kv_head]
+    std::optional<SavedLanes> saved;  // the entries, once a later compaction would have moved them
+};
+
+}  // namespace pith

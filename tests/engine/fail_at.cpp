@@ -1,0 +1,127 @@
+// fail_at.cpp - stands in front of the calls that may fail. A program's own definitions come before a library's.
+#include "engine/fail_at.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+
+namespace pith::testing {
+namespace {
+
+struct Plan {
+    bool armed = false;
+    Fails what = Fails::kNew;
+    int64_t n_left = 0;
+    bool failed = false;
+};
+thread_local Plan plan;
+
+bool fails_now(Fails what) {
+    if (!plan.armed || plan.what != what || plan.failed) { return false; }
+    plan.failed = --plan.n_left == 0;
+    return plan.failed;
+}
+
+// ggml has no way to hand an exception on.
+bool is_of_ggml(const void * caller) {
+    plan.armed = false;  // what dladdr() may ask for
+    Dl_info info{};
+    const bool found =
+        dladdr(caller, &info) != 0 && info.dli_fname != nullptr && std::strstr(info.dli_fname, "ggml") != nullptr;
+    plan.armed = true;
+    return found;
+}
+
+[[gnu::noinline]] void release(void * memory) noexcept {
+    std::free(memory);
+}
+
+void * allocate(size_t size, size_t alignment, const void * caller) {
+    if (plan.armed && plan.what == Fails::kNew && !is_of_ggml(caller) && fails_now(Fails::kNew)) { return nullptr; }
+    const size_t rounded = (size == 0 ? 1 : size) + alignment - 1;
+    return std::aligned_alloc(alignment, rounded / alignment * alignment);
+}
+
+void * allocate_or_throw(size_t size, size_t alignment, const void * caller) {
+    void * memory = allocate(size, alignment, caller);
+    if (memory == nullptr) { throw std::bad_alloc(); }
+    return memory;
+}
+
+template <class F>
+F * next_of(const char * name) {
+    return reinterpret_cast<F *>(dlsym(RTLD_NEXT, name));
+}
+
+}  // namespace
+
+void fail_at(Fails what, int64_t k) {
+    plan = {true, what, k, false};
+}
+
+bool stop_failing() {
+    plan.armed = false;
+    return plan.failed;
+}
+
+}  // namespace pith::testing
+
+using pith::testing::allocate;
+using pith::testing::allocate_or_throw;
+using pith::testing::Fails;
+using pith::testing::fails_now;
+using pith::testing::next_of;
+using pith::testing::release;
+
+void * operator new(size_t size) {
+    return allocate_or_throw(size, alignof(std::max_align_t), __builtin_return_address(0));
+}
+void * operator new(size_t size, std::align_val_t alignment) {
+    return allocate_or_throw(size, static_cast<size_t>(alignment), __builtin_return_address(0));
+}
+void * operator new(size_t size, const std::nothrow_t &) noexcept {
+    return allocate(size, alignof(std::max_align_t), __builtin_return_address(0));
+}
+void operator delete(void * memory) noexcept {
+    release(memory);
+}
+void operator delete(void * memory, size_t) noexcept {
+    release(memory);
+}
+void operator delete(void * memory, std::align_val_t) noexcept {
+    release(memory);
+}
+void operator delete(void * memory, size_t, std::align_val_t) noexcept {
+    release(memory);
+}
+
+extern "C" {
+
+void * mmap(void * address, size_t length, int protection, int flags, int file, off_t offset) noexcept {
+    if ((flags & MAP_NORESERVE) != 0 && fails_now(Fails::kPages)) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return reinterpret_cast<void *>(syscall(SYS_mmap, address, length, protection, flags, file, offset));
+}
+
+bool ggml_gallocr_alloc_graph(ggml_gallocr_t allocator, ggml_cgraph * graph) {
+    if (fails_now(Fails::kBuffers)) { return false; }
+    return next_of<bool(ggml_gallocr_t, ggml_cgraph *)>("ggml_gallocr_alloc_graph")(allocator, graph);
+}
+
+ggml_status ggml_backend_graph_compute(ggml_backend_t backend, ggml_cgraph * graph) {
+    if (fails_now(Fails::kGraphs)) { return GGML_STATUS_FAILED; }
+    return next_of<ggml_status(ggml_backend_t, ggml_cgraph *)>("ggml_backend_graph_compute")(backend, graph);
+}
+
+}  // extern "C"

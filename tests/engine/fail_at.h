@@ -1,0 +1,15 @@
+// fail_at.h - makes the k-th of something fail, once: memory, pages, buffers, graph runs. Only in the thread that armed it, and
+// of memory only what Pith's own code and the standard library ask for, not ggml's.
+#pragma once
+
+#include <cstdint>
+
+namespace pith::testing {
+
+enum class Fails { kNew, kPages, kBuffers, kGraphs };
+
+void fail_at(Fails what, int64_t k);  // the k-th from now on, from 1
+// Nothing fails any more. Whether something did.
+bool stop_failing();
+
+}  // namespace pith::testing

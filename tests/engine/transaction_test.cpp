@@ -1,0 +1,311 @@
+// transaction_test.cpp - a call that fails leaves the session as it was, bit for bit, whatever it was that failed; the same
+// call then gives what it would have given.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+
+#include "engine/fail_at.h"
+#include "engine/gated_model.h"
+#include "engine/layer_probe.h"
+#include "engine/model_parts.h"
+#include "engine/tiny_model.h"
+#include "model/random_lora.h"
+
+namespace pith {
+namespace {
+
+using testing::fail_at;
+using testing::Fails;
+using testing::random_tokens;
+using testing::stop_failing;
+
+// All that a session holds, and what its ledger counts, as bytes.
+class Bytes {
+public:
+    template <class T>
+    void add(const T & value) {
+        static_assert(std::is_arithmetic_v<T>);
+        const auto * begin = reinterpret_cast<const char *>(&value);
+        bytes_.insert(bytes_.end(), begin, begin + sizeof(T));
+    }
+    template <class T>
+    void add_all(std::span<const T> values) {
+        add(values.size());
+        const auto * begin = reinterpret_cast<const char *>(values.data());
+        bytes_.insert(bytes_.end(), begin, begin + values.size_bytes());
+    }
+    void add(const std::string & text) { add_all(std::span<const char>(text)); }
+    template <class T>
+    void add(const std::vector<std::vector<T>> & rows) {
+        for (const auto & row : rows) { add_all(std::span<const T>(row)); }
+    }
+    bool operator==(const Bytes &) const = default;
+
+private:
+    std::string bytes_;
+};
+
+Bytes state_of(Session & session) {
+    Bytes state;
+    state.add(session.n_tokens());
+    state.add_all(session.logits());
+    LayerProbe probe(session);
+    for (int l = 0; l < session.n_layers(); ++l) {
+        for (int h = 0; h < session.n_kv_heads(); ++h) {
+            const auto positions = session.lane_positions(l, h);
+            state.add_all(positions);
+            if (positions.empty()) { continue; }
+            const RaggedCache & cache = probe.cache();
+            const auto rows = [&](const ggml_tensor * tensor, size_t row_bytes) {
+                const auto * begin =
+                    static_cast<const uint8_t *>(tensor->data) + static_cast<size_t>(cache.cell(0, h, 0)) * row_bytes;
+                state.add_all(std::span<const uint8_t>(begin, positions.size() * row_bytes));
+            };
+            rows(cache.k(l), cache.layout().row_bytes_k());
+            rows(cache.v(l), cache.layout().row_bytes_v());
+        }
+        if (session.n_tokens() == 0) { continue; }
+        const EvidenceState::Layer & evidence = probe.evidence().layer(l);
+        state.add_all(std::span<const float>(evidence.queries));
+        state.add_all(std::span<const int32_t>(evidence.query_positions));
+        state.add(evidence.running);
+        state.add(evidence.retention);
+        state.add(evidence.key_norms);
+        state.add(evidence.moments.n);
+        state.add_all(std::span<const float>(evidence.moments.mean));
+        state.add_all(std::span<const float>(evidence.moments.squares));
+    }
+    const Ledger & ledger = session.ledger();
+    for (const std::string & text : {ledger.policy, ledger.policy_reason, ledger.schedule}) { state.add(text); }
+    for (const int64_t n :
+         {ledger.budget_entries, ledger.n_lanes, ledger.n_tokens, ledger.n_prompt, ledger.n_generated, ledger.n_evictions,
+          ledger.evicted_entries, ledger.kept_entries, ledger.gate_seen_entries, ledger.gate_kept_entries}) {
+        state.add(n);
+    }
+    state.add(ledger.kv_needed_bytes);
+    state.add(ledger.kv_full_bytes);
+    return state;
+}
+
+using Call = std::function<Status(Session &)>;
+
+// The call, with the k-th of each kind failing, for every k until none fails any more: each time the session is as before. Then
+// the call as it is. Returns how often something failed.
+int64_t fail_everywhere(Session & session, const Call & call) {
+    int64_t n_failed = 0;
+    for (const Fails what : {Fails::kPages, Fails::kBuffers, Fails::kGraphs, Fails::kNew}) {
+        for (int64_t k = 1;; ++k) {
+            const auto snapshot = session.snapshot();  // so that a success can be taken back
+            EXPECT_TRUE(snapshot.ok());
+            const Bytes before = state_of(session);
+            fail_at(what, k);
+            const Status status = call(session);
+            const bool failed = stop_failing();
+            n_failed += failed ? 1 : 0;
+            if (status.ok()) {  // nothing failed, or it did without
+                EXPECT_TRUE(session.restore(*snapshot).ok());
+                if (!failed) { break; }
+                continue;
+            }
+            EXPECT_TRUE(failed) << status.message();
+            EXPECT_FALSE(status.message().empty());
+            EXPECT_TRUE(state_of(session) == before)
+                << "kind " << static_cast<int>(what) << ", the " << k << "th: " << status.message();
+            if (::testing::Test::HasFailure()) { return n_failed; }
+        }
+    }
+    const Status status = call(session);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return n_failed;
+}
+
+constexpr int kChunk = 16;
+constexpr int kBudget = 40;
+constexpr int kEvery = 8;
+
+struct Case {
+    const char * policy;
+    PrefillSchedule prefill = PrefillSchedule::kOneShot;
+    bool gated = false;
+};
+std::ostream & operator<<(std::ostream & out, const Case & c) {
+    return out << c.policy << (c.prefill == PrefillSchedule::kOneShot ? " one-shot" : " in chunks");
+}
+
+class Transaction : public ::testing::TestWithParam<Case> {
+protected:
+    static Result<Model> make_model() {
+        RandomModelSpec spec = testing::tiny_spec();
+        spec.n_layers = 2;
+        if (!GetParam().gated) { return testing::tiny_model(spec); }
+        GateConfig gate = testing::even_gate();
+        gate.causal = true;
+        return testing::gated_model(spec, gate);
+    }
+    static Session open(const Model & model) {
+        SessionOptions options;
+        options.policy = GetParam().policy;
+        options.budget = kBudget;
+        options.prefill = GetParam().prefill;
+        options.chunk = kChunk;
+        options.evict_every = kEvery;
+        options.n_threads = 1;
+        auto session = model.session(options);
+        EXPECT_TRUE(session.ok()) << session.status().message();
+        return std::move(*session);
+    }
+};
+
+TEST_P(Transaction, WhateverFailsTheSessionIsAsItWas) {
+    const auto model = make_model();
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(200, model->info().n_vocab);
+    const auto feed = [&](int begin, int n) {
+        return Call([&, begin, n](Session & session) {
+            return session.prefill(std::span(tokens).subspan(static_cast<size_t>(begin), static_cast<size_t>(n)));
+        });
+    };
+    const Call append = [&](Session & session) { return session.append(tokens[static_cast<size_t>(session.n_tokens())]); };
+
+    Session session = open(*model);
+    Session twin = open(*model);
+    const auto same = [&] {
+        bool all = std::ranges::equal(session.logits(), twin.logits());
+        for (int l = 0; l < session.n_layers(); ++l) {
+            for (int h = 0; h < session.n_kv_heads(); ++h) {
+                all = all && std::ranges::equal(session.lane_positions(l, h), twin.lane_positions(l, h));
+            }
+        }
+        return all;
+    };
+    const auto both = [&](const Call & call, int64_t n_least) {
+        EXPECT_GE(fail_everywhere(session, call), n_least);
+        EXPECT_TRUE(call(twin).ok());
+        EXPECT_TRUE(same());
+    };
+    both(feed(0, 80), 50);
+    both(feed(80, 40), 50);  // evicted on the way
+    for (int i = 0; i < kEvery && !HasFailure(); ++i) { both(append, 1); }
+}
+
+// One prefill for many policies: what is evicted, remembered and brought back.
+TEST(Transactions, EvictingRememberingAndComingBackFailWithoutATrace) {
+    const auto model = testing::tiny_model(testing::tiny_spec());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(100, model->info().n_vocab);
+    SessionOptions options;
+    options.policy = "full";
+    options.observe = {"snapkv:window=8", "laprox:window=8", "h2o:recent=8"};
+    options.n_threads = 1;
+    auto session = model->session(options);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    ASSERT_TRUE(session->prefill(tokens).ok());
+    const auto full = session->snapshot();
+    ASSERT_TRUE(full.ok());
+    for (const std::string & policy : options.observe) {
+        SCOPED_TRACE(policy);
+        EXPECT_GT(fail_everywhere(*session, [&](Session & s) { return s.evict(policy, kBudget); }), 10);
+        EXPECT_GT(fail_everywhere(*session, [](Session & s) { return s.snapshot().status(); }), 5);
+        EXPECT_GT(fail_everywhere(*session, [&](Session & s) { return s.restore(*full); }), 5);
+        EXPECT_EQ(session->lane_positions(0, 0).size(), tokens.size());
+    }
+    // What the ledger has counted meanwhile has been done; the state is the first one's.
+    auto fresh = model->session(options);
+    ASSERT_TRUE(fresh.ok());
+    ASSERT_TRUE(fresh->prefill(tokens).ok());
+    ASSERT_TRUE(fresh->append(7).ok());
+    ASSERT_TRUE(session->append(7).ok());
+    EXPECT_TRUE(std::ranges::equal(fresh->logits(), session->logits()));
+}
+
+TEST(Transactions, APromptForQuestionsFailsWithoutATrace) {
+    const auto model = testing::tiny_model(testing::tiny_spec());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(56, model->info().n_vocab);
+    const auto questions = random_tokens(6, model->info().n_vocab, 2);
+    for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+        SessionOptions options;
+        options.policy = "snapkv:window=8";
+        options.budget = kBudget;
+        options.prefill = schedule;
+        options.chunk = kChunk;
+        options.n_threads = 1;
+        const Call read = [&](Session & s) { return s.prefill_for_questions(tokens, questions).status(); };
+        auto session = model->session(options);
+        auto twin = model->session(options);
+        ASSERT_TRUE(session.ok() && twin.ok());
+        EXPECT_GT(fail_everywhere(*session, read), 50);
+        ASSERT_TRUE(read(*twin).ok());
+        for (Session * each : {&*session, &*twin}) { ASSERT_TRUE(each->append(7).ok()); }
+        EXPECT_TRUE(std::ranges::equal(session->logits(), twin->logits()));
+    }
+}
+
+TEST_P(Transaction, ASecondPromptThatIsCancelledLeavesTheSessionAsItWas) {
+    const auto model = make_model();
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(200, model->info().n_vocab);
+    Session session = open(*model);
+    Session twin = open(*model);
+    for (Session * each : {&session, &twin}) { ASSERT_TRUE(each->prefill(std::span(tokens).first(80)).ok()); }
+    const Bytes before = state_of(session);
+    for (int64_t n_seen = 1; n_seen < 100; n_seen += kEvery) {
+        std::atomic<bool> cancel = false;
+        RunHooks hooks;
+        hooks.cancel = &cancel;
+        hooks.progress = [&](int64_t n_done, int64_t) { cancel = n_done >= n_seen; };
+        ASSERT_EQ(session.prefill(std::span(tokens).last(120), hooks).code(), ErrorCode::kCancelled);
+        EXPECT_TRUE(state_of(session) == before) << "cancelled after " << n_seen;
+    }
+    for (Session * each : {&session, &twin}) { ASSERT_TRUE(each->prefill(std::span(tokens).last(120)).ok()); }
+    EXPECT_TRUE(std::ranges::equal(session.logits(), twin.logits()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, Transaction,
+                         ::testing::Values(Case{"snapkv:window=8"}, Case{"h2o:recent=8"},
+                                           Case{"expected:future=8+ada", PrefillSchedule::kChunked},
+                                           Case{"knorm", PrefillSchedule::kChunked}, Case{"laprox:window=8"},
+                                           Case{"snapkv:window=8+novelty"}, Case{"h2o:recent=8", PrefillSchedule::kChunked},
+                                           Case{"gated+snapkv:window=8", PrefillSchedule::kChunked, true}));
+
+// An adapter that blows the activations up: no token may be chosen by what comes out.
+TEST(Transactions, LogitsThatAreNoNumbersAreAnErrorAndLeaveTheSessionAsItWas) {
+    const std::string path = testing::scratch_file("blown.gguf");
+    const std::string lora = testing::scratch_file("blown.lora.gguf");
+    ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
+    const auto plain = Model::load(path);
+    ASSERT_TRUE(plain.ok());
+    ASSERT_TRUE(testing::write_random_lora(file_of(*plain), lora).ok());
+    ModelOptions options;
+    options.lora_file = lora;
+    options.lora_scale = 1e38F;
+    const auto model = Model::load(path, options);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    auto session = model->session({});
+    ASSERT_TRUE(session.ok());
+    const Status status = session->prefill(random_tokens(20, model->info().n_vocab));
+    EXPECT_EQ(status.code(), ErrorCode::kInternal);
+    EXPECT_NE(status.message().find("not a number"), std::string::npos) << status.message();
+    EXPECT_EQ(session->n_tokens(), 0);
+    EXPECT_TRUE(session->logits().empty());
+}
+
+TEST(Transactions, ASnapshotOfASessionThatIsGoneIsNobodysElse) {
+    const auto model = testing::tiny_model(testing::tiny_spec());
+    ASSERT_TRUE(model.ok());
+    const auto tokens = random_tokens(20, model->info().n_vocab);
+    std::shared_ptr<Session::Snapshot> orphan;
+    for (int i = 0; i < 8; ++i) {  // sooner or later one lies where the other lay
+        auto session = model->session({});
+        ASSERT_TRUE(session.ok());
+        ASSERT_TRUE(session->prefill(tokens).ok());
+        if (orphan) { EXPECT_EQ(session->restore(orphan).code(), ErrorCode::kInvalidArgument); }
+        auto snapshot = session->snapshot();
+        ASSERT_TRUE(snapshot.ok());
+        if (!orphan) { orphan = *snapshot; }
+    }
+}
+
+}  // namespace
+}  // namespace pith
