@@ -12,9 +12,9 @@
 #define PITH_HAVE_BYTE_UNITS
 #include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
+
+#include "device/amx.h"
 
 // GCC 12 warns of uninitialised values inside its own AVX-512 headers.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -33,45 +33,27 @@ namespace {
 
 struct Leaf7 {
     unsigned ebx = 0;
-    unsigned edx = 0;
     unsigned eax1 = 0;  // of the first sub-leaf
     Leaf7() {
         unsigned a = 0;
-        unsigned c = 0;
-        if (__get_cpuid_count(7, 0, &a, &ebx, &c, &edx) == 0) { return; }
         unsigned b = 0;
+        unsigned c = 0;
         unsigned d = 0;
+        if (__get_cpuid_count(7, 0, &a, &ebx, &c, &d) == 0) { return; }
         if (a >= 1) { __get_cpuid_count(7, 1, &eax1, &b, &c, &d); }
     }
 };
 
 bool ask_for_amx_bytes() {
-    const Leaf7 leaf;
-    constexpr unsigned kAmxTile = 1U << 24;
-    constexpr unsigned kAmxInt8 = 1U << 25;
     constexpr unsigned kAvx512 = 1U << 16 | 1U << 30 | 1U << 31;  // F, BW, VL
-    if ((leaf.edx & kAmxTile) == 0 || (leaf.edx & kAmxInt8) == 0 || (leaf.ebx & kAvx512) != kAvx512) { return false; }
-    constexpr long kArchReqXcompPerm = 0x1023;
-    constexpr long kXfeatureXtiledata = 18;
-    return syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureXtiledata) == 0;
+    return (Leaf7().ebx & kAvx512) == kAvx512 && ask_for_amx(AmxNumbers::kInt8);
 }
 
-constexpr int kTile = 16;  // rows, and 32-bit columns
+constexpr int kTile = AmxTiles::kRows;  // rows, and 32-bit columns
 constexpr int kGroups = kByteEntries / kTile;
 constexpr int kTileSums = kTile * kTile;
 
-struct alignas(64) TileShapes {  // every tile whole
-    uint8_t palette = 1;
-    uint8_t start_row = 0;
-    uint8_t reserved[14] = {};
-    uint16_t bytes_per_row[16] = {};
-    uint8_t rows[16] = {};
-    TileShapes() {
-        std::fill(bytes_per_row, bytes_per_row + 8, static_cast<uint16_t>(kByteTile));
-        std::fill(rows, rows + 8, static_cast<uint8_t>(kTile));
-    }
-};
-static_assert(sizeof(TileShapes) == 64);
+static_assert(kByteTile == AmxTiles::kRowBytes);
 
 // What is at p is read or written where the compiler does not see it: GCC's functions for tiles name a few bytes of it, or
 // none.
@@ -164,7 +146,7 @@ bool has_amx_bytes() {
 AmxSession::AmxSession(bool wanted) : open_(wanted) {
     if (!open_) { return; }
     store_shapes(before_);
-    static const TileShapes shapes;
+    static const AmxTiles shapes;
     load_shapes(&shapes);
 }
 

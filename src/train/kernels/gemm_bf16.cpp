@@ -12,11 +12,10 @@
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
 #define PITH_HAVE_BF16
-#include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
+
+#include "device/amx.h"
 
 // GCC 12 warns of uninitialised values inside its own AVX-512 headers.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -33,23 +32,11 @@ namespace {
 #define PITH_AVX512_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 #define PITH_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
 
-constexpr int64_t kBlock = 32;      // rows of a and b per block, and p per tile
-constexpr int64_t kTile = 16;       // rows of a tile
+constexpr int64_t kBlock = 32;  // rows of a and b per block, and p per tile
+constexpr int64_t kTile = AmxTiles::kRows;
 constexpr int64_t kTileSize = 512;  // bf16 of a tile
-constexpr int64_t kRowBytes = 64;
+constexpr int64_t kRowBytes = AmxTiles::kRowBytes;
 constexpr int64_t kStreamedBlocks = 8;  // packed together where rows lie side by side: 1 KiB of memory in one go
-
-struct alignas(64) TileConfig {
-    uint8_t palette = 1;
-    uint8_t start_row = 0;
-    uint8_t reserved[14] = {};
-    uint16_t bytes_per_row[16] = {};
-    uint8_t rows[16] = {};
-    TileConfig() {
-        std::fill(bytes_per_row, bytes_per_row + 8, static_cast<uint16_t>(kRowBytes));
-        std::fill(rows, rows + 8, static_cast<uint8_t>(kTile));
-    }
-};
 
 // The compiler's own question also asks whether the system keeps these registers.
 bool has_avx512_bf16() {
@@ -57,19 +44,10 @@ bool has_avx512_bf16() {
            __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512bf16") != 0;
 }
 
-bool ask_for_amx() {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) { return false; }
-    constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24;
-    if ((d & kAmxBf16) == 0 || (d & kAmxTile) == 0 || !has_avx512_bf16()) { return false; }
-    constexpr long kArchReqXcompPerm = 0x1023, kXfeatureXtiledata = 18;
-    return syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureXtiledata) == 0;
-}
-
 std::vector<Bf16Unit> ask_for_units() {
     std::vector<Bf16Unit> units;
     if (has_avx512_bf16()) { units.push_back(Bf16Unit::kAvx512); }
-    if (ask_for_amx()) { units.push_back(Bf16Unit::kAmx); }
+    if (has_avx512_bf16() && ask_for_amx(AmxNumbers::kBf16)) { units.push_back(Bf16Unit::kAmx); }
     return units;
 }
 
@@ -246,7 +224,7 @@ PITH_AVX512_BF16 void multiply_on_avx512(const uint16_t * a, const uint16_t * b,
 using Multiply = void (*)(const uint16_t * a, const uint16_t * b, int64_t n_steps, float * c, ptrdiff_t stride);
 
 PITH_AMX void configure() {
-    static const TileConfig config;
+    static const AmxTiles config;
     _tile_loadconfig(&config);
 }
 PITH_AMX void release() {
