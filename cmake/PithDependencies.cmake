@@ -1,12 +1,10 @@
-# Finds ggml, libllama and Highway: first what scripts/setup unpacked into PITH_DEPS_DIR, then installed packages, then source.
+# Finds ggml, libllama and Highway: first what scripts/setup unpacked into PITH_DEPS_DIR, then installed packages, then source
+# (PithSources.cmake).
 # Used by the build and, installed beside pithConfig.cmake, by whoever calls find_package(pith).
 # Defines pith::ggml, pith::llama and pith::highway, and
 #   PITH_GGML_BACKENDS     the folder of ggml's back ends, beside libggml; empty where the library finds them itself
 #   PITH_PRIVATE_RUNTIME   whether programs start through the loader that came with the unpacked packages
 # All are imported targets, so that nothing of this machine's paths is exported.
-set(PITH_LLAMA_TAG v0.7.0) # the source that is built where nothing is installed; it brings ggml 0.27.0
-
-set(PITH_HIGHWAY_TAG 1.3.0)
 
 set(PITH_GGML_BACKENDS "")
 set(PITH_PRIVATE_RUNTIME OFF)
@@ -51,16 +49,14 @@ else()
   elseif(PITH_INSTALLED)
     set(PITH_DEPENDENCIES_ERROR "ggml and libllama were not found: install them, or set PITH_DEPS_DIR to a .deps folder of scripts/setup")
   else()
-    message(STATUS "ggml and libllama were not found: building llama.cpp ${PITH_LLAMA_TAG} from source")
-    include(FetchContent)
+    message(STATUS "Pith: ggml and libllama were not found: llama.cpp is built from source")
     foreach(_part IN ITEMS TESTS EXAMPLES TOOLS SERVER COMMON)
       set(LLAMA_BUILD_${_part} OFF CACHE BOOL "" FORCE)
     endforeach()
     set(LLAMA_CURL OFF CACHE BOOL "" FORCE)
     set(BUILD_SHARED_LIBS ON CACHE BOOL "" FORCE)
-    FetchContent_Declare(llama_cpp GIT_REPOSITORY https://github.com/ggml-org/llama.cpp.git GIT_TAG ${PITH_LLAMA_TAG}
-                         GIT_SHALLOW TRUE)
-    FetchContent_MakeAvailable(llama_cpp)
+    pith_source(llama_cpp _source)
+    add_subdirectory("${_source}" "${PROJECT_BINARY_DIR}/llama.cpp")
     target_link_libraries(pith::ggml INTERFACE ggml)
     target_link_libraries(pith::llama INTERFACE llama pith::ggml)
   endif()
@@ -77,13 +73,12 @@ else()
   elseif(PITH_INSTALLED)
     set(PITH_DEPENDENCIES_ERROR "Highway (libhwy 1.2 or later) was not found: install it, or set PITH_DEPS_DIR to a .deps folder of scripts/setup")
   else()
-    message(STATUS "Highway was not found: building ${PITH_HIGHWAY_TAG} from source")
-    include(FetchContent)
+    message(STATUS "Pith: Highway 1.2 or later was not found: it is built from source")
     foreach(_part IN ITEMS TESTS EXAMPLES CONTRIB)
       set(HWY_ENABLE_${_part} OFF CACHE BOOL "" FORCE)
     endforeach()
-    FetchContent_Declare(highway GIT_REPOSITORY https://github.com/google/highway.git GIT_TAG ${PITH_HIGHWAY_TAG} GIT_SHALLOW TRUE)
-    FetchContent_MakeAvailable(highway)
+    pith_source(highway _source)
+    add_subdirectory("${_source}" "${PROJECT_BINARY_DIR}/highway")
     target_link_libraries(pith::highway INTERFACE hwy)
   endif()
 endif()
@@ -95,7 +90,7 @@ if(NOT PITH_INSTALLED)
     list(GET _line 0 _name)
     list(GET _line 1 _tested)
     if(_found_${_name} AND NOT _found_${_name} VERSION_EQUAL _tested)
-      message(STATUS "${_name} ${_found_${_name}} found; Pith was tested with ${_tested}")
+      message(STATUS "Pith: ${_name} ${_found_${_name}} found; tested with ${_tested}")
     endif()
   endforeach()
 endif()

@@ -56,7 +56,6 @@ endfunction()
 
 # JSON is read and written inside only: headers, and nothing of them is exported.
 function(pith_reads_json name)
-  find_package(nlohmann_json CONFIG REQUIRED)
   target_include_directories(${name} SYSTEM PRIVATE
     $<BUILD_INTERFACE:$<TARGET_PROPERTY:nlohmann_json::nlohmann_json,INTERFACE_INCLUDE_DIRECTORIES>>)
 endfunction()

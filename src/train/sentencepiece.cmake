@@ -1,8 +1,8 @@
 # Finds SentencePiece for src/train/data/sentencepiece.cpp; training time only, so its absence is no error.
 # Use: include(${CMAKE_CURRENT_LIST_DIR}/sentencepiece.cmake) then pith_link_sentencepiece(pith_train)
-find_library(PITH_SENTENCEPIECE_LIB sentencepiece HINTS "${PITH_DEPS_DIR}/bookworm/usr/lib/x86_64-linux-gnu")
-find_library(PITH_SENTENCEPIECE_TRAIN_LIB sentencepiece_train HINTS "${PITH_DEPS_DIR}/bookworm/usr/lib/x86_64-linux-gnu")
-find_path(PITH_SENTENCEPIECE_INCLUDE sentencepiece_trainer.h HINTS "${PITH_DEPS_DIR}/bookworm/usr/include")
+find_library(PITH_SENTENCEPIECE_LIB sentencepiece)
+find_library(PITH_SENTENCEPIECE_TRAIN_LIB sentencepiece_train)
+find_path(PITH_SENTENCEPIECE_INCLUDE sentencepiece_trainer.h)
 function(pith_link_sentencepiece target)
   if(NOT PITH_SENTENCEPIECE_LIB OR NOT PITH_SENTENCEPIECE_TRAIN_LIB OR NOT PITH_SENTENCEPIECE_INCLUDE)
     return()

@@ -1,0 +1,35 @@
+# CLI11, nlohmann-json and GoogleTest: what is installed (or was unpacked by scripts/setup, PithPrefix.cmake), else from source.
+# The first two are headers alone and the third is two files, so that none of their own builds is taken: those want some version
+# of CMake, and add warnings and things to install.
+include(PithSources)
+
+find_package(nlohmann_json CONFIG QUIET)
+if(NOT TARGET nlohmann_json::nlohmann_json)
+  message(STATUS "Pith: nlohmann-json was not found: its source is used")
+  pith_source(nlohmann_json _source)
+  add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED)
+  target_include_directories(nlohmann_json::nlohmann_json INTERFACE "${_source}/include")
+endif()
+
+if(NOT PITH_CORE_ONLY)
+  find_package(CLI11 CONFIG QUIET)
+  if(NOT TARGET CLI11::CLI11)
+    message(STATUS "Pith: CLI11 was not found: its source is used")
+    pith_source(CLI11 _source)
+    add_library(CLI11::CLI11 INTERFACE IMPORTED)
+    target_include_directories(CLI11::CLI11 INTERFACE "${_source}/include")
+  endif()
+endif()
+
+if(PITH_TESTS)
+  find_package(GTest QUIET)
+  if(NOT TARGET GTest::gtest_main)
+    message(STATUS "Pith: GoogleTest was not found: it is built from source (-DPITH_TESTS=OFF does without)")
+    pith_source(googletest _source)
+    add_library(pith_googletest STATIC EXCLUDE_FROM_ALL "${_source}/googletest/src/gtest-all.cc" "${_source}/googletest/src/gtest_main.cc")
+    target_include_directories(pith_googletest PRIVATE "${_source}/googletest")
+    target_include_directories(pith_googletest SYSTEM PUBLIC "${_source}/googletest/include")
+    target_link_libraries(pith_googletest PUBLIC Threads::Threads)
+    add_library(GTest::gtest_main ALIAS pith_googletest)
+  endif()
+endif()
