@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "file/read_file.h"
 #include "text/utf8.h"
 
 namespace pith::app {
@@ -32,12 +33,7 @@ Result<std::string> read_text(const std::string & path) {
     const std::string name = name_of(path);
     const std::unique_ptr<std::FILE, CloseFile> file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"));
     if (!file) { return {ErrorCode::kNotFound, name + " cannot be opened: " + std::strerror(errno)}; }
-    std::string text;
-    std::vector<char> block(1U << 16U);
-    size_t n = 0;
-    errno = 0;
-    while ((n = std::fread(block.data(), 1, block.size(), file.get())) > 0) { text.append(block.data(), n); }
-    if (std::ferror(file.get()) != 0) { return {ErrorCode::kIo, name + " cannot be read: " + std::strerror(errno)}; }
+    PITH_ASSIGN_OR_RETURN(std::string text, read_file(file.get(), name));
     if (const Status valid = check_utf8(name, text); !valid) {
         return {valid.code(), valid.message() + "; convert it (iconv -t UTF-8)"};
     }

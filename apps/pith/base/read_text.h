@@ -9,8 +9,8 @@
 
 namespace pith::app {
 
-// path "-": standard input. Errors: kNotFound, kIo, kInvalidArgument (not UTF-8: names path and byte); an empty file is no
-// error.
+// path "-": standard input. Errors: kNotFound, kIo, kInvalidArgument (not UTF-8: names path and byte; larger than
+// file/read_file.h reads); an empty file is no error.
 Result<std::string> read_text(const std::string & path);
 
 // Errors: kInvalidArgument: names `name` and the byte.

@@ -295,7 +295,13 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
         }
         PITH_ASSIGN_OR_RETURN(options.files[file], read_text(path));
     }
-    if (!flags.haystack.empty()) { PITH_ASSIGN_OR_RETURN(options.haystack, read_text(flags.haystack)); }
+    if (!flags.haystack.empty()) {
+        PITH_ASSIGN_OR_RETURN(options.haystack, read_text(flags.haystack));
+        if (options.haystack.empty()) {
+            return {ErrorCode::kInvalidArgument,
+                    "--haystack: '" + flags.haystack + "' is empty; give a text, or leave it out for the built-in stories"};
+        }
+    }
     for (const std::string & path : flags.texts) {
         PITH_ASSIGN_OR_RETURN(std::string text, read_text(path));
         if (!path.ends_with(".jsonl")) {
