@@ -14,6 +14,7 @@
 #include "app/flags/engine_flags.h"
 #include "core/check.h"
 #include "engine/model_parts.h"
+#include "file/can_write.h"
 #include "model/head_importance_file.h"
 
 namespace pith::app {
@@ -87,6 +88,7 @@ int calibrate_command(CalibrateFlags flags) {
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
     if (flags.output.empty()) { flags.output = default_heads_path(file_of(*model).path()); }
+    if (const Status status = check_can_write(flags.output); !status.ok()) { return fail(status); }
     flags.options.cancel = &catch_interrupt();
     Result<Calibration> done = Status();
     {
