@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json_syntax.h"
+
 namespace pith {
 namespace {
 
@@ -49,38 +51,48 @@ std::string to_json_line(const Answer & a) {
 }
 
 Result<Answer> parse_answer(std::string_view text) {
+    if (const std::string problem = json_problem(text); !problem.empty()) { return {ErrorCode::kBadFile, problem}; }
+    std::string field;  // that is being read
+    const auto read = [&field](const Json & object, const char * name, auto & value) { object.at(field = name).get_to(value); };
+    // What need not be there stays as it is.
+    const auto read_if_there = [&](const Json & object, const char * name, auto & value) {
+        if (object.contains(name)) { read(object, name, value); }
+    };
     try {
         const Json line = Json::parse(text);
         Answer a;
-        line.at("task").get_to(a.task);
-        line.at("length").get_to(a.length);
-        line.at("sample").get_to(a.sample);
-        line.at("index").get_to(a.index);
-        line.at("turn").get_to(a.turn);
-        line.at("policy").get_to(a.policy);
-        line.at("budget").get_to(a.budget);
-        a.chosen = line.value("chosen", "");
-        a.groups = line.value("groups", a.groups);
-        a.refused = line.value("refused", "");
+        read(line, "task", a.task);
+        read(line, "length", a.length);
+        read(line, "sample", a.sample);
+        read(line, "index", a.index);
+        read(line, "turn", a.turn);
+        read(line, "policy", a.policy);
+        read(line, "budget", a.budget);
+        read_if_there(line, "chosen", a.chosen);
+        read_if_there(line, "groups", a.groups);
+        read_if_there(line, "refused", a.refused);
         if (a.refused.empty()) {
-            line.at("prediction").get_to(a.prediction);
-            line.at("score").get_to(a.score);
-            if (line.contains("score_per_character")) { a.score_per_character = line["score_per_character"].get<double>(); }
-            a.references = line.value("references", a.references);
-            a.fields = line.value("fields", a.fields);
-            a.prompt = line.value("prompt", "");
+            read(line, "prediction", a.prediction);
+            read(line, "score", a.score);
+            if (line.contains("score_per_character")) { read(line, "score_per_character", a.score_per_character.emplace()); }
+            read_if_there(line, "references", a.references);
+            read_if_there(line, "fields", a.fields);
+            read_if_there(line, "prompt", a.prompt);
         }
-        line.at("n_prompt").get_to(a.n_prompt);
-        line.at("n_new").get_to(a.n_new);
-        a.n_cut = line.value("n_cut", 0);
-        line.at("kept").get_to(a.kept);
-        a.kv_bytes = line.value("kv_bytes", int64_t{0});
-        line.at("n_kv_heads").get_to(a.n_kv_heads);
-        a.lanes = line.value("lanes", a.lanes);
-        line.at("prefill_s").get_to(a.prefill_s);
-        line.at("answer_s").get_to(a.answer_s);
+        read(line, "n_prompt", a.n_prompt);
+        read(line, "n_new", a.n_new);
+        read_if_there(line, "n_cut", a.n_cut);
+        read(line, "kept", a.kept);
+        read_if_there(line, "kv_bytes", a.kv_bytes);
+        read(line, "n_kv_heads", a.n_kv_heads);
+        read_if_there(line, "lanes", a.lanes);
+        read(line, "prefill_s", a.prefill_s);
+        read(line, "answer_s", a.answer_s);
         return a;
-    } catch (const Json::exception & error) { return {ErrorCode::kBadFile, error.what()}; }
+    } catch (const Json::exception &) {
+        return {ErrorCode::kBadFile, field.empty() ? "it is not JSON text in UTF-8"
+                                                   : "the field '" + field + "' is missing or holds something else"};
+    }
 }
 
 }  // namespace pith

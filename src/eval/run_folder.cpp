@@ -14,7 +14,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/json_syntax.h"
 #include "core/text.h"
+#include "file/read_file.h"
 #include "file/write_file.h"
 
 namespace pith {
@@ -63,29 +65,45 @@ std::string to_json(const RunInfo & info) {
 }
 
 Result<RunInfo> read_info(const std::string & path) {
-    std::ifstream in(path, std::ios::binary);
-    if (!in) { return {ErrorCode::kNotFound, "'" + path + "' cannot be opened: is this the folder of an evaluation?"}; }
+    const auto text = read_file(path);
+    if (text.status().code() == ErrorCode::kNotFound) {
+        return {ErrorCode::kNotFound, "'" + path + "' cannot be opened: is this the folder of an evaluation?"};
+    }
+    PITH_RETURN_IF_ERROR(text.status());
+    const auto bad = [&path](const std::string & what) {
+        return Status(ErrorCode::kBadFile, "'" + path + "' is no description of an evaluation: " + what);
+    };
+    if (const std::string problem = json_problem(*text); !problem.empty()) { return bad(problem); }
+    std::string field;  // that is being read
+    const auto at = [&field](const Json & object, const char * name) -> const Json & { return object.at(field = name); };
     try {
-        const Json object = Json::parse(in);
-        if (object.at("pith_eval") != kVersion) {
+        const Json object = Json::parse(*text);
+        if (at(object, "pith_eval") != kVersion) {
             return {ErrorCode::kBadFile, "'" + path + "' is of version " + object["pith_eval"].dump() + ", this pith reads " +
                                              std::to_string(kVersion)};
         }
         RunInfo info;
-        object.at("family").get_to(info.family);
-        for (const Json & task : object.at("tasks")) {
-            info.tasks.push_back({task.at("name"), task.at("metric"), task.at("group_by"), task.at("perplexity")});
+        at(object, "family").get_to(info.family);
+        for (const Json & task : at(object, "tasks")) {
+            EvalTask & one = info.tasks.emplace_back();
+            at(task, "name").get_to(one.name);
+            at(task, "metric").get_to(one.metric);
+            at(task, "group_by").get_to(one.group_by);
+            at(task, "perplexity").get_to(one.is_perplexity);
         }
-        object.at("lengths").get_to(info.lengths);
-        for (const Json & one : object.at("cases")) { info.cases.push_back({one.at("policy"), one.at("budget")}); }
-        info.settings = pairs_of(object.at("settings"));
-        info.about = pairs_of(object.at("about"));
-        if (info.tasks.empty() || info.lengths.empty()) {
-            return {ErrorCode::kBadFile, "'" + path + "' is no description of an evaluation: it has no tasks, or no lengths"};
+        at(object, "lengths").get_to(info.lengths);
+        for (const Json & one : at(object, "cases")) {
+            EvalCase & read = info.cases.emplace_back();
+            at(one, "policy").get_to(read.policy);
+            at(one, "budget").get_to(read.budget);
         }
+        info.settings = pairs_of(at(object, "settings"));
+        info.about = pairs_of(at(object, "about"));
+        if (info.tasks.empty() || info.lengths.empty()) { return bad("it has no tasks, or no lengths"); }
         return info;
-    } catch (const Json::exception & error) {
-        return {ErrorCode::kBadFile, "'" + path + "' is no description of an evaluation: " + error.what()};
+    } catch (const Json::exception &) {
+        return bad(field.empty() ? "it is not JSON text in UTF-8"
+                                 : "the field '" + field + "' is missing or holds something else");
     }
 }
 

@@ -2,11 +2,11 @@
 #include "model/head_importance_file.h"
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string_view>
 
+#include "core/json_syntax.h"
+#include "file/read_file.h"
 #include "file/write_file.h"
 #include "model/fingerprint.h"
 
@@ -117,15 +117,18 @@ Status check_head_importance(const HeadImportance & heads, const Hparams & hpara
 }
 
 Result<std::shared_ptr<const HeadImportance>> load_head_importance(const std::string & path, const ModelFile & file) {
-    std::ifstream in(path, std::ios::binary);
-    if (!in) {
+    constexpr size_t kMostBytes = size_t{64} << 20U;
+    const auto text = read_file(path, kMostBytes);
+    if (text.status().code() == ErrorCode::kNotFound) {
         return {ErrorCode::kNotFound, "head importances '" + path +
                                           "' cannot be read: make them with `pith calibrate heads -m MODEL -o " + path + "`"};
     }
-    std::stringstream text;
-    text << in.rdbuf();
-    const Json json = Json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) { return bad_file(path, "is not whole JSON (cut off, or something else)"); }
+    PITH_RETURN_IF_ERROR(text.status());
+    if (const std::string problem = json_problem(*text); !problem.empty()) {
+        return bad_file(path, "is not whole JSON (" + problem + ")");
+    }
+    const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded()) { return bad_file(path, "has a number that is too large, or text that is not UTF-8"); }
     if (!json.is_object() || !json.contains("pith_heads")) { return bad_file(path, "is not a file of head importances"); }
     if (json["pith_heads"] != 1) {
         return bad_file(path, "has version " + json["pith_heads"].dump() + " where this program reads 1");

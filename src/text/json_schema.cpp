@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/json_syntax.h"
 #include "pith/text.h"
 
 namespace pith {
@@ -169,9 +170,21 @@ private:
         return "(" + out + ")";
     }
 
+    // What holds properties holds them as JSON Schema has it.
+    static Status check_object(const Json & schema, const std::string & where) {
+        if (schema.contains("properties") && !schema["properties"].is_object()) {
+            return bad(where, "'properties' is no object with a schema for each name");
+        }
+        if (schema.contains("required") && !schema["required"].is_array()) {
+            return bad(where, "'required' is no list of names");
+        }
+        return {};
+    }
+
     // Objects that all must fit: one object with the properties of each.
     Result<std::string> all_of(const Json & schema, const std::string & where) {
         PITH_RETURN_IF_ERROR(only(schema, where, {"allOf", "type", "properties", "required", "additionalProperties"}));
+        PITH_RETURN_IF_ERROR(check_object(schema, where));
         Json together = schema;
         together.erase("allOf");
         together["type"] = "object";
@@ -180,6 +193,7 @@ private:
             const std::string part_where = where + "/allOf/" + std::to_string(i);
             PITH_ASSIGN_OR_RETURN(const Json * part, resolved(schema["allOf"][i], part_where));
             PITH_RETURN_IF_ERROR(only(*part, part_where, {"type", "properties", "required", "additionalProperties"}));
+            PITH_RETURN_IF_ERROR(check_object(*part, part_where));
             if (part->contains("properties")) {
                 for (const auto & [key, value] : (*part)["properties"].items()) { together["properties"][key] = value; }
             }
@@ -266,6 +280,7 @@ private:
     // and without.
     Result<std::string> object(const Json & schema, const std::string & where) {
         PITH_RETURN_IF_ERROR(only(schema, where, {"type", "properties", "required", "additionalProperties"}));
+        PITH_RETURN_IF_ERROR(check_object(schema, where));
         const Json properties = schema.value("properties", Json::object());
         std::set<std::string> required;
         for (const Json & key : schema.value("required", Json::array())) {
@@ -306,16 +321,20 @@ private:
 }  // namespace
 
 Result<std::string> grammar_of_json_schema(std::string_view schema) {
-    Json document;
-    try {
-        document = Json::parse(schema);
-    } catch (const Json::exception & error) {
-        return {ErrorCode::kInvalidArgument, std::string("the JSON schema is no JSON: ") + error.what()};
+    if (const std::string problem = json_problem(schema); !problem.empty()) {
+        return {ErrorCode::kInvalidArgument, "the JSON schema is no JSON: " + problem};
+    }
+    const Json document = Json::parse(schema, nullptr, /*allow_exceptions=*/false);
+    if (document.is_discarded()) {
+        return {ErrorCode::kInvalidArgument, "the JSON schema has a number that is too large, or text that is not UTF-8"};
     }
     try {
         return Converter(document).run();
-    } catch (const Json::exception & error) {
-        return {ErrorCode::kInvalidArgument, std::string("the JSON schema cannot be read: ") + error.what()};
+    } catch (const Json::exception &) {
+        return {
+            ErrorCode::kInvalidArgument,
+            "the JSON schema cannot be read: a keyword holds something else than JSON Schema says; write the grammar by hand "
+            "(--grammar)"};
     }
 }
 

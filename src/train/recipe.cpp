@@ -1,9 +1,10 @@
 // recipe.cpp - a training recipe as JSON. Stage: train.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/json_syntax.h"
+#include "file/read_file.h"
 #include "train/train.h"
 
 namespace pith::train {
@@ -117,10 +118,14 @@ Status read_adamw(const json & object, const std::string & path, AdamW & a) {
 }  // namespace
 
 Result<Recipe> read_recipe(const std::string & path) {
-    std::ifstream in(path);
-    if (!in) { return {ErrorCode::kNotFound, "no recipe '" + path + "'"}; }
-    const json root = json::parse(in, nullptr, false);
-    if (root.is_discarded()) { return {ErrorCode::kBadFile, "recipe '" + path + "' is not JSON"}; }
+    const auto text = read_file(path);
+    if (text.status().code() == ErrorCode::kNotFound) { return {ErrorCode::kNotFound, "no recipe '" + path + "'"}; }
+    PITH_RETURN_IF_ERROR(text.status());
+    if (const std::string problem = json_problem(*text); !problem.empty()) {
+        return {ErrorCode::kBadFile, "recipe '" + path + "' is not JSON: " + problem};
+    }
+    const json root = json::parse(*text, nullptr, false);
+    if (root.is_discarded()) { return {ErrorCode::kBadFile, "recipe '" + path + "' is not JSON text in UTF-8"}; }
     Recipe r;
     Fields f(root, "the recipe");
     f.take("name", r.name);

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "engine/tiny_model.h"
@@ -105,7 +106,43 @@ TEST(RunFolder, ALineThatIsNoAnswerIsNamed) {
     const auto folder = RunFolder::open(path, some_info());
     EXPECT_EQ(folder.status().code(), ErrorCode::kBadFile);
     EXPECT_NE(folder.status().message().find("line 2"), std::string::npos) << folder.status().message();
-    EXPECT_NE(folder.status().message().find("length"), std::string::npos) << folder.status().message();
+    EXPECT_NE(folder.status().message().find("the field 'length' is missing"), std::string::npos) << folder.status().message();
+}
+
+// No line of the JSON library's own is passed on.
+TEST(RunFolder, WhatIsWrongWithAFileIsSaidInPlainWords) {
+    const std::string path = folder_name("wrong");
+    ASSERT_TRUE((*RunFolder::open(path, some_info()))->append({some_answer(0)}).ok());
+    const auto read = [](const std::string & name) {
+        std::ifstream in(name, std::ios::binary);
+        return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    const auto expect = [&path](const std::string & file, const std::string & text, const std::string & part) {
+        std::ofstream(path + "/" + file, std::ios::trunc) << text;
+        const Status status = RunFolder::read(path).status();
+        EXPECT_EQ(status.code(), ErrorCode::kBadFile) << part;
+        EXPECT_NE(status.message().find(file), std::string::npos) << status.message();
+        EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+        EXPECT_EQ(status.message().find("json.exception"), std::string::npos) << status.message();
+    };
+    const auto replaced = [](std::string text, const std::string & from, const std::string & to) {
+        EXPECT_NE(text.find(from), std::string::npos) << from;
+        return text.replace(text.find(from), from.size(), to);
+    };
+    const std::string answers = read(path + "/answers.jsonl");
+    expect("answers.jsonl", answers + "{\"task\": oops}\n", "line 2 is no answer: line 1, byte 10: a value belongs here");
+    expect("answers.jsonl", replaced(answers, "\"score\":", "\"score\":null,\"was\":"),
+           "the field 'score' is missing or holds");
+    expect("answers.jsonl", replaced(answers, "\"groups\":", "\"groups\":7,\"was\":"),
+           "the field 'groups' is missing or holds");
+    std::ofstream(path + "/answers.jsonl", std::ios::trunc) << answers;
+    const std::string about = read(path + "/run.json");
+    expect("run.json", replaced(about, "\"family\"", "\"famly\""), "the field 'family' is missing or holds");
+    expect("run.json", replaced(about, "\"metric\": \"F1\"", "\"metric\": 7"), "the field 'metric' is missing or holds");
+    expect("run.json", replaced(about, "\"metric\": \"F1\"", "\"metric\" 7"), "':' belongs here, not '7'");
+    expect("run.json", std::string(100000, '['), "nested deeper than 200");
+    std::ofstream(path + "/run.json", std::ios::trunc) << about;
+    EXPECT_TRUE(RunFolder::read(path).ok());
 }
 
 TEST(RunFolder, ADescriptionWithoutTasksOrLengthsIsRefused) {

@@ -126,7 +126,15 @@ TEST(JsonSchema, WhatIsNotUnderstoodIsRefusedByName) {
         EXPECT_EQ(grammar.status().code(), ErrorCode::kInvalidArgument);
         EXPECT_NE(grammar.status().message().find(part), std::string::npos) << grammar.status().message();
     };
-    expect_error("{", "no JSON");
+    expect_error("{", "the JSON schema is no JSON: line 1, byte 2: a name in quotation marks or '}' belongs here");
+    expect_error("{\"type\":\n oops}", "line 2, byte 2: a value belongs here, not 'o'");
+    expect_error(R"({"const": 1e999})", "a number that is too large");
+    std::string deep;
+    for (int i = 0; i < 50000; ++i) { deep += R"({"type":"array","items":)"; }
+    expect_error(deep + "{}" + std::string(50000, '}'), "nested deeper than 200");
+    expect_error(R"({"allOf": [{"required": {}}]})", "#/allOf/0: 'required' is no list of names");
+    expect_error(R"({"allOf": [{"properties": {"a": {}}}], "properties": 3})", "#: 'properties' is no object");
+    expect_error(R"({"type": "object", "properties": [1]})", "#: 'properties' is no object");
     expect_error("3", "neither an object nor a boolean");
     expect_error("false", "no text fits");
     expect_error(R"({"type": "string", "pattern": "a+"})", "#: 'pattern' is not understood");

@@ -1,0 +1,20 @@
+// json_syntax.h - where a text stops being JSON, and what belongs there. Stage: set-up.
+// Pure C++. Threads: const-safe. Cost: one pass, no recursion.
+//
+// For what people write or download: the JSON library's own messages name its insides, and whoever copies, compares or prints a
+// value that is nested without end runs out of stack.
+// Source: RFC 8259. Not looked at: whether strings are UTF-8, how large a number is.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace pith {
+
+inline constexpr int kMostJsonDepth = 200;
+
+// "line 3, byte 7: ',' or '}' belongs here, not 'x'"; bytes of the line, from 1. Empty: it is JSON, nested no deeper than
+// kMostJsonDepth.
+std::string json_problem(std::string_view text);
+
+}  // namespace pith
