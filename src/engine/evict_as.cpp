@@ -92,6 +92,7 @@ private:
 
 // Policy, budget and plan become what a one-shot prefill of the tokens fed so far would have had.
 Status Session::Impl::follow(std::string_view text, const Budget & budget) {
+    PITH_RETURN_IF_ERROR(budget.check());
     const AutoChoice choice = is_auto(text) ? choice_of_eviction(budget) : AutoChoice{std::string(text), ""};
     PITH_ASSIGN_OR_RETURN(Policy next, Policy::parse(choice.policy));
     if (next.gated()) {

@@ -183,6 +183,7 @@ std::shared_ptr<const Gate> gate_of(const Model & model) {
 
 Result<Session> Model::session(const SessionOptions & options) const {
     return guarded([&]() -> Result<Session> {
+        PITH_RETURN_IF_ERROR(options.budget.check());
         auto session = std::make_unique<Session::Impl>();
         session->file = impl_->file;
         session->output = impl_->output;

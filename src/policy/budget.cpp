@@ -60,6 +60,18 @@ Result<Budget> Budget::parse(std::string_view text) {
     return Budget(BudgetKind::kBytes, value);
 }
 
+Status Budget::check() const {
+    if (kind == BudgetKind::kNone || kind == BudgetKind::kAuto) { return {}; }
+    const bool is_percent = kind == BudgetKind::kPercent;
+    const double most = is_percent ? 100 : kind == BudgetKind::kEntries ? kMostEntries : kMostBytes;
+    if (value > 0 && (is_percent || value >= 1) && value <= most) { return {}; }  // a NaN is none of it
+    const char * unit = is_percent ? " per cent of the prompt" : kind == BudgetKind::kEntries ? " tokens per head" : " bytes";
+    return {ErrorCode::kInvalidArgument,
+            "the budget is " + format_number(value) + unit + ": give " +
+                (is_percent ? "more than 0, and 100 at most"
+                            : "1 to " + format_number(most) + ", or BudgetKind::kNone for no limit")};
+}
+
 std::string Budget::to_string() const {
     switch (kind) {
         case BudgetKind::kNone:

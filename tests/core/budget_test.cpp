@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace pith {
 namespace {
 
@@ -51,6 +53,27 @@ TEST(Budget, RefusesWhatIsNoBudgetAndSaysWhy) {
     }
     EXPECT_NE(Budget::parse("200%").status().message().find("100%"), std::string::npos);
     EXPECT_NE(Budget::parse("junk").status().message().find("512M"), std::string::npos);
+}
+
+// Budgets are made without parse(), too.
+TEST(Budget, ChecksWhatAProgramGives) {
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    const double infinite = std::numeric_limits<double>::infinity();
+    for (const BudgetKind kind : {BudgetKind::kEntries, BudgetKind::kPercent, BudgetKind::kBytes}) {
+        for (const double value : {0.0, -1.0, nan, infinite, -infinite, 1e30}) {
+            const Status status = Budget(kind, value).check();
+            EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument) << static_cast<int>(kind) << " " << value;
+            EXPECT_NE(status.message().find("the budget is "), std::string::npos) << status.message();
+        }
+    }
+    EXPECT_EQ(Budget(-1).check().message(),
+              "the budget is -1 tokens per head: give 1 to 2147483647, or BudgetKind::kNone for no limit");
+    EXPECT_FALSE(Budget(BudgetKind::kEntries, 0.5).check().ok()) << "cut off it is 0: no limit";
+    EXPECT_FALSE(Budget(BudgetKind::kPercent, 100.5).check().ok());
+    for (const Budget & good : {Budget(), Budget(1), Budget(BudgetKind::kPercent, 0.5), Budget(BudgetKind::kPercent, 100),
+                                Budget(BudgetKind::kBytes, 1), Budget(BudgetKind::kAuto, 0), Budget(BudgetKind::kNone, -1)}) {
+        EXPECT_TRUE(good.check().ok()) << good.to_string();
+    }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "device/resident.h"
 #include "engine/layer_probe.h"
@@ -280,6 +281,18 @@ TEST_F(SessionTest, BadRequestsAreErrorsThatNameTheValue) {
     expect(error(options_of("snapkv", {}), tokens), ErrorCode::kInvalidArgument, "--budget");
     expect(error(options_of("snapkv", Budget(BudgetKind::kBytes, 1000)), tokens), ErrorCode::kBudget,
            "for 32 protected tokens per head and a chunk of 16: use --budget 84K or more");
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    for (const Budget & none : {Budget(0), Budget(-5), Budget(BudgetKind::kEntries, nan), Budget(BudgetKind::kPercent, 0),
+                                Budget(BudgetKind::kBytes, nan)}) {
+        expect(error(options_of("snapkv", none), tokens), ErrorCode::kInvalidArgument, "the budget is ");
+        expect(error(options_of("auto", none), tokens), ErrorCode::kInvalidArgument, "the budget is ");
+        SessionOptions later = options_of("full", {});
+        later.observe = {"snapkv"};
+        Session session = open(later);
+        ASSERT_TRUE(session.prefill(tokens).ok());
+        expect(session.evict("snapkv", none), ErrorCode::kInvalidArgument, "the budget is ");
+        EXPECT_EQ(session.ledger().evicted_entries, 0);
+    }
     SessionOptions quantised = options_of("full", {});
     quantised.chunk = 0;
     expect(error(quantised, tokens), ErrorCode::kInvalidArgument, "--chunk 0");
