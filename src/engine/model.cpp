@@ -65,7 +65,7 @@ Result<std::shared_ptr<const ModelFile>> add_adapter(std::shared_ptr<const Model
     return adapt_model(std::move(file), std::move(adapter), scale);
 }
 
-// The importances given, or those of the file given. false: neither was.
+// The importances given, or those of the file given, for a policy that wants them. false: neither was.
 Result<bool> take_given_heads(const ModelFile & file, SessionOptions & options) {
     if (!options.heads && options.heads_file.empty()) { return false; }
     if (!options.heads) { PITH_ASSIGN_OR_RETURN(options.heads, load_head_importance(options.heads_file, file)); }
@@ -73,10 +73,11 @@ Result<bool> take_given_heads(const ModelFile & file, SessionOptions & options) 
     return true;
 }
 
-// Those, or what the file beside the model says.
+// Those, or what the file beside the model says. No file is read for a policy that has no use for it.
 Status find_heads(const ModelFile & file, const Policy & policy, SessionOptions & options) {
+    if (!policy.wants_importance()) { return options.heads ? check_head_importance(*options.heads, file.hparams()) : Status(); }
     PITH_ASSIGN_OR_RETURN(const bool given, take_given_heads(file, options));
-    if (given || !policy.wants_importance()) { return {}; }
+    if (given) { return {}; }
     const std::string path = default_heads_path(file.path());
     std::error_code error;
     if (!std::filesystem::exists(path, error)) {

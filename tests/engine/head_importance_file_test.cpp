@@ -105,6 +105,29 @@ TEST_F(HeadImportanceFile, CutOffIsNotWholeJson) {
     }
 }
 
+TEST_F(HeadImportanceFile, BrokenNamesThePlace) {
+    const std::string path = scratch_file("broken.json");
+    std::ofstream(path, std::ios::trunc) << "{\n  \"pith_heads\": 1\n  \"model\": {}}";
+    expect(load(path), ErrorCode::kBadFile,
+           {"broken.json", "not whole JSON (line 3, byte 3: ',' or '}' belongs here, not '\"')"});
+    std::ofstream(path, std::ios::trunc) << R"({"pith_heads": 1e999})";
+    expect(load(path), ErrorCode::kBadFile, {"a number that is too large"});
+}
+
+// Whoever compares, copies or prints such a value runs out of stack.
+TEST_F(HeadImportanceFile, NestedWithoutEndIsRefused) {
+    const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+    for (const std::string before : {R"({"pith_heads":)", R"({"pith_heads":1,"model":)", R"({"pith_heads":1,"copy":)"}) {
+        const std::string path = scratch_file("deep.json");
+        std::ofstream(path, std::ios::trunc) << before << deep << "}";
+        expect(load(path), ErrorCode::kBadFile, {"deep.json", "nested deeper than 200"});
+    }
+}
+
+TEST_F(HeadImportanceFile, WithoutEndIsRefused) {
+    expect(load("/dev/zero"), ErrorCode::kInvalidArgument, {"/dev/zero", "not a device"});
+}
+
 TEST_F(HeadImportanceFile, OfSomethingElseIsRefused) {
     for (const char * text : {"[]", "{}", "3", R"({"layers": 3})"}) {
         const std::string path = scratch_file("else.json");
@@ -184,11 +207,19 @@ TEST_F(HeadImportanceFile, LiesBesideItsModel) {
 
 TEST_F(HeadImportanceFile, IsCheckedWhenASessionIsMade) {
     SessionOptions options;
+    options.policy = "headkv";
+    options.budget = 64;
     options.heads_file = save("session.json", some_heads());
     EXPECT_TRUE(model_->session(options).ok());
     options.heads_file = "nowhere.json";
     expect(model_->session(options).status(), ErrorCode::kNotFound, {"nowhere.json"});
-    options.heads_file.clear();
+    options.policy = "auto";
+    expect(model_->session(options).status(), ErrorCode::kNotFound, {"nowhere.json"});
+    options.policy = "snapkv";
+    EXPECT_TRUE(model_->session(options).ok()) << "it has no use for them, and reads none";
+    options.observe = {"headkv"};
+    expect(model_->session(options).status(), ErrorCode::kNotFound, {"nowhere.json"});
+    options = {};
     auto heads = std::make_shared<HeadImportance>(some_heads());
     options.heads = heads;
     EXPECT_TRUE(model_->session(options).ok());
