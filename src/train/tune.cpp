@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <numbers>
 
 #include "gate/gate_file.h"
@@ -52,6 +53,7 @@ public:
         const StepModel model{&file_.hparams(), &weights_, &parameters_, options_.gates ? &gates_ : nullptr};
         PITH_ASSIGN_OR_RETURN(trainer_, Trainer::make(model, options_.adamw, options_.n_threads));
         trainer_->use_bf16(options_.bf16);
+        PITH_RETURN_IF_ERROR(check_length());
         n_steps_ = std::max<int64_t>(1, samples_.n_samples() * options_.n_epochs / options_.n_sequences);
         if (options_.resume) { PITH_RETURN_IF_ERROR(resume()); }
         return {};
@@ -120,6 +122,17 @@ private:
         PITH_RETURN_IF_ERROR(parameters_.allocate());
         parameters_.initialise(options_.seed);
         return {};
+    }
+
+    // Sequences, steps and tokens of the whole run are counted in 64 bits.
+    Status check_length() const {
+        constexpr int64_t kMostTokens = std::numeric_limits<int64_t>::max() / 4;  // the last step may be one beyond
+        const int64_t of_an_epoch = kMostTokens / std::max(1, samples_.n_tokens()) / options_.n_epochs;
+        if (samples_.n_samples() <= of_an_epoch) { return {}; }
+        return {ErrorCode::kInvalidArgument, std::to_string(samples_.n_samples()) + " sequences of " +
+                                                 std::to_string(samples_.n_tokens()) + " tokens, " +
+                                                 std::to_string(options_.n_epochs) +
+                                                 " times over, are more than can be counted: give fewer --samples or --epochs"};
     }
 
     // What a checkpoint must agree in.

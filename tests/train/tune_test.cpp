@@ -9,6 +9,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <limits>
 
 #include "gate/gate_file.h"
 #include "model/gguf_edit.h"
@@ -253,6 +254,46 @@ TEST_F(Tune, ImpossibleOptionsAreNamed) {
     expect([](TuneOptions & o) { o.lora.rank = -1; }, "rank is -1");
     expect([](TuneOptions & o) { o.lora = {4, 0.0F}; }, "adapter's alpha is 0");
     expect([](TuneOptions & o) { o.gates = false; }, "nothing to train");
+}
+
+// Steps and tokens of a run are said before it begins: as numbers that can be.
+TEST_F(Tune, MoreThanCanBeCountedIsRefused) {
+    class Many final : public Samples {
+    public:
+        explicit Many(int64_t n) : n_(n), some_(samples()) {}
+        int n_tokens() const override { return some_->n_tokens(); }
+        int64_t n_samples() const override { return n_; }
+        std::string fingerprint() const override { return "many"; }
+        Batch batch(int64_t /*first*/, int n) override { return some_->batch(0, n); }
+        Batch held_out(int64_t first, int n) override { return some_->held_out(first, n); }
+
+    private:
+        int64_t n_;
+        std::unique_ptr<Samples> some_;
+    };
+    const auto file = model();
+    const auto run = [&](int64_t n_samples, int n_epochs, int64_t & n_tokens) {
+        Many many(n_samples);
+        TuneOptions o = options("many");
+        o.n_epochs = n_epochs;
+        TuneHooks hooks;
+        hooks.plan = [&n_tokens](const TunePlan & plan) {
+            n_tokens = plan.n_tokens;
+            return false;
+        };
+        return tune(*file, many, o, hooks);
+    };
+    int64_t n_tokens = -1;
+    for (const auto & [n_samples, n_epochs] : {std::pair{std::numeric_limits<int64_t>::max(), 1},
+                                               {int64_t{1} << 59, 4},
+                                               {int64_t{1} << 40, std::numeric_limits<int>::max()}}) {
+        const Status status = run(n_samples, n_epochs, n_tokens);
+        EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument) << status.message();
+        EXPECT_NE(status.message().find("are more than can be counted"), std::string::npos) << status.message();
+    }
+    EXPECT_EQ(n_tokens, -1);
+    EXPECT_EQ(run(int64_t{1} << 50, 2, n_tokens).code(), ErrorCode::kCancelled);
+    EXPECT_EQ(n_tokens, (int64_t{1} << 51) * 24);
 }
 
 TEST_F(Tune, ModelWithExpertsIsRefusedWithTheReason) {
