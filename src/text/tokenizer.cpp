@@ -1,19 +1,20 @@
 // tokenizer.cpp - a GGUF model's tokeniser and chat template, by libllama with the weights left on disk. Stage: text.
 //
-// libllama reports a bad file only in its log, aborts on a file without a vocabulary when asked to tokenise, and throws
-// through its C interface where a vocabulary has no byte tokens: all three are looked for when the file is loaded.
-// Threads: const-safe. Cost of load: reads the metadata, no weights.
+// libllama reports a bad file only in its log, aborts on some damaged headers and on a file without a vocabulary when asked to
+// tokenise, and throws through its C interface where a vocabulary has no byte tokens: all are looked for when the file is
+// loaded. Threads: const-safe. Cost of load: reads the metadata, no weights.
 #include <llama.h>
 
 #include <array>
 #include <climits>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
+#include "file/gguf_header.h"
+#include "file/mapped_file.h"
 #include "pith/text.h"
 #include "text/llama_log.h"
 #include "text/tokenizer_impl.h"
@@ -23,15 +24,10 @@ namespace pith {
 
 namespace {
 
-Status check_magic(const std::string & path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) { return {ErrorCode::kNotFound, "'" + path + "' cannot be opened: no such file, or no right to read it"}; }
-    std::array<char, 4> magic{};
-    file.read(magic.data(), magic.size());
-    if (file.gcount() < 4 || std::string_view(magic.data(), 4) != "GGUF") {
-        return {ErrorCode::kBadFile, "'" + path + "' is not a GGUF file: it does not begin with 'GGUF'"};
-    }
-    return {};
+// ggml's reader, which libllama uses, aborts on some damaged headers: ours looks first.
+Status check_header(const std::string & path) {
+    PITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+    return parse_gguf(file.bytes(), path).status();
 }
 
 // SentencePiece vocabularies spell unknown characters byte by byte; libllama looks the byte's token up as "<0x41>", else
@@ -55,6 +51,45 @@ Status check_byte_tokens(const llama_vocab * vocab, const std::string & path) {
     return {};
 }
 
+Result<std::vector<int32_t>> tokenise(const llama_vocab * vocab, std::string_view text, bool add_special, bool parse_special) {
+    const auto run = [&](std::vector<int32_t> & out) {
+        return llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), out.data(),
+                              static_cast<int32_t>(out.size()), add_special, parse_special);
+    };
+    std::vector<int32_t> tokens(text.size() / 3 + 16);
+    int32_t n = run(tokens);
+    if (n < 0 && n != INT32_MIN) {
+        tokens.resize(static_cast<size_t>(-n));
+        n = run(tokens);
+    }
+    if (n < 0) { return {ErrorCode::kInvalidArgument, "the text has more tokens than libllama can count"}; }
+    tokens.resize(static_cast<size_t>(n));
+    return tokens;
+}
+
+// The parts of LoneCharacters::cut, joined as if they were one text: begin and end tokens once, and no blank before the later
+// parts, which libllama puts in front of each.
+Result<std::vector<int32_t>> tokenise_parts(const llama_vocab * vocab, const std::vector<std::string_view> & parts,
+                                            bool add_special, bool parse_special) {
+    const auto is_inside = [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) == 0x80U; };
+    std::vector<int32_t> tokens;
+    if (add_special && llama_vocab_get_add_bos(vocab)) { tokens.push_back(llama_vocab_bos(vocab)); }
+    for (size_t i = 0; i < parts.size(); ++i) {
+        const std::string_view part = parts[i];
+        size_t n_blank = 0;  // tokens: what comes in front of the first character's own, a token a byte
+        if (i > 0) {
+            size_t n_bytes = 1;
+            while (n_bytes < part.size() && is_inside(part[n_bytes])) { ++n_bytes; }
+            PITH_ASSIGN_OR_RETURN(const auto alone, tokenise(vocab, part.substr(0, n_bytes), false, parse_special));
+            n_blank = alone.size() - n_bytes;
+        }
+        PITH_ASSIGN_OR_RETURN(const auto own, tokenise(vocab, part, false, parse_special));
+        tokens.insert(tokens.end(), own.begin() + static_cast<std::ptrdiff_t>(n_blank), own.end());
+    }
+    if (add_special && llama_vocab_get_add_eos(vocab)) { tokens.push_back(llama_vocab_eos(vocab)); }
+    return tokens;
+}
+
 std::string exception_text(const char * what, const std::exception & error) {
     return std::string("libllama failed to ") + what + ": " + error.what();
 }
@@ -62,7 +97,7 @@ std::string exception_text(const char * what, const std::exception & error) {
 }  // namespace
 
 Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
-    PITH_RETURN_IF_ERROR(check_magic(gguf_path));
+    PITH_RETURN_IF_ERROR(check_header(gguf_path));
     route_llama_log();
     llama_model_params params = llama_model_default_params();
     params.vocab_only = true;
@@ -82,6 +117,7 @@ Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
         return {ErrorCode::kUnsupported, "'" + gguf_path + "' has no vocabulary: text cannot be turned into tokens"};
     }
     PITH_RETURN_IF_ERROR(check_byte_tokens(impl->vocab, gguf_path));
+    impl->lone_characters = LoneCharacters(impl->vocab);
     if (const char * chat = llama_model_chat_template(impl->model, nullptr); chat != nullptr) { impl->chat_template = chat; }
     return Tokenizer(std::move(impl));
 }
@@ -96,20 +132,10 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_s
     if (text.size() > static_cast<size_t>(INT_MAX) - 16) {
         return {ErrorCode::kInvalidArgument, "the text has " + std::to_string(text.size()) + " bytes: at most 2 GiB"};
     }
-    const auto run = [&](std::vector<int32_t> & out) {
-        return llama_tokenize(impl_->vocab, text.data(), static_cast<int32_t>(text.size()), out.data(),
-                              static_cast<int32_t>(out.size()), add_special, parse_special);
-    };
     try {
-        std::vector<int32_t> tokens(text.size() / 3 + 16);
-        int32_t n = run(tokens);
-        if (n < 0 && n != INT32_MIN) {
-            tokens.resize(static_cast<size_t>(-n));
-            n = run(tokens);
-        }
-        if (n < 0) { return {ErrorCode::kInvalidArgument, "the text has more tokens than libllama can count"}; }
-        tokens.resize(static_cast<size_t>(n));
-        return tokens;
+        const std::vector<std::string_view> parts = impl_->lone_characters.cut(text);
+        if (parts.size() == 1) { return tokenise(impl_->vocab, text, add_special, parse_special); }
+        return tokenise_parts(impl_->vocab, parts, add_special, parse_special);
     } catch (const std::bad_alloc &) {
         return {ErrorCode::kOutOfMemory, "out of memory while tokenising " + std::to_string(text.size()) + " bytes"};
     } catch (const std::exception & error) { return {ErrorCode::kUnsupported, exception_text("tokenise", error)}; }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "pith/text.h"
+#include "text/lone_characters.h"
 
 namespace pith {
 
@@ -13,6 +14,7 @@ struct Tokenizer::Impl {
     llama_model * model = nullptr;
     const llama_vocab * vocab = nullptr;
     std::string chat_template;
+    LoneCharacters lone_characters;
 
     Impl() = default;
     Impl(const Impl &) = delete;

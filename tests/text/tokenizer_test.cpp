@@ -1,9 +1,14 @@
 // tokenizer_test.cpp - tokens to text and back, and vocabularies that cannot be used.
 #include <gtest/gtest.h>
+#include <llama.h>
 
+#include <algorithm>
 #include <fstream>
+#include <memory>
+#include <random>
 
 #include "pith/text.h"
+#include "text/lone_characters.h"
 #include "text/tiny_vocabulary.h"
 
 namespace pith {
@@ -63,6 +68,79 @@ TEST(Tokenizer, RefusesWhatIsNoModel) {
         return bytes;
     }());
     EXPECT_EQ(Tokenizer::load(folder.file("cut.gguf")).status().code(), ErrorCode::kBadFile);
+}
+
+// ggml's reader ends the process where the alignment is no number.
+TEST(Tokenizer, LooksAtTheHeaderBeforeLibllamaDoes) {
+    const TempFolder folder;
+    testing::GgufEdit edit;
+    edit.metadata = [](gguf_context * gguf) { gguf_set_val_str(gguf, "general.alignmenu", "thirty-two"); };
+    ASSERT_TRUE(testing::edit_gguf(write_tiny(folder), folder.file("odd.gguf"), edit));
+    std::vector<char> bytes = testing::read_file(folder.file("odd.gguf"));
+    const std::string key = "general.alignmenu";
+    *(std::search(bytes.begin(), bytes.end(), key.begin(), key.end()) + static_cast<std::ptrdiff_t>(key.size()) - 1) = 't';
+    testing::write_file(folder.file("odd.gguf"), bytes);
+    const Status status = Tokenizer::load(folder.file("odd.gguf")).status();
+    EXPECT_EQ(status.code(), ErrorCode::kBadFile);
+    EXPECT_NE(status.message().find("general.alignment"), std::string::npos) << status.message();
+}
+
+// Long texts are cut at characters that the vocabulary does not have: the tokens are those of libllama for the whole.
+TEST(Tokenizer, GivesALongTextTheTokensOfTheWhole) {
+    const TempFolder folder;
+    const std::string path = write_tiny(folder);
+    const Tokenizer tokenizer = Tokenizer::load(path).value();
+    llama_model_params params = llama_model_default_params();
+    params.vocab_only = true;
+    const std::unique_ptr<llama_model, decltype(&llama_model_free)> model(llama_model_load_from_file(path.c_str(), params),
+                                                                          llama_model_free);
+    const llama_vocab * vocab = llama_model_get_vocab(model.get());
+    const std::vector<std::string> pieces = {"the river",
+                                             " garden",
+                                             " ",
+                                             "  ",
+                                             "\n",
+                                             "\t",
+                                             "<s>",
+                                             "</s>",
+                                             "<0x41>",
+                                             "x",
+                                             "Ä",
+                                             "漢",
+                                             "字",
+                                             "\xF0\x9F\x98\x80",
+                                             "\xE2\x96\x81",
+                                             "\xC2\xA0",
+                                             "\xE3\x80\x80",
+                                             "é",
+                                             "."};
+    std::mt19937 random(7);
+    for (int trial = 0; trial < 40; ++trial) {
+        std::string text;
+        const size_t n_bytes = trial < 4 ? 40 : 20000;
+        // Some are nearly all words, some nearly all strange characters.
+        const size_t n_kinds = trial % 3 == 0 ? pieces.size() : 1 + random() % pieces.size();
+        while (text.size() < n_bytes) { text += pieces[(pieces.size() - 1 - random() % n_kinds + trial) % pieces.size()]; }
+        for (const bool special : {false, true}) {
+            std::vector<int32_t> whole(text.size() + 16);
+            const int32_t n = llama_tokenize(vocab, text.data(), static_cast<int32_t>(text.size()), whole.data(),
+                                             static_cast<int32_t>(whole.size()), special, special);
+            ASSERT_GE(n, 0);
+            whole.resize(static_cast<size_t>(n));
+            EXPECT_EQ(tokenizer.encode(text, special, special).value(), whole) << trial << ", special: " << special;
+        }
+    }
+    const LoneCharacters lone(vocab);
+    EXPECT_EQ(lone.cut(std::string(100000, 'x')).size(), 1U);
+    std::string emoji;
+    for (int i = 0; i < 10000; ++i) { emoji += "\xF0\x9F\x98\x80"; }
+    EXPECT_EQ(lone.cut(emoji).size(), 10U);
+    EXPECT_EQ(lone.cut("").size(), 1U);
+    // A blank is put behind a special token, so nothing is cut there.
+    std::string after_special;
+    for (int i = 0; i < 10000; ++i) { after_special += "<s>\xF0\x9F\x98\x80"; }
+    EXPECT_EQ(lone.cut(after_special).size(), 1U);
+    EXPECT_EQ(LoneCharacters().cut(emoji).size(), 1U);
 }
 
 TEST(Tokenizer, AppliesTheModelsChatTemplate) {

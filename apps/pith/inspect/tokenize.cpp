@@ -9,8 +9,6 @@
 #include "app/base/ledger_report.h"
 #include "app/base/read_text.h"
 #include "app/models/model_source.h"
-#include "file/gguf_header.h"
-#include "file/mapped_file.h"
 #include "pith/text.h"
 
 namespace pith::app {
@@ -26,12 +24,6 @@ struct TokenizeFlags {
     bool no_parse_special = false;
     bool json = false;
 };
-
-// ggml's reader, which libllama uses, aborts on some damaged headers: ours looks first.
-Status check_header(const std::string & path) {
-    PITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
-    return parse_gguf(file.bytes(), path).status();
-}
 
 Result<std::string> text_to_tokenize(const TokenizeFlags & flags) {
     if (flags.has_prompt) { return flags.prompt; }
@@ -68,7 +60,6 @@ void print_tokens(const Tokenizer & tokenizer, const std::vector<int32_t> & toke
 int tokenize_command(TokenizeFlags flags) {
     if (flags.has_prompt && !flags.file.empty()) { return fail_usage("give either -p or -f, not both"); }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
-    if (const Status status = check_header(flags.model.path); !status.ok()) { return fail(status); }
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
     const auto text = text_to_tokenize(flags);
