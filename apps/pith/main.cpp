@@ -1,6 +1,8 @@
 // main.cpp - `pith`: finds the subcommand, and turns whatever goes wrong into one line and an exit code.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -70,6 +72,7 @@ int run(const std::vector<std::string> & arguments) {
     app::add_make_model_command(root, exit_code);
     app::add_completion_command(root, exit_code);
     app::add_man_command(root, exit_code);
+    app::refuse_empty_values(root);
     const auto adopted = app::adopt_llama_flags(root, arguments);
     if (!adopted.ok()) { return app::fail_usage(adopted.status().message()); }
     std::vector<std::string> rewritten;
@@ -83,11 +86,20 @@ int run(const std::vector<std::string> & arguments) {
     return exit_code;
 }
 
+// What could not be written has not been said, whatever was computed: the exit code must tell.
+int finish(int exit_code) {
+    errno = 0;
+    const bool flushed = std::fflush(stdout) == 0;
+    if ((flushed && std::ferror(stdout) == 0) || exit_code != pith::app::kExitOk) { return exit_code; }
+    const std::string why = errno != 0 ? std::string(": ") + std::strerror(errno) : "";
+    return pith::app::fail({pith::ErrorCode::kIo, "standard output cannot be written" + why});
+}
+
 }  // namespace
 
 int main(int argc, char ** argv) {
     try {
-        return run(std::vector<std::string>(argv + 1, argv + argc));
+        return finish(run(std::vector<std::string>(argv + 1, argv + argc)));
     } catch (const std::bad_alloc &) {
         return pith::app::fail({pith::ErrorCode::kOutOfMemory,
                                 "out of memory: use a smaller --budget, --chunk or --ctx-size, or a smaller model"});

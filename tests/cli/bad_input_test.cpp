@@ -366,10 +366,67 @@ TEST_F(BadInput, NumbersOutsideTheirRanges) {
     expect_error(run_pith({"train", "reference", "-t", "-1"}), kUsage, {"--threads", "-1"});
 }
 
+// A shell's variable that is not set.
+TEST_F(BadInput, EmptyValuesAreRefusedByName) {
+    const auto expect_empty = [](const Outcome & outcome, const std::string & name) {
+        SCOPED_TRACE(name);
+        expect_error(outcome, kUsage, {name + ": the value is empty"});
+    };
+    for (const char * name :
+         {"--n-predict", "--chunk", "--temp", "--threads", "--seed", "--ctx-size", "--top-p", "--evict-every", "--policy",
+          "--heads", "--file", "--prefill", "--cache-type-k", "--gate", "--lora"}) {
+        expect_empty(run_with({name, ""}), name);
+    }
+    expect_empty(run_with({"-n", ""}), "--n-predict");
+    expect_empty(run_with({"-ctk", ""}), "--cache-type-k");
+    expect_empty(run_pith({"run", "-m", "", "-p", "Hello"}), "--model");
+    expect_empty(run_pith({"demo", "--samples", ""}), "--samples");
+    expect_empty(run_pith({"eval", "ruler", "--context", ""}), "--context");
+    expect_empty(run_pith({"calibrate", "heads", "-m", model(), "-o", ""}), "--output");
+    expect_empty(run_pith({"bench", "-m", model(), "--depth", ""}), "--depth");
+    const Outcome text = run_with({"--system-prompt", ""});
+    EXPECT_EQ(text.exit_code, 0) << "a text may be empty: " << text.err;
+}
+
+TEST_F(BadInput, FilesWithoutAnEnd) {
+    const std::string zero = "/dev/zero";
+    expect_error(run_pith({"run", "-m", model(), "-f", zero}), kFailed, {zero, "not a device"});
+    expect_error(run_with({"-sysf", zero}), kFailed, {zero, "not a device"});
+    expect_error(run_with({"--policy", "headkv", "--budget", "64", "--heads", zero}), kFailed, {zero, "not a device"});
+    expect_error(run_pith({"tokenize", "-m", model(), "-f", zero}), kFailed, {zero, "not a device"});
+    const Outcome haystack =
+        run_pith({"eval", "ruler", "-m", model(), "--tasks", "niah_single_1", "--samples", "1", "--context", "1024",
+                  "--haystack", zero, "--write-samples", folder_.file("samples.jsonl")});
+    EXPECT_NE(haystack.exit_code, 0);
+    EXPECT_NE(haystack.err.find("'/dev/zero' does not end after 16 MiB"), std::string::npos) << haystack.err;
+    expect_error(run_pith({"train", zero}), kFailed, {zero});
+}
+
+TEST_F(BadInput, AnEmptyHaystack) {
+    write_text(folder_.file("empty.txt"), "");
+    const Outcome outcome =
+        run_pith({"eval", "ruler", "-m", model(), "--tasks", "niah_single_1", "--samples", "1", "--context", "1024",
+                  "--haystack", folder_.file("empty.txt"), "--write-samples", folder_.file("samples.jsonl")});
+    EXPECT_NE(outcome.exit_code, 0);
+    EXPECT_EQ(outcome.error_lines(), 1U) << outcome.err;
+    EXPECT_NE(outcome.err.find("empty.txt' is empty"), std::string::npos) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("samples.jsonl")));
+}
+
+// Before, not after, hours of work: so many probes would not end.
+TEST_F(BadInput, CalibrationThatCouldNotBeWritten) {
+    for (const std::string & path : {folder_.file("nowhere/heads.json"), folder_.file(".")}) {
+        expect_error(run_pith({"calibrate", "heads", "-m", model(), "--samples", "10000000", "--tokens", "512", "-o", path}),
+                     kFailed, {path, "cannot be written"});
+    }
+}
+
 TEST_F(BadInput, RecipesThatAreNone) {
     expect_error(run_pith({"train", folder_.file("none.json")}), kFailed, {"none.json"});
     write_text(folder_.file("bad.json"), "not json");
-    expect_error(run_pith({"train", folder_.file("bad.json")}), kFailed, {"bad.json"});
+    expect_error(run_pith({"train", folder_.file("bad.json")}), kFailed, {"bad.json", "line 1, byte 1: a value belongs here"});
+    write_text(folder_.file("deep.json"), std::string(100000, '['));
+    expect_error(run_pith({"train", folder_.file("deep.json")}), kFailed, {"deep.json", "nested deeper"});
 }
 
 }  // namespace

@@ -34,6 +34,35 @@ TEST(Commands, HaveAVersionAndAHelpEach) {
     }
 }
 
+TEST(Commands, FailWhereTheirOutputCannotBeWritten) {
+    const TempFolder folder;
+    const std::string model = write_model(folder);
+    const std::vector<std::vector<std::string>> commands = {
+        {},
+        {"--version"},
+        {"run", "--help"},
+        {"run", "-m", model, "-p", "Hello", "-n", "2", "-t", "1"},
+        {"run", "-m", model, "-p", "Hello", "-n", "2", "-t", "1", "--json"},
+        {"info", "-m", model},
+        {"tokenize", "-m", model, "-p", "Hello"},
+        {"policies"},
+        {"eval", "--list"},
+        {"study", "--list"},
+        {"inspect", "-m", model, "--policy", "snapkv", "--budget", "50%", "--tokens", "512", "-t", "1"},
+        {"completion", "bash"},
+        {"man"},
+    };
+    for (const std::vector<std::string> & words : commands) {
+        RunLimits full;
+        full.standard_output = "/dev/full";
+        const Outcome outcome = run_pith(words, full);
+        const std::string name = words.empty() ? "pith" : words[0];
+        EXPECT_EQ(outcome.exit_code, 1) << name;
+        EXPECT_NE(outcome.err.find("pith: standard output cannot be written"), std::string::npos)
+            << name << ": " << outcome.err;
+    }
+}
+
 TEST(Commands, InfoCountsTheCache) {
     const TempFolder folder;
     RandomModelSpec spec;

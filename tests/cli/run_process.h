@@ -39,12 +39,13 @@ inline std::string read_text_file(const std::string & path) {
 struct RunLimits {
     size_t address_space_bytes = 0;  // 0: no limit
     std::string standard_input;
+    std::string standard_output = {};  // a file to write to instead of Outcome::out
 };
 
 // `pith ARGUMENTS…`, with nothing on standard input unless the limits say so.
 inline Outcome run_pith(const std::vector<std::string> & arguments, const RunLimits & limits = {}) {
     const TempFolder folder;
-    const std::string out = folder.file("out");
+    const std::string out = limits.standard_output.empty() ? folder.file("out") : limits.standard_output;
     const std::string err = folder.file("err");
     const std::string in = folder.file("in");
     std::ofstream(in, std::ios::binary) << limits.standard_input;
@@ -69,7 +70,7 @@ inline Outcome run_pith(const std::vector<std::string> & arguments, const RunLim
     waitpid(pid, &state, 0);
     Outcome outcome;
     outcome.exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
-    outcome.out = read_text_file(out);
+    if (limits.standard_output.empty()) { outcome.out = read_text_file(out); }
     outcome.err = read_text_file(err);
     return outcome;
 }

@@ -2,6 +2,7 @@
 #include "app/base/args.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <map>
 
@@ -54,7 +55,23 @@ std::string long_flag_behind_one_dash(const CLI::ParseError & error, const std::
     return {};
 }
 
+// Text may be empty; --budget says itself what it wants.
+bool may_be_empty(const CLI::Option & option) {
+    constexpr std::array kTexts = {"prompt", "system-prompt", "in-prefix", "in-suffix", "hf-token", "reverse-prompt", "budget"};
+    return std::ranges::any_of(kTexts, [&](const char * name) { return option.check_lname(name); });
+}
+
 }  // namespace
+
+void refuse_empty_values(CLI::App & root) {
+    for (CLI::Option * option : root.get_options()) {
+        if (option->get_items_expected_max() == 0 || may_be_empty(*option)) { continue; }
+        option->check([](const std::string & value) {
+            return std::string(value.empty() ? "the value is empty; give one, or leave the option out" : "");
+        });
+    }
+    for (CLI::App * command : root.get_subcommands([](const CLI::App *) { return true; })) { refuse_empty_values(*command); }
+}
 
 std::vector<std::string> rewrite_arguments(const std::vector<std::string> & arguments) {
     std::vector<std::string> out;
