@@ -38,25 +38,32 @@ PITH_ALWAYS_INLINE void store(float * p, const FloatVec & v) {
     std::memcpy(p, &v, sizeof(FloatVec));
 }
 
-// The first n floats of a vector, 1 ≤ n ≤ 16; the rest is `fill`.
-PITH_ALWAYS_INLINE void load_first(FloatVec & v, const float * p, int64_t n, float fill) {
-    if (n == kFloatLanes) {
-        load(v, p);
-        return;
-    }
+// The first n floats of a vector, n < 16; the rest is `fill`.
+PITH_ALWAYS_INLINE void load_tail(FloatVec & v, const float * p, int64_t n, float fill) {
     float values[kFloatLanes];
     std::fill(values, values + kFloatLanes, fill);
     std::memcpy(values, p, static_cast<size_t>(n) * sizeof(float));
     load(v, values);
 }
-PITH_ALWAYS_INLINE void store_first(float * p, const FloatVec & v, int64_t n) {
-    if (n == kFloatLanes) {
-        store(p, v);
-        return;
-    }
+PITH_ALWAYS_INLINE void store_tail(float * p, const FloatVec & v, int64_t n) {
     float values[kFloatLanes];
     store(values, v);
     std::memcpy(p, values, static_cast<size_t>(n) * sizeof(float));
+}
+// The same for n ≤ 16: a whole vector in one go.
+PITH_ALWAYS_INLINE void load_first(FloatVec & v, const float * p, int64_t n, float fill) {
+    if (n == kFloatLanes) {
+        load(v, p);
+    } else {
+        load_tail(v, p, n, fill);
+    }
+}
+PITH_ALWAYS_INLINE void store_first(float * p, const FloatVec & v, int64_t n) {
+    if (n == kFloatLanes) {
+        store(p, v);
+    } else {
+        store_tail(p, v, n);
+    }
 }
 
 template <class To, class From>

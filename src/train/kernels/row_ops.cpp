@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "core/simd.h"
 
@@ -23,7 +22,7 @@ PITH_ALWAYS_INLINE float row_max(const float * row, int64_t n) {
         best = best > v ? best : v;
     }
     if (i < n) {
-        load_first(v, row + i, n - i, kLowest);
+        load_tail(v, row + i, n - i, kLowest);
         best = best > v ? best : v;
     }
     return max_of(best);
@@ -42,11 +41,11 @@ PITH_ALWAYS_INLINE float row_exp(const float * row, float * out, int64_t n, floa
         if (out != nullptr) { store(out + i, v); }
     }
     if (i < n) {
-        load_first(v, row + i, n - i, kLowest);  // its exponential, 1e-38, counts for nothing
+        load_tail(v, row + i, n - i, kLowest);  // its exponential, 1e-38, counts for nothing
         v = (v - shift) * scale;
         exp_nonpositive(v);
         sum += v;
-        if (out != nullptr) { store_first(out + i, v, n - i); }
+        if (out != nullptr) { store_tail(out + i, v, n - i); }
     }
     return sum_of(sum);
 }
@@ -69,8 +68,8 @@ PITH_CLONES void softmax_back_row(float * grad, const float * p, int64_t len, in
         dot += g * w;
     }
     if (i < len) {
-        load_first(g, grad + i, len - i, 0.0F);
-        load_first(w, p + i, len - i, 0.0F);
+        load_tail(g, grad + i, len - i, 0.0F);
+        load_tail(w, p + i, len - i, 0.0F);
         dot += g * w;
     }
     const float mean = sum_of(dot);
@@ -98,17 +97,26 @@ PITH_CLONES void add_to(float * out, const float * in, int64_t n) {
 
 PITH_CLONES void silu_back(const float * grad, const float * x, float * out, int64_t n) {
     for (int64_t i = 0; i < n; i += kFloatLanes) {
-        const int64_t left = std::min<int64_t>(kFloatLanes, n - i);
+        const int64_t left = n - i;
         FloatVec v, g;
-        load_first(v, x + i, left, 0.0F);
-        load_first(g, grad + i, left, 0.0F);
+        if (left >= kFloatLanes) {
+            load(v, x + i);
+            load(g, grad + i);
+        } else {
+            load_tail(v, x + i, left, 0.0F);
+            load_tail(g, grad + i, left, 0.0F);
+        }
         // exp of a non-positive number only: s(x) = e/(1+e) for x < 0, 1/(1+e) for x >= 0, e = exp(-|x|)
         const FloatVec zero{};
         FloatVec e = v < zero ? v : -v;
         exp_nonpositive(e);
         const FloatVec s = (v < zero ? e : zero + 1.0F) / (e + 1.0F);
         g = g * s * (1.0F + v * (1.0F - s));
-        store_first(out + i, g, left);
+        if (left >= kFloatLanes) {
+            store(out + i, g);
+        } else {
+            store_tail(out + i, g, left);
+        }
     }
 }
 
