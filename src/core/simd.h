@@ -54,16 +54,16 @@ PITH_ALWAYS_INLINE void store_tail(float * p, const FloatVec & v, int64_t n) {
 PITH_ALWAYS_INLINE void load_first(FloatVec & v, const float * p, int64_t n, float fill) {
     if (n == kFloatLanes) {
         load(v, p);
-    } else {
-        load_tail(v, p, n, fill);
+        return;
     }
+    load_tail(v, p, n, fill);
 }
 PITH_ALWAYS_INLINE void store_first(float * p, const FloatVec & v, int64_t n) {
     if (n == kFloatLanes) {
         store(p, v);
-    } else {
-        store_tail(p, v, n);
+        return;
     }
+    store_tail(p, v, n);
 }
 
 template <class To, class From>
