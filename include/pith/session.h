@@ -47,6 +47,7 @@ struct SessionOptions {
     int n_snapshots = 0;
 };
 
+// What a hook throws ends the call as an error does (kInternal, with its text).
 struct RunHooks {
     std::function<void(int64_t n_done, int64_t n_total)> progress;  // tokens (one-shot: layer-weighted tokens)
     const std::atomic<bool> * cancel = nullptr;                     // seen between graph runs: kCancelled
@@ -98,7 +99,7 @@ public:
     // Greedy: picks the best of logits(), feeds it, returns it.
     Result<int32_t> decode();
 
-    std::span<const float> logits() const;  // [n_vocab] of the newest token; empty before prefill
+    std::span<const float> logits() const;  // [n_vocab] of the newest token, valid until the next call; empty before prefill
     int64_t n_tokens() const;               // tokens fed so far: the next position
 
     // Evicts now, and leaves what a one-shot prefill under this policy and budget would have left; the session goes on under

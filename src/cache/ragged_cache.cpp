@@ -234,18 +234,21 @@ void RaggedCache::truncate_to_positions(int lane, int32_t end) {
     check();
 }
 
-RemovedEntries RaggedCache::copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end) const {
+bool RemovedEntries::empty() const {
+    return std::ranges::all_of(positions, [](const auto & lane) { return lane.empty(); });
+}
+
+Result<RemovedEntries> RaggedCache::copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end,
+                                                 Spill where) const {
     RemovedEntries entries;
     entries.layer = layer;
+    std::vector<std::vector<size_t>> gone;  // [K] indices
+    size_t n_gone = 0;
     for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
-        const int in_layer = seq * layout_.shape.n_kv_heads + h;
         const auto all = positions(lane(seq, layer, h));
         const auto kept = keep.row(h);
-        const uint8_t * rows_k = lane_data(k(layer), layout_.row_bytes_k(), in_layer, stride_);
-        const uint8_t * rows_v = lane_data(v(layer), layout_.row_bytes_v(), in_layer, stride_);
         auto & to_positions = entries.positions.emplace_back();
-        auto & to_k = entries.k.emplace_back();
-        auto & to_v = entries.v.emplace_back();
+        auto & indices = gone.emplace_back();
         auto next = kept.begin();
         for (size_t j = 0; j < all.size() && all[j] < end; ++j) {
             if (next != kept.end() && static_cast<size_t>(*next) == j) {
@@ -253,10 +256,23 @@ RemovedEntries RaggedCache::copy_removed(int seq, int layer, const Ragged<int32_
                 continue;
             }
             to_positions.push_back(all[j]);
-            to_k.insert(to_k.end(), rows_k + j * layout_.row_bytes_k(), rows_k + (j + 1) * layout_.row_bytes_k());
-            to_v.insert(to_v.end(), rows_v + j * layout_.row_bytes_v(), rows_v + (j + 1) * layout_.row_bytes_v());
+            indices.push_back(j);
         }
-        entries.size_bytes += to_positions.size() * layout_.entry_bytes();
+        n_gone += indices.size();
+    }
+    PITH_ASSIGN_OR_RETURN(entries.rows, SpillMemory::make(n_gone * layout_.entry_bytes(), where));
+    uint8_t * to = entries.rows.data();
+    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+        const int in_layer = seq * layout_.shape.n_kv_heads + h;
+        const auto copy = [&](ggml_tensor * tensor, size_t row_bytes) {
+            const uint8_t * rows = lane_data(tensor, row_bytes, in_layer, stride_);
+            for (const size_t j : gone[static_cast<size_t>(h)]) {
+                std::memcpy(to, rows + j * row_bytes, row_bytes);
+                to += row_bytes;
+            }
+        };
+        copy(k(layer), layout_.row_bytes_k());
+        copy(v(layer), layout_.row_bytes_v());
     }
     return entries;
 }
@@ -264,13 +280,13 @@ RemovedEntries RaggedCache::copy_removed(int seq, int layer, const Ragged<int32_
 void RaggedCache::put_back(int seq, const RemovedEntries & entries) noexcept {
     const size_t bytes_k = layout_.row_bytes_k();
     const size_t bytes_v = layout_.row_bytes_v();
+    const uint8_t * back_k = entries.rows.data();
     for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
         const int id = lane(seq, entries.layer, h);
         const int in_layer = seq * layout_.shape.n_kv_heads + h;
         auto & there = positions_[static_cast<size_t>(id)];
         const auto & back = entries.positions[static_cast<size_t>(h)];
-        const auto & back_k = entries.k[static_cast<size_t>(h)];
-        const auto & back_v = entries.v[static_cast<size_t>(h)];
+        const uint8_t * back_v = back_k + back.size() * bytes_k;
         uint8_t * rows_k = lane_data(k(entries.layer), bytes_k, in_layer, stride_);
         uint8_t * rows_v = lane_data(v(entries.layer), bytes_v, in_layer, stride_);
         // Two ascending lists become one, from the end on, so that nothing is overwritten before it has moved.
@@ -286,10 +302,11 @@ void RaggedCache::put_back(int seq, const RemovedEntries & entries) noexcept {
             } else {
                 --j;
                 there[to - 1] = back[j];
-                std::memcpy(rows_k + (to - 1) * bytes_k, back_k.data() + j * bytes_k, bytes_k);
-                std::memcpy(rows_v + (to - 1) * bytes_v, back_v.data() + j * bytes_v, bytes_v);
+                std::memcpy(rows_k + (to - 1) * bytes_k, back_k + j * bytes_k, bytes_k);
+                std::memcpy(rows_v + (to - 1) * bytes_v, back_v + j * bytes_v, bytes_v);
             }
         }
+        back_k = back_v + back.size() * bytes_v;
         n_entries_ += static_cast<int64_t>(back.size());
         set_length(entries.layer, in_layer, id, static_cast<int64_t>(there.size()), true);
     }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cache/page_memory.h"
+#include "cache/spill_memory.h"
 #include "core/ragged.h"
 #include "core/shape.h"
 #include "ggml.h"
@@ -48,9 +49,9 @@ struct SavedLanes {
 struct RemovedEntries {
     int layer = 0;
     std::vector<std::vector<int32_t>> positions;  // [K] ascending
-    std::vector<std::vector<uint8_t>> k;          // rows of K, same order
-    std::vector<std::vector<uint8_t>> v;
-    size_t size_bytes = 0;
+    SpillMemory rows;                             // lane by lane: rows of K, same order, then of V
+
+    bool empty() const;
 };
 
 class RaggedCache {
@@ -95,8 +96,8 @@ public:
     void truncate_to_positions(int lane, int32_t end);
 
     // Those of the entries at positions below `end` that compact() with this plan drops, to be put back between what is there
-    // then. put_back() allocates nothing. REQUIRES, there: the lanes have held as many entries before.
-    RemovedEntries copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end) const;
+    // then. Errors: those of SpillMemory. put_back() allocates nothing; REQUIRES: the lanes have held as many entries before.
+    Result<RemovedEntries> copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end, Spill where) const;
     void put_back(int seq, const RemovedEntries & entries) noexcept;
 
     SavedLanes save(int seq, std::span<const int> lengths) const;  // lengths: [layer · K + kv_head]

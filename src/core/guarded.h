@@ -22,7 +22,9 @@ auto guarded(F && call) noexcept -> decltype(call()) {
         return call();
     } catch (const std::bad_alloc &) {
         return status_of_exception(ErrorCode::kOutOfMemory, "out of memory: use a smaller --budget, --chunk or context");
-    } catch (const std::exception & error) { return status_of_exception(ErrorCode::kInternal, error.what()); }
+    } catch (const std::exception & error) { return status_of_exception(ErrorCode::kInternal, error.what()); } catch (...) {
+        return status_of_exception(ErrorCode::kInternal, "an exception of no known kind came out of a hook");
+    }
 }
 
 }  // namespace pith

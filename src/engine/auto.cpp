@@ -1,4 +1,6 @@
 // auto.cpp - what the policy `auto` becomes for a session, and what the ledger says of it. Stage: engine.
+#include <utility>
+
 #include "engine/session_impl.h"
 
 namespace pith {
@@ -32,10 +34,16 @@ AutoChoice Session::Impl::choice_of_eviction(const Budget & budget) const {
                           .question = in_sight ? KnownQuestion::kInSight : KnownQuestion::kUnknown});
 }
 
+Session::Impl::PolicyNames Session::Impl::policy_names(const SequenceState & state) const {
+    const bool open = is_auto(state.policy_asked) && !state.plan;
+    if (open) { return {std::string(kAutoPolicy), "chosen when the prompt comes"}; }
+    return {state.policy.name(), state.policy_reason};
+}
+
 void Session::Impl::tell_policy() const {
-    const bool open = is_auto(seq.policy_asked) && !seq.plan;
-    ledger.policy = open ? std::string(kAutoPolicy) : seq.policy.name();
-    ledger.policy_reason = open ? "chosen when the prompt comes" : seq.policy_reason;
+    PolicyNames names = policy_names(seq);
+    ledger.policy = std::move(names.policy);
+    ledger.policy_reason = std::move(names.reason);
 }
 
 }  // namespace pith

@@ -37,8 +37,7 @@ Status Session::Impl::evict_all(bool is_last) {
     seq.since_eviction = 0;
     if (!over_budget()) { return {}; }
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_all());
-    apply(plans, is_last);
-    return {};
+    return apply(plans, is_last);
 }
 
 // What the session's evidence is made for: a policy's, and what evict() may ask for later.
@@ -82,8 +81,7 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
     PITH_RETURN_IF_ERROR(status);
 
     leave_out_observers(plans);
-    apply(plans, /*is_last=*/false);
-    return {};
+    return apply(plans, /*is_last=*/false);
 }
 
 Result<std::vector<LayerPlan>> Session::Impl::plan_all() {
@@ -100,12 +98,14 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_all() {
     return plans;
 }
 
-void Session::Impl::apply(std::span<const LayerPlan> plans, bool is_last) {
-    if (plans.empty()) { return; }
+Status Session::Impl::apply(std::span<const LayerPlan> plans, bool is_last) {
+    if (plans.empty()) { return {}; }
     const Stopwatch watch;
-    ledger.evicted_entries += seq.compact(plans, /*evicts=*/true, is_last);
+    PITH_ASSIGN_OR_RETURN(const int64_t n_gone, seq.compact(plans, /*evicts=*/true, is_last));
+    ledger.evicted_entries += n_gone;
     ++ledger.n_evictions;
     ledger.compact_s += watch.seconds();
+    return {};
 }
 
 }  // namespace pith

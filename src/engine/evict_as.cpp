@@ -160,14 +160,16 @@ Status Session::evict(std::string_view policy, const Budget & budget) {
         // Nothing will be evicted again: what is read and said from here on need not be remembered. A snapshot brings it back.
         std::optional<EvidenceState> none;
         if (self.seq.plan->evict_every == 0) { none.emplace(self.shape(), std::vector<EvidenceNeeds>(), self.output); }
-        self.apply(plans, /*is_last=*/true);
+        Impl::PolicyNames names = self.policy_names(self.seq);
+        PITH_RETURN_IF_ERROR(self.apply(plans, /*is_last=*/true));
         guard.keep();
+        self.ledger.policy = std::move(names.policy);
+        self.ledger.policy_reason = std::move(names.reason);
         self.seq.since_eviction = 0;
         if (none) { self.seq.evidence = std::move(*none); }
         return {};
     });
     if (!evicted.ok()) { return evicted; }
-    self.tell_policy();
     self.ledger.budget_entries = self.seq.plan->budget;
     self.ledger.prefill_s += watch.seconds();
     self.update_ledger();

@@ -20,7 +20,7 @@
 
 namespace pith {
 
-// Errors: kInternal: one of them is not a number. No token can be chosen by them.
+// Errors: kInternal: one of them is not a number, or infinite. No token can be chosen by them.
 Status check_logits(std::span<const float> logits);
 
 class Forward {

@@ -114,7 +114,7 @@ Status Session::Impl::drop_hidden(int layer, int32_t next_position) {
         keep.push_row(row);
     }
     const LayerPlan plan{layer, std::move(keep)};
-    seq.compact(std::span(&plan, 1), /*evicts=*/false, /*is_last=*/false);
+    PITH_RETURN_IF_ERROR(seq.compact(std::span(&plan, 1), /*evicts=*/false, /*is_last=*/false).status());
     for (auto & lane : keys.positions) { lane.erase(lane.begin(), lane.begin() + n_gone(lane)); }
     ledger.compact_s += watch.seconds();
     return {};

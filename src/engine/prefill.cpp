@@ -38,15 +38,17 @@ Status Session::Impl::check_protected(int64_t n_prompt) const {
     if (n_held <= seq.plan->budget) { return {}; }
     const int n_recent = seq.policy.n_recent(seq.plan->budget);
     const auto end = static_cast<int32_t>(n_prompt);
+    const std::optional<int64_t> least =
+        least_budget(seq.policy, options.pinned, options.evict_every > 0 ? kAnyLength : n_prompt);
     int64_t n_pinned = 0;
     for (const PositionSpan & span : options.pinned) { n_pinned += std::min(span.end, end) - std::min(span.begin, end); }
-    return {ErrorCode::kBudget, "--budget " + seq.budget.to_string() + " gives " + std::to_string(seq.plan->budget) +
-                                    " tokens per head, but policy " + seq.policy.name() + " protects " +
-                                    std::to_string(n_held) + " of the prompt's " + std::to_string(n_prompt) + " (" +
-                                    std::to_string(std::min<int64_t>(seq.policy.n_sinks(), n_prompt)) + " sinks, " +
-                                    std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " +
-                                    std::to_string(n_pinned) + " pinned): use --budget " +
-                                    std::to_string(least_tokens(seq.policy, n_prompt)) + " or more, or protect less"};
+    return {ErrorCode::kBudget,
+            "--budget " + seq.budget.to_string() + " gives " + std::to_string(seq.plan->budget) +
+                " tokens per head, but policy " + seq.policy.name() + " protects " + std::to_string(n_held) +
+                " of the prompt's " + std::to_string(n_prompt) + " (" +
+                std::to_string(std::min<int64_t>(seq.policy.n_sinks(), n_prompt)) + " sinks, " +
+                std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " + std::to_string(n_pinned) +
+                " pinned): " + (least ? "use --budget " + std::to_string(*least) + " or more, or " : "") + "protect less"};
 }
 
 Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
@@ -132,9 +134,12 @@ Status Session::Impl::check_tokens(std::span<const int32_t> tokens) const {
 
 // A token behind others, which nobody looks into and after which nothing is evicted, changes little before it has succeeded.
 Sequence::Reach Session::Impl::reach_of(std::span<const int32_t> tokens, const RunHooks & hooks) const {
-    const bool may_evict = evicts() && seq.plan->evict_every > 0 && seq.since_eviction + 1 >= seq.plan->evict_every;
-    const bool plain = tokens.size() == 1 && seq.n_tokens > 0 && !hooks.on_logits && !gating && !may_evict;
-    if (!plain || !forward->can_run_token(*seq.cache) || seq.gate_state.hides_any()) { return Sequence::Reach::kAll; }
+    const bool plain = tokens.size() == 1 && seq.n_tokens > 0 && !hooks.on_logits && !hooks.progress && !gating;
+    if (!plain) { return Sequence::Reach::kAll; }
+    const bool is_due = evicts() && seq.plan->evict_every > 0 && seq.since_eviction + 1 >= seq.plan->evict_every;
+    const int64_t n_lanes = shape().n_lanes();
+    const bool may_evict = is_due && seq.cache->n_entries() + n_lanes > seq.plan->budget * n_lanes;
+    if (may_evict || !forward->can_run_token(*seq.cache) || seq.gate_state.hides_any()) { return Sequence::Reach::kAll; }
     return Sequence::Reach::kOneToken;
 }
 
@@ -159,8 +164,9 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, cons
         seq.commit();
         seq.logits.swap(next_logits);
     } else {
+        update_ledger();  // peaks, while they can be seen
         seq.rollback();
-        if (before) { forget_call(*before); }
+        if (before) { forget_call(std::move(*before)); }
     }
     return status;
 }
@@ -181,8 +187,8 @@ Status Session::Impl::feed_open(std::span<const int32_t> tokens, bool is_prompt,
 }
 
 // What a failed call took and took up stays in the ledger, what it did to the sequence does not.
-void Session::Impl::forget_call(const Ledger & before) {
-    const Ledger spent = std::exchange(ledger, before);
+void Session::Impl::forget_call(Ledger before) noexcept {
+    const Ledger spent = std::exchange(ledger, std::move(before));
     ledger.kv_peak_bytes = spent.kv_peak_bytes;
     ledger.evidence_peak_bytes = spent.evidence_peak_bytes;
     ledger.activation_peak_bytes = spent.activation_peak_bytes;
@@ -221,7 +227,8 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
             const int n_out = last_layer && !all_logits ? 1 : m;
             PITH_RETURN_IF_ERROR(run_layer(layer, tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(m)), rows, m,
                                            first, n_out, n - first - m));
-            if (last_layer) { PITH_RETURN_IF_ERROR(emit_logits(rows, m, first, hooks)); }
+            const bool newest = first + m == n;
+            if (last_layer && (all_logits || newest)) { PITH_RETURN_IF_ERROR(emit_logits(rows, m, first, hooks)); }
             if (hooks.progress) { hooks.progress((int64_t{layer} * n + first + m) / shape().n_layers, n); }
         }
         if (!must_evict) { continue; }
@@ -240,7 +247,7 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
         ledger.plan_s += watch.seconds();
         without_observers(layer);
         leave_out_observers(plans);
-        apply(plans, /*is_last=*/false);
+        PITH_RETURN_IF_ERROR(apply(plans, /*is_last=*/false));
     }
     seq.since_eviction = 0;
     if (must_evict) {
@@ -249,7 +256,7 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
         ledger.plan_s += watch.seconds();
         for (int layer = 0; !cascade && layer < shape().n_layers; ++layer) { without_observers(layer); }
         leave_out_observers(plans);
-        apply(plans, /*is_last=*/true);
+        PITH_RETURN_IF_ERROR(apply(plans, /*is_last=*/true));
     }
     seq.n_tokens = n;
     update_ledger();                    // counts the prompt's hidden states, which nobody needs any more

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <utility>
 
 namespace pith {
@@ -57,8 +58,6 @@ void Sequence::rollback() noexcept {
     if (!back.open) { return; }
     if (!back.had_cache) {
         cache.reset();
-    } else if (back.n_tokens == 0) {
-        cache->clear(0);  // of another plan, perhaps; it held nothing
     } else {
         const auto end = static_cast<int32_t>(back.n_tokens);
         for (int lane = 0; lane < cache->n_lanes(); ++lane) { cache->truncate_to_positions(lane, end); }
@@ -74,24 +73,10 @@ void Sequence::rollback() noexcept {
     commit();
 }
 
-int64_t Sequence::compact(std::span<const LayerPlan> plans, bool evicts, bool is_last) {
+Result<int64_t> Sequence::compact(std::span<const LayerPlan> plans, bool evicts, bool is_last) {
     save_snapshots_before_compaction();
     for (const LayerPlan & one : plans) { evidence.prepare_compact(one.layer, one.keep); }
-    const size_t n_removed = way_back_.removed.size();
-    if (way_back_.open && way_back_.n_tokens > 0 && !is_last) {
-        try {
-            for (const LayerPlan & one : plans) {
-                way_back_.removed.push_back(
-                    cache->copy_removed(0, one.layer, one.keep, static_cast<int32_t>(way_back_.n_tokens)));
-            }
-        } catch (...) {
-            way_back_.removed.resize(n_removed);  // they are still there
-            throw;
-        }
-        size_t bytes = cache->allocated_bytes();
-        for (const RemovedEntries & entries : way_back_.removed) { bytes += entries.size_bytes; }
-        peak_bytes_ = std::max(peak_bytes_, bytes);
-    }
+    if (way_back_.open && way_back_.n_tokens > 0 && !is_last) { PITH_RETURN_IF_ERROR(remember_removed(plans)); }
     int64_t n_gone = 0;
     for (const LayerPlan & one : plans) {
         n_gone += cache->compact(0, one.layer, one.keep);
@@ -99,6 +84,24 @@ int64_t Sequence::compact(std::span<const LayerPlan> plans, bool evicts, bool is
     }
     ++epoch_;
     return n_gone;
+}
+
+Status Sequence::remember_removed(std::span<const LayerPlan> plans) {
+    const auto end = static_cast<int32_t>(way_back_.n_tokens);
+    // A ceiling in bytes is all that lanes may take: there is no memory for what they drop.
+    const bool has_ceiling = budget.kind == BudgetKind::kBytes || budget.kind == BudgetKind::kAuto;
+    std::vector<RemovedEntries> removed;
+    for (const LayerPlan & one : plans) {
+        PITH_ASSIGN_OR_RETURN(RemovedEntries entries,
+                              cache->copy_removed(0, one.layer, one.keep, end, has_ceiling ? Spill::kFile : Spill::kMemory));
+        if (!entries.empty()) { removed.push_back(std::move(entries)); }
+    }
+    way_back_.removed.reserve(way_back_.removed.size() + removed.size());
+    std::ranges::move(removed, std::back_inserter(way_back_.removed));
+    size_t bytes = cache->allocated_bytes() + saved_bytes();
+    for (const RemovedEntries & entries : way_back_.removed) { bytes += entries.rows.memory_bytes(); }
+    peak_bytes_ = std::max(peak_bytes_, bytes);
+    return {};
 }
 
 }  // namespace pith

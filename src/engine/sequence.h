@@ -62,12 +62,13 @@ public:
     void commit() noexcept;
     void rollback() noexcept;  // nothing, where none is open
 
-    // Drops from the lanes what the plans do not keep, all of it or, where it throws std::bad_alloc, nothing. Snapshots that
+    // Drops from the lanes what the plans do not keep, all of it or, on an error or std::bad_alloc, nothing. Snapshots that
     // point at these lanes save theirs first. Returns how many entries went.
-    // evicts: by a policy's plan. is_last: the call can not fail any more; else what goes is kept for a rollback.
-    int64_t compact(std::span<const LayerPlan> plans, bool evicts, bool is_last);
+    // evicts: by a policy's plan. is_last: nothing that follows in the call can fail; otherwise what goes is kept for a
+    // rollback, in a temporary file where the budget is a ceiling in bytes.
+    Result<int64_t> compact(std::span<const LayerPlan> plans, bool evicts, bool is_last);
 
-    // The most that was ever held: lanes, and what a rollback would put back.
+    // The most that was ever held in memory: lanes, snapshots' entries, and what a rollback would put back.
     size_t peak_bytes() const { return peak_bytes_; }
 
     // snapshot.cpp
@@ -79,6 +80,7 @@ private:
     void save_snapshots_before_compaction();
     void save_snapshots_that_restoring_breaks(const Session::Snapshot & target);
     void truncate(std::span<const int> lengths) noexcept;
+    Status remember_removed(std::span<const LayerPlan> plans);
 
     struct WayBack {
         bool open = false;

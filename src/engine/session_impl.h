@@ -80,9 +80,14 @@ struct Session::Impl {
     Status drop_hidden(int layer, int32_t next_position);
 
     // auto.cpp
+    struct PolicyNames {
+        std::string policy;
+        std::string reason;
+    };
     Status settle_policy(AutoFacts facts);
     bool memory_holds_all(int64_t n_prompt) const;
     AutoChoice choice_of_eviction(const Budget & budget) const;
+    PolicyNames policy_names(const SequenceState & state) const;
     void tell_policy() const;
 
     // prefill.cpp
@@ -100,7 +105,7 @@ struct Session::Impl {
     Status emit_logits(std::span<const float> states, int n, int64_t first_position, const RunHooks & hooks);
     Status feed_open(std::span<const int32_t> tokens, bool is_prompt, bool first, const RunHooks & hooks);
     Sequence::Reach reach_of(std::span<const int32_t> tokens, const RunHooks & hooks) const;
-    void forget_call(const Ledger & before);
+    void forget_call(Ledger before) noexcept;
 
     // memory.cpp
     double chunk_bytes() const;
@@ -123,7 +128,7 @@ struct Session::Impl {
     std::vector<EvidenceNeeds> all_needs(const EvidenceNeeds & of_policy) const;
     Result<LayerEvidence> gather(int layer);
     Result<LayerEvidence> gather(int layer, const EvidenceNeeds & needs);
-    void apply(std::span<const LayerPlan> plans, bool is_last);
+    Status apply(std::span<const LayerPlan> plans, bool is_last);
 
     // evict_as.cpp
     Status follow(std::string_view policy, const Budget & budget);

@@ -78,8 +78,14 @@ Status Session::restore(const std::shared_ptr<Snapshot> & snapshot) {
     if (!snapshot || snapshot->sequence != impl_->seq.id()) {
         return {ErrorCode::kInvalidArgument, "a snapshot can only be restored into the session it was taken from"};
     }
-    PITH_RETURN_IF_ERROR(guarded([&] { return impl_->seq.restore(*snapshot); }));
-    impl_->tell_policy();
+    const Status restored = guarded([&]() -> Status {
+        Impl::PolicyNames names = impl_->policy_names(snapshot->state);
+        PITH_RETURN_IF_ERROR(impl_->seq.restore(*snapshot));
+        impl_->ledger.policy = std::move(names.policy);
+        impl_->ledger.policy_reason = std::move(names.reason);
+        return {};
+    });
+    if (!restored.ok()) { return restored; }
     impl_->ledger.budget_entries = impl_->seq.plan ? impl_->seq.plan->budget : 0;
     impl_->update_ledger();
     return {};

@@ -239,7 +239,8 @@ void EvidenceState::prepare_token(const RaggedCache & cache, int seq) {
     for (int l = 0; l < shape_.n_layers; ++l) {
         Layer & layer = layers_[static_cast<size_t>(l)];
         const auto length = [&](int h) { return static_cast<size_t>(cache.length(cache.lane(seq, l, h))); };
-        if (n_kept_queries_ > 0 || keeps_all_) {
+        const bool drops_first = !keeps_all_ && static_cast<int>(layer.query_positions.size()) + 1 > 2 * n_kept_queries_;
+        if ((n_kept_queries_ > 0 || keeps_all_) && !drops_first) {
             make_room(layer.queries, query_size());
             make_room(layer.query_positions, 1);
         }

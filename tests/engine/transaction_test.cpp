@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <stdexcept>
 
 #include "engine/fail_at.h"
 #include "engine/gated_model.h"
@@ -128,6 +129,7 @@ struct Case {
     const char * policy;
     PrefillSchedule prefill = PrefillSchedule::kOneShot;
     bool gated = false;
+    Budget budget = kBudget;
 };
 std::ostream & operator<<(std::ostream & out, const Case & c) {
     return out << c.policy << (c.prefill == PrefillSchedule::kOneShot ? " one-shot" : " in chunks");
@@ -146,7 +148,7 @@ protected:
     static Session open(const Model & model) {
         SessionOptions options;
         options.policy = GetParam().policy;
-        options.budget = kBudget;
+        options.budget = GetParam().budget;
         options.prefill = GetParam().prefill;
         options.chunk = kChunk;
         options.evict_every = kEvery;
@@ -196,7 +198,7 @@ TEST(Transactions, EvictingRememberingAndComingBackFailWithoutATrace) {
     const auto tokens = random_tokens(100, model->info().n_vocab);
     SessionOptions options;
     options.policy = "full";
-    options.observe = {"snapkv:window=8", "laprox:window=8", "h2o:recent=8"};
+    options.observe = {"snapkv:window=8:pool=avg5", "laprox:window=8", "h2o:recent=8+fastcaote"};
     options.n_threads = 1;
     auto session = model->session(options);
     ASSERT_TRUE(session.ok()) << session.status().message();
@@ -262,12 +264,31 @@ TEST_P(Transaction, ASecondPromptThatIsCancelledLeavesTheSessionAsItWas) {
     EXPECT_TRUE(std::ranges::equal(session.logits(), twin.logits()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, Transaction,
-                         ::testing::Values(Case{"snapkv:window=8"}, Case{"h2o:recent=8"},
-                                           Case{"expected:future=8+ada", PrefillSchedule::kChunked},
-                                           Case{"knorm", PrefillSchedule::kChunked}, Case{"laprox:window=8"},
-                                           Case{"snapkv:window=8+novelty"}, Case{"h2o:recent=8", PrefillSchedule::kChunked},
-                                           Case{"gated+snapkv:window=8", PrefillSchedule::kChunked, true}));
+TEST_P(Transaction, AHookThatThrowsEndsTheCallAndChangesNothing) {
+    const auto model = make_model();
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(200, model->info().n_vocab);
+    Session session = open(*model);
+    ASSERT_TRUE(session.prefill(std::span(tokens).first(80)).ok());
+    const Bytes before = state_of(session);
+    RunHooks hooks;
+    hooks.progress = [](int64_t, int64_t) { throw std::runtime_error("no more"); };
+    for (const size_t n : {1, 30}) {
+        const Status status = session.prefill(std::span(tokens).last(n), hooks);
+        EXPECT_EQ(status.code(), ErrorCode::kInternal);
+        EXPECT_EQ(status.message(), "no more");
+        EXPECT_TRUE(state_of(session) == before) << n;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Policies, Transaction,
+    ::testing::Values(Case{"snapkv:window=8"}, Case{"h2o:recent=8"}, Case{"expected:future=8+ada", PrefillSchedule::kChunked},
+                      Case{"knorm", PrefillSchedule::kChunked}, Case{"laprox:window=8"}, Case{"snapkv:window=8+novelty"},
+                      Case{"h2o:recent=8", PrefillSchedule::kChunked},
+                      Case{"gated+snapkv:window=8", PrefillSchedule::kChunked, true},
+                      // What is dropped in the middle of a prompt goes to a file.
+                      Case{"snapkv:window=8+caote", PrefillSchedule::kChunked, false, Budget(BudgetKind::kBytes, 56 * 1024)}));
 
 // An adapter that blows the activations up: no token may be chosen by what comes out.
 TEST(Transactions, LogitsThatAreNoNumbersAreAnErrorAndLeaveTheSessionAsItWas) {

@@ -1,0 +1,78 @@
+// spill_memory.cpp - a mapping of a file whose name is gone, or of none.
+#include "cache/spill_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace pith {
+namespace {
+
+// A file of so many bytes, all of them there. -1: `why` says what is missing.
+int open_unnamed(size_t size_bytes, std::string & why) {
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+    if (error) {
+        why = "there is no folder for temporary files (TMPDIR): " + error.message();
+        return -1;
+    }
+    std::string name = (folder / "pith-XXXXXX").string();
+    const int file = mkostemp(name.data(), O_CLOEXEC);
+    int failed = file < 0 ? errno : 0;
+    if (failed == 0) {
+        unlink(name.c_str());
+        failed = posix_fallocate(file, 0, static_cast<off_t>(size_bytes));
+    }
+    if (failed == 0) { return file; }
+    if (file >= 0) { close(file); }
+    why = "no room for ";
+    why +=
+        std::to_string((size_bytes >> 20U) + 1) + " MiB of evicted entries, which are kept until the call has succeeded, in ";
+    why += folder.string() + ": " + std::strerror(failed) + "; name another folder with TMPDIR";
+    return -1;
+}
+
+}  // namespace
+
+Result<SpillMemory> SpillMemory::make(size_t size_bytes, Spill where) {
+    SpillMemory made;
+    if (size_bytes == 0) { return made; }
+    int file = -1;
+    if (where == Spill::kFile) {
+        std::string why;
+        file = open_unnamed(size_bytes, why);
+        if (file < 0) { return {ErrorCode::kOutOfMemory, why}; }
+    }
+    const int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+    void * data = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+    if (file >= 0) { close(file); }
+    if (data == MAP_FAILED) {
+        return {ErrorCode::kOutOfMemory, "no memory for evicted entries, which are kept until the call has succeeded"};
+    }
+    made.data_ = static_cast<uint8_t *>(data);
+    made.size_bytes_ = size_bytes;
+    made.in_file_ = where == Spill::kFile;
+    return made;
+}
+
+SpillMemory::SpillMemory(SpillMemory && other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)), in_file_(other.in_file_) {}
+
+SpillMemory & SpillMemory::operator=(SpillMemory && other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_bytes_, other.size_bytes_);
+    std::swap(in_file_, other.in_file_);
+    return *this;
+}
+
+SpillMemory::~SpillMemory() {
+    if (data_ != nullptr) { munmap(data_, size_bytes_); }
+}
+
+}  // namespace pith

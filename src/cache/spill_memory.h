@@ -1,0 +1,35 @@
+// spill_memory.h - bytes that are put aside for a while: in memory, or in a file without a name, where a ceiling leaves no
+// memory for them. Stage: cache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "pith/status.h"
+
+namespace pith {
+
+enum class Spill {
+    kMemory,
+    kFile,  // in the folder for temporary files ($TMPDIR, else /tmp); gone with the object, and with the process
+};
+
+class SpillMemory {
+public:
+    SpillMemory() = default;
+    // Errors: kOutOfMemory, also of a folder for temporary files that is full or not there: names it.
+    static Result<SpillMemory> make(size_t size_bytes, Spill where);
+    SpillMemory(SpillMemory && other) noexcept;
+    SpillMemory & operator=(SpillMemory && other) noexcept;
+    ~SpillMemory();
+
+    uint8_t * data() const { return data_; }
+    size_t memory_bytes() const { return in_file_ ? 0 : size_bytes_; }
+
+private:
+    uint8_t * data_ = nullptr;
+    size_t size_bytes_ = 0;
+    bool in_file_ = false;
+};
+
+}  // namespace pith
