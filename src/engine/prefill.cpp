@@ -285,12 +285,12 @@ Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunH
         PITH_RETURN_IF_ERROR(run_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(m)), hooks, is_last));
         done += m;
         seq.since_eviction += static_cast<int>(m);
-        if (hooks.progress) { hooks.progress(done, n); }
         if (!question.empty() && (done < n || !observers.empty())) {
             PITH_RETURN_IF_ERROR(evict_in_sight_of(question));
         } else if (evict_here && (first || seq.since_eviction >= seq.plan->evict_every)) {
-            PITH_RETURN_IF_ERROR(evict_all(is_last));
+            PITH_RETURN_IF_ERROR(evict_all(is_last && !hooks.progress));  // a hook may throw
         }
+        if (hooks.progress) { hooks.progress(done, n); }
     }
     return {};
 }
