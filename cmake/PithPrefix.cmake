@@ -8,7 +8,7 @@ if(EXISTS "${_system}")
     include_directories(SYSTEM "${_system}/include")
   endif()
 endif()
-# What only the tests want, fetched later: no flag of what was compiled without it may change.
+# What only the tests want, fetched on its own: no flag of what was compiled without it may change.
 if(EXISTS "${PITH_DEPS_DIR}/tests/usr")
   list(PREPEND CMAKE_PREFIX_PATH "${PITH_DEPS_DIR}/tests/usr")
 endif()
