@@ -18,25 +18,42 @@ if(NOT EXISTS \${folder}/include/thing.h)
 endif()")
 
 set(runs 0)
-# configure(ARCHIVES OK|PATTERN [-D…]): a project that wants the archive, in a new build folder; it works, or says PATTERN.
-function(configure archives wanted)
-  math(EXPR runs "${runs} + 1")
-  set(runs ${runs} PARENT_SCOPE)
-  execute_process(COMMAND ${CMAKE_COMMAND} -E env --unset=PITH_MIRROR ${CMAKE_COMMAND} -S ${WORK_DIR}/project -B ${WORK_DIR}/build-${runs}
-                          -G ${GENERATOR} -DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM} -DPITH_ARCHIVES=${WORK_DIR}/${archives} ${ARGN}
+set(environment --unset=PITH_MIRROR)
+# cmake_says(OK|PATTERN ARGUMENT…): CMake with these arguments works, or fails and says PATTERN. Sets output to all it said.
+function(cmake_says wanted)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env ${environment} ${CMAKE_COMMAND} ${ARGN}
                   RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
   string(REGEX REPLACE "[ \n]+" " " output "${output}") # as it was before CMake broke its lines
   if(wanted STREQUAL "OK" AND NOT result EQUAL 0)
-    message(FATAL_ERROR "'${archives}', ${ARGN}: failed:\n${output}")
+    message(FATAL_ERROR "${environment}, ${ARGN}: failed:\n${output}")
   elseif(NOT wanted STREQUAL "OK" AND (result EQUAL 0 OR NOT output MATCHES "${wanted}"))
-    message(FATAL_ERROR "'${archives}', ${ARGN}: no '${wanted}' in:\n${output}")
+    message(FATAL_ERROR "${environment}, ${ARGN}: no '${wanted}' in:\n${output}")
   endif()
+  set(output "${output}" PARENT_SCOPE)
 endfunction()
+# configure_in(BUILD ARCHIVES OK|PATTERN [-D…]): a project that wants the archive. configure(…): in a new build folder.
+function(configure_in build archives wanted)
+  cmake_says("${wanted}" -S ${WORK_DIR}/project -B ${WORK_DIR}/${build} -G ${GENERATOR} -DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM}
+             -DPITH_ARCHIVES=${WORK_DIR}/${archives} ${ARGN})
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+macro(configure)
+  math(EXPR runs "${runs} + 1")
+  configure_in(build-${runs} ${ARGV})
+endmacro()
 
 configure(kept OK -DSUM=${sum} -DPITH_MIRROR=${WORK_DIR}/mirror)
 configure(kept OK -DSUM=${sum} -DPITH_MIRROR=${WORK_DIR}/none) # wanted no more
 configure(from_address OK -DSUM=${sum} -DPITH_MIRROR=file://${WORK_DIR}/mirror/)
+string(FIND "${output}" "unchecked" unchecked)
+if(NOT unchecked EQUAL -1)
+  message(FATAL_ERROR "a checked archive is called unchecked:\n${output}")
+endif()
 configure(unpinned OK -DSUM= -DPITH_MIRROR=${WORK_DIR}/mirror)
+string(FIND "${output}" "thing-1.0.tar.gz is used unchecked: its SHA-256 is ${sum}" unchecked)
+if(unchecked EQUAL -1)
+  message(FATAL_ERROR "not a word of an unchecked archive:\n${output}")
+endif()
 configure(empty "holds no '.*/none/thing-1.0.tar.gz'; get it from https://github.com/example/thing/archive/refs/tags/v1.0.tar.gz"
           -DSUM=${sum} -DPITH_MIRROR=${WORK_DIR}/none)
 configure(empty "cannot fetch file://.*/none/thing-1.0.tar.gz: .*install thing" -DSUM=${sum} -DPITH_MIRROR=file://${WORK_DIR}/none)
@@ -45,4 +62,21 @@ configure(refused "is not the archive that is wanted: its SHA-256 is ${sum}, not
 file(GLOB left ${WORK_DIR}/refused/* ${WORK_DIR}/empty/*)
 if(left)
   message(FATAL_ERROR "a refused archive was kept: ${left}")
+endif()
+
+# One build folder: the environment's mirror is the one of this run, and -D wins.
+set(environment PITH_MIRROR=${WORK_DIR}/mirror)
+configure_in(build-env env-1 OK -DSUM=${sum})
+set(environment PITH_MIRROR=${WORK_DIR}/none)
+configure_in(build-env env-2 "holds no '.*/none/thing-1.0.tar.gz'" -DSUM=${sum})
+configure_in(build-env env-2 OK -DSUM=${sum} -DPITH_MIRROR=${WORK_DIR}/mirror)
+
+# cmake/fetch_sources.cmake: options before it, and the environment's mirror.
+set(fetch -P ${SOURCE_DIR}/cmake/fetch_sources.cmake)
+cmake_says("holds no '.*/none/CLI11-2.1.2.tar.gz'" -DPITH_SHA256_llama_cpp=${sum} ${fetch} ${WORK_DIR}/fetched)
+cmake_says("say where to" ${fetch})
+cmake_says("say where to" ${fetch} ${WORK_DIR}/fetched -DPITH_SHA256_llama_cpp=${sum})
+file(GLOB parts ${WORK_DIR}/*/*.part)
+if(parts)
+  message(FATAL_ERROR "left behind: ${parts}")
 endif()
