@@ -212,25 +212,26 @@ int64_t RaggedCache::compact(int seq, int layer, const Ragged<int32_t> & keep) {
     return n_gone;
 }
 
+// Cuts a lane back to its first n entries.
+void RaggedCache::cut(int lane, int64_t n) {
+    const int n_kv = layout_.shape.n_kv_heads;
+    const int in_seq = lane % layout_.shape.n_lanes();
+    n_entries_ -= length(lane) - n;
+    positions_[static_cast<size_t>(lane)].resize(static_cast<size_t>(n));
+    set_length(in_seq / n_kv, lane / layout_.shape.n_lanes() * n_kv + in_seq % n_kv, lane, n, true);
+}
+
 void RaggedCache::truncate(int seq, int layer, std::span<const int> lengths) {
     for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
         const int id = lane(seq, layer, h);
-        const auto n = static_cast<size_t>(std::min(lengths[static_cast<size_t>(h)], length(id)));
-        n_entries_ -= length(id) - static_cast<int64_t>(n);
-        positions_[static_cast<size_t>(id)].resize(n);
-        set_length(layer, seq * layout_.shape.n_kv_heads + h, id, length(id), true);
+        cut(id, std::min(lengths[static_cast<size_t>(h)], length(id)));
     }
     check();
 }
 
 void RaggedCache::truncate_to_positions(int lane, int32_t end) {
     const auto all = positions(lane);
-    const auto n = static_cast<size_t>(std::ranges::lower_bound(all, end) - all.begin());
-    const int n_kv = layout_.shape.n_kv_heads;
-    const int in_seq = lane % layout_.shape.n_lanes();
-    n_entries_ -= static_cast<int64_t>(all.size() - n);
-    positions_[static_cast<size_t>(lane)].resize(n);
-    set_length(in_seq / n_kv, lane / layout_.shape.n_lanes() * n_kv + in_seq % n_kv, lane, static_cast<int64_t>(n), true);
+    cut(lane, std::ranges::lower_bound(all, end) - all.begin());
     check();
 }
 
@@ -314,8 +315,8 @@ void RaggedCache::put_back(int seq, const RemovedEntries & entries) noexcept {
 }
 
 void RaggedCache::clear(int seq) {
-    const std::vector<int> none(static_cast<size_t>(layout_.shape.n_kv_heads), 0);
-    for (int l = 0; l < layout_.shape.n_layers; ++l) { truncate(seq, l, none); }
+    for (int i = 0; i < layout_.shape.n_lanes(); ++i) { cut(seq * layout_.shape.n_lanes() + i, 0); }
+    check();
 }
 
 SavedLanes RaggedCache::save(int seq, std::span<const int> lengths) const {

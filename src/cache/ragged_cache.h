@@ -129,6 +129,7 @@ private:
     RaggedCache(const CacheLayout & layout, int64_t stride);
     Result<LayerStore> make_layer(int64_t stride) const;
     Status grow(int64_t capacity);
+    void cut(int lane, int64_t n);
     // Books that a lane now holds `length` entries; frees pages behind them when asked.
     void set_length(int layer, int lane_in_layer, int lane, int64_t length, bool free_pages);
     void check() const;

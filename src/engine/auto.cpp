@@ -40,8 +40,7 @@ Session::Impl::PolicyNames Session::Impl::policy_names(const SequenceState & sta
     return {state.policy.name(), state.policy_reason};
 }
 
-void Session::Impl::tell_policy() const {
-    PolicyNames names = policy_names(seq);
+void Session::Impl::tell_policy(PolicyNames names) const noexcept {
     ledger.policy = std::move(names.policy);
     ledger.policy_reason = std::move(names.reason);
 }

@@ -72,10 +72,7 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
         status = planned.status();
         if (planned.ok()) { plans = std::move(*planned); }
     }
-    const auto n_kv = static_cast<size_t>(shape().n_kv_heads);
-    for (int l = 0; l < shape().n_layers; ++l) {
-        seq.cache->truncate(0, l, std::span(lengths).subspan(static_cast<size_t>(l) * n_kv, n_kv));
-    }
+    seq.truncate(lengths);
     seq.evidence.restore(std::move(evidence_before), lengths);
     seq.n_tokens = n_before;
     PITH_RETURN_IF_ERROR(status);

@@ -163,8 +163,7 @@ Status Session::evict(std::string_view policy, const Budget & budget) {
         Impl::PolicyNames names = self.policy_names(self.seq);
         PITH_RETURN_IF_ERROR(self.apply(plans, /*is_last=*/true));
         guard.keep();
-        self.ledger.policy = std::move(names.policy);
-        self.ledger.policy_reason = std::move(names.reason);
+        self.tell_policy(std::move(names));
         self.seq.since_eviction = 0;
         if (none) { self.seq.evidence = std::move(*none); }
         return {};

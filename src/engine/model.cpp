@@ -202,7 +202,7 @@ Result<Session> Model::session(const SessionOptions & options) const {
         PITH_RETURN_IF_ERROR(session->settle_policy({.has_gates = has_gate}));
         PITH_RETURN_IF_ERROR(session->seq.policy.check_gates(has_gate));
         PITH_RETURN_IF_ERROR(find_heads(*impl_->file, session->seq.policy, session->options));
-        session->tell_policy();
+        session->tell_policy(session->policy_names(session->seq));
         PITH_RETURN_IF_ERROR(observe(*impl_->file, impl_->gate != nullptr, *session));
         PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
         for (const PositionSpan & span : options.pinned) {

@@ -25,10 +25,9 @@ Status cancelled_status(int64_t n_done) {
 
 }  // namespace
 
-// A prompt that fits whole needs no more than itself, unless its answer is evicted, too.
-int64_t Session::Impl::least_tokens(const Policy & by, int64_t n_prompt) const {
-    const int64_t n_seen = options.evict_every > 0 ? kAnyLength : n_prompt;
-    return least_budget(by, options.pinned, n_seen).value_or(n_seen);
+// What a budget must serve: a prompt that fits whole needs no more than itself, unless its answer is evicted, too.
+int64_t Session::Impl::n_served(int64_t n_prompt) const {
+    return options.evict_every > 0 ? kAnyLength : n_prompt;
 }
 
 // What no policy may evict must fit the budget: found out before the work, not after it.
@@ -38,8 +37,7 @@ Status Session::Impl::check_protected(int64_t n_prompt) const {
     if (n_held <= seq.plan->budget) { return {}; }
     const int n_recent = seq.policy.n_recent(seq.plan->budget);
     const auto end = static_cast<int32_t>(n_prompt);
-    const std::optional<int64_t> least =
-        least_budget(seq.policy, options.pinned, options.evict_every > 0 ? kAnyLength : n_prompt);
+    const std::optional<int64_t> least = least_budget(seq.policy, options.pinned, n_served(n_prompt));
     int64_t n_pinned = 0;
     for (const PositionSpan & span : options.pinned) { n_pinned += std::min(span.end, end) - std::min(span.begin, end); }
     return {ErrorCode::kBudget,
@@ -80,7 +78,9 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     request.n_kv_heads = shape().n_kv_heads;
     request.entry_bytes = layout.entry_bytes();
     request.page_bytes = page_size_bytes();
-    request.n_protected = for_policy.evicts() ? least_tokens(for_policy, n_prompt) : 0;
+    if (for_policy.evicts()) {
+        request.n_protected = least_budget(for_policy, options.pinned, n_served(n_prompt)).value_or(n_served(n_prompt));
+    }
     return plan_run(request);
 }
 
@@ -100,7 +100,7 @@ Status Session::Impl::start(int64_t n_prompt, int n_question) {
                      : in_sight      ? KnownQuestion::kInSight
                                      : KnownQuestion::kOutOfSight;
     PITH_RETURN_IF_ERROR(settle_policy(facts));
-    tell_policy();
+    tell_policy(policy_names(seq));
     seq.question_end = n_question > 0 && observers.empty() ? n_prompt : 0;
     PITH_RETURN_IF_ERROR(check_protected(n_prompt));
     const bool all_fits = !evicts() || n_prompt <= seq.plan->budget;

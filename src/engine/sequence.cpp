@@ -19,9 +19,14 @@ uint64_t next_id() {
 Sequence::Sequence() : id_(next_id()) {}
 
 std::vector<int> Sequence::lane_lengths() const {
-    std::vector<int> lengths(cache ? static_cast<size_t>(cache->n_lanes()) : 0);
-    for (size_t i = 0; i < lengths.size(); ++i) { lengths[i] = cache->length(static_cast<int>(i)); }
+    std::vector<int> lengths;
+    read_lengths(lengths);
     return lengths;
+}
+
+void Sequence::read_lengths(std::vector<int> & to) const {
+    to.resize(cache ? static_cast<size_t>(cache->n_lanes()) : 0);
+    for (size_t i = 0; i < to.size(); ++i) { to[i] = cache->length(static_cast<int>(i)); }
 }
 
 void Sequence::begin(Reach reach) {
@@ -29,8 +34,7 @@ void Sequence::begin(Reach reach) {
     back.had_cache = cache != nullptr;
     back.n_tokens = n_tokens;
     back.since_eviction = since_eviction;
-    back.lengths.resize(cache ? static_cast<size_t>(cache->n_lanes()) : 0);
-    for (size_t i = 0; i < back.lengths.size(); ++i) { back.lengths[i] = cache->length(static_cast<int>(i)); }
+    read_lengths(back.lengths);  // into what it had: a decoded token allocates nothing
     if (reach == Reach::kAll) {
         back.state.emplace(*this);
     } else {

@@ -44,12 +44,13 @@ public:
     Sequence(const Sequence &) = delete;
     Sequence & operator=(const Sequence &) = delete;
 
-    uint64_t id() const { return id_; }        // no other sequence of the process has it
-    uint64_t epoch() const { return epoch_; }  // counts compactions and restores
-    std::unique_ptr<RaggedCache> cache;        // none before the first prompt
-    std::vector<float> logits;                 // [n_vocab] of the newest token
+    uint64_t id() const { return id_; }  // no other sequence of the process has it
+    std::unique_ptr<RaggedCache> cache;  // none before the first prompt
+    std::vector<float> logits;           // [n_vocab] of the newest token
 
     std::vector<int> lane_lengths() const;  // [layer · K + kv_head]
+    // Cuts every lane back to its first so many entries; lengths as lane_lengths().
+    void truncate(std::span<const int> lengths) noexcept;
 
     // How much a call may change before it fails.
     enum class Reach {
@@ -79,7 +80,7 @@ public:
 private:
     void save_snapshots_before_compaction();
     void save_snapshots_that_restoring_breaks(const Session::Snapshot & target);
-    void truncate(std::span<const int> lengths) noexcept;
+    void read_lengths(std::vector<int> & to) const;
     Status remember_removed(std::span<const LayerPlan> plans);
 
     struct WayBack {
@@ -94,7 +95,7 @@ private:
     };
 
     uint64_t id_ = 0;
-    uint64_t epoch_ = 0;  // a snapshot of another epoch must have saved its entries
+    uint64_t epoch_ = 0;  // counts compactions and restores: a snapshot of another epoch must have saved its entries
     std::vector<std::weak_ptr<Session::Snapshot>> snapshots_;
     WayBack way_back_;
     size_t peak_bytes_ = 0;

@@ -6,6 +6,7 @@
 #include "core/guarded.h"
 #include "core/stopwatch.h"
 #include "device/resident.h"
+#include "engine/generate_tokens.h"
 #include "engine/session_impl.h"
 
 namespace pith {
@@ -40,7 +41,7 @@ Status Session::append(int32_t token) {
 
 Result<int32_t> Session::decode() {
     if (impl_->seq.logits.empty()) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"}; }
-    const auto best = static_cast<int32_t>(std::ranges::max_element(impl_->seq.logits) - impl_->seq.logits.begin());
+    const int32_t best = likeliest_token(impl_->seq.logits);
     PITH_RETURN_IF_ERROR(append(best));
     return best;
 }

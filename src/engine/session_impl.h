@@ -88,7 +88,7 @@ struct Session::Impl {
     bool memory_holds_all(int64_t n_prompt) const;
     AutoChoice choice_of_eviction(const Budget & budget) const;
     PolicyNames policy_names(const SequenceState & state) const;
-    void tell_policy() const;
+    void tell_policy(PolicyNames names) const noexcept;  // made beforehand, where nothing may fail any more
 
     // prefill.cpp
     Status feed(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks);
@@ -96,7 +96,7 @@ struct Session::Impl {
     Result<RunPlan> make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule, int64_t n_prompt,
                               int n_question = 0) const;
     Status start(int64_t n_prompt, int n_question);
-    int64_t least_tokens(const Policy & by, int64_t n_prompt) const;
+    int64_t n_served(int64_t n_prompt) const;
     Status check_protected(int64_t n_prompt) const;
     Status prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks);
     Status prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first);

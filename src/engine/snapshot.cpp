@@ -81,8 +81,7 @@ Status Session::restore(const std::shared_ptr<Snapshot> & snapshot) {
     const Status restored = guarded([&]() -> Status {
         Impl::PolicyNames names = impl_->policy_names(snapshot->state);
         PITH_RETURN_IF_ERROR(impl_->seq.restore(*snapshot));
-        impl_->ledger.policy = std::move(names.policy);
-        impl_->ledger.policy_reason = std::move(names.reason);
+        impl_->tell_policy(std::move(names));
         return {};
     });
     if (!restored.ok()) { return restored; }
