@@ -34,14 +34,9 @@ std::vector<LaneRun> single_lanes(const RaggedCache & cache, int seq, int layer)
     return runs;
 }
 
-struct Written {
-    ggml_tensor * k;
-    ggml_tensor * v;
-};
-
 // Writes k and v [d, K, n] into the last n cells of every lane. Row t·K + h of the source goes to entry length - n + t of lane
 // h.
-Written write_cells(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * k, ggml_tensor * v) {
+WrittenRows write_cells(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * k, ggml_tensor * v) {
     const int64_t n_kv = k->ne[1];
     const int64_t n = k->ne[2];
     ggml_tensor * rows =
@@ -95,38 +90,64 @@ bool sums_columns(bool custom_operations, const RaggedCache & cache) {
     return custom_operations && can_attend_on_cpu(cache.layout());
 }
 
-ggml_tensor * build_lane_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
-                                   ggml_tensor * k, ggml_tensor * v, ColumnSums sums, const HiddenKeys * hidden) {
+namespace {
+
+// One part's rows by ggml's attention: q [d, H, n]  →  [dv, H, n].
+ggml_tensor * attend_portably(GraphBuild & build, const LanePart & part, int layer, ggml_tensor * q) {
     ggml_context * ctx = build.ctx();
+    const RaggedCache & cache = *part.cache;
     const CacheShape & shape = cache.layout().shape;
     const int64_t n = q->ne[2];
     const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-    const Written written = write_cells(build, cache, seq, layer, k, v);
-    if (sums_columns(build.custom_operations(), cache)) {
-        return build_cpu_attention(build, cache, seq, layer, q, written.k, written.v, std::move(sums), hidden);
-    }
-
     ggml_tensor * queries = ggml_permute(ctx, q, 0, 2, 1, 3);  // [d, n, H]
     ggml_tensor * out = nullptr;
-    for (const LaneRun & run : hidden == nullptr ? equal_length_runs(cache, seq, layer) : single_lanes(cache, seq, layer)) {
-        ggml_tensor * keys = view_lanes(ctx, cache, cache.k(layer), seq, run);
-        ggml_tensor * values = view_lanes(ctx, cache, cache.v(layer), seq, run);
+    for (const LaneRun & run :
+         part.hidden == nullptr ? equal_length_runs(cache, part.seq, layer) : single_lanes(cache, part.seq, layer)) {
+        ggml_tensor * keys = view_lanes(ctx, cache, cache.k(layer), part.seq, run);
+        ggml_tensor * values = view_lanes(ctx, cache, cache.v(layer), part.seq, run);
         ggml_tensor * mask = nullptr;
         if (n > 1) {
             keys = expand_for_tiles(ctx, keys);
             values = expand_for_tiles(ctx, values);
             HiddenLane lane;
-            const auto positions = cache.positions(cache.lane(seq, layer, run.begin));
-            if (hidden != nullptr) { fill_hidden_lane(*hidden, run.begin, positions, lane); }
+            const auto positions = cache.positions(cache.lane(part.seq, layer, run.begin));
+            if (part.hidden != nullptr) { fill_hidden_lane(*part.hidden, run.begin, positions, lane); }
             mask = causal_mask(build, run.length, n, lane, positions);
         }
         const int n_heads = (run.end - run.begin) * shape.n_group;
-        ggml_tensor * part = ggml_view_3d(ctx, queries, queries->ne[0], n, n_heads, queries->nb[1], queries->nb[2],
+        ggml_tensor * some = ggml_view_3d(ctx, queries, queries->ne[0], n, n_heads, queries->nb[1], queries->nb[2],
                                           queries->nb[2] * static_cast<size_t>(run.begin * shape.n_group));
-        part = ggml_flash_attn_ext(ctx, part, keys, values, mask, scale, 0.0F, 0.0F);  // [dv, heads of the run, n]
-        out = out == nullptr ? part : ggml_concat(ctx, out, part, 1);
+        some = ggml_flash_attn_ext(ctx, some, keys, values, mask, scale, 0.0F, 0.0F);  // [dv, heads of the run, n]
+        out = out == nullptr ? some : ggml_concat(ctx, out, some, 1);
     }
-    return ggml_reshape_2d(ctx, out, out->ne[0] * out->ne[1], n);
+    return out;
+}
+
+// The part's tokens of x [d, heads, n].
+ggml_tensor * rows_of(ggml_context * ctx, ggml_tensor * x, const LanePart & part) {
+    if (part.n == x->ne[2]) { return x; }
+    return ggml_view_3d(ctx, x, x->ne[0], x->ne[1], part.n, x->nb[1], x->nb[2], static_cast<size_t>(part.first_row) * x->nb[2]);
+}
+
+}  // namespace
+
+ggml_tensor * build_lane_attention(GraphBuild & build, const LaneBatchPtr & batch, int layer, ggml_tensor * q, ggml_tensor * k,
+                                   ggml_tensor * v) {
+    const std::vector<LanePart> & parts = batch->parts;
+    const LanePart & first = parts.front();
+    if (sums_columns(build.custom_operations(), *first.cache)) {
+        const WrittenRows written = parts.size() == 1 ? write_cells(build, *first.cache, first.seq, layer, k, v)
+                                                      : build_cpu_write(build, batch, layer, k, v);
+        return build_cpu_attention(build, batch, layer, q, written);
+    }
+    ggml_context * ctx = build.ctx();
+    ggml_tensor * out = nullptr;
+    for (const LanePart & part : parts) {
+        write_cells(build, *part.cache, part.seq, layer, rows_of(ctx, k, part), rows_of(ctx, v, part));
+        ggml_tensor * rows = attend_portably(build, part, layer, rows_of(ctx, q, part));
+        out = out == nullptr ? rows : ggml_concat(ctx, out, rows, 2);
+    }
+    return ggml_reshape_2d(ctx, out, out->ne[0] * out->ne[1], q->ne[2]);
 }
 
 }  // namespace pith

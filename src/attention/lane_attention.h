@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attention/cpu/cpu_lane_attention.h"
+#include "attention/lane_batch.h"
 #include "cache/ragged_cache.h"
 #include "device/graph_runner.h"
 
@@ -27,12 +28,11 @@ std::vector<LaneRun> equal_length_runs(const RaggedCache & cache, int seq, int l
 // View of K [head_dim, length, lanes] or V of a run of lanes.
 ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_tensor * flat, int seq, const LaneRun & run);
 
-// q [d, H, n], k [d, K, n], v [dv, K, n]  →  [dv·H, n]. `sums` is served where sums_columns() says so.
-// hidden: keys that a gate said no to; may be nullptr; lives until the run.
-// REQUIRES: cache.append() has already added the n new entries to every lane of (seq, layer); they are the last n of each.
+// q [d, H, n], k [d, K, n], v [dv, K, n]  →  [dv·H, n]. A part's `sums` are served where sums_columns() says so.
+// REQUIRES: cache.append() has already added each part's new entries to every lane of its sequence; they are the last ones.
 // Cost: O(H · n · lane length · d).
-ggml_tensor * build_lane_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
-                                   ggml_tensor * k, ggml_tensor * v, ColumnSums sums = {}, const HiddenKeys * hidden = nullptr);
+ggml_tensor * build_lane_attention(GraphBuild & build, const LaneBatchPtr & batch, int layer, ggml_tensor * q, ggml_tensor * k,
+                                   ggml_tensor * v);
 // Whose kernels attend, for people: "pith AVX2", "ggml".
 std::string attention_kernels(bool custom_operations, const CacheLayout & layout);
 // Whether the attention itself adds up what its queries pay to each entry: Pith's own does.

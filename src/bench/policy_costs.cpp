@@ -51,7 +51,7 @@ public:
         if (fused) {
             PITH_ASSIGN_OR_RETURN(const double alone, attention_s(layer, queries, n, {}));
             PITH_ASSIGN_OR_RETURN(const double summing,
-                                  attention_s(layer, queries, n, running_sums(layers_.cache(), state_, 0, layer)));
+                                  attention_s(layer, queries, n, running_sums(layers_.cache(), state_, 0)));
             seconds_ += summing - alone;
         }
         const Stopwatch watch;
@@ -88,7 +88,8 @@ private:
         PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner().begin(64));
         ggml_tensor * q = build->input(GGML_TYPE_F32, int64_t{shape.n_heads()} * shape.head_dim, n, queries.data());
         q = ggml_reshape_3d(build->ctx(), q, shape.head_dim, shape.n_heads(), n);
-        build->keep(build_cpu_attention(*build, cache, 0, layer, q, cache.k(layer), cache.v(layer), std::move(sums)));
+        build->keep(
+            build_cpu_attention(*build, single_part(cache, 0, n, std::move(sums)), layer, q, {cache.k(layer), cache.v(layer)}));
         const Stopwatch watch;
         PITH_RETURN_IF_ERROR(runner().run());
         return watch.seconds();

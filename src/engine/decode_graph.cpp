@@ -1,6 +1,8 @@
 // decode_graph.cpp - built around the cache's tensors, refilled for every token.
 #include "engine/decode_graph.h"
 
+#include <algorithm>
+
 #include "attention/lane_attention.h"
 #include "evidence/key_norms.h"
 #include "model/layer_graph.h"
@@ -15,60 +17,99 @@ size_t layer_nodes(const Hparams & hparams) {
 
 }  // namespace
 
-Status DecodeGraph::build(const RaggedCache & cache, const Structure & structure) {
-    built_ = {};
+DecodeGraph::Wants DecodeGraph::wants_of(const EvidenceState & evidence) {
+    return {evidence.wants_queries(), evidence.wants_running(), evidence.wants_moments(), evidence.wants_key_norms()};
+}
+
+namespace {
+
+// From token to token the same sequences come in the same order: then nothing is allocated.
+bool serves(const LaneBatch & batch, std::span<const BatchPart> parts) {
+    return std::ranges::equal(batch.parts, parts, [](const LanePart & of_lanes, const BatchPart & part) {
+        return of_lanes.cache == part.cache && of_lanes.seq == part.seq && of_lanes.owner == part.evidence;
+    });
+}
+
+}  // namespace
+
+bool DecodeGraph::fits(std::span<const BatchPart> parts) const {
+    if (wants_.size() != parts.size()) { return false; }
+    const BatchPart & first = parts.front();
+    if (parts.size() == 1 && (storage_ != first.cache->storage_id() || seq_ != first.seq)) { return false; }
+    return std::ranges::equal(wants_, parts, {}, {}, [](const BatchPart & part) { return wants_of(*part.evidence); });
+}
+
+Status DecodeGraph::build(std::span<const BatchPart> parts) {
+    wants_.clear();
     const Hparams & hp = file_->hparams();
     const Weights & weights = file_->weights();
     const auto n_layers = static_cast<size_t>(hp.n_layers);
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + n_layers * layer_nodes(hp)));
+    const auto n_parts = parts.size();
+    const auto n = static_cast<int64_t>(n_parts);
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + n_layers * (layer_nodes(hp) + 20 * n_parts)));
     ++n_builds_;
-    queries_.resize(structure.queries ? n_layers * query_size() : 0);
-    moments_.resize(structure.moments ? n_layers : 0);
-    key_norms_.resize(structure.key_norms ? n_layers : 0);
+    std::vector<Wants> wants;
+    for (const BatchPart & part : parts) { wants.push_back(wants_of(*part.evidence)); }
+    const auto any = [&](bool Wants::*what) {
+        return std::ranges::any_of(wants, [&](const Wants & one) { return one.*what; });
+    };
+    const bool any_queries = any(&Wants::queries);
+    queries_.resize(any_queries ? n_layers * n_parts * query_size() : 0);
+    moments_.resize(any(&Wants::moments) ? n_layers * n_parts : 0);
+    key_norms_.resize(any(&Wants::key_norms) ? n_layers * n_parts : 0);
 
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k,
                                       ggml_tensor * v) {
-        if (structure.queries) { build->output(q, queries_.data() + static_cast<size_t>(layer) * query_size()); }
-        ColumnSums sums;
-        if (structure.running) {
-            sums = [this, &cache, seq = structure.seq, layer](int head) {
-                return running_sums(cache, *evidence_, seq, layer)(head);
-            };
-        }
-        return build_lane_attention(*build, cache, structure.seq, layer, q, k, v, std::move(sums));
+        if (any_queries) { build->output(q, queries_.data() + static_cast<size_t>(layer) * n_parts * query_size()); }
+        return build_lane_attention(*build, batch_, layer, q, k, v);
     };
     ggml_tensor * hidden =
-        build_embedding(build->ctx(), weights, build->input(GGML_TYPE_I32, 1, 1, static_cast<const int32_t *>(&token_)));
-    ggml_tensor * position = build->input(GGML_TYPE_I32, 1, 1, static_cast<const int32_t *>(&position_));
+        build_embedding(build->ctx(), weights, build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(tokens_.data())));
+    ggml_tensor * positions = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions_.data()));
     for (int layer = 0; layer < hp.n_layers; ++layer) {
         const RopeTap tap = [&](ggml_tensor * q, ggml_tensor * k) {
-            if (structure.moments) { build_query_moments(*build, q, position_, moments_[static_cast<size_t>(layer)]); }
-            if (structure.key_norms) { build_key_norms(*build, k, key_norms_[static_cast<size_t>(layer)]); }
+            for (size_t i = 0; i < n_parts; ++i) {
+                const auto row = [&](ggml_tensor * x) {
+                    return n_parts == 1
+                               ? x
+                               : ggml_view_3d(build->ctx(), x, x->ne[0], x->ne[1], 1, x->nb[1], x->nb[2], i * x->nb[2]);
+                };
+                const size_t at = static_cast<size_t>(layer) * n_parts + i;
+                if (wants[i].moments) { build_query_moments(*build, row(q), positions_[i], moments_[at]); }
+                if (wants[i].key_norms) { build_key_norms(*build, row(k), key_norms_[at]); }
+            }
         };
-        hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, position, attention, nullptr, tap);
+        hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, positions, attention, nullptr, tap);
     }
     logits_ = build_head(build->ctx(), hp, weights, hidden);
     build->keep(logits_);
-    built_ = structure;
+    wants_ = std::move(wants);
+    storage_ = parts.front().cache->storage_id();
+    seq_ = parts.front().seq;
     return {};
 }
 
-Status DecodeGraph::run(RaggedCache & cache, EvidenceState & evidence, int seq, int32_t token, int32_t position,
-                        std::span<float> logits) {
+Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_t> tokens, std::span<float> logits) {
     const int n_layers = file_->hparams().n_layers;
-    for (int layer = 0; layer < n_layers; ++layer) { PITH_RETURN_IF_ERROR(cache.reserve(seq, layer, 1)); }
-    for (int layer = 0; layer < n_layers; ++layer) { cache.append(seq, layer, std::span(&position, 1)); }
+    for (const BatchPart & part : parts) {
+        for (int layer = 0; layer < n_layers; ++layer) { PITH_RETURN_IF_ERROR(part.cache->reserve(part.seq, layer, 1)); }
+    }
+    for (const BatchPart & part : parts) {
+        for (int layer = 0; layer < n_layers; ++layer) {
+            part.cache->append(part.seq, layer, std::span(&part.first_position, 1));
+        }
+    }
 
-    token_ = token;
-    position_ = position;
-    evidence_ = &evidence;
-    const Structure structure{cache.storage_id(),       seq,
-                              evidence.wants_queries(), evidence.wants_running(),
-                              evidence.wants_moments(), evidence.wants_key_norms()};
-    if (built_ != structure) { PITH_RETURN_IF_ERROR(build(cache, structure)); }
-    for (QueryMoments & moments : moments_) { moments.only_sinks = is_sink(position); }
+    const bool rebuild = !fits(parts);
+    if (!batch_) { batch_ = std::make_shared<LaneBatch>(); }
+    if (rebuild || !serves(*batch_, parts)) { *batch_ = lane_batch(parts, /*sums=*/true); }
+    tokens_.assign(tokens.begin(), tokens.end());
+    positions_.clear();
+    for (const BatchPart & part : parts) { positions_.push_back(part.first_position); }
+    if (rebuild) { PITH_RETURN_IF_ERROR(build(parts)); }
+    for (size_t i = 0; i < moments_.size(); ++i) { moments_[i].only_sinks = is_sink(positions_[i % parts.size()]); }
     if (const Status status = runner_.run(); !status.ok()) {
-        built_ = {};
+        wants_.clear();
         return status;
     }
     ggml_backend_tensor_get(logits_, logits.data(), 0, logits.size_bytes());

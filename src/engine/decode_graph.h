@@ -1,9 +1,10 @@
-// decode_graph.h - one token through all layers and the head, as one graph that is built once and run for every token. Stage:
-// model graph → attention → evidence.
+// decode_graph.h - one token of each of some sequences through all layers and the head, as one graph that is built once and run
+// for every token. Stage: model graph → attention → evidence.
 //
 // The operations are those of Forward::run_layer() and run_head(), so the logits are the same to the bit. Lanes may grow, be
 // evicted, cut back and restored in between: the attention operation looks at them when it runs. The graph is built anew only
-// when the cache's tensors were replaced (its reservation grew, or it is another cache), or when other evidence is wanted.
+// when the number of sequences changes, or what their evidence wants; and, where there is one alone, when its cache's tensors
+// were replaced (its reservation grew, or it is another cache): its keys and values are written by ggml, straight into them.
 //
 // REQUIRES: Pith's own attention (the portable path's graphs hold the lanes' lengths).
 // Cost:     a token's inputs and the run; nothing is allocated but by lanes and evidence that grow.   Threads: one at a time.
@@ -14,9 +15,8 @@
 #include <span>
 #include <vector>
 
-#include "cache/ragged_cache.h"
 #include "device/graph_runner.h"
-#include "evidence/evidence_state.h"
+#include "engine/batch_part.h"
 #include "evidence/query_moments.h"
 #include "model/model_file.h"
 
@@ -26,50 +26,57 @@ class DecodeGraph {
 public:
     DecodeGraph(std::shared_ptr<const ModelFile> file, ggml_backend_t backend) : file_(std::move(file)), runner_(backend) {}
 
-    // Adds the token's K/V to every lane of the sequence and computes its logits [n_vocab]; adds to the evidence's running
-    // sums. Errors: kOutOfMemory, kInternal; the lanes may then hold the new entries already.
-    Status run(RaggedCache & cache, EvidenceState & evidence, int seq, int32_t token, int32_t position,
-               std::span<float> logits);
+    // Adds each part's token to every lane of its sequence and computes its logits [n_vocab], one part's behind the other's;
+    // adds to the evidence's running sums. tokens [parts]; each part has one row.
+    // Errors: kOutOfMemory, kInternal; the lanes may then hold the new entries already.
+    Status run(std::span<const BatchPart> parts, std::span<const int32_t> tokens, std::span<float> logits);
 
-    // Of the last run: the queries f32 [H][d] after RoPE, where the evidence wanted queries, and the moments, where it wanted
-    // those. Valid until the next run.
-    const float * queries(int layer) const { return queries_.data() + static_cast<size_t>(layer) * query_size(); }
-    const QueryMoments & moments(int layer) const { return moments_[static_cast<size_t>(layer)]; }
+    // Of the last run, for part i: the queries f32 [H][d] after RoPE, where its evidence wanted queries, and the moments,
+    // where it wanted those. Valid until the next run.
+    const float * queries(int layer, size_t i) const {
+        return queries_.data() + (static_cast<size_t>(layer) * wants_.size() + i) * query_size();
+    }
+    const QueryMoments & moments(int layer, size_t i) const { return moments_[static_cast<size_t>(layer) * wants_.size() + i]; }
     // [K], of the token's keys before RoPE, where the evidence wanted them.
-    std::span<const float> key_norms(int layer) const { return key_norms_[static_cast<size_t>(layer)]; }
+    std::span<const float> key_norms(int layer, size_t i) const {
+        return key_norms_[static_cast<size_t>(layer) * wants_.size() + i];
+    }
 
     int64_t n_builds() const { return n_builds_; }
     size_t buffer_bytes() const { return runner_.buffer_bytes(); }
     void set_profile(GraphProfile * profile) { runner_.set_profile(profile); }
 
 private:
-    // What a built graph depends on.
-    struct Structure {
-        uint64_t storage = 0;
-        int seq = 0;
+    // What a part's evidence wants of a graph.
+    struct Wants {
         bool queries = false;
         bool running = false;
         bool moments = false;
         bool key_norms = false;
-        bool operator==(const Structure &) const = default;
+        bool operator==(const Wants &) const = default;
     };
+    static Wants wants_of(const EvidenceState & evidence);
+    bool fits(std::span<const BatchPart> parts) const;
 
     size_t query_size() const {
         return static_cast<size_t>(file_->hparams().n_heads) * static_cast<size_t>(file_->hparams().head_dim);
     }
-    Status build(const RaggedCache & cache, const Structure & structure);
+    Status build(std::span<const BatchPart> parts);
 
     std::shared_ptr<const ModelFile> file_;
     GraphRunner runner_;
-    Structure built_;  // storage 0: none
+    // What the built graph depends on.
+    std::vector<Wants> wants_;  // [part]; empty: there is none
+    uint64_t storage_ = 0;      // of the only part
+    int seq_ = 0;
     int64_t n_builds_ = 0;
-    EvidenceState * evidence_ = nullptr;  // of the run at hand
-    int32_t token_ = 0;
-    int32_t position_ = 0;
+    std::shared_ptr<LaneBatch> batch_;  // of the run at hand
+    std::vector<int32_t> tokens_;
+    std::vector<int32_t> positions_;
     ggml_tensor * logits_ = nullptr;
-    std::vector<float> queries_;                 // [layer][H][d]
-    std::vector<QueryMoments> moments_;          // [layer]
-    std::vector<std::vector<float>> key_norms_;  // [layer][K]
+    std::vector<float> queries_;                 // [layer][part][H][d], where any wants them
+    std::vector<QueryMoments> moments_;          // [layer][part]
+    std::vector<std::vector<float>> key_norms_;  // [layer][part][K]
 };
 
 }  // namespace pith

@@ -28,44 +28,65 @@ std::span<const float> floats_of(const ggml_tensor * tensor, size_t first, size_
     return copy;
 }
 
+// Tokens [first, first + n) of x [d, heads, tokens].
+ggml_tensor * view_tokens(ggml_context * ctx, ggml_tensor * x, int first, int n) {
+    if (n == x->ne[2]) { return x; }
+    return ggml_view_3d(ctx, x, x->ne[0], x->ne[1], n, x->nb[1], x->nb[2], static_cast<size_t>(first) * x->nb[2]);
+}
+
 }  // namespace
 
 Forward::Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend)
     : file_(std::move(file)), backend_(backend), layer_runner_(backend), head_runner_(backend), observe_runner_(backend) {}
 
-Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq, int layer, std::span<const int32_t> tokens,
-                          std::span<float> hidden, int n, int32_t first_position, int n_out, int n_to_come,
-                          const HiddenKeys * hidden_keys) {
-    const Hparams & hp = hparams();
-    PITH_RETURN_IF_ERROR(cache.reserve(seq, layer, n));
-    std::vector<int32_t> positions(static_cast<size_t>(n));
-    std::iota(positions.begin(), positions.end(), first_position);
-    cache.append(seq, layer, positions);
+// Whether a part's evidence, or whoever looks on, reads its queries after the run.
+bool Forward::observes(const BatchPart & part) const {
+    const bool adds_running = part.evidence->wants_running() && !sums_columns(layer_runner_.custom_operations(), *part.cache);
+    return part.evidence->wants_queries() || adds_running || query_observer_;
+}
 
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(layer_nodes(hp)));
-    ColumnSums sums;
-    if (evidence.wants_running() && sums_columns(build->custom_operations(), cache)) {
-        sums = running_sums(cache, evidence, seq, layer);
-        for (int head = 0; head < hp.n_heads; ++head) {
-            sums(head);
+Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span<const int32_t> tokens, std::span<float> hidden,
+                          std::span<const int32_t> kept_rows) {
+    const Hparams & hp = hparams();
+    const int n = n_rows(parts);
+    std::vector<int32_t> positions;
+    for (const BatchPart & part : parts) {
+        PITH_RETURN_IF_ERROR(part.cache->reserve(part.seq, layer, part.n));
+        const size_t first = positions.size();
+        positions.resize(first + static_cast<size_t>(part.n));
+        std::iota(positions.begin() + static_cast<std::ptrdiff_t>(first), positions.end(), part.first_position);
+        part.cache->append(part.seq, layer, std::span(positions).subspan(first));
+    }
+
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(parts.size() * layer_nodes(hp)));
+    const auto batch =
+        std::make_shared<const LaneBatch>(lane_batch(parts, sums_columns(build->custom_operations(), *parts.front().cache)));
+    for (const LanePart & part : batch->parts) {
+        for (int head = 0; part.sums && head < hp.n_heads; ++head) {
+            part.sums(layer, head);
         }  // they grow here, where memory that is not there is an error
     }
-    const bool adds_running = evidence.wants_running() && !sums;
-    const bool observes = evidence.wants_queries() || adds_running || query_observer_;
+    const bool observed = std::ranges::any_of(parts, [&](const BatchPart & part) { return observes(part); });
     ggml_tensor * queries = nullptr;  // read after the run, on the evidence's account
-    QueryMoments moments;
-    std::vector<float> norms;  // of the keys, [n][K]
+    std::vector<QueryMoments> moments(parts.size());
+    std::vector<std::vector<float>> norms(parts.size());  // of the keys, [n][K]
     const RopeTap tap = [&](ggml_tensor * q, ggml_tensor * k) {
-        if (evidence.wants_moments()) { build_query_moments(*build, q, first_position, moments); }
-        if (evidence.wants_key_norms()) { build_key_norms(*build, k, norms); }
+        for (size_t i = 0; i < parts.size(); ++i) {
+            const auto rows = [&](ggml_tensor * x) {
+                return view_tokens(build->ctx(), x, batch->parts[i].first_row, parts[i].n);
+            };
+            const EvidenceState & evidence = *parts[i].evidence;
+            if (evidence.wants_moments()) { build_query_moments(*build, rows(q), parts[i].first_position, moments[i]); }
+            if (evidence.wants_key_norms()) { build_key_norms(*build, rows(k), norms[i]); }
+        }
     };
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int l, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
-        if (observes) {
+        if (observed) {
             queries = q;
             ggml_set_output(q);
             ggml_build_forward_expand(build->graph(), q);
         }
-        ggml_tensor * out = build_lane_attention(*build, cache, seq, l, q, k, v, sums, hidden_keys);
+        ggml_tensor * out = build_lane_attention(*build, batch, l, q, k, v);
         if (tap_) {
             tapped_.resize(static_cast<size_t>(out->ne[0]));
             ggml_tensor * newest = ggml_view_1d(build->ctx(), out, out->ne[0], static_cast<size_t>(n - 1) * out->nb[1]);
@@ -76,9 +97,8 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
     ggml_tensor * in = layer == 0
                            ? build_embedding(build->ctx(), file_->weights(), build->input(GGML_TYPE_I32, n, 1, tokens.data()))
                            : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
-    std::vector<int32_t> rows(static_cast<size_t>(n_out));
-    std::iota(rows.begin(), rows.end(), n - n_out);
-    ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, static_cast<const int32_t *>(rows.data())) : nullptr;
+    const auto n_out = kept_rows.empty() ? n : static_cast<int>(kept_rows.size());
+    ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;
     ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));
     build->output(
         build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep, tap),
@@ -89,54 +109,69 @@ Status Forward::run_layer(RaggedCache & cache, EvidenceState & evidence, int seq
         tap_(layer, tapped_, hidden.subspan(static_cast<size_t>(n_out - 1) * width, width));
     }
 
-    if (evidence.wants_moments()) { evidence.add_moments(layer, moments); }
-    if (evidence.wants_key_norms()) { evidence.add_key_norms(cache, seq, layer, norms); }
-    if (!observes) { return {}; }
-    return observe(cache, evidence, seq, layer, queries, n, first_position, n_to_come, adds_running, hidden_keys);
+    for (size_t i = 0; i < parts.size(); ++i) {
+        EvidenceState & evidence = *parts[i].evidence;
+        if (evidence.wants_moments()) { evidence.add_moments(layer, moments[i]); }
+        if (evidence.wants_key_norms()) { evidence.add_key_norms(*parts[i].cache, parts[i].seq, layer, norms[i]); }
+        if (observes(parts[i])) { PITH_RETURN_IF_ERROR(observe(parts[i], layer, queries, batch->parts[i].first_row)); }
+    }
+    return {};
 }
 
-Status Forward::observe(const RaggedCache & cache, EvidenceState & evidence, int seq, int layer, const ggml_tensor * queries,
-                        int n, int32_t first_position, int n_to_come, bool adds_running, const HiddenKeys * hidden_keys) {
+Status Forward::run_layer(const BatchPart & part, int layer, std::span<const int32_t> tokens, std::span<float> hidden,
+                          int n_out) {
+    std::vector<int32_t> newest(static_cast<size_t>(n_out));
+    std::iota(newest.begin(), newest.end(), part.n - n_out);
+    return run_layer(std::span(&part, 1), layer, tokens, hidden, newest);
+}
+
+Status Forward::observe(const BatchPart & part, int layer, const ggml_tensor * queries, int first_row) {
     const Stopwatch watch;
+    EvidenceState & evidence = *part.evidence;
     const size_t row = static_cast<size_t>(hparams().n_heads) * static_cast<size_t>(hparams().head_dim);
+    const bool adds_running = evidence.wants_running() && !sums_columns(layer_runner_.custom_operations(), *part.cache);
     // Only the newest, where no more will be asked for.
-    const int n_read = query_observer_ || adds_running ? n : evidence.n_remembered(n, n_to_come);
-    const int32_t first_read = first_position + (n - n_read);
+    const int n_read = query_observer_ || adds_running ? part.n : evidence.n_remembered(part.n, part.n_to_come);
+    const int32_t first_read = part.first_position + (part.n - n_read);
     const std::span<const float> read =
-        floats_of(queries, static_cast<size_t>(n - n_read) * row, static_cast<size_t>(n_read) * row, queries_);
-    if (evidence.wants_queries()) { evidence.remember(layer, read.data(), n_read, first_read, n_to_come); }
+        floats_of(queries, static_cast<size_t>(first_row + part.n - n_read) * row, static_cast<size_t>(n_read) * row, queries_);
+    if (evidence.wants_queries()) { evidence.remember(layer, read.data(), n_read, first_read, part.n_to_come); }
     if (adds_running) {
-        PITH_RETURN_IF_ERROR(
-            evidence.add_running(observe_runner_, cache, seq, layer, read.data(), n_read, first_read, hidden_keys));
+        PITH_RETURN_IF_ERROR(evidence.add_running(observe_runner_, *part.cache, part.seq, layer, read.data(), n_read,
+                                                  first_read, part.hidden_keys));
     }
     evidence_s_ += watch.seconds();
     return query_observer_ ? query_observer_(layer, read, n_read, first_read) : Status();
 }
 
-bool Forward::can_run_token(const RaggedCache & cache) const {
+bool Forward::can_run_tokens(const RaggedCache & cache) const {
     return sums_columns(layer_runner_.custom_operations(), cache) && !tap_ && !query_observer_;
 }
 
-Status Forward::run_token(RaggedCache & cache, EvidenceState & evidence, int seq, int32_t token, int32_t position,
-                          std::span<float> logits) {
-    const auto index = static_cast<size_t>(seq);
-    if (decode_graphs_.size() <= index) { decode_graphs_.resize(index + 1); }
-    auto & graph = decode_graphs_[index];
-    if (!graph) {
-        graph = std::make_unique<DecodeGraph>(file_, backend_);
-        graph->set_profile(profile_);
+Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens, std::span<float> logits) {
+    if (!decode_graph_) {
+        decode_graph_ = std::make_unique<DecodeGraph>(file_, backend_);
+        decode_graph_->set_profile(profile_);
     }
-    PITH_RETURN_IF_ERROR(graph->run(cache, evidence, seq, token, position, logits));
+    PITH_RETURN_IF_ERROR(decode_graph_->run(parts, tokens, logits));
     PITH_RETURN_IF_ERROR(check_logits(logits));
 
-    if (!evidence.wants_queries() && !evidence.wants_moments() && !evidence.wants_key_norms()) { return {}; }
-    const Stopwatch watch;
-    for (int layer = 0; layer < hparams().n_layers; ++layer) {
-        if (evidence.wants_key_norms()) { evidence.add_key_norms(cache, seq, layer, graph->key_norms(layer)); }
-        if (evidence.wants_moments()) { evidence.add_moments(layer, graph->moments(layer)); }
-        if (evidence.wants_queries()) { evidence.remember(layer, graph->queries(layer), 1, position); }
+    for (size_t i = 0; i < parts.size(); ++i) {
+        const BatchPart & part = parts[i];
+        EvidenceState & evidence = *part.evidence;
+        if (!evidence.wants_queries() && !evidence.wants_moments() && !evidence.wants_key_norms()) { continue; }
+        const Stopwatch watch;
+        for (int layer = 0; layer < hparams().n_layers; ++layer) {
+            if (evidence.wants_key_norms()) {
+                evidence.add_key_norms(*part.cache, part.seq, layer, decode_graph_->key_norms(layer, i));
+            }
+            if (evidence.wants_moments()) { evidence.add_moments(layer, decode_graph_->moments(layer, i)); }
+            if (evidence.wants_queries()) {
+                evidence.remember(layer, decode_graph_->queries(layer, i), 1, part.first_position);
+            }
+        }
+        evidence_s_ += watch.seconds();
     }
-    evidence_s_ += watch.seconds();
     return {};
 }
 
@@ -144,15 +179,11 @@ void Forward::set_profile(GraphProfile * profile) {
     profile_ = profile;
     layer_runner_.set_profile(profile);
     head_runner_.set_profile(profile);
-    for (const auto & graph : decode_graphs_) {
-        if (graph) { graph->set_profile(profile); }
-    }
+    if (decode_graph_) { decode_graph_->set_profile(profile); }
 }
 
 int64_t Forward::n_decode_graphs_built() const {
-    int64_t n = 0;
-    for (const auto & graph : decode_graphs_) { n += graph ? graph->n_builds() : 0; }
-    return n;
+    return decode_graph_ ? decode_graph_->n_builds() : 0;
 }
 
 Status check_logits(std::span<const float> logits) {
@@ -188,10 +219,8 @@ Status Forward::project_heads(int layer, std::span<const float> attention, std::
 }
 
 size_t Forward::activation_bytes() const {
-    size_t decode = 0;
-    for (const auto & graph : decode_graphs_) { decode += graph ? graph->buffer_bytes() : 0; }
-    return decode + layer_runner_.buffer_bytes() + head_runner_.buffer_bytes() + observe_runner_.buffer_bytes() +
-           queries_.capacity() * sizeof(float);
+    return (decode_graph_ ? decode_graph_->buffer_bytes() : 0) + layer_runner_.buffer_bytes() + head_runner_.buffer_bytes() +
+           observe_runner_.buffer_bytes() + queries_.capacity() * sizeof(float);
 }
 
 }  // namespace pith

@@ -13,6 +13,7 @@
 
 #include "cache/ragged_cache.h"
 #include "device/graph_runner.h"
+#include "engine/batch_part.h"
 #include "engine/decode_graph.h"
 #include "engine/tap.h"
 #include "evidence/evidence_state.h"
@@ -27,27 +28,26 @@ class Forward {
 public:
     Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend);
 
-    // Runs layer `layer` over n tokens at positions first_position…: adds their K/V to the lanes, attends, and tells
-    // `evidence`.
+    // Runs layer `layer` over the parts' tokens, one part's behind the other's: adds their K/V to their lanes, attends, and
+    // tells their evidence. The weights are read once for all of them.
     //   tokens [n]     read by layer 0 only
     //   hidden [n][D]  read by the other layers; overwritten with the result
-    //   n_out          rows that go on from the last layer: the newest n_out of hidden are then at its front (n elsewhere)
-    //   n_to_come      tokens that the layer sees after these before `evidence` is asked for anything
-    //   hidden_keys    of this layer, those of the new tokens included; nullptr: none
+    //   kept_rows      those that go on from the last layer, ascending: they are then at the front of hidden; empty: all
     // Errors: kOutOfMemory, kInternal; the lanes may then hold the new entries already.
-    Status run_layer(RaggedCache & cache, EvidenceState & evidence, int seq, int layer, std::span<const int32_t> tokens,
-                     std::span<float> hidden, int n, int32_t first_position, int n_out, int n_to_come = 0,
-                     const HiddenKeys * hidden_keys = nullptr);
+    Status run_layer(std::span<const BatchPart> parts, int layer, std::span<const int32_t> tokens, std::span<float> hidden,
+                     std::span<const int32_t> kept_rows = {});
+    // Of one part, the newest n_out rows of which go on.
+    Status run_layer(const BatchPart & part, int layer, std::span<const int32_t> tokens, std::span<float> hidden, int n_out);
 
     // hidden [n][D] → logits [n][n_vocab].
     Status run_head(std::span<const float> hidden, int n, std::span<float> logits);
 
-    // One token of a sequence through all layers and the head: what run_layer() and run_head() do, to the bit, by a graph kept
-    // from token to token (decode_graph.h).   Errors: as run_layer().
-    Status run_token(RaggedCache & cache, EvidenceState & evidence, int seq, int32_t token, int32_t position,
-                     std::span<float> logits);
-    // Whether run_token() may be used: Pith's own attention serves the cache, and nobody looks at single layers.
-    bool can_run_token(const RaggedCache & cache) const;
+    // One token of each part through all layers and the head: what run_layer() and run_head() do, to the bit, by a graph that
+    // is kept as long as as many sequences want the same of it (decode_graph.h). tokens [n]; logits [n][n_vocab].
+    // Errors: as run_layer().
+    Status run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens, std::span<float> logits);
+    // Whether run_tokens() may be used: Pith's own attention serves the cache, and nobody looks at single layers.
+    bool can_run_tokens(const RaggedCache & cache) const;
 
     // Shown the queries of each run; an empty function ends it.
     void set_query_observer(QueryObserver observer) { query_observer_ = std::move(observer); }
@@ -67,15 +67,15 @@ public:
     double evidence_s() const { return evidence_s_; }  // spent inside run_layer on reading queries out and remembering them
 
 private:
-    Status observe(const RaggedCache & cache, EvidenceState & evidence, int seq, int layer, const ggml_tensor * queries, int n,
-                   int32_t first_position, int n_to_come, bool adds_running, const HiddenKeys * hidden_keys);
+    bool observes(const BatchPart & part) const;
+    Status observe(const BatchPart & part, int layer, const ggml_tensor * queries, int first_row);
 
     std::shared_ptr<const ModelFile> file_;
     ggml_backend_t backend_;
     GraphRunner layer_runner_;
     GraphRunner head_runner_;
     GraphRunner observe_runner_;
-    std::vector<std::unique_ptr<DecodeGraph>> decode_graphs_;  // [seq]
+    std::unique_ptr<DecodeGraph> decode_graph_;  // null before the first token
     GraphProfile * profile_ = nullptr;
     std::vector<float> queries_;  // [n][H][d] of the layer just run
     QueryObserver query_observer_;

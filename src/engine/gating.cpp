@@ -56,9 +56,8 @@ Status Session::Impl::ask_gates(int layer, const GateInput & in, int32_t first_p
 // Forward::run_layer() under the gates' answers, where there are any: n tokens from first_position on.
 Status Session::Impl::run_layer(int layer, std::span<const int32_t> tokens, std::span<float> rows, int n,
                                 int32_t first_position, int n_out, int n_to_come) {
-    if (!gates) {
-        return forward->run_layer(*seq.cache, seq.evidence, 0, layer, tokens, rows, n, first_position, n_out, n_to_come);
-    }
+    BatchPart part{seq.cache.get(), &seq.evidence, 0, n, first_position, n_to_come};
+    if (!gates) { return forward->run_layer(part, layer, tokens, rows, n_out); }
     PITH_RETURN_IF_ERROR(drop_hidden(layer, first_position));
     const auto n_kv = static_cast<size_t>(shape().n_kv_heads);
     std::span<const float> said;  // [n][K]; empty: nothing
@@ -81,8 +80,8 @@ Status Session::Impl::run_layer(int layer, std::span<const int32_t> tokens, std:
         }
         ledger.gate_seen_entries += static_cast<int64_t>(said.size());
     }
-    PITH_RETURN_IF_ERROR(forward->run_layer(*seq.cache, seq.evidence, 0, layer, tokens, rows, n, first_position, n_out,
-                                            n_to_come, keys.any() ? &keys : nullptr));
+    if (keys.any()) { part.hidden_keys = &keys; }
+    PITH_RETURN_IF_ERROR(forward->run_layer(part, layer, tokens, rows, n_out));
     if (!said.empty() && seq.evidence.wants_retention()) {
         std::vector<int> lengths;
         for (int h = 0; h < shape().n_kv_heads; ++h) { lengths.push_back(seq.cache->length(seq.cache->lane(0, layer, h))); }

@@ -1,4 +1,4 @@
-// prefill.cpp - the schedules: one-shot (layer by layer) and chunked; decode is a chunk of one. Stage: engine.
+// prefill.cpp - a call from its first check to its commit: the plan, the tokens through the layers, the logits. Stage: engine.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -7,6 +7,8 @@
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "device/available_memory.h"
+#include "engine/read_chunks.h"
+#include "engine/read_one_shot.h"
 #include "engine/session_impl.h"
 #include "policy/protected_tokens.h"
 
@@ -139,7 +141,7 @@ Sequence::Reach Session::Impl::reach_of(std::span<const int32_t> tokens, const R
     const bool is_due = evicts() && seq.plan->evict_every > 0 && seq.since_eviction + 1 >= seq.plan->evict_every;
     const int64_t n_lanes = shape().n_lanes();
     const bool may_evict = is_due && seq.cache->n_entries() + n_lanes > seq.plan->budget * n_lanes;
-    if (may_evict || !forward->can_run_token(*seq.cache) || seq.gate_state.hides_any()) { return Sequence::Reach::kAll; }
+    if (may_evict || !forward->can_run_tokens(*seq.cache) || seq.gate_state.hides_any()) { return Sequence::Reach::kAll; }
     return Sequence::Reach::kOneToken;
 }
 
@@ -151,29 +153,23 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, cons
                                                  " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
     }
     const bool first = seq.n_tokens == 0;
-    gating = !first && is_prompt && gates_prompt(first);
-    std::optional<Ledger> before;  // a token alone counts nothing before it has succeeded
     const Status status = guarded([&]() -> Status {
-        const Sequence::Reach reach = reach_of(tokens, hooks);
-        if (reach == Sequence::Reach::kAll) { before = ledger; }
-        seq.begin(reach);
-        return feed_open(tokens, is_prompt, first, hooks);
+        PITH_RETURN_IF_ERROR(begin_call(tokens, is_prompt, hooks));
+        return first && seq.plan->one_shot ? prefill_one_shot(tokens, hooks) : prefill_chunks(tokens, hooks, first);
     });
-    end_gating();
-    if (status.ok()) {
-        seq.commit();
-        seq.logits.swap(next_logits);
-    } else {
-        update_ledger();  // peaks, while they can be seen
-        seq.rollback();
-        if (before) { forget_call(std::move(*before)); }
-    }
+    end_call(status);
     return status;
 }
 
-// Inside the transaction.
-Status Session::Impl::feed_open(std::span<const int32_t> tokens, bool is_prompt, bool first, const RunHooks & hooks) {
+// Opens the transaction, and settles what the tokens need: for a first prompt all that is decided when it is known.
+// Whatever it returns or throws, end_call() follows.
+Status Session::Impl::begin_call(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks) {
     const auto n = static_cast<int64_t>(tokens.size());
+    const bool first = seq.n_tokens == 0;
+    gating = !first && is_prompt && gates_prompt(first);
+    const Sequence::Reach reach = reach_of(tokens, hooks);
+    if (reach == Sequence::Reach::kAll) { ledger_before = ledger; }  // a token alone counts nothing before it has succeeded
+    seq.begin(reach);
     if (first) {
         PITH_RETURN_IF_ERROR(start(n, observers.empty() ? hooks.n_question : static_cast<int>(observers.size())));
         gating = is_prompt && gates_prompt(first);
@@ -183,7 +179,21 @@ Status Session::Impl::feed_open(std::span<const int32_t> tokens, bool is_prompt,
                                         " tokens, " + with_commas(seq.n_tokens) + " are there, and policy " +
                                         seq.policy.name() + " keeps them all: give a --budget in numbers to evict"};
     }
-    return first && seq.plan->one_shot ? prefill_one_shot(tokens, hooks) : prefill_chunks(tokens, hooks, first);
+    return {};
+}
+
+// Commits, or takes all back.
+void Session::Impl::end_call(const Status & status) noexcept {
+    end_gating();
+    if (status.ok()) {
+        seq.commit();
+        seq.logits.swap(next_logits);
+    } else {
+        update_ledger();  // peaks, while they can be seen
+        seq.rollback();
+        if (ledger_before) { forget_call(std::move(*ledger_before)); }
+    }
+    ledger_before.reset();
 }
 
 // What a failed call took and took up stays in the ledger, what it did to the sequence does not.
@@ -200,97 +210,25 @@ void Session::Impl::forget_call(Ledger before) noexcept {
     std::vector<float>().swap(hidden);  // of a whole prompt, perhaps
 }
 
-// Layer-major: the whole prompt through one layer, its evidence, its eviction, then the next layer. At most one layer ever
-// holds all its entries (policies that rank across layers may later take more from earlier ones).
 Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks) {
-    const auto n = static_cast<int>(tokens.size());
-    const auto width = static_cast<size_t>(file->hparams().n_embd);
-    const bool must_evict = evicts() && n > seq.plan->budget;
-    const bool all_logits = static_cast<bool>(hooks.on_logits);
-    hidden.resize(static_cast<size_t>(n) * width);
-    seq.n_tokens = n + std::ssize(observers);
-    std::vector<float> observing(observers.size() * width);  // [observers][D]
-    std::vector<EvidenceState::Layer> before(observers.empty() ? 0 : static_cast<size_t>(shape().n_layers));
-    // A policy that must see every layer first holds the whole prompt until then; the others evict layer by layer.
-    const bool cascade = !seq.policy.wants_all_layers();
-    EvictionPass pass(seq.policy, target(), cascade, static_cast<int>(seq.n_tokens));
-    const auto without_observers = [&](int layer) {
-        if (!observers.empty()) { take_back(layer, std::move(before[static_cast<size_t>(layer)])); }
-    };
-    for (int layer = 0; layer < shape().n_layers; ++layer) {
-        const bool last_layer = layer + 1 == shape().n_layers;
-        PITH_RETURN_IF_ERROR(ask_gates(layer, {tokens, hidden, n}, 0));
-        for (int first = 0; first < n; first += seq.plan->chunk) {
-            if (cancelled(hooks)) { return cancelled_status(int64_t{first} * layer / shape().n_layers); }
-            const int m = std::min(seq.plan->chunk, n - first);
-            const auto rows = std::span(hidden).subspan(static_cast<size_t>(first) * width, static_cast<size_t>(m) * width);
-            const int n_out = last_layer && !all_logits ? 1 : m;
-            PITH_RETURN_IF_ERROR(run_layer(layer, tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(m)), rows, m,
-                                           first, n_out, n - first - m));
-            const bool newest = first + m == n;
-            if (last_layer && (all_logits || newest)) { PITH_RETURN_IF_ERROR(emit_logits(rows, m, first, hooks)); }
-            if (hooks.progress) { hooks.progress((int64_t{layer} * n + first + m) / shape().n_layers, n); }
-        }
-        if (!must_evict) { continue; }
-        if (!observers.empty()) {
-            before[static_cast<size_t>(layer)] = seq.evidence.layer(layer);
-            PITH_RETURN_IF_ERROR(observe(layer, observing));
-        }
-        PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, gather(layer));
-        const Stopwatch watch;
-        PITH_RETURN_IF_ERROR(pass.add_layer(seen));
-        if (!cascade) {
-            ledger.plan_s += watch.seconds();
-            continue;  // what a selector will read of the lanes must stay till then: the observers, too
-        }
-        PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass.cascade());
-        ledger.plan_s += watch.seconds();
-        without_observers(layer);
-        leave_out_observers(plans);
-        PITH_RETURN_IF_ERROR(apply(plans, /*is_last=*/false));
+    OneShotReader reader(*this, tokens, hooks);
+    while (!reader.done()) {
+        if (cancelled(hooks)) { return cancelled_status(reader.n_done()); }
+        PITH_RETURN_IF_ERROR(reader.advance());
+        if (hooks.progress) { hooks.progress(reader.n_done(), std::ssize(tokens)); }
     }
-    seq.since_eviction = 0;
-    if (must_evict) {
-        const Stopwatch watch;
-        PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass.finish());
-        ledger.plan_s += watch.seconds();
-        for (int layer = 0; !cascade && layer < shape().n_layers; ++layer) { without_observers(layer); }
-        leave_out_observers(plans);
-        PITH_RETURN_IF_ERROR(apply(plans, /*is_last=*/true));
-    }
-    seq.n_tokens = n;
-    update_ledger();                    // counts the prompt's hidden states, which nobody needs any more
-    std::vector<float>().swap(hidden);  // `= {}` would keep the memory
     return {};
 }
 
-// Chunk-major: every chunk through all layers, then every lane back to its budget. The first prompt is evicted after its last
-// chunk too; later tokens are evicted when the headroom is used up, as decoded ones are. Guided chunks end where the question
-// begins, or take it along where it is all that is left; observers guide the last chunk, too, since nothing of them stays.
 Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first) {
-    const auto n = static_cast<int64_t>(tokens.size());
-    const int headroom = std::max(seq.plan->chunk, seq.plan->evict_every);
-    const bool evict_here = evicts() && (first || seq.plan->evict_every > 0);
-    const bool guided = first && evict_here && seq.plan->n_guide > 0;
-    const auto question = !guided              ? std::span<const int32_t>()
-                          : !observers.empty() ? observers
-                                               : tokens.last(static_cast<size_t>(seq.plan->n_guide));
-    const int64_t n_context = n - (observers.empty() ? std::ssize(question) : 0);
-    for (int64_t done = 0; done < n;) {
-        if (cancelled(hooks)) { return cancelled_status(done); }
-        int64_t m = std::min<int64_t>(seq.plan->chunk, n - done);
-        if (evict_here && !first) { m = std::min<int64_t>(m, std::max(1, headroom - seq.since_eviction)); }
-        if (!question.empty() && done < n_context && done + m >= n_context) { m = n - done; }
-        const bool is_last = done + m == n;
-        PITH_RETURN_IF_ERROR(run_chunk(tokens.subspan(static_cast<size_t>(done), static_cast<size_t>(m)), hooks, is_last));
-        done += m;
-        seq.since_eviction += static_cast<int>(m);
-        if (!question.empty() && (done < n || !observers.empty())) {
-            PITH_RETURN_IF_ERROR(evict_in_sight_of(question));
-        } else if (evict_here && (first || seq.since_eviction >= seq.plan->evict_every)) {
-            PITH_RETURN_IF_ERROR(evict_all(is_last && !hooks.progress));  // a hook may throw
-        }
-        if (hooks.progress) { hooks.progress(done, n); }
+    ChunkReader reader(*this, tokens, first);
+    while (!reader.done()) {
+        if (cancelled(hooks)) { return cancelled_status(reader.n_done()); }
+        const auto chunk = reader.next(std::ssize(tokens));
+        const bool is_last = reader.n_done() + std::ssize(chunk) == std::ssize(tokens);
+        PITH_RETURN_IF_ERROR(run_chunk(chunk, hooks, is_last));
+        PITH_RETURN_IF_ERROR(reader.advance(std::ssize(chunk), /*nothing_follows=*/!hooks.progress));  // a hook may throw
+        if (hooks.progress) { hooks.progress(reader.n_done(), std::ssize(tokens)); }
     }
     return {};
 }
@@ -299,13 +237,13 @@ Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunH
 Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks, bool is_last) {
     const auto n = static_cast<int>(tokens.size());
     const auto width = static_cast<size_t>(file->hparams().n_embd);
-    if (n == 1 && !gating && !hooks.on_logits && forward->can_run_token(*seq.cache)) {
+    if (n == 1 && !gating && !hooks.on_logits && forward->can_run_tokens(*seq.cache)) {
         for (int layer = 0; gates && layer < shape().n_layers; ++layer) {
             PITH_RETURN_IF_ERROR(drop_hidden(layer, static_cast<int32_t>(seq.n_tokens)));
         }
         next_logits.resize(static_cast<size_t>(file->hparams().n_vocab));
-        PITH_RETURN_IF_ERROR(
-            forward->run_token(*seq.cache, seq.evidence, 0, tokens.front(), static_cast<int32_t>(seq.n_tokens), next_logits));
+        const BatchPart part{seq.cache.get(), &seq.evidence, 0, 1, static_cast<int32_t>(seq.n_tokens)};
+        PITH_RETURN_IF_ERROR(forward->run_tokens(std::span(&part, 1), tokens, next_logits));
         ++seq.n_tokens;
         return {};
     }

@@ -1,7 +1,8 @@
 // session_impl.h - a session's state, and the stages of a run in order. Stage: engine.
 //
 //   auto.cpp      what the policy `auto` becomes
-//   prefill.cpp   the schedules: which layer sees which tokens when
+//   prefill.cpp   a call from its first check to its commit
+//   read_*.cpp    the schedules: which layer sees which tokens when, and when it evicts
 //   memory.cpp    what may be taken of the memory that is left
 //   observers.cpp tokens that run behind a prompt, as queries only, and are taken back
 //   forward.cpp   one layer over some tokens; K/V into the lanes, attention, evidence
@@ -64,6 +65,7 @@ struct Session::Impl {
     std::vector<float> next_logits;  // of the call at hand, the sequence's once it has succeeded
     std::vector<float> hidden;
     mutable Ledger ledger;
+    std::optional<Ledger> ledger_before;  // the call at hand
 
     const CacheShape & shape() const { return layout.shape; }
     bool evicts() const { return seq.plan.has_value() && seq.plan->budget > 0; }
@@ -103,7 +105,8 @@ struct Session::Impl {
     Status run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks, bool is_last);
     Status run_layers(std::span<const int32_t> tokens, bool all_states);
     Status emit_logits(std::span<const float> states, int n, int64_t first_position, const RunHooks & hooks);
-    Status feed_open(std::span<const int32_t> tokens, bool is_prompt, bool first, const RunHooks & hooks);
+    Status begin_call(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks);
+    void end_call(const Status & status) noexcept;
     Sequence::Reach reach_of(std::span<const int32_t> tokens, const RunHooks & hooks) const;
     void forget_call(Ledger before) noexcept;
 

@@ -151,9 +151,9 @@ private:
     mutable MeanRotation rotation_;  // of the last gather: the same for all layers
 };
 
-// The running sums of (seq, layer) for an attention that adds to them itself. Both must live as long as the result.
-inline auto running_sums(const RaggedCache & cache, EvidenceState & state, int seq, int layer) {
-    return [&cache, &state, seq, layer](int head) {
+// The running sums of a sequence, as an attention that adds to them itself asks for them. Both must live as long as the result.
+inline auto running_sums(const RaggedCache & cache, EvidenceState & state, int seq) {
+    return [&cache, &state, seq](int layer, int head) {
         return state.running(layer, head, cache.length(cache.lane(seq, layer, head / cache.layout().shape.n_group)));
     };
 }

@@ -84,11 +84,12 @@ TEST_P(HiddenKeysTest, AreSeenByTheQueriesNextToThemAlone) {
                                shape.head_dim, heads, c.n_new);
     };
     std::vector<float> out(q.size());
-    const ColumnSums sums = c.sums && !c.portable ? ColumnSums(running_sums(cache, evidence, 0, 0)) : ColumnSums();
+    const ColumnSums sums = c.sums && !c.portable ? ColumnSums(running_sums(cache, evidence, 0)) : ColumnSums();
     ggml_tensor * query = input(q, shape.n_heads());
     ggml_tensor * key = input(k, c.n_kv_heads);
     ggml_tensor * value = input(v, c.n_kv_heads);
-    build->output(build_lane_attention(*build, cache, 0, 0, query, key, value, sums, &hidden), out.data());
+    build->output(build_lane_attention(*build, single_part(cache, 0, c.n_new, sums, &hidden), 0, query, key, value),
+                  out.data());
     ASSERT_TRUE(lanes.runner().run().ok());
     if (c.sums && c.portable) {
         ASSERT_TRUE(evidence.add_running(lanes.runner(), cache, 0, 0, q.data(), c.n_new, c.n_old, &hidden).ok());

@@ -80,7 +80,7 @@ protected:
         ggml_tensor * q = input(queries_, shape.n_heads());
         ggml_tensor * key = input(k, shape.n_kv_heads);
         ggml_tensor * value = input(v, shape.n_kv_heads);
-        build->output(build_lane_attention(*build, *cache_, 0, 0, q, key, value), out.data());
+        build->output(build_lane_attention(*build, single_part(*cache_, 0, n), 0, q, key, value), out.data());
         EXPECT_TRUE(runner_->run().ok());
         return out;
     }

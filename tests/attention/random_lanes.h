@@ -95,7 +95,7 @@ public:
         ggml_tensor * query = input(q, shape().n_heads());
         ggml_tensor * key = input(k, shape().n_kv_heads);
         ggml_tensor * value = input(v, shape().n_kv_heads);
-        build->output(build_lane_attention(*build, *cache_, 0, 0, query, key, value), out.data());
+        build->output(build_lane_attention(*build, single_part(*cache_, 0, n), 0, query, key, value), out.data());
         EXPECT_TRUE(runner_->run().ok());
     }
 

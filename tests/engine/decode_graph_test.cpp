@@ -181,14 +181,14 @@ TEST_F(DecodeGraphTest, ServesSeveralSequencesInTurns) {
         const std::span token(&fed[static_cast<size_t>(i)], 1);
         RaggedCache & cache = *own[static_cast<size_t>(seq)];
         const auto position = static_cast<int32_t>(cache.length(0));
-        ASSERT_TRUE(forward.run_token(**shared, none, seq, token.front(), position, logits).ok());
+        const BatchPart part{shared->get(), &none, seq, 1, position};
+        ASSERT_TRUE(forward.run_tokens(std::span(&part, 1), token, logits).ok());
         for (int l = 0; l < hp.n_layers; ++l) {
-            ASSERT_TRUE(forward.run_layer(cache, none, 0, l, token, hidden, 1, position, 1).ok());
+            ASSERT_TRUE(forward.run_layer(BatchPart{&cache, &none, 0, 1, position}, l, token, hidden, 1).ok());
         }
         ASSERT_TRUE(forward.run_head(hidden, 1, expected).ok());
         ASSERT_EQ(logits, expected) << "step " << i;
     }
-    EXPECT_EQ(forward.n_decode_graphs_built(), 2);
 }
 
 TEST_F(DecodeGraphTest, GivesTheSameLogitsWhenItIsProfiled) {

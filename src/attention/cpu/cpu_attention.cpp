@@ -77,31 +77,33 @@ void AttentionPlan::make() {
     n_done_.store(0, std::memory_order_relaxed);
 }
 
-// Entries after which a row's result is a partial one. Sessions that gather evidence must agree with those that do not to the
-// bit, so this is the same with columns and without.
-int AttentionPlan::span_of_rows() const {
+// Entries after which a row's result is a partial one: so many that the lane's sequence alone, were all its lanes of this
+// length, would make enough units. Other sequences do not count, so that a lane is cut alike in any batch. Sessions that gather
+// evidence must agree with those that do not to the bit, so this is the same with columns and without.
+int AttentionPlan::span_of_rows(const LaneView & lane) const {
     const int n_rows = task.n_rows();
     const int tile_rows = rows_per_tile(task);
+    const int n_peers = task.n_peers > 0 ? task.n_peers : static_cast<int>(task.lanes.size());
     int64_t n_entries = 0;  // over all tiles of rows
-    for (const LaneView & lane : task.lanes) {
-        for (int row = 0; row < n_rows; row += tile_rows) {
-            n_entries += n_visible(task, lane, (std::min(row + tile_rows, n_rows) - 1) / task.n_group);
-        }
+    for (int row = 0; row < n_rows; row += tile_rows) {
+        n_entries += n_visible(task, lane, (std::min(row + tile_rows, n_rows) - 1) / task.n_group);
     }
-    const int n_tiles = static_cast<int>(task.lanes.size()) * ((n_rows + tile_rows - 1) / tile_rows);
+    const int n_tiles = n_peers * ((n_rows + tile_rows - 1) / tile_rows);
     // Many tiles of rows balance by themselves.
     const bool balanced = !has_few_rows(task) && n_tiles >= wanted_units();
-    return balanced ? std::numeric_limits<int>::max() : span_length(n_entries);
+    return balanced ? std::numeric_limits<int>::max() : span_length(n_entries * n_peers);
 }
 
 // Tiles of rows by spans of entries.
 void AttentionPlan::make_spans() {
     const int n_rows = task.n_rows();
     const int tile_rows = rows_per_tile(task);
-    const int span = span_of_rows();
+    spans_.clear();
+    for (const LaneView & lane : task.lanes) { spans_.push_back(span_of_rows(lane)); }
     // Tiles with the most to see first: the last to finish are then short.
     for (int row = (n_rows - 1) / tile_rows * tile_rows; row >= 0; row -= tile_rows) {
         for (int l = 0; l < static_cast<int>(task.lanes.size()); ++l) {
+            const int span = spans_[static_cast<size_t>(l)];
             const int end_row = std::min(row + tile_rows, n_rows);
             const int seen = n_visible(task, task.lanes[static_cast<size_t>(l)], (end_row - 1) / task.n_group);
             AttentionUnit unit;
@@ -132,10 +134,13 @@ void AttentionPlan::make_strands() {
     const ColumnTask & columns = task.columns;
     const int n_heads = columns.group_squares.empty() ? 1 : task.n_group;  // a mean over the group wants all of it
     const int n_panels = (task.n_queries + kWidestPanel - 1) / kWidestPanel;
-    const int span = task.head_dim_v > 0 ? span_of_rows() : std::numeric_limits<int>::max();
     const int n_tiles = static_cast<int>(task.lanes.size()) * (task.n_group / n_heads);
     const int n_strands = std::clamp((wanted_units() + n_tiles - 1) / n_tiles, 1, n_panels);
+    shortest_span_ = std::numeric_limits<int>::max();
     for (int l = 0; l < static_cast<int>(task.lanes.size()); ++l) {
+        const int span =
+            task.head_dim_v > 0 ? span_of_rows(task.lanes[static_cast<size_t>(l)]) : std::numeric_limits<int>::max();
+        shortest_span_ = std::min(shortest_span_, span);
         for (int head = 0; head < task.n_group; head += n_heads) {
             const auto tile = static_cast<int>(tiles_.size());
             tiles_.push_back({static_cast<int>(units_.size()), n_strands});
@@ -167,8 +172,8 @@ int AttentionPlan::run_length(int next, int n_threads) const {
 }
 
 void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith, int n_threads) {
-    float * own = scratch.of_thread_[static_cast<size_t>(ith)].reserve(
-        scratch_floats(plan.task, plan.longest_, plan.units_.empty() ? 0 : plan.units_.front().span));
+    float * own =
+        scratch.of_thread_[static_cast<size_t>(ith)].reserve(scratch_floats(plan.task, plan.longest_, plan.shortest_span_));
     float * partial = scratch.partial_.data();
     if (own == nullptr || (partial == nullptr && plan.n_partial_ > 0)) { return; }
     const int n_units = static_cast<int>(plan.units_.size());

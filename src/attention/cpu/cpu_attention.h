@@ -8,8 +8,8 @@
 // A row is one query of one query head. Few rows (decode): each key and value is read once for all of them. Many rows
 // (prefill): tiles of rows x entries with an online softmax; nothing of size rows x entries is stored. A unit of work is
 // (lane, tile of rows, span of entries), so one long lane fills all threads; spans of the same rows leave partial results
-// (maximum, sum, weighted values), and the thread that finishes the last of them merges. The cut does not depend on the number
-// of threads, nor does the result.
+// (maximum, sum, weighted values), and the thread that finishes the last of them merges. The cut of a lane depends on its own
+// length alone, neither on the number of threads nor on other sequences' lanes in the same task, nor does the result.
 //
 // Cost:    O(rows · entries seen · head_dim). Memory is kept from call to call: nothing is allocated unless the work grew.
 // Threads: plan.make() alone; then attend_part(plan, scratch, ith, n_threads) on any number of threads at once, each with its
@@ -59,6 +59,7 @@ struct AttentionTask {
     size_t out_query_stride = 0;
     size_t out_head_stride = 0;
     std::vector<LaneView> lanes;
+    int n_peers = 0;                       // lanes that a sequence has in a layer; 0: those of the task
     std::vector<HiddenLane> hidden_lanes;  // what lanes point to, where a gate hides entries
     bool hides = false;                    // some lane has `hidden`
     ColumnTask columns;                    // beside the output, or alone: with head_dim_v = 0 there are no values and no output
@@ -134,20 +135,22 @@ private:
     friend class AttentionScratch;
     friend void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith, int n_threads);
     int run_length(int next, int n_threads) const;
-    int span_of_rows() const;
+    int span_of_rows(const LaneView & lane) const;
     void make_spans();
     void make_strands();
     void merge(const SharedTile & tile, float * partial) const;
 
     std::vector<AttentionUnit> units_;
     std::vector<SharedTile> tiles_;
+    std::vector<int> spans_;                          // [lane] of rows
     std::unique_ptr<std::atomic<int>[]> unfinished_;  // [tile] units left
     size_t n_unfinished_ = 0;
     std::atomic<int> next_{0};  // unit
     std::atomic<int> n_done_{0};
     size_t n_partial_ = 0;  // floats
     std::vector<double> numbers_;
-    int longest_ = 0;  // entries that a unit sees
+    int longest_ = 0;        // entries that a unit sees
+    int shortest_span_ = 0;  // of the strands
 };
 
 // n_threads: those that take part. Where few do, each takes several units in a row while many are left, and reads on from one

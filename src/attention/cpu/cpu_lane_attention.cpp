@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -35,20 +36,26 @@ std::optional<KvFormat> format_of(ggml_type type) {
     }
 }
 
-void fill_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask & task) {
-    const CacheLayout & layout = cache.layout();
-    const ggml_tensor * k = cache.k(layer);
+namespace {
+
+void start_task(const CacheLayout & layout, size_t k_stride, AttentionTask & task) {
     task.k_format = *format_of(layout.type_k);
     task.head_dim = layout.shape.head_dim;
     task.head_dim_v = 0;
     task.n_group = layout.shape.n_group;
     task.scale = 1.0F / std::sqrt(static_cast<float>(task.head_dim));
-    task.k_stride = k->nb[1];
+    task.k_stride = k_stride;
     task.v_stride = task.out_head_stride = task.out_query_stride = 0;
     task.columns.clear();
     task.lanes.clear();
+    task.n_peers = layout.shape.n_kv_heads;
+    task.hidden_lanes.clear();
     task.hides = false;
-    for (int h = 0; h < layout.shape.n_kv_heads; ++h) {
+}
+
+void add_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask & task) {
+    const ggml_tensor * k = cache.k(layer);
+    for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
         LaneView lane;
         lane.k = static_cast<const uint8_t *>(k->data) + static_cast<size_t>(cache.cell(seq, h, 0)) * task.k_stride;
         lane.length = cache.length(cache.lane(seq, layer, h));
@@ -56,13 +63,12 @@ void fill_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask
     }
 }
 
-namespace {
-
-void hide_keys(const RaggedCache & cache, int seq, int layer, const HiddenKeys & keys, AttentionTask & task) {
+// REQUIRES: the task has the part's lanes and no others.
+void hide_keys(const LanePart & part, int layer, AttentionTask & task) {
     task.hidden_lanes.resize(task.lanes.size());
     for (size_t h = 0; h < task.lanes.size(); ++h) {
-        const auto positions = cache.positions(cache.lane(seq, layer, static_cast<int>(h)));
-        fill_hidden_lane(keys, static_cast<int>(h), positions, task.hidden_lanes[h]);
+        const auto positions = part.cache->positions(part.cache->lane(part.seq, layer, static_cast<int>(h)));
+        fill_hidden_lane(*part.hidden, static_cast<int>(h), positions, task.hidden_lanes[h]);
         if (!task.hidden_lanes[h].any()) { continue; }
         task.lanes[h].hidden = &task.hidden_lanes[h];
         task.lanes[h].query_positions = positions.data() + positions.size() - static_cast<size_t>(task.n_queries);
@@ -70,29 +76,95 @@ void hide_keys(const RaggedCache & cache, int seq, int layer, const HiddenKeys &
     }
 }
 
-}  // namespace
-
-void fill_attention_task(const RaggedCache & cache, int seq, int layer, const ggml_tensor * q, const ggml_tensor * out,
-                         const HiddenKeys * hidden, AttentionTask & task) {
-    const CacheLayout & layout = cache.layout();
+// The lanes of a part, with its rows of q and out.
+void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggml_tensor * out, AttentionTask & task) {
+    const RaggedCache & cache = *part.cache;
     const ggml_tensor * v = cache.v(layer);
-    fill_key_lanes(cache, seq, layer, task);
+    const size_t first_lane = task.lanes.size();
+    add_key_lanes(cache, part.seq, layer, task);
+    const auto row = static_cast<size_t>(part.first_row);
+    for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
+        const size_t head = static_cast<size_t>(h) * static_cast<size_t>(task.n_group);
+        LaneView & lane = task.lanes[first_lane + static_cast<size_t>(h)];
+        lane.v = static_cast<const uint8_t *>(v->data) + static_cast<size_t>(cache.cell(part.seq, h, 0)) * task.v_stride;
+        lane.q = static_cast<const float *>(q->data) + row * task.q_query_stride + head * task.q_head_stride;
+        lane.out = static_cast<float *>(out->data) + row * task.out_query_stride + head * task.out_head_stride;
+    }
+    if (part.sums) {
+        for (int head = 0; head < cache.layout().shape.n_heads(); ++head) {
+            task.columns.sum.push_back(part.sums(layer, head));
+        }
+    }
+    if (part.hidden != nullptr) { hide_keys(part, layer, task); }
+}
+
+// Parts of one operation: all have as many rows.
+void fill_task(std::span<const LanePart> parts, int layer, const ggml_tensor * q, const ggml_tensor * out,
+               AttentionTask & task) {
+    const CacheLayout & layout = parts.front().cache->layout();
+    start_task(layout, layout.row_bytes_k(), task);
     task.v_format = *format_of(layout.type_v);
     task.head_dim_v = layout.head_dim_v;
-    task.n_queries = static_cast<int>(q->ne[2]);
-    task.v_stride = v->nb[1];
+    task.n_queries = parts.front().n;
+    task.v_stride = layout.row_bytes_v();
     task.q_head_stride = q->nb[1] / sizeof(float);
     task.q_query_stride = q->nb[2] / sizeof(float);
     task.out_head_stride = static_cast<size_t>(task.head_dim_v);
     task.out_query_stride = out->nb[1] / sizeof(float);
-    for (int h = 0; h < layout.shape.n_kv_heads; ++h) {
-        const size_t head = static_cast<size_t>(h) * static_cast<size_t>(task.n_group);
-        LaneView & lane = task.lanes[static_cast<size_t>(h)];
-        lane.v = static_cast<const uint8_t *>(v->data) + static_cast<size_t>(cache.cell(seq, h, 0)) * task.v_stride;
-        lane.q = static_cast<const float *>(q->data) + head * task.q_head_stride;
-        lane.out = static_cast<float *>(out->data) + head * task.out_head_stride;
+    for (const LanePart & part : parts) { add_part(part, layer, q, out, task); }
+}
+
+// Neighbouring parts [begin, end) that can be asked together.
+size_t end_of_group(const std::vector<LanePart> & parts, size_t begin) {
+    const auto is_plain = [](const LanePart & part) { return part.hidden == nullptr && (!part.sums || part.n == 1); };
+    size_t end = begin + 1;
+    while (end < parts.size() && is_plain(parts[begin]) && is_plain(parts[end]) && parts[end].n == parts[begin].n &&
+           !parts[end].sums == !parts[begin].sums) {
+        ++end;
     }
-    if (hidden != nullptr) { hide_keys(cache, seq, layer, *hidden, task); }
+    return end;
+}
+
+// Row t·K + h of the sources goes to the cell of the part's token t in lane h.
+void write_rows(ggml_tensor * out, int ith, int n_threads, void * userdata) {
+    const auto & node = *static_cast<CpuWriteNode *>(userdata);
+    const auto copy = [&](const ggml_tensor * rows, const ggml_tensor * cells, const LanePart & part, int h) {
+        const size_t row = cells->nb[1];
+        const auto n_kv = static_cast<size_t>(part.cache->layout().shape.n_kv_heads);
+        const auto first = static_cast<size_t>(part.first_row) * n_kv + static_cast<size_t>(h);
+        const auto * from = static_cast<const uint8_t *>(rows->data) + first * row;
+        const int length = part.cache->length(part.cache->lane(part.seq, node.layer, h));
+        auto * to =
+            static_cast<uint8_t *>(cells->data) + static_cast<size_t>(part.cache->cell(part.seq, h, length - part.n)) * row;
+        for (int t = 0; t < part.n; ++t, from += n_kv * row, to += row) { std::memcpy(to, from, row); }
+    };
+    int i = 0;
+    for (const LanePart & part : node.batch->parts) {
+        for (int h = 0; h < part.cache->layout().shape.n_kv_heads; ++h, ++i) {
+            if (i % n_threads != ith) { continue; }
+            copy(out->src[0], part.cache->k(node.layer), part, h);
+            copy(out->src[1], part.cache->v(node.layer), part, h);
+        }
+    }
+}
+
+// x f32 [d, K, n] as rows of `type`, by ggml's own conversion: what ggml_set_rows() would write.
+ggml_tensor * rows_of_type(ggml_context * ctx, ggml_tensor * x, ggml_type type) {
+    ggml_tensor * rows = ggml_reshape_2d(ctx, ggml_is_contiguous(x) ? x : ggml_cont(ctx, x), x->ne[0], x->ne[1] * x->ne[2]);
+    return type == GGML_TYPE_F32 ? rows : ggml_cast(ctx, rows, type);
+}
+
+}  // namespace
+
+void fill_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask & task) {
+    start_task(cache.layout(), cache.k(layer)->nb[1], task);
+    add_key_lanes(cache, seq, layer, task);
+}
+
+void fill_attention_task(const RaggedCache & cache, int seq, int layer, const ggml_tensor * q, const ggml_tensor * out,
+                         const HiddenKeys * hidden, AttentionTask & task) {
+    const LanePart part{&cache, seq, 0, static_cast<int>(q->ne[2]), {}, hidden};
+    fill_task(std::span(&part, 1), layer, q, out, task);
 }
 
 bool can_attend_on_cpu(const CacheLayout & layout) {
@@ -101,23 +173,42 @@ bool can_attend_on_cpu(const CacheLayout & layout) {
     return cpu_attention_pays() && k && v && can_attend(*k, *v, layout.shape.head_dim, layout.head_dim_v);
 }
 
-ggml_tensor * build_cpu_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
-                                  ggml_tensor * written_k, ggml_tensor * written_v, ColumnSums sums,
-                                  const HiddenKeys * hidden) {
-    const CacheLayout & layout = cache.layout();
-    CpuAttentionNode & node = build.workspace<CpuWorkspace>().next();
-    std::array<ggml_tensor *, 3> sources = {q, written_k, written_v};
-    ggml_tensor * out =
-        ggml_custom_4d(build.ctx(), GGML_TYPE_F32, static_cast<int64_t>(layout.head_dim_v) * layout.shape.n_heads(), q->ne[2],
-                       1, 1, sources.data(), static_cast<int>(sources.size()), run, GGML_N_TASKS_MAX, &node);
-    ggml_set_name(out, name_of(GraphPart::kAttention));
-    build.before_run([&cache, &node, seq, layer, q, out, hidden, sums = std::move(sums)] {
-        fill_attention_task(cache, seq, layer, q, out, hidden, node.plan.task);
-        const int n_heads = sums ? cache.layout().shape.n_heads() : 0;
-        for (int head = 0; head < n_heads; ++head) { node.plan.task.columns.sum.push_back(sums(head)); }
-        node.plan.make();
-        node.scratch->reserve(node.plan);
-    });
+WrittenRows build_cpu_write(GraphBuild & build, const LaneBatchPtr & batch, int layer, ggml_tensor * k, ggml_tensor * v) {
+    const CacheLayout & layout = batch->parts.front().cache->layout();
+    CpuWriteNode & node = build.workspace<CpuWorkspace>().next_write();
+    node = {batch, layer};
+    std::array<ggml_tensor *, 2> rows = {rows_of_type(build.ctx(), k, layout.type_k),
+                                         rows_of_type(build.ctx(), v, layout.type_v)};
+    ggml_tensor * written = ggml_custom_4d(build.ctx(), GGML_TYPE_F32, 1, 1, 1, 1, rows.data(), static_cast<int>(rows.size()),
+                                           write_rows, GGML_N_TASKS_MAX, &node);
+    ggml_set_name(written, name_of(GraphPart::kAttention));
+    return {written, written};
+}
+
+ggml_tensor * build_cpu_attention(GraphBuild & build, const LaneBatchPtr & batch, int layer, ggml_tensor * q,
+                                  const WrittenRows & written) {
+    const CacheLayout & layout = batch->parts.front().cache->layout();
+    ggml_tensor * out = nullptr;
+    for (size_t begin = 0; begin < batch->parts.size();) {
+        const size_t end = end_of_group(batch->parts, begin);
+        CpuAttentionNode & node = build.workspace<CpuWorkspace>().next();
+        std::array<ggml_tensor *, 3> sources = {q, written.k, written.v};
+        const auto n_sources = static_cast<int>(sources.size());
+        // Each writes its own rows of what the first made.
+        ggml_tensor * made =
+            out == nullptr
+                ? ggml_custom_4d(build.ctx(), GGML_TYPE_F32, static_cast<int64_t>(layout.head_dim_v) * layout.shape.n_heads(),
+                                 q->ne[2], 1, 1, sources.data(), n_sources, run, GGML_N_TASKS_MAX, &node)
+                : ggml_custom_inplace(build.ctx(), out, sources.data(), n_sources, run, GGML_N_TASKS_MAX, &node);
+        ggml_set_name(made, name_of(GraphPart::kAttention));
+        build.before_run([batch, begin, end, &node, layer, q, made] {
+            fill_task(std::span(batch->parts).subspan(begin, end - begin), layer, q, made, node.plan.task);
+            node.plan.make();
+            node.scratch->reserve(node.plan);
+        });
+        out = made;
+        begin = end;
+    }
     return out;
 }
 

@@ -1,10 +1,13 @@
-// cpu_lane_attention.h - the CPU's attention kernel as one ggml operation on ggml's threads. Stage: attention.
+// cpu_lane_attention.h - the CPU's attention kernel, and writing what it reads, as ggml operations on ggml's threads. Stage:
+// attention.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "attention/cpu/cpu_attention.h"
+#include "attention/lane_batch.h"
 #include "cache/ragged_cache.h"
 #include "device/graph_runner.h"
 
@@ -23,14 +26,20 @@ void fill_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask
 void fill_attention_task(const RaggedCache & cache, int seq, int layer, const ggml_tensor * q, const ggml_tensor * out,
                          const HiddenKeys * hidden, AttentionTask & task);
 
-// Where the queries' probabilities are summed: [lane length] per query head, added to. Asked for before every run.
-using ColumnSums = std::function<float *(int head)>;
+// New keys and values on their way into the lanes: an attention that reads them comes after both.
+struct WrittenRows {
+    ggml_tensor * k = nullptr;
+    ggml_tensor * v = nullptr;
+};
 
-// Attention of the n newest entries' queries over their lanes, after `written` (K's and V's new rows).
-// q f32 [d, H, n], rows contiguous  →  [dv·H, n].   hidden: may be nullptr; lives until the last run.
+// Copies the rows of k [d, K, n] and v [dv, K, n], in the cache's types, into the newest cells of each part's lanes.
+// REQUIRES: a CPU back end; all parts' caches have one layout. Cost: one pass over them, whatever the number of parts.
+WrittenRows build_cpu_write(GraphBuild & build, const LaneBatchPtr & batch, int layer, ggml_tensor * k, ggml_tensor * v);
+
+// Attention of the rows' queries over their parts' lanes, after `written`.   q f32 [d, H, n], rows contiguous  →  [dv·H, n].
+// Parts of one token each are one operation; a prompt's piece is one by itself.
 // REQUIRES: can_attend_on_cpu(); a CPU back end; the lanes keep their lengths until the graph has run.
-ggml_tensor * build_cpu_attention(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * q,
-                                  ggml_tensor * written_k, ggml_tensor * written_v, ColumnSums sums = {},
-                                  const HiddenKeys * hidden = nullptr);
+ggml_tensor * build_cpu_attention(GraphBuild & build, const LaneBatchPtr & batch, int layer, ggml_tensor * q,
+                                  const WrittenRows & written);
 
 }  // namespace pith

@@ -1,0 +1,41 @@
+// lane_batch.h - which rows of a batch are whose: each part belongs to one sequence, whose lanes its queries attend to. Stage:
+// attention.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "attention/cpu/hidden_keys.h"
+#include "cache/ragged_cache.h"
+
+namespace pith {
+
+// Where the queries' probabilities are summed: [lane length] per query head, added to. Asked for before every run.
+using ColumnSums = std::function<float *(int layer, int head)>;
+
+// Consecutive rows whose keys are the newest entries of one sequence's lanes.
+struct LanePart {
+    const RaggedCache * cache = nullptr;
+    int seq = 0;  // of the cache
+    int first_row = 0;
+    int n = 0;                            // rows
+    ColumnSums sums;                      // empty: nobody sums
+    const HiddenKeys * hidden = nullptr;  // keys of the layer at hand that a gate said no to
+    const void * owner = nullptr;         // of the sums: tells parts apart
+};
+
+// A graph that runs again may serve other sequences: only the numbers of rows, and who sums, must stay.
+struct LaneBatch {
+    std::vector<LanePart> parts;  // in the order of their rows
+};
+using LaneBatchPtr = std::shared_ptr<const LaneBatch>;
+
+inline LaneBatchPtr single_part(const RaggedCache & cache, int seq, int n, ColumnSums sums = {},
+                                const HiddenKeys * hidden = nullptr) {
+    LaneBatch batch;
+    batch.parts.push_back({&cache, seq, 0, n, std::move(sums), hidden});
+    return std::make_shared<const LaneBatch>(std::move(batch));
+}
+
+}  // namespace pith

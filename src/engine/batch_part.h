@@ -1,0 +1,31 @@
+// batch_part.h - consecutive rows of a pass that belong to one sequence. Stage: engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "attention/lane_batch.h"
+#include "cache/ragged_cache.h"
+#include "evidence/evidence_state.h"
+
+namespace pith {
+
+struct BatchPart {
+    RaggedCache * cache = nullptr;
+    EvidenceState * evidence = nullptr;
+    int seq = 0;  // of the cache
+    int n = 0;    // rows
+    int32_t first_position = 0;
+    int n_to_come = 0;                         // tokens that the layer sees after these before `evidence` is asked for anything
+    const HiddenKeys * hidden_keys = nullptr;  // of the layer at hand, those of the new tokens included; nullptr: none
+};
+
+// Of all parts.
+int n_rows(std::span<const BatchPart> parts);
+
+// The parts as the attention sees them. sums: whether it adds to the evidence's running sums itself, where these are wanted.
+LaneBatch lane_batch(std::span<const BatchPart> parts, bool sums);
+
+}  // namespace pith

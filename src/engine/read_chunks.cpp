@@ -1,0 +1,51 @@
+// read_chunks.cpp - where chunks end, and the eviction there.
+#include "engine/read_chunks.h"
+
+#include <algorithm>
+
+namespace pith {
+
+ChunkReader::ChunkReader(Session::Impl & session, std::span<const int32_t> tokens, bool first)
+    : session_(session),
+      tokens_(tokens),
+      first_(first),
+      evicts_(session.evicts() && (first || session.seq.plan->evict_every > 0)),
+      n_context_(std::ssize(tokens)) {
+    const RunPlan & plan = *session.seq.plan;
+    if (first && evicts_ && plan.n_guide > 0) {
+        question_ = !session.observers.empty() ? session.observers : tokens.last(static_cast<size_t>(plan.n_guide));
+        if (session.observers.empty()) { n_context_ -= std::ssize(question_); }
+    }
+    begin_chunk();
+}
+
+void ChunkReader::begin_chunk() {
+    const RunPlan & plan = *session_.seq.plan;
+    const int64_t n = std::ssize(tokens_);
+    int64_t m = std::min<int64_t>(plan.chunk, n - n_done_);
+    if (evicts_ && !first_) {
+        const int headroom = std::max(plan.chunk, plan.evict_every);
+        m = std::min<int64_t>(m, std::max(1, headroom - session_.seq.since_eviction));
+    }
+    if (!question_.empty() && n_done_ < n_context_ && n_done_ + m >= n_context_) { m = n - n_done_; }
+    chunk_end_ = n_done_ + m;
+}
+
+std::span<const int32_t> ChunkReader::next(int64_t most) const {
+    return tokens_.subspan(static_cast<size_t>(n_done_), static_cast<size_t>(std::min(most, chunk_end_ - n_done_)));
+}
+
+Status ChunkReader::advance(int64_t n, bool nothing_follows) {
+    n_done_ += n;
+    session_.seq.since_eviction += static_cast<int>(n);
+    if (n_done_ < chunk_end_) { return {}; }
+    if (!question_.empty() && (!done() || !session_.observers.empty())) {
+        PITH_RETURN_IF_ERROR(session_.evict_in_sight_of(question_));
+    } else if (evicts_ && (first_ || session_.seq.since_eviction >= session_.seq.plan->evict_every)) {
+        PITH_RETURN_IF_ERROR(session_.evict_all(done() && nothing_follows));
+    }
+    begin_chunk();
+    return {};
+}
+
+}  // namespace pith

@@ -1,0 +1,92 @@
+// read_one_shot.cpp - the cascade over layers.
+#include "engine/read_one_shot.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/stopwatch.h"
+
+namespace pith {
+
+OneShotReader::OneShotReader(Session::Impl & session, std::span<const int32_t> tokens, const RunHooks & hooks)
+    : session_(session),
+      tokens_(tokens),
+      hooks_(hooks),
+      n_(static_cast<int>(tokens.size())),
+      n_layers_(session.shape().n_layers),
+      must_evict_(session.evicts() && n_ > session.seq.plan->budget),
+      cascade_(!session.seq.policy.wants_all_layers()) {
+    session.seq.n_tokens = n_ + std::ssize(session.observers);
+    pass_.emplace(session.seq.policy, session.target(), cascade_, static_cast<int>(session.seq.n_tokens));
+    const auto width = static_cast<size_t>(session.file->hparams().n_embd);
+    session.hidden.resize(tokens.size() * width);
+    observing_.resize(session.observers.size() * width);
+    before_.resize(session.observers.empty() ? 0 : static_cast<size_t>(n_layers_));
+}
+
+void OneShotReader::without_observers(int layer) {
+    if (!session_.observers.empty()) { session_.take_back(layer, std::move(before_[static_cast<size_t>(layer)])); }
+}
+
+Status OneShotReader::advance() {
+    PITH_RETURN_IF_ERROR(run_unit());
+    if (first_ < n_) { return {}; }
+    PITH_RETURN_IF_ERROR(end_layer());
+    first_ = 0;
+    ++layer_;
+    return done() ? end_prompt() : Status();
+}
+
+Status OneShotReader::run_unit() {
+    if (first_ == 0) { PITH_RETURN_IF_ERROR(session_.ask_gates(layer_, {tokens_, session_.hidden, n_}, 0)); }
+    const auto width = static_cast<size_t>(session_.file->hparams().n_embd);
+    const bool last_layer = layer_ + 1 == n_layers_;
+    const bool all_logits = static_cast<bool>(hooks_.on_logits);
+    const int m = std::min(session_.seq.plan->chunk, n_ - first_);
+    const auto rows = std::span(session_.hidden).subspan(static_cast<size_t>(first_) * width, static_cast<size_t>(m) * width);
+    const int n_out = last_layer && !all_logits ? 1 : m;
+    PITH_RETURN_IF_ERROR(session_.run_layer(layer_, tokens_.subspan(static_cast<size_t>(first_), static_cast<size_t>(m)), rows,
+                                            m, first_, n_out, n_ - first_ - m));
+    const bool newest = first_ + m == n_;
+    if (last_layer && (all_logits || newest)) { PITH_RETURN_IF_ERROR(session_.emit_logits(rows, m, first_, hooks_)); }
+    first_ += m;
+    return {};
+}
+
+Status OneShotReader::end_layer() {
+    if (!must_evict_) { return {}; }
+    if (!session_.observers.empty()) {
+        before_[static_cast<size_t>(layer_)] = session_.seq.evidence.layer(layer_);
+        PITH_RETURN_IF_ERROR(session_.observe(layer_, observing_));
+    }
+    PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, session_.gather(layer_));
+    const Stopwatch watch;
+    PITH_RETURN_IF_ERROR(pass_->add_layer(seen));
+    if (!cascade_) {
+        session_.ledger.plan_s += watch.seconds();
+        return {};  // what a selector will read of the lanes must stay till then: the observers, too
+    }
+    PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass_->cascade());
+    session_.ledger.plan_s += watch.seconds();
+    without_observers(layer_);
+    session_.leave_out_observers(plans);
+    return session_.apply(plans, /*is_last=*/false);
+}
+
+Status OneShotReader::end_prompt() {
+    session_.seq.since_eviction = 0;
+    if (must_evict_) {
+        const Stopwatch watch;
+        PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass_->finish());
+        session_.ledger.plan_s += watch.seconds();
+        for (int layer = 0; !cascade_ && layer < n_layers_; ++layer) { without_observers(layer); }
+        session_.leave_out_observers(plans);
+        PITH_RETURN_IF_ERROR(session_.apply(plans, /*is_last=*/true));
+    }
+    session_.seq.n_tokens = n_;
+    session_.update_ledger();                    // counts the prompt's hidden states, which nobody needs any more
+    std::vector<float>().swap(session_.hidden);  // `= {}` would keep the memory
+    return {};
+}
+
+}  // namespace pith
