@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "pith/batch_engine.h"
 #include "pith/session.h"
 #include "pith/status.h"
 
@@ -47,6 +48,8 @@ public:
 
     const ModelInfo & info() const;
     Result<Session> session(const SessionOptions & options = {}) const;
+    // For many sequences at once (batch_engine.h).
+    Result<Engine> engine(const EngineOptions & options) const;
 
     Model(const Model &) = default;
     Model & operator=(const Model &) = default;

@@ -89,7 +89,8 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     return {};
 }
 
-Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_t> tokens, std::span<float> logits) {
+Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
+                        std::span<const std::span<float>> logits) {
     const int n_layers = file_->hparams().n_layers;
     for (const BatchPart & part : parts) {
         for (int layer = 0; layer < n_layers; ++layer) { PITH_RETURN_IF_ERROR(part.cache->reserve(part.seq, layer, 1)); }
@@ -112,7 +113,9 @@ Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_
         wants_.clear();
         return status;
     }
-    ggml_backend_tensor_get(logits_, logits.data(), 0, logits.size_bytes());
+    for (size_t i = 0; i < logits.size(); ++i) {
+        ggml_backend_tensor_get(logits_, logits[i].data(), i * logits_->nb[1], logits[i].size_bytes());
+    }
     return {};
 }
 

@@ -26,10 +26,10 @@ class DecodeGraph {
 public:
     DecodeGraph(std::shared_ptr<const ModelFile> file, ggml_backend_t backend) : file_(std::move(file)), runner_(backend) {}
 
-    // Adds each part's token to every lane of its sequence and computes its logits [n_vocab], one part's behind the other's;
-    // adds to the evidence's running sums. tokens [parts]; each part has one row.
+    // Adds each part's token to every lane of its sequence and computes its logits [n_vocab]; adds to the evidence's
+    // running sums. tokens, logits [parts]; each part has one row.
     // Errors: kOutOfMemory, kInternal; the lanes may then hold the new entries already.
-    Status run(std::span<const BatchPart> parts, std::span<const int32_t> tokens, std::span<float> logits);
+    Status run(std::span<const BatchPart> parts, std::span<const int32_t> tokens, std::span<const std::span<float>> logits);
 
     // Of the last run, for part i: the queries f32 [H][d] after RoPE, where its evidence wanted queries, and the moments,
     // where it wanted those. Valid until the next run.

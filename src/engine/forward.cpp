@@ -148,13 +148,14 @@ bool Forward::can_run_tokens(const RaggedCache & cache) const {
     return sums_columns(layer_runner_.custom_operations(), cache) && !tap_ && !query_observer_;
 }
 
-Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens, std::span<float> logits) {
+Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
+                           std::span<const std::span<float>> logits) {
     if (!decode_graph_) {
         decode_graph_ = std::make_unique<DecodeGraph>(file_, backend_);
         decode_graph_->set_profile(profile_);
     }
     PITH_RETURN_IF_ERROR(decode_graph_->run(parts, tokens, logits));
-    PITH_RETURN_IF_ERROR(check_logits(logits));
+    for (const std::span<float> row : logits) { PITH_RETURN_IF_ERROR(check_logits(row)); }
 
     for (size_t i = 0; i < parts.size(); ++i) {
         const BatchPart & part = parts[i];

@@ -43,9 +43,10 @@ public:
     Status run_head(std::span<const float> hidden, int n, std::span<float> logits);
 
     // One token of each part through all layers and the head: what run_layer() and run_head() do, to the bit, by a graph that
-    // is kept as long as as many sequences want the same of it (decode_graph.h). tokens [n]; logits [n][n_vocab].
+    // is kept as long as as many sequences want the same of it (decode_graph.h). tokens [n]; logits [n] of [n_vocab].
     // Errors: as run_layer().
-    Status run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens, std::span<float> logits);
+    Status run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
+                      std::span<const std::span<float>> logits);
     // Whether run_tokens() may be used: Pith's own attention serves the cache, and nobody looks at single layers.
     bool can_run_tokens(const RaggedCache & cache) const;
 

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <thread>
 
 #include "attention/lane_attention.h"
 #include "core/guarded.h"
 #include "device/available_memory.h"
 #include "device/backend.h"
 #include "engine/cache_layout.h"
+#include "engine/execution.h"
 #include "engine/model_parts.h"
 #include "engine/session_impl.h"
 #include "gate/gate_file.h"
@@ -22,13 +22,6 @@
 
 namespace pith {
 namespace {
-
-// One per core; a single one for models whose operations take microseconds: there threads mostly wait for each other, and on a
-// busy machine for the scheduler.
-int default_threads(size_t weight_bytes) {
-    constexpr size_t kWorthThreads = size_t{32} << 20U;
-    return weight_bytes < kWorthThreads ? 1 : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
 
 ModelInfo describe(const ModelFile & file) {
     const Hparams & hp = file.hparams();
@@ -182,44 +175,54 @@ std::shared_ptr<const Gate> gate_of(const Model & model) {
     return Model::Impl::of(model).gate;
 }
 
+Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const SessionOptions & options,
+                                                    const std::shared_ptr<Execution> & execution) {
+    PITH_RETURN_IF_ERROR(options.budget.check());
+    const Model::Impl & impl = Model::Impl::of(model);
+    auto session = std::make_unique<Session::Impl>();
+    session->file = impl.file;
+    session->output = impl.output;
+    session->options = options;
+    // `auto` is settled when the prompt comes: until then it keeps what it would keep of one that nobody asks anything of.
+    session->seq.policy_asked = options.policy;
+    session->seq.budget = options.budget;
+    if (!is_auto(options.policy)) { PITH_ASSIGN_OR_RETURN(session->seq.policy, Policy::parse(options.policy)); }
+    session->layout = cache_layout(impl.file->hparams(), options.type_k, options.type_v);
+    // What can be refused before a prompt is known is refused here.
+    const bool has_gate = impl.gate != nullptr;
+    if (auto_wants_heads(options, has_gate)) {
+        PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl.file, session->options));
+    }
+    PITH_RETURN_IF_ERROR(session->settle_policy({.has_gates = has_gate}));
+    PITH_RETURN_IF_ERROR(session->seq.policy.check_gates(has_gate));
+    PITH_RETURN_IF_ERROR(find_heads(*impl.file, session->seq.policy, session->options));
+    session->tell_policy(session->policy_names(session->seq));
+    PITH_RETURN_IF_ERROR(observe(*impl.file, impl.gate != nullptr, *session));
+    PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
+    for (const PositionSpan & span : options.pinned) {
+        if (span.begin < 0 || span.end < span.begin) {
+            return {ErrorCode::kInvalidArgument,
+                    "pinned span [" + std::to_string(span.begin) + ", " + std::to_string(span.end) + ") is not a span"};
+        }
+    }
+    if (options.n_threads < 0 || options.max_context < 0 || options.n_snapshots < 0) {
+        return {ErrorCode::kInvalidArgument, "threads, context size and the number of snapshots must not be negative"};
+    }
+    std::shared_ptr<Execution> runs_it = execution;
+    if (!runs_it) { PITH_ASSIGN_OR_RETURN(runs_it, Execution::make(impl.file, options.n_threads)); }
+    session->forward = std::shared_ptr<Forward>(runs_it, &runs_it->forward);
+    if (impl.gate) { session->gates = std::make_unique<GateRunner>(impl.file, impl.gate, runs_it->backend.get()); }
+    session->ledger.attention = attention_kernels(session->forward->observer().custom_operations(), session->layout);
+    return session;
+}
+
+Result<std::shared_ptr<Execution>> make_execution(const Model & model, int n_threads) {
+    return Execution::make(Model::Impl::of(model).file, n_threads);
+}
+
 Result<Session> Model::session(const SessionOptions & options) const {
     return guarded([&]() -> Result<Session> {
-        PITH_RETURN_IF_ERROR(options.budget.check());
-        auto session = std::make_unique<Session::Impl>();
-        session->file = impl_->file;
-        session->output = impl_->output;
-        session->options = options;
-        // `auto` is settled when the prompt comes: until then it keeps what it would keep of one that nobody asks anything of.
-        session->seq.policy_asked = options.policy;
-        session->seq.budget = options.budget;
-        if (!is_auto(options.policy)) { PITH_ASSIGN_OR_RETURN(session->seq.policy, Policy::parse(options.policy)); }
-        session->layout = cache_layout(impl_->file->hparams(), options.type_k, options.type_v);
-        // What can be refused before a prompt is known is refused here.
-        const bool has_gate = impl_->gate != nullptr;
-        if (auto_wants_heads(options, has_gate)) {
-            PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl_->file, session->options));
-        }
-        PITH_RETURN_IF_ERROR(session->settle_policy({.has_gates = has_gate}));
-        PITH_RETURN_IF_ERROR(session->seq.policy.check_gates(has_gate));
-        PITH_RETURN_IF_ERROR(find_heads(*impl_->file, session->seq.policy, session->options));
-        session->tell_policy(session->policy_names(session->seq));
-        PITH_RETURN_IF_ERROR(observe(*impl_->file, impl_->gate != nullptr, *session));
-        PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
-        for (const PositionSpan & span : options.pinned) {
-            if (span.begin < 0 || span.end < span.begin) {
-                return {ErrorCode::kInvalidArgument,
-                        "pinned span [" + std::to_string(span.begin) + ", " + std::to_string(span.end) + ") is not a span"};
-            }
-        }
-        if (options.n_threads < 0 || options.max_context < 0 || options.n_snapshots < 0) {
-            return {ErrorCode::kInvalidArgument, "threads, context size and the number of snapshots must not be negative"};
-        }
-        const int n_threads = options.n_threads > 0 ? options.n_threads : default_threads(impl_->file->weight_bytes());
-        PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(n_threads));
-        session->backend.reset(backend);
-        session->forward = std::make_unique<Forward>(impl_->file, backend);
-        if (impl_->gate) { session->gates = std::make_unique<GateRunner>(impl_->file, impl_->gate, backend); }
-        session->ledger.attention = attention_kernels(session->forward->observer().custom_operations(), session->layout);
+        PITH_ASSIGN_OR_RETURN(auto session, make_session(*this, options, nullptr));
         return Session::Impl::hand_out(std::move(session));
     });
 }

@@ -86,25 +86,35 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     return plan_run(request);
 }
 
-// The first prompt decides the plan and makes the cache.
-Status Session::Impl::start(int64_t n_prompt, int n_question) {
-    // The lanes of an emptied session: where addresses are limited, the new ones want theirs.
-    if (seq.cache && available_addresses() > 0) { PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, 1)); }
+// The first prompt decides policy and plan.
+Status Session::Impl::decide(int64_t n_prompt, int n_question) {
     AutoFacts facts;
     facts.has_gates = gates != nullptr;
     facts.roomy = memory_holds_all(n_prompt + std::ssize(observers));
     facts.even = seq.budget.kind == BudgetKind::kAuto && available_addresses() > 0;
     PITH_RETURN_IF_ERROR(settle_policy(facts));
-    PITH_ASSIGN_OR_RETURN(seq.plan, make_plan(seq.policy, seq.budget, options.prefill, n_prompt, n_question));
+    if (given_plan) {
+        seq.plan = given_plan;
+    } else {
+        PITH_ASSIGN_OR_RETURN(seq.plan, make_plan(seq.policy, seq.budget, options.prefill, n_prompt, n_question));
+    }
     // All that `auto` may choose from here on is planned alike, so the plan can be asked what will be in sight.
     const bool in_sight = seq.plan->one_shot || seq.plan->n_guide > 0;
     facts.question = n_question == 0 ? KnownQuestion::kUnknown
                      : in_sight      ? KnownQuestion::kInSight
                                      : KnownQuestion::kOutOfSight;
     PITH_RETURN_IF_ERROR(settle_policy(facts));
+    return check_protected(n_prompt);
+}
+
+// And makes the cache.
+Status Session::Impl::start(int64_t n_prompt, int n_question) {
+    // The lanes of an emptied session: where addresses are limited, the new ones want theirs.
+    if (seq.cache && available_addresses() > 0) { PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, 1)); }
+    PITH_RETURN_IF_ERROR(decide(n_prompt, n_question));
     tell_policy(policy_names(seq));
     seq.question_end = n_question > 0 && observers.empty() ? n_prompt : 0;
-    PITH_RETURN_IF_ERROR(check_protected(n_prompt));
+    const bool in_sight = seq.plan->one_shot || seq.plan->n_guide > 0;
     const bool all_fits = !evicts() || n_prompt <= seq.plan->budget;
     bool seen = n_question > 0 && in_sight && evicts();
     if (!observers.empty() && (all_fits || !in_sight)) {
@@ -243,7 +253,8 @@ Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks 
         }
         next_logits.resize(static_cast<size_t>(file->hparams().n_vocab));
         const BatchPart part{seq.cache.get(), &seq.evidence, 0, 1, static_cast<int32_t>(seq.n_tokens)};
-        PITH_RETURN_IF_ERROR(forward->run_tokens(std::span(&part, 1), tokens, next_logits));
+        const std::span<float> row = next_logits;
+        PITH_RETURN_IF_ERROR(forward->run_tokens(std::span(&part, 1), tokens, std::span(&row, 1)));
         ++seq.n_tokens;
         return {};
     }

@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "cache/ragged_cache.h"
-#include "device/backend.h"
 #include "engine/forward.h"
 #include "engine/gate_runner.h"
 #include "engine/sequence.h"
+#include "pith/model.h"
 #include "pith/session.h"
 #include "policy/auto_policy.h"
 #include "policy/eviction.h"
@@ -43,8 +43,7 @@ struct Session::Impl {
     KnownHeads known_heads = KnownHeads::kNone;
     std::shared_ptr<OutputMatrices> output;  // of the model: all its sessions share them
     CacheLayout layout;
-    OwnedBackend backend;
-    std::unique_ptr<Forward> forward;
+    std::shared_ptr<Forward> forward;     // with its threads; an engine's sequences share them
     std::unique_ptr<GateRunner> gates;    // null: the model has none
     std::vector<EvidenceNeeds> observed;  // of options.observe
 
@@ -61,6 +60,8 @@ struct Session::Impl {
 
     // While a prompt is read for questions that come later: their tokens. Empty: there are none, or they are not in sight.
     std::span<const int32_t> observers;
+
+    std::optional<RunPlan> given_plan;  // for the first prompt: an engine has reserved memory for it
 
     std::vector<float> next_logits;  // of the call at hand, the sequence's once it has succeeded
     std::vector<float> hidden;
@@ -93,10 +94,12 @@ struct Session::Impl {
     void tell_policy(PolicyNames names) const noexcept;  // made beforehand, where nothing may fail any more
 
     // prefill.cpp
+    // A call is begin_call(), its tokens (read_chunks.h, read_one_shot.h), end_call().
     Status feed(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks);
     Status check_tokens(std::span<const int32_t> tokens) const;
     Result<RunPlan> make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule, int64_t n_prompt,
                               int n_question = 0) const;
+    Status decide(int64_t n_prompt, int n_question);
     Status start(int64_t n_prompt, int n_question);
     int64_t n_served(int64_t n_prompt) const;
     Status check_protected(int64_t n_prompt) const;
@@ -139,5 +142,10 @@ struct Session::Impl {
 
     void update_ledger() const;
 };
+
+// A session that runs on these threads; nullptr: on its own. Errors: those of Model::session(). Throws std::bad_alloc.
+struct Execution;
+Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const SessionOptions & options,
+                                                    const std::shared_ptr<Execution> & execution);
 
 }  // namespace pith

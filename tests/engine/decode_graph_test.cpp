@@ -181,8 +181,9 @@ TEST_F(DecodeGraphTest, ServesSeveralSequencesInTurns) {
         const std::span token(&fed[static_cast<size_t>(i)], 1);
         RaggedCache & cache = *own[static_cast<size_t>(seq)];
         const auto position = static_cast<int32_t>(cache.length(0));
+        const std::span<float> row = logits;
         const BatchPart part{shared->get(), &none, seq, 1, position};
-        ASSERT_TRUE(forward.run_tokens(std::span(&part, 1), token, logits).ok());
+        ASSERT_TRUE(forward.run_tokens(std::span(&part, 1), token, std::span(&row, 1)).ok());
         for (int l = 0; l < hp.n_layers; ++l) {
             ASSERT_TRUE(forward.run_layer(BatchPart{&cache, &none, 0, 1, position}, l, token, hidden, 1).ok());
         }

@@ -1,0 +1,129 @@
+// batch_engine.h - many sequences on one model: their tokens go through the weights together, under one ceiling for all.
+//
+// A step takes one token of every sequence that is answering, and fills up with pieces of the prompts that are being read: the
+// weights are read once for all of them. Each sequence has its own policy, budget and lanes, as if it ran alone: what another
+// does changes its logits by rounding at most. The ceiling bounds the bytes of all KV caches together: a request starts when
+// what it may come to need fits, and waits until then; one that can never fit is refused. Where a request of higher priority
+// waits, answers of lower priority make room: their lanes go to a temporary file, and come back.
+//
+//   auto engine = model->engine({.ceiling = *pith::Budget::parse("512M")});                  // Result<Engine>
+//   auto first  = engine->submit({.tokens = a, .options = {.policy = "snapkv", .budget = 512}});
+//   auto second = engine->submit({.tokens = b, .options = {.policy = "snapkv", .budget = 512}});
+//   engine->run();                                                                            // until all have answered
+//   engine->answer(*first);                                                                   // token ids
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "pith/budget.h"
+#include "pith/kv_type.h"
+#include "pith/ledger.h"
+#include "pith/session.h"
+#include "pith/status.h"
+
+namespace pith {
+
+inline constexpr int kDefaultBatchRows = 512;
+
+struct EngineOptions {
+    KvType type_k = KvType::kF16;
+    KvType type_v = KvType::kF16;
+    int n_threads = 0;                 // 0: one per core, or 1 for models under 32 MiB
+    Budget ceiling;                    // of all KV caches together: bytes, `auto` (what memory allows now), or none
+    int max_rows = kDefaultBatchRows;  // tokens of a step; where more sequences answer than that, one of each all the same
+    int max_sequences = 0;             // that run at a time; 0: as many as fit
+};
+
+struct Request {
+    std::vector<int32_t> tokens;
+    // Policy, budget, schedule, pinned tokens, head importances. K/V types and threads are the engine's; `observe` and
+    // `n_snapshots` have no use here, and a budget of `auto` is the ceiling's business.
+    SessionOptions options;
+    int n_question = 0;         // the last so many tokens ask (RunHooks::n_question)
+    int max_tokens = 256;       // of the answer
+    std::vector<int32_t> stop;  // tokens that end the answer, and are no part of it
+    int priority = 0;           // higher first; among equals the earlier
+    // The next token, by the logits of the newest. Empty: the likeliest.
+    std::function<int32_t(std::span<const float> logits)> choose;
+    // Shown every token of the answer at once; false ends it. It may submit() and cancel(), but not step(). What it throws
+    // ends the request as an error does.
+    std::function<bool(int32_t token)> on_token;
+};
+
+enum class RequestState {
+    kWaiting,  // for room
+    kReading,  // its prompt
+    kAnswering,
+    kSetAside,  // its lanes are in a temporary file
+    kDone,
+    kFailed,  // status() says why
+    kCancelled,
+};
+const char * name_of(RequestState state);
+
+// Of all sequences together.
+struct EngineLedger {
+    int64_t n_waiting = 0;
+    int64_t n_running = 0;  // reading or answering
+    int64_t n_set_aside = 0;
+    int64_t n_steps = 0;
+    int64_t n_prompt = 0;           // tokens read
+    int64_t n_generated = 0;        // tokens answered
+    size_t ceiling_bytes = 0;       // 0: none
+    size_t kv_reserved_bytes = 0;   // what the running ones may come to need
+    size_t kv_allocated_bytes = 0;  // pages held now
+    size_t kv_peak_bytes = 0;       // the most that was ever held at the end of a pass
+    size_t activation_peak_bytes = 0;
+    double step_s = 0;          // all of it
+    double pass_s = 0;          // in passes over the weights
+    double schedule_s = 0;      // choosing who runs: admission, rows, bookkeeping
+    double longest_unit_s = 0;  // of a prompt that is read layer by layer: what its units delay other sequences' tokens by
+};
+
+// Threads: one at a time. An engine keeps its model's weights alive.
+class Engine {
+public:
+    // Takes a request; step() or run() serve it. Returns its number.
+    // Errors: kInvalidArgument (no tokens, options that a session would refuse, a budget of `auto`, n_question or max_tokens
+    //         out of range), kBudget (more than the ceiling would be needed: names both).
+    Result<int64_t> submit(Request request);
+    // Ends a request that has not ended; its pages are free at once. Errors: kNotFound.
+    Status cancel(int64_t id);
+    // Forgets a request that has ended. Errors: kNotFound, kInvalidArgument (it has not).
+    Status forget(int64_t id);
+
+    // One pass over the weights, and one unit of a prompt that is read layer by layer. true: there is more to do.
+    // A sequence that fails ends alone: its state and status say so. Errors: none of a single request's.
+    Result<bool> step();
+    // Until nothing is left to do. cancel: seen between steps; everything stays as it is, and run() can go on.
+    Status run(const std::atomic<bool> * cancel = nullptr);
+
+    // Errors of the four: a number that submit() did not give, or forget() took, is kNotFound, kFailed, empty.
+    RequestState state(int64_t id) const;
+    Status status(int64_t id) const;
+    std::span<const int32_t> answer(int64_t id) const;  // valid until the next call
+    Result<Ledger> ledger(int64_t id) const;
+    // Original positions of the entries that a lane of a running sequence holds, ascending; valid until the next call.
+    std::span<const int32_t> lane_positions(int64_t id, int layer, int kv_head) const;
+
+    EngineLedger ledger() const;
+
+    Engine(Engine &&) noexcept;
+    Engine & operator=(Engine &&) noexcept;
+    ~Engine();
+
+    struct Impl;
+
+private:
+    friend class Model;
+    explicit Engine(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pith

@@ -1,0 +1,46 @@
+// batch_pass.h - pieces of several sequences through all layers in one pass, and the logits of those that want them. Stage:
+// model graph → attention → evidence.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/session_impl.h"
+
+namespace pith {
+
+struct PassPiece {
+    Session::Impl * session = nullptr;
+    std::span<const int32_t> tokens;
+    bool wants_logits = false;  // of the newest: they come to session->next_logits
+};
+
+// Whether the session's tokens may share a pass: no gate is asked about them, or has anything hidden.
+bool can_share(const Session::Impl & session);
+
+// One pass after another over one model.   Threads: one at a time.
+class BatchPass {
+public:
+    explicit BatchPass(std::shared_ptr<Forward> forward) : forward_(std::move(forward)) {}
+
+    // Adds the pieces' K/V to their lanes, counts their tokens, tells their evidence.
+    // REQUIRES: transactions are open; can_share(); at least one piece, none empty, no session twice.
+    // Errors: kOutOfMemory, kInternal; the lanes may then hold new entries already, and all pieces must be rolled back.
+    Status run(std::span<const PassPiece> pieces);
+
+    size_t size_bytes() const { return (hidden_.capacity() + logits_.capacity()) * sizeof(float); }
+
+private:
+    Status run_tokens(std::span<const PassPiece> pieces);
+    Status run_pieces(std::span<const PassPiece> pieces);
+
+    std::shared_ptr<Forward> forward_;
+    std::vector<BatchPart> parts_;
+    std::vector<int32_t> tokens_;
+    std::vector<std::span<float>> rows_;
+    std::vector<float> hidden_;  // [rows][D]
+    std::vector<float> logits_;  // [pieces that want them][n_vocab]
+};
+
+}  // namespace pith

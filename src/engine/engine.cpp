@@ -1,0 +1,374 @@
+// engine.cpp - requests come in, steps run them, answers go out. Stage: engine.
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "core/guarded.h"
+#include "core/stopwatch.h"
+#include "core/text.h"
+#include "device/available_memory.h"
+#include "engine/batch_pass.h"
+#include "engine/execution.h"
+#include "engine/model_parts.h"
+#include "engine/step_plan.h"
+#include "engine/turn.h"
+#include "pith/batch_engine.h"
+
+namespace pith {
+
+const char * name_of(RequestState state) {
+    switch (state) {
+        case RequestState::kWaiting:
+            return "waiting";
+        case RequestState::kReading:
+            return "reading";
+        case RequestState::kAnswering:
+            return "answering";
+        case RequestState::kSetAside:
+            return "set aside";
+        case RequestState::kDone:
+            return "done";
+        case RequestState::kFailed:
+            return "failed";
+        case RequestState::kCancelled:
+            return "cancelled";
+    }
+    return "unknown";
+}
+
+struct Engine::Impl {
+    Model model;
+    EngineOptions options;
+    std::shared_ptr<Execution> execution;
+    BatchPass pass;
+    std::map<int64_t, std::unique_ptr<Turn>> turns;
+    int64_t next_id = 1;
+    bool changed = false;  // since the last admission: a request came or ended
+    bool in_step = false;
+    EngineLedger ledger;
+
+    Impl(Model of, EngineOptions with, std::shared_ptr<Execution> on)
+        : model(std::move(of)),
+          options(with),
+          execution(std::move(on)),
+          pass(std::shared_ptr<Forward>(execution, &execution->forward)) {}
+
+    const Turn * find(int64_t id) const {
+        const auto found = turns.find(id);
+        return found == turns.end() ? nullptr : found->second.get();
+    }
+    Turn * find(int64_t id) {
+        const auto found = turns.find(id);
+        return found == turns.end() ? nullptr : found->second.get();
+    }
+
+    // scheduling
+    std::vector<Turn *> running() const;
+    size_t reserved_bytes() const;
+    void admit();
+    bool fits(const Turn & turn) const;
+    bool make_room(const Turn & turn);
+
+    // a step
+    void run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates);
+    void run_alone(Turn & turn, int64_t n);
+    void count_bytes(bool at_most);
+    bool step();
+};
+
+// ---- scheduling ----
+
+std::vector<Turn *> Engine::Impl::running() const {
+    std::vector<Turn *> found;
+    for (const auto & [id, turn] : turns) {
+        if (turn->running()) { found.push_back(turn.get()); }
+    }
+    return found;
+}
+
+size_t Engine::Impl::reserved_bytes() const {
+    size_t bytes = 0;
+    for (const auto & [id, turn] : turns) { bytes += turn->running() ? turn->reserved_bytes() : 0; }
+    return bytes;
+}
+
+bool Engine::Impl::fits(const Turn & turn) const {
+    int n_running = 0;
+    int n_layered = 0;
+    for (const auto & [id, other] : turns) {
+        n_running += other->running() ? 1 : 0;
+        n_layered += other->state() == RequestState::kReading && other->reads_layers() ? 1 : 0;
+    }
+    if (options.max_sequences > 0 && n_running >= options.max_sequences) { return false; }
+    if (turn.state() == RequestState::kWaiting && turn.reads_layers() && n_layered >= kMaxLayered) { return false; }
+    return ledger.ceiling_bytes == 0 || reserved_bytes() + turn.reserved_bytes() <= ledger.ceiling_bytes;
+}
+
+// Answers of lower priority are set aside, the lowest and latest first, where that is enough.
+bool Engine::Impl::make_room(const Turn & turn) {
+    std::vector<Turn *> victims;
+    for (Turn * other : running()) {
+        const bool lower = other->request().priority < turn.request().priority;
+        if (lower && other->state() == RequestState::kAnswering) { victims.push_back(other); }
+    }
+    std::ranges::stable_sort(victims, [](const Turn * a, const Turn * b) {
+        if (a->request().priority != b->request().priority) { return a->request().priority < b->request().priority; }
+        return a->id() > b->id();
+    });
+    size_t freed = 0;
+    size_t n = 0;
+    const size_t reserved = reserved_bytes();
+    const auto enough = [&] {
+        return (ledger.ceiling_bytes == 0 || reserved - freed + turn.reserved_bytes() <= ledger.ceiling_bytes) &&
+               (options.max_sequences == 0 || std::ssize(running()) - static_cast<int64_t>(n) < options.max_sequences);
+    };
+    while (!enough() && n < victims.size()) { freed += victims[n++]->reserved_bytes(); }
+    if (!enough()) { return false; }
+    for (size_t i = 0; i < n; ++i) {
+        if (!victims[i]->set_aside().ok()) { return fits(turn); }  // no room on disk: it waits
+    }
+    return fits(turn);
+}
+
+// Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit.
+void Engine::Impl::admit() {
+    if (!std::exchange(changed, false)) { return; }
+    std::vector<Turn *> waiting;
+    for (const auto & [id, turn] : turns) {
+        if (turn->state() == RequestState::kWaiting || turn->state() == RequestState::kSetAside) {
+            waiting.push_back(turn.get());
+        }
+    }
+    std::ranges::stable_sort(waiting, std::greater<>(), [](const Turn * turn) { return turn->request().priority; });
+    for (Turn * turn : waiting) {
+        if (!fits(*turn) && !make_room(*turn)) { return; }
+        turn->state() == RequestState::kSetAside ? turn->bring_back() : turn->start();
+        changed = changed || turn->ended();
+    }
+}
+
+// ---- a step ----
+
+void Engine::Impl::count_bytes(bool at_most) {
+    size_t bytes = 0;
+    for (const auto & [id, turn] : turns) { bytes += turn->kv_bytes(at_most); }
+    ledger.kv_peak_bytes = std::max(ledger.kv_peak_bytes, bytes);
+    ledger.kv_allocated_bytes = bytes;
+}
+
+// A piece that gates are asked about, or that a failed pass held.
+void Engine::Impl::run_alone(Turn & turn, int64_t n) {
+    if (turn.state() == RequestState::kAnswering && !turn.open_token()) { return; }
+    const Status status = turn.run_alone(n);
+    count_bytes(/*at_most=*/false);
+    status.ok() ? turn.advance(n, ledger.n_steps) : turn.fail(status);
+}
+
+void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates) {
+    std::vector<PassPiece> pieces;
+    std::vector<std::pair<Turn *, int64_t>> shared;
+    std::vector<std::pair<Turn *, int64_t>> alone;
+    for (const StepPiece & one : plan) {
+        Turn * turn = candidates[static_cast<size_t>(one.candidate)];
+        if (!turn->can_share()) {
+            alone.emplace_back(turn, one.n);
+        } else if (turn->state() == RequestState::kReading || turn->open_token()) {
+            shared.emplace_back(turn, one.n);
+            pieces.push_back(turn->piece(one.n));
+        }
+    }
+    if (!pieces.empty()) {
+        const Stopwatch watch;
+        const Status status = guarded([&] { return pass.run(pieces); });
+        ledger.pass_s += watch.seconds();
+        count_bytes(/*at_most=*/false);
+        for (const auto & [turn, n] : shared) {
+            if (!turn->running()) { continue; }  // cancelled by another's on_token
+            if (status.ok()) {
+                turn->advance(n, ledger.n_steps);
+            } else {
+                // Whose fault it was is not known: each tries once more by itself.
+                turn->take_back(status);
+            }
+        }
+        changed = changed || !status.ok();
+    }
+    for (const auto & [turn, n] : alone) {
+        if (!turn->running()) { continue; }
+        const Stopwatch watch;
+        run_alone(*turn, n);
+        ledger.pass_s += watch.seconds();
+    }
+}
+
+bool Engine::Impl::step() {
+    const Stopwatch all;
+    const double pass_before = ledger.pass_s;
+    admit();
+    const std::vector<Turn *> candidates = running();
+    std::vector<StepCandidate> wants;
+    for (const Turn * turn : candidates) { wants.push_back(turn->candidate()); }
+    const StepPlan plan = plan_step(wants, options.max_rows);
+    ++ledger.n_steps;
+    run_pieces(plan.pieces, candidates);
+    if (plan.layered >= 0) {
+        Turn & turn = *candidates[static_cast<size_t>(plan.layered)];
+        const Stopwatch watch;
+        if (turn.running()) { turn.advance_layered(ledger.n_steps); }  // not cancelled meanwhile
+        ledger.pass_s += watch.seconds();
+        ledger.longest_unit_s = std::max(ledger.longest_unit_s, watch.seconds());
+        count_bytes(/*at_most=*/true);
+    }
+    for (const Turn * turn : candidates) { changed = changed || turn->ended(); }
+    ledger.kv_reserved_bytes = reserved_bytes();
+    count_bytes(/*at_most=*/false);
+    ledger.activation_peak_bytes =
+        std::max(ledger.activation_peak_bytes, execution->forward.activation_bytes() + pass.size_bytes());
+    ledger.step_s += all.seconds();
+    ledger.schedule_s += all.seconds() - (ledger.pass_s - pass_before);
+    return std::ranges::any_of(turns, [](const auto & one) { return !one.second->ended(); });
+}
+
+// ---- the public face ----
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::Engine(Engine &&) noexcept = default;
+Engine & Engine::operator=(Engine &&) noexcept = default;
+Engine::~Engine() = default;
+
+namespace {
+
+Result<size_t> ceiling_of(const Model & model, const Budget & ceiling) {
+    switch (ceiling.kind) {
+        case BudgetKind::kNone:
+            return size_t{0};
+        case BudgetKind::kBytes:
+            PITH_RETURN_IF_ERROR(ceiling.check());
+            return static_cast<size_t>(ceiling.value);
+        case BudgetKind::kAuto: {
+            const ModelFile & file = file_of(model);
+            const size_t mapped = file.weight_bytes() - std::min(file.weight_bytes(), file.resident_copies_bytes());
+            const auto left = static_cast<double>(available_memory(mapped));
+            if (left > 0) { return static_cast<size_t>(0.9 * left); }
+            return {ErrorCode::kUnsupported,
+                    "the engine's ceiling is auto, and this system does not say how much memory is left: give it in bytes"};
+        }
+        default:
+            return {ErrorCode::kInvalidArgument, "the engine's ceiling is " + ceiling.to_string() +
+                                                     ": it bounds the memory of all sequences, so give bytes (512M) or auto"};
+    }
+}
+
+Status not_found(int64_t id) {
+    return {ErrorCode::kNotFound, "there is no request " + std::to_string(id)};
+}
+
+}  // namespace
+
+Result<Engine> Model::engine(const EngineOptions & options) const {
+    return guarded([&]() -> Result<Engine> {
+        if (options.max_rows < 1 || options.max_sequences < 0 || options.n_threads < 0) {
+            return {ErrorCode::kInvalidArgument,
+                    "an engine needs at least 1 row a step, and no negative number of sequences or threads"};
+        }
+        PITH_ASSIGN_OR_RETURN(const size_t ceiling, ceiling_of(*this, options.ceiling));
+        PITH_ASSIGN_OR_RETURN(auto execution, make_execution(*this, options.n_threads));
+        auto impl = std::make_unique<Engine::Impl>(*this, options, std::move(execution));
+        impl->ledger.ceiling_bytes = ceiling;
+        return Engine(std::move(impl));
+    });
+}
+
+Result<int64_t> Engine::submit(Request request) {
+    return guarded([&]() -> Result<int64_t> {
+        auto turn = std::make_unique<Turn>(impl_->next_id, std::move(request));
+        PITH_RETURN_IF_ERROR(turn->prepare(impl_->model, impl_->options, impl_->execution));
+        const size_t ceiling = impl_->ledger.ceiling_bytes;
+        if (ceiling > 0 && turn->reserved_bytes() > ceiling) {
+            return {ErrorCode::kBudget,
+                    "the request may come to need " + with_commas(static_cast<int64_t>(turn->reserved_bytes())) +
+                        " bytes of KV cache, and the ceiling for all is " + with_commas(static_cast<int64_t>(ceiling)) +
+                        ": give it a smaller --budget or --chunk, a shorter answer, or raise the ceiling"};
+        }
+        impl_->turns.emplace(impl_->next_id, std::move(turn));
+        impl_->changed = true;
+        return impl_->next_id++;
+    });
+}
+
+Status Engine::cancel(int64_t id) {
+    Turn * turn = impl_->find(id);
+    if (turn == nullptr || turn->ended()) { return not_found(id); }
+    turn->cancel();
+    impl_->changed = true;
+    return {};
+}
+
+Status Engine::forget(int64_t id) {
+    const Turn * turn = impl_->find(id);
+    if (turn == nullptr) { return not_found(id); }
+    if (impl_->in_step) { return {ErrorCode::kInvalidArgument, "forget() was called by a hook of step()"}; }
+    if (!turn->ended()) {
+        return {ErrorCode::kInvalidArgument, "request " + std::to_string(id) + " has not ended: cancel it first"};
+    }
+    impl_->turns.erase(id);
+    return {};
+}
+
+Result<bool> Engine::step() {
+    if (impl_->in_step) { return {ErrorCode::kInvalidArgument, "step() was called by a hook of step()"}; }
+    impl_->in_step = true;
+    const Result<bool> more = guarded([&]() -> Result<bool> { return impl_->step(); });
+    impl_->in_step = false;
+    return more;
+}
+
+Status Engine::run(const std::atomic<bool> * cancel) {
+    for (bool more = true; more;) {
+        if (cancel != nullptr && cancel->load()) { return {ErrorCode::kCancelled, "cancelled between two steps"}; }
+        PITH_ASSIGN_OR_RETURN(more, step());
+    }
+    return {};
+}
+
+RequestState Engine::state(int64_t id) const {
+    const Turn * turn = impl_->find(id);
+    return turn == nullptr ? RequestState::kFailed : turn->state();
+}
+
+Status Engine::status(int64_t id) const {
+    const Turn * turn = impl_->find(id);
+    return turn == nullptr ? not_found(id) : turn->status();
+}
+
+std::span<const int32_t> Engine::answer(int64_t id) const {
+    const Turn * turn = impl_->find(id);
+    return turn == nullptr ? std::span<const int32_t>() : turn->answer();
+}
+
+Result<Ledger> Engine::ledger(int64_t id) const {
+    const Turn * turn = impl_->find(id);
+    if (turn == nullptr) { return not_found(id); }
+    return turn->ledger();
+}
+
+std::span<const int32_t> Engine::lane_positions(int64_t id, int layer, int kv_head) const {
+    const Turn * turn = impl_->find(id);
+    if (turn == nullptr || turn->session() == nullptr || !turn->session()->seq.cache) { return {}; }
+    const RaggedCache & cache = *turn->session()->seq.cache;
+    return cache.positions(cache.lane(0, layer, kv_head));
+}
+
+EngineLedger Engine::ledger() const {
+    EngineLedger ledger = impl_->ledger;
+    for (const auto & [id, turn] : impl_->turns) {
+        ledger.n_waiting += turn->state() == RequestState::kWaiting ? 1 : 0;
+        ledger.n_running += turn->running() ? 1 : 0;
+        ledger.n_set_aside += turn->state() == RequestState::kSetAside ? 1 : 0;
+    }
+    return ledger;
+}
+
+}  // namespace pith

@@ -1,0 +1,29 @@
+// execution.h - the threads and graphs that run a model's passes: of one session, or of all sequences of an engine. Stage:
+// engine.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "device/backend.h"
+#include "engine/forward.h"
+#include "model/model_file.h"
+#include "pith/model.h"
+
+namespace pith {
+
+struct Execution {
+    // n_threads 0: as many as the model is worth.
+    static Result<std::shared_ptr<Execution>> make(std::shared_ptr<const ModelFile> file, int n_threads);
+
+    Execution(std::shared_ptr<const ModelFile> file, OwnedBackend cpu)
+        : backend(std::move(cpu)), forward(std::move(file), backend.get()) {}
+
+    OwnedBackend backend;
+    Forward forward;
+};
+
+// The same, of a loaded model.
+Result<std::shared_ptr<Execution>> make_execution(const Model & model, int n_threads);
+
+}  // namespace pith

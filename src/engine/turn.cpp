@@ -1,0 +1,216 @@
+// turn.cpp - calls on a request's session, one after the other.
+#include "engine/turn.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "core/guarded.h"
+#include "engine/generate_tokens.h"
+#include "engine/reservation.h"
+
+namespace pith {
+
+Status Turn::prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution) {
+    SessionOptions & own = request_.options;
+    if (own.budget.kind == BudgetKind::kAuto) {
+        return {ErrorCode::kInvalidArgument,
+                "a request's budget is 'auto': in an engine the ceiling says what memory allows; give a --budget in numbers, "
+                "or none"};
+    }
+    if (request_.max_tokens < 1) {
+        return {ErrorCode::kInvalidArgument,
+                "Request::max_tokens is " + std::to_string(request_.max_tokens) + ": give at least 1"};
+    }
+    const auto n = static_cast<int64_t>(request_.tokens.size());
+    if (request_.n_question < 0 || request_.n_question > n) {
+        return {ErrorCode::kInvalidArgument, "Request::n_question is " + std::to_string(request_.n_question) +
+                                                 " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
+    }
+    own.type_k = options.type_k;
+    own.type_v = options.type_v;
+    own.observe.clear();
+    own.n_snapshots = 0;
+    PITH_ASSIGN_OR_RETURN(session_, make_session(model, own, execution));
+    PITH_RETURN_IF_ERROR(session_->check_tokens(request_.tokens));
+    hooks_.n_question = request_.n_question;
+
+    PITH_RETURN_IF_ERROR(session_->decide(n, request_.n_question));
+    const RunPlan plan = *session_->seq.plan;
+    reads_layers_ = plan.one_shot;
+    reserved_bytes_ =
+        most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n, request_.max_tokens));
+    // The plan is this one when the prompt's turn has come, whatever memory is left then: it is what has been reserved for.
+    session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
+    if (plan.budget == 0) {  // lanes that grow to the end grow once
+        session_->options.max_context = static_cast<int>(std::max<int64_t>(own.max_context, n + request_.max_tokens));
+    }
+    return {};
+}
+
+size_t Turn::kv_bytes(bool at_most) const {
+    if (!session_ || !session_->seq.cache) { return 0; }
+    const RaggedCache & cache = *session_->seq.cache;
+    return at_most && state_ == RequestState::kReading && reads_layers_ ? cache.peak_bytes() : cache.allocated_bytes();
+}
+
+void Turn::start() {
+    state_ = RequestState::kReading;
+    phase_ = Stopwatch();
+    call_open_ = true;
+    const Status status = guarded([&]() -> Status {
+        PITH_RETURN_IF_ERROR(session_->begin_call(request_.tokens, /*is_prompt=*/true, hooks_));
+        if (session_->seq.plan->one_shot) {
+            layers_.emplace(*session_, request_.tokens, hooks_);
+        } else {
+            chunks_.emplace(*session_, request_.tokens, /*first=*/true);
+        }
+        return {};
+    });
+    if (!status.ok()) { fail(status); }
+}
+
+StepCandidate Turn::candidate() const {
+    StepCandidate one;
+    one.last_step = last_step_;
+    one.priority = request_.priority;
+    if (state_ == RequestState::kReading) {
+        one.kind = layers_ ? StepCandidate::Kind::kReadsLayers : StepCandidate::Kind::kReadsChunks;
+        one.n_left = chunks_ ? std::ssize(chunks_->next(std::numeric_limits<int64_t>::max())) : 1;
+    }
+    return one;
+}
+
+bool Turn::open_token() {
+    call_open_ = true;
+    const Status status = guarded([&]() -> Status {
+        PITH_RETURN_IF_ERROR(session_->begin_call(std::span(&pending_, 1), /*is_prompt=*/false, hooks_));
+        chunks_.emplace(*session_, std::span<const int32_t>(&pending_, 1), /*first=*/false);
+        return {};
+    });
+    if (!status.ok()) { fail(status); }
+    return status.ok();
+}
+
+PassPiece Turn::piece(int64_t n) {
+    const auto tokens = chunks_->next(n);
+    const int64_t n_all = state_ == RequestState::kReading ? std::ssize(request_.tokens) : 1;
+    return {session_.get(), tokens, chunks_->n_done() + std::ssize(tokens) == n_all};
+}
+
+Status Turn::run_alone(int64_t n) {
+    return guarded([&] {
+        const PassPiece one = piece(n);
+        return session_->run_chunk(one.tokens, hooks_, one.wants_logits);
+    });
+}
+
+void Turn::advance(int64_t n, int64_t step) {
+    last_step_ = step;
+    const Status status = guarded([&] { return chunks_->advance(n, /*nothing_follows=*/true); });
+    if (!status.ok()) { return fail(status); }
+    if (chunks_->done()) { take_token(); }
+}
+
+void Turn::advance_layered(int64_t step) {
+    last_step_ = step;
+    const Status status = guarded([&] { return layers_->advance(); });
+    if (!status.ok()) { return fail(status); }
+    if (layers_->done()) { take_token(); }
+}
+
+// The call has succeeded: its logits give the next token.
+void Turn::take_token() {
+    session_->end_call({});
+    call_open_ = false;
+    chunks_.reset();
+    layers_.reset();
+    Ledger & ledger = session_->ledger;
+    if (state_ == RequestState::kReading) {
+        ledger.n_prompt += std::ssize(request_.tokens);
+        ledger.prefill_s += phase_.seconds();
+        phase_ = Stopwatch();
+    } else {
+        ++ledger.n_generated;
+        ledger.decode_s += phase_.seconds();
+        phase_ = Stopwatch();
+    }
+    session_->update_ledger();
+    state_ = RequestState::kAnswering;
+    bool goes_on = true;
+    const Status status = guarded([&]() -> Status {
+        const std::span<const float> logits = session_->seq.logits;
+        pending_ = request_.choose ? request_.choose(logits) : likeliest_token(logits);
+        PITH_RETURN_IF_ERROR(session_->check_tokens(std::span(&pending_, 1)));
+        if (std::ranges::find(request_.stop, pending_) != request_.stop.end()) {
+            goes_on = false;
+            return {};
+        }
+        answer_.push_back(pending_);
+        goes_on = !(request_.on_token && !request_.on_token(pending_)) && std::ssize(answer_) < request_.max_tokens;
+        return {};
+    });
+    if (ended()) { return; }  // cancelled by who was shown the token
+    if (!status.ok()) { return end(RequestState::kFailed, status); }
+    if (!goes_on) { end(RequestState::kDone); }
+}
+
+void Turn::take_back(const Status & status) {
+    session_->end_call(status);
+    call_open_ = false;
+    chunks_.reset();
+    layers_.reset();
+    if (alone_) { return end(RequestState::kFailed, status); }
+    alone_ = true;
+    if (state_ == RequestState::kReading) { state_ = RequestState::kWaiting; }
+}
+
+void Turn::fail(const Status & status) {
+    end(RequestState::kFailed, status);
+}
+
+void Turn::cancel() {
+    end(RequestState::kCancelled, {ErrorCode::kCancelled, "the request was cancelled"});
+}
+
+void Turn::end(RequestState state, Status status) {
+    if (call_open_) {
+        session_->end_call(status);
+        call_open_ = false;
+    }
+    chunks_.reset();
+    layers_.reset();
+    aside_.clear();
+    state_ = state;
+    status_ = std::move(status);
+    if (session_) { ledger_ = std::move(session_->ledger); }
+    session_.reset();
+}
+
+Status Turn::set_aside() {
+    return guarded([&]() -> Status {
+        const CacheShape & shape = session_->shape();
+        Ragged<int32_t> none;
+        for (int h = 0; h < shape.n_kv_heads; ++h) { none.push_row(std::span<const int32_t>()); }
+        std::vector<RemovedEntries> aside;
+        for (int layer = 0; layer < shape.n_layers; ++layer) {
+            PITH_ASSIGN_OR_RETURN(
+                RemovedEntries entries,
+                session_->seq.cache->copy_removed(0, layer, none, std::numeric_limits<int32_t>::max(), Spill::kFile));
+            aside.push_back(std::move(entries));
+        }
+        aside_ = std::move(aside);
+        session_->seq.cache->clear(0);
+        state_ = RequestState::kSetAside;
+        return {};
+    });
+}
+
+void Turn::bring_back() noexcept {
+    for (const RemovedEntries & entries : aside_) { session_->seq.cache->put_back(0, entries); }
+    aside_.clear();
+    state_ = RequestState::kAnswering;
+}
+
+}  // namespace pith

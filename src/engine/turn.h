@@ -1,0 +1,93 @@
+// turn.h - one request's life in an engine: waiting, reading its prompt, answering, set aside, ended. Stage: engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/stopwatch.h"
+#include "engine/batch_pass.h"
+#include "engine/read_chunks.h"
+#include "engine/read_one_shot.h"
+#include "engine/session_impl.h"
+#include "engine/step_plan.h"
+#include "pith/batch_engine.h"
+
+namespace pith {
+
+class Turn {
+public:
+    Turn(int64_t id, Request request) : id_(id), request_(std::move(request)) {}
+    Turn(const Turn &) = delete;
+    Turn & operator=(const Turn &) = delete;
+
+    // Makes its session and finds out what its lanes may come to take: reserved_bytes().
+    Status prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution);
+
+    int64_t id() const { return id_; }
+    const Request & request() const { return request_; }
+    RequestState state() const { return state_; }
+    const Status & status() const { return status_; }
+    const std::vector<int32_t> & answer() const { return answer_; }
+    bool running() const { return state_ == RequestState::kReading || state_ == RequestState::kAnswering; }
+    bool ended() const { return state_ >= RequestState::kDone; }
+    size_t reserved_bytes() const { return reserved_bytes_; }
+    bool reads_layers() const { return reads_layers_; }
+    Session::Impl * session() const { return session_.get(); }  // null once it has ended
+    const Ledger & ledger() const { return session_ ? session_->ledger : ledger_; }
+    // Of its lanes now; at_most: with what a unit that has just run took in between.
+    size_t kv_bytes(bool at_most) const;
+
+    // The prompt's transaction opens. Failing, the request has ended.
+    void start();
+    // What it wants of the next step. REQUIRES: running().
+    StepCandidate candidate() const;
+    // Opens a decoded token's transaction. false: the request has ended with an error.
+    bool open_token();
+    // Whether a pass may hold its tokens beside others'.
+    bool can_share() const { return !alone_ && pith::can_share(*session_); }
+    PassPiece piece(int64_t n);
+    // The piece is in the lanes: evicts where that is due, and where the call is complete takes the next token.
+    void advance(int64_t n, int64_t step);
+    // The piece's tokens by themselves, gates included.
+    Status run_alone(int64_t n);
+    // One unit of a prompt that is read layer by layer.
+    void advance_layered(int64_t step);
+
+    // The pass that held its piece has failed, for whose sake is not known: its call is taken back, to be tried once more
+    // alone. A prompt begins again.
+    void take_back(const Status & status);
+    // The same, for its own sake.
+    void fail(const Status & status);
+    void cancel();
+
+    // Its lanes go to a temporary file, and come back. REQUIRES: kAnswering; kSetAside.
+    Status set_aside();
+    void bring_back() noexcept;
+
+private:
+    void take_token();
+    void end(RequestState state, Status status = {});
+
+    int64_t id_ = 0;
+    Request request_;
+    RequestState state_ = RequestState::kWaiting;
+    Status status_;
+    std::vector<int32_t> answer_;
+    std::unique_ptr<Session::Impl> session_;
+    Ledger ledger_;  // once the session is gone
+    RunHooks hooks_;
+    std::optional<ChunkReader> chunks_;
+    std::optional<OneShotReader> layers_;
+    bool call_open_ = false;
+    bool reads_layers_ = false;
+    bool alone_ = false;   // a pass that held its piece failed
+    int32_t pending_ = 0;  // chosen, and not fed yet
+    int64_t last_step_ = -1;
+    size_t reserved_bytes_ = 0;
+    std::vector<RemovedEntries> aside_;  // [layer]
+    Stopwatch phase_;                    // since the prompt, or the answer, began
+};
+
+}  // namespace pith

@@ -1,0 +1,334 @@
+// batch_engine_test.cpp - many sequences in one pass give what each gives alone, inside one ceiling.
+#include "pith/batch_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "engine/step_plan.h"
+#include "engine/tiny_model.h"
+
+namespace pith {
+namespace {
+
+using testing::random_tokens;
+using testing::tiny_model;
+using testing::tiny_spec;
+
+struct Answer {
+    std::vector<int32_t> tokens;
+    std::vector<std::vector<float>> logits;  // each token was chosen by
+};
+
+// The session's own way to answer.
+Answer alone(const Model & model, const Request & request, const EngineOptions & engine) {
+    SessionOptions options = request.options;
+    options.type_k = engine.type_k;
+    options.type_v = engine.type_v;
+    options.n_threads = engine.n_threads;
+    auto session = model.session(options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    RunHooks hooks;
+    hooks.n_question = request.n_question;
+    EXPECT_TRUE(session->prefill(request.tokens, hooks).ok());
+    Answer answer;
+    for (int i = 0; i < request.max_tokens; ++i) {
+        answer.logits.emplace_back(session->logits().begin(), session->logits().end());
+        const auto best = std::ranges::max_element(answer.logits.back()) - answer.logits.back().begin();
+        answer.tokens.push_back(static_cast<int32_t>(best));
+        if (i + 1 < request.max_tokens) { EXPECT_TRUE(session->append(answer.tokens.back()).ok()); }
+    }
+    return answer;
+}
+
+// The largest difference of two rows of logits, as a share of their range.
+double difference(const std::vector<float> & a, const std::vector<float> & b) {
+    const auto [low, high] = std::ranges::minmax_element(a);
+    double worst = 0;
+    for (size_t i = 0; i < a.size(); ++i) { worst = std::max(worst, std::abs(static_cast<double>(a[i]) - b[i])); }
+    return worst / (*high - *low);
+}
+
+// Requests of unlike policies, schedules and lengths.
+std::vector<Request> mixture() {
+    std::vector<Request> requests;
+    uint32_t seed = 1;
+    const auto add = [&](const char * policy, Budget budget, int n, PrefillSchedule prefill, int n_question = 0) {
+        Request & request = requests.emplace_back();
+        request.tokens = random_tokens(n, 384, seed++);
+        request.options.policy = policy;
+        request.options.budget = budget;
+        request.options.prefill = prefill;
+        request.options.chunk = 24;
+        request.options.evict_every = 5;
+        request.n_question = n_question;
+        request.max_tokens = 12 + static_cast<int>(seed % 5);
+    };
+    add("full", {}, 70, PrefillSchedule::kAuto);
+    add("snapkv:window=8", 36, 130, PrefillSchedule::kChunked);
+    add("h2o", 40, 90, PrefillSchedule::kChunked);
+    add("laprox", 40, 100, PrefillSchedule::kOneShot);
+    add("tova", 40, 61, PrefillSchedule::kChunked);
+    add("expected", 40, 77, PrefillSchedule::kChunked);
+    add("snapkv:window=8+ada", 40, 120, PrefillSchedule::kChunked, 7);
+    add("keydiff", 40, 5, PrefillSchedule::kAuto);
+    add("knorm", 40, 90, PrefillSchedule::kChunked);
+    add("snapkv:window=8+caote", 36, 90, PrefillSchedule::kOneShot, 9);
+    return requests;
+}
+
+struct EngineCase {
+    KvType type;
+    int n_kv_heads;
+    int n_group;
+    int max_rows;
+    bool portable = false;  // a head size that Pith's own attention does not serve
+};
+void PrintTo(const EngineCase & c, std::ostream * out) {
+    *out << static_cast<int>(c.type) << " K=" << c.n_kv_heads << " G=" << c.n_group << " rows=" << c.max_rows
+         << (c.portable ? " portable" : "");
+}
+
+class BatchEngine : public ::testing::TestWithParam<EngineCase> {};
+
+TEST_P(BatchEngine, GivesWhatEachSequenceGivesAlone) {
+    const EngineCase & c = GetParam();
+    RandomModelSpec spec = tiny_spec();
+    spec.n_kv_heads = c.n_kv_heads;
+    spec.n_heads = c.n_kv_heads * c.n_group;
+    if (c.portable) { spec.head_dim = 40; }
+    auto model = tiny_model(spec);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    EngineOptions options;
+    options.type_k = options.type_v = c.type;
+    options.n_threads = 2;
+    options.max_rows = c.max_rows;
+    auto engine = model->engine(options);
+    ASSERT_TRUE(engine.ok()) << engine.status().message();
+
+    std::vector<Request> requests = mixture();
+    std::vector<Answer> got(requests.size());
+    std::vector<int64_t> ids;
+    for (size_t i = 0; i < requests.size(); ++i) {
+        Request request = requests[i];
+        request.choose = [&got, i](std::span<const float> logits) {
+            got[i].logits.emplace_back(logits.begin(), logits.end());
+            return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+        };
+        auto id = engine->submit(std::move(request));
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        ids.push_back(*id);
+    }
+    ASSERT_TRUE(engine->run().ok());
+    EXPECT_EQ(engine->ledger().kv_allocated_bytes, 0U);
+
+    double worst = 0;
+    int n_same = 0;
+    for (size_t i = 0; i < requests.size(); ++i) {
+        SCOPED_TRACE(requests[i].options.policy);
+        ASSERT_EQ(engine->state(ids[i]), RequestState::kDone) << engine->status(ids[i]).message();
+        const Answer expected = alone(*model, requests[i], options);
+        const auto answer = engine->answer(ids[i]);
+        ASSERT_EQ(answer.size(), expected.tokens.size());
+        bool same = true;
+        for (size_t t = 0; t < expected.tokens.size() && same; ++t) {  // behind a tie they may part
+            worst = std::max(worst, difference(expected.logits[t], got[i].logits[t]));
+            same = answer[t] == expected.tokens[t];
+        }
+        n_same += same ? 1 : 0;
+        const auto ledger = engine->ledger(ids[i]);
+        ASSERT_TRUE(ledger.ok());
+        EXPECT_EQ(ledger->n_prompt, std::ssize(requests[i].tokens));
+        EXPECT_EQ(ledger->n_generated, std::ssize(answer) - 1);  // the last is not fed
+    }
+    RecordProperty("worst", std::to_string(worst));
+    EXPECT_LE(worst, c.type == KvType::kF32 ? 1e-5 : 0.03);
+    EXPECT_GE(n_same, c.type == KvType::kF32 ? static_cast<int>(requests.size()) : 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, BatchEngine,
+                         ::testing::Values(EngineCase{KvType::kF32, 2, 2, 512}, EngineCase{KvType::kF32, 2, 2, 16},
+                                           EngineCase{KvType::kF32, 1, 1, 7}, EngineCase{KvType::kF32, 1, 8, 64},
+                                           EngineCase{KvType::kF16, 2, 4, 48}, EngineCase{KvType::kBF16, 2, 2, 48},
+                                           EngineCase{KvType::kQ8_0, 2, 2, 48}, EngineCase{KvType::kQ4_0, 2, 2, 48},
+                                           EngineCase{KvType::kF32, 2, 2, 48, true}));
+
+Model & tiny() {
+    static auto model = tiny_model(tiny_spec());
+    return *model;
+}
+
+Request request_of(int n, const char * policy = "full", Budget budget = {}, uint32_t seed = 3) {
+    Request request;
+    request.tokens = random_tokens(n, 384, seed);
+    request.options.policy = policy;
+    request.options.budget = budget;
+    request.options.chunk = 16;
+    request.options.evict_every = 4;
+    request.max_tokens = 8;
+    return request;
+}
+
+TEST(BatchEngineCeiling, RefusesWhatCanNeverFitAndLetsTheRestWait) {
+    EngineOptions options;
+    options.ceiling = Budget(BudgetKind::kBytes, 256 << 10);
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok()) << engine.status().message();
+    const auto refused = engine->submit(request_of(5000));
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.status().code(), ErrorCode::kBudget);
+    EXPECT_NE(refused.status().message().find("262,144"), std::string::npos) << refused.status().message();
+
+    std::vector<int64_t> ids;
+    for (int i = 0; i < 12; ++i) {
+        const auto id = engine->submit(request_of(100, "snapkv:window=8", 32, static_cast<uint32_t>(i)));
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        ids.push_back(*id);
+    }
+    int64_t most_waiting = 0;
+    for (bool more = true; more;) {
+        const auto stepped = engine->step();
+        ASSERT_TRUE(stepped.ok());
+        more = *stepped;
+        most_waiting = std::max(most_waiting, engine->ledger().n_waiting);
+        EXPECT_LE(engine->ledger().kv_reserved_bytes, size_t{256} << 10);
+    }
+    EXPECT_GT(most_waiting, 0) << "all fitted: the test shows nothing";
+    EXPECT_LE(engine->ledger().kv_peak_bytes, size_t{256} << 10);
+    for (const int64_t id : ids) { EXPECT_EQ(engine->state(id), RequestState::kDone) << engine->status(id).message(); }
+}
+
+TEST(BatchEngineCeiling, IsInBytes) {
+    EngineOptions options;
+    options.ceiling = Budget(1024);
+    const auto engine = tiny().engine(options);
+    ASSERT_FALSE(engine.ok());
+    EXPECT_NE(engine.status().message().find("1024"), std::string::npos);
+}
+
+TEST(BatchEnginePriority, SetsAnswersAsideAndBringsThemBackUnchanged) {
+    const Request low = [] {
+        Request request = request_of(90, "h2o", 40);
+        request.max_tokens = 30;
+        return request;
+    }();
+    EngineOptions options;
+    options.type_k = options.type_v = KvType::kF32;
+    options.max_sequences = 1;
+    const Answer expected = alone(tiny(), low, options);
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok());
+    const auto first = engine->submit(low);
+    ASSERT_TRUE(first.ok());
+    while (engine->answer(*first).size() < 10) { ASSERT_TRUE(engine->step().ok()); }
+    Request high = request_of(60, "full", {}, 9);
+    high.priority = 1;
+    const auto second = engine->submit(high);
+    ASSERT_TRUE(second.ok());
+    ASSERT_TRUE(engine->step().ok());
+    EXPECT_EQ(engine->state(*first), RequestState::kSetAside);
+    EXPECT_EQ(engine->ledger().n_set_aside, 1);
+    ASSERT_TRUE(engine->run().ok());
+    EXPECT_EQ(engine->state(*second), RequestState::kDone);
+    ASSERT_EQ(engine->state(*first), RequestState::kDone) << engine->status(*first).message();
+    EXPECT_EQ(std::vector<int32_t>(engine->answer(*first).begin(), engine->answer(*first).end()), expected.tokens);
+}
+
+TEST(BatchEngineHooks, EndAnswersAndMayCancelAndSubmit) {
+    auto engine = tiny().engine({});
+    ASSERT_TRUE(engine.ok());
+    int64_t other = 0;
+    int64_t late = 0;
+    Request request = request_of(40);
+    request.on_token = [&, n = 0](int32_t) mutable {
+        if (++n == 2) {
+            EXPECT_TRUE(engine->cancel(other).ok());
+            late = *engine->submit(request_of(20));
+            EXPECT_FALSE(engine->step().ok());
+        }
+        return n < 3;
+    };
+    const auto first = engine->submit(request);
+    other = *engine->submit(request_of(50));
+    Request throwing = request_of(30);
+    throwing.on_token = [](int32_t) -> bool { throw std::runtime_error("no"); };
+    const auto third = engine->submit(throwing);
+    ASSERT_TRUE(engine->run().ok());
+    EXPECT_EQ(engine->answer(*first).size(), 3U);
+    EXPECT_EQ(engine->state(other), RequestState::kCancelled);
+    EXPECT_EQ(engine->state(late), RequestState::kDone);
+    EXPECT_EQ(engine->state(*third), RequestState::kFailed);
+    EXPECT_EQ(engine->status(*third).message(), "no");
+    EXPECT_EQ(engine->ledger().kv_allocated_bytes, 0U);
+    EXPECT_TRUE(engine->forget(*first).ok());
+    EXPECT_EQ(engine->status(*first).code(), ErrorCode::kNotFound);
+}
+
+TEST(BatchEngineRequests, AreRefusedByName) {
+    auto engine = tiny().engine({});
+    ASSERT_TRUE(engine.ok());
+    const auto message = [&](const Request & request) {
+        const auto id = engine->submit(request);
+        EXPECT_FALSE(id.ok());
+        return id.status().message();
+    };
+    EXPECT_NE(message(request_of(0)).find("empty"), std::string::npos);
+    Request request = request_of(10);
+    request.max_tokens = 0;
+    EXPECT_NE(message(request).find("max_tokens is 0"), std::string::npos);
+    request = request_of(10);
+    request.n_question = 11;
+    EXPECT_NE(message(request).find("n_question is 11"), std::string::npos);
+    request = request_of(10, "auto", Budget(BudgetKind::kAuto, 0));
+    EXPECT_NE(message(request).find("auto"), std::string::npos);
+    request = request_of(10);
+    request.tokens.back() = 1 << 20;
+    EXPECT_NE(message(request).find("outside the vocabulary"), std::string::npos);
+}
+
+// ---- who runs ----
+
+TEST(StepPlan, LetsEveryoneAdvanceWithinFourSteps) {
+    std::mt19937 random(5);
+    for (int round = 0; round < 300; ++round) {
+        const int max_rows = 1 + static_cast<int>(random() % 64);
+        std::vector<StepCandidate> candidates(1 + random() % 40);
+        int n_layered = 0;
+        for (StepCandidate & one : candidates) {
+            const auto kind = random() % 3;
+            one.kind = kind == 0 ? StepCandidate::Kind::kAnswers : StepCandidate::Kind::kReadsChunks;
+            if (kind == 2 && n_layered < kMaxLayered) {
+                one.kind = StepCandidate::Kind::kReadsLayers;
+                ++n_layered;
+            }
+            one.n_left = one.kind == StepCandidate::Kind::kReadsChunks ? 1 + static_cast<int>(random() % 100) : 1;
+            one.priority = static_cast<int>(random() % 3);
+        }
+        for (int64_t step = 0; step < 40; ++step) {
+            const StepPlan plan = plan_step(candidates, max_rows);
+            int64_t n_rows = 0;
+            int64_t n_answers = 0;
+            for (const StepPiece & piece : plan.pieces) {
+                StepCandidate & one = candidates[static_cast<size_t>(piece.candidate)];
+                ASSERT_GE(piece.n, 1);
+                ASSERT_LE(piece.n, one.n_left);
+                ASSERT_NE(one.last_step, step) << "twice in a step";
+                one.last_step = step;
+                n_rows += piece.n;
+                n_answers += one.kind == StepCandidate::Kind::kAnswers ? 1 : 0;
+            }
+            if (plan.layered >= 0) { candidates[static_cast<size_t>(plan.layered)].last_step = step; }
+            const auto n_reading = std::ranges::count_if(
+                candidates, [](const StepCandidate & one) { return one.kind == StepCandidate::Kind::kReadsChunks; });
+            EXPECT_LE(n_rows, std::max<int64_t>(max_rows, n_answers + (n_reading + kMaxWait - 1) / kMaxWait));
+            for (const StepCandidate & one : candidates) {
+                ASSERT_GT(one.last_step, step - kMaxWait) << "round " << round << " step " << step;
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace pith
