@@ -45,8 +45,14 @@ struct Request {
     // Policy, budget, schedule, pinned tokens, head importances. K/V types and threads are the engine's; `observe` and
     // `n_snapshots` have no use here, and a budget of `auto` is the ceiling's business.
     SessionOptions options;
-    int n_question = 0;         // the last so many tokens ask (RunHooks::n_question)
-    int max_tokens = 256;       // of the answer
+    int n_question = 0;  // the last so many tokens ask (RunHooks::n_question)
+    // The request to go on from, which must be done and have been submitted with `keep`: these tokens come behind its prompt
+    // and what it answered (the last token of an answer is chosen, not fed). Any number of requests may go on from one. They
+    // read its entries where they lie, and copy pages only where they write: a prompt that many share is read and stored once.
+    // Policy, budget and the rest of `options` are then those of that request. 0: begin anew.
+    int64_t after = 0;
+    bool keep = false;          // when it is done its entries stay, unchanged, until forget()
+    int max_tokens = 256;       // of the answer; 0 with `keep`: the prompt is read, no more
     std::vector<int32_t> stop;  // tokens that end the answer, and are no part of it
     int priority = 0;           // higher first; among equals the earlier
     // The next token, by the logits of the newest. Empty: the likeliest.
@@ -77,7 +83,8 @@ struct EngineLedger {
     int64_t n_generated = 0;        // tokens answered
     size_t ceiling_bytes = 0;       // 0: none
     size_t kv_reserved_bytes = 0;   // what the running ones may come to need
-    size_t kv_allocated_bytes = 0;  // pages held now
+    size_t kv_allocated_bytes = 0;  // pages held now, each counted once
+    size_t kv_kept_bytes = 0;       // of these: of requests that are done and were submitted with `keep`
     size_t kv_peak_bytes = 0;       // the most that was ever held at the end of a pass
     size_t activation_peak_bytes = 0;
     double step_s = 0;          // all of it
@@ -95,7 +102,8 @@ public:
     Result<int64_t> submit(Request request);
     // Ends a request that has not ended; its pages are free at once. Errors: kNotFound.
     Status cancel(int64_t id);
-    // Forgets a request that has ended. Errors: kNotFound, kInvalidArgument (it has not).
+    // Forgets a request that has ended, and frees what it kept; those that went on from it live on.
+    // Errors: kNotFound, kInvalidArgument (it has not ended).
     Status forget(int64_t id);
 
     // One pass over the weights, and one unit of a prompt that is read layer by layer. true: there is more to do.

@@ -1,11 +1,14 @@
 // page_memory.h - address space reserved once, pages given back when entries go. Stage: cache.
 //
 // Freeing a heap buffer leaves its memory with the allocator; returning whole pages of a private mapping does not.
+// Memory that several caches read can be forked: the pages are the same until one of them writes, and then that one has a copy
+// of that page alone (copy on write, by the processor's own page tables).
 // Errors: kOutOfMemory (names the size).   Threads: one at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "pith/status.h"
 
@@ -20,6 +23,10 @@ size_t page_ceil(size_t size_bytes);
 class PageMemory {
 public:
     static Result<PageMemory> reserve(size_t size_bytes);
+    // The same, to be forked.
+    static Result<PageMemory> reserve_to_fork(size_t size_bytes);
+    // Another mapping of these pages. REQUIRES: reserve_to_fork(); nothing is written to this one any more.
+    Result<PageMemory> fork() const;
 
     PageMemory() = default;
     PageMemory(PageMemory && other) noexcept;
@@ -34,9 +41,11 @@ public:
     void release(size_t begin, size_t end);
 
 private:
-    PageMemory(uint8_t * data, size_t size_bytes) : data_(data), size_bytes_(size_bytes) {}
+    struct File;
+    static Result<PageMemory> map(size_t size_bytes, int flags, std::shared_ptr<const File> file);
     uint8_t * data_ = nullptr;
     size_t size_bytes_ = 0;
+    std::shared_ptr<const File> file_;  // that forks are made of; null: none can be, or this is one
 };
 
 }  // namespace pith

@@ -68,28 +68,43 @@ RaggedCache::RaggedCache(const CacheLayout & layout, int64_t stride)
     positions_.resize(n);
     pages_k_.resize(n);
     pages_v_.resize(n);
+    shared_k_.resize(n);
+    shared_v_.resize(n);
 }
 
 RaggedCache::~RaggedCache() = default;
 
-Result<RaggedCache::LayerStore> RaggedCache::make_layer(int64_t stride) const {
-    const int64_t cells = stride * layout_.shape.n_kv_heads * layout_.n_seqs;
-    LayerStore store;
-    store.v_offset = static_cast<size_t>(cells) * layout_.row_bytes_k();
-    const size_t size = store.v_offset + static_cast<size_t>(cells) * layout_.row_bytes_v();
-    PITH_ASSIGN_OR_RETURN(store.memory, PageMemory::reserve(size));
-
+// Both tensors over the region that the store has. cells: of each.
+Status RaggedCache::add_tensors(const RaggedCache & cache, LayerStore & store, int64_t cells) {
+    const CacheLayout & layout = cache.layout_;
+    store.v_offset = static_cast<size_t>(cells) * layout.row_bytes_k();
     store.context = ggml_init({2 * ggml_tensor_overhead(), nullptr, true});
     store.buffer = cpu_buffer_from_ptr(store.memory.data(), store.memory.size_bytes());
     if (store.context == nullptr || store.buffer == nullptr) {
         return {ErrorCode::kOutOfMemory, "no memory for the KV cache's tensors"};
     }
-    store.k = ggml_new_tensor_2d(store.context, layout_.type_k, layout_.shape.head_dim, cells);
-    store.v = ggml_new_tensor_2d(store.context, layout_.type_v, layout_.head_dim_v, cells);
+    store.k = ggml_new_tensor_2d(store.context, layout.type_k, layout.shape.head_dim, cells);
+    store.v = ggml_new_tensor_2d(store.context, layout.type_v, layout.head_dim_v, cells);
     if (ggml_backend_tensor_alloc(store.buffer, store.k, store.memory.data()) != GGML_STATUS_SUCCESS ||
         ggml_backend_tensor_alloc(store.buffer, store.v, store.memory.data() + store.v_offset) != GGML_STATUS_SUCCESS) {
         return {ErrorCode::kInternal, "the KV cache's tensors do not fit their region"};
     }
+    return {};
+}
+
+Result<RaggedCache::LayerStore> RaggedCache::make_layer(int64_t stride, Use use) const {
+    const int64_t cells = stride * layout_.shape.n_kv_heads * layout_.n_seqs;
+    LayerStore store;
+    const size_t size = static_cast<size_t>(cells) * layout_.entry_bytes();
+    PITH_ASSIGN_OR_RETURN(store.memory, use == Use::kToFork ? PageMemory::reserve_to_fork(size) : PageMemory::reserve(size));
+    PITH_RETURN_IF_ERROR(add_tensors(*this, store, cells));
+    return store;
+}
+
+Result<RaggedCache::LayerStore> RaggedCache::fork_layer(const LayerStore & base) const {
+    LayerStore store;
+    PITH_ASSIGN_OR_RETURN(store.memory, base.memory.fork());
+    PITH_RETURN_IF_ERROR(add_tensors(*this, store, base.k->ne[1]));
     return store;
 }
 
@@ -102,7 +117,7 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::make(const CacheLayout & layou
     PITH_RETURN_IF_ERROR(check_types(layout));
     std::unique_ptr<RaggedCache> cache(new RaggedCache(layout, round_stride(layout, capacity)));
     for (int l = 0; l < layout.shape.n_layers; ++l) {
-        PITH_ASSIGN_OR_RETURN(LayerStore store, cache->make_layer(cache->stride_));
+        PITH_ASSIGN_OR_RETURN(LayerStore store, cache->make_layer(cache->stride_, Use::kAlone));
         cache->layers_.push_back(std::move(store));
     }
     return cache;
@@ -112,18 +127,18 @@ uint8_t * RaggedCache::lane_data(ggml_tensor * tensor, size_t row_bytes, int lan
     return static_cast<uint8_t *>(tensor->data) + static_cast<size_t>(lane_in_layer) * static_cast<size_t>(stride) * row_bytes;
 }
 
-// One layer at a time, so that growing never holds more than one layer twice.
-Status RaggedCache::grow(int64_t capacity) {
+// One layer at a time, so that moving never holds more than one layer twice. A fork has copied all it reads when it has moved.
+Status RaggedCache::move_to(int64_t capacity, Use use) {
     const int64_t stride = round_stride(layout_, capacity);
     const int n_in_layer = layout_.shape.n_kv_heads * layout_.n_seqs;
-    std::vector<LayerStore> grown;
+    std::vector<LayerStore> moved;
     for (int l = 0; l < layout_.shape.n_layers; ++l) {
-        PITH_ASSIGN_OR_RETURN(LayerStore store, make_layer(stride));
-        grown.push_back(std::move(store));
+        PITH_ASSIGN_OR_RETURN(LayerStore store, make_layer(stride, use));
+        moved.push_back(std::move(store));
     }
     for (int l = 0; l < layout_.shape.n_layers; ++l) {
         LayerStore & from = layers_[static_cast<size_t>(l)];
-        LayerStore & to = grown[static_cast<size_t>(l)];
+        LayerStore & to = moved[static_cast<size_t>(l)];
         for (int i = 0; i < n_in_layer; ++i) {
             const auto n = static_cast<size_t>(length(lane(i / layout_.shape.n_kv_heads, l, i % layout_.shape.n_kv_heads)));
             std::memcpy(lane_data(to.k, layout_.row_bytes_k(), i, stride), lane_data(from.k, layout_.row_bytes_k(), i, stride_),
@@ -133,10 +148,49 @@ Status RaggedCache::grow(int64_t capacity) {
         }
         from = LayerStore();
     }
-    layers_ = std::move(grown);
+    layers_ = std::move(moved);
+    for (int i = 0; i < n_lanes(); ++i) { make_own(i, 0); }
     stride_ = stride;
     storage_id_ = next_storage_id();
     return {};
+}
+
+Status RaggedCache::freeze(int64_t room) {
+    int longest = 0;
+    for (int i = 0; i < n_lanes(); ++i) { longest = std::max(longest, length(i)); }
+    PITH_RETURN_IF_ERROR(move_to(longest + room, Use::kToFork));
+    frozen_ = true;
+    return {};
+}
+
+Result<std::unique_ptr<RaggedCache>> RaggedCache::fork() const {
+    assert(frozen_);
+    std::unique_ptr<RaggedCache> forked(new RaggedCache(layout_, stride_));
+    for (const LayerStore & base : layers_) {
+        PITH_ASSIGN_OR_RETURN(LayerStore store, forked->fork_layer(base));
+        forked->layers_.push_back(std::move(store));
+    }
+    forked->positions_ = positions_;
+    forked->n_entries_ = n_entries_;
+    forked->pages_k_ = forked->shared_k_ = pages_k_;
+    forked->pages_v_ = forked->shared_v_ = pages_v_;
+    forked->shared_bytes_ = allocated_bytes_;
+    return forked;
+}
+
+void RaggedCache::make_own(int lane, int64_t first) {
+    const auto i = static_cast<size_t>(lane);
+    const auto own = [&](size_t & shared, size_t row_bytes) {
+        const size_t page = page_size_bytes();
+        const size_t begin = static_cast<size_t>(first) * row_bytes / page * page;  // of the page that the row begins in
+        if (begin >= shared) { return; }
+        allocated_bytes_ += shared - begin;
+        shared_bytes_ -= shared - begin;
+        shared = begin;
+    };
+    own(shared_k_[i], layout_.row_bytes_k());
+    own(shared_v_[i], layout_.row_bytes_v());
+    peak_bytes_ = std::max(peak_bytes_, allocated_bytes_);
 }
 
 Status RaggedCache::reserve(int seq, int layer, int64_t n) {
@@ -149,7 +203,7 @@ Status RaggedCache::reserve(int seq, int layer, int64_t n) {
 
 void RaggedCache::set_length(int layer, int lane_in_layer, int lane, int64_t new_length, bool free_pages) {
     const auto i = static_cast<size_t>(lane);
-    const auto book = [&](size_t & pages, ggml_tensor * tensor, size_t row_bytes) {
+    const auto book = [&](size_t & pages, size_t & shared, ggml_tensor * tensor, size_t row_bytes) {
         const size_t used = page_ceil(static_cast<size_t>(new_length) * row_bytes);
         const size_t now = free_pages ? used : std::max(used, pages);
         if (now < pages) {
@@ -157,11 +211,14 @@ void RaggedCache::set_length(int layer, int lane_in_layer, int lane, int64_t new
             const auto start = static_cast<size_t>(lane_data(tensor, row_bytes, lane_in_layer, stride_) - store.memory.data());
             store.memory.release(start + now, start + pages);
         }
-        allocated_bytes_ = allocated_bytes_ - pages + now;
+        const size_t still_shared = std::min(shared, now);
+        allocated_bytes_ = allocated_bytes_ - (pages - shared) + (now - still_shared);
+        shared_bytes_ -= shared - still_shared;
+        shared = still_shared;
         pages = now;
     };
-    book(pages_k_[i], k(layer), layout_.row_bytes_k());
-    book(pages_v_[i], v(layer), layout_.row_bytes_v());
+    book(pages_k_[i], shared_k_[i], k(layer), layout_.row_bytes_k());
+    book(pages_v_[i], shared_v_[i], v(layer), layout_.row_bytes_v());
     peak_bytes_ = std::max(peak_bytes_, allocated_bytes_);
     peak_lane_entries_ = std::max(peak_lane_entries_, static_cast<int>(new_length));
 }
@@ -170,6 +227,7 @@ void RaggedCache::append(int seq, int layer, std::span<const int32_t> new_positi
     for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
         const int id = lane(seq, layer, h);
         auto & lane_positions = positions_[static_cast<size_t>(id)];
+        make_own(id, length(id));
         lane_positions.insert(lane_positions.end(), new_positions.begin(), new_positions.end());
         n_entries_ += static_cast<int64_t>(new_positions.size());
         assert(length(id) <= stride_);
@@ -187,6 +245,9 @@ int64_t RaggedCache::compact(int seq, int layer, const Ragged<int32_t> & keep) {
         const auto kept = keep.row(h);
         uint8_t * rows_k = lane_data(k(layer), layout_.row_bytes_k(), in_layer, stride_);
         uint8_t * rows_v = lane_data(v(layer), layout_.row_bytes_v(), in_layer, stride_);
+        size_t n_in_place = 0;
+        while (n_in_place < kept.size() && static_cast<size_t>(kept[n_in_place]) == n_in_place) { ++n_in_place; }
+        if (n_in_place < kept.size()) { make_own(id, static_cast<int64_t>(n_in_place)); }
         // Runs of neighbours move together; ascending order makes the moves safe in place.
         for (size_t to = 0; to < kept.size();) {
             const auto from = static_cast<size_t>(kept[to]);
@@ -287,6 +348,7 @@ void RaggedCache::put_back(int seq, const RemovedEntries & entries) noexcept {
         const int in_layer = seq * layout_.shape.n_kv_heads + h;
         auto & there = positions_[static_cast<size_t>(id)];
         const auto & back = entries.positions[static_cast<size_t>(h)];
+        if (!back.empty()) { make_own(id, std::ranges::lower_bound(there, back.front()) - there.begin()); }
         const uint8_t * back_v = back_k + back.size() * bytes_k;
         uint8_t * rows_k = lane_data(k(entries.layer), bytes_k, in_layer, stride_);
         uint8_t * rows_v = lane_data(v(entries.layer), bytes_v, in_layer, stride_);
@@ -354,6 +416,7 @@ Status RaggedCache::load(int seq, const SavedLanes & saved) {
         const int layer = i / n_kv;
         const int in_layer = seq * n_kv + i % n_kv;
         const int id = lane(seq, layer, i % n_kv);
+        make_own(id, 0);
         std::ranges::copy(saved.k[s], lane_data(k(layer), layout_.row_bytes_k(), in_layer, stride_));
         std::ranges::copy(saved.v[s], lane_data(v(layer), layout_.row_bytes_v(), in_layer, stride_));
         positions_[static_cast<size_t>(id)] = saved.positions[s];
@@ -367,20 +430,23 @@ Status RaggedCache::load(int seq, const SavedLanes & saved) {
 Status RaggedCache::check_invariants() const {
     int64_t n = 0;
     size_t bytes = 0;
+    size_t shared = 0;
     for (int i = 0; i < n_lanes(); ++i) {
         const auto lane_positions = positions(i);
         n += length(i);
         bytes += pages_k_[static_cast<size_t>(i)] + pages_v_[static_cast<size_t>(i)];
+        shared += shared_k_[static_cast<size_t>(i)] + shared_v_[static_cast<size_t>(i)];
         const bool ascending = std::ranges::adjacent_find(lane_positions, std::greater_equal<>()) == lane_positions.end();
         if (!ascending || length(i) > stride_) {
             return {ErrorCode::kInternal,
                     "KV cache lane " + std::to_string(i) + ": positions do not ascend, or too many entries"};
         }
     }
-    if (n != n_entries_ || bytes != allocated_bytes_ || allocated_bytes_ < needed_bytes()) {
+    if (n != n_entries_ || bytes != allocated_bytes_ + shared || shared != shared_bytes_ || bytes < needed_bytes()) {
         return {ErrorCode::kInternal, "KV cache accounting: counted " + std::to_string(n) + " entries in " +
                                           std::to_string(bytes) + " bytes, booked " + std::to_string(n_entries_) + " in " +
-                                          std::to_string(allocated_bytes_)};
+                                          std::to_string(allocated_bytes_) + " and " + std::to_string(shared_bytes_) +
+                                          " shared"};
     }
     return {};
 }

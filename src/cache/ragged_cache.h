@@ -5,6 +5,9 @@
 // Compaction moves entries down in place and returns whole pages to the system: it is the only call that drops entries from
 // the middle of a lane. K and V are written by the attention graph (ggml_set_rows at cell()); append() makes room first.
 //
+// A frozen cache is a base that others fork: they read its entries where they lie, and copy a page when they first write to it
+// (behind the last entry, or where an eviction moves entries). Its bytes are counted once, as its own.
+//
 // Threads: one at a time.
 #pragma once
 
@@ -100,12 +103,20 @@ public:
     Result<RemovedEntries> copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end, Spill where) const;
     void put_back(int seq, const RemovedEntries & entries) noexcept;
 
+    // From now on nothing is written to this cache, and fork() gives others that begin with its entries, at no cost in K/V.
+    // Copies the lanes once, layer by layer, to memory that can be shared. room: cells behind the longest lane for what forks
+    // add before they must copy all. Errors: kOutOfMemory; the cache is then as before.
+    Status freeze(int64_t room);
+    bool frozen() const { return frozen_; }
+    Result<std::unique_ptr<RaggedCache>> fork() const;  // REQUIRES: frozen()
+
     SavedLanes save(int seq, std::span<const int> lengths) const;  // lengths: [layer · K + kv_head]
     Status load(int seq, const SavedLanes & saved);
 
     int64_t n_entries() const { return n_entries_; }
     size_t needed_bytes() const { return static_cast<size_t>(n_entries_) * layout_.entry_bytes(); }
-    size_t allocated_bytes() const { return allocated_bytes_; }  // pages that hold entries or did since the last compaction
+    size_t allocated_bytes() const { return allocated_bytes_; }  // own pages that hold entries or did since the last compaction
+    size_t shared_bytes() const { return shared_bytes_; }        // pages of a base that are read and not yet copied
     size_t peak_bytes() const { return peak_bytes_; }
     int peak_lane_entries() const { return peak_lane_entries_; }
 
@@ -127,8 +138,14 @@ private:
     };
 
     RaggedCache(const CacheLayout & layout, int64_t stride);
-    Result<LayerStore> make_layer(int64_t stride) const;
-    Status grow(int64_t capacity);
+    enum class Use { kAlone, kToFork };
+    Result<LayerStore> make_layer(int64_t stride, Use use) const;
+    Result<LayerStore> fork_layer(const LayerStore & base) const;
+    static Status add_tensors(const RaggedCache & cache, LayerStore & store, int64_t cells);
+    Status grow(int64_t capacity) { return move_to(capacity, Use::kAlone); }
+    Status move_to(int64_t capacity, Use use);
+    // Rows of the lane from `first` on are about to be written: a fork's pages there become its own.
+    void make_own(int lane, int64_t first);
     void cut(int lane, int64_t n);
     // Books that a lane now holds `length` entries; frees pages behind them when asked.
     void set_length(int layer, int lane_in_layer, int lane, int64_t length, bool free_pages);
@@ -142,6 +159,10 @@ private:
     std::vector<std::vector<int32_t>> positions_;  // [lane]
     std::vector<size_t> pages_k_;                  // [lane] bytes of touched pages
     std::vector<size_t> pages_v_;
+    std::vector<size_t> shared_k_;  // [lane] bytes of these, from the first page on, that are still the base's
+    std::vector<size_t> shared_v_;
+    bool frozen_ = false;
+    size_t shared_bytes_ = 0;
     int64_t n_entries_ = 0;
     size_t allocated_bytes_ = 0;
     size_t peak_bytes_ = 0;

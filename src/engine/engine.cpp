@@ -75,6 +75,9 @@ struct Engine::Impl {
     void run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates);
     void run_alone(Turn & turn, int64_t n);
     void count_bytes(bool at_most);
+    void count_tokens(const Turn & turn, int64_t n) {
+        (turn.state() == RequestState::kReading ? ledger.n_prompt : ledger.n_generated) += n;
+    }
     bool step();
 };
 
@@ -90,7 +93,7 @@ std::vector<Turn *> Engine::Impl::running() const {
 
 size_t Engine::Impl::reserved_bytes() const {
     size_t bytes = 0;
-    for (const auto & [id, turn] : turns) { bytes += turn->running() ? turn->reserved_bytes() : 0; }
+    for (const auto & [id, turn] : turns) { bytes += turn->running() || turn->kept() ? turn->reserved_bytes() : 0; }
     return bytes;
 }
 
@@ -163,7 +166,9 @@ void Engine::Impl::run_alone(Turn & turn, int64_t n) {
     if (turn.state() == RequestState::kAnswering && !turn.open_token()) { return; }
     const Status status = turn.run_alone(n);
     count_bytes(/*at_most=*/false);
-    status.ok() ? turn.advance(n, ledger.n_steps) : turn.fail(status);
+    if (!status.ok()) { return turn.fail(status); }
+    count_tokens(turn, n);
+    turn.advance(n, ledger.n_steps);
 }
 
 void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates) {
@@ -187,6 +192,7 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * 
         for (const auto & [turn, n] : shared) {
             if (!turn->running()) { continue; }  // cancelled by another's on_token
             if (status.ok()) {
+                count_tokens(*turn, n);
                 turn->advance(n, ledger.n_steps);
             } else {
                 // Whose fault it was is not known: each tries once more by itself.
@@ -216,7 +222,12 @@ bool Engine::Impl::step() {
     if (plan.layered >= 0) {
         Turn & turn = *candidates[static_cast<size_t>(plan.layered)];
         const Stopwatch watch;
-        if (turn.running()) { turn.advance_layered(ledger.n_steps); }  // not cancelled meanwhile
+        if (turn.running()) {  // not cancelled meanwhile
+            turn.advance_layered(ledger.n_steps);
+            if (turn.state() == RequestState::kAnswering || turn.state() == RequestState::kDone) {
+                ledger.n_prompt += std::ssize(turn.request().tokens);
+            }
+        }
         ledger.pass_s += watch.seconds();
         ledger.longest_unit_s = std::max(ledger.longest_unit_s, watch.seconds());
         count_bytes(/*at_most=*/true);
@@ -284,7 +295,13 @@ Result<Engine> Model::engine(const EngineOptions & options) const {
 Result<int64_t> Engine::submit(Request request) {
     return guarded([&]() -> Result<int64_t> {
         auto turn = std::make_unique<Turn>(impl_->next_id, std::move(request));
-        PITH_RETURN_IF_ERROR(turn->prepare(impl_->model, impl_->options, impl_->execution));
+        const int64_t after = turn->request().after;
+        const Turn * base = after == 0 ? nullptr : impl_->find(after);
+        if (after != 0 && (base == nullptr || !base->kept())) {
+            return {ErrorCode::kInvalidArgument, "Request::after is " + std::to_string(after) +
+                                                     ": no request of this number is done and was submitted with keep"};
+        }
+        PITH_RETURN_IF_ERROR(turn->prepare(impl_->model, impl_->options, impl_->execution, base));
         const size_t ceiling = impl_->ledger.ceiling_bytes;
         if (ceiling > 0 && turn->reserved_bytes() > ceiling) {
             return {ErrorCode::kBudget,
@@ -314,6 +331,7 @@ Status Engine::forget(int64_t id) {
         return {ErrorCode::kInvalidArgument, "request " + std::to_string(id) + " has not ended: cancel it first"};
     }
     impl_->turns.erase(id);
+    impl_->changed = true;
     return {};
 }
 
@@ -367,6 +385,7 @@ EngineLedger Engine::ledger() const {
         ledger.n_waiting += turn->state() == RequestState::kWaiting ? 1 : 0;
         ledger.n_running += turn->running() ? 1 : 0;
         ledger.n_set_aside += turn->state() == RequestState::kSetAside ? 1 : 0;
+        ledger.kv_kept_bytes += turn->kept() ? turn->kv_bytes(/*at_most=*/false) : 0;
     }
     return ledger;
 }

@@ -80,7 +80,7 @@ void Sequence::rollback() noexcept {
 Result<int64_t> Sequence::compact(std::span<const LayerPlan> plans, bool evicts, bool is_last) {
     save_snapshots_before_compaction();
     for (const LayerPlan & one : plans) { evidence.prepare_compact(one.layer, one.keep); }
-    if (way_back_.open && way_back_.n_tokens > 0 && !is_last) { PITH_RETURN_IF_ERROR(remember_removed(plans)); }
+    if (way_back_.open && way_back_.n_tokens > 0 && !is_last && !disposable) { PITH_RETURN_IF_ERROR(remember_removed(plans)); }
     int64_t n_gone = 0;
     for (const LayerPlan & one : plans) {
         n_gone += cache->compact(0, one.layer, one.keep);

@@ -52,6 +52,10 @@ public:
     // Cuts every lane back to its first so many entries; lengths as lane_lengths().
     void truncate(std::span<const int> lengths) noexcept;
 
+    // Set where nobody comes back to it when the reading of a prompt has failed: it is then empty, and what a compaction drops
+    // before that is not kept.
+    bool disposable = false;
+
     // How much a call may change before it fails.
     enum class Reach {
         kOneToken,  // a token behind others: one entry to each lane, and running sums; what else it changes cannot fail

@@ -12,41 +12,78 @@
 
 namespace pith {
 
-Status Turn::prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution) {
-    SessionOptions & own = request_.options;
-    if (own.budget.kind == BudgetKind::kAuto) {
+namespace {
+
+constexpr int64_t kForkRoom = 4096;  // cells behind a kept sequence's lanes, for what others add; addresses alone
+
+}  // namespace
+
+Status Turn::check() const {
+    if (request_.options.budget.kind == BudgetKind::kAuto) {
         return {ErrorCode::kInvalidArgument,
-                "a request's budget is 'auto': in an engine the ceiling says what memory allows; give a --budget in numbers, "
-                "or none"};
+                "a request's budget is 'auto': in an engine the ceiling says what memory allows; give it in numbers, or none"};
     }
-    if (request_.max_tokens < 1) {
-        return {ErrorCode::kInvalidArgument,
-                "Request::max_tokens is " + std::to_string(request_.max_tokens) + ": give at least 1"};
+    if (request_.max_tokens < (request_.keep ? 0 : 1)) {
+        return {ErrorCode::kInvalidArgument, "Request::max_tokens is " + std::to_string(request_.max_tokens) +
+                                                 ": give at least 1, or 0 to a request that is kept"};
     }
     const auto n = static_cast<int64_t>(request_.tokens.size());
     if (request_.n_question < 0 || request_.n_question > n) {
         return {ErrorCode::kInvalidArgument, "Request::n_question is " + std::to_string(request_.n_question) +
                                                  " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
     }
+    return {};
+}
+
+Status Turn::prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution,
+                     const Turn * base) {
+    PITH_RETURN_IF_ERROR(check());
+    SessionOptions own = base != nullptr ? base->session_->options : request_.options;
     own.type_k = options.type_k;
     own.type_v = options.type_v;
     own.observe.clear();
     own.n_snapshots = 0;
     PITH_ASSIGN_OR_RETURN(session_, make_session(model, own, execution));
     PITH_RETURN_IF_ERROR(session_->check_tokens(request_.tokens));
-    hooks_.n_question = request_.n_question;
-
-    PITH_RETURN_IF_ERROR(session_->decide(n, request_.n_question));
+    const auto n = static_cast<int64_t>(request_.tokens.size());
+    if (base != nullptr) {
+        PITH_RETURN_IF_ERROR(fork(*base));
+    } else {
+        hooks_.n_question = request_.n_question;
+        PITH_RETURN_IF_ERROR(session_->decide(n, request_.n_question));
+    }
+    session_->seq.disposable = true;
     const RunPlan plan = *session_->seq.plan;
-    reads_layers_ = plan.one_shot;
-    reserved_bytes_ =
-        most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n, request_.max_tokens));
+    reads_layers_ = base == nullptr && plan.one_shot;
+    RunPlan of_rest = plan;  // of what is still to be read
+    of_rest.one_shot = reads_layers_;
+    int64_t n_held = n_context();
+    if (plan.budget == 0) { n_held = 0; }  // shared entries that stay where they are cost nothing
+    reserved_bytes_ = most_bytes(
+        session_->layout, most_entries(of_rest, session_->seq.policy, session_->shape(), n_held + n, request_.max_tokens));
+    if (base != nullptr) { return {}; }
     // The plan is this one when the prompt's turn has come, whatever memory is left then: it is what has been reserved for.
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
     if (plan.budget == 0) {  // lanes that grow to the end grow once
         session_->options.max_context = static_cast<int>(std::max<int64_t>(own.max_context, n + request_.max_tokens));
     }
     return {};
+}
+
+Status Turn::fork(const Turn & base) {
+    const Sequence & from = base.session_->seq;
+    static_cast<SequenceState &>(session_->seq) = from;
+    PITH_ASSIGN_OR_RETURN(session_->seq.cache, from.cache->fork());
+    session_->seq.logits = from.logits;
+    if (session_->gates) { session_->answers.assign(static_cast<size_t>(session_->shape().n_layers), {}); }
+    session_->tell_policy(session_->policy_names(session_->seq));
+    session_->ledger.budget_entries = session_->seq.plan->budget;
+    session_->ledger.schedule = "in chunks";
+    return {};
+}
+
+int64_t Turn::n_context() const {
+    return session_->seq.n_tokens;
 }
 
 size_t Turn::kv_bytes(bool at_most) const {
@@ -61,10 +98,10 @@ void Turn::start() {
     call_open_ = true;
     const Status status = guarded([&]() -> Status {
         PITH_RETURN_IF_ERROR(session_->begin_call(request_.tokens, /*is_prompt=*/true, hooks_));
-        if (session_->seq.plan->one_shot) {
+        if (reads_layers_) {
             layers_.emplace(*session_, request_.tokens, hooks_);
         } else {
-            chunks_.emplace(*session_, request_.tokens, /*first=*/true);
+            chunks_.emplace(*session_, request_.tokens, /*first=*/request_.after == 0);
         }
         return {};
     });
@@ -138,6 +175,7 @@ void Turn::take_token() {
     }
     session_->update_ledger();
     state_ = RequestState::kAnswering;
+    if (request_.max_tokens == 0) { return keep_state(); }
     bool goes_on = true;
     const Status status = guarded([&]() -> Status {
         const std::span<const float> logits = session_->seq.logits;
@@ -153,7 +191,16 @@ void Turn::take_token() {
     });
     if (ended()) { return; }  // cancelled by who was shown the token
     if (!status.ok()) { return end(RequestState::kFailed, status); }
-    if (!goes_on) { end(RequestState::kDone); }
+    if (!goes_on) { request_.keep ? keep_state() : end(RequestState::kDone); }
+}
+
+// Its lanes become what others may begin with.
+void Turn::keep_state() {
+    const Status status = guarded([&] { return session_->seq.cache->freeze(kForkRoom); });
+    if (!status.ok()) { return end(RequestState::kFailed, status); }
+    session_->update_ledger();
+    ledger_ = session_->ledger;
+    state_ = RequestState::kDone;
 }
 
 void Turn::take_back(const Status & status) {
@@ -161,7 +208,9 @@ void Turn::take_back(const Status & status) {
     call_open_ = false;
     chunks_.reset();
     layers_.reset();
-    if (alone_) { return end(RequestState::kFailed, status); }
+    // A prompt that went on from another's lanes has given them up.
+    const bool begins_again = !alone_ && (state_ == RequestState::kAnswering || request_.after == 0);
+    if (!begins_again) { return end(RequestState::kFailed, status); }
     alone_ = true;
     if (state_ == RequestState::kReading) { state_ = RequestState::kWaiting; }
 }

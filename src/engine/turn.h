@@ -23,7 +23,9 @@ public:
     Turn & operator=(const Turn &) = delete;
 
     // Makes its session and finds out what its lanes may come to take: reserved_bytes().
-    Status prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution);
+    // base: whose state it goes on from; nullptr: none's.
+    Status prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution,
+                   const Turn * base);
 
     int64_t id() const { return id_; }
     const Request & request() const { return request_; }
@@ -32,7 +34,9 @@ public:
     const std::vector<int32_t> & answer() const { return answer_; }
     bool running() const { return state_ == RequestState::kReading || state_ == RequestState::kAnswering; }
     bool ended() const { return state_ >= RequestState::kDone; }
-    size_t reserved_bytes() const { return reserved_bytes_; }
+    bool kept() const { return state_ == RequestState::kDone && session_ != nullptr; }  // what others may go on from
+    // What it may come to take, or, kept, takes.
+    size_t reserved_bytes() const { return kept() ? kv_bytes(false) : reserved_bytes_; }
     bool reads_layers() const { return reads_layers_; }
     Session::Impl * session() const { return session_.get(); }  // null once it has ended
     const Ledger & ledger() const { return session_ ? session_->ledger : ledger_; }
@@ -56,7 +60,7 @@ public:
     void advance_layered(int64_t step);
 
     // The pass that held its piece has failed, for whose sake is not known: its call is taken back, to be tried once more
-    // alone. A prompt begins again.
+    // alone: a token again, a first prompt from its beginning; one behind another's ends.
     void take_back(const Status & status);
     // The same, for its own sake.
     void fail(const Status & status);
@@ -67,7 +71,11 @@ public:
     void bring_back() noexcept;
 
 private:
+    Status check() const;
+    Status fork(const Turn & base);
+    int64_t n_context() const;
     void take_token();
+    void keep_state();
     void end(RequestState state, Status status = {});
 
     int64_t id_ = 0;
@@ -75,8 +83,8 @@ private:
     RequestState state_ = RequestState::kWaiting;
     Status status_;
     std::vector<int32_t> answer_;
-    std::unique_ptr<Session::Impl> session_;
-    Ledger ledger_;  // once the session is gone
+    std::unique_ptr<Session::Impl> session_;  // null once it has ended, unless it is kept
+    Ledger ledger_;                           // once the session is gone
     RunHooks hooks_;
     std::optional<ChunkReader> chunks_;
     std::optional<OneShotReader> layers_;

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <fstream>
 #include <numeric>
 #include <random>
+#include <sstream>
 
 #include "device/backend.h"
 #include "device/resident.h"
@@ -215,6 +217,85 @@ TEST_F(RaggedCacheTest, AHeadSizeThatATypesBlockDoesNotDivideIsRefusedByName) {
     EXPECT_EQ(cache.status().code(), ErrorCode::kUnsupported);
     EXPECT_NE(cache.status().message().find("80"), std::string::npos);
     EXPECT_NE(cache.status().message().find("q8_0"), std::string::npos);
+}
+
+// What the system holds for the process's caches: each page once, however many mappings read it.
+size_t held_bytes() {
+    std::ifstream file("/proc/self/smaps_rollup");
+    size_t bytes = 0;
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream words(line);
+        std::string key;
+        size_t kibibytes = 0;
+        if (words >> key >> kibibytes && (key == "Pss_Anon:" || key == "Pss_Shmem:")) { bytes += kibibytes << 10U; }
+    }
+    return bytes;
+}
+
+TEST_F(RaggedCacheTest, ForksReadTheBaseAndCopyWhatTheyWrite) {
+    constexpr int kLayers = 2;
+    constexpr int kBase = 20000;
+    auto base = RaggedCache::make(layout_of(GGML_TYPE_F32), kBase + 8);
+    ASSERT_TRUE(base.ok());
+    for (int l = 0; l < kLayers; ++l) { append(**base, l, 0, kBase); }
+    ASSERT_TRUE((*base)->freeze(1000).ok());
+    expect_rows_follow_positions(**base);
+
+    const size_t of_positions = size_t{8} * kLayers * 3 * (kBase + 100) * sizeof(int32_t);  // each fork has its own
+    const size_t before = held_bytes() + of_positions;
+    std::vector<std::unique_ptr<RaggedCache>> forks;
+    for (int i = 0; i < 8; ++i) {
+        auto fork = (*base)->fork();
+        ASSERT_TRUE(fork.ok()) << fork.status().message();
+        EXPECT_EQ((*fork)->allocated_bytes(), 0U);
+        EXPECT_EQ((*fork)->shared_bytes(), (*base)->allocated_bytes());
+        forks.push_back(std::move(*fork));
+        expect_rows_follow_positions(*forks.back());
+    }
+    const size_t of_base = (*base)->allocated_bytes();
+    EXPECT_LT(held_bytes(), before + of_base / 10) << "reading copied nothing";
+
+    // Each goes its own way: tokens behind, evictions in the middle, cuts.
+    for (int i = 0; i < 8; ++i) {
+        RaggedCache & fork = *forks[static_cast<size_t>(i)];
+        for (int l = 0; l < kLayers; ++l) { append(fork, l, kBase + i, 3 + i); }
+        ASSERT_TRUE(fork.check_invariants().ok()) << fork.check_invariants().message();
+        EXPECT_LE(fork.allocated_bytes(), size_t{2} * kLayers * 3 * 2 * page_size_bytes());  // a page or two of each lane
+    }
+    EXPECT_LT(held_bytes(), before + of_base / 10);
+    std::mt19937 random(7);
+    for (int i = 0; i < 8; i += 2) {
+        RaggedCache & fork = *forks[static_cast<size_t>(i)];
+        const int n_still = 5000 * (i / 2);  // entries that stay where they are
+        for (int l = 0; l < kLayers; ++l) {
+            Ragged<int32_t> keep;
+            for (int h = 0; h < 3; ++h) {
+                std::vector<int32_t> kept;
+                for (int j = 0; j < fork.length(fork.lane(0, l, h)); ++j) {
+                    if (j < n_still || random() % 3 == 0) { kept.push_back(j); }
+                }
+                keep.push_row(kept);
+            }
+            fork.compact(0, l, keep);
+        }
+        ASSERT_TRUE(fork.check_invariants().ok()) << fork.check_invariants().message();
+        const int64_t n_shared = int64_t{n_still} * 2 * 32 * 4 * 3 * kLayers;
+        EXPECT_GE(static_cast<int64_t>(fork.shared_bytes()), n_shared - 24 * static_cast<int64_t>(page_size_bytes()));
+        expect_rows_follow_positions(fork);
+    }
+    for (RaggedCache * one : {forks[1].get(), forks[0].get(), base->get()}) { expect_rows_follow_positions(*one); }
+    size_t own = 0;
+    for (const auto & fork : forks) { own += fork->allocated_bytes(); }
+    const size_t held = held_bytes() - before;
+    EXPECT_LT(held, own + own / 20 + (size_t{1} << 20U)) << "the ledger's bytes are the system's";
+    EXPECT_GT(held + held / 20 + (size_t{1} << 20U), own);
+
+    base->reset();  // forks live on
+    expect_rows_follow_positions(*forks[3]);
+    ASSERT_TRUE(forks[3]->reserve(0, 0, 100000).ok());  // growing makes all its own
+    EXPECT_EQ(forks[3]->shared_bytes(), 0U);
+    ASSERT_TRUE(forks[3]->check_invariants().ok()) << forks[3]->check_invariants().message();
+    expect_rows_follow_positions(*forks[3]);
 }
 
 }  // namespace

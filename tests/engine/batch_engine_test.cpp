@@ -236,6 +236,71 @@ TEST(BatchEnginePriority, SetsAnswersAsideAndBringsThemBackUnchanged) {
     EXPECT_EQ(std::vector<int32_t>(engine->answer(*first).begin(), engine->answer(*first).end()), expected.tokens);
 }
 
+// What is answered behind a kept prompt is what a session answers that read both, and the prompt's entries are held once.
+TEST(BatchEngineForks, GoOnFromAKeptPromptAndShareIt) {
+    for (const char * policy : {"full", "h2o", "snapkv:window=8"}) {
+        SCOPED_TRACE(policy);
+        const bool full = std::string(policy) == "full";
+        EngineOptions options;
+        options.type_k = options.type_v = KvType::kF32;
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok());
+        Request prefix = request_of(600, policy, full ? Budget() : Budget(64));
+        prefix.keep = true;
+        prefix.max_tokens = 0;
+        const auto base = engine->submit(prefix);
+        ASSERT_TRUE(base.ok()) << base.status().message();
+        ASSERT_TRUE(engine->run().ok());
+        ASSERT_EQ(engine->state(*base), RequestState::kDone) << engine->status(*base).message();
+        const EngineLedger before = engine->ledger();
+        EXPECT_GT(before.kv_kept_bytes, 0U);
+        EXPECT_EQ(before.kv_kept_bytes, before.kv_allocated_bytes);
+
+        std::vector<int64_t> ids;
+        std::vector<std::vector<int32_t>> tails;
+        for (uint32_t i = 0; i < 6; ++i) {
+            Request request;
+            tails.push_back(random_tokens(20 + static_cast<int>(i), 384, 50 + i));
+            request.tokens = tails.back();
+            request.after = *base;
+            request.max_tokens = 10;
+            const auto id = engine->submit(request);
+            ASSERT_TRUE(id.ok()) << id.status().message();
+            ids.push_back(*id);
+        }
+        ASSERT_TRUE(engine->step().ok());
+        EXPECT_EQ(engine->ledger().n_running, 6);
+        if (full) {  // no more than a few pages a lane each
+            EXPECT_LT(engine->ledger().kv_allocated_bytes - before.kv_allocated_bytes, before.kv_allocated_bytes);
+        }
+        ASSERT_TRUE(engine->run().ok());
+
+        for (size_t i = 0; i < ids.size(); ++i) {
+            ASSERT_EQ(engine->state(ids[i]), RequestState::kDone) << engine->status(ids[i]).message();
+            SessionOptions own = prefix.options;
+            own.type_k = own.type_v = KvType::kF32;
+            auto session = tiny().session(own);
+            ASSERT_TRUE(session.ok());
+            ASSERT_TRUE(session->prefill(prefix.tokens).ok());
+            ASSERT_TRUE(session->prefill(tails[i]).ok());
+            std::vector<int32_t> expected;
+            for (int t = 0; t < 10; ++t) {
+                const auto best = std::ranges::max_element(session->logits()) - session->logits().begin();
+                expected.push_back(static_cast<int32_t>(best));
+                ASSERT_TRUE(session->append(expected.back()).ok());
+            }
+            EXPECT_EQ(std::vector<int32_t>(engine->answer(ids[i]).begin(), engine->answer(ids[i]).end()), expected);
+        }
+        EXPECT_EQ(engine->ledger().kv_allocated_bytes, before.kv_allocated_bytes) << "the base was changed";
+        EXPECT_TRUE(engine->forget(*base).ok());
+        ASSERT_TRUE(engine->step().ok());
+        EXPECT_EQ(engine->ledger().kv_allocated_bytes, 0U);
+        Request late = request_of(10);
+        late.after = *base;
+        EXPECT_NE(engine->submit(late).status().message().find("Request::after is"), std::string::npos);
+    }
+}
+
 TEST(BatchEngineHooks, EndAnswersAndMayCancelAndSubmit) {
     auto engine = tiny().engine({});
     ASSERT_TRUE(engine.ok());
