@@ -137,7 +137,7 @@ bool Engine::Impl::make_room(const Turn & turn) {
 
 // Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit.
 void Engine::Impl::admit() {
-    if (!std::exchange(changed, false)) { return; }
+    if (!changed) { return; }
     std::vector<Turn *> waiting;
     for (const auto & [id, turn] : turns) {
         if (turn->state() == RequestState::kWaiting || turn->state() == RequestState::kSetAside) {
@@ -145,6 +145,7 @@ void Engine::Impl::admit() {
         }
     }
     std::ranges::stable_sort(waiting, std::greater<>(), [](const Turn * turn) { return turn->request().priority; });
+    changed = false;
     for (Turn * turn : waiting) {
         if (!fits(*turn) && !make_room(*turn)) { return; }
         turn->state() == RequestState::kSetAside ? turn->bring_back() : turn->start();
@@ -175,6 +176,9 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * 
     std::vector<PassPiece> pieces;
     std::vector<std::pair<Turn *, int64_t>> shared;
     std::vector<std::pair<Turn *, int64_t>> alone;
+    pieces.reserve(plan.size());  // nothing may fail between the calls that open and the pass
+    shared.reserve(plan.size());
+    alone.reserve(plan.size());
     for (const StepPiece & one : plan) {
         Turn * turn = candidates[static_cast<size_t>(one.candidate)];
         if (!turn->can_share()) {

@@ -14,6 +14,13 @@ namespace pith {
 
 namespace {
 
+// Without its text where there is no memory for that.
+Status copy_of(const Status & status) noexcept {
+    try {
+        return status;
+    } catch (...) { return {status.code(), {}}; }
+}
+
 constexpr int64_t kForkRoom = 4096;  // cells behind a kept sequence's lanes, for what others add; addresses alone
 
 }  // namespace
@@ -210,13 +217,13 @@ void Turn::take_back(const Status & status) {
     layers_.reset();
     // A prompt that went on from another's lanes has given them up.
     const bool begins_again = !alone_ && (state_ == RequestState::kAnswering || request_.after == 0);
-    if (!begins_again) { return end(RequestState::kFailed, status); }
+    if (!begins_again) { return end(RequestState::kFailed, copy_of(status)); }
     alone_ = true;
     if (state_ == RequestState::kReading) { state_ = RequestState::kWaiting; }
 }
 
 void Turn::fail(const Status & status) {
-    end(RequestState::kFailed, status);
+    end(RequestState::kFailed, copy_of(status));
 }
 
 void Turn::cancel() {

@@ -39,6 +39,7 @@ struct BenchFlags {
     bool gates = false;
     bool in_turns = false;
     bool paced = false;
+    std::vector<int> batches;             // of --batch; empty: not asked for
     std::optional<std::string> policies;  // what `--policies` is given; "all" where nothing is
     bool no_llama = false;
     bool no_interleave = false;
@@ -223,9 +224,10 @@ int policies_command(BenchFlags flags) {
 }
 
 int bench_command(BenchFlags flags) {
-    if (int{flags.scoring} + int{flags.profile} + int{flags.gates} + int{flags.in_turns} + int{flags.policies.has_value()} >
+    if (int{flags.scoring} + int{flags.profile} + int{flags.gates} + int{flags.in_turns} + int{flags.policies.has_value()} +
+            int{!flags.batches.empty()} >
         1) {
-        return fail_usage("--scoring, --policies, --profile, --gates and --in-turns: give one of them");
+        return fail_usage("--scoring, --policies, --profile, --gates, --in-turns and --batch: give one of them");
     }
     if (flags.paced && (!flags.in_turns || flags.json)) { return fail_usage("--paced goes with --in-turns, without --json"); }
     if (flags.gates && flags.model.gate.empty()) { return fail_usage("--gates measures gates: name their file with --gate"); }
@@ -247,6 +249,11 @@ int bench_command(BenchFlags flags) {
     if (flags.gates) {
         const std::vector<int> lengths = flags.prompts.empty() ? std::vector<int>{2048, 8192} : flags.prompts;
         return bench_gates(flags.model, *options, lengths, flags.json);
+    }
+    if (!flags.batches.empty()) {
+        const bool with_llama = !flags.no_llama && flags.model.lora.empty();
+        if (!flags.n_repetitions) { options->n_repetitions = 3; }
+        return bench_batch(*options, flags.batches, with_llama, flags.json);
     }
     if (flags.in_turns) {
         options->n_prompt = std::max(flags.n_prompt, 0);
@@ -307,6 +314,11 @@ void add_bench_command(CLI::App & root, int & exit_code) {
         "--paced", flags->paced,
         "With --in-turns: a round for each line of standard input, until it ends, each printed as lines of round, "
         "case and seconds a token; with -p also a prompt of so many tokens");
+    command
+        ->add_option("--batch", flags->batches,
+                     "Report the tokens per second of so many sequences that decode together behind --depth tokens they share "
+                     "(separated by ','), beside llama-batched-bench (default: -n 32 -r 3)")
+        ->delimiter(',');
     command->add_flag("--no-llama", flags->no_llama, "Leave llama-bench out");
     command->add_flag("--no-interleave", flags->no_interleave,
                       "All repetitions of a case in one process: quicker at great depths");

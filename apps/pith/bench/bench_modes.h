@@ -1,4 +1,4 @@
-// bench_modes.h - what `pith bench` measures beside speed at given depths: a profile, gates, and cases in turns.
+// bench_modes.h - what `pith bench` measures beside speed at given depths: a profile, gates, cases in turns, and batches.
 #pragma once
 
 #include <vector>
@@ -22,5 +22,8 @@ enum class TurnsOutput {
 };
 int bench_in_turns(const ModelFlags & model, const BenchOptions & options, const std::vector<Budget> & budgets,
                    TurnsOutput output);
+
+// --batch: sequences that decode together, so many at a time, beside llama-batched-bench. Returns the exit code.
+int bench_batch(const BenchOptions & options, const std::vector<int> & batches, bool with_llama, bool json);
 
 }  // namespace pith::app

@@ -1,0 +1,239 @@
+// batch_engine_random_test.cpp - requests that come, go on from others, are cancelled, set aside and brought back, with
+// failures in between: the ceiling holds, every answer is the one that a sequence gives alone, and all pages are given back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "engine/fail_at.h"
+#include "engine/tiny_model.h"
+#include "pith/batch_engine.h"
+
+namespace pith {
+namespace {
+
+using testing::fail_at;
+using testing::Fails;
+using testing::random_tokens;
+using testing::stop_failing;
+
+constexpr size_t kCeiling = size_t{1} << 20U;
+
+// What is asked of the engine: one of few, so that each is answered alone once only.
+struct Ask {
+    int policy = 0;
+    int prompt = 0;
+    int tail = -1;  // behind a kept prompt; -1: none
+    auto operator<=>(const Ask &) const = default;
+};
+
+constexpr int kAnswer = 6;
+constexpr int kPrompts = 4;
+constexpr int kTails = 3;
+
+struct PolicyCase {
+    const char * name;
+    Budget budget;
+    PrefillSchedule prefill;
+};
+const std::vector<PolicyCase> & policies() {
+    static const std::vector<PolicyCase> all = {{"full", {}, PrefillSchedule::kAuto},
+                                                {"snapkv:window=8", 40, PrefillSchedule::kChunked},
+                                                {"h2o", 40, PrefillSchedule::kChunked},
+                                                {"snapkv:window=8+ada", 48, PrefillSchedule::kOneShot},
+                                                {"laprox:window=8", 40, PrefillSchedule::kOneShot},
+                                                {"expected", 40, PrefillSchedule::kChunked}};
+    return all;
+}
+
+SessionOptions options_of(const Ask & ask) {
+    const PolicyCase & one = policies()[static_cast<size_t>(ask.policy)];
+    SessionOptions options;
+    options.policy = one.name;
+    options.budget = one.budget;
+    options.prefill = one.prefill;
+    options.chunk = 20;
+    options.evict_every = 3;
+    options.type_k = options.type_v = KvType::kF32;
+    return options;
+}
+
+std::vector<int32_t> prompt_of(const Ask & ask) {
+    return random_tokens(30 + 37 * ask.prompt, 384, 100 + static_cast<uint32_t>(ask.prompt));
+}
+std::vector<int32_t> tail_of(const Ask & ask) {
+    return random_tokens(5 + 9 * ask.tail, 384, 200 + static_cast<uint32_t>(ask.tail));
+}
+
+class Walk {
+public:
+    Walk(const Model & model, uint32_t seed) : model_(model), random_(seed) {
+        EngineOptions options;
+        options.type_k = options.type_v = KvType::kF32;
+        options.n_threads = 1;
+        options.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(kCeiling));
+        options.max_rows = 24;
+        auto engine = model.engine(options);
+        if (engine.ok()) { engine_.emplace(std::move(*engine)); }
+    }
+
+    void run(int n_steps) {
+        ASSERT_TRUE(engine_.has_value());
+        for (step_ = 0; step_ < n_steps; ++step_) {
+            if (live_.size() + 1 < 32 && pick(3) == 0) { submit(); }
+            if (!live_.empty() && pick(25) == 0) { cancel(); }
+            if (bases_.size() > 3 || (!bases_.empty() && pick(40) == 0)) { forget_base(); }
+            const bool fails = pick(8) == 0;
+            if (fails) { fail_at(static_cast<Fails>(pick(4)), 1 + pick(60)); }
+            const auto more = engine_->step();
+            if (fails) { n_failures_ += stop_failing() ? 1 : 0; }
+            if (!fails) { ASSERT_TRUE(more.ok()) << more.status().message(); }
+            const EngineLedger ledger = engine_->ledger();
+            ASSERT_LE(ledger.kv_peak_bytes, kCeiling);
+            n_set_aside_ += ledger.n_set_aside;
+            most_running_ = std::max(most_running_, ledger.n_running);
+            ASSERT_NO_FATAL_FAILURE(gather());
+        }
+        for (bool more = true; more;) {
+            const auto stepped = engine_->step();
+            ASSERT_TRUE(stepped.ok());
+            more = *stepped;
+            ASSERT_NO_FATAL_FAILURE(gather());
+        }
+        while (!bases_.empty()) { forget_base(); }
+        ASSERT_TRUE(engine_->step().ok());
+        EXPECT_EQ(engine_->ledger().kv_allocated_bytes, 0U);
+        EXPECT_TRUE(live_.empty());
+    }
+
+    int64_t n_answers() const { return n_answers_; }
+    int64_t n_forked() const { return n_forked_; }
+    int64_t n_failures() const { return n_failures_; }
+    int64_t n_set_aside() const { return n_set_aside_; }
+    int64_t most_running() const { return most_running_; }
+
+private:
+    int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+
+    void submit() {
+        Ask ask{pick(static_cast<int>(policies().size())), pick(kPrompts), -1};
+        Request request;
+        request.priority = pick(3);
+        if (pick(6) == 0) {
+            request.keep = true;
+            request.max_tokens = 0;
+            request.tokens = prompt_of(ask);
+            request.options = options_of(ask);
+        } else if (!bases_.empty() && pick(2) == 0) {
+            const auto & [id, base] = bases_[static_cast<size_t>(pick(static_cast<int>(bases_.size())))];
+            ask = base;
+            ask.tail = pick(kTails);
+            request.after = id;
+            request.tokens = tail_of(ask);
+            request.max_tokens = kAnswer;
+        } else {
+            request.tokens = prompt_of(ask);
+            request.options = options_of(ask);
+            request.max_tokens = kAnswer;
+        }
+        const bool keep = request.keep;
+        const auto id = engine_->submit(std::move(request));
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        live_[*id] = {ask, keep};
+    }
+
+    void cancel() {
+        auto found = live_.begin();
+        std::advance(found, pick(static_cast<int>(live_.size())));
+        ASSERT_TRUE(engine_->cancel(found->first).ok());
+        ASSERT_EQ(engine_->state(found->first), RequestState::kCancelled);
+        ASSERT_TRUE(engine_->forget(found->first).ok());
+        live_.erase(found);
+    }
+
+    void forget_base() {
+        const int64_t id = bases_.front().first;
+        ASSERT_TRUE(engine_->forget(id).ok());
+        bases_.erase(bases_.begin());
+    }
+
+    // Ended requests leave, their answers compared.
+    void gather() {
+        for (auto one = live_.begin(); one != live_.end();) {
+            const auto [id, asked] = *one;
+            const RequestState state = engine_->state(id);
+            if (state != RequestState::kDone && state != RequestState::kFailed) {
+                ++one;
+                continue;
+            }
+            one = live_.erase(one);
+            if (state == RequestState::kFailed) {
+                const ErrorCode code = engine_->status(id).code();
+                ASSERT_TRUE(code == ErrorCode::kOutOfMemory || code == ErrorCode::kInternal) << engine_->status(id).message();
+            } else if (asked.second) {
+                bases_.emplace_back(id, asked.first);
+                continue;
+            } else {
+                const auto answer = engine_->answer(id);
+                const auto & expected = alone(asked.first);
+                ASSERT_EQ(std::vector<int32_t>(answer.begin(), answer.end()), expected)
+                    << policies()[static_cast<size_t>(asked.first.policy)].name << " prompt " << asked.first.prompt << " tail "
+                    << asked.first.tail << " at step " << step_;
+                ++n_answers_;
+                n_forked_ += asked.first.tail >= 0 ? 1 : 0;
+            }
+            ASSERT_TRUE(engine_->forget(id).ok());
+        }
+    }
+
+    const std::vector<int32_t> & alone(const Ask & ask) {
+        static std::map<Ask, std::vector<int32_t>> known;
+        auto & tokens = known[ask];
+        if (!tokens.empty()) { return tokens; }
+        SessionOptions options = options_of(ask);
+        options.n_threads = 1;
+        auto session = model_.session(options);
+        EXPECT_TRUE(session.ok());
+        EXPECT_TRUE(session->prefill(prompt_of(ask)).ok());
+        if (ask.tail >= 0) { EXPECT_TRUE(session->prefill(tail_of(ask)).ok()); }
+        for (int i = 0; i < kAnswer; ++i) {
+            tokens.push_back(static_cast<int32_t>(std::ranges::max_element(session->logits()) - session->logits().begin()));
+            if (i + 1 < kAnswer) { EXPECT_TRUE(session->append(tokens.back()).ok()); }
+        }
+        return tokens;
+    }
+
+    const Model & model_;
+    std::mt19937 random_;
+    std::optional<Engine> engine_;
+    std::map<int64_t, std::pair<Ask, bool>> live_;  // whether it is kept
+    std::vector<std::pair<int64_t, Ask>> bases_;
+    int step_ = 0;
+    int64_t n_answers_ = 0;
+    int64_t n_forked_ = 0;
+    int64_t n_failures_ = 0;
+    int64_t n_set_aside_ = 0;
+    int64_t most_running_ = 0;
+};
+
+TEST(BatchEngineRandom, AnswersAsEachAloneWhateverHappens) {
+    const char * wanted = std::getenv("PITH_RANDOM_STEPS");
+    const int n_steps = wanted != nullptr ? std::atoi(wanted) : 1000;
+    const auto model = testing::tiny_model(testing::tiny_spec());
+    ASSERT_TRUE(model.ok());
+    Walk walk(*model, 11);
+    walk.run(n_steps);
+    RecordProperty("answers", std::to_string(walk.n_answers()));
+    EXPECT_GT(walk.n_answers(), n_steps / 20);
+    EXPECT_GT(walk.n_forked(), n_steps / 100);
+    EXPECT_GT(walk.n_failures(), n_steps / 50);
+    EXPECT_GT(walk.n_set_aside(), 0) << "memory was never short";
+    EXPECT_GT(walk.most_running(), 6);
+}
+
+}  // namespace
+}  // namespace pith
