@@ -118,7 +118,7 @@ struct pith_session_options {
     const char * type_k;             /* "f16"; f32, bf16, q8_0, q4_0 */
     const char * type_v;             /* "f16" */
     const char * prefill;            /* "auto"; one-shot, chunked */
-    int32_t n_threads;               /* 0: one per core */
+    int32_t n_threads;               /* 0: one per CPU that the process may use */
     int32_t max_context;             /* 0: the model's own */
     int32_t chunk;                   /* 512 tokens */
     int32_t evict_every;             /* 128 decoded tokens; 0: no eviction in decode */

@@ -29,7 +29,7 @@ struct SessionOptions {
     Budget budget;
     KvType type_k = KvType::kF16;
     KvType type_v = KvType::kF16;
-    int n_threads = 0;    // 0: one per core, or 1 for models under 32 MiB
+    int n_threads = 0;    // 0: one per CPU that the process may use, or 1 for models under 32 MiB
     int max_context = 0;  // positions to reserve address space for; 0: the model's training length, or the prompt if longer
     PrefillSchedule prefill = PrefillSchedule::kAuto;
     int chunk = kDefaultChunk;             // tokens; also the batch of a one-shot prefill

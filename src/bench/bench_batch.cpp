@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 #include "bench/child_process.h"
 #include "bench/random_prompt.h"
 #include "core/check.h"
 #include "core/stopwatch.h"
+#include "device/cpu_count.h"
 #include "pith/batch_engine.h"
 #include "policy/policy.h"
 #include "statistics/median.h"
@@ -149,7 +149,7 @@ Result<Json> measure_pith(const BatchBenchOptions & options, const Case & one) {
 // Tokens a second, batch by batch.
 Result<std::vector<double>> measure_llama(const BatchBenchOptions & options, int64_t depth) {
     const SessionOptions & session = options.session;
-    const int n_threads = session.n_threads > 0 ? session.n_threads : static_cast<int>(std::thread::hardware_concurrency());
+    const int n_threads = session.n_threads > 0 ? session.n_threads : available_cpus();
     const int64_t most = *std::ranges::max_element(options.batches);
     const int64_t n_prompt = std::max<int64_t>(depth, 1);
     std::string batches;

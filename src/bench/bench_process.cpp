@@ -2,11 +2,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "bench/bench_case.h"
 #include "bench/child_process.h"
+#include "device/cpu_count.h"
 
 namespace pith {
 namespace {
@@ -71,7 +71,7 @@ std::vector<std::string> llama_command(const BenchOptions & options, int64_t dep
         command.push_back(std::move(flag));
         command.push_back(std::move(value));
     };
-    const int n_threads = session.n_threads > 0 ? session.n_threads : static_cast<int>(std::thread::hardware_concurrency());
+    const int n_threads = session.n_threads > 0 ? session.n_threads : available_cpus();
     add("-o", "json");
     add("-fa", "1");
     add("-m", std::filesystem::absolute(options.model_path).string());

@@ -9,6 +9,8 @@
 #include <limits>
 #include <optional>
 
+#include "device/control_groups.h"
+
 namespace pith {
 namespace {
 
@@ -73,34 +75,11 @@ size_t left_in_group(const std::string & folder, const GroupFiles & files) {
     return left(limit, used);
 }
 
-// The least that the group at `path` and those above it leave.
-size_t left_up_from(const std::string & root, std::string path, const GroupFiles & files) {
-    size_t least = kUnlimited;
-    for (;;) {
-        least = std::min(least, left_in_group(root + (path == "/" ? "" : path), files));
-        const size_t slash = path.rfind('/');
-        if (path.size() <= 1 || slash == std::string::npos) { return least; }
-        path = slash == 0 ? "/" : path.substr(0, slash);
-    }
-}
-
 size_t left_by_groups(const std::string & root) {
-    const std::string mounts = root + "/sys/fs/cgroup";
     size_t least = kUnlimited;
-    std::ifstream groups(root + "/proc/self/cgroup");  // "0::/a/b" (version 2), "7:memory:/a/b" (version 1)
-    for (std::string line; std::getline(groups, line);) {
-        const size_t first = line.find(':');
-        const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-        if (second == std::string::npos) { continue; }
-        const std::string controllers = ',' + line.substr(first + 1, second - first - 1) + ',';
-        const std::string path = line.substr(second + 1);
-        if (controllers == ",,") {
-            least = std::min(least, left_up_from(mounts, path, kVersion2));
-            least = std::min(least, left_up_from(mounts + "/unified", path, kVersion2));  // where both versions are mounted
-        } else if (controllers.find(",memory,") != std::string::npos) {
-            least = std::min(least, left_up_from(mounts + "/memory", path, kVersion1));
-        }
-    }
+    for_each_group(root, "memory", [&](const std::string & folder, GroupVersion version) {
+        least = std::min(least, left_in_group(folder, version == GroupVersion::kTwo ? kVersion2 : kVersion1));
+    });
     return least;
 }
 

@@ -1,18 +1,18 @@
 // execution.cpp - a back end of its own.
 #include "engine/execution.h"
 
-#include <algorithm>
-#include <thread>
 #include <utility>
+
+#include "device/cpu_count.h"
 
 namespace pith {
 namespace {
 
-// One per core; a single one for models whose operations take microseconds: there threads mostly wait for each other, and on a
-// busy machine for the scheduler.
+// One for each CPU that the process may use; a single one for models whose operations take microseconds: there threads mostly
+// wait for each other, and on a busy machine for the scheduler.
 int default_threads(size_t weight_bytes) {
     constexpr size_t kWorthThreads = size_t{32} << 20U;
-    return weight_bytes < kWorthThreads ? 1 : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    return weight_bytes < kWorthThreads ? 1 : available_cpus();
 }
 
 }  // namespace

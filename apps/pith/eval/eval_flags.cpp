@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <thread>
 #include <utility>
 
 #include "app/base/args.h"
@@ -14,6 +13,7 @@
 #include "benchmarks/files/documents.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "device/cpu_count.h"
 #include "eval/fingerprint.h"
 #include "model/head_importance_file.h"
 #include "policy/auto_policy.h"
@@ -207,8 +207,7 @@ Status check_formats(const EvalFlags & flags) {
 
 int EvalFlags::jobs() const {
     if (n_jobs > 0) { return n_jobs; }
-    const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    return std::max(1, cores / std::max(1, n_threads));
+    return std::max(1, available_cpus() / std::max(1, n_threads));
 }
 
 int EvalFlags::threads() const {

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "app/base/commands.h"
@@ -19,6 +18,7 @@
 #include "app/train/train_pairs.h"
 #include "app/train/train_sft.h"
 #include "core/check.h"
+#include "device/cpu_count.h"
 
 namespace pith::app {
 namespace {
@@ -91,7 +91,7 @@ int train_command(TrainFlags flags) {
     if (!recipe.ok()) { return fail(recipe.status()); }
     options.output = flags.output.empty() ? recipe->name + ".gguf" : flags.output;
     options.work_dir = flags.work_dir.empty() ? options.output + ".work" : flags.work_dir;
-    options.n_threads = flags.n_threads > 0 ? flags.n_threads : static_cast<int>(std::thread::hardware_concurrency());
+    options.n_threads = flags.n_threads > 0 ? flags.n_threads : available_cpus();
     options.resume = !flags.restart;
     if (flags.n_evaluate > 0) { return evaluate_command(*recipe, options, flags); }
     if (!flags.figure.empty()) { return draw_training_curve(train::curve_path(options), recipe->name, flags.figure); }

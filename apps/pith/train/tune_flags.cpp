@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <thread>
 
 #include "app/base/errors.h"
 #include "app/base/interrupt.h"
@@ -11,6 +10,7 @@
 #include "app/base/reference_model.h"
 #include "app/models/model_source.h"
 #include "core/check.h"
+#include "device/cpu_count.h"
 #include "gate/gate_config.h"
 
 namespace pith::app {
@@ -129,7 +129,7 @@ Status TuneFlags::complete(const Hparams & hparams) {
     gate.n_heads = n_heads != 0 ? n_heads : std::max(2, hparams.n_heads / 8);
     gate.head_dim = head_dim != 0 ? head_dim : hparams.head_dim;
     gate.first_layer = first_layer >= 0 ? first_layer : gate.source == GateSource::kPrevious ? 1 : 0;
-    options.n_threads = n_threads > 0 ? n_threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    options.n_threads = n_threads > 0 ? n_threads : available_cpus();
     options.bf16 = !f32;
     options.resume = !restart;
     return check(options, hparams);

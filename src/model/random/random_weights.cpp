@@ -8,6 +8,8 @@
 #include <numbers>
 #include <thread>
 
+#include "device/cpu_count.h"
+
 namespace pith {
 namespace {
 
@@ -65,7 +67,7 @@ Status RandomWeights::write(const RandomTensor & tensor, const Sink & sink) cons
     const auto type = static_cast<ggml_type>(tensor.ggml_type);
     const size_t row_bytes = ggml_row_size(type, tensor.n_per_row);
     const int64_t rows_per_band = std::max<int64_t>(1, std::min(tensor.n_rows, kBandWeights / tensor.n_per_row));
-    const unsigned n_threads = std::max(1U, std::thread::hardware_concurrency());
+    const int n_threads = available_cpus();
     const std::vector<float> importance(ggml_quantize_requires_imatrix(type) ? tensor.n_per_row : 0, 1.0F);
     ggml_quantize_init(type);
 
@@ -74,7 +76,7 @@ Status RandomWeights::write(const RandomTensor & tensor, const Sink & sink) cons
         std::vector<char> bytes;
         int64_t n_rows = 0;
     };
-    std::vector<Band> bands(n_threads);
+    std::vector<Band> bands(static_cast<size_t>(n_threads));
     const auto make_band = [&](Band & band, int64_t first_row) {
         band.values.resize(static_cast<size_t>(band.n_rows * tensor.n_per_row));
         band.bytes.resize(static_cast<size_t>(band.n_rows) * row_bytes);
