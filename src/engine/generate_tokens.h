@@ -4,20 +4,15 @@
 // Threads: one at a time, as the session.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
 
+#include "core/likeliest_token.h"
 #include "pith/session.h"
 
 namespace pith {
-
-// The token with the largest logit; of equals the lowest id.   REQUIRES: logits not empty.
-inline int32_t likeliest_token(std::span<const float> logits) {
-    return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
-}
 
 struct GenerateRules {
     int64_t n_predict = -1;  // at most so many tokens; negative: no limit

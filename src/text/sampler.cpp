@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "core/likeliest_token.h"
 #include "pith/text.h"
 #include "text/llama_log.h"
 #include "text/tokenizer_impl.h"
@@ -35,6 +36,19 @@ bool is_greedy(const SamplerOptions & o) {
     return o.temperature <= 0 && o.mirostat == 0 && o.typical_p >= 1 && o.xtc_probability <= 0;
 }
 
+bool penalises(const SamplerOptions & o) {
+    return o.repeat_last_n != 0 && (o.repeat_penalty != 1.0F || o.presence_penalty != 0.0F || o.frequency_penalty != 0.0F);
+}
+
+bool dries(const SamplerOptions & o) {
+    return o.dry_multiplier != 0.0F && o.dry_last_n != 0;
+}
+
+// The chain is the greedy sampler and nothing before it.
+bool takes_likeliest(const SamplerOptions & o) {
+    return is_greedy(o) && o.logit_bias.empty() && !penalises(o) && !dries(o);
+}
+
 SamplerPtr make_chain(const SamplerOptions & o, const llama_vocab * vocab, int32_t n_vocab) {
     SamplerPtr chain(llama_sampler_chain_init(llama_sampler_chain_default_params()));
     const auto add = [&chain](llama_sampler * part) { llama_sampler_chain_add(chain.get(), part); };
@@ -49,12 +63,11 @@ SamplerPtr make_chain(const SamplerOptions & o, const llama_vocab * vocab, int32
                             : llama_sampler_init_mirostat_v2(o.seed, o.mirostat_tau, o.mirostat_eta));
         return chain;
     }
-    const bool penalises = o.repeat_penalty != 1.0F || o.presence_penalty != 0.0F || o.frequency_penalty != 0.0F;
-    if (penalises && o.repeat_last_n != 0) {
+    if (penalises(o)) {
         add(llama_sampler_init_penalties(n_vocab, look_back(o.repeat_last_n), o.repeat_penalty, o.frequency_penalty,
                                          o.presence_penalty));
     }
-    if (o.dry_multiplier != 0.0F && o.dry_last_n != 0) {
+    if (dries(o)) {
         std::vector<const char *> breakers;
         for (const std::string & text : o.dry_breakers) { breakers.push_back(text.c_str()); }
         add(llama_sampler_init_dry(vocab, o.dry_multiplier, o.dry_base, o.dry_allowed_length, look_back(o.dry_last_n),
@@ -138,6 +151,7 @@ struct Sampler::Impl {
         accepted.clear();
     }
     llama_token pick(std::span<const float> logits, bool by_grammar) {
+        if (!by_grammar && takes_likeliest(options)) { return likeliest_token(logits); }
         candidates.resize(logits.size());
         for (size_t i = 0; i < logits.size(); ++i) { candidates[i] = {static_cast<llama_token>(i), logits[i], 0.0F}; }
         llama_token_data_array array{candidates.data(), candidates.size(), -1, false};

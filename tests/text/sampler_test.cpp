@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <random>
 
 #include "pith/text.h"
 #include "text/tiny_vocabulary.h"
@@ -20,6 +21,19 @@ TEST(Sampler, TakesTheLikeliestAtTemperatureZero) {
     Sampler sampler = make({.temperature = 0});
     EXPECT_EQ(*sampler.sample(std::vector<float>{0.1F, 3.0F, -1.0F, 2.9F}), 1);
     EXPECT_EQ(*sampler.sample(std::vector<float>{5.0F, 3.0F, -1.0F, 2.9F}), 0);
+}
+
+// Greedy asks for no candidates; a bias that changes nothing makes the chain look at them.
+TEST(Sampler, TakesAtTemperatureZeroWhatTheWholeChainWould) {
+    Sampler direct = make({.temperature = 0});
+    Sampler chain = make({.temperature = 0, .logit_bias = {{0, 0.0F}}});
+    std::mt19937 random(5);
+    for (int round = 0; round < 200; ++round) {
+        std::vector<float> logits(40);
+        for (float & logit : logits) { logit = static_cast<float>(static_cast<int>(random() % 9) - 4); }  // many are equal
+        if (round % 10 == 0) { logits[random() % 40] = -INFINITY; }
+        EXPECT_EQ(*direct.sample(logits), *chain.sample(logits));
+    }
 }
 
 TEST(Sampler, DrawsAsOftenAsTheProbabilitiesSay) {
