@@ -215,7 +215,7 @@ private:
         };
         const Stopwatch watch;
         for (int layer = 0; any(&EvidenceNeeds::output_l2) && layer < layers.shape().n_layers; ++layer) {
-            PITH_RETURN_IF_ERROR(layers.output()->factors.factor(layer).status());
+            PITH_RETURN_IF_ERROR(layers.output()->factors.factor(layer, layers.run_tasks()).status());
         }
         PITH_RETURN_IF_ERROR(make_bytes());
         costs_.factors_s = watch.seconds();

@@ -39,4 +39,8 @@ Status run_tasks(GraphRunner & runner, int n_tasks, const std::function<void(int
     });
 }
 
+RunTasks tasks_on(GraphRunner & runner) {
+    return runner.custom_operations() ? RunTasks(std::bind_front(run_tasks, std::ref(runner))) : RunTasks(run_in_turn);
+}
+
 }  // namespace pith

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "core/tasks.h"
 #include "device/graph_runner.h"
 
 namespace pith {
@@ -17,5 +18,9 @@ Status run_on_threads(GraphRunner & runner, GraphBuild & build, const std::funct
 // Calls task(i) for every i in [0, n_tasks), each on one thread. After kOutOfMemory some may not have run.
 // REQUIRES: on the CPU.
 Status run_tasks(GraphRunner & runner, int n_tasks, const std::function<void(int i)> & task);
+
+// The same as a function, for code that knows no back ends; in turn on the calling thread where the runner has no operations of
+// Pith's own. The runner must outlive it.
+RunTasks tasks_on(GraphRunner & runner);
 
 }  // namespace pith

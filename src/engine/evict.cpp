@@ -1,6 +1,5 @@
 // evict.cpp - one eviction, all its stages in order. Stage: engine.
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "core/stopwatch.h"
@@ -20,8 +19,7 @@ EvictionTarget Session::Impl::target() const {
         target.pinned.push_back(
             {static_cast<int32_t>(seq.n_tokens - std::ssize(observers)), static_cast<int32_t>(seq.n_tokens)});
     }
-    GraphRunner & runner = forward->observer();
-    if (runner.custom_operations()) { target.run_tasks = std::bind_front(run_tasks, std::ref(runner)); }
+    target.run_tasks = tasks_on(forward->observer());
     return target;
 }
 

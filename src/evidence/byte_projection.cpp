@@ -45,26 +45,17 @@ ByteRows ByteProjection::head(int g) const {
 
 Result<std::shared_ptr<const ByteProjection>> ByteProjections::layer(GraphRunner & runner, int index, int n_heads,
                                                                      int head_dim_v) {
-    const auto i = static_cast<size_t>(index);
-    {
-        const std::lock_guard lock(mutex_);
-        if (slots_.size() <= i) { slots_.resize(i + 1); }
-        if (slots_[i].kept) { return slots_[i].kept; }
-    }
-    // Made outside the lock: two that ask at once make it twice, and neither waits for the other's threads.
+    Slot & slot = slots_[static_cast<size_t>(index)];
+    if (slot.is_kept) { return slot.kept; }
     PITH_ASSIGN_OR_RETURN(const std::vector<float> rows, file_->read_output_projection(index));
     PITH_ASSIGN_OR_RETURN(ByteProjection made, ByteProjection::make(runner, rows, n_heads, head_dim_v));
     auto projection = std::make_shared<const ByteProjection>(std::move(made));
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(slots_[i].asked_before, true) && !slots_[i].kept) { slots_[i].kept = projection; }
+    if (slot.asked_before.exchange(true) && !slot.taken.exchange(true)) {
+        slot.kept = projection;
+        size_bytes_ += projection->size_bytes();
+        slot.is_kept = true;
+    }
     return projection;
-}
-
-size_t ByteProjections::size_bytes() const {
-    const std::lock_guard lock(mutex_);
-    size_t n = 0;
-    for (const Slot & slot : slots_) { n += slot.kept ? slot.kept->size_bytes() : 0; }
-    return n;
 }
 
 }  // namespace pith

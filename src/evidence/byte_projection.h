@@ -4,9 +4,9 @@
 // Cost: D·H·(dv + 8) bytes; to make one O(D·H·dv), on the runner's threads.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -40,23 +40,27 @@ private:
 };
 
 // Of all layers of a model, made when asked for. The first time a layer's is made for whoever asks and not kept: a prompt read
-// in one go asks once. From the second time on, after chunks, while decoding or for another session, it stays. Threads: safe.
+// in one go asks once. From the second time on, after chunks, while decoding or for another session, it stays. Two that ask at
+// once make it twice, and neither waits for the other's threads: there is no lock.   Threads: safe.
 class ByteProjections {
 public:
-    explicit ByteProjections(std::shared_ptr<const ModelFile> file) : file_(std::move(file)) {}
+    explicit ByteProjections(std::shared_ptr<const ModelFile> file)
+        : file_(std::move(file)), slots_(static_cast<size_t>(file_->hparams().n_layers)) {}
 
     // Errors: of ModelFile::read_output_projection, kOutOfMemory.
     Result<std::shared_ptr<const ByteProjection>> layer(GraphRunner & runner, int index, int n_heads, int head_dim_v);
-    size_t size_bytes() const;
+    size_t size_bytes() const { return size_bytes_; }
 
 private:
     struct Slot {
-        bool asked_before = false;
+        std::atomic<bool> asked_before{false};
+        std::atomic<bool> taken{false};  // by the one who writes `kept`
         std::shared_ptr<const ByteProjection> kept;
+        std::atomic<bool> is_kept{false};  // from then on it stays as it is
     };
     std::shared_ptr<const ModelFile> file_;
-    mutable std::mutex mutex_;  // of the slots
-    std::vector<Slot> slots_;   // [layer]
+    std::vector<Slot> slots_;  // [layer]
+    std::atomic<size_t> size_bytes_{0};
 };
 
 }  // namespace pith

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "device/cpu_threads.h"
 #include "evidence/entry_norms.h"
 #include "evidence/evidence_state.h"
 #include "evidence/group_outputs.h"
@@ -225,11 +226,11 @@ Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & nee
     }
     if (needs.output_l1) { PITH_RETURN_IF_ERROR(gather_output_l1(from, evidence.output_l1)); }
     if (needs.output_l2) {
-        PITH_ASSIGN_OR_RETURN(const std::span<const float> factor, output_->factors.factor(layer));
+        PITH_ASSIGN_OR_RETURN(const std::span<const float> factor, output_->factors.factor(layer, tasks_on(runner)));
         PITH_RETURN_IF_ERROR(output_l2_norms(runner, cache, seq, layer, factor, evidence.output_l2));
     }
     std::span<const float> group_factor;
-    if (wants_groups) { PITH_ASSIGN_OR_RETURN(group_factor, output_->factors.group_factor(layer)); }
+    if (wants_groups) { PITH_ASSIGN_OR_RETURN(group_factor, output_->factors.group_factor(layer, tasks_on(runner))); }
     if (needs.output_pairs) {
         PITH_RETURN_IF_ERROR(output_pairs(runner, cache, seq, layer, group_factor, evidence.output_pairs));
     }

@@ -78,15 +78,15 @@ void factor_gram(std::vector<double> & gram, size_t width, size_t dv, float * fa
 
 }  // namespace
 
-std::vector<float> factor_slices(std::span<const float> rows, size_t n_heads, size_t dv) {
+Result<std::vector<float>> factor_slices(std::span<const float> rows, size_t n_heads, size_t dv, const RunTasks & run) {
     const size_t width = (dv + kCols - 1) / kCols * kCols;
     const size_t row_size = n_heads * dv;
     const size_t n_rows = rows.size() / row_size;
     std::vector<float> factors(n_heads * dv * dv, 0.0F);
-    std::vector<double> panel(kDepth * width, 0.0);
-    std::vector<double> gram(width * width);
-    for (size_t g = 0; g < n_heads; ++g) {
-        std::ranges::fill(gram, 0.0);
+    PITH_RETURN_IF_ERROR(run(static_cast<int>(n_heads), [&](int head) {
+        const auto g = static_cast<size_t>(head);
+        std::vector<double> panel(kDepth * width, 0.0);
+        std::vector<double> gram(width * width, 0.0);
         for (size_t first = 0; first < n_rows; first += kDepth) {
             const size_t n = std::min(kDepth, n_rows - first);
             for (size_t i = 0; i < n; ++i) {
@@ -95,39 +95,39 @@ std::vector<float> factor_slices(std::span<const float> rows, size_t n_heads, si
             add_gram(panel.data(), n, width, gram.data());
         }
         factor_gram(gram, width, dv, factors.data() + g * dv * dv);
-    }
+    }));
     return factors;
 }
 
-Result<std::span<const float>> OutputFactors::get(Factors & factors, int layer, size_t n_slices, size_t width) {
-    const std::lock_guard lock(mutex_);
-    factors.resize(static_cast<size_t>(file_->hparams().n_layers));
-    auto & factor = factors[static_cast<size_t>(layer)];
-    if (factor.empty()) {
-        PITH_ASSIGN_OR_RETURN(const OutputProjection rows, file_->read_output_projection(layer));
-        factor = factor_slices(rows, n_slices, width);
+OutputFactors::OutputFactors(std::shared_ptr<const ModelFile> file)
+    : file_(std::move(file)),
+      factors_(static_cast<size_t>(file_->hparams().n_layers)),
+      group_factors_(static_cast<size_t>(file_->hparams().n_layers)) {}
+
+Result<std::span<const float>> OutputFactors::get(Slot & slot, int layer, size_t n_slices, size_t width, const RunTasks & run) {
+    if (!slot.made) {
+        const std::lock_guard lock(slot.making);
+        if (!slot.made) {
+            PITH_ASSIGN_OR_RETURN(const OutputProjection rows, file_->read_output_projection(layer));
+            PITH_ASSIGN_OR_RETURN(slot.factors, factor_slices(rows, n_slices, width, run));
+            size_bytes_ += slot.factors.capacity() * sizeof(float);
+            slot.made = true;
+        }
     }
-    return std::span<const float>(factor);
+    return std::span<const float>(slot.factors);
 }
 
-Result<std::span<const float>> OutputFactors::factor(int layer) {
+Result<std::span<const float>> OutputFactors::factor(int layer, const RunTasks & run) {
     const Hparams & hp = file_->hparams();
-    return get(factors_, layer, static_cast<size_t>(hp.n_heads), static_cast<size_t>(hp.head_dim_v));
+    return get(factors_[static_cast<size_t>(layer)], layer, static_cast<size_t>(hp.n_heads), static_cast<size_t>(hp.head_dim_v),
+               run);
 }
 
-Result<std::span<const float>> OutputFactors::group_factor(int layer) {
+Result<std::span<const float>> OutputFactors::group_factor(int layer, const RunTasks & run) {
     const Hparams & hp = file_->hparams();
     const auto n_group = static_cast<size_t>(hp.n_heads / hp.n_kv_heads);
-    return get(group_factors_, layer, static_cast<size_t>(hp.n_kv_heads), n_group * static_cast<size_t>(hp.head_dim_v));
-}
-
-size_t OutputFactors::size_bytes() const {
-    const std::lock_guard lock(mutex_);
-    size_t n = 0;
-    for (const Factors * factors : {&factors_, &group_factors_}) {
-        for (const auto & factor : *factors) { n += factor.capacity() * sizeof(float); }
-    }
-    return n;
+    return get(group_factors_[static_cast<size_t>(layer)], layer, static_cast<size_t>(hp.n_kv_heads),
+               n_group * static_cast<size_t>(hp.head_dim_v), run);
 }
 
 }  // namespace pith

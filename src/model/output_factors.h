@@ -3,15 +3,18 @@
 // |v·W_O^g|₂ = |v·C_g|₂ for any C_g with C_g·C_gᵀ = W_O^g·W_O^gᵀ: a dv × dv factor per query head stands for its dv × D slice.
 // The Gram matrix is formed in f64 and factored by Cholesky with pivoting, which ends at the rank of the slice.
 // Made layer by layer when first asked for, from the model file's bytes; kept as long as the object, which all sessions of a
-// model share.   Threads: safe.
+// model share. What is there is read without a lock; who asks for what another is just making waits for that, and for nothing
+// else. Where making fails (no memory), the next who asks tries again.   Threads: safe.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
 
+#include "core/tasks.h"
 #include "model/model_file.h"
 #include "pith/status.h"
 
@@ -23,31 +26,38 @@ using OutputProjection = std::vector<float>;
 
 class OutputFactors {
 public:
-    explicit OutputFactors(std::shared_ptr<const ModelFile> file) : file_(std::move(file)) {}
+    explicit OutputFactors(std::shared_ptr<const ModelFile> file);
 
     const ModelFile & model() const { return *file_; }
 
     // [H][dv columns of C_g][dv]: row (g, c) is column c of C_g. Valid as long as the object.
-    // Errors: of ModelFile::read_output_projection.   Cost: the first time O(D·H·dv²), then a look-up.
-    Result<std::span<const float>> factor(int layer);
+    // Errors: of ModelFile::read_output_projection and of `run`, which does the heads side by side; std::bad_alloc is thrown.
+    // Cost: the first time O(D·H·dv²), then a look-up.
+    Result<std::span<const float>> factor(int layer, const RunTasks & run = run_in_turn);
 
     // The same with the G query heads of a KV head as one slice: [K][G·dv columns of C_h][G·dv], C_h·C_hᵀ the products of all
     // rows of their W_O. For what heads do to the output together.   Cost: the first time O(D·H·G·dv²).
-    Result<std::span<const float>> group_factor(int layer);
+    Result<std::span<const float>> group_factor(int layer, const RunTasks & run = run_in_turn);
 
-    size_t size_bytes() const;
+    size_t size_bytes() const { return size_bytes_; }
 
 private:
-    using Factors = std::vector<std::vector<float>>;  // [layer], empty until asked for
-    Result<std::span<const float>> get(Factors & factors, int layer, size_t n_slices, size_t width);
+    struct Slot {  // of one layer
+        std::mutex making;
+        std::vector<float> factors;     // written by who holds `making`, while not made
+        std::atomic<bool> made{false};  // from then on they stay as they are
+    };
+    Result<std::span<const float>> get(Slot & slot, int layer, size_t n_slices, size_t width, const RunTasks & run);
 
     std::shared_ptr<const ModelFile> file_;
-    mutable std::mutex mutex_;
-    Factors factors_;
-    Factors group_factors_;
+    std::vector<Slot> factors_;  // [layer]
+    std::vector<Slot> group_factors_;
+    std::atomic<size_t> size_bytes_{0};
 };
 
-// The factors of `n_heads` slices of dv columns each; rows [n_rows][n_heads · dv]  →  [n_heads][dv][dv] as above.
-std::vector<float> factor_slices(std::span<const float> rows, size_t n_heads, size_t dv);
+// The factors of `n_heads` slices of dv columns each; rows [n_rows][n_heads · dv]  →  [n_heads][dv][dv] as above. The same
+// however `run` deals out the heads.
+Result<std::vector<float>> factor_slices(std::span<const float> rows, size_t n_heads, size_t dv,
+                                         const RunTasks & run = run_in_turn);
 
 }  // namespace pith

@@ -30,7 +30,7 @@ EvidenceNeeds output_l1_needs() {
 // A model that is nothing but an output projection.
 class ProjectionOnly : public testing::BareModel {
 public:
-    explicit ProjectionOnly(std::vector<float> projection) : projection_(std::move(projection)) {}
+    explicit ProjectionOnly(std::vector<float> projection) : projection_(std::move(projection)) { hparams_.n_layers = 1; }
 
     Result<std::vector<float>> read_output_projection(int) const override {
         ++n_reads;

@@ -157,7 +157,7 @@ TEST_P(EvidenceValues, OutputNormsEqualPlainCodeAlsoWhereTheProjectionLacksRank)
     on_both_paths([&] {
         const std::vector<float> wo = projection();
         const auto factor =
-            factor_slices(wo, static_cast<size_t>(lanes_.shape().n_heads()), static_cast<size_t>(lanes_.shape().head_dim));
+            *factor_slices(wo, static_cast<size_t>(lanes_.shape().n_heads()), static_cast<size_t>(lanes_.shape().head_dim));
         Ragged<float> l1;
         Ragged<float> l2;
         ASSERT_TRUE(output_l1_norms(lanes_.runner(), lanes_.cache(), 0, 0, wo, l1).ok());
@@ -178,7 +178,7 @@ TEST_P(EvidenceValues, ProductsOfHeadsBehindTheOutputProjectionEqualPlainCode) {
     const std::vector<float> wo = projection();
     const CacheShape & shape = lanes_.shape();
     const std::vector<float> factor =
-        factor_slices(wo, static_cast<size_t>(shape.n_kv_heads), static_cast<size_t>(shape.n_group * shape.head_dim));
+        *factor_slices(wo, static_cast<size_t>(shape.n_kv_heads), static_cast<size_t>(shape.n_group * shape.head_dim));
     Ragged<float> pairs;
     ASSERT_TRUE(output_pairs(lanes_.runner(), lanes_.cache(), 0, 0, factor, pairs).ok());
     const int n_pairs = n_head_pairs(shape.n_group);
@@ -203,7 +203,7 @@ TEST_P(EvidenceValues, ErrorsBehindTheOutputProjectionAreThoseOfEvictingTheEntry
     const std::vector<float> wo = projection();
     const CacheShape & shape = lanes_.shape();
     const std::vector<float> factor =
-        factor_slices(wo, static_cast<size_t>(shape.n_kv_heads), static_cast<size_t>(shape.n_group * shape.head_dim));
+        *factor_slices(wo, static_cast<size_t>(shape.n_kv_heads), static_cast<size_t>(shape.n_group * shape.head_dim));
     Ragged<float> weights(lane_lengths(lanes_.cache(), 0, 0, shape.n_group));
     std::uniform_real_distribution<float> uniform(0.0F, 1.0F);
     for (int r = 0; r < weights.n_rows(); ++r) {
@@ -260,7 +260,7 @@ TEST(OutputFactor, TimesItsTransposeIsTheGramMatrixOfTheSlice) {
             for (size_t r = 0; r < n_embd; ++r) {
                 for (size_t c = 0; c < dv; ++c) { rows[(r * kHeads + 2) * dv + c] = 0.0F; }
             }
-            const auto factor = factor_slices(rows, kHeads, dv);
+            const std::vector<float> factor = *factor_slices(rows, kHeads, dv);
             ASSERT_EQ(factor.size(), kHeads * dv * dv);
             for (size_t g = 0; g < kHeads; ++g) {
                 for (size_t a = 0; a < dv; ++a) {
