@@ -67,8 +67,7 @@ void run(benchmark::State & state, const char * name) {
     for (int l = 0; l < kShape.n_layers; ++l) { layers.push_back(random_layer(l, n_entries, random)); }
     for (auto _ : state) {
         EvictionPass pass(*policy, target, false, 0);
-        bool ok = true;
-        for (const LayerEvidence & layer : layers) { ok = pass.add_layer(layer).ok() && ok; }
+        const bool ok = pass.add_layers(layers).ok();
         const auto plans = pass.finish();
         if (!ok || !plans.ok() || n_kept(*plans) != int64_t{kBudget} * kShape.n_lanes()) {
             state.SkipWithError("the plan does not keep the budget");

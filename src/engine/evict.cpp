@@ -7,6 +7,23 @@
 #include "engine/session_impl.h"
 
 namespace pith {
+namespace {
+
+constexpr size_t kScoredTogetherBytes = size_t{16} << 20U;
+
+size_t bytes_of(const LayerEvidence & evidence) {
+    size_t n = evidence.positions.size() * sizeof(int32_t);
+    for (const Ragged<float> * rows :
+         {&evidence.window_mean, &evidence.window_sq, &evidence.window_head_sq, &evidence.window_pairs, &evidence.last_query,
+          &evidence.running_sum, &evidence.key_norm, &evidence.key_cosine, &evidence.expected, &evidence.value_l1,
+          &evidence.value_l2, &evidence.output_l1, &evidence.output_l2, &evidence.output_pairs, &evidence.retention,
+          &evidence.profile, &evidence.sampled_rows}) {
+        n += rows->size() * sizeof(float);
+    }
+    return n;
+}
+
+}  // namespace
 
 bool Session::Impl::over_budget() const {
     return evicts() && seq.cache->n_entries() > seq.plan->budget * shape().n_lanes();
@@ -79,13 +96,21 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
     return apply(plans, /*is_last=*/false);
 }
 
+// Layers are scored side by side, as many at a time as their evidence leaves memory for.
 Result<std::vector<LayerPlan>> Session::Impl::plan_all() {
     EvictionPass pass(seq.policy, target(), /*cascade=*/false, /*n_to_come=*/0);
+    std::vector<LayerEvidence> seen;
+    size_t bytes = 0;
     for (int layer = 0; layer < shape().n_layers; ++layer) {
-        PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, gather(layer));
+        PITH_ASSIGN_OR_RETURN(LayerEvidence one, gather(layer));
+        bytes += bytes_of(one);
+        seen.push_back(std::move(one));
+        if (bytes < kScoredTogetherBytes && layer + 1 < shape().n_layers) { continue; }
         const Stopwatch watch;
-        PITH_RETURN_IF_ERROR(pass.add_layer(seen));
+        PITH_RETURN_IF_ERROR(pass.add_layers(seen));
         ledger.plan_s += watch.seconds();
+        seen.clear();
+        bytes = 0;
     }
     const Stopwatch watch;
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, pass.finish());

@@ -46,6 +46,17 @@ struct LayerState {
     }
 };
 
+// What a layer becomes that is cut to its shares.
+struct LayerCut {
+    int layer = 0;
+    std::span<const int> shares;
+    bool shrinks = false;
+    LayerChoice choice;
+    Ragged<int32_t> positions;  // of what stays; in a cascade only, as what follows
+    Ragged<IndexRange> protected_ranges;
+    Status status;
+};
+
 int64_t count(std::span<const IndexRange> ranges) {
     return std::accumulate(ranges.begin(), ranges.end(), int64_t{0},
                            [](int64_t sum, const IndexRange & range) { return sum + (range.end - range.begin); });
@@ -79,6 +90,7 @@ struct EvictionPass::Impl {
     bool cascade;
     int n_to_come;
     Protection protection;
+    bool reads_values = false;  // LayerEvidence::values
     bool wants_profiles = false;
     HeadProfiles profiles{HeadDistance::kCosine};
     std::vector<LayerState> layers;
@@ -89,8 +101,10 @@ struct EvictionPass::Impl {
     int n_added = 0;
     bool done = false;
 
-    Status check_layer(const LayerEvidence & evidence) const;
+    Status check_layer(const LayerEvidence & evidence, int expected) const;
     Status score(const LayerEvidence & evidence, LayerState & layer) const;
+    Status score_all(std::span<const LayerEvidence> evidence, std::span<LayerState> scored) const;
+    Status add(const LayerEvidence & evidence, LayerState layer);
     // Layers are cut before the last one has come.
     bool cuts_early() const { return cascade && !policy.wants_all_layers(); }
     // T, and what of it is not protected.
@@ -101,7 +115,9 @@ struct EvictionPass::Impl {
     Status weigh(const NetBudget & budget);
     Status check_weights() const;
     Result<std::vector<LayerPlan>> plan(bool final);
-    Status shrink(int layer, std::span<const int> shares, bool must_rank, std::vector<LayerPlan> & plans);
+    Status cut(LayerCut & one, const RunTasks & run) const;
+    Status cut_all(std::span<LayerCut> cuts) const;
+    void settle(LayerCut & one, std::vector<LayerPlan> & plans);
 };
 
 EvictionPass::EvictionPass(const Policy & policy, EvictionTarget target, bool cascade, int n_to_come)
@@ -109,7 +125,9 @@ EvictionPass::EvictionPass(const Policy & policy, EvictionTarget target, bool ca
           Impl{.policy = policy, .target = std::move(target), .cascade = cascade, .n_to_come = n_to_come})) {
     Impl & self = *impl_;
     self.protection = {self.policy.n_sinks(), self.policy.n_recent(self.target.budget), self.target.pinned};
-    const ProfileNeeds profile = self.policy.needs().profile;
+    const EvidenceNeeds needs = self.policy.needs();
+    const ProfileNeeds profile = needs.profile;
+    self.reads_values = needs.values;
     self.wants_profiles = profile.any();
     self.profiles = HeadProfiles(profile.distance);
     self.allocator_state = self.policy.allocator().begin();
@@ -117,11 +135,11 @@ EvictionPass::EvictionPass(const Policy & policy, EvictionTarget target, bool ca
 EvictionPass::~EvictionPass() = default;
 EvictionPass::EvictionPass(EvictionPass &&) noexcept = default;
 
-Status EvictionPass::Impl::check_layer(const LayerEvidence & evidence) const {
+Status EvictionPass::Impl::check_layer(const LayerEvidence & evidence, int expected) const {
     const CacheShape & shape = target.shape;
-    if (done || evidence.layer != n_added || n_added >= shape.n_layers) {
+    if (done || evidence.layer != expected || expected >= shape.n_layers) {
         return {ErrorCode::kInternal, "eviction: layer " + std::to_string(evidence.layer) + " was added where layer " +
-                                          std::to_string(n_added) + " of " + std::to_string(shape.n_layers) + " was expected"};
+                                          std::to_string(expected) + " of " + std::to_string(shape.n_layers) + " was expected"};
     }
     if (evidence.n_kv_heads != shape.n_kv_heads || evidence.n_group != shape.n_group ||
         evidence.positions.n_rows() != shape.n_kv_heads) {
@@ -162,28 +180,50 @@ Status EvictionPass::Impl::score(const LayerEvidence & evidence, LayerState & la
     return check_finite(evidence, layer.scores, policy);
 }
 
-Status EvictionPass::add_layer(const LayerEvidence & evidence) {
-    Impl & self = *impl_;
-    PITH_RETURN_IF_ERROR(self.check_layer(evidence));
-    if (self.policy.evicts()) {
-        LayerState layer;
-        PITH_RETURN_IF_ERROR(self.score(evidence, layer));
-        layer.positions = evidence.positions;
-        layer.n_recent = self.protection.n_recent;
-        layer.protected_ranges = protect(self.protection, layer.positions);
-        if (self.wants_profiles) {
-            PITH_RETURN_IF_ERROR(self.profiles.add(evidence, layer.profile.emplace(), self.target.run_tasks));
-        }
-        if (self.policy.allocator().wants_evidence() || self.policy.selector().wants_evidence()) layer.evidence = evidence;
-        if (self.n_added == 0 && self.cascade) {
-            // Lanes to come are expected to hold the prompt's last n_to_come positions.
-            std::vector<int32_t> positions(static_cast<size_t>(std::max(self.n_to_come, 0)));
-            std::iota(positions.begin(), positions.end(), static_cast<int32_t>(evidence.n_seen - std::ssize(positions)));
-            self.n_protected_to_come = count(protected_ranges(self.protection, positions));
-        }
-        self.layers.push_back(std::move(layer));
+// Layers do not look at each other's evidence. Values are read on the very threads that would score.
+Status EvictionPass::Impl::score_all(std::span<const LayerEvidence> evidence, std::span<LayerState> scored) const {
+    const auto n = static_cast<int>(evidence.size());
+    std::vector<Status> statuses(evidence.size());
+    const auto score_one = [&](int i) {
+        const auto at = static_cast<size_t>(i);
+        statuses[at] = score(evidence[at], scored[at]);
+    };
+    PITH_RETURN_IF_ERROR(n == 1 || reads_values ? run_in_turn(n, score_one) : target.run_tasks(n, score_one));
+    for (Status & status : statuses) PITH_RETURN_IF_ERROR(std::move(status));
+    return {};
+}
+
+Status EvictionPass::Impl::add(const LayerEvidence & evidence, LayerState layer) {
+    layer.positions = evidence.positions;
+    layer.n_recent = protection.n_recent;
+    layer.protected_ranges = protect(protection, layer.positions);
+    if (wants_profiles) PITH_RETURN_IF_ERROR(profiles.add(evidence, layer.profile.emplace(), target.run_tasks));
+    if (policy.allocator().wants_evidence() || policy.selector().wants_evidence()) layer.evidence = evidence;
+    if (n_added == 0 && cascade) {
+        // Lanes to come are expected to hold the prompt's last n_to_come positions.
+        std::vector<int32_t> positions(static_cast<size_t>(std::max(n_to_come, 0)));
+        std::iota(positions.begin(), positions.end(), static_cast<int32_t>(evidence.n_seen - std::ssize(positions)));
+        n_protected_to_come = count(protected_ranges(protection, positions));
     }
-    ++self.n_added;
+    layers.push_back(std::move(layer));
+    return {};
+}
+
+Status EvictionPass::add_layer(const LayerEvidence & evidence) {
+    return add_layers({&evidence, 1});
+}
+
+Status EvictionPass::add_layers(std::span<const LayerEvidence> evidence) {
+    Impl & self = *impl_;
+    std::vector<LayerState> scored(evidence.size());
+    for (size_t i = 0; i < evidence.size(); ++i) {
+        PITH_RETURN_IF_ERROR(self.check_layer(evidence[i], self.n_added + static_cast<int>(i)));
+    }
+    if (self.policy.evicts()) PITH_RETURN_IF_ERROR(self.score_all(evidence, scored));
+    for (size_t i = 0; i < evidence.size(); ++i) {
+        if (self.policy.evicts()) PITH_RETURN_IF_ERROR(self.add(evidence[i], std::move(scored[i])));
+        ++self.n_added;
+    }
     return {};
 }
 
@@ -271,45 +311,66 @@ Result<std::vector<LayerPlan>> EvictionPass::Impl::plan(bool final) {
     const std::vector<int64_t> exact = divide(weights, lengths, budget.total);
     const std::vector<int> shares = final ? round_shares(exact, lengths, budget.total) : ceil_shares(exact, lengths);
     const auto k = static_cast<size_t>(target.shape.n_kv_heads);
+    std::vector<LayerCut> cuts;
     for (size_t l = 0; l < layers.size(); ++l) {
-        PITH_RETURN_IF_ERROR(shrink(static_cast<int>(l), std::span(shares).subspan(l * k, k), !final, plans));
+        const std::span<const int> of_layer = std::span(shares).subspan(l * k, k);
+        const LayerView view = layers[l].view(static_cast<int>(l));
+        bool shrinks = false;
+        for (int h = 0; h < view.n_lanes(); ++h) shrinks = shrinks || of_layer[static_cast<size_t>(h)] < view.net_length(h);
+        // The selector's ranking is fixed when a layer arrives: it is asked even when nothing shrinks yet.
+        if (shrinks || (!layers[l].selected && !final)) {
+            cuts.push_back({.layer = static_cast<int>(l), .shares = of_layer, .shrinks = shrinks});
+        }
     }
+    PITH_RETURN_IF_ERROR(cut_all(cuts));
+    for (LayerCut & one : cuts) settle(one, plans);
     return plans;
 }
 
-// Brings a layer down to its shares: by the selector when it is ranked for the first time, from the tail afterwards.
-// must_rank: ask the selector even when nothing shrinks, because its ranking is fixed when the layer arrives.
-Status EvictionPass::Impl::shrink(int layer, std::span<const int> shares, bool must_rank, std::vector<LayerPlan> & plans) {
-    LayerState & state = layers[static_cast<size_t>(layer)];
-    const LayerView view = state.view(layer);
-    bool shrinks = false;
-    for (int h = 0; h < view.n_lanes(); ++h) shrinks = shrinks || shares[static_cast<size_t>(h)] < view.net_length(h);
-    if (!shrinks && (state.selected || !must_rank)) return {};
-
-    LayerChoice choice;
-    if (!state.selected) {
-        PITH_RETURN_IF_ERROR(policy.selector().select(view, shares, target.run_tasks, choice));
-    } else {
-        PITH_RETURN_IF_ERROR(choose_top(view, shares, target.run_tasks, choice));
+// Brings a layer down to its shares: by the selector when it is ranked for the first time, from the tail afterwards. Changes
+// nothing but `one`.
+Status EvictionPass::Impl::cut(LayerCut & one, const RunTasks & run) const {
+    const LayerState & state = layers[static_cast<size_t>(one.layer)];
+    const LayerView view = state.view(one.layer);
+    PITH_RETURN_IF_ERROR(state.selected ? choose_top(view, one.shares, run, one.choice)
+                                        : policy.selector().select(view, one.shares, run, one.choice));
+    if (!cascade) return {};
+    std::vector<int32_t> kept;
+    for (int h = 0; h < view.n_lanes(); ++h) {
+        kept.clear();
+        for (const int32_t j : one.choice.keep.row(h)) kept.push_back(view.positions.row(h)[static_cast<size_t>(j)]);
+        one.positions.push_row(kept);
     }
+    one.protected_ranges = protect(protection, one.positions);
+    return {};
+}
+
+// Layers side by side. One alone gives its lanes to the threads; so do layers whose values are read on them.
+Status EvictionPass::Impl::cut_all(std::span<LayerCut> cuts) const {
+    if (cuts.size() == 1 || reads_values) {
+        for (LayerCut & one : cuts) PITH_RETURN_IF_ERROR(cut(one, target.run_tasks));
+        return {};
+    }
+    PITH_RETURN_IF_ERROR(target.run_tasks(static_cast<int>(cuts.size()), [&](int i) {
+        LayerCut & one = cuts[static_cast<size_t>(i)];
+        one.status = cut(one, run_in_turn);
+    }));
+    for (LayerCut & one : cuts) PITH_RETURN_IF_ERROR(std::move(one.status));
+    return {};
+}
+
+void EvictionPass::Impl::settle(LayerCut & one, std::vector<LayerPlan> & plans) {
+    LayerState & state = layers[static_cast<size_t>(one.layer)];
     state.selected = true;
     state.evidence.reset();  // of the lanes as they were
     state.base_scores.reset();
     state.head_scores.reset();
     if (cascade) {
-        Ragged<int32_t> positions;
-        std::vector<int32_t> kept;
-        for (int h = 0; h < view.n_lanes(); ++h) {
-            kept.clear();
-            for (const int32_t j : choice.keep.row(h)) kept.push_back(view.positions.row(h)[static_cast<size_t>(j)]);
-            positions.push_row(kept);
-        }
-        state.positions = std::move(positions);
-        state.scores = std::move(choice.priority);
-        state.protected_ranges = protect(protection, state.positions);
+        state.positions = std::move(one.positions);
+        state.scores = std::move(one.choice.priority);
+        state.protected_ranges = std::move(one.protected_ranges);
     }
-    if (shrinks) plans.push_back({layer, std::move(choice.keep)});
-    return {};
+    if (one.shrinks) plans.push_back({one.layer, std::move(one.choice.keep)});
 }
 
 Result<std::vector<LayerPlan>> EvictionPass::cascade() {

@@ -28,7 +28,7 @@ struct EvictionTarget {
     int64_t budget = 0;                                // entries per lane on average, protected ones included
     std::vector<PositionSpan> pinned;                  // protected spans of original positions
     std::shared_ptr<const HeadImportance> importance;  // for policies whose wants_importance() says so
-    RunTasks run_tasks = run_in_turn;                  // the lanes' choices; plans are the same whoever runs them
+    RunTasks run_tasks = run_in_turn;                  // layers and lanes side by side; plans are the same whoever runs them
 };
 
 // One eviction. Two ways to use it:
@@ -48,6 +48,8 @@ public:
     EvictionPass(EvictionPass &&) noexcept;
 
     Status add_layer(const LayerEvidence & evidence);
+    // Several of them, scored side by side. On an error the pass is of no more use.
+    Status add_layers(std::span<const LayerEvidence> evidence);
     // Plans for layers that must shrink now. Indices count entries of the lane as left by the plans returned before.
     Result<std::vector<LayerPlan>> cascade();
     Result<std::vector<LayerPlan>> finish();

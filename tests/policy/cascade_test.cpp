@@ -57,7 +57,8 @@ TEST(Cascade, EndsWhereAllAtOnceEndsWhenLanesAreEquallyLong) {
 
 TEST(Cascade, EndsInTheSameOnAnyNumberOfThreads) {
     for (const char * name : {"snapkv:window=3", "adakv:window=3", "criticalkv:window=3", "snapkv:window=3+joint",
-                              "snapkv:window=3+caote+joint", "snapkv:window=3+novelty+diverse"}) {
+                              "snapkv:window=3+caote+joint", "snapkv:window=3+novelty+diverse", "laprox:window=3",
+                              "h2o:recent=2+pyramid", "snapkv:window=3+entropy", "snapkv:window=3+preference"}) {
         const Policy policy = Policy::parse(name).value();
         for (uint32_t seed = 1; seed <= 10; ++seed) {
             SCOPED_TRACE(std::string(name) + ", seed " + std::to_string(seed));
@@ -72,6 +73,17 @@ TEST(Cascade, EndsInTheSameOnAnyNumberOfThreads) {
             ASSERT_NO_FATAL_FAILURE(run_at_once(policy, in_turn, layers, at_once[0]));
             ASSERT_NO_FATAL_FAILURE(run_at_once(policy, side_by_side, layers, at_once[1]));
             ASSERT_EQ(at_once[0], at_once[1]);
+            for (const size_t n_first : {size_t{0}, size_t{1}, size_t{3}}) {  // layers added together
+                EvictionPass pass(policy, side_by_side, false, 0);
+                ASSERT_TRUE(pass.add_layers(std::span(layers).first(n_first)).ok());
+                ASSERT_TRUE(pass.add_layers(std::span(layers).subspan(n_first)).ok());
+                const auto plans = pass.finish();
+                ASSERT_TRUE(plans.ok()) << plans.status().message();
+                Cache together;
+                for (const LayerEvidence & layer : layers) together.push_back(layer.positions);
+                ASSERT_NO_FATAL_FAILURE(apply_plans(*plans, together));
+                ASSERT_EQ(together, at_once[0]);
+            }
             const auto equal = make_equal(rng, shape, 60);
             ASSERT_NO_FATAL_FAILURE(run_cascade(policy, in_turn, equal, 60, cascade[0]));
             ASSERT_NO_FATAL_FAILURE(run_cascade(policy, side_by_side, equal, 60, cascade[1]));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "policy/evidence_maker.h"
+#include "policy/on_threads.h"
 #include "policy/registry.h"
 
 namespace pith::test {
@@ -64,6 +65,33 @@ TEST(Eviction, AScoreThatIsNotFiniteIsAnErrorThatNamesLayerHeadAndEntry) {
         const Status status = first_error(policy("knorm:recent=0"), {kShape, 5, {}}, layers);
         EXPECT_EQ(status.code(), ErrorCode::kNotFinite);
         EXPECT_NE(status.message().find("layer 1, head 1, entry 7 (position 7)"), std::string::npos) << status.message();
+    }
+}
+
+TEST(Eviction, WhatLayersSideBySideRunIntoIsAnErrorThatNamesTheLayer) {
+    Rng rng(2);
+    const CacheShape shape{4, 2, 2, 8};
+    auto layers = make_equal(rng, shape, 20);
+    EvictionTarget target{shape, 5, {}};
+    target.run_tasks = run_on_three_threads;
+    layers[2].key_norm.row(1)[7] = std::numeric_limits<float>::infinity();
+    EvictionPass broken(policy("knorm:recent=0"), target, false, 0);
+    const Status status = broken.add_layers(layers);
+    EXPECT_EQ(status.code(), ErrorCode::kNotFinite);
+    EXPECT_NE(status.message().find("layer 2, head 1, entry 7"), std::string::npos) << status.message();
+
+    // The threads find no memory: for the scores, and for the choices.
+    layers[2].key_norm.row(1)[7] = 1;
+    for (const int n_good : {0, 1}) {
+        int n_runs = 0;
+        target.run_tasks = [&](int n_tasks, const std::function<void(int)> & task) -> Status {
+            if (n_runs++ == n_good) return {ErrorCode::kOutOfMemory, "no memory on a thread"};
+            return run_in_turn(n_tasks, task);
+        };
+        EvictionPass pass(policy("knorm:recent=0"), target, false, 0);
+        const Status added = pass.add_layers(layers);
+        EXPECT_EQ((n_good == 0 ? added : pass.finish().status()).code(), ErrorCode::kOutOfMemory);
+        EXPECT_EQ(added.ok(), n_good == 1);
     }
 }
 
