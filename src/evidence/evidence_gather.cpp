@@ -241,12 +241,15 @@ Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & nee
 Status EvidenceState::gather_output_l1(const From & from, Ragged<float> & out) const {
     auto & [runner, cache, seq, layer, n_seen] = from;
     auto & carried = layers_[static_cast<size_t>(layer)].output_l1;
+    if (carried->empty()) { carried.own().resize(static_cast<size_t>(shape_.n_heads())); }
     out = Ragged<float>(lane_lengths(cache, seq, layer, shape_.n_group));
     const std::vector<int> lengths = lane_lengths(cache, seq, layer, 1);
     std::vector<int> begin = lengths;  // [K] how many entries every head of the lane knows
     for (int head = 0; head < shape_.n_heads(); ++head) {
-        auto & known = carried[static_cast<size_t>(head)];
-        known.resize(std::min(known.size(), out.row(head).size()));  // a lane cut back since
+        if ((*carried)[static_cast<size_t>(head)].size() > out.row(head).size()) {  // a lane cut back since
+            carried.own()[static_cast<size_t>(head)].resize(out.row(head).size());
+        }
+        const auto & known = (*carried)[static_cast<size_t>(head)];
         std::ranges::copy(known, out.row(head).begin());
         int & first = begin[static_cast<size_t>(head / shape_.n_group)];
         first = std::min(first, static_cast<int>(known.size()));
@@ -262,7 +265,7 @@ Status EvidenceState::gather_output_l1(const From & from, Ragged<float> & out) c
     }
     for (int head = 0; head < shape_.n_heads(); ++head) {
         const auto row = out.row(head);
-        carried[static_cast<size_t>(head)].assign(row.begin(), row.end());
+        carried.own()[static_cast<size_t>(head)].assign(row.begin(), row.end());
     }
     return {};
 }

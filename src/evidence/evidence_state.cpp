@@ -83,7 +83,6 @@ void EvidenceState::reset() {
     for (Layer & layer : layers_) {
         layer.running.resize(static_cast<size_t>(shape_.n_heads()));
         layer.retention.resize(static_cast<size_t>(shape_.n_kv_heads));
-        layer.output_l1.resize(static_cast<size_t>(shape_.n_heads()));
         layer.key_norms.resize(static_cast<size_t>(shape_.n_kv_heads));
         for (const ProfileNeeds & profile : samplers_) { layer.samplers.emplace_back(profile, query_size()); }
     }
@@ -116,10 +115,10 @@ void EvidenceState::drop_oldest(Layer & layer, int n_keep) const noexcept {
 
 void EvidenceState::restore(int index, Layer before, std::span<const int> lengths) {
     Layer & layer = layers_[static_cast<size_t>(index)];
-    for (size_t head = 0; head < layer.output_l1.size(); ++head) {
-        auto & norms = layer.output_l1[head];
+    before.output_l1 = {};  // or it would be shared
+    for (size_t head = 0; head < layer.output_l1->size(); ++head) {
         const auto length = static_cast<size_t>(lengths[head / static_cast<size_t>(shape_.n_group)]);
-        norms.resize(std::min(norms.size(), length));
+        if ((*layer.output_l1)[head].size() > length) { layer.output_l1.own()[head].resize(length); }
     }
     before.output_l1 = std::move(layer.output_l1);
     layer = std::move(before);
@@ -211,6 +210,7 @@ void EvidenceState::prepare_compact(int layer_index, const Ragged<int32_t> & kee
         if (wants_key_norms()) { reach_entries(keep.row(h), std::numeric_limits<float>::quiet_NaN(), layer.key_norms[lane]); }
         if (wants_retention()) { reach_entries(keep.row(h), 1.0F, layer.retention[lane]); }
     }
+    if (!layer.output_l1->empty()) { layer.output_l1.own(); }
     for (int head = 0; wants_running() && head < shape_.n_heads(); ++head) {
         reach_entries(keep.row(head / shape_.n_group), 0.0F, layer.running[static_cast<size_t>(head)]);
     }
@@ -225,12 +225,13 @@ void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool 
         if (wants_retention()) { keep_entries(keep.row(h), layer.retention[static_cast<size_t>(h)]); }
     }
     for (int head = 0; head < shape_.n_heads(); ++head) {
-        auto & norms = layer.output_l1[static_cast<size_t>(head)];
-        if (norms.empty() && !wants_running()) { continue; }
         const auto kept = keep.row(head / shape_.n_group);
-        const auto known = std::ranges::lower_bound(kept, static_cast<int32_t>(norms.size()));
-        keep_entries({kept.begin(), known}, norms);
-        norms.shrink_to_fit();  // a one-shot prefill computed the norms of the whole prompt
+        if (!layer.output_l1->empty()) {
+            auto & norms = layer.output_l1.own()[static_cast<size_t>(head)];
+            const auto known = std::ranges::lower_bound(kept, static_cast<int32_t>(norms.size()));
+            keep_entries({kept.begin(), known}, norms);
+            norms.shrink_to_fit();  // a one-shot prefill computed the norms of the whole prompt
+        }
         if (wants_running()) { keep_entries(kept, layer.running[static_cast<size_t>(head)]); }
     }
 }
@@ -284,7 +285,7 @@ size_t EvidenceState::size_bytes() const {
         for (const auto & retention : layer.retention) { n += retention.capacity() * sizeof(float); }
         for (const auto & norms : layer.key_norms) { n += norms.capacity() * sizeof(float); }
         for (const QuerySampler & sampler : layer.samplers) { n += sampler.size_bytes(); }
-        for (const auto & norms : layer.output_l1) { n += norms.capacity() * sizeof(float); }
+        for (const auto & norms : *layer.output_l1) { n += norms.capacity() * sizeof(float); }
         n += layer.moments.size_bytes();
     }
     return n;

@@ -6,7 +6,9 @@
 // entries that came since the last one.
 // Made for one or several policies' needs: it remembers what any of them will ask for, and gathers for one of them at a time,
 // with that one's own window.
-// Copyable (a snapshot holds a copy; all of a model share what is made of W_O).   Threads: one at a time.
+// Copyable (a snapshot holds a copy; all of a model share what is made of W_O). Copies share sampled queries and the norms
+// behind W_O until one of them changes: calls that are transactions copy the state and leave most of these alone.
+// Threads: one at a time.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "cache/ragged_cache.h"
+#include "core/copy_on_write.h"
 #include "core/evidence.h"
 #include "device/graph_runner.h"
 #include "evidence/output_matrices.h"
@@ -100,7 +103,8 @@ public:
         std::vector<std::vector<float>> retention;  // [K][lane length, or less: 1 from there on]
         std::vector<std::vector<float>> key_norms;  // [K][lane length]
         QueryMoments moments;
-        mutable std::vector<std::vector<float>> output_l1;  // [H][as many entries of the lane as were asked about]
+        // [H][as many entries of the lane as were asked about]
+        mutable CopyOnWrite<std::vector<std::vector<float>>> output_l1;
     };
     // One layer's part, and back to it, for lanes that are cut back to what they held then: lengths [K]. What has been computed
     // since of the entries that stay is kept.

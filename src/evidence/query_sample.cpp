@@ -22,7 +22,7 @@ void QuerySampler::expect(int64_t n_seen) {
     if (end <= expected_end_) { return; }
     expected_end_ = end;
     std::vector<uint64_t> hashes;
-    for (const Item & item : items_) { hashes.push_back(item.hash); }
+    for (const Item & item : sample_->items) { hashes.push_back(item.hash); }
     const int32_t first = needs_.sample == QuerySample::kMiddle ? std::max(next_, needs_.margin) : next_;
     for (int32_t position = first; position < end; ++position) { hashes.push_back(sample_hash(needs_.seed, position)); }
     const auto n = static_cast<size_t>(needs_.n_queries);
@@ -33,36 +33,39 @@ void QuerySampler::expect(int64_t n_seen) {
 }
 
 void QuerySampler::make_room() {
-    items_.reserve(static_cast<size_t>(needs_.n_queries));
-    queries_.reserve(static_cast<size_t>(needs_.n_queries) * query_size_);
+    Sample & sample = sample_.own();
+    sample.items.reserve(static_cast<size_t>(needs_.n_queries));
+    sample.queries.reserve(static_cast<size_t>(needs_.n_queries) * query_size_);
 }
 
 void QuerySampler::offer(int32_t position, const float * query) {
     next_ = position + 1;
     if (needs_.sample == QuerySample::kMiddle && position < needs_.margin) { return; }
-    Item item{sample_hash(needs_.seed, position), position, items_.size()};
+    Item item{sample_hash(needs_.seed, position), position, sample_->items.size()};
     if (position < expected_end_ && item.hash > largest_) { return; }
-    if (items_.size() < static_cast<size_t>(needs_.n_queries)) {
-        make_room();
-        queries_.insert(queries_.end(), query, query + query_size_);
+    const bool is_full = sample_->items.size() >= static_cast<size_t>(needs_.n_queries);
+    if (is_full && !(item < sample_->items.front())) { return; }
+    make_room();
+    auto & [items, queries] = sample_.own();
+    if (!is_full) {
+        queries.insert(queries.end(), query, query + query_size_);
     } else {
-        if (!(item < items_.front())) { return; }
-        std::pop_heap(items_.begin(), items_.end());
-        item.slot = items_.back().slot;
-        items_.pop_back();
-        std::copy_n(query, query_size_, queries_.begin() + static_cast<int64_t>(item.slot * query_size_));
+        std::pop_heap(items.begin(), items.end());
+        item.slot = items.back().slot;
+        items.pop_back();
+        std::copy_n(query, query_size_, queries.begin() + static_cast<int64_t>(item.slot * query_size_));
     }
-    items_.push_back(item);
-    std::push_heap(items_.begin(), items_.end());
+    items.push_back(item);
+    std::push_heap(items.begin(), items.end());
 }
 
 void QuerySampler::take(int n, std::vector<float> & queries, std::vector<int32_t> & positions) const {
-    std::vector<Item> chosen = items_;
+    std::vector<Item> chosen = sample_->items;
     std::sort(chosen.begin(), chosen.end());
     chosen.resize(std::min(chosen.size(), static_cast<size_t>(n)));
     std::ranges::sort(chosen, {}, &Item::position);
     for (const Item & item : chosen) {
-        const auto from = queries_.begin() + static_cast<int64_t>(item.slot * query_size_);
+        const auto from = sample_->queries.begin() + static_cast<int64_t>(item.slot * query_size_);
         queries.insert(queries.end(), from, from + static_cast<int64_t>(query_size_));
         positions.push_back(item.position);
     }

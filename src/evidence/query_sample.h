@@ -6,7 +6,8 @@
 //   kAny     positions in [0, n_seen)
 // A query is offered once, when its position becomes eligible; the caller keeps the newest `margin` queries until then, unless
 // it says how much is to come.
-// Copyable.   Cost: one hash a position, two where more was to come; a copy of the query when it enters the sample.
+// Copyable: copies share the sample until it changes, which behind a long text few queries make it do.
+// Cost: one hash a position, two where more was to come; a copy of the query when it enters the sample.
 // Threads: one at a time.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/copy_on_write.h"
 #include "core/evidence.h"
 
 namespace pith {
@@ -33,7 +35,7 @@ public:
     // Nobody takes the sample before n_seen tokens have been seen: queries that will not be in it then are not copied.
     void expect(int64_t n_seen);
 
-    // Memory for all that the sample may hold: offer() then needs none.
+    // Memory for all that the sample may hold, its own: offer() then needs none.
     void make_room();
     // query f32 [query_size]. REQUIRES: position == next().
     void offer(int32_t position, const float * query);
@@ -41,7 +43,7 @@ public:
     // The n sampled queries of smallest hash among those kept, by ascending position.
     void take(int n, std::vector<float> & queries, std::vector<int32_t> & positions) const;
 
-    size_t size_bytes() const { return items_.capacity() * sizeof(Item) + queries_.capacity() * sizeof(float); }
+    size_t size_bytes() const { return sample_->items.capacity() * sizeof(Item) + sample_->queries.capacity() * sizeof(float); }
 
 private:
     struct Item {
@@ -51,13 +53,17 @@ private:
         bool operator<(const Item & other) const { return hash != other.hash ? hash < other.hash : position < other.position; }
     };
 
+    struct Sample {
+        std::vector<Item> items;     // a heap, largest hash on top
+        std::vector<float> queries;  // [slot][query_size]
+    };
+
     ProfileNeeds needs_;
     size_t query_size_ = 0;
     int32_t next_ = 0;
     int64_t expected_end_ = 0;                                 // of the positions that largest_ was made for
     uint64_t largest_ = std::numeric_limits<uint64_t>::max();  // hash of the sample, as far as is known
-    std::vector<Item> items_;                                  // a heap, largest hash on top
-    std::vector<float> queries_;                               // [slot][query_size]
+    CopyOnWrite<Sample> sample_;
 };
 
 // A sample of one serves the other when it has at least as many queries.

@@ -6,14 +6,17 @@
 #include <cstdlib>
 #include <new>
 
+#include "engine/layer_probe.h"
 #include "engine/tiny_model.h"
 
 namespace {
 
 std::atomic<int64_t> n_allocations{0};
+std::atomic<size_t> n_bytes{0};
 
 void * count_and_try(size_t size, size_t alignment) noexcept {
     n_allocations.fetch_add(1, std::memory_order_relaxed);
+    n_bytes.fetch_add(size, std::memory_order_relaxed);
     const size_t rounded = (std::max<size_t>(size, 1) + alignment - 1) / alignment * alignment;
     return std::aligned_alloc(alignment, rounded);
 }
@@ -79,6 +82,27 @@ TEST(DecodeAllocations, ThereAreNoneFromTokenToToken) {
             if (!session->append(tokens.front()).ok()) { FAIL() << "a token failed"; }
         }
         EXPECT_EQ(n_allocations.load() - before, 0);
+    }
+}
+
+// A call of several tokens copies the evidence, to come back to: not the sampled queries, nor the norms behind W_O.
+TEST(DecodeAllocations, ACopyOfTheEvidenceLeavesSamplesAndNormsWhereTheyAre) {
+    const auto model = testing::tiny_model(testing::tiny_spec());
+    for (const char * policy : {"snapkv:window=1+novelty", "criticalkv:window=1"}) {
+        SCOPED_TRACE(policy);
+        SessionOptions options;
+        options.policy = policy;
+        options.budget = 1500;
+        options.n_threads = 1;
+        options.prefill = PrefillSchedule::kChunked;
+        auto session = model->session(options);
+        ASSERT_TRUE(session.ok()) << session.status().message();
+        ASSERT_TRUE(session->prefill(testing::random_tokens(2100, model->info().n_vocab)).ok());
+        const EvidenceState & evidence = LayerProbe(*session).evidence();
+        const size_t before = n_bytes.load();
+        const EvidenceState copy = evidence;
+        EXPECT_LT(n_bytes.load() - before, evidence.size_bytes() / 4);
+        EXPECT_TRUE(copy.covers(evidence.needs()));
     }
 }
 
