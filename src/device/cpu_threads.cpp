@@ -10,13 +10,16 @@ namespace {
 struct Work {
     const std::function<void(int)> & part;
     std::atomic<bool> has_memory{true};
+    std::atomic<bool> threw_other{false};
 };
 
 void run_part(ggml_tensor * /*dst*/, int ith, int /*nth*/, void * data) {
     auto & work = *static_cast<Work *>(data);
     try {
         work.part(ith);
-    } catch (const std::bad_alloc &) { work.has_memory = false; }
+    } catch (const std::bad_alloc &) { work.has_memory = false; } catch (...) {
+        work.threw_other = true;
+    }
 }
 
 }  // namespace
@@ -27,6 +30,7 @@ Status run_on_threads(GraphRunner & runner, GraphBuild & build, const std::funct
     ggml_build_forward_expand(
         build.graph(), ggml_custom_4d(build.ctx(), GGML_TYPE_F32, 1, 1, 1, 1, &nothing, 0, run_part, GGML_N_TASKS_MAX, &work));
     PITH_RETURN_IF_ERROR(runner.run());
+    if (work.threw_other) { return {ErrorCode::kInternal, "an exception ended what a thread was asked to do"}; }
     if (!work.has_memory) { return {ErrorCode::kOutOfMemory, "no memory for what the heads of a layer are asked"}; }
     return {};
 }

@@ -1,7 +1,7 @@
 // cpu_threads.h - runs a function on ggml's threads. Stage: device.
 //
-// Errors: kOutOfMemory (also where a part found no memory: an exception must not leave a thread of ggml's), kInternal (ggml's
-// status).   Cost: a graph of one operation.   Threads: one run at a time.
+// Errors: kOutOfMemory (also where a part found no memory), kInternal (ggml's status; a part threw anything else): an exception
+// must not leave a thread of ggml's.   Cost: a graph of one operation.   Threads: one run at a time.
 #pragma once
 
 #include <functional>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <vector>
 
 #include "device/backend.h"
@@ -39,6 +40,10 @@ TEST_P(CpuThreadsTest, ATaskThatFindsNoMemoryIsAnErrorAndTheThreadsGoOn) {
         if (i == 7) { throw std::bad_alloc(); }
     });
     EXPECT_EQ(status.code(), ErrorCode::kOutOfMemory);
+    const Status other = run_tasks(*runner_, 20, [](int i) {
+        if (i == 7) { throw std::length_error("too long"); }
+    });
+    EXPECT_EQ(other.code(), ErrorCode::kInternal);
     std::vector<int> done(20, 0);
     ASSERT_TRUE(run_tasks(*runner_, 20, [&](int i) { ++done[static_cast<size_t>(i)]; }).ok());
     EXPECT_EQ(std::count(done.begin(), done.end(), 1), 20);
