@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/guarded.h"
-#include "engine/generate_tokens.h"
+#include "core/likeliest_token.h"
 #include "engine/reservation.h"
 
 namespace pith {
