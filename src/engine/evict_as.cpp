@@ -153,7 +153,7 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_cascade() {
 Status Session::evict(std::string_view policy, const Budget & budget) {
     const Stopwatch watch;
     Impl & self = *impl_;
-    const Status evicted = guarded([&]() -> Status {
+    Status evicted = guarded([&]() -> Status {
         PolicyGuard guard(self);
         PITH_RETURN_IF_ERROR(self.follow(policy, budget));
         PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, self.plan_cascade());

@@ -12,7 +12,7 @@ Result<bool> Session::prefill_for_questions(std::span<const int32_t> tokens, std
                                             const RunHooks & hooks) {
     const Stopwatch watch;
     const double evidence_before = impl_->forward->evidence_s();
-    const Result<bool> seen = guarded([&] { return impl_->feed_for(tokens, questions, hooks); });
+    Result<bool> seen = guarded([&] { return impl_->feed_for(tokens, questions, hooks); });
     impl_->ledger.prefill_s += watch.seconds();
     impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
     if (seen.ok()) { impl_->ledger.n_prompt += std::ssize(tokens); }

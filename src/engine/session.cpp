@@ -10,6 +10,13 @@
 #include "engine/session_impl.h"
 
 namespace pith {
+namespace {
+
+Status must_be_prefilled() {
+    return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"};
+}
+
+}  // namespace
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session &&) noexcept = default;
@@ -19,7 +26,7 @@ Session::~Session() = default;
 Status Session::prefill(std::span<const int32_t> tokens, const RunHooks & hooks) {
     const Stopwatch watch;
     const double evidence_before = impl_->forward->evidence_s();
-    const Status status = guarded([&] { return impl_->feed(tokens, /*is_prompt=*/!hooks.is_answer, hooks); });
+    Status status = guarded([&] { return impl_->feed(tokens, /*is_prompt=*/!hooks.is_answer, hooks); });
     impl_->ledger.prefill_s += watch.seconds();
     impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
     if (status.ok()) { impl_->ledger.n_prompt += static_cast<int64_t>(tokens.size()); }
@@ -28,10 +35,12 @@ Status Session::prefill(std::span<const int32_t> tokens, const RunHooks & hooks)
 }
 
 Status Session::append(int32_t token) {
-    if (impl_->seq.n_tokens == 0) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"}; }
     const Stopwatch watch;
     const double evidence_before = impl_->forward->evidence_s();
-    const Status status = guarded([&] { return impl_->feed(std::span(&token, 1), /*is_prompt=*/false, {}); });
+    Status status = guarded([&]() -> Status {
+        if (impl_->seq.n_tokens == 0) { return must_be_prefilled(); }
+        return impl_->feed(std::span(&token, 1), /*is_prompt=*/false, {});
+    });
     impl_->ledger.decode_s += watch.seconds();
     impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
     if (status.ok()) { ++impl_->ledger.n_generated; }
@@ -40,7 +49,9 @@ Status Session::append(int32_t token) {
 }
 
 Result<int32_t> Session::decode() {
-    if (impl_->seq.logits.empty()) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can decode"}; }
+    if (impl_->seq.logits.empty()) {
+        return guarded([]() -> Result<int32_t> { return must_be_prefilled(); });
+    }
     const int32_t best = likeliest_token(impl_->seq.logits);
     PITH_RETURN_IF_ERROR(append(best));
     return best;

@@ -75,10 +75,10 @@ Result<std::shared_ptr<Session::Snapshot>> Session::snapshot() {
 }
 
 Status Session::restore(const std::shared_ptr<Snapshot> & snapshot) {
-    if (!snapshot || snapshot->sequence != impl_->seq.id()) {
-        return {ErrorCode::kInvalidArgument, "a snapshot can only be restored into the session it was taken from"};
-    }
-    const Status restored = guarded([&]() -> Status {
+    Status restored = guarded([&]() -> Status {
+        if (!snapshot || snapshot->sequence != impl_->seq.id()) {
+            return {ErrorCode::kInvalidArgument, "a snapshot can only be restored into the session it was taken from"};
+        }
         Impl::PolicyNames names = impl_->policy_names(snapshot->state);
         PITH_RETURN_IF_ERROR(impl_->seq.restore(*snapshot));
         impl_->tell_policy(std::move(names));
