@@ -8,8 +8,8 @@
 
 #include "engine/fail_at.h"
 #include "engine/gated_model.h"
-#include "engine/layer_probe.h"
 #include "engine/model_parts.h"
+#include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "model/random_lora.h"
 
@@ -19,75 +19,9 @@ namespace {
 using testing::fail_at;
 using testing::Fails;
 using testing::random_tokens;
+using testing::SessionState;
+using testing::state_of;
 using testing::stop_failing;
-
-// All that a session holds, and what its ledger counts, as bytes.
-class Bytes {
-public:
-    template <class T>
-    void add(const T & value) {
-        static_assert(std::is_arithmetic_v<T>);
-        const auto * begin = reinterpret_cast<const char *>(&value);
-        bytes_.insert(bytes_.end(), begin, begin + sizeof(T));
-    }
-    template <class T>
-    void add_all(std::span<const T> values) {
-        add(values.size());
-        const auto * begin = reinterpret_cast<const char *>(values.data());
-        bytes_.insert(bytes_.end(), begin, begin + values.size_bytes());
-    }
-    void add(const std::string & text) { add_all(std::span<const char>(text)); }
-    template <class T>
-    void add(const std::vector<std::vector<T>> & rows) {
-        for (const auto & row : rows) { add_all(std::span<const T>(row)); }
-    }
-    bool operator==(const Bytes &) const = default;
-
-private:
-    std::string bytes_;
-};
-
-Bytes state_of(Session & session) {
-    Bytes state;
-    state.add(session.n_tokens());
-    state.add_all(session.logits());
-    LayerProbe probe(session);
-    for (int l = 0; l < session.n_layers(); ++l) {
-        for (int h = 0; h < session.n_kv_heads(); ++h) {
-            const auto positions = session.lane_positions(l, h);
-            state.add_all(positions);
-            if (positions.empty()) { continue; }
-            const RaggedCache & cache = probe.cache();
-            const auto rows = [&](const ggml_tensor * tensor, size_t row_bytes) {
-                const auto * begin =
-                    static_cast<const uint8_t *>(tensor->data) + static_cast<size_t>(cache.cell(0, h, 0)) * row_bytes;
-                state.add_all(std::span<const uint8_t>(begin, positions.size() * row_bytes));
-            };
-            rows(cache.k(l), cache.layout().row_bytes_k());
-            rows(cache.v(l), cache.layout().row_bytes_v());
-        }
-        if (session.n_tokens() == 0) { continue; }
-        const EvidenceState::Layer & evidence = probe.evidence().layer(l);
-        state.add_all(std::span<const float>(evidence.queries));
-        state.add_all(std::span<const int32_t>(evidence.query_positions));
-        state.add(evidence.running);
-        state.add(evidence.retention);
-        state.add(evidence.key_norms);
-        state.add(evidence.moments.n);
-        state.add_all(std::span<const float>(evidence.moments.mean));
-        state.add_all(std::span<const float>(evidence.moments.squares));
-    }
-    const Ledger & ledger = session.ledger();
-    for (const std::string & text : {ledger.policy, ledger.policy_reason, ledger.schedule}) { state.add(text); }
-    for (const int64_t n :
-         {ledger.budget_entries, ledger.n_lanes, ledger.n_tokens, ledger.n_prompt, ledger.n_generated, ledger.n_evictions,
-          ledger.evicted_entries, ledger.kept_entries, ledger.gate_seen_entries, ledger.gate_kept_entries}) {
-        state.add(n);
-    }
-    state.add(ledger.kv_needed_bytes);
-    state.add(ledger.kv_full_bytes);
-    return state;
-}
 
 using Call = std::function<Status(Session &)>;
 
@@ -99,7 +33,7 @@ int64_t fail_everywhere(Session & session, const Call & call) {
         for (int64_t k = 1;; ++k) {
             const auto snapshot = session.snapshot();  // so that a success can be taken back
             EXPECT_TRUE(snapshot.ok());
-            const Bytes before = state_of(session);
+            const SessionState before = state_of(session);
             fail_at(what, k);
             const Status status = call(session);
             const bool failed = stop_failing();
@@ -251,7 +185,7 @@ TEST_P(Transaction, ASecondPromptThatIsCancelledLeavesTheSessionAsItWas) {
     Session session = open(*model);
     Session twin = open(*model);
     for (Session * each : {&session, &twin}) { ASSERT_TRUE(each->prefill(std::span(tokens).first(80)).ok()); }
-    const Bytes before = state_of(session);
+    const SessionState before = state_of(session);
     for (int64_t n_seen = 1; n_seen < 100; n_seen += kEvery) {
         std::atomic<bool> cancel = false;
         RunHooks hooks;
@@ -270,7 +204,7 @@ TEST_P(Transaction, AHookThatThrowsEndsTheCallAndChangesNothing) {
     const auto tokens = random_tokens(200, model->info().n_vocab);
     Session session = open(*model);
     ASSERT_TRUE(session.prefill(std::span(tokens).first(80)).ok());
-    const Bytes before = state_of(session);
+    const SessionState before = state_of(session);
     RunHooks hooks;
     hooks.progress = [](int64_t, int64_t) { throw std::runtime_error("no more"); };
     for (const size_t n : {1, 30}) {

@@ -1,0 +1,160 @@
+// random_calls_test.cpp - sessions under calls drawn at random, of which many fail: by what they are given, by a hook, by
+// memory, pages, buffers or a graph run that there is not.
+//
+// PITH_RANDOM_STEPS   calls in all (10,000; the label slow has 100,000)
+// PITH_RANDOM_SEED    only this walk: a failure says which
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "engine/fail_at.h"
+#include "engine/gated_model.h"
+#include "engine/random_walk.h"
+#include "engine/tiny_model.h"
+
+namespace pith {
+namespace {
+
+using testing::fail_at;
+using testing::Fails;
+using testing::RandomWalk;
+using testing::stop_failing;
+using testing::Trouble;
+
+enum class Gates { kNone, kCausal, kWholePrompt, kLinear };
+
+struct Case {
+    std::string name;
+    std::string policy;
+    Budget budget = 40;
+    PrefillSchedule prefill = PrefillSchedule::kOneShot;
+    KvType type_k = KvType::kF16;
+    KvType type_v = KvType::kF16;
+    int evict_every = 8;
+    Gates gates = Gates::kNone;
+    std::vector<std::string> observe = {};
+    std::vector<PositionSpan> pinned = {};
+};
+std::ostream & operator<<(std::ostream & out, const Case & c) {
+    return out << c.policy << ", budget " << c.budget.to_string();
+}
+
+constexpr auto kChunks = PrefillSchedule::kChunked;
+constexpr auto kOneShot = PrefillSchedule::kOneShot;
+constexpr auto kAny = PrefillSchedule::kAuto;
+const Budget kSixtyKibibytes(BudgetKind::kBytes, 60 * 1024);
+
+const std::vector<Case> & cases() {
+    static const std::vector<Case> all = {
+        {"snapkv", "snapkv:window=8"},
+        {"snapkv_chunks", "snapkv:window=8", 40, kChunks},
+        {"h2o_bytes", "h2o:recent=8", 40, kChunks, KvType::kQ8_0, KvType::kQ4_0},
+        {"expected_ada", "expected:future=8:recent=8+ada", 40, kChunks, KvType::kF32, KvType::kF32},
+        {"knorm_pinned", "knorm:recent=8", 40, kAny, KvType::kF16, KvType::kF16, 3, Gates::kNone, {}, {{4, 10}}},
+        {"laprox", "laprox:window=8", 40, kOneShot, KvType::kBF16, KvType::kBF16},
+        {"score", "snapkv:window=8+novelty+diverse"},
+        {"tova", "tova:recent=8", Budget(BudgetKind::kPercent, 50), kAny},
+        {"cake", "attnvar:window=8+preference", 40, kOneShot, KvType::kQ8_0, KvType::kQ8_0, 1},
+        {"lava_ceiling", "vmax:window=8+entropy", kSixtyKibibytes, kChunks},
+        {"caote_ceiling", "h2o:recent=8+caote", kSixtyKibibytes, kAny},
+        {"joint", "keydiff:recent=8+joint", 40, kChunks},
+        {"streaming_never_again", "streaming", 40, kOneShot, KvType::kF16, KvType::kF16, 0},
+        {"headkv", "headkv:window=8", 40, kAny},
+        {"auto", "auto", 40, kAny},
+        {"evict_later",
+         "full",
+         Budget(),
+         kOneShot,
+         KvType::kF16,
+         KvType::kF16,
+         8,
+         Gates::kNone,
+         {"snapkv:window=8", "h2o:recent=8+fastcaote", "laprox:window=8", "auto"}},
+        {"evict_later_chunks",
+         "full",
+         Budget(),
+         kChunks,
+         KvType::kF16,
+         KvType::kF16,
+         0,
+         Gates::kNone,
+         {"knorm:recent=8", "expected:future=8:recent=8"}},
+        {"gated", "gated+snapkv:window=8", 40, kChunks, KvType::kF16, KvType::kF16, 8, Gates::kCausal},
+        {"gated_whole", "gated", Budget(), kAny, KvType::kF16, KvType::kF16, 8, Gates::kWholePrompt},
+        {"gate_linear", "gate:recent=8", 40, kChunks, KvType::kF16, KvType::kF16, 8, Gates::kLinear},
+        {"auto_gated", "auto", 40, kAny, KvType::kF16, KvType::kF16, 8, Gates::kCausal},
+    };
+    return all;
+}
+
+const Model & model_with(Gates gates) {
+    static std::map<Gates, Model> models;
+    const auto found = models.find(gates);
+    if (found != models.end()) { return found->second; }
+    RandomModelSpec spec = testing::tiny_spec();
+    spec.n_layers = 2;
+    GateConfig gate = testing::even_gate();
+    gate.causal = gates == Gates::kCausal;
+    gate.kind = gates == Gates::kLinear ? GateKind::kLinear : GateKind::kAttention;
+    auto model = gates == Gates::kNone ? testing::tiny_model(spec) : testing::gated_model(spec, gate);
+    return models.emplace(gates, std::move(model).value()).first->second;
+}
+
+SessionOptions options_of(const Case & c) {
+    SessionOptions options;
+    options.policy = c.policy;
+    options.budget = c.budget;
+    options.type_k = c.type_k;
+    options.type_v = c.type_v;
+    options.n_threads = 1;
+    options.prefill = c.prefill;
+    options.chunk = 16;
+    options.evict_every = c.evict_every;
+    options.pinned = c.pinned;
+    options.observe = c.observe;
+    auto heads = std::make_shared<HeadImportance>();
+    for (int i = 0; i < 8; ++i) {  // layers · heads
+        heads->copy.push_back(0.1 * i);
+        heads->reason.push_back(0.05 * (8 - i));
+    }
+    options.heads = std::move(heads);
+    return options;
+}
+
+Trouble one_failure() {
+    const auto begin = [](corpus::Random & dice) {
+        const auto what = static_cast<Fails>(dice.below(4));
+        const int magnitude = dice.below(what == Fails::kNew ? 12 : 6);
+        fail_at(what, 1 + dice.below(1 << magnitude));
+    };
+    return {begin, stop_failing};
+}
+
+int64_t number_from(const char * variable, int64_t otherwise) {
+    const char * text = std::getenv(variable);
+    return text != nullptr ? std::atoll(text) : otherwise;
+}
+
+class RandomCalls : public ::testing::TestWithParam<Case> {};
+
+TEST_P(RandomCalls, EveryFailureLeavesNoTraceAndEverySurvivorIsAsBuiltAfresh) {
+    constexpr int kWalk = 40;
+    const int64_t only = number_from("PITH_RANDOM_SEED", 0);
+    const int64_t n_walks = number_from("PITH_RANDOM_STEPS", 10000) / kWalk / std::ssize(cases()) + 1;
+    const Model & model = model_with(GetParam().gates);
+    const auto row = std::ranges::find(cases(), GetParam().name, &Case::name) - cases().begin();
+    for (int64_t seed = only > 0 ? only : 1; seed <= (only > 0 ? only : n_walks); ++seed) {
+        const corpus::Random dice(corpus::SeedSpace::kTask, static_cast<uint64_t>(row), static_cast<uint64_t>(seed));
+        RandomWalk walk(model, options_of(GetParam()), dice, one_failure());
+        for (int i = 0; i < kWalk && !HasFailure(); ++i) { walk.step(); }
+        if (!HasFailure()) { walk.check_survivors(); }
+        ASSERT_FALSE(HasFailure()) << "seed " << seed << " (PITH_RANDOM_SEED=" << seed << " walks it alone):\n" << walk.story();
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sessions, RandomCalls, ::testing::ValuesIn(cases()),
+                         [](const auto & test) { return test.param.name; });
+
+}  // namespace
+}  // namespace pith

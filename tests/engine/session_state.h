@@ -1,0 +1,117 @@
+// session_state.h - all that a session holds as bytes, to be compared with what it held before or what another holds.
+#pragma once
+
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "engine/layer_probe.h"
+#include "pith/session.h"
+
+namespace pith::testing {
+
+class Bytes {
+public:
+    template <class T>
+    void add(const T & value) {
+        static_assert(std::is_arithmetic_v<T>);
+        const auto * begin = reinterpret_cast<const char *>(&value);
+        bytes_.insert(bytes_.end(), begin, begin + sizeof(T));
+    }
+    template <class T>
+    void add_all(std::span<const T> values) {
+        add(values.size());
+        const auto * begin = reinterpret_cast<const char *>(values.data());
+        bytes_.insert(bytes_.end(), begin, begin + values.size_bytes());
+    }
+    void add(const std::string & text) { add_all(std::span<const char>(text)); }
+    template <class T>
+    void add(const std::vector<std::vector<T>> & rows) {
+        for (const auto & row : rows) { add_all(std::span<const T>(row)); }
+    }
+    bool operator==(const Bytes &) const = default;
+
+private:
+    std::string bytes_;
+};
+
+// Tokens, logits, and what the lanes hold.
+inline Bytes lanes_of(Session & session) {
+    Bytes bytes;
+    bytes.add(session.n_tokens());
+    bytes.add_all(session.logits());
+    LayerProbe probe(session);
+    for (int l = 0; l < session.n_layers(); ++l) {
+        for (int h = 0; h < session.n_kv_heads(); ++h) {
+            const auto positions = session.lane_positions(l, h);
+            bytes.add_all(positions);
+            if (positions.empty()) { continue; }
+            const RaggedCache & cache = probe.cache();
+            const auto rows = [&](const ggml_tensor * tensor, size_t row_bytes) {
+                const auto * begin =
+                    static_cast<const uint8_t *>(tensor->data) + static_cast<size_t>(cache.cell(0, h, 0)) * row_bytes;
+                bytes.add_all(std::span<const uint8_t>(begin, positions.size() * row_bytes));
+            };
+            rows(cache.k(l), cache.layout().row_bytes_k());
+            rows(cache.v(l), cache.layout().row_bytes_v());
+        }
+    }
+    return bytes;
+}
+
+// What attention left behind.
+inline Bytes evidence_of(Session & session) {
+    Bytes bytes;
+    if (session.n_tokens() == 0) { return bytes; }
+    LayerProbe probe(session);
+    for (int l = 0; l < session.n_layers(); ++l) {
+        const EvidenceState::Layer & evidence = probe.evidence().layer(l);
+        bytes.add_all(std::span<const float>(evidence.queries));
+        bytes.add_all(std::span<const int32_t>(evidence.query_positions));
+        bytes.add(evidence.running);
+        bytes.add(evidence.retention);
+        bytes.add(evidence.key_norms);
+        bytes.add(evidence.moments.n);
+        bytes.add_all(std::span<const float>(evidence.moments.mean));
+        bytes.add_all(std::span<const float>(evidence.moments.squares));
+    }
+    return bytes;
+}
+
+// What the ledger says of the state alone, not of the way to it.
+inline Bytes ledger_state_of(const Session & session) {
+    Bytes bytes;
+    const Ledger & ledger = session.ledger();
+    for (const std::string & text : {ledger.policy, ledger.policy_reason}) { bytes.add(text); }
+    for (const int64_t n : {ledger.budget_entries, ledger.n_tokens, ledger.kept_entries}) { bytes.add(n); }
+    bytes.add(ledger.kv_needed_bytes);
+    bytes.add(ledger.kv_full_bytes);
+    return bytes;
+}
+
+struct SessionState {
+    Bytes lanes;
+    Bytes evidence;
+    Bytes ledger;
+    bool operator==(const SessionState &) const = default;
+};
+
+// What a session holds, however it came to it.
+inline SessionState contents_of(Session & session) {
+    return {lanes_of(session), evidence_of(session), ledger_state_of(session)};
+}
+
+// The same, and what its ledger has counted on the way.
+inline SessionState state_of(Session & session) {
+    SessionState state = contents_of(session);
+    const Ledger & ledger = session.ledger();
+    state.ledger.add(ledger.schedule);
+    for (const int64_t n : {ledger.n_lanes, ledger.n_prompt, ledger.n_generated, ledger.n_evictions, ledger.evicted_entries,
+                            ledger.gate_seen_entries, ledger.gate_kept_entries}) {
+        state.ledger.add(n);
+    }
+    return state;
+}
+
+}  // namespace pith::testing
