@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "core/check.h"
+#include "core/guarded.h"
+#include "core/on_threads.h"
 #include "engine/model_parts.h"
 #include "eval/ask.h"
 #include "eval/built_in_task.h"
@@ -377,10 +378,11 @@ Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const Ev
             if (!status.ok()) { run.fail(status); }
         }
     };
-    std::vector<std::thread> threads;
-    for (int i = 1; i < hooks.n_jobs; ++i) { threads.emplace_back(work); }
-    work();
-    for (std::thread & thread : threads) { thread.join(); }
+    PITH_RETURN_IF_ERROR(on_threads(std::max(hooks.n_jobs, 1), [&](int) -> Status {
+        const Status status = guarded([&]() -> Status { return work(), Status(); });
+        if (!status.ok()) { run.fail(status); }
+        return {};
+    }));
     return run.status();
 }
 

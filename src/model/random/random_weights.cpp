@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <span>
 #include <thread>
+#include <vector>
 
+#include "core/on_threads.h"
 #include "device/cpu_count.h"
 
 namespace pith {
@@ -74,35 +77,32 @@ Status RandomWeights::write(const RandomTensor & tensor, const Sink & sink) cons
     struct Band {
         std::vector<float> values;
         std::vector<char> bytes;
+        int64_t first_row = 0;
         int64_t n_rows = 0;
     };
     std::vector<Band> bands(static_cast<size_t>(n_threads));
-    const auto make_band = [&](Band & band, int64_t first_row) {
+    const auto make_band = [&](Band & band) {
         band.values.resize(static_cast<size_t>(band.n_rows * tensor.n_per_row));
         band.bytes.resize(static_cast<size_t>(band.n_rows) * row_bytes);
-        fill(tensor, first_row, band.n_rows, band.values.data());
+        fill(tensor, band.first_row, band.n_rows, band.values.data());
         ggml_quantize_chunk(type, band.values.data(), band.bytes.data(), 0, band.n_rows, tensor.n_per_row,
                             importance.empty() ? nullptr : importance.data());
     };
     for (int64_t row = 0; row < tensor.n_rows;) {
-        std::vector<std::jthread> threads;
-        for (Band & band : bands) {
+        int n_bands = 0;
+        while (n_bands < static_cast<int>(n_threads) && row < tensor.n_rows) {
+            Band & band = bands[static_cast<size_t>(n_bands++)];
+            band.first_row = row;
             band.n_rows = std::min(rows_per_band, tensor.n_rows - row);
-            if (band.n_rows <= 0) { break; }
-            if (row + band.n_rows == tensor.n_rows || &band == &bands.back()) {
-                make_band(band, row);  // the last one of a round runs here
-            } else {
-                threads.emplace_back(make_band, std::ref(band), row);
-            }
             row += band.n_rows;
         }
-        threads.clear();
-        for (const Band & band : bands) {
-            if (band.n_rows > 0) {
-                PITH_RETURN_IF_ERROR(sink(band.bytes.data(), static_cast<size_t>(band.n_rows) * row_bytes));
-            }
+        PITH_RETURN_IF_ERROR(on_threads(n_bands, [&](int i) -> Status {
+            make_band(bands[static_cast<size_t>(i)]);
+            return {};
+        }));
+        for (const Band & band : std::span(bands).first(static_cast<size_t>(n_bands))) {
+            PITH_RETURN_IF_ERROR(sink(band.bytes.data(), static_cast<size_t>(band.n_rows) * row_bytes));
         }
-        for (Band & band : bands) { band.n_rows = 0; }
     }
     return {};
 }
