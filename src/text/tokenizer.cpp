@@ -9,11 +9,16 @@
 #include <climits>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "file/gguf_header.h"
+#include "file/gguf_strings.h"
 #include "file/mapped_file.h"
 #include "pith/text.h"
 #include "text/llama_log.h"
@@ -28,6 +33,22 @@ namespace {
 Status check_header(const std::string & path) {
     PITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
     return parse_gguf(file.bytes(), path).status();
+}
+
+// libllama aborts where a token is there twice. Empty ones get names of their own there.
+// REQUIRES: check_header() found nothing.
+Status check_tokens_differ(const std::string & path) {
+    const std::vector<std::string> tokens = gguf_strings(path, "tokenizer.ggml.tokens");
+    std::unordered_map<std::string_view, size_t> ids;
+    for (size_t id = 0; id < tokens.size(); ++id) {
+        const auto [first, is_new] = ids.emplace(tokens[id], id);
+        if (!is_new && !tokens[id].empty()) {
+            return {ErrorCode::kBadFile, "the vocabulary of '" + path + "' has one token twice, as " +
+                                             std::to_string(first->second) + " and as " + std::to_string(id) +
+                                             ", and libllama cannot read that: convert the model again"};
+        }
+    }
+    return {};
 }
 
 // SentencePiece vocabularies spell unknown characters byte by byte; libllama looks the byte's token up as "<0x41>", else
@@ -98,6 +119,7 @@ std::string exception_text(const char * what, const std::exception & error) {
 
 Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
     PITH_RETURN_IF_ERROR(check_header(gguf_path));
+    PITH_RETURN_IF_ERROR(check_tokens_differ(gguf_path));
     route_llama_log();
     llama_model_params params = llama_model_default_params();
     params.vocab_only = true;

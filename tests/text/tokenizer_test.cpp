@@ -85,6 +85,24 @@ TEST(Tokenizer, LooksAtTheHeaderBeforeLibllamaDoes) {
     EXPECT_NE(status.message().find("general.alignment"), std::string::npos) << status.message();
 }
 
+TEST(Tokenizer, RefusesAVocabularyThatHasATokenTwice) {
+    const TempFolder folder;
+    testing::GgufEdit edit;
+    edit.metadata = [](gguf_context * gguf) {
+        const int64_t key = gguf_find_key(gguf, "tokenizer.ggml.tokens");
+        std::vector<std::string> texts;
+        for (size_t i = 0; i < gguf_get_arr_n(gguf, key); ++i) { texts.emplace_back(gguf_get_arr_str(gguf, key, i)); }
+        texts[300] = texts[290];
+        std::vector<const char *> tokens;
+        for (const std::string & text : texts) { tokens.push_back(text.c_str()); }
+        gguf_set_arr_str(gguf, "tokenizer.ggml.tokens", tokens.data(), tokens.size());
+    };
+    ASSERT_TRUE(testing::edit_gguf(write_tiny(folder), folder.file("twice.gguf"), edit));
+    const Status status = Tokenizer::load(folder.file("twice.gguf")).status();
+    EXPECT_EQ(status.code(), ErrorCode::kBadFile);
+    EXPECT_NE(status.message().find("290 and as 300"), std::string::npos) << status.message();
+}
+
 // Long texts are cut at characters that the vocabulary does not have: the tokens are those of libllama for the whole.
 TEST(Tokenizer, GivesALongTextTheTokensOfTheWhole) {
     const TempFolder folder;
