@@ -9,9 +9,9 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
-#include <thread>
 
 #include "core/check.h"
+#include "core/on_threads.h"
 #include "device/backend.h"
 
 namespace pith::train {
@@ -112,16 +112,14 @@ Result<BatchLoss> Trainer::run(const Batch & batch, float scale, float eviction_
         workers.push_back(g);
     }
     std::vector<Result<BatchLoss>> losses(n_workers, Status(ErrorCode::kInternal, "not run"));
-    std::vector<std::thread> threads;
-    for (size_t w = 1; w < n_workers; ++w) {
-        threads.emplace_back([&, w] { losses[w] = workers[w]->run(parts[w], scale, eviction_scale); });
-    }
-    losses[0] = workers[0]->run(parts[0], scale, eviction_scale);
-    for (std::thread & t : threads) { t.join(); }
+    PITH_RETURN_IF_ERROR(on_threads(static_cast<int>(n_workers), [&](int i) -> Status {
+        const auto w = static_cast<size_t>(i);
+        losses[w] = workers[w]->run(parts[w], scale, eviction_scale);
+        return losses[w].status();
+    }));
 
     BatchLoss sum;
     for (size_t w = 0; w < n_workers; ++w) {
-        if (!losses[w].ok()) { return losses[w].status(); }
         if (backward) { workers[w]->add_gradients(); }
         sum.nll_sum += losses[w]->nll_sum;
         sum.weight_sum += losses[w]->weight_sum;
@@ -210,9 +208,11 @@ Result<StepResult> Trainer::step(const std::vector<Batch> & batches, float learn
     result.eviction_loss = eviction_scale * result.gates.eviction_loss;
     result.gradient_norm = clip();
     if (!std::isfinite(result.loss) || !std::isfinite(result.eviction_loss) || !std::isfinite(result.gradient_norm)) {
+        const char * advice = n_steps_ > 0 ? "lower the learning rate"
+                                           : "nothing has been learnt yet, so the model's weights are damaged or too large";
         return {ErrorCode::kNotFinite, "step " + std::to_string(n_steps_ + 1) + ": loss " +
                                            std::to_string(result.loss + result.eviction_loss) + ", gradient norm " +
-                                           std::to_string(result.gradient_norm) + ": lower the learning rate"};
+                                           std::to_string(result.gradient_norm) + ": " + advice};
     }
     PITH_RETURN_IF_ERROR(update(learning_rate));
     return result;

@@ -171,7 +171,8 @@ private:
         Result<StepResult> result = trainer_->step({batch}, rate);
         if (result.status().code() != ErrorCode::kNotFinite) { return result; }
         return {ErrorCode::kNotFinite,
-                result.status().message() + "; the last checkpoint in '" + options_.work_dir + "' is good"};
+                result.status().message() +
+                    (trainer_->n_steps() > 0 ? "; the last checkpoint in '" + options_.work_dir + "' is good" : "")};
     }
 
     struct HeldOut {

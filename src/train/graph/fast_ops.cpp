@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <new>
 
 #include "train/graph/frozen_head.h"
 #include "train/graph/frozen_product.h"
@@ -233,6 +234,14 @@ void run_silu_back(ggml_tensor * dst, int ith, int nth, void *) {
               static_cast<float *>(dst->data) + s.begin, s.end - s.begin);
 }
 
+// An operation of ggml's, which knows no exceptions: where there is no memory the graph goes on, and its owner says so.
+template <ggml_custom_op_t run>
+void or_fail(ggml_tensor * dst, int ith, int nth, void * userdata) {
+    try {
+        run(dst, ith, nth, userdata);
+    } catch (const std::bad_alloc &) { static_cast<const FastOps::Node *>(userdata)->owner->fail(); }
+}
+
 void make_custom(ggml_tensor * node, const ggml_tensor * donor, const char * name) {
     ggml_set_name(node, name);
     node->op = GGML_OP_CUSTOM;
@@ -283,7 +292,7 @@ void FastOps::exchange_attention(ggml_context * ctx, ggml_cgraph * graph, const 
     info->attention = &attention;
     std::memcpy(&info->scale, attention.p->op_params, sizeof(float));
     ggml_tensor * out = attention.out;
-    make_custom(out, ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_attention, GGML_N_TASKS_MAX, info),
+    make_custom(out, ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, or_fail<run_attention>, GGML_N_TASKS_MAX, info),
                 "attention");
     out->src[0] = attention.q;
     out->src[1] = attention.k;
@@ -312,7 +321,7 @@ void FastOps::exchange_attention(ggml_context * ctx, ggml_cgraph * graph, const 
     const int64_t part = ggml_nelements(attention.q);
     const int64_t size = 3 * part + (attention.flags == nullptr ? 0 : ggml_nelements(attention.flags));
     ggml_tensor * all = ggml_custom_4d(ctx, GGML_TYPE_F32, size, 1, 1, 1, args, attention.flags == nullptr ? 4 : 5,
-                                       run_attention_back, GGML_N_TASKS_MAX, back);
+                                       or_fail<run_attention_back>, GGML_N_TASKS_MAX, back);
     ggml_set_name(all, "attention back");
     for (size_t i = 0; i < 4; ++i) {
         ggml_tensor * g = gradients[i];
@@ -339,9 +348,10 @@ void FastOps::exchange_head(ggml_context * ctx, ggml_cgraph * graph) {
     info->wants_inputs = gradient != nullptr;
     ggml_tensor * args[2] = {weight, x};
     ggml_tensor * head = ggml_custom_4d(ctx, GGML_TYPE_F32, gradient == nullptr ? 1 : x->ne[0],
-                                        gradient == nullptr ? 1 : x->ne[1], 1, 1, args, 2, run_head, 1, info);
+                                        gradient == nullptr ? 1 : x->ne[1], 1, 1, args, 2, or_fail<run_head>, 1, info);
     ggml_set_name(head, "head");
-    make_custom(frozen_loss_, ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run_nothing, 1, info), "loss");
+    make_custom(frozen_loss_, ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, or_fail<run_nothing>, 1, info),
+                "loss");
     frozen_loss_->src[0] = head;
     frozen_loss_->src[1] = nullptr;
     if (gradient != nullptr) { make_view(gradient, head, 0); }
@@ -355,10 +365,12 @@ void FastOps::exchange_gate(ggml_context * ctx, ggml_cgraph * graph, const Gate 
         return ggml_custom_4d(ctx, GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, run, 1, info);
     };
     const ggml_tensor * logits = gate.flags->src[0];
-    make_custom(gate.flags, donor(run_gate), "gate");
+    make_custom(gate.flags, donor(or_fail<run_gate>), "gate");
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
         ggml_tensor * node = ggml_graph_node(graph, i);
-        if (node->op == GGML_OP_SILU_BACK && node->src[1] == logits) { make_custom(node, donor(run_gate_back), "gate back"); }
+        if (node->op == GGML_OP_SILU_BACK && node->src[1] == logits) {
+            make_custom(node, donor(or_fail<run_gate_back>), "gate back");
+        }
     }
 }
 
@@ -375,22 +387,22 @@ void FastOps::exchange(ggml_context * ctx, ggml_cgraph * graph) {
             case GGML_OP_OUT_PROD:
                 info = new_node();
                 info->outer_product = node->op == GGML_OP_OUT_PROD;
-                run = run_product;
+                run = or_fail<run_product>;
                 break;
             case GGML_OP_CROSS_ENTROPY_LOSS:
                 node->src[1] = nullptr;
-                run = run_loss;
+                run = or_fail<run_loss>;
                 break;
             case GGML_OP_CROSS_ENTROPY_LOSS_BACK:  // (gradient of the loss, logits, labels)
                 node->src[0] = node->src[1];
                 node->src[1] = node->src[2] = nullptr;
-                run = run_loss_back;
+                run = or_fail<run_loss_back>;
                 break;
             case GGML_OP_REPEAT_BACK:
-                run = run_repeat_back;
+                run = or_fail<run_repeat_back>;
                 break;
             case GGML_OP_SILU_BACK:
-                if (all_contiguous_f32(node)) { run = run_silu_back; }
+                if (all_contiguous_f32(node)) { run = or_fail<run_silu_back>; }
                 break;
             default:
                 break;

@@ -11,6 +11,7 @@
 // Threads:  one graph at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -76,6 +77,10 @@ public:
         int layer = 0;                          // of a gate
     };
     Loss * loss() const { return loss_; }
+    // A run that an operation found no memory in: what it left is nothing.
+    void begin_run() { failed_ = false; }
+    void fail() { failed_ = true; }
+    bool failed() const { return failed_; }
 
 private:
     struct Gate {
@@ -90,6 +95,7 @@ private:
 
     Loss * loss_;
     bool bf16_ = false;
+    std::atomic<bool> failed_{false};
     std::deque<Node> nodes_;
     std::deque<Attention> attentions_;
     std::vector<Gate> gates_;

@@ -9,7 +9,9 @@
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <new>
 
+#include "core/guarded.h"
 #include "model/layer_graph.h"
 #include "train/kernels/gemm_bf16.h"
 #include "train/kernels/row_ops.h"
@@ -18,6 +20,17 @@ namespace pith::train {
 namespace {
 
 constexpr size_t kMaxNodes = 16384;
+
+// Without memory for its own books ggml aborts or writes to nowhere: room for them is looked for first. That is more than they
+// take, of a graph of kMaxNodes; a run also has what each thread keeps for the kernels.
+constexpr size_t kRoomToBuild = size_t{32} << 20U;
+constexpr size_t kRoomToRun = size_t{16} << 20U;
+
+bool has_room(size_t n_bytes) {
+    void * room = ::operator new(n_bytes, std::nothrow);  // called as a function: a new-expression may be left out
+    ::operator delete(room);
+    return room != nullptr;
+}
 
 Status internal(const std::string & what) {
     return {ErrorCode::kInternal, what};
@@ -154,8 +167,11 @@ ggml_tensor * StepGraph::build_loss() {
 }
 
 Status StepGraph::build() {
-    ctx_ = ggml_init({2 * kMaxNodes * ggml_tensor_overhead() + 3 * ggml_graph_overhead_custom(kMaxNodes, true), nullptr, true});
-    if (ctx_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the training graph"}; }
+    const size_t meta_bytes = 2 * kMaxNodes * ggml_tensor_overhead() + 3 * ggml_graph_overhead_custom(kMaxNodes, true);
+    meta_.reset(new (std::nothrow) uint8_t[meta_bytes]);
+    if (meta_ == nullptr || !has_room(kRoomToBuild)) { return no_memory(); }
+    ctx_ = ggml_init({meta_bytes, meta_.get(), true});
+    if (ctx_ == nullptr) { return no_memory(); }
     ggml_tensor * loss = build_loss();
     ggml_cgraph * full = ggml_new_graph_custom(ctx_, kMaxNodes, backward_);
     ggml_build_forward_expand(full, loss);
@@ -177,10 +193,7 @@ Status StepGraph::build() {
         ggml_build_forward_expand(graph_, g);
     }
     allocator_ = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend_));
-    if (!ggml_gallocr_alloc_graph(allocator_, graph_)) {
-        return {ErrorCode::kOutOfMemory, "no memory for a batch of " + std::to_string(shape_.n_sequences) + " x " +
-                                             std::to_string(shape_.n_tokens) + " tokens: make it smaller"};
-    }
+    if (!ggml_gallocr_alloc_graph(allocator_, graph_)) { return no_memory(); }
     auto * positions = static_cast<int32_t *>(positions_->data);
     for (int i = 0; i < shape_.size(); ++i) { positions[i] = i % shape_.n_tokens; }
     const auto n = static_cast<size_t>(shape_.size());
@@ -252,7 +265,18 @@ GateCounts StepGraph::gate_counts() const {
     return counts;
 }
 
+Status StepGraph::no_memory() const {
+    return {ErrorCode::kOutOfMemory, "no memory for a batch of " + std::to_string(shape_.n_sequences) + " x " +
+                                         std::to_string(shape_.n_tokens) + " tokens: make it smaller"};
+}
+
 Result<BatchLoss> StepGraph::run(const Batch & batch, float scale, float eviction_scale) {
+    auto loss = guarded([&] { return run_open(batch, scale, eviction_scale); });
+    if (loss.status().code() == ErrorCode::kOutOfMemory) { return no_memory(); }
+    return loss;
+}
+
+Result<BatchLoss> StepGraph::run_open(const Batch & batch, float scale, float eviction_scale) {
     const auto n = static_cast<size_t>(shape_.size());
     if (batch.tokens.size() != n || batch.targets.size() != n || batch.weights.size() != n) {
         return {ErrorCode::kInvalidArgument,
@@ -269,9 +293,11 @@ Result<BatchLoss> StepGraph::run(const Batch & batch, float scale, float evictio
     loss_.weights = batch.weights;
     loss_.scale = scale;
     PITH_RETURN_IF_ERROR(set_gated(batch, eviction_scale));
-    if (ggml_backend_graph_compute(backend_, graph_) != GGML_STATUS_SUCCESS) {
-        return internal("ggml could not run the training graph");
-    }
+    if (!has_room(kRoomToRun)) { return no_memory(); }
+    ops_.begin_run();
+    const ggml_status status = ggml_backend_graph_compute(backend_, graph_);
+    if (status == GGML_STATUS_ALLOC_FAILED || ops_.failed()) { return no_memory(); }
+    if (status != GGML_STATUS_SUCCESS) { return internal("ggml could not run the training graph"); }
     BatchLoss out;
     out.nll = loss_.nll;
     out.hit = loss_.hit;

@@ -65,7 +65,7 @@ public:
 
     // Runs the batch. With backward: computes the gradient of scale · sum of weight · nll + eviction_scale · eviction loss
     // (GateCounts) with respect to every parameter, for add_gradients().
-    // Errors: kInvalidArgument (another shape, a token outside the vocabulary), kInternal (ggml).
+    // Errors: kInvalidArgument (another shape, a token outside the vocabulary), kOutOfMemory, kInternal (ggml).
     Result<BatchLoss> run(const Batch & batch, float scale, float eviction_scale = 0.0F);
 
     // Adds the last run's gradients to every Parameter::gradient.
@@ -88,6 +88,8 @@ private:
     ggml_tensor * gate(int layer, ggml_tensor * x);
     ggml_tensor * build_loss();
     Status build();
+    Result<BatchLoss> run_open(const Batch & batch, float scale, float eviction_scale);
+    Status no_memory() const;
     Status set_gated(const Batch & batch, float eviction_scale);
     GateCounts gate_counts() const;
 
@@ -95,6 +97,7 @@ private:
     BatchShape shape_;
     bool backward_ = false;
     ggml_backend_t backend_ = nullptr;
+    std::unique_ptr<uint8_t[]> meta_;  // tensor and graph structs
     ggml_context * ctx_ = nullptr;
     ggml_cgraph * graph_ = nullptr;
     ggml_gallocr * allocator_ = nullptr;
