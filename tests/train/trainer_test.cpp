@@ -122,6 +122,30 @@ TEST(Trainer, ResumedRunEqualsTheUnbrokenOneBitForBit) {
     std::filesystem::remove(path);
 }
 
+void flip_a_bit(const std::string & path, uintmax_t at) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekg(static_cast<std::streamoff>(at));
+    const int byte = file.get();
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put(static_cast<char>(byte ^ 0x10));
+}
+
+// Version 1 had no checksum.
+TEST(Trainer, ReadsACheckpointOfTheVersionBefore) {
+    const std::string path = temporary("before");
+    auto trainer = make_trainer();
+    ASSERT_TRUE(trainer->save(path, "options", "state").ok());
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 8);
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(8);  // behind the magic
+    file.put(1);
+    file.close();
+    const auto state = trainer->load(path, "options");
+    ASSERT_TRUE(state.ok()) << state.status().message();
+    EXPECT_EQ(*state, "state");
+    std::filesystem::remove(path);
+}
+
 TEST(Trainer, DamagedOrForeignCheckpointIsRefusedAndChangesNothing) {
     const std::string path = temporary("damaged");
     auto trainer = make_trainer();
@@ -134,6 +158,13 @@ TEST(Trainer, DamagedOrForeignCheckpointIsRefusedAndChangesNothing) {
         std::filesystem::resize_file(path, keep);
         EXPECT_EQ(trainer->load(path, "options").status().code(), ErrorCode::kBadFile) << keep;
     }
+    ASSERT_TRUE(trainer->save(path, "options", "").ok());
+    for (const auto at : {size - 4, size / 2, size / 3}) {  // the checksum, and two numbers
+        flip_a_bit(path, at);
+        EXPECT_EQ(trainer->load(path, "options").status().code(), ErrorCode::kBadFile) << at;
+        flip_a_bit(path, at);
+    }
+    EXPECT_TRUE(trainer->load(path, "options").ok());
     EXPECT_EQ(all_values(*trainer), before);
     EXPECT_EQ(trainer->save("/no/such/folder/checkpoint", "options", "").code(), ErrorCode::kIo);
     std::filesystem::remove(path);
