@@ -12,12 +12,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
-#include <utility>
 #include <vector>
 
 #include "policy/allocate/allocator.h"
 #include "policy/allocate/layer_top.h"
-#include "policy/lane/top.h"
 
 namespace pith {
 namespace {
@@ -26,34 +24,6 @@ constexpr OptionSpec kOptions[] = {
     real_option("alpha", "0.2", 0, 1, "the part of the budget that is spread evenly"),
     word_option("floor", "mix", "mix|hard", "hard: guarantee alpha of the mean to each head instead of mixing"),
 };
-
-// Takes the n best of every lane out of the candidates; counts[h] = how many they were.
-void take_floor(Candidates & candidates, int n, std::span<int64_t> counts) {
-    Candidates others;
-    TopSelector top;
-    std::vector<int32_t> best;
-    std::vector<float> scores;
-    std::vector<int32_t> positions;
-    for (int h = 0; h < candidates.scores.n_rows(); ++h) {
-        best.clear();
-        scores.clear();
-        positions.clear();
-        top.candidates(candidates.scores.row(h), {}, n, best);
-        auto next = best.begin();
-        for (int32_t j = 0; j < candidates.scores.length(h); ++j) {
-            if (next != best.end() && *next == j) {
-                ++next;
-                continue;
-            }
-            scores.push_back(candidates.scores.row(h)[static_cast<size_t>(j)]);
-            positions.push_back(candidates.positions.row(h)[static_cast<size_t>(j)]);
-        }
-        others.scores.push_row(scores);
-        others.positions.push_row(positions);
-        counts[static_cast<size_t>(h)] = std::ssize(best);
-    }
-    candidates = std::move(others);
-}
 
 class Ada final : public Allocator {
 public:
@@ -71,7 +41,11 @@ public:
         Candidates candidates = gather_candidates(layer);
         std::vector<int64_t> counts(static_cast<size_t>(layer.n_lanes()), 0);
         if (hard_) {
-            take_floor(candidates, static_cast<int>(alpha_ * mean + 1e-9), counts);  // 1e-9: 0.29 · 100 is 29
+            const auto floor = static_cast<int64_t>(alpha_ * mean + 1e-9);  // 1e-9: 0.29 · 100 is 29
+            for (int h = 0; h < layer.n_lanes(); ++h) {
+                counts[static_cast<size_t>(h)] = std::min<int64_t>(floor, candidates.scores.length(h));
+            }
+            candidates = rest_of(candidates, counts);
             n_top -= std::accumulate(counts.begin(), counts.end(), int64_t{0});
         }
         const std::vector<int64_t> top_counts = count_top(candidates, n_top);

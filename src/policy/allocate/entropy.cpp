@@ -80,7 +80,7 @@ public:
                 weights[static_cast<size_t>(budget.shape.lane(static_cast<int>(l), h))] =
                     shares[l] * ((1 - floor_) * by_count + (n_top > 0 ? floor_ / layer.n_lanes() : 0));
             }
-            if (budget.cascade && n_top < lengths[l]) keep_top(seen.candidates[l], counts);
+            if (budget.cascade && n_top < lengths[l]) seen.candidates[l] = top_of(seen.candidates[l], counts);
         }
         return {};
     }

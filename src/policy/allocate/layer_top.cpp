@@ -8,6 +8,37 @@
 #include "policy/lane/top.h"
 
 namespace pith {
+namespace {
+
+// Of each lane those that are among its counts[h] best, or those that are not.
+Candidates part_of(const Candidates & candidates, std::span<const int64_t> counts, bool best) {
+    Candidates part;
+    TopSelector top;
+    std::vector<int32_t> chosen;
+    std::vector<float> scores;
+    std::vector<int32_t> positions;
+    for (int h = 0; h < candidates.scores.n_rows(); ++h) {
+        chosen.clear();
+        scores.clear();
+        positions.clear();
+        const auto all_scores = candidates.scores.row(h);
+        const auto all_positions = candidates.positions.row(h);
+        top.candidates(all_scores, {}, static_cast<int>(counts[static_cast<size_t>(h)]), chosen);
+        auto next = chosen.begin();
+        for (size_t j = 0; j < all_scores.size(); ++j) {
+            const bool is_chosen = next != chosen.end() && static_cast<size_t>(*next) == j;
+            if (is_chosen) { ++next; }
+            if (is_chosen != best) { continue; }
+            scores.push_back(all_scores[j]);
+            positions.push_back(all_positions[j]);
+        }
+        part.scores.push_row(scores);
+        part.positions.push_row(positions);
+    }
+    return part;
+}
+
+}  // namespace
 
 Candidates gather_candidates(const LayerView & layer) {
     Candidates candidates;
@@ -55,25 +86,12 @@ std::vector<int64_t> count_top(const Candidates & candidates, int64_t n) {
     return counts;
 }
 
-void keep_top(Candidates & candidates, std::span<const int64_t> counts) {
-    Candidates kept;
-    TopSelector top;
-    std::vector<int32_t> best;
-    std::vector<float> scores;
-    std::vector<int32_t> positions;
-    for (int h = 0; h < candidates.scores.n_rows(); ++h) {
-        best.clear();
-        scores.clear();
-        positions.clear();
-        top.candidates(candidates.scores.row(h), {}, static_cast<int>(counts[static_cast<size_t>(h)]), best);
-        for (const int32_t j : best) {
-            scores.push_back(candidates.scores.row(h)[static_cast<size_t>(j)]);
-            positions.push_back(candidates.positions.row(h)[static_cast<size_t>(j)]);
-        }
-        kept.scores.push_row(scores);
-        kept.positions.push_row(positions);
-    }
-    candidates = std::move(kept);
+Candidates top_of(const Candidates & candidates, std::span<const int64_t> counts) {
+    return part_of(candidates, counts, true);
+}
+
+Candidates rest_of(const Candidates & candidates, std::span<const int64_t> counts) {
+    return part_of(candidates, counts, false);
 }
 
 }  // namespace pith

@@ -25,7 +25,8 @@ Candidates gather_candidates(const LayerView & layer);
 // [K] how many of the layer's n best each lane holds; all, when there are fewer.   Cost: O(candidates) (partial selection).
 std::vector<int64_t> count_top(const Candidates & candidates, int64_t n);
 
-// Leaves of each lane its counts[h] best.   Cost: O(candidates).
-void keep_top(Candidates & candidates, std::span<const int64_t> counts);
+// Of each lane its counts[h] best, or all but these.   Cost: O(candidates).
+Candidates top_of(const Candidates & candidates, std::span<const int64_t> counts);
+Candidates rest_of(const Candidates & candidates, std::span<const int64_t> counts);
 
 }  // namespace pith
