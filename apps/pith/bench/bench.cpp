@@ -110,18 +110,13 @@ Result<BenchOptions> bench_options(BenchFlags flags) {
 }
 
 Json to_json(const BenchOptions & options, const std::vector<BenchRow> & rows) {
-    Json object;
-    object["model"] = options.model_path;
+    Json object = measurement_json(options.model_path, options);
     if (!options.model.gate_file.empty()) { object["gate"] = options.model.gate_file; }
     if (!options.model.lora_file.empty()) {
         object["lora"] = options.model.lora_file;
         object["lora_scale"] = options.model.lora_scale;
     }
-    object["n_prompt"] = options.n_prompt;
-    object["n_generate"] = options.n_generate;
-    object["n_repetitions"] = options.n_repetitions;
     object["interleaved"] = options.interleave;
-    add_session_settings(object, options.session);
     object["llama_bench"] = !options.llama.command.empty();
     object["rows"] = Json::array();
     for (const BenchRow & row : rows) {

@@ -48,12 +48,8 @@ void print_rows(const GateCostOptions & options, const std::vector<GateCostRow> 
 }
 
 Json to_json(const BenchOptions & bench, const GateCostOptions & options, const std::vector<GateCostRow> & rows) {
-    Json object;
-    object["model"] = bench.model_path;
+    Json object = measurement_json(bench.model_path, options);
     object["gate"] = bench.model.gate_file;
-    object["n_generate"] = options.n_generate;
-    object["n_repetitions"] = options.n_repetitions;
-    add_session_settings(object, options.session);
     object["rows"] = Json::array();
     for (const GateCostRow & row : rows) {
         Json out;

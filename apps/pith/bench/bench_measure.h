@@ -36,10 +36,18 @@ auto measure_on(const ModelFlags & flags, Options options, Measure measure)
     return measure(*model, options);
 }
 
-inline void add_session_settings(Json & object, const SessionOptions & session) {
-    object["n_threads"] = session.n_threads;
-    object["cache_type_k"] = std::string(to_string(session.type_k));
-    object["cache_type_v"] = std::string(to_string(session.type_v));
+// What the object of every mode begins with: the model and the settings, as far as the mode has them.
+template <class Options>
+Json measurement_json(const std::string & model_path, const Options & options) {
+    Json object;
+    object["model"] = model_path;
+    if constexpr (requires { options.n_prompt; }) { object["n_prompt"] = options.n_prompt; }
+    if constexpr (requires { options.n_generate; }) { object["n_generate"] = options.n_generate; }
+    object["n_repetitions"] = options.n_repetitions;
+    object["n_threads"] = options.session.n_threads;
+    object["cache_type_k"] = std::string(to_string(options.session.type_k));
+    object["cache_type_v"] = std::string(to_string(options.session.type_v));
+    return object;
 }
 
 }  // namespace pith::app

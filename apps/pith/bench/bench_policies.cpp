@@ -67,11 +67,7 @@ void print_costs(const PolicyCostOptions & options, const PolicyCosts & costs) {
 }
 
 Json to_json(const std::string & model_path, const PolicyCostOptions & options, const PolicyCosts & costs) {
-    Json object;
-    object["model"] = model_path;
-    object["n_prompt"] = options.n_prompt;
-    object["n_repetitions"] = options.n_repetitions;
-    add_session_settings(object, options.session);
+    Json object = measurement_json(model_path, options);
     object["budget"] = options.session.budget.to_string();
     object["budget_entries"] = costs.budget_entries;
     object["prefill_s"] = costs.prefill_s;

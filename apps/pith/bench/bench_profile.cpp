@@ -29,11 +29,7 @@ void print_phase(const ProfileRow & row, const PhaseProfile & phase) {
 }
 
 Json to_json(const std::string & model_path, const ProfileOptions & options, const std::vector<ProfileRow> & rows) {
-    Json object;
-    object["model"] = model_path;
-    object["n_generate"] = options.n_generate;
-    object["n_repetitions"] = options.n_repetitions;
-    add_session_settings(object, options.session);
+    Json object = measurement_json(model_path, options);
     object["rows"] = Json::array();
     for (const ProfileRow & row : rows) {
         for (const PhaseProfile & phase : row.phases) {

@@ -62,11 +62,7 @@ void print_rows(const TurnsOptions & options, const std::vector<TurnsRow> & rows
 }
 
 Json to_json(const std::string & model_path, const TurnsOptions & options, const std::vector<TurnsRow> & rows) {
-    Json object;
-    object["model"] = model_path;
-    object["n_generate"] = options.n_generate;
-    object["n_repetitions"] = options.n_repetitions;
-    add_session_settings(object, options.session);
+    Json object = measurement_json(model_path, options);
     object["rows"] = Json::array();
     for (const TurnsRow & row : rows) {
         Json out;
