@@ -191,7 +191,8 @@ private:
                 last = &plan_.units.back();
                 last->compressed = std::move(sides.compressed);
                 last->dialogue = tokens.dialogue;
-                const bool in_sight = options_.question_aware && (options_.guided || options_.one_shot());
+                const bool chunked = options_.session.prefill == PrefillSchedule::kChunked;
+                const bool in_sight = options_.question_aware && (options_.guided || !chunked);
                 last->n_question = in_sight && !tokens.context.empty() ? static_cast<int>(turn.question.size()) : 0;
             }
             std::vector<int32_t> feed = joined(said, follows ? joined(turn.question, turn.prefix) : std::move(sides.feed));
@@ -348,7 +349,6 @@ SessionOptions EvalOptions::session_of(const PolicyCase & one) const {
     SessionOptions out = session;
     out.policy = one.policy;
     out.budget = one.budget;
-    if (one_shot()) { out.prefill = PrefillSchedule::kOneShot; }
     return out;
 }
 

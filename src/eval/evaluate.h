@@ -29,7 +29,10 @@
 namespace pith {
 
 struct EvalOptions {
-    EvalOptions() { session.evict_every = 0; }
+    EvalOptions() {
+        session.evict_every = 0;
+        session.prefill = PrefillSchedule::kOneShot;
+    }
     std::string family;
     std::vector<const benchmarks::Task *> tasks;  // perplexity: none
     std::vector<int> lengths = {0};               // 0: as the data is
@@ -46,10 +49,10 @@ struct EvalOptions {
     bool share = true;          // one prefill for all cases, where that is exact
     int n_ctx = 0;              // tokens the model takes; 0: what it was trained on
     bool keep_prompts = false;  // in the answers; changes none of them
-    SessionOptions session;  // types, chunk, schedule (kAuto: one-shot), evict_every, heads; policy and budget are the cases'
+    SessionOptions session;     // types, chunk, schedule, evict_every, heads; policy and budget are the cases'
 
     SessionOptions session_of(const PolicyCase & one) const;
-    bool one_shot() const { return session.prefill != PrefillSchedule::kChunked; }
+    bool one_shot() const { return session.prefill == PrefillSchedule::kOneShot; }
 };
 
 // One turn of one sample, ready to be asked.

@@ -352,6 +352,26 @@ TEST(Evaluate, ChunkedPrefillRunsEachPolicyByItself) {
     }
 }
 
+// As `pith run` chooses: one shot where the question is in sight, chunks where it comes later.
+TEST(Evaluate, AutoPrefillFollowsTheQuestion) {
+    const FakeTask task("one", fake_samples(2, 1, 200));
+    for (const bool question_aware : {true, false}) {
+        EvalOptions options = fake_options(task);
+        options.policies = {"snapkv:window=4", "h2o"};
+        options.budgets = {Budget(40)};
+        options.session.chunk = 32;
+        options.question_aware = question_aware;
+        const auto read = [&](PrefillSchedule schedule) {
+            options.session.prefill = schedule;
+            return by_key(run(options).answers);
+        };
+        const auto one_shot = read(PrefillSchedule::kOneShot);
+        const auto chunked = read(PrefillSchedule::kChunked);
+        EXPECT_NE(one_shot, chunked) << "the test sees a difference";
+        EXPECT_EQ(read(PrefillSchedule::kAuto), question_aware ? one_shot : chunked);
+    }
+}
+
 TEST(Evaluate, RefusesWhatCannotBeAsked) {
     auto samples = fake_samples(2, 1);
     samples[1].id = samples[0].id;

@@ -181,7 +181,9 @@ void EvalFlags::add_what_options(CLI::App & command) {
                      "With --question-aware and --prefill chunked: every chunk is judged by the question, too");
     command.add_flag("--question-aware", question_aware,
                      "Compress context and question together (default: the context alone, the question comes later)");
-    command.add_option("--prefill", prefill, "When to evict: one-shot (after the whole prompt), chunked")
+    command
+        .add_option("--prefill", prefill,
+                    "When to evict: one-shot (after the whole prompt), chunked, auto (as `pith run` would)")
         ->capture_default_str();
     command.add_option("--write-samples", write_samples,
                        "Write the samples to this file, a line of JSON each, and ask nothing");
@@ -223,9 +225,7 @@ Status EvalFlags::check() const {
     PITH_RETURN_IF_ERROR(check_at_least("--jobs", n_jobs, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", n_ctx, 0));
     for (const int length : lengths) { PITH_RETURN_IF_ERROR(check_at_least("--context", length, 0)); }
-    if (prefill != "one-shot" && prefill != "chunked") {
-        return {ErrorCode::kInvalidArgument, "--prefill is '" + prefill + "': give one-shot or chunked"};
-    }
+    PITH_RETURN_IF_ERROR(parse_prefill(prefill).status());
     if (resume && out.empty()) { return {ErrorCode::kInvalidArgument, "--resume needs the folder of the run: add -o FOLDER"}; }
     if (family.empty()) {
         return {ErrorCode::kInvalidArgument,
