@@ -73,7 +73,10 @@ struct SampleRequest {
     CountTokens count;     // REQUIRES: set when n_tokens is
     std::string file;      // text of TaskRules::file
     std::string ready;     // text of TaskRules::ready; empty: there is none
+    std::string path;      // where that text was read from, for errors; empty: where the benchmark's own folder has it
     std::string haystack;  // plain text for essays; empty: the generator's
+
+    const std::string & path_or(const std::string & usual) const { return path.empty() ? usual : path; }
 };
 
 class Task {
@@ -92,6 +95,9 @@ public:
 
 // Every task of every family, in the families' own order.
 std::span<const std::unique_ptr<Task>> all_tasks();
+
+// "ruler/vt"
+std::string full_name(const TaskRules & rules);
 
 // nullptr: there is none.
 const Task * find_task(std::string_view family, std::string_view name);

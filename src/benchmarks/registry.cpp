@@ -27,6 +27,10 @@ std::span<const std::unique_ptr<Task>> all_tasks() {
     return all;
 }
 
+std::string full_name(const TaskRules & rules) {
+    return rules.family + "/" + rules.name;
+}
+
 const Task * find_task(std::string_view family, std::string_view name) {
     for (const auto & task : all_tasks()) {
         if (task->rules().family == family && task->rules().name == name) { return task.get(); }

@@ -90,10 +90,6 @@ bool is_named(std::string_view path, std::string_view file) {
     return path.size() == file.size() || path[path.size() - file.size() - 1] == '/';
 }
 
-std::string full_name(const Task & task) {
-    return task.rules().family + "/" + task.rules().name;
-}
-
 Result<const Task *> task_of_file(const SampleFileRequest & request) {
     if (!request.task.empty()) { return task_by_name(request.task); }
     std::vector<const Task *> found;
@@ -109,7 +105,7 @@ Result<const Task *> task_of_file(const SampleFileRequest & request) {
                                                  "task it is of (`pith eval --list` shows them)"};
     }
     std::string list;
-    for (const Task * task : found) { list += (list.empty() ? "" : ", ") + full_name(*task); }
+    for (const Task * task : found) { list += (list.empty() ? "" : ", ") + full_name(task->rules()); }
     return {ErrorCode::kInvalidArgument, "several tasks read '" + request.name + "': give --task and one of " + list};
 }
 
@@ -118,10 +114,10 @@ Result<std::vector<FileSample>> read_task(const SampleFileRequest & request, con
     const bool has_file = !request.name.empty();
     if (!has_file && !rules.file.empty()) {
         return {ErrorCode::kInvalidArgument,
-                "the samples of " + full_name(task) + " are read from a file: give --data FILE ('" + rules.file + "')"};
+                "the samples of " + full_name(rules) + " are read from a file: give --data FILE ('" + rules.file + "')"};
     }
     if (has_file && rules.file.empty() && rules.ready.empty()) {
-        return {ErrorCode::kInvalidArgument, "the samples of " + full_name(task) + " are generated: leave out --data"};
+        return {ErrorCode::kInvalidArgument, "the samples of " + full_name(rules) + " are generated: leave out --data"};
     }
     benchmarks::SampleRequest wanted;
     wanted.n_samples = request.n_samples > 0 || has_file ? request.n_samples : 1;
@@ -129,9 +125,10 @@ Result<std::vector<FileSample>> read_task(const SampleFileRequest & request, con
     wanted.count = request.count;
     const bool ready = has_file && !rules.ready.empty() && (rules.file.empty() || is_named(request.name, rules.ready));
     (ready ? wanted.ready : wanted.file) = request.text;
+    wanted.path = request.name;
     const bool makes_length = !ready && makes_its_length(rules);
     if (makes_length && request.n_tokens <= 0) {
-        return {ErrorCode::kInvalidArgument, "the samples of " + full_name(task) +
+        return {ErrorCode::kInvalidArgument, "the samples of " + full_name(rules) +
                                                  " are made to a length: write them with `pith eval " + rules.family +
                                                  " --write-samples`, and read those"};
     }

@@ -29,14 +29,10 @@ constexpr std::array<std::string_view, 4> kId = {"sample", "id", "_id", "index"}
 constexpr std::array<std::string_view, 2> kTurn = {"turn", "turn_idx"};
 constexpr std::array<std::string_view, 4> kFilePrefixes = {"preds_", "pred_", "predictions_", "prediction_"};
 
-std::string full_name(const Task & task) {
-    return task.rules().family + "/" + task.rules().name;
-}
-
 std::vector<const Task *> tasks_named(std::string_view name, std::string_view family) {
     std::vector<const Task *> found;
     for (const auto & task : benchmarks::all_tasks()) {
-        const bool fits = task->rules().name == name || full_name(*task) == name;
+        const bool fits = task->rules().name == name || full_name(task->rules()) == name;
         if (fits && (family.empty() || task->rules().family == family)) { found.push_back(task.get()); }
     }
     return found;
@@ -52,9 +48,9 @@ std::string nearest_task(std::string_view word) {
         if (word.find(name) == std::string_view::npos) { continue; }
         if (best == nullptr || name.size() > best->rules().name.size()) { best = task.get(); }
     }
-    if (best != nullptr) { return full_name(*best); }
+    if (best != nullptr) { return full_name(best->rules()); }
     const auto found = tasks_named(nearest(word, names), "");
-    return found.empty() ? "" : full_name(*found.front());
+    return found.empty() ? "" : full_name(found.front()->rules());
 }
 
 std::string did_you_mean(std::string_view word) {
@@ -64,7 +60,7 @@ std::string did_you_mean(std::string_view word) {
 
 Status several(std::string_view name, const std::vector<const Task *> & found) {
     std::string list;
-    for (const Task * task : found) { list += (list.empty() ? "" : ", ") + full_name(*task); }
+    for (const Task * task : found) { list += (list.empty() ? "" : ", ") + full_name(task->rules()); }
     return {ErrorCode::kInvalidArgument, "several tasks are named '" + std::string(name) + "': give --task and one of " + list};
 }
 
@@ -120,7 +116,7 @@ public:
             benchmarks::for_each_record(file_.text, file_.name, 0, [this](const Record & record) { return add(record); }));
         if (rows_.empty()) {
             return {ErrorCode::kBadFile, "'" + file_.name + "' holds no prediction" +
-                                             (file_.task == nullptr ? "" : " of " + full_name(*file_.task))};
+                                             (file_.task == nullptr ? "" : " of " + full_name(file_.task->rules()))};
         }
         std::vector<ScoredPredictions> out;
         for (auto & [key, row] : rows_) { out.push_back(finished(row)); }
@@ -243,13 +239,13 @@ private:
         const TaskRules & rules = task.rules();
         if (rules.file.empty()) {
             return {ErrorCode::kBadFile,
-                    record.where() + ": lacks " + what + ", which " + full_name(task) +
+                    record.where() + ": lacks " + what + ", which " + full_name(task.rules()) +
                         "'s metric compares with, and its samples are generated: there is no data file to take them from"};
         }
         if (const auto known = samples_.find(&task); known == samples_.end()) {
             auto text = data_(rules.file);
             if (!text.ok()) {
-                return {text.status().code(), record.where() + ": lacks " + what + ", which " + full_name(task) +
+                return {text.status().code(), record.where() + ": lacks " + what + ", which " + full_name(task.rules()) +
                                                   "'s metric needs: " + text.status().message()};
             }
             benchmarks::SampleRequest request;

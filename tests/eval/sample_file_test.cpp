@@ -93,6 +93,14 @@ TEST(SampleFile, WhatIsWrongIsNamed) {
     EXPECT_EQ(status.code(), ErrorCode::kBadFile);
     EXPECT_NE(status.message().find("'samples.jsonl', line 1"), std::string::npos) << status.message();
     EXPECT_NE(status.message().find("question"), std::string::npos) << status.message();
+    for (const char * task : {"ruler/vt", "ruler/qa_1", "longbench/qasper"}) {
+        SampleFileRequest other = file("mine/other.jsonl", "{\"foo\": 1}\n");
+        other.task = task;
+        other.n_tokens = 300;
+        other.count = [](std::string_view text) { return static_cast<int>(text.size()); };
+        const Status named = read_samples(other).status();
+        EXPECT_NE(named.message().find("'mine/other.jsonl', line 1"), std::string::npos) << task << ": " << named.message();
+    }
     SampleFileRequest twice = file("samples.jsonl", kOwn);
     twice.task = "ruler/vt";
     EXPECT_NE(read_samples(twice).status().message().find("leave out --task"), std::string::npos);

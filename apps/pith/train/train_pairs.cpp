@@ -42,7 +42,7 @@ Result<PairFrame> frame_of(const std::string & model) {
 
 std::string line_of(const FileSample & one, const SamplePair & pair) {
     nlohmann::ordered_json line;
-    if (one.task != nullptr) { line["task"] = one.task->rules().family + "/" + one.task->rules().name; }
+    if (one.task != nullptr) { line["task"] = full_name(one.task->rules()); }
     line["id"] = one.sample.id;
     line["prompt"] = pair.prompt;
     line["completion"] = pair.completion;

@@ -40,7 +40,7 @@ public:
             samples.push_back(std::move(sample));
             return {};
         };
-        PITH_RETURN_IF_ERROR(for_each_record(request.file, task_.rules.file, request.n_samples, use));
+        PITH_RETURN_IF_ERROR(for_each_record(request.file, request.path_or(task_.rules.file), request.n_samples, use));
         return samples;
     }
 

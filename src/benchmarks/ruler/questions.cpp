@@ -202,7 +202,7 @@ public:
 
 protected:
     Result<std::vector<RulerText>> generate(const SampleRequest & request, int n_samples) const override {
-        PITH_ASSIGN_OR_RETURN(const Dataset data, read_(request.file, rules().file));
+        PITH_ASSIGN_OR_RETURN(const Dataset data, read_(request.file, request.path_or(rules().file)));
         const Documents documents(data);
         std::vector<RulerText> texts;
         for (size_t i = 0; i < data.questions.size() && i < static_cast<size_t>(n_samples); ++i) {

@@ -143,7 +143,7 @@ Result<std::vector<Sample>> RulerTask::read_samples(const SampleRequest & reques
         samples.push_back(std::move(*sample));
         return {};
     };
-    PITH_RETURN_IF_ERROR(for_each_record(request.ready, rules_.ready, request.n_samples, use));
+    PITH_RETURN_IF_ERROR(for_each_record(request.ready, request.path_or(rules_.ready), request.n_samples, use));
     return samples;
 }
 

@@ -98,7 +98,7 @@ TextTable score_table(const std::vector<ScoredPredictions> & rows) {
     };
     for (const ScoredPredictions & row : rows) {
         const benchmarks::TaskRules & rules = row.task->rules();
-        add(row, row.file, rules.family + "/" + rules.name, rules.metric, row.score, row.n_samples);
+        add(row, row.file, full_name(rules), rules.metric, row.score, row.n_samples);
     }
     for (const Average & average : averages(rows)) {
         ScoredPredictions like = average.like;
