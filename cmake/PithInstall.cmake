@@ -2,7 +2,7 @@
 # find_package(pith) needs. The tree may be moved, and wants neither this folder nor the build's:
 #   bin/pith          the program; where it needs a newer C library than the system's, the launcher of lib/pith/pith
 #   lib/pith/         there: the program, the libraries that it wants, and in runtime/ the C and C++ libraries with their loader
-#   share/pith/models the built-in model, its head importances, and the recipes
+#   share/pith/models the built-in models, their head importances, the first one's gates, and the recipes
 include(CMakePackageConfigHelpers)
 
 # pith::pith is what a program links: the engine and the text side.

@@ -15,16 +15,25 @@ TEST(Demo, ComparesPoliciesOnTheBuiltInModel) {
     const Outcome outcome = run_pith({"demo", "--samples", "1", "--tokens", "512", "--budget", "128,64", "-t", "1", "--json"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     const Json demo = Json::parse(outcome.out);
-    ASSERT_EQ(demo["rows"].size(), 34U);  // full once, eight policies at two budgets; question known, then later
+    EXPECT_EQ(outcome.err, "");
+    // full and gated once, eight policies at two budgets; question known, then later
+    ASSERT_EQ(demo["rows"].size(), 36U);
     const double full_bytes = demo["rows"][0]["kv_allocated_bytes"];
-    for (size_t i = 0; i < 34; ++i) {
+    for (size_t i = 0; i < 36; ++i) {
         const Json & row = demo["rows"][i];
-        EXPECT_EQ(row["question_aware"], i < 17);
-        EXPECT_EQ(row["policy"], demo["rows"][i % 17]["policy"]);
+        EXPECT_EQ(row["question_aware"], i < 18);
+        EXPECT_EQ(row["policy"], demo["rows"][i % 18]["policy"]);
         EXPECT_EQ(row.contains("chosen"), row["policy"] == "auto");
+        if (row["policy"] == "auto") { EXPECT_EQ(row["chosen"], "headkv") << "gates are another row's"; }
         if (row["policy"] == "full") { continue; }
+        if (row["policy"] == "gated") {
+            EXPECT_EQ(i % 18, 1U);
+            EXPECT_EQ(row["budget"], "");
+            EXPECT_LT(row["kv_allocated_bytes"].get<double>(), 0.9 * full_bytes) << row;
+            continue;
+        }
         const double budget = std::stod(row["budget"].get<std::string>());
-        const double question = i < 17 ? 0 : 60;  // a later one comes on top of what was compressed
+        const double question = i < 18 ? 0 : 60;  // a later one comes on top of what was compressed
         EXPECT_LE(row["kept_entries_per_lane"].get<double>(), budget + question) << row;
         EXPECT_LT(row["kv_allocated_bytes"].get<double>(), full_bytes) << row;
     }

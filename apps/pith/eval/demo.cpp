@@ -1,5 +1,7 @@
 // demo.cpp - `pith demo`: what each policy still knows of a text several times longer than its budget.
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "app/base/errors.h"
 #include "app/base/interrupt.h"
 #include "app/base/progress.h"
+#include "app/base/reference_model.h"
 #include "app/eval/demo_report.h"
 #include "app/flags/engine_flags.h"
 #include "bench/policy_cases.h"
@@ -89,7 +92,49 @@ PerplexityOptions perplexity_options(const DemoOptions & demo) {
     return options;
 }
 
-int ask_questions(const DemoFlags & flags, DemoOptions & options, const Model & model, const Tokenizer & tokenizer) {
+// The built-in model with the gates that come with it, for one more row where nobody names a model or policies. A second load:
+// gates would change what `auto` is.
+struct GatedDemo {
+    bool wanted = false;
+    std::optional<Model> model;
+
+    explicit GatedDemo(const DemoFlags & flags)
+        : wanted(!flags.model.named() && flags.model.gate.empty() && flags.model.lora.empty() && flags.policies.empty() &&
+                 !flags.perplexity) {}
+
+    void load(ModelFlags flags) {
+        if (!wanted) { return; }
+        auto gate = built_in_file("pith-reference.gate.gguf");
+        if (gate.ok()) {
+            flags.gate = *gate;
+            auto loaded = flags.load();
+            if (loaded.ok()) {
+                model = std::move(*loaded);
+                return;
+            }
+            gate = loaded.status();
+        }
+        warn("policy gated is left out: " + gate.status().message());
+    }
+};
+
+// Of all models, side by side: rows without a budget first.
+Result<std::vector<DemoRow>> rows_of(const Model & model, const GatedDemo & gated, const Tokenizer & tokenizer,
+                                     const DemoOptions & options) {
+    PITH_ASSIGN_OR_RETURN(std::vector<DemoRow> rows, run_demo(model, tokenizer, options));
+    if (!gated.model) { return rows; }
+    DemoOptions own = options;
+    own.policies = {"gated"};
+    own.left_out = nullptr;
+    own.progress = nullptr;
+    PITH_ASSIGN_OR_RETURN(const std::vector<DemoRow> more, run_demo(*gated.model, tokenizer, own));
+    const auto in_budget = std::ranges::find_if(rows, [](const DemoRow & row) { return !row.budget.empty(); });
+    rows.insert(in_budget, more.begin(), more.end());
+    return rows;
+}
+
+int ask_questions(const DemoFlags & flags, DemoOptions & options, const Model & model, const GatedDemo & gated,
+                  const Tokenizer & tokenizer) {
     std::vector<DemoColumn> columns;
     int n_left_out = 0;
     {
@@ -107,7 +152,7 @@ int ask_questions(const DemoFlags & flags, DemoOptions & options, const Model & 
                 warn(why + ": " + std::to_string(n_texts) + (n_texts == 1 ? " text" : " texts") + " left out");
                 n_left_out += n_texts;
             };
-            auto rows = run_demo(model, tokenizer, options);
+            auto rows = rows_of(model, gated, tokenizer, options);
             if (!rows.ok()) { return fail(rows.status()); }
             columns.push_back({question_aware, std::move(*rows)});
         }
@@ -143,6 +188,7 @@ int measure_perplexity(const DemoFlags & flags, const DemoOptions & demo, const 
 }
 
 int demo_command(DemoFlags flags) {
+    GatedDemo gated(flags);
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = demo_options(flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }
@@ -150,9 +196,10 @@ int demo_command(DemoFlags flags) {
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    gated.load(flags.model);
     options->cancel = &catch_interrupt();
     return flags.perplexity ? measure_perplexity(flags, *options, *model, *tokenizer)
-                            : ask_questions(flags, *options, *model, *tokenizer);
+                            : ask_questions(flags, *options, *model, gated, *tokenizer);
 }
 
 }  // namespace

@@ -14,8 +14,11 @@ namespace {
 
 constexpr int kEnoughForIntervals = 30;  // samples: below, an interval says no more than the count
 
-const char * budget_text(const std::string & budget) {
-    return budget.empty() ? "all" : budget.c_str();
+// Without a budget the whole cache stays, or what gates keep of it.
+template <class Row>
+const char * budget_text(const Row & row) {
+    if (!row.budget.empty()) { return row.budget.c_str(); }
+    return row.policy == "full" ? "all" : "gates";
 }
 
 // A blank line between budgets.
@@ -23,7 +26,7 @@ template <class Row>
 void begin_row(const Row & row, std::string & budget, int width) {
     if (row.budget != budget) { std::puts(""); }
     budget = row.budget;
-    std::printf("%-*s  %8s", width, row.policy.c_str(), budget_text(row.budget));
+    std::printf("%-*s  %8s", width, row.policy.c_str(), budget_text(row));
 }
 
 std::string percent_range(const Interval & interval) {
