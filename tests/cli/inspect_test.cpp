@@ -207,11 +207,13 @@ TEST_F(InspectCommand, FiguresAreChosenByName) {
     EXPECT_NE(svg.find("Entries kept, budget 64"), std::string::npos);
     EXPECT_NE(svg.find("SCORE's distances"), std::string::npos);
     EXPECT_EQ(svg.find("By layer"), std::string::npos);
+    EXPECT_EQ(svg.find("by policy and budget"), std::string::npos);
     EXPECT_EQ(svg.find("Attention mass"), std::string::npos);
     ASSERT_EQ(inspect(base).exit_code, 0);
     const std::string all = read_text_file(out + "/inspect.svg");
-    for (const char * heading : {"By layer, budget 64", "By budget", "Entries kept, budget 128", "Attention mass kept",
-                                 "Perturbation of heads", "Distance between heads", "% of its length", "log scale"}) {
+    for (const char * heading :
+         {"By layer, budget 64", "By budget", "Entries kept, budget 128", "Attention mass kept", "Perturbation of heads",
+          "by policy and budget", "Distance between heads", "% of its length", "log scale"}) {
         const bool is_scale = std::string(heading) == "log scale";  // 64 and 128 are near enough for a linear one
         EXPECT_EQ(all.find(heading) != std::string::npos, !is_scale) << heading;
     }

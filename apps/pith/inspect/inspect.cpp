@@ -381,8 +381,8 @@ void add_inspect_command(CLI::App & root, int & exit_code) {
     command->add_option("--format", flags->formats, "Which files: csv, json, svg")->delimiter(',')->capture_default_str();
     command
         ->add_option("--figure", flags->figures,
-                     "Which figures inspect.svg has, separated by ',': layers, budgets, kept, mass, perturbation, novelty, "
-                     "distances (default: all)")
+                     "Which figures inspect.svg has, separated by ',': policies, layers, budgets, kept, mass, perturbation, "
+                     "novelty, distances (default: all)")
         ->delimiter(',');
     command
         ->add_option("--distance", flags->distance,

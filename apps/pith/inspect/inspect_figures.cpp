@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "app/inspect/inspect_report.h"
 #include "report/svg.h"
+#include "report/text_table.h"
 
 namespace pith::app {
 namespace {
@@ -135,6 +137,48 @@ void add_budgets(const Inspection & inspection, report::SvgPage & page) {
     page.add(group);
 }
 
+std::vector<std::string> policies_of(const Inspection & inspection) {
+    std::vector<std::string> policies;
+    for (const InspectCase & one : inspection.cases) {
+        if (std::ranges::find(policies, one.policy) == policies.end()) { policies.push_back(one.policy); }
+    }
+    return policies;
+}
+
+// One number of every policy under every budget, coloured.
+template <class Get>
+report::TableGroup table_of(const Inspection & inspection, const std::string & title, const std::string & unit, int digits,
+                            Get get) {
+    report::HeatTable table;
+    table.row_names = policies_of(inspection);
+    table.column_names = budgets_of(inspection);
+    std::vector<double> drawn;
+    bool refused = false;
+    for (const std::string & policy : table.row_names) {
+        for (const std::string & budget : table.column_names) {
+            const InspectCase * found = inspection.find(policy, budget);
+            const bool is_there = found != nullptr && found->refused.empty();
+            refused = refused || !is_there;
+            table.values.push_back(is_there ? get(*found) : kNone);
+            table.texts.push_back(is_there ? fixed(table.values.back(), digits) : "×");
+            if (is_there) { drawn.push_back(table.values.back()); }
+        }
+    }
+    report::TableGroup group{title, unit, {std::move(table)}, 0, 1, ""};
+    if (!drawn.empty()) { std::tie(group.low, group.high) = std::pair(std::ranges::min(drawn), std::ranges::max(drawn)); }
+    if (group.low == group.high) { group.high += 1; }
+    if (refused) { group.note = "× refused: the budget cannot hold what the policy protects."; }
+    return group;
+}
+
+void add_policies(const Inspection & inspection, report::SvgPage & page) {
+    if (policies_of(inspection).size() < 2) { return; }
+    page.add(table_of(inspection, "Attention output against the full cache's", "cosine, mean over layers", 3,
+                      [](const InspectCase & one) { return spreads_of(one).cosine.mean; }));
+    page.add(table_of(inspection, "Perturbation of heads, by policy and budget", "% of the head's output, mean over heads", 1,
+                      [](const InspectCase & one) { return kPercent * spreads_of(one).relative.mean; }));
+}
+
 // A map for each policy under that budget, all on one scale; `budget` empty: under each of them.
 template <class Get>
 report::MapGroup maps_of(const Inspection & inspection, const std::string & title, const std::string & unit,
@@ -246,9 +290,9 @@ struct Figure {
     const char * name;
     void (*add)(const Inspection & inspection, report::SvgPage & page);
 };
-constexpr Figure kFigures[] = {{"layers", add_layers},      {"budgets", add_budgets},           {"kept", add_kept},
-                               {"mass", add_mass},          {"perturbation", add_perturbation}, {"novelty", add_novelty},
-                               {"distances", add_distances}};
+constexpr Figure kFigures[] = {{"policies", add_policies}, {"layers", add_layers},      {"budgets", add_budgets},
+                               {"kept", add_kept},         {"mass", add_mass},          {"perturbation", add_perturbation},
+                               {"novelty", add_novelty},   {"distances", add_distances}};
 
 }  // namespace
 
