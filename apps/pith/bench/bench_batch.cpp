@@ -37,11 +37,7 @@ void print_rows(const BatchBenchOptions & options, const std::vector<BatchRow> &
 }
 
 Json to_json(const BatchBenchOptions & options, const std::vector<BatchRow> & rows) {
-    Json object;
-    object["model"] = options.model_path;
-    object["n_generate"] = options.n_generate;
-    object["n_repetitions"] = options.n_repetitions;
-    add_session_settings(object, options.session);
+    Json object = measurement_json(options.model_path, options);
     object["llama_batched_bench"] = !options.llama.command.empty();
     object["rows"] = Json::array();
     for (const BatchRow & row : rows) {
