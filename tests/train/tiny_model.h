@@ -3,6 +3,7 @@
 
 #include "corpus/random.h"
 #include "train/graph/step_graph.h"
+#include "train/trainer.h"
 
 namespace pith::train {
 
