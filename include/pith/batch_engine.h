@@ -57,8 +57,8 @@ struct Request {
     int priority = 0;           // higher first; among equals the earlier
     // The next token, by the logits of the newest. Empty: the likeliest.
     std::function<int32_t(std::span<const float> logits)> choose;
-    // Shown every token of the answer at once; false ends it. It may submit() and cancel(), but not step(). What it throws
-    // ends the request as an error does.
+    // Shown every token of the answer at once; false ends it. Both hooks may submit() and cancel(), but not step() or forget();
+    // what they throw ends the request as an error does.
     std::function<bool(int32_t token)> on_token;
 };
 
@@ -80,15 +80,16 @@ struct EngineLedger {
     int64_t n_set_aside = 0;
     int64_t n_steps = 0;
     int64_t n_prompt = 0;           // tokens read
-    int64_t n_generated = 0;        // tokens answered
+    int64_t n_generated = 0;        // tokens of answers that were fed
     size_t ceiling_bytes = 0;       // 0: none
     size_t kv_reserved_bytes = 0;   // what the running ones may come to need
     size_t kv_allocated_bytes = 0;  // pages held now, each counted once
     size_t kv_kept_bytes = 0;       // of these: of requests that are done and were submitted with `keep`
-    size_t kv_peak_bytes = 0;       // the most that was ever held at the end of a pass
+    size_t kv_peak_bytes = 0;       // the most that was ever held
     size_t activation_peak_bytes = 0;
     double step_s = 0;          // all of it
-    double pass_s = 0;          // in passes over the weights
+    double pass_s = 0;          // in passes over the weights, and units of layered prompts, evictions included
+    double evict_s = 0;         // behind passes: evictions, choosing tokens, hooks
     double schedule_s = 0;      // choosing who runs: admission, rows, bookkeeping
     double longest_unit_s = 0;  // of a prompt that is read layer by layer: what its units delay other sequences' tokens by
 };
@@ -102,12 +103,13 @@ public:
     Result<int64_t> submit(Request request);
     // Ends a request that has not ended; its pages are free at once. Errors: kNotFound.
     Status cancel(int64_t id);
-    // Forgets a request that has ended, and frees what it kept; those that went on from it live on.
+    // Forgets a request that has ended, and frees what it kept, as soon as nobody reads it who went on from it.
     // Errors: kNotFound, kInvalidArgument (it has not ended).
     Status forget(int64_t id);
 
     // One pass over the weights, and one unit of a prompt that is read layer by layer. true: there is more to do.
-    // A sequence that fails ends alone: its state and status say so. Errors: none of a single request's.
+    // A sequence that fails ends alone: its state and status say so. So does one that cannot start because kept requests take
+    // too much of the ceiling and nothing else runs. Errors: none of a single request's.
     Result<bool> step();
     // Until nothing is left to do. cancel: seen between steps; everything stays as it is, and run() can go on.
     Status run(const std::atomic<bool> * cancel = nullptr);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "attention/cpu/cpu_lane_attention.h"
-#include "attention/lane_batch.h"
+#include "attention/cpu/lane_batch.h"
 #include "cache/ragged_cache.h"
 #include "device/graph_runner.h"
 

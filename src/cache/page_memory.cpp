@@ -2,6 +2,7 @@
 #include "cache/page_memory.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cassert>
@@ -51,16 +52,26 @@ Result<PageMemory> PageMemory::reserve(size_t size_bytes) {
     return map(size_bytes, MAP_PRIVATE | MAP_ANONYMOUS, nullptr);
 }
 
+namespace {
+
+Status too_large(size_t size_bytes) {
+    return {ErrorCode::kOutOfMemory, "no memory that KV caches can share: " + std::to_string(size_bytes >> 20U) +
+                                         " MiB are more than the system allows a file (ulimit -f)"};
+}
+
+}  // namespace
+
 Result<PageMemory> PageMemory::reserve_to_fork(size_t size_bytes) {
+    // Beyond the limit the system ends the process (SIGXFSZ) rather than saying no.
+    rlimit limit{};
+    const bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    if (limited && page_ceil(size_bytes) > limit.rlim_cur) { return too_large(size_bytes); }
     const int descriptor = memfd_create("pith-kv", MFD_CLOEXEC);
     if (descriptor < 0) {
         return {ErrorCode::kOutOfMemory, "no memory that KV caches can share: the system gives no file for it"};
     }
     auto file = std::make_shared<const File>(descriptor);
-    if (ftruncate(descriptor, static_cast<off_t>(page_ceil(size_bytes))) != 0) {
-        return {ErrorCode::kOutOfMemory, "no memory that KV caches can share: " + std::to_string(size_bytes >> 20U) +
-                                             " MiB are more than the system allows a file (ulimit -f)"};
-    }
+    if (ftruncate(descriptor, static_cast<off_t>(page_ceil(size_bytes))) != 0) { return too_large(size_bytes); }
     return map(size_bytes, MAP_SHARED, std::move(file));
 }
 

@@ -36,7 +36,8 @@ public:
     uint8_t * data() const { return data_; }
     size_t size_bytes() const { return size_bytes_; }
 
-    // Returns the pages of [begin, end) to the system; they read as zero afterwards.
+    // Returns the pages of [begin, end) to the system; they read as zero afterwards, in a fork
+    // as what was forked.
     // REQUIRES: begin and end are multiples of the page size, begin <= end <= size_bytes().
     void release(size_t begin, size_t end);
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "attention/lane_batch.h"
+#include "attention/cpu/lane_batch.h"
 #include "cache/ragged_cache.h"
 #include "evidence/evidence_state.h"
 

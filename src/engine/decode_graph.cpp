@@ -93,6 +93,8 @@ Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_
                         std::span<const std::span<float>> logits) {
     const int n_layers = file_->hparams().n_layers;
     for (const BatchPart & part : parts) {
+        // What is told of one part's token afterwards must not fail when another's has been told already.
+        if (parts.size() > 1) { part.evidence->prepare_token(*part.cache, part.seq); }
         for (int layer = 0; layer < n_layers; ++layer) { PITH_RETURN_IF_ERROR(part.cache->reserve(part.seq, layer, 1)); }
     }
     for (const BatchPart & part : parts) {

@@ -55,6 +55,11 @@ struct Engine::Impl {
           execution(std::move(on)),
           pass(std::shared_ptr<Forward>(execution, &execution->forward)) {}
 
+    // As users see it.
+    Turn * asked(int64_t id) {
+        Turn * turn = find(id);
+        return turn == nullptr || turn->forgotten() ? nullptr : turn;
+    }
     const Turn * find(int64_t id) const {
         const auto found = turns.find(id);
         return found == turns.end() ? nullptr : found->second.get();
@@ -74,10 +79,10 @@ struct Engine::Impl {
     // a step
     void run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates);
     void run_alone(Turn & turn, int64_t n);
-    void count_bytes(bool at_most);
-    void count_tokens(const Turn & turn, int64_t n) {
-        (turn.state() == RequestState::kReading ? ledger.n_prompt : ledger.n_generated) += n;
-    }
+    void advance(Turn & turn, int64_t n);
+    void count_bytes(const Turn * ran = nullptr);
+    void drop_forgotten();
+    const Turn * base_of(const Turn & turn) const { return turn.request().after == 0 ? nullptr : find(turn.request().after); }
     bool step();
 };
 
@@ -112,10 +117,15 @@ bool Engine::Impl::fits(const Turn & turn) const {
 // Answers of lower priority are set aside, the lowest and latest first, where that is enough.
 bool Engine::Impl::make_room(const Turn & turn) {
     std::vector<Turn *> victims;
-    for (Turn * other : running()) {
+    int64_t n_running = 0;
+    int64_t n_layered = 0;
+    for (const auto & [id, other] : turns) {
+        n_running += other->running() ? 1 : 0;
+        n_layered += other->state() == RequestState::kReading && other->reads_layers() ? 1 : 0;
         const bool lower = other->request().priority < turn.request().priority;
-        if (lower && other->state() == RequestState::kAnswering) { victims.push_back(other); }
+        if (lower && other->can_go_aside()) { victims.push_back(other.get()); }
     }
+    if (turn.state() == RequestState::kWaiting && turn.reads_layers() && n_layered >= kMaxLayered) { return false; }
     std::ranges::stable_sort(victims, [](const Turn * a, const Turn * b) {
         if (a->request().priority != b->request().priority) { return a->request().priority < b->request().priority; }
         return a->id() > b->id();
@@ -125,12 +135,12 @@ bool Engine::Impl::make_room(const Turn & turn) {
     const size_t reserved = reserved_bytes();
     const auto enough = [&] {
         return (ledger.ceiling_bytes == 0 || reserved - freed + turn.reserved_bytes() <= ledger.ceiling_bytes) &&
-               (options.max_sequences == 0 || std::ssize(running()) - static_cast<int64_t>(n) < options.max_sequences);
+               (options.max_sequences == 0 || n_running - static_cast<int64_t>(n) < options.max_sequences);
     };
     while (!enough() && n < victims.size()) { freed += victims[n++]->reserved_bytes(); }
     if (!enough()) { return false; }
     for (size_t i = 0; i < n; ++i) {
-        if (!victims[i]->set_aside().ok()) { return fits(turn); }  // no room on disk: it waits
+        if (!victims[i]->set_aside().ok()) { break; }  // no room on disk: it waits, unless it fits now
     }
     return fits(turn);
 }
@@ -145,31 +155,72 @@ void Engine::Impl::admit() {
         }
     }
     std::ranges::stable_sort(waiting, std::greater<>(), [](const Turn * turn) { return turn->request().priority; });
-    changed = false;
+    bool again = false;
     for (Turn * turn : waiting) {
-        if (!fits(*turn) && !make_room(*turn)) { return; }
-        turn->state() == RequestState::kSetAside ? turn->bring_back() : turn->start();
-        changed = changed || turn->ended();
+        if (!fits(*turn) && !make_room(*turn)) {
+            const bool hopeless = std::ranges::none_of(turns, [](const auto & one) { return one.second->running(); });
+            if (!hopeless) { break; }
+            // Nothing will become free by itself.
+            turn->fail({ErrorCode::kBudget,
+                        "the request may come to need " + with_commas(static_cast<int64_t>(turn->reserved_bytes())) +
+                            " bytes of KV cache, and requests that are kept take " +
+                            with_commas(static_cast<int64_t>(reserved_bytes())) + " of the ceiling of " +
+                            with_commas(static_cast<int64_t>(ledger.ceiling_bytes)) + ": forget some of them"});
+        } else if (turn->state() == RequestState::kSetAside) {
+            turn->bring_back();
+        } else {
+            turn->start(base_of(*turn), ledger.n_steps);
+        }
+        again = again || turn->ended();
+    }
+    changed = again;
+}
+
+// Kept requests that were forgotten go when nobody reads their entries any more.
+void Engine::Impl::drop_forgotten() {
+    for (auto one = turns.begin(); one != turns.end();) {
+        const bool read = std::ranges::any_of(turns, [&](const auto & other) {
+            return other.second->request().after == one->first && (!other.second->ended() || other.second->kept());
+        });
+        if (!one->second->forgotten() || read) {
+            ++one;
+            continue;
+        }
+        one = turns.erase(one);
+        changed = true;
     }
 }
 
 // ---- a step ----
 
-void Engine::Impl::count_bytes(bool at_most) {
+// ran: a layered prompt's unit has just run, in which its lanes were longer than they are now.
+void Engine::Impl::count_bytes(const Turn * ran) {
     size_t bytes = 0;
-    for (const auto & [id, turn] : turns) { bytes += turn->kv_bytes(at_most); }
-    ledger.kv_peak_bytes = std::max(ledger.kv_peak_bytes, bytes);
+    size_t most = 0;
+    for (const auto & [id, turn] : turns) {
+        bytes += turn->kv_bytes(/*at_most=*/false);
+        most += turn->kv_bytes(/*at_most=*/turn.get() == ran);
+    }
+    ledger.kv_peak_bytes = std::max(ledger.kv_peak_bytes, most);
     ledger.kv_allocated_bytes = bytes;
+}
+
+// The turn's n tokens are in its lanes.
+void Engine::Impl::advance(Turn & turn, int64_t n) {
+    const Stopwatch watch;
+    (turn.state() == RequestState::kReading ? ledger.n_prompt : ledger.n_generated) += n;
+    turn.advance(n, ledger.n_steps);
+    ledger.evict_s += watch.seconds();
 }
 
 // A piece that gates are asked about, or that a failed pass held.
 void Engine::Impl::run_alone(Turn & turn, int64_t n) {
-    if (turn.state() == RequestState::kAnswering && !turn.open_token()) { return; }
+    if (turn.state() == RequestState::kAnswering && !turn.open_token(/*beside_prompts=*/false)) { return; }
+    const Stopwatch watch;
     const Status status = turn.run_alone(n);
-    count_bytes(/*at_most=*/false);
-    if (!status.ok()) { return turn.fail(status); }
-    count_tokens(turn, n);
-    turn.advance(n, ledger.n_steps);
+    ledger.pass_s += watch.seconds();
+    count_bytes();
+    status.ok() ? advance(turn, n) : turn.fail(status);
 }
 
 void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates) {
@@ -179,11 +230,14 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * 
     pieces.reserve(plan.size());  // nothing may fail between the calls that open and the pass
     shared.reserve(plan.size());
     alone.reserve(plan.size());
+    const bool has_prompts = std::ranges::any_of(plan, [&](const StepPiece & one) {
+        return candidates[static_cast<size_t>(one.candidate)]->state() == RequestState::kReading;
+    });
     for (const StepPiece & one : plan) {
         Turn * turn = candidates[static_cast<size_t>(one.candidate)];
         if (!turn->can_share()) {
             alone.emplace_back(turn, one.n);
-        } else if (turn->state() == RequestState::kReading || turn->open_token()) {
+        } else if (turn->state() == RequestState::kReading || turn->open_token(has_prompts)) {
             shared.emplace_back(turn, one.n);
             pieces.push_back(turn->piece(one.n));
         }
@@ -192,57 +246,51 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * 
         const Stopwatch watch;
         const Status status = guarded([&] { return pass.run(pieces); });
         ledger.pass_s += watch.seconds();
-        count_bytes(/*at_most=*/false);
+        count_bytes();
         for (const auto & [turn, n] : shared) {
-            if (!turn->running()) { continue; }  // cancelled by another's on_token
-            if (status.ok()) {
-                count_tokens(*turn, n);
-                turn->advance(n, ledger.n_steps);
-            } else {
-                // Whose fault it was is not known: each tries once more by itself.
-                turn->take_back(status);
-            }
+            if (!turn->running()) { continue; }  // cancelled by another's hook
+            // Whose fault it was is not known: each tries once more by itself.
+            status.ok() ? advance(*turn, n) : turn->take_back(status);
         }
-        changed = changed || !status.ok();
     }
     for (const auto & [turn, n] : alone) {
-        if (!turn->running()) { continue; }
-        const Stopwatch watch;
-        run_alone(*turn, n);
-        ledger.pass_s += watch.seconds();
+        if (turn->running()) { run_alone(*turn, n); }
     }
 }
 
 bool Engine::Impl::step() {
     const Stopwatch all;
-    const double pass_before = ledger.pass_s;
+    const double before = ledger.pass_s + ledger.evict_s;
+    drop_forgotten();
     admit();
     const std::vector<Turn *> candidates = running();
     std::vector<StepCandidate> wants;
-    for (const Turn * turn : candidates) { wants.push_back(turn->candidate()); }
+    std::vector<RequestState> states;
+    for (const Turn * turn : candidates) {
+        wants.push_back(turn->candidate());
+        states.push_back(turn->state());
+    }
     const StepPlan plan = plan_step(wants, options.max_rows);
     ++ledger.n_steps;
     run_pieces(plan.pieces, candidates);
-    if (plan.layered >= 0) {
+    if (plan.layered >= 0 && candidates[static_cast<size_t>(plan.layered)]->running()) {  // not cancelled meanwhile
         Turn & turn = *candidates[static_cast<size_t>(plan.layered)];
         const Stopwatch watch;
-        if (turn.running()) {  // not cancelled meanwhile
-            turn.advance_layered(ledger.n_steps);
-            if (turn.state() == RequestState::kAnswering || turn.state() == RequestState::kDone) {
-                ledger.n_prompt += std::ssize(turn.request().tokens);
-            }
-        }
+        turn.advance_layered(ledger.n_steps);
         ledger.pass_s += watch.seconds();
         ledger.longest_unit_s = std::max(ledger.longest_unit_s, watch.seconds());
-        count_bytes(/*at_most=*/true);
+        const bool read = turn.state() == RequestState::kAnswering || turn.state() == RequestState::kDone;
+        if (read) { ledger.n_prompt += std::ssize(turn.request().tokens); }
+        count_bytes(&turn);
     }
-    for (const Turn * turn : candidates) { changed = changed || turn->ended(); }
+    // Who ends frees memory, who has read makes room for another reader, and may be set aside from now on.
+    for (size_t i = 0; i < candidates.size(); ++i) { changed = changed || candidates[i]->state() != states[i]; }
     ledger.kv_reserved_bytes = reserved_bytes();
-    count_bytes(/*at_most=*/false);
+    count_bytes();
     ledger.activation_peak_bytes =
         std::max(ledger.activation_peak_bytes, execution->forward.activation_bytes() + pass.size_bytes());
     ledger.step_s += all.seconds();
-    ledger.schedule_s += all.seconds() - (ledger.pass_s - pass_before);
+    ledger.schedule_s += all.seconds() - (ledger.pass_s + ledger.evict_s - before);
     return std::ranges::any_of(turns, [](const auto & one) { return !one.second->ended(); });
 }
 
@@ -300,7 +348,7 @@ Result<int64_t> Engine::submit(Request request) {
     return guarded([&]() -> Result<int64_t> {
         auto turn = std::make_unique<Turn>(impl_->next_id, std::move(request));
         const int64_t after = turn->request().after;
-        const Turn * base = after == 0 ? nullptr : impl_->find(after);
+        const Turn * base = after == 0 ? nullptr : impl_->asked(after);
         if (after != 0 && (base == nullptr || !base->kept())) {
             return {ErrorCode::kInvalidArgument, "Request::after is " + std::to_string(after) +
                                                      ": no request of this number is done and was submitted with keep"};
@@ -320,23 +368,28 @@ Result<int64_t> Engine::submit(Request request) {
 }
 
 Status Engine::cancel(int64_t id) {
-    Turn * turn = impl_->find(id);
-    if (turn == nullptr || turn->ended()) { return not_found(id); }
-    turn->cancel();
-    impl_->changed = true;
-    return {};
+    return guarded([&]() -> Status {
+        Turn * turn = impl_->asked(id);
+        if (turn == nullptr || turn->ended()) { return not_found(id); }
+        turn->cancel();
+        impl_->changed = true;
+        return {};
+    });
 }
 
 Status Engine::forget(int64_t id) {
-    const Turn * turn = impl_->find(id);
-    if (turn == nullptr) { return not_found(id); }
-    if (impl_->in_step) { return {ErrorCode::kInvalidArgument, "forget() was called by a hook of step()"}; }
-    if (!turn->ended()) {
-        return {ErrorCode::kInvalidArgument, "request " + std::to_string(id) + " has not ended: cancel it first"};
-    }
-    impl_->turns.erase(id);
-    impl_->changed = true;
-    return {};
+    return guarded([&]() -> Status {
+        Turn * turn = impl_->asked(id);
+        if (turn == nullptr) { return not_found(id); }
+        if (impl_->in_step) { return {ErrorCode::kInvalidArgument, "forget() was called by a hook of step()"}; }
+        if (!turn->ended()) {
+            return {ErrorCode::kInvalidArgument, "request " + std::to_string(id) + " has not ended: cancel it first"};
+        }
+        turn->set_forgotten();
+        impl_->drop_forgotten();
+        impl_->count_bytes();
+        return {};
+    });
 }
 
 Result<bool> Engine::step() {
@@ -356,28 +409,32 @@ Status Engine::run(const std::atomic<bool> * cancel) {
 }
 
 RequestState Engine::state(int64_t id) const {
-    const Turn * turn = impl_->find(id);
+    const Turn * turn = impl_->asked(id);
     return turn == nullptr ? RequestState::kFailed : turn->state();
 }
 
 Status Engine::status(int64_t id) const {
-    const Turn * turn = impl_->find(id);
-    return turn == nullptr ? not_found(id) : turn->status();
+    return guarded([&]() -> Status {
+        const Turn * turn = impl_->asked(id);
+        return turn == nullptr ? not_found(id) : turn->status();
+    });
 }
 
 std::span<const int32_t> Engine::answer(int64_t id) const {
-    const Turn * turn = impl_->find(id);
+    const Turn * turn = impl_->asked(id);
     return turn == nullptr ? std::span<const int32_t>() : turn->answer();
 }
 
 Result<Ledger> Engine::ledger(int64_t id) const {
-    const Turn * turn = impl_->find(id);
-    if (turn == nullptr) { return not_found(id); }
-    return turn->ledger();
+    return guarded([&]() -> Result<Ledger> {
+        const Turn * turn = impl_->asked(id);
+        if (turn == nullptr) { return not_found(id); }
+        return turn->ledger();
+    });
 }
 
 std::span<const int32_t> Engine::lane_positions(int64_t id, int layer, int kv_head) const {
-    const Turn * turn = impl_->find(id);
+    const Turn * turn = impl_->asked(id);
     if (turn == nullptr || turn->session() == nullptr || !turn->session()->seq.cache) { return {}; }
     const RaggedCache & cache = *turn->session()->seq.cache;
     return cache.positions(cache.lane(0, layer, kv_head));

@@ -146,7 +146,8 @@ Status Session::Impl::check_tokens(std::span<const int32_t> tokens) const {
 
 // A token behind others, which nobody looks into and after which nothing is evicted, changes little before it has succeeded.
 Sequence::Reach Session::Impl::reach_of(std::span<const int32_t> tokens, const RunHooks & hooks) const {
-    const bool plain = tokens.size() == 1 && seq.n_tokens > 0 && !hooks.on_logits && !hooks.progress && !gating;
+    const bool plain =
+        tokens.size() == 1 && seq.n_tokens > 0 && !keeps_whole_way_back && !hooks.on_logits && !hooks.progress && !gating;
     if (!plain) { return Sequence::Reach::kAll; }
     const bool is_due = evicts() && seq.plan->evict_every > 0 && seq.since_eviction + 1 >= seq.plan->evict_every;
     const int64_t n_lanes = shape().n_lanes();

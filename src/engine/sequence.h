@@ -52,8 +52,8 @@ public:
     // Cuts every lane back to its first so many entries; lengths as lane_lengths().
     void truncate(std::span<const int> lengths) noexcept;
 
-    // Set where nobody comes back to it when the reading of a prompt has failed: it is then empty, and what a compaction drops
-    // before that is not kept.
+    // Set where nobody goes on with it when the reading of a prompt has failed: what a compaction drops meanwhile is then not
+    // kept, and a rollback leaves lanes without it.
     bool disposable = false;
 
     // How much a call may change before it fails.

@@ -61,6 +61,7 @@ struct Session::Impl {
     // While a prompt is read for questions that come later: their tokens. Empty: there are none, or they are not in sight.
     std::span<const int32_t> observers;
 
+    bool keeps_whole_way_back = false;  // a token's pass tells evidence before it may fail
     std::optional<RunPlan> given_plan;  // for the first prompt: an engine has reserved memory for it
 
     std::vector<float> next_logits;  // of the call at hand, the sequence's once it has succeeded

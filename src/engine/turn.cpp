@@ -21,7 +21,7 @@ Status copy_of(const Status & status) noexcept {
     } catch (...) { return {status.code(), {}}; }
 }
 
-constexpr int64_t kForkRoom = 4096;  // cells behind a kept sequence's lanes, for what others add; addresses alone
+constexpr int64_t kForkRoom = 4096;  // cells behind lanes that others go on from: addresses alone
 
 }  // namespace
 
@@ -39,6 +39,10 @@ Status Turn::check() const {
         return {ErrorCode::kInvalidArgument, "Request::n_question is " + std::to_string(request_.n_question) +
                                                  " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
     }
+    if (request_.n_question > 0 && request_.after != 0) {
+        return {ErrorCode::kInvalidArgument, "Request::n_question is " + std::to_string(request_.n_question) +
+                                                 " behind another request's entries: those were chosen before it; give 0"};
+    }
     return {};
 }
 
@@ -53,28 +57,43 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     PITH_ASSIGN_OR_RETURN(session_, make_session(model, own, execution));
     PITH_RETURN_IF_ERROR(session_->check_tokens(request_.tokens));
     const auto n = static_cast<int64_t>(request_.tokens.size());
-    if (base != nullptr) {
-        PITH_RETURN_IF_ERROR(fork(*base));
-    } else {
-        hooks_.n_question = request_.n_question;
-        PITH_RETURN_IF_ERROR(session_->decide(n, request_.n_question));
-    }
     session_->seq.disposable = true;
+    if (base != nullptr) {
+        // Pages at both ends of what it adds to a lane may be used in part.
+        reserved_bytes_ = most_bytes(session_->layout, 0) + most_bytes(session_->layout, most_of_fork(*base));
+        return {};
+    }
+    hooks_.n_question = request_.n_question;
+    PITH_RETURN_IF_ERROR(session_->decide(n, request_.n_question));
     const RunPlan plan = *session_->seq.plan;
-    reads_layers_ = base == nullptr && plan.one_shot;
-    RunPlan of_rest = plan;  // of what is still to be read
-    of_rest.one_shot = reads_layers_;
-    int64_t n_held = n_context();
-    if (plan.budget == 0) { n_held = 0; }  // shared entries that stay where they are cost nothing
-    reserved_bytes_ = most_bytes(
-        session_->layout, most_entries(of_rest, session_->seq.policy, session_->shape(), n_held + n, request_.max_tokens));
-    if (base != nullptr) { return {}; }
+    reads_layers_ = plan.one_shot;
+    reserved_bytes_ =
+        most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n, request_.max_tokens));
     // The plan is this one when the prompt's turn has come, whatever memory is left then: it is what has been reserved for.
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
     if (plan.budget == 0) {  // lanes that grow to the end grow once
-        session_->options.max_context = static_cast<int>(std::max<int64_t>(own.max_context, n + request_.max_tokens));
+        const int64_t trained = std::max<int64_t>(n + kForkRoom, session_->file->hparams().n_ctx_train);
+        session_->options.max_context =
+            static_cast<int>(std::max<int64_t>(own.max_context, std::min(n + request_.max_tokens, trained)));
     }
     return {};
+}
+
+// Entries of a fork's own, at most: what it adds, and, where it moves or copies the base's, those too.
+int64_t Turn::most_of_fork(const Turn & base) const {
+    const Sequence & from = base.session_->seq;
+    const RunPlan & plan = *from.plan;
+    const int64_t n_lanes = session_->shape().n_lanes();
+    const int64_t n_added = std::ssize(request_.tokens) + request_.max_tokens;
+    int longest = 0;
+    for (int lane = 0; lane < from.cache->n_lanes(); ++lane) { longest = std::max(longest, from.cache->length(lane)); }
+    const bool evicts = plan.budget > 0 && plan.evict_every > 0;
+    const int64_t all = from.cache->n_entries() + n_lanes * n_added;
+    if (evicts) {
+        return std::min(all,
+                        std::max(from.cache->n_entries(), n_lanes * (plan.budget + std::max(plan.chunk, plan.evict_every))));
+    }
+    return request_.keep || longest + n_added > from.cache->capacity() ? all : n_lanes * n_added;
 }
 
 Status Turn::fork(const Turn & base) {
@@ -89,21 +108,19 @@ Status Turn::fork(const Turn & base) {
     return {};
 }
 
-int64_t Turn::n_context() const {
-    return session_->seq.n_tokens;
-}
-
 size_t Turn::kv_bytes(bool at_most) const {
     if (!session_ || !session_->seq.cache) { return 0; }
     const RaggedCache & cache = *session_->seq.cache;
     return at_most && state_ == RequestState::kReading && reads_layers_ ? cache.peak_bytes() : cache.allocated_bytes();
 }
 
-void Turn::start() {
+void Turn::start(const Turn * base, int64_t step) {
     state_ = RequestState::kReading;
+    last_step_ = step;
     phase_ = Stopwatch();
-    call_open_ = true;
     const Status status = guarded([&]() -> Status {
+        if (base != nullptr) { PITH_RETURN_IF_ERROR(fork(*base)); }
+        call_open_ = true;
         PITH_RETURN_IF_ERROR(session_->begin_call(request_.tokens, /*is_prompt=*/true, hooks_));
         if (reads_layers_) {
             layers_.emplace(*session_, request_.tokens, hooks_);
@@ -126,8 +143,9 @@ StepCandidate Turn::candidate() const {
     return one;
 }
 
-bool Turn::open_token() {
+bool Turn::open_token(bool beside_prompts) {
     call_open_ = true;
+    session_->keeps_whole_way_back = beside_prompts;
     const Status status = guarded([&]() -> Status {
         PITH_RETURN_IF_ERROR(session_->begin_call(std::span(&pending_, 1), /*is_prompt=*/false, hooks_));
         chunks_.emplace(*session_, std::span<const int32_t>(&pending_, 1), /*first=*/false);
@@ -168,6 +186,7 @@ void Turn::advance_layered(int64_t step) {
 void Turn::take_token() {
     session_->end_call({});
     call_open_ = false;
+    alone_ = false;
     chunks_.reset();
     layers_.reset();
     Ledger & ledger = session_->ledger;
@@ -187,6 +206,7 @@ void Turn::take_token() {
     const Status status = guarded([&]() -> Status {
         const std::span<const float> logits = session_->seq.logits;
         pending_ = request_.choose ? request_.choose(logits) : likeliest_token(logits);
+        if (ended()) { return {}; }  // cancelled by who chose
         PITH_RETURN_IF_ERROR(session_->check_tokens(std::span(&pending_, 1)));
         if (std::ranges::find(request_.stop, pending_) != request_.stop.end()) {
             goes_on = false;
@@ -206,7 +226,6 @@ void Turn::keep_state() {
     const Status status = guarded([&] { return session_->seq.cache->freeze(kForkRoom); });
     if (!status.ok()) { return end(RequestState::kFailed, status); }
     session_->update_ledger();
-    ledger_ = session_->ledger;
     state_ = RequestState::kDone;
 }
 
@@ -215,9 +234,7 @@ void Turn::take_back(const Status & status) {
     call_open_ = false;
     chunks_.reset();
     layers_.reset();
-    // A prompt that went on from another's lanes has given them up.
-    const bool begins_again = !alone_ && (state_ == RequestState::kAnswering || request_.after == 0);
-    if (!begins_again) { return end(RequestState::kFailed, copy_of(status)); }
+    if (alone_) { return end(RequestState::kFailed, copy_of(status)); }
     alone_ = true;
     if (state_ == RequestState::kReading) { state_ = RequestState::kWaiting; }
 }

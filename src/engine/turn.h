@@ -42,13 +42,17 @@ public:
     const Ledger & ledger() const { return session_ ? session_->ledger : ledger_; }
     // Of its lanes now; at_most: with what a unit that has just run took in between.
     size_t kv_bytes(bool at_most) const;
+    // Nobody asks for it any more, but others still read what it keeps.
+    void set_forgotten() { forgotten_ = true; }
+    bool forgotten() const { return forgotten_; }
 
-    // The prompt's transaction opens. Failing, the request has ended.
-    void start();
+    // The prompt's transaction opens, behind the base's entries where there is one. Failing, the request has ended.
+    void start(const Turn * base, int64_t step);
     // What it wants of the next step. REQUIRES: running().
     StepCandidate candidate() const;
-    // Opens a decoded token's transaction. false: the request has ended with an error.
-    bool open_token();
+    // Opens a decoded token's transaction. beside_prompts: in a pass that tells evidence before it may fail.
+    // false: the request has ended with an error.
+    bool open_token(bool beside_prompts);
     // Whether a pass may hold its tokens beside others'.
     bool can_share() const { return !alone_ && pith::can_share(*session_); }
     PassPiece piece(int64_t n);
@@ -60,20 +64,22 @@ public:
     void advance_layered(int64_t step);
 
     // The pass that held its piece has failed, for whose sake is not known: its call is taken back, to be tried once more
-    // alone: a token again, a first prompt from its beginning; one behind another's ends.
+    // alone: the token again, or the prompt from its beginning.
     void take_back(const Status & status);
     // The same, for its own sake.
     void fail(const Status & status);
     void cancel();
 
-    // Its lanes go to a temporary file, and come back. REQUIRES: kAnswering; kSetAside.
+    // Its lanes go to a temporary file, and come back. REQUIRES: can_go_aside(); kSetAside.
+    // One that reads a base's entries would come back with a copy of them: it stays.
+    bool can_go_aside() const { return state_ == RequestState::kAnswering && session_->seq.cache->shared_bytes() == 0; }
     Status set_aside();
     void bring_back() noexcept;
 
 private:
     Status check() const;
     Status fork(const Turn & base);
-    int64_t n_context() const;
+    int64_t most_of_fork(const Turn & base) const;
     void take_token();
     void keep_state();
     void end(RequestState state, Status status = {});
@@ -90,6 +96,7 @@ private:
     std::optional<OneShotReader> layers_;
     bool call_open_ = false;
     bool reads_layers_ = false;
+    bool forgotten_ = false;
     bool alone_ = false;   // a pass that held its piece failed
     int32_t pending_ = 0;  // chosen, and not fed yet
     int64_t last_step_ = -1;

@@ -1,6 +1,7 @@
 // failing_writes_test.cpp - the k-th write, close or rename of a file fails, for every k: nothing half-written stays, and the
 // error is one line.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -45,7 +46,8 @@ size_t fwrite(const void * data, size_t size, size_t n, FILE * file) {
 
 int fclose(FILE * file) {
     static auto * const next = next_of<int(FILE *)>("fclose");
-    const bool fails = fails_now();
+    const bool reads = (fcntl(fileno(file), F_GETFL) & O_ACCMODE) == O_RDONLY;  // the number of CPUs is read from a file
+    const bool fails = !reads && fails_now();
     const int closed = next(file);
     if (!fails) { return closed; }
     errno = ENOSPC;

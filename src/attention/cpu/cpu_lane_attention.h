@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "attention/cpu/cpu_attention.h"
-#include "attention/lane_batch.h"
+#include "attention/cpu/lane_batch.h"
 #include "cache/ragged_cache.h"
 #include "device/graph_runner.h"
 

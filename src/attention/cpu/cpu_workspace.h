@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "attention/cpu/cpu_attention.h"
-#include "attention/lane_batch.h"
+#include "attention/cpu/lane_batch.h"
 #include "device/graph_workspace.h"
 
 namespace pith {
