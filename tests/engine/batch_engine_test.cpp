@@ -301,6 +301,65 @@ TEST(BatchEngineForks, GoOnFromAKeptPromptAndShareIt) {
     }
 }
 
+TEST(BatchEngineForks, CountABaseAsLongAsItIsRead) {
+    EngineOptions options;
+    options.ceiling = Budget(BudgetKind::kBytes, 1 << 20);
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok());
+    Request prefix = request_of(700);
+    prefix.keep = true;
+    prefix.max_tokens = 0;
+    const auto base = engine->submit(prefix);
+    ASSERT_TRUE(base.ok()) << base.status().message();
+    ASSERT_TRUE(engine->run().ok());
+    const size_t kept = engine->ledger().kv_kept_bytes;
+    ASSERT_GT(kept, size_t{400} << 10U);
+
+    Request large = request_of(900);  // fits alone, beside the base never
+    const auto hopeless = engine->submit(large);
+    ASSERT_TRUE(hopeless.ok()) << hopeless.status().message();
+    ASSERT_TRUE(engine->run().ok());
+    EXPECT_EQ(engine->state(*hopeless), RequestState::kFailed);
+    EXPECT_EQ(engine->status(*hopeless).code(), ErrorCode::kBudget);
+    EXPECT_NE(engine->status(*hopeless).message().find("kept"), std::string::npos) << engine->status(*hopeless).message();
+
+    Request behind;
+    behind.tokens = random_tokens(8, 384, 4);
+    behind.after = *base;
+    behind.max_tokens = 6;
+    const auto fork = engine->submit(behind);
+    ASSERT_TRUE(fork.ok());
+    ASSERT_TRUE(engine->step().ok());
+    ASSERT_TRUE(engine->forget(*base).ok());
+    EXPECT_EQ(engine->status(*base).code(), ErrorCode::kNotFound);
+    EXPECT_GE(engine->ledger().kv_allocated_bytes, kept) << "it is still read";
+    ASSERT_TRUE(engine->run().ok());
+    EXPECT_EQ(engine->state(*fork), RequestState::kDone) << engine->status(*fork).message();
+    ASSERT_TRUE(engine->step().ok());
+    EXPECT_EQ(engine->ledger().kv_allocated_bytes, 0U);
+}
+
+// One that was read when the other came is set aside once it answers, not only when it ends.
+TEST(BatchEnginePriority, LooksAgainWhenAPromptHasBeenRead) {
+    EngineOptions options;
+    options.max_sequences = 1;
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok());
+    Request low = request_of(120, "snapkv:window=8", 40);
+    low.max_tokens = 200;
+    const auto first = engine->submit(low);
+    ASSERT_TRUE(engine->step().ok());
+    ASSERT_EQ(engine->state(*first), RequestState::kReading);
+    Request high = request_of(20);
+    high.priority = 1;
+    const auto second = engine->submit(high);
+    for (int i = 0; i < 60 && engine->state(*second) != RequestState::kDone; ++i) { ASSERT_TRUE(engine->step().ok()); }
+    EXPECT_EQ(engine->state(*second), RequestState::kDone);
+    EXPECT_NE(engine->state(*first), RequestState::kDone);
+    ASSERT_TRUE(engine->run().ok());
+    EXPECT_EQ(engine->answer(*first).size(), 200U);
+}
+
 TEST(BatchEngineHooks, EndAnswersAndMayCancelAndSubmit) {
     auto engine = tiny().engine({});
     ASSERT_TRUE(engine.ok());
