@@ -232,6 +232,13 @@ size_t held_bytes() {
     return bytes;
 }
 
+// The sanitizer's own memory would be counted with the cache's.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kSystemTells = false;
+#else
+constexpr bool kSystemTells = true;
+#endif
+
 TEST_F(RaggedCacheTest, ForksReadTheBaseAndCopyWhatTheyWrite) {
     constexpr int kLayers = 2;
     constexpr int kBase = 20000;
@@ -253,7 +260,7 @@ TEST_F(RaggedCacheTest, ForksReadTheBaseAndCopyWhatTheyWrite) {
         expect_rows_follow_positions(*forks.back());
     }
     const size_t of_base = (*base)->allocated_bytes();
-    EXPECT_LT(held_bytes(), before + of_base / 10) << "reading copied nothing";
+    if (kSystemTells) { EXPECT_LT(held_bytes(), before + of_base / 10) << "reading copied something"; }
 
     // Each goes its own way: tokens behind, evictions in the middle, cuts.
     for (int i = 0; i < 8; ++i) {
@@ -262,7 +269,7 @@ TEST_F(RaggedCacheTest, ForksReadTheBaseAndCopyWhatTheyWrite) {
         ASSERT_TRUE(fork.check_invariants().ok()) << fork.check_invariants().message();
         EXPECT_LE(fork.allocated_bytes(), size_t{2} * kLayers * 3 * 2 * page_size_bytes());  // a page or two of each lane
     }
-    EXPECT_LT(held_bytes(), before + of_base / 10);
+    if (kSystemTells) { EXPECT_LT(held_bytes(), before + of_base / 10); }
     std::mt19937 random(7);
     for (int i = 0; i < 8; i += 2) {
         RaggedCache & fork = *forks[static_cast<size_t>(i)];
@@ -287,8 +294,10 @@ TEST_F(RaggedCacheTest, ForksReadTheBaseAndCopyWhatTheyWrite) {
     size_t own = 0;
     for (const auto & fork : forks) { own += fork->allocated_bytes(); }
     const size_t held = held_bytes() - before;
-    EXPECT_LT(held, own + own / 20 + (size_t{1} << 20U)) << "the ledger's bytes are the system's";
-    EXPECT_GT(held + held / 20 + (size_t{1} << 20U), own);
+    if (kSystemTells) {
+        EXPECT_LT(held, own + own / 20 + (size_t{1} << 20U)) << "the ledger's bytes are the system's";
+        EXPECT_GT(held + held / 20 + (size_t{1} << 20U), own);
+    }
 
     base->reset();  // forks live on
     expect_rows_follow_positions(*forks[3]);
