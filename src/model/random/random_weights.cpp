@@ -7,7 +7,6 @@
 #include <cmath>
 #include <numbers>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "core/on_threads.h"
@@ -90,7 +89,7 @@ Status RandomWeights::write(const RandomTensor & tensor, const Sink & sink) cons
     };
     for (int64_t row = 0; row < tensor.n_rows;) {
         int n_bands = 0;
-        while (n_bands < static_cast<int>(n_threads) && row < tensor.n_rows) {
+        while (n_bands < n_threads && row < tensor.n_rows) {
             Band & band = bands[static_cast<size_t>(n_bands++)];
             band.first_row = row;
             band.n_rows = std::min(rows_per_band, tensor.n_rows - row);
