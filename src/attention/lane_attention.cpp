@@ -23,6 +23,11 @@ ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_ten
                         row * static_cast<size_t>(cache.capacity()), row * static_cast<size_t>(cache.cell(seq, run.begin, 0)));
 }
 
+ggml_tensor * view_tokens(ggml_context * ctx, ggml_tensor * x, int first, int n) {
+    if (n == x->ne[2]) { return x; }
+    return ggml_view_3d(ctx, x, x->ne[0], x->ne[1], n, x->nb[1], x->nb[2], static_cast<size_t>(first) * x->nb[2]);
+}
+
 namespace {
 
 // Lanes whose masks differ cannot share a call.
@@ -123,12 +128,6 @@ ggml_tensor * attend_portably(GraphBuild & build, const LanePart & part, int lay
     return out;
 }
 
-// The part's tokens of x [d, heads, n].
-ggml_tensor * rows_of(ggml_context * ctx, ggml_tensor * x, const LanePart & part) {
-    if (part.n == x->ne[2]) { return x; }
-    return ggml_view_3d(ctx, x, x->ne[0], x->ne[1], part.n, x->nb[1], x->nb[2], static_cast<size_t>(part.first_row) * x->nb[2]);
-}
-
 }  // namespace
 
 ggml_tensor * build_lane_attention(GraphBuild & build, const LaneBatchPtr & batch, int layer, ggml_tensor * q, ggml_tensor * k,
@@ -143,8 +142,9 @@ ggml_tensor * build_lane_attention(GraphBuild & build, const LaneBatchPtr & batc
     ggml_context * ctx = build.ctx();
     ggml_tensor * out = nullptr;
     for (const LanePart & part : parts) {
-        write_cells(build, *part.cache, part.seq, layer, rows_of(ctx, k, part), rows_of(ctx, v, part));
-        ggml_tensor * rows = attend_portably(build, part, layer, rows_of(ctx, q, part));
+        const auto of_part = [&](ggml_tensor * x) { return view_tokens(ctx, x, part.first_row, part.n); };
+        write_cells(build, *part.cache, part.seq, layer, of_part(k), of_part(v));
+        ggml_tensor * rows = attend_portably(build, part, layer, of_part(q));
         out = out == nullptr ? rows : ggml_concat(ctx, out, rows, 2);
     }
     return ggml_reshape_2d(ctx, out, out->ne[0] * out->ne[1], q->ne[2]);

@@ -28,6 +28,9 @@ std::vector<LaneRun> equal_length_runs(const RaggedCache & cache, int seq, int l
 // View of K [head_dim, length, lanes] or V of a run of lanes.
 ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_tensor * flat, int seq, const LaneRun & run);
 
+// Tokens [first, first + n) of x [d, heads, tokens]; x itself where these are all.
+ggml_tensor * view_tokens(ggml_context * ctx, ggml_tensor * x, int first, int n);
+
 // q [d, H, n], k [d, K, n], v [dv, K, n]  →  [dv·H, n]. A part's `sums` are served where sums_columns() says so.
 // REQUIRES: cache.append() has already added each part's new entries to every lane of its sequence; they are the last ones.
 // Cost: O(H · n · lane length · d).

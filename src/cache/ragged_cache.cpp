@@ -75,16 +75,15 @@ RaggedCache::RaggedCache(const CacheLayout & layout, int64_t stride)
 RaggedCache::~RaggedCache() = default;
 
 // Both tensors over the region that the store has. cells: of each.
-Status RaggedCache::add_tensors(const RaggedCache & cache, LayerStore & store, int64_t cells) {
-    const CacheLayout & layout = cache.layout_;
-    store.v_offset = static_cast<size_t>(cells) * layout.row_bytes_k();
+Status RaggedCache::add_tensors(LayerStore & store, int64_t cells) const {
+    store.v_offset = static_cast<size_t>(cells) * layout_.row_bytes_k();
     store.context = ggml_init({2 * ggml_tensor_overhead(), nullptr, true});
     store.buffer = cpu_buffer_from_ptr(store.memory.data(), store.memory.size_bytes());
     if (store.context == nullptr || store.buffer == nullptr) {
         return {ErrorCode::kOutOfMemory, "no memory for the KV cache's tensors"};
     }
-    store.k = ggml_new_tensor_2d(store.context, layout.type_k, layout.shape.head_dim, cells);
-    store.v = ggml_new_tensor_2d(store.context, layout.type_v, layout.head_dim_v, cells);
+    store.k = ggml_new_tensor_2d(store.context, layout_.type_k, layout_.shape.head_dim, cells);
+    store.v = ggml_new_tensor_2d(store.context, layout_.type_v, layout_.head_dim_v, cells);
     if (ggml_backend_tensor_alloc(store.buffer, store.k, store.memory.data()) != GGML_STATUS_SUCCESS ||
         ggml_backend_tensor_alloc(store.buffer, store.v, store.memory.data() + store.v_offset) != GGML_STATUS_SUCCESS) {
         return {ErrorCode::kInternal, "the KV cache's tensors do not fit their region"};
@@ -97,14 +96,14 @@ Result<RaggedCache::LayerStore> RaggedCache::make_layer(int64_t stride, Use use)
     LayerStore store;
     const size_t size = static_cast<size_t>(cells) * layout_.entry_bytes();
     PITH_ASSIGN_OR_RETURN(store.memory, use == Use::kToFork ? PageMemory::reserve_to_fork(size) : PageMemory::reserve(size));
-    PITH_RETURN_IF_ERROR(add_tensors(*this, store, cells));
+    PITH_RETURN_IF_ERROR(add_tensors(store, cells));
     return store;
 }
 
 Result<RaggedCache::LayerStore> RaggedCache::fork_layer(const LayerStore & base) const {
     LayerStore store;
     PITH_ASSIGN_OR_RETURN(store.memory, base.memory.fork());
-    PITH_RETURN_IF_ERROR(add_tensors(*this, store, base.k->ne[1]));
+    PITH_RETURN_IF_ERROR(add_tensors(store, base.k->ne[1]));
     return store;
 }
 

@@ -141,7 +141,7 @@ private:
     enum class Use { kAlone, kToFork };
     Result<LayerStore> make_layer(int64_t stride, Use use) const;
     Result<LayerStore> fork_layer(const LayerStore & base) const;
-    static Status add_tensors(const RaggedCache & cache, LayerStore & store, int64_t cells);
+    Status add_tensors(LayerStore & store, int64_t cells) const;
     Status grow(int64_t capacity) { return move_to(capacity, Use::kAlone); }
     Status move_to(int64_t capacity, Use use);
     // Rows of the lane from `first` on are about to be written: a fork's pages there become its own.

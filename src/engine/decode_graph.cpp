@@ -69,11 +69,7 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     for (int layer = 0; layer < hp.n_layers; ++layer) {
         const RopeTap tap = [&](ggml_tensor * q, ggml_tensor * k) {
             for (size_t i = 0; i < n_parts; ++i) {
-                const auto row = [&](ggml_tensor * x) {
-                    return n_parts == 1
-                               ? x
-                               : ggml_view_3d(build->ctx(), x, x->ne[0], x->ne[1], 1, x->nb[1], x->nb[2], i * x->nb[2]);
-                };
+                const auto row = [&](ggml_tensor * x) { return view_tokens(build->ctx(), x, static_cast<int>(i), 1); };
                 const size_t at = static_cast<size_t>(layer) * n_parts + i;
                 if (wants[i].moments) { build_query_moments(*build, row(q), positions_[i], moments_[at]); }
                 if (wants[i].key_norms) { build_key_norms(*build, row(k), key_norms_[at]); }

@@ -28,21 +28,19 @@ std::span<const float> floats_of(const ggml_tensor * tensor, size_t first, size_
     return copy;
 }
 
-// Tokens [first, first + n) of x [d, heads, tokens].
-ggml_tensor * view_tokens(ggml_context * ctx, ggml_tensor * x, int first, int n) {
-    if (n == x->ne[2]) { return x; }
-    return ggml_view_3d(ctx, x, x->ne[0], x->ne[1], n, x->nb[1], x->nb[2], static_cast<size_t>(first) * x->nb[2]);
-}
-
 }  // namespace
 
 Forward::Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend)
     : file_(std::move(file)), backend_(backend), layer_runner_(backend), head_runner_(backend), observe_runner_(backend) {}
 
+// Whether the running sums are added to by a product of its own: the attention does not.
+bool Forward::adds_running(const BatchPart & part) const {
+    return part.evidence->wants_running() && !sums_columns(layer_runner_.custom_operations(), *part.cache);
+}
+
 // Whether a part's evidence, or whoever looks on, reads its queries after the run.
 bool Forward::observes(const BatchPart & part) const {
-    const bool adds_running = part.evidence->wants_running() && !sums_columns(layer_runner_.custom_operations(), *part.cache);
-    return part.evidence->wants_queries() || adds_running || query_observer_;
+    return part.evidence->wants_queries() || adds_running(part) || query_observer_;
 }
 
 Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span<const int32_t> tokens, std::span<float> hidden,
@@ -129,14 +127,14 @@ Status Forward::observe(const BatchPart & part, int layer, const ggml_tensor * q
     const Stopwatch watch;
     EvidenceState & evidence = *part.evidence;
     const size_t row = static_cast<size_t>(hparams().n_heads) * static_cast<size_t>(hparams().head_dim);
-    const bool adds_running = evidence.wants_running() && !sums_columns(layer_runner_.custom_operations(), *part.cache);
+    const bool adds = adds_running(part);
     // Only the newest, where no more will be asked for.
-    const int n_read = query_observer_ || adds_running ? part.n : evidence.n_remembered(part.n, part.n_to_come);
+    const int n_read = query_observer_ || adds ? part.n : evidence.n_remembered(part.n, part.n_to_come);
     const int32_t first_read = part.first_position + (part.n - n_read);
     const std::span<const float> read =
         floats_of(queries, static_cast<size_t>(first_row + part.n - n_read) * row, static_cast<size_t>(n_read) * row, queries_);
     if (evidence.wants_queries()) { evidence.remember(layer, read.data(), n_read, first_read, part.n_to_come); }
-    if (adds_running) {
+    if (adds) {
         PITH_RETURN_IF_ERROR(evidence.add_running(observe_runner_, *part.cache, part.seq, layer, read.data(), n_read,
                                                   first_read, part.hidden_keys));
     }

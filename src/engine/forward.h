@@ -68,6 +68,7 @@ public:
     double evidence_s() const { return evidence_s_; }  // spent inside run_layer on reading queries out and remembering them
 
 private:
+    bool adds_running(const BatchPart & part) const;
     bool observes(const BatchPart & part) const;
     Status observe(const BatchPart & part, int layer, const ggml_tensor * queries, int first_row);
 
