@@ -2,17 +2,16 @@
 #include "bench/bench_batch.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 #include <utility>
 
+#include "bench/bench_child.h"
 #include "bench/child_process.h"
 #include "bench/random_prompt.h"
 #include "core/check.h"
 #include "core/stopwatch.h"
-#include "device/cpu_count.h"
 #include "pith/batch_engine.h"
 #include "policy/policy.h"
 #include "statistics/median.h"
@@ -130,46 +129,23 @@ private:
 };
 
 Result<Json> measure_pith(const BatchBenchOptions & options, const Case & one) {
-    PITH_ASSIGN_OR_RETURN(const ChildOutput child, run_in_child([&]() -> std::string {
-                              auto model = Model::load(options.model_path, options.model);
-                              if (!model.ok()) { return "!" + model.status().message(); }
-                              const auto out = CaseRunner(options, one, std::move(*model)).run();
-                              return out.ok() ? out->dump() : "!" + out.status().message();
-                          }));
-    if (child.text.starts_with('!')) { return {ErrorCode::kInvalidArgument, child.text.substr(1)}; }
-    Json json = Json::parse(child.text, nullptr, false);
-    if (child.exit_code != 0 || json.is_discarded()) {
-        return {ErrorCode::kInternal, "the measurement of '" + one.policy + "' at depth " + std::to_string(one.depth) +
-                                          " ended with code " + std::to_string(child.exit_code) +
-                                          (child.exit_code == 137 ? " (out of memory?)" : "")};
-    }
-    return json;
+    const std::string name = "'" + one.policy + "' at depth " + std::to_string(one.depth);
+    return measure_in_child(name, [&]() -> Result<Json> {
+        PITH_ASSIGN_OR_RETURN(Model model, Model::load(options.model_path, options.model));
+        return CaseRunner(options, one, std::move(model)).run();
+    });
 }
 
 // Tokens a second, batch by batch.
 Result<std::vector<double>> measure_llama(const BatchBenchOptions & options, int64_t depth) {
-    const SessionOptions & session = options.session;
-    const int n_threads = session.n_threads > 0 ? session.n_threads : available_cpus();
     const int64_t most = *std::ranges::max_element(options.batches);
     const int64_t n_prompt = std::max<int64_t>(depth, 1);
     std::string batches;
     for (const int batch : options.batches) { batches += (batches.empty() ? "" : ",") + std::to_string(batch); }
-    std::vector<std::string> command = options.llama.command;
-    const auto add = [&command](const char * flag, std::string value) {
-        command.emplace_back(flag);
-        command.push_back(std::move(value));
-    };
-    add("-m", std::filesystem::absolute(options.model_path).string());
-    add("-t", std::to_string(n_threads));
-    add("-c", std::to_string(most * (n_prompt + options.n_generate + 1) + 64));
-    add("-npp", std::to_string(n_prompt));
-    add("-ntg", std::to_string(options.n_generate));
-    add("-npl", batches);
-    add("-ctk", std::string(to_string(session.type_k)));
-    add("-ctv", std::string(to_string(session.type_v)));
-    add("-fa", "on");
-    add("--output-format", "jsonl");
-    command.emplace_back("-pps");
+    std::vector<std::string> command = llama_command(options.llama, options.model_path, options.session);
+    command.insert(command.end(), {"-c", std::to_string(most * (n_prompt + options.n_generate + 1) + 64), "-npp",
+                                   std::to_string(n_prompt), "-ntg", std::to_string(options.n_generate), "-npl", batches, "-fa",
+                                   "on", "--output-format", "jsonl", "-pps"});
     PITH_ASSIGN_OR_RETURN(const ChildOutput child, run_program(command, options.llama.working_folder));
     std::vector<double> tps;
     std::istringstream lines(child.text);

@@ -1,19 +1,17 @@
 // bench_process.cpp - measurements in processes of their own, passed back as JSON. Stage: bench.
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 
 #include "bench/bench_case.h"
+#include "bench/bench_child.h"
 #include "bench/child_process.h"
-#include "device/cpu_count.h"
 
 namespace pith {
 namespace {
 
 using Json = nlohmann::json;
 
-std::string to_text(const BenchMeasurement & measurement) {
+Json to_json(const BenchMeasurement & measurement) {
     const Ledger & ledger = measurement.ledger;
     Json json;
     json["prefill_tps"] = measurement.prefill_tps;
@@ -35,7 +33,7 @@ std::string to_text(const BenchMeasurement & measurement) {
     json["activation_peak_bytes"] = ledger.activation_peak_bytes;
     json["rss_anonymous_bytes"] = ledger.rss_anonymous_bytes;
     json["rss_anonymous_before_bytes"] = measurement.rss_anonymous_before_bytes;
-    return json.dump();
+    return json;
 }
 
 BenchMeasurement from_json(const Json & json) {
@@ -64,24 +62,11 @@ BenchMeasurement from_json(const Json & json) {
     return measurement;
 }
 
-std::vector<std::string> llama_command(const BenchOptions & options, int64_t depth, int n_repetitions) {
-    const SessionOptions & session = options.session;
-    std::vector<std::string> command = options.llama.command;
-    const auto add = [&command](std::string flag, std::string value) {
-        command.push_back(std::move(flag));
-        command.push_back(std::move(value));
-    };
-    const int n_threads = session.n_threads > 0 ? session.n_threads : available_cpus();
-    add("-o", "json");
-    add("-fa", "1");
-    add("-m", std::filesystem::absolute(options.model_path).string());
-    add("-t", std::to_string(n_threads));
-    add("-p", std::to_string(options.n_prompt));
-    add("-n", std::to_string(options.n_generate));
-    add("-d", std::to_string(depth));
-    add("-r", std::to_string(n_repetitions));
-    add("-ctk", std::string(to_string(session.type_k)));
-    add("-ctv", std::string(to_string(session.type_v)));
+std::vector<std::string> llama_bench_command(const BenchOptions & options, int64_t depth, int n_repetitions) {
+    std::vector<std::string> command = llama_command(options.llama, options.model_path, options.session);
+    command.insert(command.end(),
+                   {"-o", "json", "-fa", "1", "-p", std::to_string(options.n_prompt), "-n", std::to_string(options.n_generate),
+                    "-d", std::to_string(depth), "-r", std::to_string(n_repetitions)});
     // Its warm-up is a whole prompt: worth having for short ones, minutes for long ones.
     if (options.n_prompt > 1024) { command.emplace_back("--no-warmup"); }
     return command;
@@ -90,27 +75,18 @@ std::vector<std::string> llama_command(const BenchOptions & options, int64_t dep
 }  // namespace
 
 Result<BenchMeasurement> measure_pith(const BenchOptions & options, const BenchCase & bench_case, int n_repetitions) {
-    const auto ran = run_in_child([&] {
-        const auto measured = measure_here(options, bench_case, n_repetitions);
-        return measured.ok() ? to_text(*measured) : "!" + measured.status().message();
-    });
-    if (!ran.ok()) { return ran.status(); }
-    const ChildOutput & child = *ran;
-    if (child.exit_code != 0 || child.text.empty()) {
-        return {ErrorCode::kInternal, "the measurement of '" + bench_case.policy + "' at depth " +
-                                          std::to_string(bench_case.depth) + " ended with code " +
-                                          std::to_string(child.exit_code) +
-                                          (child.exit_code == 137 ? " (out of memory?)" : "")};
-    }
-    if (child.text.starts_with('!')) { return {ErrorCode::kInvalidArgument, child.text.substr(1)}; }
-    const Json json = Json::parse(child.text, nullptr, false);
-    if (json.is_discarded()) { return {ErrorCode::kInternal, "a measurement came back damaged"}; }
+    const std::string name = "'" + bench_case.policy + "' at depth " + std::to_string(bench_case.depth);
+    PITH_ASSIGN_OR_RETURN(const Json json, measure_in_child(name, [&]() -> Result<Json> {
+                              PITH_ASSIGN_OR_RETURN(const BenchMeasurement measured,
+                                                    measure_here(options, bench_case, n_repetitions));
+                              return to_json(measured);
+                          }));
     return from_json(json);
 }
 
 Result<BenchMeasurement> measure_llama(const BenchOptions & options, int64_t depth, int n_repetitions) {
     PITH_ASSIGN_OR_RETURN(const ChildOutput child,
-                          run_program(llama_command(options, depth, n_repetitions), options.llama.working_folder));
+                          run_program(llama_bench_command(options, depth, n_repetitions), options.llama.working_folder));
     const Json json = Json::parse(child.text, nullptr, false);
     if (child.exit_code != 0 || !json.is_array()) {
         return {ErrorCode::kUnsupported, "llama-bench ended with code " + std::to_string(child.exit_code) + " at depth " +
