@@ -11,6 +11,7 @@
 #include "device/available_memory.h"
 #include "engine/batch_pass.h"
 #include "engine/execution.h"
+#include "engine/memory.h"
 #include "engine/model_parts.h"
 #include "engine/step_plan.h"
 #include "engine/turn.h"
@@ -60,10 +61,6 @@ struct Engine::Impl {
         Turn * turn = find(id);
         return turn == nullptr || turn->forgotten() ? nullptr : turn;
     }
-    const Turn * find(int64_t id) const {
-        const auto found = turns.find(id);
-        return found == turns.end() ? nullptr : found->second.get();
-    }
     Turn * find(int64_t id) {
         const auto found = turns.find(id);
         return found == turns.end() ? nullptr : found->second.get();
@@ -73,7 +70,7 @@ struct Engine::Impl {
     std::vector<Turn *> running() const;
     size_t reserved_bytes() const;
     void admit();
-    bool fits(const Turn & turn) const;
+    bool has_room(const Turn & turn, std::span<Turn * const> without = {}) const;
     bool make_room(const Turn & turn);
 
     // a step
@@ -82,7 +79,7 @@ struct Engine::Impl {
     void advance(Turn & turn, int64_t n);
     void count_bytes(const Turn * ran = nullptr);
     void drop_forgotten();
-    const Turn * base_of(const Turn & turn) const { return turn.request().after == 0 ? nullptr : find(turn.request().after); }
+    const Turn * base_of(const Turn & turn) { return turn.request().after == 0 ? nullptr : find(turn.request().after); }
     bool step();
 };
 
@@ -102,8 +99,9 @@ size_t Engine::Impl::reserved_bytes() const {
     return bytes;
 }
 
-bool Engine::Impl::fits(const Turn & turn) const {
-    int n_running = 0;
+// Whether it may run beside those that run, and under the ceiling. without: of these, some that are imagined gone.
+bool Engine::Impl::has_room(const Turn & turn, std::span<Turn * const> without) const {
+    int64_t n_running = -std::ssize(without);
     int n_layered = 0;
     for (const auto & [id, other] : turns) {
         n_running += other->running() ? 1 : 0;
@@ -111,38 +109,30 @@ bool Engine::Impl::fits(const Turn & turn) const {
     }
     if (options.max_sequences > 0 && n_running >= options.max_sequences) { return false; }
     if (turn.state() == RequestState::kWaiting && turn.reads_layers() && n_layered >= kMaxLayered) { return false; }
-    return ledger.ceiling_bytes == 0 || reserved_bytes() + turn.reserved_bytes() <= ledger.ceiling_bytes;
+    size_t reserved = reserved_bytes();
+    for (const Turn * one : without) { reserved -= one->reserved_bytes(); }
+    return ledger.ceiling_bytes == 0 || reserved + turn.reserved_bytes() <= ledger.ceiling_bytes;
 }
 
 // Answers of lower priority are set aside, the lowest and latest first, where that is enough.
 bool Engine::Impl::make_room(const Turn & turn) {
     std::vector<Turn *> victims;
-    int64_t n_running = 0;
-    int64_t n_layered = 0;
-    for (const auto & [id, other] : turns) {
-        n_running += other->running() ? 1 : 0;
-        n_layered += other->state() == RequestState::kReading && other->reads_layers() ? 1 : 0;
+    for (Turn * other : running()) {
         const bool lower = other->request().priority < turn.request().priority;
-        if (lower && other->can_go_aside()) { victims.push_back(other.get()); }
+        if (lower && other->can_go_aside()) { victims.push_back(other); }
     }
-    if (turn.state() == RequestState::kWaiting && turn.reads_layers() && n_layered >= kMaxLayered) { return false; }
     std::ranges::stable_sort(victims, [](const Turn * a, const Turn * b) {
         if (a->request().priority != b->request().priority) { return a->request().priority < b->request().priority; }
         return a->id() > b->id();
     });
-    size_t freed = 0;
     size_t n = 0;
-    const size_t reserved = reserved_bytes();
-    const auto enough = [&] {
-        return (ledger.ceiling_bytes == 0 || reserved - freed + turn.reserved_bytes() <= ledger.ceiling_bytes) &&
-               (options.max_sequences == 0 || n_running - static_cast<int64_t>(n) < options.max_sequences);
-    };
-    while (!enough() && n < victims.size()) { freed += victims[n++]->reserved_bytes(); }
-    if (!enough()) { return false; }
-    for (size_t i = 0; i < n; ++i) {
-        if (!victims[i]->set_aside().ok()) { break; }  // no room on disk: it waits, unless it fits now
+    while (n < victims.size() && !has_room(turn, std::span(victims).first(n))) { ++n; }
+    victims.resize(n);
+    if (!has_room(turn, victims)) { return false; }
+    for (Turn * victim : victims) {
+        if (!victim->set_aside().ok()) { break; }  // no room on disk: it waits, unless it fits now
     }
-    return fits(turn);
+    return has_room(turn);
 }
 
 // Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit.
@@ -157,7 +147,7 @@ void Engine::Impl::admit() {
     std::ranges::stable_sort(waiting, std::greater<>(), [](const Turn * turn) { return turn->request().priority; });
     bool again = false;
     for (Turn * turn : waiting) {
-        if (!fits(*turn) && !make_room(*turn)) {
+        if (!has_room(*turn) && !make_room(*turn)) {
             const bool hopeless = std::ranges::none_of(turns, [](const auto & one) { return one.second->running(); });
             if (!hopeless) { break; }
             // Nothing will become free by itself.
@@ -178,17 +168,14 @@ void Engine::Impl::admit() {
 
 // Kept requests that were forgotten go when nobody reads their entries any more.
 void Engine::Impl::drop_forgotten() {
-    for (auto one = turns.begin(); one != turns.end();) {
-        const bool read = std::ranges::any_of(turns, [&](const auto & other) {
-            return other.second->request().after == one->first && (!other.second->ended() || other.second->kept());
+    const auto is_read = [&](int64_t id) {
+        return std::ranges::any_of(turns, [&](const auto & other) {
+            return other.second->request().after == id && (!other.second->ended() || other.second->kept());
         });
-        if (!one->second->forgotten() || read) {
-            ++one;
-            continue;
-        }
-        one = turns.erase(one);
-        changed = true;
-    }
+    };
+    const size_t n_gone =
+        std::erase_if(turns, [&](const auto & one) { return one.second->forgotten() && !is_read(one.first); });
+    changed = changed || n_gone > 0;
 }
 
 // ---- a step ----
@@ -311,10 +298,8 @@ Result<size_t> ceiling_of(const Model & model, const Budget & ceiling) {
             PITH_RETURN_IF_ERROR(ceiling.check());
             return static_cast<size_t>(ceiling.value);
         case BudgetKind::kAuto: {
-            const ModelFile & file = file_of(model);
-            const size_t mapped = file.weight_bytes() - std::min(file.weight_bytes(), file.resident_copies_bytes());
-            const auto left = static_cast<double>(available_memory(mapped));
-            if (left > 0) { return static_cast<size_t>(0.9 * left); }
+            const auto left = static_cast<double>(available_memory(mapped_bytes(file_of(model))));
+            if (left > 0) { return static_cast<size_t>(kUsableMemory * left); }
             return {ErrorCode::kUnsupported,
                     "the engine's ceiling is auto, and this system does not say how much memory is left: give it in bytes"};
         }

@@ -3,12 +3,11 @@
 #include <string>
 
 #include "device/available_memory.h"
+#include "engine/memory.h"
 #include "engine/session_impl.h"
 
 namespace pith {
 namespace {
-
-constexpr double kUsable = 0.9;  // a tenth stays for what is not counted
 
 std::string mebibytes(double bytes) {
     return std::to_string(static_cast<int64_t>(std::max(bytes, 0.0) / (1 << 20))) + " MiB";
@@ -27,13 +26,13 @@ double Session::Impl::chunk_bytes() const {
 // `--budget auto`: what is left, less a tenth, and less what a chunk's activations take; so many snapshots are left room for,
 // each a copy of what an eviction moves.
 Result<Budget> Session::Impl::memory_budget(int n_snapshots) const {
-    const size_t mapped = file->weight_bytes() - std::min(file->weight_bytes(), file->resident_copies_bytes());
+    const size_t mapped = mapped_bytes(*file);
     const auto left = static_cast<double>(available_memory(mapped));
     if (left == 0) {
         return {ErrorCode::kUnsupported,
                 "--budget auto: this system does not say how much memory is left: give a --budget in numbers"};
     }
-    const double usable = kUsable * (left - chunk_bytes()) / (1.0 + std::max(n_snapshots, 0));
+    const double usable = kUsableMemory * (left - chunk_bytes()) / (1.0 + std::max(n_snapshots, 0));
     if (usable >= 1) { return Budget(BudgetKind::kBytes, usable); }
     return {
         ErrorCode::kBudget,
@@ -54,7 +53,7 @@ Result<int64_t> Session::Impl::lane_capacity(int64_t n_all) const {
 
     const auto width = static_cast<double>(file->hparams().n_embd) * sizeof(float);
     const double states = seq.plan->one_shot ? static_cast<double>(n_all) * width : 0;
-    const double usable = kUsable * (static_cast<double>(addresses) - chunk_bytes()) - states;
+    const double usable = kUsableMemory * (static_cast<double>(addresses) - chunk_bytes()) - states;
     const auto room = static_cast<int64_t>(usable / (static_cast<double>(layout.entry_bytes()) * shape().n_lanes()));
     const int64_t least = bounded ? std::min(n_all, at_once) : n_all;
     if (room < least) {

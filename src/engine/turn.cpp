@@ -111,7 +111,7 @@ Status Turn::fork(const Turn & base) {
 size_t Turn::kv_bytes(bool at_most) const {
     if (!session_ || !session_->seq.cache) { return 0; }
     const RaggedCache & cache = *session_->seq.cache;
-    return at_most && state_ == RequestState::kReading && reads_layers_ ? cache.peak_bytes() : cache.allocated_bytes();
+    return at_most ? cache.peak_bytes() : cache.allocated_bytes();
 }
 
 void Turn::start(const Turn * base, int64_t step) {
@@ -193,12 +193,11 @@ void Turn::take_token() {
     if (state_ == RequestState::kReading) {
         ledger.n_prompt += std::ssize(request_.tokens);
         ledger.prefill_s += phase_.seconds();
-        phase_ = Stopwatch();
     } else {
         ++ledger.n_generated;
         ledger.decode_s += phase_.seconds();
-        phase_ = Stopwatch();
     }
+    phase_ = Stopwatch();
     session_->update_ledger();
     state_ = RequestState::kAnswering;
     if (request_.max_tokens == 0) { return keep_state(); }

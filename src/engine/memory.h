@@ -1,0 +1,18 @@
+// memory.h - what of the memory that is left KV caches may take. Stage: engine.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "model/model_file.h"
+
+namespace pith {
+
+inline constexpr double kUsableMemory = 0.9;  // a tenth stays for what is not counted
+
+// Weights that are read where the file is mapped: the system does not count them as taken, and they will be.
+inline size_t mapped_bytes(const ModelFile & file) {
+    return file.weight_bytes() - std::min(file.weight_bytes(), file.resident_copies_bytes());
+}
+
+}  // namespace pith
