@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 
+#include "core/likeliest_token.h"
 #include "engine/fail_at.h"
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
@@ -207,7 +208,7 @@ private:
         EXPECT_TRUE(session->prefill(prompt_of(ask)).ok());
         if (ask.tail >= 0) { EXPECT_TRUE(session->prefill(tail_of(ask)).ok()); }
         for (int i = 0; i < kAnswer; ++i) {
-            tokens.push_back(static_cast<int32_t>(std::ranges::max_element(session->logits()) - session->logits().begin()));
+            tokens.push_back(likeliest_token(session->logits()));
             if (i + 1 < kAnswer) { EXPECT_TRUE(session->append(tokens.back()).ok()); }
         }
         return tokens;

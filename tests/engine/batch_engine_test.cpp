@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "core/likeliest_token.h"
 #include "engine/step_plan.h"
 #include "engine/tiny_model.h"
 
@@ -36,8 +37,7 @@ Answer alone(const Model & model, const Request & request, const EngineOptions &
     Answer answer;
     for (int i = 0; i < request.max_tokens; ++i) {
         answer.logits.emplace_back(session->logits().begin(), session->logits().end());
-        const auto best = std::ranges::max_element(answer.logits.back()) - answer.logits.back().begin();
-        answer.tokens.push_back(static_cast<int32_t>(best));
+        answer.tokens.push_back(likeliest_token(answer.logits.back()));
         if (i + 1 < request.max_tokens) { EXPECT_TRUE(session->append(answer.tokens.back()).ok()); }
     }
     return answer;
@@ -115,7 +115,7 @@ TEST_P(BatchEngine, GivesWhatEachSequenceGivesAlone) {
         Request request = requests[i];
         request.choose = [&got, i](std::span<const float> logits) {
             got[i].logits.emplace_back(logits.begin(), logits.end());
-            return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+            return likeliest_token(logits);
         };
         auto id = engine->submit(std::move(request));
         ASSERT_TRUE(id.ok()) << id.status().message();
@@ -285,8 +285,7 @@ TEST(BatchEngineForks, GoOnFromAKeptPromptAndShareIt) {
             ASSERT_TRUE(session->prefill(tails[i]).ok());
             std::vector<int32_t> expected;
             for (int t = 0; t < 10; ++t) {
-                const auto best = std::ranges::max_element(session->logits()) - session->logits().begin();
-                expected.push_back(static_cast<int32_t>(best));
+                expected.push_back(likeliest_token(session->logits()));
                 ASSERT_TRUE(session->append(expected.back()).ok());
             }
             EXPECT_EQ(std::vector<int32_t>(engine->answer(ids[i]).begin(), engine->answer(ids[i]).end()), expected);
