@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 
 namespace pith::app {
 namespace {
@@ -17,6 +18,15 @@ void on_interrupt(int) {
     if (reading.load()) { alarm(1); }
 }
 
+// How a SIGINT that comes during a read or a write goes on: SA_RESTART or 0.
+bool handle_interrupts(int flags) {
+    struct sigaction action = {};
+    action.sa_handler = on_interrupt;
+    action.sa_flags = flags;
+    sigemptyset(&action.sa_mask);
+    return sigaction(SIGINT, &action, nullptr) == 0;
+}
+
 void on_alarm(int) {
     if (reading.load() && interrupted.load()) { alarm(1); }
 }
@@ -24,26 +34,18 @@ void on_alarm(int) {
 }  // namespace
 
 const std::atomic<bool> & catch_interrupt() {
-    struct sigaction action = {};
-    action.sa_handler = on_interrupt;
-    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // the default comes back: a second Ctrl-C kills
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, nullptr);
+    handle_interrupts(static_cast<int>(SA_RESETHAND | SA_RESTART));  // the default comes back: a second Ctrl-C kills
     return interrupted;
 }
 
 std::atomic<bool> & every_interrupt() {
-    static const bool installed = [] {
-        struct sigaction action = {};
-        action.sa_handler = on_interrupt;
-        sigemptyset(&action.sa_mask);
-        return sigaction(SIGINT, &action, nullptr) == 0;
-    }();
+    static const bool installed = handle_interrupts(SA_RESTART);  // an answer's text is written whole
     static_cast<void>(installed);
     return interrupted;
 }
 
 WakeReads::WakeReads() {
+    handle_interrupts(0);
     struct sigaction action = {};
     action.sa_handler = on_alarm;
     sigemptyset(&action.sa_mask);
@@ -54,6 +56,8 @@ WakeReads::WakeReads() {
 WakeReads::~WakeReads() {
     reading.store(false);
     alarm(0);
+    handle_interrupts(SA_RESTART);
+    if (interrupted.load()) { std::clearerr(stdout); }  // the prompt may have been what was interrupted
 }
 
 }  // namespace pith::app

@@ -8,11 +8,12 @@ namespace pith::app {
 // Sets the handler for SIGINT; the flag turns true at the first one.
 const std::atomic<bool> & catch_interrupt();
 
-// From the first call on every SIGINT sets the flag, and nothing else; whoever saw it sets it back. Reads are interrupted.
+// From the first call on every SIGINT sets the flag, and nothing else; whoever saw it sets it back. A write goes on, and so
+// does a read, but for WakeReads.
 std::atomic<bool> & every_interrupt();
 
-// While it lives, a read that began just behind a Ctrl-C does not wait for the next key: it is interrupted a second later, and
-// again, until the flag is set back.   REQUIRES: every_interrupt() was called; one at a time.
+// While it lives, a Ctrl-C interrupts reads. A read that began just behind it does not wait for the next key: it is interrupted
+// a second later, and again, until the flag is set back.   REQUIRES: every_interrupt() was called; one at a time.
 class WakeReads {
 public:
     WakeReads();
