@@ -34,8 +34,10 @@ inline constexpr int kDefaultBatchRows = 512;
 struct EngineOptions {
     KvType type_k = KvType::kF16;
     KvType type_v = KvType::kF16;
-    int n_threads = 0;                 // 0: one for each CPU that the process may use, or 1 for models under 32 MiB
-    Budget ceiling;                    // of all KV caches together: bytes, `auto` (what memory allows now), or none
+    int n_threads = 0;  // 0: one for each CPU that the process may use, or 1 for models under 32 MiB
+    Budget ceiling;     // of all KV caches together: bytes, `auto` (what memory allows now), or none
+    // Of requests whose own SessionOptions::grid is 0: what a sequence keeps then depends on its tokens alone. 0: none.
+    int grid = kDefaultGrid;
     int max_rows = kDefaultBatchRows;  // tokens of a step; where more sequences answer than that, one of each all the same
     int max_sequences = 0;             // that run at a time; 0: as many as fit
 };

@@ -13,5 +13,6 @@ enum class PrefillSchedule {
 
 inline constexpr int kDefaultChunk = 512;       // tokens
 inline constexpr int kDefaultEvictEvery = 128;  // decoded tokens
+inline constexpr int kDefaultGrid = 256;        // tokens, of engines (SessionOptions::grid)
 
 }  // namespace pith

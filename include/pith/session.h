@@ -34,7 +34,12 @@ struct SessionOptions {
     PrefillSchedule prefill = PrefillSchedule::kAuto;
     int chunk = kDefaultChunk;             // tokens; also the batch of a one-shot prefill
     int evict_every = kDefaultEvictEvery;  // decoded tokens between evictions: the headroom; 0: no eviction in decode
-    std::vector<PositionSpan> pinned;      // never evicted, and kept whatever gates say
+    // Tokens; 0: none. On a grid, evictions come whenever so many tokens, or a multiple, have been fed, and at no other time,
+    // the end of a prompt included: what is kept then depends on the tokens alone, not on how they were cut into calls, nor on
+    // which of them were decoded. Lanes hold up to budget + grid entries. A budget in bytes takes a smaller power of two where
+    // it holds no more. Left alone: a prompt in one shot, a question in sight, and evict_every = 0.
+    int grid = 0;
+    std::vector<PositionSpan> pinned;  // never evicted, and kept whatever gates say
     // For policies that divide the budget by head (headkv, duo) and for `auto`: the importances, or else the file that `pith
     // calibrate heads` made. Neither: the file beside the model (model.heads.json for model.gguf), where there is one; `auto`
     // passes over one that does not fit.

@@ -66,6 +66,7 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     request.prefill = schedule;
     request.chunk = options.chunk;
     request.evict_every = options.evict_every;
+    request.grid = options.grid;
     request.n_prompt = n_prompt;
     // Gates decide what is cached before a layer's attention: observers that are taken back again have no place there.
     request.n_question = for_policy.gated() ? 0 : n_question;
@@ -123,7 +124,7 @@ Status Session::Impl::start(int64_t n_prompt, int n_question) {
         seen = false;
     }
     ledger.budget_entries = seq.plan->budget;
-    ledger.schedule = std::string(seq.plan->one_shot ? "one-shot" : "in chunks") + (seen ? ", question seen" : "");
+    ledger.schedule = name_of_schedule(*seq.plan, seen);
 
     PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(n_prompt + std::ssize(observers)));
     PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, capacity));
@@ -149,9 +150,9 @@ Sequence::Reach Session::Impl::reach_of(std::span<const int32_t> tokens, const R
     const bool plain =
         tokens.size() == 1 && seq.n_tokens > 0 && !keeps_whole_way_back && !hooks.on_logits && !hooks.progress && !gating;
     if (!plain) { return Sequence::Reach::kAll; }
-    const bool is_due = evicts() && seq.plan->evict_every > 0 && seq.since_eviction + 1 >= seq.plan->evict_every;
     const int64_t n_lanes = shape().n_lanes();
-    const bool may_evict = is_due && seq.cache->n_entries() + n_lanes > seq.plan->budget * n_lanes;
+    const bool may_evict = evicts() && seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1) &&
+                           seq.cache->n_entries() + n_lanes > seq.plan->budget * n_lanes;
     if (may_evict || !forward->can_run_tokens(*seq.cache) || seq.gate_state.hides_any()) { return Sequence::Reach::kAll; }
     return Sequence::Reach::kOneToken;
 }

@@ -10,11 +10,13 @@ ChunkReader::ChunkReader(Session::Impl & session, std::span<const int32_t> token
       tokens_(tokens),
       first_(first),
       evicts_(session.evicts() && (first || session.seq.plan->evict_every > 0)),
+      grid_(session.seq.plan->grid),
       n_context_(std::ssize(tokens)) {
     const RunPlan & plan = *session.seq.plan;
     if (first && evicts_ && plan.n_guide > 0) {
         question_ = !session.observers.empty() ? session.observers : tokens.last(static_cast<size_t>(plan.n_guide));
         if (session.observers.empty()) { n_context_ -= std::ssize(question_); }
+        grid_ = 0;
     }
     begin_chunk();
 }
@@ -23,7 +25,9 @@ void ChunkReader::begin_chunk() {
     const RunPlan & plan = *session_.seq.plan;
     const int64_t n = std::ssize(tokens_);
     int64_t m = std::min<int64_t>(plan.chunk, n - n_done_);
-    if (evicts_ && !first_) {
+    if (grid_ > 0) {
+        m = std::min<int64_t>(m, grid_ - session_.seq.n_tokens % grid_);
+    } else if (evicts_ && !first_) {
         const int headroom = std::max(plan.chunk, plan.evict_every);
         m = std::min<int64_t>(m, std::max(1, headroom - session_.seq.since_eviction));
     }
@@ -35,13 +39,18 @@ std::span<const int32_t> ChunkReader::next(int64_t most) const {
     return tokens_.subspan(static_cast<size_t>(n_done_), static_cast<size_t>(std::min(most, chunk_end_ - n_done_)));
 }
 
+bool ChunkReader::is_due() const {
+    const bool ends_first = first_ && grid_ == 0;
+    return ends_first || session_.seq.plan->is_due(session_.seq.n_tokens, session_.seq.since_eviction);
+}
+
 Status ChunkReader::advance(int64_t n, bool nothing_follows) {
     n_done_ += n;
     session_.seq.since_eviction += static_cast<int>(n);
     if (n_done_ < chunk_end_) { return {}; }
     if (!question_.empty() && (!done() || !session_.observers.empty())) {
         PITH_RETURN_IF_ERROR(session_.evict_in_sight_of(question_));
-    } else if (evicts_ && (first_ || session_.seq.since_eviction >= session_.seq.plan->evict_every)) {
+    } else if (evicts_ && is_due()) {
         PITH_RETURN_IF_ERROR(session_.evict_all(done() && nothing_follows));
     }
     begin_chunk();

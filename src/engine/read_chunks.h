@@ -4,7 +4,8 @@
 // Every chunk goes through all layers, then every lane goes back to its budget. The first prompt is evicted after its last
 // chunk too; later tokens are evicted when the headroom is used up, as decoded ones are (decode is a chunk of one). Guided
 // chunks end where the question begins, or take it along where it is all that is left; observers guide the last chunk, too,
-// since nothing of them stays. A chunk may come in pieces: nothing is evicted before its end.
+// since nothing of them stays. A chunk may come in pieces: nothing is evicted before its end. On a grid, chunks end at its
+// points, and nothing is evicted elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +31,14 @@ public:
 
 private:
     void begin_chunk();
+    bool is_due() const;
 
     Session::Impl & session_;
     std::span<const int32_t> tokens_;
     std::span<const int32_t> question_;  // that judges chunks; empty: none
     bool first_;
     bool evicts_;
+    int grid_;           // 0: none, or a question judges
     int64_t n_context_;  // tokens before the question
     int64_t n_done_ = 0;
     int64_t chunk_end_ = 0;

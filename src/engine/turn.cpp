@@ -50,6 +50,7 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
                      const Turn * base) {
     PITH_RETURN_IF_ERROR(check());
     SessionOptions own = base != nullptr ? base->session_->options : request_.options;
+    if (own.grid == 0) { own.grid = options.grid; }
     own.type_k = options.type_k;
     own.type_v = options.type_v;
     own.observe.clear();
@@ -87,12 +88,9 @@ int64_t Turn::most_of_fork(const Turn & base) const {
     const int64_t n_added = std::ssize(request_.tokens) + request_.max_tokens;
     int longest = 0;
     for (int lane = 0; lane < from.cache->n_lanes(); ++lane) { longest = std::max(longest, from.cache->length(lane)); }
-    const bool evicts = plan.budget > 0 && plan.evict_every > 0;
+    const bool evicts = plan.budget > 0 && plan.period() > 0;
     const int64_t all = from.cache->n_entries() + n_lanes * n_added;
-    if (evicts) {
-        return std::min(all,
-                        std::max(from.cache->n_entries(), n_lanes * (plan.budget + std::max(plan.chunk, plan.evict_every))));
-    }
+    if (evicts) { return std::min(all, std::max(from.cache->n_entries(), n_lanes * (plan.budget + plan.period()))); }
     return request_.keep || longest + n_added > from.cache->capacity() ? all : n_lanes * n_added;
 }
 
@@ -104,7 +102,7 @@ Status Turn::fork(const Turn & base) {
     if (session_->gates) { session_->answers.assign(static_cast<size_t>(session_->shape().n_layers), {}); }
     session_->tell_policy(session_->policy_names(session_->seq));
     session_->ledger.budget_entries = session_->seq.plan->budget;
-    session_->ledger.schedule = "in chunks";
+    session_->ledger.schedule = name_of_schedule({.grid = session_->seq.plan->grid}, /*seen=*/false);
     return {};
 }
 

@@ -40,13 +40,14 @@ struct PolicyCase {
     const char * name;
     Budget budget;
     PrefillSchedule prefill;
+    int grid = 0;
 };
 const std::vector<PolicyCase> & policies() {
     static const std::vector<PolicyCase> all = {{"full", {}, PrefillSchedule::kAuto},
                                                 {"snapkv:window=8", 40, PrefillSchedule::kChunked},
-                                                {"h2o", 40, PrefillSchedule::kChunked},
+                                                {"h2o", 40, PrefillSchedule::kChunked, 8},
                                                 {"snapkv:window=8+ada", 48, PrefillSchedule::kOneShot},
-                                                {"laprox:window=8", 40, PrefillSchedule::kOneShot},
+                                                {"laprox:window=8", 40, PrefillSchedule::kOneShot, 16},
                                                 {"expected", 40, PrefillSchedule::kChunked}};
     return all;
 }
@@ -59,6 +60,7 @@ SessionOptions options_of(const Ask & ask) {
     options.prefill = one.prefill;
     options.chunk = 20;
     options.evict_every = 3;
+    options.grid = one.grid;
     options.type_k = options.type_v = KvType::kF32;
     return options;
 }
@@ -74,6 +76,7 @@ class Walk {
 public:
     Walk(const Model & model, uint32_t seed) : model_(model), random_(seed) {
         EngineOptions options;
+        options.grid = 0;
         options.type_k = options.type_v = KvType::kF32;
         options.n_threads = 1;
         options.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(kCeiling));

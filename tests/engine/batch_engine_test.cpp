@@ -102,6 +102,7 @@ TEST_P(BatchEngine, GivesWhatEachSequenceGivesAlone) {
     auto model = tiny_model(spec);
     ASSERT_TRUE(model.ok()) << model.status().message();
     EngineOptions options;
+    options.grid = 0;
     options.type_k = options.type_v = c.type;
     options.n_threads = 2;
     options.max_rows = c.max_rows;
@@ -173,6 +174,7 @@ Request request_of(int n, const char * policy = "full", Budget budget = {}, uint
 
 TEST(BatchEngineCeiling, RefusesWhatCanNeverFitAndLetsTheRestWait) {
     EngineOptions options;
+    options.grid = 0;
     options.ceiling = Budget(BudgetKind::kBytes, 256 << 10);
     auto engine = tiny().engine(options);
     ASSERT_TRUE(engine.ok()) << engine.status().message();
@@ -202,6 +204,7 @@ TEST(BatchEngineCeiling, RefusesWhatCanNeverFitAndLetsTheRestWait) {
 
 TEST(BatchEngineCeiling, IsInBytes) {
     EngineOptions options;
+    options.grid = 0;
     options.ceiling = Budget(1024);
     const auto engine = tiny().engine(options);
     ASSERT_FALSE(engine.ok());
@@ -215,6 +218,7 @@ TEST(BatchEnginePriority, SetsAnswersAsideAndBringsThemBackUnchanged) {
         return request;
     }();
     EngineOptions options;
+    options.grid = 0;
     options.type_k = options.type_v = KvType::kF32;
     options.max_sequences = 1;
     const Answer expected = alone(tiny(), low, options);
@@ -242,6 +246,7 @@ TEST(BatchEngineForks, GoOnFromAKeptPromptAndShareIt) {
         SCOPED_TRACE(policy);
         const bool full = std::string(policy) == "full";
         EngineOptions options;
+        options.grid = 0;
         options.type_k = options.type_v = KvType::kF32;
         auto engine = tiny().engine(options);
         ASSERT_TRUE(engine.ok());
@@ -302,6 +307,7 @@ TEST(BatchEngineForks, GoOnFromAKeptPromptAndShareIt) {
 
 TEST(BatchEngineForks, CountABaseAsLongAsItIsRead) {
     EngineOptions options;
+    options.grid = 0;
     options.ceiling = Budget(BudgetKind::kBytes, 1 << 20);
     auto engine = tiny().engine(options);
     ASSERT_TRUE(engine.ok());
@@ -341,6 +347,7 @@ TEST(BatchEngineForks, CountABaseAsLongAsItIsRead) {
 // One that was read when the other came is set aside once it answers, not only when it ends.
 TEST(BatchEnginePriority, LooksAgainWhenAPromptHasBeenRead) {
     EngineOptions options;
+    options.grid = 0;
     options.max_sequences = 1;
     auto engine = tiny().engine(options);
     ASSERT_TRUE(engine.ok());

@@ -11,9 +11,9 @@
 
 #include "engine/gated_model.h"
 #include "engine/model_parts.h"
+#include "engine/registry_policies.h"
 #include "model/model_file.h"
 #include "model/plain_attention.h"
-#include "pith/policies.h"
 
 namespace pith {
 namespace {
@@ -21,6 +21,8 @@ namespace {
 using testing::even_gate;
 using testing::gated_model;
 using testing::plain_logits;
+using testing::policies_of_the_registry;
+using testing::policy_test_name;
 using testing::random_tokens;
 using testing::tiny_model;
 using testing::tiny_spec;
@@ -143,45 +145,6 @@ std::vector<float> oracle(const Model & model, const EvictionLog & log, const st
     return plain_logits(file_of(model), tokens, mask, {}, 1, round);
 }
 
-// Options that leave something to choose under this small budget, wherever a part has them.
-std::string with_small_options(const PolicyInfo & info) {
-    std::string text = info.name;
-    for (const OptionInfo & option : info.options) {
-        if (option.name == "window") { text += ":window=8"; }
-        if (option.name == "recent" && info.name != "retrieval") { text += ":recent=6"; }
-        if (option.name == "k") { text += ":k=20"; }
-        if (info.name == "retrieval" && option.name == "sinks") { text += ":sinks=4"; }
-        if (info.name == "retrieval" && option.name == "recent") { text += ":recent=8"; }
-    }
-    return text;
-}
-
-// Every scorer with every allocator, refiner and selector that it goes with, a few compositions of all four kinds, and every
-// alias whose own options fit the budget.
-std::vector<std::string> policies_of_the_registry() {
-    std::vector<std::string> scorers;
-    std::vector<std::string> others;
-    std::vector<std::string> policies;
-    for (const PolicyInfo & info : list_policies()) {
-        if (info.kind == "scorer" && info.name != "full") { scorers.push_back(with_small_options(info)); }
-        if (info.kind == "allocator" || info.kind == "refiner" || info.kind == "selector") {
-            others.push_back(with_small_options(info));
-        }
-        // duo protects 64 sinks.
-        if (info.kind == "alias" && info.name != "duo") { policies.push_back(info.name); }
-    }
-    for (const auto & scorer : scorers) {
-        for (const auto & other : others) { policies.push_back(scorer + "+" + other); }
-    }
-    for (const char * more :
-         {"snapkv:window=8+caote+ada+critical", "h2o+caote+global+joint", "matprod:window=8+fastcaote+entropy",
-          "tova+fastcaote+novelty+diverse", "attnvar:window=8+preference+joint", "vmax:window=8+head+critical"}) {
-        policies.emplace_back(more);
-    }
-    std::erase_if(policies, [](const std::string & policy) { return !check_policy(policy).ok(); });  // pointless compositions
-    return policies;
-}
-
 class MaskOracle : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(MaskOracle, EvictionEqualsMaskingWithEverySchedule) {
@@ -207,12 +170,7 @@ TEST_P(MaskOracle, EvictionEqualsMaskingWithEverySchedule) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, MaskOracle, ::testing::ValuesIn(policies_of_the_registry()), [](const auto & test) {
-    std::string name = test.param;
-    std::ranges::replace_if(
-        name, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(Registry, MaskOracle, ::testing::ValuesIn(policies_of_the_registry()), policy_test_name);
 
 TEST(MaskOracleTypes, EvictionEqualsMaskingInEveryCacheType) {
     const auto model = tiny_model(tiny_spec());

@@ -35,6 +35,7 @@ struct Case {
     Gates gates = Gates::kNone;
     std::vector<std::string> observe = {};
     std::vector<PositionSpan> pinned = {};
+    int grid = 0;
 };
 std::ostream & operator<<(std::ostream & out, const Case & c) {
     return out << c.policy << ", budget " << c.budget.to_string();
@@ -61,6 +62,9 @@ const std::vector<Case> & cases() {
         {"joint", "keydiff:recent=8+joint", 40, kChunks},
         {"streaming_never_again", "streaming", 40, kOneShot, KvType::kF16, KvType::kF16, 0},
         {"headkv", "headkv:window=8", 40, kAny},
+        {.name = "grid", .policy = "snapkv:window=8+ada", .prefill = kChunks, .grid = 16},
+        {.name = "grid_ceiling", .policy = "h2o:recent=8", .budget = kSixtyKibibytes, .prefill = kChunks, .grid = 24},
+        {.name = "grid_behind_one_shot", .policy = "laprox:window=8", .grid = 24},
         {"auto", "auto", 40, kAny},
         {"evict_later",
          "full",

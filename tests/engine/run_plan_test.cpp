@@ -51,6 +51,30 @@ TEST(RunPlan, WithAQuestionInSightAPromptGoesInOneShotWhereALayerFitsInMemory) {
     EXPECT_EQ(plan_run(request)->n_guide, 30);
 }
 
+// What is kept may not depend on where a prompt ends, so one that fits is read like one that does not.
+TEST(RunPlan, OnAGridShortPromptsGoInChunksToo) {
+    RunRequest request = request_of(1024, 1024);
+    EXPECT_TRUE(plan_run(request)->one_shot);
+    request.grid = 200;
+    EXPECT_FALSE(plan_run(request)->one_shot);
+    EXPECT_EQ(plan_run(request)->grid, 200);
+    request.evict_every = 0;
+    EXPECT_EQ(plan_run(request)->grid, 0) << "nothing is evicted in decode, so there is no grid";
+    request.grid = -1;
+    request.evict_every = 1;
+    EXPECT_EQ(plan_run(request).status().message(), "--grid -1: must be 0 (none) or more");
+}
+
+TEST(RunPlan, BytesHoldBudgetAndGridOrASmallerOne) {
+    RunRequest request = request_of(Budget(BudgetKind::kBytes, 128.0 * (1000 * 256 + 8192)), 5000);
+    request.grid = 256;
+    EXPECT_EQ(plan_run(request)->grid, 256);
+    EXPECT_EQ(plan_run(request)->budget, 1000 - 256) << "chunks end at grid points, so they need no room of their own";
+    request.budget = Budget(BudgetKind::kBytes, 128.0 * (300 * 256 + 8192));
+    EXPECT_EQ(plan_run(request)->grid, 64) << "a third is 100";
+    EXPECT_EQ(plan_run(request)->budget, 300 - 64);
+}
+
 // One shot reserves every lane for the whole prompt, used or not.
 TEST(RunPlan, WhereAddressesAreShortAQuestionsPromptGoesInChunks) {
     RunRequest request = request_of(1024, 100000);

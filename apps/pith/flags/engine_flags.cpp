@@ -85,6 +85,9 @@ void SessionFlags::add_to(CLI::App & command, const std::string & default_policy
     command.add_option("--prefill", prefill, "When to evict during the prompt: auto, one-shot, chunked")->capture_default_str();
     command.add_option("--chunk", chunk, "Tokens of a chunk, and of a batch")->capture_default_str();
     command.add_option("--evict-every", evict_every, "Generated tokens between evictions; 0: none")->capture_default_str();
+    command.add_option("--grid", grid,
+                       "Evict at every N-th token, prompt or answer, and at no other time: what is kept then depends on the "
+                       "text alone, not on how it came (default: 0, after every chunk and by --evict-every)");
     command.add_option("-t,--threads", n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
     command.add_option("-c,--ctx-size", ctx_size, "Positions at most (default: as many as come)");
 }
@@ -117,11 +120,13 @@ Result<SessionOptions> SessionFlags::options(bool has_gates) const {
     PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", ctx_size, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--chunk", chunk, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--evict-every", evict_every, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--grid", grid, 0));
     options.heads_file = heads;
     options.n_threads = n_threads;
     options.max_context = ctx_size;
     options.chunk = chunk;
     options.evict_every = evict_every;
+    options.grid = grid;
     return options;
 }
 

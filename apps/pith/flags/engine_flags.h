@@ -45,6 +45,7 @@ struct SessionFlags {
     int ctx_size = 0;
     int chunk = kDefaultChunk;
     int evict_every = kDefaultEvictEvery;
+    int grid = 0;
 
     // default_policy: the policy without --policy. without_budget: the budget without --budget, where the policy is auto.
     void add_to(CLI::App & command, const std::string & default_policy = "auto", const std::string & without_budget = "");

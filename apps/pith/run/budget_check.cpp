@@ -84,6 +84,7 @@ Result<RunPlan> plan_of_bytes(const Model & model, const SessionOptions & option
     request.prefill = options.prefill;
     request.chunk = options.chunk;
     request.evict_every = options.evict_every;
+    request.grid = options.grid;
     request.n_prompt = std::max<int64_t>(1, n_covered(options.pinned));
     if (options.evict_every > 0) {
         PITH_ASSIGN_OR_RETURN(const std::optional<int64_t> least, enough_entries(options));

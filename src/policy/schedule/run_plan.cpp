@@ -2,6 +2,7 @@
 #include "policy/schedule/run_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -68,12 +69,12 @@ double layer_bytes(const RunRequest & request) {
 
 // What is read behind the prompt before anything is evicted again. Questions that come later are read whole, each.
 int n_behind(const RunRequest & request) {
-    return std::max({request.evict_every, request.taken_back ? request.n_question : 0, 1});
+    return std::max({request.grid > 0 ? request.grid : request.evict_every, request.taken_back ? request.n_question : 0, 1});
 }
 
 // At its peak the first layer's whole KV stands beside nothing, the last one's beside all the others' budgets.
 RunPlan one_shot_in_bytes(const RunRequest & request) {
-    RunPlan plan{0, true, request.chunk, request.evict_every};
+    RunPlan plan{0, true, request.chunk, request.evict_every, request.grid};
     plan.budget = std::min(entries_in(request, request.budget.value - layer_bytes(request)),
                            entries_in(request, request.budget.value) - n_behind(request));
     return plan;
@@ -98,7 +99,8 @@ RunPlan chunks_in_bytes(const RunRequest & request) {
         plan.chunk = static_cast<int>(std::clamp<int64_t>(room - plan.n_guide, smallest, plan.chunk));
     }
     if (request.evict_every > 0) { plan.evict_every = std::min(request.evict_every, plan.chunk); }
-    plan.budget = capacity - plan.chunk - plan.n_guide;
+    plan.grid = std::min(request.grid, static_cast<int>(std::bit_floor(static_cast<unsigned>(plan.chunk))));
+    plan.budget = capacity - plan.period_of_prompt();
     return plan;
 }
 
@@ -145,15 +147,19 @@ Result<RunPlan> plan_bytes(const RunRequest & request) {
                          least_bytes_of_chunks(request), "");
 }
 
-}  // namespace
+// ---- the whole decision ----
 
-Result<RunPlan> plan_run(const RunRequest & request) {
+// The grid is known to have a meaning.
+Result<RunPlan> plan_on_grid(const RunRequest & request) {
     if (request.chunk < 1) {
         return {ErrorCode::kInvalidArgument, "--chunk " + std::to_string(request.chunk) + ": must be at least 1"};
     }
     if (request.evict_every < 0) {
         return {ErrorCode::kInvalidArgument,
                 "--evict-every " + std::to_string(request.evict_every) + ": must be 0 (never in decode) or more"};
+    }
+    if (request.grid < 0) {
+        return {ErrorCode::kInvalidArgument, "--grid " + std::to_string(request.grid) + ": must be 0 (none) or more"};
     }
     if (request.whole_prompt && request.prefill == PrefillSchedule::kChunked) {
         return {
@@ -165,7 +171,7 @@ Result<RunPlan> plan_run(const RunRequest & request) {
         const int64_t capacity = entries_in(request, request.budget.value);
         if (request.n_prompt <= capacity) {
             const bool whole = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
-            return RunPlan{0, whole, request.chunk, 0, 0, capacity};
+            return RunPlan{0, whole, request.chunk, 0, 0, 0, capacity};
         }
         return {ErrorCode::kBudget, "--budget auto: the memory that is left holds " +
                                         with_commas(std::max<int64_t>(capacity, 0)) + " tokens, the prompt has " +
@@ -187,16 +193,31 @@ Result<RunPlan> plan_run(const RunRequest & request) {
     if (!limited) { return RunPlan{0, one_shot, request.chunk, 0}; }
     if (request.budget.kind == BudgetKind::kBytes) { return plan_bytes(request); }
 
-    RunPlan plan{static_cast<int64_t>(request.budget.value), false, request.chunk, request.evict_every};
+    RunPlan plan{static_cast<int64_t>(request.budget.value), false, request.chunk, request.evict_every, request.grid};
     if (request.budget.kind == BudgetKind::kPercent) {
         plan.budget = std::max<int64_t>(1, std::llround(static_cast<double>(request.n_prompt) * request.budget.value / 100.0));
     }
+    // On a grid a prompt that fits whole is read like one that does not: what is kept may not depend on where it ends.
+    const bool fits = request.grid == 0 && request.n_prompt <= plan.budget + request.chunk;
     const bool chosen =
-        request.prefill == PrefillSchedule::kAuto &&
-        (request.n_prompt <= plan.budget + request.chunk || (request.n_question > 0 && fits_in_memory(request, plan.budget)));
+        request.prefill == PrefillSchedule::kAuto && (fits || (request.n_question > 0 && fits_in_memory(request, plan.budget)));
     plan.one_shot = one_shot || chosen;
     plan.n_guide = !plan.one_shot && request.n_question <= plan.chunk ? request.n_question : 0;
     return plan;
+}
+
+}  // namespace
+
+std::string name_of_schedule(const RunPlan & plan, bool seen) {
+    std::string name = plan.one_shot ? "one-shot" : "in chunks";
+    if (plan.grid > 0) { name += ", evicted at every " + std::to_string(plan.grid) + "th token"; }
+    return name + (seen ? ", question seen" : "");
+}
+
+Result<RunPlan> plan_run(const RunRequest & request) {
+    RunRequest used = request;
+    if (used.evict_every == 0) { used.grid = 0; }
+    return plan_on_grid(used);
 }
 
 }  // namespace pith

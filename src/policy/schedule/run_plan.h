@@ -2,11 +2,14 @@
 // Pure C++: no ggml, no I/O.
 //
 // Bytes bound the peak: (budget + headroom) entries a lane, and two partly used pages a lane (one of K, one of V), fit in them.
-// Headroom is what arrives between two evictions: the chunk and the question that guides it, or evict_every decoded tokens.
+// Headroom is what arrives between two evictions: the chunk and the question that guides it, or evict_every decoded tokens; on
+// a grid its distance.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "pith/budget.h"
 #include "pith/prefill_schedule.h"
@@ -23,6 +26,7 @@ struct RunRequest {
     PrefillSchedule prefill = PrefillSchedule::kAuto;
     int chunk = kDefaultChunk;
     int evict_every = kDefaultEvictEvery;
+    int grid = 0;  // tokens between evictions, wherever calls begin and end; 0: none
     int64_t n_prompt = 0;
     int64_t n_protected = 0;  // tokens per head that no budget in bytes may come to less than
     int n_question = 0;       // tokens at the prompt's end that ask; 0: not known
@@ -42,11 +46,25 @@ struct RunPlan {
     bool one_shot = false;
     int chunk = 0;
     int evict_every = 0;   // 0: no eviction in decode
+    int grid = 0;          // evict at its multiples, but for a first prompt in one shot or guided; 0: none
     int n_guide = 0;       // of a chunked prefill: tokens of the question that every chunk is judged by; 0: none
     int64_t capacity = 0;  // tokens that memory holds where nothing is evicted and the budget is what it allows; 0: not bounded
+
+    // Whether lanes go back to their budget behind a first prompt, n_tokens fed in all and since_eviction since the last time.
+    bool is_due(int64_t n_tokens, int64_t since_eviction) const {
+        return evict_every > 0 && (grid > 0 ? n_tokens % grid == 0 : since_eviction >= evict_every);
+    }
+    // Tokens that come between two evictions, at most, behind a first prompt; 0: no eviction there.
+    int64_t period() const { return evict_every == 0 ? 0 : grid > 0 ? grid : std::max(chunk, evict_every); }
+    // The same in a first prompt that is read in chunks.
+    int64_t period_of_prompt() const { return grid > 0 && n_guide == 0 ? grid : chunk + n_guide; }
 };
 
-// Errors: kInvalidArgument (a budget without an evicting policy or the other way round, chunk < 1, evict_every < 0, chunks
+// For the ledger: "one-shot", "in chunks", …   seen: the question was.
+std::string name_of_schedule(const RunPlan & plan, bool seen);
+
+// Errors: kInvalidArgument (a budget without an evicting policy or the other way round, chunk < 1, evict_every or grid < 0,
+// chunks
 //         asked for where the prompt must be seen whole);
 //         kBudget when the bytes do not hold what the schedule needs (names both).
 Result<RunPlan> plan_run(const RunRequest & request);
