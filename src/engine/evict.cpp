@@ -121,7 +121,7 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_all() {
 Status Session::Impl::apply(std::span<const LayerPlan> plans, bool is_last) {
     if (plans.empty()) { return {}; }
     const Stopwatch watch;
-    PITH_ASSIGN_OR_RETURN(const int64_t n_gone, seq.compact(plans, /*evicts=*/true, is_last));
+    PITH_ASSIGN_OR_RETURN(const int64_t n_gone, seq.compact(plans, /*evicts=*/true, is_last, tasks_on(forward->observer())));
     ledger.evicted_entries += n_gone;
     ++ledger.n_evictions;
     ledger.compact_s += watch.seconds();

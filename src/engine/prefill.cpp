@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "cache/page_memory.h"
 #include "core/guarded.h"
 #include "core/stopwatch.h"
 #include "core/text.h"

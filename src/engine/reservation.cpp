@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cache/page_memory.h"
+
 namespace pith {
 
 int64_t most_entries(const RunPlan & plan, const Policy & policy, const CacheShape & shape, int64_t n_prompt,

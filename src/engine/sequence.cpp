@@ -64,7 +64,7 @@ void Sequence::rollback() noexcept {
         cache.reset();
     } else {
         const auto end = static_cast<int32_t>(back.n_tokens);
-        for (int lane = 0; lane < cache->n_lanes(); ++lane) { cache->truncate_to_positions(lane, end); }
+        for (int l = 0; l < cache->layout().shape.n_layers; ++l) { cache->truncate_to_positions(0, l, end); }
         for (const RemovedEntries & entries : back.removed) { cache->put_back(0, entries); }
     }
     if (back.state) {
@@ -77,15 +77,14 @@ void Sequence::rollback() noexcept {
     commit();
 }
 
-Result<int64_t> Sequence::compact(std::span<const LayerPlan> plans, bool evicts, bool is_last) {
+Result<int64_t> Sequence::compact(std::span<const LayerPlan> plans, bool evicts, bool is_last, const RunTasks & run_tasks) {
+    std::vector<LayerKeep> keeps;
+    for (const LayerPlan & one : plans) { keeps.push_back({one.layer, &one.keep}); }
     save_snapshots_before_compaction();
     for (const LayerPlan & one : plans) { evidence.prepare_compact(one.layer, one.keep); }
     if (way_back_.open && way_back_.n_tokens > 0 && !is_last && !disposable) { PITH_RETURN_IF_ERROR(remember_removed(plans)); }
-    int64_t n_gone = 0;
-    for (const LayerPlan & one : plans) {
-        n_gone += cache->compact(0, one.layer, one.keep);
-        evidence.compact(one.layer, one.keep, evicts);
-    }
+    const int64_t n_gone = cache->compact(0, keeps, run_tasks);
+    for (const LayerPlan & one : plans) { evidence.compact(one.layer, one.keep, evicts); }
     ++epoch_;
     return n_gone;
 }

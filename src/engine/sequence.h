@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cache/ragged_cache.h"
+#include "core/tasks.h"
 #include "engine/gate_state.h"
 #include "evidence/evidence_state.h"
 #include "pith/session.h"
@@ -70,8 +71,9 @@ public:
     // Drops from the lanes what the plans do not keep, all of it or, on an error or std::bad_alloc, nothing. Snapshots that
     // point at these lanes save theirs first. Returns how many entries went.
     // evicts: by a policy's plan. is_last: nothing that follows in the call can fail; otherwise what goes is kept for a
-    // rollback, in a temporary file where the budget is a ceiling in bytes.
-    Result<int64_t> compact(std::span<const LayerPlan> plans, bool evicts, bool is_last);
+    // rollback, in a temporary file where the budget is a ceiling in bytes. run_tasks: for layers side by side.
+    Result<int64_t> compact(std::span<const LayerPlan> plans, bool evicts, bool is_last,
+                            const RunTasks & run_tasks = run_in_turn);
 
     // The most that was ever held in memory: lanes, snapshots' entries, and what a rollback would put back.
     size_t peak_bytes() const { return peak_bytes_; }

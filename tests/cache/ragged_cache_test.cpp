@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <fstream>
+#include <new>
 #include <numeric>
 #include <random>
 #include <sstream>
+#include <thread>
 
+#include "cache/page_memory.h"
 #include "device/backend.h"
 #include "device/resident.h"
 
@@ -105,6 +109,49 @@ TEST_F(RaggedCacheTest, RowsFollowTheirPositionsThroughAnyMixOfAppendsAndCompact
         }
         expect_rows_follow_positions(c);
         ASSERT_TRUE(c.check_invariants().ok()) << c.check_invariants().message();
+    }
+}
+
+// Once a layer has moved there is no way back: what threads left undone is done all the same.
+TEST_F(RaggedCacheTest, LayersAreCompactedSideBySideAndAllOfThemWhateverTheThreadsDo) {
+    constexpr int kLayers = 6;
+    const RunTasks on_threads = [](int n, const std::function<void(int)> & task) -> Status {
+        std::vector<std::thread> threads;
+        threads.reserve(static_cast<size_t>(n));
+        for (int i = 0; i < n; ++i) { threads.emplace_back(task, i); }
+        for (std::thread & thread : threads) { thread.join(); }
+        return {};
+    };
+    const RunTasks half = [](int n, const std::function<void(int)> & task) -> Status {
+        for (int i = 0; i < n; i += 2) { task(i); }
+        return {ErrorCode::kOutOfMemory, "injected"};
+    };
+    const RunTasks none = [](int, const std::function<void(int)> &) -> Status { throw std::bad_alloc(); };
+    for (const RunTasks & run_tasks : {on_threads, half, none}) {
+        std::mt19937 random(11);
+        auto cache = RaggedCache::make(layout_of(GGML_TYPE_F32, kLayers), 300);
+        ASSERT_TRUE(cache.ok()) << cache.status().message();
+        RaggedCache & c = **cache;
+        std::vector<Ragged<int32_t>> plans;
+        std::vector<LayerKeep> keeps;
+        for (int l = 0; l < kLayers; ++l) {
+            append(c, l, 0, 280);
+            plans.push_back(random_plan(c, l, random));
+        }
+        int64_t n_kept = 0;
+        for (int l = 0; l < kLayers; ++l) {
+            keeps.push_back({l, &plans[static_cast<size_t>(l)]});
+            n_kept += static_cast<int64_t>(plans[static_cast<size_t>(l)].size());
+        }
+        EXPECT_EQ(c.compact(0, keeps, run_tasks), kLayers * 3 * 280 - n_kept);
+        EXPECT_EQ(c.n_entries(), n_kept);
+        for (int l = 0; l < kLayers; ++l) {
+            for (int h = 0; h < 3; ++h) {
+                EXPECT_TRUE(std::ranges::equal(c.positions(c.lane(0, l, h)), plans[static_cast<size_t>(l)].row(h)));
+            }
+        }
+        expect_rows_follow_positions(c);
+        EXPECT_TRUE(c.check_invariants().ok()) << c.check_invariants().message();
     }
 }
 

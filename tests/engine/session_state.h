@@ -53,8 +53,8 @@ inline Bytes lanes_of(Session & session) {
                     static_cast<const uint8_t *>(tensor->data) + static_cast<size_t>(cache.cell(0, h, 0)) * row_bytes;
                 bytes.add_all(std::span<const uint8_t>(begin, positions.size() * row_bytes));
             };
-            rows(cache.k(l), cache.layout().row_bytes_k());
-            rows(cache.v(l), cache.layout().row_bytes_v());
+            rows(cache.k(l), cache.layout().rows().bytes_k());
+            rows(cache.v(l), cache.layout().rows().bytes_v());
         }
     }
     return bytes;

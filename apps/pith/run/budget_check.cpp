@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/page_memory.h"
 #include "cache/ragged_cache.h"
 #include "engine/cache_layout.h"
 #include "engine/model_parts.h"

@@ -102,11 +102,11 @@ void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggm
 void fill_task(std::span<const LanePart> parts, int layer, const ggml_tensor * q, const ggml_tensor * out,
                AttentionTask & task) {
     const CacheLayout & layout = parts.front().cache->layout();
-    start_task(layout, layout.row_bytes_k(), task);
+    start_task(layout, layout.rows().bytes_k(), task);
     task.v_format = *format_of(layout.type_v);
     task.head_dim_v = layout.head_dim_v;
     task.n_queries = parts.front().n;
-    task.v_stride = layout.row_bytes_v();
+    task.v_stride = layout.rows().bytes_v();
     task.q_head_stride = q->nb[1] / sizeof(float);
     task.q_query_stride = q->nb[2] / sizeof(float);
     task.out_head_stride = static_cast<size_t>(task.head_dim_v);

@@ -1,0 +1,127 @@
+// cache_returns.cpp - entries that leave a cache and may come back: what a compaction drops, and whole lanes.
+#include <algorithm>
+#include <cassert>
+
+#include "cache/ragged_cache.h"
+
+namespace pith {
+
+bool RemovedEntries::empty() const {
+    return std::ranges::all_of(positions, [](const auto & lane) { return lane.empty(); });
+}
+
+Result<RemovedEntries> RaggedCache::copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end,
+                                                 Spill where) const {
+    RemovedEntries entries;
+    entries.layer = layer;
+    std::vector<std::vector<int64_t>> gone;  // [K] indices
+    size_t n_gone = 0;
+    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+        const auto all = positions(lane(seq, layer, h));
+        const auto kept = keep.row(h);
+        auto & to_positions = entries.positions.emplace_back();
+        auto & indices = gone.emplace_back();
+        auto next = kept.begin();
+        for (size_t j = 0; j < all.size() && all[j] < end; ++j) {
+            if (next != kept.end() && static_cast<size_t>(*next) == j) {
+                ++next;
+                continue;
+            }
+            to_positions.push_back(all[j]);
+            indices.push_back(static_cast<int64_t>(j));
+        }
+        n_gone += indices.size();
+    }
+    PITH_ASSIGN_OR_RETURN(entries.rows, SpillMemory::make(n_gone * layout_.entry_bytes(), where));
+    const LaneRows rows = layout_.rows();
+    uint8_t * to_k = entries.rows.data();
+    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+        const auto & indices = gone[static_cast<size_t>(h)];
+        uint8_t * to_v = to_k + indices.size() * rows.bytes_k();
+        for (const int64_t j : indices) {
+            store(layer).read(in_layer(seq, h), j, 1, to_k, to_v);
+            to_k += rows.bytes_k();
+            to_v += rows.bytes_v();
+        }
+        to_k = to_v;
+    }
+    return entries;
+}
+
+void RaggedCache::put_back(int seq, const RemovedEntries & entries) noexcept {
+    const LaneRows rows = layout_.rows();
+    const uint8_t * back_k = entries.rows.data();
+    LaneStore & lanes = store(entries.layer);
+    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+        const int in = in_layer(seq, h);
+        std::vector<int32_t> & there = positions_of(lane(seq, entries.layer, h));
+        const auto before = std::ssize(there);
+        const auto & back = entries.positions[static_cast<size_t>(h)];
+        if (!back.empty()) { make_own(seq, entries.layer, h, std::ranges::lower_bound(there, back.front()) - there.begin()); }
+        const uint8_t * back_v = back_k + back.size() * rows.bytes_k();
+        // Two ascending lists become one, from the end on, so that nothing is overwritten before it has moved.
+        size_t i = there.size();
+        size_t j = back.size();
+        there.resize(i + j);
+        for (size_t to = i + j; j > 0; --to) {
+            if (i > 0 && there[i - 1] > back[j - 1]) {
+                --i;
+                there[to - 1] = there[i];
+                lanes.move(in, static_cast<int64_t>(i), static_cast<int64_t>(to - 1), 1);
+            } else {
+                --j;
+                there[to - 1] = back[j];
+                lanes.write(in, static_cast<int64_t>(to - 1), 1, back_k + j * rows.bytes_k(), back_v + j * rows.bytes_v());
+            }
+        }
+        back_k = back_v + back.size() * rows.bytes_v();
+        settle(seq, entries.layer, h, before, /*frees=*/true);
+    }
+    count_peak();
+    check();
+}
+
+SavedLanes RaggedCache::save(int seq, std::span<const int> lengths) const {
+    SavedLanes saved;
+    const LaneRows rows = layout_.rows();
+    const int n_kv = layout_.shape.n_kv_heads;
+    for (int i = 0; i < layout_.shape.n_lanes(); ++i) {
+        const int n = lengths[static_cast<size_t>(i)];
+        const auto all = positions(lane(seq, i / n_kv, i % n_kv));
+        assert(static_cast<size_t>(n) <= all.size());
+        saved.positions.emplace_back(all.begin(), all.begin() + n);
+        auto & k = saved.k.emplace_back(static_cast<size_t>(n) * rows.bytes_k());
+        auto & v = saved.v.emplace_back(static_cast<size_t>(n) * rows.bytes_v());
+        store(i / n_kv).read(in_layer(seq, i % n_kv), 0, n, k.data(), v.data());
+        saved.size_bytes += static_cast<size_t>(n) * layout_.entry_bytes();
+    }
+    return saved;
+}
+
+Status RaggedCache::load(int seq, const SavedLanes & saved) {
+    size_t longest = 0;
+    for (const auto & lane_positions : saved.positions) { longest = std::max(longest, lane_positions.size()); }
+    if (static_cast<int64_t>(longest) > capacity_) {
+        PITH_RETURN_IF_ERROR(move_to(static_cast<int64_t>(longest), LaneStore::Use::kAlone));
+    }
+    for (size_t i = 0; i < saved.positions.size(); ++i) {
+        positions_of(seq * layout_.shape.n_lanes() + static_cast<int>(i)).reserve(saved.positions[i].size());
+    }
+    clear(seq);  // what can fail is done
+    const int n_kv = layout_.shape.n_kv_heads;
+    for (int i = 0; i < layout_.shape.n_lanes(); ++i) {
+        const auto s = static_cast<size_t>(i);
+        const int layer = i / n_kv;
+        const int h = i % n_kv;
+        make_own(seq, layer, h, 0);
+        store(layer).write(in_layer(seq, h), 0, std::ssize(saved.positions[s]), saved.k[s].data(), saved.v[s].data());
+        positions_of(lane(seq, layer, h)) = saved.positions[s];
+        settle(seq, layer, h, 0, /*frees=*/false);
+        peak_lane_entries_ = std::max(peak_lane_entries_, length(lane(seq, layer, h)));
+    }
+    count_peak();
+    check();
+    return {};
+}
+
+}  // namespace pith

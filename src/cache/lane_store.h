@@ -1,0 +1,84 @@
+// lane_store.h - where the keys and values of one layer's lanes lie, whatever memory that is. Stage: cache.
+//
+// A store has room for capacity() rows of K and of V in each lane; rows [0, length) of a lane are its entries. Graphs read and
+// write them through two flat tensors; what a cache does with rows goes through the calls below, so that memory a processor
+// cannot point into may stand behind them.
+//
+// Threads: one at a time; two stores may be used side by side.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "ggml.h"
+#include "pith/status.h"
+
+namespace pith {
+
+// What a row is, and how many lanes there are.
+struct LaneRows {
+    int n_lanes = 0;  // of the layer, those of all sequences
+    int head_dim_k = 0;
+    int head_dim_v = 0;
+    ggml_type type_k = GGML_TYPE_F16;
+    ggml_type type_v = GGML_TYPE_F16;
+
+    size_t bytes_k() const { return ggml_row_size(type_k, head_dim_k); }
+    size_t bytes_v() const { return ggml_row_size(type_v, head_dim_v); }
+    size_t bytes() const { return bytes_k() + bytes_v(); }
+};
+
+class LaneStore {
+public:
+    enum class Use { kAlone, kToFork };  // kToFork: fork() will be asked for
+
+    virtual ~LaneStore() = default;
+    LaneStore(const LaneStore &) = delete;
+    LaneStore & operator=(const LaneStore &) = delete;
+
+    const LaneRows & rows() const { return rows_; }
+    int64_t capacity() const { return capacity_; }
+    // K [head_dim_k, cells], V [head_dim_v, cells]: row i of a lane is cell lane · capacity() + i.
+    ggml_tensor * k() const { return k_; }
+    ggml_tensor * v() const { return v_; }
+
+    // Rows of the lane from `first` on are about to be written, by a graph or by one of the calls below.
+    virtual void make_own(int lane, int64_t first) noexcept = 0;
+    // The lane holds so many entries now. frees: memory behind them is no longer needed.
+    virtual void set_length(int lane, int64_t length, bool frees) noexcept = 0;
+
+    // Each of the three REQUIRES: make_own() of what it writes.
+    // n rows go from one place in a lane to another; the two may overlap.
+    virtual void move(int lane, int64_t from, int64_t to, int64_t n) noexcept = 0;
+    virtual void write(int lane, int64_t first, int64_t n, const uint8_t * k, const uint8_t * v) noexcept = 0;
+    // The rows of another store of this kind, lane by lane its first lengths[lane].
+    virtual void copy_from(const LaneStore & other, std::span<const int64_t> lengths) noexcept = 0;
+    virtual void read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const noexcept = 0;
+
+    // An empty one of this kind. Errors: kOutOfMemory.
+    virtual Result<std::unique_ptr<LaneStore>> another(int64_t capacity, Use use) const = 0;
+    // One that begins with this one's entries, at no cost until it writes. REQUIRES: Use::kToFork; nothing is written to this
+    // one any more. Errors: kOutOfMemory.
+    virtual Result<std::unique_ptr<LaneStore>> fork() const = 0;
+
+    size_t allocated_bytes() const {
+        return allocated_bytes_;
+    }                                                      // own memory that holds entries, or did since the last set_length()
+    size_t shared_bytes() const { return shared_bytes_; }  // of a store that was forked, read and not yet copied
+
+protected:
+    LaneStore(const LaneRows & rows, int64_t capacity) : rows_(rows), capacity_(capacity) {}
+
+    ggml_tensor * k_ = nullptr;
+    ggml_tensor * v_ = nullptr;
+    size_t allocated_bytes_ = 0;
+    size_t shared_bytes_ = 0;
+
+private:
+    LaneRows rows_;
+    int64_t capacity_;
+};
+
+}  // namespace pith
