@@ -36,13 +36,14 @@ AutoChoice Session::Impl::choice_of_eviction(const Budget & budget) const {
 
 Session::Impl::PolicyNames Session::Impl::policy_names(const SequenceState & state) const {
     const bool open = is_auto(state.policy_asked) && !state.plan;
-    if (open) { return {std::string(kAutoPolicy), "chosen when the prompt comes"}; }
-    return {state.policy.name(), state.policy_reason};
+    if (open) { return {std::string(kAutoPolicy), "chosen when the prompt comes", state.schedule}; }
+    return {state.policy.name(), state.policy_reason, state.schedule};
 }
 
 void Session::Impl::tell_policy(PolicyNames names) const noexcept {
     ledger.policy = std::move(names.policy);
     ledger.policy_reason = std::move(names.reason);
+    ledger.schedule = std::move(names.schedule);
 }
 
 }  // namespace pith

@@ -114,7 +114,6 @@ Status Session::Impl::start(int64_t n_prompt, int n_question) {
     // The lanes of an emptied session: where addresses are limited, the new ones want theirs.
     if (seq.cache && available_addresses() > 0) { PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, 1)); }
     PITH_RETURN_IF_ERROR(decide(n_prompt, n_question));
-    tell_policy(policy_names(seq));
     seq.question_end = n_question > 0 && observers.empty() ? n_prompt : 0;
     const bool in_sight = seq.plan->one_shot || seq.plan->n_guide > 0;
     const bool all_fits = !evicts() || n_prompt <= seq.plan->budget;
@@ -125,7 +124,8 @@ Status Session::Impl::start(int64_t n_prompt, int n_question) {
         seen = false;
     }
     ledger.budget_entries = seq.plan->budget;
-    ledger.schedule = name_of_schedule(*seq.plan, seen);
+    seq.schedule = name_of_schedule(*seq.plan, seen);
+    tell_policy(policy_names(seq));
 
     PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(n_prompt + std::ssize(observers)));
     PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, capacity));

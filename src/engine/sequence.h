@@ -31,6 +31,7 @@ struct SequenceState {
     std::string policy_asked;   // `auto` may be
     std::string policy_reason;  // why `auto` chose it; empty: it did not
     Budget budget;
+    std::string schedule;         // how the first prompt was read, for the ledger
     std::optional<RunPlan> plan;  // known from the first prompt on
     int64_t question_end = 0;     // the first prompt ended here, in a question; 0: in none
     int64_t n_tokens = 0;         // fed so far: the next position

@@ -87,6 +87,7 @@ struct Session::Impl {
     struct PolicyNames {
         std::string policy;
         std::string reason;
+        std::string schedule;
     };
     Status settle_policy(AutoFacts facts);
     bool memory_holds_all(int64_t n_prompt) const;

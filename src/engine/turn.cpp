@@ -100,9 +100,9 @@ Status Turn::fork(const Turn & base) {
     PITH_ASSIGN_OR_RETURN(session_->seq.cache, from.cache->fork());
     session_->seq.logits = from.logits;
     if (session_->gates) { session_->answers.assign(static_cast<size_t>(session_->shape().n_layers), {}); }
+    session_->seq.schedule = name_of_schedule({.grid = session_->seq.plan->grid}, /*seen=*/false);
     session_->tell_policy(session_->policy_names(session_->seq));
     session_->ledger.budget_entries = session_->seq.plan->budget;
-    session_->ledger.schedule = name_of_schedule({.grid = session_->seq.plan->grid}, /*seen=*/false);
     return {};
 }
 

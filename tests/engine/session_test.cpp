@@ -206,6 +206,25 @@ TEST_F(SessionTest, OlderSnapshotsStayTrueWhenNewerOnesAreRestored) {
     EXPECT_EQ(probe(b), b1);
 }
 
+TEST_F(SessionTest, AfterARestoreTheLedgerTellsTheScheduleOfThatState) {
+    const auto tokens = random_tokens(200, model_->info().n_vocab);
+    SessionOptions options = options_of("h2o", 64);
+    options.chunk = 32;
+    Session session = open(options);
+    const auto empty = session.snapshot();
+    ASSERT_TRUE(empty.ok());
+    ASSERT_TRUE(session.prefill(tokens).ok());
+    EXPECT_EQ(session.ledger().schedule, "in chunks");
+    const auto read = session.snapshot();
+    ASSERT_TRUE(read.ok());
+    ASSERT_TRUE(session.restore(*empty).ok());
+    EXPECT_EQ(session.ledger().schedule, "");
+    ASSERT_TRUE(session.prefill(std::span(tokens).first(40)).ok());
+    EXPECT_EQ(session.ledger().schedule, "one-shot");
+    ASSERT_TRUE(session.restore(*read).ok());
+    EXPECT_EQ(session.ledger().schedule, "in chunks");
+}
+
 // A token that fails half-way takes the cache with it, but no snapshot.
 TEST_F(SessionTest, SnapshotsOutliveATokenThatFails) {
     const auto tokens = random_tokens(60, model_->info().n_vocab);
