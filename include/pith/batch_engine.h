@@ -53,12 +53,15 @@ struct Request {
     // read its entries where they lie, and copy pages only where they write: a prompt that many share is read and stored once.
     // Policy, budget and the rest of `options` are then those of that request. 0: begin anew.
     int64_t after = 0;
-    bool keep = false;          // when it is done its entries stay, unchanged, until forget()
+    bool keep = false;  // when it is done its entries stay, unchanged, until forget()
+    // With `keep`: the tokens of the questions that others will ask behind it, one question after the other. What is kept is
+    // chosen in their sight, and they are taken back (Session::prefill_for_questions()); the ledger's schedule says whether.
+    std::vector<int32_t> questions;
     int max_tokens = 256;       // of the answer; 0 with `keep`: the prompt is read, no more
     std::vector<int32_t> stop;  // tokens that end the answer, and are no part of it
     int priority = 0;           // higher first; among equals the earlier
-    // The next token, by the logits of the newest. Empty: the likeliest.
-    std::function<int32_t(std::span<const float> logits)> choose;
+    // The next token, by the logits of the newest; an error ends the request. Empty: the likeliest.
+    std::function<Result<int32_t>(std::span<const float> logits)> choose;
     // Shown every token of the answer at once; false ends it. Both hooks may submit() and cancel(), but not step() or forget();
     // what they throw ends the request as an error does.
     std::function<bool(int32_t token)> on_token;
@@ -93,6 +96,9 @@ struct EngineLedger {
     double pass_s = 0;          // in passes over the weights, and units of layered prompts, evictions included
     double evict_s = 0;         // behind passes: evictions, choosing tokens, hooks
     double schedule_s = 0;      // choosing who runs: admission, rows, bookkeeping
+    double prefill_s = 0;       // of step_s: for prompts. A pass over prompts and answers is divided by their tokens
+    double decode_s = 0;        // the rest
+    double evidence_s = 0;      // inside the two above: reading what attention leaves behind
     double longest_unit_s = 0;  // of a prompt that is read layer by layer: what its units delay other sequences' tokens by
 };
 
@@ -101,7 +107,8 @@ class Engine {
 public:
     // Takes a request; step() or run() serve it. Returns its number.
     // Errors: kInvalidArgument (no tokens, options that a session would refuse, a budget of `auto`, n_question or max_tokens
-    //         out of range), kBudget (more than the ceiling would be needed: names both).
+    //         out of range, questions without `keep`, behind another's entries, or beside n_question), kBudget (more than the
+    //         ceiling would be needed: names both).
     Result<int64_t> submit(Request request);
     // Ends a request that has not ended; its pages are free at once. Errors: kNotFound.
     Status cancel(int64_t id);

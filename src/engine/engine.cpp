@@ -247,7 +247,8 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * 
 
 bool Engine::Impl::step() {
     const Stopwatch all;
-    const double before = ledger.pass_s + ledger.evict_s;
+    const EngineLedger before = ledger;
+    double unit_s = 0;  // of a prompt that is read layer by layer
     drop_forgotten();
     admit();
     const std::vector<Turn *> candidates = running();
@@ -260,12 +261,15 @@ bool Engine::Impl::step() {
     const StepPlan plan = plan_step(wants, options.max_rows);
     ++ledger.n_steps;
     run_pieces(plan.pieces, candidates);
+    const auto n_read = static_cast<double>(ledger.n_prompt - before.n_prompt);
+    const auto n_fed = static_cast<double>(ledger.n_generated - before.n_generated);
     if (plan.layered >= 0 && candidates[static_cast<size_t>(plan.layered)]->running()) {  // not cancelled meanwhile
         Turn & turn = *candidates[static_cast<size_t>(plan.layered)];
         const Stopwatch watch;
         turn.advance_layered(ledger.n_steps);
-        ledger.pass_s += watch.seconds();
-        ledger.longest_unit_s = std::max(ledger.longest_unit_s, watch.seconds());
+        unit_s = watch.seconds();
+        ledger.pass_s += unit_s;
+        ledger.longest_unit_s = std::max(ledger.longest_unit_s, unit_s);
         const bool read = turn.state() == RequestState::kAnswering || turn.state() == RequestState::kDone;
         if (read) { ledger.n_prompt += std::ssize(turn.request().tokens); }
         count_bytes(&turn);
@@ -276,8 +280,12 @@ bool Engine::Impl::step() {
     count_bytes();
     ledger.activation_peak_bytes =
         std::max(ledger.activation_peak_bytes, execution->forward.activation_bytes() + pass.size_bytes());
-    ledger.step_s += all.seconds();
-    ledger.schedule_s += all.seconds() - (ledger.pass_s + ledger.evict_s - before);
+    const double step_s = all.seconds();
+    const double decode_s = n_fed > 0 ? (step_s - unit_s) * n_fed / (n_read + n_fed) : 0;
+    ledger.step_s += step_s;
+    ledger.decode_s += decode_s;
+    ledger.prefill_s += step_s - decode_s;
+    ledger.schedule_s += step_s - (ledger.pass_s + ledger.evict_s - before.pass_s - before.evict_s);
     return std::ranges::any_of(turns, [](const auto & one) { return !one.second->ended(); });
 }
 
@@ -427,6 +435,7 @@ std::span<const int32_t> Engine::lane_positions(int64_t id, int layer, int kv_he
 
 EngineLedger Engine::ledger() const {
     EngineLedger ledger = impl_->ledger;
+    ledger.evidence_s = impl_->execution->forward.evidence_s();
     for (const auto & [id, turn] : impl_->turns) {
         ledger.n_waiting += turn->state() == RequestState::kWaiting ? 1 : 0;
         ledger.n_running += turn->running() ? 1 : 0;

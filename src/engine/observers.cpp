@@ -31,23 +31,32 @@ Result<bool> Session::Impl::feed_for(std::span<const int32_t> tokens, std::span<
         return {ErrorCode::kInvalidArgument,
                 "prefill_for_questions() is for an empty session, and for a prompt that ends in no question (n_question 0)"};
     }
-    // Gates decide what is cached before a layer's attention: observers that are taken back again have no place there.
-    const bool asks_gates = gates && (seq.policy.needs_gate() || gate_observer || !observed.empty());
     struct Leave {  // whatever is thrown: the tokens are the caller's
         Session::Impl & self;
         ~Leave() { self.observers = {}; }
     } const leave{*this};
-    if (!asks_gates) { observers = questions; }
+    begin_observing(questions);
     PITH_RETURN_IF_ERROR(feed(tokens, /*is_prompt=*/true, hooks));
-    const bool seen = !observers.empty();
-    if (seen) {
-        // Without memory for it, the session goes on with what it had.
-        static_cast<void>(guarded([&]() -> Status {
-            seq.evidence.narrow(all_needs(seq.policy.needs()));
-            return {};
-        }));
-    }
-    return seen;
+    return end_observing();
+}
+
+// They run behind the prompt that is read from now on, which may still find that they cannot.
+void Session::Impl::begin_observing(std::span<const int32_t> questions) {
+    // Gates decide what is cached before a layer's attention: observers that are taken back again have no place there.
+    const bool asks_gates = gates && (seq.policy.needs_gate() || gate_observer || !observed.empty());
+    observers = asks_gates ? std::span<const int32_t>() : questions;
+}
+
+// The prompt has been read. Whether it was in their sight.
+bool Session::Impl::end_observing() {
+    if (observers.empty()) { return false; }
+    observers = {};
+    // Without memory for it, the session goes on with what it had.
+    static_cast<void>(guarded([&]() -> Status {
+        seq.evidence.narrow(all_needs(seq.policy.needs()));
+        return {};
+    }));
+    return true;
 }
 
 // With observers there, the last queries are all of them, and so is the last.

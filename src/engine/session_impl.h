@@ -122,6 +122,8 @@ struct Session::Impl {
 
     // observers.cpp
     Result<bool> feed_for(std::span<const int32_t> tokens, std::span<const int32_t> questions, const RunHooks & hooks);
+    void begin_observing(std::span<const int32_t> questions);
+    bool end_observing();
     EvidenceNeeds needs_in_sight() const;
     Status observe(int layer, std::span<float> states);
     void take_back(int layer, EvidenceState::Layer before);

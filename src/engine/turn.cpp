@@ -43,6 +43,11 @@ Status Turn::check() const {
         return {ErrorCode::kInvalidArgument, "Request::n_question is " + std::to_string(request_.n_question) +
                                                  " behind another request's entries: those were chosen before it; give 0"};
     }
+    if (!request_.questions.empty() && (!request_.keep || request_.after != 0 || request_.n_question != 0)) {
+        return {ErrorCode::kInvalidArgument,
+                "Request::questions are for a prompt that others go on from: one with keep, behind nobody's entries, that ends "
+                "in no question (n_question 0)"};
+    }
     return {};
 }
 
@@ -57,6 +62,7 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     own.n_snapshots = 0;
     PITH_ASSIGN_OR_RETURN(session_, make_session(model, own, execution));
     PITH_RETURN_IF_ERROR(session_->check_tokens(request_.tokens));
+    if (!request_.questions.empty()) { PITH_RETURN_IF_ERROR(session_->check_tokens(request_.questions)); }
     const auto n = static_cast<int64_t>(request_.tokens.size());
     session_->seq.disposable = true;
     if (base != nullptr) {
@@ -65,11 +71,13 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
         return {};
     }
     hooks_.n_question = request_.n_question;
-    PITH_RETURN_IF_ERROR(session_->decide(n, request_.n_question));
+    session_->begin_observing(request_.questions);
+    const auto n_observers = static_cast<int>(std::ssize(session_->observers));
+    PITH_RETURN_IF_ERROR(session_->decide(n, std::max(request_.n_question, n_observers)));
     const RunPlan plan = *session_->seq.plan;
     reads_layers_ = plan.one_shot;
-    reserved_bytes_ =
-        most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n, request_.max_tokens));
+    reserved_bytes_ = most_bytes(
+        session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n + n_observers, request_.max_tokens));
     // The plan is this one when the prompt's turn has come, whatever memory is left then: it is what has been reserved for.
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
     if (plan.budget == 0) {  // lanes that grow to the end grow once
@@ -118,6 +126,7 @@ void Turn::start(const Turn * base, int64_t step) {
     phase_ = Stopwatch();
     const Status status = guarded([&]() -> Status {
         if (base != nullptr) { PITH_RETURN_IF_ERROR(fork(*base)); }
+        session_->begin_observing(request_.questions);
         call_open_ = true;
         PITH_RETURN_IF_ERROR(session_->begin_call(request_.tokens, /*is_prompt=*/true, hooks_));
         if (reads_layers_) {
@@ -189,6 +198,7 @@ void Turn::take_token() {
     layers_.reset();
     Ledger & ledger = session_->ledger;
     if (state_ == RequestState::kReading) {
+        session_->end_observing();
         ledger.n_prompt += std::ssize(request_.tokens);
         ledger.prefill_s += phase_.seconds();
     } else {
@@ -202,8 +212,9 @@ void Turn::take_token() {
     bool goes_on = true;
     const Status status = guarded([&]() -> Status {
         const std::span<const float> logits = session_->seq.logits;
-        pending_ = request_.choose ? request_.choose(logits) : likeliest_token(logits);
+        auto chosen = request_.choose ? request_.choose(logits) : Result<int32_t>(likeliest_token(logits));
         if (ended()) { return {}; }  // cancelled by who chose
+        PITH_ASSIGN_OR_RETURN(pending_, std::move(chosen));
         PITH_RETURN_IF_ERROR(session_->check_tokens(std::span(&pending_, 1)));
         if (std::ranges::find(request_.stop, pending_) != request_.stop.end()) {
             goes_on = false;

@@ -18,6 +18,12 @@ using testing::random_tokens;
 using testing::tiny_model;
 using testing::tiny_spec;
 
+#if defined(__SANITIZE_THREAD__)
+constexpr int kThreads = 1;  // ThreadSanitizer does not see how OpenMP's threads wait for each other
+#else
+constexpr int kThreads = 2;
+#endif
+
 struct Answer {
     std::vector<int32_t> tokens;
     std::vector<std::vector<float>> logits;  // each token was chosen by
@@ -104,7 +110,7 @@ TEST_P(BatchEngine, GivesWhatEachSequenceGivesAlone) {
     EngineOptions options;
     options.grid = 0;
     options.type_k = options.type_v = c.type;
-    options.n_threads = 2;
+    options.n_threads = kThreads;
     options.max_rows = c.max_rows;
     auto engine = model->engine(options);
     ASSERT_TRUE(engine.ok()) << engine.status().message();
@@ -305,6 +311,61 @@ TEST(BatchEngineForks, GoOnFromAKeptPromptAndShareIt) {
     }
 }
 
+// Read for questions that come later, a kept prompt holds what a session holds that read it for them.
+TEST(BatchEngineForks, OfAPromptThatWasReadForTheirQuestions) {
+    const auto questions = random_tokens(12, 384, 8);
+    for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+        for (const char * policy : {"snapkv:window=4", "tova", "keydiff"}) {
+            SCOPED_TRACE(policy);
+            Request prefix = request_of(100, policy, 40);
+            prefix.options.prefill = schedule;
+            prefix.options.type_k = prefix.options.type_v = KvType::kF32;
+            auto session = tiny().session(prefix.options);
+            ASSERT_TRUE(session.ok());
+            const auto seen = session->prefill_for_questions(prefix.tokens, questions);
+            ASSERT_TRUE(seen.ok() && *seen);
+            const std::vector<int32_t> kept(session->lane_positions(1, 1).begin(), session->lane_positions(1, 1).end());
+            ASSERT_TRUE(session->prefill(std::span(questions).first(5)).ok());
+            std::vector<int32_t> expected;
+            for (int t = 0; t < 8; ++t) {
+                expected.push_back(likeliest_token(session->logits()));
+                ASSERT_TRUE(session->append(expected.back()).ok());
+            }
+
+            EngineOptions options;
+            options.type_k = options.type_v = KvType::kF32;
+            options.ceiling = Budget(BudgetKind::kBytes, 1 << 20);
+            auto engine = tiny().engine(options);
+            ASSERT_TRUE(engine.ok());
+            prefix.keep = true;
+            prefix.max_tokens = 0;
+            prefix.questions = questions;
+            const auto base = engine->submit(prefix);
+            prefix.questions.clear();
+            const auto blind = engine->submit(prefix);
+            ASSERT_TRUE(base.ok() && blind.ok()) << base.status().message();
+            ASSERT_TRUE(engine->run().ok());
+            EXPECT_LE(engine->ledger().kv_peak_bytes, size_t{1} << 20U);
+            const auto held = [&](int64_t id) {
+                const auto lane = engine->lane_positions(id, 1, 1);
+                return std::vector<int32_t>(lane.begin(), lane.end());
+            };
+            EXPECT_EQ(held(*base), kept);
+            if (std::string(policy) != "keydiff") { EXPECT_NE(held(*blind), kept) << "the questions changed nothing"; }
+            EXPECT_EQ(engine->ledger(*base)->schedule, session->ledger().schedule);
+
+            Request behind;
+            behind.tokens = {questions.begin(), questions.begin() + 5};
+            behind.after = *base;
+            behind.max_tokens = 8;
+            const auto fork = engine->submit(behind);
+            ASSERT_TRUE(fork.ok());
+            ASSERT_TRUE(engine->run().ok());
+            EXPECT_EQ(std::vector<int32_t>(engine->answer(*fork).begin(), engine->answer(*fork).end()), expected);
+        }
+    }
+}
+
 TEST(BatchEngineForks, CountABaseAsLongAsItIsRead) {
     EngineOptions options;
     options.grid = 0;
@@ -385,12 +446,18 @@ TEST(BatchEngineHooks, EndAnswersAndMayCancelAndSubmit) {
     Request throwing = request_of(30);
     throwing.on_token = [](int32_t) -> bool { throw std::runtime_error("no"); };
     const auto third = engine->submit(throwing);
+    Request choosy = request_of(25);
+    choosy.choose = [](std::span<const float>) -> Result<int32_t> { return {ErrorCode::kUnsupported, "nothing fits"}; };
+    const auto fourth = engine->submit(choosy);
     ASSERT_TRUE(engine->run().ok());
     EXPECT_EQ(engine->answer(*first).size(), 3U);
     EXPECT_EQ(engine->state(other), RequestState::kCancelled);
     EXPECT_EQ(engine->state(late), RequestState::kDone);
     EXPECT_EQ(engine->state(*third), RequestState::kFailed);
     EXPECT_EQ(engine->status(*third).message(), "no");
+    EXPECT_EQ(engine->state(*fourth), RequestState::kFailed);
+    EXPECT_EQ(engine->status(*fourth).code(), ErrorCode::kUnsupported);
+    EXPECT_EQ(engine->status(*fourth).message(), "nothing fits");
     EXPECT_EQ(engine->ledger().kv_allocated_bytes, 0U);
     EXPECT_TRUE(engine->forget(*first).ok());
     EXPECT_EQ(engine->status(*first).code(), ErrorCode::kNotFound);
@@ -411,6 +478,12 @@ TEST(BatchEngineRequests, AreRefusedByName) {
     request = request_of(10);
     request.n_question = 11;
     EXPECT_NE(message(request).find("n_question is 11"), std::string::npos);
+    request = request_of(10);
+    request.questions = {1, 2};
+    EXPECT_NE(message(request).find("Request::questions"), std::string::npos);
+    request.keep = true;
+    request.questions = {1, 1 << 20};
+    EXPECT_NE(message(request).find("outside the vocabulary"), std::string::npos);
     request = request_of(10, "auto", Budget(BudgetKind::kAuto, 0));
     EXPECT_NE(message(request).find("auto"), std::string::npos);
     request = request_of(10);
