@@ -13,36 +13,6 @@
 namespace pith::app {
 namespace {
 
-// Holds back the bytes of a character that is not whole yet.
-class Screen {
-public:
-    explicit Screen(bool visible) : visible_(visible) {}
-    void add(const std::string & piece) {
-        waiting_ += piece;
-        write(waiting_.size() - incomplete_utf8_tail(waiting_));
-    }
-    void finish() { write(waiting_.size()); }
-
-private:
-    void write(size_t n_bytes) {
-        if (visible_ && n_bytes > 0) {
-            std::fwrite(waiting_.data(), 1, n_bytes, stdout);
-            std::fflush(stdout);
-        }
-        waiting_.erase(0, n_bytes);
-    }
-    bool visible_;
-    std::string waiting_;
-};
-
-std::vector<int32_t> end_tokens(const Tokenizer & tokenizer) {
-    std::vector<int32_t> tokens;
-    for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {
-        if (tokenizer.is_end_of_generation(token)) { tokens.push_back(token); }
-    }
-    return tokens;
-}
-
 // Whether what came from `n_before` on completes one of the texts.
 bool completes_one(const std::vector<std::string> & texts, const std::string & said, size_t n_before) {
     return std::ranges::any_of(texts, [&](const std::string & text) {
@@ -67,40 +37,74 @@ std::string name_of(GenerateEnd end) {
 
 }  // namespace
 
+std::vector<int32_t> end_tokens(const Tokenizer & tokenizer) {
+    std::vector<int32_t> tokens;
+    for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {
+        if (tokenizer.is_end_of_generation(token)) { tokens.push_back(token); }
+    }
+    return tokens;
+}
+
+AnswerWriter::AnswerWriter(const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options)
+    : tokenizer_(tokenizer), sampler_(sampler), options_(options) {
+    if (options.ignore_eos) { banned_ = end_tokens(tokenizer); }
+}
+
+Result<int32_t> AnswerWriter::choose(std::span<const float> logits) {
+    if (options_.on_logits) { PITH_RETURN_IF_ERROR(options_.on_logits(logits)); }
+    logits_.assign(logits.begin(), logits.end());
+    for (const int32_t token : banned_) { logits_[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity(); }
+    PITH_ASSIGN_OR_RETURN(const int32_t token, sampler_.sample(logits_));
+    if (options_.n_logprobs > 0) {
+        logprobs_ = {log_probability(logits, token), top_log_probabilities(logits, options_.n_logprobs)};
+    }
+    return token;
+}
+
+bool AnswerWriter::ends(int32_t token) const {
+    return !options_.ignore_eos && tokenizer_.is_end_of_generation(token);
+}
+
+bool AnswerWriter::say(int32_t token) {
+    const std::string piece = tokenizer_.piece(token);
+    out_.text += piece;
+    out_.tokens.push_back(token);
+    if (options_.n_logprobs > 0) { out_.logprobs.push_back(std::move(logprobs_)); }
+    ++out_.n_generated;
+    waiting_ += piece;
+    show(/*all=*/false);
+    if (options_.reverse_prompts.empty()) { return true; }
+    const size_t n_before = said_.size();
+    said_ += tokenizer_.piece(token, /*special=*/true);
+    return !completes_one(options_.reverse_prompts, said_, n_before);
+}
+
+Generated AnswerWriter::finish(std::string stop) {
+    show(/*all=*/true);
+    out_.stop = std::move(stop);
+    return std::move(out_);
+}
+
+// Holds back the bytes of a character that is not whole yet.
+void AnswerWriter::show(bool all) {
+    const size_t n_bytes = all ? waiting_.size() : waiting_.size() - incomplete_utf8_tail(waiting_);
+    if (options_.stream && n_bytes > 0) {
+        std::fwrite(waiting_.data(), 1, n_bytes, stdout);
+        std::fflush(stdout);
+    }
+    waiting_.erase(0, n_bytes);
+}
+
 Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options) {
-    Generated out;
-    Screen screen(options.stream);
-    const std::vector<int32_t> banned = options.ignore_eos ? end_tokens(tokenizer) : std::vector<int32_t>{};
-    std::vector<float> logits;
-    std::string said;  // the text with special tokens' names: a reverse prompt may be one
+    AnswerWriter answer(tokenizer, sampler, options);
     GenerateRules rules;
     rules.n_predict = options.n_predict;
     rules.cancel = options.cancel;
-    rules.choose = [&](std::span<const float> raw) -> Result<int32_t> {
-        logits.assign(raw.begin(), raw.end());
-        if (options.on_logits) { PITH_RETURN_IF_ERROR(options.on_logits(logits)); }
-        for (const int32_t token : banned) { logits[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity(); }
-        return sampler.sample(logits);
-    };
-    rules.ends = [&](int32_t token) { return !options.ignore_eos && tokenizer.is_end_of_generation(token); };
-    rules.say = [&](int32_t token) {
-        const std::string piece = tokenizer.piece(token);
-        out.text += piece;
-        out.tokens.push_back(token);
-        if (options.n_logprobs > 0) {
-            const auto raw = session.logits();
-            out.logprobs.push_back({log_probability(raw, token), top_log_probabilities(raw, options.n_logprobs)});
-        }
-        ++out.n_generated;
-        screen.add(piece);
-        if (options.reverse_prompts.empty()) { return true; }
-        const size_t n_before = said.size();
-        said += tokenizer.piece(token, /*special=*/true);
-        return !completes_one(options.reverse_prompts, said, n_before);
-    };
+    rules.choose = [&](std::span<const float> logits) { return answer.choose(logits); };
+    rules.ends = [&](int32_t token) { return answer.ends(token); };
+    rules.say = [&](int32_t token) { return answer.say(token); };
     PITH_ASSIGN_OR_RETURN(const GeneratedTokens done, generate_tokens(session, rules));
-    screen.finish();
-    out.stop = name_of(done.end);
+    Generated out = answer.finish(name_of(done.end));
     out.unfed = done.unfed;
     return out;
 }

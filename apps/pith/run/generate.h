@@ -1,4 +1,5 @@
 // generate.h - turns logits into text, token by token, until the model ends, the limit is reached, or the user stops it.
+// Threads: one at a time.
 #pragma once
 
 #include <atomic>
@@ -40,6 +41,36 @@ struct Generated {
     int64_t n_generated = 0;
     std::string stop;    // "end", "limit", "reverse-prompt" or "interrupt"
     int32_t unfed = -1;  // the last of `tokens`, where the session has not been given it; -1: it has all
+};
+
+// The tokens that end an answer.
+std::vector<int32_t> end_tokens(const Tokenizer & tokenizer);
+
+// One answer as it comes: which token is next, and what it adds. Whole characters only reach the screen.
+class AnswerWriter {
+public:
+    // All three must live as long as this.
+    AnswerWriter(const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options);
+
+    // By the model's logits, which are those behind all that was said. Errors: the sampler's, and of on_logits.
+    Result<int32_t> choose(std::span<const float> logits);
+    bool ends(int32_t token) const;  // it is no part of the answer, and nothing follows
+    // What choose() gave last belongs to the answer. false: it completes a reverse prompt, and nothing follows.
+    bool say(int32_t token);
+    Generated finish(std::string stop);  // `unfed` is the caller's
+
+private:
+    void show(bool all);
+
+    const Tokenizer & tokenizer_;
+    Sampler & sampler_;
+    const GenerateOptions & options_;
+    std::vector<int32_t> banned_;  // with ignore_eos: all that would end the answer
+    std::vector<float> logits_;
+    TokenLogprobs logprobs_;  // of the token chosen last
+    std::string said_;        // the text with special tokens' names: a reverse prompt may be one
+    std::string waiting_;     // for the rest of a character
+    Generated out_;
 };
 
 // REQUIRES: the session holds the prompt. Whole characters only reach the screen.

@@ -3,13 +3,14 @@
 // With one question (or --question-aware) context and question are prefilled and compressed together, so that what is kept is
 // chosen in the question's sight; once per question. With several the context is prefilled and compressed once, in the sight of
 // them all (with --question-later: of none); each then follows at its true positions on the compressed cache, which is cut back
-// after the answer.
+// after the answer. With --parallel the same happens to many at a time (parallel_run.h).
 #include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/base/commands.h"
@@ -23,29 +24,14 @@
 #include "app/run/budget_check.h"
 #include "app/run/generate.h"
 #include "app/run/npy_file.h"
+#include "app/run/parallel_run.h"
 #include "app/run/run_flags.h"
+#include "app/run/run_outcome.h"
 #include "core/text.h"
 #include "text/prompt.h"
 
 namespace pith::app {
 namespace {
-
-// Original positions by layer and KV head.
-using Positions = std::vector<std::vector<std::vector<int32_t>>>;
-
-struct Answer {
-    std::string question;
-    Generated generated;
-    int64_t first_logits = 0;  // rows of --logits: [first_logits, end_logits)
-    int64_t end_logits = 0;
-};
-
-struct RunOutcome {
-    std::vector<Answer> answers;
-    std::vector<Positions> kept;   // of each session, at its end
-    std::optional<bool> in_sight;  // several questions of one compressed context: whether it was compressed in their sight
-    Ledger ledger;
-};
 
 // One run of the command, from loaded model to answers.
 class Runner {
@@ -69,6 +55,9 @@ public:
     Result<RunOutcome> run() {
         const bool once = flags_.question_later || (!flags_.question_aware && request_.questions.size() > 1);
         const bool shared = once && !request_.context.empty() && !request_.questions.front().empty();
+        if (flags_.parallel > 1) {
+            return run_parallel({flags_, sampler_, reverse_prompts_, options_, model_, tokenizer_, prompt_, request_}, shared);
+        }
         const Status status = shared ? ask_on_compressed_context() : ask_each_on_its_own();
         // Ctrl-C keeps what was said so far.
         if (!status.ok() && status.code() != ErrorCode::kCancelled) { return status; }
@@ -100,14 +89,7 @@ private:
         const Ledger & ledger = session.ledger();
         if (seen || ledger.evicted_entries > 0) { outcome_.in_sight = seen; }
         tell_of_roomy_budget(session, prompt_.context.size());
-        if (!seen && ledger.evicted_entries > 0) {
-            warn("the context was compressed without its questions: " +
-                 (ledger.gate_peak_bytes > 0
-                      ? "the model's gates decide before they are read"
-                      : "their " + std::to_string(questions.size()) + " tokens are more than a chunk (--chunk " +
-                            std::to_string(options_.chunk) + "; less where --budget is few bytes)") +
-                 "; --question-aware compresses it for each of them");
-        }
+        if (!seen && ledger.evicted_entries > 0) { warn_of_unseen_questions(ledger, questions.size(), options_.chunk); }
         return {};
     }
 
@@ -120,16 +102,9 @@ private:
         return status;
     }
 
-    // Bytes that hold more than there is: whoever wanted a compressed cache has none.
     void tell_of_roomy_budget(const Session & session, size_t n_tokens) {
         auto_budget_.look_at(session);
-        const int64_t n_entries = session.ledger().budget_entries;
-        if (told_ || options_.budget.kind != BudgetKind::kBytes) { return; }
-        told_ = true;
-        if (n_entries < static_cast<int64_t>(n_tokens)) { return; }
-        warn("--budget " + options_.budget.to_string() + " holds " + with_commas(n_entries) +
-             " tokens per head and the prompt has " + with_commas(static_cast<int64_t>(n_tokens)) +
-             ": nothing of it is evicted");
+        if (!std::exchange(told_, true)) { warn_of_roomy_budget(options_.budget, session.ledger(), n_tokens); }
     }
 
     Status answer(Session & session, Sampler & sampler, size_t index) {
@@ -253,6 +228,10 @@ Json logprobs_of(const Tokenizer & tokenizer, const Generated & generated) {
 void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const RunOutcome & outcome, bool interrupted) {
     if (!flags.json) {
         std::fprintf(stderr, "\n%s", ledger_lines(outcome.ledger).c_str());
+        if (flags.parallel > 1) {
+            std::fprintf(stderr, "parallel %lld answers at a time at most, %lld steps\n",
+                         static_cast<long long>(flags.parallel), static_cast<long long>(outcome.n_steps));
+        }
         return;
     }
     Json object;
@@ -280,6 +259,10 @@ void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const Ru
     object["answers"] = answers;
     add_ledger(object, outcome.ledger);
     if (outcome.in_sight) { object["questions_in_sight"] = *outcome.in_sight; }
+    if (flags.parallel > 1) {
+        object["parallel"] = flags.parallel;
+        object["n_steps"] = outcome.n_steps;
+    }
     object["n_generated"] = n_said;  // the ledger counts the tokens fed: an answer's last one is not
     if (!flags.logits.empty()) { object["logits"] = flags.logits; }
     object["interrupted"] = interrupted;
@@ -322,6 +305,9 @@ int run_command(RunFlags flags) {
     if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
     const auto reverse_prompts = flags.reverse_prompt.read(flags.escape);
     if (!reverse_prompts.ok()) { return fail_usage(reverse_prompts.status().message()); }
+    if (flags.parallel > 1) {
+        if (const Status status = check_parallel(flags, *options); !status.ok()) { return fail_usage(status.message()); }
+    }
     if (const Status status = check_protected(*options); !status.ok()) { return fail(status); }
     const auto read = flags.read_texts();
     if (!read.ok()) { return fail(read.status()); }

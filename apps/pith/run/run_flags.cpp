@@ -3,11 +3,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "app/base/escapes.h"
 #include "app/base/read_text.h"
 #include "core/check.h"
+#include "core/text.h"
 #include "policy/policy.h"
 
 namespace pith::app {
@@ -24,6 +26,18 @@ Result<std::string> read_piped_prompt() {
     return text;
 }
 
+// A prompt a line; empty lines are none.
+Status read_lines(const std::string & path, std::vector<std::string> & prompts) {
+    PITH_ASSIGN_OR_RETURN(const std::string text, read_text(path));
+    const size_t n_before = prompts.size();
+    for (std::string_view line : split(text, '\n')) {
+        if (line.ends_with('\r')) { line.remove_suffix(1); }
+        if (!line.empty()) { prompts.emplace_back(line); }
+    }
+    if (prompts.size() > n_before) { return {}; }
+    return {ErrorCode::kInvalidArgument, "the prompt is empty: '" + path + "' has no line of text"};
+}
+
 }  // namespace
 
 void RunFlags::add_to(CLI::App & command) {
@@ -33,7 +47,13 @@ void RunFlags::add_to(CLI::App & command) {
         .add_option("-p,--prompt", prompts,
                     "Prompt, or a question on the context; may be repeated (neither -p nor -f: standard input)")
         ->allow_extra_args(false);
-    command.add_flag("-e,--escape", escape, "\\n in -p, -r and --system-prompt is a line break, \\t a tab, \\x41 a byte");
+    command.add_option("--prompts", prompts_file, "More of them: a file of one a line ('-': standard input)");
+    command
+        .add_option("--parallel", parallel,
+                    "Answers at a time, together through each pass over the weights (-np); 1: one after the other")
+        ->capture_default_str();
+    command.add_flag("-e,--escape", escape,
+                     "\\n in -p, --prompts, -r and --system-prompt is a line break, \\t a tab, \\x41 a byte");
     command.add_option("--token-ids", token_ids,
                        "Token ids as the whole prompt, instead of text: a file of numbers ('-': standard input)");
     auto * system = command.add_option("--system-prompt", system_prompt, "System prompt (-sys)");
@@ -68,12 +88,14 @@ Status RunFlags::check() const {
     const bool has_system = !system_prompt.empty() || !system_prompt_file.empty();
     PITH_RETURN_IF_ERROR(check_at_least("--n-predict", n_predict, -1));
     if (kept && !json) { return wrong("--kept prints into the JSON object: give --json, too"); }
+    PITH_RETURN_IF_ERROR(check_at_least("--parallel", parallel, 1));
     if (n_logprobs < 0) { return wrong("--logprobs is " + std::to_string(n_logprobs) + ": give 0 (none) or more"); }
     if (n_logprobs > 0 && !json) { return wrong("--logprobs prints into the JSON object: give --json, too"); }
     if (pin_system && !has_system) { return wrong("--pin-system needs a --system-prompt to pin"); }
-    if (!token_ids.empty() && (!file.empty() || !prompts.empty() || has_system)) {
-        return wrong("--token-ids is the whole prompt: leave out -f, -p and --system-prompt");
+    if (!token_ids.empty() && (!file.empty() || !prompts.empty() || !prompts_file.empty() || has_system)) {
+        return wrong("--token-ids is the whole prompt: leave out -f, -p, --prompts and --system-prompt");
     }
+    if (file == "-" && prompts_file == "-") { return wrong("-f and --prompts both read standard input: give one a file"); }
     return {};
 }
 
@@ -85,8 +107,9 @@ Result<PromptRequest> RunFlags::read_texts() const {
     }
     PITH_ASSIGN_OR_RETURN(request.system,
                           read_system_prompt(system_prompt_file, escape ? unescaped(system_prompt) : system_prompt));
-    std::vector<std::string> questions;
-    for (const std::string & text : prompts) { questions.push_back(escape ? unescaped(text) : text); }
+    std::vector<std::string> questions = prompts;
+    if (!prompts_file.empty()) { PITH_RETURN_IF_ERROR(read_lines(prompts_file, questions)); }
+    if (escape) { std::ranges::transform(questions, questions.begin(), unescaped); }
     if (file.empty() && questions.empty() && isatty(STDIN_FILENO) != 1) {
         PITH_ASSIGN_OR_RETURN(std::string piped, read_piped_prompt());
         questions.push_back(std::move(piped));

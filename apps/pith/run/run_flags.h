@@ -19,13 +19,15 @@ struct RunFlags {
     SamplerFlags sampler;
     ReversePromptFlags reverse_prompt;
     std::string file;
-    std::string token_ids;  // a file of them: the whole prompt
-    std::string logits;     // a file for them
+    std::string prompts_file;  // one a line
+    std::string token_ids;     // a file of them: the whole prompt
+    std::string logits;        // a file for them
     std::vector<std::string> prompts;
     std::string system_prompt;
     std::string system_prompt_file;
     int64_t n_predict = 512;
     int n_logprobs = 0;
+    int parallel = 1;  // answers at a time
     bool pin_system = false;
     bool question_aware = false;
     bool question_later = false;

@@ -32,6 +32,7 @@ constexpr Renamed kRenamed[] = {
     {"-hff", "--hf-file"},
     {"-hft", "--hf-token"},
     {"-nr", "--no-repack"},
+    {"-np", "--parallel", kRun},
     {"-v --log-verbose", "--verbose"},
     {"-no-cnv --no-conversation", "--raw", kRun},  // there, too, it means: without the chat template
 };
@@ -51,7 +52,8 @@ constexpr Taken kTaken[] = {
     {"-fit --fit", "on off"},
     {"-s --seed", "-1"},  // Pith's default, too: a random one
     {"-lm --load-mode", "auto mmap"},
-    {"-np --parallel", "1"},
+    {"-np --parallel", "1", kChat},
+    {"-cb --cont-batching", "", kRun},
     {"--keep", "0"},
     {"-lv --verbosity --log-verbosity", "0 1 2 3"},
     {"--mmap --no-warmup --no-perf --perf --repack --no-display-prompt --simple-io --log-disable --log-prefix --no-log-prefix "
@@ -102,8 +104,9 @@ constexpr Refused kRefused[] = {
     {"--context-shift", "a --budget bounds the cache instead; leave it out"},
     {"--swa-full -dt --defrag-thold -ctxcp --ctx-checkpoints --swa-checkpoints -cram --cache-ram --kv-unified -kvu",
      "Pith's cache is its own: --budget bounds it; leave it out"},
-    {"-np --parallel -ns --sequences -cb --cont-batching --no-cont-batching",
-     "Pith answers one question at a time: give several with -p"},
+    {"-np --parallel -cb --cont-batching", "one talks with `pith chat`: `pith run --parallel N` answers many", kChat},
+    {"-ns --sequences", "give as many prompts, with -p or --prompts FILE: all are answered"},
+    {"--no-cont-batching", "use --parallel 1, or leave it out: one answer after the other"},
     {"-bf --binary-file", "use -f FILE"},
     {"-o --output --output-file", "standard output holds the answer alone: > FILE"},
     {"--log-file", "messages go to standard error: 2> FILE"},

@@ -1,0 +1,278 @@
+// parallel_run.cpp - prompts become an engine's requests, and these answers.
+#include "app/run/parallel_run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "app/base/interrupt.h"
+#include "app/base/ledger_report.h"
+#include "app/base/progress.h"
+#include "device/available_memory.h"
+#include "device/resident.h"
+#include "pith/batch_engine.h"
+#include "policy/auto_policy.h"
+
+namespace pith::app {
+namespace {
+
+constexpr int64_t kMostTokens = int64_t{1} << 30;  // of an answer
+
+// What memory allows all of them together, where the system says what that is.
+Result<Engine> make_engine(const ParallelRun & job) {
+    EngineOptions options;
+    options.type_k = job.options.type_k;
+    options.type_v = job.options.type_v;
+    options.n_threads = job.options.n_threads;
+    options.max_sequences = job.flags.parallel;
+    if (available_memory() > 0) { options.ceiling = Budget(BudgetKind::kAuto, 0); }
+    return job.model.engine(options);
+}
+
+// One question on its way through the engine.
+struct Asked {
+    Asked(const ParallelRun & job, Sampler own) : sampler(std::move(own)) {
+        options.ignore_eos = job.flags.ignore_eos;
+        options.stream = false;
+        options.reverse_prompts = job.reverse_prompts;
+        options.n_logprobs = job.flags.n_logprobs;
+        writer.emplace(job.tokenizer, sampler, options);
+    }
+    Asked(const Asked &) = delete;
+    Asked & operator=(const Asked &) = delete;
+
+    Sampler sampler;
+    GenerateOptions options;
+    std::optional<AnswerWriter> writer;
+    std::string stop = "limit";
+    int64_t id = 0;
+    int64_t n_said = 0;
+};
+
+class Run {
+public:
+    Run(const ParallelRun & job, Engine engine) : job_(job), engine_(std::move(engine)), cancel_(catch_interrupt()) {}
+
+    Result<RunOutcome> run(bool shared) {
+        Status status = shared ? read_context() : Status();
+        if (status.ok() && !cancel_.load()) { status = ask(shared); }
+        if (status.ok()) { status = serve(); }
+        line_.reset();
+        PITH_RETURN_IF_ERROR(status);
+        if (cancel_.load()) { keep_what_was_said(); }
+        tell_costs();
+        return std::move(outcome_);
+    }
+
+private:
+    SessionOptions options() const {
+        SessionOptions options = job_.options;
+        if (options.budget.kind == BudgetKind::kAuto) { options.budget = {}; }  // the ceiling's business
+        return options;
+    }
+
+    // The context, for all questions to go on from; compressed in their sight, unless they come later.
+    Status read_context() {
+        Request request;
+        request.tokens = job_.prompt.context;
+        request.options = options();
+        request.keep = true;
+        request.max_tokens = 0;
+        if (!job_.flags.question_later) {
+            for (const auto & one : job_.prompt.questions) {
+                request.questions.insert(request.questions.end(), one.begin(), one.end());
+            }
+        }
+        const size_t n_questions = request.questions.size();
+        PITH_ASSIGN_OR_RETURN(context_, engine_.submit(std::move(request)));
+        for (bool more = true; more && !cancel_.load();) { PITH_ASSIGN_OR_RETURN(more, step()); }
+        line_.reset();
+        if (cancel_.load()) { return {}; }
+        PITH_RETURN_IF_ERROR(engine_.status(context_));
+        PITH_ASSIGN_OR_RETURN(const Ledger ledger, engine_.ledger(context_));
+        const bool seen = ledger.schedule.ends_with(", question seen");
+        if (n_questions > 0 && (seen || ledger.evicted_entries > 0)) { outcome_.in_sight = seen; }
+        warn_of_roomy_budget(job_.options.budget, ledger, job_.prompt.context.size());
+        if (n_questions > 0 && !seen && ledger.evicted_entries > 0) {
+            warn_of_unseen_questions(ledger, n_questions, job_.options.chunk);
+        }
+        return {};
+    }
+
+    Status ask(bool shared) {
+        for (size_t i = 0; i < job_.prompt.questions.size(); ++i) {
+            PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(job_.sampler, &job_.tokenizer));
+            const std::vector<int32_t> whole = job_.prompt.whole(i);
+            for (const int32_t token : whole) { sampler.accept(token); }  // penalties look back on the prompt
+            Asked & asked = *asked_.emplace_back(std::make_unique<Asked>(job_, std::move(sampler)));
+            Request request;
+            request.tokens = shared ? job_.prompt.questions[i] : whole;
+            if (shared) {
+                request.after = context_;
+            } else {
+                request.options = options();
+                // A prompt without a context is all question: nothing of it can be judged by the rest.
+                const bool asks = !job_.request.context.empty() && !job_.request.questions[i].empty();
+                request.n_question = asks ? static_cast<int>(job_.prompt.questions[i].size()) : 0;
+            }
+            request.max_tokens = static_cast<int>(std::min(limit(whole.size()), kMostTokens));
+            request.keep = request.max_tokens == 0;  // it is read all the same
+            if (!job_.flags.ignore_eos) { request.stop = end_tokens(job_.tokenizer); }
+            request.choose = [&asked](std::span<const float> logits) -> Result<int32_t> {
+                PITH_ASSIGN_OR_RETURN(const int32_t token, asked.writer->choose(logits));
+                if (asked.writer->ends(token)) { asked.stop = "end"; }
+                return token;
+            };
+            request.on_token = [&asked](int32_t token) {
+                ++asked.n_said;
+                if (asked.writer->say(token)) { return true; }
+                asked.stop = "reverse-prompt";
+                return false;
+            };
+            PITH_ASSIGN_OR_RETURN(asked.id, engine_.submit(std::move(request)));
+        }
+        return {};
+    }
+
+    // --n-predict, and never past --ctx-size.
+    int64_t limit(size_t n_prompt) const {
+        const RunFlags & flags = job_.flags;
+        if (flags.session.ctx_size == 0) { return flags.n_predict; }
+        const int64_t room = std::max<int64_t>(0, flags.session.ctx_size - static_cast<int64_t>(n_prompt));
+        return flags.n_predict < 0 ? room : std::min(flags.n_predict, room);
+    }
+
+    Status serve() {
+        for (bool more = n_handed_out_ < asked_.size(); more && !cancel_.load();) {
+            PITH_ASSIGN_OR_RETURN(more, step());
+            PITH_RETURN_IF_ERROR(hand_out());
+        }
+        return {};
+    }
+
+    // A pass, and how far the prompts are.
+    Result<bool> step() {
+        if (!line_ && !prompts_read_) { line_.emplace("prefill"); }
+        PITH_ASSIGN_OR_RETURN(const bool more, engine_.step());
+        const int64_t n_read = engine_.ledger().n_prompt;
+        prompts_read_ = n_read >= n_prompt();
+        if (line_) { line_->show_tokens(n_read, n_prompt()); }
+        if (prompts_read_) { line_.reset(); }
+        return more;
+    }
+
+    int64_t n_prompt() const {
+        int64_t n = 0;
+        for (size_t i = 0; i < job_.prompt.questions.size(); ++i) {
+            n += std::ssize(job_.prompt.questions[i]) + (context_ == 0 ? std::ssize(job_.prompt.context) : 0);
+        }
+        return n + (context_ == 0 ? 0 : std::ssize(job_.prompt.context));
+    }
+
+    // Answers that have ended, as long as no earlier one is missing.
+    Status hand_out() {
+        for (; n_handed_out_ < asked_.size(); ++n_handed_out_) {
+            Asked & asked = *asked_[n_handed_out_];
+            const RequestState state = engine_.state(asked.id);
+            if (state == RequestState::kFailed) { return engine_.status(asked.id); }
+            if (state != RequestState::kDone) { break; }
+            PITH_RETURN_IF_ERROR(add_ledger_of(asked.id));
+            PITH_RETURN_IF_ERROR(engine_.forget(asked.id));
+            if (n_handed_out_ == 0 && context_ == 0) {
+                warn_of_roomy_budget(job_.options.budget, outcome_.ledger, job_.prompt.whole(0).size());
+            }
+            say(n_handed_out_);
+        }
+        return {};
+    }
+
+    void say(size_t index) {
+        Asked & asked = *asked_[index];
+        Answer answer{job_.request.questions[index], asked.writer->finish(asked.stop)};
+        if (!job_.flags.json) {
+            line_.reset();
+            if (asked_.size() > 1) {
+                std::fprintf(stderr, "%s> %s\n", outcome_.answers.empty() ? "" : "\n", answer.question.c_str());
+            }
+            std::fwrite(answer.generated.text.data(), 1, answer.generated.text.size(), stdout);
+            std::puts("");
+            std::fflush(stdout);
+        }
+        outcome_.answers.push_back(std::move(answer));
+    }
+
+    // Ctrl-C: beginnings of answers are answers, too.
+    void keep_what_was_said() {
+        for (size_t i = n_handed_out_; i < asked_.size(); ++i) {
+            Asked & asked = *asked_[i];
+            if (engine_.state(asked.id) != RequestState::kDone) { asked.stop = "interrupt"; }
+            if (!add_ledger_of(asked.id).ok() || asked.n_said == 0) { continue; }
+            say(i);
+        }
+    }
+
+    Status add_ledger_of(int64_t id) {
+        PITH_ASSIGN_OR_RETURN(Ledger ledger, engine_.ledger(id));
+        outcome_.ledger = n_ledgers_++ == 0 ? std::move(ledger) : combined(outcome_.ledger, ledger);
+        return {};
+    }
+
+    // Sizes and counts of the largest and of all; tokens and times are the engine's, since passes are for many.
+    void tell_costs() {
+        if (context_ != 0) {
+            if (auto context = engine_.ledger(context_); context.ok()) {
+                outcome_.ledger = n_ledgers_ == 0 ? *context : combined(outcome_.ledger, *context);
+            }
+        }
+        const EngineLedger all = engine_.ledger();
+        Ledger & ledger = outcome_.ledger;
+        ledger.n_prompt = all.n_prompt;
+        ledger.n_generated = all.n_generated;
+        ledger.prefill_s = all.prefill_s;
+        ledger.decode_s = all.decode_s;
+        ledger.evidence_s = all.evidence_s;
+        ledger.kv_peak_bytes = all.kv_peak_bytes;
+        ledger.activation_peak_bytes = std::max(ledger.activation_peak_bytes, all.activation_peak_bytes);
+        const ResidentBytes resident = resident_bytes();
+        ledger.rss_peak_bytes = resident.peak;
+        ledger.rss_anonymous_bytes = resident.anonymous;
+        outcome_.n_steps = all.n_steps;
+    }
+
+    const ParallelRun & job_;
+    std::vector<std::unique_ptr<Asked>> asked_;  // the engine's hooks point at them: they go after it
+    Engine engine_;
+    const std::atomic<bool> & cancel_;
+    std::optional<ProgressLine> line_;
+    bool prompts_read_ = false;
+    int64_t context_ = 0;  // its request; 0: none
+    size_t n_handed_out_ = 0;
+    int n_ledgers_ = 0;
+    RunOutcome outcome_;
+};
+
+}  // namespace
+
+Status check_parallel(const RunFlags & flags, const SessionOptions & options) {
+    const auto wrong = [](const std::string & what) { return Status(ErrorCode::kInvalidArgument, what); };
+    if (flags.kept) { return wrong("--kept shows one session after the other: leave out --parallel"); }
+    if (!flags.logits.empty()) { return wrong("--logits writes one answer after the other: leave out --parallel"); }
+    if (flags.n_predict < 0 && flags.session.ctx_size == 0) {
+        return wrong(
+            "--n-predict -1 has no end that memory could be set aside for: with --parallel give a number, or --ctx-size");
+    }
+    if (options.budget.kind == BudgetKind::kAuto && !is_auto(options.policy)) {
+        return wrong("--budget auto is what memory allows one answer: with --parallel give policy '" + options.policy +
+                     "' a budget in numbers");
+    }
+    return {};
+}
+
+Result<RunOutcome> run_parallel(const ParallelRun & job, bool shared) {
+    PITH_ASSIGN_OR_RETURN(Engine engine, make_engine(job));
+    return Run(job, std::move(engine)).run(shared);
+}
+
+}  // namespace pith::app

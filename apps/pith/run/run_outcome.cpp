@@ -1,0 +1,23 @@
+// run_outcome.cpp - the warnings.
+#include "app/run/run_outcome.h"
+
+#include "app/base/errors.h"
+#include "core/text.h"
+
+namespace pith::app {
+
+void warn_of_roomy_budget(const Budget & budget, const Ledger & ledger, size_t n_tokens) {
+    if (budget.kind != BudgetKind::kBytes || ledger.budget_entries < static_cast<int64_t>(n_tokens)) { return; }
+    warn("--budget " + budget.to_string() + " holds " + with_commas(ledger.budget_entries) +
+         " tokens per head and the prompt has " + with_commas(static_cast<int64_t>(n_tokens)) + ": nothing of it is evicted");
+}
+
+void warn_of_unseen_questions(const Ledger & ledger, size_t n_tokens, int chunk) {
+    warn("the context was compressed without its questions: " +
+         (ledger.gate_peak_bytes > 0 ? "the model's gates decide before they are read"
+                                     : "their " + std::to_string(n_tokens) + " tokens are more than a chunk (--chunk " +
+                                           std::to_string(chunk) + "; less where --budget is few bytes)") +
+         "; --question-aware compresses it for each of them");
+}
+
+}  // namespace pith::app

@@ -1,0 +1,38 @@
+// run_outcome.h - what `pith run` has to tell when it is over, and what it warns of on the way, whoever answered.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/run/generate.h"
+#include "pith/budget.h"
+#include "pith/ledger.h"
+
+namespace pith::app {
+
+// Original positions by layer and KV head.
+using Positions = std::vector<std::vector<std::vector<int32_t>>>;
+
+struct Answer {
+    std::string question;
+    Generated generated;
+    int64_t first_logits = 0;  // rows of --logits: [first_logits, end_logits)
+    int64_t end_logits = 0;
+};
+
+struct RunOutcome {
+    std::vector<Answer> answers;
+    std::vector<Positions> kept;   // of each session, at its end
+    std::optional<bool> in_sight;  // several questions of one compressed context: whether it was compressed in their sight
+    Ledger ledger;
+    int64_t n_steps = 0;  // with --parallel: passes over the weights, and units of prompts that are read layer by layer
+};
+
+// Bytes that hold more than the prompt: whoever wanted a compressed cache has none.
+void warn_of_roomy_budget(const Budget & budget, const Ledger & ledger, size_t n_tokens);
+// The context was compressed, and not in the sight of its questions of so many tokens.
+void warn_of_unseen_questions(const Ledger & ledger, size_t n_tokens, int chunk);
+
+}  // namespace pith::app
