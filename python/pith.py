@@ -8,6 +8,13 @@
         print(model.text(token), end="", flush=True)
     print(session.ledger()["kv_allocated_bytes"])
 
+Many prompts, together through each pass over the weights:
+
+    engine = model.engine(ceiling="512M")
+    ids = [engine.submit(model.tokenize(text), policy="snapkv", budget="512") for text in texts]
+    engine.run()
+    answers = [model.detokenize(engine.answer(id)) for id in ids]
+
 The library is looked for where PITH_LIBRARY says, beside this file, in the lib folder of an installation that this file belongs to,
 and where the system looks. Every failure raises pith.Error with one line that says what, which value, and what to do.
 """
@@ -31,6 +38,11 @@ class Error(Exception):
 
 _MODEL_PROGRESS = ctypes.CFUNCTYPE(c_bool, c_double, c_void_p)
 _RUN_PROGRESS = ctypes.CFUNCTYPE(c_bool, c_int64, c_int64, c_void_p)
+_CHOOSE = ctypes.CFUNCTYPE(c_int32, POINTER(c_float), c_size_t, c_void_p)
+_ON_TOKEN = ctypes.CFUNCTYPE(c_bool, c_int32, c_void_p)
+_GO_ON = ctypes.CFUNCTYPE(c_bool, c_void_p)
+
+STATES = ("waiting", "reading", "answering", "set_aside", "done", "failed", "cancelled")
 
 
 class _Options(ctypes.Structure):
@@ -98,6 +110,28 @@ class _SamplerOptions(_Options):
                 ("grammar", c_char_p), ("json_schema", c_char_p), ("seed", c_uint32)]
 
 
+class _EngineOptions(_Options):
+    _fields_ = [("size", c_size_t), ("type_k", c_char_p), ("type_v", c_char_p), ("ceiling", c_char_p), ("n_threads", c_int32),
+                ("max_rows", c_int32), ("max_sequences", c_int32)]
+
+
+class _Request(_Options):
+    _fields_ = [("size", c_size_t), ("tokens", POINTER(c_int32)), ("n_tokens", c_size_t), ("options", POINTER(_SessionOptions)),
+                ("n_question", c_int32), ("after", c_int64), ("keep", c_bool), ("questions", POINTER(c_int32)),
+                ("n_questions", c_size_t), ("max_tokens", c_int32), ("stop_at_end", c_bool), ("stop", POINTER(c_int32)),
+                ("n_stop", c_size_t), ("priority", c_int32), ("sampler", c_void_p), ("choose", _CHOOSE), ("on_token", _ON_TOKEN),
+                ("user", c_void_p)]
+
+
+class _EngineLedger(_Options):
+    _fields_ = [("size", c_size_t)] + [
+        (name, c_int64) for name in ("n_waiting", "n_running", "n_set_aside", "n_steps", "n_prompt", "n_generated")
+    ] + [(name, c_uint64) for name in ("ceiling_bytes", "kv_reserved_bytes", "kv_allocated_bytes", "kv_kept_bytes",
+                                       "kv_peak_bytes", "activation_peak_bytes")
+         ] + [(name, c_double) for name in ("step_s", "pass_s", "evict_s", "schedule_s", "prefill_s", "decode_s", "evidence_s",
+                                            "longest_unit_s")]
+
+
 def _find_library():
     here = os.path.dirname(os.path.abspath(__file__))
     named = os.environ.get("PITH_LIBRARY")
@@ -148,6 +182,21 @@ def _declare(library):
         "pith_sample": (c_int32, [handle, handle, tokens]),
         "pith_sampler_accept": (c_int32, [handle, c_int32]),
         "pith_sampler_reset": (None, [handle]),
+        "pith_engine_options_init": (None, [POINTER(_EngineOptions), c_size_t]),
+        "pith_request_init": (None, [POINTER(_Request), c_size_t]),
+        "pith_engine_new": (c_int32, [handle, POINTER(_EngineOptions), out]),
+        "pith_engine_free": (None, [handle]),
+        "pith_engine_submit": (c_int32, [handle, POINTER(_Request), POINTER(c_int64)]),
+        "pith_engine_cancel": (c_int32, [handle, c_int64]),
+        "pith_engine_forget": (c_int32, [handle, c_int64]),
+        "pith_engine_step": (c_int32, [handle, POINTER(c_bool)]),
+        "pith_engine_run": (c_int32, [handle, _GO_ON, c_void_p]),
+        "pith_engine_state": (c_int32, [handle, c_int64]),
+        "pith_engine_status": (c_int32, [handle, c_int64]),
+        "pith_engine_answer": (tokens, [handle, c_int64, size]),
+        "pith_engine_lane_positions": (c_int32, [handle, c_int64, c_int32, c_int32, POINTER(tokens), size]),
+        "pith_engine_request_ledger": (c_int32, [handle, c_int64, POINTER(_Ledger)]),
+        "pith_engine_get_ledger": (c_int32, [handle, POINTER(_EngineLedger)]),
     }
     for name, (result, arguments) in calls.items():
         function = getattr(library, name)
@@ -176,6 +225,21 @@ def _run_options(progress):
     if progress is not None:
         run.progress = _RUN_PROGRESS(lambda n_done, n_total, _: bool(progress(n_done, n_total)))
     return run
+
+
+def _session_options(options, pinned):
+    """The struct, and what it points at, which must live as long."""
+    given = _SessionOptions()
+    _lib.pith_session_options_init(byref(given), ctypes.sizeof(given))
+    given.set(options)
+    spans = (_Span * max(len(pinned), 1))(*[_Span(*span) for span in pinned])
+    given.pinned, given.n_pinned = spans, len(pinned)
+    return given, spans
+
+
+def _values(struct):
+    values = {name: getattr(struct, name) for name, _ in struct._fields_[1:]}
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
 
 
 def _text(call):
@@ -232,8 +296,7 @@ class Model(_Handle):
     def info(self):
         info = _ModelInfo(size=ctypes.sizeof(_ModelInfo))
         _check(_lib.pith_model_get_info(self._handle, byref(info)))
-        values = {name: getattr(info, name) for name, _ in info._fields_[1:]}
-        return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+        return _values(info)
 
     def tokenize(self, text, add_special=True, parse_special=False):
         data = text.encode()
@@ -270,6 +333,9 @@ class Model(_Handle):
     def sampler(self, **options):
         return Sampler(self, **options)
 
+    def engine(self, **options):
+        return Engine(self, **options)
+
 
 class Session(_Handle):
     """One conversation. Options: those of struct pith_session_options; pinned: [(begin, end), …]."""
@@ -279,11 +345,7 @@ class Session(_Handle):
     def __init__(self, model, pinned=(), **options):
         super().__init__()
         self.model = model
-        given = _SessionOptions()
-        _lib.pith_session_options_init(byref(given), ctypes.sizeof(given))
-        given.set(options)
-        spans = (_Span * max(len(pinned), 1))(*[_Span(*span) for span in pinned])
-        given.pinned, given.n_pinned = spans, len(pinned)
+        given, _kept = _session_options(options, pinned)
         _check(_lib.pith_session_new(model._handle, byref(given), byref(self._handle)))
 
     def prefill(self, tokens, n_question=0, is_answer=False, progress=None):
@@ -348,8 +410,7 @@ class Session(_Handle):
     def ledger(self):
         ledger = _Ledger(size=ctypes.sizeof(_Ledger))
         _check(_lib.pith_get_ledger(self._handle, byref(ledger)))
-        values = {name: getattr(ledger, name) for name, _ in ledger._fields_[1:]}
-        return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+        return _values(ledger)
 
 
 class Snapshot(_Handle):
@@ -380,3 +441,111 @@ class Sampler(_Handle):
 
     def reset(self):
         _lib.pith_sampler_reset(self._handle)
+
+
+class Engine(_Handle):
+    """Many sequences on one model: their tokens go through the weights together, under one ceiling in bytes for all. Options: those
+    of struct pith_engine_options."""
+
+    _free = staticmethod(_lib.pith_engine_free)
+
+    def __init__(self, model, **options):
+        super().__init__()
+        self.model = model
+        self._hooks = {}  # of requests that may still call them
+        self._raised = []  # by hooks
+        given = _EngineOptions()
+        _lib.pith_engine_options_init(byref(given), ctypes.sizeof(given))
+        given.set(options)
+        _check(_lib.pith_engine_new(model._handle, byref(given), byref(self._handle)))
+
+    def submit(self, tokens, n_question=0, after=0, keep=False, questions=(), max_tokens=256, stop=(), stop_at_end=True,
+               priority=0, sampler=None, choose=None, on_token=None, pinned=(), **options):
+        """Takes a request and returns its number; step() or run() serve it. options: those of struct pith_session_options. after:
+        the number of a request to go on from, which was submitted with keep and is done; questions: a list of tokens' lists, in
+        whose sight what is kept is chosen. choose(logits) -> token, or a sampler, says what comes next; on_token(token) -> bool
+        is shown every token, and False ends the answer. An exception in either ends the request, and is raised by step() or run()."""
+        request = _Request()
+        _lib.pith_request_init(byref(request), ctypes.sizeof(request))
+        session, _kept = _session_options(options, pinned)
+        together = _as_tokens([token for question in questions for token in question])
+        all_tokens, all_stop = _as_tokens(tokens), _as_tokens(stop)
+        request.tokens, request.n_tokens = all_tokens, len(all_tokens)
+        request.questions, request.n_questions = together, len(together)
+        request.stop, request.n_stop = all_stop, len(all_stop)
+        request.options = ctypes.pointer(session)
+        request.n_question, request.after, request.keep = n_question, after, keep
+        request.max_tokens, request.stop_at_end, request.priority = max_tokens, stop_at_end, priority
+        request.sampler = None if sampler is None else sampler._handle
+        hooks, raised = [], self._raised
+
+        def ask(hook, otherwise, *arguments):
+            try:
+                return hook(*arguments)
+            except BaseException as error:  # C has no way to hand it on: step() raises it
+                raised.append(error)
+                return otherwise
+
+        if choose is not None:
+            hooks.append(_CHOOSE(lambda logits, n, _: ask(choose, -1, logits[:n])))
+            request.choose = hooks[-1]
+        if on_token is not None:
+            hooks.append(_ON_TOKEN(lambda token, _: bool(ask(on_token, False, token))))
+            request.on_token = hooks[-1]
+        number = c_int64()
+        _check(_lib.pith_engine_submit(self._handle, byref(request), byref(number)))
+        self._hooks[number.value] = hooks
+        return number.value
+
+    def _checked(self, code):
+        if self._raised:
+            error = self._raised[0]
+            self._raised.clear()
+            raise error
+        _check(code)
+
+    def step(self):
+        """One pass over the weights. True: there is more to do."""
+        more = c_bool()
+        self._checked(_lib.pith_engine_step(self._handle, byref(more)))
+        return more.value
+
+    def run(self):
+        """Until nothing is left to do."""
+        self._checked(_lib.pith_engine_run(self._handle, _GO_ON(lambda _: not self._raised), None))
+
+    def cancel(self, number):
+        _check(_lib.pith_engine_cancel(self._handle, number))
+
+    def forget(self, number):
+        _check(_lib.pith_engine_forget(self._handle, number))
+        self._hooks.pop(number, None)
+
+    def state(self, number):
+        """One of STATES."""
+        return STATES[_lib.pith_engine_state(self._handle, number)]
+
+    def check(self, number):
+        """Raises what the request failed with."""
+        _check(_lib.pith_engine_status(self._handle, number))
+
+    def answer(self, number):
+        """Its tokens so far."""
+        size = c_size_t()
+        tokens = _lib.pith_engine_answer(self._handle, number, byref(size))
+        return tokens[:size.value] if size.value else []
+
+    def lane_positions(self, number, layer, kv_head):
+        positions, size = POINTER(c_int32)(), c_size_t()
+        _check(_lib.pith_engine_lane_positions(self._handle, number, layer, kv_head, byref(positions), byref(size)))
+        return positions[:size.value] if size.value else []
+
+    def ledger(self, number=None):
+        """Of one request, or of all together."""
+        if number is None:
+            ledger = _EngineLedger(size=ctypes.sizeof(_EngineLedger))
+            _check(_lib.pith_engine_get_ledger(self._handle, byref(ledger)))
+        else:
+            ledger = _Ledger(size=ctypes.sizeof(_Ledger))
+            _check(_lib.pith_engine_request_ledger(self._handle, number, byref(ledger)))
+        return _values(ledger)

@@ -9,11 +9,12 @@
  *   pith_decode(session, &token);
  *
  * Errors: every call that can fail returns a pith_code; pith_error() is then one line that says what, which value, and what to
- * do. Nothing prints, throws or aborts. Handles: opaque; freeing NULL does nothing. A session keeps its model's weights alive,
- * a sampler its model's vocabulary. Structs: begin with their size, as the caller's header knew it: `*_init` is told it, and
- * writes it and the defaults. A library that is newer than the caller writes no more than that, and takes the defaults for the
- * rest. Texts:  UTF-8. What a call takes is copied; what it returns lives until the next call with the same handle, unless
- * said. Threads: one at a time for a session and a sampler; a model may be shared.
+ * do. Nothing prints, throws or aborts. Handles: opaque; freeing NULL does nothing. Sessions and engines keep their model's
+ * weights alive, a sampler its model's vocabulary, a request its sampler. Structs: begin with their size, as the caller's
+ * header knew it: `*_init` is told it, and writes it and the defaults. A library that is newer than the caller writes no more
+ * than that, and takes the defaults for the rest. Texts:  UTF-8. What a call takes is copied; what it returns lives until the
+ * next call with the same handle, unless said. Threads: one at a time for a session, an engine and a sampler; a model may be
+ * shared.
  */
 #ifndef PITH_H
 #define PITH_H
@@ -51,6 +52,7 @@ typedef struct pith_model pith_model;
 typedef struct pith_session pith_session;
 typedef struct pith_snapshot pith_snapshot;
 typedef struct pith_sampler pith_sampler;
+typedef struct pith_engine pith_engine;
 
 PITH_API const char * pith_version(void);
 /* Of the last call of this thread that failed; "" before one did. Lives until the thread's next failing call. */
@@ -222,6 +224,104 @@ PITH_API void pith_sampler_free(pith_sampler * sampler);
 PITH_API pith_code pith_sample(pith_sampler * sampler, const pith_session * session, int32_t * token);
 PITH_API pith_code pith_sampler_accept(pith_sampler * sampler, int32_t token); /* a token of the prompt */
 PITH_API void pith_sampler_reset(pith_sampler * sampler);
+
+/* ---- engines: many sequences on one model, whose tokens go through the weights together, under one ceiling for all ----
+ *
+ *   struct pith_request request; pith_request_init(&request, sizeof request);
+ *   request.tokens = tokens; request.n_tokens = n_tokens; request.options = &options;
+ *   pith_engine_submit(engine, &request, &id);     and others
+ *   pith_engine_run(engine, NULL, NULL);
+ *   answer = pith_engine_answer(engine, id, &n);
+ */
+
+typedef enum pith_request_state {
+    PITH_REQUEST_WAITING = 0, /* for room */
+    PITH_REQUEST_READING = 1, /* its prompt */
+    PITH_REQUEST_ANSWERING = 2,
+    PITH_REQUEST_SET_ASIDE = 3, /* one of higher priority needs the room: its lanes are in a temporary file */
+    PITH_REQUEST_DONE = 4,
+    PITH_REQUEST_FAILED = 5, /* pith_engine_status() says why */
+    PITH_REQUEST_CANCELLED = 6
+} pith_request_state;
+
+struct pith_engine_options {
+    size_t size;
+    const char * type_k;   /* "f16"; f32, bf16, q8_0, q4_0 */
+    const char * type_v;   /* "f16" */
+    const char * ceiling;  /* of all KV caches together: "512M", "auto" (what memory allows now); NULL: none */
+    int32_t n_threads;     /* 0: one per CPU that the process may use */
+    int32_t max_rows;      /* 512 tokens of a step */
+    int32_t max_sequences; /* 0; that run at a time; 0: as many as fit */
+};
+PITH_API void pith_engine_options_init(struct pith_engine_options * options, size_t size); /* size: sizeof *options */
+
+struct pith_request {
+    size_t size;
+    const int32_t * tokens;
+    size_t n_tokens;
+    /* Policy, budget, prefill, chunk, evict_every, pinned, heads_file; the rest is the engine's. NULL: the defaults. */
+    const struct pith_session_options * options;
+    int32_t n_question; /* 0; tokens at the prompt's end that ask */
+    /* The request to go on from, which must be done and have been submitted with `keep`: the tokens come behind what it holds,
+     * and its options count. Any number may go on from one: they read its entries where they lie. 0: begin anew. */
+    int64_t after;
+    bool keep;                 /* false; its entries stay when it is done, until pith_engine_forget() */
+    const int32_t * questions; /* with `keep`: tokens of questions that others will ask behind it: it is compressed in */
+    size_t n_questions;        /* their sight (the ledger's schedule says whether), and they are taken back */
+    int32_t max_tokens;        /* 256, of the answer; 0 with `keep`: the prompt is read, no more */
+    bool stop_at_end;          /* true: tokens that end the model's answers end this one */
+    const int32_t * stop;      /* others that do; none of them is a part of it */
+    size_t n_stop;
+    int32_t priority; /* 0; higher first */
+    /* Draws the answer's tokens; of one request at a time. Show it the prompt with pith_sampler_accept(). NULL: the likeliest.
+     */
+    pith_sampler * sampler;
+    /* Or who chooses: the next token by the logits of the newest. */
+    int32_t (*choose)(const float * logits, size_t n, void * user);
+    /* Shown every token of the answer at once; false ends it. Both may submit and cancel, but not step, run, forget or free. */
+    bool (*on_token)(int32_t token, void * user);
+    void * user;
+};
+PITH_API void pith_request_init(struct pith_request * request, size_t size); /* size: sizeof *request */
+
+struct pith_engine_ledger { /* of all sequences together */
+    size_t size;
+    int64_t n_waiting, n_running, n_set_aside, n_steps;
+    int64_t n_prompt, n_generated;                 /* tokens read, and tokens of answers that were fed */
+    uint64_t ceiling_bytes;                        /* 0: none */
+    uint64_t kv_reserved_bytes;                    /* what the running ones may come to need */
+    uint64_t kv_allocated_bytes, kv_kept_bytes;    /* pages held now, each counted once; of these: of `keep` */
+    uint64_t kv_peak_bytes, activation_peak_bytes; /* the most that was ever held */
+    double step_s, pass_s, evict_s, schedule_s;    /* all of it; in passes; behind them; choosing who runs */
+    double prefill_s, decode_s, evidence_s;        /* of step_s: for prompts, for answers; inside of both: evidence */
+    double longest_unit_s;                         /* of a prompt that is read layer by layer */
+};
+
+PITH_API pith_code pith_engine_new(const pith_model * model, const struct pith_engine_options * options, pith_engine ** engine);
+PITH_API void pith_engine_free(pith_engine * engine);
+/* Takes a request, which pith_engine_step() or _run() serve, and gives its number. PITH_BUDGET: it may come to need more than
+ * the ceiling. */
+PITH_API pith_code pith_engine_submit(pith_engine * engine, const struct pith_request * request, int64_t * id);
+/* Ends a request that has not ended; its pages are free at once. */
+PITH_API pith_code pith_engine_cancel(pith_engine * engine, int64_t id);
+/* Forgets a request that has ended, and frees what it kept as soon as nobody reads it who went on from it. */
+PITH_API pith_code pith_engine_forget(pith_engine * engine, int64_t id);
+/* One pass over the weights. more: there is something left to do. A request that fails ends alone. */
+PITH_API pith_code pith_engine_step(pith_engine * engine, bool * more);
+/* Until nothing is left to do. go_on (NULL: always) is asked before each step; false: PITH_CANCELLED, and everything stays as
+ * it is. */
+PITH_API pith_code pith_engine_run(pith_engine * engine, bool (*go_on)(void * user), void * user);
+/* Of a number that submit did not give, or forget took: PITH_REQUEST_FAILED, PITH_NOT_FOUND, no answer. */
+PITH_API pith_request_state pith_engine_state(const pith_engine * engine, int64_t id);
+PITH_API pith_code pith_engine_status(const pith_engine * engine, int64_t id); /* why it failed */
+/* [n] tokens so far; valid until the engine's next call. */
+PITH_API const int32_t * pith_engine_answer(const pith_engine * engine, int64_t id, size_t * n);
+/* Original positions of a lane's entries, of a request that runs or is kept; valid until the engine's next call. */
+PITH_API pith_code pith_engine_lane_positions(const pith_engine * engine, int64_t id, int32_t layer, int32_t kv_head,
+                                              const int32_t ** positions, size_t * n);
+/* REQUIRES of both: ledger->size is set. Of a request: texts are valid until the engine's next call. */
+PITH_API pith_code pith_engine_request_ledger(pith_engine * engine, int64_t id, struct pith_ledger * ledger);
+PITH_API pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_ledger * ledger);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,9 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
+#include "pith/batch_engine.h"
 #include "pith/engine.h"
 #include "pith/pith.h"
 
@@ -23,8 +25,18 @@ struct pith_snapshot {
     std::shared_ptr<pith::Session::Snapshot> state;
 };
 struct pith_sampler {
-    std::shared_ptr<const pith::Tokenizer> words;
-    pith::Sampler sampler;
+    struct Parts {
+        std::shared_ptr<const pith::Tokenizer> words;
+        pith::Sampler sampler;
+    };
+    std::shared_ptr<Parts> parts;  // of requests, too, that draw from it
+};
+struct pith_engine {
+    pith::Engine engine;
+    std::vector<int32_t> end_tokens;  // of the model
+    int n_layers = 0;
+    int n_kv_heads = 0;
+    pith::Ledger ledger;  // whose texts the caller was given last
 };
 
 namespace pith::c {

@@ -82,7 +82,8 @@ pith_code pith_sampler_new(const pith_model * model, const struct pith_sampler_o
             words = std::make_shared<const pith::Tokenizer>(std::move(own));
         }
         PITH_ASSIGN_OR_RETURN(pith::Sampler made, pith::Sampler::make(wanted, words.get()));
-        *sampler = new pith_sampler{std::move(words), std::move(made)};
+        *sampler =
+            new pith_sampler{std::make_shared<pith_sampler::Parts>(pith_sampler::Parts{std::move(words), std::move(made)})};
         return {};
     });
 }
@@ -96,7 +97,7 @@ pith_code pith_sample(pith_sampler * sampler, const pith_session * session, int3
         if (sampler == nullptr || session == nullptr || token == nullptr) { return missing("sampler, session or token"); }
         const auto logits = session->session.logits();
         if (logits.empty()) { return {ErrorCode::kInvalidArgument, "the session has no logits: prefill it first"}; }
-        PITH_ASSIGN_OR_RETURN(*token, sampler->sampler.sample(logits));
+        PITH_ASSIGN_OR_RETURN(*token, sampler->parts->sampler.sample(logits));
         return {};
     });
 }
@@ -104,11 +105,11 @@ pith_code pith_sample(pith_sampler * sampler, const pith_session * session, int3
 pith_code pith_sampler_accept(pith_sampler * sampler, int32_t token) {
     return guarded([&]() -> Status {
         if (sampler == nullptr) { return missing("sampler"); }
-        sampler->sampler.accept(token);
+        sampler->parts->sampler.accept(token);
         return {};
     });
 }
 
 void pith_sampler_reset(pith_sampler * sampler) {
-    if (sampler != nullptr) { sampler->sampler.reset(); }
+    if (sampler != nullptr) { sampler->parts->sampler.reset(); }
 }

@@ -1,9 +1,8 @@
 // session.cpp - sessions, from C. Stage: façade.
-#include <algorithm>
 #include <atomic>
-#include <string>
 
 #include "c/handles.h"
+#include "c/session_options.h"
 
 using pith::ErrorCode;
 using pith::Result;
@@ -11,38 +10,6 @@ using pith::Status;
 using namespace pith::c;
 
 namespace {
-
-Result<pith::SessionOptions> session_options(const pith_session_options & given) {
-    pith::SessionOptions options;
-    options.policy = text_of(given.policy);
-    if (given.budget != nullptr) { PITH_ASSIGN_OR_RETURN(options.budget, pith::Budget::parse(given.budget)); }
-    PITH_ASSIGN_OR_RETURN(options.type_k, pith::parse_kv_type(text_of(given.type_k)));
-    PITH_ASSIGN_OR_RETURN(options.type_v, pith::parse_kv_type(text_of(given.type_v)));
-    const std::string prefill = text_of(given.prefill);
-    if (prefill == "one-shot") {
-        options.prefill = pith::PrefillSchedule::kOneShot;
-    } else if (prefill == "chunked") {
-        options.prefill = pith::PrefillSchedule::kChunked;
-    } else if (prefill != "auto") {
-        return {ErrorCode::kInvalidArgument, "prefill is '" + prefill + "': use auto, one-shot or chunked"};
-    }
-    options.n_threads = given.n_threads;
-    options.max_context = given.max_context;
-    options.chunk = given.chunk;
-    options.evict_every = given.evict_every;
-    options.n_snapshots = given.n_snapshots;
-    for (size_t i = 0; given.pinned != nullptr && i < given.n_pinned; ++i) {
-        options.pinned.push_back({given.pinned[i].begin, given.pinned[i].end});
-    }
-    options.heads_file = text_of(given.heads_file);
-    const std::string observe = text_of(given.observe);
-    for (size_t begin = 0; begin < observe.size();) {
-        const size_t end = std::min(observe.find(',', begin), observe.size());
-        options.observe.push_back(observe.substr(begin, end - begin));
-        begin = end + 1;
-    }
-    return options;
-}
 
 // The hooks of a caller whose callback may say no.
 class Hooks {
@@ -68,22 +35,7 @@ private:
     pith::RunHooks hooks_;
 };
 
-pith_session_options default_session_options() {
-    const pith::SessionOptions defaults;
-    pith_session_options options{};
-    options.policy = "auto";
-    options.type_k = options.type_v = "f16";
-    options.prefill = "auto";
-    options.chunk = defaults.chunk;
-    options.evict_every = defaults.evict_every;
-    return options;
-}
-
 }  // namespace
-
-void pith_session_options_init(struct pith_session_options * options, size_t size) {
-    init(options, size, default_session_options());
-}
 
 void pith_run_options_init(struct pith_run_options * options, size_t size) {
     init(options, size, pith_run_options{});
@@ -93,8 +45,7 @@ pith_code pith_session_new(const pith_model * model, const struct pith_session_o
     return guarded([&]() -> Status {
         if (model == nullptr || session == nullptr) { return missing(model == nullptr ? "model" : "session"); }
         *session = nullptr;
-        PITH_ASSIGN_OR_RETURN(const pith::SessionOptions wanted,
-                              session_options(with_defaults(options, default_session_options())));
+        PITH_ASSIGN_OR_RETURN(const pith::SessionOptions wanted, session_options(options));
         PITH_ASSIGN_OR_RETURN(pith::Session made, model->model.session(wanted));
         *session = new pith_session{std::move(made)};
         return {};
@@ -164,11 +115,7 @@ pith_code pith_lane_positions(const pith_session * session, int32_t layer, int32
     return guarded([&]() -> Status {
         if (session == nullptr || positions == nullptr || n == nullptr) { return missing("session, positions or n"); }
         const pith::Session & s = session->session;
-        if (layer < 0 || layer >= s.n_layers() || kv_head < 0 || kv_head >= s.n_kv_heads()) {
-            return {ErrorCode::kInvalidArgument, "layer " + std::to_string(layer) + ", KV head " + std::to_string(kv_head) +
-                                                     ": there are " + std::to_string(s.n_layers()) + " layers of " +
-                                                     std::to_string(s.n_kv_heads()) + " KV heads"};
-        }
+        PITH_RETURN_IF_ERROR(check_lane(layer, kv_head, s.n_layers(), s.n_kv_heads()));
         const auto lane = s.lane_positions(layer, kv_head);
         *positions = lane.data();
         *n = lane.size();
@@ -200,38 +147,6 @@ void pith_snapshot_free(pith_snapshot * snapshot) {
 pith_code pith_get_ledger(const pith_session * session, struct pith_ledger * ledger) {
     return guarded([&]() -> Status {
         if (session == nullptr || ledger == nullptr) { return missing(session == nullptr ? "session" : "ledger"); }
-        const pith::Ledger & l = session->session.ledger();
-        pith_ledger all{};
-        all.budget_entries = l.budget_entries;
-        all.n_prompt = l.n_prompt;
-        all.n_generated = l.n_generated;
-        all.n_evictions = l.n_evictions;
-        all.evicted_entries = l.evicted_entries;
-        all.kept_entries = l.kept_entries;
-        all.peak_lane_entries = l.peak_lane_entries;
-        all.kv_needed_bytes = l.kv_needed_bytes;
-        all.kv_allocated_bytes = l.kv_allocated_bytes;
-        all.kv_saved_bytes = l.kv_saved_bytes;
-        all.kv_peak_bytes = l.kv_peak_bytes;
-        all.evidence_peak_bytes = l.evidence_peak_bytes;
-        all.activation_peak_bytes = l.activation_peak_bytes;
-        all.rss_peak_bytes = l.rss_peak_bytes;
-        all.rss_anonymous_bytes = l.rss_anonymous_bytes;
-        all.gate_seen_entries = l.gate_seen_entries;
-        all.gate_kept_entries = l.gate_kept_entries;
-        all.gate_peak_bytes = l.gate_peak_bytes;
-        all.prefill_s = l.prefill_s;
-        all.decode_s = l.decode_s;
-        all.evidence_s = l.evidence_s;
-        all.plan_s = l.plan_s;
-        all.compact_s = l.compact_s;
-        all.gate_s = l.gate_s;
-        all.policy = l.policy.c_str();
-        all.policy_reason = l.policy_reason.c_str();
-        all.schedule = l.schedule.c_str();
-        all.n_lanes = l.n_lanes;
-        all.n_tokens = l.n_tokens;
-        all.kv_full_bytes = l.kv_full_bytes;
-        return give(all, ledger);
+        return give(ledger_of(session->session.ledger()), ledger);
     });
 }

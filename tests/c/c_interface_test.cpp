@@ -8,6 +8,7 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 #include <vector>
 
 #include "model/gguf_edit.h"
@@ -230,6 +231,90 @@ TEST_F(CInterface, StructsOfOlderCallersAreTakenAsFarAsTheyGo) {
     old.ledger.size = 0;
     EXPECT_EQ(pith_get_ledger(session.get(), &old.ledger), PITH_INVALID_ARGUMENT);
     EXPECT_NE(std::string(pith_error()).find("sizeof"), std::string::npos) << pith_error();
+}
+
+// ---- engines ----
+
+// Asked of the session and of the engine: the same answer, and one that the other does not get.
+TEST_F(CInterface, AnEngineAnswersAsSessionsDo) {
+    pith_session_options options = options_of(kPolicy, "24", "chunked");
+    options.chunk = 48;
+    options.evict_every = 4;
+    std::vector<std::vector<int32_t>> alone;
+    const std::vector<std::vector<int32_t>> prompts = {context_, tokens_of(90, 11), tokens_of(120, 12)};
+    for (const auto & prompt : prompts) { alone.push_back(answer(open(options), prompt)); }
+    ASSERT_NE(alone[0], alone[1]);
+
+    pith_engine_options engine_options;
+    pith_engine_options_init(&engine_options, sizeof engine_options);
+    engine_options.ceiling = "64M";
+    engine_options.n_threads = 1;
+    pith_engine * engine = nullptr;
+    ASSERT_EQ(pith_engine_new(model_.get(), &engine_options, &engine), PITH_OK) << pith_error();
+    std::vector<int64_t> ids(prompts.size());
+    std::vector<int32_t> shown;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+        pith_request request;
+        pith_request_init(&request, sizeof request);
+        request.tokens = prompts[i].data();
+        request.n_tokens = prompts[i].size();
+        request.options = &options;
+        request.max_tokens = 8;
+        request.stop_at_end = false;
+        request.user = &shown;
+        if (i == 0) {
+            request.on_token = [](int32_t token, void * user) {
+                static_cast<std::vector<int32_t> *>(user)->push_back(token);
+                return true;
+            };
+        }
+        ASSERT_EQ(pith_engine_submit(engine, &request, &ids[i]), PITH_OK) << pith_error();
+    }
+    ASSERT_EQ(pith_engine_run(engine, nullptr, nullptr), PITH_OK) << pith_error();
+    for (size_t i = 0; i < prompts.size(); ++i) {
+        ASSERT_EQ(pith_engine_status(engine, ids[i]), PITH_OK) << pith_error();
+        size_t n = 0;
+        const int32_t * said = pith_engine_answer(engine, ids[i], &n);
+        EXPECT_EQ(std::vector<int32_t>(said, said + n), alone[i]) << i;
+    }
+    EXPECT_EQ(shown, alone[0]);
+    pith_engine_ledger all{};
+    all.size = sizeof all;
+    ASSERT_EQ(pith_engine_get_ledger(engine, &all), PITH_OK);
+    EXPECT_EQ(all.n_prompt, kContext + 90 + 120);
+    EXPECT_EQ(all.kv_allocated_bytes, 0U);
+    EXPECT_DOUBLE_EQ(all.prefill_s + all.decode_s, all.step_s);
+    pith_engine_free(engine);
+}
+
+// What a hook throws does not leave the library; and a request of an older caller is taken as far as it goes.
+TEST_F(CInterface, ARequestWhoseHookThrowsFailsAlone) {
+    pith_engine * engine = nullptr;
+    ASSERT_EQ(pith_engine_new(model_.get(), nullptr, &engine), PITH_OK) << pith_error();
+    const auto submit = [&](bool throws, size_t size) {
+        pith_request request;
+        pith_request_init(&request, sizeof request);
+        request.tokens = context_.data();
+        request.n_tokens = context_.size();
+        request.max_tokens = 3;
+        request.size = size;
+        if (throws) {
+            request.on_token = [](int32_t, void *) -> bool { throw std::runtime_error("not today"); };
+        }
+        int64_t id = 0;
+        EXPECT_EQ(pith_engine_submit(engine, &request, &id), PITH_OK) << pith_error();
+        return id;
+    };
+    const int64_t bad = submit(true, sizeof(pith_request));
+    const int64_t good = submit(false, sizeof(pith_request));
+    const int64_t old = submit(true, offsetof(pith_request, on_token));  // it knows of no such hook
+    ASSERT_EQ(pith_engine_run(engine, nullptr, nullptr), PITH_OK) << pith_error();
+    EXPECT_EQ(pith_engine_state(engine, bad), PITH_REQUEST_FAILED);
+    EXPECT_EQ(pith_engine_status(engine, bad), PITH_INTERNAL);
+    EXPECT_STREQ(pith_error(), "not today");
+    EXPECT_EQ(pith_engine_state(engine, good), PITH_REQUEST_DONE);
+    EXPECT_EQ(pith_engine_state(engine, old), PITH_REQUEST_DONE);
+    pith_engine_free(engine);
 }
 
 // What is declared is what Python declares, and what the leak check's program calls.

@@ -47,6 +47,7 @@ static int models_that_fail(const char * path) {
     pith_session_free(NULL);
     pith_snapshot_free(NULL);
     pith_sampler_free(NULL);
+    pith_engine_free(NULL);
     return 0;
 }
 
@@ -135,6 +136,111 @@ static int one_prefill_for_many(const pith_model * model, const int32_t * tokens
     return 0;
 }
 
+static bool count_tokens(int32_t token, void * user) {
+    (void)token;
+    return ++*(int *)user < 5;
+}
+static int32_t first_token(const float * logits, size_t n, void * user) {
+    (void)logits, (void)user;
+    return n > 7 ? 7 : -1;
+}
+static int32_t no_token(const float * logits, size_t n, void * user) {
+    (void)logits, (void)n, (void)user;
+    return -1;
+}
+static bool never(void * user) {
+    (void)user;
+    return false;
+}
+
+static int many_at_once(const pith_model * model, const int32_t * tokens) {
+    struct pith_engine_options options;
+    pith_engine_options_init(&options, sizeof options);
+    pith_engine * engine = NULL;
+    options.ceiling = "1024"; /* entries bound no memory */
+    EXPECT(pith_engine_new(model, &options, &engine) == PITH_INVALID_ARGUMENT && engine == NULL);
+    options.ceiling = "64M";
+    options.max_sequences = 2;
+    EXPECT(pith_engine_new(model, &options, &engine) == PITH_OK);
+
+    struct pith_session_options policy;
+    pith_session_options_init(&policy, sizeof policy);
+    policy.policy = "snapkv:window=8";
+    policy.budget = "32";
+    policy.chunk = 48;
+    policy.evict_every = 4;
+    struct pith_request request;
+    pith_request_init(&request, sizeof request);
+    int64_t base = 0, ids[4] = {0, 0, 0, 0};
+    EXPECT(pith_engine_submit(engine, &request, &base) == PITH_INVALID_ARGUMENT); /* no tokens */
+    request.tokens = tokens;
+    request.n_tokens = kTokens;
+    request.options = &policy;
+    request.keep = true;
+    request.max_tokens = 0;
+    request.questions = tokens + 20;
+    request.n_questions = kQuestion;
+    EXPECT(pith_engine_submit(engine, &request, &base) == PITH_OK && base > 0);
+    EXPECT(pith_engine_run(engine, never, NULL) == PITH_CANCELLED);
+    EXPECT(pith_engine_run(engine, NULL, NULL) == PITH_OK && pith_engine_state(engine, base) == PITH_REQUEST_DONE);
+    struct pith_ledger ledger;
+    ledger.size = sizeof ledger;
+    EXPECT(pith_engine_request_ledger(engine, base, &ledger) == PITH_OK && ledger.evicted_entries > 0);
+    EXPECT(strstr(ledger.schedule, "question seen") != NULL);
+
+    int n_shown = 0;
+    int32_t stop[] = {tokens[3]};
+    pith_request_init(&request, sizeof request);
+    request.after = base;
+    request.tokens = tokens;
+    request.n_tokens = kQuestion;
+    request.max_tokens = 12;
+    request.stop = stop;
+    request.n_stop = 1;
+    request.user = &n_shown;
+    request.on_token = count_tokens;
+    EXPECT(pith_engine_submit(engine, &request, &ids[0]) == PITH_OK);
+    request.on_token = NULL;
+    request.choose = first_token;
+    EXPECT(pith_engine_submit(engine, &request, &ids[1]) == PITH_OK);
+    request.choose = no_token;
+    EXPECT(pith_engine_submit(engine, &request, &ids[2]) == PITH_OK);
+    struct pith_sampler_options drawing;
+    pith_sampler_options_init(&drawing, sizeof drawing);
+    drawing.seed = 7;
+    pith_sampler * sampler = NULL;
+    EXPECT(pith_sampler_new(model, &drawing, &sampler) == PITH_OK);
+    request.sampler = sampler;
+    EXPECT(pith_engine_submit(engine, &request, &ids[3]) == PITH_INVALID_ARGUMENT); /* and choose */
+    request.choose = NULL;
+    EXPECT(pith_engine_submit(engine, &request, &ids[3]) == PITH_OK);
+    pith_sampler_free(sampler); /* the request has it */
+    request.sampler = NULL;
+    bool more = false;
+    EXPECT(pith_engine_step(engine, &more) == PITH_OK && more);
+    const int32_t * positions = NULL;
+    size_t n = 0;
+    EXPECT(pith_engine_lane_positions(engine, ids[0], 0, 0, &positions, &n) == PITH_OK && n > 0);
+    EXPECT(pith_engine_lane_positions(engine, ids[0], 99, 0, &positions, &n) == PITH_INVALID_ARGUMENT);
+    EXPECT(pith_engine_forget(engine, ids[0]) == PITH_INVALID_ARGUMENT); /* it has not ended */
+    EXPECT(pith_engine_run(engine, NULL, NULL) == PITH_OK);
+    EXPECT(pith_engine_answer(engine, ids[0], &n) != NULL && n == (size_t)n_shown && n <= 5);
+    const int32_t * answer = pith_engine_answer(engine, ids[1], &n);
+    EXPECT(n == 12 && answer[0] == 7 && answer[11] == 7);
+    EXPECT(pith_engine_state(engine, ids[2]) == PITH_REQUEST_FAILED);
+    EXPECT(pith_engine_status(engine, ids[2]) == PITH_INVALID_ARGUMENT && strstr(pith_error(), "vocabulary") != NULL);
+    EXPECT(pith_engine_state(engine, ids[3]) == PITH_REQUEST_DONE && pith_engine_status(engine, ids[3]) == PITH_OK);
+    EXPECT(pith_engine_cancel(engine, ids[3]) == PITH_NOT_FOUND); /* it has ended */
+    struct pith_engine_ledger all;
+    all.size = sizeof all;
+    EXPECT(pith_engine_get_ledger(engine, &all) == PITH_OK && all.n_prompt == kTokens + 4 * kQuestion && all.kv_kept_bytes > 0);
+    EXPECT(pith_engine_submit(engine, &request, &ids[3]) == PITH_OK && pith_engine_cancel(engine, ids[3]) == PITH_OK);
+    EXPECT(pith_engine_forget(engine, base) == PITH_OK && pith_engine_status(engine, base) == PITH_NOT_FOUND);
+    EXPECT(pith_engine_get_ledger(engine, &all) == PITH_OK && all.kv_allocated_bytes == 0);
+    pith_engine_free(engine);
+    return 0;
+}
+
 /* The model goes first: what is left keeps what it needs. */
 static int sampling(pith_model * model, const int32_t * tokens) {
     pith_session * session = NULL;
@@ -190,6 +296,7 @@ int main(int argc, char ** argv) {
     if (text(model) != 0) { return 1; }
     EXPECT(n_lines > 0); /* libllama has told of the vocabulary */
     if (questions(model, tokens) != 0 || one_prefill_for_many(model, tokens) != 0) { return 1; }
+    if (many_at_once(model, tokens) != 0) { return 1; }
     if (sampling(model, tokens) != 0) { return 1; } /* frees the model */
     pith_set_log(NULL, NULL);
     puts("ok");

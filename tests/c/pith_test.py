@@ -37,7 +37,9 @@ class Python(unittest.TestCase):
         for struct, init in ((pith._ModelOptions, pith._lib.pith_model_options_init),
                              (pith._SessionOptions, pith._lib.pith_session_options_init),
                              (pith._RunOptions, pith._lib.pith_run_options_init),
-                             (pith._SamplerOptions, pith._lib.pith_sampler_options_init)):
+                             (pith._SamplerOptions, pith._lib.pith_sampler_options_init),
+                             (pith._EngineOptions, pith._lib.pith_engine_options_init),
+                             (pith._Request, pith._lib.pith_request_init)):
             # Of a larger struct the library fills what it knows: no field of it may lie behind the end of ours.
             n_bytes = ctypes.sizeof(struct)
             room = (ctypes.c_char * (n_bytes + 256))(*(b"x" * (n_bytes + 256)))
@@ -100,6 +102,69 @@ class Python(unittest.TestCase):
         ledger = session.ledger()
         self.assertEqual(ledger["kept_entries"], BUDGET * ledger["n_lanes"])
         self.assertLess(ledger["kv_needed_bytes"], ledger["kv_full_bytes"])
+
+    def test_an_engine_answers_as_sessions_do(self):
+        options = dict(policy=POLICY, budget=BUDGET, prefill="chunked", chunk=48, evict_every=4)
+        prompts = [self.context, tokens_of(90, 11), tokens_of(120, 12)]
+        alone = []
+        for prompt in prompts:
+            session = self.model.session(n_threads=1, **options)
+            session.prefill(prompt)
+            alone.append([session.decode() for _ in range(8)])
+        engine = self.model.engine(ceiling="64M", n_threads=1)
+        shown = []
+        numbers = [engine.submit(prompt, max_tokens=8, stop_at_end=False, on_token=lambda token: shown.append(token) or True, **options)
+                   for prompt in prompts]
+        engine.run()
+        for number in numbers:
+            engine.check(number)
+        self.assertEqual([engine.answer(number) for number in numbers], alone)
+        self.assertEqual(sorted(shown), sorted(token for answer in alone for token in answer))
+        ledger = engine.ledger()
+        self.assertEqual((ledger["n_prompt"], ledger["kv_allocated_bytes"]), (N_CONTEXT + 90 + 120, 0))
+        self.assertGreater(engine.ledger(numbers[0])["evicted_entries"], 0)
+
+    def test_requests_go_on_from_one_that_is_kept(self):
+        options = dict(policy=POLICY, budget=BUDGET, prefill="one-shot")
+        session = self.model.session(n_threads=1, **options)
+        session.prefill_for_questions(self.context, [self.questions])
+        compressed, expected = session.snapshot(), []
+        for begin, end in ((0, 9), (9, N_QUESTIONS)):
+            session.restore(compressed)
+            session.prefill(self.questions[begin:end])
+            expected.append([session.decode() for _ in range(6)])
+        with self.model.engine(n_threads=1) as engine:
+            base = engine.submit(self.context, keep=True, max_tokens=0, questions=[self.questions[:9], self.questions[9:]], **options)
+            engine.run()
+            self.assertEqual(engine.ledger(base)["schedule"], "one-shot, question seen")
+            self.assertEqual(len(engine.lane_positions(base, 0, 0)), BUDGET)
+            numbers = [engine.submit(self.questions[begin:end], after=base, max_tokens=6, stop_at_end=False)
+                       for begin, end in ((0, 9), (9, N_QUESTIONS))]
+            self.assertEqual(engine.state(numbers[0]), "waiting")
+            engine.run()
+            self.assertEqual([engine.answer(number) for number in numbers], expected)
+            engine.forget(base)
+            with self.assertRaises(pith.Error) as gone:
+                engine.check(base)
+            self.assertEqual(gone.exception.code, "not_found")
+
+    def test_what_a_hook_raises_is_raised_by_run(self):
+        engine = self.model.engine(n_threads=1)
+        drawn = engine.submit(self.context, max_tokens=4, sampler=self.model.sampler(seed=3), stop_at_end=False)
+
+        def refuse(logits):
+            raise KeyError(len(logits))
+
+        bad = engine.submit(self.context, choose=refuse)
+        with self.assertRaises(KeyError) as raised:
+            engine.run()
+        self.assertEqual(raised.exception.args, (self.model.info()["n_vocab"],))
+        self.assertEqual(engine.state(bad), "failed")
+        engine.run()
+        self.assertEqual(len(engine.answer(drawn)), 4)
+        with self.assertRaises(pith.Error) as refused:
+            self.model.engine(ceiling="1024")
+        self.assertIn("1024", str(refused.exception))
 
     def test_text_goes_to_tokens_and_back(self):
         tokens = self.model.tokenize("The river is long.", add_special=False)

@@ -1,0 +1,106 @@
+// session_options.cpp - options and ledgers of a session, from one language to the other. Stage: façade.
+#include "c/session_options.h"
+
+#include <algorithm>
+#include <string>
+
+#include "c/handles.h"
+
+using pith::ErrorCode;
+using pith::Result;
+using pith::Status;
+using namespace pith::c;
+
+namespace {
+
+pith_session_options default_session_options() {
+    const pith::SessionOptions defaults;
+    pith_session_options options{};
+    options.policy = "auto";
+    options.type_k = options.type_v = "f16";
+    options.prefill = "auto";
+    options.chunk = defaults.chunk;
+    options.evict_every = defaults.evict_every;
+    return options;
+}
+
+}  // namespace
+
+void pith_session_options_init(struct pith_session_options * options, size_t size) {
+    init(options, size, default_session_options());
+}
+
+Result<pith::SessionOptions> pith::c::session_options(const pith_session_options * caller) {
+    const pith_session_options given = with_defaults(caller, default_session_options());
+    pith::SessionOptions options;
+    options.policy = text_of(given.policy);
+    if (given.budget != nullptr) { PITH_ASSIGN_OR_RETURN(options.budget, pith::Budget::parse(given.budget)); }
+    PITH_ASSIGN_OR_RETURN(options.type_k, pith::parse_kv_type(text_of(given.type_k)));
+    PITH_ASSIGN_OR_RETURN(options.type_v, pith::parse_kv_type(text_of(given.type_v)));
+    const std::string prefill = text_of(given.prefill);
+    if (prefill == "one-shot") {
+        options.prefill = pith::PrefillSchedule::kOneShot;
+    } else if (prefill == "chunked") {
+        options.prefill = pith::PrefillSchedule::kChunked;
+    } else if (prefill != "auto") {
+        return {ErrorCode::kInvalidArgument, "prefill is '" + prefill + "': use auto, one-shot or chunked"};
+    }
+    options.n_threads = given.n_threads;
+    options.max_context = given.max_context;
+    options.chunk = given.chunk;
+    options.evict_every = given.evict_every;
+    options.n_snapshots = given.n_snapshots;
+    for (size_t i = 0; given.pinned != nullptr && i < given.n_pinned; ++i) {
+        options.pinned.push_back({given.pinned[i].begin, given.pinned[i].end});
+    }
+    options.heads_file = text_of(given.heads_file);
+    const std::string observe = text_of(given.observe);
+    for (size_t begin = 0; begin < observe.size();) {
+        const size_t end = std::min(observe.find(',', begin), observe.size());
+        options.observe.push_back(observe.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return options;
+}
+
+Status pith::c::check_lane(int32_t layer, int32_t kv_head, int n_layers, int n_kv_heads) {
+    if (layer >= 0 && layer < n_layers && kv_head >= 0 && kv_head < n_kv_heads) { return {}; }
+    return {ErrorCode::kInvalidArgument, "layer " + std::to_string(layer) + ", KV head " + std::to_string(kv_head) +
+                                             ": there are " + std::to_string(n_layers) + " layers of " +
+                                             std::to_string(n_kv_heads) + " KV heads"};
+}
+
+pith_ledger pith::c::ledger_of(const Ledger & l) {
+    pith_ledger all{};
+    all.budget_entries = l.budget_entries;
+    all.n_prompt = l.n_prompt;
+    all.n_generated = l.n_generated;
+    all.n_evictions = l.n_evictions;
+    all.evicted_entries = l.evicted_entries;
+    all.kept_entries = l.kept_entries;
+    all.peak_lane_entries = l.peak_lane_entries;
+    all.kv_needed_bytes = l.kv_needed_bytes;
+    all.kv_allocated_bytes = l.kv_allocated_bytes;
+    all.kv_saved_bytes = l.kv_saved_bytes;
+    all.kv_peak_bytes = l.kv_peak_bytes;
+    all.evidence_peak_bytes = l.evidence_peak_bytes;
+    all.activation_peak_bytes = l.activation_peak_bytes;
+    all.rss_peak_bytes = l.rss_peak_bytes;
+    all.rss_anonymous_bytes = l.rss_anonymous_bytes;
+    all.gate_seen_entries = l.gate_seen_entries;
+    all.gate_kept_entries = l.gate_kept_entries;
+    all.gate_peak_bytes = l.gate_peak_bytes;
+    all.prefill_s = l.prefill_s;
+    all.decode_s = l.decode_s;
+    all.evidence_s = l.evidence_s;
+    all.plan_s = l.plan_s;
+    all.compact_s = l.compact_s;
+    all.gate_s = l.gate_s;
+    all.policy = l.policy.c_str();
+    all.policy_reason = l.policy_reason.c_str();
+    all.schedule = l.schedule.c_str();
+    all.n_lanes = l.n_lanes;
+    all.n_tokens = l.n_tokens;
+    all.kv_full_bytes = l.kv_full_bytes;
+    return all;
+}
