@@ -92,7 +92,7 @@ public:
             if (!live_.empty() && pick(25) == 0) { cancel(); }
             if (bases_.size() > 1 || (!bases_.empty() && pick(40) == 0)) { forget_base(); }
             const bool fails = pick(8) == 0;
-            if (fails) { fail_at(static_cast<Fails>(pick(4)), 1 + pick(60)); }
+            if (fails) { fail_at(static_cast<Fails>(pick(5)), 1 + pick(60)); }
             const auto more = engine_->step();
             if (fails) { n_failures_ += stop_failing() ? 1 : 0; }
             if (!fails) { ASSERT_TRUE(more.ok()) << more.status().message(); }

@@ -111,7 +111,40 @@ void * mmap(void * address, size_t length, int protection, int flags, int file, 
         errno = ENOMEM;
         return MAP_FAILED;
     }
+    if ((flags & MAP_NORESERVE) == 0 && file >= 0 && fails_now(Fails::kFiles)) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
     return reinterpret_cast<void *>(syscall(SYS_mmap, address, length, protection, flags, file, offset));
+}
+
+int mkostemp(char * name, int flags) {
+    if (fails_now(Fails::kFiles)) {
+        errno = EACCES;
+        return -1;
+    }
+    return next_of<int(char *, int)>("mkostemp")(name, flags);
+}
+
+int posix_fallocate(int file, off_t offset, off_t length) {
+    if (fails_now(Fails::kFiles)) { return ENOSPC; }
+    return next_of<int(int, off_t, off_t)>("posix_fallocate")(file, offset, length);
+}
+
+int memfd_create(const char * name, unsigned flags) noexcept {
+    if (fails_now(Fails::kFiles)) {
+        errno = EMFILE;
+        return -1;
+    }
+    return next_of<int(const char *, unsigned)>("memfd_create")(name, flags);
+}
+
+int ftruncate(int file, off_t length) noexcept {
+    if (fails_now(Fails::kFiles)) {
+        errno = EFBIG;
+        return -1;
+    }
+    return next_of<int(int, off_t)>("ftruncate")(file, length);
 }
 
 bool ggml_gallocr_alloc_graph(ggml_gallocr_t allocator, ggml_cgraph * graph) {

@@ -1,0 +1,260 @@
+// batch_engine_failure_test.cpp - whatever fails inside a call of an engine, at most one request ends with it: the others
+// answer as if nothing had happened, and all pages are given back.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+
+#include "engine/fail_at.h"
+#include "engine/tiny_model.h"
+#include "pith/batch_engine.h"
+
+namespace pith {
+namespace {
+
+using testing::fail_at;
+using testing::Fails;
+using testing::random_tokens;
+using testing::stop_failing;
+
+// Requests of one engine's life, in the order in which they come.
+enum Slot { kBase, kFull, kChunked, kLayered, kFork, kForkThatEvicts, kCut, kUrgent, kSlots };
+
+Request request_of(Slot slot) {
+    const auto make = [](int n, const char * policy, Budget budget, PrefillSchedule prefill) {
+        Request request;
+        request.tokens = random_tokens(n, 384, 40 + static_cast<unsigned>(n));
+        request.options.policy = policy;
+        request.options.budget = budget;
+        request.options.prefill = prefill;
+        request.options.chunk = 24;
+        request.options.evict_every = 3;
+        request.max_tokens = 9;
+        return request;
+    };
+    switch (slot) {
+        case kBase: {
+            Request request = make(60, "h2o", 40, PrefillSchedule::kChunked);
+            request.keep = true;
+            request.max_tokens = 0;
+            request.questions = random_tokens(6, 384, 7);
+            return request;
+        }
+        case kFull:
+            return make(50, "full", {}, PrefillSchedule::kAuto);
+        case kChunked:
+            return make(70, "snapkv:window=8", 36, PrefillSchedule::kChunked);
+        case kLayered:
+            return make(64, "laprox:window=8", 40, PrefillSchedule::kOneShot);
+        case kFork:
+            return make(4, "", {}, PrefillSchedule::kAuto);
+        case kForkThatEvicts:
+            return make(30, "", {}, PrefillSchedule::kAuto);
+        case kCut:
+            return make(20, "full", {}, PrefillSchedule::kAuto);
+        default: {
+            Request request = make(31, "knorm:recent=8", 30, PrefillSchedule::kChunked);
+            request.priority = 1;
+            return request;
+        }
+    }
+}
+
+// What fails while a call of the engine is under way: in its number's, the k-th of a kind.
+struct Trouble {
+    int call = -1;
+    Fails what = Fails::kNew;
+    int64_t k = 1;
+};
+
+// One engine from its first request to its last byte. What is done next follows from what has been.
+class Life {
+public:
+    Life(const Model & model, const Trouble & trouble) : trouble_(trouble) {
+        EngineOptions options;
+        options.type_k = options.type_v = KvType::kF32;
+        options.n_threads = 1;
+        options.max_rows = 40;
+        options.max_sequences = 5;
+        auto engine = model.engine(options);
+        EXPECT_TRUE(engine.ok()) << engine.status().message();
+        engine_.emplace(std::move(*engine));
+    }
+
+    // false: it is over.
+    bool next() {
+        if (gathered_) { return forget(); }
+        if (!ids_.contains(kBase)) { return submit(kBase); }
+        if (!ended(kBase)) { return step(); }
+        if (engine_->state(ids_[kBase]) == RequestState::kFailed) {  // the others want another
+            ++n_failed_;
+            ids_.erase(kBase);
+            return submit(kBase);
+        }
+        for (const Slot slot : {kFull, kChunked, kLayered, kFork, kForkThatEvicts, kCut}) {
+            if (!ids_.contains(slot)) { return submit(slot); }
+        }
+        if (n_steps_ % 2 == 0 && !looked_) { return look(); }
+        looked_ = false;
+        const bool late = ended(kFull) || !engine_->answer(ids_[kFull]).empty();
+        if (!ids_.contains(kUrgent) && late) { return submit(kUrgent); }
+        if (!ended(kCut) && n_steps_ > 4) {
+            return call([&] { return engine_->cancel(ids_[kCut]); });
+        }
+        if (std::ranges::any_of(ids_, [&](const auto & one) { return !ended(one.first); })) { return step(); }
+        gather();
+        return forget();
+    }
+
+    // Whether something has failed; nothing: there was no such call.
+    std::optional<bool> happened() const { return happened_; }
+    const std::map<Slot, std::vector<int32_t>> & answers() const { return answers_; }
+    int n_failed() const { return n_failed_; }
+    bool set_aside() const { return set_aside_; }
+    size_t allocated_bytes() const { return engine_->ledger().kv_allocated_bytes; }
+
+private:
+    bool ended(Slot slot) { return engine_->state(ids_[slot]) >= RequestState::kDone; }
+
+    // Of the engine, and of it alone: what it asks for may fail, if this is the call. Otherwise it must succeed.
+    template <class Call>
+    bool call(Call && make) {
+        const bool is_it = n_calls_++ == trouble_.call;
+        if (is_it) { fail_at(trouble_.what, trouble_.k); }
+        const Status status = make();
+        if (is_it) { happened_ = stop_failing(); }
+        EXPECT_TRUE(status.ok() || (is_it && *happened_)) << status.message();
+        return true;
+    }
+
+    bool submit(Slot slot) {
+        Request request = request_of(slot);
+        if (slot == kFork || slot == kForkThatEvicts) { request.after = ids_[kBase]; }
+        int64_t id = 0;
+        call([&]() -> Status {
+            PITH_ASSIGN_OR_RETURN(id, engine_->submit(std::move(request)));
+            return {};
+        });
+        if (id != 0) { ids_[slot] = id; }
+        return true;
+    }
+
+    bool step() {
+        call([&] { return engine_->step().status(); });
+        ++n_steps_;
+        set_aside_ = set_aside_ || engine_->ledger().n_set_aside > 0;
+        return true;
+    }
+
+    bool look() {
+        looked_ = true;
+        return call([&] {
+            static_cast<void>(engine_->lane_positions(ids_[kFull], 0, 0));
+            return engine_->ledger(ids_[kChunked]).status();
+        });
+    }
+
+    bool forget() {
+        if (ids_.empty()) { return false; }
+        const auto one = ids_.begin();
+        bool gone = false;
+        call([&] {
+            Status status = engine_->forget(one->second);
+            gone = status.ok();
+            return status;
+        });
+        if (gone) { ids_.erase(one); }
+        return true;
+    }
+
+    void gather() {
+        gathered_ = true;
+        for (const auto & [slot, id] : ids_) {
+            const RequestState state = engine_->state(id);
+            if (slot == kBase) { continue; }
+            if (state == RequestState::kFailed) {
+                ++n_failed_;
+                const ErrorCode code = engine_->status(id).code();
+                EXPECT_TRUE(code == ErrorCode::kOutOfMemory || code == ErrorCode::kInternal) << engine_->status(id).message();
+            } else if (slot != kCut) {
+                const auto answer = engine_->answer(id);
+                answers_[slot].assign(answer.begin(), answer.end());
+            }
+        }
+    }
+
+    Trouble trouble_;
+    std::optional<Engine> engine_;
+    std::map<Slot, int64_t> ids_;
+    std::optional<bool> happened_;
+    int n_calls_ = 0;
+    std::map<Slot, std::vector<int32_t>> answers_;
+    int n_steps_ = 0;
+    int n_failed_ = 0;
+    bool looked_ = false;
+    bool gathered_ = false;
+    bool set_aside_ = false;
+};
+
+const Model & tiny() {
+    static const auto model = [] {
+        RandomModelSpec spec = testing::tiny_spec();
+        spec.n_layers = 2;
+        return testing::tiny_model(spec);
+    }();
+    return *model;
+}
+
+std::optional<bool> live(const Trouble & trouble, const Life & expected) {
+    Life life(tiny(), trouble);
+    while (life.next()) {}
+    EXPECT_LE(life.n_failed(), life.happened().value_or(false) ? 1 : 0);
+    for (const auto & [slot, answer] : life.answers()) { EXPECT_EQ(answer, expected.answers().at(slot)) << "request " << slot; }
+    EXPECT_GE(life.answers().size() + 1, expected.answers().size());
+    EXPECT_EQ(life.allocated_bytes(), 0U);
+    return life.happened();
+}
+
+class BatchEngineFailures : public ::testing::TestWithParam<Fails> {};
+
+TEST_P(BatchEngineFailures, EndOneRequestAtMostAndLeaveNothingBehind) {
+    Life expected(tiny(), {});
+    while (expected.next()) {}
+    ASSERT_EQ(expected.answers().size(), size_t{kSlots} - 2);
+    ASSERT_TRUE(expected.set_aside()) << "nobody had to make room";
+    int n_failures = 0;
+    bool over = false;
+    for (int call = 0; !over; ++call) {
+        // The first, the second, and further and further apart, until the call has no more of them.
+        int64_t k = 1;
+        int64_t before = 0;
+        for (bool failed = true; failed && !over; before = std::exchange(k, k + std::max<int64_t>(before, 1))) {
+            SCOPED_TRACE("call " + std::to_string(call) + ", the " + std::to_string(k) + "th");
+            const auto happened = live({call, GetParam(), k}, expected);
+            over = !happened.has_value();
+            failed = happened.value_or(false);
+            n_failures += failed ? 1 : 0;
+            ASSERT_FALSE(HasFailure());
+        }
+    }
+    RecordProperty("failures", n_failures);
+    EXPECT_GE(n_failures, GetParam() == Fails::kFiles ? 3 : 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, BatchEngineFailures,
+                         ::testing::Values(Fails::kNew, Fails::kPages, Fails::kBuffers, Fails::kGraphs, Fails::kFiles));
+
+TEST(BatchEngineFailures, AnEngineThatCannotBeMadeIsAnError) {
+    const Model & model = tiny();
+    int64_t k = 1;
+    for (bool failed = true; failed; ++k) {
+        fail_at(Fails::kNew, k);
+        const auto engine = model.engine({});
+        failed = stop_failing();
+        EXPECT_EQ(engine.ok(), !failed);
+    }
+    EXPECT_GT(k, 3);
+}
+
+}  // namespace
+}  // namespace pith
