@@ -84,14 +84,14 @@ Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCa
 // The newest n of the kept queries.
 Status EvidenceState::observe_newest(const From & from, int n, const ObserveWants & wants, Observed & out) const {
     const Layer & layer = layers_[static_cast<size_t>(from.layer)];
-    const auto first = layer.query_positions.size() - static_cast<size_t>(n);
-    return observe_queries(from.runner, from.cache, from.seq, from.layer, layer.queries.data() + first * query_size(),
-                           std::span(layer.query_positions).subspan(first), wants, out);
+    const std::vector<float> queries = layer.queries.newest(static_cast<size_t>(n));
+    return observe_queries(from.runner, from.cache, from.seq, from.layer, queries.data(),
+                           layer.queries.positions().last(static_cast<size_t>(n)), wants, out);
 }
 
 Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
     const Layer & layer = layers_[static_cast<size_t>(from.layer)];
-    const auto n_kept = static_cast<int>(layer.query_positions.size());
+    const auto n_kept = static_cast<int>(layer.queries.size());
     if (needs.any_window() || needs.last_query) {
         if (std::max(needs.window, 1) > n_kept_queries_ && !keeps_all_) {
             return not_made_for("attention of the last queries");
@@ -134,12 +134,12 @@ Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & 
 Status EvidenceState::choose_by_window(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
                                        std::vector<int32_t> & positions) const {
     const Layer & layer = layers_[static_cast<size_t>(from.layer)];
-    const auto n_kept = static_cast<int>(layer.query_positions.size());
+    const auto n_kept = static_cast<int>(layer.queries.size());
     const int window = std::min(n_kept, std::max(needs.window > 0 ? needs.window : needs.profile.margin, 1));
     Observed observed;
     PITH_RETURN_IF_ERROR(observe_newest(from, window, {.column_sum = true}, observed));
 
-    const int32_t oldest = layer.query_positions.front();  // kept positions are consecutive
+    const int32_t oldest = layer.queries.positions().front();  // kept positions are consecutive
     std::vector<double> attention(static_cast<size_t>(n_kept), 0.0);
     for (int head = 0; head < shape_.n_heads(); ++head) {
         const auto lane = from.cache.positions(from.cache.lane(from.seq, from.layer, head / shape_.n_group));
@@ -159,8 +159,8 @@ Status EvidenceState::choose_by_window(const From & from, const EvidenceNeeds & 
     order.resize(std::min(order.size(), static_cast<size_t>(needs.profile.n_queries)));
     std::ranges::sort(order);
     for (const int i : order) {
-        const auto query = layer.queries.begin() + static_cast<int64_t>(static_cast<size_t>(i) * query_size());
-        queries.insert(queries.end(), query, query + static_cast<int64_t>(query_size()));
+        const auto query = layer.queries.row(static_cast<size_t>(i));
+        queries.insert(queries.end(), query.begin(), query.end());
         positions.push_back(oldest + i);
     }
     return {};
@@ -169,7 +169,7 @@ Status EvidenceState::choose_by_window(const From & from, const EvidenceNeeds & 
 Status EvidenceState::choose_queries(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
                                      std::vector<int32_t> & positions) const {
     const Layer & layer = layers_[static_cast<size_t>(from.layer)];
-    if (layer.query_positions.empty()) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
+    if (layer.queries.empty()) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
     const ProfileNeeds & profile = needs.profile;
     if (profile.sample == QuerySample::kTopWindow) {
         if (!keeps_all_) { return not_made_for("a head profile"); }
@@ -183,10 +183,11 @@ Status EvidenceState::choose_queries(const From & from, const EvidenceNeeds & ne
     sampler->take(profile.n_queries, queries, positions);
     if (!positions.empty()) { return {}; }
     // None is eligible yet: the newest ones there are.
-    const auto n_kept = static_cast<int>(layer.query_positions.size());
+    const auto n_kept = static_cast<int>(layer.queries.size());
     const int n = std::min({n_kept, profile.n_queries, std::max(profile.margin, 1)});
-    queries.assign(layer.queries.end() - static_cast<int64_t>(static_cast<size_t>(n) * query_size()), layer.queries.end());
-    positions.assign(layer.query_positions.end() - n, layer.query_positions.end());
+    queries = layer.queries.newest(static_cast<size_t>(n));
+    const auto newest = layer.queries.positions().last(static_cast<size_t>(n));
+    positions.assign(newest.begin(), newest.end());
     return {};
 }
 

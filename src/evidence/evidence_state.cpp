@@ -84,6 +84,7 @@ void EvidenceState::reset() {
         layer.running.resize(static_cast<size_t>(shape_.n_heads()));
         layer.retention.resize(static_cast<size_t>(shape_.n_kv_heads));
         layer.key_norms.resize(static_cast<size_t>(shape_.n_kv_heads));
+        layer.queries = KeptQueries(query_size(), keeps_all_ ? KeptQueries::kAll : static_cast<size_t>(n_kept_queries_));
         for (const ProfileNeeds & profile : samplers_) { layer.samplers.emplace_back(profile, query_size()); }
     }
 }
@@ -91,7 +92,7 @@ void EvidenceState::reset() {
 // Offers the queries that become eligible, with those to come: from the kept ones, or from the new ones.
 void EvidenceState::sample(Layer & layer, const float * queries, int n, int32_t first_position, int n_to_come) const {
     const size_t row = query_size();
-    const auto n_old = static_cast<int32_t>(layer.query_positions.size());
+    const auto n_old = static_cast<int32_t>(layer.queries.size());
     for (QuerySampler & sampler : layer.samplers) {
         const int64_t n_seen = int64_t{first_position} + n;
         if (n_to_come > 0) { sampler.expect(n_seen + n_to_come); }
@@ -99,18 +100,10 @@ void EvidenceState::sample(Layer & layer, const float * queries, int n, int32_t 
         for (int32_t position = sampler.next(); position < end; ++position) {
             const int32_t back = first_position - position;  // 1: the newest of the kept ones
             const float * query = back <= 0 ? queries + static_cast<size_t>(-back) * row
-                                            : layer.queries.data() + static_cast<size_t>(n_old - back) * row;
+                                            : layer.queries.row(static_cast<size_t>(n_old - back)).data();
             sampler.offer(position, query);
         }
     }
-}
-
-void EvidenceState::drop_oldest(Layer & layer, int n_keep) const noexcept {
-    const int n_drop = static_cast<int>(layer.query_positions.size()) - n_keep;
-    if (n_drop <= 0) { return; }
-    const auto n_floats = static_cast<int64_t>(static_cast<size_t>(n_drop) * query_size());
-    layer.queries.erase(layer.queries.begin(), layer.queries.begin() + n_floats);
-    layer.query_positions.erase(layer.query_positions.begin(), layer.query_positions.begin() + n_drop);
 }
 
 void EvidenceState::restore(int index, Layer before, std::span<const int> lengths) {
@@ -134,10 +127,7 @@ void EvidenceState::restore(EvidenceState before, std::span<const int> lengths) 
 void EvidenceState::narrow(std::vector<EvidenceNeeds> needs) {
     EvidenceState narrower(shape_, std::move(needs), output_);
     if (!keeps_all_) {
-        for (Layer & layer : layers_) {
-            drop_oldest(layer, narrower.n_kept_queries_);
-            layer.queries.shrink_to_fit();
-        }
+        for (Layer & layer : layers_) { layer.queries.set_limit(static_cast<size_t>(narrower.n_kept_queries_)); }
     }
     needs_ = std::move(narrower.needs_);
     merged_ = narrower.merged_;
@@ -148,16 +138,10 @@ void EvidenceState::remember(int layer_index, const float * queries, int n, int3
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
     sample(layer, queries, n, first_position, n_to_come);
     const int n_new = n_newest(n, n_to_come);
-    if (n_new < n) {  // they push out all older ones
-        drop_oldest(layer, 0);
-    } else if (!keeps_all_ && static_cast<int>(layer.query_positions.size()) + n_new > 2 * n_kept_queries_) {
-        // Many at a time: moving the others for every decoded token would cost more.
-        drop_oldest(layer, n_kept_queries_ - n_new);
+    if (n_new < n) { layer.queries.keep_newest(0); }  // they push out all older ones
+    for (int i = n - n_new; i < n; ++i) {
+        layer.queries.push(queries + static_cast<size_t>(i) * query_size(), first_position + i);
     }
-    const size_t row = query_size();
-    layer.queries.insert(layer.queries.end(), queries + static_cast<size_t>(n - n_new) * row,
-                         queries + static_cast<size_t>(n) * row);
-    for (int i = n - n_new; i < n; ++i) { layer.query_positions.push_back(first_position + i); }
 }
 
 float * EvidenceState::running(int layer, int head, int length) {
@@ -219,7 +203,7 @@ void EvidenceState::prepare_compact(int layer_index, const Ragged<int32_t> & kee
 void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool evicts) noexcept {
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
     prepare_compact(layer_index, keep);  // nothing is left of it to do, where it came first
-    if (keeps_all_ && evicts) { drop_oldest(layer, n_kept_queries_); }
+    if (keeps_all_ && evicts) { layer.queries.keep_newest(static_cast<size_t>(n_kept_queries_)); }
     for (int h = 0; h < shape_.n_kv_heads; ++h) {
         if (wants_key_norms()) { keep_entries(keep.row(h), layer.key_norms[static_cast<size_t>(h)]); }
         if (wants_retention()) { keep_entries(keep.row(h), layer.retention[static_cast<size_t>(h)]); }
@@ -240,11 +224,7 @@ void EvidenceState::prepare_token(const RaggedCache & cache, int seq) {
     for (int l = 0; l < shape_.n_layers; ++l) {
         Layer & layer = layers_[static_cast<size_t>(l)];
         const auto length = [&](int h) { return static_cast<size_t>(cache.length(cache.lane(seq, l, h))); };
-        const bool drops_first = !keeps_all_ && static_cast<int>(layer.query_positions.size()) + 1 > 2 * n_kept_queries_;
-        if ((n_kept_queries_ > 0 || keeps_all_) && !drops_first) {
-            make_room(layer.queries, query_size());
-            make_room(layer.query_positions, 1);
-        }
+        if (n_kept_queries_ > 0 || keeps_all_) { layer.queries.make_room(); }
         for (QuerySampler & sampler : layer.samplers) { sampler.make_room(); }
         for (int h = 0; wants_key_norms() && h < shape_.n_kv_heads; ++h) {
             auto & norms = layer.key_norms[static_cast<size_t>(h)];
@@ -280,7 +260,7 @@ void EvidenceState::restore_running(std::span<const float> from, std::span<const
 size_t EvidenceState::size_bytes() const {
     size_t n = 0;
     for (const Layer & layer : layers_) {
-        n += layer.queries.capacity() * sizeof(float) + layer.query_positions.capacity() * sizeof(int32_t);
+        n += layer.queries.size_bytes();
         for (const auto & running : layer.running) { n += running.capacity() * sizeof(float); }
         for (const auto & retention : layer.retention) { n += retention.capacity() * sizeof(float); }
         for (const auto & norms : layer.key_norms) { n += norms.capacity() * sizeof(float); }

@@ -6,8 +6,8 @@
 // entries that came since the last one.
 // Made for one or several policies' needs: it remembers what any of them will ask for, and gathers for one of them at a time,
 // with that one's own window.
-// Copyable (a snapshot holds a copy; all of a model share what is made of W_O). Copies share sampled queries and the norms
-// behind W_O until one of them changes: calls that are transactions copy the state and leave most of these alone.
+// Copyable (a snapshot holds a copy; all of a model share what is made of W_O). Copies share kept queries, sampled ones and the
+// norms behind W_O until one of them changes: calls that are transactions copy the state and leave most of these alone.
 // Threads: one at a time.
 #pragma once
 
@@ -24,6 +24,7 @@
 #include "core/copy_on_write.h"
 #include "core/evidence.h"
 #include "device/graph_runner.h"
+#include "evidence/kept_queries.h"
 #include "evidence/output_matrices.h"
 #include "evidence/query_moments.h"
 #include "evidence/query_sample.h"
@@ -96,8 +97,7 @@ public:
 
     // What is kept of one layer.
     struct Layer {
-        std::vector<float> queries;                 // [kept][H][d], oldest first
-        std::vector<int32_t> query_positions;       // [kept]
+        KeptQueries queries;                        // [kept] of [H][d]
         std::vector<QuerySampler> samplers;         // as samplers_
         std::vector<std::vector<float>> running;    // [H][lane length]
         std::vector<std::vector<float>> retention;  // [K][lane length, or less: 1 from there on]
@@ -129,7 +129,6 @@ private:
     // How many of n new queries will be among the newest, once n_to_come more have been seen.
     int n_newest(int n, int n_to_come) const { return keeps_all_ ? n : std::clamp(n_kept_queries_ - n_to_come, 0, n); }
     void sample(Layer & layer, const float * queries, int n, int32_t first_position, int n_to_come) const;
-    void drop_oldest(Layer & layer, int n_keep) const noexcept;
     Status observe_newest(const From & from, int n, const ObserveWants & wants, Observed & out) const;
     Status gather_attention(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
     Status gather_profile(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;

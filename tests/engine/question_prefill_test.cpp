@@ -118,7 +118,7 @@ TEST_P(QuestionPrefill, LeavesNoQueriesOfTheQuestionsBehind) {
         EXPECT_EQ(evidence.n_kept_queries(), of_plain.n_kept_queries());
         EXPECT_EQ(evidence.needs(), wanted);
         for (int l = 0; l < session.n_layers(); ++l) {
-            for (const int32_t position : evidence.layer(l).query_positions) { EXPECT_LT(position, kContext); }
+            for (const int32_t position : evidence.layer(l).queries.positions()) { EXPECT_LT(position, kContext); }
             for (const QuerySampler & sampler : evidence.layer(l).samplers) { EXPECT_LE(sampler.next(), kContext); }
             EXPECT_EQ(evidence.layer(l).moments.n, of_plain.layer(l).moments.n);
         }

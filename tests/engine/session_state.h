@@ -67,8 +67,8 @@ inline Bytes evidence_of(Session & session) {
     LayerProbe probe(session);
     for (int l = 0; l < session.n_layers(); ++l) {
         const EvidenceState::Layer & evidence = probe.evidence().layer(l);
-        bytes.add_all(std::span<const float>(evidence.queries));
-        bytes.add_all(std::span<const int32_t>(evidence.query_positions));
+        for (size_t i = 0; i < evidence.queries.size(); ++i) { bytes.add_all(evidence.queries.row(i)); }
+        bytes.add_all(evidence.queries.positions());
         bytes.add(evidence.running);
         bytes.add(evidence.retention);
         bytes.add(evidence.key_norms);
