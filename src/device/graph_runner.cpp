@@ -14,6 +14,11 @@ bool GraphRunner::on_cpu() const {
     return ggml_backend_dev_type(ggml_backend_get_device(backend_)) == GGML_BACKEND_DEVICE_TYPE_CPU;
 }
 
+size_t GraphRunner::buffer_bytes() const {
+    return (gallocr_ != nullptr ? ggml_gallocr_get_buffer_size(gallocr_, 0) : 0) + meta_.capacity() + scratch_.capacity() +
+           (workspace_ != nullptr ? workspace_->size_bytes() : 0);
+}
+
 Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
     if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
     build_ = GraphBuild();

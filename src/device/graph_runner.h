@@ -121,7 +121,8 @@ public:
     // more.
     void set_profile(GraphProfile * profile) { profile_ = profile; }
 
-    size_t buffer_bytes() const { return gallocr_ != nullptr ? ggml_gallocr_get_buffer_size(gallocr_, 0) : 0; }
+    // What graphs compute in, and what describes them.
+    size_t buffer_bytes() const;
 
 private:
     bool on_cpu() const;

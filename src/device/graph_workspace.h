@@ -1,6 +1,8 @@
 // graph_workspace.h - what operations of Pith's own keep from graph to graph, as the runner of graphs sees it. Stage: device.
 #pragma once
 
+#include <cstddef>
+
 namespace pith {
 
 class GraphWorkspace {
@@ -14,6 +16,8 @@ public:
     virtual void begin_graph() = 0;
     // Whether the operations of the last run did all their work: there was memory for it.
     virtual bool finished() const = 0;
+    // Memory that is kept.
+    virtual size_t size_bytes() const = 0;
 };
 
 }  // namespace pith

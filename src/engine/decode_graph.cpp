@@ -46,10 +46,14 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     const auto n_layers = static_cast<size_t>(hp.n_layers);
     const auto n_parts = parts.size();
     const auto n = static_cast<int64_t>(n_parts);
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + n_layers * (layer_nodes(hp) + 20 * n_parts)));
-    ++n_builds_;
     std::vector<Wants> wants;
-    for (const BatchPart & part : parts) { wants.push_back(wants_of(*part.evidence)); }
+    size_t n_nodes = layer_nodes(hp);  // of a layer
+    for (const BatchPart & part : parts) {
+        wants.push_back(wants_of(*part.evidence));
+        n_nodes += wants.back().moments || wants.back().key_norms ? 20 : 2;
+    }
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + n_layers * n_nodes));
+    ++n_builds_;
     const auto any = [&](bool Wants::*what) {
         return std::ranges::any_of(wants, [&](const Wants & one) { return one.*what; });
     };
@@ -83,6 +87,13 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     storage_ = parts.front().cache->storage_id();
     seq_ = parts.front().seq;
     return {};
+}
+
+size_t DecodeGraph::buffer_bytes() const {
+    size_t n = runner_.buffer_bytes() + queries_.capacity() * sizeof(float);
+    for (const QueryMoments & one : moments_) { n += one.size_bytes(); }
+    for (const auto & norms : key_norms_) { n += norms.capacity() * sizeof(float); }
+    return n;
 }
 
 Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_t> tokens,

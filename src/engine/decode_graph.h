@@ -43,7 +43,7 @@ public:
     }
 
     int64_t n_builds() const { return n_builds_; }
-    size_t buffer_bytes() const { return runner_.buffer_bytes(); }
+    size_t buffer_bytes() const;
     void set_profile(GraphProfile * profile) { runner_.set_profile(profile); }
 
 private:

@@ -14,9 +14,11 @@
 namespace pith {
 namespace {
 
-// Room for a layer's operations: the fixed part, experts, and up to a dozen for every lane that attends by itself.
-size_t layer_nodes(const Hparams & hparams) {
-    return 256 + 16 * static_cast<size_t>(hparams.n_kv_heads);
+// Room for a layer's operations: the fixed part with its experts, and of every part its attention and what is read of its
+// queries and keys: in ggml's operations up to a dozen for every lane that attends by itself.
+size_t layer_nodes(const Hparams & hparams, size_t n_parts, bool custom_operations) {
+    const size_t of_part = 24 + (custom_operations ? 0 : 16 * static_cast<size_t>(hparams.n_kv_heads));
+    return 256 + n_parts * of_part;
 }
 
 // Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
@@ -56,9 +58,9 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         part.cache->append(part.seq, layer, std::span(positions).subspan(first));
     }
 
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(parts.size() * layer_nodes(hp)));
-    const auto batch =
-        std::make_shared<const LaneBatch>(lane_batch(parts, sums_columns(build->custom_operations(), *parts.front().cache)));
+    const bool custom = sums_columns(layer_runner_.custom_operations(), *parts.front().cache);
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(layer_nodes(hp, parts.size(), custom)));
+    const auto batch = std::make_shared<const LaneBatch>(lane_batch(parts, /*sums=*/custom));
     for (const LanePart & part : batch->parts) {
         for (int head = 0; part.sums && head < hp.n_heads; ++head) {
             part.sums(layer, head);

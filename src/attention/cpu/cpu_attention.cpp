@@ -60,6 +60,12 @@ void AttentionScratch::reserve(const AttentionPlan & plan) {
     partial_.reserve(plan.n_partial_);
 }
 
+size_t AttentionScratch::size_bytes() const {
+    size_t n = partial_.size_bytes();
+    for (const AlignedFloats & one : of_thread_) { n += one.size_bytes(); }
+    return n;
+}
+
 void AttentionPlan::make() {
     units_.clear();
     tiles_.clear();

@@ -101,6 +101,7 @@ class AlignedFloats {
 public:
     float * reserve(size_t n);  // drops what it held when it must grow; nullptr: no memory
     float * data() const { return data_.get(); }
+    size_t size_bytes() const { return size_ * sizeof(float); }
 
 private:
     std::unique_ptr<float[], FreeAligned> data_;
@@ -113,6 +114,7 @@ inline constexpr int kMaxAttentionThreads = 512;
 class AttentionScratch {
 public:
     void reserve(const class AttentionPlan & plan);
+    size_t size_bytes() const;
 
 private:
     friend void attend_part(class AttentionPlan & plan, AttentionScratch & scratch, int ith, int n_threads);

@@ -40,6 +40,8 @@ public:
                            [](const CpuAttentionNode & node) { return node.plan.finished(); });
     }
 
+    size_t size_bytes() const override { return scratch_.size_bytes(); }
+
 private:
     AttentionScratch scratch_;  // the operations of a graph run one after another
     std::deque<CpuAttentionNode> nodes_;
