@@ -91,7 +91,15 @@ struct EngineLedger {
     size_t kv_allocated_bytes = 0;  // pages held now, each counted once
     size_t kv_kept_bytes = 0;       // of these: of requests that are done and were submitted with `keep`
     size_t kv_peak_bytes = 0;       // the most that was ever held
+    // Beside K/V, what the process's own memory holds now. The K/V of requests that are kept lies in memory files, which
+    // systems count apart; so does what is read where a file of weights is mapped.
+    size_t weight_bytes = 0;      // copies of weights, in the order that this processor reads best
+    size_t activation_bytes = 0;  // graphs, what they compute in, hidden states
     size_t activation_peak_bytes = 0;
+    size_t evidence_bytes = 0;  // what attention left behind for the policies, of all sequences
+    size_t undo_bytes = 0;      // what open calls would go back to
+    size_t undo_peak_bytes = 0;
+    size_t sequence_bytes = 0;  // the rest of each sequence: tokens, positions of entries, logits
     double step_s = 0;          // all of it
     double pass_s = 0;          // in passes over the weights, and units of layered prompts, evictions included
     double evict_s = 0;         // behind passes: evictions, choosing tokens, hooks

@@ -51,6 +51,12 @@ void RaggedCache::settle(int seq, int layer, int kv_head, int64_t before, bool f
     of.most_bytes = std::max(of.most_bytes, of.store->allocated_bytes());
 }
 
+size_t RaggedCache::bookkeeping_bytes() const {
+    size_t n = positions_.size() * (sizeof(positions_[0]) + 4 * sizeof(size_t));
+    for (const auto & lane : positions_) { n += lane.capacity() * sizeof(int32_t); }
+    return n;
+}
+
 Status RaggedCache::reserve(int seq, int layer, int64_t n) {
     int64_t longest = 0;
     for (int h = 0; h < layout_.shape.n_kv_heads; ++h) { longest = std::max<int64_t>(longest, length(lane(seq, layer, h))); }

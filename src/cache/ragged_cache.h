@@ -125,6 +125,7 @@ public:
     size_t allocated_bytes() const;  // own memory that holds entries, or did since the last compaction
     size_t shared_bytes() const;     // a base's that is read and not yet copied
     size_t peak_bytes() const { return peak_bytes_; }
+    size_t bookkeeping_bytes() const;  // positions and counters of lanes
     int peak_lane_entries() const { return peak_lane_entries_; }
 
     // Positions ascend, lengths within capacity, counters add up. Debug builds call it after every change.

@@ -81,6 +81,7 @@ struct Engine::Impl {
     void drop_forgotten();
     const Turn * base_of(const Turn & turn) { return turn.request().after == 0 ? nullptr : find(turn.request().after); }
     bool step();
+    size_t activation_bytes() const { return execution->forward.activation_bytes() + pass.size_bytes(); }
 };
 
 // ---- scheduling ----
@@ -184,10 +185,13 @@ void Engine::Impl::drop_forgotten() {
 void Engine::Impl::count_bytes(const Turn * ran) {
     size_t bytes = 0;
     size_t most = 0;
+    size_t undo = 0;
     for (const auto & [id, turn] : turns) {
         bytes += turn->kv_bytes(/*at_most=*/false);
         most += turn->kv_bytes(/*at_most=*/turn.get() == ran);
+        undo += turn->undo_bytes();
     }
+    ledger.undo_peak_bytes = std::max(ledger.undo_peak_bytes, undo);
     ledger.kv_peak_bytes = std::max(ledger.kv_peak_bytes, most);
     ledger.kv_allocated_bytes = bytes;
 }
@@ -278,8 +282,7 @@ bool Engine::Impl::step() {
     for (size_t i = 0; i < candidates.size(); ++i) { changed = changed || candidates[i]->state() != states[i]; }
     ledger.kv_reserved_bytes = reserved_bytes();
     count_bytes();
-    ledger.activation_peak_bytes =
-        std::max(ledger.activation_peak_bytes, execution->forward.activation_bytes() + pass.size_bytes());
+    ledger.activation_peak_bytes = std::max(ledger.activation_peak_bytes, activation_bytes());
     const double step_s = all.seconds();
     const double decode_s = n_fed > 0 ? (step_s - unit_s) * n_fed / (n_read + n_fed) : 0;
     ledger.step_s += step_s;
@@ -422,6 +425,7 @@ Result<Ledger> Engine::ledger(int64_t id) const {
     return guarded([&]() -> Result<Ledger> {
         const Turn * turn = impl_->asked(id);
         if (turn == nullptr) { return not_found(id); }
+        if (turn->running()) { turn->session()->update_ledger(); }  // tokens of a prompt that is still being read
         return turn->ledger();
     });
 }
@@ -436,12 +440,20 @@ std::span<const int32_t> Engine::lane_positions(int64_t id, int layer, int kv_he
 EngineLedger Engine::ledger() const {
     EngineLedger ledger = impl_->ledger;
     ledger.evidence_s = impl_->execution->forward.evidence_s();
+    size_t of_model = 0;  // factors of W_O and the like: all its sequences share them
     for (const auto & [id, turn] : impl_->turns) {
         ledger.n_waiting += turn->state() == RequestState::kWaiting ? 1 : 0;
         ledger.n_running += turn->running() ? 1 : 0;
         ledger.n_set_aside += turn->state() == RequestState::kSetAside ? 1 : 0;
         ledger.kv_kept_bytes += turn->kept() ? turn->kv_bytes(/*at_most=*/false) : 0;
+        ledger.evidence_bytes += turn->evidence_bytes();
+        ledger.undo_bytes += turn->undo_bytes();
+        ledger.sequence_bytes += turn->other_bytes();
+        if (turn->session() != nullptr) { of_model = turn->session()->output->size_bytes(); }
     }
+    ledger.weight_bytes = file_of(impl_->model).resident_copies_bytes();
+    ledger.activation_bytes = impl_->activation_bytes();
+    ledger.evidence_bytes += of_model;
     return ledger;
 }
 

@@ -180,8 +180,10 @@ Status Session::Impl::begin_call(std::span<const int32_t> tokens, bool is_prompt
     const auto n = static_cast<int64_t>(tokens.size());
     const bool first = seq.n_tokens == 0;
     gating = !first && is_prompt && gates_prompt(first);
-    const Sequence::Reach reach = reach_of(tokens, hooks);
-    if (reach == Sequence::Reach::kAll) { ledger_before = ledger; }  // a token alone counts nothing before it has succeeded
+    const bool behind_others = seq.disposable && is_prompt && !first;
+    const Sequence::Reach reach = behind_others ? Sequence::Reach::kAnew : reach_of(tokens, hooks);
+    // A token alone counts nothing before it has succeeded.
+    if (reach != Sequence::Reach::kOneToken) { ledger_before = ledger; }
     seq.begin(reach);
     if (first) {
         PITH_RETURN_IF_ERROR(start(n, observers.empty() ? hooks.n_question : static_cast<int>(observers.size())));

@@ -35,9 +35,10 @@ void Sequence::begin(Reach reach) {
     back.n_tokens = n_tokens;
     back.since_eviction = since_eviction;
     read_lengths(back.lengths);  // into what it had: a decoded token allocates nothing
+    back.anew = reach == Reach::kAnew;
     if (reach == Reach::kAll) {
         back.state.emplace(*this);
-    } else {
+    } else if (reach == Reach::kOneToken) {
         evidence.prepare_token(*cache, 0);
         evidence.save_running(back.running);
     }
@@ -50,6 +51,18 @@ void Sequence::commit() noexcept {
     way_back_.removed.clear();
 }
 
+size_t Sequence::undo_bytes() const {
+    const WayBack & back = way_back_;
+    size_t n = back.lengths.capacity() * sizeof(int) + back.running.capacity() * sizeof(float);
+    if (back.state) { n += back.state->evidence.size_bytes(); }
+    for (const RemovedEntries & entries : back.removed) { n += entries.rows.memory_bytes(); }
+    return n;
+}
+
+size_t Sequence::bookkeeping_bytes() const {
+    return logits.capacity() * sizeof(float) + gate_state.size_bytes() + (cache ? cache->bookkeeping_bytes() : 0);
+}
+
 void Sequence::truncate(std::span<const int> lengths) noexcept {
     const auto n_kv = static_cast<size_t>(cache->layout().shape.n_kv_heads);
     for (int l = 0; l < cache->layout().shape.n_layers; ++l) {
@@ -60,7 +73,7 @@ void Sequence::truncate(std::span<const int> lengths) noexcept {
 void Sequence::rollback() noexcept {
     WayBack & back = way_back_;
     if (!back.open) { return; }
-    if (!back.had_cache) {
+    if (!back.had_cache || back.anew) {
         cache.reset();
     } else {
         const auto end = static_cast<int32_t>(back.n_tokens);
@@ -70,7 +83,7 @@ void Sequence::rollback() noexcept {
     if (back.state) {
         static_cast<SequenceState &>(*this) = std::move(*back.state);
     } else {
-        evidence.restore_running(back.running, back.lengths);
+        if (!back.anew) { evidence.restore_running(back.running, back.lengths); }
         n_tokens = back.n_tokens;
         since_eviction = back.since_eviction;
     }

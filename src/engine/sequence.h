@@ -62,9 +62,11 @@ public:
     enum class Reach {
         kOneToken,  // a token behind others: one entry to each lane, and running sums; what else it changes cannot fail
         kAll,
+        kAnew,  // a prompt behind another sequence's entries: whoever tries again takes these anew, so none of it comes back
     };
     // REQUIRES: no other transaction is open. Throws std::bad_alloc; nothing is open then.
-    // Cost: kAll copies the state, evidence included; kOneToken the running sums, where there are some.
+    // Cost: kAll copies the state, evidence included (queries and norms are shared); kOneToken the running sums, where there
+    // are some; kAnew nothing.
     void begin(Reach reach);
     void commit() noexcept;
     void rollback() noexcept;  // nothing, where none is open
@@ -78,6 +80,10 @@ public:
 
     // The most that was ever held in memory: lanes, snapshots' entries, and what a rollback would put back.
     size_t peak_bytes() const { return peak_bytes_; }
+    // What the open call would go back to, in memory.
+    size_t undo_bytes() const;
+    // Beside lanes' entries, evidence and undo: positions and logits.
+    size_t bookkeeping_bytes() const;
 
     // snapshot.cpp
     std::shared_ptr<Session::Snapshot> snapshot();
@@ -93,6 +99,7 @@ private:
     struct WayBack {
         bool open = false;
         bool had_cache = false;
+        bool anew = false;
         int64_t n_tokens = 0;
         int since_eviction = 0;
         std::vector<int> lengths;

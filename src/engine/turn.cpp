@@ -111,6 +111,7 @@ Status Turn::fork(const Turn & base) {
     session_->seq.schedule = name_of_schedule({.grid = session_->seq.plan->grid}, /*seen=*/false);
     session_->tell_policy(session_->policy_names(session_->seq));
     session_->ledger.budget_entries = session_->seq.plan->budget;
+    session_->update_ledger();
     return {};
 }
 
@@ -118,6 +119,15 @@ size_t Turn::kv_bytes(bool at_most) const {
     if (!session_ || !session_->seq.cache) { return 0; }
     const RaggedCache & cache = *session_->seq.cache;
     return at_most ? cache.peak_bytes() : cache.allocated_bytes();
+}
+
+size_t Turn::other_bytes() const {
+    size_t n = (request_.tokens.capacity() + answer_.capacity()) * sizeof(int32_t);
+    if (session_) {
+        n += session_->seq.bookkeeping_bytes() +
+             (session_->next_logits.capacity() + session_->hidden.capacity()) * sizeof(float);
+    }
+    return n;
 }
 
 void Turn::start(const Turn * base, int64_t step) {

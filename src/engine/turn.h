@@ -42,6 +42,9 @@ public:
     const Ledger & ledger() const { return session_ ? session_->ledger : ledger_; }
     // Of its lanes now; at_most: with what a unit that has just run took in between.
     size_t kv_bytes(bool at_most) const;
+    size_t undo_bytes() const { return session_ ? session_->seq.undo_bytes() : 0; }
+    size_t evidence_bytes() const { return session_ ? session_->seq.evidence.size_bytes() : 0; }
+    size_t other_bytes() const;  // in memory, beside its entries, evidence and undo
     // Nobody asks for it any more, but others still read what it keeps.
     void set_forgotten() { forgotten_ = true; }
     bool forgotten() const { return forgotten_; }
