@@ -126,6 +126,32 @@ TEST_F(Parallel, RefusesWhatMeansOneAfterTheOther) {
     expect_error(run({"--prompts", "-", "-f", "-"}), 2, {"standard input"});
 }
 
+TEST_F(Parallel, KeepsWhatAllHaveSaidWhenInterrupted) {
+    const std::string out = folder_.file("said");
+    const std::string command = std::string("exec '") + PITH_PROGRAM + "' run -m '" + kModel +
+                                "' --raw -p Hello -p 'Here we' -n -1 -c 60000 --ignore-eos -t 1 -np 2 --json > '" + out +
+                                "' 2>/dev/null";
+    const pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+        _exit(127);
+    }
+    sleep(2);
+    kill(pid, SIGINT);
+    int state = 0;
+    waitpid(pid, &state, 0);
+    ASSERT_TRUE(WIFEXITED(state));
+    EXPECT_EQ(WEXITSTATUS(state), 130);
+    const Json json = Json::parse(read_text_file(out), nullptr, false);
+    ASSERT_TRUE(json.is_object()) << read_text_file(out);
+    EXPECT_EQ(json["interrupted"], true);
+    ASSERT_EQ(json["answers"].size(), 2U);
+    for (const Json & answer : json["answers"]) {
+        EXPECT_EQ(answer["stop"], "interrupt");
+        EXPECT_GT(answer["n_generated"], 0);
+    }
+}
+
 // One that cannot be answered is found out before the others are.
 TEST_F(Parallel, APromptThatNoBudgetServesEndsTheRunWithOneLine) {
     const Outcome outcome = run({"-f", file_, "-p", "The sky is", "-p", "Here", "--question-aware", "--policy",
