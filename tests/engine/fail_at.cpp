@@ -31,6 +31,13 @@ bool fails_now(Fails what) {
     return plan.failed;
 }
 
+template <class F>
+F * next_of(const char * name) {
+    return reinterpret_cast<F *>(dlsym(RTLD_NEXT, name));
+}
+
+#if !defined(__SANITIZE_THREAD__)
+
 // ggml has no way to hand an exception on.
 bool is_of_ggml(const void * caller) {
     plan.armed = false;  // what dladdr() may ask for
@@ -57,10 +64,7 @@ void * allocate_or_throw(size_t size, size_t alignment, const void * caller) {
     return memory;
 }
 
-template <class F>
-F * next_of(const char * name) {
-    return reinterpret_cast<F *>(dlsym(RTLD_NEXT, name));
-}
+#endif
 
 }  // namespace
 
@@ -75,11 +79,13 @@ bool stop_failing() {
 
 }  // namespace pith::testing
 
-using pith::testing::allocate;
-using pith::testing::allocate_or_throw;
 using pith::testing::Fails;
 using pith::testing::fails_now;
 using pith::testing::next_of;
+
+#if !defined(__SANITIZE_THREAD__)  // which has its own, and runs before this program could
+using pith::testing::allocate;
+using pith::testing::allocate_or_throw;
 using pith::testing::release;
 
 void * operator new(size_t size) {
@@ -104,9 +110,7 @@ void operator delete(void * memory, size_t, std::align_val_t) noexcept {
     release(memory);
 }
 
-extern "C" {
-
-void * mmap(void * address, size_t length, int protection, int flags, int file, off_t offset) noexcept {
+extern "C" void * mmap(void * address, size_t length, int protection, int flags, int file, off_t offset) noexcept {
     if ((flags & MAP_NORESERVE) != 0 && fails_now(Fails::kPages)) {
         errno = ENOMEM;
         return MAP_FAILED;
@@ -117,6 +121,9 @@ void * mmap(void * address, size_t length, int protection, int flags, int file, 
     }
     return reinterpret_cast<void *>(syscall(SYS_mmap, address, length, protection, flags, file, offset));
 }
+#endif
+
+extern "C" {
 
 int mkostemp(char * name, int flags) {
     if (fails_now(Fails::kFiles)) {

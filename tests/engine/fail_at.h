@@ -1,5 +1,6 @@
 // fail_at.h - makes the k-th of something fail, once: memory, pages, buffers, graph runs, temporary files. Only in the thread
-// that armed it, and of memory only what Pith's own code and the standard library ask for, not ggml's.
+// that armed it, and of memory only what Pith's own code and the standard library ask for, not ggml's. Where ThreadSanitizer
+// watches, memory and pages are its own, and do not fail.
 #pragma once
 
 #include <cstdint>
