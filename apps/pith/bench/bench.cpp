@@ -40,6 +40,9 @@ struct BenchFlags {
     bool in_turns = false;
     bool paced = false;
     std::vector<int> batches;             // of --batch; empty: not asked for
+    std::optional<int> n_chats;           // of --crowd
+    CrowdFlags crowd;                     // its lengths
+    std::optional<int64_t> n_endless;     // of --endless
     std::optional<std::string> policies;  // what `--policies` is given; "all" where nothing is
     bool no_llama = false;
     bool no_interleave = false;
@@ -60,6 +63,17 @@ void apply_scoring_defaults(BenchFlags & flags) {
 void apply_mode_defaults(BenchFlags & flags) {
     if (flags.n_generate < 0) { flags.n_generate = flags.profile ? 256 : flags.gates ? 64 : 128; }
     if (!flags.n_repetitions) { flags.n_repetitions = flags.profile ? 1 : flags.gates ? 3 : 7; }
+    flags.no_llama = true;
+}
+
+// What --crowd and --endless measure where nothing else is asked for: one policy that evicts.
+void apply_eviction_defaults(BenchFlags & flags) {
+    if (flags.session.policy.empty()) {
+        flags.session.policy = "snapkv";
+        if (!flags.session.budget) { flags.session.budget = "512"; }
+    }
+    if (flags.n_generate < 0) { flags.n_generate = flags.n_endless ? static_cast<int>(*flags.n_endless / 10) : 32; }
+    flags.n_repetitions = 1;
     flags.no_llama = true;
 }
 
@@ -220,9 +234,10 @@ int policies_command(BenchFlags flags) {
 
 int bench_command(BenchFlags flags) {
     if (int{flags.scoring} + int{flags.profile} + int{flags.gates} + int{flags.in_turns} + int{flags.policies.has_value()} +
-            int{!flags.batches.empty()} >
+            int{!flags.batches.empty()} + int{flags.n_chats.has_value()} + int{flags.n_endless.has_value()} >
         1) {
-        return fail_usage("--scoring, --policies, --profile, --gates, --in-turns and --batch: give one of them");
+        return fail_usage(
+            "--scoring, --policies, --profile, --gates, --in-turns, --batch, --crowd and --endless: give one of them");
     }
     if (flags.paced && (!flags.in_turns || flags.json)) { return fail_usage("--paced goes with --in-turns, without --json"); }
     if (flags.gates && flags.model.gate.empty()) { return fail_usage("--gates measures gates: name their file with --gate"); }
@@ -231,6 +246,8 @@ int bench_command(BenchFlags flags) {
     if (flags.policies) { return policies_command(flags); }
     if (flags.scoring) { apply_scoring_defaults(flags); }
     if (flags.profile || flags.gates || flags.in_turns) { apply_mode_defaults(flags); }
+    const bool one_policy = flags.n_chats || flags.n_endless;
+    if (one_policy) { apply_eviction_defaults(flags); }
     std::vector<Budget> budgets;
     if (flags.in_turns) {
         auto taken = take_budgets(flags.session.budget);
@@ -240,6 +257,12 @@ int bench_command(BenchFlags flags) {
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = bench_options(flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (one_policy && options->policies.size() > 1) { return fail_usage("--crowd and --endless measure one policy: give one"); }
+    if (flags.n_chats) {
+        flags.crowd.n_chats = *flags.n_chats;
+        return bench_crowd(flags.model, *options, flags.crowd, flags.json);
+    }
+    if (flags.n_endless) { return bench_endless(flags.model, *options, *flags.n_endless, flags.json); }
     if (flags.profile) { return bench_profile(flags.model, *options, flags.json); }
     if (flags.gates) {
         const std::vector<int> lengths = flags.prompts.empty() ? std::vector<int>{2048, 8192} : flags.prompts;
@@ -314,6 +337,16 @@ void add_bench_command(CLI::App & root, int & exit_code) {
                      "Report the tokens per second of so many sequences that decode together behind --depth tokens they share "
                      "(separated by ','), beside llama-batched-bench (default: -n 32 -r 3)")
         ->delimiter(',');
+    command->add_option(
+        "--crowd", flags->n_chats,
+        "Report the memory and the tokens per second of so many chats that live in one process, behind --prefix "
+        "tokens they share and --tail of their own (default: --policy snapkv --budget 512 -n 32)");
+    command->add_option("--prefix", flags->crowd.n_prefix, "With --crowd: tokens that all chats share")->capture_default_str();
+    command->add_option("--tail", flags->crowd.n_tail, "With --crowd: tokens of each chat's own")->capture_default_str();
+    command->add_option(
+        "--endless", flags->n_endless,
+        "Report whether tokens become slower, or memory grows, while so many go through one session: in chunks, "
+        "the last -n one by one (default: a tenth of them; --policy snapkv --budget 512)");
     command->add_flag("--no-llama", flags->no_llama, "Leave llama-bench out");
     command->add_flag("--no-interleave", flags->no_interleave,
                       "All repetitions of a case in one process: quicker at great depths");

@@ -1,6 +1,8 @@
-// bench_modes.h - what `pith bench` measures beside speed at given depths: a profile, gates, cases in turns, and batches.
+// bench_modes.h - what `pith bench` measures beside speed at given depths: a profile, gates, cases in turns, batches,
+// crowds, and texts without end.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "app/flags/engine_flags.h"
@@ -25,5 +27,16 @@ int bench_in_turns(const ModelFlags & model, const BenchOptions & options, const
 
 // --batch: sequences that decode together, so many at a time, beside llama-batched-bench. Returns the exit code.
 int bench_batch(const BenchOptions & options, const std::vector<int> & batches, bool with_llama, bool json);
+
+// --crowd: so many chats that live in one process, behind a prefix that all share. Returns the exit code.
+struct CrowdFlags {
+    int n_chats = 0;
+    int64_t n_prefix = 15360;
+    int64_t n_tail = 1024;
+};
+int bench_crowd(const ModelFlags & model, const BenchOptions & options, const CrowdFlags & flags, bool json);
+
+// --endless: so many tokens through one session. Returns the exit code.
+int bench_endless(const ModelFlags & model, const BenchOptions & options, int64_t n_tokens, bool json);
 
 }  // namespace pith::app

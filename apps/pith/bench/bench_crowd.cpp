@@ -1,0 +1,100 @@
+// bench_crowd.cpp - `pith bench --crowd`: many chats in one process, as a table or as JSON.
+#include "bench/bench_crowd.h"
+
+#include <cstdio>
+
+#include "app/base/errors.h"
+#include "app/bench/bench_measure.h"
+#include "app/bench/bench_modes.h"
+#include "core/text.h"
+
+namespace pith::app {
+namespace {
+
+// The ledger over the system's count.
+double ratio(const CrowdReport & report) {
+    const auto anonymous = static_cast<double>(report.resident.anonymous);
+    return anonymous > 0 ? static_cast<double>(report.ledger_bytes()) / anonymous : 0;
+}
+
+void print_report(const CrowdOptions & options, const CrowdReport & report) {
+    const EngineLedger & ledger = report.ledger;
+    const auto line = [](const char * name, size_t bytes, const char * note = "") {
+        std::printf("  %-12s %10s%s%s\n", name, bytes_text(bytes).c_str(), *note == '\0' ? "" : "  ", note);
+    };
+    std::printf("%d chats behind %s tokens that all share, %s of their own, policy %s, budget %s; all of them live\n\n",
+                options.n_chats, with_commas(options.n_prefix).c_str(), with_commas(options.n_tail).c_str(),
+                options.policies.front().c_str(),
+                options.session.budget.kind == BudgetKind::kNone ? "all" : options.session.budget.to_string().c_str());
+    std::printf("tokens per second: prefix %.1f, the chats' own %.1f, answers %.1f\n", report.prefix_tps, report.tail_tps,
+                report.decode_tps);
+    if (report.n_forks > 0) {
+        std::printf("%d forks before any token: K/V grown by %.2f %%\n", report.n_forks, 100 * report.fork_growth);
+    }
+    std::printf("\nby the ledger\n");
+    line("weights", ledger.weight_bytes, "copies; the file is mapped");
+    line("K/V", ledger.kv_allocated_bytes - ledger.kv_kept_bytes, "of the chats");
+    line("activations", ledger.activation_bytes);
+    line("evidence", ledger.evidence_bytes);
+    line("undo", ledger.undo_bytes);
+    line("rest", ledger.sequence_bytes, "tokens, positions, logits");
+    line("together", report.ledger_bytes());
+    line("prefix", ledger.kv_kept_bytes, "K/V, in shared memory");
+    std::printf("by the system\n");
+    line("anonymous", report.resident.anonymous);
+    line("resident", report.resident.now, "mapped weights and the prefix too");
+    line("at its peak", report.resident.peak);
+    std::printf("\nledger over anonymous %.3f; K/V peak %s; without eviction, each alone %s\n", ratio(report),
+                bytes_text(ledger.kv_peak_bytes).c_str(), bytes_text(report.kv_full_bytes).c_str());
+}
+
+Json to_json(const std::string & model_path, const CrowdOptions & options, const CrowdReport & report) {
+    const EngineLedger & ledger = report.ledger;
+    Json object = measurement_json(model_path, options);
+    object["policy"] = options.policies.front();
+    object["budget"] = options.session.budget.to_string();
+    object["n_chats"] = options.n_chats;
+    object["n_prefix"] = options.n_prefix;
+    object["n_tail"] = options.n_tail;
+    object["n_tokens"] = report.n_tokens;
+    object["prefix_tps"] = report.prefix_tps;
+    object["tail_tps"] = report.tail_tps;
+    object["decode_tps"] = report.decode_tps;
+    object["n_forks"] = report.n_forks;
+    object["fork_growth"] = report.fork_growth;
+    object["weight_bytes"] = ledger.weight_bytes;
+    object["kv_allocated_bytes"] = ledger.kv_allocated_bytes;
+    object["kv_kept_bytes"] = ledger.kv_kept_bytes;
+    object["kv_peak_bytes"] = ledger.kv_peak_bytes;
+    object["kv_full_bytes"] = report.kv_full_bytes;
+    object["activation_bytes"] = ledger.activation_bytes;
+    object["evidence_bytes"] = ledger.evidence_bytes;
+    object["undo_bytes"] = ledger.undo_bytes;
+    object["undo_peak_bytes"] = ledger.undo_peak_bytes;
+    object["sequence_bytes"] = ledger.sequence_bytes;
+    object["ledger_bytes"] = report.ledger_bytes();
+    object["rss_anonymous_bytes"] = report.resident.anonymous;
+    object["rss_bytes"] = report.resident.now;
+    object["rss_peak_bytes"] = report.resident.peak;
+    object["ledger_over_anonymous"] = ratio(report);
+    return object;
+}
+
+}  // namespace
+
+int bench_crowd(const ModelFlags & model_flags, const BenchOptions & bench, const CrowdFlags & flags, bool json) {
+    auto options = measure_options<CrowdOptions>(bench);
+    options.n_chats = flags.n_chats;
+    options.n_prefix = flags.n_prefix;
+    options.n_tail = flags.n_tail;
+    const auto report = measure_on(model_flags, options, measure_crowd);
+    if (!report.ok()) { return fail(report.status()); }
+    if (json) {
+        print_json(to_json(model_flags.path, options, *report));
+    } else {
+        print_report(options, *report);
+    }
+    return kExitOk;
+}
+
+}  // namespace pith::app
