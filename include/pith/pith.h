@@ -129,6 +129,7 @@ struct pith_session_options {
     const char * heads_file; /* of `pith calibrate heads`; NULL: the file beside the model, where there is one */
     const char * observe;    /* policies that pith_evict() may be asked for, separated by commas; NULL: none */
     int32_t n_snapshots;     /* 0; that will be held at a time: the budget "auto" leaves memory for their copies */
+    int32_t grid; /* 0; evict at every grid-th token and at no other time, so that what is kept depends on the tokens alone */
 };
 PITH_API void pith_session_options_init(struct pith_session_options * options, size_t size); /* size: sizeof *options */
 
@@ -252,6 +253,7 @@ struct pith_engine_options {
     int32_t n_threads;     /* 0: one per CPU that the process may use */
     int32_t max_rows;      /* 512 tokens of a step */
     int32_t max_sequences; /* 0; that run at a time; 0: as many as fit */
+    int32_t grid;          /* 256; of requests whose own is 0; 0: none */
 };
 PITH_API void pith_engine_options_init(struct pith_engine_options * options, size_t size); /* size: sizeof *options */
 

@@ -22,6 +22,7 @@ pith_engine_options default_engine_options() {
     pith_engine_options options{};
     options.type_k = options.type_v = "f16";
     options.max_rows = defaults.max_rows;
+    options.grid = defaults.grid;
     return options;
 }
 
@@ -41,6 +42,7 @@ Result<pith::EngineOptions> engine_options(const pith_engine_options & given) {
     options.n_threads = given.n_threads;
     options.max_rows = given.max_rows;
     options.max_sequences = given.max_sequences;
+    options.grid = given.grid;
     return options;
 }
 

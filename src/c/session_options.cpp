@@ -50,6 +50,7 @@ Result<pith::SessionOptions> pith::c::session_options(const pith_session_options
     options.chunk = given.chunk;
     options.evict_every = given.evict_every;
     options.n_snapshots = given.n_snapshots;
+    options.grid = given.grid;
     for (size_t i = 0; given.pinned != nullptr && i < given.n_pinned; ++i) {
         options.pinned.push_back({given.pinned[i].begin, given.pinned[i].end});
     }

@@ -249,6 +249,7 @@ TEST_F(CInterface, AnEngineAnswersAsSessionsDo) {
     pith_engine_options_init(&engine_options, sizeof engine_options);
     engine_options.ceiling = "64M";
     engine_options.n_threads = 1;
+    engine_options.grid = 0;  // evictions come when a session has them
     pith_engine * engine = nullptr;
     ASSERT_EQ(pith_engine_new(model_.get(), &engine_options, &engine), PITH_OK) << pith_error();
     std::vector<int64_t> ids(prompts.size());

@@ -111,7 +111,7 @@ class Python(unittest.TestCase):
             session = self.model.session(n_threads=1, **options)
             session.prefill(prompt)
             alone.append([session.decode() for _ in range(8)])
-        engine = self.model.engine(ceiling="64M", n_threads=1)
+        engine = self.model.engine(ceiling="64M", n_threads=1, grid=0)
         shown = []
         numbers = [engine.submit(prompt, max_tokens=8, stop_at_end=False, on_token=lambda token: shown.append(token) or True, **options)
                    for prompt in prompts]
@@ -133,7 +133,7 @@ class Python(unittest.TestCase):
             session.restore(compressed)
             session.prefill(self.questions[begin:end])
             expected.append([session.decode() for _ in range(6)])
-        with self.model.engine(n_threads=1) as engine:
+        with self.model.engine(n_threads=1, grid=0) as engine:
             base = engine.submit(self.context, keep=True, max_tokens=0, questions=[self.questions[:9], self.questions[9:]], **options)
             engine.run()
             self.assertEqual(engine.ledger(base)["schedule"], "one-shot, question seen")
@@ -149,7 +149,7 @@ class Python(unittest.TestCase):
             self.assertEqual(gone.exception.code, "not_found")
 
     def test_what_a_hook_raises_is_raised_by_run(self):
-        engine = self.model.engine(n_threads=1)
+        engine = self.model.engine(n_threads=1, grid=0)
         drawn = engine.submit(self.context, max_tokens=4, sampler=self.model.sampler(seed=3), stop_at_end=False)
 
         def refuse(logits):

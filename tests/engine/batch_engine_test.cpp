@@ -335,6 +335,7 @@ TEST(BatchEngineForks, OfAPromptThatWasReadForTheirQuestions) {
             EngineOptions options;
             options.type_k = options.type_v = KvType::kF32;
             options.ceiling = Budget(BudgetKind::kBytes, 1 << 20);
+            options.grid = 0;
             auto engine = tiny().engine(options);
             ASSERT_TRUE(engine.ok());
             prefix.keep = true;

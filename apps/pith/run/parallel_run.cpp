@@ -27,6 +27,7 @@ Result<Engine> make_engine(const ParallelRun & job) {
     options.type_v = job.options.type_v;
     options.n_threads = job.options.n_threads;
     options.max_sequences = job.flags.parallel;
+    options.grid = job.options.grid;  // the answers are those of one after the other
     if (available_memory() > 0) { options.ceiling = Budget(BudgetKind::kAuto, 0); }
     return job.model.engine(options);
 }
