@@ -18,7 +18,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "pith/budget.h"
@@ -42,17 +44,29 @@ struct EngineOptions {
     int max_sequences = 0;             // that run at a time; 0: as many as fit
 };
 
+// What a policy keeps of a prompt that was read in full (Session::evict()).
+struct Eviction {
+    std::string policy;
+    Budget budget;
+};
+
 struct Request {
     std::vector<int32_t> tokens;
-    // Policy, budget, schedule, pinned tokens, head importances. K/V types and threads are the engine's; `observe` and
-    // `n_snapshots` have no use here, and a budget of `auto` is the ceiling's business.
+    // Policy, budget, schedule, pinned tokens, head importances. K/V types and threads are the engine's; `observe` has a use
+    // where `evict` of later requests has one, `n_snapshots` has none here, and a budget of `auto` is the ceiling's business.
     SessionOptions options;
     int n_question = 0;  // the last so many tokens ask (RunHooks::n_question)
     // The request to go on from, which must be done and have been submitted with `keep`: these tokens come behind its prompt
     // and what it answered (the last token of an answer is chosen, not fed). Any number of requests may go on from one. They
     // read its entries where they lie, and copy pages only where they write: a prompt that many share is read and stored once.
-    // Policy, budget and the rest of `options` are then those of that request. 0: begin anew.
+    // Policy, budget and the rest of `options` are then those of that request. No tokens: the answer begins with what follows
+    // that prompt. 0: begin anew.
     int64_t after = 0;
+    // With `after`: before its own tokens come, this request's lanes are evicted as Session::evict() would, and it goes on
+    // under that policy and budget; those of the request it goes on from stay as they are. So a prompt that is read once, in
+    // full, under all policies that will be asked (options.observe), serves them all side by side. An eviction that fails
+    // ends this request alone.
+    std::optional<Eviction> evict;
     bool keep = false;  // when it is done its entries stay, unchanged, until forget()
     // With `keep`: the tokens of the questions that others will ask behind it, one question after the other. What is kept is
     // chosen in their sight, and they are taken back (Session::prefill_for_questions()); the ledger's schedule says whether.
@@ -107,6 +121,7 @@ struct EngineLedger {
     double prefill_s = 0;       // of step_s: for prompts. A pass over prompts and answers is divided by their tokens
     double decode_s = 0;        // the rest
     double evidence_s = 0;      // inside the two above: reading what attention leaves behind
+    double units_s = 0;         // of pass_s: in units of prompts that are read layer by layer
     double longest_unit_s = 0;  // of a prompt that is read layer by layer: what its units delay other sequences' tokens by
 };
 
@@ -114,9 +129,9 @@ struct EngineLedger {
 class Engine {
 public:
     // Takes a request; step() or run() serve it. Returns its number.
-    // Errors: kInvalidArgument (no tokens, options that a session would refuse, a budget of `auto`, n_question or max_tokens
-    //         out of range, questions without `keep`, behind another's entries, or beside n_question), kBudget (more than the
-    //         ceiling would be needed: names both).
+    // Errors: kInvalidArgument (no tokens and nothing to go on from, options that a session would refuse, a budget of `auto`,
+    //         n_question or max_tokens out of range, questions without `keep`, behind another's entries, or beside n_question,
+    //         an eviction that cannot be), kBudget (more than the ceiling would be needed: names both).
     Result<int64_t> submit(Request request);
     // Ends a request that has not ended; its pages are free at once. Errors: kNotFound.
     Status cancel(int64_t id);
@@ -136,7 +151,7 @@ public:
     Status status(int64_t id) const;
     std::span<const int32_t> answer(int64_t id) const;  // valid until the next call
     Result<Ledger> ledger(int64_t id) const;
-    // Original positions of the entries that a lane of a running sequence holds, ascending; valid until the next call.
+    // Original positions of the entries that a lane of a running or kept sequence holds, ascending; valid until the next call.
     std::span<const int32_t> lane_positions(int64_t id, int layer, int kv_head) const;
 
     EngineLedger ledger() const;

@@ -40,6 +40,8 @@ const char * name_of(RequestState state) {
 }
 
 struct Engine::Impl {
+    static constexpr int kMaxEvicting = 4;  // requests that begin with an eviction, in a step
+
     Model model;
     EngineOptions options;
     std::shared_ptr<Execution> execution;
@@ -70,6 +72,8 @@ struct Engine::Impl {
     std::vector<Turn *> running() const;
     size_t reserved_bytes() const;
     void admit();
+    void start(Turn & turn);
+    void choose_first_tokens();
     bool has_room(const Turn & turn, std::span<Turn * const> without = {}) const;
     bool make_room(const Turn & turn);
 
@@ -147,7 +151,13 @@ void Engine::Impl::admit() {
     }
     std::ranges::stable_sort(waiting, std::greater<>(), [](const Turn * turn) { return turn->request().priority; });
     bool again = false;
+    int n_evicting = 0;
     for (Turn * turn : waiting) {
+        // Everybody's next token waits for these.
+        if (turn->request().evict && ++n_evicting > kMaxEvicting) {
+            again = true;
+            break;
+        }
         if (!has_room(*turn) && !make_room(*turn)) {
             const bool hopeless = std::ranges::none_of(turns, [](const auto & one) { return one.second->running(); });
             if (!hopeless) { break; }
@@ -160,19 +170,36 @@ void Engine::Impl::admit() {
         } else if (turn->state() == RequestState::kSetAside) {
             turn->bring_back();
         } else {
-            turn->start(base_of(*turn), ledger.n_steps);
+            start(*turn);
         }
         again = again || turn->ended();
     }
     changed = again;
 }
 
-// Kept requests that were forgotten go when nobody reads their entries any more.
+void Engine::Impl::start(Turn & turn) {
+    const Stopwatch watch;
+    turn.start(base_of(turn), ledger.n_steps);
+    if (turn.request().evict || turn.request().tokens.empty()) { ledger.evict_s += watch.seconds(); }
+}
+
+// Of those who have nothing to read: the logits are those that their base ended with.
+void Engine::Impl::choose_first_tokens() {
+    for (Turn * turn : running()) {
+        if (!turn->wants_first_token()) { continue; }  // or cancelled by another's hook
+        const Stopwatch watch;
+        turn->choose_token();
+        ledger.evict_s += watch.seconds();
+        changed = changed || turn->ended();
+    }
+}
+
+// Kept requests that were forgotten go when nobody reads their entries any more. (One that went on from there and is kept
+// itself has copied them.)
 void Engine::Impl::drop_forgotten() {
     const auto is_read = [&](int64_t id) {
-        return std::ranges::any_of(turns, [&](const auto & other) {
-            return other.second->request().after == id && (!other.second->ended() || other.second->kept());
-        });
+        return std::ranges::any_of(
+            turns, [&](const auto & other) { return other.second->request().after == id && !other.second->ended(); });
     };
     const size_t n_gone =
         std::erase_if(turns, [&](const auto & one) { return one.second->forgotten() && !is_read(one.first); });
@@ -255,6 +282,7 @@ bool Engine::Impl::step() {
     double unit_s = 0;  // of a prompt that is read layer by layer
     drop_forgotten();
     admit();
+    choose_first_tokens();
     const std::vector<Turn *> candidates = running();
     std::vector<StepCandidate> wants;
     std::vector<RequestState> states;
@@ -273,6 +301,7 @@ bool Engine::Impl::step() {
         turn.advance_layered(ledger.n_steps);
         unit_s = watch.seconds();
         ledger.pass_s += unit_s;
+        ledger.units_s += unit_s;
         ledger.longest_unit_s = std::max(ledger.longest_unit_s, unit_s);
         const bool read = turn.state() == RequestState::kAnswering || turn.state() == RequestState::kDone;
         if (read) { ledger.n_prompt += std::ssize(turn.request().tokens); }

@@ -90,8 +90,8 @@ private:
 
 }  // namespace
 
-// Policy, budget and plan become what a one-shot prefill of the tokens fed so far would have had.
-Status Session::Impl::follow(std::string_view text, const Budget & budget) {
+// What a one-shot prefill of the tokens fed so far would have had.
+Result<Session::Impl::NextPolicy> Session::Impl::next_policy(std::string_view text, const Budget & budget) const {
     PITH_RETURN_IF_ERROR(budget.check());
     const AutoChoice choice = is_auto(text) ? choice_of_eviction(budget) : AutoChoice{std::string(text), ""};
     PITH_ASSIGN_OR_RETURN(Policy next, Policy::parse(choice.policy));
@@ -112,12 +112,17 @@ Status Session::Impl::follow(std::string_view text, const Budget & budget) {
                                                  "' needs head importances: name it in SessionOptions::observe, or give "
                                                  "SessionOptions::heads_file"};
     }
-    PITH_ASSIGN_OR_RETURN(const RunPlan next_plan, make_plan(next, budget, PrefillSchedule::kOneShot, seq.n_tokens));
-    seq.policy = std::move(next);
+    PITH_ASSIGN_OR_RETURN(const RunPlan plan, make_plan(next, budget, PrefillSchedule::kOneShot, seq.n_tokens));
+    return NextPolicy{std::move(next), choice.reason, plan};
+}
+
+Status Session::Impl::follow(std::string_view text, const Budget & budget) {
+    PITH_ASSIGN_OR_RETURN(NextPolicy next, next_policy(text, budget));
+    seq.policy = std::move(next.policy);
     seq.policy_asked = text;
-    seq.policy_reason = choice.reason;
+    seq.policy_reason = std::move(next.reason);
     seq.budget = budget;
-    seq.plan = next_plan;
+    seq.plan = next.plan;
     return check_protected(seq.n_tokens);
 }
 
@@ -150,28 +155,29 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_cascade() {
     return plans;
 }
 
+// All of Session::evict(), or, on an error or std::bad_alloc, nothing.
+Status Session::Impl::evict_as(std::string_view text, const Budget & budget) {
+    PolicyGuard guard(*this);
+    PITH_RETURN_IF_ERROR(follow(text, budget));
+    PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_cascade());
+    // Nothing will be evicted again: what is read and said from here on need not be remembered. A snapshot brings it back.
+    std::optional<EvidenceState> none;
+    if (seq.plan->evict_every == 0) { none.emplace(shape(), std::vector<EvidenceNeeds>(), output); }
+    PolicyNames names = policy_names(seq);
+    PITH_RETURN_IF_ERROR(apply(plans, /*is_last=*/true));
+    guard.keep();
+    tell_policy(std::move(names));
+    seq.since_eviction = 0;
+    if (none) { seq.evidence = std::move(*none); }
+    ledger.budget_entries = seq.plan->budget;
+    return {};
+}
+
 Status Session::evict(std::string_view policy, const Budget & budget) {
     const Stopwatch watch;
-    Impl & self = *impl_;
-    Status evicted = guarded([&]() -> Status {
-        PolicyGuard guard(self);
-        PITH_RETURN_IF_ERROR(self.follow(policy, budget));
-        PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, self.plan_cascade());
-        // Nothing will be evicted again: what is read and said from here on need not be remembered. A snapshot brings it back.
-        std::optional<EvidenceState> none;
-        if (self.seq.plan->evict_every == 0) { none.emplace(self.shape(), std::vector<EvidenceNeeds>(), self.output); }
-        Impl::PolicyNames names = self.policy_names(self.seq);
-        PITH_RETURN_IF_ERROR(self.apply(plans, /*is_last=*/true));
-        guard.keep();
-        self.tell_policy(std::move(names));
-        self.seq.since_eviction = 0;
-        if (none) { self.seq.evidence = std::move(*none); }
-        return {};
-    });
-    if (!evicted.ok()) { return evicted; }
-    self.ledger.budget_entries = self.seq.plan->budget;
-    self.ledger.prefill_s += watch.seconds();
-    self.update_ledger();
+    PITH_RETURN_IF_ERROR(guarded([&] { return impl_->evict_as(policy, budget); }));
+    impl_->ledger.prefill_s += watch.seconds();
+    impl_->update_ledger();
     return {};
 }
 

@@ -141,7 +141,14 @@ struct Session::Impl {
     Status apply(std::span<const LayerPlan> plans, bool is_last);
 
     // evict_as.cpp
+    struct NextPolicy {
+        Policy policy;
+        std::string reason;  // why `auto` chose it
+        RunPlan plan;
+    };
+    Result<NextPolicy> next_policy(std::string_view policy, const Budget & budget) const;
     Status follow(std::string_view policy, const Budget & budget);
+    Status evict_as(std::string_view policy, const Budget & budget);
     Result<std::vector<LayerPlan>> plan_cascade();
 
     void update_ledger() const;

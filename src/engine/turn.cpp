@@ -48,6 +48,15 @@ Status Turn::check() const {
                 "Request::questions are for a prompt that others go on from: one with keep, behind nobody's entries, that ends "
                 "in no question (n_question 0)"};
     }
+    if (request_.evict && request_.after == 0) {
+        return {ErrorCode::kInvalidArgument,
+                "Request::evict is '" + request_.evict->policy +
+                    "' without a request to go on from: give Request::after, or put policy and budget into the options"};
+    }
+    if (request_.evict && request_.evict->budget.kind == BudgetKind::kAuto) {
+        return {ErrorCode::kInvalidArgument,
+                "Request::evict has the budget 'auto': in an engine the ceiling says what memory allows; give it in numbers"};
+    }
     return {};
 }
 
@@ -58,16 +67,22 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     if (own.grid == 0) { own.grid = options.grid; }
     own.type_k = options.type_k;
     own.type_v = options.type_v;
-    own.observe.clear();
+    if (base != nullptr || !request_.keep) { own.observe.clear(); }
     own.n_snapshots = 0;
     PITH_ASSIGN_OR_RETURN(session_, make_session(model, own, execution));
-    PITH_RETURN_IF_ERROR(session_->check_tokens(request_.tokens));
+    if (base == nullptr || !request_.tokens.empty()) { PITH_RETURN_IF_ERROR(session_->check_tokens(request_.tokens)); }
     if (!request_.questions.empty()) { PITH_RETURN_IF_ERROR(session_->check_tokens(request_.questions)); }
     const auto n = static_cast<int64_t>(request_.tokens.size());
     session_->seq.disposable = true;
     if (base != nullptr) {
+        session_->known_heads = base->session_->known_heads;
+        RunPlan plan = *base->session_->seq.plan;
+        if (request_.evict) {
+            PITH_ASSIGN_OR_RETURN(const auto next, base->session_->next_policy(request_.evict->policy, request_.evict->budget));
+            plan = next.plan;
+        }
         // Pages at both ends of what it adds to a lane may be used in part.
-        reserved_bytes_ = most_bytes(session_->layout, 0) + most_bytes(session_->layout, most_of_fork(*base));
+        reserved_bytes_ = most_bytes(session_->layout, 0) + most_bytes(session_->layout, most_of_fork(*base, plan));
         return {};
     }
     hooks_.n_question = request_.n_question;
@@ -88,16 +103,19 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     return {};
 }
 
-// Entries of a fork's own, at most: what it adds, and, where it moves or copies the base's, those too.
-int64_t Turn::most_of_fork(const Turn & base) const {
+// Entries of a fork's own, at most: what it adds, and, where it moves or copies the base's, those too. plan: its own, where it
+// evicts before its tokens come, else the base's.
+int64_t Turn::most_of_fork(const Turn & base, const RunPlan & plan) const {
     const Sequence & from = base.session_->seq;
-    const RunPlan & plan = *from.plan;
     const int64_t n_lanes = session_->shape().n_lanes();
     const int64_t n_added = std::ssize(request_.tokens) + request_.max_tokens;
     int longest = 0;
     for (int lane = 0; lane < from.cache->n_lanes(); ++lane) { longest = std::max(longest, from.cache->length(lane)); }
     const bool evicts = plan.budget > 0 && plan.period() > 0;
     const int64_t all = from.cache->n_entries() + n_lanes * n_added;
+    if (request_.evict && plan.budget > 0) {  // a page is copied when a kept entry moves into it, and no other
+        return std::min(all, n_lanes * (plan.budget + std::max<int64_t>(plan.period(), n_added)));
+    }
     if (evicts) { return std::min(all, std::max(from.cache->n_entries(), n_lanes * (plan.budget + plan.period()))); }
     return request_.keep || longest + n_added > from.cache->capacity() ? all : n_lanes * n_added;
 }
@@ -111,6 +129,7 @@ Status Turn::fork(const Turn & base) {
     session_->seq.schedule = name_of_schedule({.grid = session_->seq.plan->grid}, /*seen=*/false);
     session_->tell_policy(session_->policy_names(session_->seq));
     session_->ledger.budget_entries = session_->seq.plan->budget;
+    session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;  // of a start that was taken back
     session_->update_ledger();
     return {};
 }
@@ -137,6 +156,8 @@ void Turn::start(const Turn * base, int64_t step) {
     const Status status = guarded([&]() -> Status {
         if (base != nullptr) { PITH_RETURN_IF_ERROR(fork(*base)); }
         session_->begin_observing(request_.questions);
+        if (request_.evict) { PITH_RETURN_IF_ERROR(session_->evict_as(request_.evict->policy, request_.evict->budget)); }
+        if (request_.tokens.empty()) { return {}; }
         call_open_ = true;
         PITH_RETURN_IF_ERROR(session_->begin_call(request_.tokens, /*is_prompt=*/true, hooks_));
         if (reads_layers_) {
@@ -146,7 +167,10 @@ void Turn::start(const Turn * base, int64_t step) {
         }
         return {};
     });
-    if (!status.ok()) { fail(status); }
+    if (!status.ok()) { return fail(status); }
+    if (!request_.tokens.empty()) { return; }
+    state_ = RequestState::kAnswering;
+    if (request_.max_tokens == 0) { keep_state(); }
 }
 
 StepCandidate Turn::candidate() const {
@@ -218,7 +242,11 @@ void Turn::take_token() {
     phase_ = Stopwatch();
     session_->update_ledger();
     state_ = RequestState::kAnswering;
-    if (request_.max_tokens == 0) { return keep_state(); }
+    request_.max_tokens == 0 ? keep_state() : choose_token();
+}
+
+void Turn::choose_token() {
+    has_token_ = true;
     bool goes_on = true;
     const Status status = guarded([&]() -> Status {
         const std::span<const float> logits = session_->seq.logits;

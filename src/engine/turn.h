@@ -49,8 +49,13 @@ public:
     void set_forgotten() { forgotten_ = true; }
     bool forgotten() const { return forgotten_; }
 
-    // The prompt's transaction opens, behind the base's entries where there is one. Failing, the request has ended.
+    // The prompt's transaction opens, behind the base's entries where there is one, or what is evicted of them. Failing, the
+    // request has ended; so has one that is kept, and has no tokens.
     void start(const Turn * base, int64_t step);
+    // It has no tokens of its own to read, and none of its answer is chosen: choose_token() comes next.
+    bool wants_first_token() const { return state_ == RequestState::kAnswering && !has_token_; }
+    // By the newest logits; the answer may end with it.
+    void choose_token();
     // What it wants of the next step. REQUIRES: running().
     StepCandidate candidate() const;
     // Opens a decoded token's transaction. beside_prompts: in a pass that tells evidence before it may fail.
@@ -82,7 +87,7 @@ public:
 private:
     Status check() const;
     Status fork(const Turn & base);
-    int64_t most_of_fork(const Turn & base) const;
+    int64_t most_of_fork(const Turn & base, const RunPlan & plan) const;
     void take_token();
     void keep_state();
     void end(RequestState state, Status status = {});
@@ -100,7 +105,8 @@ private:
     bool call_open_ = false;
     bool reads_layers_ = false;
     bool forgotten_ = false;
-    bool alone_ = false;   // a pass that held its piece failed
+    bool alone_ = false;  // a pass that held its piece failed
+    bool has_token_ = false;
     int32_t pending_ = 0;  // chosen, and not fed yet
     int64_t last_step_ = -1;
     size_t reserved_bytes_ = 0;

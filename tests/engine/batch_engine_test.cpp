@@ -8,6 +8,7 @@
 #include <random>
 
 #include "core/likeliest_token.h"
+#include "core/shape.h"
 #include "engine/step_plan.h"
 #include "engine/tiny_model.h"
 
@@ -365,6 +366,245 @@ TEST(BatchEngineForks, OfAPromptThatWasReadForTheirQuestions) {
             EXPECT_EQ(std::vector<int32_t>(engine->answer(*fork).begin(), engine->answer(*fork).end()), expected);
         }
     }
+}
+
+std::vector<std::vector<int32_t>> lanes_of(const Engine & engine, int64_t id, const CacheShape & shape) {
+    std::vector<std::vector<int32_t>> lanes;
+    for (int layer = 0; layer < shape.n_layers; ++layer) {
+        for (int h = 0; h < shape.n_kv_heads; ++h) {
+            const auto positions = engine.lane_positions(id, layer, h);
+            lanes.emplace_back(positions.begin(), positions.end());
+        }
+    }
+    return lanes;
+}
+
+// One prompt read in full serves many policies: each fork keeps, and answers, what a session keeps and answers that was
+// evicted under its policy, with tokens of its own and without; the prompt's own lanes stay as they are.
+TEST(BatchEngineForks, AreEvictedUnderPoliciesOfTheirOwn) {
+    const RandomModelSpec spec = tiny_spec();
+    const CacheShape shape{spec.n_layers, spec.n_kv_heads};
+    struct Case {
+        const char * policy;
+        Budget budget;
+        int n_tail;
+        int evict_every;
+    };
+    const std::vector<Case> cases = {
+        {"full", {}, 0, 0},
+        {"full", {}, 9, 4},
+        {"h2o", 40, 7, 0},
+        {"h2o", 40, 0, 4},
+        {"snapkv:window=8", 64, 12, 0},
+        {"snapkv:window=8", Budget(BudgetKind::kPercent, 20), 0, 0},
+        {"adakv:window=8", 64, 12, 5},
+        {"laprox", 50, 3, 0},
+        {"streaming", 1000, 5, 4},
+        {"keydiff", 48, 0, 0},
+    };
+    for (const int evict_every : {0, 4, 5}) {
+        SCOPED_TRACE(evict_every);
+        EngineOptions options;
+        options.type_k = options.type_v = KvType::kF32;
+        options.grid = 0;
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok());
+        Request prefix = request_of(300);
+        prefix.options.prefill = PrefillSchedule::kOneShot;
+        prefix.options.evict_every = evict_every;
+        for (const Case & c : cases) { prefix.options.observe.emplace_back(c.policy); }
+        prefix.keep = true;
+        prefix.max_tokens = 0;
+        const auto base = engine->submit(prefix);
+        ASSERT_TRUE(base.ok()) << base.status().message();
+        ASSERT_TRUE(engine->run().ok());
+        const auto before = lanes_of(*engine, *base, shape);
+        const size_t bytes_before = engine->ledger().kv_allocated_bytes;
+
+        struct Asked {
+            const Case * one;
+            int64_t id;
+            std::vector<int32_t> tail;
+            std::vector<std::vector<int32_t>> lanes;  // when the first token of the answer is chosen
+        };
+        std::vector<Asked> asked;
+        asked.reserve(cases.size());
+        for (const Case & c : cases) {
+            if (c.evict_every != evict_every) { continue; }
+            Asked & one = asked.emplace_back(Asked{&c, 0, random_tokens(c.n_tail, 384, 70 + c.n_tail), {}});
+            Request request;
+            request.tokens = one.tail;
+            request.after = *base;
+            request.evict = Eviction{c.policy, c.budget};
+            request.max_tokens = 10;
+            request.choose = [&engine, &one, shape](std::span<const float> logits) {
+                if (one.lanes.empty()) { one.lanes = lanes_of(*engine, one.id, shape); }
+                return likeliest_token(logits);
+            };
+            const auto id = engine->submit(request);
+            ASSERT_TRUE(id.ok()) << id.status().message();
+            one.id = *id;
+        }
+        while (*engine->step()) { EXPECT_EQ(lanes_of(*engine, *base, shape), before); }
+
+        for (const Asked & one : asked) {
+            SCOPED_TRACE(one.one->policy);
+            ASSERT_EQ(engine->state(one.id), RequestState::kDone) << engine->status(one.id).message();
+            SessionOptions own = prefix.options;
+            own.type_k = own.type_v = KvType::kF32;
+            auto session = tiny().session(own);
+            ASSERT_TRUE(session.ok() && session->prefill(prefix.tokens).ok());
+            ASSERT_TRUE(session->evict(one.one->policy, one.one->budget).ok());
+            if (!one.tail.empty()) { ASSERT_TRUE(session->prefill(one.tail).ok()); }
+            for (int layer = 0; layer < shape.n_layers; ++layer) {
+                for (int h = 0; h < shape.n_kv_heads; ++h) {
+                    const auto positions = session->lane_positions(layer, h);
+                    EXPECT_EQ(one.lanes[static_cast<size_t>(shape.lane(layer, h))],
+                              std::vector<int32_t>(positions.begin(), positions.end()));
+                }
+            }
+            std::vector<int32_t> expected;
+            for (int t = 0; t < 10; ++t) {
+                expected.push_back(likeliest_token(session->logits()));
+                ASSERT_TRUE(session->append(expected.back()).ok());
+            }
+            EXPECT_EQ(std::vector<int32_t>(engine->answer(one.id).begin(), engine->answer(one.id).end()), expected);
+        }
+        EXPECT_EQ(engine->ledger().kv_allocated_bytes, bytes_before) << "the base was changed, or a fork's pages stay";
+    }
+}
+
+// What was evicted can be kept, and several questions go on from it; the full prompt may go as soon as that is done.
+TEST(BatchEngineForks, KeepWhatWasEvictedAndLetTheFullPromptGo) {
+    EngineOptions options;
+    options.type_k = options.type_v = KvType::kF32;
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok());
+    Request prefix = request_of(300);
+    prefix.options.prefill = PrefillSchedule::kOneShot;
+    prefix.options.evict_every = 0;
+    prefix.options.observe = {"snapkv:window=8"};
+    prefix.keep = true;
+    prefix.max_tokens = 0;
+    const auto base = engine->submit(prefix);
+    ASSERT_TRUE(base.ok() && engine->run().ok());
+    const size_t of_full = engine->ledger().kv_allocated_bytes;
+    Request evicted;
+    evicted.after = *base;
+    evicted.evict = Eviction{"snapkv:window=8", 40};
+    evicted.keep = true;
+    evicted.max_tokens = 0;
+    const auto kept = engine->submit(evicted);
+    ASSERT_TRUE(kept.ok()) << kept.status().message();
+    ASSERT_TRUE(engine->forget(*base).ok());
+    ASSERT_TRUE(engine->run().ok());
+    ASSERT_EQ(engine->state(*kept), RequestState::kDone) << engine->status(*kept).message();
+    ASSERT_TRUE(engine->step().ok());
+    const size_t of_kept = engine->ledger().kv_allocated_bytes;
+    EXPECT_LT(of_kept, of_full / 2) << "the full prompt is still held";
+    EXPECT_EQ(of_kept, engine->ledger(*kept)->kv_allocated_bytes);
+    EXPECT_EQ(engine->ledger(*kept)->kept_entries, 40 * engine->ledger(*kept)->n_lanes);
+
+    std::vector<int64_t> ids;
+    for (uint32_t i = 0; i < 3; ++i) {
+        Request question;
+        question.after = *kept;
+        if (i > 0) { question.tokens = random_tokens(5, 384, i); }
+        question.max_tokens = 6;
+        ids.push_back(*engine->submit(question));
+    }
+    ASSERT_TRUE(engine->run().ok());
+    SessionOptions own = prefix.options;
+    own.type_k = own.type_v = KvType::kF32;
+    auto session = tiny().session(own);
+    ASSERT_TRUE(session.ok() && session->prefill(prefix.tokens).ok());
+    ASSERT_TRUE(session->evict("snapkv:window=8", 40).ok());
+    const auto start = session->snapshot();
+    for (uint32_t i = 0; i < 3; ++i) {
+        ASSERT_TRUE(session->restore(*start).ok());
+        if (i > 0) { ASSERT_TRUE(session->prefill(random_tokens(5, 384, i)).ok()); }
+        std::vector<int32_t> expected;
+        for (int t = 0; t < 6; ++t) {
+            expected.push_back(likeliest_token(session->logits()));
+            ASSERT_TRUE(session->append(expected.back()).ok());
+        }
+        EXPECT_EQ(std::vector<int32_t>(engine->answer(ids[i]).begin(), engine->answer(ids[i]).end()), expected);
+    }
+    EXPECT_EQ(engine->ledger().kv_allocated_bytes, of_kept);
+}
+
+TEST(BatchEngineForks, EndAloneWhereTheirEvictionFails) {
+    auto engine = tiny().engine({});
+    ASSERT_TRUE(engine.ok());
+    Request prefix = request_of(120);
+    prefix.options.prefill = PrefillSchedule::kOneShot;
+    prefix.options.observe = {"snapkv:window=30"};
+    prefix.keep = true;
+    prefix.max_tokens = 0;
+    const auto base = engine->submit(prefix);
+    ASSERT_TRUE(base.ok() && engine->run().ok());
+    const auto fork = [&](const char * policy, Budget budget) {
+        Request request;
+        request.after = *base;
+        request.evict = Eviction{policy, budget};
+        request.max_tokens = 4;
+        return engine->submit(request);
+    };
+    const auto small = fork("snapkv:window=30", 20);
+    const auto unseen = fork("h2o", 40);
+    const auto good = fork("snapkv:window=30", 60);
+    ASSERT_TRUE(small.ok() && unseen.ok() && good.ok());
+    ASSERT_TRUE(engine->run().ok());
+    EXPECT_EQ(engine->status(*small).code(), ErrorCode::kBudget);
+    EXPECT_NE(engine->status(*small).message().find("protects"), std::string::npos) << engine->status(*small).message();
+    EXPECT_EQ(engine->status(*unseen).code(), ErrorCode::kMissingEvidence) << engine->status(*unseen).message();
+    EXPECT_EQ(engine->state(*good), RequestState::kDone) << engine->status(*good).message();
+    EXPECT_EQ(engine->ledger().kv_allocated_bytes, engine->ledger().kv_kept_bytes);
+
+    EXPECT_NE(fork("gated", 40).status().message().find("gated"), std::string::npos);
+    EXPECT_NE(fork("tova", Budget(BudgetKind::kAuto, 0)).status().message().find("auto"), std::string::npos);
+    Request alone = request_of(10);
+    alone.evict = Eviction{"tova", 4};
+    EXPECT_NE(engine->submit(alone).status().message().find("go on from"), std::string::npos);
+}
+
+// What a fork's eviction copies is reserved: the ceiling holds, and what does not fit waits.
+TEST(BatchEngineForks, ReserveWhatTheirEvictionCopies) {
+    EngineOptions options;
+    options.ceiling = Budget(BudgetKind::kBytes, 1 << 20);
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok());
+    Request prefix = request_of(700);
+    prefix.options.prefill = PrefillSchedule::kOneShot;
+    prefix.options.observe = {"h2o"};
+    prefix.keep = true;
+    prefix.max_tokens = 0;
+    const auto base = engine->submit(prefix);
+    ASSERT_TRUE(base.ok() && engine->run().ok());
+    std::vector<int64_t> ids;
+    for (uint32_t i = 0; i < 8; ++i) {
+        Request request;
+        request.after = *base;
+        request.tokens = random_tokens(6, 384, i);
+        request.evict = Eviction{"h2o", 150};
+        request.max_tokens = 6;
+        const auto id = engine->submit(request);
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        ids.push_back(*id);
+    }
+    int64_t most_waiting = 0;
+    for (bool more = true; more;) {
+        const auto stepped = engine->step();
+        ASSERT_TRUE(stepped.ok());
+        more = *stepped;
+        const EngineLedger ledger = engine->ledger();
+        most_waiting = std::max(most_waiting, ledger.n_waiting);
+        EXPECT_LE(ledger.kv_reserved_bytes, size_t{1} << 20);
+        EXPECT_LE(ledger.kv_allocated_bytes, ledger.kv_reserved_bytes);
+    }
+    EXPECT_GT(most_waiting, 4) << "all fitted: the test shows nothing";
+    EXPECT_LE(engine->ledger().kv_peak_bytes, size_t{1} << 20);
+    for (const int64_t id : ids) { EXPECT_EQ(engine->state(id), RequestState::kDone) << engine->status(id).message(); }
 }
 
 TEST(BatchEngineForks, CountABaseAsLongAsItIsRead) {
