@@ -110,21 +110,26 @@ Result<std::vector<PolicyCase>> make_cases(const std::vector<std::string> & poli
     return cases;
 }
 
+Result<SharedPrefill> share_prefill(const Model & model, const SessionOptions & options,
+                                    const std::vector<PolicyCase> & cases) {
+    SharedPrefill shared{options, {}};
+    shared.full.policy = "full";
+    shared.full.budget = Budget();
+    std::vector<std::string> & observed = shared.full.observe;
+    observed.clear();
+    for (const PolicyCase & one : cases) {
+        PITH_ASSIGN_OR_RETURN(const bool gated, is_gated(model, one));
+        shared.serves.push_back(!gated);
+        const bool known = std::find(observed.begin(), observed.end(), one.policy) != observed.end();
+        if (!gated && !known) { observed.push_back(one.policy); }
+    }
+    return shared;
+}
+
 Status for_each_case(const Model & model, const SessionOptions & options, std::span<const int32_t> prompt,
                      const std::vector<PolicyCase> & cases, const RunHooks & hooks, const VisitCase & visit,
                      const WantCase & wanted) {
-    SessionOptions full = options;
-    full.policy = "full";
-    full.budget = Budget();
-    full.observe.clear();
-    std::vector<bool> apart;
-    for (const PolicyCase & one : cases) {
-        PITH_ASSIGN_OR_RETURN(const bool gated, is_gated(model, one));
-        apart.push_back(gated);
-        if (gated) { continue; }
-        const bool known = std::find(full.observe.begin(), full.observe.end(), one.policy) != full.observe.end();
-        if (!known) { full.observe.push_back(one.policy); }
-    }
+    PITH_ASSIGN_OR_RETURN(const SharedPrefill prefill, share_prefill(model, options, cases));
     const auto is_wanted = [&](size_t i) { return !wanted || wanted(i); };
     const auto visited = [&](size_t i, Session & session, const Status & ran) {
         return !ran.ok() && ran.code() != ErrorCode::kBudget ? ran : visit(i, session, ran);
@@ -134,7 +139,7 @@ Status for_each_case(const Model & model, const SessionOptions & options, std::s
     for (size_t i = 0; i < cases.size(); ++i) {
         if (!is_wanted(i)) { continue; }
         if (hooks.cancel != nullptr && hooks.cancel->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
-        if (apart[i]) {
+        if (!prefill.serves[i]) {
             SessionOptions own = options;
             own.policy = cases[i].policy;
             own.budget = cases[i].budget;
@@ -145,7 +150,7 @@ Status for_each_case(const Model & model, const SessionOptions & options, std::s
             continue;
         }
         if (!shared) {
-            PITH_ASSIGN_OR_RETURN(shared, model.session(full));
+            PITH_ASSIGN_OR_RETURN(shared, model.session(prefill.full));
             PITH_RETURN_IF_ERROR(shared->prefill(prompt, hooks));
             PITH_ASSIGN_OR_RETURN(start, shared->snapshot());
         } else {

@@ -41,6 +41,13 @@ Result<std::vector<std::string>> policies_of_list(std::string_view list, bool wi
 // Head importances can be found: in heads_file, or beside the model.
 bool has_importance(const std::string & heads_file, const std::string & model_path);
 
+// One prefill for all cases that it can become; `gated` ones have one of their own.
+struct SharedPrefill {
+    SessionOptions full;       // nothing is evicted, and the evidence of all of them is gathered
+    std::vector<bool> serves;  // [case]
+};
+Result<SharedPrefill> share_prefill(const Model & model, const SessionOptions & options, const std::vector<PolicyCase> & cases);
+
 // Prefills `prompt` once, without evicting, then calls `visit` for each case with a session that stands where one of this
 // policy and budget would stand after a one-shot prefill (Session::evict()). Policies that are `gated` change what the prompt's
 // own queries see: each has a prefill of its own. ran: ok, or kBudget when the budget does not

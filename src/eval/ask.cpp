@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "bench/likelihood.h"
-#include "benchmarks/metrics/multiple_choice.h"
 #include "core/stopwatch.h"
 #include "engine/generate_tokens.h"
 #include "engine/model_parts.h"
+#include "eval/unit_answers.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
 
@@ -25,9 +25,7 @@ public:
         : session_(session), tokenizer_(tokenizer), unit_(unit), hooks_(hooks), keep_prompts_(keep_prompts) {}
 
     Result<std::vector<Answer>> answers() {
-        const std::vector<int> lanes = lane_lengths();
-        const int64_t kv_bytes = held_bytes();
-        const std::string chosen = chosen_policy();
+        const CompressedPrompt prompt = compressed();
         std::shared_ptr<Session::Snapshot> base;
         const bool comes_back = unit_.questions.size() > 1 && !unit_.dialogue;
         if (comes_back) { PITH_ASSIGN_OR_RETURN(base, session_.snapshot()); }
@@ -46,10 +44,11 @@ public:
             }
             Answer answer = question.key;
             answer.n_prompt = static_cast<int>(session_.n_tokens());
-            set_lanes(answer, lanes, i == 0);
-            answer.kv_bytes = kv_bytes;
-            answer.chosen = chosen;
-            if (keep_prompts_) { answer.prompt = (i == 0 || !unit_.dialogue ? text_of(unit_.compressed) : "") + text_of(feed); }
+            describe(answer, prompt, i == 0);
+            if (keep_prompts_) {
+                answer.prompt =
+                    (i == 0 || !unit_.dialogue ? text_of(tokenizer_, unit_.compressed) : "") + text_of(tokenizer_, feed);
+            }
             PITH_RETURN_IF_ERROR(question.choices.empty() ? generate(question, answer) : choose(question, answer));
             answer.answer_s = watch.seconds();
             out.push_back(std::move(answer));
@@ -57,86 +56,47 @@ public:
         return out;
     }
 
-    std::vector<int> lane_lengths() const {
-        std::vector<int> lanes;
+    CompressedPrompt compressed() const {
+        CompressedPrompt prompt;
         for (int l = 0; l < session_.n_layers(); ++l) {
             for (int h = 0; h < session_.n_kv_heads(); ++h) {
-                lanes.push_back(static_cast<int>(session_.lane_positions(l, h).size()));
+                prompt.lanes.push_back(static_cast<int>(session_.lane_positions(l, h).size()));
             }
         }
-        return lanes;
-    }
-
-    // By the cache alone: what other cases come back to is saved elsewhere.
-    int64_t held_bytes() const {
+        prompt.n_kv_heads = session_.n_kv_heads();
         const Ledger & ledger = session_.ledger();
-        return static_cast<int64_t>(ledger.kv_allocated_bytes - ledger.kv_saved_bytes);
-    }
-
-    // What `auto` became; empty: the policy was named.
-    std::string chosen_policy() const {
-        const Ledger & ledger = session_.ledger();
-        return ledger.policy_reason.empty() ? "" : ledger.policy;
-    }
-
-    void set_lanes(Answer & answer, const std::vector<int> & lanes, bool with_lanes) const {
-        double sum = 0;
-        for (const int n : lanes) { sum += n; }
-        answer.kept = lanes.empty() ? 0 : sum / static_cast<double>(lanes.size());
-        answer.n_kv_heads = session_.n_kv_heads();
-        const bool ragged = std::adjacent_find(lanes.begin(), lanes.end(), std::not_equal_to<>()) != lanes.end();
-        if (with_lanes && ragged) { answer.lanes = lanes; }
+        // By the cache alone: what other cases come back to is saved elsewhere.
+        prompt.kv_bytes = static_cast<int64_t>(ledger.kv_allocated_bytes - ledger.kv_saved_bytes);
+        prompt.chosen = chosen_policy(ledger);
+        return prompt;
     }
 
 private:
-    // As it was read: with the template's and other special tokens.
-    std::string text_of(const std::vector<int32_t> & tokens) const {
-        std::string text;
-        for (const int32_t token : tokens) { text += tokenizer_.piece(token, true); }
-        return text;
-    }
-
     // Greedy; the last token need not be fed.
     Status generate(const EvalQuestion & question, Answer & answer) {
-        std::string text;
+        AnswerText text(tokenizer_, question, answer);
         GenerateRules rules;
         rules.n_predict = std::max(0, question.n_new);
         rules.cancel = hooks_.cancel;
-        rules.ends = [&](int32_t token) { return tokenizer_.is_end_of_generation(token); };
-        rules.say = [&](int32_t token) {
-            text += tokenizer_.piece(token);
-            ++answer.n_new;
-            const size_t newline = question.stop_at_newline && answer.n_new > 1 ? text.find('\n') : std::string::npos;
-            if (newline == std::string::npos) { return true; }
-            text.resize(newline);
-            return false;
-        };
+        rules.ends = [&](int32_t token) { return text.ends(token); };
+        rules.say = [&](int32_t token) { return text.say(token); };
         PITH_ASSIGN_OR_RETURN(const GeneratedTokens done, generate_tokens(session_, rules));
         if (done.end == GenerateEnd::kCancelled) { return {ErrorCode::kCancelled, "cancelled"}; }
-        answer.prediction = std::move(text);
-        answer.score = score(question, answer.prediction);
+        text.finish();
         return {};
     }
 
-    // The likeliest choice by the sum of its tokens' log-likelihoods; the first of equals.
+    // By the sum of the log-likelihoods of each choice's tokens.
     Status choose(const EvalQuestion & question, Answer & answer) {
-        const std::vector<std::string> & texts = question.sample->turns[question.turn].choices;
         PITH_ASSIGN_OR_RETURN(const std::shared_ptr<Session::Snapshot> asked, session_.snapshot());
         std::vector<double> sums;
         for (size_t c = 0; c < question.choices.size(); ++c) {
             if (c > 0) { PITH_RETURN_IF_ERROR(session_.restore(asked)); }
             PITH_ASSIGN_OR_RETURN(const double nll, sum_of_losses(session_, question.choices[c], hooks_));
             sums.push_back(-nll);
-            answer.n_new += static_cast<int>(question.choices[c].size());
         }
-        answer.prediction = texts[benchmarks::likeliest_choice(sums)];
-        answer.score = score(question, answer.prediction);
-        answer.score_per_character = score(question, texts[benchmarks::likeliest_choice_per_character(sums, texts)]);
+        choose_likeliest(question, sums, answer);
         return {};
-    }
-
-    static double score(const EvalQuestion & question, const std::string & prediction) {
-        return question.task->score(*question.sample, question.sample->turns[question.turn], prediction);
     }
 
     Session & session_;
@@ -145,22 +105,6 @@ private:
     const RunHooks & hooks_;
     bool keep_prompts_;
 };
-
-Answer named(Answer answer, const PolicyCase & one) {
-    answer.policy = one.policy;
-    answer.budget = one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string();
-    return answer;
-}
-
-std::vector<Answer> refusals(const EvalUnit & unit, const PolicyCase & one, const Status & why) {
-    std::vector<Answer> out;
-    for (const EvalQuestion & question : unit.questions) {
-        Answer answer = named(question.key, one);
-        answer.refused = why.message();
-        out.push_back(std::move(answer));
-    }
-    return out;
-}
 
 // Every token of the document from the ones before it, the cache evicted chunk by chunk.
 Status measure_document(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options, const EvalUnit & unit,
@@ -190,10 +134,7 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
     if (!ran.ok() && ran.code() != ErrorCode::kBudget) { return ran; }
     if (!ran.ok()) { return emit(refusals(unit, one, ran)); }
     Answer answer = named(unit.questions.front().key, one);
-    const UnitUnderCase state(session, tokenizer, unit, hooks);
-    state.set_lanes(answer, state.lane_lengths(), true);
-    answer.kv_bytes = state.held_bytes();
-    answer.chosen = state.chosen_policy();
+    describe(answer, UnitUnderCase(session, tokenizer, unit, hooks).compressed(), /*with_lanes=*/true);
     answer.n_prompt = static_cast<int>(unit.compressed.size());
     answer.score = std::exp(sum / static_cast<double>(unit.compressed.size() - 1));
     answer.prefill_s = watch.seconds();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "core/on_threads.h"
 #include "engine/model_parts.h"
 #include "eval/ask.h"
+#include "eval/ask_together.h"
 #include "eval/built_in_task.h"
 #include "eval/plain_text.h"
 #include "eval/sample_length.h"
@@ -366,20 +368,28 @@ Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const Ev
                       RunFolder & folder, const EvalHooks & hooks) {
     PITH_RETURN_IF_ERROR(folder.append(plan.left_out));
     Run run(plan, folder, hooks);
-    const auto work = [&] {
+    const auto next = [&]() -> std::optional<WantedUnit> {
         for (size_t i = run.next(); i < plan.units.size() && !run.stopped(); i = run.next()) {
-            const EvalUnit & unit = plan.units[i];
-            std::vector<bool> wanted;
-            for (const PolicyCase & one : plan.cases) { wanted.push_back(run.wanted(unit, one)); }
-            if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) { continue; }
-            const Status status = ask_unit(
-                model, tokenizer, options, unit, plan.cases, [&](size_t c) { return wanted[c]; }, hooks.cancel,
-                [&](const std::vector<Answer> & answers) { return run.emit(answers); });
-            if (!status.ok()) { run.fail(status); }
+            WantedUnit one{&plan.units[i], {}};
+            for (const PolicyCase & policy : plan.cases) { one.cases.push_back(run.wanted(*one.unit, policy)); }
+            if (std::ranges::find(one.cases, true) != one.cases.end()) { return one; }
         }
+        return std::nullopt;
+    };
+    const EmitAnswers emit = [&](const std::vector<Answer> & answers) { return run.emit(answers); };
+    const bool together = hooks.n_parallel > 1 && can_ask_together(options, plan.cases);
+    const auto work = [&]() -> Status {
+        if (together) {
+            return ask_together(model, tokenizer, options, plan.cases, hooks.n_parallel, next, hooks.cancel, emit);
+        }
+        while (const std::optional<WantedUnit> one = next()) {
+            const auto wanted = [&](size_t c) { return one->cases[c]; };
+            PITH_RETURN_IF_ERROR(ask_unit(model, tokenizer, options, *one->unit, plan.cases, wanted, hooks.cancel, emit));
+        }
+        return {};
     };
     PITH_RETURN_IF_ERROR(on_threads(std::max(hooks.n_jobs, 1), [&](int) -> Status {
-        const Status status = guarded([&]() -> Status { return work(), Status(); });
+        const Status status = guarded(work);
         if (!status.ok()) { run.fail(status); }
         return {};
     }));

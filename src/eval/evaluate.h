@@ -7,8 +7,9 @@
 // One-shot prefill (the default): a unit is prefilled once in full, and evicted under each case from there (exact:
 // Session::evict()). Chunked, or `share` off: a prefill for each case. Samples on one context share it where the question is
 // not compressed with it. Nothing is evicted while a question is read or answered, unless session.evict_every says so. Which
-// answers come first depends on the cores; the answers do not. Errors: those of tasks (kBadFile: a data file), tokeniser,
-// sessions and the folder; kCancelled. Threads: one evaluation at a time; it starts n_jobs threads of its own.
+// answers come first depends on the cores; the answers do not, but for ties where several decode together. Errors: those of
+// tasks (kBadFile: a data file), tokeniser, sessions and the folder; kCancelled. Threads: one evaluation at a time; it starts
+// n_jobs threads of its own.
 #pragma once
 
 #include <atomic>
@@ -96,6 +97,7 @@ struct EvalHooks {
     std::function<void(int n_done, int n_total)> progress;  // answers; from any thread, one at a time
     const std::atomic<bool> * cancel = nullptr;
     int n_jobs = 1;
+    int n_parallel = 1;  // answers of a job that decode together (ask_together.h); 1: one after the other, a session each
 };
 
 Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options, const EvalPlan & plan,

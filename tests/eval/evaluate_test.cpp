@@ -47,12 +47,13 @@ struct Ran {
     std::string table;
 };
 
-Ran run(const EvalOptions & options, int n_jobs = 1, ModelAndTokenizer & on = tiny()) {
+Ran run(const EvalOptions & options, int n_jobs = 1, ModelAndTokenizer & on = tiny(), int n_parallel = 1) {
     const auto plan = plan_evaluation(on.model, on.tokenizer, options);
     if (!plan.ok()) { return {plan.status(), {}, ""}; }
     auto folder = RunFolder::open("", info_of(*plan));
     EvalHooks hooks;
     hooks.n_jobs = n_jobs;
+    hooks.n_parallel = n_parallel;
     const Status status = run_evaluation(on.model, on.tokenizer, options, *plan, **folder, hooks);
     return {status, (*folder)->answers(), eval_csv(make_eval_table((*folder)->info(), (*folder)->answers()))};
 }
@@ -88,6 +89,71 @@ TEST(Evaluate, SeveralSamplesAtOnceGiveTheSameTable) {
     ASSERT_TRUE(one.status.ok() && four.status.ok());
     EXPECT_EQ(by_key(one.answers), by_key(four.answers));
     EXPECT_EQ(one.table, four.table);
+}
+
+// Many answers in one batch are the answers of sessions one after the other, whatever is asked, and however it is read: scores
+// hang on every token, kept entries and their bytes are told alike. (f32 throughout: ties would show in other types.)
+TEST(Evaluate, AnswersThatDecodeTogetherAreTheAnswersOneByOne) {
+    auto dialogue = fake_samples(2, 3);
+    for (auto & sample : dialogue) {
+        for (auto & turn : sample.turns) { turn.follow_up = " of the gold. "; }
+    }
+    auto choices = fake_samples(3, 2);
+    for (auto & sample : choices) {
+        for (auto & turn : sample.turns) {
+            turn.choices = {" the of the", " and", " was he", " in the to"};
+            turn.max_new_tokens = 0;
+        }
+    }
+    auto bare = fake_samples(2, 1);
+    for (auto & sample : bare) { sample.turns[0].answer_prefix.clear(); }  // question-aware, nothing is read behind the prompt
+    const std::map<std::string, FakeTask> tasks = {{"one", FakeTask("one", fake_samples(5, 1))},
+                                                   {"turns", FakeTask("turns", fake_samples(3, 3))},
+                                                   {"dialogue", FakeTask("dialogue", dialogue)},
+                                                   {"choices", FakeTask("choices", choices)},
+                                                   {"bare", FakeTask("bare", bare)}};
+    for (const auto & [name, task] : tasks) {
+        for (const bool question_aware : {false, true}) {
+            EvalOptions options = fake_options(task);
+            options.question_aware = question_aware;
+            options.keep_prompts = true;
+            options.policies.emplace_back("auto");
+            options.policies.emplace_back("snapkv:window=30");  // refused by one budget
+            SCOPED_TRACE(name + (question_aware ? ", question known" : ""));
+            const Ran apart = run(options);
+            ASSERT_TRUE(apart.status.ok()) << apart.status.message();
+            for (const int n_parallel : {3, 64}) {
+                const Ran together = run(options, /*n_jobs=*/n_parallel == 3 ? 2 : 1, tiny(), n_parallel);
+                ASSERT_TRUE(together.status.ok()) << together.status.message();
+                EXPECT_EQ(by_key(together.answers), by_key(apart.answers));
+                EXPECT_EQ(together.table, apart.table);
+            }
+        }
+    }
+}
+
+// Prompts that nobody shares, and evictions while questions are read and answered.
+TEST(Evaluate, AnswersThatDecodeTogetherAreTheAnswersOneByOneInEverySchedule) {
+    const FakeTask task("turns", fake_samples(3, 2, 90));
+    for (const PrefillSchedule prefill : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked, PrefillSchedule::kAuto}) {
+        for (const bool guided : {false, true}) {
+            for (const int evict_every : {0, 3}) {
+                EvalOptions options = fake_options(task);
+                options.question_aware = guided;
+                options.guided = guided && prefill == PrefillSchedule::kChunked;
+                options.share = guided;
+                options.policies = {"snapkv:window=4", "adakv:window=4"};
+                options.budgets = {Budget(20)};
+                options.session.prefill = prefill;
+                options.session.evict_every = evict_every;
+                const Ran apart = run(options);
+                const Ran together = run(options, 1, tiny(), 8);
+                ASSERT_TRUE(apart.status.ok() && together.status.ok()) << together.status.message();
+                EXPECT_EQ(by_key(together.answers), by_key(apart.answers))
+                    << static_cast<int>(prefill) << " " << guided << " " << evict_every;
+            }
+        }
+    }
 }
 
 // The oracle: a session for each answer, and nothing shared.
@@ -236,12 +302,14 @@ TEST(Evaluate, ARunThatStopsGoesOnWhereItWasAndCountsNothingTwice) {
     const auto plan = plan_evaluation(tiny().model, tiny().tokenizer, options);
     std::string table;
     int n_runs = 0;
-    for (bool finished = false; !finished && n_runs < 20; ++n_runs) {
+    for (bool finished = false; !finished && n_runs < 20; ++n_runs) {  // now one by one, now together
+
         auto folder = RunFolder::open(path, info_of(*plan));
         ASSERT_TRUE(folder.ok()) << folder.status().message();
         std::atomic<bool> cancel{false};
         EvalHooks hooks;
         hooks.cancel = &cancel;
+        hooks.n_parallel = n_runs % 2 == 0 ? 1 : 5;
         int n_here = 0;
         hooks.progress = [&](int, int) { cancel = ++n_here == 9; };
         finished = run_evaluation(tiny().model, tiny().tokenizer, options, *plan, **folder, hooks).ok();

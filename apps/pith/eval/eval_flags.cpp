@@ -143,8 +143,10 @@ void EvalFlags::add_run_options(CLI::App & command) {
         ->capture_default_str();
     add_heads_option(command, heads);
     cache.add_to(command);
-    command.add_option("-t,--threads", n_threads, "Threads of a session (default: 1 with several jobs)");
-    command.add_option("--jobs", n_jobs, "Samples at once, a session each (default: as many as there are cores)");
+    command.add_option("-t,--threads", n_threads, "Threads of a job (default: 1 with several jobs)");
+    command.add_option("--parallel", n_parallel, "Answers of a job that decode together, in one batch; 1: one after the other")
+        ->capture_default_str();
+    command.add_option("--jobs", n_jobs, "Batches at once, with -t threads each (default: as many as there are cores)");
     command.add_option("-c,--ctx-size", n_ctx, "Tokens the model takes (default: what it was trained on)");
     command.add_flag("--raw", raw, "Leave out the model's chat template");
     command.add_flag("--no-share", no_share,
@@ -223,6 +225,7 @@ Status EvalFlags::check() const {
     PITH_RETURN_IF_ERROR(check_at_least("--evict-every", evict_every, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--threads", n_threads, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--jobs", n_jobs, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--parallel", n_parallel, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", n_ctx, 0));
     for (const int length : lengths) { PITH_RETURN_IF_ERROR(check_at_least("--context", length, 0)); }
     PITH_RETURN_IF_ERROR(parse_prefill(prefill).status());

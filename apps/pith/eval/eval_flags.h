@@ -13,6 +13,8 @@
 
 namespace pith::app {
 
+inline constexpr int kDefaultParallel = 16;  // answers that decode together
+
 struct EvalFlags {
     ModelFlags model;
     std::string family;
@@ -34,6 +36,7 @@ struct EvalFlags {
     CacheFlags cache;
     int n_threads = 0;
     int n_jobs = 0;
+    int n_parallel = kDefaultParallel;
     int n_ctx = 0;
     bool raw = false;
     bool no_share = false;

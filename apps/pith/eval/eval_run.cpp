@@ -67,16 +67,16 @@ void warn_of_tasks_left_out(const EvalPlan & plan) {
 }
 
 // Seconds of work in the answers so far, prefills apart from the rest.
-std::string summary(const RunFolder & folder, int n_now, double seconds, int n_jobs) {
+std::string summary(const RunFolder & folder, int n_now, double seconds, const EvalHooks & hooks) {
     double prefill_s = 0;
     double answer_s = 0;
     for (const Answer & answer : folder.answers()) {
         prefill_s += answer.prefill_s;
         answer_s += answer.answer_s;
     }
-    return std::to_string(n_now) + " answers in " + duration_text(seconds) + ", " + std::to_string(n_jobs) +
-           " at once; all answers: " + duration_text(prefill_s) + " of prefill, " + duration_text(answer_s) +
-           " of eviction and answering";
+    return std::to_string(n_now) + " answers in " + duration_text(seconds) + ", " +
+           std::to_string(hooks.n_jobs * hooks.n_parallel) + " at once; all answers: " + duration_text(prefill_s) +
+           " of prefill, " + duration_text(answer_s) + " of eviction and answering";
 }
 
 Status run_in_folder(const EvalFlags & flags, const EvalOptions & options, const Model & model, const Tokenizer & tokenizer,
@@ -86,6 +86,7 @@ Status run_in_folder(const EvalFlags & flags, const EvalOptions & options, const
     EvalHooks hooks;
     hooks.cancel = &catch_interrupt();
     hooks.n_jobs = flags.jobs();
+    hooks.n_parallel = flags.n_parallel;
     Status status;
     {
         ProgressLine line("eval");
@@ -105,9 +106,7 @@ Status run_in_folder(const EvalFlags & flags, const EvalOptions & options, const
                      folder.path().empty() ? "without -o FOLDER they are lost"
                                            : ("the same command goes on from them in '" + folder.path() + "'").c_str());
     }
-    if (status.ok() && n_now > 0) {
-        std::fprintf(stderr, "%s\n", summary(folder, n_now, seconds_since(start), hooks.n_jobs).c_str());
-    }
+    if (status.ok() && n_now > 0) { std::fprintf(stderr, "%s\n", summary(folder, n_now, seconds_since(start), hooks).c_str()); }
     return status;
 }
 
