@@ -1,5 +1,6 @@
-// batch_engine_random_test.cpp - requests that come, go on from others, are cancelled, set aside and brought back, with
-// failures in between: the ceiling holds, every answer is the one that a sequence gives alone, and all pages are given back.
+// batch_engine_random_test.cpp - requests that come, go on from others (evicting their own lanes first), are cancelled, set
+// aside and brought back, with failures in between: the ceiling holds, every answer is the one that a sequence gives alone, and
+// all pages are given back.
 // Two engines of one model, each on a thread of its own. scripts/sanitize runs this with ThreadSanitizer.
 //
 // PITH_RANDOM_STEPS   steps of both together (1,000)
@@ -32,7 +33,8 @@ constexpr size_t kCeiling = size_t{5} << 18U;
 struct Ask {
     int policy = 0;
     int prompt = 0;
-    int tail = -1;  // behind a kept prompt; -1: none
+    int tail = -1;   // behind a kept prompt; -1: none
+    int evict = -1;  // what is evicted of that prompt first; -1: nothing
     auto operator<=>(const Ask &) const = default;
 };
 
@@ -56,6 +58,13 @@ const std::vector<PolicyCase> & policies() {
     return all;
 }
 
+// What forks of a full prompt may evict.
+const std::vector<Eviction> & evictions() {
+    static const std::vector<Eviction> all = {
+        {"full", {}}, {"snapkv:window=8", 40}, {"h2o", 44}, {"laprox:window=8", 40}, {"adakv:window=8", 36}};
+    return all;
+}
+
 SessionOptions options_of(const Ask & ask) {
     const PolicyCase & one = policies()[static_cast<size_t>(ask.policy)];
     SessionOptions options;
@@ -66,6 +75,9 @@ SessionOptions options_of(const Ask & ask) {
     options.evict_every = 3;
     options.grid = one.grid;
     options.type_k = options.type_v = KvType::kF32;
+    for (const Eviction & later : evictions()) {
+        if (ask.policy == 0) { options.observe.push_back(later.policy); }
+    }
     return options;
 }
 
@@ -120,6 +132,7 @@ public:
 
     int64_t n_answers() const { return n_answers_; }
     int64_t n_forked() const { return n_forked_; }
+    int64_t n_evicted() const { return n_evicted_; }
     int64_t n_failures() const { return n_failures_; }
     int64_t n_full() const { return n_full_; }
     int64_t n_set_aside() const { return n_set_aside_; }
@@ -133,6 +146,7 @@ private:
         Request request;
         request.priority = pick(3);
         if (pick(6) == 0) {
+            if (pick(2) == 0) { ask.policy = 0; }  // that forks evict of
             request.keep = true;
             request.max_tokens = 0;
             request.tokens = prompt_of(ask);
@@ -140,10 +154,19 @@ private:
         } else if (!bases_.empty() && pick(2) == 0) {
             const auto & [id, base] = bases_[static_cast<size_t>(pick(static_cast<int>(bases_.size())))];
             ask = base;
-            ask.tail = pick(kTails);
             request.after = id;
-            request.tokens = tail_of(ask);
             request.max_tokens = kAnswer;
+            if (ask.policy == 0 && ask.evict < 0 && pick(2) == 0) {
+                ask.evict = pick(static_cast<int>(evictions().size()));
+                request.evict = evictions()[static_cast<size_t>(ask.evict)];
+                request.keep = pick(4) == 0;
+            }
+            if (request.keep) {
+                request.max_tokens = 0;
+            } else if (pick(3) > 0) {
+                ask.tail = pick(kTails);
+                request.tokens = tail_of(ask);
+            }
         } else {
             request.tokens = prompt_of(ask);
             request.options = options_of(ask);
@@ -199,6 +222,7 @@ private:
                     << asked.first.tail << " at step " << step_;
                 ++n_answers_;
                 n_forked_ += asked.first.tail >= 0 ? 1 : 0;
+                n_evicted_ += asked.first.evict >= 0 ? 1 : 0;
             }
             ASSERT_TRUE(engine_->forget(id).ok());
         }
@@ -212,6 +236,10 @@ private:
         auto session = model_.session(options);
         EXPECT_TRUE(session.ok());
         EXPECT_TRUE(session->prefill(prompt_of(ask)).ok());
+        if (ask.evict >= 0) {
+            const Eviction & eviction = evictions()[static_cast<size_t>(ask.evict)];
+            EXPECT_TRUE(session->evict(eviction.policy, eviction.budget).ok());
+        }
         if (ask.tail >= 0) { EXPECT_TRUE(session->prefill(tail_of(ask)).ok()); }
         for (int i = 0; i < kAnswer; ++i) {
             tokens.push_back(likeliest_token(session->logits()));
@@ -229,6 +257,7 @@ private:
     int step_ = 0;
     int64_t n_answers_ = 0;
     int64_t n_forked_ = 0;
+    int64_t n_evicted_ = 0;
     int64_t n_failures_ = 0;
     int64_t n_full_ = 0;
     int64_t n_set_aside_ = 0;
@@ -250,12 +279,13 @@ TEST(BatchEngineRandom, AnswersAsEachAloneWhateverHappens) {
     RecordProperty("answers", std::to_string(both(&Walk::n_answers)));
     EXPECT_GT(both(&Walk::n_answers), n_steps / 20);
     EXPECT_GT(both(&Walk::n_forked), n_steps / 100);
+    EXPECT_GT(both(&Walk::n_evicted), n_steps / 200);
 #if defined(__SANITIZE_THREAD__)
     EXPECT_GT(both(&Walk::n_failures), 0);  // fewer kinds of things can be made to fail
 #else
     EXPECT_GT(both(&Walk::n_failures), n_steps / 50);
 #endif
-    EXPECT_LT(both(&Walk::n_full), both(&Walk::n_answers) / 10);
+    EXPECT_LT(both(&Walk::n_full), both(&Walk::n_answers) / 5);  // kept prompts that nothing was evicted of are large
     EXPECT_GT(both(&Walk::n_set_aside), 0) << "memory was never short";
     EXPECT_GT(std::max(first.most_running(), second.most_running()), 6);
 }
