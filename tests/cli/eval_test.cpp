@@ -102,10 +102,10 @@ TEST_F(Eval, KilledAndResumedTheTableIsThatOfAnUnbrokenRun) {
     EXPECT_EQ(again.out, whole.out);
     EXPECT_EQ(n_lines(answers), 2U * 3 * 5);
     EXPECT_EQ(run_pith({"eval", "report", out}).out, whole.out);
-    // One prefill for each case, one job, and one answer after the other: the same answers.
+    // One prefill for each case, and one job; or answers that decode together: the same answers.
     const Outcome apart = run_pith(command(path("apart"), {"--no-share", "--jobs", "1"}));
     EXPECT_EQ(apart.out, whole.out);
-    EXPECT_EQ(run_pith(command(path("single"), {"--parallel", "1"})).out, whole.out);
+    EXPECT_EQ(run_pith(command(path("together"), {"--parallel", "6"})).out, whole.out);
     expect_error(run_pith(command(path("none"), {"--parallel", "0"})), 2, {"--parallel"});
 }
 
