@@ -44,12 +44,12 @@ public:
     ggml_tensor * k() const { return k_; }
     ggml_tensor * v() const { return v_; }
 
-    // Rows of the lane from `first` on are about to be written, by a graph or by one of the calls below.
+    // Books that rows of the lane from `first` on, as long as it is now, are written, by a graph or by one of the calls below:
+    // a fork no longer shares the memory they lie in. Before or after it happens.
     virtual void make_own(int lane, int64_t first) noexcept = 0;
     // The lane holds so many entries now. frees: memory behind them is no longer needed.
     virtual void set_length(int lane, int64_t length, bool frees) noexcept = 0;
 
-    // Each of the three REQUIRES: make_own() of what it writes.
     // n rows go from one place in a lane to another; the two may overlap.
     virtual void move(int lane, int64_t from, int64_t to, int64_t n) noexcept = 0;
     virtual void write(int lane, int64_t first, int64_t n, const uint8_t * k, const uint8_t * v) noexcept = 0;

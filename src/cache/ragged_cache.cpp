@@ -87,7 +87,6 @@ void RaggedCache::compact_layer(int seq, const LayerKeep & one) noexcept {
         const auto kept = one.keep->row(h);
         size_t n_in_place = 0;
         while (n_in_place < kept.size() && static_cast<size_t>(kept[n_in_place]) == n_in_place) { ++n_in_place; }
-        if (n_in_place < kept.size()) { make_own(seq, one.layer, h, static_cast<int64_t>(n_in_place)); }
         // Runs of neighbours move together; ascending order makes the moves safe in place.
         for (size_t to = n_in_place; to < kept.size();) {
             const auto from = static_cast<size_t>(kept[to]);
@@ -100,6 +99,8 @@ void RaggedCache::compact_layer(int seq, const LayerKeep & one) noexcept {
         }
         there.resize(kept.size());
         settle(seq, one.layer, h, before, /*frees=*/true);
+        // A fork has copied the pages that entries moved into; those behind them it only read.
+        if (n_in_place < kept.size()) { make_own(seq, one.layer, h, static_cast<int64_t>(n_in_place)); }
     }
 }
 
