@@ -17,7 +17,9 @@ struct Ledger {
     int64_t n_tokens = 0;     // fed so far, or restored
     int64_t n_prompt = 0;     // tokens prefilled
     int64_t n_generated = 0;  // tokens decoded
-    std::string schedule;     // how the prompt was read: "one-shot" or "in chunks", and ", question seen" where that judged
+    // How the prompt was read: "one-shot" or "in chunks", ", question seen" where that judged, and ", evicted at every Nth
+    // token" on a grid.
+    std::string schedule;
     int64_t n_evictions = 0;  // times a plan was applied
     int64_t evicted_entries = 0;
     int64_t kept_entries = 0;       // in the cache now, all lanes

@@ -210,8 +210,10 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
 
 std::string name_of_schedule(const RunPlan & plan, bool seen) {
     std::string name = plan.one_shot ? "one-shot" : "in chunks";
-    if (plan.grid > 0) { name += ", evicted at every " + std::to_string(plan.grid) + "th token"; }
-    return name + (seen ? ", question seen" : "");
+    if (seen) { name += ", question seen"; }
+    if (plan.grid == 0) { return name; }
+    const bool is_first = plan.one_shot || plan.n_guide > 0;  // a first prompt's own evictions
+    return name + (is_first ? ", then" : ",") + " evicted at every " + std::to_string(plan.grid) + "th token";
 }
 
 Result<RunPlan> plan_run(const RunRequest & request) {
