@@ -9,7 +9,7 @@
 
 #include "core/likeliest_token.h"
 #include "core/shape.h"
-#include "engine/step_plan.h"
+#include "engine/batch/step_plan.h"
 #include "engine/tiny_model.h"
 
 namespace pith {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "core/stopwatch.h"
-#include "engine/batch_pass.h"
+#include "engine/batch/batch_pass.h"
+#include "engine/batch/step_plan.h"
 #include "engine/read_chunks.h"
 #include "engine/read_one_shot.h"
 #include "engine/session_impl.h"
-#include "engine/step_plan.h"
 #include "pith/batch_engine.h"
 
 namespace pith {

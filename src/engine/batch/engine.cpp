@@ -9,12 +9,12 @@
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "device/available_memory.h"
-#include "engine/batch_pass.h"
+#include "engine/batch/batch_pass.h"
+#include "engine/batch/step_plan.h"
+#include "engine/batch/turn.h"
 #include "engine/execution.h"
 #include "engine/memory.h"
 #include "engine/model_parts.h"
-#include "engine/step_plan.h"
-#include "engine/turn.h"
 #include "pith/batch_engine.h"
 
 namespace pith {

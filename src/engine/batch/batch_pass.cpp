@@ -1,5 +1,5 @@
 // batch_pass.cpp - one token of each as one graph, anything else layer by layer.
-#include "engine/batch_pass.h"
+#include "engine/batch/batch_pass.h"
 
 #include <algorithm>
 #include <utility>

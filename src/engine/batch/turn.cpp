@@ -1,5 +1,5 @@
 // turn.cpp - calls on a request's session, one after the other.
-#include "engine/turn.h"
+#include "engine/batch/turn.h"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 
 #include "core/guarded.h"
 #include "core/likeliest_token.h"
-#include "engine/reservation.h"
+#include "engine/batch/reservation.h"
 
 namespace pith {
 

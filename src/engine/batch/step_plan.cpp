@@ -1,5 +1,5 @@
 // step_plan.cpp - rows for those who waited longest.
-#include "engine/step_plan.h"
+#include "engine/batch/step_plan.h"
 
 #include <algorithm>
 
