@@ -153,7 +153,7 @@ struct pith_ledger {
     double prefill_s, decode_s, evidence_s, plan_s, compact_s, gate_s;
     const char * policy;        /* the one that evicts; valid until the session's next call */
     const char * policy_reason; /* why "auto" chose it; "" where it did not */
-    const char * schedule;      /* "one-shot" or "in chunks", and ", question seen"; "" before the first prefill */
+    const char * schedule;      /* "one-shot" or "in chunks", ", question seen", the grid; "" before the first prefill */
     int64_t n_lanes, n_tokens;
     uint64_t kv_full_bytes; /* what the cache would take had nothing been evicted */
 };

@@ -83,6 +83,8 @@ TEST_F(Parallel, QuestionsOnOneTextHaveTheSameAnswers) {
     EXPECT_NE(all["answers"][1]["text"].get<std::string>().find("7733"), std::string::npos) << all["text"];
     const Json seen = expect_same(on_text({"--policy", "snapkv", "--budget", "20%"}));
     EXPECT_EQ(seen["questions_in_sight"], true);
+    const Json on_grid = expect_same(on_text({"--policy", "snapkv", "--budget", "20%", "--grid", "64"}));
+    EXPECT_EQ(on_grid["questions_in_sight"], true);
     const Json later = expect_same(on_text({"--budget", "20%", "--question-later"}));
     EXPECT_NE(seen["answers"], later["answers"]) << "the questions were in sight of neither";
     expect_same(on_text({"--policy", "h2o", "--budget", "60", "--prefill", "chunked", "--chunk", "128", "--evict-every", "4"}));
