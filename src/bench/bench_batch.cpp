@@ -12,7 +12,7 @@
 #include "bench/random_prompt.h"
 #include "core/check.h"
 #include "core/stopwatch.h"
-#include "pith/batch_engine.h"
+#include "engine/engine_options.h"
 #include "policy/policy.h"
 #include "statistics/median.h"
 
@@ -39,11 +39,7 @@ public:
     Result<Json> run() {
         Json out;
         PITH_ASSIGN_OR_RETURN(out["prompt_tps"], prompt_tps());
-        EngineOptions engine_options;
-        engine_options.type_k = options_.session.type_k;
-        engine_options.type_v = options_.session.type_v;
-        engine_options.n_threads = options_.session.n_threads;
-        PITH_ASSIGN_OR_RETURN(Engine engine, model_.engine(engine_options));
+        PITH_ASSIGN_OR_RETURN(Engine engine, model_.engine(engine_options(options_.session)));
         PITH_ASSIGN_OR_RETURN(const int64_t base, read_prompt(engine));
         out["batches"] = Json::array();
         for (const int batch : options_.batches) {

@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
+#include "engine/engine_options.h"
 
 namespace pith {
 namespace {
@@ -131,11 +132,7 @@ Result<CrowdReport> measure_crowd(const Model & model, const CrowdOptions & opti
     PITH_RETURN_IF_ERROR(check_at_least("--tail", options.n_tail, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--n-predict", options.n_generate, 1));
     PITH_RETURN_IF_ERROR(check_at_least("the number of policies", std::ssize(options.policies), 1));
-    EngineOptions of_engine;
-    of_engine.type_k = options.session.type_k;
-    of_engine.type_v = options.session.type_v;
-    of_engine.n_threads = options.session.n_threads;
-    PITH_ASSIGN_OR_RETURN(Engine engine, model.engine(of_engine));
+    PITH_ASSIGN_OR_RETURN(Engine engine, model.engine(engine_options(options.session)));
     return CrowdRunner(model, options, std::move(engine)).run();
 }
 

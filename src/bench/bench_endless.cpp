@@ -5,6 +5,7 @@
 #include <random>
 #include <span>
 
+#include "bench/random_prompt.h"
 #include "core/check.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
@@ -42,9 +43,7 @@ private:
         if (options_.progress) {
             options_.progress("token " + with_commas(session_.n_tokens()) + " of " + with_commas(options_.n_tokens));
         }
-        std::uniform_int_distribution<int32_t> pick(0, model_.info().n_vocab - 1);
-        std::vector<int32_t> tokens(static_cast<size_t>(n));
-        std::ranges::generate(tokens, [&] { return pick(random_); });
+        const std::vector<int32_t> tokens = random_prompt(model_, n, random_());
         const Stopwatch watch;
         if (how == Feed::kChunks) {
             PITH_RETURN_IF_ERROR(session.prefill(tokens));

@@ -8,9 +8,9 @@
 
 #include "bench/likelihood.h"
 #include "engine/cache_layout.h"
+#include "engine/engine_options.h"
 #include "engine/model_parts.h"
 #include "eval/unit_answers.h"
-#include "pith/batch_engine.h"
 
 namespace pith {
 namespace {
@@ -413,13 +413,10 @@ Status ask_together(const Model & model, const Tokenizer & tokenizer, const Eval
                     const std::vector<PolicyCase> & cases, int n_parallel,
                     const std::function<std::optional<WantedUnit>()> & next, const std::atomic<bool> * cancel,
                     const EmitAnswers & emit) {
-    EngineOptions engine_options;
-    engine_options.type_k = options.session.type_k;
-    engine_options.type_v = options.session.type_v;
-    engine_options.n_threads = options.session.n_threads;
-    engine_options.grid = 0;  // as sessions
-    engine_options.max_sequences = n_parallel;
-    PITH_ASSIGN_OR_RETURN(Engine engine, model.engine(engine_options));
+    EngineOptions of_engine = engine_options(options.session);
+    of_engine.grid = 0;  // as sessions
+    of_engine.max_sequences = n_parallel;
+    PITH_ASSIGN_OR_RETURN(Engine engine, model.engine(of_engine));
     PITH_ASSIGN_OR_RETURN(SharedPrefill prefill, share_prefill(model, options.session_of(cases.front()), cases));
     return AskTogether(model, tokenizer, options, cases, n_parallel, cancel, emit, std::move(prefill), std::move(engine))
         .run(next);

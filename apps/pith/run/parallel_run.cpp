@@ -12,7 +12,7 @@
 #include "app/base/progress.h"
 #include "device/available_memory.h"
 #include "device/resident.h"
-#include "pith/batch_engine.h"
+#include "engine/engine_options.h"
 #include "policy/auto_policy.h"
 
 namespace pith::app {
@@ -22,10 +22,7 @@ constexpr int64_t kMostTokens = int64_t{1} << 30;  // of an answer
 
 // What memory allows all of them together, where the system says what that is.
 Result<Engine> make_engine(const ParallelRun & job) {
-    EngineOptions options;
-    options.type_k = job.options.type_k;
-    options.type_v = job.options.type_v;
-    options.n_threads = job.options.n_threads;
+    EngineOptions options = engine_options(job.options);
     options.max_sequences = job.flags.parallel;
     options.grid = job.options.grid;  // the answers are those of one after the other
     if (available_memory() > 0) { options.ceiling = Budget(BudgetKind::kAuto, 0); }
@@ -103,6 +100,7 @@ private:
     }
 
     Status ask(bool shared) {
+        const std::vector<int32_t> stop = job_.flags.ignore_eos ? std::vector<int32_t>() : end_tokens(job_.tokenizer);
         for (size_t i = 0; i < job_.prompt.questions.size(); ++i) {
             PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(job_.sampler, &job_.tokenizer));
             const std::vector<int32_t> whole = job_.prompt.whole(i);
@@ -120,7 +118,7 @@ private:
             }
             request.max_tokens = static_cast<int>(std::min(limit(whole.size()), kMostTokens));
             request.keep = request.max_tokens == 0;  // it is read all the same
-            if (!job_.flags.ignore_eos) { request.stop = end_tokens(job_.tokenizer); }
+            request.stop = stop;
             request.choose = [&asked](std::span<const float> logits) -> Result<int32_t> {
                 PITH_ASSIGN_OR_RETURN(const int32_t token, asked.writer->choose(logits));
                 if (asked.writer->ends(token)) { asked.stop = "end"; }

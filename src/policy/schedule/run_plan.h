@@ -64,8 +64,7 @@ struct RunPlan {
 std::string name_of_schedule(const RunPlan & plan, bool seen);
 
 // Errors: kInvalidArgument (a budget without an evicting policy or the other way round, chunk < 1, evict_every or grid < 0,
-// chunks
-//         asked for where the prompt must be seen whole);
+//         chunks asked for where the prompt must be seen whole);
 //         kBudget when the bytes do not hold what the schedule needs (names both).
 Result<RunPlan> plan_run(const RunRequest & request);
 
