@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "app/base/errors.h"
 #include "app/base/text_columns.h"
 #include "app/bench/bench_measure.h"
 #include "app/bench/bench_modes.h"
@@ -74,13 +73,9 @@ int bench_batch(const BenchOptions & bench, const std::vector<int> & batches, bo
         options.progress = [&line](const std::string & what) { line.show_text(what); };
         rows = run_batch_bench(options);
     }
-    if (!rows.ok()) { return fail(rows.status()); }
-    if (json) {
-        print_json(to_json(options, *rows));
-    } else {
-        print_rows(options, *rows);
-    }
-    return kExitOk;
+    return show_measured(
+        rows, json, [&](const auto & all) { return to_json(options, all); },
+        [&](const auto & all) { print_rows(options, all); });
 }
 
 }  // namespace pith::app

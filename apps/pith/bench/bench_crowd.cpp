@@ -3,7 +3,6 @@
 
 #include <cstdio>
 
-#include "app/base/errors.h"
 #include "app/bench/bench_measure.h"
 #include "app/bench/bench_modes.h"
 #include "core/text.h"
@@ -88,13 +87,9 @@ int bench_crowd(const ModelFlags & model_flags, const BenchOptions & bench, cons
     options.n_prefix = flags.n_prefix;
     options.n_tail = flags.n_tail;
     const auto report = measure_on(model_flags, options, measure_crowd);
-    if (!report.ok()) { return fail(report.status()); }
-    if (json) {
-        print_json(to_json(model_flags.path, options, *report));
-    } else {
-        print_report(options, *report);
-    }
-    return kExitOk;
+    return show_measured(
+        report, json, [&](const auto & all) { return to_json(model_flags.path, options, all); },
+        [&](const auto & all) { print_report(options, all); });
 }
 
 }  // namespace pith::app

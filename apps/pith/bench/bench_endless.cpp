@@ -3,7 +3,6 @@
 
 #include <cstdio>
 
-#include "app/base/errors.h"
 #include "app/bench/bench_measure.h"
 #include "app/bench/bench_modes.h"
 #include "core/text.h"
@@ -71,13 +70,9 @@ int bench_endless(const ModelFlags & model_flags, const BenchOptions & bench, in
     auto options = measure_options<EndlessOptions>(bench);
     options.n_tokens = n_tokens;
     const auto report = measure_on(model_flags, options, measure_endless);
-    if (!report.ok()) { return fail(report.status()); }
-    if (json) {
-        print_json(to_json(model_flags.path, options, *report));
-    } else {
-        print_report(options, *report);
-    }
-    return kExitOk;
+    return show_measured(
+        report, json, [&](const auto & all) { return to_json(model_flags.path, options, all); },
+        [&](const auto & all) { print_report(options, all); });
 }
 
 }  // namespace pith::app

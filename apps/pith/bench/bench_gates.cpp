@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "app/base/errors.h"
 #include "app/base/text_columns.h"
 #include "app/bench/bench_measure.h"
 #include "app/bench/bench_modes.h"
@@ -81,13 +80,9 @@ int bench_gates(const ModelFlags & model_flags, const BenchOptions & bench, cons
     auto options = measure_options<GateCostOptions>(bench);
     options.lengths = lengths;
     const auto rows = measure_on(model_flags, options, measure_gate_costs);
-    if (!rows.ok()) { return fail(rows.status()); }
-    if (json) {
-        print_json(to_json(bench, options, *rows));
-    } else {
-        print_rows(options, *rows);
-    }
-    return kExitOk;
+    return show_measured(
+        rows, json, [&](const auto & all) { return to_json(bench, options, all); },
+        [&](const auto & all) { print_rows(options, all); });
 }
 
 }  // namespace pith::app

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "app/base/errors.h"
 #include "app/base/interrupt.h"
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
@@ -34,6 +35,18 @@ auto measure_on(const ModelFlags & flags, Options options, Measure measure)
     ProgressLine line("bench");
     options.progress = [&line](const std::string & what) { line.show_text(what); };
     return measure(*model, options);
+}
+
+// Shows what was measured, as JSON or as a table, or says why there is nothing. Returns the exit code.
+template <class Report, class AsJson, class AsTable>
+int show_measured(const Result<Report> & report, bool json, AsJson as_json, AsTable as_table) {
+    if (!report.ok()) { return fail(report.status()); }
+    if (json) {
+        print_json(as_json(*report));
+    } else {
+        as_table(*report);
+    }
+    return kExitOk;
 }
 
 // What the object of every mode begins with: the model and the settings, as far as the mode has them.

@@ -100,13 +100,9 @@ int bench_policies(const ModelFlags & model_flags, SessionFlags session, const B
     const auto options = cost_options(model_flags, std::move(session), flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }
     const auto costs = measure_on(model_flags, *options, measure_policy_costs);
-    if (!costs.ok()) { return fail(costs.status()); }
-    if (flags.json) {
-        print_json(to_json(model_flags.path, *options, *costs));
-    } else {
-        print_costs(*options, *costs);
-    }
-    return kExitOk;
+    return show_measured(
+        costs, flags.json, [&](const auto & all) { return to_json(model_flags.path, *options, all); },
+        [&](const auto & all) { print_costs(*options, all); });
 }
 
 }  // namespace pith::app

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "app/base/errors.h"
 #include "app/bench/bench_measure.h"
 #include "app/bench/bench_modes.h"
 
@@ -55,15 +54,13 @@ int bench_profile(const ModelFlags & model_flags, const BenchOptions & bench, bo
     options.depths = bench.depths;
     std::replace(options.depths.begin(), options.depths.end(), int64_t{0}, static_cast<int64_t>(bench.n_prompt));
     const auto rows = measure_on(model_flags, options, measure_profile);
-    if (!rows.ok()) { return fail(rows.status()); }
-    if (json) {
-        print_json(to_json(model_flags.path, options, *rows));
-        return kExitOk;
-    }
-    for (const ProfileRow & row : *rows) {
-        for (const PhaseProfile & phase : row.phases) { print_phase(row, phase); }
-    }
-    return kExitOk;
+    return show_measured(
+        rows, json, [&](const auto & all) { return to_json(model_flags.path, options, all); },
+        [](const std::vector<ProfileRow> & all) {
+            for (const ProfileRow & row : all) {
+                for (const PhaseProfile & phase : row.phases) { print_phase(row, phase); }
+            }
+        });
 }
 
 }  // namespace pith::app
