@@ -129,23 +129,12 @@ TEST_F(Parallel, RefusesWhatMeansOneAfterTheOther) {
 }
 
 TEST_F(Parallel, KeepsWhatAllHaveSaidWhenInterrupted) {
-    const std::string out = folder_.file("said");
-    const std::string command = std::string("exec '") + PITH_PROGRAM + "' run -m '" + kModel +
-                                "' --raw -p Hello -p 'Here we' -n -1 -c 60000 --ignore-eos -t 1 -np 2 --json > '" + out +
-                                "' 2>/dev/null";
-    const pid_t pid = fork();
-    if (pid == 0) {
-        execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
-        _exit(127);
-    }
-    sleep(2);
-    kill(pid, SIGINT);
-    int state = 0;
-    waitpid(pid, &state, 0);
-    ASSERT_TRUE(WIFEXITED(state));
-    EXPECT_EQ(WEXITSTATUS(state), 130);
-    const Json json = Json::parse(read_text_file(out), nullptr, false);
-    ASSERT_TRUE(json.is_object()) << read_text_file(out);
+    const Outcome outcome = run_pith({"run", "-m", kModel, "--raw", "-p", "Hello", "-p", "Here we", "-n", "-1", "-c", "60000",
+                                      "--ignore-eos", "-t", "1", "-np", "2", "--json"},
+                                     {.interrupt_after_s = 2});
+    EXPECT_EQ(outcome.exit_code, 130) << outcome.err;
+    const Json json = Json::parse(outcome.out, nullptr, false);
+    ASSERT_TRUE(json.is_object()) << outcome.out;
     EXPECT_EQ(json["interrupted"], true);
     ASSERT_EQ(json["answers"].size(), 2U);
     for (const Json & answer : json["answers"]) {

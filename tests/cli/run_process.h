@@ -40,6 +40,7 @@ struct RunLimits {
     size_t address_space_bytes = 0;  // 0: no limit
     std::string standard_input;
     std::string standard_output = {};  // a file to write to instead of Outcome::out
+    int interrupt_after_s = 0;         // Ctrl-C then; 0: never
 };
 
 // `pith ARGUMENTS…`, with nothing on standard input unless the limits say so.
@@ -65,6 +66,10 @@ inline Outcome run_pith(const std::vector<std::string> & arguments, const RunLim
         }
         execv(argv[0], argv.data());
         _exit(127);
+    }
+    if (limits.interrupt_after_s > 0) {
+        sleep(static_cast<unsigned>(limits.interrupt_after_s));
+        kill(pid, SIGINT);
     }
     int state = 0;
     waitpid(pid, &state, 0);

@@ -179,6 +179,16 @@ Request request_of(int n, const char * policy = "full", Budget budget = {}, uint
     return request;
 }
 
+// A prompt that others go on from; observe: what they may be evicted under.
+Request kept_prompt(int n, std::vector<std::string> observe = {}) {
+    Request request = request_of(n);
+    request.options.prefill = observe.empty() ? PrefillSchedule::kAuto : PrefillSchedule::kOneShot;
+    request.options.observe = std::move(observe);
+    request.keep = true;
+    request.max_tokens = 0;
+    return request;
+}
+
 TEST(BatchEngineCeiling, RefusesWhatCanNeverFitAndLetsTheRestWait) {
     EngineOptions options;
     options.grid = 0;
@@ -409,12 +419,10 @@ TEST(BatchEngineForks, AreEvictedUnderPoliciesOfTheirOwn) {
         options.grid = 0;
         auto engine = tiny().engine(options);
         ASSERT_TRUE(engine.ok());
-        Request prefix = request_of(300);
-        prefix.options.prefill = PrefillSchedule::kOneShot;
+        std::vector<std::string> policies;
+        for (const Case & c : cases) { policies.emplace_back(c.policy); }
+        Request prefix = kept_prompt(300, policies);
         prefix.options.evict_every = evict_every;
-        for (const Case & c : cases) { prefix.options.observe.emplace_back(c.policy); }
-        prefix.keep = true;
-        prefix.max_tokens = 0;
         const auto base = engine->submit(prefix);
         ASSERT_TRUE(base.ok()) << base.status().message();
         ASSERT_TRUE(engine->run().ok());
@@ -480,12 +488,8 @@ TEST(BatchEngineForks, KeepWhatWasEvictedAndLetTheFullPromptGo) {
     options.type_k = options.type_v = KvType::kF32;
     auto engine = tiny().engine(options);
     ASSERT_TRUE(engine.ok());
-    Request prefix = request_of(300);
-    prefix.options.prefill = PrefillSchedule::kOneShot;
+    Request prefix = kept_prompt(300, {"snapkv:window=8"});
     prefix.options.evict_every = 0;
-    prefix.options.observe = {"snapkv:window=8"};
-    prefix.keep = true;
-    prefix.max_tokens = 0;
     const auto base = engine->submit(prefix);
     ASSERT_TRUE(base.ok() && engine->run().ok());
     const size_t of_full = engine->ledger().kv_allocated_bytes;
@@ -536,12 +540,7 @@ TEST(BatchEngineForks, KeepWhatWasEvictedAndLetTheFullPromptGo) {
 TEST(BatchEngineForks, EndAloneWhereTheirEvictionFails) {
     auto engine = tiny().engine({});
     ASSERT_TRUE(engine.ok());
-    Request prefix = request_of(120);
-    prefix.options.prefill = PrefillSchedule::kOneShot;
-    prefix.options.observe = {"snapkv:window=30"};
-    prefix.keep = true;
-    prefix.max_tokens = 0;
-    const auto base = engine->submit(prefix);
+    const auto base = engine->submit(kept_prompt(120, {"snapkv:window=30"}));
     ASSERT_TRUE(base.ok() && engine->run().ok());
     const auto fork = [&](const char * policy, Budget budget) {
         Request request;
@@ -574,12 +573,7 @@ TEST(BatchEngineForks, ReserveWhatTheirEvictionCopies) {
     options.ceiling = Budget(BudgetKind::kBytes, 1 << 20);
     auto engine = tiny().engine(options);
     ASSERT_TRUE(engine.ok());
-    Request prefix = request_of(700);
-    prefix.options.prefill = PrefillSchedule::kOneShot;
-    prefix.options.observe = {"h2o"};
-    prefix.keep = true;
-    prefix.max_tokens = 0;
-    const auto base = engine->submit(prefix);
+    const auto base = engine->submit(kept_prompt(700, {"h2o"}));
     ASSERT_TRUE(base.ok() && engine->run().ok());
     std::vector<int64_t> ids;
     for (uint32_t i = 0; i < 8; ++i) {
@@ -613,9 +607,7 @@ TEST(BatchEngineForks, CountABaseAsLongAsItIsRead) {
     options.ceiling = Budget(BudgetKind::kBytes, 1 << 20);
     auto engine = tiny().engine(options);
     ASSERT_TRUE(engine.ok());
-    Request prefix = request_of(700);
-    prefix.keep = true;
-    prefix.max_tokens = 0;
+    const Request prefix = kept_prompt(700);
     const auto base = engine->submit(prefix);
     ASSERT_TRUE(base.ok()) << base.status().message();
     ASSERT_TRUE(engine->run().ok());
