@@ -1,0 +1,72 @@
+// engine_impl.h - an engine's requests, and what a step does with them. Stage: engine.
+//
+//   engine.cpp        what users call
+//   engine_steps.cpp  who is admitted, and one step of all that run
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/batch/batch_pass.h"
+#include "engine/batch/step_plan.h"
+#include "engine/batch/turn.h"
+#include "engine/execution.h"
+#include "pith/batch_engine.h"
+
+namespace pith {
+
+struct Engine::Impl {
+    static constexpr int kMaxEvicting = 4;  // requests that begin with an eviction, in a step
+
+    Model model;
+    EngineOptions options;
+    std::shared_ptr<Execution> execution;
+    BatchPass pass;
+    std::map<int64_t, std::unique_ptr<Turn>> turns;
+    int64_t next_id = 1;
+    bool changed = false;  // since the last admission: a request came or ended
+    bool in_step = false;
+    EngineLedger ledger;
+
+    Impl(Model of, EngineOptions with, std::shared_ptr<Execution> on)
+        : model(std::move(of)),
+          options(with),
+          execution(std::move(on)),
+          pass(std::shared_ptr<Forward>(execution, &execution->forward)) {}
+
+    // As users see it.
+    Turn * asked(int64_t id) {
+        Turn * turn = find(id);
+        return turn == nullptr || turn->forgotten() ? nullptr : turn;
+    }
+    Turn * find(int64_t id) {
+        const auto found = turns.find(id);
+        return found == turns.end() ? nullptr : found->second.get();
+    }
+
+    // scheduling
+    std::vector<Turn *> running() const;
+    size_t reserved_bytes() const;
+    void admit();
+    void start(Turn & turn);
+    void choose_first_tokens();
+    bool has_room(const Turn & turn, std::span<Turn * const> without = {}) const;
+    bool make_room(const Turn & turn);
+
+    // a step
+    void run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates);
+    void run_alone(Turn & turn, int64_t n);
+    void advance(Turn & turn, int64_t n);
+    void count_bytes(const Turn * ran = nullptr);
+    void drop_forgotten();
+    const Turn * base_of(const Turn & turn) { return turn.request().after == 0 ? nullptr : find(turn.request().after); }
+    bool step();
+    size_t activation_bytes() const { return execution->forward.activation_bytes() + pass.size_bytes(); }
+};
+
+}  // namespace pith

@@ -1,0 +1,246 @@
+// engine_steps.cpp - who is admitted, and one step of all that run. Stage: engine.
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "core/guarded.h"
+#include "core/stopwatch.h"
+#include "core/text.h"
+#include "engine/batch/engine_impl.h"
+
+namespace pith {
+
+// ---- scheduling ----
+
+std::vector<Turn *> Engine::Impl::running() const {
+    std::vector<Turn *> found;
+    for (const auto & [id, turn] : turns) {
+        if (turn->running()) { found.push_back(turn.get()); }
+    }
+    return found;
+}
+
+size_t Engine::Impl::reserved_bytes() const {
+    size_t bytes = 0;
+    for (const auto & [id, turn] : turns) { bytes += turn->running() || turn->kept() ? turn->reserved_bytes() : 0; }
+    return bytes;
+}
+
+// Whether it may run beside those that run, and under the ceiling. without: of these, some that are imagined gone.
+bool Engine::Impl::has_room(const Turn & turn, std::span<Turn * const> without) const {
+    int64_t n_running = -std::ssize(without);
+    int n_layered = 0;
+    for (const auto & [id, other] : turns) {
+        n_running += other->running() ? 1 : 0;
+        n_layered += other->state() == RequestState::kReading && other->reads_layers() ? 1 : 0;
+    }
+    if (options.max_sequences > 0 && n_running >= options.max_sequences) { return false; }
+    if (turn.state() == RequestState::kWaiting && turn.reads_layers() && n_layered >= kMaxLayered) { return false; }
+    size_t reserved = reserved_bytes();
+    for (const Turn * one : without) { reserved -= one->reserved_bytes(); }
+    return ledger.ceiling_bytes == 0 || reserved + turn.reserved_bytes() <= ledger.ceiling_bytes;
+}
+
+// Answers of lower priority are set aside, the lowest and latest first, where that is enough.
+bool Engine::Impl::make_room(const Turn & turn) {
+    std::vector<Turn *> victims;
+    for (Turn * other : running()) {
+        const bool lower = other->request().priority < turn.request().priority;
+        if (lower && other->can_go_aside()) { victims.push_back(other); }
+    }
+    std::ranges::stable_sort(victims, [](const Turn * a, const Turn * b) {
+        if (a->request().priority != b->request().priority) { return a->request().priority < b->request().priority; }
+        return a->id() > b->id();
+    });
+    size_t n = 0;
+    while (n < victims.size() && !has_room(turn, std::span(victims).first(n))) { ++n; }
+    victims.resize(n);
+    if (!has_room(turn, victims)) { return false; }
+    for (Turn * victim : victims) {
+        if (!victim->set_aside().ok()) { break; }  // no room on disk: it waits, unless it fits now
+    }
+    return has_room(turn);
+}
+
+// Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit.
+void Engine::Impl::admit() {
+    if (!changed) { return; }
+    std::vector<Turn *> waiting;
+    for (const auto & [id, turn] : turns) {
+        if (turn->state() == RequestState::kWaiting || turn->state() == RequestState::kSetAside) {
+            waiting.push_back(turn.get());
+        }
+    }
+    std::ranges::stable_sort(waiting, std::greater<>(), [](const Turn * turn) { return turn->request().priority; });
+    bool again = false;
+    int n_evicting = 0;
+    for (Turn * turn : waiting) {
+        // Everybody's next token waits for these.
+        if (turn->request().evict && ++n_evicting > kMaxEvicting) {
+            again = true;
+            break;
+        }
+        if (!has_room(*turn) && !make_room(*turn)) {
+            const bool hopeless = std::ranges::none_of(turns, [](const auto & one) { return one.second->running(); });
+            if (!hopeless) { break; }
+            // Nothing will become free by itself.
+            turn->fail({ErrorCode::kBudget,
+                        "the request may come to need " + with_commas(static_cast<int64_t>(turn->reserved_bytes())) +
+                            " bytes of KV cache, and requests that are kept take " +
+                            with_commas(static_cast<int64_t>(reserved_bytes())) + " of the ceiling of " +
+                            with_commas(static_cast<int64_t>(ledger.ceiling_bytes)) + ": forget some of them"});
+        } else if (turn->state() == RequestState::kSetAside) {
+            turn->bring_back();
+        } else {
+            start(*turn);
+        }
+        again = again || turn->ended();
+    }
+    changed = again;
+}
+
+void Engine::Impl::start(Turn & turn) {
+    const Stopwatch watch;
+    turn.start(base_of(turn), ledger.n_steps);
+    if (turn.request().evict || turn.request().tokens.empty()) { ledger.evict_s += watch.seconds(); }
+}
+
+// Of those who have nothing to read: the logits are those that their base ended with.
+void Engine::Impl::choose_first_tokens() {
+    for (Turn * turn : running()) {
+        if (!turn->wants_first_token()) { continue; }  // or cancelled by another's hook
+        const Stopwatch watch;
+        turn->choose_token();
+        ledger.evict_s += watch.seconds();
+        changed = changed || turn->ended();
+    }
+}
+
+// Kept requests that were forgotten go when nobody reads their entries any more. (One that went on from there and is kept
+// itself has copied them.)
+void Engine::Impl::drop_forgotten() {
+    const auto is_read = [&](int64_t id) {
+        return std::ranges::any_of(
+            turns, [&](const auto & other) { return other.second->request().after == id && !other.second->ended(); });
+    };
+    const size_t n_gone =
+        std::erase_if(turns, [&](const auto & one) { return one.second->forgotten() && !is_read(one.first); });
+    changed = changed || n_gone > 0;
+}
+
+// ---- a step ----
+
+// ran: a layered prompt's unit has just run, in which its lanes were longer than they are now.
+void Engine::Impl::count_bytes(const Turn * ran) {
+    size_t bytes = 0;
+    size_t most = 0;
+    size_t undo = 0;
+    for (const auto & [id, turn] : turns) {
+        bytes += turn->kv_bytes(/*at_most=*/false);
+        most += turn->kv_bytes(/*at_most=*/turn.get() == ran);
+        undo += turn->undo_bytes();
+    }
+    ledger.undo_peak_bytes = std::max(ledger.undo_peak_bytes, undo);
+    ledger.kv_peak_bytes = std::max(ledger.kv_peak_bytes, most);
+    ledger.kv_allocated_bytes = bytes;
+}
+
+// The turn's n tokens are in its lanes.
+void Engine::Impl::advance(Turn & turn, int64_t n) {
+    const Stopwatch watch;
+    (turn.state() == RequestState::kReading ? ledger.n_prompt : ledger.n_generated) += n;
+    turn.advance(n, ledger.n_steps);
+    ledger.evict_s += watch.seconds();
+}
+
+// A piece that gates are asked about, or that a failed pass held.
+void Engine::Impl::run_alone(Turn & turn, int64_t n) {
+    if (turn.state() == RequestState::kAnswering && !turn.open_token(/*beside_prompts=*/false)) { return; }
+    const Stopwatch watch;
+    const Status status = turn.run_alone(n);
+    ledger.pass_s += watch.seconds();
+    count_bytes();
+    status.ok() ? advance(turn, n) : turn.fail(status);
+}
+
+void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates) {
+    std::vector<PassPiece> pieces;
+    std::vector<std::pair<Turn *, int64_t>> shared;
+    std::vector<std::pair<Turn *, int64_t>> alone;
+    pieces.reserve(plan.size());  // nothing may fail between the calls that open and the pass
+    shared.reserve(plan.size());
+    alone.reserve(plan.size());
+    const bool has_prompts = std::ranges::any_of(plan, [&](const StepPiece & one) {
+        return candidates[static_cast<size_t>(one.candidate)]->state() == RequestState::kReading;
+    });
+    for (const StepPiece & one : plan) {
+        Turn * turn = candidates[static_cast<size_t>(one.candidate)];
+        if (!turn->can_share()) {
+            alone.emplace_back(turn, one.n);
+        } else if (turn->state() == RequestState::kReading || turn->open_token(has_prompts)) {
+            shared.emplace_back(turn, one.n);
+            pieces.push_back(turn->piece(one.n));
+        }
+    }
+    if (!pieces.empty()) {
+        const Stopwatch watch;
+        const Status status = guarded([&] { return pass.run(pieces); });
+        ledger.pass_s += watch.seconds();
+        count_bytes();
+        for (const auto & [turn, n] : shared) {
+            if (!turn->running()) { continue; }  // cancelled by another's hook
+            // Whose fault it was is not known: each tries once more by itself.
+            status.ok() ? advance(*turn, n) : turn->take_back(status);
+        }
+    }
+    for (const auto & [turn, n] : alone) {
+        if (turn->running()) { run_alone(*turn, n); }
+    }
+}
+
+bool Engine::Impl::step() {
+    const Stopwatch all;
+    const EngineLedger before = ledger;
+    double unit_s = 0;  // of a prompt that is read layer by layer
+    drop_forgotten();
+    admit();
+    choose_first_tokens();
+    const std::vector<Turn *> candidates = running();
+    std::vector<StepCandidate> wants;
+    std::vector<RequestState> states;
+    for (const Turn * turn : candidates) {
+        wants.push_back(turn->candidate());
+        states.push_back(turn->state());
+    }
+    const StepPlan plan = plan_step(wants, options.max_rows);
+    ++ledger.n_steps;
+    run_pieces(plan.pieces, candidates);
+    const auto n_read = static_cast<double>(ledger.n_prompt - before.n_prompt);
+    const auto n_fed = static_cast<double>(ledger.n_generated - before.n_generated);
+    if (plan.layered >= 0 && candidates[static_cast<size_t>(plan.layered)]->running()) {  // not cancelled meanwhile
+        Turn & turn = *candidates[static_cast<size_t>(plan.layered)];
+        const Stopwatch watch;
+        turn.advance_layered(ledger.n_steps);
+        unit_s = watch.seconds();
+        ledger.pass_s += unit_s;
+        ledger.units_s += unit_s;
+        ledger.longest_unit_s = std::max(ledger.longest_unit_s, unit_s);
+        const bool read = turn.state() == RequestState::kAnswering || turn.state() == RequestState::kDone;
+        if (read) { ledger.n_prompt += std::ssize(turn.request().tokens); }
+        count_bytes(&turn);
+    }
+    // Who ends frees memory, who has read makes room for another reader, and may be set aside from now on.
+    for (size_t i = 0; i < candidates.size(); ++i) { changed = changed || candidates[i]->state() != states[i]; }
+    ledger.kv_reserved_bytes = reserved_bytes();
+    count_bytes();
+    ledger.activation_peak_bytes = std::max(ledger.activation_peak_bytes, activation_bytes());
+    const double step_s = all.seconds();
+    const double decode_s = n_fed > 0 ? (step_s - unit_s) * n_fed / (n_read + n_fed) : 0;
+    ledger.step_s += step_s;
+    ledger.decode_s += decode_s;
+    ledger.prefill_s += step_s - decode_s;
+    ledger.schedule_s += step_s - (ledger.pass_s + ledger.evict_s - before.pass_s - before.evict_s);
+    return std::ranges::any_of(turns, [](const auto & one) { return !one.second->ended(); });
+}
+
+}  // namespace pith
