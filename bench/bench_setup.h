@@ -59,6 +59,7 @@ inline CacheLayout bench_layout(const BenchOptions & o, int n_layers) {
     CacheLayout layout;
     layout.shape = {n_layers, kLanes, kGroup, o.head_dim};
     layout.head_dim_v = o.head_dim;
+    layout.attention_scale = usual_attention_scale(o.head_dim);
     layout.type_k = layout.type_v = o.type;
     return layout;
 }

@@ -1,7 +1,6 @@
 // lane_attention.cpp - the portable path.
 #include "attention/lane_attention.h"
 
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -103,7 +102,7 @@ ggml_tensor * attend_portably(GraphBuild & build, const LanePart & part, int lay
     const RaggedCache & cache = *part.cache;
     const CacheShape & shape = cache.layout().shape;
     const int64_t n = q->ne[2];
-    const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+    const float scale = cache.layout().attention_scale;
     ggml_tensor * queries = ggml_permute(ctx, q, 0, 2, 1, 3);  // [d, n, H]
     ggml_tensor * out = nullptr;
     for (const LaneRun & run :

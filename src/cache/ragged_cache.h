@@ -33,6 +33,7 @@ struct CacheLayout {
     int head_dim_v = 0;
     ggml_type type_k = GGML_TYPE_F16;
     ggml_type type_v = GGML_TYPE_F16;
+    float attention_scale = 0.0F;  // of the products of queries with these keys
 
     LaneRows rows() const { return {shape.n_kv_heads * n_seqs, shape.head_dim, head_dim_v, type_k, type_v}; }
     size_t entry_bytes() const { return rows().bytes(); }

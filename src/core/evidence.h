@@ -3,7 +3,8 @@
 //
 // Heads: query head g of n_heads = n_kv_heads · n_group belongs to KV head g / n_group.
 // Rows called [H] have one row per query head, as long as the lane of its KV head; rows called [K] one per KV head.
-// A[g,i,j] is the softmax attention probability of query i over all entries it may see, f32, scaled by 1/sqrt(head_dim).
+// A[g,i,j] is the softmax attention probability of query i over all entries it may see, f32, of products scaled as the model
+// has it.
 #pragma once
 
 #include <cstdint>
@@ -124,8 +125,8 @@ struct LayerEvidence {
     Ragged<float> running_sum;           // [H]
     Ragged<float> key_norm;              // [K]
     Ragged<float> key_cosine;            // [K]
-    // [H] k·μ/sqrt(d) + k·Σ·k/(2d) for queries of mean μ and covariance Σ at the next positions: the expected attention's
-    // exponent, before any softmax.
+    // [H] s·k·μ + s²·k·Σ·k/2, s the model's scale of products, for queries of mean μ and covariance Σ at the next positions:
+    // the expected attention's exponent, before any softmax.
     Ragged<float> expected;
     Ragged<float> value_l1;      // [K]
     Ragged<float> value_l2;      // [K]

@@ -2,9 +2,17 @@
 // Pure C++: no ggml, no I/O.
 #pragma once
 
+#include <cmath>
+
 #include "pith/position_span.h"
 
 namespace pith {
+
+// What products of queries and keys of this size are multiplied by before the softmax, where a model does not say otherwise
+// (Hparams::attention_scale is what it says; CacheLayout hands that on).
+inline float usual_attention_scale(int head_dim) {
+    return 1.0F / std::sqrt(static_cast<float>(head_dim));
+}
 
 // One model's cache, for one sequence: lanes are (layer, KV head); n_layers · n_kv_heads of them.
 struct CacheShape {

@@ -7,7 +7,7 @@
 #include "cache/kv_type.h"
 #include "cache/page_memory.h"
 #include "cache/ragged_cache.h"
-#include "model/hparams.h"
+#include "model/arch/hparams.h"
 
 namespace pith {
 
@@ -17,6 +17,7 @@ inline CacheLayout cache_layout(const Hparams & hp, KvType type_k, KvType type_v
     layout.head_dim_v = hp.head_dim_v;
     layout.type_k = to_ggml(type_k);
     layout.type_v = to_ggml(type_v);
+    layout.attention_scale = hp.attention_scale;
     return layout;
 }
 

@@ -2,7 +2,6 @@
 #include "evidence/observe.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -87,7 +86,7 @@ ggml_tensor * probabilities(GraphBuild & build, const RaggedCache & cache, int s
                             ggml_tensor * q) {
     ggml_context * ctx = build.ctx();
     const CacheShape & shape = cache.layout().shape;
-    const float scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+    const float scale = cache.layout().attention_scale;
     ggml_tensor * keys = view_lanes(ctx, cache, cache.k(layer), seq, {block.kv_head, block.kv_head + 1, block.n_visible});
     ggml_tensor * part = ggml_view_3d(
         ctx, q, q->ne[0], shape.n_group, block.n, q->nb[1], q->nb[2],

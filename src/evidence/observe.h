@@ -1,7 +1,7 @@
 // observe.h - what given queries pay to the entries of a layer: the second, small product behind all attention evidence.
 // Stage: attention → evidence.
 //
-// The forward pass stays fused; this computes softmax(q·K/sqrt(d)) again for the observed queries only, block by block, and
+// The forward pass stays fused; this computes softmax(scale·q·K) again for the observed queries only, block by block, and
 // reduces it on the back end: only one number per entry and head comes to the host. On the CPU by cpu_observe.h, elsewhere as
 // a graph of ggml's operations, whose products have the precision of the K type.
 #pragma once

@@ -123,13 +123,20 @@ Status make_mean_rotation(GraphRunner & runner, const ModelFile & model, int64_t
 
 namespace {
 
-// One query head's linear and quadratic form in k: R̄μ/sqrt(d) [d] and R̄ΣR̄ᵀ/(2d) [d][d].
-void forms_of_head(const QueryMoments & moments, const MeanRotation & rotation, size_t head, std::span<float> linear,
-                   std::span<float> quadratic) {
+// The model's scale in f64: the usual one unrounded.
+double precise_scale(const CacheLayout & layout) {
+    const int d = layout.shape.head_dim;
+    return layout.attention_scale == usual_attention_scale(d) ? 1.0 / std::sqrt(static_cast<double>(d))
+                                                              : double{layout.attention_scale};
+}
+
+// One query head's linear and quadratic form in k: s·R̄μ [d] and s²·R̄ΣR̄ᵀ/2 [d][d].
+void forms_of_head(const QueryMoments & moments, const MeanRotation & rotation, double scale, size_t head,
+                   std::span<float> linear, std::span<float> quadratic) {
     const size_t d = rotation.rows.size();
     const float * mean = moments.mean.data() + head * d;
     const float * squares = moments.squares.data() + head * d * d;
-    const double per_query = 1.0 / (static_cast<double>(moments.n) * 2.0 * static_cast<double>(d));
+    const double per_query = scale * scale / (static_cast<double>(moments.n) * 2.0);
     std::vector<double> half(d);  // a row of R̄·Σ
     for (size_t r = 0; r < d; ++r) {
         double sum = 0;
@@ -139,7 +146,7 @@ void forms_of_head(const QueryMoments & moments, const MeanRotation & rotation, 
             sum += value * mean[i];
             for (size_t c = 0; c < d; ++c) { half[c] += value * squares[i * d + c]; }
         }
-        linear[r] = static_cast<float>(sum / std::sqrt(static_cast<double>(d)));
+        linear[r] = static_cast<float>(sum * scale);
         for (size_t c = 0; c < d; ++c) {
             double element = 0;
             for (const auto & [column, value] : rotation.rows[c]) { element += value * half[static_cast<size_t>(column)]; }
@@ -177,7 +184,7 @@ Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int s
     std::vector<float> linear(n_heads * d);
     std::vector<float> quadratic(n_heads * d * d);
     for (size_t head = 0; head < n_heads; ++head) {
-        forms_of_head(moments, rotation, head, std::span(linear).subspan(head * d, d),
+        forms_of_head(moments, rotation, precise_scale(cache.layout()), head, std::span(linear).subspan(head * d, d),
                       std::span(quadratic).subspan(head * d * d, d * d));
     }
 
@@ -201,7 +208,7 @@ Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int s
                                        static_cast<const float *>(linear.data()) + first_head * d);
         for_each_tile(length, tile, [&](int first, int n) {
             ggml_tensor * keys = entries_f32(ctx, cache, cache.k(layer), seq, h, first, n);
-            // k·(Σ̄·k/(2d) + μ̄/sqrt(d))
+            // k·(s²·Σ̄·k/2 + s·μ̄)
             ggml_tensor * y = ggml_reshape_3d(ctx, ggml_mul_mat(ctx, q, keys), shape.head_dim, shape.n_group, n);
             y = ggml_mul(ctx, ggml_add(ctx, y, m), ggml_view_3d(ctx, keys, shape.head_dim, 1, n, keys->nb[1], keys->nb[1], 0));
             y = ggml_reshape_2d(ctx, ggml_sum_rows(ctx, y), shape.n_group, n);

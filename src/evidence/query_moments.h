@@ -6,7 +6,8 @@
 // not swallow the covariance. The covariance is the biased one: divided by n.
 //
 // With R̄ the mean over the next `future` positions of the model's rotation (YaRN's magnitude included, as the keys have it):
-// μ̄ = R̄·μ, Σ̄ = R̄·Σ·R̄ᵀ, exponent of entry j = k_j·μ̄/sqrt(d) + k_j·Σ̄·k_j/(2d).
+// μ̄ = R̄·μ, Σ̄ = R̄·Σ·R̄ᵀ, exponent of entry j = s·k_j·μ̄ + s²·k_j·Σ̄·k_j/2,
+// s the scale of attention: 1/sqrt(d) in the paper.
 // Paper:   Expected Attention: KV Cache Compression by Estimating Attention from Future Queries Distribution.
 // Cost:    O(H·d²) per query; per entry of a gather O(group·d²).   Threads: one at a time.
 #pragma once

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/hparams.h"
+#include "model/arch/hparams.h"
 #include "pith/status.h"
 
 namespace pith {

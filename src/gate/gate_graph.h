@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gate/gate_config.h"
-#include "model/hparams.h"
+#include "model/arch/hparams.h"
 
 struct ggml_context;
 struct ggml_tensor;

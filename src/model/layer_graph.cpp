@@ -34,9 +34,9 @@ ggml_tensor * project_heads(ggml_context * ctx, ggml_tensor * weight, const Lora
 
 ggml_tensor * rope(ggml_context * ctx, const Hparams & hp, ggml_tensor * x, ggml_tensor * positions,
                    ggml_tensor * freq_factors) {
-    return ggml_rope_ext(ctx, x, positions, freq_factors, hp.n_rot, hp.rope_neox ? GGML_ROPE_TYPE_NEOX : GGML_ROPE_TYPE_NORMAL,
-                         hp.rope_n_ctx_orig, hp.rope_base, hp.rope_freq_scale, hp.yarn_ext_factor, hp.yarn_attn_factor,
-                         hp.yarn_beta_fast, hp.yarn_beta_slow);
+    const int type = hp.form.rope == RopeKind::kHalves ? GGML_ROPE_TYPE_NEOX : GGML_ROPE_TYPE_NORMAL;
+    return ggml_rope_ext(ctx, x, positions, freq_factors, hp.n_rot, type, hp.rope_n_ctx_orig, hp.rope_base, hp.rope_freq_scale,
+                         hp.yarn_ext_factor, hp.yarn_attn_factor, hp.yarn_beta_fast, hp.yarn_beta_slow);
 }
 
 // x [D, n]  →  [D, n]: down · (silu(gate·x) ⊙ up·x).

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "model/hparams.h"
+#include "model/arch/hparams.h"
 #include "model/weights.h"
 
 struct ggml_context;

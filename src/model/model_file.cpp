@@ -8,7 +8,7 @@
 
 #include "device/backend.h"
 #include "file/file_parts.h"
-#include "model/read_hparams.h"
+#include "model/arch/read_hparams.h"
 #include "model/weight_store.h"
 #include "model/weight_table.h"
 #include "pith/log.h"

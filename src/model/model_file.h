@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/hparams.h"
+#include "model/arch/hparams.h"
 #include "model/weights.h"
 #include "pith/status.h"
 

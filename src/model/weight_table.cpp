@@ -24,26 +24,25 @@ void add_attention(const Hparams & hp, const std::string & blk, LayerWeights & w
     const int64_t n_q = int64_t{hp.head_dim} * hp.n_heads;
     const int64_t n_k = int64_t{hp.head_dim} * hp.n_kv_heads;
     const int64_t n_v = int64_t{hp.head_dim_v} * hp.n_kv_heads;
-    const bool has_qk_norms = hp.arch == Arch::kQwen3 || hp.arch == Arch::kQwen3Moe;
     table.vector(blk + "attn_norm.weight", n_embd, w.attn_norm, true);
     table.matrix(blk + "attn_q.weight", n_embd, n_q, w.wq);
     table.matrix(blk + "attn_k.weight", n_embd, n_k, w.wk);
     table.matrix(blk + "attn_v.weight", n_embd, n_v, w.wv);
     table.matrix(blk + "attn_output.weight", int64_t{hp.head_dim_v} * hp.n_heads, n_embd, w.wo);
-    table.vector(blk + "attn_q.bias", n_q, w.bq, hp.arch == Arch::kQwen2);
-    table.vector(blk + "attn_k.bias", n_k, w.bk, hp.arch == Arch::kQwen2);
-    table.vector(blk + "attn_v.bias", n_v, w.bv, hp.arch == Arch::kQwen2);
+    table.vector(blk + "attn_q.bias", n_q, w.bq, hp.form.qkv_biases);
+    table.vector(blk + "attn_k.bias", n_k, w.bk, hp.form.qkv_biases);
+    table.vector(blk + "attn_v.bias", n_v, w.bv, hp.form.qkv_biases);
     table.vector(blk + "attn_output.bias", n_embd, w.bo, false);
-    if (has_qk_norms) {
+    if (hp.form.qk_norm == QkNorm::kPerHead) {
         table.vector(blk + "attn_q_norm.weight", hp.head_dim, w.q_norm, true);
         table.vector(blk + "attn_k_norm.weight", hp.head_dim, w.k_norm, true);
     }
 }
 
-void add_feed_forward(const Hparams & hp, const std::string & blk, LayerWeights & w, Table & table) {
+void add_feed_forward(const Hparams & hp, int layer, const std::string & blk, LayerWeights & w, Table & table) {
     const int64_t n_embd = hp.n_embd;
     table.vector(blk + "ffn_norm.weight", n_embd, w.ffn_norm, true);
-    if (hp.n_experts == 0) {
+    if (!hp.layers[static_cast<size_t>(layer)].has_experts) {
         table.matrix(blk + "ffn_gate.weight", n_embd, hp.n_ff, w.ffn_gate);
         table.matrix(blk + "ffn_up.weight", n_embd, hp.n_ff, w.ffn_up);
         table.matrix(blk + "ffn_down.weight", hp.n_ff, n_embd, w.ffn_down);
@@ -65,14 +64,12 @@ std::vector<WantedWeight> wanted_weights(const Hparams & hparams, Weights & weig
     table.add("token_embd.weight", {hparams.n_embd, hparams.n_vocab, 1, 1}, WeightUse::kRows, true, weights.token_embd);
     table.vector("output_norm.weight", hparams.n_embd, weights.output_norm, true);
     table.matrix("output.weight", hparams.n_embd, hparams.n_vocab, weights.output, false);  // absent: tied to token_embd
-    if (hparams.arch == Arch::kLlama) {
-        table.vector("rope_freqs.weight", hparams.n_rot / 2, weights.layers.front().rope_freqs, false);  // one for all layers
-    }
+    table.vector("rope_freqs.weight", hparams.n_rot / 2, weights.layers.front().rope_freqs, false);  // one for all layers
     for (int layer = 0; layer < hparams.n_layers; ++layer) {
         const std::string blk = "blk." + std::to_string(layer) + ".";
         LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
         add_attention(hparams, blk, w, table);
-        add_feed_forward(hparams, blk, w, table);
+        add_feed_forward(hparams, layer, blk, w, table);
     }
     return std::move(table.list);
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/hparams.h"
+#include "model/arch/hparams.h"
 #include "model/weights.h"
 
 namespace pith {

@@ -39,6 +39,7 @@ public:
     Vector rotate(const Vector & x, int64_t position) const {
         const Hparams & hp = hparams_;
         const int half = hp.n_rot / 2;
+        const bool is_half_split = hp.form.rope == RopeKind::kHalves;
         const auto correction = [&](double rotations) {
             return hp.n_rot * std::log(hp.rope_n_ctx_orig / (rotations * 2 * std::numbers::pi)) /
                    (2 * std::log(static_cast<double>(hp.rope_base)));
@@ -57,8 +58,8 @@ public:
                 angle = angle * (1.0 - ramp) + extrapolated * ramp;
                 magnitude *= 1.0 + 0.1 * std::log(1.0 / static_cast<double>(hp.rope_freq_scale));
             }
-            const auto a = static_cast<size_t>(hp.rope_neox ? i : 2 * i);
-            const auto b = static_cast<size_t>(hp.rope_neox ? i + half : 2 * i + 1);
+            const auto a = static_cast<size_t>(is_half_split ? i : 2 * i);
+            const auto b = static_cast<size_t>(is_half_split ? i + half : 2 * i + 1);
             out[a] = magnitude * (x[a] * std::cos(angle) - x[b] * std::sin(angle));
             out[b] = magnitude * (x[a] * std::sin(angle) + x[b] * std::cos(angle));
         }
@@ -123,7 +124,7 @@ std::vector<RotationCase> rotation_cases() {
     plain.rope_base = 10000.0F;
     cases.push_back({"interleaved", plain, {}});
     Hparams half = plain;
-    half.rope_neox = true;
+    half.form.rope = RopeKind::kHalves;
     half.rope_base = 500000.0F;
     cases.push_back({"half-split", half, {}});
     std::vector<float> factors(16);

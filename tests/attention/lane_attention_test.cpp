@@ -41,6 +41,7 @@ protected:
         CacheLayout layout;
         layout.shape = {1, GetParam().n_kv_heads, GetParam().n_group, GetParam().head_dim};
         layout.head_dim_v = GetParam().head_dim;
+        layout.attention_scale = usual_attention_scale(GetParam().head_dim);
         layout.type_k = layout.type_v = GetParam().type;
         auto cache = RaggedCache::make(layout, 512);
         ASSERT_TRUE(cache.ok());

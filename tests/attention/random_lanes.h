@@ -30,6 +30,7 @@ public:
         CacheLayout layout;
         layout.shape = {1, n_kv_heads, n_group, head_dim};
         layout.head_dim_v = head_dim;
+        layout.attention_scale = usual_attention_scale(head_dim);
         layout.type_k = layout.type_v = type;
         cache_ = std::move(*RaggedCache::make(layout, n_first + n_last));
         runner_ = std::make_unique<GraphRunner>(backend_);

@@ -161,6 +161,7 @@ TEST_F(DecodeGraphTest, ServesSeveralSequencesInTurns) {
     CacheLayout layout;
     layout.shape = {hp.n_layers, hp.n_kv_heads, hp.n_group(), hp.head_dim};
     layout.head_dim_v = hp.head_dim_v;
+    layout.attention_scale = hp.attention_scale;
     layout.n_seqs = 2;
     auto shared = RaggedCache::make(layout, 64);
     layout.n_seqs = 1;

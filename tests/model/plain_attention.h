@@ -20,7 +20,7 @@ namespace pith::testing {
 // It is added to the causal mask: keys after the query are never seen.
 using MaskFn = std::function<float(int layer, int head, int query, int key)>;
 
-// softmax(K·q / sqrt(d) + mask)·V by plain products. The mask tensors are inputs: call fill() when the graph has memory.
+// softmax(scale · K·q + mask)·V by plain products. The mask tensors are inputs: call fill() when the graph has memory.
 class PlainAttention {
 public:
     explicit PlainAttention(const Hparams & hparams, MaskFn mask = {}, ggml_type kv_type = GGML_TYPE_F32)
@@ -36,7 +36,7 @@ public:
             k = ggml_permute(ctx, k, 0, 2, 1, 3);                  // [d, n, K]
             v = ggml_cont(ctx, ggml_permute(ctx, v, 1, 2, 0, 3));  // [n, dv, K]
             ggml_tensor * scores = ggml_mul_mat(ctx, k, q);        // [n keys, n queries, H]
-            const float scale = 1.0F / std::sqrt(static_cast<float>(hparams_.head_dim));
+            const float scale = hparams_.attention_scale;
             ggml_tensor * out = ggml_mul_mat(ctx, v, ggml_soft_max_ext(ctx, scores, mask, scale, 0.0F));  // [dv, n, H]
             return ggml_cont_2d(ctx, ggml_permute(ctx, out, 0, 2, 1, 3), int64_t{hparams_.head_dim_v} * hparams_.n_heads, n);
         };

@@ -137,13 +137,13 @@ TEST_F(TrainRun, ExportedModelLoads) {
     const auto file = ModelFile::load(options("model").output, {});
     ASSERT_TRUE(file.ok()) << file.status().message();
     const Hparams & h = (*file)->hparams();
-    EXPECT_EQ(h.arch, Arch::kLlama);
+    EXPECT_EQ(h.arch_name, "llama");
     EXPECT_EQ(h.n_layers, 1);
     EXPECT_EQ(h.n_heads, 2);
     EXPECT_EQ(h.n_kv_heads, 1);
     EXPECT_EQ(h.head_dim, 16);
     EXPECT_EQ(h.n_ctx_train, 256);
-    EXPECT_FALSE(h.rope_neox);
+    EXPECT_EQ(h.form.rope, RopeKind::kNeighbours);
     EXPECT_EQ((*file)->hparams().name, "tiny");
 }
 

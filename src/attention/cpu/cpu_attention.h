@@ -3,7 +3,7 @@
 //
 //   q    f32 [n_queries][n_group][head_dim] by strides     queries of the lane's group of query heads, after RoPE
 //   k    rows of head_dim in k_format, k_stride bytes apart, entries ascending by position; v likewise
-//   out  f32 [n_queries][n_group][head_dim_v] by strides   softmax(q K / sqrt(d)) V; 0 for a query that sees no entry
+//   out  f32 [n_queries][n_group][head_dim_v] by strides   softmax(scale q K) V; 0 for a query that sees no entry
 //
 // A row is one query of one query head. Few rows (decode): each key and value is read once for all of them. Many rows
 // (prefill): tiles of rows x entries with an online softmax; nothing of size rows x entries is stored. A unit of work is
@@ -51,7 +51,7 @@ struct AttentionTask {
     int head_dim_v = 0;
     int n_group = 1;      // query heads per lane
     int n_queries = 1;    // per query head
-    float scale = 1.0F;   // 1 / sqrt(head_dim)
+    float scale = 1.0F;   // of products of queries and keys
     size_t k_stride = 0;  // bytes between entries
     size_t v_stride = 0;
     size_t q_query_stride = 0;  // floats between queries, between heads

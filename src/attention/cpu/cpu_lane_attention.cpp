@@ -2,7 +2,6 @@
 #include "attention/cpu/cpu_lane_attention.h"
 
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -43,7 +42,7 @@ void start_task(const CacheLayout & layout, size_t k_stride, AttentionTask & tas
     task.head_dim = layout.shape.head_dim;
     task.head_dim_v = 0;
     task.n_group = layout.shape.n_group;
-    task.scale = 1.0F / std::sqrt(static_cast<float>(task.head_dim));
+    task.scale = layout.attention_scale;
     task.k_stride = k_stride;
     task.v_stride = task.out_head_stride = task.out_query_stride = 0;
     task.columns.clear();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "file/new_file.h"
+#include "model/arch/architecture.h"
 #include "model/random/random_tensors.h"
 #include "model/random/random_vocab.h"
 #include "model/random/random_weights.h"
@@ -45,6 +46,7 @@ void set_rope(gguf_context * gguf, const RandomModelSpec & spec) {
 void set_shape(gguf_context * gguf, const RandomModelSpec & spec) {
     const auto u32 = [&](const char * key, int value) { gguf_set_val_u32(gguf, (spec.arch + key).c_str(), value); };
     const bool experts = spec.n_experts > 0;
+    const Experts form = find_architecture(spec.arch)->form.experts;
     gguf_set_val_str(gguf, "general.architecture", spec.arch.c_str());
     gguf_set_val_str(gguf, "general.type", "model");
     gguf_set_val_str(gguf, "general.name", spec.name.c_str());
@@ -52,8 +54,8 @@ void set_shape(gguf_context * gguf, const RandomModelSpec & spec) {
     u32(".block_count", spec.n_layers);
     u32(".context_length", spec.n_ctx_train);
     u32(".embedding_length", spec.n_embd);
-    // Mixtral's experts are as wide as its feed-forward length says; Qwen's have a key of their own.
-    u32(".feed_forward_length", experts && (spec.arch == "llama" || spec.n_ff == 0) ? spec.n_ff_expert : spec.n_ff);
+    // Mixtral's experts are as wide as its feed-forward length says; others have a key of their own.
+    u32(".feed_forward_length", experts && (form == Experts::kLikeMixtral || spec.n_ff == 0) ? spec.n_ff_expert : spec.n_ff);
     u32(".attention.head_count", spec.n_heads);
     u32(".attention.head_count_kv", spec.n_kv_heads);
     u32(".attention.key_length", spec.head_dim);
@@ -64,7 +66,7 @@ void set_shape(gguf_context * gguf, const RandomModelSpec & spec) {
     if (experts) {
         u32(".expert_count", spec.n_experts);
         u32(".expert_used_count", spec.n_experts_used);
-        if (spec.arch == "qwen3moe") { u32(".expert_feed_forward_length", spec.n_ff_expert); }
+        if (form == Experts::kAlways) { u32(".expert_feed_forward_length", spec.n_ff_expert); }
     }
 }
 

@@ -9,13 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "model/hparams.h"
+#include "model/arch/hparams.h"
 #include "pith/status.h"
 
 namespace pith {
 
 struct RandomModelSpec {
-    std::string arch = "llama";  // "llama", "qwen2", "qwen3", "qwen3moe"
+    std::string arch = "llama";  // one of arch/architectures.def
     std::string name = "random";
     int n_layers = 2;
     int n_embd = 64;
@@ -33,7 +33,7 @@ struct RandomModelSpec {
     RopeScaling rope_scaling = RopeScaling::kNone;
     float rope_factor = 1.0F;   // of linear and YaRN scaling, and of llama3_freqs (8 there when it is 1)
     int rope_n_ctx_orig = 0;    // 0: n_ctx_train / factor
-    bool llama3_freqs = false;  // a rope_freqs tensor as Llama 3.1 has (arch "llama")
+    bool llama3_freqs = false;  // a rope_freqs tensor as Llama 3.1 has
     // A ggml type in its own spelling ("f32", "q8_0", "q4_K", …). A matrix whose rows are no multiple of the type's block
     // falls back to q8_0, then to f16; norms, biases and routers are f32.
     std::string weight_type = "f32";

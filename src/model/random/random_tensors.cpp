@@ -6,9 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <string_view>
 
+#include "model/arch/architecture.h"
 #include "model/random/random_vocab.h"
+#include "model/weight_table.h"
 
 namespace pith {
 namespace {
@@ -32,10 +33,8 @@ Result<ggml_type> find_weight_type(const std::string & name) {
 }
 
 Status check_spec(const RandomModelSpec & spec) {
-    constexpr std::array<std::string_view, 4> kArchs = {"llama", "qwen2", "qwen3", "qwen3moe"};
-    if (std::find(kArchs.begin(), kArchs.end(), spec.arch) == kArchs.end()) {
-        return invalid("unknown architecture '" + spec.arch + "'; known are llama, qwen2, qwen3, qwen3moe");
-    }
+    const Architecture * arch = find_architecture(spec.arch);
+    if (arch == nullptr) { return invalid("unknown architecture '" + spec.arch + "'; known are " + architecture_names()); }
     const bool experts = spec.n_experts > 0;
     struct Field {
         const char * name;
@@ -53,7 +52,7 @@ Status check_spec(const RandomModelSpec & spec) {
         {"n_ff", spec.n_ff, experts ? 0 : 1, kMax},
         {"n_vocab", spec.n_vocab, min_random_vocab(spec.byte_tokens), 1 << 22},
         {"n_ctx_train", spec.n_ctx_train, 1, 1 << 30},
-        {"n_experts", spec.n_experts, spec.arch == "qwen3moe" ? 1 : 0, 1024},
+        {"n_experts", spec.n_experts, arch->form.experts == Experts::kAlways ? 1 : 0, 1024},
         {"n_experts_used", spec.n_experts_used, experts ? 1 : 0, spec.n_experts},
         {"n_ff_expert", spec.n_ff_expert, experts ? 1 : 0, kMax},
         {"n_splits", spec.n_splits, 1, 1024},
@@ -69,10 +68,10 @@ Status check_spec(const RandomModelSpec & spec) {
                        std::to_string(spec.n_kv_heads));
     }
     if (spec.head_dim % 2 != 0) { return invalid("head_dim " + std::to_string(spec.head_dim) + " is odd; RoPE turns pairs"); }
-    if (experts && spec.arch != "llama" && spec.arch != "qwen3moe") {
-        return invalid("n_experts needs arch llama or qwen3moe, not " + spec.arch);
+    if (experts && arch->form.experts == Experts::kNone) {
+        return invalid("n_experts is " + std::to_string(spec.n_experts) + ", but architecture " + spec.arch +
+                       " has no experts");
     }
-    if (spec.llama3_freqs && spec.arch != "llama") { return invalid("llama3_freqs needs arch llama, not " + spec.arch); }
     if (!(spec.rope_factor > 0.0F) || !(spec.rope_base > 0.0F)) {
         return invalid("rope_factor and rope_base must be positive");
     }
@@ -96,66 +95,60 @@ std::vector<float> llama3_factors(const RandomModelSpec & spec) {
     return factors;
 }
 
+Hparams hparams_of(const RandomModelSpec & spec) {
+    Hparams hp;
+    hp.form = find_architecture(spec.arch)->form;
+    hp.n_vocab = spec.n_vocab;
+    hp.n_layers = spec.n_layers;
+    hp.layers.assign(static_cast<size_t>(spec.n_layers), {.has_experts = spec.n_experts > 0});
+    hp.n_embd = spec.n_embd;
+    hp.n_heads = spec.n_heads;
+    hp.n_kv_heads = spec.n_kv_heads;
+    hp.head_dim = hp.head_dim_v = hp.n_rot = spec.head_dim;
+    hp.n_ff = spec.n_ff;
+    hp.n_ff_expert = spec.n_ff_expert;
+    hp.n_experts = spec.n_experts;
+    return hp;
+}
+
+// What the weight table wants, but for what such a model may do without.
 class TensorList {
 public:
-    TensorList(const RandomModelSpec & spec, ggml_type type) : spec_(spec), type_(type) { build(); }
+    TensorList(const RandomModelSpec & spec, ggml_type type) : spec_(spec), type_(type) {
+        Weights weights;
+        for (const WantedWeight & wanted : wanted_weights(hparams_of(spec), weights)) {
+            if (wanted.slot == &weights.output ? !spec.tied : wanted.required) { add(wanted); }
+            if (spec.llama3_freqs && wanted.slot == &weights.layers.front().rope_freqs) {
+                add(wanted);
+                tensors_.back().values = llama3_factors(spec);
+            }
+        }
+    }
     std::vector<RandomTensorSpec> take() { return std::move(tensors_); }
 
 private:
-    void vector(const std::string & name, int64_t n, float mean, float std_dev) {
-        tensors_.push_back({name + ".weight", {n, 1, 1}, 1, GGML_TYPE_F32, mean, std_dev, {}});
-    }
-    void norm(const std::string & name, int64_t n) { vector(name, n, 1.0F, kNormSpread); }
-    void bias(const std::string & name, int64_t n) {
-        tensors_.push_back({name + ".bias", {n, 1, 1}, 1, GGML_TYPE_F32, 0.0F, kBiasSpread, {}});
-    }
-    void matrix(const std::string & name, int64_t n_in, int64_t n_out, ggml_type type, int64_t n_experts = 0) {
-        for (const ggml_type fallback : {GGML_TYPE_Q8_0, GGML_TYPE_F16}) {
-            if (n_in % ggml_blck_size(type) != 0) { type = fallback; }
+    void add(const WantedWeight & wanted) {
+        const int64_t n_in = wanted.ne[0];
+        RandomTensorSpec tensor;
+        tensor.name = wanted.name;
+        std::copy_n(wanted.ne.begin(), tensor.ne.size(), tensor.ne.begin());
+        if (wanted.use == WeightUse::kVector) {
+            const bool is_bias = wanted.name.ends_with(".bias");
+            tensor.type = GGML_TYPE_F32;
+            tensor.mean = is_bias ? 0.0F : 1.0F;
+            tensor.std_dev = is_bias ? kBiasSpread : kNormSpread;
+        } else {
+            tensor.n_dims = wanted.use == WeightUse::kExperts ? 3 : 2;
+            tensor.type =
+                wanted.name.ends_with("ffn_gate_inp.weight") ? GGML_TYPE_F32 : type_;  // a router decides: no rounding
+            for (const ggml_type fallback : {GGML_TYPE_Q8_0, GGML_TYPE_F16}) {
+                if (n_in % ggml_blck_size(tensor.type) != 0) { tensor.type = fallback; }
+            }
+            tensor.std_dev = 1.0F / std::sqrt(static_cast<float>(n_in));
+            // Looked up alone, an embedding has a spread of 1; a tied one must also serve as the output matrix.
+            if (wanted.use == WeightUse::kRows && !spec_.tied) { tensor.std_dev = 1.0F; }
         }
-        const float std_dev = 1.0F / std::sqrt(static_cast<float>(n_in));
-        tensors_.push_back(
-            {name + ".weight", {n_in, n_out, std::max<int64_t>(1, n_experts)}, n_experts > 0 ? 3 : 2, type, 0.0F, std_dev, {}});
-    }
-    void build() {
-        matrix("token_embd", spec_.n_embd, spec_.n_vocab, type_);
-        if (!spec_.tied) { tensors_.back().std_dev = 1.0F; }  // a tied one must also serve as the output matrix
-        norm("output_norm", spec_.n_embd);
-        if (!spec_.tied) { matrix("output", spec_.n_embd, spec_.n_vocab, type_); }
-        if (spec_.llama3_freqs) {
-            vector("rope_freqs", spec_.head_dim / 2, 0.0F, 0.0F);
-            tensors_.back().values = llama3_factors(spec_);
-        }
-        for (int layer = 0; layer < spec_.n_layers; ++layer) { build_layer("blk." + std::to_string(layer) + "."); }
-    }
-    void build_layer(const std::string & blk) {
-        const int64_t n_q = static_cast<int64_t>(spec_.n_heads) * spec_.head_dim;
-        const int64_t n_kv = static_cast<int64_t>(spec_.n_kv_heads) * spec_.head_dim;
-        norm(blk + "attn_norm", spec_.n_embd);
-        matrix(blk + "attn_q", spec_.n_embd, n_q, type_);
-        matrix(blk + "attn_k", spec_.n_embd, n_kv, type_);
-        matrix(blk + "attn_v", spec_.n_embd, n_kv, type_);
-        matrix(blk + "attn_output", n_q, spec_.n_embd, type_);
-        if (spec_.arch == "qwen2") {
-            bias(blk + "attn_q", n_q);
-            bias(blk + "attn_k", n_kv);
-            bias(blk + "attn_v", n_kv);
-        }
-        if (spec_.arch == "qwen3" || spec_.arch == "qwen3moe") {
-            norm(blk + "attn_q_norm", spec_.head_dim);
-            norm(blk + "attn_k_norm", spec_.head_dim);
-        }
-        norm(blk + "ffn_norm", spec_.n_embd);
-        if (spec_.n_experts == 0) {
-            matrix(blk + "ffn_gate", spec_.n_embd, spec_.n_ff, type_);
-            matrix(blk + "ffn_up", spec_.n_embd, spec_.n_ff, type_);
-            matrix(blk + "ffn_down", spec_.n_ff, spec_.n_embd, type_);
-            return;
-        }
-        matrix(blk + "ffn_gate_inp", spec_.n_embd, spec_.n_experts, GGML_TYPE_F32);
-        matrix(blk + "ffn_gate_exps", spec_.n_embd, spec_.n_ff_expert, type_, spec_.n_experts);
-        matrix(blk + "ffn_up_exps", spec_.n_embd, spec_.n_ff_expert, type_, spec_.n_experts);
-        matrix(blk + "ffn_down_exps", spec_.n_ff_expert, spec_.n_embd, type_, spec_.n_experts);
+        tensors_.push_back(std::move(tensor));
     }
 
     const RandomModelSpec & spec_;

@@ -2,7 +2,7 @@
 // Paper: LoRA (Hu et al., 2021): a is normal, b is 0, so that the model begins as it is; the addition is alpha / rank · b·a.
 #pragma once
 
-#include "model/hparams.h"
+#include "model/arch/hparams.h"
 #include "model/weights.h"
 #include "pith/status.h"
 #include "train/graph/parameter_set.h"

@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "core/shape.h"
+
 namespace pith::train {
 namespace {
 
@@ -27,15 +29,16 @@ Status ModelShape::check() const {
 
 Hparams ModelShape::hparams() const {
     Hparams h;
-    h.arch = Arch::kLlama;
-    h.arch_name = "llama";
+    h.arch_name = "llama";  // and its form: the default
     h.n_vocab = n_vocab;
     h.n_ctx_train = n_ctx;
     h.n_layers = n_layers;
+    h.layers.resize(static_cast<size_t>(n_layers));
     h.n_embd = n_embd;
     h.n_heads = n_heads;
     h.n_kv_heads = n_kv_heads;
     h.head_dim = h.head_dim_v = h.n_rot = head_dim;
+    h.attention_scale = usual_attention_scale(head_dim);
     h.n_ff = n_ff;
     h.rms_eps = 1e-5F;
     h.rope_base = rope_base;

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "model/hparams.h"
+#include "model/arch/hparams.h"
 #include "model/weights.h"
 #include "pith/status.h"
 #include "train/graph/parameter_set.h"

@@ -6,12 +6,12 @@
 #include <ggml.h>
 
 #include <algorithm>
-#include <cmath>
 #include <ctime>
 #include <map>
 #include <new>
 
 #include "core/guarded.h"
+#include "core/shape.h"
 #include "model/layer_graph.h"
 #include "train/kernels/gemm_bf16.h"
 #include "train/kernels/row_ops.h"
@@ -78,7 +78,6 @@ Status check_trainable(const StepModel & model) {
 // q [d, H, n], k and v [d, K, n], n = T·B  →  [d·H, n]
 ggml_tensor * StepGraph::attention(ggml_context * ctx, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v,
                                    const AttentionForm & form) {
-    const int64_t d = q->ne[0];
     const int64_t d_v = v->ne[0];
     const int64_t n_heads = q->ne[1];
     const int64_t n_kv = k->ne[1];
@@ -111,7 +110,7 @@ ggml_tensor * StepGraph::attention(ggml_context * ctx, ggml_tensor * q, ggml_ten
         flags = repeat_for_group(ggml_reshape_3d(ctx, ggml_cont(ctx, flags), n_tokens, 1, n_kv * n_seq));  // [T, 1, H·B]
         scores = ggml_add(ctx, scores, flags);
     }
-    ggml_tensor * p = ggml_soft_max_ext(ctx, scores, nullptr, 1.0F / std::sqrt(static_cast<float>(d)), 0.0F);
+    ggml_tensor * p = ggml_soft_max_ext(ctx, scores, nullptr, form.scale, 0.0F);
     ggml_tensor * out = ggml_mul_mat(ctx, vt, p);  // [d, T, H·B]
     ops_.add_attention({q, k, vt, p, out, flags, form.n_recent, form.global});
 
@@ -122,7 +121,7 @@ ggml_tensor * StepGraph::attention(ggml_context * ctx, ggml_tensor * q, ggml_ten
 // Flags [K, n] of `layer` from its gate's input x [D, n].
 ggml_tensor * StepGraph::gate(int layer, ggml_tensor * x) {
     const GateAttentionFn attend = [this](ggml_context * ctx, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
-        return attention(ctx, q, k, v, {nullptr, 1, &gate_step_});
+        return attention(ctx, q, k, v, {nullptr, 1, &gate_step_, usual_attention_scale(static_cast<int>(q->ne[0]))});
     };
     const TrainedGates & gates = *model_.gates;
     ggml_tensor * logits = build_gate(ctx_, gates.config, gates.weights.layers[static_cast<size_t>(layer)], x, attend);
@@ -144,7 +143,7 @@ ggml_tensor * StepGraph::build_loss() {
     const AttentionFn attend = [&](ggml_context * ctx, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k,
                                    ggml_tensor * v) {
         const int n_recent = model_.gates == nullptr ? 1 : model_.gates->config.n_recent;
-        return attention(ctx, q, k, v, {flags[static_cast<size_t>(layer)], n_recent, nullptr});
+        return attention(ctx, q, k, v, {flags[static_cast<size_t>(layer)], n_recent, nullptr, hparams.attention_scale});
     };
     ggml_tensor * hidden = build_embedding(ctx_, weights, tokens_);
     for (int l = 0; l < hparams.n_layers; ++l) {

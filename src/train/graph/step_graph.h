@@ -82,6 +82,7 @@ private:
         ggml_tensor * flags = nullptr;  // [K, n]
         int n_recent = 1;
         const GateStep * global = nullptr;  // of the gate's own attention
+        float scale = 1.0F;
     };
     StepGraph() : ops_(&loss_) {}
     ggml_tensor * attention(ggml_context * ctx, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v, const AttentionForm & form);

@@ -5,7 +5,7 @@
 
 #include "gate/gate_config.h"
 #include "gate/gate_graph.h"
-#include "model/hparams.h"
+#include "model/arch/hparams.h"
 #include "model/weights.h"
 
 namespace pith::train {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "file/gguf_header.h"
-#include "model/hparams.h"
+#include "model/arch/hparams.h"
 #include "pith/status.h"
 
 namespace pith {

@@ -1,0 +1,52 @@
+// hparams.h - a model's hyper-parameters as its GGUF states them, and the form of its layers. Stage: model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/arch/layer_form.h"
+
+namespace pith {
+
+enum class RopeScaling { kNone, kLinear, kYarn };  // llama3's scaling comes as a tensor of frequency factors
+
+// What may differ from layer to layer.
+struct LayerHparams {
+    bool has_experts = false;
+};
+
+struct Hparams {
+    std::string arch_name;  // for people, and to tell models apart
+    LayerForm form;
+    std::string name;  // general.name, may be empty
+    int n_vocab = 0;
+    int n_ctx_train = 0;
+    int n_layers = 0;
+    int n_embd = 0;      // D
+    int n_heads = 0;     // H
+    int n_kv_heads = 0;  // K
+    int head_dim = 0;    // d, of keys; may differ from D / H
+    int head_dim_v = 0;  // of values
+    std::vector<LayerHparams> layers;
+    float attention_scale = 0.0F;  // what a product of query and key is multiplied by before the softmax
+    int n_ff = 0;                  // dense feed-forward width (0 where all layers have experts)
+    int n_ff_expert = 0;           // width of one expert
+    int n_experts = 0;             // 0: dense
+    int n_experts_used = 0;
+    bool norm_expert_weights = false;  // renormalise the top-k router weights
+    float rms_eps = 1e-5F;
+    int n_rot = 0;  // rotated dimensions
+    float rope_base = 10000.0F;
+    RopeScaling rope_scaling = RopeScaling::kNone;
+    float rope_freq_scale = 1.0F;  // 1 / factor
+    int rope_n_ctx_orig = 0;
+    float yarn_ext_factor = 0.0F;  // 1 with YaRN
+    float yarn_attn_factor = 1.0F;
+    float yarn_beta_fast = 32.0F;
+    float yarn_beta_slow = 1.0F;
+
+    int n_group() const { return n_heads / n_kv_heads; }
+};
+
+}  // namespace pith
