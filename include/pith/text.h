@@ -24,7 +24,8 @@ public:
     // Loads the vocabulary only. Errors: kNotFound, kBadFile, kUnsupported (a vocabulary without byte tokens, names it).
     static Result<Tokenizer> load(const std::string & gguf_path);
 
-    // add_special: begin-of-sequence where the model wants it. parse_special: "<|im_end|>" and the like become one token.
+    // add_special: begin-of-sequence where the model wants it, once also where the text, a rendered template, has it already;
+    // never an end. parse_special: "<|im_end|>" and the like become one token.
     // Errors: kInvalidArgument for invalid UTF-8 (names the byte offset).
     Result<std::vector<int32_t>> encode(std::string_view text, bool add_special, bool parse_special) const;
     std::string decode(std::span<const int32_t> tokens) const;  // special tokens left out

@@ -24,11 +24,14 @@ ggml_tensor * project(ggml_context * ctx, ggml_tensor * weight, const LoraPair &
     return ggml_add(ctx, y, ggml_scale(ctx, added, lora.scale));
 }
 
+ggml_tensor * add_bias(ggml_context * ctx, ggml_tensor * x, ggml_tensor * bias) {
+    return bias == nullptr ? x : ggml_add(ctx, x, bias);
+}
+
 // x [D, n]  →  weight·x + bias, as heads [head_dim, n_heads, n].
 ggml_tensor * project_heads(ggml_context * ctx, ggml_tensor * weight, const LoraPair & lora, ggml_tensor * bias,
                             ggml_tensor * x, int head_dim, int n_heads) {
-    ggml_tensor * y = project(ctx, weight, lora, x);
-    if (bias != nullptr) { y = ggml_add(ctx, y, bias); }
+    ggml_tensor * y = add_bias(ctx, project(ctx, weight, lora, x), bias);
     return ggml_reshape_3d(ctx, y, head_dim, n_heads, x->ne[1]);
 }
 
@@ -39,11 +42,11 @@ ggml_tensor * rope(ggml_context * ctx, const Hparams & hp, ggml_tensor * x, ggml
                          hp.yarn_ext_factor, hp.yarn_attn_factor, hp.yarn_beta_fast, hp.yarn_beta_slow);
 }
 
-// x [D, n]  →  [D, n]: down · (silu(gate·x) ⊙ up·x).
+// x [D, n]  →  [D, n]: down · (silu(gate·x) ⊙ up·x), with biases where there are any.
 ggml_tensor * dense_ffn(ggml_context * ctx, const LayerWeights & w, ggml_tensor * x) {
-    ggml_tensor * gate = ggml_mul_mat(ctx, w.ffn_gate, x);
-    ggml_tensor * up = ggml_mul_mat(ctx, w.ffn_up, x);
-    return ggml_mul_mat(ctx, w.ffn_down, ggml_swiglu_split(ctx, gate, up));
+    ggml_tensor * gate = add_bias(ctx, ggml_mul_mat(ctx, w.ffn_gate, x), w.ffn_gate_bias);
+    ggml_tensor * up = add_bias(ctx, ggml_mul_mat(ctx, w.ffn_up, x), w.ffn_up_bias);
+    return add_bias(ctx, ggml_mul_mat(ctx, w.ffn_down, ggml_swiglu_split(ctx, gate, up)), w.ffn_down_bias);
 }
 
 // Router weights of the chosen experts: softmax over all experts, the best n_experts_used, renormalised to sum 1.
@@ -123,8 +126,7 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
         attended = ggml_get_rows(ctx, attended, keep_rows);
         hidden = ggml_get_rows(ctx, hidden, keep_rows);
     }
-    ggml_tensor * out = build_output_projection(ctx, weights, layer, attended);
-    if (w.bo != nullptr) { out = ggml_add(ctx, out, w.bo); }
+    ggml_tensor * out = add_bias(ctx, build_output_projection(ctx, weights, layer, attended), w.bo);
     hidden = ggml_add(ctx, out, hidden);
 
     x = rms_norm(ctx, hidden, w.ffn_norm, hparams.rms_eps);

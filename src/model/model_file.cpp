@@ -2,13 +2,16 @@
 #include "model/model_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <unordered_map>
 
 #include "device/backend.h"
 #include "file/file_parts.h"
 #include "model/arch/read_hparams.h"
+#include "model/fused_weights.h"
 #include "model/weight_store.h"
 #include "model/weight_table.h"
 #include "pith/log.h"
@@ -22,10 +25,26 @@ struct FoundTensor {
     bool used = false;
 };
 
-// Tensors that some converters write and that no computation reads.
-bool is_ignored(const std::string & name) {
-    return name.ends_with(".attn_rot_embd.weight") || name.ends_with(".attn_rot_embd") ||
-           name.ends_with(".rotary_emb.inv_freq");
+// Why a tensor that no computation on text reads may be there.
+enum class Unread {
+    kNoReason,      // a model that computes something else
+    kLeftover,      // of a converter
+    kOtherSenses,   // the encoders of images and sound in Ollama's files, and what fits them to the model
+    kFurtherTokens  // the blocks behind the last layer that predict further tokens
+};
+
+Unread why_unread(const std::string & name, const Hparams & hparams) {
+    if (name.ends_with(".attn_rot_embd.weight") || name.ends_with(".attn_rot_embd") || name.ends_with(".rotary_emb.inv_freq")) {
+        return Unread::kLeftover;
+    }
+    if (name.starts_with("v.") || name.starts_with("a.") || name.starts_with("mm.")) { return Unread::kOtherSenses; }
+    int block = -1;
+    if (name.starts_with("blk.")) { std::from_chars(name.data() + 4, name.data() + name.size(), block); }
+    const bool is_counted = block < hparams.n_layers + hparams.n_nextn_layers;
+    if (block >= hparams.n_layers && (is_counted || name.find(".nextn.") != std::string::npos)) {
+        return Unread::kFurtherTokens;
+    }
+    return Unread::kNoReason;
 }
 
 class LoadedModel : public ModelFile {
@@ -44,6 +63,7 @@ public:
 
 private:
     Status index_tensors();
+    Status split_fused();
     Status check_all_used() const;
     Result<PlacedWeight> match(const WantedWeight & wanted);
     Status check_shape(const WantedWeight & wanted, const FoundTensor & found) const;
@@ -55,7 +75,8 @@ private:
     Weights weights_;
     WeightStore store_;
     std::unordered_map<std::string, FoundTensor> tensors_;
-    std::vector<PlacedWeight> wanted_;  // the tensors that become weights
+    std::deque<GgufTensor> parts_of_tensors_;  // in place of those that split_fused() took apart
+    std::vector<PlacedWeight> wanted_;         // the tensors that become weights
     size_t weight_bytes_ = 0;
     std::string weight_type_name_;
     int64_t n_params_ = 0;
@@ -66,6 +87,24 @@ Status LoadedModel::index_tensors() {
         for (const GgufTensor & tensor : part.header.tensors) {
             if (!tensors_.emplace(tensor.name, FoundTensor{&tensor, &part}).second) {
                 return {ErrorCode::kBadFile, "'" + part.path + "': tensor '" + tensor.name + "' occurs in two parts"};
+            }
+        }
+    }
+    return {};
+}
+
+Status LoadedModel::split_fused() {
+    for (const FusedWeight & fused : fused_weights(hparams_)) {
+        const auto it = tensors_.find(fused.name);
+        if (it == tensors_.end()) { continue; }
+        const FoundTensor found = it->second;
+        PITH_ASSIGN_OR_RETURN(std::vector<GgufTensor> parts, split_rows(*found.info, fused, found.part->path));
+        tensors_.erase(it);
+        for (GgufTensor & part : parts) {
+            const GgufTensor & kept = parts_of_tensors_.emplace_back(std::move(part));
+            if (!tensors_.emplace(kept.name, FoundTensor{&kept, found.part}).second) {
+                return {ErrorCode::kBadFile, "'" + found.part->path + "': tensor '" + kept.name +
+                                                 "' is there twice, by itself and in '" + fused.name + "'"};
             }
         }
     }
@@ -89,10 +128,11 @@ Status LoadedModel::check_shape(const WantedWeight & wanted, const FoundTensor &
     if (!std::equal(wanted.ne.begin(), wanted.ne.end(), info.ne)) {
         return {ErrorCode::kBadFile, what + "shape " + shape_text(info.ne) + ", expected " + shape_text(wanted.ne)};
     }
-    if (wanted.use == WeightUse::kVector ? info.type != GGML_TYPE_F32 : !is_weight_type(info.type)) {
+    const bool is_float = info.type == GGML_TYPE_F32 || info.type == GGML_TYPE_F16 || info.type == GGML_TYPE_BF16;
+    if (wanted.use == WeightUse::kVector ? !is_float : !is_weight_type(info.type)) {
         return {ErrorCode::kUnsupported,
                 what + "type " + ggml_type_name(info.type) + ", expected " +
-                    (wanted.use == WeightUse::kVector ? "f32" : "a floating-point or quantised weight type")};
+                    (wanted.use == WeightUse::kVector ? "f32, f16 or bf16" : "a floating-point or quantised weight type")};
     }
     return {};
 }
@@ -111,12 +151,23 @@ Result<PlacedWeight> LoadedModel::match(const WantedWeight & wanted) {
 
 // A tensor nobody reads (a bias, a scale) means a model that computes something else: a wrong answer, were it ignored.
 Status LoadedModel::check_all_used() const {
+    int n_of_senses = 0;
+    int n_of_further = 0;
     for (const auto & [name, found] : tensors_) {
-        if (!found.used && !is_ignored(name)) {
+        if (found.used) { continue; }
+        const Unread why = why_unread(name, hparams_);
+        n_of_senses += why == Unread::kOtherSenses ? 1 : 0;
+        n_of_further += why == Unread::kFurtherTokens ? 1 : 0;
+        if (why == Unread::kNoReason) {
             return {ErrorCode::kUnsupported, "'" + found.part->path + "': tensor '" + name +
                                                  "' has no place in architecture '" + hparams_.arch_name +
                                                  "' as Pith computes it"};
         }
+    }
+    if (n_of_senses + n_of_further > 0) {
+        log_line(LogLevel::kInfo, "'" + path() + "': text alone is run; left unread are " + std::to_string(n_of_senses) +
+                                      " tensors for images and sound and " + std::to_string(n_of_further) +
+                                      " that predict further tokens");
     }
     return {};
 }
@@ -144,6 +195,7 @@ Result<std::vector<float>> LoadedModel::read_output_projection(int layer) const 
 void LoadedModel::sum_up() {
     std::map<ggml_type, size_t> bytes_of_type;
     for (const auto & [name, found] : tensors_) {
+        if (!found.used) { continue; }
         weight_bytes_ += found.info->size;
         n_params_ += found.info->n_elements();
         bytes_of_type[found.info->type] += found.info->size;
@@ -161,6 +213,7 @@ Status LoadedModel::open(const std::string & path) {
         const auto it = tensors_.find("token_embd.weight");
         hparams_.n_vocab = it == tensors_.end() ? 0 : static_cast<int>(std::min<int64_t>(it->second.info->ne[1], 1 << 28));
     }
+    PITH_RETURN_IF_ERROR(split_fused());
 
     for (const WantedWeight & wanted : wanted_weights(hparams_, weights_)) {
         PITH_ASSIGN_OR_RETURN(const PlacedWeight weight, match(wanted));

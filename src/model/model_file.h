@@ -38,8 +38,8 @@ public:
     virtual const std::string & path() const = 0;  // the first part of a split file
     virtual const Hparams & hparams() const = 0;
     virtual const Weights & weights() const = 0;
-    virtual size_t weight_bytes() const = 0;                   // sum of the tensors' sizes in the file
-    virtual size_t resident_copies_bytes() const = 0;          // bytes copied out of the map (repacked)
+    virtual size_t weight_bytes() const = 0;                   // sum of the sizes in the file of the tensors that are read
+    virtual size_t resident_copies_bytes() const = 0;          // bytes copied out of the map (repacked, norms made f32)
     virtual const std::string & weight_type_name() const = 0;  // the type most weight bytes have, e.g. "q4_0"
     virtual int64_t n_params() const = 0;
 

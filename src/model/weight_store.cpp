@@ -42,6 +42,10 @@ bool accepts(ggml_backend_buffer_type_t type, const PlacedWeight & weight, int n
     return yes;
 }
 
+ggml_type type_in_memory(const PlacedWeight & weight) {
+    return weight.use == WeightUse::kVector ? GGML_TYPE_F32 : weight.info->type;
+}
+
 ggml_backend_buffer_type_t repacked_type(std::span<const ggml_backend_buffer_type_t> types, const PlacedWeight & weight,
                                          int n_experts_used) {
     if (weight.use != WeightUse::kMatmul && weight.use != WeightUse::kExperts) { return nullptr; }
@@ -83,7 +87,10 @@ Status WeightStore::place(std::span<const PlacedWeight> weights, const Options &
     for (const PlacedWeight & weight : weights) {
         ggml_backend_buffer_type_t type = repacked_type(extra, weight, options.n_experts_used);
         if (type == nullptr && weight.same_as != nullptr) { continue; }
-        if (type == nullptr) { type = plain; }
+        if (type == nullptr) {
+            const bool converts = type_in_memory(weight) != weight.info->type;
+            type = converts ? ggml_backend_dev_buffer_type(cpu_device()) : plain;
+        }
         auto group = std::find_if(groups.begin(), groups.end(), [&](const Group & g) { return g.type == type; });
         if (group == groups.end()) { group = groups.insert(groups.end(), Group{type, {}}); }
         group->weights.push_back(weight);
@@ -92,7 +99,9 @@ Status WeightStore::place(std::span<const PlacedWeight> weights, const Options &
     size_t total_bytes = 0;
     for (const Group & group : groups) {
         PITH_RETURN_IF_ERROR(group.type == nullptr ? place_mapped(group) : place_copied(group));
-        for (const PlacedWeight & weight : group.weights) { total_bytes += group.type == nullptr ? 0 : weight.info->size; }
+        for (const PlacedWeight & weight : group.weights) {
+            total_bytes += group.type == nullptr ? 0 : ggml_nbytes(*weight.slot);
+        }
     }
     for (const Group & group : groups) {
         if (group.type == nullptr) { continue; }
@@ -110,7 +119,7 @@ ggml_context * WeightStore::create_tensors(const Group & group) {
     if (ctx == nullptr) { return nullptr; }
     contexts_.emplace_back(ctx);
     for (const PlacedWeight & weight : group.weights) {
-        *weight.slot = ggml_new_tensor(ctx, weight.info->type, GGML_MAX_DIMS, weight.info->ne);
+        *weight.slot = ggml_new_tensor(ctx, type_in_memory(weight), GGML_MAX_DIMS, weight.info->ne);
         ggml_set_name(*weight.slot, weight.info->name.c_str());
     }
     return ctx;
@@ -154,9 +163,16 @@ Status WeightStore::place_copied(const Group & group) {
 
 Status WeightStore::copy_data(const PlacedWeight & weight, const Options & options, size_t total_bytes) {
     const GgufTensor & info = *weight.info;
-    ggml_backend_tensor_set(*weight.slot, weight.file->bytes().data() + info.offset, 0, info.size);
+    const void * data = weight.file->bytes().data() + info.offset;
+    const size_t size = ggml_nbytes(*weight.slot);
+    if ((*weight.slot)->type != info.type) {
+        converted_.resize(static_cast<size_t>(info.n_elements()));
+        ggml_get_type_traits(info.type)->to_float(data, converted_.data(), info.n_elements());
+        data = converted_.data();
+    }
+    ggml_backend_tensor_set(*weight.slot, data, 0, size);
     if (weight.same_as == nullptr) { weight.file->drop(info.offset, info.size); }  // or the weights would be resident twice
-    copied_bytes_ += info.size;
+    copied_bytes_ += size;
     const double fraction = static_cast<double>(copied_bytes_) / static_cast<double>(total_bytes);
     if (options.progress && !options.progress(fraction)) { return {ErrorCode::kCancelled, "loading the model was cancelled"}; }
     return {};

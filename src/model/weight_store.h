@@ -24,7 +24,7 @@ struct PlacedWeight {
     const GgufTensor * info = nullptr;
     const MappedFile * file = nullptr;
     WeightUse use = WeightUse::kVector;
-    ggml_tensor ** slot = nullptr;
+    ggml_tensor ** slot = nullptr;     // its type is the file's, but for vectors, which are f32 whatever they were
     ggml_tensor ** same_as = nullptr;  // tied: the weight of the same bytes, shared unless this one can be repacked
 };
 
@@ -64,6 +64,7 @@ private:
     std::vector<std::unique_ptr<ggml_context, FreeContext>> contexts_;
     std::vector<std::unique_ptr<ggml_backend_buffer, FreeBuffer>> buffers_;
     size_t copied_bytes_ = 0;
+    std::vector<float> converted_;  // of the vector just copied
 };
 
 // Where ggml's CPU back end keeps matrices [ne0, ne1] of this type in a layout of its own, with a faster product; nullptr: it

@@ -46,6 +46,9 @@ void add_feed_forward(const Hparams & hp, int layer, const std::string & blk, La
         table.matrix(blk + "ffn_gate.weight", n_embd, hp.n_ff, w.ffn_gate);
         table.matrix(blk + "ffn_up.weight", n_embd, hp.n_ff, w.ffn_up);
         table.matrix(blk + "ffn_down.weight", hp.n_ff, n_embd, w.ffn_down);
+        table.vector(blk + "ffn_gate.bias", hp.n_ff, w.ffn_gate_bias, false);
+        table.vector(blk + "ffn_up.bias", hp.n_ff, w.ffn_up_bias, false);
+        table.vector(blk + "ffn_down.bias", n_embd, w.ffn_down_bias, false);
         return;
     }
     const int64_t n_ff = hp.n_ff_expert;

@@ -12,7 +12,7 @@
 namespace pith {
 
 enum class WeightUse {
-    kVector,   // norms, biases, frequency factors: f32, read element by element
+    kVector,   // norms, biases, frequency factors: f32 in memory, read element by element
     kRows,     // rows are looked up: must stay plain
     kMatmul,   // the left side of mul_mat: may be repacked
     kExperts,  // the left side of mul_mat_id: may be repacked

@@ -32,14 +32,17 @@ struct LayerWeights {
 
     LoraPair lora_q, lora_k, lora_v, lora_o;  // of wq, wk, wv, wo
 
-    ggml_tensor * ffn_norm = nullptr;      // f32 [D]
-    ggml_tensor * ffn_gate = nullptr;      // [D, n_ff]
-    ggml_tensor * ffn_up = nullptr;        // [D, n_ff]
-    ggml_tensor * ffn_down = nullptr;      // [n_ff, D]
-    ggml_tensor * router = nullptr;        // [D, n_experts]
-    ggml_tensor * gate_experts = nullptr;  // [D, n_ff_expert, n_experts]
-    ggml_tensor * up_experts = nullptr;    // [D, n_ff_expert, n_experts]
-    ggml_tensor * down_experts = nullptr;  // [n_ff_expert, D, n_experts]
+    ggml_tensor * ffn_norm = nullptr;       // f32 [D]
+    ggml_tensor * ffn_gate = nullptr;       // [D, n_ff]
+    ggml_tensor * ffn_up = nullptr;         // [D, n_ff]
+    ggml_tensor * ffn_down = nullptr;       // [n_ff, D]
+    ggml_tensor * ffn_gate_bias = nullptr;  // f32 [n_ff]
+    ggml_tensor * ffn_up_bias = nullptr;    // f32 [n_ff]
+    ggml_tensor * ffn_down_bias = nullptr;  // f32 [D]
+    ggml_tensor * router = nullptr;         // [D, n_experts]
+    ggml_tensor * gate_experts = nullptr;   // [D, n_ff_expert, n_experts]
+    ggml_tensor * up_experts = nullptr;     // [D, n_ff_expert, n_experts]
+    ggml_tensor * down_experts = nullptr;   // [n_ff_expert, D, n_experts]
 };
 
 struct Weights {

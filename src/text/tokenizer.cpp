@@ -85,10 +85,13 @@ Result<std::vector<int32_t>> tokenise(const llama_vocab * vocab, std::string_vie
     }
     if (n < 0) { return {ErrorCode::kInvalidArgument, "the text has more tokens than libllama can count"}; }
     tokens.resize(static_cast<size_t>(n));
+    // Where add_eos_token says so libllama appends an end token, behind an assistant's header too: nothing would follow.
+    const bool has_end = add_special && llama_vocab_get_add_eos(vocab) && !tokens.empty();
+    if (has_end && tokens.back() == llama_vocab_eos(vocab)) { tokens.pop_back(); }
     return tokens;
 }
 
-// The parts of LoneCharacters::cut, joined as if they were one text: begin and end tokens once, and no blank before the later
+// The parts of LoneCharacters::cut, joined as if they were one text: the begin token once, and no blank before the later
 // parts, which libllama puts in front of each.
 Result<std::vector<int32_t>> tokenise_parts(const llama_vocab * vocab, const std::vector<std::string_view> & parts,
                                             bool add_special, bool parse_special) {
@@ -107,8 +110,13 @@ Result<std::vector<int32_t>> tokenise_parts(const llama_vocab * vocab, const std
         PITH_ASSIGN_OR_RETURN(const auto own, tokenise(vocab, part, false, parse_special));
         tokens.insert(tokens.end(), own.begin() + static_cast<std::ptrdiff_t>(n_blank), own.end());
     }
-    if (add_special && llama_vocab_get_add_eos(vocab)) { tokens.push_back(llama_vocab_eos(vocab)); }
     return tokens;
+}
+
+// A rendered template may begin with the begin token itself: it is there once.
+void drop_doubled_bos(const llama_vocab * vocab, std::vector<int32_t> & tokens) {
+    const bool doubled = tokens.size() > 1 && tokens[0] == llama_vocab_bos(vocab) && tokens[1] == tokens[0];
+    if (doubled && llama_vocab_get_add_bos(vocab)) { tokens.erase(tokens.begin()); }
 }
 
 std::string exception_text(const char * what, const std::exception & error) {
@@ -156,8 +164,11 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_s
     }
     try {
         const std::vector<std::string_view> parts = impl_->lone_characters.cut(text);
-        if (parts.size() == 1) { return tokenise(impl_->vocab, text, add_special, parse_special); }
-        return tokenise_parts(impl_->vocab, parts, add_special, parse_special);
+        PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
+                              parts.size() == 1 ? tokenise(impl_->vocab, text, add_special, parse_special)
+                                                : tokenise_parts(impl_->vocab, parts, add_special, parse_special));
+        if (add_special && parse_special) { drop_doubled_bos(impl_->vocab, tokens); }
+        return tokens;
     } catch (const std::bad_alloc &) {
         return {ErrorCode::kOutOfMemory, "out of memory while tokenising " + std::to_string(text.size()) + " bytes"};
     } catch (const std::exception & error) { return {ErrorCode::kUnsupported, exception_text("tokenise", error)}; }

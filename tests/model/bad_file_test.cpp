@@ -130,15 +130,20 @@ TEST_F(BadFiles, ATensorWithoutAPlaceIsRefused) {
     expect_error_after({.tensor = rename}, ErrorCode::kUnsupported, {"'output.bias' has no place in architecture 'llama'"});
 }
 
-TEST_F(BadFiles, ANormThatIsNotF32IsRefused) {
+TEST_F(BadFiles, ANormThatIsNoFloatIsRefused) {
     const auto retype = [](ggml_tensor * t) {
-        if (std::strcmp(t->name, "output_norm.weight") == 0) {
-            t->type = GGML_TYPE_F16;
-            for (int d = 0; d < 4; ++d) { t->nb[d] /= 2; }
-        }
+        if (std::strcmp(t->name, "output_norm.weight") == 0) { t->type = GGML_TYPE_I32; }
         return true;
     };
-    expect_error_after({.tensor = retype}, ErrorCode::kUnsupported, {"'output_norm.weight'", "type f16", "expected f32"});
+    expect_error_after({.tensor = retype}, ErrorCode::kUnsupported, {"'output_norm.weight'", "type i32", "expected f32"});
+}
+
+TEST_F(BadFiles, FusedMatricesWhoseRowsDoNotAddUpAreRefused) {
+    const auto rename = [](ggml_tensor * t) {
+        if (std::strcmp(t->name, "blk.0.attn_q.weight") == 0) { ggml_set_name(t, "blk.0.attn_qkv.weight"); }
+        return true;
+    };
+    expect_error_after({.tensor = rename}, ErrorCode::kBadFile, {"'blk.0.attn_qkv.weight'", "[32, 32]", "expected 64 rows"});
 }
 
 TEST_F(BadFiles, HyperParametersOutOfRangeAreNamed) {

@@ -44,6 +44,7 @@ inline void write_file(const std::string & path, const std::vector<char> & bytes
 struct GgufEdit {
     std::function<void(gguf_context *)> metadata;  // may set and remove keys
     std::function<bool(ggml_tensor *)> tensor;     // may rename, retype or reshape; false drops the tensor
+    std::vector<const ggml_tensor *> added = {};   // behind the file's own
 };
 
 // Copies `from` to `to` with the edit. False when ggml cannot read or write.
@@ -58,6 +59,7 @@ inline bool edit_gguf(const std::string & from, const std::string & to, const Gg
         ggml_tensor * tensor = ggml_get_tensor(data, gguf_get_tensor_name(in, i));
         if (!edit.tensor || edit.tensor(tensor)) { gguf_add_tensor(out, tensor); }
     }
+    for (const ggml_tensor * tensor : edit.added) { gguf_add_tensor(out, tensor); }
     const bool written = gguf_write_to_file(out, to.c_str(), false);
     gguf_free(out);
     gguf_free(in);

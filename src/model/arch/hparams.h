@@ -29,6 +29,7 @@ struct Hparams {
     int head_dim = 0;    // d, of keys; may differ from D / H
     int head_dim_v = 0;  // of values
     std::vector<LayerHparams> layers;
+    int n_nextn_layers = 0;        // blocks behind n_layers that predict further tokens: not run
     float attention_scale = 0.0F;  // what a product of query and key is multiplied by before the softmax
     int n_ff = 0;                  // dense feed-forward width (0 where all layers have experts)
     int n_ff_expert = 0;           // width of one expert

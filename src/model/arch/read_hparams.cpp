@@ -136,6 +136,8 @@ Status refuse_unknown_scales(const KeyReader & keys) {
 
 Status read_sizes(const GgufHeader & header, const std::string & path, const KeyReader & keys, Hparams & hp) {
     PITH_RETURN_IF_ERROR(keys.integer("block_count", 1, kMaxLayers, hp.n_layers));
+    PITH_RETURN_IF_ERROR(keys.integer("nextn_predict_layers", 0, hp.n_layers - 1, hp.n_nextn_layers, false));
+    hp.n_layers -= hp.n_nextn_layers;  // they are among the blocks counted
     hp.layers.resize(static_cast<size_t>(hp.n_layers));
     PITH_RETURN_IF_ERROR(keys.integer("context_length", 1, kMaxContext, hp.n_ctx_train));
     PITH_RETURN_IF_ERROR(keys.integer("embedding_length", 1, kMaxWidth, hp.n_embd));
