@@ -1,0 +1,139 @@
+// mask_oracle.h - real eviction against a full cache in which the evicted entries are masked for the queries that come after
+// the eviction. The oracle is a forward pass without any cache (plain_attention.h), told from outside which entries were gone
+// when.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine/model_parts.h"
+#include "model/plain_attention.h"
+#include "pith/model.h"
+
+namespace pith::testing {
+
+// When an entry was first seen missing: queries at positions from there on cannot see it.
+class EvictionLog {
+public:
+    void look(const Session & session) {
+        for (int l = 0; l < session.n_layers(); ++l) {
+            for (int h = 0; h < session.n_kv_heads(); ++h) {
+                const auto kept = session.lane_positions(l, h);
+                for (int32_t position = 0; position < session.n_tokens(); ++position) {
+                    if (!std::ranges::binary_search(kept, position)) {
+                        gone_.try_emplace({l, h, position}, static_cast<int>(session.n_tokens()));
+                    }
+                }
+            }
+        }
+    }
+    bool hidden(int layer, int kv_head, int query, int key) const {
+        const auto it = gone_.find({layer, kv_head, key});
+        return it != gone_.end() && query >= it->second;
+    }
+    size_t size() const { return gone_.size(); }
+
+private:
+    struct Key {
+        int layer, kv_head, position;
+        auto operator<=>(const Key &) const = default;
+    };
+    std::map<Key, int> gone_;
+};
+
+struct EvictionRun {
+    std::vector<float> logits;  // [n][n_vocab], one row per position; row p are the logits after token p
+    EvictionLog log;
+    Ledger ledger;
+};
+
+struct EvictionSchedule {
+    const char * name;
+    PrefillSchedule prefill;
+    int chunk;
+    int evict_every;
+};
+
+inline constexpr EvictionSchedule kEvictionSchedules[] = {
+    {"one-shot", PrefillSchedule::kOneShot, 32, 0},
+    {"chunked", PrefillSchedule::kChunked, 24, 0},
+    {"decode every 1", PrefillSchedule::kOneShot, 64, 1},
+    {"decode every 7", PrefillSchedule::kChunked, 24, 7},
+};
+
+inline constexpr int kPrompt = 100;
+inline constexpr int kDecoded = 30;
+inline constexpr int kBudget = 48;
+
+// Random importances, as a calibration would leave them.
+inline std::shared_ptr<const HeadImportance> importances(const ModelInfo & info) {
+    auto heads = std::make_shared<HeadImportance>();
+    std::mt19937 random(4);
+    for (int i = 0; i < info.n_layers * info.n_heads; ++i) {
+        heads->copy.push_back(std::uniform_real_distribution<double>(0.0, 1.0)(random));
+        heads->reason.push_back(std::uniform_real_distribution<double>(0.0, 1.0)(random));
+    }
+    return heads;
+}
+
+inline EvictionRun run_evicting(const Model & model, const std::string & policy, const EvictionSchedule & schedule, KvType type,
+                                const std::vector<int32_t> & tokens) {
+    EvictionRun result;
+    SessionOptions options;
+    options.policy = policy;
+    options.budget = kBudget;
+    options.type_k = options.type_v = type;
+    options.prefill = schedule.prefill;
+    options.chunk = schedule.chunk;
+    options.evict_every = schedule.evict_every;
+    options.n_threads = 1;
+    options.pinned = {{10, 14}};
+    options.heads = importances(model.info());
+    auto session = model.session(options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    RunHooks hooks;
+    hooks.on_logits = [&](int64_t, std::span<const float> row) {
+        result.logits.insert(result.logits.end(), row.begin(), row.end());
+    };
+    hooks.progress = [&](int64_t, int64_t) {
+        if (schedule.prefill == PrefillSchedule::kChunked) { result.log.look(*session); }
+    };
+    const Status status = session->prefill(std::span(tokens).first(kPrompt), hooks);
+    EXPECT_TRUE(status.ok()) << status.message();
+    result.log.look(*session);
+    for (int i = kPrompt; i < kPrompt + kDecoded; ++i) {
+        EXPECT_TRUE(session->append(tokens[static_cast<size_t>(i)]).ok());
+        result.logits.insert(result.logits.end(), session->logits().begin(), session->logits().end());
+        result.log.look(*session);
+    }
+    result.ledger = session->ledger();
+    return result;
+}
+
+// Largest difference, relative to the range of the oracle's logits.
+inline double relative_error(const std::vector<float> & got, const std::vector<float> & expected) {
+    EXPECT_EQ(got.size(), expected.size());
+    const auto [low, high] = std::ranges::minmax(expected);
+    double worst = 0;
+    for (size_t i = 0; i < std::min(got.size(), expected.size()); ++i) {
+        worst = std::max(worst, std::abs(double{got[i]} - expected[i]));
+    }
+    return worst / (high - low);
+}
+
+inline std::vector<float> masked_logits(const Model & model, const EvictionLog & log, const std::vector<int32_t> & tokens,
+                                        ggml_type round = GGML_TYPE_F32) {
+    const int n_group = model.info().n_heads / model.info().n_kv_heads;
+    const auto mask = [&](int layer, int head, int query, int key) {
+        return log.hidden(layer, head / n_group, query, key) ? -INFINITY : 0.0F;
+    };
+    return plain_logits(file_of(model), tokens, mask, {}, 1, round);
+}
+
+}  // namespace pith::testing
