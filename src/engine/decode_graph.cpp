@@ -10,9 +10,9 @@
 namespace pith {
 namespace {
 
-// Room for a layer's operations of one token: some forty, and two for each expert.
+// Room for a layer's operations of one token: some forty, of the widest forms about a hundred, and two for each expert.
 size_t layer_nodes(const Hparams & hparams) {
-    return 80 + 2 * static_cast<size_t>(hparams.n_experts_used);
+    return 128 + 2 * static_cast<size_t>(hparams.n_experts_used);
 }
 
 }  // namespace
@@ -67,8 +67,8 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
         if (any_queries) { build->output(q, queries_.data() + static_cast<size_t>(layer) * n_parts * query_size()); }
         return build_lane_attention(*build, batch_, layer, q, k, v);
     };
-    ggml_tensor * hidden =
-        build_embedding(build->ctx(), weights, build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(tokens_.data())));
+    ggml_tensor * hidden = build_embedding(build->ctx(), hp, weights,
+                                           build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(tokens_.data())));
     ggml_tensor * positions = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions_.data()));
     for (int layer = 0; layer < hp.n_layers; ++layer) {
         const RopeTap tap = [&](ggml_tensor * q, ggml_tensor * k) {

@@ -94,9 +94,9 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         }
         return out;
     };
-    ggml_tensor * in = layer == 0
-                           ? build_embedding(build->ctx(), file_->weights(), build->input(GGML_TYPE_I32, n, 1, tokens.data()))
-                           : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
+    ggml_tensor * in =
+        layer == 0 ? build_embedding(build->ctx(), hp, file_->weights(), build->input(GGML_TYPE_I32, n, 1, tokens.data()))
+                   : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
     const auto n_out = kept_rows.empty() ? n : static_cast<int>(kept_rows.size());
     ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;
     ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));

@@ -24,10 +24,10 @@ ggml_tensor * GateRunner::build_input(GraphBuild & build, int layer, const GateI
     const int source = config().input_layer(layer);
     const int n_embd = file_->hparams().n_embd;
     const auto offset = static_cast<size_t>(first);
-    ggml_tensor * hidden =
-        source == 0
-            ? build_embedding(build.ctx(), file_->weights(), build.input(GGML_TYPE_I32, n, 1, in.tokens.data() + offset))
-            : build.input(GGML_TYPE_F32, n_embd, n, in.hidden.data() + offset * static_cast<size_t>(n_embd));
+    ggml_tensor * hidden = source == 0
+                               ? build_embedding(build.ctx(), file_->hparams(), file_->weights(),
+                                                 build.input(GGML_TYPE_I32, n, 1, in.tokens.data() + offset))
+                               : build.input(GGML_TYPE_F32, n_embd, n, in.hidden.data() + offset * static_cast<size_t>(n_embd));
     return build_attention_input(build.ctx(), file_->hparams(), file_->weights(), source, hidden);
 }
 

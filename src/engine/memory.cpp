@@ -20,7 +20,8 @@ double Session::Impl::chunk_bytes() const {
     const Hparams & hp = file->hparams();
     const auto chunk = static_cast<double>(std::max(options.chunk, 1));
     const double width = std::max(hp.n_embd, hp.n_heads * hp.head_dim);
-    return 4.0 * (chunk * (8.0 * width + 4.0 * std::max(hp.n_ff, hp.n_ff_expert * hp.n_experts_used)) + 2.0 * hp.n_vocab);
+    return 4.0 * (chunk * (8.0 * width + 4.0 * std::max(hp.n_ff, hp.n_ff_expert * hp.n_experts_used + hp.n_ff_shared)) +
+                  2.0 * hp.n_vocab);
 }
 
 // `--budget auto`: what is left, less a tenth, and less what a chunk's activations take; so many snapshots are left room for,

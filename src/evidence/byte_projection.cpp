@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "device/cpu_threads.h"
+#include "model/output_factors.h"
 
 namespace pith {
 
@@ -47,7 +48,7 @@ Result<std::shared_ptr<const ByteProjection>> ByteProjections::layer(GraphRunner
                                                                      int head_dim_v) {
     Slot & slot = slots_[static_cast<size_t>(index)];
     if (slot.is_kept) { return slot.kept; }
-    PITH_ASSIGN_OR_RETURN(const std::vector<float> rows, file_->read_output_projection(index));
+    PITH_ASSIGN_OR_RETURN(const std::vector<float> rows, effective_projection(*file_, index));
     PITH_ASSIGN_OR_RETURN(ByteProjection made, ByteProjection::make(runner, rows, n_heads, head_dim_v));
     auto projection = std::make_shared<const ByteProjection>(std::move(made));
     if (slot.asked_before.exchange(true) && !slot.taken.exchange(true)) {

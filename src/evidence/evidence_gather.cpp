@@ -210,11 +210,19 @@ Status EvidenceState::gather_expected(const From & from, const EvidenceNeeds & n
     if (!wants_moments_ || output_ == nullptr) { return not_made_for("expected attention"); }
     const QueryMoments & moments = layers_[static_cast<size_t>(from.layer)].moments;
     if (moments.n == 0) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
-    if (rotation_.first != from.n_seen || rotation_.future != needs.expected_future) {
-        PITH_RETURN_IF_ERROR(
-            make_mean_rotation(from.runner, output_->factors.model(), from.n_seen, needs.expected_future, rotation_));
+    const ModelFile & model = output_->factors.model();
+    const Hparams & hp = model.hparams();
+    MeanRotation & rotation = rotations_[hp.layer(from.layer).rotates ? 1 : 0];
+    if (rotation.first != from.n_seen || rotation.future != needs.expected_future) {
+        PITH_RETURN_IF_ERROR(make_mean_rotation(from.runner, model, from.layer, from.n_seen, needs.expected_future, rotation));
     }
-    return expected_exponents(from.runner, from.cache, from.seq, from.layer, moments, rotation_, evidence.expected);
+    std::vector<float> weight;
+    if (hp.form.qk_norm == QkNorm::kPerHeadRotated) {
+        const ggml_tensor * norm = model.weights().layers[static_cast<size_t>(from.layer)].q_norm;
+        weight.resize(static_cast<size_t>(norm->ne[0]));
+        ggml_backend_tensor_get(norm, weight.data(), 0, ggml_nbytes(norm));
+    }
+    return expected_exponents(from.runner, from.cache, from.seq, from.layer, moments, rotation, weight, evidence.expected);
 }
 
 Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
@@ -261,7 +269,7 @@ Status EvidenceState::gather_output_l1(const From & from, Ragged<float> & out) c
                               output_->projections.layer(runner, layer, shape_.n_heads(), cache.layout().head_dim_v));
         PITH_RETURN_IF_ERROR(output_l1_norms(runner, cache, seq, layer, *projection, best_byte_unit(), out, begin));
     } else {
-        PITH_ASSIGN_OR_RETURN(const OutputProjection projection, output_->factors.model().read_output_projection(layer));
+        PITH_ASSIGN_OR_RETURN(const OutputProjection projection, effective_projection(output_->factors.model(), layer));
         PITH_RETURN_IF_ERROR(output_l1_norms(runner, cache, seq, layer, projection, out, begin));
     }
     for (int head = 0; head < shape_.n_heads(); ++head) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -151,7 +152,8 @@ private:
     bool wants_moments_ = false;
     std::vector<ProfileNeeds> samplers_;
     std::vector<Layer> layers_;
-    mutable MeanRotation rotation_;  // of the last gather: the same for all layers
+    // Of the last gathers: of layers that do not rotate, and of those that do, which all do it alike.
+    mutable std::array<MeanRotation, 2> rotations_;
 };
 
 // The running sums of a sequence, as an attention that adds to them itself asks for them. Both must live as long as the result.

@@ -86,7 +86,8 @@ void merge(const QueryMoments & from, QueryMoments & to) {
     to.n += from.n;
 }
 
-Status make_mean_rotation(GraphRunner & runner, const ModelFile & model, int64_t first, int future, MeanRotation & out) {
+Status make_mean_rotation(GraphRunner & runner, const ModelFile & model, int layer, int64_t first, int future,
+                          MeanRotation & out) {
     const auto d = static_cast<int64_t>(model.hparams().head_dim);
     const int tile = tile_length(d * d);
     const auto size = static_cast<size_t>(d);
@@ -95,14 +96,15 @@ Status make_mean_rotation(GraphRunner & runner, const ModelFile & model, int64_t
     std::vector<int32_t> positions(static_cast<size_t>(future));
     for (int i = 0; i < future; ++i) { positions[static_cast<size_t>(i)] = static_cast<int32_t>(first + i); }
 
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + 12 * n_tiles(future, tile)));
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + 24 * n_tiles(future, tile)));
     ggml_context * ctx = build->ctx();
     ggml_tensor * basis = build->input(GGML_TYPE_F32, d, d, static_cast<const float *>(identity.data()));
     ggml_tensor * sum = nullptr;
     for_each_tile(future, tile, [&](int begin, int n) {
         ggml_tensor * at = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()) + begin);
         // The basis vectors take the place of heads: [d, d, n].
-        ggml_tensor * rotated = build_rope(ctx, model.hparams(), model.weights(), ggml_repeat_4d(ctx, basis, d, d, n, 1), at);
+        ggml_tensor * rotated =
+            build_query_rotation(ctx, model.hparams(), model.weights(), layer, ggml_repeat_4d(ctx, basis, d, d, n, 1), at);
         ggml_tensor * part = ggml_sum_rows(ctx, ggml_cont(ctx, ggml_permute(ctx, rotated, 1, 2, 0, 3)));  // [1, d, d]
         sum = sum == nullptr ? part : ggml_add(ctx, sum, part);
     });
@@ -177,7 +179,7 @@ Status exponents_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq
 }  // namespace
 
 Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const QueryMoments & moments,
-                          const MeanRotation & rotation, Ragged<float> & out) {
+                          const MeanRotation & rotation, std::span<const float> query_weight, Ragged<float> & out) {
     const CacheShape & shape = cache.layout().shape;
     const auto d = static_cast<size_t>(shape.head_dim);
     const auto n_heads = static_cast<size_t>(shape.n_heads());
@@ -186,6 +188,11 @@ Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int s
     for (size_t head = 0; head < n_heads; ++head) {
         forms_of_head(moments, rotation, precise_scale(cache.layout()), head, std::span(linear).subspan(head * d, d),
                       std::span(quadratic).subspan(head * d * d, d * d));
+    }
+    for (size_t i = 0; i < linear.size() && !query_weight.empty(); ++i) {
+        const float of_row = query_weight[i % d];
+        linear[i] *= of_row;
+        for (size_t c = 0; c < d; ++c) { quadratic[i * d + c] *= of_row * query_weight[c]; }
     }
 
     const std::vector<int> lengths = lane_lengths(cache, seq, layer, 1);

@@ -7,12 +7,14 @@
 //
 // With R̄ the mean over the next `future` positions of the model's rotation (YaRN's magnitude included, as the keys have it):
 // μ̄ = R̄·μ, Σ̄ = R̄·Σ·R̄ᵀ, exponent of entry j = s·k_j·μ̄ + s²·k_j·Σ̄·k_j/2,
-// s the scale of attention: 1/sqrt(d) in the paper.
+// s the scale of attention: 1/sqrt(d) in the paper. A model's temperature of positions counts as part of the rotation; where
+// queries are normed behind it, q is what is left of them before the norm's weight w, and w ⊙ k takes the place of k.
 // Paper:   Expected Attention: KV Cache Compression by Estimating Attention from Future Queries Distribution.
 // Cost:    O(H·d²) per query; per entry of a gather O(group·d²).   Threads: one at a time.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cache/ragged_cache.h"
@@ -52,10 +54,13 @@ struct MeanRotation {
     int future = 0;
     std::vector<std::vector<Element>> rows;
 };
-Status make_mean_rotation(GraphRunner & runner, const ModelFile & model, int64_t first, int future, MeanRotation & out);
+// That of layer `layer`, and of all that rotate as it does.
+Status make_mean_rotation(GraphRunner & runner, const ModelFile & model, int layer, int64_t first, int future,
+                          MeanRotation & out);
 
-// The exponent of every entry of (seq, layer): [H].
+// The exponent of every entry of (seq, layer): [H].   query_weight [d]: what queries are multiplied by once they are rotated;
+// empty: nothing.
 Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const QueryMoments & moments,
-                          const MeanRotation & rotation, Ragged<float> & out);
+                          const MeanRotation & rotation, std::span<const float> query_weight, Ragged<float> & out);
 
 }  // namespace pith

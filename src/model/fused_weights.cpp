@@ -16,6 +16,11 @@ std::vector<FusedWeight> fused_weights(const Hparams & hp) {
             all.push_back({blk + "attn_qkv" + end,
                            {{blk + "attn_q" + end, n_q}, {blk + "attn_k" + end, n_k}, {blk + "attn_v" + end, n_v}}});
         }
+        if (hp.form.gate_in_up && !hp.layer(layer).has_experts) {
+            for (const char * end : {".weight", ".bias"}) {
+                all.push_back({blk + "ffn_up" + end, {{blk + "ffn_gate" + end, hp.n_ff}, {blk + "ffn_up" + end, hp.n_ff}}});
+            }
+        }
     }
     return all;
 }

@@ -21,7 +21,7 @@ struct FusedWeight {
     std::vector<Part> parts;
 };
 
-// Which tensors of such a model's file may hold several: queries, keys and values, matrix and bias.
+// Which tensors of such a model's file may hold several, matrices and biases: queries, keys and values; gate and up.
 std::vector<FusedWeight> fused_weights(const Hparams & hparams);
 
 // The parts of `tensor`, in order. Errors: kBadFile where the rows do not add up (names both counts).

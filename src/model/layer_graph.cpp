@@ -12,8 +12,13 @@ namespace {
 // libllama keeps the sum of the chosen experts' weights above the smallest normal f16, so that the division stays finite.
 constexpr float kMinExpertWeightSum = 6.103515625e-5F;
 
+// x itself where there is no norm.
 ggml_tensor * rms_norm(ggml_context * ctx, ggml_tensor * x, ggml_tensor * weight, float eps) {
-    return ggml_mul(ctx, ggml_rms_norm(ctx, x, eps), weight);
+    return weight == nullptr ? x : ggml_mul(ctx, ggml_rms_norm(ctx, x, eps), weight);
+}
+
+ggml_tensor * scaled(ggml_context * ctx, ggml_tensor * x, float scale) {
+    return scale == 1.0F ? x : ggml_scale(ctx, x, scale);
 }
 
 // x [n_in, n]  →  weight·x + lora.scale · b·(a·x).
@@ -28,18 +33,32 @@ ggml_tensor * add_bias(ggml_context * ctx, ggml_tensor * x, ggml_tensor * bias) 
     return bias == nullptr ? x : ggml_add(ctx, x, bias);
 }
 
-// x [D, n]  →  weight·x + bias, as heads [head_dim, n_heads, n].
-ggml_tensor * project_heads(ggml_context * ctx, ggml_tensor * weight, const LoraPair & lora, ggml_tensor * bias,
-                            ggml_tensor * x, int head_dim, int n_heads) {
-    ggml_tensor * y = add_bias(ctx, project(ctx, weight, lora, x), bias);
-    return ggml_reshape_3d(ctx, y, head_dim, n_heads, x->ne[1]);
+// y [head_dim · n_heads, n] as heads [head_dim, n_heads, n], normed where all heads are normed as one or each by itself.
+ggml_tensor * as_heads(ggml_context * ctx, const Hparams & hp, ggml_tensor * y, ggml_tensor * norm, int head_dim, int n_heads) {
+    if (hp.form.qk_norm == QkNorm::kWhole) { y = rms_norm(ctx, y, norm, hp.rms_eps); }
+    y = ggml_reshape_3d(ctx, y, head_dim, n_heads, y->ne[1]);
+    const bool by_itself = hp.form.qk_norm == QkNorm::kPerHead || hp.form.qk_norm == QkNorm::kMayBePerHead;
+    return by_itself ? rms_norm(ctx, y, norm, hp.rms_eps) : y;
 }
 
-ggml_tensor * rope(ggml_context * ctx, const Hparams & hp, ggml_tensor * x, ggml_tensor * positions,
+ggml_tensor * rope(ggml_context * ctx, const Hparams & hp, int layer, ggml_tensor * x, ggml_tensor * positions,
                    ggml_tensor * freq_factors) {
+    if (!hp.layer(layer).rotates) { return x; }
     const int type = hp.form.rope == RopeKind::kHalves ? GGML_ROPE_TYPE_NEOX : GGML_ROPE_TYPE_NORMAL;
     return ggml_rope_ext(ctx, x, positions, freq_factors, hp.n_rot, type, hp.rope_n_ctx_orig, hp.rope_base, hp.rope_freq_scale,
                          hp.yarn_ext_factor, hp.yarn_attn_factor, hp.yarn_beta_fast, hp.yarn_beta_slow);
+}
+
+// q [d, H, n], each times its position's temperature.
+ggml_tensor * heat(ggml_context * ctx, const Hparams & hp, ggml_tensor * q, ggml_tensor * positions) {
+    if (hp.query_temperature == 0.0F) { return q; }
+    // floor(p / length) of whole numbers: half a position more keeps rounding off the border.
+    const float per_position = 1.0F / static_cast<float>(hp.query_temperature_length);
+    ggml_tensor * p = ggml_cast(ctx, positions, GGML_TYPE_F32);
+    ggml_tensor * steps = ggml_floor(ctx, ggml_scale_bias(ctx, p, per_position, 0.5F * per_position));
+    ggml_tensor * heats = ggml_log(ctx, ggml_scale_bias(ctx, steps, 1.0F, 1.0F));
+    heats = ggml_scale_bias(ctx, heats, hp.query_temperature, 1.0F);
+    return ggml_mul(ctx, q, ggml_reshape_3d(ctx, heats, 1, 1, heats->ne[0]));
 }
 
 // x [D, n]  →  [D, n]: down · (silu(gate·x) ⊙ up·x), with biases where there are any.
@@ -49,8 +68,8 @@ ggml_tensor * dense_ffn(ggml_context * ctx, const LayerWeights & w, ggml_tensor 
     return add_bias(ctx, ggml_mul_mat(ctx, w.ffn_down, ggml_swiglu_split(ctx, gate, up)), w.ffn_down_bias);
 }
 
-// Router weights of the chosen experts: softmax over all experts, the best n_experts_used, renormalised to sum 1.
-// logits [n_experts, n], chosen i32 [used, n]  →  [1, used, n].
+// Router weights of the chosen experts, of those the router gives to all, made to sum to 1 and scaled where the model says so.
+// probabilities [n_experts, n], chosen i32 [used, n]  →  [1, used, n].
 ggml_tensor * expert_weights(ggml_context * ctx, const Hparams & hp, ggml_tensor * probabilities, ggml_tensor * chosen) {
     const int64_t n = probabilities->ne[1];
     ggml_tensor * weights = ggml_get_rows(ctx, ggml_reshape_3d(ctx, probabilities, 1, hp.n_experts, n), chosen);
@@ -59,16 +78,17 @@ ggml_tensor * expert_weights(ggml_context * ctx, const Hparams & hp, ggml_tensor
         ggml_tensor * sum = ggml_clamp(ctx, ggml_sum_rows(ctx, weights), kMinExpertWeightSum, INFINITY);
         weights = ggml_reshape_3d(ctx, ggml_div(ctx, weights, sum), 1, hp.n_experts_used, n);
     }
-    return weights;
+    return scaled(ctx, weights, hp.expert_weights_scale);
 }
 
 // x [D, n]  →  [D, n]: the chosen experts' outputs, weighted by the router.
 ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hp, const LayerWeights & w, ggml_tensor * x) {
     const int64_t n_embd = x->ne[0];
     const int64_t n = x->ne[1];
-    ggml_tensor * probabilities = ggml_soft_max(ctx, ggml_mul_mat(ctx, w.router, x));  // [n_experts, n]
-    ggml_tensor * chosen = ggml_argsort_top_k(ctx, probabilities, hp.n_experts_used);  // i32 [used, n]
-    ggml_tensor * weights = expert_weights(ctx, hp, probabilities, chosen);            // [1, used, n]
+    ggml_tensor * logits = ggml_mul_mat(ctx, w.router, x);  // [n_experts, n]
+    ggml_tensor * probabilities = hp.router == Router::kSigmoid ? ggml_sigmoid(ctx, logits) : ggml_soft_max(ctx, logits);
+    ggml_tensor * chosen = ggml_argsort_top_k(ctx, add_bias(ctx, probabilities, w.router_bias), hp.n_experts_used);
+    ggml_tensor * weights = expert_weights(ctx, hp, probabilities, chosen);  // [1, used, n]
     ggml_tensor * rows = ggml_reshape_3d(ctx, x, n_embd, 1, n);
     ggml_tensor * gate = ggml_mul_mat_id(ctx, w.gate_experts, rows, chosen);                                 // [n_ff, used, n]
     ggml_tensor * up = ggml_mul_mat_id(ctx, w.up_experts, rows, chosen);                                     // [n_ff, used, n]
@@ -81,14 +101,17 @@ ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & h
         ggml_tensor * one = ggml_view_2d(ctx, outputs, n_embd, n, outputs->nb[2], static_cast<size_t>(e) * outputs->nb[1]);
         sum = sum == nullptr ? one : ggml_add(ctx, sum, one);
     }
-    return hp.n_experts_used == 1 ? ggml_cont(ctx, sum) : sum;  // one expert: avoid handing out a strided view
+    if (hp.n_experts_used == 1) { sum = ggml_cont(ctx, sum); }  // avoid handing out a strided view
+    if (w.shared_up == nullptr) { return sum; }
+    ggml_tensor * shared = ggml_swiglu_split(ctx, ggml_mul_mat(ctx, w.shared_gate, x), ggml_mul_mat(ctx, w.shared_up, x));
+    return ggml_add(ctx, sum, ggml_mul_mat(ctx, w.shared_down, shared));
 }
 
 }  // namespace
 
-ggml_tensor * build_rope(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * x,
-                         ggml_tensor * positions) {
-    return rope(ctx, hparams, x, positions, weights.layers.front().rope_freqs);
+ggml_tensor * build_query_rotation(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
+                                   ggml_tensor * x, ggml_tensor * positions) {
+    return heat(ctx, hparams, rope(ctx, hparams, layer, x, positions, weights.layers.front().rope_freqs), positions);
 }
 
 ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
@@ -101,25 +124,36 @@ ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weight
     return project(ctx, w.wo, w.lora_o, attended);
 }
 
-ggml_tensor * build_embedding(ggml_context * ctx, const Weights & weights, ggml_tensor * tokens) {
-    return ggml_get_rows(ctx, weights.token_embd, tokens);
+ggml_tensor * build_embedding(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * tokens) {
+    return scaled(ctx, ggml_get_rows(ctx, weights.token_embd, tokens), hparams.embedding_scale);
 }
 
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention, ggml_tensor * keep_rows,
                           const RopeTap & tap, const InputTap & input_tap) {
     const LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
+    const float eps = hparams.rms_eps;
 
     ggml_tensor * x = build_attention_input(ctx, hparams, weights, layer, hidden);
     if (input_tap) { input_tap(x); }
-    ggml_tensor * q = project_heads(ctx, w.wq, w.lora_q, w.bq, x, hparams.head_dim, hparams.n_heads);
-    ggml_tensor * k = project_heads(ctx, w.wk, w.lora_k, w.bk, x, hparams.head_dim, hparams.n_kv_heads);
-    ggml_tensor * v = project_heads(ctx, w.wv, w.lora_v, w.bv, x, hparams.head_dim_v, hparams.n_kv_heads);
-    if (w.q_norm != nullptr) { q = rms_norm(ctx, q, w.q_norm, hparams.rms_eps); }
-    if (w.k_norm != nullptr) { k = rms_norm(ctx, k, w.k_norm, hparams.rms_eps); }
-    if (tap) { tap(q, k); }
-    q = rope(ctx, hparams, q, positions, w.rope_freqs);
-    k = rope(ctx, hparams, k, positions, w.rope_freqs);
+    ggml_tensor * q = add_bias(ctx, project(ctx, w.wq, w.lora_q, x), w.bq);
+    ggml_tensor * k = add_bias(ctx, project(ctx, w.wk, w.lora_k, x), w.bk);
+    ggml_tensor * v = add_bias(ctx, project(ctx, w.wv, w.lora_v, x), w.bv);
+    q = as_heads(ctx, hparams, q, w.q_norm, hparams.head_dim, hparams.n_heads);
+    k = as_heads(ctx, hparams, k, w.k_norm, hparams.head_dim, hparams.n_kv_heads);
+    v = ggml_reshape_3d(ctx, v, hparams.head_dim_v, hparams.n_kv_heads, v->ne[1]);
+    const bool norms_rotated = hparams.form.qk_norm == QkNorm::kPerHeadRotated;
+    if (tap && !norms_rotated) { tap(q, k); }
+    ggml_tensor * unrotated = q;
+    q = rope(ctx, hparams, layer, q, positions, w.rope_freqs);
+    k = rope(ctx, hparams, layer, k, positions, w.rope_freqs);
+    if (norms_rotated) {
+        q = rms_norm(ctx, q, w.q_norm, eps);
+        k = rms_norm(ctx, k, w.k_norm, eps);
+        // Rotated or not, a query is divided by the same root: what is left to do behind its rotation is to weigh it.
+        if (tap) { tap(ggml_rms_norm(ctx, unrotated, eps), k); }
+    }
+    q = heat(ctx, hparams, q, positions);
 
     ggml_tensor * attended = attention(ctx, graph, layer, q, k, v);  // [dv·H, n]
     if (keep_rows != nullptr) {
@@ -127,15 +161,18 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
         hidden = ggml_get_rows(ctx, hidden, keep_rows);
     }
     ggml_tensor * out = add_bias(ctx, build_output_projection(ctx, weights, layer, attended), w.bo);
-    hidden = ggml_add(ctx, out, hidden);
+    out = rms_norm(ctx, out, w.attn_post_norm, eps);
+    hidden = ggml_add(ctx, scaled(ctx, out, hparams.residual_scale), hidden);
 
-    x = rms_norm(ctx, hidden, w.ffn_norm, hparams.rms_eps);
+    x = rms_norm(ctx, hidden, w.ffn_norm, eps);
     ggml_tensor * ffn = w.router == nullptr ? dense_ffn(ctx, w, x) : moe_ffn(ctx, graph, hparams, w, x);
-    return ggml_add(ctx, ffn, hidden);
+    ffn = rms_norm(ctx, ffn, w.ffn_post_norm, eps);
+    return ggml_add(ctx, scaled(ctx, ffn, hparams.residual_scale), hidden);
 }
 
 ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden) {
-    return ggml_mul_mat(ctx, weights.output, rms_norm(ctx, hidden, weights.output_norm, hparams.rms_eps));
+    ggml_tensor * x = rms_norm(ctx, hidden, weights.output_norm, hparams.rms_eps);
+    return scaled(ctx, add_bias(ctx, ggml_mul_mat(ctx, weights.output, x), weights.output_bias), hparams.logit_scale);
 }
 
 }  // namespace pith

@@ -20,14 +20,18 @@ namespace pith {
 using AttentionFn = std::function<ggml_tensor *(ggml_context * ctx, ggml_cgraph * graph, int layer, ggml_tensor * q,
                                                 ggml_tensor * k, ggml_tensor * v)>;
 
-// Shown q [d, H, n] and k [d, K, n] before RoPE; may expand the graph it captured.
+// Shown q [d, H, n] before RoPE, as build_query_rotation() takes it, and k [d, K, n], as long as the cache will have it; may
+// expand the graph it captured.
 using RopeTap = std::function<void(ggml_tensor * q, ggml_tensor * k)>;
 
-// x [d, heads, n] rotated as the model rotates queries and keys at positions i32 [n].
-ggml_tensor * build_rope(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * x,
-                         ggml_tensor * positions);
+// x [d, heads, n] as layer `layer` turns queries at positions i32 [n], linear in x: rotated where the layer rotates, times the
+// position's temperature. Where queries are normed after that (QkNorm::kPerHeadRotated), x has been divided by its root mean
+// square, and the norm's weight is still to come.
+ggml_tensor * build_query_rotation(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
+                                   ggml_tensor * x, ggml_tensor * positions);
 
-// hidden [D, n]  →  x [D, n], the normalised input of layer `layer`'s attention: what a gate reads (gate/gate_graph.h).
+// hidden [D, n]  →  x [D, n], the input of layer `layer`'s attention, normalised where the model does that: what a gate reads
+// (gate/gate_graph.h).
 ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
                                     ggml_tensor * hidden);
 
@@ -35,7 +39,7 @@ ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams,
 using InputTap = std::function<void(ggml_tensor * x)>;
 
 // tokens i32 [n]  →  hidden states [D, n].
-ggml_tensor * build_embedding(ggml_context * ctx, const Weights & weights, ggml_tensor * tokens);
+ggml_tensor * build_embedding(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * tokens);
 
 // hidden [D, n], positions i32 [n]  →  hidden [D, n] after layer `layer`.
 // keep_rows (i32 [m], may be null): after attention only these rows go on, so that the result is [D, m]; for the last layer,
@@ -45,7 +49,7 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention,
                           ggml_tensor * keep_rows = nullptr, const RopeTap & tap = {}, const InputTap & input_tap = {});
 
-// attended [dv·H, n]  →  [D, n]: the output projection with its adapter, without its bias.
+// attended [dv·H, n]  →  [D, n]: the output projection with its adapter, without its bias and what comes behind.
 ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended);
 
 // hidden [D, n]  →  logits [n_vocab, n].

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstring>
 #include <deque>
+#include <limits>
 #include <map>
 #include <unordered_map>
 
@@ -96,7 +97,7 @@ Status LoadedModel::index_tensors() {
 Status LoadedModel::split_fused() {
     for (const FusedWeight & fused : fused_weights(hparams_)) {
         const auto it = tensors_.find(fused.name);
-        if (it == tensors_.end()) { continue; }
+        if (it == tensors_.end() || tensors_.contains(fused.parts.front().name)) { continue; }  // apart, as in other files
         const FoundTensor found = it->second;
         PITH_ASSIGN_OR_RETURN(std::vector<GgufTensor> parts, split_rows(*found.info, fused, found.part->path));
         tensors_.erase(it);
@@ -241,7 +242,16 @@ Status LoadedModel::place(const ModelFileOptions & options) {
     }
     const bool repack = options.repack && !too_large;
     PITH_RETURN_IF_ERROR(store_.place(wanted_, {options.use_mmap, repack, hparams_.n_experts_used, options.progress}));
-    for (LayerWeights & layer : weights_.layers) { layer.rope_freqs = weights_.layers.front().rope_freqs; }
+    ggml_tensor * factors = weights_.layers.front().rope_freqs;
+    if (factors == nullptr) { factors = hparams_.is_long_rope() ? weights_.rope_long : weights_.rope_short; }
+    if (!hparams_.unrotated_pairs.empty()) {
+        std::vector<float> values(static_cast<size_t>(hparams_.n_rot / 2), 1.0F);
+        for (const int pair : hparams_.unrotated_pairs) {
+            values[static_cast<size_t>(pair)] = std::numeric_limits<float>::infinity();  // frequencies are divided by it
+        }
+        PITH_ASSIGN_OR_RETURN(factors, store_.add_vector("rope_freqs.weight", values));
+    }
+    for (LayerWeights & layer : weights_.layers) { layer.rope_freqs = factors; }
     return {};
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/simd.h"
+#include "ggml-backend.h"
 
 namespace pith {
 namespace {
@@ -99,6 +100,18 @@ Result<std::vector<float>> factor_slices(std::span<const float> rows, size_t n_h
     return factors;
 }
 
+Result<OutputProjection> effective_projection(const ModelFile & model, int layer) {
+    PITH_ASSIGN_OR_RETURN(OutputProjection rows, model.read_output_projection(layer));
+    const ggml_tensor * norm =
+        model.weights().layers.empty() ? nullptr : model.weights().layers[static_cast<size_t>(layer)].attn_post_norm;
+    if (norm == nullptr) { return rows; }
+    std::vector<float> weight(static_cast<size_t>(norm->ne[0]));
+    ggml_backend_tensor_get(norm, weight.data(), 0, ggml_nbytes(norm));
+    const size_t width = rows.size() / weight.size();
+    for (size_t i = 0; i < rows.size(); ++i) { rows[i] *= weight[i / width]; }
+    return rows;
+}
+
 OutputFactors::OutputFactors(std::shared_ptr<const ModelFile> file)
     : file_(std::move(file)),
       factors_(static_cast<size_t>(file_->hparams().n_layers)),
@@ -108,7 +121,7 @@ Result<std::span<const float>> OutputFactors::get(Slot & slot, int layer, size_t
     if (!slot.made) {
         const std::lock_guard lock(slot.making);
         if (!slot.made) {
-            PITH_ASSIGN_OR_RETURN(const OutputProjection rows, file_->read_output_projection(layer));
+            PITH_ASSIGN_OR_RETURN(const OutputProjection rows, effective_projection(*file_, layer));
             PITH_ASSIGN_OR_RETURN(slot.factors, factor_slices(rows, n_slices, width, run));
             size_bytes_ += slot.factors.capacity() * sizeof(float);
             slot.made = true;

@@ -24,6 +24,12 @@ namespace pith {
 //   W_O^g[c][r] = rows[r][g·dv + c]
 using OutputProjection = std::vector<float>;
 
+// What evidence takes for the output projection: its rows, each times the weight of the norm behind it where the layer has one
+// (Hparams' form.attn_post_norm). That norm also divides by what all entries of a token, seen together, come to: norms of one
+// layer's entries are compared as they should be, those of two layers only as nearly as these divisors agree.
+// Errors: of ModelFile::read_output_projection.
+Result<OutputProjection> effective_projection(const ModelFile & model, int layer);
+
 class OutputFactors {
 public:
     explicit OutputFactors(std::shared_ptr<const ModelFile> file);

@@ -161,6 +161,21 @@ Status WeightStore::place_copied(const Group & group) {
     return {};
 }
 
+Result<ggml_tensor *> WeightStore::add_vector(const std::string & name, std::span<const float> values) {
+    const Status no_memory(ErrorCode::kOutOfMemory, "no memory for '" + name + "'");
+    ggml_context * ctx = ggml_init({ggml_tensor_overhead(), nullptr, true});
+    if (ctx == nullptr) { return no_memory; }
+    contexts_.emplace_back(ctx);
+    ggml_tensor * tensor = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, static_cast<int64_t>(values.size()));
+    ggml_set_name(tensor, name.c_str());
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_dev_buffer_type(cpu_device()));
+    if (buffer == nullptr) { return no_memory; }
+    ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    buffers_.emplace_back(buffer);
+    ggml_backend_tensor_set(tensor, values.data(), 0, values.size_bytes());
+    return tensor;
+}
+
 Status WeightStore::copy_data(const PlacedWeight & weight, const Options & options, size_t total_bytes) {
     const GgufTensor & info = *weight.info;
     const void * data = weight.file->bytes().data() + info.offset;

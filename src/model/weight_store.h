@@ -42,6 +42,9 @@ public:
     // REQUIRES: load_backends() succeeded.
     Status place(std::span<const PlacedWeight> weights, const Options & options);
 
+    // A vector that no file holds. Errors: kOutOfMemory.
+    Result<ggml_tensor *> add_vector(const std::string & name, std::span<const float> values);
+
     size_t copied_bytes() const { return copied_bytes_; }
 
 private:

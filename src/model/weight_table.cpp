@@ -12,6 +12,9 @@ public:
     void vector(const std::string & name, int64_t ne0, ggml_tensor *& slot, bool required) {
         add(name, {ne0, 1, 1, 1}, WeightUse::kVector, required, slot);
     }
+    void norm(const std::string & blk, const char * name, int64_t ne0, ggml_tensor *& slot) {
+        if (name != nullptr) { vector(blk + name + ".weight", ne0, slot, true); }
+    }
     void add(const std::string & name, std::array<int64_t, 4> ne, WeightUse use, bool required, ggml_tensor *& slot) {
         list.push_back({name, ne, use, required, &slot});
     }
@@ -24,7 +27,8 @@ void add_attention(const Hparams & hp, const std::string & blk, LayerWeights & w
     const int64_t n_q = int64_t{hp.head_dim} * hp.n_heads;
     const int64_t n_k = int64_t{hp.head_dim} * hp.n_kv_heads;
     const int64_t n_v = int64_t{hp.head_dim_v} * hp.n_kv_heads;
-    table.vector(blk + "attn_norm.weight", n_embd, w.attn_norm, true);
+    table.norm(blk, hp.form.attn_norm, n_embd, w.attn_norm);
+    table.norm(blk, hp.form.attn_post_norm, n_embd, w.attn_post_norm);
     table.matrix(blk + "attn_q.weight", n_embd, n_q, w.wq);
     table.matrix(blk + "attn_k.weight", n_embd, n_k, w.wk);
     table.matrix(blk + "attn_v.weight", n_embd, n_v, w.wv);
@@ -33,16 +37,19 @@ void add_attention(const Hparams & hp, const std::string & blk, LayerWeights & w
     table.vector(blk + "attn_k.bias", n_k, w.bk, hp.form.qkv_biases);
     table.vector(blk + "attn_v.bias", n_v, w.bv, hp.form.qkv_biases);
     table.vector(blk + "attn_output.bias", n_embd, w.bo, false);
-    if (hp.form.qk_norm == QkNorm::kPerHead) {
-        table.vector(blk + "attn_q_norm.weight", hp.head_dim, w.q_norm, true);
-        table.vector(blk + "attn_k_norm.weight", hp.head_dim, w.k_norm, true);
+    if (hp.form.qk_norm != QkNorm::kNone) {
+        const bool whole = hp.form.qk_norm == QkNorm::kWhole;
+        const bool required = hp.form.qk_norm != QkNorm::kMayBePerHead;
+        table.vector(blk + "attn_q_norm.weight", whole ? n_q : hp.head_dim, w.q_norm, required);
+        table.vector(blk + "attn_k_norm.weight", whole ? n_k : hp.head_dim, w.k_norm, required);
     }
 }
 
 void add_feed_forward(const Hparams & hp, int layer, const std::string & blk, LayerWeights & w, Table & table) {
     const int64_t n_embd = hp.n_embd;
-    table.vector(blk + "ffn_norm.weight", n_embd, w.ffn_norm, true);
-    if (!hp.layers[static_cast<size_t>(layer)].has_experts) {
+    table.norm(blk, hp.form.ffn_norm, n_embd, w.ffn_norm);
+    table.norm(blk, hp.form.ffn_post_norm, n_embd, w.ffn_post_norm);
+    if (!hp.layer(layer).has_experts) {
         table.matrix(blk + "ffn_gate.weight", n_embd, hp.n_ff, w.ffn_gate);
         table.matrix(blk + "ffn_up.weight", n_embd, hp.n_ff, w.ffn_up);
         table.matrix(blk + "ffn_down.weight", hp.n_ff, n_embd, w.ffn_down);
@@ -54,9 +61,14 @@ void add_feed_forward(const Hparams & hp, int layer, const std::string & blk, La
     const int64_t n_ff = hp.n_ff_expert;
     const int64_t n = hp.n_experts;
     table.matrix(blk + "ffn_gate_inp.weight", n_embd, n, w.router);
+    if (hp.form.router_bias) { table.vector(blk + "exp_probs_b.bias", n, w.router_bias, true); }
     table.add(blk + "ffn_gate_exps.weight", {n_embd, n_ff, n, 1}, WeightUse::kExperts, true, w.gate_experts);
     table.add(blk + "ffn_up_exps.weight", {n_embd, n_ff, n, 1}, WeightUse::kExperts, true, w.up_experts);
     table.add(blk + "ffn_down_exps.weight", {n_ff, n_embd, n, 1}, WeightUse::kExperts, true, w.down_experts);
+    if (hp.n_ff_shared == 0) { return; }
+    table.matrix(blk + "ffn_gate_shexp.weight", n_embd, hp.n_ff_shared, w.shared_gate);
+    table.matrix(blk + "ffn_up_shexp.weight", n_embd, hp.n_ff_shared, w.shared_up);
+    table.matrix(blk + "ffn_down_shexp.weight", hp.n_ff_shared, n_embd, w.shared_down);
 }
 
 }  // namespace
@@ -67,7 +79,13 @@ std::vector<WantedWeight> wanted_weights(const Hparams & hparams, Weights & weig
     table.add("token_embd.weight", {hparams.n_embd, hparams.n_vocab, 1, 1}, WeightUse::kRows, true, weights.token_embd);
     table.vector("output_norm.weight", hparams.n_embd, weights.output_norm, true);
     table.matrix("output.weight", hparams.n_embd, hparams.n_vocab, weights.output, false);  // absent: tied to token_embd
-    table.vector("rope_freqs.weight", hparams.n_rot / 2, weights.layers.front().rope_freqs, false);  // one for all layers
+    table.vector("output.bias", hparams.n_vocab, weights.output_bias, false);
+    if (hparams.unrotated_pairs.empty()) {  // they are factors, too
+        const int64_t n_pairs = hparams.n_rot / 2;
+        table.vector("rope_freqs.weight", n_pairs, weights.layers.front().rope_freqs, false);  // one for all layers
+        table.vector("rope_factors_long.weight", n_pairs, weights.rope_long, false);
+        table.vector("rope_factors_short.weight", n_pairs, weights.rope_short, false);
+    }
     for (int layer = 0; layer < hparams.n_layers; ++layer) {
         const std::string blk = "blk." + std::to_string(layer) + ".";
         LayerWeights & w = weights.layers[static_cast<size_t>(layer)];

@@ -17,22 +17,24 @@ struct LoraPair {
 };
 
 struct LayerWeights {
-    ggml_tensor * attn_norm = nullptr;   // f32 [D]
-    ggml_tensor * wq = nullptr;          // [D, d·H]
-    ggml_tensor * wk = nullptr;          // [D, d·K]
-    ggml_tensor * wv = nullptr;          // [D, dv·K]
-    ggml_tensor * wo = nullptr;          // [dv·H, D]
-    ggml_tensor * bq = nullptr;          // f32 [d·H]
-    ggml_tensor * bk = nullptr;          // f32 [d·K]
-    ggml_tensor * bv = nullptr;          // f32 [dv·K]
-    ggml_tensor * bo = nullptr;          // f32 [D]
-    ggml_tensor * q_norm = nullptr;      // f32 [d]
-    ggml_tensor * k_norm = nullptr;      // f32 [d]
-    ggml_tensor * rope_freqs = nullptr;  // f32 [n_rot / 2], frequency factors (llama3 scaling)
+    ggml_tensor * attn_norm = nullptr;       // f32 [D]
+    ggml_tensor * attn_post_norm = nullptr;  // f32 [D]
+    ggml_tensor * wq = nullptr;              // [D, d·H]
+    ggml_tensor * wk = nullptr;              // [D, d·K]
+    ggml_tensor * wv = nullptr;              // [D, dv·K]
+    ggml_tensor * wo = nullptr;              // [dv·H, D]
+    ggml_tensor * bq = nullptr;              // f32 [d·H]
+    ggml_tensor * bk = nullptr;              // f32 [d·K]
+    ggml_tensor * bv = nullptr;              // f32 [dv·K]
+    ggml_tensor * bo = nullptr;              // f32 [D]
+    ggml_tensor * q_norm = nullptr;          // f32 [d], or [d·H] where all heads are one
+    ggml_tensor * k_norm = nullptr;          // f32 [d] or [d·K]
+    ggml_tensor * rope_freqs = nullptr;      // f32 [n_rot / 2], frequency factors, the same for all layers
 
     LoraPair lora_q, lora_k, lora_v, lora_o;  // of wq, wk, wv, wo
 
     ggml_tensor * ffn_norm = nullptr;       // f32 [D]
+    ggml_tensor * ffn_post_norm = nullptr;  // f32 [D]
     ggml_tensor * ffn_gate = nullptr;       // [D, n_ff]
     ggml_tensor * ffn_up = nullptr;         // [D, n_ff]
     ggml_tensor * ffn_down = nullptr;       // [n_ff, D]
@@ -40,15 +42,22 @@ struct LayerWeights {
     ggml_tensor * ffn_up_bias = nullptr;    // f32 [n_ff]
     ggml_tensor * ffn_down_bias = nullptr;  // f32 [D]
     ggml_tensor * router = nullptr;         // [D, n_experts]
+    ggml_tensor * router_bias = nullptr;    // f32 [n_experts]
     ggml_tensor * gate_experts = nullptr;   // [D, n_ff_expert, n_experts]
     ggml_tensor * up_experts = nullptr;     // [D, n_ff_expert, n_experts]
     ggml_tensor * down_experts = nullptr;   // [n_ff_expert, D, n_experts]
+    ggml_tensor * shared_gate = nullptr;    // [D, n_ff_shared], of the expert that every token goes through
+    ggml_tensor * shared_up = nullptr;      // [D, n_ff_shared]
+    ggml_tensor * shared_down = nullptr;    // [n_ff_shared, D]
 };
 
 struct Weights {
     ggml_tensor * token_embd = nullptr;   // [D, n_vocab], plain (rows are read)
     ggml_tensor * output_norm = nullptr;  // f32 [D]
     ggml_tensor * output = nullptr;       // [D, n_vocab]; may be a repacked copy of token_embd, or token_embd itself
+    ggml_tensor * output_bias = nullptr;  // f32 [n_vocab]
+    ggml_tensor * rope_long = nullptr;    // f32 [n_rot / 2], longrope's factors, of which a model uses one list
+    ggml_tensor * rope_short = nullptr;
     std::vector<LayerWeights> layers;
 };
 

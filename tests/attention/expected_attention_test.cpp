@@ -1,5 +1,6 @@
 // expected_attention_test.cpp - moments of queries and the exponent made of them, against plain f64 code that rotates by
 // formula, position by position; and the output projection read back from model files.
+#include <ggml-alloc.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,17 +21,29 @@ using testing::Vector;
 // A model that is nothing but its rotation.
 class RotationOnly : public testing::BareModel {
 public:
-    explicit RotationOnly(Hparams hparams, std::vector<float> factors = {}) : factors_(std::move(factors)) {
+    explicit RotationOnly(Hparams hparams, std::vector<float> factors = {}, const std::vector<float> & query_norm = {})
+        : factors_(std::move(factors)) {
         hparams_ = std::move(hparams);
         hparams_.n_layers = 1;
+        hparams_.layers.resize(1);
         weights_.layers.resize(1);
-        if (factors_.empty()) { return; }
-        context_ = ggml_init({ggml_tensor_overhead() + 4096, nullptr, false});
-        weights_.layers[0].rope_freqs = ggml_new_tensor_1d(context_, GGML_TYPE_F32, static_cast<int64_t>(factors_.size()));
-        std::ranges::copy(factors_, static_cast<float *>(weights_.layers[0].rope_freqs->data));
+        context_ = ggml_init({2 * ggml_tensor_overhead(), nullptr, true});
+        const auto add = [&](const std::vector<float> & values, ggml_tensor *& slot) {
+            if (!values.empty()) { slot = ggml_new_tensor_1d(context_, GGML_TYPE_F32, static_cast<int64_t>(values.size())); }
+        };
+        add(factors_, weights_.layers[0].rope_freqs);
+        add(query_norm, weights_.layers[0].q_norm);
+        if (factors_.empty() && query_norm.empty()) { return; }
+        buffer_ = ggml_backend_alloc_ctx_tensors_from_buft(context_, ggml_backend_dev_buffer_type(cpu_device()));
+        const auto set = [](const std::vector<float> & values, ggml_tensor * tensor) {
+            if (tensor != nullptr) { ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor)); }
+        };
+        set(factors_, weights_.layers[0].rope_freqs);
+        set(query_norm, weights_.layers[0].q_norm);
     }
     ~RotationOnly() override {
-        if (context_ != nullptr) { ggml_free(context_); }
+        if (buffer_ != nullptr) { ggml_backend_buffer_free(buffer_); }
+        ggml_free(context_);
     }
     RotationOnly(const RotationOnly &) = delete;
     RotationOnly & operator=(const RotationOnly &) = delete;
@@ -45,7 +58,7 @@ public:
                    (2 * std::log(static_cast<double>(hp.rope_base)));
         };
         Vector out = x;
-        for (int i = 0; i < half; ++i) {
+        for (int i = 0; i < half && hp.layers[0].rotates; ++i) {
             const double factor = factors_.empty() ? 1.0 : static_cast<double>(factors_[static_cast<size_t>(i)]);
             const double extrapolated =
                 static_cast<double>(position) * std::pow(static_cast<double>(hp.rope_base), -2.0 * i / hp.n_rot) / factor;
@@ -63,12 +76,18 @@ public:
             out[a] = magnitude * (x[a] * std::cos(angle) - x[b] * std::sin(angle));
             out[b] = magnitude * (x[a] * std::sin(angle) + x[b] * std::cos(angle));
         }
+        if (hp.query_temperature != 0.0F) {
+            const double heat = 1.0 + double{hp.query_temperature} *
+                                          std::log(1.0 + static_cast<double>(position / hp.query_temperature_length));
+            for (double & value : out) { value *= heat; }
+        }
         return out;
     }
 
 private:
     std::vector<float> factors_;
     ggml_context * context_ = nullptr;
+    ggml_backend_buffer_t buffer_ = nullptr;
 };
 
 struct Moments {
@@ -114,6 +133,7 @@ struct RotationCase {
     const char * name;
     Hparams hparams;
     std::vector<float> factors;
+    std::vector<float> query_norm = {};
 };
 
 std::vector<RotationCase> rotation_cases() {
@@ -139,6 +159,18 @@ std::vector<RotationCase> rotation_cases() {
     yarn.yarn_ext_factor = 1.0F;
     yarn.rope_n_ctx_orig = 128;
     cases.push_back({"YaRN", yarn, {}});
+    Hparams still = plain;
+    still.layers.push_back({.rotates = false});
+    cases.push_back({"no rotation", still, {}});
+    Hparams hot = half;
+    hot.query_temperature = 0.3F;
+    hot.query_temperature_length = 48;  // the queries to come cross the border
+    cases.push_back({"temperature", hot, {}});
+    Hparams normed = half;
+    normed.form.qk_norm = QkNorm::kPerHeadRotated;
+    std::vector<float> weight(32);
+    for (size_t i = 0; i < weight.size(); ++i) { weight[i] = 0.5F + 0.05F * static_cast<float>(i); }
+    cases.push_back({"norm behind the rotation", normed, {}, weight});
     return cases;
 }
 
@@ -146,46 +178,50 @@ std::vector<RotationCase> rotation_cases() {
 class ExpectedAttention : public ::testing::TestWithParam<bool> {};
 
 TEST_P(ExpectedAttention, EqualsTheRotationOfEveryFuturePositionByFormula) {
-    RandomLanes lanes(GGML_TYPE_F32, 2, 2, 32, 50, 14);
-    lanes.runner().set_custom_operations(GetParam());
-    const auto d = static_cast<size_t>(lanes.shape().head_dim);
-    const auto n_heads = static_cast<size_t>(lanes.shape().n_heads());
-    auto queries = lanes.random_values(64 * n_heads * d, 1.5F);            // with a mean, as real queries have
-    for (size_t i = 0; i < 4 * n_heads * d; ++i) { queries[i] *= 50.0F; }  // sinks that must not count
-    for (const RotationCase & c : rotation_cases()) {
-        for (const int future : {1, 40, 512}) {
-            SCOPED_TRACE(std::string(c.name) + ", " + std::to_string(future));
-            const auto model = std::make_shared<RotationOnly>(c.hparams, c.factors);
-            EvidenceNeeds needs;
-            needs.expected_future = future;
-            EvidenceState state(lanes.shape(), needs, std::make_shared<OutputMatrices>(model));
-            feed(state, lanes.runner(), queries, lanes.shape().n_heads(), lanes.shape().head_dim, 23);
-            const auto evidence = state.gather(lanes.runner(), lanes.cache(), 0, 0, 64, needs);
-            ASSERT_TRUE(evidence.ok()) << evidence.status().message();
-            // R̄, column by column.
-            std::vector<Vector> columns(d, Vector(d, 0.0));
-            for (size_t i = 0; i < d; ++i) {
-                Vector basis(d, 0.0);
-                basis[i] = 1.0;
-                for (int f = 0; f < future; ++f) {
-                    const Vector rotated = model->rotate(basis, 64 + f);
-                    for (size_t r = 0; r < d; ++r) { columns[i][r] += rotated[r] / future; }
+    for (const float scale : {usual_attention_scale(32), 0.3F}) {
+        RandomLanes lanes(GGML_TYPE_F32, 2, 2, 32, 50, 14, scale);
+        lanes.runner().set_custom_operations(GetParam());
+        const auto d = static_cast<size_t>(lanes.shape().head_dim);
+        const auto n_heads = static_cast<size_t>(lanes.shape().n_heads());
+        auto queries = lanes.random_values(64 * n_heads * d, 1.5F);            // with a mean, as real queries have
+        for (size_t i = 0; i < 4 * n_heads * d; ++i) { queries[i] *= 50.0F; }  // sinks that must not count
+        for (const RotationCase & c : rotation_cases()) {
+            for (const int future : {1, 40, 512}) {
+                SCOPED_TRACE(std::string(c.name) + ", " + std::to_string(future));
+                const auto model = std::make_shared<RotationOnly>(c.hparams, c.factors, c.query_norm);
+                EvidenceNeeds needs;
+                needs.expected_future = future;
+                EvidenceState state(lanes.shape(), needs, std::make_shared<OutputMatrices>(model));
+                feed(state, lanes.runner(), queries, lanes.shape().n_heads(), lanes.shape().head_dim, 23);
+                const auto evidence = state.gather(lanes.runner(), lanes.cache(), 0, 0, 64, needs);
+                ASSERT_TRUE(evidence.ok()) << evidence.status().message();
+                // R̄, column by column.
+                std::vector<Vector> columns(d, Vector(d, 0.0));
+                for (size_t i = 0; i < d; ++i) {
+                    Vector basis(d, 0.0);
+                    basis[i] = 1.0;
+                    for (int f = 0; f < future; ++f) {
+                        const Vector rotated = model->rotate(basis, 64 + f);
+                        for (size_t r = 0; r < d; ++r) { columns[i][r] += rotated[r] / future; }
+                    }
                 }
-            }
-            for (size_t head = 0; head < n_heads; ++head) {
-                const Moments moments = plain_moments(queries, n_heads, d, head);
-                const int lane = static_cast<int>(head) / lanes.shape().n_group;
-                for (int j = 0; j < lanes.length(lane); ++j) {
-                    const Vector k = lanes.key(lane, j);
-                    Vector back(d);  // R̄ᵀk
-                    for (size_t i = 0; i < d; ++i) { back[i] = dot(columns[i], k); }
-                    double quadratic = 0;
-                    for (size_t r = 0; r < d; ++r) { quadratic += back[r] * dot(moments.covariance[r], back); }
-                    const double linear = dot(back, moments.mean) / std::sqrt(static_cast<double>(d));
-                    const double expected = linear + quadratic / (2.0 * static_cast<double>(d));
-                    // ggml's angles are f32 products: their error grows with the position.
-                    EXPECT_NEAR(evidence->expected.row(static_cast<int>(head))[static_cast<size_t>(j)], expected,
-                                (future > 100 ? 5e-5 : 1e-5) * std::max(1.0, std::abs(linear) + quadratic));
+                for (size_t head = 0; head < n_heads; ++head) {
+                    const Moments moments = plain_moments(queries, n_heads, d, head);
+                    const int lane = static_cast<int>(head) / lanes.shape().n_group;
+                    for (int j = 0; j < lanes.length(lane); ++j) {
+                        Vector k = lanes.key(lane, j);
+                        for (size_t i = 0; i < c.query_norm.size(); ++i) { k[i] *= static_cast<double>(c.query_norm[i]); }
+                        Vector back(d);  // R̄ᵀk
+                        for (size_t i = 0; i < d; ++i) { back[i] = dot(columns[i], k); }
+                        double quadratic = 0;
+                        for (size_t r = 0; r < d; ++r) { quadratic += back[r] * dot(moments.covariance[r], back); }
+                        const double linear = dot(back, moments.mean) * double{scale};
+                        quadratic *= double{scale} * double{scale} / 2;
+                        const double expected = linear + quadratic;
+                        // ggml's angles are f32 products: their error grows with the position.
+                        EXPECT_NEAR(evidence->expected.row(static_cast<int>(head))[static_cast<size_t>(j)], expected,
+                                    (future > 100 ? 5e-5 : 1e-5) * std::max(1.0, std::abs(linear) + quadratic));
+                    }
                 }
             }
         }
@@ -258,7 +294,7 @@ TEST_P(ExpectedAttention, MomentsAndExponentsEqualPlainCodeForEveryShapeAndType)
         MeanRotation none;
         for (int i = 0; i < head_dim; ++i) { none.rows.push_back({{i, 1.0}}); }
         Ragged<float> exponents;
-        ASSERT_TRUE(expected_exponents(lanes.runner(), lanes.cache(), 0, 0, moments, none, exponents).ok());
+        ASSERT_TRUE(expected_exponents(lanes.runner(), lanes.cache(), 0, 0, moments, none, {}, exponents).ok());
         for (size_t head = 0; head < n_heads; ++head) {
             const Moments plain = plain_moments(queries, n_heads, d, head);
             for (size_t r = 0; r < d; ++r) {

@@ -22,7 +22,7 @@ class RandomLanes {
 public:
     // Feeds n_first tokens, evicts about a third of each lane, and feeds n_last more, whose queries are kept as the newest
     // ones.
-    RandomLanes(ggml_type type, int n_kv_heads, int n_group, int head_dim, int n_first, int n_last) {
+    RandomLanes(ggml_type type, int n_kv_heads, int n_group, int head_dim, int n_first, int n_last, float attention_scale = 0) {
         EXPECT_TRUE(load_backends().ok());
         auto backend = make_cpu_backend(1);
         EXPECT_TRUE(backend.ok());
@@ -30,7 +30,7 @@ public:
         CacheLayout layout;
         layout.shape = {1, n_kv_heads, n_group, head_dim};
         layout.head_dim_v = head_dim;
-        layout.attention_scale = usual_attention_scale(head_dim);
+        layout.attention_scale = attention_scale == 0 ? usual_attention_scale(head_dim) : attention_scale;
         layout.type_k = layout.type_v = type;
         cache_ = std::move(*RaggedCache::make(layout, n_first + n_last));
         runner_ = std::make_unique<GraphRunner>(backend_);

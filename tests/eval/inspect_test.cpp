@@ -56,7 +56,7 @@ PlainStep plain_step(const ModelFile & model, const std::vector<int32_t> & token
         ggml_set_output(attended.back());
         return attended.back();
     };
-    ggml_tensor * hidden = build_embedding(ctx, model.weights(), token_input);
+    ggml_tensor * hidden = build_embedding(ctx, hp, model.weights(), token_input);
     for (int layer = 0; layer < hp.n_layers; ++layer) {
         hidden = build_layer(ctx, graph, hp, model.weights(), layer, hidden, positions, outer);
         ggml_set_output(hidden);

@@ -124,10 +124,10 @@ TEST_F(BadFiles, AWrongShapeIsNamedWithWhatWasExpected) {
 
 TEST_F(BadFiles, ATensorWithoutAPlaceIsRefused) {
     const auto rename = [](ggml_tensor * t) {
-        if (std::strcmp(t->name, "output.weight") == 0) { ggml_set_name(t, "output.bias"); }
+        if (std::strcmp(t->name, "output.weight") == 0) { ggml_set_name(t, "output.scale"); }
         return true;
     };
-    expect_error_after({.tensor = rename}, ErrorCode::kUnsupported, {"'output.bias' has no place in architecture 'llama'"});
+    expect_error_after({.tensor = rename}, ErrorCode::kUnsupported, {"'output.scale' has no place in architecture 'llama'"});
 }
 
 TEST_F(BadFiles, ANormThatIsNoFloatIsRefused) {
@@ -176,8 +176,8 @@ TEST_F(BadFiles, AMissingOrMistypedKeyIsNamed) {
     expect_error_after(
         {.metadata = [](gguf_context * g) { gguf_set_val_f32(g, "llama.attention.layer_norm_rms_epsilon", NAN); }},
         ErrorCode::kBadFile, {"layer_norm_rms_epsilon", "nan"});
-    expect_error_after({.metadata = [](gguf_context * g) { gguf_set_val_str(g, "llama.rope.scaling.type", "longrope"); }},
-                       ErrorCode::kUnsupported, {"llama.rope.scaling.type", "longrope", "none, linear, yarn"});
+    expect_error_after({.metadata = [](gguf_context * g) { gguf_set_val_str(g, "llama.rope.scaling.type", "dynamic"); }},
+                       ErrorCode::kUnsupported, {"llama.rope.scaling.type", "dynamic", "none, linear, yarn, longrope"});
     expect_error_after({.metadata = [](gguf_context * g) { gguf_set_val_f32(g, "llama.attention.scale", 0.25F); }},
                        ErrorCode::kUnsupported, {"llama.attention.scale", "0.25"});
 }

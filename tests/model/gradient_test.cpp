@@ -26,7 +26,7 @@ public:
         positions_ = input(ggml_new_tensor_1d(ctx_, GGML_TYPE_I32, kTokens));
         rows_ = input(ggml_new_tensor_1d(ctx_, GGML_TYPE_I32, kTokens - 1));
         labels_ = input(ggml_new_tensor_2d(ctx_, GGML_TYPE_F32, hp.n_vocab, kTokens - 1));
-        ggml_tensor * hidden = build_embedding(ctx_, model.weights(), tokens_);
+        ggml_tensor * hidden = build_embedding(ctx_, hp, model.weights(), tokens_);
         for (int layer = 0; layer < hp.n_layers; ++layer) {
             hidden = build_layer(ctx_, graph_, hp, model.weights(), layer, hidden, positions_, attention_.function(),
                                  layer + 1 == hp.n_layers ? rows_ : nullptr);

@@ -112,7 +112,7 @@ inline std::vector<float> plain_logits(const ModelFile & model, const std::vecto
     }
     PlainAttention attention(hp, std::move(mask), kv_type);
     std::vector<ggml_tensor *> taps;
-    ggml_tensor * hidden = build_embedding(ctx, weights, token_input);
+    ggml_tensor * hidden = build_embedding(ctx, hp, weights, token_input);
     for (int layer = 0; layer < hp.n_layers; ++layer) {
         const InputTap tap = [&](ggml_tensor * x) {
             if (inputs == nullptr) { return; }

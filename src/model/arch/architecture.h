@@ -7,12 +7,16 @@
 #include <string_view>
 
 #include "model/arch/hparams.h"
+#include "model/arch/key_reader.h"
+#include "pith/status.h"
 
 namespace pith {
 
 struct Architecture {
     std::string_view name;  // general.architecture, and what its keys begin with
     LayerForm form;
+    // What its keys say beside those that all have (read_hparams.h), which have been read. May be null.
+    Status (*read)(const KeyReader & keys, Hparams & hp) = nullptr;
 };
 
 std::span<const Architecture> architectures();

@@ -9,10 +9,11 @@
 
 namespace pith {
 
-enum class RopeScaling { kNone, kLinear, kYarn };  // llama3's scaling comes as a tensor of frequency factors
+enum class RopeScaling { kNone, kLinear, kYarn };  // llama3's and longrope's come as tensors of frequency factors
 
 // What may differ from layer to layer.
 struct LayerHparams {
+    bool rotates = true;  // queries and keys
     bool has_experts = false;
 };
 
@@ -31,14 +32,24 @@ struct Hparams {
     std::vector<LayerHparams> layers;
     int n_nextn_layers = 0;        // blocks behind n_layers that predict further tokens: not run
     float attention_scale = 0.0F;  // what a product of query and key is multiplied by before the softmax
-    int n_ff = 0;                  // dense feed-forward width (0 where all layers have experts)
-    int n_ff_expert = 0;           // width of one expert
-    int n_experts = 0;             // 0: dense
+    float embedding_scale = 1.0F;
+    float residual_scale = 1.0F;  // of what attention and feed-forward add to the hidden state
+    float logit_scale = 1.0F;
+    // The query at position p is multiplied by 1 + query_temperature · ln(1 + floor(p / query_temperature_length)).
+    float query_temperature = 0.0F;
+    int query_temperature_length = 0;
+    int n_ff = 0;         // dense feed-forward width (0 where all layers have experts)
+    int n_ff_expert = 0;  // width of one expert
+    int n_experts = 0;    // 0: dense
     int n_experts_used = 0;
+    int n_ff_shared = 0;  // width of the expert that every token goes through; 0: none
+    Router router = Router::kSoftmax;
     bool norm_expert_weights = false;  // renormalise the top-k router weights
+    float expert_weights_scale = 1.0F;
     float rms_eps = 1e-5F;
     int n_rot = 0;  // rotated dimensions
     float rope_base = 10000.0F;
+    std::vector<int> unrotated_pairs;  // of the n_rot / 2
     RopeScaling rope_scaling = RopeScaling::kNone;
     float rope_freq_scale = 1.0F;  // 1 / factor
     int rope_n_ctx_orig = 0;
@@ -48,6 +59,9 @@ struct Hparams {
     float yarn_beta_slow = 1.0F;
 
     int n_group() const { return n_heads / n_kv_heads; }
+    const LayerHparams & layer(int index) const { return layers[static_cast<size_t>(index)]; }
+    // Which of longrope's two lists of factors: keys lie in the cache rotated, so the choice is the model's, not the prompt's.
+    bool is_long_rope() const { return n_ctx_train > rope_n_ctx_orig; }
 };
 
 }  // namespace pith

@@ -38,6 +38,22 @@ Status KeyReader::real(const std::string & key, float min, float & out, bool req
     return {};
 }
 
+Status KeyReader::flag(const std::string & key, bool & out) const {
+    int value = out ? 1 : 0;
+    PITH_RETURN_IF_ERROR(integer(key, 0, 1, value, false));
+    out = value == 1;
+    return {};
+}
+
+Status KeyReader::numbers(const std::string & key, size_t n, std::vector<double> & out, bool required) const {
+    const GgufValue * value = header_.find(prefix_ + key);
+    if (value == nullptr) { return required ? bad(key, "is missing (convert the model again)") : Status{}; }
+    const auto * array = std::get_if<GgufArray>(value);
+    if (array == nullptr || array->numbers.size() != n) { return bad(key, "is no list of " + std::to_string(n) + " numbers"); }
+    out = array->numbers;
+    return {};
+}
+
 Status KeyReader::refuse_unread(const std::string & key) const {
     if (read_.contains(key)) { return {}; }
     float value = 0.0F;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "file/gguf_header.h"
 #include "pith/status.h"
@@ -23,6 +24,8 @@ public:
     // A list, as of one value a layer, is read where all its values are the same.
     Status integer(const std::string & key, int min, int max, int & out, bool required = true) const;
     Status real(const std::string & key, float min, float & out, bool required = false) const;
+    Status flag(const std::string & key, bool & out) const;
+    Status numbers(const std::string & key, size_t n, std::vector<double> & out, bool required = false) const;
 
     // kUnsupported where a key says something that nobody has read: it would change the result. 0 and 1 say nothing.
     Status refuse_unread(const std::string & key) const;

@@ -9,23 +9,39 @@ enum class RopeKind {
     kHalves,      // dimensions i and i + n_rot / 2
 };
 
-// RMS norms of queries and keys, before they are rotated.
+// RMS norms of queries and keys.
 enum class QkNorm {
     kNone,
-    kPerHead,  // each head by itself, with one weight [d] for all
+    kPerHead,         // each head by itself, with one weight [d] for all
+    kMayBePerHead,    // the same where the file has the weights
+    kPerHeadRotated,  // the same, after RoPE
+    kWhole,           // all heads together, with a weight [d·H] or [d·K]
 };
 
 enum class Experts {
     kNone,
     kLikeMixtral,  // where expert_count says so; as wide as feed_forward_length
-    kAlways,       // expert_feed_forward_length wide
+    kAlways,       // in every layer behind leading_dense_block_count; expert_feed_forward_length wide
 };
 
+// What the router makes of its logits: the experts' weights, before the best are made to sum to 1.
+enum class Router { kSoftmax, kSigmoid };
+
 struct LayerForm {
+    // Norms by their tensors' names, without "blk.N." and ".weight"; null: none. All are RMS norms.
+    const char * attn_norm = "attn_norm";   // of the attention's input
+    const char * attn_post_norm = nullptr;  // of its output, before it is added to the hidden state
+    const char * ffn_norm = "ffn_norm";     // of the feed-forward's input
+    const char * ffn_post_norm = nullptr;   // of its output
+
     RopeKind rope = RopeKind::kNeighbours;
     QkNorm qk_norm = QkNorm::kNone;
     bool qkv_biases = false;  // must be there; in other architectures they may
+    bool gate_in_up = false;  // the tensor ffn_up holds the gate's rows, then its own
+
     Experts experts = Experts::kNone;
+    Router router = Router::kSoftmax;
+    bool router_bias = false;  // added for the choice of the experts, not to their weights
 };
 
 }  // namespace pith

@@ -22,7 +22,9 @@ constexpr int kMaxVocab = 1 << 28;
 constexpr int kMaxContext = 1 << 30;
 constexpr int kMaxExperts = 65536;
 
-constexpr int kGatingSoftmax = 1;  // of expert_gating_func; 0: not said
+// Of expert_gating_func; 0: not said.
+constexpr int kGatingSoftmax = 1;
+constexpr int kGatingSigmoid = 2;
 
 Result<const Architecture *> read_architecture(const GgufHeader & header, const std::string & path) {
     const std::optional<std::string> name = header.string("general.architecture");
@@ -80,8 +82,8 @@ Status read_rope(const KeyReader & keys, Hparams & hp) {
     PITH_RETURN_IF_ERROR(keys.integer("rope.scaling.original_context_length", 1, kMaxContext, hp.rope_n_ctx_orig, false));
 
     const std::string type = keys.text("rope.scaling.type").value_or("linear");
-    if (type != "none" && type != "linear" && type != "yarn") {
-        return keys.unsupported("rope.scaling.type", "is '" + type + "' (supported: none, linear, yarn)");
+    if (type != "none" && type != "linear" && type != "yarn" && type != "longrope") {
+        return keys.unsupported("rope.scaling.type", "is '" + type + "' (supported: none, linear, yarn, longrope)");
     }
     hp.yarn_attn_factor = attn_factor;
     if (type != "none" && factor != 0.0F) { hp.rope_freq_scale = 1.0F / factor; }
@@ -110,9 +112,13 @@ Status read_experts(const KeyReader & keys, Hparams & hp) {
     PITH_RETURN_IF_ERROR(keys.integer("expert_group_count", 0, kMaxExperts, n_groups, false));
     PITH_RETURN_IF_ERROR(keys.integer("expert_gating_func", 0, 255, gating, false));
     if (n_groups > 1) { return keys.unsupported("expert_group_count", "is " + std::to_string(n_groups) + " (supported: 1)"); }
-    if (gating > kGatingSoftmax) {
-        return keys.unsupported("expert_gating_func", "is " + std::to_string(gating) + " (supported: 1, softmax)");
+    // Both are known where the architecture has the other one; elsewhere the key has never said anything but softmax.
+    const bool knows_sigmoid = hp.form.router == Router::kSigmoid;
+    if (gating > (knows_sigmoid ? kGatingSigmoid : kGatingSoftmax)) {
+        return keys.unsupported("expert_gating_func", "is " + std::to_string(gating) + " (supported: 1, softmax" +
+                                                          (knows_sigmoid ? ", and 2, sigmoid)" : ")"));
     }
+    hp.router = gating == kGatingSoftmax ? Router::kSoftmax : hp.form.router;
     hp.norm_expert_weights = true;
     if (hp.form.experts == Experts::kLikeMixtral) {
         hp.n_ff_expert = hp.n_ff;
@@ -120,8 +126,17 @@ Status read_experts(const KeyReader & keys, Hparams & hp) {
         hp.n_ff_expert = hp.n_ff / hp.n_experts_used;  // old files give only the width of all chosen experts together
         PITH_RETURN_IF_ERROR(keys.integer("expert_feed_forward_length", 1, kMaxWidth, hp.n_ff_expert, hp.n_ff_expert == 0));
     }
-    hp.n_ff = 0;
-    for (LayerHparams & layer : hp.layers) { layer.has_experts = true; }
+    int n_shared = 0;
+    PITH_RETURN_IF_ERROR(keys.integer("expert_shared_count", 0, kMaxExperts, n_shared, false));
+    if (int64_t{n_shared} * hp.n_ff_expert > kMaxWidth) {
+        return keys.bad("expert_shared_count", "is " + std::to_string(n_shared) + ": too many of this width");
+    }
+    hp.n_ff_shared = n_shared * hp.n_ff_expert;
+    PITH_RETURN_IF_ERROR(keys.integer("expert_shared_feed_forward_length", 0, kMaxWidth, hp.n_ff_shared, false));
+    int n_dense = 0;
+    PITH_RETURN_IF_ERROR(keys.integer("leading_dense_block_count", 0, hp.n_layers, n_dense, false));
+    for (size_t l = static_cast<size_t>(n_dense); l < hp.layers.size(); ++l) { hp.layers[l].has_experts = true; }
+    if (n_dense == 0) { hp.n_ff = 0; }
     return {};
 }
 
@@ -166,6 +181,7 @@ Result<Hparams> read_hparams(const GgufHeader & header, const std::string & path
     PITH_RETURN_IF_ERROR(keys.integer("feed_forward_length", 1, kMaxWidth, hp.n_ff, hp.form.experts != Experts::kAlways));
     PITH_RETURN_IF_ERROR(read_experts(keys, hp));
     PITH_RETURN_IF_ERROR(read_rope(keys, hp));
+    if (arch->read != nullptr) { PITH_RETURN_IF_ERROR(arch->read(keys, hp)); }
     PITH_RETURN_IF_ERROR(refuse_unknown_scales(keys));
     return hp;
 }

@@ -145,7 +145,7 @@ ggml_tensor * StepGraph::build_loss() {
         const int n_recent = model_.gates == nullptr ? 1 : model_.gates->config.n_recent;
         return attention(ctx, q, k, v, {flags[static_cast<size_t>(layer)], n_recent, nullptr, hparams.attention_scale});
     };
-    ggml_tensor * hidden = build_embedding(ctx_, weights, tokens_);
+    ggml_tensor * hidden = build_embedding(ctx_, hparams, weights, tokens_);
     for (int l = 0; l < hparams.n_layers; ++l) {
         const InputTap tap = [&](ggml_tensor * x) {
             for (int of = l; of <= l + 1 && of < hparams.n_layers; ++of) {  // this layer's gate, or the next one's
@@ -161,7 +161,9 @@ ggml_tensor * StepGraph::build_loss() {
     ggml_tensor * labels = ggml_new_tensor_2d(ctx_, GGML_TYPE_F32, logits->ne[0], logits->ne[1]);
     ggml_tensor * loss = ggml_cross_entropy_loss(ctx_, logits, labels);
     ggml_set_loss(loss);
-    if ((weights.output->flags & GGML_TENSOR_FLAG_PARAM) == 0) { ops_.add_frozen_head(logits, loss); }
+    // The one operation is a product alone: a bias or a scale of the logits comes between it and the loss.
+    const bool is_product = logits->op == GGML_OP_MUL_MAT;
+    if (is_product && (weights.output->flags & GGML_TENSOR_FLAG_PARAM) == 0) { ops_.add_frozen_head(logits, loss); }
     return loss;
 }
 

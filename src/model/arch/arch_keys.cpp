@@ -1,0 +1,74 @@
+// arch_keys.cpp - keys of several architectures. Stage: model.
+#include "model/arch/arch_keys.h"
+
+#include <array>
+#include <vector>
+
+namespace pith {
+namespace {
+
+// Which of the four sections a pair belongs to, as ggml_rope_multi deals them out.
+int section_of(int pair, const std::array<int, 4> & sections, bool interleaved) {
+    const int at = pair % (sections[0] + sections[1] + sections[2] + sections[3]);
+    if (interleaved) { return at < 3 * sections[static_cast<size_t>(at % 3)] ? at % 3 : 3; }
+    int end = 0;
+    for (int s = 0; s < 3; ++s) {
+        end += sections[static_cast<size_t>(s)];
+        if (at < end) { return s; }
+    }
+    return 3;
+}
+
+}  // namespace
+
+Status read_rope_sections(const KeyReader & keys, bool interleaved, bool required, Hparams & hp) {
+    constexpr const char * kKey = "rope.dimension_sections";
+    std::vector<double> list;
+    PITH_RETURN_IF_ERROR(keys.numbers(kKey, 4, list, required));
+    std::array<int, 4> sections{};
+    int sum = 0;
+    for (size_t s = 0; s < list.size(); ++s) {
+        if (!(list[s] >= 0 && list[s] <= hp.n_rot)) {
+            return keys.bad(kKey, "has a number that is not from 0 to the rotated dimensions");
+        }
+        sections[s] = static_cast<int>(list[s]);
+        sum += sections[s];
+    }
+    if (sections[0] == 0 || sections[1] == 0) {  // no sections: the model's plain RoPE
+        return required ? keys.bad(kKey, "has no pairs for time or height") : Status{};
+    }
+    if (sum > hp.n_rot / 2) {
+        return keys.bad(kKey, "adds up to " + std::to_string(sum) + " pairs of dimensions, of which " +
+                                  std::to_string(hp.n_rot / 2) + " are rotated");
+    }
+    hp.form.rope = RopeKind::kHalves;
+    for (int pair = 0; pair < hp.n_rot / 2; ++pair) {
+        if (section_of(pair, sections, interleaved) == 3) { hp.unrotated_pairs.push_back(pair); }
+    }
+    return {};
+}
+
+Status read_multipliers(const KeyReader & keys, Hparams & hp) {
+    const auto read = [&](const char * key, float & out) -> Status {
+        float value = 0.0F;
+        PITH_RETURN_IF_ERROR(keys.real(key, 0.0F, value));
+        if (value != 0.0F) { out = value; }
+        return {};
+    };
+    float divisor = 1.0F;
+    PITH_RETURN_IF_ERROR(read("embedding_scale", hp.embedding_scale));
+    PITH_RETURN_IF_ERROR(read("residual_scale", hp.residual_scale));
+    PITH_RETURN_IF_ERROR(read("attention.scale", hp.attention_scale));
+    PITH_RETURN_IF_ERROR(read("logit_scale", divisor));
+    hp.logit_scale = 1.0F / divisor;
+    return {};
+}
+
+Status refuse_windows(const KeyReader & keys) {
+    int window = 0;
+    PITH_RETURN_IF_ERROR(keys.integer("attention.sliding_window", 0, 1 << 30, window, false));
+    if (window == 0) { return {}; }
+    return keys.unsupported("attention.sliding_window", "is " + std::to_string(window) + ": windows are not run yet");
+}
+
+}  // namespace pith

@@ -1,0 +1,22 @@
+// arch_keys.h - keys that several architectures read beside those that all have. Stage: model.
+#pragma once
+
+#include "model/arch/hparams.h"
+#include "model/arch/key_reader.h"
+#include "pith/status.h"
+
+namespace pith {
+
+// rope.dimension_sections [4]: pairs of RoPE that turn by time, height and width, and the rest. A token of text has one
+// position for the first three and 0 for the rest: halves turn as ever, but the pairs of the rest do not
+// (Hparams::unrotated_pairs). interleaved: the sections take the pairs in turns, not one behind the other. A file without the
+// key has no sections. Paper: Qwen2-VL (Wang et al., 2024), section 2.1.
+Status read_rope_sections(const KeyReader & keys, bool interleaved, bool required, Hparams & hp);
+
+// embedding_scale, residual_scale, attention.scale and logit_scale, which divides.
+Status read_multipliers(const KeyReader & keys, Hparams & hp);
+
+// Layers that see a window only: what Pith does not run yet.
+Status refuse_windows(const KeyReader & keys);
+
+}  // namespace pith

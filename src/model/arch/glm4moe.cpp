@@ -1,0 +1,31 @@
+// glm4moe.cpp - GLM 4.5 to 4.7: experts behind a few dense layers, one that every token goes through, a sigmoid router with a
+// bias. Stage: model.
+#include "model/arch/arch_keys.h"
+#include "model/arch/architecture.h"
+
+namespace pith {
+namespace {
+
+Status read_glm4moe(const KeyReader & keys, Hparams & hp) {
+    hp.norm_expert_weights = false;
+    PITH_RETURN_IF_ERROR(keys.flag("expert_weights_norm", hp.norm_expert_weights));
+    float scale = 0.0F;
+    PITH_RETURN_IF_ERROR(keys.real("expert_weights_scale", 0.0F, scale));
+    if (scale != 0.0F) { hp.expert_weights_scale = scale; }
+    return read_rope_sections(keys, /*interleaved=*/false, /*required=*/false, hp);
+}
+
+}  // namespace
+
+Architecture glm4moe_architecture() {
+    return {"glm4moe",
+            {.ffn_norm = "post_attention_norm",
+             .rope = RopeKind::kHalves,
+             .qk_norm = QkNorm::kMayBePerHead,
+             .experts = Experts::kAlways,
+             .router = Router::kSigmoid,
+             .router_bias = true},
+            read_glm4moe};
+}
+
+}  // namespace pith

@@ -1,0 +1,117 @@
+// architectures_test.cpp - sessions of every architecture: logits against libllama's, and evictions against masking.
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "engine/gated_model.h"
+#include "engine/mask_oracle.h"
+#include "gate/random_gate.h"
+#include "model/architecture_files.h"
+#include "model/llama_logits.h"
+#include "model/random_lora.h"
+
+namespace pith {
+namespace {
+
+using testing::architecture_files;
+using testing::ArchitectureFile;
+using testing::compare_logits;
+using testing::kDecoded;
+using testing::kEvictionSchedules;
+using testing::kPrompt;
+using testing::llama_logits;
+using testing::random_tokens;
+
+class ArchitectureSession : public ::testing::TestWithParam<ArchitectureFile> {
+protected:
+    void SetUp() override { ASSERT_TRUE(write_architecture_file(GetParam(), path_)); }
+
+    Result<Model> load(const ModelOptions & options = {}) const { return Model::load(path_, options); }
+
+    // Gates in front of every KV head, for policies that ask them.
+    Result<Model> load_gated(GateConfig gates) const {
+        gates.causal = true;
+        PITH_ASSIGN_OR_RETURN(const Model plain, load());
+        const testing::RandomGate gate(gates, file_of(plain).hparams());
+        PITH_RETURN_IF_ERROR(save_gate(path_ + ".gate", gates, gate.weights, {}, file_of(plain)));
+        ModelOptions options;
+        options.gate_file = path_ + ".gate";
+        return load(options);
+    }
+
+    std::string path_ = testing::scratch_file("architecture.gguf");
+};
+
+// Logits [n][n_vocab] of a prompt and of tokens decoded behind it.
+std::vector<float> session_logits(const Model & model, const std::vector<int32_t> & tokens, PrefillSchedule schedule) {
+    SessionOptions options;
+    options.type_k = options.type_v = KvType::kF32;
+    options.n_threads = 1;
+    options.chunk = 24;
+    options.prefill = schedule;
+    auto session = model.session(options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    std::vector<float> logits;
+    RunHooks hooks;
+    hooks.on_logits = [&](int64_t, std::span<const float> row) { logits.insert(logits.end(), row.begin(), row.end()); };
+    EXPECT_TRUE(session->prefill(std::span(tokens).first(kPrompt), hooks).ok());
+    for (size_t i = kPrompt; i < tokens.size(); ++i) {
+        EXPECT_TRUE(session->append(tokens[i]).ok());
+        logits.insert(logits.end(), session->logits().begin(), session->logits().end());
+    }
+    return logits;
+}
+
+TEST_P(ArchitectureSession, LogitsEqualLibllamasInPrefillAndDecode) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(kPrompt + kDecoded, model->info().n_vocab);
+    const auto reference = llama_logits(path_, tokens);
+    for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+        const auto logits = session_logits(*model, tokens, schedule);
+        ASSERT_EQ(logits.size(), reference.size());
+        const auto difference = compare_logits(logits, reference, model->info().n_vocab);
+        std::cout << GetParam().name << ": max |d|/range " << difference.max_relative << "\n";
+        EXPECT_LE(difference.max_relative, 1e-3);
+        EXPECT_EQ(difference.n_argmax_changed, 0);
+    }
+}
+
+TEST_P(ArchitectureSession, EvictionEqualsMasking) {
+    const auto model = load_gated(testing::even_gate());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(kPrompt + kDecoded, model->info().n_vocab);
+    size_t i = 0;
+    for (const char * policy :
+         {"snapkv:window=8", "h2o", "laprox", "criticalkv", "keydiff", "expected", "score", "knorm", "gate"}) {
+        const auto & schedule = kEvictionSchedules[i++ % std::size(kEvictionSchedules)];
+        SCOPED_TRACE(std::string(policy) + ", " + schedule.name);
+        const auto got = testing::run_evicting(*model, policy, schedule, KvType::kF32, tokens);
+        EXPECT_GT(got.log.size(), 0U);
+        EXPECT_LE(testing::relative_error(got.logits, testing::masked_logits(*model, got.log, tokens)), 1e-5);
+    }
+}
+
+// Of matrices that the file has apart, libllama reads the same adapter; of fused ones it knows the whole only.
+TEST_P(ArchitectureSession, AnAdapterIsAppliedAsLibllamaDoes) {
+    const auto plain = load();
+    ASSERT_TRUE(plain.ok());
+    const std::string adapter = path_ + ".lora";
+    ASSERT_TRUE(testing::write_random_lora(file_of(*plain), adapter).ok());
+    ModelOptions options;
+    options.lora_file = adapter;
+    const auto model = load(options);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(kPrompt + kDecoded, model->info().n_vocab);
+    const auto logits = session_logits(*model, tokens, PrefillSchedule::kChunked);
+    EXPECT_NE(logits, session_logits(*plain, tokens, PrefillSchedule::kChunked));
+    const auto reference = llama_logits(path_, tokens, false, 1, adapter);
+    if (reference.empty()) { GTEST_SKIP() << "libllama does not read this adapter"; }
+    EXPECT_LE(compare_logits(logits, reference, model->info().n_vocab).max_relative, 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(F32, ArchitectureSession, ::testing::ValuesIn(architecture_files()),
+                         [](const auto & test) { return test.param.name; });
+
+}  // namespace
+}  // namespace pith

@@ -1,0 +1,318 @@
+// architecture_files.h - random models of every architecture, with the tensors that libllama itself asks for: a case is the
+// keys in which it differs. Tests of the model and of the engine share them.
+//
+// llama_model_init_from_user makes a model of metadata alone and shows every tensor it would read. Their names and shapes,
+// filled with random numbers, make a file that both sides load.
+#pragma once
+
+#include <ggml.h>
+#include <gguf.h>
+#include <llama.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/backend.h"
+
+namespace pith::testing {
+
+// Sets "<architecture>.<key>".
+class ArchitectureKeys {
+public:
+    ArchitectureKeys(gguf_context * gguf, std::string arch) : gguf_(gguf), prefix_(std::move(arch) + ".") {}
+    void u32(const std::string & key, uint32_t value) const { gguf_set_val_u32(gguf_, (prefix_ + key).c_str(), value); }
+    void f32(const std::string & key, float value) const { gguf_set_val_f32(gguf_, (prefix_ + key).c_str(), value); }
+    void flag(const std::string & key, bool value) const { gguf_set_val_bool(gguf_, (prefix_ + key).c_str(), value); }
+    void text(const std::string & key, const char * value) const { gguf_set_val_str(gguf_, (prefix_ + key).c_str(), value); }
+    void list(const std::string & key, const std::vector<int32_t> & values) const {
+        gguf_set_arr_data(gguf_, (prefix_ + key).c_str(), GGUF_TYPE_INT32, values.data(), values.size());
+    }
+    void experts(uint32_t n, uint32_t n_used, uint32_t width) const {
+        u32("expert_count", n);
+        u32("expert_used_count", n_used);
+        u32("expert_feed_forward_length", width);
+    }
+    void yarn(float factor, uint32_t n_ctx_orig) const {
+        text("rope.scaling.type", "yarn");
+        f32("rope.scaling.factor", factor);
+        u32("rope.scaling.original_context_length", n_ctx_orig);
+    }
+
+private:
+    gguf_context * gguf_;
+    std::string prefix_;
+};
+
+struct AskedTensor {
+    std::string name;
+    int64_t ne[GGML_MAX_DIMS];
+};
+
+struct ArchitectureFile {
+    std::string name;  // of the case
+    std::string arch;
+    std::function<void(const ArchitectureKeys &)> keys;
+    std::vector<std::string> without = {};  // parts of the names of tensors that the file does without
+    std::function<void(const ArchitectureKeys &)> keys_in_file = [](const ArchitectureKeys &) {};  // not when libllama is asked
+    bool fuses_qkv = false;  // one tensor for queries, keys and values, as published files of Phi have; libllama reads both
+    std::vector<AskedTensor> more = {};  // tensors that libllama then asks for
+};
+
+inline std::ostream & operator<<(std::ostream & out, const ArchitectureFile & c) {
+    return out << c.name;
+}
+
+// 5 layers: every fourth of some is unlike the others.
+inline void set_usual_keys(const ArchitectureKeys & keys) {
+    keys.u32("block_count", 5);
+    keys.u32("context_length", 256);
+    keys.u32("embedding_length", 64);
+    keys.u32("feed_forward_length", 96);
+    keys.u32("attention.head_count", 4);
+    keys.u32("attention.head_count_kv", 2);
+    keys.u32("attention.key_length", 16);
+    keys.u32("attention.value_length", 16);
+    keys.u32("rope.dimension_count", 16);
+    keys.f32("attention.layer_norm_rms_epsilon", 1e-5F);
+    keys.u32("vocab_size", 384);
+}
+
+inline std::vector<ArchitectureFile> architecture_files() {
+    using Keys = ArchitectureKeys;
+    const auto none = [](const Keys &) {};
+    const auto sections = [](const Keys & keys) { keys.list("rope.dimension_sections", {3, 2, 2, 1}); };
+    const auto multipliers = [](const Keys & keys) {
+        keys.f32("embedding_scale", 3.0F);
+        keys.f32("residual_scale", 0.4F);
+        keys.f32("attention.scale", 0.1F);
+        keys.f32("logit_scale", 5.0F);
+    };
+    const auto glm4moe = [](const Keys & keys) {
+        keys.experts(8, 3, 32);
+        keys.u32("expert_shared_count", 2);
+        keys.u32("leading_dense_block_count", 1);
+        keys.u32("expert_gating_func", 2);
+        keys.f32("expert_weights_scale", 1.5F);
+        keys.flag("expert_weights_norm", true);
+        keys.u32("rope.dimension_count", 8);
+    };
+    const std::vector<std::string> plain = {"attn_q.bias", "attn_k.bias",   "attn_v.bias", "attn_output.bias", "ffn_gate.bias",
+                                            "ffn_up.bias", "ffn_down.bias", "rope_freqs",  "rope_factors"};
+    std::vector<std::string> tied = plain;
+    tied.emplace_back("output.weight");
+    return {
+        {"llama_everything", "llama", none},
+        {"qwen2_everything", "qwen2", none},
+        {"qwen3_everything", "qwen3", none},
+        // libllama asks for a bias of its output, and does not add it.
+        {"qwen2vl", "qwen2vl", sections, {"output.bias"}},
+        {"qwen2vl_all_pairs_turn",
+         "qwen2vl",
+         [](const Keys & keys) {
+             keys.list("rope.dimension_sections", {2, 3, 3, 0});
+         },
+         {"output.bias"}},
+        {"qwen3vl", "qwen3vl", sections},
+        {"qwen3vl_as_published", "qwen3vl",
+         [](const Keys & keys) {
+             keys.list("rope.dimension_sections", {4, 2, 2, 0});
+         },
+         tied},
+        {"qwen3vl_yarn", "qwen3vl", [=](const Keys & keys) { sections(keys), keys.yarn(4.0F, 32); }, plain},
+        {"qwen3vlmoe", "qwen3vlmoe", [=](const Keys & keys) { sections(keys), keys.experts(8, 2, 48); }},
+        {"mistral3", "mistral3",
+         [](const Keys & keys) {
+             keys.yarn(4.0F, 24);
+             keys.f32("attention.temperature_scale", 0.4F);
+             keys.f32("rope.scaling.yarn_beta_fast", 16.0F);
+             keys.f32("rope.scaling.yarn_beta_slow", 2.0F);
+             keys.f32("rope.scaling.yarn_log_multiplier", 1.0F);
+         }},
+        {"mistral3_another_multiplier", "mistral3",
+         [](const Keys & keys) {
+             keys.yarn(8.0F, 32);
+             keys.f32("rope.scaling.yarn_log_multiplier", 0.5F);
+         },
+         plain},
+        {"mistral3_bare", "mistral3", none, tied},
+        {"granite", "granite", multipliers},
+        {"granite_bare", "granite", [](const Keys & keys) { keys.f32("logit_scale", 2.0F); }, tied},
+        {"granitemoe", "granitemoe",
+         [=](const Keys & keys) {
+             multipliers(keys);
+             keys.experts(8, 2, 96);
+         }},
+        {"granitemoe_shared", "granitemoe",
+         [=](const Keys & keys) {
+             multipliers(keys);
+             keys.experts(8, 2, 96);
+             keys.u32("expert_shared_feed_forward_length", 40);
+         },
+         tied},
+        {"smollm3", "smollm3", none},
+        {"smollm3_bare", "smollm3", none, tied},
+        {"phi3", "phi3", none},
+        {"phi3_fused", "phi3", none, {}, none, true},
+        {"phi3_long", "phi3",
+         [](const Keys & keys) {
+             keys.u32("rope.scaling.original_context_length", 32);
+             keys.f32("rope.scaling.attn_factor", 1.2F);
+         }},
+        {"phi3_part_of_a_head", "phi3", [](const Keys & keys) { keys.u32("rope.dimension_count", 12); }, tied},
+        {"glm4", "glm4", [](const Keys & keys) { keys.u32("rope.dimension_count", 8); }},
+        {"glm4_bare", "glm4", none, tied},
+        {"glm4_sections", "glm4",
+         [](const Keys & keys) {
+             keys.list("rope.dimension_sections", {3, 2, 2, 0});
+         },
+         plain},
+        {"glm4moe", "glm4moe", glm4moe},
+        {"glm4moe_that_predicts_further_tokens",
+         "glm4moe",
+         [=](const Keys & keys) {
+             glm4moe(keys);
+             keys.u32("block_count", 6);
+         },
+         {},
+         [](const Keys & keys) { keys.u32("nextn_predict_layers", 1); },
+         false,
+         {{"blk.5.nextn.eh_proj.weight", {128, 64, 1, 1}},
+          {"blk.5.nextn.enorm.weight", {64, 1, 1, 1}},
+          {"blk.5.nextn.hnorm.weight", {64, 1, 1, 1}}}},
+        {"glm4moe_no_qk_norms",
+         "glm4moe",
+         [=](const Keys & keys) {
+             glm4moe(keys);
+             keys.flag("expert_weights_norm", false);
+         },
+         {"attn_q_norm", "attn_k_norm", "attn_q.bias", "attn_k.bias", "attn_v.bias"}},
+        {"seed_oss", "seed_oss", [](const Keys & keys) { keys.u32("attention.head_count_kv", 1); }},
+        {"seed_oss_bare", "seed_oss", none, tied},
+        {"exaone4", "exaone4", none},
+        {"exaone4_bare", "exaone4", none, tied},
+        {"hunyuan_dense", "hunyuan-dense", none},
+        {"hunyuan_dense_bare", "hunyuan-dense", none, tied},
+        {"minimax_m2", "minimax-m2",
+         [](const Keys & keys) {
+             keys.experts(8, 2, 96);
+             keys.u32("expert_gating_func", 2);
+             keys.u32("rope.dimension_count", 8);
+         }},
+        {"olmo2", "olmo2", none},
+        {"olmo2_one_kv_head", "olmo2", [](const Keys & keys) { keys.u32("attention.head_count_kv", 1); }},
+    };
+}
+
+// Random numbers under which a forgotten tensor shows: norms near 1, the spread of products near 1, factors of frequencies
+// apart.
+inline void fill_tensor(ggml_tensor * tensor) {
+    const std::string name = tensor->name;
+    uint64_t seed = 0xCBF29CE484222325ULL;
+    for (const char c : name) { seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL; }
+    std::mt19937_64 random(seed);
+    const bool is_norm = name.find("norm") != std::string::npos;
+    const bool is_vector = ggml_n_dims(tensor) == 1;
+    float spread = is_vector ? 0.2F : 1.0F / std::sqrt(static_cast<float>(tensor->ne[0]));
+    if (is_norm) { spread = 0.1F; }
+    if (name == "token_embd.weight") { spread = 1.0F; }
+    std::normal_distribution<float> normal(is_norm ? 1.0F : 0.0F, spread);
+    auto * values = static_cast<float *>(tensor->data);
+    const int64_t n = ggml_nelements(tensor);
+    for (int64_t i = 0; i < n; ++i) { values[i] = normal(random); }
+    for (int64_t i = 0; i < n && name.starts_with("rope_f"); ++i) {
+        values[i] = (name.find("long") != std::string::npos ? 3.0F : 1.0F) + 0.3F * static_cast<float>(i);
+    }
+}
+
+// Metadata of a case, for both sides.
+inline std::unique_ptr<gguf_context, decltype(&gguf_free)> architecture_metadata(const ArchitectureFile & file) {
+    std::unique_ptr<gguf_context, decltype(&gguf_free)> gguf(gguf_init_empty(), &gguf_free);
+    gguf_set_val_str(gguf.get(), "general.architecture", file.arch.c_str());
+    gguf_set_val_str(gguf.get(), "general.name", file.name.c_str());
+    gguf_set_val_str(gguf.get(), "tokenizer.ggml.model", "no_vocab");
+    const ArchitectureKeys keys(gguf.get(), file.arch);
+    set_usual_keys(keys);
+    file.keys(keys);
+    return gguf;
+}
+
+// The tensors that libllama asks for. Empty where it refuses the metadata.
+inline std::vector<AskedTensor> asked_tensors(const ArchitectureFile & file) {
+    std::vector<AskedTensor> asked;
+    if (!load_backends().ok()) { return asked; }
+    llama_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
+    const auto gguf = architecture_metadata(file);
+    llama_model_params params = llama_model_default_params();
+    params.n_gpu_layers = 0;
+    const auto record = [](ggml_tensor * tensor, void * to) {
+        auto & all = *static_cast<std::vector<AskedTensor> *>(to);
+        AskedTensor one{tensor->name, {}};
+        std::copy_n(tensor->ne, GGML_MAX_DIMS, one.ne);
+        if (std::ranges::find(all, one.name, &AskedTensor::name) == all.end()) {
+            all.push_back(one);
+        }  // shared ones come often
+    };
+    llama_model * model = llama_model_init_from_user(gguf.get(), record, &asked, params);
+    if (model == nullptr) { return {}; }
+    llama_model_free(model);
+    return asked;
+}
+
+// Whether a case's file has it: heads that classify, and scales of a quantisation that no case uses, are not for it.
+inline bool is_wanted(const ArchitectureFile & file, const std::string & name) {
+    if (name.starts_with("cls") || name.ends_with("scale")) { return false; }
+    return std::ranges::none_of(file.without, [&](const std::string & part) {
+        return name == part || name.ends_with("." + part) || name.ends_with("." + part + ".weight") || name.starts_with(part);
+    });
+}
+
+// Queries' tensors as those of queries, keys and values together; those of keys and values go.
+inline void fuse_qkv(std::vector<AskedTensor> & asked) {
+    const auto is_of = [](const AskedTensor & one, const char * part, const char * end) {
+        return one.name.ends_with(std::string(".attn_") + part + end);
+    };
+    for (const char * end : {".weight", ".bias"}) {
+        const int rows = std::string_view(end) == ".weight" ? 1 : 0;
+        for (AskedTensor & q : asked) {
+            if (!is_of(q, "q", end)) { continue; }
+            const std::string blk = q.name.substr(0, q.name.find(".attn_"));
+            for (const AskedTensor & other : asked) {
+                const bool joins = other.name.starts_with(blk + ".") && (is_of(other, "k", end) || is_of(other, "v", end));
+                if (joins) { q.ne[rows] += other.ne[rows]; }
+            }
+            q.name = blk + ".attn_qkv" + end;
+        }
+        std::erase_if(asked, [&](const AskedTensor & one) { return is_of(one, "k", end) || is_of(one, "v", end); });
+    }
+}
+
+// False where libllama refuses the metadata, or the file cannot be written.
+inline bool write_architecture_file(const ArchitectureFile & file, const std::string & path) {
+    std::vector<AskedTensor> asked = asked_tensors(file);
+    if (asked.empty()) { return false; }
+    if (file.fuses_qkv) { fuse_qkv(asked); }
+    asked.insert(asked.end(), file.more.begin(), file.more.end());
+    const std::unique_ptr<ggml_context, decltype(&ggml_free)> context(ggml_init({size_t{64} << 20U, nullptr, false}),
+                                                                      &ggml_free);
+    const auto gguf = architecture_metadata(file);
+    file.keys_in_file(ArchitectureKeys(gguf.get(), file.arch));
+    for (const AskedTensor & one : asked) {
+        if (!is_wanted(file, one.name)) { continue; }
+        int n_dims = GGML_MAX_DIMS;
+        while (n_dims > 1 && one.ne[n_dims - 1] == 1) { --n_dims; }
+        ggml_tensor * tensor = ggml_new_tensor(context.get(), GGML_TYPE_F32, n_dims, one.ne);
+        ggml_set_name(tensor, one.name.c_str());
+        fill_tensor(tensor);
+        gguf_add_tensor(gguf.get(), tensor);
+    }
+    return gguf_write_to_file(gguf.get(), path.c_str(), false);
+}
+
+}  // namespace pith::testing
