@@ -75,7 +75,11 @@ private:
         q = ggml_reshape_3d(build->ctx(), q, o_.head_dim, kLanes * kGroup, o_.n_queries);
         ColumnSums sums;
         if (with_sums) {
-            sums = [this](int, int head) { return sums_.data() + static_cast<size_t>(head) * static_cast<size_t>(o_.length); };
+            sums = [this](int, int head) {
+                const auto length = static_cast<size_t>(o_.length);
+                float * to = sums_.data() + static_cast<size_t>(head) * length;
+                return ColumnSum{to, length, to};
+            };
         }
         build->keep(build_cpu_attention(*build, single_part(*cache_, 0, o_.n_queries, std::move(sums)), 0, q,
                                         {cache_->k(0), cache_->v(0)}));

@@ -61,10 +61,8 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     const bool custom = sums_columns(layer_runner_.custom_operations(), *parts.front().cache);
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(layer_nodes(hp, parts.size(), custom)));
     const auto batch = std::make_shared<const LaneBatch>(lane_batch(parts, /*sums=*/custom));
-    for (const LanePart & part : batch->parts) {
-        for (int head = 0; part.sums && head < hp.n_heads; ++head) {
-            part.sums(layer, head);
-        }  // they grow here, where memory that is not there is an error
+    for (const BatchPart & part : parts) {  // here, where memory that is not there is an error
+        if (custom) { part.evidence->prepare_running(*part.cache, part.seq, layer); }
     }
     const bool observed = std::ranges::any_of(parts, [&](const BatchPart & part) { return observes(part); });
     ggml_tensor * queries = nullptr;  // read after the run, on the evidence's account

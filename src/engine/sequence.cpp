@@ -39,8 +39,8 @@ void Sequence::begin(Reach reach) {
     if (reach == Reach::kAll) {
         back.state.emplace(*this);
     } else if (reach == Reach::kOneToken) {
-        evidence.prepare_token(*cache, 0);
         evidence.save_running(back.running);
+        evidence.prepare_token(*cache, 0);
     }
     back.open = true;
 }
@@ -48,12 +48,14 @@ void Sequence::begin(Reach reach) {
 void Sequence::commit() noexcept {
     way_back_.open = false;
     way_back_.state.reset();
+    way_back_.running.clear();
     way_back_.removed.clear();
 }
 
 size_t Sequence::undo_bytes() const {
     const WayBack & back = way_back_;
-    size_t n = back.lengths.capacity() * sizeof(int) + back.running.capacity() * sizeof(float);
+    size_t n = back.lengths.capacity() * sizeof(int) + back.running.capacity() * sizeof(SharedRow);
+    for (const SharedRow & sums : back.running) { n += sums.size_bytes(); }
     if (back.state) { n += back.state->evidence.size_bytes(); }
     for (const RemovedEntries & entries : back.removed) { n += entries.rows.memory_bytes(); }
     return n;
@@ -83,7 +85,7 @@ void Sequence::rollback() noexcept {
     if (back.state) {
         static_cast<SequenceState &>(*this) = std::move(*back.state);
     } else {
-        if (!back.anew) { evidence.restore_running(back.running, back.lengths); }
+        if (!back.anew) { evidence.restore_running(back.running); }
         n_tokens = back.n_tokens;
         since_eviction = back.since_eviction;
     }

@@ -65,8 +65,8 @@ public:
         kAnew,  // a prompt behind another sequence's entries: whoever tries again takes these anew, so none of it comes back
     };
     // REQUIRES: no other transaction is open. Throws std::bad_alloc; nothing is open then.
-    // Cost: kAll copies the state, evidence included (queries and norms are shared); kOneToken the running sums, where there
-    // are some; kAnew nothing.
+    // Cost: of kAll a copy of the state, in which evidence shares what goes with queries and entries: a few words for each
+    // head, and of these rows what changes afterwards; of kOneToken a pointer for each head, where sums run; of kAnew nothing.
     void begin(Reach reach);
     void commit() noexcept;
     void rollback() noexcept;  // nothing, where none is open
@@ -103,7 +103,7 @@ private:
         int64_t n_tokens = 0;
         int since_eviction = 0;
         std::vector<int> lengths;
-        std::vector<float> running;           // kOneToken: the evidence's sums
+        std::vector<SharedRow> running;       // kOneToken: the evidence's sums
         std::optional<SequenceState> state;   // kAll
         std::vector<RemovedEntries> removed;  // in the order of the compactions
     };

@@ -45,12 +45,12 @@ Status not_made_for(const char * what) {
 
 Status EvidenceState::gather_key_norms(const From & from, LayerEvidence & evidence) const {
     for (int h = 0; h < shape_.n_kv_heads; ++h) {
-        const auto & of_lane = layers_[static_cast<size_t>(from.layer)].key_norms[static_cast<size_t>(h)];
+        const auto of_lane = layers_[static_cast<size_t>(from.layer)].key_norms[static_cast<size_t>(h)].values();
         const auto length = static_cast<size_t>(evidence.length(h));
         if (of_lane.size() < length || std::ranges::any_of(of_lane, [](float x) { return std::isnan(x); })) {
             return not_made_for("norms of keys");
         }
-        evidence.key_norm.push_row(std::span(of_lane).first(length));
+        evidence.key_norm.push_row(of_lane.first(length));
     }
     return {};
 }
@@ -71,7 +71,8 @@ Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCa
     if (needs.retention) {
         if (!merged_.retention) { return not_made_for("retention probabilities"); }
         for (int h = 0; h < shape_.n_kv_heads; ++h) {
-            std::vector<float> row = layers_[static_cast<size_t>(layer)].retention[static_cast<size_t>(h)];
+            const auto said = layers_[static_cast<size_t>(layer)].retention[static_cast<size_t>(h)].values();
+            std::vector<float> row(said.begin(), said.end());
             row.resize(static_cast<size_t>(evidence.length(h)), 1.0F);
             evidence.retention.push_row(row);
         }
@@ -125,7 +126,7 @@ Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & 
         evidence.running_sum = std::move(observed.column_sum);
     } else if (needs.running_sum) {
         if (!wants_running_) { return not_made_for("the sum over all queries"); }
-        for (const auto & running : layer.running) { evidence.running_sum.push_row(running); }
+        for (const SharedRow & sums : layer.running) { evidence.running_sum.push_row(sums.values()); }
     }
     return {};
 }

@@ -11,7 +11,8 @@ namespace pith {
 namespace {
 
 // A row that goes with a lane's entries reaches all that are kept: `otherwise` for those that it did not.
-void reach_entries(std::span<const int32_t> kept, float otherwise, std::vector<float> & row) {
+void reach_entries(std::span<const int32_t> kept, float otherwise, SharedRow & row) {
+    row.own();
     if (!kept.empty()) { row.resize(std::max(row.size(), static_cast<size_t>(kept.back()) + 1), otherwise); }
 }
 
@@ -19,12 +20,6 @@ void reach_entries(std::span<const int32_t> kept, float otherwise, std::vector<f
 void keep_entries(std::span<const int32_t> kept, std::vector<float> & row) noexcept {
     for (size_t j = 0; j < kept.size(); ++j) { row[j] = row[static_cast<size_t>(kept[j])]; }
     row.resize(kept.size());
-}
-
-// Room for n more; twice as much, where there is none, so that one at a time does not copy all of them every time.
-template <class T>
-void make_room(std::vector<T> & values, size_t n) {
-    if (values.capacity() < values.size() + n) { values.reserve(std::max(values.size() + n, 2 * values.size())); }
 }
 
 }  // namespace
@@ -144,10 +139,15 @@ void EvidenceState::remember(int layer_index, const float * queries, int n, int3
     }
 }
 
-float * EvidenceState::running(int layer, int head, int length) {
-    auto & sums = layers_[static_cast<size_t>(layer)].running[static_cast<size_t>(head)];
-    sums.resize(static_cast<size_t>(length), 0.0F);  // a lane cut back or grown since
-    return sums.data();
+SharedRow::Addition EvidenceState::add_to_running(int layer, int head, int length) {
+    return layers_[static_cast<size_t>(layer)].running[static_cast<size_t>(head)].begin_add(static_cast<size_t>(length));
+}
+
+void EvidenceState::prepare_running(const RaggedCache & cache, int seq, int layer) {
+    for (int head = 0; wants_running() && head < shape_.n_heads(); ++head) {
+        const int length = cache.length(cache.lane(seq, layer, head / shape_.n_group));
+        layers_[static_cast<size_t>(layer)].running[static_cast<size_t>(head)].prepare_add(static_cast<size_t>(length));
+    }
 }
 
 Status EvidenceState::add_running(GraphRunner & runner, const RaggedCache & cache, int seq, int layer_index,
@@ -157,10 +157,11 @@ Status EvidenceState::add_running(GraphRunner & runner, const RaggedCache & cach
     Observed observed;
     PITH_RETURN_IF_ERROR(
         observe_queries(runner, cache, seq, layer_index, queries, positions, {.column_sum = true}, observed, hidden));
+    prepare_running(cache, seq, layer_index);  // so that all of them are added to, or none
     for (int head = 0; head < shape_.n_heads(); ++head) {
         const auto sums = observed.column_sum.row(head);
-        float * to = running(layer_index, head, static_cast<int>(sums.size()));
-        for (size_t j = 0; j < sums.size(); ++j) { to[j] += sums[j]; }
+        const auto [before, n_before, to] = add_to_running(layer_index, head, static_cast<int>(sums.size()));
+        for (size_t j = 0; j < sums.size(); ++j) { to[j] = (j < n_before ? before[j] : 0.0F) + sums[j]; }
     }
     return {};
 }
@@ -171,7 +172,8 @@ void EvidenceState::add_retention(int layer, std::span<const float> probabilitie
     for (size_t h = 0; h < n_kv; ++h) {
         auto & retention = layers_[static_cast<size_t>(layer)].retention[h];
         retention.resize(static_cast<size_t>(lengths[h]) - n, 1.0F);  // a lane cut back or grown since
-        for (size_t t = 0; t < n; ++t) { retention.push_back(probabilities[t * n_kv + h]); }
+        retention.make_room(n);
+        for (size_t t = 0; t < n; ++t) { retention.append(probabilities[t * n_kv + h]); }
     }
 }
 
@@ -183,7 +185,8 @@ void EvidenceState::add_key_norms(const RaggedCache & cache, int seq, int layer,
         const auto length = static_cast<size_t>(cache.length(cache.lane(seq, layer, static_cast<int>(h))));
         // A lane cut back since has lost its newest; one that grew unseen has norms that nobody knows.
         of_lane.resize(length - n, std::numeric_limits<float>::quiet_NaN());
-        for (size_t t = 0; t < n; ++t) { of_lane.push_back(norms[t * n_kv + h]); }
+        of_lane.make_room(n);
+        for (size_t t = 0; t < n; ++t) { of_lane.append(norms[t * n_kv + h]); }
     }
 }
 
@@ -205,8 +208,8 @@ void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool 
     prepare_compact(layer_index, keep);  // nothing is left of it to do, where it came first
     if (keeps_all_ && evicts) { layer.queries.keep_newest(static_cast<size_t>(n_kept_queries_)); }
     for (int h = 0; h < shape_.n_kv_heads; ++h) {
-        if (wants_key_norms()) { keep_entries(keep.row(h), layer.key_norms[static_cast<size_t>(h)]); }
-        if (wants_retention()) { keep_entries(keep.row(h), layer.retention[static_cast<size_t>(h)]); }
+        if (wants_key_norms()) { layer.key_norms[static_cast<size_t>(h)].keep(keep.row(h)); }
+        if (wants_retention()) { layer.retention[static_cast<size_t>(h)].keep(keep.row(h)); }
     }
     for (int head = 0; head < shape_.n_heads(); ++head) {
         const auto kept = keep.row(head / shape_.n_group);
@@ -216,7 +219,7 @@ void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool 
             keep_entries({kept.begin(), known}, norms);
             norms.shrink_to_fit();  // a one-shot prefill computed the norms of the whole prompt
         }
-        if (wants_running()) { keep_entries(kept, layer.running[static_cast<size_t>(head)]); }
+        if (wants_running()) { layer.running[static_cast<size_t>(head)].keep(kept); }
     }
 }
 
@@ -229,31 +232,27 @@ void EvidenceState::prepare_token(const RaggedCache & cache, int seq) {
         for (int h = 0; wants_key_norms() && h < shape_.n_kv_heads; ++h) {
             auto & norms = layer.key_norms[static_cast<size_t>(h)];
             norms.resize(length(h), std::numeric_limits<float>::quiet_NaN());
-            make_room(norms, 1);
+            norms.make_room(1);
         }
         for (int head = 0; wants_running() && head < shape_.n_heads(); ++head) {
-            auto & sums = layer.running[static_cast<size_t>(head)];
+            SharedRow & sums = layer.running[static_cast<size_t>(head)];
             sums.resize(length(head / shape_.n_group), 0.0F);
-            make_room(sums, 1);
+            sums.prepare_add(sums.size() + 1);
         }
     }
 }
 
-void EvidenceState::save_running(std::vector<float> & to) const {
+void EvidenceState::save_running(std::vector<SharedRow> & to) const {
     to.clear();
-    for (const Layer & layer : layers_) {
-        for (const auto & sums : layer.running) { to.insert(to.end(), sums.begin(), sums.end()); }
-    }
+    if (!wants_running()) { return; }
+    for (const Layer & layer : layers_) { to.insert(to.end(), layer.running.begin(), layer.running.end()); }
 }
 
-void EvidenceState::restore_running(std::span<const float> from, std::span<const int> lengths) noexcept {
+void EvidenceState::restore_running(std::span<const SharedRow> from) noexcept {
     if (!wants_running()) { return; }
-    for (size_t i = 0; i < layers_.size() * static_cast<size_t>(shape_.n_heads()); ++i) {
-        const auto n = static_cast<size_t>(lengths[i / static_cast<size_t>(shape_.n_group)]);
-        auto & sums = layers_[i / static_cast<size_t>(shape_.n_heads())].running[i % static_cast<size_t>(shape_.n_heads())];
-        sums.resize(n);  // longer by the token, or not yet
-        std::copy_n(from.begin(), n, sums.begin());
-        from = from.subspan(n);
+    auto before = from.begin();
+    for (Layer & layer : layers_) {
+        for (SharedRow & sums : layer.running) { sums.go_back(*before++); }
     }
 }
 
@@ -261,9 +260,9 @@ size_t EvidenceState::size_bytes() const {
     size_t n = 0;
     for (const Layer & layer : layers_) {
         n += layer.queries.size_bytes();
-        for (const auto & running : layer.running) { n += running.capacity() * sizeof(float); }
-        for (const auto & retention : layer.retention) { n += retention.capacity() * sizeof(float); }
-        for (const auto & norms : layer.key_norms) { n += norms.capacity() * sizeof(float); }
+        for (const auto * rows : {&layer.running, &layer.retention, &layer.key_norms}) {
+            for (const SharedRow & row : *rows) { n += row.size_bytes(); }
+        }
         for (const QuerySampler & sampler : layer.samplers) { n += sampler.size_bytes(); }
         for (const auto & norms : *layer.output_l1) { n += norms.capacity() * sizeof(float); }
         n += layer.moments.size_bytes();

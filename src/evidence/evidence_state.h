@@ -6,9 +6,9 @@
 // entries that came since the last one.
 // Made for one or several policies' needs: it remembers what any of them will ask for, and gathers for one of them at a time,
 // with that one's own window.
-// Copyable (a snapshot holds a copy; all of a model share what is made of W_O). Copies share kept queries, sampled ones and the
-// norms behind W_O until one of them changes: calls that are transactions copy the state and leave most of these alone.
-// Threads: one at a time.
+// Copyable (a snapshot holds a copy; all of a model share what is made of W_O). Copies share what goes with queries and
+// entries, so that one costs a few words for each head, and what is changed afterwards: calls that are transactions copy the
+// state. Threads: one at a time.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention/cpu/lane_batch.h"
 #include "cache/ragged_cache.h"
 #include "core/copy_on_write.h"
 #include "core/evidence.h"
@@ -29,6 +30,7 @@
 #include "evidence/output_matrices.h"
 #include "evidence/query_moments.h"
 #include "evidence/query_sample.h"
+#include "evidence/shared_row.h"
 
 namespace pith {
 
@@ -61,8 +63,11 @@ public:
     // n_to_come: more that the layer sees before anything is gathered: what they push out need not be copied at all.
     void remember(int layer, const float * queries, int n, int32_t first_position, int n_to_come = 0);
 
-    // The column sums of a query head, for an attention that adds to them itself: as long as its lane is now.
-    float * running(int layer, int head, int length);
+    // The column sums of a query head, for an attention that adds to them itself: as long as its lane is now. Every one that
+    // is asked for must be added to, before anything else is asked of the state.
+    SharedRow::Addition add_to_running(int layer, int head, int length);
+    // Memory for that, of all heads of a layer whose lanes hold the new entries already.
+    void prepare_running(const RaggedCache & cache, int seq, int layer);
     // Adds what these queries, the newest n of the lanes, pay to all entries of the layer. hidden: see observe.h.
     Status add_running(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries, int n,
                        int32_t first_position, const HiddenKeys * hidden = nullptr);
@@ -90,19 +95,19 @@ public:
 
     // Memory for one more token in every layer, so that what is told of it afterwards cannot fail. The lanes are without it.
     void prepare_token(const RaggedCache & cache, int seq);
-    // The running sums, which are added to while an attention runs, to come back to. Both REQUIRE prepare_token() before the
-    // token; lengths [L][K]: of the lanes without it.
-    void save_running(std::vector<float> & to) const;
-    void restore_running(std::span<const float> from, std::span<const int> lengths) noexcept;
+    // The running sums, which are added to while an attention runs, to come back to: [L · H]. Nothing is copied; the next
+    // token's go beside them. Saved before prepare_token().
+    void save_running(std::vector<SharedRow> & to) const;
+    void restore_running(std::span<const SharedRow> from) noexcept;
     size_t size_bytes() const;
 
     // What is kept of one layer.
     struct Layer {
-        KeptQueries queries;                        // [kept] of [H][d]
-        std::vector<QuerySampler> samplers;         // as samplers_
-        std::vector<std::vector<float>> running;    // [H][lane length]
-        std::vector<std::vector<float>> retention;  // [K][lane length, or less: 1 from there on]
-        std::vector<std::vector<float>> key_norms;  // [K][lane length]
+        KeptQueries queries;                 // [kept] of [H][d]
+        std::vector<QuerySampler> samplers;  // as samplers_
+        std::vector<SharedRow> running;      // [H][lane length]
+        std::vector<SharedRow> retention;    // [K][lane length, or less: 1 from there on]
+        std::vector<SharedRow> key_norms;    // [K][lane length]
         QueryMoments moments;
         // [H][as many entries of the lane as were asked about]
         mutable CopyOnWrite<std::vector<std::vector<float>>> output_l1;
@@ -159,7 +164,9 @@ private:
 // The running sums of a sequence, as an attention that adds to them itself asks for them. Both must live as long as the result.
 inline auto running_sums(const RaggedCache & cache, EvidenceState & state, int seq) {
     return [&cache, &state, seq](int layer, int head) {
-        return state.running(layer, head, cache.length(cache.lane(seq, layer, head / cache.layout().shape.n_group)));
+        const int length = cache.length(cache.lane(seq, layer, head / cache.layout().shape.n_group));
+        const SharedRow::Addition sums = state.add_to_running(layer, head, length);
+        return ColumnSum{sums.before, sums.n_before, sums.to};
     };
 }
 

@@ -221,6 +221,30 @@ TEST_P(CpuColumnsTest, ResultDoesNotDependOnTheNumberOfThreads) {
     }
 }
 
+// A sum that leaves the old one alone is the same, bit for bit, as one in its place: few rows, strands, a lane of one entry.
+TEST_P(CpuColumnsTest, ASumMayGoBesideTheOneBefore) {
+    for (const int n_queries : {1, 4, 70}) {
+        SCOPED_TRACE(n_queries);
+        const Case c{KvFormat::kF16, KvFormat::kQ8_0, 32, 32, 2, n_queries, {500, 170, n_queries}, false, 2};
+        const auto n_new = static_cast<size_t>(n_queries);
+        Problem in_place(c, 9);
+        Columns columns(in_place, HeadDistance::kCosine);
+        for (auto & row : columns.sum) { std::fill(row.end() - n_queries, row.end(), 0.0F); }
+        const auto before = columns.sum;
+        in_place.run(plan_, scratch_);
+
+        Problem beside(c, 9);
+        Columns other(beside, HeadDistance::kCosine);
+        ColumnTask & task = beside.task().columns;
+        for (size_t head = 0; head < before.size(); ++head) {
+            std::ranges::fill(other.sum[head], -7.0F);  // what some token left there
+            task.sum_before.push_back({before[head].data(), before[head].size() - n_new});
+        }
+        beside.run(plan_, scratch_);
+        EXPECT_EQ(columns, other);
+    }
+}
+
 // What is summed must not change the attention: sessions that gather evidence agree with those that do not.
 TEST_P(CpuColumnsTest, TheOutputIsThatWithoutColumns) {
     for (const int n_queries : {1, 70}) {

@@ -127,7 +127,8 @@ TEST_P(HiddenKeysTest, AreSeenByTheQueriesNextToThemAlone) {
             }
         }
         if (!c.sums) { continue; }
-        const float * got = evidence.running(0, head, static_cast<int>(lane.size()));
+        const auto got = evidence.layer(0).running[static_cast<size_t>(head)].values();
+        ASSERT_EQ(got.size(), lane.size());
         for (size_t j = 0; j < lane.size(); ++j) {
             worst_sum = std::max(worst_sum, std::abs(columns[j] - static_cast<double>(got[j])));
         }

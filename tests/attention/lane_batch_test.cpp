@@ -46,7 +46,10 @@ struct Sequence {
     LanePart part(int first_row, const Part & of) {
         LanePart part{&lanes.cache(), 0, first_row, of.n, {}, nullptr, nullptr};
         if (of.sums) {
-            part.sums = [this](int, int head) { return sums[static_cast<size_t>(head)].data(); };
+            part.sums = [this](int, int head) {
+                std::vector<float> & row = sums[static_cast<size_t>(head)];
+                return ColumnSum{row.data(), row.size(), row.data()};
+            };
         }
         return part;
     }

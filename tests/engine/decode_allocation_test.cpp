@@ -65,7 +65,7 @@ TEST(DecodeAllocations, ThereAreNoneFromTokenToToken) {
     const auto tokens = testing::random_tokens(1, model->info().n_vocab);
     ASSERT_GT(n_allocations.load(), 0) << "nothing is counted";
     for (const char * policy :
-         {"full", "random", "streaming", "knorm", "tova", "snapkv", "adakv", "expected", "score", "laprox"}) {
+         {"full", "random", "streaming", "knorm", "tova", "snapkv", "adakv", "expected", "score", "laprox", "h2o", "lava"}) {
         SCOPED_TRACE(policy);
         SessionOptions options;
         options.policy = policy;
@@ -85,10 +85,10 @@ TEST(DecodeAllocations, ThereAreNoneFromTokenToToken) {
     }
 }
 
-// A call of several tokens copies the evidence, to come back to: not the sampled queries, nor the norms behind W_O.
-TEST(DecodeAllocations, ACopyOfTheEvidenceLeavesSamplesAndNormsWhereTheyAre) {
+// A call of several tokens copies the evidence, to come back to: not the sampled queries, nor what goes with entries.
+TEST(DecodeAllocations, ACopyOfTheEvidenceLeavesSamplesAndEntriesRowsWhereTheyAre) {
     const auto model = testing::tiny_model(testing::tiny_spec());
-    for (const char * policy : {"snapkv:window=1+novelty", "criticalkv:window=1"}) {
+    for (const char * policy : {"snapkv:window=1+novelty", "criticalkv:window=1", "h2o", "knorm"}) {
         SCOPED_TRACE(policy);
         SessionOptions options;
         options.policy = policy;

@@ -30,6 +30,9 @@ public:
     void add(const std::vector<std::vector<T>> & rows) {
         for (const auto & row : rows) { add_all(std::span<const T>(row)); }
     }
+    void add(const std::vector<SharedRow> & rows) {
+        for (const SharedRow & row : rows) { add_all(row.values()); }
+    }
     bool operator==(const Bytes &) const = default;
 
 private:

@@ -1,6 +1,7 @@
 // cpu_columns.cpp - columns of few rows, and the sums of strands.
 #include "attention/cpu/cpu_columns.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -8,6 +9,18 @@
 
 namespace pith {
 namespace {
+
+bool sum_is_elsewhere(const ColumnTask & columns, size_t head) {
+    return !columns.sum_before.empty() && columns.sum_before[head].values != columns.sum[head];
+}
+
+// Entries [begin, end) as they were, to be added to where the sum goes.
+void move_sum(const ColumnTask & columns, size_t head, size_t begin, size_t end) {
+    const SumBefore & before = columns.sum_before[head];
+    float * to = columns.sum[head];
+    for (size_t j = begin; j < std::min(end, before.n); ++j) { to[j] = before.values[j]; }
+    for (size_t j = std::max(begin, before.n); j < end; ++j) { to[j] = 0.0F; }
+}
 
 // Few rows of one lane, row t · n_group + g, kept by spans.
 class RowColumns {
@@ -20,7 +33,9 @@ public:
         for (int t = 0; t < task_.n_queries; ++t) {
             for (int g = 0; g < task_.n_group; ++g) {
                 const int r = t * task_.n_group + g;
-                if (seen_[r]) { add_row(r, static_cast<size_t>(lane_ * task_.n_group + g), t); }
+                const auto head = static_cast<size_t>(lane_ * task_.n_group + g);
+                if (t == 0 && sum_is_elsewhere(columns_, head)) { start_sum(r, head); }
+                if (seen_[r]) { add_row(r, head, t); }
             }
         }
         if (!columns_.group_squares.empty()) { add_group_squares(columns_.group_squares[static_cast<size_t>(lane_)]); }
@@ -61,6 +76,21 @@ private:
         return true;
     }
 
+    // The first row's part of a sum that goes elsewhere: what it was is read on the way.
+    void start_sum(int r, size_t head) const {
+        const auto length = static_cast<size_t>(task_.lanes[static_cast<size_t>(lane_)].length);
+        if (!seen_[r]) { return move_sum(columns_, head, 0, length); }
+        const SumBefore & before = columns_.sum_before[head];
+        for_each_block(r, [&](size_t begin, size_t n, const float * p, float) {
+            float * to = columns_.sum[head] + begin;
+            const size_t n_old = std::min(n, std::max(begin, before.n) - begin);
+            const float * old = before.values + (n_old > 0 ? begin : 0);
+            for (size_t j = 0; j < n_old; ++j) { to[j] = old[j] + p[j]; }
+            std::copy(p + n_old, p + n, to + n_old);
+        });
+        move_sum(columns_, head, static_cast<size_t>(spans_.back().end), length);
+    }
+
     void add_row(int r, size_t head, int t) const {
         const auto add = [&](float * to, auto value) {
             for_each_block(r, [&](size_t begin, size_t n, const float * p, float) {
@@ -70,7 +100,7 @@ private:
         const auto copy = [&](float * to) {
             for_each_block(r, [&](size_t begin, size_t n, const float * p, float) { std::copy_n(p, n, to + begin); });
         };
-        if (!columns_.sum.empty()) {
+        if (!columns_.sum.empty() && !(t == 0 && sum_is_elsewhere(columns_, head))) {
             add(columns_.sum[head], [](float p) { return p; });
         }
         if (!columns_.squares.empty()) {
@@ -162,6 +192,7 @@ void ColumnTask::clear() {
     for (auto * pointers : {&sum, &squares, &group_squares, &profile, &last, &rows}) { pointers->clear(); }
     entropy.clear();
     past.clear();
+    sum_before.clear();
 }
 
 void add_row_columns(const AttentionTask & task, std::span<const AttentionUnit> spans, float * partial) {
@@ -185,6 +216,9 @@ void add_strand_columns(const AttentionTask & task, std::span<const AttentionUni
     const auto add_heads = [&](const std::vector<float *> & to) {
         for (int i = 0; i < first.n_heads && !to.empty(); ++i) { add_plane(to[head_of(i)]); }
     };
+    for (int i = 0; i < first.n_heads && !columns.sum.empty(); ++i) {
+        if (sum_is_elsewhere(columns, head_of(i))) { move_sum(columns, head_of(i), 0, static_cast<size_t>(length)); }
+    }
     add_heads(columns.sum);
     add_heads(columns.squares);
     add_heads(columns.profile);

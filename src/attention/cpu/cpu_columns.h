@@ -20,9 +20,16 @@
 
 namespace pith {
 
+// A sum so far that the new one does not overwrite, or the same place.
+struct SumBefore {
+    const float * values;
+    size_t n;
+};
+
 // Pointers per query head, [lane · n_group + g], to as many floats as the lane has entries; none: not asked for.
 struct ColumnTask {
     std::vector<float *> sum;            // += Σ_i A
+    std::vector<SumBefore> sum_before;   // with these: sum = them, 0 behind them, and Σ_i A
     std::vector<float *> squares;        // += Σ_i A²
     std::vector<float *> group_squares;  // [lane] += Σ_i (mean over the group of A)²
     std::vector<float *> profile;        // += Σ_i of the row as `distance` wants it

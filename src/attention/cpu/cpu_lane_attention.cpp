@@ -91,7 +91,9 @@ void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggm
     }
     if (part.sums) {
         for (int head = 0; head < cache.layout().shape.n_heads(); ++head) {
-            task.columns.sum.push_back(part.sums(layer, head));
+            const ColumnSum sum = part.sums(layer, head);
+            task.columns.sum.push_back(sum.to);
+            task.columns.sum_before.push_back({sum.before, sum.n_before});
         }
     }
     if (part.hidden != nullptr) { hide_keys(part, layer, task); }

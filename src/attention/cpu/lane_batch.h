@@ -2,6 +2,7 @@
 // attention.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -11,8 +12,15 @@
 
 namespace pith {
 
-// Where the queries' probabilities are summed: [lane length] per query head, added to. Asked for before every run.
-using ColumnSums = std::function<float *(int layer, int head)>;
+// Where the queries' probabilities are summed, per query head: `to` [lane length] = what lies at `before` [n_before], and 0
+// behind it, and the sums. Both may be the same place.
+struct ColumnSum {
+    const float * before = nullptr;
+    size_t n_before = 0;
+    float * to = nullptr;
+};
+// Asked for once before every run.
+using ColumnSums = std::function<ColumnSum(int layer, int head)>;
 
 // Consecutive rows whose keys are the newest entries of one sequence's lanes.
 struct LanePart {
