@@ -393,7 +393,8 @@ Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const Ev
         if (!status.ok()) { run.fail(status); }
         return {};
     }));
-    return run.status();
+    PITH_RETURN_IF_ERROR(run.status());
+    return folder.sync();
 }
 
 }  // namespace pith

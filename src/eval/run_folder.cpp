@@ -1,18 +1,9 @@
 // run_folder.cpp - run.json and answers.jsonl. Stage: eval.
 #include "eval/run_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "core/json_syntax.h"
 #include "core/text.h"
@@ -25,6 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;  // of the two files
+constexpr size_t kMostAnswerBytes = size_t{1} << 40U;
 constexpr size_t kMostDifferences = 3;
 constexpr size_t kLongValues = 100;  // characters: longer lists are told by what came and went
 
@@ -149,15 +141,13 @@ std::string differences(const RunInfo & there, const RunInfo & asked) {
     return text;
 }
 
-Status io_error(const std::string & path, const char * what) {
-    return {ErrorCode::kIo, "'" + path + "' cannot be " + what + ": " + std::strerror(errno)};
+Status with_advice(const Status & status) {
+    if (status.ok()) { return {}; }
+    return {status.code(),
+            status.message() + "; make room, then run the same command again: it goes on from the last whole answer"};
 }
 
 }  // namespace
-
-RunFolder::~RunFolder() {
-    if (file_ >= 0) { close(file_); }
-}
 
 Result<std::unique_ptr<RunFolder>> RunFolder::read(const std::string & path) {
     std::unique_ptr<RunFolder> folder(new RunFolder(path));
@@ -198,10 +188,9 @@ Result<std::unique_ptr<RunFolder>> RunFolder::open(const std::string & path, con
 }
 
 Status RunFolder::open_for_writing() {
-    const std::string path = answers_file(path_);
-    file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (file_ < 0) { return io_error(path, "opened"); }
-    if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+    PITH_ASSIGN_OR_RETURN(AppendedFile file, AppendedFile::open(answers_file(path_)));
+    file_.emplace(std::move(file));
+    if (!file_->lock()) {
         return {ErrorCode::kInvalidArgument, "'" + path_ + "' is in use by another pith: wait for it, or use another folder"};
     }
     return {};
@@ -209,9 +198,7 @@ Status RunFolder::open_for_writing() {
 
 Status RunFolder::read_answers(bool cut_half_line) {
     const std::string path = answers_file(path_);
-    std::ifstream in(path, std::ios::binary);
-    if (!in) { return io_error(path, "opened"); }
-    const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    PITH_ASSIGN_OR_RETURN(const std::string text, read_file(path, kMostAnswerBytes));
     size_t begin = 0;
     int n_line = 1;
     for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin), ++n_line) {
@@ -224,10 +211,7 @@ Status RunFolder::read_answers(bool cut_half_line) {
         if (keys_.insert(answer->key()).second) { answers_.push_back(std::move(*answer)); }
     }
     n_before_ = static_cast<int>(answers_.size());
-    if (cut_half_line && begin < text.size() && ftruncate(file_, static_cast<off_t>(begin)) != 0) {
-        return io_error(path, "cut back to its last whole line");
-    }
-    return {};
+    return cut_half_line && begin < text.size() ? file_->cut(begin) : Status();
 }
 
 bool RunFolder::has(const Answer & key) const {
@@ -237,7 +221,6 @@ bool RunFolder::has(const Answer & key) const {
 
 Status RunFolder::append(const std::vector<Answer> & answers) {
     const std::lock_guard lock(mutex_);
-    PITH_RETURN_IF_ERROR(failed_);
     std::string lines;
     std::vector<Answer> fresh;
     for (const Answer & answer : answers) {
@@ -245,23 +228,16 @@ Status RunFolder::append(const std::vector<Answer> & answers) {
         lines += to_json_line(answer) + "\n";
         fresh.push_back(answer);
     }
-    size_t done = 0;
-    while (file_ >= 0 && done < lines.size()) {
-        const ssize_t n = write(file_, lines.data() + done, lines.size() - done);
-        if (n < 0 && errno == EINTR) { continue; }
-        if (n <= 0) {
-            failed_ = {ErrorCode::kIo,
-                       "'" + answers_file(path_) + "' cannot be written: " + std::strerror(errno) +
-                           "; make room, then run the same command again: it goes on from the last whole answer"};
-            return failed_;
-        }
-        done += static_cast<size_t>(n);
-    }
+    if (file_) { PITH_RETURN_IF_ERROR(with_advice(file_->append(lines))); }
     for (Answer & answer : fresh) {
         keys_.insert(answer.key());
         answers_.push_back(std::move(answer));
     }
     return {};
+}
+
+Status RunFolder::sync() {
+    return file_ ? with_advice(file_->sync()) : Status();
 }
 
 }  // namespace pith

@@ -2,7 +2,8 @@
 //
 //   open     new folder: run.json is written. One that is there: must be of the same settings; its answers come back.
 //   append   whole lines, handed to the system at once: a killed process leaves at most one half line at the end, and the next
-//            open() cuts it off. An answer that is there already is not counted again.
+//            open() cuts it off; what a full disk leaves of one is cut off at once. An answer that is there already is not
+//            counted again.
 // Without a path nothing is written; answers are kept in memory.
 // Errors: kInvalidArgument (another run's folder: says what differs; another process writes there), kBadFile (a line that is
 //         no answer: names file and line), kIo (disk full …; what was written stays and open() goes on from it).
@@ -11,6 +12,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "eval/answer.h"
+#include "file/appended_file.h"
 
 namespace pith {
 
@@ -57,13 +60,14 @@ public:
     bool has(const Answer & key) const;
     // Those not there yet, in one piece.
     Status append(const std::vector<Answer> & answers);
+    // Until all of them are on the disk. Errors: kIo.
+    Status sync();
     const RunInfo & info() const { return info_; }
     // REQUIRES: nobody appends.
     const std::vector<Answer> & answers() const { return answers_; }
     int n_before() const { return n_before_; }  // answers that were there when it was opened
     const std::string & path() const { return path_; }
 
-    ~RunFolder();
     RunFolder(const RunFolder &) = delete;
     RunFolder & operator=(const RunFolder &) = delete;
 
@@ -74,12 +78,11 @@ private:
 
     std::string path_;
     RunInfo info_;
-    int file_ = -1;
+    std::optional<AppendedFile> file_;  // of a folder that is written
     int n_before_ = 0;
     mutable std::mutex mutex_;
     std::vector<Answer> answers_;
     std::unordered_set<std::string> keys_;
-    Status failed_;  // the first write that failed: nothing may follow its half line
 };
 
 }  // namespace pith

@@ -27,10 +27,6 @@ bool parse(const std::string & line, CurvePoint & p) {
     return std::getline(in, p.what, ',') && in >> p.value && comma[0] == ',' && comma[1] == ',' && comma[2] == ',';
 }
 
-Status unwritable(const std::string & path) {
-    return {ErrorCode::kIo, "cannot write the training curve '" + path + "': check the folder and the free space"};
-}
-
 }  // namespace
 
 Result<std::vector<CurvePoint>> read_curve(const std::string & path) {
@@ -38,7 +34,7 @@ Result<std::vector<CurvePoint>> read_curve(const std::string & path) {
     if (!in) { return {ErrorCode::kNotFound, "no training curve '" + path + "'"}; }
     std::vector<CurvePoint> points;
     std::string line;
-    for (int n = 1; std::getline(in, line); ++n) {
+    for (int n = 1; std::getline(in, line) && !in.eof(); ++n) {
         CurvePoint p;
         if (n == 1 && line == kHeader) { continue; }
         if (n == 1 || !parse(line, p)) {
@@ -56,15 +52,16 @@ Result<TrainingCurve> TrainingCurve::open(const std::string & path, int64_t last
     for (const CurvePoint & p : old.ok() ? *old : std::vector<CurvePoint>()) {
         if (p.step <= last_step) { text += row_of(p); }
     }
-    if (const Status status = write_file(path, text); !status.ok()) { return status; }
-    return TrainingCurve(path);
+    PITH_RETURN_IF_ERROR(write_file(path, text));
+    PITH_ASSIGN_OR_RETURN(AppendedFile file, AppendedFile::open(path));
+    return TrainingCurve(std::move(file));
 }
 
 Status TrainingCurve::append(const std::vector<CurvePoint> & points) {
-    std::ofstream out(path_, std::ios::app);
-    for (const CurvePoint & p : points) { out << row_of(p); }
-    if (!out.flush()) { return unwritable(path_); }
-    return {};
+    std::string rows;
+    for (const CurvePoint & p : points) { rows += row_of(p); }
+    PITH_RETURN_IF_ERROR(file_.append(rows));
+    return file_.sync();
 }
 
 }  // namespace pith::train

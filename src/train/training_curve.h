@@ -3,13 +3,16 @@
 //   step,tokens_seen,length,what,value
 // `what` is "loss" (of the training batches since the last row of its kind), "held-out loss", "held-out answers" (the share of
 // their tokens that were the best token), or "answers of KIND" for the documents of one kind.
-// Threads: one at a time.
+// Rows come several at a time, all of them or none (appended_file.h); of a line that a killed process has cut off nothing is
+// read.   Threads: one at a time.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "file/appended_file.h"
 #include "pith/status.h"
 
 namespace pith::train {
@@ -33,8 +36,8 @@ public:
     Status append(const std::vector<CurvePoint> & points);  // Errors: kIo
 
 private:
-    explicit TrainingCurve(std::string path) : path_(std::move(path)) {}
-    std::string path_;
+    explicit TrainingCurve(AppendedFile file) : file_(std::move(file)) {}
+    AppendedFile file_;
 };
 
 }  // namespace pith::train

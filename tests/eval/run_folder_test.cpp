@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "engine/tiny_model.h"
+#include "file/failing_files.h"
 
 namespace pith {
 namespace {
@@ -210,6 +211,57 @@ TEST(RunFolder, AFullDiskIsSaidAndNothingFollowsTheHalfLine) {
     EXPECT_EQ((*folder)->answers().size(), 2U);
     ASSERT_TRUE((*folder)->append({some_answer(2)}).ok());
     EXPECT_EQ((*RunFolder::read(path))->answers().size(), 3U);
+}
+
+// Whatever call fails, once or from then on: one line, no half answer, and the same run goes on from there.
+TEST(RunFolder, AFailedWriteLeavesWholeAnswersAndTheRunGoesOn) {
+    int n_failed = 0;
+    for (const bool stays_full : {false, true}) {
+        for (int k = 1;; ++k) {
+            SCOPED_TRACE(k);
+            const std::string path = folder_name("failing");
+            std::filesystem::remove_all(path);
+            size_t n_written = 0;
+            testing::fail_files_at(k, stays_full);
+            Status status;
+            {
+                auto folder = RunFolder::open(path, some_info());
+                status = folder.status();
+                for (int i = 0; i < 3 && status.ok(); ++i) {
+                    status = (*folder)->append({some_answer(2 * i), some_answer(2 * i + 1)});
+                    n_written += status.ok() ? 2 : 0;
+                    EXPECT_EQ((*folder)->answers().size(), n_written);
+                    if (!status.ok()) { EXPECT_FALSE((*folder)->append({some_answer(9)}).ok()) << "nothing follows"; }
+                }
+                if (status.ok()) { status = (*folder)->sync(); }
+            }
+            const bool failed = testing::stop_failing_files();
+            EXPECT_EQ(status.ok(), !failed) << status.message();
+            if (failed) {
+                ++n_failed;
+                EXPECT_EQ(status.code(), ErrorCode::kIo);
+                EXPECT_NE(status.message().find("No space left"), std::string::npos) << status.message();
+                EXPECT_EQ(status.message().find('\n'), std::string::npos) << status.message();
+                for (const auto & file : std::filesystem::directory_iterator(path)) {
+                    EXPECT_NE(file.path().extension(), ".tmp") << file.path();
+                }
+            }
+            const std::string left = std::filesystem::exists(path + "/answers.jsonl") ? answers_text(path) : "";
+            if (!stays_full) { EXPECT_TRUE(left.empty() || left.back() == '\n') << "a half line stays"; }
+            // Where the half piece could not even be cut off, its first answer may be a whole one.
+            const size_t n_most = n_written + (stays_full ? 1 : 0);
+            const auto is_right = [&](size_t n) { return n_written <= n && n <= n_most; };
+            if (n_written > 0) { EXPECT_PRED1(is_right, (*RunFolder::read(path))->answers().size()); }
+
+            auto folder = RunFolder::open(path, some_info());
+            ASSERT_TRUE(folder.ok()) << folder.status().message();
+            EXPECT_PRED1(is_right, (*folder)->answers().size());
+            for (int i = 0; i < 6; ++i) { ASSERT_TRUE((*folder)->append({some_answer(i)}).ok()); }
+            EXPECT_EQ((*RunFolder::read(path))->answers().size(), 6U);
+            if (!failed) { break; }
+        }
+    }
+    EXPECT_GT(n_failed, 10);
 }
 
 TEST(RunFolder, AFolderOfSomethingElseIsLeftAlone) {

@@ -1,66 +1,19 @@
 // failing_writes_test.cpp - the k-th write, close or rename of a file fails, for every k: nothing half-written stays, and the
 // error is one line.
-#include <dlfcn.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "file/failing_files.h"
 #include "model/gguf_edit.h"
 #include "model/random/random_model.h"
 #include "tiny_model.h"
 #include "train/trainer.h"
-
-namespace {
-
-int n_left = 0;  // calls until one fails; 0: none does
-bool fails_now() {
-    if (n_left == 0 || --n_left > 0) { return false; }
-    errno = ENOSPC;
-    return true;
-}
-
-template <class F>
-F * next_of(const char * name) {
-    return reinterpret_cast<F *>(dlsym(RTLD_NEXT, name));
-}
-
-}  // namespace
-
-// A program's own definitions come before the library's.
-extern "C" {
-
-size_t fwrite(const void * data, size_t size, size_t n, FILE * file) {
-    static auto * const next = next_of<size_t(const void *, size_t, size_t, FILE *)>("fwrite");
-    if (n == 0 || !fails_now()) { return next(data, size, n, file); }
-    const size_t written = next(data, size, n / 2, file);
-    errno = ENOSPC;
-    return written;
-}
-
-int fclose(FILE * file) {
-    static auto * const next = next_of<int(FILE *)>("fclose");
-    const bool reads = (fcntl(fileno(file), F_GETFL) & O_ACCMODE) == O_RDONLY;  // the number of CPUs is read from a file
-    const bool fails = !reads && fails_now();
-    const int closed = next(file);
-    if (!fails) { return closed; }
-    errno = ENOSPC;
-    return EOF;
-}
-
-int rename(const char * from, const char * to) noexcept {
-    if (fails_now()) { return -1; }
-    static auto * const next = next_of<int(const char *, const char *)>("rename");
-    return next(from, to);
-}
-
-}  // extern "C"
+#include "train/training_curve.h"
 
 namespace pith {
 namespace {
@@ -79,10 +32,9 @@ std::map<std::string, std::vector<char>> files_in(const std::filesystem::path & 
 int fail_everywhere(const TempFolder & folder, const std::function<Status()> & write) {
     for (int k = 1;; ++k) {
         const auto before = files_in(folder.file(""));
-        n_left = k;
+        testing::fail_files_at(k);
         const Status status = write();
-        const bool failed = n_left == 0;
-        n_left = 0;
+        const bool failed = testing::stop_failing_files();
         if (!failed) {
             EXPECT_TRUE(status.ok()) << status.message();
             return k - 1;
@@ -113,6 +65,46 @@ TEST(FailingWrites, ACheckpointIsTheNewOneOrTheOldOne) {
         EXPECT_GT(fail_everywhere(folder, [&] { return (*trainer)->save(folder.file("checkpoint"), "options", state); }), 10);
     }
     EXPECT_EQ((*trainer)->load(folder.file("checkpoint"), "options").value(), "new");
+}
+
+// Rows that were there stay, no half one is read, and the next run goes on.
+TEST(FailingWrites, ATrainingCurveHasWholeRowsAndGoesOn) {
+    using train::TrainingCurve;
+    const TempFolder folder;
+    const std::string path = folder.file("curve.csv");
+    const auto n_rows = [&path] {
+        const auto points = train::read_curve(path);
+        EXPECT_TRUE(points.ok()) << points.status().message();
+        return points.ok() ? points->size() : 0;
+    };
+    int n_failed = 0;
+    for (const bool stays_full : {false, true}) {
+        std::filesystem::remove(path);
+        ASSERT_TRUE(TrainingCurve::open(path, 0)->append({{1, 100, 64, "loss", 2.5}, {1, 100, 64, "held-out loss", 3.5}}).ok());
+        for (int k = 1;; ++k) {
+            testing::fail_files_at(k, stays_full);
+            Status status;
+            {
+                auto curve = TrainingCurve::open(path, 1);
+                status = curve.ok() ? curve->append({{2, 200, 64, "loss", 1.125}, {2, 200, 64, "held-out loss", 1.25}})
+                                    : curve.status();
+            }
+            if (!testing::stop_failing_files()) {
+                ASSERT_TRUE(status.ok()) << status.message();
+                break;
+            }
+            ++n_failed;
+            ASSERT_EQ(status.code(), ErrorCode::kIo) << "the " << k << "th call";
+            EXPECT_EQ(status.message(), "'" + path + "' cannot be written: No space left on device");
+            const size_t n = n_rows();
+            // 4: all were written, and the disk could not say so. 3: nor could the half piece be cut off.
+            EXPECT_TRUE(n == 2 || n == 4 || (stays_full && n == 3)) << n;
+            EXPECT_EQ(files_in(folder.file("")).size(), 1U) << "the " << k << "th call leaves a file";
+        }
+        EXPECT_EQ(n_rows(), 4U);
+        EXPECT_EQ(train::read_curve(path)->back().value, 1.25);
+    }
+    EXPECT_GT(n_failed, 8);
 }
 
 }  // namespace
