@@ -67,7 +67,7 @@ public:
         for (size_t done = 0; done < bytes.size();) {
             const ssize_t n = ::write(fd_, bytes.data() + done, bytes.size() - done);
             if (n < 0 && errno == EINTR) { continue; }
-            if (n < 0) { return io_error("write"); }
+            if (n <= 0) { return io_error("write"); }
             done += static_cast<size_t>(n);
         }
         size_ += bytes.size();

@@ -65,7 +65,10 @@ public:
         PITH_ASSIGN_OR_RETURN(files_, choose_model(repo_.files, reference_, options_.file));
         for (const std::string & folder : options_.caches) {
             const fs::path top = HubCache(folder).snapshot(reference_.repo, repo_.revision);
-            if (all_in(top)) { return (top / files_.front().path).string(); }
+            if (!all_in(top)) { continue; }
+            // Where an earlier run could not write it down; a cache that cannot be written serves as well.
+            if (folder == options_.caches.front()) { static_cast<void>(cache_.set_main(reference_.repo, repo_.revision)); }
+            return (top / files_.front().path).string();
         }
         PITH_RETURN_IF_ERROR(check_room());
         for (size_t i = 0; i < files_.size(); ++i) { PITH_RETURN_IF_ERROR(fetch(i)); }

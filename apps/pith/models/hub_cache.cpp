@@ -106,6 +106,7 @@ Status HubCache::add_to_snapshot(const std::string & repo, const std::string & r
 }
 
 Status HubCache::set_main(const std::string & repo, const std::string & revision) const {
+    if (main_revision(repo) == revision) { return {}; }
     const fs::path path = folder(repo) / "refs" / "main";
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
