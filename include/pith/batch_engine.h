@@ -131,7 +131,8 @@ public:
     // Takes a request; step() or run() serve it. Returns its number.
     // Errors: kInvalidArgument (no tokens and nothing to go on from, options that a session would refuse, a budget of `auto`,
     //         n_question or max_tokens out of range, questions without `keep`, behind another's entries, or beside n_question,
-    //         an eviction that cannot be), kBudget (more than the ceiling would be needed: names both).
+    //         an eviction that cannot be), kBudget (more than the ceiling would be needed, or an eviction's budget is below
+    //         what is protected: names both).
     Result<int64_t> submit(Request request);
     // Ends a request that has not ended; its pages are free at once. Errors: kNotFound.
     Status cancel(int64_t id);

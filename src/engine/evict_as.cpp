@@ -113,6 +113,7 @@ Result<Session::Impl::NextPolicy> Session::Impl::next_policy(std::string_view te
                                                  "SessionOptions::heads_file"};
     }
     PITH_ASSIGN_OR_RETURN(const RunPlan plan, make_plan(next, budget, PrefillSchedule::kOneShot, seq.n_tokens));
+    PITH_RETURN_IF_ERROR(check_protected(next, budget, plan, seq.n_tokens));
     return NextPolicy{std::move(next), choice.reason, plan};
 }
 
@@ -123,7 +124,7 @@ Status Session::Impl::follow(std::string_view text, const Budget & budget) {
     seq.policy_reason = std::move(next.reason);
     seq.budget = budget;
     seq.plan = next.plan;
-    return check_protected(seq.n_tokens);
+    return {};
 }
 
 // The cascade over the lanes as they stand: at most one plan for each layer.

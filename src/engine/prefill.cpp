@@ -34,20 +34,20 @@ int64_t Session::Impl::n_served(int64_t n_prompt) const {
 }
 
 // What no policy may evict must fit the budget: found out before the work, not after it.
-Status Session::Impl::check_protected(int64_t n_prompt) const {
-    if (!evicts() || n_prompt <= seq.plan->budget) { return {}; }
-    const int64_t n_held = n_protected(seq.policy, options.pinned, seq.plan->budget, n_prompt);
-    if (n_held <= seq.plan->budget) { return {}; }
-    const int n_recent = seq.policy.n_recent(seq.plan->budget);
+Status Session::Impl::check_protected(const Policy & policy, const Budget & budget, const RunPlan & plan,
+                                      int64_t n_prompt) const {
+    if (plan.budget == 0 || n_prompt <= plan.budget) { return {}; }
+    const int64_t n_held = n_protected(policy, options.pinned, plan.budget, n_prompt);
+    if (n_held <= plan.budget) { return {}; }
+    const int n_recent = policy.n_recent(plan.budget);
     const auto end = static_cast<int32_t>(n_prompt);
-    const std::optional<int64_t> least = least_budget(seq.policy, options.pinned, n_served(n_prompt));
+    const std::optional<int64_t> least = least_budget(policy, options.pinned, n_served(n_prompt));
     int64_t n_pinned = 0;
     for (const PositionSpan & span : options.pinned) { n_pinned += std::min(span.end, end) - std::min(span.begin, end); }
     return {ErrorCode::kBudget,
-            "--budget " + seq.budget.to_string() + " gives " + std::to_string(seq.plan->budget) +
-                " tokens per head, but policy " + seq.policy.name() + " protects " + std::to_string(n_held) +
-                " of the prompt's " + std::to_string(n_prompt) + " (" +
-                std::to_string(std::min<int64_t>(seq.policy.n_sinks(), n_prompt)) + " sinks, " +
+            "--budget " + budget.to_string() + " gives " + std::to_string(plan.budget) + " tokens per head, but policy " +
+                policy.name() + " protects " + std::to_string(n_held) + " of the prompt's " + std::to_string(n_prompt) + " (" +
+                std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
                 std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " + std::to_string(n_pinned) +
                 " pinned): " + (least ? "use --budget " + std::to_string(*least) + " or more, or " : "") + "protect less"};
 }
@@ -106,7 +106,7 @@ Status Session::Impl::decide(int64_t n_prompt, int n_question) {
                      : in_sight      ? KnownQuestion::kInSight
                                      : KnownQuestion::kOutOfSight;
     PITH_RETURN_IF_ERROR(settle_policy(facts));
-    return check_protected(n_prompt);
+    return check_protected(seq.policy, seq.budget, *seq.plan, n_prompt);
 }
 
 // And makes the cache.

@@ -120,6 +120,8 @@ static int one_prefill_for_many(const pith_model * model, const int32_t * tokens
     EXPECT(pith_prefill(session, tokens, kTokens, NULL) == PITH_OK);
     EXPECT(pith_n_tokens(session) == kTokens);
     EXPECT(pith_evict(session, "expected:recent=4", "32") != PITH_OK); /* not observed */
+    EXPECT(pith_evict(session, "h2o:recent=4", "2") == PITH_BUDGET); /* below what is protected */
+    EXPECT(strstr(pith_error(), "--budget 2 gives 2 tokens per head") != NULL);
     EXPECT(pith_evict(session, "h2o:recent=4", "32") == PITH_OK);
     const int32_t * positions = NULL;
     size_t n = 0;

@@ -98,6 +98,10 @@ class Python(unittest.TestCase):
     def test_a_full_cache_becomes_a_policys(self):
         session = self.model.session(policy="full", observe="h2o:recent=4", n_threads=1)
         session.prefill(self.context)
+        with self.assertRaises(pith.Error) as refused:
+            session.evict("h2o:recent=4", 2)
+        self.assertEqual(refused.exception.code, "budget")
+        self.assertIn("--budget 2 gives 2 tokens per head", str(refused.exception))
         session.evict("h2o:recent=4", BUDGET)
         ledger = session.ledger()
         self.assertEqual(ledger["kept_entries"], BUDGET * ledger["n_lanes"])

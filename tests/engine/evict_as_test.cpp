@@ -7,6 +7,8 @@
 
 #include "engine/gated_model.h"
 #include "engine/policy_probe.h"
+#include "engine/session_state.h"
+#include "pith/batch_engine.h"
 #include "pith/policies.h"
 #include "pith/session.h"
 
@@ -184,6 +186,53 @@ TEST_F(EvictAs, BadRequestsAreErrorsAndChangeNothing) {
     SessionOptions unknown = options_of("full", {});
     unknown.observe = {"snapvk"};
     EXPECT_EQ(model_->session(unknown).status().code(), ErrorCode::kInvalidArgument);
+}
+
+// Whatever the budget is given in: the line names it, what it comes to and what is protected, and nothing has been touched.
+TEST_F(EvictAs, ABudgetBelowWhatIsProtectedIsRefusedAtOnce) {
+    const auto tokens = random_tokens(kPrompt, model_->info().n_vocab);
+    SessionOptions options = options_of("full", {});
+    options.observe = {"snapkv:window=8", "streaming:sinks=4", "laprox:window=8"};
+    options.pinned = {{10, 22}};
+    Session session = open(options);
+    ASSERT_TRUE(session.prefill(tokens).ok());
+    const testing::SessionState before = testing::state_of(session);
+    const double evidence_s = session.ledger().evidence_s;
+    for (const std::string & policy : options.observe) {
+        for (const Budget & budget : {Budget(5), Budget(BudgetKind::kPercent, 3)}) {
+            SCOPED_TRACE(policy + " " + budget.to_string());
+            const Status status = session.evict(policy, budget);
+            EXPECT_EQ(status.code(), ErrorCode::kBudget);
+            for (const std::string & part :
+                 {"--budget " + budget.to_string() + " gives ", std::string(" protects "),
+                  "of the prompt's " + std::to_string(kPrompt), std::string("12 pinned"), std::string("use --budget ")}) {
+                EXPECT_NE(status.message().find(part), std::string::npos) << part << " in: " << status.message();
+            }
+            EXPECT_TRUE(testing::state_of(session) == before);
+        }
+        const Status bytes = session.evict(policy, Budget(BudgetKind::kBytes, 2048));
+        EXPECT_EQ(bytes.code(), ErrorCode::kBudget);
+        EXPECT_NE(bytes.message().find("--budget 2K is too small"), std::string::npos) << bytes.message();
+        EXPECT_TRUE(testing::state_of(session) == before);
+    }
+    EXPECT_EQ(session.ledger().evidence_s, evidence_s) << "it was found out by gathering evidence";
+
+    auto engine = model_->engine({});
+    ASSERT_TRUE(engine.ok());
+    Request base;
+    base.tokens = tokens;
+    base.options = options;
+    base.keep = true;
+    base.max_tokens = 0;
+    const auto id = engine->submit(base);
+    ASSERT_TRUE(id.ok() && engine->run().ok()) << id.status().message();
+    Request fork;
+    fork.after = *id;
+    fork.max_tokens = 1;
+    fork.evict = Eviction{"snapkv:window=8", 5};
+    const Status refused = engine->submit(fork).status();
+    EXPECT_EQ(refused.code(), ErrorCode::kBudget);
+    EXPECT_NE(refused.message().find("12 pinned"), std::string::npos) << refused.message();
 }
 
 TEST_F(EvictAs, AProbeShowsWhatEvictWouldKeepAndEvictsNothing) {
