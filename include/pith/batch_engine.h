@@ -143,8 +143,10 @@ public:
     // One pass over the weights, and one unit of a prompt that is read layer by layer. true: there is more to do.
     // A sequence that fails ends alone: its state and status say so. So does one that cannot start because kept requests take
     // too much of the ceiling and nothing else runs. Errors: none of a single request's.
-    Result<bool> step();
-    // Until nothing is left to do. cancel: seen between steps; everything stays as it is, and run() can go on.
+    // cancel: seen all along. What the step had begun is taken back, and a later step does it: a token anew, a prompt from its
+    // beginning.
+    Result<bool> step(const std::atomic<bool> * cancel = nullptr);
+    // Until nothing is left to do. cancel: as step()'s, and between steps: kCancelled, and run() can go on.
     Status run(const std::atomic<bool> * cancel = nullptr);
 
     // Errors of the four: a number that submit() did not give, or forget() took, is kNotFound, kFailed, empty.

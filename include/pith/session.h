@@ -55,7 +55,7 @@ struct SessionOptions {
 // What a hook throws ends the call as an error does (kInternal, with its text).
 struct RunHooks {
     std::function<void(int64_t n_done, int64_t n_total)> progress;  // tokens (one-shot: layer-weighted tokens)
-    const std::atomic<bool> * cancel = nullptr;                     // seen between graph runs: kCancelled
+    const std::atomic<bool> * cancel = nullptr;                     // seen all along, in evictions too: kCancelled
     // When set, called for every position with its logits [n_vocab], in order (costs the output product for each).
     std::function<void(int64_t position, std::span<const float> logits)> on_logits;
     // The last so many tokens of the first prompt ask: what is kept is chosen in their sight also when the prompt comes in
@@ -114,9 +114,10 @@ public:
     // `auto` leaves gates aside, and knows of the question where the first prompt ended in one and nothing has come since.
     // REQUIRES: the policy is the session's own or one of options.observe, and nothing has been evicted yet.
     // Errors: kInvalidArgument (empty session, evicted before, a policy that is `gated`: its prefill is another),
-    // kMissingEvidence (policy not observed), kBudget; the session is
-    //         then as before.
-    Status evict(std::string_view policy, const Budget & budget);
+    //         kMissingEvidence (policy not observed), kBudget (names the budget and what is protected), kCancelled; the session
+    //         is then as before.
+    // cancel: as RunHooks::cancel.
+    Status evict(std::string_view policy, const Budget & budget, const std::atomic<bool> * cancel = nullptr);
 
     // A state to come back to, policy and budget included. Cheap while nothing is evicted in between; else the entries evicted
     // since are saved first.

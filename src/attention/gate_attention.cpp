@@ -84,7 +84,8 @@ ggml_tensor * build_gate_attention(GraphBuild & build, const GateConfig & config
     ggml_tensor * out = ggml_custom_4d(build.ctx(), GGML_TYPE_F32, q->ne[0] * q->ne[1], q->ne[2], 1, 1, sources.data(), 1, run,
                                        GGML_N_TASKS_MAX, &node);
     auto together = std::make_shared<std::vector<int32_t>>();
-    build.before_run([&node, config, q, keys, out, together] {
+    build.before_run([&build, &node, config, q, keys, out, together] {
+        node.plan.cancel = build.cancel();
         fill_task(config, q, keys, out, *together, node.plan.task);
         node.plan.make();
         node.scratch->reserve(node.plan);

@@ -239,7 +239,7 @@ private:
     Status evict_and_restore(Session & session, const std::shared_ptr<Session::Snapshot> & start, size_t index) {
         PolicyCost & row = costs_.rows[index];
         const Ledger before = session.ledger();
-        const Status status = session.evict(row.policy, options_.session.budget);
+        const Status status = session.evict(row.policy, options_.session.budget, options_.cancel);
         if (status.code() == ErrorCode::kBudget) {
             row.note = status.message();
             return {};

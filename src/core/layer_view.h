@@ -2,6 +2,7 @@
 // Pure C++: no ggml, no I/O.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -30,7 +31,9 @@ struct LayerView {
     const Ragged<float> * head_scores = nullptr;  // [H] before refiner and group; the same, and only where the scorer has them
     const LayerProfile * profile = nullptr;       // where the policy asked for head profiles
     int n_recent = 0;                             // the newest entries of each lane that are protected as its recent window
+    const std::atomic<bool> * cancel = nullptr;   // once set, nobody wants what comes of it
 
+    bool cancelled() const { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
     int n_lanes() const { return positions.n_rows(); }
     int net_length(int kv_head) const {
         int n = positions.length(kv_head);

@@ -9,7 +9,7 @@
 namespace pith {
 
 // Calls task(i) once for every i in [0, n_tasks) and returns when all are done; in any order, on any number of threads.
-// Errors: kOutOfMemory when a task found no memory; the threads' own. Some tasks may then not have run.
+// Errors: kOutOfMemory when a task found no memory; kCancelled; the threads' own. Some tasks may then not have run.
 using RunTasks = std::function<Status(int n_tasks, const std::function<void(int i)> & task)>;
 
 // All of them on the calling thread.

@@ -85,6 +85,15 @@ Status set_cpu_threads(ggml_backend_t backend, int n_threads) {
     return {};
 }
 
+void set_cancel(ggml_backend_t backend, const std::atomic<bool> * asked) {
+    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(backend));
+    const auto set = reinterpret_cast<ggml_backend_set_abort_callback_t>(
+        ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_abort_callback"));
+    if (set == nullptr) { return; }
+    const ggml_abort_callback is_asked = [](void * flag) { return static_cast<const std::atomic<bool> *>(flag)->load(); };
+    set(backend, asked != nullptr ? is_asked : nullptr, const_cast<std::atomic<bool> *>(asked));
+}
+
 ggml_backend_buffer_t cpu_buffer_from_ptr(void * data, size_t size_bytes) {
     return ggml_backend_cpu_buffer_from_ptr(data, size_bytes);  // lives in ggml's base library, so that it links
 }

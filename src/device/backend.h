@@ -2,6 +2,7 @@
 // Where back ends are loaded at run time, ggml_backend_cpu_* do not link: everything here goes through the registry.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <string_view>
@@ -31,6 +32,10 @@ using OwnedBackend = std::unique_ptr<ggml_backend, FreeBackend>;
 // A CPU back end of its own with n_threads, for an OwnedBackend.
 Result<ggml_backend_t> make_cpu_backend(int n_threads);
 Status set_cpu_threads(ggml_backend_t backend, int n_threads);
+
+// From now on runs of the back end that find `asked` set end between two operations; nullptr: none does. A back end that cannot
+// runs to the end.
+void set_cancel(ggml_backend_t backend, const std::atomic<bool> * asked);
 
 // A buffer over memory the caller owns (page-aligned). Free with ggml_backend_buffer_free; the memory stays the caller's.
 ggml_backend_buffer_t cpu_buffer_from_ptr(void * data, size_t size_bytes);

@@ -39,12 +39,16 @@ Status run_tasks(GraphRunner & runner, int n_tasks, const std::function<void(int
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(8));
     std::atomic<int> next{0};
     return run_on_threads(runner, *build, [&](int) {
-        for (int i = next++; i < n_tasks; i = next++) { task(i); }
+        for (int i = next++; i < n_tasks && !runner.is_cancelled(); i = next++) { task(i); }
     });
 }
 
 RunTasks tasks_on(GraphRunner & runner) {
-    return runner.custom_operations() ? RunTasks(std::bind_front(run_tasks, std::ref(runner))) : RunTasks(run_in_turn);
+    if (runner.custom_operations()) { return std::bind_front(run_tasks, std::ref(runner)); }
+    return [&runner](int n_tasks, const std::function<void(int i)> & task) -> Status {
+        for (int i = 0; i < n_tasks && !runner.is_cancelled(); ++i) { task(i); }
+        return runner.is_cancelled() ? Status(ErrorCode::kCancelled, "cancelled") : Status();
+    };
 }
 
 }  // namespace pith

@@ -1,7 +1,8 @@
 // cpu_threads.h - runs a function on ggml's threads. Stage: device.
 //
-// Errors: kOutOfMemory (also where a part found no memory), kInternal (ggml's status; a part threw anything else): an exception
-// must not leave a thread of ggml's.   Cost: a graph of one operation.   Threads: one run at a time.
+// Errors: kOutOfMemory (also where a part found no memory), kCancelled (as the runner's runs), kInternal (ggml's status; a part
+// threw anything else): an exception must not leave a thread of ggml's.   Cost: a graph of one operation.   Threads: one run at
+// a time.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@ namespace pith {
 // REQUIRES: on the CPU; `build` is what runner.begin() gave for at least 8 operations, with nothing in it.
 Status run_on_threads(GraphRunner & runner, GraphBuild & build, const std::function<void(int ith)> & part);
 
-// Calls task(i) for every i in [0, n_tasks), each on one thread. After kOutOfMemory some may not have run.
+// Calls task(i) for every i in [0, n_tasks), each on one thread. After an error some may not have run.
 // REQUIRES: on the CPU.
 Status run_tasks(GraphRunner & runner, int n_tasks, const std::function<void(int i)> & task);
 

@@ -3,7 +3,17 @@
 
 #include <string>
 
+#include "device/backend.h"
+
 namespace pith {
+
+namespace {
+
+Status cancelled() {
+    return {ErrorCode::kCancelled, "cancelled"};
+}
+
+}  // namespace
 
 GraphRunner::~GraphRunner() {
     if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
@@ -27,6 +37,7 @@ Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
     begun_ = Stopwatch();
     if (workspace_ != nullptr) { workspace_->begin_graph(); }
     build_.workspace_ = &workspace_;
+    build_.cancel_ = &cancel_;
     build_.custom_operations_ = custom_operations_;
     // Views, inputs and leaves count as tensors too: twice the nodes is room for all of them.
     const size_t size = 2 * n_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_nodes, false);
@@ -48,6 +59,13 @@ Status GraphRunner::plan() {
 }
 
 ggml_status GraphRunner::compute() {
+    struct Cancelling {
+        ggml_backend_t backend;  // null: nobody may cancel
+        ~Cancelling() {
+            if (backend != nullptr) { pith::set_cancel(backend, nullptr); }
+        }
+    } const cancelling{cancel_ != nullptr ? backend_ : nullptr};
+    if (cancel_ != nullptr) { pith::set_cancel(backend_, cancel_); }
     if (profile_ == nullptr) { return ggml_backend_graph_compute(backend_, build_.graph_); }
     const Stopwatch watch;
     if (pieces_.empty() && !pieces_.cut(build_.graph_)) { return GGML_STATUS_ALLOC_FAILED; }
@@ -56,12 +74,14 @@ ggml_status GraphRunner::compute() {
 }
 
 Status GraphRunner::run() {
+    if (is_cancelled()) { return cancelled(); }
     const Stopwatch watch = planned_ ? Stopwatch() : begun_;
     if (!planned_) { PITH_RETURN_IF_ERROR(plan()); }
     for (const auto & fill : build_.fills_) { fill(scratch_); }
     if (profile_ != nullptr) { profile_->build_s += watch.seconds(); }
 
     const ggml_status status = compute();
+    if (is_cancelled()) { return cancelled(); }  // whatever came of it: operations may have been left out
     if (status == GGML_STATUS_ALLOC_FAILED) { return {ErrorCode::kOutOfMemory, "no memory for a compute graph's work buffer"}; }
     if (status != GGML_STATUS_SUCCESS) {
         return {ErrorCode::kInternal, std::string("a compute graph failed: ") + ggml_status_to_string(status)};

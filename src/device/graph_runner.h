@@ -5,10 +5,11 @@
 // Every run writes all inputs first: an input's memory serves other tensors once its last reader is done. So a graph may run
 // again as long as what it was built around stays: the addresses its inputs are copied from and its outputs go to, and the
 // tensors of others that it reads.
-// Errors: kOutOfMemory (graph memory), kInternal (ggml's status).   Threads: one at a time.
+// Errors: kOutOfMemory (graph memory), kCancelled, kInternal (ggml's status).   Threads: one at a time.
 // Cost:   of another run: its inputs, no allocation.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -79,6 +80,9 @@ public:
         ggml_build_forward_expand(graph_, tensor);
     }
 
+    // What the runner's set_cancel() was given last.
+    const std::atomic<bool> * cancel() const { return *cancel_; }
+
     // Called before every run, when the tensors have memory.
     void before_run(std::function<void()> prepare) {
         fills_.push_back([prepare = std::move(prepare)](std::vector<uint8_t> &) { prepare(); });
@@ -98,6 +102,7 @@ private:
     std::vector<std::function<void(std::vector<uint8_t> &)>> fills_;
     std::vector<std::function<void()>> reads_;
     std::unique_ptr<GraphWorkspace> * workspace_ = nullptr;  // the runner's
+    const std::atomic<bool> * const * cancel_ = nullptr;     // the runner's
 };
 
 class GraphRunner {
@@ -116,6 +121,12 @@ public:
     // Whether Pith's own operations may be in the graphs: on the CPU, unless a test or a measurement wants ggml's.
     bool custom_operations() const { return custom_operations_; }
     void set_custom_operations(bool wanted) { custom_operations_ = wanted && on_cpu(); }
+
+    // From now on a run that finds it set ends with kCancelled, at its beginning, between two operations, or inside those of
+    // Pith's own; nullptr: none. What such a run should have read or written is not to be relied on.
+    void set_cancel(const std::atomic<bool> * cancel) { cancel_ = cancel; }
+    const std::atomic<bool> * cancel() const { return cancel_; }
+    bool is_cancelled() const { return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed); }
 
     // From now on every run is timed part by part into `profile`, which must outlive the runner or the next call; nullptr: no
     // more.
@@ -137,6 +148,7 @@ private:
     std::unique_ptr<GraphWorkspace> workspace_;  // null until an operation asks
     GraphBuild build_;
     bool planned_ = false;
+    const std::atomic<bool> * cancel_ = nullptr;
     GraphProfile * profile_ = nullptr;
     GraphPieces pieces_;  // of the graph, once it was profiled
     Stopwatch begun_;     // at begin()

@@ -10,6 +10,7 @@
 // Cost:     a token's inputs and the run; nothing is allocated but by lanes and evidence that grow.   Threads: one at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -45,6 +46,7 @@ public:
     int64_t n_builds() const { return n_builds_; }
     size_t buffer_bytes() const;
     void set_profile(GraphProfile * profile) { runner_.set_profile(profile); }
+    void set_cancel(const std::atomic<bool> * cancel) { runner_.set_cancel(cancel); }
 
 private:
     // What a part's evidence wants of a graph.

@@ -37,6 +37,7 @@ EvictionTarget Session::Impl::target() const {
             {static_cast<int32_t>(seq.n_tokens - std::ssize(observers)), static_cast<int32_t>(seq.n_tokens)});
     }
     target.run_tasks = tasks_on(forward->observer());
+    target.cancel = forward->cancel();
     return target;
 }
 
@@ -121,6 +122,7 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_all() {
 Status Session::Impl::apply(std::span<const LayerPlan> plans, bool is_last) {
     if (plans.empty()) { return {}; }
     const Stopwatch watch;
+    const CancelScope not_now(*forward, nullptr);  // it would end on one thread what it has begun on many
     PITH_ASSIGN_OR_RETURN(const int64_t n_gone, seq.compact(plans, /*evicts=*/true, is_last, tasks_on(forward->observer())));
     ledger.evicted_entries += n_gone;
     ++ledger.n_evictions;

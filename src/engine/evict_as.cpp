@@ -174,8 +174,9 @@ Status Session::Impl::evict_as(std::string_view text, const Budget & budget) {
     return {};
 }
 
-Status Session::evict(std::string_view policy, const Budget & budget) {
+Status Session::evict(std::string_view policy, const Budget & budget, const std::atomic<bool> * cancel) {
     const Stopwatch watch;
+    const CancelScope cancelling(*impl_->forward, cancel);
     PITH_RETURN_IF_ERROR(guarded([&] { return impl_->evict_as(policy, budget); }));
     impl_->ledger.prefill_s += watch.seconds();
     impl_->update_ledger();
@@ -195,9 +196,11 @@ Result<Ragged<float>> refined_scores(const Policy & policy, const LayerEvidence 
     return scores;
 }
 
-PolicyProbe::PolicyProbe(Session & session) : impl_(Session::Impl::of(session)) {}
+PolicyProbe::PolicyProbe(Session & session, const std::atomic<bool> * cancel)
+    : impl_(Session::Impl::of(session)), cancel_(cancel) {}
 
 Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & budget) {
+    const CancelScope cancelling(*impl_.forward, cancel_);
     const PolicyGuard guard(impl_);
     PITH_RETURN_IF_ERROR(impl_.follow(policy, budget));
     PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, impl_.plan_cascade());
@@ -213,6 +216,7 @@ Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & bud
 }
 
 Result<PlanTimes> PolicyProbe::time_plan(std::string_view policy, const Budget & budget) {
+    const CancelScope cancelling(*impl_.forward, cancel_);
     const PolicyGuard guard(impl_);
     PITH_RETURN_IF_ERROR(impl_.follow(policy, budget));
     const Ledger before = impl_.ledger;
@@ -222,6 +226,7 @@ Result<PlanTimes> PolicyProbe::time_plan(std::string_view policy, const Budget &
 
 Result<LayerEvidence> PolicyProbe::evidence(int layer, const EvidenceNeeds & needs) {
     if (!impl_.seq.cache) { return Status(ErrorCode::kInvalidArgument, "a session must be prefilled before it has evidence"); }
+    const CancelScope cancelling(*impl_.forward, cancel_);
     return impl_.gather(layer, needs);
 }
 

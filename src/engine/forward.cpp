@@ -151,6 +151,7 @@ Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int
     if (!decode_graph_) {
         decode_graph_ = std::make_unique<DecodeGraph>(file_, backend_);
         decode_graph_->set_profile(profile_);
+        decode_graph_->set_cancel(cancel());
     }
     PITH_RETURN_IF_ERROR(decode_graph_->run(parts, tokens, logits));
     for (const std::span<float> row : logits) { PITH_RETURN_IF_ERROR(check_logits(row)); }
@@ -179,6 +180,11 @@ void Forward::set_profile(GraphProfile * profile) {
     layer_runner_.set_profile(profile);
     head_runner_.set_profile(profile);
     if (decode_graph_) { decode_graph_->set_profile(profile); }
+}
+
+void Forward::set_cancel(const std::atomic<bool> * cancel) {
+    for (GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_}) { runner->set_cancel(cancel); }
+    if (decode_graph_) { decode_graph_->set_cancel(cancel); }
 }
 
 int64_t Forward::n_decode_graphs_built() const {

@@ -5,6 +5,7 @@
 // all of them, so that schedules agree to the bit while nothing is evicted.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -63,6 +64,9 @@ public:
     GraphRunner & observer() { return observe_runner_; }
     // Times the graphs of layers and head from now on, the observer's not; nullptr ends it. `profile` must live until then.
     void set_profile(GraphProfile * profile);
+    // From now on what runs ends with kCancelled once this is set (graph_runner.h); nullptr: nothing does.
+    void set_cancel(const std::atomic<bool> * cancel);
+    const std::atomic<bool> * cancel() const { return observe_runner_.cancel(); }
     int64_t n_decode_graphs_built() const;
     size_t activation_bytes() const;
     double evidence_s() const { return evidence_s_; }  // spent inside run_layer on reading queries out and remembering them
@@ -84,6 +88,21 @@ private:
     LayerTap tap_;
     std::vector<float> tapped_;  // [H·dv] of the newest token of the layer just run
     double evidence_s_ = 0;
+};
+
+// As long as it lives what a Forward runs is cancelled by this flag, and by no other; then as before.
+class CancelScope {
+public:
+    CancelScope(Forward & forward, const std::atomic<bool> * cancel) : forward_(forward), before_(forward.cancel()) {
+        forward_.set_cancel(cancel);
+    }
+    ~CancelScope() { forward_.set_cancel(before_); }
+    CancelScope(const CancelScope &) = delete;
+    CancelScope & operator=(const CancelScope &) = delete;
+
+private:
+    Forward & forward_;
+    const std::atomic<bool> * before_;
 };
 
 }  // namespace pith

@@ -39,6 +39,7 @@ void Session::Impl::end_gating() {
 Status Session::Impl::ask_gates(int layer, const GateInput & in, int32_t first_position) {
     if (!gating) { return {}; }
     const Stopwatch watch;
+    gates->runner().set_cancel(forward->cancel());
     const GateConfig & config = gates->config();
     if (layer > 0) { answers[static_cast<size_t>(layer - 1)] = {}; }  // that layer is done
     for (int l = layer; l < std::min(layer + 2, shape().n_layers); ++l) {

@@ -4,6 +4,7 @@
 // Threads: one at a time, as the session.
 #pragma once
 
+#include <atomic>
 #include <string_view>
 #include <vector>
 
@@ -29,7 +30,8 @@ struct PlanTimes {
 
 class PolicyProbe {
 public:
-    explicit PolicyProbe(Session & session);
+    // cancel: as RunHooks::cancel, of all its calls.
+    explicit PolicyProbe(Session & session, const std::atomic<bool> * cancel = nullptr);
 
     // REQUIRES, Errors: as Session::evict(). Cost: one gathering and two scorings of every layer.
     Result<PolicyView> view(std::string_view policy, const Budget & budget);
@@ -40,6 +42,7 @@ public:
 
 private:
     Session::Impl & impl_;
+    const std::atomic<bool> * cancel_;
 };
 
 // Scores of one layer as allocators see them: the scorer's, after the refiner where there is one.

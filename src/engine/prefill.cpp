@@ -26,6 +26,11 @@ Status cancelled_status(int64_t n_done) {
     return {ErrorCode::kCancelled, "cancelled after " + std::to_string(n_done) + " tokens"};
 }
 
+// What was cancelled in the middle of a run says how far the call had come.
+Status with_progress(Status status, int64_t n_done) {
+    return status.code() == ErrorCode::kCancelled ? cancelled_status(n_done) : std::move(status);
+}
+
 }  // namespace
 
 // What a budget must serve: a prompt that fits whole needs no more than itself, unless its answer is evicted, too.
@@ -166,6 +171,7 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, cons
                                                  " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
     }
     const bool first = seq.n_tokens == 0;
+    const CancelScope cancelling(*forward, hooks.cancel);
     const Status status = guarded([&]() -> Status {
         PITH_RETURN_IF_ERROR(begin_call(tokens, is_prompt, hooks));
         return first && seq.plan->one_shot ? prefill_one_shot(tokens, hooks) : prefill_chunks(tokens, hooks, first);
@@ -229,7 +235,7 @@ Status Session::Impl::prefill_one_shot(std::span<const int32_t> tokens, const Ru
     OneShotReader reader(*this, tokens, hooks);
     while (!reader.done()) {
         if (cancelled(hooks)) { return cancelled_status(reader.n_done()); }
-        PITH_RETURN_IF_ERROR(reader.advance());
+        PITH_RETURN_IF_ERROR(with_progress(reader.advance(), reader.n_done()));
         if (hooks.progress) { hooks.progress(reader.n_done(), std::ssize(tokens)); }
     }
     return {};
@@ -241,8 +247,9 @@ Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunH
         if (cancelled(hooks)) { return cancelled_status(reader.n_done()); }
         const auto chunk = reader.next(std::ssize(tokens));
         const bool is_last = reader.n_done() + std::ssize(chunk) == std::ssize(tokens);
-        PITH_RETURN_IF_ERROR(run_chunk(chunk, hooks, is_last));
-        PITH_RETURN_IF_ERROR(reader.advance(std::ssize(chunk), /*nothing_follows=*/!hooks.progress));  // a hook may throw
+        PITH_RETURN_IF_ERROR(with_progress(run_chunk(chunk, hooks, is_last), reader.n_done()));
+        const bool nothing_follows = !hooks.progress;  // a hook may throw
+        PITH_RETURN_IF_ERROR(with_progress(reader.advance(std::ssize(chunk), nothing_follows), reader.n_done()));
         if (hooks.progress) { hooks.progress(reader.n_done(), std::ssize(tokens)); }
     }
     return {};

@@ -29,6 +29,7 @@ void OneShotReader::without_observers(int layer) {
 }
 
 Status OneShotReader::advance() {
+    pass_->set_cancel(session_.forward->cancel());  // from call to call another
     PITH_RETURN_IF_ERROR(run_unit());
     if (first_ < n_) { return {}; }
     PITH_RETURN_IF_ERROR(end_layer());

@@ -119,7 +119,7 @@ public:
 private:
     Status credit(Session & session, const Probe & probe, size_t next) {
         const int32_t token = probe.tokens[next];
-        PolicyProbe look(session);
+        PolicyProbe look(session, options_.cancel);
         size_t i = 0;
         for (int layer = 0; layer < session.n_layers(); ++layer) {
             PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, look.evidence(layer, {.last_query = true}));

@@ -65,6 +65,7 @@ Status observe_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, 
         const auto past = std::ranges::lower_bound(positions, query_positions.front()) - positions.begin();
         task.columns.past.push_back(static_cast<int>(past));
     }
+    node.plan.cancel = build->cancel();
     node.plan.make();
     node.scratch->reserve(node.plan);
     return run_on_threads(runner, *build, [&](int ith) { attend_part(node.plan, *node.scratch, ith); });

@@ -48,7 +48,7 @@ public:
         session_options.chunk = cell_;
         session_options.observe = {"snapkv:window=" + std::to_string(cell_)};
         PITH_ASSIGN_OR_RETURN(Session session, model_.session(session_options));
-        PolicyProbe look(session);
+        PolicyProbe look(session, options_.cancel);
         for (int row = 0; row < n_cells_; ++row) {
             const int first = row * cell_;
             const int n = std::min(cell_, n_ - first);
@@ -81,7 +81,7 @@ public:
         PITH_ASSIGN_OR_RETURN(Session session, model_.session(session_options));
         PITH_RETURN_IF_ERROR(session.prefill(tokens_, hooks()));
         const std::vector<int32_t> queries = sampled_positions(needs.profile);
-        PolicyProbe look(session);
+        PolicyProbe look(session, options_.cancel);
         for (const int layer : layers_) {
             PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, look.evidence(layer, needs));
             if (evidence.n_sampled != static_cast<int>(queries.size())) {

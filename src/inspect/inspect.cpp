@@ -43,7 +43,7 @@ struct Scored {
 class Inspector {
 public:
     Inspector(Session & session, const InspectOptions & options)
-        : session_(session), options_(options), look_(session), layers_(session) {
+        : session_(session), options_(options), look_(session, options.cancel), layers_(session) {
         out_.shape = layers_.shape();
     }
 
@@ -229,7 +229,8 @@ private:
         InspectCase one;
         one.policy = scored.policy.name();
         one.budget = budget.to_string();
-        if (const Status status = session_.evict(scored.policy.name(), budget); status.code() == ErrorCode::kBudget) {
+        if (const Status status = session_.evict(scored.policy.name(), budget, options_.cancel);
+            status.code() == ErrorCode::kBudget) {
             one.refused = status.message();
             out_.cases.push_back(std::move(one));
             return {};

@@ -32,7 +32,7 @@ struct LayerState {
     int n_recent = 0;
     bool selected = false;
 
-    LayerView view(int layer) const {
+    LayerView view(int layer, const std::atomic<bool> * cancel = nullptr) const {
         const auto pointer = [](const auto & kept) { return kept ? &*kept : nullptr; };
         return {.layer = layer,
                 .positions = positions,
@@ -42,7 +42,8 @@ struct LayerState {
                 .base_scores = pointer(base_scores),
                 .head_scores = pointer(head_scores),
                 .profile = pointer(profile),
-                .n_recent = n_recent};
+                .n_recent = n_recent,
+                .cancel = cancel};
     }
 };
 
@@ -101,6 +102,10 @@ struct EvictionPass::Impl {
     int n_added = 0;
     bool done = false;
 
+    Status go_on() const {
+        const bool asked = target.cancel != nullptr && target.cancel->load(std::memory_order_relaxed);
+        return asked ? Status(ErrorCode::kCancelled, "cancelled") : Status();
+    }
     Status check_layer(const LayerEvidence & evidence, int expected) const;
     Status score(const LayerEvidence & evidence, LayerState & layer) const;
     Status score_all(std::span<const LayerEvidence> evidence, std::span<LayerState> scored) const;
@@ -186,7 +191,8 @@ Status EvictionPass::Impl::score_all(std::span<const LayerEvidence> evidence, st
     std::vector<Status> statuses(evidence.size());
     const auto score_one = [&](int i) {
         const auto at = static_cast<size_t>(i);
-        statuses[at] = score(evidence[at], scored[at]);
+        statuses[at] = go_on();
+        if (statuses[at].ok()) { statuses[at] = score(evidence[at], scored[at]); }
     };
     PITH_RETURN_IF_ERROR(n == 1 || reads_values ? run_in_turn(n, score_one) : target.run_tasks(n, score_one));
     for (Status & status : statuses) PITH_RETURN_IF_ERROR(std::move(status));
@@ -209,6 +215,10 @@ Status EvictionPass::Impl::add(const LayerEvidence & evidence, LayerState layer)
     return {};
 }
 
+void EvictionPass::set_cancel(const std::atomic<bool> * cancel) {
+    impl_->target.cancel = cancel;
+}
+
 Status EvictionPass::add_layer(const LayerEvidence & evidence) {
     return add_layers({&evidence, 1});
 }
@@ -221,6 +231,7 @@ Status EvictionPass::add_layers(std::span<const LayerEvidence> evidence) {
     }
     if (self.policy.evicts()) PITH_RETURN_IF_ERROR(self.score_all(evidence, scored));
     for (size_t i = 0; i < evidence.size(); ++i) {
+        PITH_RETURN_IF_ERROR(self.go_on());
         if (self.policy.evicts()) PITH_RETURN_IF_ERROR(self.add(evidence[i], std::move(scored[i])));
         ++self.n_added;
     }
@@ -279,6 +290,7 @@ Status EvictionPass::Impl::weigh(const NetBudget & budget) {
         allocator.expect(budget, weights);
     }
     for (; n_weighed < layers.size(); ++n_weighed) {
+        PITH_RETURN_IF_ERROR(go_on());
         const LayerView view = layers[n_weighed].view(static_cast<int>(n_weighed));
         PITH_RETURN_IF_ERROR(allocator.weigh(view, budget, allocator_state.get(), weights));
         if (!policy.selector().wants_evidence()) layers[n_weighed].evidence.reset();
@@ -331,9 +343,11 @@ Result<std::vector<LayerPlan>> EvictionPass::Impl::plan(bool final) {
 // nothing but `one`.
 Status EvictionPass::Impl::cut(LayerCut & one, const RunTasks & run) const {
     const LayerState & state = layers[static_cast<size_t>(one.layer)];
-    const LayerView view = state.view(one.layer);
+    const LayerView view = state.view(one.layer, target.cancel);
+    PITH_RETURN_IF_ERROR(go_on());
     PITH_RETURN_IF_ERROR(state.selected ? choose_top(view, one.shares, run, one.choice)
                                         : policy.selector().select(view, one.shares, run, one.choice));
+    PITH_RETURN_IF_ERROR(go_on());  // a selector that was told to end has chosen nothing
     if (!cascade) return {};
     std::vector<int32_t> kept;
     for (int h = 0; h < view.n_lanes(); ++h) {

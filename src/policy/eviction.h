@@ -2,6 +2,7 @@
 // Pure C++: no ggml, no I/O.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -29,6 +30,7 @@ struct EvictionTarget {
     std::vector<PositionSpan> pinned;                  // protected spans of original positions
     std::shared_ptr<const HeadImportance> importance;  // for policies whose wants_importance() says so
     RunTasks run_tasks = run_in_turn;                  // layers and lanes side by side; plans are the same whoever runs them
+    const std::atomic<bool> * cancel = nullptr;        // looked at between layers, and between a selector's long steps
 };
 
 // One eviction. Two ways to use it:
@@ -38,7 +40,7 @@ struct EvictionTarget {
 //     A policy that wants all layers first gives no plan before finish().
 // The budget is exact after finish(): the sum over lanes is min(budget · n_lanes, entries there are).
 // REQUIRES: layers are added in order 0, 1, …; evidence holds what policy.needs() asks for.
-// Errors:   kMissingEvidence, kNotFinite (names layer, head, entry), kBudget (names budget and protected entries).
+// Errors:   kMissingEvidence, kNotFinite (names layer, head, entry), kBudget (names budget and protected entries), kCancelled.
 // Cost:     O(entries · log) a call.   Threads: one at a time; it uses those of EvictionTarget::run_tasks.
 class EvictionPass {
 public:
@@ -46,6 +48,9 @@ public:
     EvictionPass(const Policy & policy, EvictionTarget target, bool cascade, int n_to_come);
     ~EvictionPass();
     EvictionPass(EvictionPass &&) noexcept;
+
+    // Instead of EvictionTarget::cancel from now on.
+    void set_cancel(const std::atomic<bool> * cancel);
 
     Status add_layer(const LayerEvidence & evidence);
     // Several of them, scored side by side. On an error the pass is of no more use.

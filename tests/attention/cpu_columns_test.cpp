@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -243,6 +244,22 @@ TEST_P(CpuColumnsTest, ASumMayGoBesideTheOneBefore) {
         beside.run(plan_, scratch_);
         EXPECT_EQ(columns, other);
     }
+}
+
+TEST_P(CpuColumnsTest, WhatIsCancelledIsLeftUndone) {
+    const std::atomic<bool> cancel = true;
+    const Case c{KvFormat::kF16, KvFormat::kF16, 32, 32, 2, 70, {500, 170}, false, 2};
+    Problem problem(c, 9);
+    Columns columns(problem, HeadDistance::kCosine);
+    const Columns before = columns;
+    plan_.cancel = &cancel;
+    problem.run(plan_, scratch_);
+    EXPECT_FALSE(plan_.finished());
+    EXPECT_EQ(columns, before);
+    plan_.cancel = nullptr;
+    problem.run(plan_, scratch_);
+    EXPECT_TRUE(plan_.finished());
+    expect_columns(problem, columns, HeadDistance::kCosine);
 }
 
 // What is summed must not change the attention: sessions that gather evidence agree with those that do not.

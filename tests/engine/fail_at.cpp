@@ -22,13 +22,21 @@ struct Plan {
     Fails what = Fails::kNew;
     int64_t n_left = 0;
     bool failed = false;
+    int64_t n_after = 0;  // graphs
 };
 thread_local Plan plan;
+std::atomic<bool> cancel{false};
 
 bool fails_now(Fails what) {
     if (!plan.armed || plan.what != what || plan.failed) { return false; }
     plan.failed = --plan.n_left == 0;
     return plan.failed;
+}
+
+void count_graph() {
+    if (!plan.armed || plan.what != Fails::kCancel) { return; }
+    plan.n_after += plan.failed ? 1 : 0;
+    if (fails_now(Fails::kCancel)) { cancel = true; }
 }
 
 template <class F>
@@ -69,16 +77,26 @@ void * allocate_or_throw(size_t size, size_t alignment, const void * caller) {
 }  // namespace
 
 void fail_at(Fails what, int64_t k) {
-    plan = {true, what, k, false};
+    plan = {true, what, k, false, 0};
 }
 
 bool stop_failing() {
     plan.armed = false;
+    cancel = false;
     return plan.failed;
+}
+
+const std::atomic<bool> & cancel_flag() {
+    return cancel;
+}
+
+int64_t n_graphs_after_cancel() {
+    return plan.n_after;
 }
 
 }  // namespace pith::testing
 
+using pith::testing::count_graph;
 using pith::testing::Fails;
 using pith::testing::fails_now;
 using pith::testing::next_of;
@@ -161,6 +179,7 @@ bool ggml_gallocr_alloc_graph(ggml_gallocr_t allocator, ggml_cgraph * graph) {
 
 ggml_status ggml_backend_graph_compute(ggml_backend_t backend, ggml_cgraph * graph) {
     if (fails_now(Fails::kGraphs)) { return GGML_STATUS_FAILED; }
+    count_graph();
     return next_of<ggml_status(ggml_backend_t, ggml_cgraph *)>("ggml_backend_graph_compute")(backend, graph);
 }
 

@@ -3,15 +3,20 @@
 // watches, memory and pages are its own, and do not fail.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace pith::testing {
 
 // kFiles: what a temporary file needs: a name, room on disk, a place in memory; and what pages that caches share need of one.
-enum class Fails { kNew, kPages, kBuffers, kGraphs, kFiles };
+// kCancel: nothing fails: as the k-th graph run begins, cancel_flag() is set.
+enum class Fails { kNew, kPages, kBuffers, kGraphs, kFiles, kCancel };
 
 void fail_at(Fails what, int64_t k);  // the k-th from now on, from 1
 // Nothing fails any more. Whether something did.
 bool stop_failing();
+
+const std::atomic<bool> & cancel_flag();
+int64_t n_graphs_after_cancel();  // that began since then
 
 }  // namespace pith::testing

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <limits>
 
 #include "policy/evidence_maker.h"
@@ -92,6 +93,43 @@ TEST(Eviction, WhatLayersSideBySideRunIntoIsAnErrorThatNamesTheLayer) {
         const Status added = pass.add_layers(layers);
         EXPECT_EQ((n_good == 0 ? added : pass.finish().status()).code(), ErrorCode::kOutOfMemory);
         EXPECT_EQ(added.ok(), n_good == 1);
+    }
+}
+
+// Between layers, and inside a selector that goes from entry to entry.
+TEST(Eviction, IsCancelledWhereverItStands) {
+    Rng rng(2);
+    const CacheShape shape{3, 2, 2, 8};
+    const auto layers = make_equal(rng, shape, 60);
+    for (const char * name : {"knorm:recent=0", "snapkv:window=8", "snapkv:window=8+novelty+diverse", "knorm:recent=0+joint"}) {
+        SCOPED_TRACE(name);
+        std::atomic<bool> cancel = false;
+        EvictionTarget target{shape, 20, {}};
+        target.cancel = &cancel;
+        {
+            EvictionPass pass(policy(name), target, false, 0);
+            ASSERT_TRUE(pass.add_layer(layers[0]).ok());
+            cancel = true;
+            EXPECT_EQ(pass.add_layer(layers[1]).code(), ErrorCode::kCancelled);
+        }
+        cancel = false;
+        {
+            EvictionPass pass(policy(name), target, false, 0);
+            for (const LayerEvidence & layer : layers) ASSERT_TRUE(pass.add_layer(layer).ok());
+            cancel = true;
+            EXPECT_EQ(pass.finish().status().code(), ErrorCode::kCancelled);
+        }
+        cancel = false;
+        // As the first lane is chosen from: the others are left, and of this one what a loop has still to do.
+        int n_runs = 0;
+        target.run_tasks = [&](int n_tasks, const std::function<void(int)> & task) -> Status {
+            cancel = ++n_runs > 3;
+            return run_in_turn(n_tasks, task);
+        };
+        EvictionPass pass(policy(name), target, false, 0);
+        for (const LayerEvidence & layer : layers) ASSERT_TRUE(pass.add_layer(layer).ok());
+        n_runs = 3;
+        EXPECT_EQ(pass.finish().status().code(), ErrorCode::kCancelled);
     }
 }
 

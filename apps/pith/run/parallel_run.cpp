@@ -154,7 +154,7 @@ private:
     // A pass, and how far the prompts are.
     Result<bool> step() {
         if (!line_ && !prompts_read_) { line_.emplace("prefill"); }
-        PITH_ASSIGN_OR_RETURN(const bool more, engine_.step());
+        PITH_ASSIGN_OR_RETURN(const bool more, engine_.step(&cancel_));
         const int64_t n_read = engine_.ledger().n_prompt;
         prompts_read_ = n_read >= n_prompt();
         if (line_) { line_->show_tokens(n_read, n_prompt()); }

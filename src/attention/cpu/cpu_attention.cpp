@@ -194,7 +194,7 @@ void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith, int 
         if (plan.unfinished_[tile].fetch_sub(1, std::memory_order_acq_rel) == 1) { plan.merge(plan.tiles_[tile], partial); }
     };
     int begin = plan.next_.load(std::memory_order_relaxed);
-    while (begin < n_units) {
+    while (begin < n_units && !(plan.cancel != nullptr && plan.cancel->load(std::memory_order_relaxed))) {
         const int end = begin + plan.run_length(begin, n_threads);
         if (!plan.next_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) { continue; }
         for (int i = begin; i < end; ++i) { run(i, i + 1 < end ? &plan.units_[static_cast<size_t>(i + 1)] : nullptr); }

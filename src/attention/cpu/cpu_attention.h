@@ -126,11 +126,13 @@ private:
 class AttentionPlan {
 public:
     AttentionTask task;
+    const std::atomic<bool> * cancel = nullptr;  // once set, units that are left are left undone
 
     // REQUIRES: can_attend(); what the lanes point to lives until the last attend_part returns.
     void make();
     std::span<const AttentionUnit> units() const { return units_; }
-    // Whether all of it was done: a thread without memory does nothing. Once all have returned.
+    // Whether all of it was done: a thread without memory does nothing, nor does any once it is cancelled. Once all have
+    // returned.
     bool finished() const { return n_done_.load(std::memory_order_relaxed) == static_cast<int>(units_.size()); }
 
 private:

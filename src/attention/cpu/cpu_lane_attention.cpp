@@ -202,7 +202,8 @@ ggml_tensor * build_cpu_attention(GraphBuild & build, const LaneBatchPtr & batch
                                  q->ne[2], 1, 1, sources.data(), n_sources, run, GGML_N_TASKS_MAX, &node)
                 : ggml_custom_inplace(build.ctx(), out, sources.data(), n_sources, run, GGML_N_TASKS_MAX, &node);
         ggml_set_name(made, name_of(GraphPart::kAttention));
-        build.before_run([batch, begin, end, &node, layer, q, made] {
+        build.before_run([&build, batch, begin, end, &node, layer, q, made] {
+            node.plan.cancel = build.cancel();
             fill_task(std::span(batch->parts).subspan(begin, end - begin), layer, q, made, node.plan.task);
             node.plan.make();
             node.scratch->reserve(node.plan);

@@ -126,9 +126,10 @@ Status Engine::forget(int64_t id) {
     });
 }
 
-Result<bool> Engine::step() {
+Result<bool> Engine::step(const std::atomic<bool> * cancel) {
     if (impl_->in_step) { return {ErrorCode::kInvalidArgument, "step() was called by a hook of step()"}; }
     impl_->in_step = true;
+    const CancelScope cancelling(impl_->execution->forward, cancel);
     const Result<bool> more = guarded([&]() -> Result<bool> { return impl_->step(); });
     impl_->in_step = false;
     return more;
@@ -136,8 +137,8 @@ Result<bool> Engine::step() {
 
 Status Engine::run(const std::atomic<bool> * cancel) {
     for (bool more = true; more;) {
-        if (cancel != nullptr && cancel->load()) { return {ErrorCode::kCancelled, "cancelled between two steps"}; }
-        PITH_ASSIGN_OR_RETURN(more, step());
+        if (cancel != nullptr && cancel->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
+        PITH_ASSIGN_OR_RETURN(more, step(cancel));
     }
     return {};
 }

@@ -94,7 +94,7 @@ void Engine::Impl::admit() {
         } else {
             start(*turn);
         }
-        again = again || turn->ended();
+        again = again || turn->ended() || turn->state() == RequestState::kWaiting;  // its start was cancelled
     }
     changed = again;
 }

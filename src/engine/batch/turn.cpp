@@ -280,12 +280,15 @@ void Turn::take_back(const Status & status) {
     call_open_ = false;
     chunks_.reset();
     layers_.reset();
-    if (alone_) { return end(RequestState::kFailed, copy_of(status)); }
-    alone_ = true;
+    if (status.code() != ErrorCode::kCancelled) {
+        if (alone_) { return end(RequestState::kFailed, copy_of(status)); }
+        alone_ = true;
+    }
     if (state_ == RequestState::kReading) { state_ = RequestState::kWaiting; }
 }
 
 void Turn::fail(const Status & status) {
+    if (status.code() == ErrorCode::kCancelled) { return take_back(status); }
     end(RequestState::kFailed, copy_of(status));
 }
 

@@ -72,9 +72,9 @@ public:
     void advance_layered(int64_t step);
 
     // The pass that held its piece has failed, for whose sake is not known: its call is taken back, to be tried once more
-    // alone: the token again, or the prompt from its beginning.
+    // alone: the token again, or the prompt from its beginning. Where the step was cancelled, it is nobody's fault.
     void take_back(const Status & status);
-    // The same, for its own sake.
+    // What it did by itself has failed: it ends, unless the step was cancelled, and it is taken back.
     void fail(const Status & status);
     void cancel();
 

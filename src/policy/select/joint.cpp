@@ -168,7 +168,10 @@ public:
             const auto share = shares[static_cast<size_t>(h)];
             const auto n_candidates = static_cast<int>(candidates.size());
             Elimination elimination(values[static_cast<size_t>(h)], d, std::move(candidates), std::move(weights));
-            for (int n_left = n_candidates; n_left > share; --n_left) elimination.evict();
+            for (int n_left = n_candidates; n_left > share; --n_left) {
+                if (layer.cancelled()) return;
+                elimination.evict();
+            }
             std::vector<int32_t> next_to_go;
             for (int i = 0; i < std::min(share, kRankedBeyond); ++i) next_to_go.push_back(elimination.evict());
             std::vector<int32_t> ranked = elimination.left();
