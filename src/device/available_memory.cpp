@@ -7,6 +7,7 @@
 #include <fstream>
 #include <initializer_list>
 #include <limits>
+#include <new>
 #include <optional>
 
 #include "device/control_groups.h"
@@ -109,6 +110,12 @@ size_t available_memory(size_t mapped_bytes, const std::string & root) {
 
 size_t available_addresses(const std::string & root) {
     return told(left_of_addresses(root));
+}
+
+bool has_room(size_t n_bytes) {
+    void * room = ::operator new(n_bytes, std::nothrow);  // called as a function: a new-expression may be left out
+    ::operator delete(room);
+    return room != nullptr;
 }
 
 }  // namespace pith

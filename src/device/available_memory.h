@@ -17,6 +17,9 @@ namespace pith {
 // root: in front of /proc and /sys, for tests.   Cost: a few small reads.
 size_t available_memory(size_t mapped_bytes = 0, const std::string & root = "");
 
+// Whether so much can be had in one piece: for what ends the process where it finds no memory, and must not begin then.
+bool has_room(size_t n_bytes);
+
 // The addresses alone. 0: they are not limited.
 size_t available_addresses(const std::string & root = "");
 

@@ -6,10 +6,13 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <system_error>
 
 #include "corpus/corpus.h"
+#include "device/available_memory.h"
 #include "train/data/data.h"
 #include "train/data/encoder.h"
 #include "train/data/vocabulary.h"
@@ -22,8 +25,25 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using corpus::SeedSpace;
 
+// SentencePiece's own threads end the process where they find no memory: more than it takes for the largest vocabulary.
+constexpr size_t kRoomForVocabulary = size_t{64} << 20U;
 constexpr float kAnswerWeight = 0.9F;  // targets of at least this weight count as answers
 constexpr double kSpeedMemory = 0.05;  // of the moving mean of a step's seconds
+
+Status no_memory() {
+    return {ErrorCode::kOutOfMemory,
+            "no memory to train in: make the model, the vocabulary or the stages' sequences smaller, or give fewer --threads"};
+}
+
+// The call's Status or Result; what finds no memory speaks of training.
+template <class Call>
+auto guarded_training(Call && call) -> decltype(call()) {
+    try {
+        return call();
+    } catch (const std::bad_alloc &) { return no_memory(); } catch (const std::system_error &) {
+        return no_memory();  // no thread could be made
+    }
+}
 
 double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -66,6 +86,7 @@ public:
         std::filesystem::create_directories(options_.work_dir, error);
         if (error) { return {ErrorCode::kIo, "work folder '" + options_.work_dir + "' could not be made: " + error.message()}; }
         const std::vector<std::string> sentences = corpus::vocabulary_sentences();
+        if (!has_room(kRoomForVocabulary)) { return no_memory(); }
         PITH_ASSIGN_OR_RETURN(vocabulary_, train_vocabulary(sentences, {.size = recipe_.vocabulary_size}));
         PITH_ASSIGN_OR_RETURN(Encoder encoder, Encoder::make(vocabulary_));
         encoder_ = std::make_unique<Encoder>(std::move(encoder));
@@ -299,19 +320,23 @@ std::string curve_path(const TrainOptions & options) {
 }
 
 Status train(const Recipe & recipe, const TrainOptions & options, const TrainHooks & hooks) {
-    Run run(recipe, options, hooks);
-    PITH_RETURN_IF_ERROR(run.prepare());
-    if (options.resume) { PITH_RETURN_IF_ERROR(run.resume(false)); }
-    return run.all_stages();
+    return guarded_training([&]() -> Status {
+        Run run(recipe, options, hooks);
+        PITH_RETURN_IF_ERROR(run.prepare());
+        if (options.resume) { PITH_RETURN_IF_ERROR(run.resume(false)); }
+        return run.all_stages();
+    });
 }
 
 Result<Evaluation> evaluate_checkpoint(const Recipe & recipe, const TrainOptions & options, const std::vector<int> & lengths,
                                        int n_samples, const std::function<void(const std::string &)> & note) {
-    const TrainHooks hooks;
-    Run run(recipe, options, hooks);
-    PITH_RETURN_IF_ERROR(run.prepare());
-    PITH_RETURN_IF_ERROR(run.resume(true));
-    return run.evaluate(lengths, n_samples, note);
+    return guarded_training([&]() -> Result<Evaluation> {
+        const TrainHooks hooks;
+        Run run(recipe, options, hooks);
+        PITH_RETURN_IF_ERROR(run.prepare());
+        PITH_RETURN_IF_ERROR(run.resume(true));
+        return run.evaluate(lengths, n_samples, note);
+    });
 }
 
 }  // namespace pith::train

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <new>
 #include <numbers>
 
 #include "gate/gate_file.h"
@@ -286,10 +287,14 @@ Status check(const TuneOptions & o, const Hparams & hparams) {
 }
 
 Status tune(const ModelFile & file, Samples & samples, const TuneOptions & options, const TuneHooks & hooks) {
-    Run run(file, samples, options, hooks);
-    PITH_RETURN_IF_ERROR(run.prepare());
-    PITH_RETURN_IF_ERROR(run.plan());
-    return run.steps();
+    try {
+        Run run(file, samples, options, hooks);
+        PITH_RETURN_IF_ERROR(run.prepare());
+        PITH_RETURN_IF_ERROR(run.plan());
+        return run.steps();
+    } catch (const std::bad_alloc &) {
+        return {ErrorCode::kOutOfMemory, "no memory to train in: give fewer --sequences, --tokens or --threads"};
+    }
 }
 
 }  // namespace pith::train

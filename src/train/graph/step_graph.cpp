@@ -12,6 +12,7 @@
 
 #include "core/guarded.h"
 #include "core/shape.h"
+#include "device/available_memory.h"
 #include "model/layer_graph.h"
 #include "train/kernels/gemm_bf16.h"
 #include "train/kernels/row_ops.h"
@@ -25,12 +26,6 @@ constexpr size_t kMaxNodes = 16384;
 // take, of a graph of kMaxNodes; a run also has what each thread keeps for the kernels.
 constexpr size_t kRoomToBuild = size_t{32} << 20U;
 constexpr size_t kRoomToRun = size_t{16} << 20U;
-
-bool has_room(size_t n_bytes) {
-    void * room = ::operator new(n_bytes, std::nothrow);  // called as a function: a new-expression may be left out
-    ::operator delete(room);
-    return room != nullptr;
-}
 
 Status internal(const std::string & what) {
     return {ErrorCode::kInternal, what};
