@@ -1,5 +1,4 @@
-// cpu_simd-inl.h - vectors of up to 16 floats, 2^x, and loads of every K/V format. Included once per instruction set.
-// Stage: attention.
+// cpu_simd-inl.h - 2^x, and loads of every K/V format. Included once per instruction set. Stage: attention.
 #if defined(PITH_CPU_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PITH_CPU_SIMD_INL_H_
 #undef PITH_CPU_SIMD_INL_H_
@@ -7,28 +6,11 @@
 #define PITH_CPU_SIMD_INL_H_
 #endif
 
-#include "hwy/highway.h"
-
-// In front of a loop over vectors in registers: left to itself, GCC unrolls it only once the vectors have got an array in
-// memory.
-#undef PITH_UNROLL
-#if defined(__clang__)
-#define PITH_UNROLL _Pragma("unroll")
-#elif defined(__GNUC__)
-#define PITH_UNROLL _Pragma("GCC unroll 16")
-#else
-#define PITH_UNROLL
-#endif
+#include "device/cpu_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::CappedTag<float, 16>;
-using DI = hn::RebindToSigned<DF>;
-using VF = hn::Vec<DF>;
-inline constexpr size_t kN = HWY_MAX_LANES_D(DF);
-inline constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64;  // 32 of them instead of 16
 inline constexpr size_t kSteps = kManyRegisters ? 8 : 4;  // products of up to 3 vectors in registers at a time
 
 // 2^x for x <= 0; 0 below -126, so also for minus infinity; 1 at 0; what is not a number stays so. Relative error 2e-7: a
@@ -47,27 +29,6 @@ HWY_INLINE VF Exp2(VF x) {
     p = hn::MulAdd(p, r, hn::Set(df, 1.0F));
     const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
     return hn::IfThenZeroElse(is_zero, hn::BitCast(df, hn::Add(hn::BitCast(di, p), exponent)));
-}
-
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> FoldBlocks(hn::Vec<hn::FixedTag<float, 4>> v) {
-    return v;
-}
-template <class V, HWY_IF_V_SIZE_GT_V(V, 16)>
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> FoldBlocks(V v) {
-    const hn::DFromV<V> d;
-    const hn::Half<decltype(d)> half;
-    return FoldBlocks(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-}
-
-// The sums of four vectors, as one.
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> SumsOf4(VF a, VF b, VF c, VF d) {
-    const DF df;
-    const hn::RepartitionToWide<DF> d64;
-    const auto ab = hn::Add(hn::InterleaveLower(df, a, b), hn::InterleaveUpper(df, a, b));  // a02 b02 a13 b13 per block
-    const auto cd = hn::Add(hn::InterleaveLower(df, c, d), hn::InterleaveUpper(df, c, d));
-    const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, cd));
-    const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, cd));
-    return FoldBlocks(hn::Add(hn::BitCast(df, low), hn::BitCast(df, high)));
 }
 
 // Each: elements [c, c + kN) of a row; c is a multiple of kN. What a block's elements share is loaded once: Shared(row, c) for
