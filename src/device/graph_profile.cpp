@@ -64,7 +64,7 @@ GraphPart part_of(const ggml_tensor * node) {
         case GGML_OP_FLASH_ATTN_EXT:
             return GraphPart::kAttention;
         case GGML_OP_CUSTOM:
-            for (const GraphPart part : {GraphPart::kAttention, GraphPart::kEvidence}) {
+            for (const GraphPart part : {GraphPart::kWeights, GraphPart::kAttention, GraphPart::kEvidence}) {
                 if (std::strcmp(node->name, name_of(part)) == 0) { return part; }
             }
             return GraphPart::kRest;

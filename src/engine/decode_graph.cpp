@@ -79,9 +79,10 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
                 if (wants[i].key_norms) { build_key_norms(*build, row(k), key_norms_[at]); }
             }
         };
-        hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, positions, attention, nullptr, tap);
+        hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, positions, attention, nullptr, tap, {},
+                             mul_mat_of(*build));
     }
-    logits_ = build_head(build->ctx(), hp, weights, hidden);
+    logits_ = build_head(build->ctx(), hp, weights, hidden, mul_mat_of(*build));
     build->keep(logits_);
     wants_ = std::move(wants);
     storage_ = parts.front().cache->storage_id();

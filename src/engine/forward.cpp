@@ -98,9 +98,9 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     const auto n_out = kept_rows.empty() ? n : static_cast<int>(kept_rows.size());
     ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;
     ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));
-    build->output(
-        build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep, tap),
-        hidden.data());
+    build->output(build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep,
+                              tap, {}, mul_mat_of(*build)),
+                  hidden.data());
     PITH_RETURN_IF_ERROR(layer_runner_.run());
     if (tap_) {
         const auto width = static_cast<size_t>(hp.n_embd);
@@ -204,7 +204,7 @@ Status check_logits(std::span<const float> logits) {
 Status Forward::run_head(std::span<const float> hidden, int n, std::span<float> logits) {
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, head_runner_.begin(64));
     ggml_tensor * in = build->input(GGML_TYPE_F32, hparams().n_embd, n, hidden.data());
-    build->output(build_head(build->ctx(), hparams(), file_->weights(), in), logits.data());
+    build->output(build_head(build->ctx(), hparams(), file_->weights(), in, mul_mat_of(*build)), logits.data());
     return head_runner_.run();
 }
 
@@ -219,7 +219,7 @@ Status Forward::project_heads(int layer, std::span<const float> attention, std::
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, observe_runner_.begin(16));
     ggml_tensor * in = build->input(GGML_TYPE_F32, static_cast<int64_t>(attention.size()), static_cast<int64_t>(n_heads),
                                     static_cast<const float *>(columns.data()));
-    build->output(build_output_projection(build->ctx(), file_->weights(), layer, in), out.data());
+    build->output(build_output_projection(build->ctx(), file_->weights(), layer, in, mul_mat_of(*build)), out.data());
     return observe_runner_.run();
 }
 

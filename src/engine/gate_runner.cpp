@@ -52,7 +52,7 @@ Status GateRunner::add_keys(int layer, const GateInput & in, GateMemory & memory
             return ggml_reshape_2d(build->ctx(), q, static_cast<int64_t>(width), n);
         };
         build_gate(build->ctx(), c, gate_->weights().layers[static_cast<size_t>(layer)],
-                   build_input(*build, layer, in, first, n), take);
+                   build_input(*build, layer, in, first, n), take, mul_mat_of(*build));
         PITH_RETURN_IF_ERROR(runner_.run());
     }
     if (!c.causal) { return {}; }
@@ -79,7 +79,7 @@ Status GateRunner::ask_block(int layer, const GateInput & in, int n_before, int 
         return build_gate_attention(*build, c, q, keys);
     };
     build->output(build_gate(build->ctx(), c, gate_->weights().layers[static_cast<size_t>(layer)],
-                             build_input(*build, layer, in, first, n), attend),
+                             build_input(*build, layer, in, first, n), attend, mul_mat_of(*build)),
                   logits);
     PITH_RETURN_IF_ERROR(runner_.run());
     if (!rows.empty()) {

@@ -27,17 +27,17 @@ std::vector<GateTensor> gate_tensors(const GateConfig & config, const Hparams & 
 }
 
 ggml_tensor * build_gate(ggml_context * ctx, const GateConfig & config, const GateLayerWeights & weights, ggml_tensor * x,
-                         const GateAttentionFn & attention) {
+                         const GateAttentionFn & attention, MulMatFn mul_mat) {
     if (config.kind == GateKind::kAttention) {
         const auto heads = [&](ggml_tensor * weight) {
-            return ggml_reshape_3d(ctx, ggml_mul_mat(ctx, weight, x), config.head_dim, config.n_heads, x->ne[1]);
+            return ggml_reshape_3d(ctx, mul_mat(ctx, weight, x), config.head_dim, config.n_heads, x->ne[1]);
         };
         ggml_tensor * q = heads(weights.wq);
         ggml_tensor * k = heads(weights.wk);
         ggml_tensor * v = heads(weights.wv);
         x = attention(ctx, q, k, v);
     }
-    return ggml_add(ctx, ggml_mul_mat(ctx, weights.out, x), weights.bias);
+    return ggml_add(ctx, mul_mat(ctx, weights.out, x), weights.bias);
 }
 
 ggml_tensor * flash_gate_attention(ggml_context * ctx, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v, ggml_tensor * mask) {

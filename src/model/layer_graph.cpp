@@ -22,10 +22,10 @@ ggml_tensor * scaled(ggml_context * ctx, ggml_tensor * x, float scale) {
 }
 
 // x [n_in, n]  →  weight·x + lora.scale · b·(a·x).
-ggml_tensor * project(ggml_context * ctx, ggml_tensor * weight, const LoraPair & lora, ggml_tensor * x) {
-    ggml_tensor * y = ggml_mul_mat(ctx, weight, x);
+ggml_tensor * project(ggml_context * ctx, ggml_tensor * weight, const LoraPair & lora, ggml_tensor * x, MulMatFn mul_mat) {
+    ggml_tensor * y = mul_mat(ctx, weight, x);
     if (lora.a == nullptr) { return y; }
-    ggml_tensor * added = ggml_mul_mat(ctx, lora.b, ggml_mul_mat(ctx, lora.a, x));
+    ggml_tensor * added = mul_mat(ctx, lora.b, mul_mat(ctx, lora.a, x));
     return ggml_add(ctx, y, ggml_scale(ctx, added, lora.scale));
 }
 
@@ -62,10 +62,10 @@ ggml_tensor * heat(ggml_context * ctx, const Hparams & hp, ggml_tensor * q, ggml
 }
 
 // x [D, n]  →  [D, n]: down · (silu(gate·x) ⊙ up·x), with biases where there are any.
-ggml_tensor * dense_ffn(ggml_context * ctx, const LayerWeights & w, ggml_tensor * x) {
-    ggml_tensor * gate = add_bias(ctx, ggml_mul_mat(ctx, w.ffn_gate, x), w.ffn_gate_bias);
-    ggml_tensor * up = add_bias(ctx, ggml_mul_mat(ctx, w.ffn_up, x), w.ffn_up_bias);
-    return add_bias(ctx, ggml_mul_mat(ctx, w.ffn_down, ggml_swiglu_split(ctx, gate, up)), w.ffn_down_bias);
+ggml_tensor * dense_ffn(ggml_context * ctx, const LayerWeights & w, ggml_tensor * x, MulMatFn mul_mat) {
+    ggml_tensor * gate = add_bias(ctx, mul_mat(ctx, w.ffn_gate, x), w.ffn_gate_bias);
+    ggml_tensor * up = add_bias(ctx, mul_mat(ctx, w.ffn_up, x), w.ffn_up_bias);
+    return add_bias(ctx, mul_mat(ctx, w.ffn_down, ggml_swiglu_split(ctx, gate, up)), w.ffn_down_bias);
 }
 
 // Router weights of the chosen experts, of those the router gives to all, made to sum to 1 and scaled where the model says so.
@@ -82,10 +82,11 @@ ggml_tensor * expert_weights(ggml_context * ctx, const Hparams & hp, ggml_tensor
 }
 
 // x [D, n]  →  [D, n]: the chosen experts' outputs, weighted by the router.
-ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hp, const LayerWeights & w, ggml_tensor * x) {
+ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hp, const LayerWeights & w, ggml_tensor * x,
+                      MulMatFn mul_mat) {
     const int64_t n_embd = x->ne[0];
     const int64_t n = x->ne[1];
-    ggml_tensor * logits = ggml_mul_mat(ctx, w.router, x);  // [n_experts, n]
+    ggml_tensor * logits = mul_mat(ctx, w.router, x);  // [n_experts, n]
     ggml_tensor * probabilities = hp.router == Router::kSigmoid ? ggml_sigmoid(ctx, logits) : ggml_soft_max(ctx, logits);
     ggml_tensor * chosen = ggml_argsort_top_k(ctx, add_bias(ctx, probabilities, w.router_bias), hp.n_experts_used);
     ggml_tensor * weights = expert_weights(ctx, hp, probabilities, chosen);  // [1, used, n]
@@ -103,8 +104,8 @@ ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & h
     }
     if (hp.n_experts_used == 1) { sum = ggml_cont(ctx, sum); }  // avoid handing out a strided view
     if (w.shared_up == nullptr) { return sum; }
-    ggml_tensor * shared = ggml_swiglu_split(ctx, ggml_mul_mat(ctx, w.shared_gate, x), ggml_mul_mat(ctx, w.shared_up, x));
-    return ggml_add(ctx, sum, ggml_mul_mat(ctx, w.shared_down, shared));
+    ggml_tensor * shared = ggml_swiglu_split(ctx, mul_mat(ctx, w.shared_gate, x), mul_mat(ctx, w.shared_up, x));
+    return ggml_add(ctx, sum, mul_mat(ctx, w.shared_down, shared));
 }
 
 }  // namespace
@@ -119,9 +120,10 @@ ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams,
     return rms_norm(ctx, hidden, weights.layers[static_cast<size_t>(layer)].attn_norm, hparams.rms_eps);
 }
 
-ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended) {
+ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended,
+                                      MulMatFn mul_mat) {
     const LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
-    return project(ctx, w.wo, w.lora_o, attended);
+    return project(ctx, w.wo, w.lora_o, attended, mul_mat);
 }
 
 ggml_tensor * build_embedding(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * tokens) {
@@ -130,15 +132,15 @@ ggml_tensor * build_embedding(ggml_context * ctx, const Hparams & hparams, const
 
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention, ggml_tensor * keep_rows,
-                          const RopeTap & tap, const InputTap & input_tap) {
+                          const RopeTap & tap, const InputTap & input_tap, MulMatFn mul_mat) {
     const LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
     const float eps = hparams.rms_eps;
 
     ggml_tensor * x = build_attention_input(ctx, hparams, weights, layer, hidden);
     if (input_tap) { input_tap(x); }
-    ggml_tensor * q = add_bias(ctx, project(ctx, w.wq, w.lora_q, x), w.bq);
-    ggml_tensor * k = add_bias(ctx, project(ctx, w.wk, w.lora_k, x), w.bk);
-    ggml_tensor * v = add_bias(ctx, project(ctx, w.wv, w.lora_v, x), w.bv);
+    ggml_tensor * q = add_bias(ctx, project(ctx, w.wq, w.lora_q, x, mul_mat), w.bq);
+    ggml_tensor * k = add_bias(ctx, project(ctx, w.wk, w.lora_k, x, mul_mat), w.bk);
+    ggml_tensor * v = add_bias(ctx, project(ctx, w.wv, w.lora_v, x, mul_mat), w.bv);
     q = as_heads(ctx, hparams, q, w.q_norm, hparams.head_dim, hparams.n_heads);
     k = as_heads(ctx, hparams, k, w.k_norm, hparams.head_dim, hparams.n_kv_heads);
     v = ggml_reshape_3d(ctx, v, hparams.head_dim_v, hparams.n_kv_heads, v->ne[1]);
@@ -160,19 +162,20 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
         attended = ggml_get_rows(ctx, attended, keep_rows);
         hidden = ggml_get_rows(ctx, hidden, keep_rows);
     }
-    ggml_tensor * out = add_bias(ctx, build_output_projection(ctx, weights, layer, attended), w.bo);
+    ggml_tensor * out = add_bias(ctx, build_output_projection(ctx, weights, layer, attended, mul_mat), w.bo);
     out = rms_norm(ctx, out, w.attn_post_norm, eps);
     hidden = ggml_add(ctx, scaled(ctx, out, hparams.residual_scale), hidden);
 
     x = rms_norm(ctx, hidden, w.ffn_norm, eps);
-    ggml_tensor * ffn = w.router == nullptr ? dense_ffn(ctx, w, x) : moe_ffn(ctx, graph, hparams, w, x);
+    ggml_tensor * ffn = w.router == nullptr ? dense_ffn(ctx, w, x, mul_mat) : moe_ffn(ctx, graph, hparams, w, x, mul_mat);
     ffn = rms_norm(ctx, ffn, w.ffn_post_norm, eps);
     return ggml_add(ctx, scaled(ctx, ffn, hparams.residual_scale), hidden);
 }
 
-ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden) {
+ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden,
+                         MulMatFn mul_mat) {
     ggml_tensor * x = rms_norm(ctx, hidden, weights.output_norm, hparams.rms_eps);
-    return scaled(ctx, add_bias(ctx, ggml_mul_mat(ctx, weights.output, x), weights.output_bias), hparams.logit_scale);
+    return scaled(ctx, add_bias(ctx, mul_mat(ctx, weights.output, x), weights.output_bias), hparams.logit_scale);
 }
 
 }  // namespace pith

@@ -1,5 +1,6 @@
 // layer_graph.h - one transformer layer as ggml operations; attention comes in as a functor. Stage: model.
-// Inference and training share these builders: they use only operations that ggml can differentiate when the layer is dense.
+// Inference and training share these builders: they use only operations that ggml can differentiate when the layer is dense,
+// as long as nobody gives another product with weights (mul_mat).
 //
 // Notation: D hidden size, d head size, H query heads, K KV heads, n tokens. Tensors are f32 unless said.
 #pragma once
@@ -7,11 +8,8 @@
 #include <functional>
 
 #include "model/arch/hparams.h"
+#include "model/mul_mat.h"
 #include "model/weights.h"
-
-struct ggml_context;
-struct ggml_cgraph;
-struct ggml_tensor;
 
 namespace pith {
 
@@ -45,14 +43,18 @@ ggml_tensor * build_embedding(ggml_context * ctx, const Hparams & hparams, const
 // keep_rows (i32 [m], may be null): after attention only these rows go on, so that the result is [D, m]; for the last layer,
 // where only some logits are wanted.
 // tap (may be empty): sees queries and keys before RoPE.   input_tap (may be empty): sees the attention's input.
+// mul_mat: the product with all weights but experts', here and below.
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention,
-                          ggml_tensor * keep_rows = nullptr, const RopeTap & tap = {}, const InputTap & input_tap = {});
+                          ggml_tensor * keep_rows = nullptr, const RopeTap & tap = {}, const InputTap & input_tap = {},
+                          MulMatFn mul_mat = ggml_mul_mat);
 
 // attended [dv·H, n]  →  [D, n]: the output projection with its adapter, without its bias and what comes behind.
-ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended);
+ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended,
+                                      MulMatFn mul_mat = ggml_mul_mat);
 
 // hidden [D, n]  →  logits [n_vocab, n].
-ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden);
+ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden,
+                         MulMatFn mul_mat = ggml_mul_mat);
 
 }  // namespace pith

@@ -163,6 +163,41 @@ INSTANTIATE_TEST_SUITE_P(Types, BatchEngine,
                                            EngineCase{KvType::kQ8_0, 2, 2, 48}, EngineCase{KvType::kQ4_0, 2, 2, 48},
                                            EngineCase{KvType::kF32, 2, 2, 48, true}));
 
+// Nothing that a row goes through depends on the rows beside it: prompts of one pass, and then tokens of one pass.
+TEST(BatchEngineBits, AreThoseOfEachSequenceAloneWhereWeightsAndEntriesAreF32) {
+    auto model = tiny_model(tiny_spec());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    EngineOptions options;
+    options.grid = 0;
+    options.type_k = options.type_v = KvType::kF32;
+    options.n_threads = kThreads;
+    auto engine = model->engine(options);
+    ASSERT_TRUE(engine.ok()) << engine.status().message();
+
+    std::vector<Request> requests(7);
+    std::vector<Answer> got(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+        Request & request = requests[i];
+        request.tokens = random_tokens(20 + 11 * static_cast<int>(i), 384, static_cast<unsigned>(i));
+        request.options.policy = i % 2 == 0 ? "full" : "snapkv:window=8";
+        if (i % 2 == 1) { request.options.budget = 30; }
+        request.options.prefill = PrefillSchedule::kChunked;
+        request.options.chunk = 256;
+        request.options.evict_every = 5;
+        request.max_tokens = 12;
+        request.choose = [&got, i](std::span<const float> logits) {
+            got[i].logits.emplace_back(logits.begin(), logits.end());
+            return likeliest_token(logits);
+        };
+        ASSERT_TRUE(engine->submit(request).ok());
+    }
+    ASSERT_TRUE(engine->run().ok());
+    for (size_t i = 0; i < requests.size(); ++i) {
+        SCOPED_TRACE("sequence " + std::to_string(i));
+        EXPECT_EQ(got[i].logits, alone(*model, requests[i], options).logits);
+    }
+}
+
 Model & tiny() {
     static auto model = tiny_model(tiny_spec());
     return *model;

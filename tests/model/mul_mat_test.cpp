@@ -1,0 +1,108 @@
+// mul_mat_test.cpp - products with weights inside graphs: which are Pith's own, and that they are ggml's up to rounding, on any
+// number of ggml's threads.
+#include "model/mul_mat.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "device/backend.h"
+#include "model/cpu/f32_product.h"
+
+namespace pith {
+namespace {
+
+constexpr int64_t kIn = 96;
+constexpr int64_t kOut = 50;
+
+// Weights [kIn, kOut] of a type in the host's memory, random.
+class Weight {
+public:
+    explicit Weight(ggml_type type) : ctx_(ggml_init({4 * ggml_tensor_overhead(), nullptr, true})) {
+        tensor_ = ggml_new_tensor_2d(ctx_.get(), type, kIn, kOut);
+        buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(ctx_.get(), ggml_backend_dev_buffer_type(cpu_device())));
+        std::mt19937 random(1);
+        std::normal_distribution<float> normal;
+        std::vector<float> values(static_cast<size_t>(kIn * kOut));
+        for (float & value : values) { value = normal(random); }
+        std::vector<uint8_t> stored(ggml_nbytes(tensor_));
+        ggml_quantize_chunk(type, values.data(), stored.data(), 0, kOut, kIn, nullptr);
+        ggml_backend_tensor_set(tensor_, stored.data(), 0, stored.size());
+    }
+    ggml_tensor * tensor() const { return tensor_; }
+
+private:
+    struct Free {
+        void operator()(ggml_context * ctx) const { ggml_free(ctx); }
+        void operator()(ggml_backend_buffer * buffer) const { ggml_backend_buffer_free(buffer); }
+    };
+    std::unique_ptr<ggml_context, Free> ctx_;
+    std::unique_ptr<ggml_backend_buffer, Free> buffer_;
+    ggml_tensor * tensor_ = nullptr;
+};
+
+class MulMat : public ::testing::Test {
+protected:
+    void SetUp() override {
+        ASSERT_TRUE(load_backends().ok());
+        if (!f32_product_pays()) { GTEST_SKIP() << "ggml's product everywhere: no fused multiply-adds"; }
+    }
+    static OwnedBackend backend(int n_threads) { return OwnedBackend(*make_cpu_backend(n_threads)); }
+
+    // The product of `weight` with n rows, and with every second of 2 n rows, one behind the other.
+    static std::vector<float> products(const Weight & weight, int64_t n, int n_threads, bool own) {
+        const OwnedBackend threads = backend(n_threads);
+        GraphRunner runner(threads.get());
+        runner.set_custom_operations(own);
+        GraphBuild * build = *runner.begin(16);
+        std::vector<float> rows(static_cast<size_t>(2 * n * kIn));
+        std::mt19937 random(2);
+        std::normal_distribution<float> normal;
+        for (float & value : rows) { value = normal(random); }
+        ggml_tensor * all = build->input(GGML_TYPE_F32, kIn, 2 * n, static_cast<const float *>(rows.data()));
+        ggml_tensor * first = ggml_view_2d(build->ctx(), all, kIn, n, all->nb[1], 0);
+        ggml_tensor * apart = ggml_view_2d(build->ctx(), all, kIn, n, 2 * all->nb[1], 0);
+        std::vector<float> out(static_cast<size_t>(2 * n * kOut));
+        build->output(mul_mat_of(*build)(build->ctx(), weight.tensor(), first), out.data());
+        build->output(mul_mat_of(*build)(build->ctx(), weight.tensor(), apart), out.data() + n * kOut);
+        EXPECT_TRUE(runner.run().ok());
+        return out;
+    }
+    static ggml_tensor * node(const Weight & weight, bool own) {
+        static const OwnedBackend one = backend(1);
+        static GraphRunner runner(one.get());
+        runner.set_custom_operations(own);
+        GraphBuild * build = *runner.begin(16);
+        ggml_tensor * x = ggml_new_tensor_2d(build->ctx(), GGML_TYPE_F32, kIn, 7);
+        return mul_mat_of(*build)(build->ctx(), weight.tensor(), x);
+    }
+};
+
+TEST_F(MulMat, OfF32WeightsIsGgmlsUpToRounding) {
+    const Weight weight(GGML_TYPE_F32);
+    for (const int64_t n : {1, 2, 9, 60}) {
+        const std::vector<float> expected = products(weight, n, 1, false);
+        const std::vector<float> got = products(weight, n, 1, true);
+        for (size_t i = 0; i < expected.size(); ++i) { ASSERT_NEAR(got[i], expected[i], 2e-5) << i; }
+        for (int n_threads = 2; n_threads <= 4; ++n_threads) {
+            ASSERT_EQ(products(weight, n, n_threads, true), got) << n_threads << " threads";
+        }
+    }
+}
+
+TEST_F(MulMat, IsPithsOwnForF32WeightsAlone) {
+    const ggml_tensor * f32 = node(Weight(GGML_TYPE_F32), true);
+    EXPECT_EQ(f32->op, GGML_OP_CUSTOM);
+    EXPECT_EQ(part_of(f32), GraphPart::kWeights);  // as a profile shows it
+    EXPECT_EQ(node(Weight(GGML_TYPE_F32), false)->op, GGML_OP_MUL_MAT);
+    for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}) {
+        EXPECT_EQ(node(Weight(type), true)->op, GGML_OP_MUL_MAT) << ggml_type_name(type);
+    }
+}
+
+}  // namespace
+}  // namespace pith
