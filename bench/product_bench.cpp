@@ -1,0 +1,209 @@
+// product_bench.cpp - the CPU's product with f32 weights beside ggml's, in turns on the same ggml threads; medians.
+//
+//   product_bench [--in 128] [--out 256] [--rows 8] [--threads 1] [--repeats 9] [--footprint 6] [--target AVX2]
+//   product_bench table [--threads 1] [--repeats 9]     matrices of the built-in model and of one of 1 B parameters, 1 to 512
+//   rows
+//
+// So many matrices as fill `footprint` MiB are multiplied one after the other, as in a pass through a model of that size: 6
+// MiB, as the built-in one, stay in a cache. GFLOP/s; and the share of f32 multiply-adds that wait for no memory. The two
+// results are compared; far apart is an error.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "attention/cpu/cpu_attention.h"
+#include "bench_setup.h"
+#include "device/backend.h"
+#include "device/graph_runner.h"
+#include "machine_limits.h"
+#include "model/mul_mat.h"
+
+namespace pith {
+namespace {
+
+constexpr int64_t kMultiplyRounds = 1000000;
+constexpr double kLeastTime_s = 2e-3;  // of one measurement
+
+struct ProductOptions {
+    int n_in = 128;
+    int n_out = 256;
+    int n_rows = 8;
+    int n_threads = 1;
+    int repeats = 9;
+    int footprint_mb = 6;
+    bool table = false;
+
+    int64_t n_matrices() const { return std::max<int64_t>(1, (int64_t{footprint_mb} << 20U) / (int64_t{n_in} * n_out * 4)); }
+    double n_flops() const { return 2.0 * static_cast<double>(n_matrices()) * n_in * n_out * n_rows; }
+};
+
+struct FreeTensors {
+    void operator()(ggml_context * ctx) const { ggml_free(ctx); }
+    void operator()(ggml_backend_buffer * buffer) const { ggml_backend_buffer_free(buffer); }
+};
+
+// Random matrices in the host's memory.
+struct Matrices {
+    explicit Matrices(const ProductOptions & o, std::mt19937 & random)
+        : ctx(ggml_init({static_cast<size_t>(o.n_matrices() + 1) * ggml_tensor_overhead(), nullptr, true})) {
+        for (int64_t i = 0; i < o.n_matrices(); ++i) {
+            all.push_back(ggml_new_tensor_2d(ctx.get(), GGML_TYPE_F32, o.n_in, o.n_out));
+        }
+        buffer.reset(ggml_backend_alloc_ctx_tensors_from_buft(ctx.get(), ggml_backend_dev_buffer_type(cpu_device())));
+        const std::vector<float> values = normal_floats(static_cast<size_t>(o.n_in) * static_cast<size_t>(o.n_out), random);
+        for (ggml_tensor * one : all) { ggml_backend_tensor_set(one, values.data(), 0, ggml_nbytes(one)); }
+    }
+    std::unique_ptr<ggml_context, FreeTensors> ctx;
+    std::unique_ptr<ggml_backend_buffer, FreeTensors> buffer;
+    std::vector<ggml_tensor *> all;
+};
+
+// One graph of all products, run by one of the two.
+class Products {
+public:
+    Products(const ProductOptions & o, ggml_backend_t backend, const Matrices & matrices, const std::vector<float> & rows,
+             bool own)
+        : runner_(backend), out_(static_cast<size_t>(o.n_out) * static_cast<size_t>(o.n_rows)) {
+        runner_.set_custom_operations(own);
+        GraphBuild * build = *runner_.begin(static_cast<size_t>(o.n_matrices()) + 16);
+        ggml_tensor * x = build->input(GGML_TYPE_F32, o.n_in, o.n_rows, rows.data());
+        const MulMatFn mul_mat = mul_mat_of(*build);
+        for (ggml_tensor * one : matrices.all) {
+            ggml_tensor * y = mul_mat(build->ctx(), one, x);
+            ggml_build_forward_expand(build->graph(), y);
+            if (one == matrices.all.back()) { build->output(y, out_.data()); }
+        }
+    }
+    bool run(int n_times) {
+        bool ok = true;
+        for (int i = 0; i < n_times; ++i) { ok = runner_.run().ok() && ok; }
+        return ok;
+    }
+    const std::vector<float> & out() const { return out_; }
+
+private:
+    GraphRunner runner_;
+    std::vector<float> out_;
+};
+
+bool measure(const ProductOptions & o, ggml_backend_t backend, double limit) {
+    std::mt19937 random(1);
+    const Matrices matrices(o, random);
+    const std::vector<float> rows = normal_floats(static_cast<size_t>(o.n_in) * static_cast<size_t>(o.n_rows), random);
+    Products own(o, backend, matrices, rows, true);
+    Products ggml(o, backend, matrices, rows, false);
+    bool ok = own.run(1) && ggml.run(1);
+    const double difference = largest_difference(own.out(), ggml.out());
+    const double once_s = seconds([&] { ok = ggml.run(1) && ok; });
+    const int n_times = 1 + static_cast<int>(kLeastTime_s / std::max(once_s, 1e-6));
+    std::vector<double> own_s;
+    std::vector<double> ggml_s;
+    std::vector<double> ratios;
+    for (int i = 0; i < o.repeats; ++i) {
+        own_s.push_back(seconds([&] { ok = own.run(n_times) && ok; }) / n_times);
+        ggml_s.push_back(seconds([&] { ok = ggml.run(n_times) && ok; }) / n_times);
+        ratios.push_back(ggml_s.back() / own_s.back());
+    }
+    const double gflops = 1e-9 * o.n_flops() / median(own_s);
+    std::printf("%5d -> %5d, %3d rows | pith %7.1f GFLOP/s  ggml %7.1f  ratio %5.2f | share %3.0f %% | %.1e\n", o.n_in, o.n_out,
+                o.n_rows, gflops, 1e-9 * o.n_flops() / median(ggml_s), median(ratios), 100 * gflops / limit, difference);
+    std::fflush(stdout);
+    if (ok && difference <= 1e-4) { return true; }
+    std::fprintf(stderr, "product_bench: the products differ by %.2g of the largest output\n", difference);
+    return false;
+}
+
+// GFLOP/s of multiply-adds in registers.
+double multiply_limit(GraphRunner & runner, int n_threads) {
+    LimitJob job;
+    job.n_rounds = kMultiplyRounds;
+    GraphBuild * build = *runner.begin(8);
+    ggml_tensor * nothing = nullptr;
+    build->keep(ggml_custom_4d(build->ctx(), GGML_TYPE_F32, 1, 1, 1, 1, &nothing, 0, multiply_part, GGML_N_TASKS_MAX, &job));
+    std::vector<double> times;
+    for (int i = 0; i < 5; ++i) {
+        times.push_back(seconds([&] { (void)runner.run(); }));
+    }
+    return 1e-9 * job.n_flops(n_threads) / median(times);
+}
+
+std::vector<ProductOptions> shapes_of(const ProductOptions & o) {
+    if (!o.table) { return {o}; }
+    std::vector<ProductOptions> all;
+    const auto add = [&](int n_in, int n_out, int footprint_mb) {
+        for (const int n_rows : {1, 2, 4, 8, 16, 32, 64, 512}) {
+            ProductOptions one = o;
+            one.n_in = n_in;
+            one.n_out = n_out;
+            one.n_rows = n_rows;
+            one.footprint_mb = footprint_mb;
+            all.push_back(one);
+        }
+    };
+    add(128, 128, 6);
+    add(128, 256, 6);
+    add(256, 128, 6);
+    add(128, 2031, 6);
+    add(2048, 2048, 256);
+    add(2048, 5632, 256);
+    return all;
+}
+
+int run(const ProductOptions & o) {
+    if (!load_backends().ok()) { return 1; }
+    auto made = make_cpu_backend(o.n_threads);
+    if (!made.ok()) {
+        std::fprintf(stderr, "product_bench: %s\n", made.status().message().c_str());
+        return 1;
+    }
+    const OwnedBackend backend(*made);
+    GraphRunner runner(backend.get());
+    const double limit = multiply_limit(runner, o.n_threads);
+    bool ok = true;
+    for (const ProductOptions & shape : shapes_of(o)) { ok = measure(shape, backend.get(), limit) && ok; }
+    return ok ? 0 : 1;
+}
+
+int usage(const std::string & what) {
+    std::fprintf(stderr, "product_bench: %s; its arguments are in the first lines of bench/product_bench.cpp\n", what.c_str());
+    return 2;
+}
+
+int * number_of(ProductOptions & o, const std::string & name) {
+    return name == "--in"          ? &o.n_in
+           : name == "--out"       ? &o.n_out
+           : name == "--rows"      ? &o.n_rows
+           : name == "--threads"   ? &o.n_threads
+           : name == "--repeats"   ? &o.repeats
+           : name == "--footprint" ? &o.footprint_mb
+                                   : nullptr;
+}
+
+}  // namespace
+}  // namespace pith
+
+int main(int argc, char ** argv) {
+    pith::ProductOptions o;
+    for (int i = 1; i < argc; ++i) {
+        const std::string name = argv[i];
+        if (name == "table") {
+            o.table = true;
+            continue;
+        }
+        if (++i == argc) { return pith::usage("'" + name + "' wants a value, or is unknown"); }
+        const std::string value = argv[i];
+        if (name == "--target") {
+            if (!pith::use_cpu_attention_target(value.c_str())) { return pith::usage("no target '" + value + "' here"); }
+        } else if (int * number = pith::number_of(o, name); number != nullptr && std::atoi(value.c_str()) > 0) {
+            *number = std::atoi(value.c_str());
+        } else {
+            return pith::usage("unknown, or out of range: " + name + " " + value);
+        }
+    }
+    return pith::run(o);
+}
