@@ -12,6 +12,7 @@
 #include "hwy/foreach_target.h"
 // The order matters: foreach_target.h first.
 #include "device/cpu_vectors-inl.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -39,6 +40,27 @@ HWY_INLINE void AddStep(const float * const (&w)[kWeights], const float * const 
     }
 }
 
+// The same for n elements. With kFetch the weights `ahead` floats behind these are asked for: from the shared cache they come
+// too late otherwise.
+template <size_t kRows, size_t kWeights, bool kFetch>
+HWY_INLINE void AddElements(const float * const (&w)[kWeights], const float * const (&x)[kRows], size_t n, size_t ahead,
+                            VF (&sums)[kRows][kWeights]) {
+    const DF df;
+    size_t k = 0;
+    for (; k + kN <= n; k += kN) {
+        if constexpr (kFetch) {
+            PITH_UNROLL
+            for (size_t e = 0; e < kWeights; ++e) { hwy::Prefetch(w[e] + k + ahead); }
+        }
+        AddStep<kRows, kWeights>(
+            w, x, [&](const float * from) HWY_ATTR { return hn::LoadU(df, from + k); }, sums);
+    }
+    if (k < n) {
+        AddStep<kRows, kWeights>(
+            w, x, [&](const float * from) HWY_ATTR { return hn::LoadN(df, from + k, n - k); }, sums);
+    }
+}
+
 // Up to four neighbouring outputs, written or, from the second chunk on, added to.
 HWY_INLINE void PutOutputs(hn::Vec<hn::FixedTag<float, 4>> sums, size_t n, bool adds, float * out) {
     const hn::FixedTag<float, 4> d4;
@@ -52,8 +74,8 @@ HWY_INLINE void PutOutputs(hn::Vec<hn::FixedTag<float, 4>> sums, size_t n, bool 
 }
 
 // Elements [c, c + n) of kRows rows of x from j on, with up to kWeights rows of weights from i on.
-template <size_t kRows, size_t kWeights>
-HWY_INLINE void MultiplyTile(const F32Product & p, size_t i, size_t i_end, size_t j, size_t c, size_t n) {
+template <size_t kRows, size_t kWeights, bool kFetch>
+HWY_INLINE void MultiplyTile(const F32Product & p, size_t i, size_t i_end, size_t j, size_t c, size_t n, size_t ahead) {
     const DF df;
     const float * w[kWeights];  // behind the last: the last again
     PITH_UNROLL
@@ -67,15 +89,7 @@ HWY_INLINE void MultiplyTile(const F32Product & p, size_t i, size_t i_end, size_
         PITH_UNROLL
         for (size_t e = 0; e < kWeights; ++e) { sums[r][e] = hn::Zero(df); }
     }
-    size_t k = 0;
-    for (; k + kN <= n; k += kN) {
-        AddStep<kRows, kWeights>(
-            w, x, [&](const float * from) HWY_ATTR { return hn::LoadU(df, from + k); }, sums);
-    }
-    if (k < n) {
-        AddStep<kRows, kWeights>(
-            w, x, [&](const float * from) HWY_ATTR { return hn::LoadN(df, from + k, n - k); }, sums);
-    }
+    AddElements<kRows, kWeights, kFetch>(w, x, n, ahead, sums);
     PITH_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
         float * out = p.out + (j + r) * p.out_stride + i;
@@ -94,40 +108,52 @@ HWY_INLINE void WithProductRows(size_t n, Visit visit) {
     if constexpr (kRows > 1) { WithProductRows<kRows - 1>(n, visit); }
 }
 
-// n rows of x from j on, n_rows at a time, with rows [i, i_end) of the weights.
-HWY_INLINE void MultiplyRows(const F32Product & p, size_t i, size_t i_end, size_t j, size_t n, size_t n_rows) {
+// One row of x with rows of weights of one chunk: 8 of these, so that no multiply-add waits for the one before it.
+HWY_INLINE void MultiplyShortRow(const F32Product & p, size_t j) {
+    for (size_t i = 0; i < p.n_out; i += 8) { MultiplyTile<1, 8, true>(p, i, p.n_out, j, 0, p.n_in, 8 * p.weight_stride); }
+}
+
+// Up to kProductRows rows of x with rows of weights of several chunks, four by four as they lie in memory. Nothing is asked for
+// ahead: far memory's own prefetchers are the faster.
+HWY_INLINE void MultiplyLongRows(const F32Product & p, size_t j, size_t n) {
+    WithProductRows(n, [&](auto rows) HWY_ATTR {
+        for (size_t i = 0; i < p.n_out; i += 4) {
+            for (size_t c = 0; c < p.n_in; c += kProductChunk) {
+                MultiplyTile<decltype(rows)::value, 4, false>(p, i, p.n_out, j, c, HWY_MIN(kProductChunk, p.n_in - c), 0);
+            }
+        }
+    });
+}
+
+// n rows of x from j on, n_rows at a time: a chunk of all weights for all of them, then the next chunk.
+HWY_INLINE void MultiplyRows(const F32Product & p, size_t j, size_t n, size_t n_rows) {
     for (size_t c = 0; c < p.n_in; c += kProductChunk) {
         const size_t n_inner = HWY_MIN(kProductChunk, p.n_in - c);
-        for (size_t tile = i; tile < i_end; tile += 4) {
-            for (size_t r = 0; r < n; r += n_rows) {
+        for (size_t i = 0; i < p.n_out; i += 4) {
+            WithProductRows(n_rows, [&](auto rows) HWY_ATTR {
+                MultiplyTile<decltype(rows)::value, 4, true>(p, i, p.n_out, j, c, n_inner, 4 * p.weight_stride);
+            });
+            for (size_t r = n_rows; r < n; r += n_rows) {
                 WithProductRows(HWY_MIN(n_rows, n - r), [&](auto rows) HWY_ATTR {
-                    MultiplyTile<decltype(rows)::value, 4>(p, tile, i_end, j + r, c, n_inner);
+                    MultiplyTile<decltype(rows)::value, 4, false>(p, i, p.n_out, j + r, c, n_inner, 0);
                 });
             }
         }
     }
 }
 
-// One row: sums with 8 rows of weights, so that no multiply-add waits for the one before it.
-HWY_INLINE void MultiplyRow(const F32Product & p) {
-    for (size_t i = 0; i < p.n_out; i += 8) {
-        for (size_t c = 0; c < p.n_in; c += kProductChunk) {
-            MultiplyTile<1, 8>(p, i, p.n_out, 0, c, HWY_MIN(kProductChunk, p.n_in - c));
-        }
-    }
-}
-
 void Multiply(const F32Product & p) {
-    if (p.n == 1) { return MultiplyRow(p); }
+    const bool is_long = p.n_in > kProductChunk;
     for (size_t j = 0; j < p.n; j += kProductBlock) {
         const size_t n = HWY_MIN(kProductBlock, p.n - j);
         const size_t n_tiles = (n + kProductRows - 1) / kProductRows;
-        const size_t n_rows = (n + n_tiles - 1) / n_tiles;
-        if (n_tiles > 1) {  // which share a chunk of all weights
-            MultiplyRows(p, 0, p.n_out, j, n, n_rows);
-            continue;
+        if (is_long && n_tiles == 1) {
+            MultiplyLongRows(p, j, n);
+        } else if (n == 1) {
+            MultiplyShortRow(p, j);
+        } else {
+            MultiplyRows(p, j, n, (n + n_tiles - 1) / n_tiles);
         }
-        for (size_t i = 0; i < p.n_out; i += 4) { MultiplyRows(p, i, HWY_MIN(i + 4, p.n_out), j, n, n_rows); }
     }
 }
 
