@@ -13,7 +13,8 @@
 
 namespace pith::app {
 
-// Answers that decode together: the built-in model's weights stay in the processor's caches, and gain nothing from a batch.
+// Answers that decode together: the built-in model's are short and its weights stay in the processor's caches, so that a run
+// gains nothing from batches.
 inline constexpr int kDefaultParallel = 1;
 
 struct EvalFlags {
