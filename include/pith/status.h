@@ -2,6 +2,7 @@
 // Pure C++: no ggml, no I/O.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,7 +31,10 @@ std::string_view to_string(ErrorCode code);
 class [[nodiscard]] Status {
 public:
     Status() = default;
-    Status(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
+    // What a message quotes may come from a file that somebody else made: control characters become '?', and of a message over
+    // kMostMessageBytes the middle is left out.
+    Status(ErrorCode code, std::string message);
+    static constexpr size_t kMostMessageBytes = 2000;
 
     bool ok() const { return code_ == ErrorCode::kOk; }
     explicit operator bool() const { return ok(); }
