@@ -13,6 +13,9 @@ elseif(PITH_SANITIZE)
   target_compile_options(pith_flags INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   target_link_options(pith_flags INTERFACE -fsanitize=address,undefined)
 endif()
+if(PITH_FUZZ)
+  target_compile_options(pith_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # Code that is read more often than it runs (tests, command line, tables): an optimiser's second half would double its build time.
 function(pith_built_quickly name)

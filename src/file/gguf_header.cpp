@@ -170,7 +170,11 @@ Status read_metadata(Reader & in, uint64_t n_keys, GgufHeader & header) {
         } else {
             PITH_RETURN_IF_ERROR(in.read_number(type, value));
         }
+        // ggml, and libllama behind it, end the process over these.
         if (key == "general.alignment" && type != kU32) { return in.bad("its general.alignment is no 32-bit number"); }
+        if ((key == "split.count" || key == "split.no") && type != kU16) {
+            return in.bad("its " + key + " is no 16-bit number without sign");
+        }
         if (!header.metadata.emplace(key, std::move(value)).second) {
             return in.bad("metadata key '" + key + "' occurs twice");
         }

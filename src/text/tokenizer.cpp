@@ -17,9 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "file/gguf_header.h"
+#include "file/file_parts.h"
 #include "file/gguf_strings.h"
-#include "file/mapped_file.h"
 #include "pith/text.h"
 #include "text/llama_log.h"
 #include "text/tokenizer_impl.h"
@@ -29,14 +28,13 @@ namespace pith {
 
 namespace {
 
-// ggml's reader, which libllama uses, aborts on some damaged headers: ours looks first.
-Status check_header(const std::string & path) {
-    PITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
-    return parse_gguf(file.bytes(), path).status();
+// ggml's reader, which libllama uses, aborts on some damaged headers, of any part: ours looks first.
+Status check_headers(const std::string & path) {
+    return open_parts(path).status();
 }
 
 // libllama aborts where a token is there twice. Empty ones get names of their own there.
-// REQUIRES: check_header() found nothing.
+// REQUIRES: check_headers() found nothing.
 Status check_tokens_differ(const std::string & path) {
     const std::vector<std::string> tokens = gguf_strings(path, "tokenizer.ggml.tokens");
     std::unordered_map<std::string_view, size_t> ids;
@@ -126,7 +124,7 @@ std::string exception_text(const char * what, const std::exception & error) {
 }  // namespace
 
 Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
-    PITH_RETURN_IF_ERROR(check_header(gguf_path));
+    PITH_RETURN_IF_ERROR(check_headers(gguf_path));
     PITH_RETURN_IF_ERROR(check_tokens_differ(gguf_path));
     route_llama_log();
     llama_model_params params = llama_model_default_params();
