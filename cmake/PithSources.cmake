@@ -1,5 +1,6 @@
 # Sources of what is not installed: the projects' own archives of one version each, checked by SHA-256 where a sum is pinned.
-# llama.cpp's is not, unless -DPITH_SHA256_llama_cpp gives one: a line says so, with the sum that was found.
+# llama.cpp's and minja's are not, unless -DPITH_SHA256_llama_cpp and -DPITH_SHA256_minja give them: a line says so, with the sum that
+# was found.
 #   pith_source(NAME OUT)   gets the archive, unpacks it into the build folder and sets OUT to the folder of its sources
 # Archives are kept in PITH_ARCHIVES (.deps/sources), for all build folders. What is not there comes from PITH_MIRROR, a folder or
 # the address of one (the cache variable, where it is given; else what the environment says now), or, without, from the projects.
@@ -11,13 +12,17 @@ if(NOT PITH_ARCHIVES)
   set(PITH_ARCHIVES "${PITH_DEPS_DIR}/sources")
 endif()
 
-# pith_pin(NAME PROJECT TAG SHA256): SHA256 is that of GitHub's archive of the tag.
+# pith_pin(NAME PROJECT TAG SHA256 [COMMIT]): SHA256 is that of GitHub's archive of the tag; with COMMIT TAG is one.
 set(PITH_PINS "")
 function(pith_pin name project tag sha256)
   string(REGEX REPLACE "^.*/" "" repository ${project})
   string(REGEX REPLACE "^v" "" version ${tag})
   set(PITH_ARCHIVE_${name} ${repository}-${version}.tar.gz PARENT_SCOPE) # as GitHub names it
-  set(PITH_ADDRESS_${name} https://github.com/${project}/archive/refs/tags/${tag}.tar.gz PARENT_SCOPE)
+  set(place refs/tags/${tag})
+  if(ARGN STREQUAL "COMMIT")
+    set(place ${tag})
+  endif()
+  set(PITH_ADDRESS_${name} https://github.com/${project}/archive/${place}.tar.gz PARENT_SCOPE)
   string(TOLOWER "${sha256}" sha256)
   set(PITH_SHA256_${name} "${sha256}" PARENT_SCOPE)
   set(PITH_PINS ${PITH_PINS} ${name} PARENT_SCOPE)
@@ -26,6 +31,8 @@ pith_pin(CLI11 CLIUtils/CLI11 v2.1.2 26291377e892ba0e5b4972cdfd4a2ab3bf53af8dac1
 pith_pin(nlohmann_json nlohmann/json v3.11.2 d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273)
 pith_pin(googletest google/googletest release-1.12.1 81964fe578e9bd7c94dfdb09c8e4d6e6759e19967e397dbea48d1c10e45d0df2)
 pith_pin(highway google/highway 1.3.0 07b3c1ba2c1096878a85a31a5b9b3757427af963b1141ca904db2f9f4afe0bc2)
+# No release of it has a number; this is the one that Debian has. No sum of the archive was at hand: -DPITH_SHA256_minja.
+pith_pin(minja google/minja 021c2293c187 "${PITH_SHA256_minja}" COMMIT)
 # It brings ggml 0.27.0. No sum that could be verified was at hand: who has one passes -DPITH_SHA256_llama_cpp.
 pith_pin(llama_cpp ggml-org/llama.cpp v0.7.0 "${PITH_SHA256_llama_cpp}")
 

@@ -14,8 +14,21 @@
 namespace pith {
 
 struct ChatMessage {
-    std::string role;  // "system", "user", "assistant"
+    std::string role;  // "system", "user", "assistant", "tool"
     std::string content;
+    std::string reasoning = {};     // what an answer was thought out with; the template says what of it stays
+    std::string tool_calls = {};    // an answer's: a JSON array as OpenAI's [{"id", "type", "function": {"name", "arguments"}}]
+    std::string tool_call_id = {};  // a tool's result: the call that it answers
+    std::string name = {};          // and the tool
+};
+
+enum class Reasoning { kAuto, kOn, kOff };  // kAuto: as the template has it by itself
+
+struct ChatOptions {
+    bool add_assistant = true;               // to the end, up to where the answer begins
+    std::string tools = {};                  // a JSON array as OpenAI's [{"type", "function": {"name", "parameters"}}]
+    std::string variables = {};              // a JSON object of more that the template reads: {"enable_thinking": false}
+    Reasoning reasoning = Reasoning::kAuto;  // sets the variables that templates ask for it
 };
 
 // The tokeniser of a GGUF model. Threads: const-safe.
@@ -36,8 +49,18 @@ public:
     bool is_end_of_generation(int32_t token) const;
 
     bool has_chat_template() const;
-    // Errors: kUnsupported when libllama does not know the model's template.
+    // The template in place of the model's own, and what holds where apply_chat_template() is given no options. `source`:
+    // Jinja, or the name of one of libllama's templates ("chatml"); empty: the model's own. Errors: kInvalidArgument: the name,
+    // a JSON text; all is then as before.
+    Status set_chat_template(const std::string & source, const ChatOptions & defaults = {});
+    const std::string & chat_template() const;  // as it is used; empty: none
+    // The template is rendered as the Jinja that it is, in a process of its own (a fork of this one) within limits: it is
+    // somebody else's program. What cannot be rendered so libllama's list of templates renders, where it knows the template;
+    // the log says so. Errors: kInvalidArgument: the template refuses the messages; JSON that cannot be read; kUnsupported: why
+    // neither renders it.
+    Result<std::string> apply_chat_template(std::span<const ChatMessage> messages, const ChatOptions & options) const;
     Result<std::string> apply_chat_template(std::span<const ChatMessage> messages, bool add_assistant) const;
+    std::string chat_template_problem() const;  // why libllama's list was asked; empty: it was not
 
     Tokenizer(Tokenizer &&) noexcept;
     Tokenizer & operator=(Tokenizer &&) noexcept;
@@ -47,6 +70,7 @@ public:
 
 private:
     explicit Tokenizer(std::unique_ptr<Impl> impl);
+    friend class PlainText;
     friend class Sampler;
     std::unique_ptr<Impl> impl_;
 };

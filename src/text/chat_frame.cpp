@@ -20,9 +20,13 @@ Result<ChatFrame> chat_frame(const Tokenizer & tokenizer, bool with_system) {
     PITH_ASSIGN_OR_RETURN(const std::string text, tokenizer.apply_chat_template(messages, true));
     const size_t at_user = text.find(kUserMarker);
     const size_t at_system = with_system ? text.find(kSystemMarker) : 0;
-    if (at_user == std::string::npos || at_system == std::string::npos || at_system > at_user) {
+    const auto is_there_again = [&text](std::string_view marker, size_t at) {
+        return text.find(marker, at + marker.size()) != std::string::npos;
+    };
+    if (at_user == std::string::npos || at_system == std::string::npos || at_system > at_user ||
+        is_there_again(kUserMarker, at_user) || (with_system && is_there_again(kSystemMarker, at_system))) {
         return {ErrorCode::kUnsupported,
-                "the model's chat template has no place for a system prompt and a user message in that order: use --raw"};
+                "the model's chat template has no one place for a system prompt and a user message in that order: use --raw"};
     }
     ChatFrame frame;
     if (with_system) {

@@ -1,7 +1,7 @@
 // chat_frame.h - what a model's chat template puts around the texts of a conversation. Stage: text.
 //
 // The template is rendered around markers and split there, so that what goes in between stays byte for byte what it was.
-// Errors: kUnsupported: libllama does not know the template, or it has no such place.   Threads: const-safe.
+// Errors: Tokenizer::apply_chat_template's; kUnsupported: it has no such place, or several.   Threads: const-safe.
 #pragma once
 
 #include <string>

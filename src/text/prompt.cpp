@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "text/chat_frame.h"
+#include "text/plain_text.h"
 
 namespace pith {
 namespace {
@@ -47,19 +48,29 @@ Result<Prompt> build_prompt(const Tokenizer & tokenizer, const PromptRequest & r
     } else if (has_system) {
         frame.before_user = ends_in_space(request.system) ? "" : "\n\n";
     }
-    const std::string system_text = frame.before_system + request.system;
-    const std::string head = system_text + frame.before_user + request.context;
+    // Without a template the texts may be one that the user has rendered: names of special tokens are what they say.
+    const auto given = [&](const std::string & text) {
+        return request.use_template ? as_plain_text(tokenizer, text) : Result<std::string>(text);
+    };
+    PITH_ASSIGN_OR_RETURN(std::string system_text, given(request.system));
+    system_text.insert(0, frame.before_system);
+    PITH_ASSIGN_OR_RETURN(const std::string context, given(request.context));
+    const std::string head = system_text + frame.before_user + context;
     const std::string_view separator = request.use_template ? "\n\n" : "\n";
+    const auto encode = [&](const std::string & text) {
+        return request.use_template ? encode_cut(tokenizer, text, true) : tokenizer.encode(text, true, true);
+    };
 
-    PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> head_tokens, tokenizer.encode(head, true, true));
+    PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> head_tokens, encode(head));
     std::vector<std::vector<int32_t>> wholes;
     size_t n_shared = head_tokens.size();
     for (const std::string & question : request.questions) {
         if (request.context.empty() && question.empty()) {
             return {ErrorCode::kInvalidArgument, "the prompt is empty: give some text with -p or -f"};
         }
-        const std::string tail = joined(request.context, question, separator).substr(request.context.size());
-        PITH_ASSIGN_OR_RETURN(std::vector<int32_t> whole, tokenizer.encode(head + tail + frame.after_user, true, true));
+        PITH_ASSIGN_OR_RETURN(const std::string asked, given(question));
+        const std::string tail = joined(context, asked, separator).substr(context.size());
+        PITH_ASSIGN_OR_RETURN(std::vector<int32_t> whole, encode(head + tail + frame.after_user));
         if (whole.empty()) { return {ErrorCode::kInvalidArgument, "the prompt has no tokens: give some text with -p or -f"}; }
         n_shared = std::min({n_shared, common_prefix(head_tokens, whole), whole.size() - 1});
         wholes.push_back(std::move(whole));
@@ -70,7 +81,7 @@ Result<Prompt> build_prompt(const Tokenizer & tokenizer, const PromptRequest & r
     prompt.context.assign(wholes.front().begin(), wholes.front().begin() + shared);
     for (const std::vector<int32_t> & whole : wholes) { prompt.questions.emplace_back(whole.begin() + shared, whole.end()); }
     if (has_system) {
-        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> system_tokens, tokenizer.encode(system_text, true, true));
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> system_tokens, encode(system_text));
         prompt.n_system = static_cast<int>(common_prefix(system_tokens, wholes.front()));
     }
     return prompt;

@@ -30,7 +30,8 @@ struct Prompt {
     std::vector<int32_t> whole(size_t question) const;
 };
 
-// Errors: kInvalidArgument (nothing to say, invalid UTF-8), kUnsupported (a template libllama does not know).
+// Names of special tokens in texts that a template goes around stay text.
+// Errors: kInvalidArgument (nothing to say, invalid UTF-8), kUnsupported (a template that cannot be rendered).
 Result<Prompt> build_prompt(const Tokenizer & tokenizer, const PromptRequest & request);
 
 // How many tokens two runs have in common at their beginning.

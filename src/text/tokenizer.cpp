@@ -123,6 +123,16 @@ std::string exception_text(const char * what, const std::exception & error) {
 
 }  // namespace
 
+std::unique_ptr<const ChatTemplate> Tokenizer::Impl::make_chat(const std::string & source) const {
+    const auto text_of = [this](llama_token token) {
+        const char * text = token == LLAMA_TOKEN_NULL ? nullptr : llama_vocab_get_text(vocab, token);
+        return std::string(text == nullptr ? "" : text);
+    };
+    const char * own = llama_model_chat_template(model, nullptr);
+    return std::make_unique<const ChatTemplate>(source.empty() && own != nullptr ? own : source,
+                                                text_of(llama_vocab_bos(vocab)), text_of(llama_vocab_eos(vocab)));
+}
+
 Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
     PITH_RETURN_IF_ERROR(check_headers(gguf_path));
     PITH_RETURN_IF_ERROR(check_tokens_differ(gguf_path));
@@ -146,7 +156,8 @@ Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
     }
     PITH_RETURN_IF_ERROR(check_byte_tokens(impl->vocab, gguf_path));
     impl->lone_characters = LoneCharacters(impl->vocab);
-    if (const char * chat = llama_model_chat_template(impl->model, nullptr); chat != nullptr) { impl->chat_template = chat; }
+    impl->plain_text = PlainText(impl->vocab);
+    impl->chat = impl->make_chat("");
     return Tokenizer(std::move(impl));
 }
 
@@ -222,36 +233,34 @@ bool Tokenizer::is_end_of_generation(int32_t token) const {
 }
 
 bool Tokenizer::has_chat_template() const {
-    return !impl_->chat_template.empty();
+    return impl_->chat->has();
+}
+
+const std::string & Tokenizer::chat_template() const {
+    return impl_->chat->source();
+}
+
+std::string Tokenizer::chat_template_problem() const {
+    return impl_->chat->problem();
+}
+
+Status Tokenizer::set_chat_template(const std::string & source, const ChatOptions & defaults) {
+    PITH_RETURN_IF_ERROR(check_chat_template(source));
+    PITH_RETURN_IF_ERROR(check_chat_options(defaults));
+    impl_->chat_defaults = defaults;
+    impl_->chat = impl_->make_chat(source);
+    return {};
+}
+
+Result<std::string> Tokenizer::apply_chat_template(std::span<const ChatMessage> messages, const ChatOptions & options) const {
+    if (!has_chat_template()) { return {ErrorCode::kUnsupported, "the model has no chat template: give the text as it is"}; }
+    return impl_->chat->render(messages, options);
 }
 
 Result<std::string> Tokenizer::apply_chat_template(std::span<const ChatMessage> messages, bool add_assistant) const {
-    if (!has_chat_template()) { return {ErrorCode::kUnsupported, "the model has no chat template: give the text as it is"}; }
-    std::vector<llama_chat_message> chat;
-    size_t n_bytes = 256;
-    for (const ChatMessage & message : messages) {
-        if (message.content.find('\0') != std::string::npos) {
-            return {ErrorCode::kInvalidArgument, "a chat message holds a zero byte: remove it"};
-        }
-        chat.push_back({message.role.c_str(), message.content.c_str()});
-        n_bytes += 2 * (message.role.size() + message.content.size()) + 64;
-    }
-    if (n_bytes > static_cast<size_t>(INT_MAX)) { return {ErrorCode::kInvalidArgument, "the chat is longer than 1 GiB"}; }
-    try {
-        std::string text(n_bytes, '\0');
-        for (int attempt = 0; attempt < 2; ++attempt) {
-            const int32_t n = llama_chat_apply_template(impl_->chat_template.c_str(), chat.data(), chat.size(), add_assistant,
-                                                        text.data(), static_cast<int32_t>(text.size()));
-            if (n < 0) { break; }
-            const bool fits = static_cast<size_t>(n) <= text.size();
-            text.resize(static_cast<size_t>(n));
-            if (fits) { return text; }
-        }
-    } catch (const std::exception & error) {
-        return {ErrorCode::kUnsupported, exception_text("apply the chat template", error)};
-    }
-    return {ErrorCode::kUnsupported,
-            "libllama does not know the model's chat template: give the text as it is (pith run --raw)"};
+    ChatOptions options = impl_->chat_defaults;
+    options.add_assistant = add_assistant;
+    return apply_chat_template(messages, options);
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

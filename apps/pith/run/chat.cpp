@@ -246,6 +246,7 @@ int chat_command(ChatFlags flags) {
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
     auto conversation = Conversation::open(*model, *tokenizer, options);
     if (!conversation.ok()) { return fail(conversation.status()); }
+    if (const std::string problem = tokenizer->chat_template_problem(); !problem.empty()) { warn(problem); }
     every_interrupt();
     return Chat(*conversation, *tokenizer).run();
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "app/run/budget_check.h"
+#include "text/plain_text.h"
 #include "text/prompt.h"
 
 namespace pith::app {
@@ -42,9 +43,10 @@ Status Conversation::begin() {
     session.n_snapshots = static_cast<int>(undo_depth_inside(options_)) + 1;  // and the turn's own
     if (has_system) {
         // What the first message will share with the system prompt alone.
-        const std::string system = frame.before_system + options_.system;
-        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> alone, tokenizer_.encode(system, true, true));
-        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> whole, tokenizer_.encode(system + frame.before_user, true, true));
+        PITH_ASSIGN_OR_RETURN(std::string system, as_plain_text(tokenizer_, options_.system));
+        system.insert(0, frame.before_system);
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> alone, encode_cut(tokenizer_, system, true));
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> whole, encode_cut(tokenizer_, system + frame.before_user, true));
         session.pinned.push_back({0, static_cast<int32_t>(common_prefix(alone, whole))});
     }
     PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
@@ -62,10 +64,12 @@ Status Conversation::begin() {
 
 // A message with what the template puts around it, behind all that was said.
 Result<std::vector<int32_t>> Conversation::encode(const std::string & message) const {
-    const std::string rest = options_.in_prefix + message + options_.in_suffix + frame_.after_user;
-    if (n_turns_ > 0) { return tokenizer_.encode(between_ + rest, false, true); }
-    const std::string head = options_.system.empty() ? "" : frame_.before_system + options_.system;
-    return tokenizer_.encode(head + frame_.before_user + rest, true, true);
+    PITH_ASSIGN_OR_RETURN(const std::string said, as_plain_text(tokenizer_, message));
+    const std::string rest = options_.in_prefix + said + options_.in_suffix + frame_.after_user;
+    if (n_turns_ > 0) { return encode_cut(tokenizer_, between_ + rest, false); }
+    PITH_ASSIGN_OR_RETURN(const std::string system, as_plain_text(tokenizer_, options_.system));
+    const std::string head = options_.system.empty() ? "" : frame_.before_system + system;
+    return encode_cut(tokenizer_, head + frame_.before_user + rest, true);
 }
 
 Result<Conversation::State> Conversation::state() {

@@ -321,6 +321,7 @@ int run_command(RunFlags flags) {
     request.use_template = !flags.raw && tokenizer->has_chat_template();
     const auto prompt = flags.token_ids.empty() ? build_prompt(*tokenizer, request) : prompt_of_ids(flags, *model);
     if (!prompt.ok()) { return fail(prompt.status()); }
+    if (const std::string problem = tokenizer->chat_template_problem(); !problem.empty()) { warn(problem); }
     if (const Status status = check_length(flags, *model, *prompt); !status.ok()) { return fail(status); }
     std::optional<NpyFile> logits;
     if (!flags.logits.empty()) {

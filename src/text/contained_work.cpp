@@ -1,0 +1,215 @@
+// contained_work.cpp - fork, limits, a pipe. Stage: text.
+#include "text/contained_work.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <stdexcept>
+
+namespace pith {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What goes through the pipe: one of these, the number of bytes, the bytes.
+constexpr char kText = 'T';
+constexpr char kFailed = 'F';
+constexpr char kNoMemory = 'M';
+constexpr char kTooLong = 'L';
+constexpr size_t kHeadBytes = 1 + sizeof(uint64_t);
+
+std::string mebibytes(size_t bytes) {
+    return std::to_string(bytes >> 20U) + " MiB";
+}
+
+// --- in the other process ---
+
+void lower_limit(int what, rlim_t limit) {
+    struct rlimit old = {};
+    if (getrlimit(static_cast<__rlimit_resource_t>(what), &old) != 0) { return; }
+    const rlim_t hard = old.rlim_max;  // lowering it, too, would make SIGXCPU a SIGKILL
+    const rlim_t soft = std::min({limit, old.rlim_cur, hard});
+    const struct rlimit lowered = {soft, hard};
+    setrlimit(static_cast<__rlimit_resource_t>(what), &lowered);
+}
+
+// Of the address space. 0: unknown.
+size_t mapped_bytes() {
+    const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (file < 0) { return 0; }
+    std::array<char, 128> text{};
+    const ssize_t n = read(file, text.data(), text.size() - 1);
+    close(file);
+    return n > 0 ? std::strtoull(text.data(), nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+void confine(const ContainedLimits & limits) {
+    for (const int signal_number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGTERM, SIGPIPE}) {
+        std::signal(signal_number, SIG_DFL);  // the caller's handlers know nothing of this process
+    }
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_UNBLOCK, &all, nullptr);
+    const int nowhere = open("/dev/null", O_RDWR);
+    if (nowhere >= 0) {
+        for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) { dup2(nowhere, fd); }
+    }
+    struct rusage usage = {};  // a new process has used nothing, but counting begins where the kernel says
+    getrusage(RUSAGE_SELF, &usage);
+    lower_limit(RLIMIT_CORE, 0);
+    lower_limit(RLIMIT_CPU, static_cast<rlim_t>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + limits.cpu_seconds));
+    if (const size_t mapped = mapped_bytes(); mapped > 0) { lower_limit(RLIMIT_AS, mapped + limits.memory_bytes); }
+}
+
+void write_all(int fd, const char * bytes, size_t n_bytes) {
+    while (n_bytes > 0) {
+        const ssize_t n = write(fd, bytes, n_bytes);
+        if (n < 0 && errno != EINTR) { return; }
+        if (n > 0) {
+            bytes += n;
+            n_bytes -= static_cast<size_t>(n);
+        }
+    }
+}
+
+void send(int fd, char kind, const std::string & text) {
+    std::array<char, kHeadBytes> head{kind};
+    const uint64_t n_bytes = text.size();
+    std::memcpy(head.data() + 1, &n_bytes, sizeof n_bytes);
+    write_all(fd, head.data(), head.size());
+    write_all(fd, text.data(), text.size());
+}
+
+[[noreturn]] void work_in_child(int fd, const std::function<std::string()> & work, const ContainedLimits & limits) {
+    confine(limits);
+    try {
+        const std::string text = work();
+        if (text.size() > limits.output_bytes) {
+            send(fd, kTooLong, "");
+        } else {
+            send(fd, kText, text);
+        }
+    } catch (const std::bad_alloc &) { send(fd, kNoMemory, ""); } catch (const std::length_error &) {
+        send(fd, kNoMemory, "");
+    } catch (const std::exception & error) { send(fd, kFailed, error.what()); } catch (...) {
+        send(fd, kFailed, "failed");
+    }
+    _exit(0);
+}
+
+// --- in this process ---
+
+struct Received {
+    std::string bytes;
+    bool timed_out = false;
+    bool too_long = false;
+};
+
+Received receive(int fd, const ContainedLimits & limits) {
+    Received received;
+    const Clock::time_point end = Clock::now() + std::chrono::seconds(limits.wall_seconds);
+    std::array<char, 65536> block{};
+    for (;;) {
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+        struct pollfd waiting = {fd, POLLIN, 0};
+        const int ready = left > 0 ? poll(&waiting, 1, static_cast<int>(left)) : 0;
+        if (ready < 0 && errno == EINTR) { continue; }
+        if (ready == 0) {
+            received.timed_out = true;
+            return received;
+        }
+        const ssize_t n = read(fd, block.data(), block.size());
+        if (n < 0 && errno == EINTR) { continue; }
+        if (n <= 0) { return received; }
+        received.bytes.append(block.data(), static_cast<size_t>(n));
+        if (received.bytes.size() > kHeadBytes + limits.output_bytes) {
+            received.too_long = true;
+            return received;
+        }
+    }
+}
+
+Status did(std::string what) {
+    return {ErrorCode::kUnsupported, std::move(what)};
+}
+
+Status ended_by(int signal_number, const ContainedLimits & limits) {
+    switch (signal_number) {
+        case SIGXCPU:
+            return did("took more than " + std::to_string(limits.cpu_seconds) + " s of processor time");
+        case SIGSEGV:
+        case SIGBUS:
+            return did("ran out of stack (recursion without end?), or faulted");
+        case SIGFPE:
+            return did("divided by zero");
+        case SIGABRT:
+            return did("gave up inside the library that reads it");
+        case SIGKILL:
+            return did("was ended by the system (out of memory?)");
+        default:
+            return did("ended by signal " + std::to_string(signal_number));
+    }
+}
+
+Result<std::string> outcome(Received received, int state, const ContainedLimits & limits) {
+    if (received.timed_out) { return did("took longer than " + std::to_string(limits.wall_seconds) + " s"); }
+    if (received.too_long) { return did("wrote more than " + mebibytes(limits.output_bytes)); }
+    std::string & bytes = received.bytes;
+    if (bytes.size() >= kHeadBytes) {
+        uint64_t n_bytes = 0;
+        std::memcpy(&n_bytes, bytes.data() + 1, sizeof n_bytes);
+        const char kind = bytes[0];
+        if (n_bytes == bytes.size() - kHeadBytes) {
+            bytes.erase(0, kHeadBytes);
+            if (kind == kText) { return std::move(bytes); }
+            if (kind == kNoMemory) { return did("needs more than " + mebibytes(limits.memory_bytes) + " of memory"); }
+            if (kind == kTooLong) { return did("wrote more than " + mebibytes(limits.output_bytes)); }
+            return did(std::move(bytes));
+        }
+    }
+    return WIFSIGNALED(state) ? ended_by(WTERMSIG(state), limits) : did("ended without a word");
+}
+
+}  // namespace
+
+Result<std::string> run_contained(const std::function<std::string()> & work, const ContainedLimits & limits) {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+        return {ErrorCode::kIo, std::string("no pipe to a process of its own: ") + std::strerror(errno)};
+    }
+    const pid_t pid = fork();
+    if (pid < 0) {
+        const int why = errno;
+        close(ends[0]);
+        close(ends[1]);
+        return {why == ENOMEM ? ErrorCode::kOutOfMemory : ErrorCode::kIo,
+                std::string("no process of its own can be started: ") + std::strerror(why)};
+    }
+    if (pid == 0) {
+        close(ends[0]);
+        work_in_child(ends[1], work, limits);
+    }
+    close(ends[1]);
+    Received received = receive(ends[0], limits);
+    close(ends[0]);
+    if (received.timed_out || received.too_long) { kill(pid, SIGKILL); }
+    int state = 0;  // stays 0 where the program that Pith is part of collects its children itself: the text says enough
+    while (waitpid(pid, &state, 0) < 0 && errno == EINTR) {}
+    return outcome(std::move(received), state, limits);
+}
+
+}  // namespace pith

@@ -1,0 +1,88 @@
+// plain_text.cpp - where to cut, and the tokens of what was cut. Stage: text.
+#include "text/plain_text.h"
+
+#include <llama.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "core/text.h"
+#include "text/tokenizer_impl.h"
+#include "text/utf8.h"
+
+namespace pith {
+namespace {
+
+constexpr char kCut = '\xFF';
+
+// Of a character, by its first byte.
+size_t character_bytes(char first) {
+    const auto byte = static_cast<uint8_t>(first);
+    return byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+}
+
+// A text in the middle of another. Some tokenisers put a blank in front of every text: there something else stands in front,
+// which is taken off again.
+Result<std::vector<int32_t>> encode_inside(const Tokenizer & tokenizer, const std::string & text) {
+    for (const char * anchor : {"\n", "."}) {
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> before, tokenizer.encode(anchor, false, true));
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> both, tokenizer.encode(anchor + text, false, true));
+        if (both.size() >= before.size() && std::equal(before.begin(), before.end(), both.begin())) {
+            return std::vector<int32_t>(both.begin() + static_cast<std::ptrdiff_t>(before.size()), both.end());
+        }
+    }
+    return tokenizer.encode(text, false, true);
+}
+
+}  // namespace
+
+// libllama keeps user-defined tokens whole wherever they stand: they are text.
+PlainText::PlainText(const llama_vocab * vocab) {
+    for (int32_t id = 0; id < llama_vocab_n_tokens(vocab); ++id) {
+        const auto attributes = static_cast<unsigned>(llama_vocab_get_attr(vocab, id));
+        if ((attributes & static_cast<unsigned>(LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) { continue; }
+        const char * text = llama_vocab_get_text(vocab, id);
+        const std::string name = text == nullptr ? "" : text;
+        if (name.empty() || name.size() <= character_bytes(name[0])) { continue; }
+        names_[static_cast<uint8_t>(name[0])].push_back(name);
+    }
+}
+
+const PlainText & PlainText::of(const Tokenizer & tokenizer) {
+    return tokenizer.impl_->plain_text;
+}
+
+bool PlainText::begins_with_name(std::string_view text) const {
+    return std::ranges::any_of(names_[static_cast<uint8_t>(text[0])],
+                               [text](const std::string & name) { return text.starts_with(name); });
+}
+
+std::string PlainText::cut(std::string_view text) const {
+    std::string out;
+    out.reserve(text.size());
+    for (size_t at = 0; at < text.size();) {
+        const size_t n_bytes = std::min(character_bytes(text[at]), text.size() - at);
+        out += text.substr(at, n_bytes);
+        if (begins_with_name(text.substr(at))) { out += kCut; }
+        at += n_bytes;
+    }
+    return out;
+}
+
+Result<std::string> as_plain_text(const Tokenizer & tokenizer, std::string_view text) {
+    if (invalid_utf8_offset(text)) { return tokenizer.encode(text, false, false).status(); }  // which names the place
+    return PlainText::of(tokenizer).cut(text);
+}
+
+Result<std::vector<int32_t>> encode_cut(const Tokenizer & tokenizer, std::string_view text, bool add_special) {
+    const std::vector<std::string_view> parts = split(text, kCut);
+    if (parts.size() < 2) { return tokenizer.encode(text, add_special, true); }
+    PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode(parts.front(), add_special, true));
+    for (size_t i = 1; i < parts.size(); ++i) {
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> more, encode_inside(tokenizer, std::string(parts[i])));
+        tokens.insert(tokens.end(), more.begin(), more.end());
+    }
+    return tokens;
+}
+
+}  // namespace pith
