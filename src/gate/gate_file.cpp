@@ -11,10 +11,12 @@
 #include <cstring>
 #include <map>
 
+#include "core/hash64.h"
 #include "device/backend.h"
 #include "file/gguf_header.h"
 #include "file/mapped_file.h"
 #include "file/write_file.h"
+#include "model/model_identity.h"
 #include "model/weight_store.h"
 
 namespace pith {
@@ -113,6 +115,16 @@ Status check_kind(const std::string & path, const GgufHeader & header, Values & 
     return {};
 }
 
+std::string hash_of(const GgufHeader & header, std::span<const uint8_t> bytes) {
+    std::vector<std::string> keys;
+    for (const char * key : {"kind", "source", "heads", "head_dim", "causal", "recent", "first_layer", "tau", "gamma"}) {
+        keys.push_back(kPrefix + key);
+    }
+    const IdentitySource source{&header, bytes};
+    const std::string hashes = metadata_hash(header, keys) + table_hash({&source, 1}) + contents_hash({&source, 1});
+    return hash_text(hash64(std::span(reinterpret_cast<const uint8_t *>(hashes.data()), hashes.size())));
+}
+
 GateTraining read_training(Values & values) {
     return {.alpha = values.real("training.alpha"),
             .beta = values.real("training.beta"),
@@ -154,6 +166,8 @@ Result<std::shared_ptr<const Gate>> Gate::load(const std::string & path, const M
     std::shared_ptr<Gate> gate(new Gate);
     PITH_ASSIGN_OR_RETURN(gate->config_, read_config(path, values, model.hparams()));
     gate->training_ = read_training(values);
+    gate->path_ = path;
+    gate->hash_ = hash_of(header, file.bytes());
     PITH_RETURN_IF_ERROR(values.status());
 
     std::map<std::string, const GgufTensor *> tensors;

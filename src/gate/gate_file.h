@@ -49,6 +49,9 @@ public:
     const GateWeights & weights() const { return weights_; }
     const GateTraining & training() const { return training_; }
     int64_t n_params() const { return n_params_; }
+    const std::string & path() const { return path_; }
+    // Of what they compute: the file's metadata but for its model and its training, and all tensors, names and shapes included.
+    const std::string & hash() const { return hash_; }
 
 private:
     Gate() = default;
@@ -56,6 +59,8 @@ private:
     GateTraining training_;
     GateWeights weights_;
     int64_t n_params_ = 0;
+    std::string path_;
+    std::string hash_;
     // Tensors of one buffer type.
     struct Place {
         ggml_backend_buffer_type * type = nullptr;

@@ -3,6 +3,8 @@
 
 #include <ggml.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace pith {
@@ -11,7 +13,10 @@ namespace {
 class AdaptedModel : public ModelFile {
 public:
     AdaptedModel(std::shared_ptr<const ModelFile> model, std::shared_ptr<const LoraAdapter> adapter, float strength)
-        : model_(std::move(model)), adapter_(std::move(adapter)), weights_(adapter_->apply(model_->weights(), strength)) {}
+        : model_(std::move(model)),
+          adapter_(std::move(adapter)),
+          strength_(strength),
+          weights_(adapter_->apply(model_->weights(), strength)) {}
 
     const std::string & path() const override { return model_->path(); }
     const Hparams & hparams() const override { return model_->hparams(); }
@@ -20,6 +25,17 @@ public:
     size_t resident_copies_bytes() const override { return model_->resident_copies_bytes(); }
     const std::string & weight_type_name() const override { return model_->weight_type_name(); }
     int64_t n_params() const override { return model_->n_params(); }
+
+    ModelIdentity identity() const override {
+        ModelIdentity identity = model_->identity();
+        if (strength_ == 0.0F) { return identity; }  // as without one, to the bit
+        char scale[32];
+        std::snprintf(scale, sizeof scale, "%.9g", static_cast<double>(strength_));
+        std::ranges::find(identity, kLoraItem, &ModelIdentity::value_type::first)->second =
+            adapter_->hash() + " at scale " + scale;
+        return identity;
+    }
+    Adapter adapter() const override { return {adapter_->path(), strength_}; }
 
     // rows[r][c] += scale · Σ_k b[r][k] · a[k][c]
     Result<std::vector<float>> read_output_projection(int layer) const override {
@@ -44,6 +60,7 @@ public:
 private:
     std::shared_ptr<const ModelFile> model_;
     std::shared_ptr<const LoraAdapter> adapter_;
+    float strength_;
     Weights weights_;
 };
 

@@ -12,10 +12,12 @@
 #include <map>
 #include <set>
 
+#include "core/hash64.h"
 #include "device/backend.h"
 #include "file/gguf_header.h"
 #include "file/mapped_file.h"
 #include "file/write_file.h"
+#include "model/model_identity.h"
 
 namespace pith {
 namespace {
@@ -50,6 +52,13 @@ Status check_kind(const std::string & path, const GgufHeader & header) {
     const std::string kind = header.string("adapter.type").value_or("none");
     if (kind != "lora") { return bad_file(path, "is of type '" + kind + "' where 'lora' belongs"); }
     return {};
+}
+
+std::string hash_of(const GgufHeader & header, std::span<const uint8_t> bytes) {
+    const IdentitySource source{&header, bytes};
+    const std::string prefixes[] = {"adapter.lora.alpha"};
+    const std::string hashes = metadata_hash(header, prefixes) + table_hash({&source, 1}) + contents_hash({&source, 1});
+    return hash_text(hash64(std::span(reinterpret_cast<const uint8_t *>(hashes.data()), hashes.size())));
 }
 
 Result<double> read_alpha(const std::string & path, const GgufHeader & header) {
@@ -98,6 +107,8 @@ Result<std::shared_ptr<const LoraAdapter>> LoraAdapter::load(const std::string &
     std::map<std::string, const GgufTensor *> left;  // not yet used
     for (const GgufTensor & t : header.tensors) { left[t.name] = &t; }
     std::shared_ptr<LoraAdapter> self(new LoraAdapter);
+    self->path_ = path;
+    self->hash_ = hash_of(header, file.bytes());
     self->pairs_.layers.resize(model.weights().layers.size());
     self->ctx_ = ggml_init({(header.tensors.size() + 1) * ggml_tensor_overhead(), nullptr, true});
     if (self->ctx_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the adapter's table"}; }

@@ -43,12 +43,16 @@ public:
     Weights apply(const Weights & weights, float strength = 1.0F) const;
     int rank() const { return rank_; }  // of the widest pair
     size_t n_pairs() const { return n_pairs_; }
+    const std::string & path() const { return path_; }
+    const std::string & hash() const { return hash_; }  // of alpha and of all tensors: names, types, shapes, bytes
 
 private:
     LoraAdapter() = default;
     Weights pairs_;  // nothing but the pairs
     int rank_ = 0;
     size_t n_pairs_ = 0;
+    std::string path_;
+    std::string hash_;
     ggml_context * ctx_ = nullptr;
     ggml_backend_buffer * buffer_ = nullptr;
 };

@@ -7,6 +7,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <unordered_map>
 
 #include "device/backend.h"
@@ -61,6 +62,7 @@ public:
     const std::string & weight_type_name() const override { return weight_type_name_; }
     int64_t n_params() const override { return n_params_; }
     Result<std::vector<float>> read_output_projection(int layer) const override;
+    ModelIdentity identity() const override;
 
 private:
     Status index_tensors();
@@ -81,6 +83,8 @@ private:
     size_t weight_bytes_ = 0;
     std::string weight_type_name_;
     int64_t n_params_ = 0;
+    mutable std::once_flag identified_;
+    mutable ModelIdentity identity_;
 };
 
 Status LoadedModel::index_tensors() {
@@ -191,6 +195,23 @@ Result<std::vector<float>> LoadedModel::read_output_projection(int layer) const 
     }
     if (placed->data != bytes) { found.part->file.drop(info.offset, info.size); }  // or it would be resident twice
     return values;
+}
+
+ModelIdentity LoadedModel::identity() const {
+    std::call_once(identified_, [this] {
+        std::vector<IdentitySource> files;
+        for (const FilePart & part : parts_) { files.push_back({&part.header, part.file.bytes()}); }
+        const std::string own = hparams_.arch_name + ".";
+        const std::string prefixes[] = {own, "tokenizer.ggml."};
+        identity_ = {{"architecture", hparams_.arch_name},
+                     {"metadata", metadata_hash(parts_.front().header, prefixes)},
+                     {"tensor table", table_hash(files)},
+                     {"weights", contents_hash(files)},
+                     {kLoraItem, "none"}};
+        if (store_.copied_bytes() < weight_bytes_ / 2) { return; }
+        for (const FilePart & part : parts_) { part.file.drop(0, part.file.bytes().size()); }  // or it would be resident twice
+    });
+    return identity_;
 }
 
 void LoadedModel::sum_up() {

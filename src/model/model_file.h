@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/arch/hparams.h"
+#include "model/model_identity.h"
 #include "model/weights.h"
 #include "pith/status.h"
 
@@ -46,6 +47,16 @@ public:
     // W_O of a layer, dequantised from the file's bytes (a repacked weight cannot be read back): f32 [D][H·dv].
     // Errors: kUnsupported for a type that cannot be dequantised.   Cost: reads the tensor; nothing is kept.
     virtual Result<std::vector<float>> read_output_projection(int layer) const = 0;
+
+    // Which model it is, an adapter included, gates not.   Cost: the first call reads the tensors (model_identity.h).
+    virtual ModelIdentity identity() const = 0;
+
+    // The adapter that is part of it, and how often it counts, as ModelOptions has them; no path: none.
+    struct Adapter {
+        std::string path;
+        float scale = 1.0F;
+    };
+    virtual Adapter adapter() const { return {}; }
 };
 
 }  // namespace pith

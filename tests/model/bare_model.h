@@ -18,6 +18,7 @@ public:
     const std::string & weight_type_name() const override { return name_; }
     int64_t n_params() const override { return 0; }
     Result<std::vector<float>> read_output_projection(int /*layer*/) const override { return std::vector<float>{}; }
+    ModelIdentity identity() const override { return {}; }
 
 protected:
     std::string name_ = "none";

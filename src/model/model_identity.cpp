@@ -1,0 +1,120 @@
+// model_identity.cpp - metadata, tensor table and tensors, as hashes.
+#include "model/model_identity.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <variant>
+
+#include "core/hash64.h"
+
+namespace pith {
+namespace {
+
+class Hashed {
+public:
+    void add(std::span<const uint8_t> bytes) { hash_.add(bytes); }
+    void add(uint64_t number) { add(std::span(reinterpret_cast<const uint8_t *>(&number), sizeof number)); }
+    void add(int64_t number) { add(static_cast<uint64_t>(number)); }
+    void add(double number) {
+        uint64_t bits = 0;
+        std::memcpy(&bits, &number, sizeof bits);
+        add(bits);
+    }
+    void add(std::string_view text) {
+        add(uint64_t{text.size()});
+        add(std::span(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
+    }
+    void add(const std::string & text) { add(std::string_view(text)); }
+    void add(const GgufArray & array) {
+        add(array.n);
+        for (const double number : array.numbers) { add(number); }
+    }
+    std::string text() const { return hash_text(hash_.value()); }
+
+private:
+    Hash64 hash_;
+};
+
+struct Placed {
+    const GgufTensor * tensor;
+    const uint8_t * data;
+};
+
+std::vector<Placed> by_name(std::span<const IdentitySource> files) {
+    std::vector<Placed> all;
+    for (const IdentitySource & file : files) {
+        for (const GgufTensor & tensor : file.header->tensors) { all.push_back({&tensor, file.bytes.data() + tensor.offset}); }
+    }
+    std::ranges::sort(all, {}, [](const Placed & one) -> const std::string & { return one.tensor->name; });
+    return all;
+}
+
+}  // namespace
+
+std::optional<IdentityDifference> first_difference(const ModelIdentity & saved, const ModelIdentity & here) {
+    const auto value_in = [](const ModelIdentity & all, const std::string & item) {
+        const auto found = std::ranges::find(all, item, &ModelIdentity::value_type::first);
+        return found == all.end() ? std::string("not known") : found->second;
+    };
+    for (const auto & [item, value] : saved) {
+        if (std::string other = value_in(here, item); other != value) {
+            return IdentityDifference{item, value, std::move(other)};
+        }
+    }
+    for (const auto & [item, value] : here) {
+        if (std::string other = value_in(saved, item); other != value) {
+            return IdentityDifference{item, std::move(other), value};
+        }
+    }
+    return std::nullopt;
+}
+
+std::string metadata_hash(const GgufHeader & header, std::span<const std::string> prefixes) {
+    std::vector<const std::pair<const std::string, GgufValue> *> chosen;
+    for (const auto & entry : header.metadata) {
+        const auto begins = [&entry](const std::string & prefix) { return entry.first.starts_with(prefix); };
+        if (std::ranges::any_of(prefixes, begins)) { chosen.push_back(&entry); }
+    }
+    std::ranges::sort(chosen, {}, [](const auto * entry) -> const std::string & { return entry->first; });
+    Hashed hashed;
+    for (const auto * entry : chosen) {
+        hashed.add(entry->first);
+        hashed.add(uint64_t{entry->second.index()});
+        std::visit([&hashed](const auto & value) { hashed.add(value); }, entry->second);
+    }
+    return hashed.text();
+}
+
+std::string table_hash(std::span<const IdentitySource> files) {
+    Hashed hashed;
+    for (const Placed & one : by_name(files)) {
+        hashed.add(one.tensor->name);
+        hashed.add(static_cast<uint64_t>(one.tensor->type));
+        for (const int64_t n : one.tensor->ne) { hashed.add(n); }
+    }
+    return hashed.text();
+}
+
+std::string contents_hash(std::span<const IdentitySource> files, size_t sampled_above) {
+    const std::vector<Placed> tensors = by_name(files);
+    size_t total = 0;
+    for (const Placed & one : tensors) { total += one.tensor->size; }
+    Hashed hashed;
+    for (const Placed & one : tensors) {
+        const std::span bytes(one.data, one.tensor->size);
+        if (total <= sampled_above || bytes.size() <= kSampledBlocks * kSampledBlockBytes) {
+            hashed.add(bytes);
+            continue;
+        }
+        const size_t last = bytes.size() - kSampledBlockBytes;
+        for (size_t i = 0; i < kSampledBlocks; ++i) {
+            // Without the product of two large numbers, which may not fit.
+            const size_t begin = last / (kSampledBlocks - 1) * i + last % (kSampledBlocks - 1) * i / (kSampledBlocks - 1);
+            hashed.add(bytes.subspan(begin, kSampledBlockBytes));
+        }
+    }
+    return hashed.text();
+}
+
+}  // namespace pith
