@@ -175,6 +175,10 @@ def _declare(library):
         "pith_session_snapshot": (c_int32, [handle, out]),
         "pith_session_restore": (c_int32, [handle, handle]),
         "pith_snapshot_free": (None, [handle]),
+        "pith_session_save": (c_int32, [handle, c_char_p]),
+        "pith_session_open": (c_int32, [handle, c_char_p, c_int32, out]),
+        "pith_session_load": (c_int32, [handle, c_char_p]),
+        "pith_session_tokens": (c_int32, [handle, tokens, size]),
         "pith_get_ledger": (c_int32, [handle, POINTER(_Ledger)]),
         "pith_sampler_options_init": (None, [POINTER(_SamplerOptions), c_size_t]),
         "pith_sampler_new": (c_int32, [handle, POINTER(_SamplerOptions), out]),
@@ -330,6 +334,14 @@ class Model(_Handle):
     def session(self, **options):
         return Session(self, **options)
 
+    def open_session(self, path, n_threads=0):
+        """A session that was saved, under the settings it was saved with."""
+        session = Session.__new__(Session)
+        _Handle.__init__(session)
+        session.model = self
+        _check(_lib.pith_session_open(self._handle, os.fsencode(path), n_threads, byref(session._handle)))
+        return session
+
     def sampler(self, **options):
         return Sampler(self, **options)
 
@@ -406,6 +418,20 @@ class Session(_Handle):
 
     def restore(self, snapshot):
         _check(_lib.pith_session_restore(self._handle, snapshot._handle))
+
+    def save(self, path):
+        """All of it in a file, to go on from later: Model.open_session(), or load() under the same settings."""
+        _check(_lib.pith_session_save(self._handle, os.fsencode(path)))
+
+    def load(self, path):
+        _check(_lib.pith_session_load(self._handle, os.fsencode(path)))
+
+    def tokens(self):
+        """All that were fed."""
+        size = c_size_t(self.n_tokens())
+        tokens = (c_int32 * max(size.value, 1))()
+        _check(_lib.pith_session_tokens(self._handle, tokens, byref(size)))
+        return tokens[:size.value]
 
     def ledger(self):
         ledger = _Ledger(size=ctypes.sizeof(_Ledger))

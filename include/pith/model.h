@@ -48,6 +48,9 @@ public:
 
     const ModelInfo & info() const;
     Result<Session> session(const SessionOptions & options = {}) const;
+    // A session that was saved (Session::save), under the settings it was saved with. n_threads: as SessionOptions has it.
+    // Errors: as Session::load(), settings aside.
+    Result<Session> open_session(const std::string & path, int n_threads = 0) const;
     // For many sequences at once (batch_engine.h).
     Result<Engine> engine(const EngineOptions & options) const;
 

@@ -187,6 +187,18 @@ PITH_API pith_code pith_lane_positions(const pith_session * session, int32_t lay
 PITH_API pith_code pith_session_snapshot(pith_session * session, pith_snapshot ** snapshot);
 PITH_API pith_code pith_session_restore(pith_session * session, pith_snapshot * snapshot);
 PITH_API void pith_snapshot_free(pith_snapshot * snapshot);
+/* All of the session in a file (docs/caches.md), to go on from in this process or another as if it had never been saved. A file
+ * that is there stays whole until the new one is. */
+PITH_API pith_code pith_session_save(const pith_session * session, const char * path);
+/* A new session from such a file, under the settings that it was saved with. n_threads: 0: one per CPU that the process may
+ * use. PITH_BAD_FILE, PITH_UNSUPPORTED (another version of the format); PITH_INVALID_ARGUMENT: it was saved with another model,
+ * adapter or gates: pith_error() names what differs. */
+PITH_API pith_code pith_session_open(const pith_model * model, const char * path, int32_t n_threads, pith_session ** session);
+/* The session becomes what was saved there under the same settings; snapshots taken before are void. After an error it is as
+ * before: also PITH_INVALID_ARGUMENT for other settings. */
+PITH_API pith_code pith_session_load(pith_session * session, const char * path);
+/* All tokens that were fed, pith_n_tokens() of them. *n_tokens: room; then how many there are. */
+PITH_API pith_code pith_session_tokens(const pith_session * session, int32_t * tokens, size_t * n_tokens);
 /* REQUIRES: ledger->size is set. */
 PITH_API pith_code pith_get_ledger(const pith_session * session, struct pith_ledger * ledger);
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pith/budget.h"
@@ -67,6 +68,9 @@ struct RunHooks {
     bool is_answer = false;
 };
 
+// What a saved session's file says besides: names and texts.
+using CacheNotes = std::vector<std::pair<std::string, std::string>>;
+
 // Threads: one at a time. A session keeps its model's weights alive.
 class Session {
 public:
@@ -124,6 +128,19 @@ public:
     struct Snapshot;
     Result<std::shared_ptr<Snapshot>> snapshot();
     Status restore(const std::shared_ptr<Snapshot> & snapshot);
+
+    // All of the session as a file (docs/caches.md), of mode 0600, to go on from in this process or another: opened by
+    // Model::open_session() or load(), it is as if it had never been saved, bit for bit. A file that is there stays whole
+    // until the new one is. notes: what the caller wants back (CacheFileInfo::notes).
+    // Errors: kInvalidArgument (nothing was fed yet); kIo (path and reason).   Cost: the first save of a loaded model reads its
+    // tensors once, a sample of those above 1 GB, to note which model it is.
+    Status save(const std::string & path, const CacheNotes & notes = {}) const;
+    // Becomes what was saved there, under the same settings; n_threads, max_context and n_snapshots may be others. Snapshots
+    // taken before are void.
+    // Errors: kNotFound, kIo; kBadFile (damaged), kUnsupported (another version of the format); kInvalidArgument: another
+    // model, adapter, gates or settings: names the item that differs. The session is then as before.
+    Status load(const std::string & path);
+    std::vector<int32_t> tokens() const;  // all that were fed
 
     const Ledger & ledger() const;
     // Original positions of the entries that a lane holds, ascending.

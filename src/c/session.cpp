@@ -144,6 +144,38 @@ void pith_snapshot_free(pith_snapshot * snapshot) {
     delete snapshot;
 }
 
+pith_code pith_session_save(const pith_session * session, const char * path) {
+    return guarded([&]() -> Status {
+        if (session == nullptr || path == nullptr) { return missing(session == nullptr ? "session" : "path"); }
+        return session->session.save(path);
+    });
+}
+
+pith_code pith_session_open(const pith_model * model, const char * path, int32_t n_threads, pith_session ** session) {
+    return guarded([&]() -> Status {
+        if (model == nullptr || session == nullptr) { return missing(model == nullptr ? "model" : "session"); }
+        *session = nullptr;
+        if (path == nullptr) { return missing("path"); }
+        PITH_ASSIGN_OR_RETURN(pith::Session opened, model->model.open_session(path, n_threads));
+        *session = new pith_session{std::move(opened)};
+        return {};
+    });
+}
+
+pith_code pith_session_load(pith_session * session, const char * path) {
+    return guarded([&]() -> Status {
+        if (session == nullptr || path == nullptr) { return missing(session == nullptr ? "session" : "path"); }
+        return session->session.load(path);
+    });
+}
+
+pith_code pith_session_tokens(const pith_session * session, int32_t * tokens, size_t * n_tokens) {
+    return guarded([&]() -> Status {
+        if (session == nullptr || n_tokens == nullptr) { return missing(session == nullptr ? "session" : "n_tokens"); }
+        return copy_out(session->session.tokens(), tokens, n_tokens);
+    });
+}
+
 pith_code pith_get_ledger(const pith_session * session, struct pith_ledger * ledger) {
     return guarded([&]() -> Status {
         if (session == nullptr || ledger == nullptr) { return missing(session == nullptr ? "session" : "ledger"); }

@@ -98,24 +98,36 @@ SavedLanes RaggedCache::save(int seq, std::span<const int> lengths) const {
     return saved;
 }
 
+void RaggedCache::read(int seq, int layer, int kv_head, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const {
+    store(layer).read(in_layer(seq, kv_head), first, n, k, v);
+}
+
 Status RaggedCache::load(int seq, const SavedLanes & saved) {
+    std::vector<StoredLane> lanes;
+    for (size_t i = 0; i < saved.positions.size(); ++i) {
+        lanes.push_back({saved.positions[i], saved.k[i].data(), saved.v[i].data()});
+    }
+    return load(seq, lanes);
+}
+
+Status RaggedCache::load(int seq, std::span<const StoredLane> lanes) {
     size_t longest = 0;
-    for (const auto & lane_positions : saved.positions) { longest = std::max(longest, lane_positions.size()); }
+    for (const StoredLane & one : lanes) { longest = std::max(longest, one.positions.size()); }
     if (static_cast<int64_t>(longest) > capacity_) {
         PITH_RETURN_IF_ERROR(move_to(static_cast<int64_t>(longest), LaneStore::Use::kAlone));
     }
-    for (size_t i = 0; i < saved.positions.size(); ++i) {
-        positions_of(seq * layout_.shape.n_lanes() + static_cast<int>(i)).reserve(saved.positions[i].size());
+    for (size_t i = 0; i < lanes.size(); ++i) {
+        positions_of(seq * layout_.shape.n_lanes() + static_cast<int>(i)).reserve(lanes[i].positions.size());
     }
     clear(seq);  // what can fail is done
     const int n_kv = layout_.shape.n_kv_heads;
     for (int i = 0; i < layout_.shape.n_lanes(); ++i) {
-        const auto s = static_cast<size_t>(i);
+        const StoredLane & from = lanes[static_cast<size_t>(i)];
         const int layer = i / n_kv;
         const int h = i % n_kv;
         make_own(seq, layer, h, 0);
-        store(layer).write(in_layer(seq, h), 0, std::ssize(saved.positions[s]), saved.k[s].data(), saved.v[s].data());
-        positions_of(lane(seq, layer, h)) = saved.positions[s];
+        store(layer).write(in_layer(seq, h), 0, std::ssize(from.positions), from.k, from.v);
+        positions_of(lane(seq, layer, h)).assign(from.positions.begin(), from.positions.end());
         settle(seq, layer, h, 0, /*frees=*/false);
         peak_lane_entries_ = std::max(peak_lane_entries_, length(lane(seq, layer, h)));
     }

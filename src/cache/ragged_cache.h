@@ -53,6 +53,13 @@ struct SavedLanes {
     size_t size_bytes = 0;
 };
 
+// One lane's entries, wherever they lie.
+struct StoredLane {
+    std::span<const int32_t> positions;  // ascending
+    const uint8_t * k = nullptr;         // as many rows
+    const uint8_t * v = nullptr;
+};
+
 // What a compaction takes out of one layer's lanes.
 struct RemovedEntries {
     int layer = 0;
@@ -120,6 +127,9 @@ public:
 
     SavedLanes save(int seq, std::span<const int> lengths) const;  // lengths: [layer · K + kv_head]
     Status load(int seq, const SavedLanes & saved);
+    Status load(int seq, std::span<const StoredLane> lanes);  // [lane of the sequence]
+    // n entries of a lane from `first` on: rows of K and of V.
+    void read(int seq, int layer, int kv_head, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const;
 
     int64_t n_entries() const;
     size_t needed_bytes() const { return static_cast<size_t>(n_entries()) * layout_.entry_bytes(); }

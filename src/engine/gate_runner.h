@@ -46,6 +46,7 @@ public:
     Status run(int layer, const GateInput & in, GateMemory & memory, std::vector<float> & probabilities);
 
     const GateConfig & config() const { return gate_->config(); }
+    const Gate & gate() const { return *gate_; }
     size_t size_bytes() const { return runner_.buffer_bytes() + (keys_.capacity() + values_.capacity()) * sizeof(float); }
 
     // Gives back what a run's keys and values took.

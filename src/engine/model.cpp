@@ -176,10 +176,12 @@ std::shared_ptr<const Gate> gate_of(const Model & model) {
 }
 
 Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const SessionOptions & options,
-                                                    const std::shared_ptr<Execution> & execution) {
+                                                    const std::shared_ptr<Execution> & execution,
+                                                    std::optional<KnownHeads> known) {
     PITH_RETURN_IF_ERROR(options.budget.check());
     const Model::Impl & impl = Model::Impl::of(model);
     auto session = std::make_unique<Session::Impl>();
+    session->model = model;
     session->file = impl.file;
     session->output = impl.output;
     session->options = options;
@@ -190,7 +192,9 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     session->layout = cache_layout(impl.file->hparams(), options.type_k, options.type_v);
     // What can be refused before a prompt is known is refused here.
     const bool has_gate = impl.gate != nullptr;
-    if (auto_wants_heads(options, has_gate)) {
+    if (known) {
+        session->known_heads = *known;
+    } else if (auto_wants_heads(options, has_gate)) {
         PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl.file, session->options));
     }
     PITH_RETURN_IF_ERROR(session->settle_policy({.has_gates = has_gate}));
@@ -210,6 +214,7 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     }
     std::shared_ptr<Execution> runs_it = execution;
     if (!runs_it) { PITH_ASSIGN_OR_RETURN(runs_it, Execution::make(impl.file, options.n_threads)); }
+    session->execution = runs_it;
     session->forward = std::shared_ptr<Forward>(runs_it, &runs_it->forward);
     if (impl.gate) { session->gates = std::make_unique<GateRunner>(impl.file, impl.gate, runs_it->backend.get()); }
     session->ledger.attention = attention_kernels(session->forward->observer().custom_operations(), session->layout);

@@ -191,6 +191,7 @@ Status Session::Impl::begin_call(std::span<const int32_t> tokens, bool is_prompt
     // A token alone counts nothing before it has succeeded.
     if (reach != Sequence::Reach::kOneToken) { ledger_before = ledger; }
     seq.begin(reach);
+    seq.tokens.append(tokens);
     if (first) {
         PITH_RETURN_IF_ERROR(start(n, observers.empty() ? hooks.n_question : static_cast<int>(observers.size())));
         gating = is_prompt && gates_prompt(first);

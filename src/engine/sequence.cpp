@@ -62,7 +62,8 @@ size_t Sequence::undo_bytes() const {
 }
 
 size_t Sequence::bookkeeping_bytes() const {
-    return logits.capacity() * sizeof(float) + gate_state.size_bytes() + (cache ? cache->bookkeeping_bytes() : 0);
+    return logits.capacity() * sizeof(float) + gate_state.size_bytes() + tokens.size_bytes() +
+           (cache ? cache->bookkeeping_bytes() : 0);
 }
 
 void Sequence::truncate(std::span<const int> lengths) noexcept {
@@ -88,6 +89,7 @@ void Sequence::rollback() noexcept {
         if (!back.anew) { evidence.restore_running(back.running); }
         n_tokens = back.n_tokens;
         since_eviction = back.since_eviction;
+        tokens.truncate(static_cast<size_t>(back.n_tokens));
     }
     commit();
 }

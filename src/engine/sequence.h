@@ -17,6 +17,7 @@
 #include "cache/ragged_cache.h"
 #include "core/tasks.h"
 #include "engine/gate_state.h"
+#include "engine/token_history.h"
 #include "evidence/evidence_state.h"
 #include "pith/session.h"
 #include "policy/eviction.h"
@@ -38,6 +39,7 @@ struct SequenceState {
     int since_eviction = 0;       // tokens fed since lanes were last brought back to the budget
     EvidenceState evidence;
     GateState gate_state;
+    TokenHistory tokens;  // all that were fed, those of the call at hand included
 };
 
 class Sequence : public SequenceState {
@@ -82,7 +84,7 @@ public:
     size_t peak_bytes() const { return peak_bytes_; }
     // What the open call would go back to, in memory.
     size_t undo_bytes() const;
-    // Beside lanes' entries, evidence and undo: positions and logits.
+    // Beside lanes' entries, evidence and undo: positions, tokens and logits.
     size_t bookkeeping_bytes() const;
 
     // snapshot.cpp

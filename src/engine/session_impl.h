@@ -11,6 +11,7 @@
 //   evict_as.cpp  the same for a prompt already prefilled in full, under any policy observed
 //   snapshot.cpp  states to come back to
 //   sequence.cpp  what a failed call leaves as it was
+//   session_file.cpp  to a file, and back
 #pragma once
 
 #include <memory>
@@ -31,19 +32,25 @@
 
 namespace pith {
 
+class CacheFileView;
+struct Execution;
+struct SavedSession;
+
 struct Session::Impl {
     // Of a session, for what stands in this folder alone: others have the probes.
     static Impl & of(Session & session) { return *session.impl_; }
     // The session that its user holds.
     static Session hand_out(std::unique_ptr<Impl> impl) { return Session(std::move(impl)); }
 
+    std::optional<Model> model;  // set, once it is made
     std::shared_ptr<const ModelFile> file;
     SessionOptions options;  // policy and budget: of the beginning; those in force are the sequence's
     Sequence seq;
     KnownHeads known_heads = KnownHeads::kNone;
     std::shared_ptr<OutputMatrices> output;  // of the model: all its sessions share them
     CacheLayout layout;
-    std::shared_ptr<Forward> forward;     // with its threads; an engine's sequences share them
+    std::shared_ptr<Execution> execution;
+    std::shared_ptr<Forward> forward;     // its, with its threads; an engine's sequences share them
     std::unique_ptr<GateRunner> gates;    // null: the model has none
     std::vector<EvidenceNeeds> observed;  // of options.observe
 
@@ -151,12 +158,16 @@ struct Session::Impl {
     Status evict_as(std::string_view policy, const Budget & budget);
     Result<std::vector<LayerPlan>> plan_cascade();
 
+    // session_file.cpp
+    Status take(SavedSession saved, const CacheFileView & from);
+
     void update_ledger() const;
 };
 
-// A session that runs on these threads; nullptr: on its own. Errors: those of Model::session(). Throws std::bad_alloc.
-struct Execution;
+// A session that runs on these threads; nullptr: on its own. known: where its importances were found, before it was saved; none
+// are looked for then. Errors: those of Model::session(). Throws std::bad_alloc.
 Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const SessionOptions & options,
-                                                    const std::shared_ptr<Execution> & execution);
+                                                    const std::shared_ptr<Execution> & execution,
+                                                    std::optional<KnownHeads> known = std::nullopt);
 
 }  // namespace pith

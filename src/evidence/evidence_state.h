@@ -34,6 +34,8 @@
 
 namespace pith {
 
+class ByteReader;
+class ByteWriter;
 struct ObserveWants;
 struct Observed;
 
@@ -122,7 +124,15 @@ public:
     // REQUIRES: the needs ask for nothing that the old ones did not.
     void narrow(std::vector<EvidenceNeeds> needs);
 
+    // All of it as bytes (evidence_file.cpp), and back: output as when it was made; known: what it may have been made for.
+    // lengths [L][K]: of the lanes.   Errors: kBadFile: these bytes are no evidence of such lanes after n_seen tokens; says
+    // why.
+    void write(ByteWriter & to) const;
+    static Result<EvidenceState> read(ByteReader & from, const CacheShape & shape, std::span<const EvidenceNeeds> known,
+                                      std::shared_ptr<OutputMatrices> output, std::span<const int> lengths, int64_t n_seen);
+
 private:
+    Status read_layer(ByteReader & from, int layer, std::span<const int> lengths, int64_t n_seen);
     struct From {  // what one gather reads
         GraphRunner & runner;
         const RaggedCache & cache;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/byte_stream.h"
+
 namespace pith {
 
 // The finaliser of SplitMix64 (Steele, Lea and Flood, 2014).
@@ -69,6 +71,39 @@ void QuerySampler::take(int n, std::vector<float> & queries, std::vector<int32_t
         queries.insert(queries.end(), from, from + static_cast<int64_t>(query_size_));
         positions.push_back(item.position);
     }
+}
+
+void QuerySampler::write(ByteWriter & to) const {
+    to.number(next_);
+    to.number(expected_end_);
+    to.number(largest_);
+    to.number(uint64_t{sample_->items.size()});
+    for (const Item & item : sample_->items) {  // as the heap has them
+        to.number(item.position);
+        to.number(uint64_t{item.slot});
+    }
+    to.array(sample_->queries);
+}
+
+bool QuerySampler::read(ByteReader & from, int64_t n_seen, int64_t n_kept) {
+    next_ = from.number<int32_t>();
+    expected_end_ = from.number<int64_t>();
+    largest_ = from.number<uint64_t>();
+    // Those that are not yet eligible come from the kept ones later.
+    if (next_ < std::max<int64_t>(0, n_seen - n_kept) || next_ > n_seen || expected_end_ < 0) { return false; }
+    const size_t n = from.count(sizeof(int32_t) + sizeof(uint64_t));
+    if (n > static_cast<size_t>(needs_.n_queries)) { return false; }
+    Sample & sample = sample_.own();
+    std::vector<bool> taken(n);
+    for (size_t i = 0; i < n; ++i) {
+        const auto position = from.number<int32_t>();
+        const auto slot = from.number<uint64_t>();
+        if (position < 0 || position >= next_ || slot >= n || taken[slot]) { return false; }
+        taken[slot] = true;
+        sample.items.push_back({sample_hash(needs_.seed, position), position, static_cast<size_t>(slot)});
+    }
+    sample.queries = from.array<float>();
+    return from.ok() && sample.queries.size() == n * query_size_ && std::is_heap(sample.items.begin(), sample.items.end());
 }
 
 }  // namespace pith

@@ -21,6 +21,9 @@
 
 namespace pith {
 
+class ByteReader;
+class ByteWriter;
+
 class QuerySampler {
 public:
     QuerySampler() = default;
@@ -42,6 +45,11 @@ public:
 
     // The n sampled queries of smallest hash among those kept, by ascending position.
     void take(int n, std::vector<float> & queries, std::vector<int32_t> & positions) const;
+
+    // The sample as bytes, and back into one that was made for the same needs. false: they are no such sample of n_seen tokens,
+    // of which the newest n_kept are at hand.
+    void write(ByteWriter & to) const;
+    bool read(ByteReader & from, int64_t n_seen, int64_t n_kept);
 
     size_t size_bytes() const { return sample_->items.capacity() * sizeof(Item) + sample_->queries.capacity() * sizeof(float); }
 

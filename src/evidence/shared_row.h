@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace pith {
@@ -29,6 +30,9 @@ public:
     std::span<const float> values() const {
         return now_ ? std::span<const float>(*now_).first(size_) : std::span<const float>();
     }
+
+    explicit SharedRow(std::vector<float> values)
+        : now_(std::make_shared<std::vector<float>>(std::move(values))), size_(now_->size()) {}
 
     void append(float value);
     void resize(size_t n, float otherwise);  // cuts it, or appends `otherwise`

@@ -20,6 +20,9 @@ public:
     // suffix: where several processes may write the same path, each has its own.
     // Errors: kIo, here and below: "'PATH' cannot be written: No space left on device".
     static Result<NewFile> create(const std::string & path, std::string_view suffix = ".tmp");
+    // Of mode 0600, and on the disk before it is published. What a process that was killed left beside `path` is used again;
+    // two that write the same path at a time: the second is refused.
+    static Result<NewFile> create_private(const std::string & path);
 
     Status write(const void * data, size_t size_bytes);
     // The next bytes go over the first ones.
@@ -42,6 +45,7 @@ private:
 
     std::string path_;
     std::string unfinished_;  // its path; empty: there is no such file any more
+    bool private_ = false;
     std::unique_ptr<std::FILE, CloseFile> file_;
 };
 

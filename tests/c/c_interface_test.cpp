@@ -166,6 +166,29 @@ TEST_F(CInterface, EveryQuestionIsAskedOfTheSameState) {
     pith_snapshot_free(compressed);
 }
 
+TEST_F(CInterface, ASavedSessionGoesOnAsTheOneThatWasNot) {
+    const SessionHandle session = open(options_of(kPolicy, "24", "chunked"));
+    ASSERT_EQ(pith_prefill(session.get(), context_.data(), context_.size(), nullptr), PITH_OK);
+    const TempFolder folder;
+    const std::string path = folder.file("a.pith");
+    ASSERT_EQ(pith_session_save(session.get(), path.c_str()), PITH_OK) << pith_error();
+    pith_session * made = nullptr;
+    ASSERT_EQ(pith_session_open(model_.get(), path.c_str(), 1, &made), PITH_OK) << pith_error();
+    const SessionHandle opened(made);
+    EXPECT_EQ(pith_n_tokens(opened.get()), pith_n_tokens(session.get()));
+    std::vector<int32_t> tokens(context_.size());
+    size_t n = tokens.size();
+    ASSERT_EQ(pith_session_tokens(opened.get(), tokens.data(), &n), PITH_OK);
+    EXPECT_EQ(tokens, context_);
+    const std::vector<int32_t> question(questions_.begin(), questions_.begin() + 9);
+    EXPECT_EQ(answer(opened, question), answer(session, question));
+    EXPECT_EQ(pith_session_load(opened.get(), path.c_str()), PITH_OK) << pith_error();
+    EXPECT_EQ(pith_n_tokens(opened.get()), static_cast<int64_t>(context_.size()));
+    const SessionHandle other = open(options_of(kPolicy, "25", "chunked"));
+    EXPECT_EQ(pith_session_load(other.get(), path.c_str()), PITH_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(pith_error()).find("another budget: 24, here 25"), std::string::npos) << pith_error();
+}
+
 TEST_F(CInterface, QuestionsThatCannotBeInSightAreRefusedOrSaidToBeOut) {
     const auto read = [&](const SessionHandle & session, const std::vector<int32_t> & questions, bool * seen) {
         return pith_prefill_for_questions(session.get(), context_.data(), context_.size(), questions.data(), questions.size(),

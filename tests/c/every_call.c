@@ -17,6 +17,7 @@
 enum { kTokens = 160, kQuestion = 12, kRoom = 8192 };
 
 static int n_lines = 0;
+static const char * model_path = "";
 static void count_line(int level, const char * line, size_t n_bytes, void * user) {
     (void)level, (void)line, (void)n_bytes, (void)user;
     ++n_lines;
@@ -103,6 +104,21 @@ static int questions(const pith_model * model, const int32_t * tokens) {
         for (int i = 0; i < 12; ++i) { EXPECT(pith_decode(session, said) == PITH_OK); } /* evicts: the snapshot is saved */
     }
     EXPECT(first == again);
+    char path[512];
+    snprintf(path, sizeof path, "%s.saved", model_path);
+    EXPECT(pith_session_save(session, path) == PITH_OK);
+    pith_session * opened = NULL;
+    EXPECT(pith_session_open(model, path, 1, &opened) == PITH_OK);
+    EXPECT(pith_session_load(opened, path) == PITH_OK);
+    int32_t * fed = malloc((size_t)pith_n_tokens(opened) * sizeof *fed);
+    size_t n_fed = 0;
+    EXPECT(pith_session_tokens(opened, fed, &n_fed) == PITH_INVALID_ARGUMENT && n_fed == (size_t)pith_n_tokens(session));
+    EXPECT(pith_session_tokens(opened, fed, &n_fed) == PITH_OK && fed[0] == tokens[0]);
+    free(fed);
+    EXPECT(pith_decode(session, &first) == PITH_OK && pith_decode(opened, &again) == PITH_OK && first == again);
+    pith_session_free(opened);
+    EXPECT(remove(path) == 0);
+    EXPECT(pith_session_open(model, path, 1, &opened) == PITH_NOT_FOUND && opened == NULL);
     pith_session_free(session);
     pith_snapshot_free(compressed); /* outlives its session */
     return 0;
@@ -281,6 +297,7 @@ int main(int argc, char ** argv) {
     EXPECT(strlen(pith_version()) > 0 && strcmp(pith_error(), "") == 0);
     EXPECT(strcmp(pith_code_name(PITH_OK), "") != 0);
     pith_set_log(count_line, NULL);
+    model_path = argv[1];
     if (models_that_fail(argv[1]) != 0) { return 1; }
 
     double fraction = -1;

@@ -2,6 +2,7 @@
 import ctypes
 import os
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
@@ -79,6 +80,26 @@ class Python(unittest.TestCase):
             answers.append(list(session.generate(8)))
         self.assertEqual(answers[0], answers[2])
         self.assertEqual(session.ledger()["n_prompt"], N_CONTEXT + 9 + (N_QUESTIONS - 9) + 9)
+
+    def test_a_saved_session_goes_on_as_the_one_that_was_not(self):
+        session = self.model.session(policy=POLICY, budget=BUDGET, n_threads=1)
+        session.prefill(self.context)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.pith")
+            session.save(path)
+            opened = self.model.open_session(path, n_threads=1)
+            self.assertEqual(opened.tokens(), self.context)
+            self.assertEqual(opened.logits(), session.logits())
+            self.assertEqual(list(opened.generate(20)), list(session.generate(20)))
+            opened.load(path)
+            self.assertEqual(opened.n_tokens(), N_CONTEXT)
+            with open(path, "r+b") as file:
+                file.seek(2000)
+                file.write(b"?")
+            with self.assertRaises(pith.Error) as damaged:
+                opened.load(path)
+        self.assertEqual(damaged.exception.code, "bad_file")
+        self.assertEqual(opened.n_tokens(), N_CONTEXT)
 
     def test_failures_are_errors_with_a_code_and_a_line(self):
         session = self.model.session(policy=POLICY, budget=BUDGET, n_threads=1)

@@ -5,6 +5,7 @@
 
 #include "engine/gated_model.h"
 #include "engine/mask_oracle.h"
+#include "engine/session_state.h"
 #include "gate/random_gate.h"
 #include "model/architecture_files.h"
 #include "model/llama_logits.h"
@@ -108,6 +109,37 @@ TEST_P(ArchitectureSession, AnAdapterIsAppliedAsLibllamaDoes) {
     const auto reference = llama_logits(path_, tokens, false, 1, adapter);
     if (reference.empty()) { GTEST_SKIP() << "libllama does not read this adapter"; }
     EXPECT_LE(compare_logits(logits, reference, model->info().n_vocab).max_relative, 1e-3);
+}
+
+TEST_P(ArchitectureSession, ASavedSessionGoesOnAsIfItHadNeverBeenSaved) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(180, model->info().n_vocab);
+    const std::string file = testing::scratch_file("architecture.pith");
+    for (const auto & [policy, prefill] :
+         {std::pair{"h2o:recent=6", PrefillSchedule::kChunked}, std::pair{"laprox", PrefillSchedule::kOneShot}}) {
+        SessionOptions options;
+        options.policy = policy;
+        options.budget = 48;
+        options.prefill = prefill;
+        options.chunk = 24;
+        options.evict_every = 8;
+        options.n_threads = 1;
+        auto session = model->session(options);
+        ASSERT_TRUE(session.ok()) << session.status().message();
+        ASSERT_TRUE(session->prefill(std::span(tokens).first(80)).ok());
+        const Status saved = session->save(file);
+        ASSERT_TRUE(saved.ok()) << saved.message();
+        auto opened = model->open_session(file, 1);
+        ASSERT_TRUE(opened.ok()) << opened.status().message();
+        EXPECT_TRUE(testing::state_of(*opened) == testing::state_of(*session));
+        for (const int32_t token : std::span(tokens).subspan(80)) {
+            ASSERT_TRUE(session->append(token).ok());
+            ASSERT_TRUE(opened->append(token).ok());
+            ASSERT_TRUE(std::ranges::equal(opened->logits(), session->logits()));
+        }
+        EXPECT_TRUE(testing::state_of(*opened) == testing::state_of(*session));
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(F32, ArchitectureSession, ::testing::ValuesIn(architecture_files()),

@@ -1,0 +1,163 @@
+// cache_file.cpp - header, table and sections, written and taken apart.
+#include "cache/cache_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "core/byte_stream.h"
+
+namespace pith {
+namespace {
+
+using Header = std::array<uint8_t, CacheFileLayout::kHeaderBytes>;
+
+constexpr std::array<uint8_t, CacheFileLayout::kAlign> kZeros{};
+
+uint64_t padding_behind(uint64_t size) {
+    return (CacheFileLayout::kAlign - size % CacheFileLayout::kAlign) % CacheFileLayout::kAlign;
+}
+
+// Of the header with 0 in place of the hash.
+uint64_t hash_of_header(Header header) {
+    std::fill_n(header.begin() + CacheFileLayout::kHashAt, sizeof(uint64_t), uint8_t{0});
+    return hash64(header);
+}
+
+Header make_header(std::span<const CacheSection> sections, uint64_t file_size, uint64_t hash) {
+    ByteWriter writer;
+    for (const char c : CacheFileLayout::kMagic) { writer.number(c); }
+    writer.number(kCacheFileVersion);
+    writer.number(static_cast<uint32_t>(sections.size()));
+    writer.number(file_size);
+    writer.number(hash);
+    for (const CacheSection & section : sections) {
+        std::array<char, CacheSection::kMostName + 1> name{};
+        std::ranges::copy(section.name, name.begin());
+        for (const char c : name) { writer.number(c); }
+        writer.number(section.offset);
+        writer.number(section.size);
+        writer.number(section.hash);
+    }
+    Header header{};
+    std::ranges::copy(writer.bytes(), header.begin());
+    return header;
+}
+
+}  // namespace
+
+Result<CacheFileWriter> CacheFileWriter::create(const std::string & path) {
+    PITH_ASSIGN_OR_RETURN(NewFile file, NewFile::create_private(path));
+    CacheFileWriter writer(std::move(file));
+    const Header nothing{};
+    PITH_RETURN_IF_ERROR(writer.file_.write(nothing.data(), nothing.size()));
+    writer.n_written_ = nothing.size();
+    return writer;
+}
+
+void CacheFileWriter::end_section() {
+    if (sections_.empty()) { return; }
+    CacheSection & last = sections_.back();
+    last.size = n_written_ - last.offset;
+    last.hash = hash_.value();
+}
+
+Status CacheFileWriter::begin(std::string_view section) {
+    assert(section.size() <= CacheSection::kMostName && sections_.size() < CacheFileLayout::kMostSections);
+    end_section();
+    const uint64_t padding = padding_behind(n_written_);
+    PITH_RETURN_IF_ERROR(file_.write(kZeros.data(), static_cast<size_t>(padding)));
+    n_written_ += padding;
+    sections_.push_back({std::string(section), n_written_, 0, 0});
+    hash_ = {};
+    return {};
+}
+
+Status CacheFileWriter::write(std::span<const uint8_t> bytes) {
+    if (bytes.empty()) { return {}; }
+    PITH_RETURN_IF_ERROR(file_.write(bytes.data(), bytes.size()));
+    hash_.add(bytes);
+    n_written_ += bytes.size();
+    return {};
+}
+
+Status CacheFileWriter::publish() {
+    end_section();
+    const uint64_t hash = hash_of_header(make_header(sections_, n_written_, 0));
+    const Header header = make_header(sections_, n_written_, hash);
+    PITH_RETURN_IF_ERROR(file_.rewind());
+    PITH_RETURN_IF_ERROR(file_.write(header.data(), header.size()));
+    return file_.publish();
+}
+
+Status CacheFileView::damaged(const std::string & what) const {
+    return {ErrorCode::kBadFile, "cache file '" + path_ + "' is damaged: " + what};
+}
+
+Result<CacheFileView> CacheFileView::parse(std::span<const uint8_t> bytes, const std::string & path) {
+    using Layout = CacheFileLayout;
+    CacheFileView view;
+    view.bytes_ = bytes;
+    view.path_ = path;
+    if (bytes.size() < Layout::kMagic.size() ||
+        !std::equal(Layout::kMagic.begin(), Layout::kMagic.end(), reinterpret_cast<const char *>(bytes.data()))) {
+        return {ErrorCode::kBadFile, "'" + path + "' is no cache file: `pith compress` and --save-cache make these"};
+    }
+    if (bytes.size() < Layout::kHeaderBytes) { return view.damaged("it ends in its header"); }
+    Header header{};
+    std::copy_n(bytes.begin(), header.size(), header.begin());
+    ByteReader reader(std::span<const uint8_t>(header).subspan(Layout::kMagic.size()));
+    const auto version = reader.number<uint32_t>();
+    if (version != kCacheFileVersion) {
+        return {ErrorCode::kUnsupported, "cache file '" + path + "' has version " + std::to_string(version) +
+                                             " of the format, this program reads version " + std::to_string(kCacheFileVersion) +
+                                             ": save it again"};
+    }
+    const auto n_sections = reader.number<uint32_t>();
+    const auto file_size = reader.number<uint64_t>();
+    if (reader.number<uint64_t>() != hash_of_header(header)) {
+        return view.damaged("its header does not have the bytes it was written with");
+    }
+    if (file_size != bytes.size()) {
+        return view.damaged("it has " + std::to_string(bytes.size()) + " bytes, and should have " + std::to_string(file_size));
+    }
+    if (n_sections == 0 || n_sections > Layout::kMostSections) { return view.damaged("its table of sections makes no sense"); }
+    uint64_t end = Layout::kHeaderBytes;
+    for (uint32_t i = 0; i < n_sections; ++i) {
+        const auto name = reader.raw(CacheSection::kMostName + 1);
+        CacheSection section;
+        section.name.assign(name.begin(), std::ranges::find(name, uint8_t{0}));
+        section.offset = reader.number<uint64_t>();
+        section.size = reader.number<uint64_t>();
+        section.hash = reader.number<uint64_t>();
+        const uint64_t begin = end + padding_behind(end);
+        if (section.offset != begin || begin > file_size || section.size > file_size - begin) {
+            return view.damaged("its table of sections makes no sense");
+        }
+        const auto between = bytes.subspan(static_cast<size_t>(end), static_cast<size_t>(begin - end));
+        if (std::ranges::any_of(between, [](uint8_t byte) { return byte != 0; })) {
+            return view.damaged("there is something in front of its section '" + section.name + "'");
+        }
+        if (hash64(bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(section.size))) != section.hash) {
+            return view.damaged("its section '" + section.name + "' does not have the bytes it was written with");
+        }
+        end = begin + section.size;
+        view.sections_.push_back(std::move(section));
+    }
+    if (end != file_size) { return view.damaged("there is something behind its last section"); }
+    return view;
+}
+
+Result<std::span<const uint8_t>> CacheFileView::section(std::string_view name) const {
+    const auto found = std::ranges::find(sections_, name, &CacheSection::name);
+    if (found == sections_.end()) { return damaged("it has no section '" + std::string(name) + "'"); }
+    return bytes_.subspan(static_cast<size_t>(found->offset), static_cast<size_t>(found->size));
+}
+
+Result<CacheFile> CacheFile::open(const std::string & path) {
+    PITH_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path, "cache file"));
+    PITH_ASSIGN_OR_RETURN(CacheFileView view, CacheFileView::parse(file.bytes(), path));
+    return CacheFile(std::move(file), std::move(view));
+}
+
+}  // namespace pith

@@ -1,0 +1,318 @@
+// saved_session.cpp - section by section.
+#include "engine/saved_session.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "cache/kv_type.h"
+#include "core/byte_stream.h"
+#include "engine/session_settings.h"
+
+namespace pith {
+namespace {
+
+constexpr int kMostSize = 1 << 20;      // of a head, a group, a number of layers or heads
+constexpr int kMostTokens = 1 << 30;    // in a row
+constexpr int64_t kRowsAtATime = 4096;  // entries
+
+template <class Count>
+void each_counter(Ledger & ledger, const Count & count) {
+    for (int64_t * n : {&ledger.n_prompt, &ledger.n_generated, &ledger.n_evictions, &ledger.evicted_entries,
+                        &ledger.peak_lane_entries, &ledger.gate_seen_entries, &ledger.gate_kept_entries}) {
+        count(*n);
+    }
+    for (size_t * n :
+         {&ledger.kv_peak_bytes, &ledger.evidence_peak_bytes, &ledger.activation_peak_bytes, &ledger.gate_peak_bytes}) {
+        count(*n);
+    }
+    for (double * seconds :
+         {&ledger.prefill_s, &ledger.decode_s, &ledger.evidence_s, &ledger.plan_s, &ledger.compact_s, &ledger.gate_s}) {
+        count(*seconds);
+    }
+}
+
+template <class Number>
+void each_number(RunPlan & plan, const Number & number) {
+    number(plan.budget);
+    number(plan.capacity);
+    for (int * n : {&plan.chunk, &plan.evict_every, &plan.grid, &plan.n_guide}) { number(*n); }
+}
+
+void write_pairs(const std::vector<std::pair<std::string, std::string>> & pairs, ByteWriter & to) {
+    to.number(uint64_t{pairs.size()});
+    for (const auto & [name, value] : pairs) {
+        to.text(name);
+        to.text(value);
+    }
+}
+
+std::vector<std::pair<std::string, std::string>> read_pairs(ByteReader & from) {
+    std::vector<std::pair<std::string, std::string>> pairs(from.count(2 * sizeof(uint64_t)));
+    for (auto & [name, value] : pairs) {
+        name = from.text();
+        value = from.text();
+    }
+    return pairs;
+}
+
+void write_state(const SavedSession & session, ByteWriter & to) {
+    for (const std::string * text : {&session.policy, &session.policy_asked, &session.policy_reason, &session.schedule}) {
+        to.text(*text);
+    }
+    write_budget(session.budget, to);
+    to.number(static_cast<uint8_t>(session.known_heads));
+    to.number(session.question_end);
+    to.number(session.since_eviction);
+    RunPlan plan = session.plan;
+    each_number(plan, [&to](auto n) { to.number(n); });
+    to.flag(plan.one_shot);
+    Ledger ledger = session.ledger;
+    each_counter(ledger, [&to](auto n) { to.number(n); });
+}
+
+Status read_state(ByteReader & from, SavedSession & session) {
+    for (std::string * text : {&session.policy, &session.policy_asked, &session.policy_reason, &session.schedule}) {
+        *text = from.text();
+    }
+    PITH_ASSIGN_OR_RETURN(session.budget, read_budget(from));
+    const auto known_heads = from.number<uint8_t>();
+    session.known_heads = static_cast<KnownHeads>(known_heads);
+    session.question_end = from.number<int64_t>();
+    session.since_eviction = from.number<int>();
+    bool sensible = known_heads <= static_cast<uint8_t>(KnownHeads::kUnfit) && session.since_eviction >= 0 &&
+                    session.since_eviction <= kMostTokens && session.question_end >= 0;
+    each_number(session.plan, [&](auto & n) {
+        n = from.number<std::remove_reference_t<decltype(n)>>();
+        sensible = sensible && n >= 0 && n <= kMostTokens;
+    });
+    session.plan.one_shot = from.flag();
+    each_counter(session.ledger, [&](auto & n) {
+        n = from.number<std::remove_reference_t<decltype(n)>>();
+        sensible = sensible && n >= 0;
+    });
+    if (sensible && session.plan.chunk > 0 && from.done()) { return {}; }
+    return {ErrorCode::kBadFile, "its state makes no sense"};
+}
+
+void write_lanes(const CacheLayout & layout, const std::vector<std::vector<int32_t>> & positions, ByteWriter & to) {
+    for (const int n :
+         {layout.shape.n_layers, layout.shape.n_kv_heads, layout.shape.n_group, layout.shape.head_dim, layout.head_dim_v}) {
+        to.number(n);
+    }
+    to.number(uint64_t{positions.size()});
+    for (const std::vector<int32_t> & lane : positions) { to.array(lane); }
+}
+
+Status read_lanes(ByteReader & from, SavedSession & session) {
+    const Status bad(ErrorCode::kBadFile, "its lanes make no sense");
+    bool sensible = true;
+    for (int * n : {&session.shape.n_layers, &session.shape.n_kv_heads, &session.shape.n_group, &session.shape.head_dim,
+                    &session.head_dim_v}) {
+        *n = from.number<int>();
+        sensible = sensible && *n > 0 && *n <= kMostSize;
+    }
+    const size_t n_lanes = from.count(sizeof(uint64_t));
+    const auto wanted = static_cast<uint64_t>(session.shape.n_layers) * static_cast<uint64_t>(session.shape.n_kv_heads);
+    if (!sensible || !from.ok() || n_lanes != wanted || !RaggedCache::check_types(session.layout()).ok()) { return bad; }
+    const auto n_tokens = static_cast<int64_t>(session.tokens.size());
+    for (size_t i = 0; i < n_lanes; ++i) {
+        const std::vector<int32_t> & lane = session.positions.emplace_back(from.array<int32_t>());
+        const bool ascends = std::ranges::adjacent_find(lane, std::greater_equal<>()) == lane.end();
+        if (!ascends || (!lane.empty() && (lane.front() < 0 || lane.back() >= n_tokens))) { return bad; }
+    }
+    return from.done() ? Status() : bad;
+}
+
+Status write_rows(CacheFileWriter & file, const RaggedCache & cache) {
+    const CacheShape & shape = cache.layout().shape;
+    const LaneRows rows = cache.layout().rows();
+    std::vector<uint8_t> k(static_cast<size_t>(kRowsAtATime) * rows.bytes_k());
+    std::vector<uint8_t> v(static_cast<size_t>(kRowsAtATime) * rows.bytes_v());
+    PITH_RETURN_IF_ERROR(file.begin("rows"));
+    for (int layer = 0; layer < shape.n_layers; ++layer) {
+        for (int h = 0; h < shape.n_kv_heads; ++h) {
+            const int length = cache.length(cache.lane(0, layer, h));
+            for (const bool keys : {true, false}) {
+                for (int64_t first = 0; first < length; first += kRowsAtATime) {
+                    const int64_t n = std::min(kRowsAtATime, length - first);
+                    cache.read(0, layer, h, first, n, k.data(), v.data());
+                    const auto bytes = static_cast<size_t>(n) * (keys ? rows.bytes_k() : rows.bytes_v());
+                    PITH_RETURN_IF_ERROR(file.write(std::span(keys ? k : v).first(bytes)));
+                }
+            }
+        }
+    }
+    return {};
+}
+
+template <class T>
+Result<std::vector<T>> read_numbers(const CacheFileView & file, std::string_view section) {
+    PITH_ASSIGN_OR_RETURN(const std::span<const uint8_t> bytes, file.section(section));
+    if (bytes.empty() || bytes.size() % sizeof(T) != 0) { return file.damaged("its " + std::string(section) + " are cut"); }
+    std::vector<T> numbers(bytes.size() / sizeof(T));
+    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    return numbers;
+}
+
+std::span<const uint8_t> as_bytes(std::span<const float> numbers) {
+    return {reinterpret_cast<const uint8_t *>(numbers.data()), numbers.size_bytes()};
+}
+
+}  // namespace
+
+CacheLayout SavedSession::layout() const {
+    CacheLayout layout;
+    layout.shape = shape;
+    layout.head_dim_v = head_dim_v;
+    layout.type_k = to_ggml(options.type_k);
+    layout.type_v = to_ggml(options.type_v);
+    return layout;
+}
+
+int64_t SavedSession::n_entries() const {
+    int64_t n = 0;
+    for (const std::vector<int32_t> & lane : positions) { n += std::ssize(lane); }
+    return n;
+}
+
+void write_gates(const GateState & gates, ByteWriter & to) {
+    to.number(uint64_t{gates.hidden.size()});
+    for (const HiddenKeys & layer : gates.hidden) {
+        for (const std::vector<int32_t> & lane : layer.positions) { to.array(lane); }
+    }
+    for (const GateMemory & layer : gates.memory) {
+        to.number(uint64_t{layer.size()});
+        for (const auto & block : layer) {
+            to.number(block->n);
+            to.array(block->k);
+            to.array(block->v);
+        }
+    }
+}
+
+Result<GateState> read_gates(ByteReader & from, const CacheShape & shape, int n_recent, size_t key_floats, int64_t n_tokens) {
+    const Status bad(ErrorCode::kBadFile, "what it says of gates makes no sense");
+    const auto n_layers = from.number<uint64_t>();
+    if (n_layers == 0) { return from.ok() ? Result<GateState>(GateState()) : Result<GateState>(bad); }
+    if (n_layers != static_cast<uint64_t>(shape.n_layers)) { return bad; }
+    GateState gates(shape, n_recent);
+    for (HiddenKeys & layer : gates.hidden) {
+        for (std::vector<int32_t> & lane : layer.positions) {
+            lane = from.array<int32_t>();
+            const bool ascends = std::ranges::adjacent_find(lane, std::greater_equal<>()) == lane.end();
+            if (!ascends || (!lane.empty() && (lane.front() < 0 || lane.back() >= n_tokens))) { return bad; }
+        }
+    }
+    for (GateMemory & layer : gates.memory) {
+        int64_t n = 0;
+        const size_t n_blocks = from.count(sizeof(int) + 2 * sizeof(uint64_t));
+        for (size_t i = 0; i < n_blocks; ++i) {
+            auto block = std::make_shared<GateBlock>();
+            block->n = from.number<int>();
+            block->k = from.array<float>();
+            block->v = from.array<float>();
+            n += block->n;
+            const bool fits = block->n > 0 && n <= n_tokens && key_floats > 0 &&
+                              block->k.size() == static_cast<size_t>(block->n) * key_floats &&
+                              block->v.size() == block->k.size();
+            if (!fits) { return bad; }
+            layer.push_back(std::move(block));
+        }
+    }
+    if (!from.ok()) { return bad; }
+    return gates;
+}
+
+Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence) {
+    const CacheLayout & layout = sequence.cache->layout();
+    PITH_ASSIGN_OR_RETURN(CacheFileWriter file, CacheFileWriter::create(path));
+    const auto add = [&file](const char * section, const auto & fill) {
+        ByteWriter writer;
+        fill(writer);
+        return file.add(section, writer.bytes());
+    };
+    PITH_RETURN_IF_ERROR(add("model", [&](ByteWriter & to) { write_pairs(session.model, to); }));
+    PITH_RETURN_IF_ERROR(add("origin", [&](ByteWriter & to) {
+        to.text(session.origin.model_name);
+        to.text(session.origin.model_path);
+        to.text(session.origin.lora_file);
+        to.number(session.origin.lora_scale);
+        to.text(session.origin.gate_file);
+    }));
+    PITH_RETURN_IF_ERROR(add("settings", [&](ByteWriter & to) { write_settings(session.options, to); }));
+    PITH_RETURN_IF_ERROR(add("state", [&](ByteWriter & to) { write_state(session, to); }));
+    PITH_RETURN_IF_ERROR(file.begin("tokens"));
+    Status written;
+    sequence.tokens.for_each_block([&](std::span<const int32_t> block) {
+        if (!written.ok()) { return; }
+        written = file.write({reinterpret_cast<const uint8_t *>(block.data()), block.size_bytes()});
+    });
+    PITH_RETURN_IF_ERROR(written);
+    PITH_RETURN_IF_ERROR(file.add("logits", as_bytes(sequence.logits)));
+    PITH_RETURN_IF_ERROR(add("lanes", [&](ByteWriter & to) {
+        std::vector<std::vector<int32_t>> positions;
+        for (int i = 0; i < layout.shape.n_lanes(); ++i) {
+            const auto lane = sequence.cache->positions(i);
+            positions.emplace_back(lane.begin(), lane.end());
+        }
+        write_lanes(layout, positions, to);
+    }));
+    PITH_RETURN_IF_ERROR(write_rows(file, *sequence.cache));
+    PITH_RETURN_IF_ERROR(add("evidence", [&](ByteWriter & to) { sequence.evidence.write(to); }));
+    PITH_RETURN_IF_ERROR(add("gates", [&](ByteWriter & to) { write_gates(sequence.gate_state, to); }));
+    PITH_RETURN_IF_ERROR(add("notes", [&](ByteWriter & to) { write_pairs(session.notes, to); }));
+    return file.publish();
+}
+
+Result<SavedSession> read_saved(const CacheFileView & file) {
+    SavedSession session;
+    const auto damaged = [&file](const Status & why) { return file.damaged(why.message()); };
+
+    PITH_ASSIGN_OR_RETURN(const auto model, file.section("model"));
+    ByteReader from_model(model);
+    session.model = read_pairs(from_model);
+    if (!from_model.done() || session.model.empty()) { return file.damaged("what it says of the model makes no sense"); }
+
+    PITH_ASSIGN_OR_RETURN(const auto origin, file.section("origin"));
+    ByteReader from_origin(origin);
+    session.origin.model_name = from_origin.text();
+    session.origin.model_path = from_origin.text();
+    session.origin.lora_file = from_origin.text();
+    session.origin.lora_scale = from_origin.number<float>();
+    session.origin.gate_file = from_origin.text();
+    if (!from_origin.done()) { return file.damaged("what it says of where the model was makes no sense"); }
+
+    PITH_ASSIGN_OR_RETURN(const auto settings, file.section("settings"));
+    ByteReader from_settings(settings);
+    auto options = read_settings(from_settings);
+    if (!options.ok()) { return damaged(options.status()); }
+    if (!from_settings.done()) { return file.damaged("its settings do not end where they should"); }
+    session.options = std::move(*options);
+
+    PITH_ASSIGN_OR_RETURN(const auto state, file.section("state"));
+    ByteReader from_state(state);
+    if (const Status status = read_state(from_state, session); !status.ok()) { return damaged(status); }
+
+    PITH_ASSIGN_OR_RETURN(session.tokens, read_numbers<int32_t>(file, "tokens"));
+    PITH_ASSIGN_OR_RETURN(session.logits, read_numbers<float>(file, "logits"));
+    const auto n_tokens = static_cast<int64_t>(session.tokens.size());
+    if (n_tokens > kMostTokens || session.question_end > n_tokens) { return file.damaged("its tokens make no sense"); }
+
+    PITH_ASSIGN_OR_RETURN(const auto lanes, file.section("lanes"));
+    ByteReader from_lanes(lanes);
+    if (const Status status = read_lanes(from_lanes, session); !status.ok()) { return damaged(status); }
+    PITH_ASSIGN_OR_RETURN(session.rows, file.section("rows"));
+    if (session.rows.size() != static_cast<uint64_t>(session.n_entries()) * session.layout().entry_bytes()) {
+        return file.damaged("its rows are not those of its lanes");
+    }
+
+    PITH_ASSIGN_OR_RETURN(const auto notes, file.section("notes"));
+    ByteReader from_notes(notes);
+    session.notes = read_pairs(from_notes);
+    if (!from_notes.done()) { return file.damaged("its notes do not end where they should"); }
+    for (const char * needed : {"evidence", "gates"}) { PITH_RETURN_IF_ERROR(file.section(needed).status()); }
+    return session;
+}
+
+}  // namespace pith

@@ -1,0 +1,91 @@
+// saved_session.h - the sections of a cache file, without the model: what a session was, and where its rows lie. Stage: engine.
+//
+//   model     what the model must be, to the bit: the items of model/model_identity.h
+//   origin    where it was, for whoever looks for it
+//   settings  session_settings.h
+//   state     policy and plan in force, counters, what the ledger has counted
+//   tokens    all that were fed: i32 each
+//   logits    f32 each, of the newest token
+//   lanes     shape, and the positions of each lane's entries
+//   rows      lane by lane: the entries' rows of K, then those of V
+//   evidence  evidence/evidence_file.cpp
+//   gates     what a session remembers of its gates
+//   notes     whatever the caller wants back
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cache/cache_file.h"
+#include "cache/ragged_cache.h"
+#include "engine/sequence.h"
+#include "model/model_identity.h"
+#include "pith/ledger.h"
+#include "pith/model.h"
+#include "pith/session.h"
+#include "policy/auto_policy.h"
+
+namespace pith {
+
+class ByteReader;
+class ByteWriter;
+struct Execution;
+
+struct SavedOrigin {
+    std::string model_name;
+    std::string model_path;
+    std::string lora_file;
+    float lora_scale = 1.0F;
+    std::string gate_file;
+};
+
+struct SavedSession {
+    ModelIdentity model;
+    SavedOrigin origin;
+    SessionOptions options;
+    KnownHeads known_heads = KnownHeads::kNone;
+
+    // As SequenceState has them.
+    std::string policy, policy_asked, policy_reason, schedule;
+    Budget budget;
+    RunPlan plan;
+    int64_t question_end = 0;
+    int since_eviction = 0;
+
+    Ledger ledger;  // counters, peaks and times
+    std::vector<int32_t> tokens;
+    std::vector<float> logits;
+    CacheShape shape;
+    int head_dim_v = 0;
+    std::vector<std::vector<int32_t>> positions;  // [layer · K + kv_head]
+    std::span<const uint8_t> rows;                // in the file
+    CacheNotes notes;
+
+    CacheLayout layout() const;
+    int64_t n_entries() const;
+};
+
+// Everything is checked against everything else.
+// Errors: kBadFile: names what makes no sense. What is read refers to the file.
+Result<SavedSession> read_saved(const CacheFileView & file);
+
+// Of a sequence that has read something. Errors: kIo.
+Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence);
+
+// The session that was saved. Errors: those of Session::load(). Throws std::bad_alloc.
+struct OpenAs {
+    std::shared_ptr<Execution> execution = nullptr;  // nullptr: on threads of its own, so many:
+    int n_threads = 0;
+    const SessionOptions * options = nullptr;  // that it must have been saved with, and has; nullptr: the file's
+};
+Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as);
+
+// What gates left, for layers of this shape.   key_floats: of a token's keys in a gate; 0: no gate remembers any.
+// Errors: kBadFile.
+void write_gates(const GateState & gates, ByteWriter & to);
+Result<GateState> read_gates(ByteReader & from, const CacheShape & shape, int n_recent, size_t key_floats, int64_t n_tokens);
+
+}  // namespace pith

@@ -1,0 +1,238 @@
+// session_file.cpp - sessions to files, and back: what the file needs of the model, and what the session becomes. Stage:
+// engine.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "core/byte_stream.h"
+#include "core/guarded.h"
+#include "device/available_memory.h"
+#include "engine/execution.h"
+#include "engine/model_parts.h"
+#include "engine/saved_session.h"
+#include "engine/session_impl.h"
+#include "engine/session_settings.h"
+#include "pith/cache_file.h"
+#include "policy/auto_policy.h"
+
+namespace pith {
+namespace {
+
+std::string absolute(const std::string & path) {
+    std::error_code error;
+    const auto whole = std::filesystem::absolute(path, error);
+    return path.empty() || error ? path : whole.lexically_normal().string();
+}
+
+ModelIdentity identity_of(const ModelFile & file, const Gate * gate) {
+    ModelIdentity identity = file.identity();
+    identity.emplace_back(kGatesItem, gate == nullptr ? "none" : gate->hash());
+    return identity;
+}
+
+SavedSession describe(const Session::Impl & session) {
+    const Sequence & seq = session.seq;
+    SavedSession saved;
+    const Gate * gate = session.gates ? &session.gates->gate() : nullptr;
+    saved.model = identity_of(*session.file, gate);
+    const ModelFile::Adapter adapter = session.file->adapter();
+    saved.origin = {session.file->hparams().name, absolute(session.file->path()), absolute(adapter.path), adapter.scale,
+                    gate == nullptr ? "" : absolute(gate->path())};
+    saved.options = session.options;
+    saved.known_heads = session.known_heads;
+    saved.policy = seq.policy.name();
+    saved.policy_asked = seq.policy_asked;
+    saved.policy_reason = seq.policy_reason;
+    saved.schedule = seq.schedule;
+    saved.budget = seq.budget;
+    saved.plan = *seq.plan;
+    saved.question_end = seq.question_end;
+    saved.since_eviction = seq.since_eviction;
+    saved.ledger = session.ledger;
+    return saved;
+}
+
+Status check_model(const SavedSession & saved, const ModelFile & file, const Gate * gate, const std::string & path) {
+    const auto difference = first_difference(saved.model, identity_of(file, gate));
+    if (!difference) { return {}; }
+    const std::string whose = difference->item == kGatesItem || difference->item == kLoraItem ? "other " : "another model: ";
+    const std::string item = difference->item == kLoraItem ? "LoRA adapters" : difference->item;
+    return {ErrorCode::kInvalidArgument, "cache file '" + path + "' was saved with " + whose + item + ": " + difference->saved +
+                                             ", here " + difference->here + " ('" + file.path() + "')"};
+}
+
+// What the evidence of such a session may have been made for.
+Result<std::vector<EvidenceNeeds>> known_needs(const Session::Impl & session, const Policy & in_force) {
+    std::vector<EvidenceNeeds> known = session.observed;
+    known.push_back(session.seq.policy.needs());
+    known.push_back(in_force.needs());
+    if (is_auto(session.options.policy)) {
+        for (const std::string_view name : auto_candidates()) {
+            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+            known.push_back(policy.needs());
+        }
+    }
+    return known;
+}
+
+std::vector<StoredLane> lanes_of(const SavedSession & saved) {
+    const LaneRows rows = saved.layout().rows();
+    std::vector<StoredLane> lanes;
+    const uint8_t * at = saved.rows.data();
+    for (const std::vector<int32_t> & positions : saved.positions) {
+        const uint8_t * v = at + positions.size() * rows.bytes_k();
+        lanes.push_back({positions, at, v});
+        at = v + positions.size() * rows.bytes_v();
+    }
+    return lanes;
+}
+
+}  // namespace
+
+// What the file says of gates and of evidence, and all the rest of it, becomes the session's.
+Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
+    const auto damaged = [&from](const std::string & what) { return from.damaged(what); };
+    if (!(saved.shape == shape()) || saved.head_dim_v != layout.head_dim_v) {
+        return damaged("its lanes are not those of its model");
+    }
+    const auto n_vocab = static_cast<size_t>(file->hparams().n_vocab);
+    const auto is_token = [n_vocab](int32_t token) { return token >= 0 && static_cast<size_t>(token) < n_vocab; };
+    if (saved.logits.size() != n_vocab || !check_logits(saved.logits).ok() || !std::ranges::all_of(saved.tokens, is_token)) {
+        return damaged("its tokens or logits are not those of its model's vocabulary");
+    }
+    const auto policy = Policy::parse(saved.policy);
+    if (!policy.ok()) { return damaged(policy.status().message()); }
+    PITH_RETURN_IF_ERROR(policy->check_gates(gates != nullptr));
+    if (policy->wants_importance() && !options.heads) { return damaged("its policy wants head importances, and it has none"); }
+    PITH_ASSIGN_OR_RETURN(const std::vector<EvidenceNeeds> known, known_needs(*this, *policy));
+
+    const auto n_tokens = static_cast<int64_t>(saved.tokens.size());
+    std::vector<int> lengths;
+    for (const auto & lane : saved.positions) { lengths.push_back(static_cast<int>(lane.size())); }
+    PITH_ASSIGN_OR_RETURN(const auto evidence_bytes, from.section("evidence"));
+    ByteReader from_evidence(evidence_bytes);
+    auto evidence = EvidenceState::read(from_evidence, shape(), known, output, lengths, n_tokens);
+    if (!evidence.ok()) { return damaged(evidence.status().message()); }
+    if (!from_evidence.done()) { return damaged("its evidence does not end where it should"); }
+    PITH_ASSIGN_OR_RETURN(const auto gate_bytes, from.section("gates"));
+    ByteReader from_gates(gate_bytes);
+    const bool remembers = gates && gates->config().causal && gates->config().kind == GateKind::kAttention;
+    const size_t key_floats =
+        remembers ? static_cast<size_t>(gates->config().head_dim) * static_cast<size_t>(gates->config().n_heads) : 0;
+    auto gate_state = read_gates(from_gates, shape(), gates ? gates->config().n_recent : 1, key_floats, n_tokens);
+    if (!gate_state.ok()) { return damaged(gate_state.status().message()); }
+    if (!from_gates.done() || gate_state->hidden.empty() != (gates == nullptr)) {
+        return damaged("what it says of gates does not fit its model");
+    }
+
+    seq.plan = saved.plan;
+    PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(std::max<int64_t>(*std::ranges::max_element(lengths), 1)));
+    PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, capacity));
+    PITH_RETURN_IF_ERROR(seq.cache->load(0, lanes_of(saved)));
+    reset_gates();
+    seq.gate_state = std::move(*gate_state);
+    seq.evidence = std::move(*evidence);
+    seq.policy = *policy;
+    seq.policy_asked = std::move(saved.policy_asked);
+    seq.policy_reason = std::move(saved.policy_reason);
+    seq.budget = saved.budget;
+    seq.schedule = std::move(saved.schedule);
+    seq.question_end = saved.question_end;
+    seq.n_tokens = n_tokens;
+    seq.since_eviction = saved.since_eviction;
+    seq.tokens.append(saved.tokens);
+    seq.logits = std::move(saved.logits);
+    const std::string attention = std::move(ledger.attention);
+    ledger = std::move(saved.ledger);
+    ledger.attention = attention;
+    ledger.budget_entries = seq.plan->budget;
+    tell_policy(policy_names(seq));
+    update_ledger();
+    return {};
+}
+
+Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as) {
+    PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file));
+    PITH_RETURN_IF_ERROR(check_model(saved, file_of(model), gate_of(model).get(), file.path()));
+    if (as.options != nullptr) {
+        if (const auto difference = first_difference(saved.options, *as.options)) {
+            return {ErrorCode::kInvalidArgument, "cache file '" + file.path() + "' was saved with another " + difference->name +
+                                                     ": " + difference->saved + ", here " + difference->here};
+        }
+        saved.options = *as.options;
+    }
+    saved.options.n_threads = as.n_threads;
+    auto made = make_session(model, saved.options, as.execution, saved.known_heads);
+    if (!made.ok()) {
+        const bool makes_no_sense = made.status().code() == ErrorCode::kInvalidArgument;
+        return makes_no_sense ? file.damaged(made.status().message()) : made.status();
+    }
+    PITH_RETURN_IF_ERROR((*made)->take(std::move(saved), file));
+    return made;
+}
+
+Status Session::save(const std::string & path, const CacheNotes & notes) const {
+    return guarded([&]() -> Status {
+        if (impl_->seq.n_tokens == 0 || !impl_->seq.plan) {
+            return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can be saved"};
+        }
+        SavedSession saved = describe(*impl_);
+        saved.notes = notes;
+        return write_saved(path, saved, impl_->seq);
+    });
+}
+
+Status Session::load(const std::string & path) {
+    return guarded([&]() -> Status {
+        PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(path));
+        const OpenAs as{impl_->execution, impl_->options.n_threads, &impl_->options};
+        PITH_ASSIGN_OR_RETURN(auto opened, open_saved(*impl_->model, file.view(), as));
+        impl_ = std::move(opened);
+        return {};
+    });
+}
+
+std::vector<int32_t> Session::tokens() const {
+    return impl_->seq.tokens.all();
+}
+
+Result<Session> Model::open_session(const std::string & path, int n_threads) const {
+    return guarded([&]() -> Result<Session> {
+        if (n_threads < 0) { return Status(ErrorCode::kInvalidArgument, "the number of threads must not be negative"); }
+        PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(path));
+        PITH_ASSIGN_OR_RETURN(auto opened, open_saved(*this, file.view(), {.n_threads = n_threads}));
+        return Session::Impl::hand_out(std::move(opened));
+    });
+}
+
+Result<CacheFileInfo> read_cache_info(const std::string & path) {
+    return guarded([&]() -> Result<CacheFileInfo> {
+        PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(path));
+        PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file.view()));
+        CacheFileInfo info;
+        info.file_bytes = file.size_bytes();
+        for (const CacheSection & section : file.view().sections()) { info.sections.emplace_back(section.name, section.size); }
+        info.model_name = saved.origin.model_name;
+        info.model_path = saved.origin.model_path;
+        info.lora_file = saved.origin.lora_file;
+        info.lora_scale = saved.origin.lora_scale;
+        info.gate_file = saved.origin.gate_file;
+        info.model = saved.model;
+        info.options = saved.options;
+        info.policy = saved.policy;
+        info.budget = saved.budget;
+        info.budget_entries = saved.plan.budget;
+        info.schedule = saved.schedule;
+        info.n_tokens = std::ssize(saved.tokens);
+        info.n_layers = saved.shape.n_layers;
+        info.n_kv_heads = saved.shape.n_kv_heads;
+        info.n_entries = saved.n_entries();
+        info.kv_bytes = saved.rows.size();
+        info.kv_full_bytes =
+            static_cast<uint64_t>(info.n_tokens) * static_cast<uint64_t>(saved.shape.n_lanes()) * saved.layout().entry_bytes();
+        info.notes = saved.notes;
+        return info;
+    });
+}
+
+}  // namespace pith
