@@ -129,8 +129,9 @@ foreach(_pair IN LISTS _found)
 endforeach()
 file(CREATE_LINK ${_loader_name} ${_folder}/runtime/pith SYMBOLIC)
 # Compiled into the program without a library of their own.
-foreach(_package IN ITEMS libcli11-dev nlohmann-json3-dev libhwy-dev)
-  foreach(_docs IN ITEMS ${PITH_DEPS_DIR}/system/usr/share/doc ${PITH_DEPS_DIR}/forky/usr/share/doc /usr/share/doc)
+foreach(_package IN ITEMS libcli11-dev nlohmann-json3-dev libhwy-dev libminja-dev)
+  foreach(_docs IN ITEMS ${PITH_DEPS_DIR}/system/usr/share/doc ${PITH_DEPS_DIR}/forky/usr/share/doc
+                         ${PITH_DEPS_DIR}/minja/usr/share/doc /usr/share/doc)
     if(EXISTS ${_docs}/${_package}/copyright)
       package_licence(${_package} ${_docs})
       file(APPEND ${_licences}/libraries.txt "(compiled in)  ${_package} ${version_of_package}\n")

@@ -21,6 +21,7 @@ and where the system looks. Every failure raises pith.Error with one line that s
 
 import ctypes
 import ctypes.util
+import json
 import os
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
@@ -62,6 +63,10 @@ class _Options(ctypes.Structure):
 class _ModelOptions(_Options):
     _fields_ = [("size", c_size_t), ("use_mmap", c_bool), ("repack", c_bool), ("lora_file", c_char_p), ("lora_scale", c_float),
                 ("gate_file", c_char_p), ("progress", _MODEL_PROGRESS), ("user", c_void_p)]
+
+
+class _ChatOptions(_Options):
+    _fields_ = [("size", c_size_t), ("add_assistant", c_bool), ("tools", c_char_p), ("variables", c_char_p), ("reasoning", c_int32)]
 
 
 class _ModelInfo(_Options):
@@ -160,6 +165,9 @@ def _declare(library):
         "pith_token_text": (c_int32, [handle, c_int32, c_bool, c_char_p, size]),
         "pith_is_end_of_generation": (c_bool, [handle, c_int32]),
         "pith_chat_text": (c_int32, [handle, POINTER(c_char_p), POINTER(c_char_p), c_size_t, c_bool, c_char_p, size]),
+        "pith_chat_options_init": (None, [POINTER(_ChatOptions), c_size_t]),
+        "pith_chat_render": (c_int32, [handle, c_char_p, POINTER(_ChatOptions), c_char_p, size]),
+        "pith_set_chat_template": (c_int32, [handle, c_char_p]),
         "pith_session_options_init": (None, [POINTER(_SessionOptions), c_size_t]),
         "pith_run_options_init": (None, [POINTER(_RunOptions), c_size_t]),
         "pith_session_new": (c_int32, [handle, POINTER(_SessionOptions), out]),
@@ -323,13 +331,21 @@ class Model(_Handle):
     def is_end(self, token):
         return bool(_lib.pith_is_end_of_generation(self._handle, token))
 
-    def chat_text(self, messages, add_assistant=True):
-        """messages: [{"role": "user", "content": "…"}, …]"""
-        n = len(messages)
-        roles = (c_char_p * n)(*[message["role"].encode() for message in messages])
-        contents = (c_char_p * n)(*[message["content"].encode() for message in messages])
-        return _text(
-            lambda room, size: _lib.pith_chat_text(self._handle, roles, contents, n, add_assistant, room, size)).decode()
+    def chat_text(self, messages, add_assistant=True, tools=None, variables=None, reasoning=None):
+        """messages: [{"role": "user", "content": "…"}, …], with "reasoning_content", "tool_calls", "tool_call_id" as OpenAI's;
+        tools: a list of its tools; variables: a dict of more that the chat template reads; reasoning: True, False or None."""
+        given = _ChatOptions()
+        _lib.pith_chat_options_init(byref(given), ctypes.sizeof(given))
+        given.add_assistant = add_assistant
+        given.tools = json.dumps(tools).encode() if tools else None
+        given.variables = json.dumps(variables).encode() if variables else None
+        given.reasoning = 0 if reasoning is None else 1 if reasoning else -1
+        talk = json.dumps(messages).encode()
+        return _text(lambda room, size: _lib.pith_chat_render(self._handle, talk, byref(given), room, size)).decode()
+
+    def set_chat_template(self, source=None):
+        """Jinja, or a name that libllama knows, in place of the model's own; None: its own."""
+        _check(_lib.pith_set_chat_template(self._handle, source.encode() if source else None))
 
     def session(self, **options):
         return Session(self, **options)

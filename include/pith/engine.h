@@ -12,6 +12,7 @@
 #include "pith/batch_engine.h"  // many sequences at once
 #include "pith/budget.h"        // how much may be kept
 #include "pith/cache_file.h"    // sessions in files
+#include "pith/chat.h"          // conversations as JSON
 #include "pith/ledger.h"        // what it cost
 #include "pith/log.h"           // where log lines go
 #include "pith/model.h"         // GGUF files

@@ -107,6 +107,21 @@ PITH_API bool pith_is_end_of_generation(const pith_model * model, int32_t token)
 PITH_API pith_code pith_chat_text(const pith_model * model, const char * const * roles, const char * const * contents,
                                   size_t n_messages, bool add_assistant, char * text, size_t * n_bytes);
 
+struct pith_chat_options {
+    size_t size;
+    bool add_assistant;     /* true: up to where the answer begins */
+    const char * tools;     /* a JSON array as OpenAI's; NULL: none */
+    const char * variables; /* a JSON object of more that the template reads; NULL: none */
+    int32_t reasoning;      /* 0: as the template has it; 1: on; -1: off */
+};
+PITH_API void pith_chat_options_init(struct pith_chat_options * options, size_t size);
+/* The same of messages as OpenAI's: a JSON array with "role", "content", "reasoning_content", "tool_calls", "tool_call_id". */
+PITH_API pith_code pith_chat_render(const pith_model * model, const char * messages, const struct pith_chat_options * options,
+                                    char * text, size_t * n_bytes);
+/* Jinja, or a name that libllama knows, in place of the model's own template; NULL or "": its own. Not while others use the
+ * model. */
+PITH_API pith_code pith_set_chat_template(pith_model * model, const char * source);
+
 /* ---- sessions ---- */
 
 struct pith_span { /* original positions [begin, end) */

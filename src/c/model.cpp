@@ -9,6 +9,10 @@ using namespace pith::c;
 
 namespace {
 
+pith_chat_options default_chat_options() {
+    return {0, true, nullptr, nullptr, 0};
+}
+
 pith_model_options default_model_options() {
     return {0, true, true, nullptr, 1.0F, nullptr, nullptr, nullptr};
 }
@@ -98,5 +102,35 @@ pith_code pith_chat_text(const pith_model * model, const char * const * roles, c
         for (size_t i = 0; i < n_messages; ++i) { messages.push_back({text_of(roles[i]), text_of(contents[i])}); }
         PITH_ASSIGN_OR_RETURN(const std::string all, model->tokenizer->apply_chat_template(messages, add_assistant));
         return copy_out(all, text, n_bytes);
+    });
+}
+
+void pith_chat_options_init(struct pith_chat_options * options, size_t size) {
+    init(options, size, default_chat_options());
+}
+
+pith_code pith_chat_render(const pith_model * model, const char * messages, const struct pith_chat_options * options,
+                           char * text, size_t * n_bytes) {
+    return guarded([&]() -> Status {
+        if (model == nullptr || n_bytes == nullptr) { return missing(model == nullptr ? "model" : "n_bytes"); }
+        if (messages == nullptr) { return missing("messages"); }
+        PITH_RETURN_IF_ERROR(model->tokenizer.status());
+        const pith_chat_options given = with_defaults(options, default_chat_options());
+        pith::ChatOptions wanted;
+        wanted.add_assistant = given.add_assistant;
+        wanted.tools = text_of(given.tools);
+        wanted.variables = text_of(given.variables);
+        if (given.reasoning != 0) { wanted.reasoning = given.reasoning > 0 ? pith::Reasoning::kOn : pith::Reasoning::kOff; }
+        PITH_ASSIGN_OR_RETURN(const std::vector<pith::ChatMessage> read, pith::chat_messages_of_json(messages));
+        PITH_ASSIGN_OR_RETURN(const std::string all, model->tokenizer->apply_chat_template(read, wanted));
+        return copy_out(all, text, n_bytes);
+    });
+}
+
+pith_code pith_set_chat_template(pith_model * model, const char * source) {
+    return guarded([&]() -> Status {
+        if (model == nullptr) { return missing("model"); }
+        PITH_RETURN_IF_ERROR(model->tokenizer.status());
+        return model->tokenizer->set_chat_template(text_of(source));
     });
 }

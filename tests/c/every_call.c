@@ -52,7 +52,7 @@ static int models_that_fail(const char * path) {
     return 0;
 }
 
-static int text(const pith_model * model) {
+static int text(pith_model * model) {
     int32_t tokens[kTokens];
     size_t n = 0;
     EXPECT(pith_tokenize(model, "The river is long.", 18, true, false, NULL, &n) == PITH_INVALID_ARGUMENT && n > 0 &&
@@ -67,8 +67,18 @@ static int text(const pith_model * model) {
     char * talk = malloc(kRoom);
     n_bytes = kRoom;
     pith_code code = pith_chat_text(model, roles, contents, 1, true, talk, &n_bytes); /* a tiny model has no template */
-    free(talk);
     EXPECT(code == PITH_OK || strstr(pith_error(), "template") != NULL);
+    struct pith_chat_options options;
+    pith_chat_options_init(&options, sizeof options);
+    n_bytes = kRoom;
+    EXPECT(pith_chat_render(model, "[{]", &options, talk, &n_bytes) == PITH_INVALID_ARGUMENT);
+    EXPECT(pith_set_chat_template(model, "no such name") == PITH_INVALID_ARGUMENT);
+    EXPECT(pith_set_chat_template(model, "chatml") == PITH_OK);
+    n_bytes = kRoom;
+    EXPECT(pith_chat_render(model, "[{\"role\": \"user\", \"content\": \"Hello\"}]", &options, talk, &n_bytes) == PITH_OK);
+    EXPECT(strncmp(talk, "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n", n_bytes) == 0);
+    EXPECT(pith_set_chat_template(model, NULL) == PITH_OK);
+    free(talk);
     return 0;
 }
 

@@ -36,6 +36,7 @@ class Python(unittest.TestCase):
 
     def test_structs_are_as_large_as_the_librarys(self):
         for struct, init in ((pith._ModelOptions, pith._lib.pith_model_options_init),
+                             (pith._ChatOptions, pith._lib.pith_chat_options_init),
                              (pith._SessionOptions, pith._lib.pith_session_options_init),
                              (pith._RunOptions, pith._lib.pith_run_options_init),
                              (pith._SamplerOptions, pith._lib.pith_sampler_options_init),
@@ -190,6 +191,19 @@ class Python(unittest.TestCase):
         with self.assertRaises(pith.Error) as refused:
             self.model.engine(ceiling="1024")
         self.assertIn("1024", str(refused.exception))
+
+    def test_conversations_are_rendered_by_the_template(self):
+        source = ("{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ m.reasoning_content }}{% endfor %}"
+                  "{{ tools | tojson if tools }}{{ effort }}{{ enable_thinking }}{{ 'A:' if add_generation_prompt }}")
+        self.model.set_chat_template(source)
+        self.assertEqual(self.model.chat_text([{"role": "user", "content": "é?"}]), "[user]é?A:")
+        tools = [{"type": "function", "function": {"name": "sky"}}]
+        said = self.model.chat_text([{"role": "assistant", "content": "No", "reasoning_content": "."}], add_assistant=False, tools=tools,
+                               variables={"effort": 3}, reasoning=False)
+        self.assertEqual(said, '[assistant]No.[{"type": "function", "function": {"name": "sky"}}]3False')
+        with self.assertRaises(pith.Error):
+            self.model.set_chat_template("no such name")
+        self.model.set_chat_template()
 
     def test_text_goes_to_tokens_and_back(self):
         tokens = self.model.tokenize("The river is long.", add_special=False)

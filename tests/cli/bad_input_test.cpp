@@ -316,7 +316,7 @@ TEST_F(BadInput, LlamaCppsFlagsAreRefusedByName) {
         {{"--samplers", "top_k;temperature"}, "order"},
         {{"--in-prefix", "User: "}, "pith chat"},
         {{"-o", "file"}, "> FILE"},
-        {{"--chat-template", "chatml"}, "--raw"},
+        {{"--no-jinja"}, "--chat-template NAME"},
         {{"--lora-scaled", "a.gguf:2"}, "--lora-scale"},
         {{"--rope-freq-base", "1e6"}, "positions"},
         {{"-md", "draft.gguf"}, "speculative"},

@@ -16,6 +16,7 @@
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
 #include "app/base/read_text.h"
+#include "app/flags/chat_template_flags.h"
 #include "app/flags/engine_flags.h"
 #include "app/flags/sampler_flags.h"
 #include "app/run/auto_budget.h"
@@ -33,6 +34,7 @@ struct ChatFlags {
     SessionFlags session;
     SamplerFlags sampler;
     ReversePromptFlags reverse_prompt;
+    ChatTemplateFlags chat_template;
     std::string system_prompt;
     std::string system_prompt_file;
     std::string in_prefix;
@@ -242,8 +244,11 @@ int chat_command(ChatFlags flags) {
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
-    const auto tokenizer = Tokenizer::load(flags.model.path);
+    auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    if (const Status status = flags.chat_template.give(*tokenizer); !status.ok()) { return fail(status); }
+    options.reasoning = flags.chat_template.marks(*tokenizer);
+    options.hide_reasoning = flags.chat_template.hides_reasoning();
     auto conversation = Conversation::open(*model, *tokenizer, options);
     if (!conversation.ok()) { return fail(conversation.status()); }
     if (const std::string problem = tokenizer->chat_template_problem(); !problem.empty()) { warn(problem); }
@@ -266,6 +271,7 @@ void add_chat_command(CLI::App & root, int & exit_code) {
     command->add_option("--in-suffix", flags->in_suffix, "The same behind it");
     command->add_flag("-e,--escape", flags->escape,
                       "\\n in -r, --in-prefix, --in-suffix and --system-prompt is a line break, \\t a tab, \\x41 a byte");
+    flags->chat_template.add_to(*command);
     flags->session.add_to(*command, "auto", "auto");
     flags->sampler.add_to(*command);
     command->callback([flags, &exit_code] { exit_code = chat_command(*flags); });

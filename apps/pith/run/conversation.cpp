@@ -117,6 +117,8 @@ Result<Turn> Conversation::say(const std::string & message, const std::atomic<bo
         options.stream = stream;
         options.cancel = &cancel;
         options.reverse_prompts = options_.reverse_prompts;
+        options.reasoning = options_.reasoning;
+        options.hide_reasoning = options_.hide_reasoning;
         sampler_->begin_answer();
         auto answer = generate(*session_, tokenizer_, *sampler_, options);
         status = answer.status();

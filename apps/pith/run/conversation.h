@@ -31,8 +31,10 @@ struct ConversationOptions {
     std::string in_suffix;                     // and behind it
     int64_t n_predict = -1;                    // tokens of an answer at most; -1: until the model ends
     std::vector<std::string> reverse_prompts;  // an answer ends where it says one
-    size_t undo_depth = 8;                     // turns that can be taken back: each costs a copy of what the cache holds
-                                               // (2 at most under --budget auto, which leaves memory for these copies)
+    ReasoningMarks reasoning;                  // by which thoughts are told from answers
+    bool hide_reasoning = false;
+    size_t undo_depth = 8;  // turns that can be taken back: each costs a copy of what the cache holds
+                            // (2 at most under --budget auto, which leaves memory for these copies)
 };
 
 struct Turn {

@@ -1,10 +1,13 @@
 // generate.cpp - what `pith run` and `pith chat` do with each token.
 #include "app/run/generate.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "engine/generate_tokens.h"
@@ -46,7 +49,7 @@ std::vector<int32_t> end_tokens(const Tokenizer & tokenizer) {
 }
 
 AnswerWriter::AnswerWriter(const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options)
-    : tokenizer_(tokenizer), sampler_(sampler), options_(options) {
+    : tokenizer_(tokenizer), sampler_(sampler), options_(options), splitter_(options.reasoning) {
     if (options.ignore_eos) { banned_ = end_tokens(tokenizer); }
 }
 
@@ -66,12 +69,15 @@ bool AnswerWriter::ends(int32_t token) const {
 }
 
 bool AnswerWriter::say(int32_t token) {
-    const std::string piece = tokenizer_.piece(token);
-    out_.text += piece;
+    std::string piece = tokenizer_.piece(token);
+    if (piece.empty() && options_.reasoning.any()) {
+        const std::string name = tokenizer_.piece(token, /*special=*/true);
+        if (splitter_.is_part_of_mark(name)) { piece = name; }
+    }
     out_.tokens.push_back(token);
     if (options_.n_logprobs > 0) { out_.logprobs.push_back(std::move(logprobs_)); }
     ++out_.n_generated;
-    waiting_ += piece;
+    add(splitter_.add(piece));
     show(/*all=*/false);
     if (options_.reverse_prompts.empty()) { return true; }
     const size_t n_before = said_.size();
@@ -79,7 +85,26 @@ bool AnswerWriter::say(int32_t token) {
     return !completes_one(options_.reverse_prompts, said_, n_before);
 }
 
+// Thoughts go to stderr, dim where that is a terminal; a line of its own for the answer behind them.
+void AnswerWriter::add(ReasoningSplitter::Pieces pieces) {
+    out_.reasoning += pieces.reasoning;
+    out_.text += pieces.answer;
+    waiting_ += pieces.answer;
+    if (!options_.stream || options_.hide_reasoning) { return; }
+    static const bool is_terminal = isatty(STDERR_FILENO) == 1;
+    if (!pieces.reasoning.empty()) {
+        if (!std::exchange(is_thinking_shown_, true) && is_terminal) { std::fputs("\033[2m", stderr); }
+        std::fputs(pieces.reasoning.c_str(), stderr);
+    }
+    if (is_thinking_shown_ && (!pieces.answer.empty() || ends_)) {
+        std::fputs(is_terminal ? "\033[0m\n" : "\n", stderr);
+        is_thinking_shown_ = false;
+    }
+}
+
 Generated AnswerWriter::finish(std::string stop) {
+    ends_ = true;
+    add(splitter_.finish());
     show(/*all=*/true);
     out_.stop = std::move(stop);
     return std::move(out_);
@@ -93,6 +118,11 @@ void AnswerWriter::show(bool all) {
         std::fflush(stdout);
     }
     waiting_.erase(0, n_bytes);
+}
+
+void print_whole(const Generated & answer, bool hide_reasoning) {
+    if (!answer.reasoning.empty() && !hide_reasoning) { std::fprintf(stderr, "%s\n", answer.reasoning.c_str()); }
+    std::fwrite(answer.text.data(), 1, answer.text.size(), stdout);
 }
 
 Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options) {

@@ -12,6 +12,7 @@
 
 #include "pith/session.h"
 #include "pith/text.h"
+#include "text/reasoning.h"
 
 namespace pith::app {
 
@@ -22,6 +23,9 @@ struct GenerateOptions {
     const std::atomic<bool> * cancel = nullptr;
     // The answer ends with the token that completes one of these, which is said; none is empty. Special tokens count by name.
     std::vector<std::string> reverse_prompts;
+    // By which thoughts are told from the answer; none: all is answer. They go to stderr as they come, unless hidden.
+    ReasoningMarks reasoning;
+    bool hide_reasoning = false;
     int n_logprobs = 0;  // log-probabilities of each token said, and of so many likeliest ones; 0: none
     // Gets the model's own logits [n_vocab] in front of each choice: those after the prompt, then after each token that was
     // fed. An error ends the answer.
@@ -35,8 +39,9 @@ struct TokenLogprobs {
 };
 
 struct Generated {
-    std::string text;
-    std::vector<int32_t> tokens;          // the text's, in their order
+    std::string text;                     // the answer
+    std::string reasoning;                // thought before it, where that is told apart
+    std::vector<int32_t> tokens;          // all that was said, in their order
     std::vector<TokenLogprobs> logprobs;  // [tokens], where they were asked for
     int64_t n_generated = 0;
     std::string stop;    // "end", "limit", "reverse-prompt" or "interrupt"
@@ -60,6 +65,7 @@ public:
     Generated finish(std::string stop);  // `unfed` is the caller's
 
 private:
+    void add(ReasoningSplitter::Pieces pieces);
     void show(bool all);
 
     const Tokenizer & tokenizer_;
@@ -68,10 +74,16 @@ private:
     std::vector<int32_t> banned_;  // with ignore_eos: all that would end the answer
     std::vector<float> logits_;
     TokenLogprobs logprobs_;  // of the token chosen last
-    std::string said_;        // the text with special tokens' names: a reverse prompt may be one
-    std::string waiting_;     // for the rest of a character
+    ReasoningSplitter splitter_;
+    bool is_thinking_shown_ = false;  // thoughts are being written on stderr
+    bool ends_ = false;               // nothing comes any more
+    std::string said_;                // the text with special tokens' names: a reverse prompt may be one
+    std::string waiting_;             // for the rest of a character
     Generated out_;
 };
+
+// What was not written as it came: thoughts on stderr, unless hidden, the answer on stdout.
+void print_whole(const Generated & answer, bool hide_reasoning);
 
 // REQUIRES: the session holds the prompt. Whole characters only reach the screen.
 Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options);

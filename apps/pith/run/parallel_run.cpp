@@ -35,6 +35,7 @@ struct Asked {
         options.ignore_eos = job.flags.ignore_eos;
         options.stream = false;
         options.reverse_prompts = job.reverse_prompts;
+        options.reasoning = job.flags.reasoning_marks;
         options.n_logprobs = job.flags.n_logprobs;
         writer.emplace(job.tokenizer, sampler, options);
     }
@@ -195,7 +196,7 @@ private:
             if (asked_.size() > 1) {
                 std::fprintf(stderr, "%s> %s\n", outcome_.answers.empty() ? "" : "\n", answer.question.c_str());
             }
-            std::fwrite(answer.generated.text.data(), 1, answer.generated.text.size(), stdout);
+            print_whole(answer.generated, job_.flags.chat_template.hides_reasoning());
             std::puts("");
             std::fflush(stdout);
         }

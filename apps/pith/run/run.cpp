@@ -117,6 +117,8 @@ private:
         options.stream = print && !flags_.no_stream;
         options.cancel = &cancel_;
         options.reverse_prompts = reverse_prompts_;
+        options.reasoning = flags_.reasoning_marks;
+        options.hide_reasoning = flags_.chat_template.hides_reasoning();
         options.n_logprobs = flags_.n_logprobs;
         const int64_t first_logits = logits_ != nullptr ? logits_->n_rows() : 0;
         if (logits_ != nullptr) {
@@ -125,7 +127,7 @@ private:
         sampler.reset();
         for (const int32_t token : prompt_.whole(index)) { sampler.accept(token); }  // penalties look back on the prompt
         PITH_ASSIGN_OR_RETURN(Generated generated, generate(session, tokenizer_, sampler, options));
-        if (print && flags_.no_stream) { std::fwrite(generated.text.data(), 1, generated.text.size(), stdout); }
+        if (print && flags_.no_stream) { print_whole(generated, flags_.chat_template.hides_reasoning()); }
         if (print) { std::puts(""); }
         std::fflush(stdout);
         auto_budget_.look_at(session);
@@ -246,6 +248,7 @@ void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const Ru
                            {"tokens", answer.generated.tokens},
                            {"n_generated", answer.generated.n_generated},
                            {"stop", answer.generated.stop}});
+        if (!answer.generated.reasoning.empty()) { answers.back()["reasoning"] = answer.generated.reasoning; }
         if (flags.n_logprobs > 0) { answers.back()["logprobs"] = logprobs_of(tokenizer, answer.generated); }
         if (!flags.logits.empty()) { answers.back()["logits_rows"] = {answer.first_logits, answer.end_logits}; }
     }
@@ -315,12 +318,14 @@ int run_command(RunFlags flags) {
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
-    const auto tokenizer = Tokenizer::load(flags.model.path);
+    auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    if (const Status status = flags.chat_template.give(*tokenizer); !status.ok()) { return fail(status); }
     PromptRequest request = *read;
     request.use_template = !flags.raw && tokenizer->has_chat_template();
     const auto prompt = flags.token_ids.empty() ? build_prompt(*tokenizer, request) : prompt_of_ids(flags, *model);
     if (!prompt.ok()) { return fail(prompt.status()); }
+    if (request.use_template) { flags.reasoning_marks = flags.chat_template.marks(*tokenizer); }
     if (const std::string problem = tokenizer->chat_template_problem(); !problem.empty()) { warn(problem); }
     if (const Status status = check_length(flags, *model, *prompt); !status.ok()) { return fail(status); }
     std::optional<NpyFile> logits;

@@ -70,6 +70,7 @@ void RunFlags::add_to(CLI::App & command) {
                   "Compress the context before any question is known (default: all are; several share one compression)")
         ->excludes("--question-aware");
     command.add_flag("--raw", raw, "Leave out the model's chat template (-no-cnv)");
+    chat_template.add_to(command);
     sampler.add_to(command);
     command.add_flag("--ignore-eos", ignore_eos, "Go on where the model would end");
     command.add_flag("--json", json, "One JSON object on standard output");
@@ -91,6 +92,10 @@ Status RunFlags::check() const {
     PITH_RETURN_IF_ERROR(check_at_least("--parallel", parallel, 1));
     if (n_logprobs < 0) { return wrong("--logprobs is " + std::to_string(n_logprobs) + ": give 0 (none) or more"); }
     if (n_logprobs > 0 && !json) { return wrong("--logprobs prints into the JSON object: give --json, too"); }
+    if (chat_template.any() && (raw || !token_ids.empty())) {
+        return wrong(std::string(raw ? "--raw" : "--token-ids") +
+                     " is the prompt without a chat template: leave it out, or what the template is given");
+    }
     if (pin_system && !has_system) { return wrong("--pin-system needs a --system-prompt to pin"); }
     if (!token_ids.empty() && (!file.empty() || !prompts.empty() || !prompts_file.empty() || has_system)) {
         return wrong("--token-ids is the whole prompt: leave out -f, -p, --prompts and --system-prompt");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/flags/chat_template_flags.h"
 #include "app/flags/engine_flags.h"
 #include "app/flags/sampler_flags.h"
 #include "app/run/reverse_prompt.h"
@@ -18,6 +19,8 @@ struct RunFlags {
     SessionFlags session;
     SamplerFlags sampler;
     ReversePromptFlags reverse_prompt;
+    ChatTemplateFlags chat_template;
+    ReasoningMarks reasoning_marks;  // of the model's template, once it is loaded
     std::string file;
     std::string prompts_file;  // one a line
     std::string token_ids;     // a file of them: the whole prompt

@@ -33,6 +33,7 @@ constexpr Renamed kRenamed[] = {
     {"-hft", "--hf-token"},
     {"-nr", "--no-repack"},
     {"-np", "--parallel", kRun},
+    {"-rea", "--reasoning"},
     {"-v --log-verbose", "--verbose"},
     {"-no-cnv --no-conversation", "--raw", kRun},  // there, too, it means: without the chat template
 };
@@ -56,9 +57,10 @@ constexpr Taken kTaken[] = {
     {"-cb --cont-batching", "", kRun},
     {"--keep", "0"},
     {"-lv --verbosity --log-verbosity", "0 1 2 3"},
+    {"--jinja", ""},
     {"--mmap --no-warmup --no-perf --perf --repack --no-display-prompt --simple-io --log-disable --log-prefix --no-log-prefix "
      "--log-timestamps --no-log-timestamps --no-escape --no-context-shift -nkvo --no-kv-offload --no-op-offload "
-     "--no-host --no-jinja --no-mmproj --no-log-jsonl",
+     "--no-host --no-mmproj --no-log-jsonl",
      ""},
     {"-st --single-turn", "", kRun},
     {"-cnv --conversation -i --interactive -if --interactive-first", "", kChat},
@@ -76,11 +78,9 @@ constexpr std::string_view kPlacement = "Pith does not place its threads: start 
 constexpr std::string_view kNoDraft = "Pith has no speculative decoding; leave it out";
 constexpr std::string_view kRope = "Pith uses the positions that the model was trained with; leave it out";
 constexpr std::string_view kTextOnly = "Pith reads text only; leave it out";
-constexpr std::string_view kTemplate = "Pith uses the model's own chat template, or none with --raw";
 constexpr std::string_view kTalk = "`pith run` answers and ends: `pith chat` talks";
 constexpr std::string_view kOrder = "Pith's samplers have one order, llama.cpp's default; leave it out";
 constexpr std::string_view kMetadata = "Pith takes the model as its file says; leave it out";
-constexpr std::string_view kNoReasoning = "Pith shows all that the model says; leave it out";
 constexpr Refused kRefused[] = {
     {"-ngl --gpu-layers --n-gpu-layers -dev --device --list-devices -sm --split-mode -ts --tensor-split -mg --main-gpu -ot "
      "--override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe --moe-cache-mib -ncffn --n-cpu-ffn -kvo --kv-offload --op-offload "
@@ -133,12 +133,10 @@ constexpr Refused kRefused[] = {
     {"--control-vector --control-vector-scaled --control-vector-layer-range", "Pith has no control vectors; leave it out"},
     {"--samplers --sampler-seq --sampling-seq", kOrder},
     {"--adaptive-target --adaptive-decay", "Pith does not have this sampler; leave it out"},
-    {"--jinja --chat-template --chat-template-file --chat-template-kwargs --skip-chat-parsing --no-skip-chat-parsing",
-     kTemplate},
-    {"-rea --reasoning --reasoning-format --reasoning-effort --reasoning-budget --reasoning-budget-message "
-     "--reasoning-preserve "
-     "--no-reasoning-preserve",
-     kNoReasoning},
+    {"--no-jinja", "use --chat-template NAME for libllama's own text of a template it knows"},
+    {"--skip-chat-parsing --no-skip-chat-parsing", "use --reasoning-format none, or leave it out"},
+    {"--reasoning-effort --reasoning-budget --reasoning-budget-message --reasoning-preserve --no-reasoning-preserve",
+     "use --reasoning on|off, or --chat-template-kwargs for what the template reads"},
     {"-mm --mmproj -mmu --mmproj-url --mmproj-auto --mmproj-offload -mmdev --mmproj-device --image --audio --video "
      "--image-min-tokens --image-max-tokens",
      kTextOnly},

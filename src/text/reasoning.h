@@ -1,0 +1,49 @@
+// reasoning.h - an answer told apart: what was thought, and what is said. Stage: text.
+//
+// Only where the chat template says how its model marks thoughts (<think>…</think>, gpt-oss's channels …). A mark that opens
+// one counts where nothing has been said yet, so that an answer may speak of marks. Threads: one at a time. Cost: linear.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pith {
+
+struct ReasoningMarks {
+    std::string open;  // empty: no marks, all is answer
+    std::string close;
+    std::vector<std::string> silent;  // around an answer: neither thought nor said
+    bool begins_open = false;         // the prompt ends with the mark that opens one
+
+    bool any() const { return !open.empty(); }
+};
+
+// chat_template: Jinja.   prompt_end: the prompt's last text, behind the user's message.
+ReasoningMarks reasoning_marks(std::string_view chat_template, std::string_view prompt_end);
+
+class ReasoningSplitter {
+public:
+    explicit ReasoningSplitter(ReasoningMarks marks);
+
+    struct Pieces {
+        std::string reasoning;
+        std::string answer;
+    };
+    // The next text of the answer, with special tokens by name. What may be the beginning of a mark is kept until it is known.
+    Pieces add(std::string_view text);
+    Pieces finish();
+    // Whether a special token's name may be part of a mark, and has to be told to add().
+    bool is_part_of_mark(std::string_view name) const;
+
+private:
+    void emit(std::string_view text, Pieces & out);
+
+    ReasoningMarks marks_;
+    std::string waiting_;
+    bool inside_ = false;
+    bool said_ = false;  // something of the answer
+    bool begins_;        // behind a mark, where white space is nobody's
+};
+
+}  // namespace pith
