@@ -13,7 +13,7 @@ struct Ledger {
     int64_t budget_entries = 0;  // mean per lane; 0: no limit
     std::string attention;       // whose kernels attend: "pith" and the instruction set, or "ggml"
 
-    int64_t n_lanes = 0;      // layers · KV heads: what is kept is kept so many times
+    int64_t n_lanes = 0;      // governed layers · KV heads: what is kept is kept so many times
     int64_t n_tokens = 0;     // fed so far, or restored
     int64_t n_prompt = 0;     // tokens prefilled
     int64_t n_generated = 0;  // tokens decoded
@@ -22,12 +22,13 @@ struct Ledger {
     std::string schedule;
     int64_t n_evictions = 0;  // times a plan was applied
     int64_t evicted_entries = 0;
-    int64_t kept_entries = 0;       // in the cache now, all lanes
+    int64_t kept_entries = 0;       // in the cache now, all lanes of governed layers
     int64_t peak_lane_entries = 0;  // longest lane ever
 
     size_t kv_needed_bytes = 0;        // what the entries take, to the byte
     size_t kv_full_bytes = 0;          // what they would take had nothing been evicted
     size_t kv_allocated_bytes = 0;     // pages held for them now, and what snapshots saved
+    size_t kv_window_bytes = 0;        // of these: of layers that see a window only, which no policy governs
     size_t kv_saved_bytes = 0;         // of these: saved by snapshots
     size_t kv_peak_bytes = 0;          // the most that was ever allocated
     size_t evidence_peak_bytes = 0;    // evidence and kept queries

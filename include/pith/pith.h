@@ -170,7 +170,8 @@ struct pith_ledger {
     const char * policy_reason; /* why "auto" chose it; "" where it did not */
     const char * schedule;      /* "one-shot" or "in chunks", ", question seen", the grid; "" before the first prefill */
     int64_t n_lanes, n_tokens;
-    uint64_t kv_full_bytes; /* what the cache would take had nothing been evicted */
+    uint64_t kv_full_bytes;   /* what the cache would take had nothing been evicted */
+    uint64_t kv_window_bytes; /* of kv_allocated_bytes: of layers that see a window only, which no policy governs */
 };
 
 PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,

@@ -1,6 +1,7 @@
 // lane_attention.cpp - the portable path.
 #include "attention/lane_attention.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -8,7 +9,7 @@ namespace pith {
 
 std::vector<LaneRun> equal_length_runs(const RaggedCache & cache, int seq, int layer) {
     std::vector<LaneRun> runs;
-    for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
+    for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
         const int length = cache.length(cache.lane(seq, layer, h));
         if (runs.empty() || runs.back().length != length) { runs.push_back({h, h, length}); }
         runs.back().end = h + 1;
@@ -19,7 +20,8 @@ std::vector<LaneRun> equal_length_runs(const RaggedCache & cache, int seq, int l
 ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_tensor * flat, int seq, const LaneRun & run) {
     const size_t row = flat->nb[1];
     return ggml_view_3d(ctx, flat, flat->ne[0], run.length, run.end - run.begin, row,
-                        row * static_cast<size_t>(cache.capacity()), row * static_cast<size_t>(cache.cell(seq, run.begin, 0)));
+                        row * static_cast<size_t>(cache.capacity()),
+                        row * static_cast<size_t>(cache.cell(seq, run.begin, run.first)));
 }
 
 ggml_tensor * view_tokens(ggml_context * ctx, ggml_tensor * x, int first, int n) {
@@ -32,10 +34,22 @@ namespace {
 // Lanes whose masks differ cannot share a call.
 std::vector<LaneRun> single_lanes(const RaggedCache & cache, int seq, int layer) {
     std::vector<LaneRun> runs;
-    for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
-        runs.push_back({h, h + 1, cache.length(cache.lane(seq, layer, h))});
-    }
+    for (int h = 0; h < cache.n_kv_heads(layer); ++h) { runs.push_back({h, h + 1, cache.length(cache.lane(seq, layer, h))}); }
     return runs;
+}
+
+// All lanes of a layer with a window, from the first entry on that the newest n queries see; they are alike.
+LaneRun window_run(const RaggedCache & cache, int seq, int layer, int64_t n) {
+    const auto positions = cache.positions(cache.lane(seq, layer, 0));
+    const int32_t first_query = positions[positions.size() - static_cast<size_t>(n)];
+    const auto seen = std::ranges::upper_bound(positions, first_query - cache.layout().window(layer));
+    const auto first = static_cast<int>(seen - positions.begin());
+    return {0, cache.n_kv_heads(layer), static_cast<int>(positions.size()) - first, first};
+}
+
+std::vector<LaneRun> runs_of(const RaggedCache & cache, const LanePart & part, int layer, int64_t n) {
+    if (!cache.layout().governs(layer)) { return {window_run(cache, part.seq, layer, n)}; }
+    return part.hidden == nullptr ? equal_length_runs(cache, part.seq, layer) : single_lanes(cache, part.seq, layer);
 }
 
 // Writes k and v [d, K, n] into the last n cells of every lane. Row t·K + h of the source goes to entry length - n + t of lane
@@ -100,13 +114,15 @@ namespace {
 ggml_tensor * attend_portably(GraphBuild & build, const LanePart & part, int layer, ggml_tensor * q) {
     ggml_context * ctx = build.ctx();
     const RaggedCache & cache = *part.cache;
-    const CacheShape & shape = cache.layout().shape;
+    const int n_group = cache.layout().lanes(layer).n_group;
+    const int window = cache.layout().window(layer);
+    const std::span<const float> sinks = cache.layout().sinks_of(layer);
     const int64_t n = q->ne[2];
     const float scale = cache.layout().attention_scale;
+    const float softcap = cache.layout().attention_softcap;
     ggml_tensor * queries = ggml_permute(ctx, q, 0, 2, 1, 3);  // [d, n, H]
     ggml_tensor * out = nullptr;
-    for (const LaneRun & run :
-         part.hidden == nullptr ? equal_length_runs(cache, part.seq, layer) : single_lanes(cache, part.seq, layer)) {
+    for (const LaneRun & run : runs_of(cache, part, layer, n)) {
         ggml_tensor * keys = view_lanes(ctx, cache, cache.k(layer), part.seq, run);
         ggml_tensor * values = view_lanes(ctx, cache, cache.v(layer), part.seq, run);
         ggml_tensor * mask = nullptr;
@@ -114,14 +130,22 @@ ggml_tensor * attend_portably(GraphBuild & build, const LanePart & part, int lay
             keys = expand_for_tiles(ctx, keys);
             values = expand_for_tiles(ctx, values);
             HiddenLane lane;
-            const auto positions = cache.positions(cache.lane(part.seq, layer, run.begin));
-            if (part.hidden != nullptr) { fill_hidden_lane(*part.hidden, run.begin, positions, lane); }
+            const auto positions =
+                cache.positions(cache.lane(part.seq, layer, run.begin)).subspan(static_cast<size_t>(run.first));
+            if (window > 0) {
+                fill_window_lane(window, positions, lane);
+            } else if (part.hidden != nullptr) {
+                fill_hidden_lane(*part.hidden, run.begin, positions, lane);
+            }
             mask = causal_mask(build, run.length, n, lane, positions);
         }
-        const int n_heads = (run.end - run.begin) * shape.n_group;
+        const int n_heads = (run.end - run.begin) * n_group;
         ggml_tensor * some = ggml_view_3d(ctx, queries, queries->ne[0], n, n_heads, queries->nb[1], queries->nb[2],
-                                          queries->nb[2] * static_cast<size_t>(run.begin * shape.n_group));
-        some = ggml_flash_attn_ext(ctx, some, keys, values, mask, scale, 0.0F, 0.0F);  // [dv, heads of the run, n]
+                                          queries->nb[2] * static_cast<size_t>(run.begin * n_group));
+        some = ggml_flash_attn_ext(ctx, some, keys, values, mask, scale, 0.0F, softcap);  // [dv, heads of the run, n]
+        if (!sinks.empty()) {
+            ggml_flash_attn_ext_add_sinks(some, build.input(GGML_TYPE_F32, n_heads, 1, sinks.data() + run.begin * n_group));
+        }
         out = out == nullptr ? some : ggml_concat(ctx, out, some, 1);
     }
     return out;

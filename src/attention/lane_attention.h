@@ -15,11 +15,12 @@
 
 namespace pith {
 
-// Lanes [begin, end) of one layer, all of this length.
+// Lanes [begin, end) of one layer, all with `length` entries from entry `first` on.
 struct LaneRun {
     int begin = 0;
     int end = 0;
     int length = 0;
+    int first = 0;
 };
 
 // Neighbouring KV heads of (seq, layer) whose lanes have the same length.

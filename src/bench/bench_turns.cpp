@@ -90,7 +90,7 @@ private:
             const auto more = std::span(prompt_).subspan(static_cast<size_t>(seen), static_cast<size_t>(depth - seen));
             PITH_RETURN_IF_ERROR(session.prefill(more, hooks_));
             seen = depth;
-            const auto n_lanes = static_cast<double>(session.n_layers() * session.n_kv_heads());
+            const auto n_lanes = static_cast<double>(session.ledger().n_lanes);
             one.row.n_entries = static_cast<double>(session.ledger().kept_entries) / n_lanes;
             PITH_ASSIGN_OR_RETURN(one.start, session.snapshot());
             cases_.push_back(std::move(one));

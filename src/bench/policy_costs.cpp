@@ -45,7 +45,7 @@ public:
     double seconds() const { return seconds_; }
 
     Status see(int layer, std::span<const float> queries, int n, int32_t first_position) {
-        const CacheShape & shape = layers_.shape();
+        const CacheShape shape = layers_.shape();
         const size_t row = static_cast<size_t>(shape.n_heads()) * static_cast<size_t>(shape.head_dim);
         const bool fused = state_.wants_running() && sums_columns(runner().custom_operations(), layers_.cache());
         if (fused) {
@@ -84,7 +84,7 @@ private:
     // The layer's attention of these queries once more.
     Result<double> attention_s(int layer, std::span<const float> queries, int n, ColumnSums sums) {
         const RaggedCache & cache = layers_.cache();
-        const CacheShape & shape = layers_.shape();
+        const CacheShape shape = layers_.shape();
         PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner().begin(64));
         ggml_tensor * q = build->input(GGML_TYPE_F32, int64_t{shape.n_heads()} * shape.head_dim, n, queries.data());
         q = ggml_reshape_3d(build->ctx(), q, shape.head_dim, shape.n_heads(), n);
@@ -207,6 +207,7 @@ private:
         tell("what is made of the output projection");
         const auto make_bytes = [&]() -> Status {
             for (int layer = 0; bytes && layer < layers.shape().n_layers; ++layer) {
+                if (!layers.cache().layout().governs(layer)) { continue; }
                 const auto made = layers.output()->projections.layer(runner, layer, layers.shape().n_heads(),
                                                                      layers.cache().layout().head_dim_v);
                 PITH_RETURN_IF_ERROR(made.status());
@@ -215,6 +216,7 @@ private:
         };
         const Stopwatch watch;
         for (int layer = 0; any(&EvidenceNeeds::output_l2) && layer < layers.shape().n_layers; ++layer) {
+            if (!layers.cache().layout().governs(layer)) { continue; }
             PITH_RETURN_IF_ERROR(layers.output()->factors.factor(layer, layers.run_tasks()).status());
         }
         PITH_RETURN_IF_ERROR(make_bytes());

@@ -103,5 +103,6 @@ pith_ledger pith::c::ledger_of(const Ledger & l) {
     all.n_lanes = l.n_lanes;
     all.n_tokens = l.n_tokens;
     all.kv_full_bytes = l.kv_full_bytes;
+    all.kv_window_bytes = l.kv_window_bytes;
     return all;
 }

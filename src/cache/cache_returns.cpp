@@ -16,7 +16,7 @@ Result<RemovedEntries> RaggedCache::copy_removed(int seq, int layer, const Ragge
     entries.layer = layer;
     std::vector<std::vector<int64_t>> gone;  // [K] indices
     size_t n_gone = 0;
-    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+    for (int h = 0; h < n_kv_heads(layer); ++h) {
         const auto all = positions(lane(seq, layer, h));
         const auto kept = keep.row(h);
         auto & to_positions = entries.positions.emplace_back();
@@ -32,10 +32,10 @@ Result<RemovedEntries> RaggedCache::copy_removed(int seq, int layer, const Ragge
         }
         n_gone += indices.size();
     }
-    PITH_ASSIGN_OR_RETURN(entries.rows, SpillMemory::make(n_gone * layout_.entry_bytes(), where));
-    const LaneRows rows = layout_.rows();
+    const LaneRows rows = layout_.rows(layer);
+    PITH_ASSIGN_OR_RETURN(entries.rows, SpillMemory::make(n_gone * rows.bytes(), where));
     uint8_t * to_k = entries.rows.data();
-    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+    for (int h = 0; h < n_kv_heads(layer); ++h) {
         const auto & indices = gone[static_cast<size_t>(h)];
         uint8_t * to_v = to_k + indices.size() * rows.bytes_k();
         for (const int64_t j : indices) {
@@ -49,10 +49,10 @@ Result<RemovedEntries> RaggedCache::copy_removed(int seq, int layer, const Ragge
 }
 
 void RaggedCache::put_back(int seq, const RemovedEntries & entries) noexcept {
-    const LaneRows rows = layout_.rows();
+    const LaneRows rows = layout_.rows(entries.layer);
     const uint8_t * back_k = entries.rows.data();
     LaneStore & lanes = store(entries.layer);
-    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+    for (int h = 0; h < n_kv_heads(entries.layer); ++h) {
         const int in = in_layer(seq, h);
         std::vector<int32_t> & there = positions_of(lane(seq, entries.layer, h));
         const auto before = std::ssize(there);
@@ -81,19 +81,22 @@ void RaggedCache::put_back(int seq, const RemovedEntries & entries) noexcept {
     check();
 }
 
-SavedLanes RaggedCache::save(int seq, std::span<const int> lengths) const {
+SavedLanes RaggedCache::save(int seq, std::span<const int> lengths, Layers which) const {
     SavedLanes saved;
-    const LaneRows rows = layout_.rows();
-    const int n_kv = layout_.shape.n_kv_heads;
-    for (int i = 0; i < layout_.shape.n_lanes(); ++i) {
-        const int n = lengths[static_cast<size_t>(i)];
-        const auto all = positions(lane(seq, i / n_kv, i % n_kv));
-        assert(static_cast<size_t>(n) <= all.size());
-        saved.positions.emplace_back(all.begin(), all.begin() + n);
-        auto & k = saved.k.emplace_back(static_cast<size_t>(n) * rows.bytes_k());
-        auto & v = saved.v.emplace_back(static_cast<size_t>(n) * rows.bytes_v());
-        store(i / n_kv).read(in_layer(seq, i % n_kv), 0, n, k.data(), v.data());
-        saved.size_bytes += static_cast<size_t>(n) * layout_.entry_bytes();
+    saved.layers = which;
+    for (int layer = 0; layer < layout_.n_layers(); ++layer) {
+        const LaneRows rows = layout_.rows(layer);
+        for (int h = 0; h < n_kv_heads(layer); ++h) {
+            const auto of_seq = static_cast<size_t>(lane(0, layer, h));
+            const int n = is_of(layer, which) ? lengths[of_seq] : 0;
+            const auto all = positions(lane(seq, layer, h));
+            assert(static_cast<size_t>(n) <= all.size());
+            saved.positions.emplace_back(all.begin(), all.begin() + n);
+            auto & k = saved.k.emplace_back(static_cast<size_t>(n) * rows.bytes_k());
+            auto & v = saved.v.emplace_back(static_cast<size_t>(n) * rows.bytes_v());
+            store(layer).read(in_layer(seq, h), 0, n, k.data(), v.data());
+            saved.size_bytes += static_cast<size_t>(n) * rows.bytes();
+        }
     }
     return saved;
 }
@@ -102,34 +105,36 @@ void RaggedCache::read(int seq, int layer, int kv_head, int64_t first, int64_t n
     store(layer).read(in_layer(seq, kv_head), first, n, k, v);
 }
 
-Status RaggedCache::load(int seq, const SavedLanes & saved) {
-    std::vector<StoredLane> lanes;
-    for (size_t i = 0; i < saved.positions.size(); ++i) {
-        lanes.push_back({saved.positions[i], saved.k[i].data(), saved.v[i].data()});
+Status RaggedCache::load(int seq, std::span<const SavedLanes * const> saved) {
+    if (saved.empty()) { return {}; }
+    std::vector<StoredLane> lanes(saved.front()->positions.size());
+    for (const SavedLanes * one : saved) {
+        for (size_t i = 0; i < lanes.size(); ++i) {
+            if (!one->positions[i].empty()) { lanes[i] = {one->positions[i], one->k[i].data(), one->v[i].data()}; }
+        }
     }
-    return load(seq, lanes);
+    return load(seq, lanes, saved.size() > 1 ? Layers::kAll : saved.front()->layers);
 }
 
-Status RaggedCache::load(int seq, std::span<const StoredLane> lanes) {
+Status RaggedCache::load(int seq, std::span<const StoredLane> lanes, Layers which) {
     size_t longest = 0;
     for (const StoredLane & one : lanes) { longest = std::max(longest, one.positions.size()); }
     if (static_cast<int64_t>(longest) > capacity_) {
         PITH_RETURN_IF_ERROR(move_to(static_cast<int64_t>(longest), LaneStore::Use::kAlone));
     }
     for (size_t i = 0; i < lanes.size(); ++i) {
-        positions_of(seq * layout_.shape.n_lanes() + static_cast<int>(i)).reserve(lanes[i].positions.size());
+        positions_of(seq * n_lanes_of_seq() + static_cast<int>(i)).reserve(lanes[i].positions.size());
     }
-    clear(seq);  // what can fail is done
-    const int n_kv = layout_.shape.n_kv_heads;
-    for (int i = 0; i < layout_.shape.n_lanes(); ++i) {
-        const StoredLane & from = lanes[static_cast<size_t>(i)];
-        const int layer = i / n_kv;
-        const int h = i % n_kv;
-        make_own(seq, layer, h, 0);
-        store(layer).write(in_layer(seq, h), 0, std::ssize(from.positions), from.k, from.v);
-        positions_of(lane(seq, layer, h)).assign(from.positions.begin(), from.positions.end());
-        settle(seq, layer, h, 0, /*frees=*/false);
-        peak_lane_entries_ = std::max(peak_lane_entries_, length(lane(seq, layer, h)));
+    clear(seq, which);  // what can fail is done
+    for (int layer = 0; layer < layout_.n_layers(); ++layer) {
+        for (int h = 0; is_of(layer, which) && h < n_kv_heads(layer); ++h) {
+            const StoredLane & from = lanes[static_cast<size_t>(lane(0, layer, h))];
+            make_own(seq, layer, h, 0);
+            store(layer).write(in_layer(seq, h), 0, std::ssize(from.positions), from.k, from.v);
+            positions_of(lane(seq, layer, h)).assign(from.positions.begin(), from.positions.end());
+            settle(seq, layer, h, 0, /*frees=*/false);
+            if (layout_.governs(layer)) { peak_lane_entries_ = std::max(peak_lane_entries_, length(lane(seq, layer, h))); }
+        }
     }
     count_peak();
     check();

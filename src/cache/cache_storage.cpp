@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -27,22 +28,45 @@ Status check_block(const char * flag, ggml_type type, int head_dim) {
 }  // namespace
 
 RaggedCache::RaggedCache(const CacheLayout & layout)
-    : layout_(layout),
-      storage_id_(next_storage_id()),
-      layers_(static_cast<size_t>(layout.shape.n_layers)),
-      positions_(static_cast<size_t>(layout.n_seqs) * static_cast<size_t>(layout.shape.n_lanes())) {}
+    : layout_(layout), first_lanes_({0}), storage_id_(next_storage_id()), layers_(static_cast<size_t>(layout.n_layers())) {
+    for (int l = 0; l < layout.n_layers(); ++l) { first_lanes_.push_back(first_lanes_.back() + layout.lanes(l).n_kv_heads); }
+    positions_.resize(static_cast<size_t>(layout.n_seqs) * static_cast<size_t>(n_lanes_of_seq()));
+}
 
 RaggedCache::~RaggedCache() = default;
 
 Status RaggedCache::check_types(const CacheLayout & layout) {
-    PITH_RETURN_IF_ERROR(check_block("--cache-type-k", layout.type_k, layout.shape.head_dim));
-    return check_block("--cache-type-v", layout.type_v, layout.head_dim_v);
+    for (int l = 0; l < layout.n_layers(); ++l) {
+        PITH_RETURN_IF_ERROR(check_block("--cache-type-k", layout.type_k, layout.lanes(l).head_dim));
+        PITH_RETURN_IF_ERROR(check_block("--cache-type-v", layout.type_v, layout.lanes(l).head_dim_v));
+    }
+    return {};
+}
+
+// All layers have as many cells to a lane: where rows of unlike sizes round the number up unlike, the largest is asked for
+// again.
+Result<std::vector<std::unique_ptr<LaneStore>>> RaggedCache::make_stores(int64_t capacity, LaneStore::Use use) const {
+    for (;;) {
+        std::vector<std::unique_ptr<LaneStore>> stores;
+        int64_t least = std::numeric_limits<int64_t>::max();
+        int64_t most = 0;
+        for (int l = 0; l < layout_.n_layers(); ++l) {
+            const auto & there = layers_[static_cast<size_t>(l)].store;
+            PITH_ASSIGN_OR_RETURN(stores.emplace_back(),
+                                  there ? there->another(capacity, use) : PageLanes::make(layout_.rows(l), capacity, use));
+            least = std::min(least, stores.back()->capacity());
+            most = std::max(most, stores.back()->capacity());
+        }
+        if (least == most) { return stores; }
+        capacity = most;
+    }
 }
 
 Result<std::unique_ptr<RaggedCache>> RaggedCache::make(const CacheLayout & layout, int64_t capacity) {
     PITH_RETURN_IF_ERROR(check_types(layout));
     std::unique_ptr<RaggedCache> cache(new RaggedCache(layout));
-    for (Layer & layer : cache->layers_) { PITH_ASSIGN_OR_RETURN(layer.store, PageLanes::make(layout.rows(), capacity)); }
+    PITH_ASSIGN_OR_RETURN(auto stores, cache->make_stores(capacity, LaneStore::Use::kAlone));
+    for (size_t l = 0; l < stores.size(); ++l) { cache->layers_[l].store = std::move(stores[l]); }
     cache->capacity_ = cache->layers_.front().store->capacity();
     return cache;
 }
@@ -50,12 +74,12 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::make(const CacheLayout & layou
 // All stores are there before the first is left; then one layer at a time, so that moving never holds more than one layer
 // twice. A fork has copied all it reads when it has moved.
 Status RaggedCache::move_to(int64_t capacity, LaneStore::Use use) {
-    std::vector<std::unique_ptr<LaneStore>> moved;
-    for (const Layer & layer : layers_) { PITH_ASSIGN_OR_RETURN(moved.emplace_back(), layer.store->another(capacity, use)); }
-    std::vector<int64_t> lengths(static_cast<size_t>(layout_.rows().n_lanes));
-    for (int l = 0; l < layout_.shape.n_layers; ++l) {
+    PITH_ASSIGN_OR_RETURN(auto moved, make_stores(capacity, use));
+    std::vector<int64_t> lengths;
+    for (int l = 0; l < layout_.n_layers(); ++l) {
+        lengths.resize(static_cast<size_t>(layout_.rows(l).n_lanes));
         for (int seq = 0; seq < layout_.n_seqs; ++seq) {
-            for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+            for (int h = 0; h < n_kv_heads(l); ++h) {
                 lengths[static_cast<size_t>(in_layer(seq, h))] = length(lane(seq, l, h));
             }
         }

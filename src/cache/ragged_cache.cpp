@@ -8,15 +8,24 @@
 
 namespace pith {
 
-int64_t RaggedCache::n_entries() const {
+int64_t RaggedCache::n_entries(Layers which) const {
     int64_t n = 0;
-    for (const Layer & layer : layers_) { n += layer.n_entries; }
+    for (int l = 0; l < layout_.n_layers(); ++l) { n += is_of(l, which) ? layers_[static_cast<size_t>(l)].n_entries : 0; }
     return n;
 }
 
-size_t RaggedCache::allocated_bytes() const {
+size_t RaggedCache::needed_bytes(Layers which) const {
     size_t n = 0;
-    for (const Layer & layer : layers_) { n += layer.store->allocated_bytes(); }
+    for (int l = 0; l < layout_.n_layers(); ++l) {
+        const auto entries = static_cast<size_t>(layers_[static_cast<size_t>(l)].n_entries);
+        n += is_of(l, which) ? entries * layout_.rows(l).bytes() : 0;
+    }
+    return n;
+}
+
+size_t RaggedCache::allocated_bytes(Layers which) const {
+    size_t n = 0;
+    for (int l = 0; l < layout_.n_layers(); ++l) { n += is_of(l, which) ? store(l).allocated_bytes() : 0; }
     return n;
 }
 
@@ -59,7 +68,7 @@ size_t RaggedCache::bookkeeping_bytes() const {
 
 Status RaggedCache::reserve(int seq, int layer, int64_t n) {
     int64_t longest = 0;
-    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) { longest = std::max<int64_t>(longest, length(lane(seq, layer, h))); }
+    for (int h = 0; h < n_kv_heads(layer); ++h) { longest = std::max<int64_t>(longest, length(lane(seq, layer, h))); }
     if (longest + n <= capacity_) { return {}; }
     const Status twice = move_to(std::max(longest + n, 2 * capacity_), LaneStore::Use::kAlone);
     if (twice.code() != ErrorCode::kOutOfMemory) { return twice; }
@@ -67,13 +76,13 @@ Status RaggedCache::reserve(int seq, int layer, int64_t n) {
 }
 
 void RaggedCache::append(int seq, int layer, std::span<const int32_t> new_positions) {
-    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+    for (int h = 0; h < n_kv_heads(layer); ++h) {
         std::vector<int32_t> & there = positions_of(lane(seq, layer, h));
         const auto before = std::ssize(there);
         there.insert(there.end(), new_positions.begin(), new_positions.end());
         make_own(seq, layer, h, before);
         settle(seq, layer, h, before, /*frees=*/false);
-        peak_lane_entries_ = std::max(peak_lane_entries_, static_cast<int>(there.size()));
+        if (layout_.governs(layer)) { peak_lane_entries_ = std::max(peak_lane_entries_, static_cast<int>(there.size())); }
     }
     count_peak();
     check();
@@ -81,7 +90,7 @@ void RaggedCache::append(int seq, int layer, std::span<const int32_t> new_positi
 
 void RaggedCache::compact_layer(int seq, const LayerKeep & one) noexcept {
     layers_[static_cast<size_t>(one.layer)].to_compact = false;
-    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+    for (int h = 0; h < n_kv_heads(one.layer); ++h) {
         std::vector<int32_t> & there = positions_of(lane(seq, one.layer, h));
         const auto before = std::ssize(there);
         const auto kept = one.keep->row(h);
@@ -121,6 +130,20 @@ int64_t RaggedCache::compact(int seq, std::span<const LayerKeep> keeps, const Ru
     return before - n_entries();
 }
 
+void RaggedCache::drop_first(int seq, int layer, int n) noexcept {
+    for (int h = 0; h < n_kv_heads(layer); ++h) {
+        std::vector<int32_t> & there = positions_of(lane(seq, layer, h));
+        const auto before = std::ssize(there);
+        store(layer).move(in_layer(seq, h), n, 0, before - n);
+        std::copy(there.begin() + n, there.end(), there.begin());
+        there.resize(static_cast<size_t>(before - n));
+        settle(seq, layer, h, before, /*frees=*/true);
+        make_own(seq, layer, h, 0);
+    }
+    count_peak();
+    check();
+}
+
 // Cuts a lane back to its first n entries.
 void RaggedCache::cut(int seq, int layer, int kv_head, int64_t n) noexcept {
     std::vector<int32_t> & there = positions_of(lane(seq, layer, kv_head));
@@ -130,32 +153,32 @@ void RaggedCache::cut(int seq, int layer, int kv_head, int64_t n) noexcept {
 }
 
 void RaggedCache::truncate(int seq, int layer, std::span<const int> lengths) {
-    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+    for (int h = 0; h < n_kv_heads(layer); ++h) {
         cut(seq, layer, h, std::min(lengths[static_cast<size_t>(h)], length(lane(seq, layer, h))));
     }
     check();
 }
 
 void RaggedCache::truncate_to_positions(int seq, int layer, int32_t end) {
-    for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+    for (int h = 0; h < n_kv_heads(layer); ++h) {
         const auto all = positions(lane(seq, layer, h));
         cut(seq, layer, h, std::ranges::lower_bound(all, end) - all.begin());
     }
     check();
 }
 
-void RaggedCache::clear(int seq) {
-    for (int l = 0; l < layout_.shape.n_layers; ++l) {
-        for (int h = 0; h < layout_.shape.n_kv_heads; ++h) { cut(seq, l, h, 0); }
+void RaggedCache::clear(int seq, Layers which) {
+    for (int l = 0; l < layout_.n_layers(); ++l) {
+        for (int h = 0; is_of(l, which) && h < n_kv_heads(l); ++h) { cut(seq, l, h, 0); }
     }
     check();
 }
 
 Status RaggedCache::check_invariants() const {
-    for (int l = 0; l < layout_.shape.n_layers; ++l) {
+    for (int l = 0; l < layout_.n_layers(); ++l) {
         int64_t n = 0;
         for (int seq = 0; seq < layout_.n_seqs; ++seq) {
-            for (int h = 0; h < layout_.shape.n_kv_heads; ++h) {
+            for (int h = 0; h < n_kv_heads(l); ++h) {
                 const auto all = positions(lane(seq, l, h));
                 n += std::ssize(all);
                 const bool ascending = std::ranges::adjacent_find(all, std::greater_equal<>()) == all.end();
@@ -167,7 +190,7 @@ Status RaggedCache::check_invariants() const {
         }
         const Layer & layer = layers_[static_cast<size_t>(l)];
         const size_t bytes = layer.store->allocated_bytes() + layer.store->shared_bytes();
-        if (n != layer.n_entries || bytes < static_cast<size_t>(n) * layout_.entry_bytes()) {
+        if (n != layer.n_entries || bytes < static_cast<size_t>(n) * layout_.rows(l).bytes()) {
             return {ErrorCode::kInternal, "KV cache accounting, layer " + std::to_string(l) + ": counted " + std::to_string(n) +
                                               " entries, booked " + std::to_string(layer.n_entries) + " in " +
                                               std::to_string(bytes) + " bytes"};

@@ -27,17 +27,63 @@
 
 namespace pith {
 
+// The lanes of one layer.
+struct LayerLanes {
+    int n_kv_heads = 0;
+    int n_group = 0;
+    int head_dim = 0;
+    int head_dim_v = 0;
+    int window = 0;  // a query sees the keys of the newest so many positions, its own included; 0: all
+
+    int n_heads() const { return n_kv_heads * n_group; }
+};
+
+// Policies govern the layers that see everything. The others see a window: their entries leave when nobody sees them any more,
+// every kWindowStep positions, and no budget counts them.
 struct CacheLayout {
-    CacheShape shape;
-    int n_seqs = 1;
+    static constexpr int kWindowStep = 128;
+
+    CacheShape shape;  // of the governed layers, which are alike; n_layers: how many they are
+    int n_seqs = 1;    // more than one only where all layers are governed
     int head_dim_v = 0;
     ggml_type type_k = GGML_TYPE_F16;
     ggml_type type_v = GGML_TYPE_F16;
-    float attention_scale = 0.0F;  // of the products of queries with these keys
+    float attention_scale = 0.0F;    // of the products of queries with these keys
+    float attention_softcap = 0.0F;  // what is left of a score s: softcap · tanh(s / softcap); 0: s itself
+    std::vector<LayerLanes> layers;  // [layer of the model]; empty: all are governed
+    // [layer of the model][H]: the score of a key that every query of the head sees, and whose value is 0. Null: there is none.
+    std::shared_ptr<const std::vector<std::vector<float>>> sinks;
 
+    int n_layers() const { return layers.empty() ? shape.n_layers : static_cast<int>(layers.size()); }
+    LayerLanes lanes(int layer) const {
+        if (!layers.empty()) { return layers[static_cast<size_t>(layer)]; }
+        return {shape.n_kv_heads, shape.n_group, shape.head_dim, head_dim_v, 0};
+    }
+    int window(int layer) const { return layers.empty() ? 0 : layers[static_cast<size_t>(layer)].window; }
+    bool governs(int layer) const { return window(layer) == 0; }
+    bool has_windows() const { return !layers.empty(); }
+    std::span<const float> sinks_of(int layer) const {
+        return sinks == nullptr ? std::span<const float>() : std::span<const float>((*sinks)[static_cast<size_t>(layer)]);
+    }
+    // The same shape over all layers of the model: of what is kept by layer, governed or not.
+    CacheShape shape_of_model() const { return {n_layers(), shape.n_kv_heads, shape.n_group, shape.head_dim}; }
+
+    // Of the governed layers, or of one layer.
     LaneRows rows() const { return {shape.n_kv_heads * n_seqs, shape.head_dim, head_dim_v, type_k, type_v}; }
+    LaneRows rows(int layer) const {
+        const LayerLanes of = lanes(layer);
+        return {of.n_kv_heads * n_seqs, of.head_dim, of.head_dim_v, type_k, type_v};
+    }
     size_t entry_bytes() const { return rows().bytes(); }
+    // First position that a query at next_position or later may see in the layer, rounded down to a multiple of kWindowStep.
+    int32_t window_begin(int layer, int64_t next_position) const {
+        const int64_t first = next_position - window(layer) + 1;
+        return window(layer) == 0 || first <= 0 ? 0 : static_cast<int32_t>(first / kWindowStep * kWindowStep);
+    }
 };
+
+// Which layers a call is about.
+enum class Layers : uint8_t { kAll, kGoverned, kWindows };
 
 // What one layer keeps: [K] ascending indices.
 struct LayerKeep {
@@ -45,8 +91,9 @@ struct LayerKeep {
     const Ragged<int32_t> * keep = nullptr;
 };
 
-// The first entries of every lane of a sequence, to come back to after evictions.
+// The first entries of lanes of a sequence, to come back to after evictions.
 struct SavedLanes {
+    Layers layers = Layers::kAll;                 // whose lanes; those of others are empty
     std::vector<std::vector<int32_t>> positions;  // [lane of the sequence]
     std::vector<std::vector<uint8_t>> k;          // rows of K, same order
     std::vector<std::vector<uint8_t>> v;
@@ -80,8 +127,13 @@ public:
 
     const CacheLayout & layout() const { return layout_; }
     int64_t capacity() const { return capacity_; }  // cells per lane
+    // Of the model's layers, one behind the other, each with its own number of heads.
     int lane(int seq, int layer, int kv_head) const {
-        return seq * layout_.shape.n_lanes() + layout_.shape.lane(layer, kv_head);
+        return seq * n_lanes_of_seq() + first_lanes_[static_cast<size_t>(layer)] + kv_head;
+    }
+    int n_kv_heads(int layer) const {
+        const auto l = static_cast<size_t>(layer);
+        return first_lanes_[l + 1] - first_lanes_[l];
     }
     int n_lanes() const { return static_cast<int>(positions_.size()); }
     int length(int lane) const { return static_cast<int>(positions_[static_cast<size_t>(lane)].size()); }
@@ -107,9 +159,11 @@ public:
         const LayerKeep one{layer, &keep};
         return compact(seq, std::span(&one, 1), run_in_turn);
     }
-    // Cuts every lane of (seq, layer) back to its first lengths[kv_head] entries.
+    // Takes the first n entries out of every lane of (seq, layer), and frees their memory. REQUIRES: they have as many.
+    void drop_first(int seq, int layer, int n) noexcept;
+    // Cuts every lane of (seq, layer) back to its first lengths[kv_head] entries, [K].
     void truncate(int seq, int layer, std::span<const int> lengths);
-    void clear(int seq);
+    void clear(int seq, Layers which = Layers::kAll);
     // Cuts every lane of (seq, layer) back to its entries at positions below `end`.
     void truncate_to_positions(int seq, int layer, int32_t end);
 
@@ -125,19 +179,27 @@ public:
     bool frozen() const { return frozen_; }
     Result<std::unique_ptr<RaggedCache>> fork() const;  // REQUIRES: frozen()
 
-    SavedLanes save(int seq, std::span<const int> lengths) const;  // lengths: [layer · K + kv_head]
-    Status load(int seq, const SavedLanes & saved);
-    Status load(int seq, std::span<const StoredLane> lanes);  // [lane of the sequence]
+    // lengths: [lane of the sequence]
+    SavedLanes save(int seq, std::span<const int> lengths, Layers which = Layers::kAll) const;
+    // All of them, or, on an error, none. REQUIRES: no layer is in two of them; two are all layers.
+    Status load(int seq, std::span<const SavedLanes * const> saved);
+    Status load(int seq, const SavedLanes & saved) {
+        const SavedLanes * one = &saved;
+        return load(seq, std::span(&one, 1));
+    }
+    Status load(int seq, std::span<const StoredLane> lanes, Layers which = Layers::kAll);  // [lane of the sequence]
     // n entries of a lane from `first` on: rows of K and of V.
     void read(int seq, int layer, int kv_head, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const;
 
-    int64_t n_entries() const;
-    size_t needed_bytes() const { return static_cast<size_t>(n_entries()) * layout_.entry_bytes(); }
-    size_t allocated_bytes() const;  // own memory that holds entries, or did since the last compaction
-    size_t shared_bytes() const;     // a base's that is read and not yet copied
+    // Of governed layers, what policies count; of layers with a window apart.
+    int64_t n_entries(Layers which = Layers::kGoverned) const;
+    size_t needed_bytes(Layers which = Layers::kAll) const;
+    size_t allocated_bytes(
+        Layers which = Layers::kAll) const;  // own memory that holds entries, or did since the last compaction
+    size_t shared_bytes() const;             // a base's that is read and not yet copied
     size_t peak_bytes() const { return peak_bytes_; }
-    size_t bookkeeping_bytes() const;  // positions and counters of lanes
-    int peak_lane_entries() const { return peak_lane_entries_; }
+    size_t bookkeeping_bytes() const;                             // positions and counters of lanes
+    int peak_lane_entries() const { return peak_lane_entries_; }  // of governed layers
 
     // Positions ascend, lengths within capacity, counters add up. Debug builds call it after every change.
     Status check_invariants() const;
@@ -153,6 +215,11 @@ private:
 
     explicit RaggedCache(const CacheLayout & layout);
     Status move_to(int64_t capacity, LaneStore::Use use);
+    Result<std::vector<std::unique_ptr<LaneStore>>> make_stores(int64_t capacity, LaneStore::Use use) const;
+    int n_lanes_of_seq() const { return first_lanes_.back(); }
+    bool is_of(int layer, Layers which) const {
+        return which == Layers::kAll || layout_.governs(layer) == (which == Layers::kGoverned);
+    }
     LaneStore & store(int layer) const { return *layers_[static_cast<size_t>(layer)].store; }
     // A sequence's lane among all of a layer.
     int in_layer(int seq, int kv_head) const { return seq * layout_.shape.n_kv_heads + kv_head; }
@@ -167,6 +234,7 @@ private:
     void check() const;
 
     CacheLayout layout_;
+    std::vector<int> first_lanes_;  // [layer], and how many a sequence has
     int64_t capacity_ = 0;
     uint64_t storage_id_ = 0;
     std::vector<Layer> layers_;

@@ -2,33 +2,22 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "cache/kv_type.h"
 #include "cache/page_memory.h"
 #include "cache/ragged_cache.h"
-#include "model/arch/hparams.h"
+#include "model/model_file.h"
 
 namespace pith {
 
-inline CacheLayout cache_layout(const Hparams & hp, KvType type_k, KvType type_v) {
-    CacheLayout layout;
-    layout.shape = {hp.n_layers, hp.n_kv_heads, hp.n_group(), hp.head_dim};
-    layout.head_dim_v = hp.head_dim_v;
-    layout.type_k = to_ggml(type_k);
-    layout.type_v = to_ggml(type_v);
-    layout.attention_scale = hp.attention_scale;
-    return layout;
-}
+CacheLayout cache_layout(const ModelFile & model, KvType type_k, KvType type_v);
 
-// What lanes of so many entries take when they have just been evicted, in pages.
-inline size_t page_bytes(const CacheLayout & layout, std::span<const int> lengths) {
-    size_t bytes = 0;
-    for (const int n : lengths) {
-        bytes += page_ceil(static_cast<size_t>(n) * layout.rows().bytes_k()) +
-                 page_ceil(static_cast<size_t>(n) * layout.rows().bytes_v());
-    }
-    return bytes;
-}
+// What lanes of so many entries take when they have just been evicted, in pages. lengths: [lane of the model].
+size_t page_bytes(const CacheLayout & layout, std::span<const int> lengths);
+
+// What the lanes of all layers with a window take at most, in pages, while n_new tokens are on their way through them.
+size_t window_bytes(const CacheLayout & layout, int64_t n_new);
 
 }  // namespace pith

@@ -64,7 +64,9 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
 
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k,
                                       ggml_tensor * v) {
-        if (any_queries) { build->output(q, queries_.data() + static_cast<size_t>(layer) * n_parts * query_size()); }
+        if (any_queries && hp.governs(layer)) {
+            build->output(q, queries_.data() + static_cast<size_t>(layer) * n_parts * query_size());
+        }
         return build_lane_attention(*build, batch_, layer, q, k, v);
     };
     ggml_tensor * hidden = build_embedding(build->ctx(), hp, weights,
@@ -79,8 +81,8 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
                 if (wants[i].key_norms) { build_key_norms(*build, row(k), key_norms_[at]); }
             }
         };
-        hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, positions, attention, nullptr, tap, {},
-                             mul_mat_of(*build));
+        hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, positions, attention, nullptr,
+                             hp.governs(layer) ? tap : RopeTap(), {}, mul_mat_of(*build));
     }
     logits_ = build_head(build->ctx(), hp, weights, hidden, mul_mat_of(*build));
     build->keep(logits_);

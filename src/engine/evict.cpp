@@ -29,8 +29,25 @@ bool Session::Impl::over_budget() const {
     return evicts() && seq.cache->n_entries() > seq.plan->budget * shape().n_lanes();
 }
 
+// Policies see governed layers alone; importances are of all that the model has.
+void Session::Impl::choose_governed_heads() {
+    governed_heads = options.heads;
+    if (!options.heads || !layout.has_windows()) { return; }
+    auto chosen = std::make_shared<HeadImportance>();
+    const auto n = static_cast<size_t>(shape().n_heads());
+    const auto choose = [&](const std::vector<double> & from, std::vector<double> & to) {
+        for (const int layer : governed) {
+            const auto first = from.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(layer) * n);
+            to.insert(to.end(), first, first + static_cast<std::ptrdiff_t>(n));
+        }
+    };
+    choose(options.heads->copy, chosen->copy);
+    choose(options.heads->reason, chosen->reason);
+    governed_heads = std::move(chosen);
+}
+
 EvictionTarget Session::Impl::target() const {
-    EvictionTarget target{shape(), seq.plan->budget, options.pinned, options.heads};
+    EvictionTarget target{shape(), seq.plan->budget, options.pinned, governed_heads};
     if (!observers.empty()) {  // they are the newest, and the budget is without them
         target.budget += std::ssize(observers);
         target.pinned.push_back(
@@ -44,6 +61,7 @@ EvictionTarget Session::Impl::target() const {
 Result<LayerEvidence> Session::Impl::gather(int layer, const EvidenceNeeds & needs) {
     const Stopwatch watch;
     auto result = seq.evidence.gather(forward->observer(), *seq.cache, 0, layer, seq.n_tokens, needs);
+    if (result.ok()) { result->layer = governed_index(layer); }
     ledger.evidence_s += watch.seconds();
     return result;
 }
@@ -78,6 +96,12 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
     const int64_t n_counted = observers.empty() ? std::ssize(question) : 0;  // of a question that stays
     if (seq.cache->n_entries() + n_counted * n_lanes <= seq.plan->budget * n_lanes) { return {}; }
     const std::vector<int> lengths = seq.lane_lengths();
+    std::vector<int> governed_lengths;  // [layer of the model][K], 0 where policies do not govern
+    for (int l = 0; l < n_layers(); ++l) {
+        for (int h = 0; h < shape().n_kv_heads; ++h) {
+            governed_lengths.push_back(layout.governs(l) ? lengths[static_cast<size_t>(seq.cache->lane(0, l, h))] : 0);
+        }
+    }
     EvidenceState evidence_before = seq.evidence;
     const int64_t n_before = seq.n_tokens;
 
@@ -89,7 +113,7 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
         if (planned.ok()) { plans = std::move(*planned); }
     }
     seq.truncate(lengths);
-    seq.evidence.restore(std::move(evidence_before), lengths);
+    seq.evidence.restore(std::move(evidence_before), governed_lengths);
     seq.n_tokens = n_before;
     PITH_RETURN_IF_ERROR(status);
 
@@ -102,11 +126,11 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_all() {
     EvictionPass pass(seq.policy, target(), /*cascade=*/false, /*n_to_come=*/0);
     std::vector<LayerEvidence> seen;
     size_t bytes = 0;
-    for (int layer = 0; layer < shape().n_layers; ++layer) {
+    for (const int layer : governed) {
         PITH_ASSIGN_OR_RETURN(LayerEvidence one, gather(layer));
         bytes += bytes_of(one);
         seen.push_back(std::move(one));
-        if (bytes < kScoredTogetherBytes && layer + 1 < shape().n_layers) { continue; }
+        if (bytes < kScoredTogetherBytes && layer != governed.back()) { continue; }
         const Stopwatch watch;
         PITH_RETURN_IF_ERROR(pass.add_layers(seen));
         ledger.plan_s += watch.seconds();
@@ -114,9 +138,9 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_all() {
         bytes = 0;
     }
     const Stopwatch watch;
-    PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, pass.finish());
+    PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass.finish());
     ledger.plan_s += watch.seconds();
-    return plans;
+    return of_model(std::move(plans));
 }
 
 Status Session::Impl::apply(std::span<const LayerPlan> plans, bool is_last) {

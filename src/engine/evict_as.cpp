@@ -48,7 +48,7 @@ private:
 Ragged<int32_t> all_of(const RaggedCache & cache, int layer) {
     Ragged<int32_t> all;
     std::vector<int32_t> row;
-    for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
+    for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
         row.resize(static_cast<size_t>(cache.length(cache.lane(0, layer, h))));
         std::iota(row.begin(), row.end(), 0);
         all.push_row(row);
@@ -132,11 +132,13 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_cascade() {
     if (!evicts() || seq.n_tokens <= seq.plan->budget) { return std::vector<LayerPlan>(); }
     const bool cascade = !seq.policy.wants_all_layers();
     EvictionPass pass(seq.policy, target(), cascade, static_cast<int>(seq.n_tokens));
-    std::vector<Remaining> layers(static_cast<size_t>(shape().n_layers));
-    const auto compose = [&layers](std::span<const LayerPlan> plans) {
-        for (const LayerPlan & one : plans) { layers[static_cast<size_t>(one.layer)].then(one.keep); }
+    std::vector<Remaining> layers(static_cast<size_t>(n_layers()));
+    const auto compose = [&](std::span<const LayerPlan> plans) {
+        for (const LayerPlan & one : plans) {
+            layers[static_cast<size_t>(governed[static_cast<size_t>(one.layer)])].then(one.keep);
+        }
     };
-    for (int layer = 0; layer < shape().n_layers; ++layer) {
+    for (const int layer : governed) {
         PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, gather(layer));
         const Stopwatch watch;
         PITH_RETURN_IF_ERROR(pass.add_layer(seen));
@@ -163,7 +165,7 @@ Status Session::Impl::evict_as(std::string_view text, const Budget & budget) {
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_cascade());
     // Nothing will be evicted again: what is read and said from here on need not be remembered. A snapshot brings it back.
     std::optional<EvidenceState> none;
-    if (seq.plan->evict_every == 0) { none.emplace(shape(), std::vector<EvidenceNeeds>(), output); }
+    if (seq.plan->evict_every == 0) { none.emplace(layout.shape_of_model(), std::vector<EvidenceNeeds>(), output); }
     PolicyNames names = policy_names(seq);
     PITH_RETURN_IF_ERROR(apply(plans, /*is_last=*/true));
     guard.keep();
@@ -205,11 +207,15 @@ Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & bud
     PITH_RETURN_IF_ERROR(impl_.follow(policy, budget));
     PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, impl_.plan_cascade());
     PolicyView view;
-    for (int layer = 0; layer < impl_.shape().n_layers; ++layer) {
+    for (int layer = 0; layer < impl_.n_layers(); ++layer) {
+        view.kept.push_back(all_of(*impl_.seq.cache, layer));
+        if (!impl_.layout.governs(layer)) {
+            view.scores.emplace_back();
+            continue;
+        }
         PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, impl_.gather(layer));
         PITH_ASSIGN_OR_RETURN(Ragged<float> scores, refined_scores(impl_.seq.policy, seen));
         view.scores.push_back(std::move(scores));
-        view.kept.push_back(all_of(*impl_.seq.cache, layer));
     }
     for (LayerPlan & plan : plans) { view.kept[static_cast<size_t>(plan.layer)] = std::move(plan.keep); }
     return view;

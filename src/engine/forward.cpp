@@ -59,12 +59,14 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     }
 
     const bool custom = sums_columns(layer_runner_.custom_operations(), *parts.front().cache);
+    const bool governed = hp.governs(layer);  // nobody asks what the others' queries pay
+    const bool sums = custom && governed;
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(layer_nodes(hp, parts.size(), custom)));
-    const auto batch = std::make_shared<const LaneBatch>(lane_batch(parts, /*sums=*/custom));
+    const auto batch = std::make_shared<const LaneBatch>(lane_batch(parts, sums));
     for (const BatchPart & part : parts) {  // here, where memory that is not there is an error
-        if (custom) { part.evidence->prepare_running(*part.cache, part.seq, layer); }
+        if (sums) { part.evidence->prepare_running(*part.cache, part.seq, layer); }
     }
-    const bool observed = std::ranges::any_of(parts, [&](const BatchPart & part) { return observes(part); });
+    const bool observed = governed && std::ranges::any_of(parts, [&](const BatchPart & part) { return observes(part); });
     ggml_tensor * queries = nullptr;  // read after the run, on the evidence's account
     std::vector<QueryMoments> moments(parts.size());
     std::vector<std::vector<float>> norms(parts.size());  // of the keys, [n][K]
@@ -99,7 +101,7 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;
     ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));
     build->output(build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep,
-                              tap, {}, mul_mat_of(*build)),
+                              governed ? tap : RopeTap(), {}, mul_mat_of(*build)),
                   hidden.data());
     PITH_RETURN_IF_ERROR(layer_runner_.run());
     if (tap_) {
@@ -107,7 +109,7 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         tap_(layer, tapped_, hidden.subspan(static_cast<size_t>(n_out - 1) * width, width));
     }
 
-    for (size_t i = 0; i < parts.size(); ++i) {
+    for (size_t i = 0; governed && i < parts.size(); ++i) {
         EvidenceState & evidence = *parts[i].evidence;
         if (evidence.wants_moments()) { evidence.add_moments(layer, moments[i]); }
         if (evidence.wants_key_norms()) { evidence.add_key_norms(*parts[i].cache, parts[i].seq, layer, norms[i]); }
@@ -162,6 +164,7 @@ Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int
         if (!evidence.wants_queries() && !evidence.wants_moments() && !evidence.wants_key_norms()) { continue; }
         const Stopwatch watch;
         for (int layer = 0; layer < hparams().n_layers; ++layer) {
+            if (!hparams().governs(layer)) { continue; }
             if (evidence.wants_key_norms()) {
                 evidence.add_key_norms(*part.cache, part.seq, layer, decode_graph_->key_norms(layer, i));
             }

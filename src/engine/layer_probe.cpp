@@ -19,8 +19,8 @@ void LayerProbe::set_profile(GraphProfile * profile) {
     impl_.forward->set_profile(profile);
 }
 
-const CacheShape & LayerProbe::shape() const {
-    return impl_.shape();
+CacheShape LayerProbe::shape() const {
+    return impl_.layout.shape_of_model();
 }
 const RaggedCache & LayerProbe::cache() const {
     return *impl_.seq.cache;

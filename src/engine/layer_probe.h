@@ -26,12 +26,12 @@ public:
 
     // Shown every layer's newest token from now on; an empty tap ends it.
     void set_tap(LayerTap tap);
-    // Shown the queries of each run from now on; an empty function ends it.
+    // Shown the queries of each run in a layer that policies govern from now on; an empty function ends it.
     void set_query_observer(QueryObserver observer);
     // Times the graphs of layers and head from now on; nullptr ends it. `profile` must live until then.
     void set_profile(GraphProfile * profile);
 
-    const CacheShape & shape() const;
+    CacheShape shape() const;  // over all layers of the model, those with a window too
     // REQUIRES: something has been prefilled, here and for run_tasks().
     const RaggedCache & cache() const;
     const EvidenceState & evidence() const;

@@ -56,7 +56,11 @@ Result<int64_t> Session::Impl::lane_capacity(int64_t n_all) const {
     const auto width = static_cast<double>(file->hparams().n_embd) * sizeof(float);
     const double states = seq.plan->one_shot ? static_cast<double>(n_all) * width : 0;
     const double usable = kUsableMemory * (static_cast<double>(addresses) - chunk_bytes()) - states;
-    const auto room = static_cast<int64_t>(usable / (static_cast<double>(layout.entry_bytes()) * shape().n_lanes()));
+    double bytes_of_all_lanes = 0;  // of one entry in each
+    for (int l = 0; l < n_layers(); ++l) {
+        bytes_of_all_lanes += static_cast<double>(layout.rows(l).bytes()) * layout.lanes(l).n_kv_heads;
+    }
+    const auto room = static_cast<int64_t>(usable / bytes_of_all_lanes);
     const int64_t least = bounded ? std::min(n_all, at_once) : n_all;
     if (room < least) {
         return {ErrorCode::kOutOfMemory, "the limit on virtual memory (ulimit -v, -d) leaves " +

@@ -189,7 +189,10 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     session->seq.policy_asked = options.policy;
     session->seq.budget = options.budget;
     if (!is_auto(options.policy)) { PITH_ASSIGN_OR_RETURN(session->seq.policy, Policy::parse(options.policy)); }
-    session->layout = cache_layout(impl.file->hparams(), options.type_k, options.type_v);
+    session->layout = cache_layout(*impl.file, options.type_k, options.type_v);
+    for (int l = 0; l < session->n_layers(); ++l) {
+        if (session->layout.governs(l)) { session->governed.push_back(l); }
+    }
     // What can be refused before a prompt is known is refused here.
     const bool has_gate = impl.gate != nullptr;
     if (known) {
@@ -202,6 +205,7 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     PITH_RETURN_IF_ERROR(find_heads(*impl.file, session->seq.policy, session->options));
     session->tell_policy(session->policy_names(session->seq));
     PITH_RETURN_IF_ERROR(observe(*impl.file, impl.gate != nullptr, *session));
+    session->choose_governed_heads();
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
     for (const PositionSpan & span : options.pinned) {
         if (span.begin < 0 || span.end < span.begin) {

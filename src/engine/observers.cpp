@@ -77,7 +77,7 @@ Status Session::Impl::observe(int layer, std::span<float> states) {
     for (int i = 0; i < n; i += seq.plan->chunk) {
         const int m = std::min(seq.plan->chunk, n - i);
         const auto rows = states.subspan(static_cast<size_t>(i) * width, static_cast<size_t>(m) * width);
-        const int n_out = layer + 1 == shape().n_layers ? 1 : m;
+        const int n_out = layer + 1 == n_layers() ? 1 : m;
         PITH_RETURN_IF_ERROR(run_layer(layer, observers.subspan(static_cast<size_t>(i), static_cast<size_t>(m)), rows, m,
                                        static_cast<int32_t>(seq.n_tokens - n + i), n_out, n - i - m));
     }
@@ -87,7 +87,7 @@ Status Session::Impl::observe(int layer, std::span<float> states) {
 // before: the layer's evidence without them.
 void Session::Impl::take_back(int layer, EvidenceState::Layer before) {
     std::vector<int> lengths;
-    for (int h = 0; h < shape().n_kv_heads; ++h) {
+    for (int h = 0; h < seq.cache->n_kv_heads(layer); ++h) {
         lengths.push_back(seq.cache->length(seq.cache->lane(0, layer, h)) - static_cast<int>(observers.size()));
     }
     seq.cache->truncate(0, layer, lengths);

@@ -16,7 +16,7 @@
 
 namespace pith {
 
-// Of the lanes as they stand.
+// Of the lanes as they stand, [layer of the model]: layers with a window keep all that they have, and have no scores.
 struct PolicyView {
     std::vector<Ragged<int32_t>> kept;  // [layer] of [K]: indices into the lane, ascending
     std::vector<Ragged<float>> scores;  // [layer] of [K]: after the refiner, one per entry of the lane

@@ -8,6 +8,7 @@
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "device/available_memory.h"
+#include "engine/cache_layout.h"
 #include "engine/read_chunks.h"
 #include "engine/read_one_shot.h"
 #include "engine/session_impl.h"
@@ -87,6 +88,7 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     request.n_kv_heads = shape().n_kv_heads;
     request.entry_bytes = layout.entry_bytes();
     request.page_bytes = page_size_bytes();
+    request.window_bytes = [this](int64_t n_new) { return window_bytes(layout, n_new); };
     if (for_policy.evicts()) {
         request.n_protected = least_budget(for_policy, options.pinned, n_served(n_prompt)).value_or(n_served(n_prompt));
     }
@@ -134,7 +136,7 @@ Status Session::Impl::start(int64_t n_prompt, int n_question) {
 
     PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(n_prompt + std::ssize(observers)));
     PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, capacity));
-    seq.evidence = EvidenceState(shape(), all_needs(needs_in_sight()), output);
+    seq.evidence = EvidenceState(layout.shape_of_model(), all_needs(needs_in_sight()), output);
     reset_gates();
     return {};
 }
@@ -261,7 +263,7 @@ Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks 
     const auto n = static_cast<int>(tokens.size());
     const auto width = static_cast<size_t>(file->hparams().n_embd);
     if (n == 1 && !gating && !hooks.on_logits && forward->can_run_tokens(*seq.cache)) {
-        for (int layer = 0; gates && layer < shape().n_layers; ++layer) {
+        for (int layer = 0; gates && layer < n_layers(); ++layer) {
             PITH_RETURN_IF_ERROR(drop_hidden(layer, static_cast<int32_t>(seq.n_tokens)));
         }
         next_logits.resize(static_cast<size_t>(file->hparams().n_vocab));
@@ -283,8 +285,8 @@ Status Session::Impl::run_layers(std::span<const int32_t> tokens, bool all_state
     const size_t n_floats = tokens.size() * static_cast<size_t>(file->hparams().n_embd);
     if (hidden.size() < n_floats) { hidden.resize(n_floats); }
     const auto first_position = static_cast<int32_t>(seq.n_tokens);
-    for (int layer = 0; layer < shape().n_layers; ++layer) {
-        const int n_out = layer + 1 == shape().n_layers && !all_states ? 1 : n;
+    for (int layer = 0; layer < n_layers(); ++layer) {
+        const int n_out = layer + 1 == n_layers() && !all_states ? 1 : n;
         PITH_RETURN_IF_ERROR(ask_gates(layer, {tokens, hidden, n}, first_position));
         PITH_RETURN_IF_ERROR(run_layer(layer, tokens, hidden, n, first_position, n_out));
     }

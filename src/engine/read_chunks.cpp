@@ -45,13 +45,23 @@ bool ChunkReader::is_due() const {
 }
 
 Status ChunkReader::advance(int64_t n, bool nothing_follows) {
+    Sequence & seq = session_.seq;
     n_done_ += n;
-    session_.seq.since_eviction += static_cast<int>(n);
-    if (n_done_ < chunk_end_) { return {}; }
+    seq.since_eviction += static_cast<int>(n);
+    const bool is_last = done() && nothing_follows;
+    // What leaves windows needs memory before an eviction that cannot be taken back, or else once that is done.
+    if (is_last) { PITH_RETURN_IF_ERROR(seq.prepare_trim(0, session_.n_layers(), seq.n_tokens, is_last)); }
+    if (n_done_ == chunk_end_) { PITH_RETURN_IF_ERROR(end_chunk(is_last)); }
+    if (!is_last) { PITH_RETURN_IF_ERROR(seq.prepare_trim(0, session_.n_layers(), seq.n_tokens, is_last)); }
+    seq.trim(0, session_.n_layers(), seq.n_tokens);
+    return {};
+}
+
+Status ChunkReader::end_chunk(bool is_last) {
     if (!question_.empty() && (!done() || !session_.observers.empty())) {
         PITH_RETURN_IF_ERROR(session_.evict_in_sight_of(question_));
     } else if (evicts_ && is_due()) {
-        PITH_RETURN_IF_ERROR(session_.evict_all(done() && nothing_follows));
+        PITH_RETURN_IF_ERROR(session_.evict_all(is_last));
     }
     begin_chunk();
     return {};

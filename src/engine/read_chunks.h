@@ -32,6 +32,7 @@ public:
 private:
     void begin_chunk();
     bool is_due() const;
+    Status end_chunk(bool is_last);
 
     Session::Impl & session_;
     std::span<const int32_t> tokens_;

@@ -13,7 +13,7 @@ OneShotReader::OneShotReader(Session::Impl & session, std::span<const int32_t> t
       tokens_(tokens),
       hooks_(hooks),
       n_(static_cast<int>(tokens.size())),
-      n_layers_(session.shape().n_layers),
+      n_layers_(session.n_layers()),
       must_evict_(session.evicts() && n_ > session.seq.plan->budget),
       cascade_(!session.seq.policy.wants_all_layers()) {
     session.seq.n_tokens = n_ + std::ssize(session.observers);
@@ -51,6 +51,8 @@ Status OneShotReader::run_unit() {
     const bool newest = first_ + m == n_;
     if (last_layer && (all_logits || newest)) { PITH_RETURN_IF_ERROR(session_.emit_logits(rows, m, first_, hooks_)); }
     first_ += m;
+    PITH_RETURN_IF_ERROR(session_.seq.prepare_trim(layer_, layer_ + 1, first_, /*is_last=*/false));
+    session_.seq.trim(layer_, layer_ + 1, first_);
     return {};
 }
 
@@ -60,6 +62,10 @@ Status OneShotReader::end_layer() {
         before_[static_cast<size_t>(layer_)] = session_.seq.evidence.layer(layer_);
         PITH_RETURN_IF_ERROR(session_.observe(layer_, observing_));
     }
+    if (!session_.layout.governs(layer_)) {
+        if (cascade_) { without_observers(layer_); }
+        return {};
+    }
     PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, session_.gather(layer_));
     const Stopwatch watch;
     PITH_RETURN_IF_ERROR(pass_->add_layer(seen));
@@ -68,6 +74,7 @@ Status OneShotReader::end_layer() {
         return {};  // what a selector will read of the lanes must stay till then: the observers, too
     }
     PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass_->cascade());
+    plans = session_.of_model(std::move(plans));
     session_.ledger.plan_s += watch.seconds();
     without_observers(layer_);
     session_.leave_out_observers(plans);
@@ -79,6 +86,7 @@ Status OneShotReader::end_prompt() {
     if (must_evict_) {
         const Stopwatch watch;
         PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass_->finish());
+        plans = session_.of_model(std::move(plans));
         session_.ledger.plan_s += watch.seconds();
         for (int layer = 0; !cascade_ && layer < n_layers_; ++layer) { without_observers(layer); }
         session_.leave_out_observers(plans);

@@ -96,10 +96,8 @@ Status read_state(ByteReader & from, SavedSession & session) {
 }
 
 void write_lanes(const CacheLayout & layout, const std::vector<std::vector<int32_t>> & positions, ByteWriter & to) {
-    for (const int n :
-         {layout.shape.n_layers, layout.shape.n_kv_heads, layout.shape.n_group, layout.shape.head_dim, layout.head_dim_v}) {
-        to.number(n);
-    }
+    const CacheShape shape = layout.shape_of_model();  // its layers are alike, but for windows
+    for (const int n : {shape.n_layers, shape.n_kv_heads, shape.n_group, shape.head_dim, layout.head_dim_v}) { to.number(n); }
     to.number(uint64_t{positions.size()});
     for (const std::vector<int32_t> & lane : positions) { to.array(lane); }
 }
@@ -125,7 +123,7 @@ Status read_lanes(ByteReader & from, SavedSession & session) {
 }
 
 Status write_rows(CacheFileWriter & file, const RaggedCache & cache) {
-    const CacheShape & shape = cache.layout().shape;
+    const CacheShape shape = cache.layout().shape_of_model();
     const LaneRows rows = cache.layout().rows();
     std::vector<uint8_t> k(static_cast<size_t>(kRowsAtATime) * rows.bytes_k());
     std::vector<uint8_t> v(static_cast<size_t>(kRowsAtATime) * rows.bytes_v());
@@ -252,7 +250,7 @@ Status write_saved(const std::string & path, const SavedSession & session, const
     PITH_RETURN_IF_ERROR(file.add("logits", as_bytes(sequence.logits)));
     PITH_RETURN_IF_ERROR(add("lanes", [&](ByteWriter & to) {
         std::vector<std::vector<int32_t>> positions;
-        for (int i = 0; i < layout.shape.n_lanes(); ++i) {
+        for (int i = 0; i < sequence.cache->n_lanes(); ++i) {
             const auto lane = sequence.cache->positions(i);
             positions.emplace_back(lane.begin(), lane.end());
         }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 namespace pith {
@@ -67,9 +68,10 @@ size_t Sequence::bookkeeping_bytes() const {
 }
 
 void Sequence::truncate(std::span<const int> lengths) noexcept {
-    const auto n_kv = static_cast<size_t>(cache->layout().shape.n_kv_heads);
-    for (int l = 0; l < cache->layout().shape.n_layers; ++l) {
-        cache->truncate(0, l, lengths.subspan(static_cast<size_t>(l) * n_kv, n_kv));
+    for (int l = 0; l < cache->layout().n_layers(); ++l) {
+        const auto n_kv = static_cast<size_t>(cache->n_kv_heads(l));
+        cache->truncate(0, l, lengths.first(n_kv));
+        lengths = lengths.subspan(n_kv);
     }
 }
 
@@ -80,7 +82,7 @@ void Sequence::rollback() noexcept {
         cache.reset();
     } else {
         const auto end = static_cast<int32_t>(back.n_tokens);
-        for (int l = 0; l < cache->layout().shape.n_layers; ++l) { cache->truncate_to_positions(0, l, end); }
+        for (int l = 0; l < cache->layout().n_layers(); ++l) { cache->truncate_to_positions(0, l, end); }
         for (const RemovedEntries & entries : back.removed) { cache->put_back(0, entries); }
     }
     if (back.state) {
@@ -97,13 +99,51 @@ void Sequence::rollback() noexcept {
 Result<int64_t> Sequence::compact(std::span<const LayerPlan> plans, bool evicts, bool is_last, const RunTasks & run_tasks) {
     std::vector<LayerKeep> keeps;
     for (const LayerPlan & one : plans) { keeps.push_back({one.layer, &one.keep}); }
-    save_snapshots_before_compaction();
+    save_snapshots_before_compaction(Layers::kGoverned);
     for (const LayerPlan & one : plans) { evidence.prepare_compact(one.layer, one.keep); }
     if (way_back_.open && way_back_.n_tokens > 0 && !is_last && !disposable) { PITH_RETURN_IF_ERROR(remember_removed(plans)); }
     const int64_t n_gone = cache->compact(0, keeps, run_tasks);
     for (const LayerPlan & one : plans) { evidence.compact(one.layer, one.keep, evicts); }
-    ++epoch_;
+    ++epoch(Layers::kGoverned);
     return n_gone;
+}
+
+// Entries of every lane of the layer that have left its window: all of its lanes are alike.
+int Sequence::n_behind_window(int layer, int64_t next_position) const noexcept {
+    const auto positions = cache->positions(cache->lane(0, layer, 0));
+    const int32_t begin = cache->layout().window_begin(layer, next_position);
+    return static_cast<int>(std::ranges::lower_bound(positions, begin) - positions.begin());
+}
+
+Status Sequence::prepare_trim(int begin, int end, int64_t next_position, bool is_last) {
+    if (!cache->layout().has_windows()) { return {}; }
+    std::vector<LayerPlan> plans;
+    std::vector<int32_t> row;
+    for (int l = begin; l < end; ++l) {
+        const int n_gone = n_behind_window(l, next_position);
+        if (n_gone == 0) { continue; }
+        row.resize(static_cast<size_t>(cache->length(cache->lane(0, l, 0)) - n_gone));
+        std::iota(row.begin(), row.end(), n_gone);
+        LayerPlan & one = plans.emplace_back();
+        one.layer = l;
+        for (int h = 0; h < cache->n_kv_heads(l); ++h) { one.keep.push_row(row); }
+    }
+    if (plans.empty()) { return {}; }
+    save_snapshots_before_compaction(Layers::kWindows);
+    const bool comes_back = way_back_.open && way_back_.n_tokens > 0 && !is_last && !disposable;
+    return comes_back ? remember_removed(plans) : Status();
+}
+
+void Sequence::trim(int begin, int end, int64_t next_position) noexcept {
+    if (!cache->layout().has_windows()) { return; }
+    bool any = false;
+    for (int l = begin; l < end; ++l) {
+        const int n_gone = n_behind_window(l, next_position);
+        if (n_gone == 0) { continue; }
+        cache->drop_first(0, l, n_gone);
+        any = true;
+    }
+    if (any) { ++epoch(Layers::kWindows); }
 }
 
 Status Sequence::remember_removed(std::span<const LayerPlan> plans) {

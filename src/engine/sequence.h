@@ -7,6 +7,7 @@
 // Threads: one at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -52,7 +53,7 @@ public:
     std::unique_ptr<RaggedCache> cache;  // none before the first prompt
     std::vector<float> logits;           // [n_vocab] of the newest token
 
-    std::vector<int> lane_lengths() const;  // [layer · K + kv_head]
+    std::vector<int> lane_lengths() const;  // [lane]
     // Cuts every lane back to its first so many entries; lengths as lane_lengths().
     void truncate(std::span<const int> lengths) noexcept;
 
@@ -80,6 +81,12 @@ public:
     Result<int64_t> compact(std::span<const LayerPlan> plans, bool evicts, bool is_last,
                             const RunTasks & run_tasks = run_in_turn);
 
+    // Takes out of layers [begin, end) with a window what queries at next_position and later do not see. Nothing that is
+    // computed changes by it. prepare_trim() comes first, and takes nothing out; is_last: as above, or else nothing may come
+    // between the two.
+    Status prepare_trim(int begin, int end, int64_t next_position, bool is_last);
+    void trim(int begin, int end, int64_t next_position) noexcept;
+
     // The most that was ever held in memory: lanes, snapshots' entries, and what a rollback would put back.
     size_t peak_bytes() const { return peak_bytes_; }
     // What the open call would go back to, in memory.
@@ -93,8 +100,9 @@ public:
     size_t saved_bytes() const;  // by snapshots
 
 private:
-    void save_snapshots_before_compaction();
-    void save_snapshots_that_restoring_breaks(const Session::Snapshot & target);
+    void save_snapshots_before_compaction(Layers which);
+    void save_snapshots_that_restoring_breaks(const Session::Snapshot & target, Layers which);
+    int n_behind_window(int layer, int64_t next_position) const noexcept;
     void read_lengths(std::vector<int> & to) const;
     Status remember_removed(std::span<const LayerPlan> plans);
 
@@ -111,7 +119,10 @@ private:
     };
 
     uint64_t id_ = 0;
-    uint64_t epoch_ = 0;  // counts compactions and restores: a snapshot of another epoch must have saved its entries
+    // Of governed layers, and of those with a window: counts compactions and restores. A snapshot of another epoch must have
+    // saved its entries of these layers.
+    std::array<uint64_t, 2> epochs_{};
+    uint64_t & epoch(Layers which) { return epochs_[which == Layers::kWindows ? 1 : 0]; }
     std::vector<std::weak_ptr<Session::Snapshot>> snapshots_;
     WayBack way_back_;
     size_t peak_bytes_ = 0;
@@ -120,10 +131,15 @@ private:
 struct Session::Snapshot {
     SequenceState state;
     std::vector<float> logits;
-    uint64_t sequence = 0;            // Sequence::id() of the one it was taken from
-    uint64_t epoch = 0;               // when it was taken
-    std::vector<int> lengths;         // [layer · K + kv_head]
-    std::optional<SavedLanes> saved;  // the entries, once a later compaction would have moved them
+    uint64_t sequence = 0;     // Sequence::id() of the one it was taken from
+    std::vector<int> lengths;  // [lane]
+    struct Part {
+        uint64_t epoch = 0;               // when it was taken
+        std::optional<SavedLanes> saved;  // the entries, once a later compaction would have moved them
+    };
+    std::array<Part, 2> parts;  // of governed layers, of those with a window
+    Part & part(Layers which) { return parts[which == Layers::kWindows ? 1 : 0]; }
+    const Part & part(Layers which) const { return parts[which == Layers::kWindows ? 1 : 0]; }
 };
 
 }  // namespace pith

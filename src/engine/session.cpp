@@ -64,14 +64,17 @@ int64_t Session::n_tokens() const {
     return impl_->seq.n_tokens;
 }
 int Session::n_layers() const {
-    return impl_->shape().n_layers;
+    return impl_->n_layers();
+}
+bool Session::is_governed(int layer) const {
+    return impl_->layout.governs(layer);
 }
 int Session::n_kv_heads() const {
     return impl_->shape().n_kv_heads;
 }
 
 std::span<const int32_t> Session::lane_positions(int layer, int kv_head) const {
-    if (!impl_->seq.cache) { return {}; }
+    if (!impl_->seq.cache || kv_head >= impl_->seq.cache->n_kv_heads(layer)) { return {}; }
     return impl_->seq.cache->positions(impl_->seq.cache->lane(0, layer, kv_head));
 }
 
@@ -90,7 +93,9 @@ void Session::Impl::update_ledger() const {
         ledger.kv_needed_bytes = seq.cache->needed_bytes();
         ledger.n_lanes = shape().n_lanes();
         ledger.n_tokens = seq.n_tokens;
-        ledger.kv_full_bytes = static_cast<size_t>(seq.n_tokens * ledger.n_lanes) * layout.entry_bytes();
+        ledger.kv_window_bytes = seq.cache->allocated_bytes(Layers::kWindows);
+        ledger.kv_full_bytes = static_cast<size_t>(seq.n_tokens * ledger.n_lanes) * layout.entry_bytes() +
+                               seq.cache->needed_bytes(Layers::kWindows);
         ledger.kv_allocated_bytes = seq.cache->allocated_bytes() + saved;
         ledger.kv_saved_bytes = saved;
         ledger.kv_peak_bytes =

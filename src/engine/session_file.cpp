@@ -89,10 +89,23 @@ std::vector<StoredLane> lanes_of(const SavedSession & saved) {
 
 }  // namespace
 
+namespace {
+
+// The newest positions without a gap, as many as a query at n_tokens sees or more; and, all lanes of a layer being alike, as
+// many as its window leaves.
+bool holds_window(std::span<const int32_t> lane, int window, int64_t n_tokens) {
+    CacheLayout one;
+    one.layers.push_back({1, 1, 1, 1, window});
+    const int64_t begin = one.window_begin(0, n_tokens);
+    return !lane.empty() && lane.front() == begin && lane.back() == n_tokens - 1 && std::ssize(lane) == n_tokens - begin;
+}
+
+}  // namespace
+
 // What the file says of gates and of evidence, and all the rest of it, becomes the session's.
 Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
     const auto damaged = [&from](const std::string & what) { return from.damaged(what); };
-    if (!(saved.shape == shape()) || saved.head_dim_v != layout.head_dim_v) {
+    if (!(saved.shape == layout.shape_of_model()) || saved.head_dim_v != layout.head_dim_v) {
         return damaged("its lanes are not those of its model");
     }
     const auto n_vocab = static_cast<size_t>(file->hparams().n_vocab);
@@ -109,9 +122,17 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
     const auto n_tokens = static_cast<int64_t>(saved.tokens.size());
     std::vector<int> lengths;
     for (const auto & lane : saved.positions) { lengths.push_back(static_cast<int>(lane.size())); }
+    for (int l = 0; l < n_layers(); ++l) {
+        for (int h = 0; h < shape().n_kv_heads; ++h) {
+            const auto & lane = saved.positions[static_cast<size_t>(saved.shape.lane(l, h))];
+            if (!layout.governs(l) && !holds_window(lane, layout.window(l), n_tokens)) {
+                return damaged("layer " + std::to_string(l) + " does not hold its window");
+            }
+        }
+    }
     PITH_ASSIGN_OR_RETURN(const auto evidence_bytes, from.section("evidence"));
     ByteReader from_evidence(evidence_bytes);
-    auto evidence = EvidenceState::read(from_evidence, shape(), known, output, lengths, n_tokens);
+    auto evidence = EvidenceState::read(from_evidence, layout.shape_of_model(), known, output, lengths, n_tokens);
     if (!evidence.ok()) { return damaged(evidence.status().message()); }
     if (!from_evidence.done()) { return damaged("its evidence does not end where it should"); }
     PITH_ASSIGN_OR_RETURN(const auto gate_bytes, from.section("gates"));

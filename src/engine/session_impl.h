@@ -14,6 +14,7 @@
 //   session_file.cpp  to a file, and back
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,15 +69,26 @@ struct Session::Impl {
     // While a prompt is read for questions that come later: their tokens. Empty: there are none, or they are not in sight.
     std::span<const int32_t> observers;
 
-    bool keeps_whole_way_back = false;  // a token's pass tells evidence before it may fail
-    std::optional<RunPlan> given_plan;  // for the first prompt: an engine has reserved memory for it
+    bool keeps_whole_way_back = false;                     // a token's pass tells evidence before it may fail
+    std::shared_ptr<const HeadImportance> governed_heads;  // of options.heads, those that policies govern
+    std::optional<RunPlan> given_plan;                     // for the first prompt: an engine has reserved memory for it
 
     std::vector<float> next_logits;  // of the call at hand, the sequence's once it has succeeded
     std::vector<float> hidden;
     mutable Ledger ledger;
     std::optional<Ledger> ledger_before;  // the call at hand
 
-    const CacheShape & shape() const { return layout.shape; }
+    const CacheShape & shape() const { return layout.shape; }  // of what policies govern
+    int n_layers() const { return layout.n_layers(); }         // of the model
+    // Policies count governed layers alone, from 0; everybody else counts all.
+    std::vector<int> governed;  // [governed layer]: which of the model it is
+    int governed_index(int layer) const {
+        return static_cast<int>(std::ranges::lower_bound(governed, layer) - governed.begin());
+    }
+    std::vector<LayerPlan> of_model(std::vector<LayerPlan> plans) const {
+        for (LayerPlan & one : plans) { one.layer = governed[static_cast<size_t>(one.layer)]; }
+        return plans;
+    }
     bool evicts() const { return seq.plan.has_value() && seq.plan->budget > 0; }
 
     // gating.cpp
@@ -138,11 +150,13 @@ struct Session::Impl {
 
     // evict.cpp
     bool over_budget() const;
+    void choose_governed_heads();
     EvictionTarget target() const;
     Status evict_all(bool is_last);
     Status evict_in_sight_of(std::span<const int32_t> question);
     Result<std::vector<LayerPlan>> plan_all();
     std::vector<EvidenceNeeds> all_needs(const EvidenceNeeds & of_policy) const;
+    // layer: of the model; what is seen of it says which governed one it is.
     Result<LayerEvidence> gather(int layer);
     Result<LayerEvidence> gather(int layer, const EvidenceNeeds & needs);
     Status apply(std::span<const LayerPlan> plans, bool is_last);

@@ -222,11 +222,12 @@ private:
 
     // n_behind: entries of each lane that came since it was compressed.
     void look_at_lanes(CompressedPrompt & prompt, int64_t id, size_t n_behind) const {
-        const CacheLayout layout = cache_layout(file_of(model_).hparams(), options_.session.type_k, options_.session.type_v);
+        const CacheLayout layout = cache_layout(file_of(model_), options_.session.type_k, options_.session.type_v);
         prompt.n_kv_heads = layout.shape.n_kv_heads;
-        for (int l = 0; l < layout.shape.n_layers; ++l) {
-            for (int h = 0; h < prompt.n_kv_heads; ++h) {
-                prompt.lanes.push_back(static_cast<int>(engine_.lane_positions(id, l, h).size() - n_behind));
+        for (int l = 0; l < layout.n_layers(); ++l) {
+            const auto n_new = layout.governs(l) ? static_cast<int>(n_behind) : 0;
+            for (int h = 0; h < layout.lanes(l).n_kv_heads; ++h) {
+                prompt.lanes.push_back(static_cast<int>(engine_.lane_positions(id, l, h).size()) - n_new);
             }
         }
         prompt.kv_bytes = static_cast<int64_t>(page_bytes(layout, prompt.lanes));

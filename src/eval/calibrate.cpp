@@ -87,6 +87,7 @@ class Calibrator {
 public:
     Calibrator(const Model & model, const CalibrateOptions & options) : model_(model), options_(options) {
         const auto n = static_cast<size_t>(model.info().n_layers) * static_cast<size_t>(model.info().n_heads);
+        n_heads_ = static_cast<size_t>(model.info().n_heads);
         out_.heads.copy.assign(n, 0.0);
         out_.heads.reason.assign(n, 0.0);
     }
@@ -122,6 +123,10 @@ private:
         PolicyProbe look(session, options_.cancel);
         size_t i = 0;
         for (int layer = 0; layer < session.n_layers(); ++layer) {
+            if (!session.is_governed(layer)) {
+                i += n_heads_;  // it keeps what it sees: nobody asks how much its heads matter
+                continue;
+            }
             PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, look.evidence(layer, {.last_query = true}));
             for (int g = 0; g < evidence.last_query.n_rows(); ++g, ++i) {
                 const HeadCredit earned =
@@ -137,6 +142,7 @@ private:
 
     const Model & model_;
     const CalibrateOptions & options_;
+    size_t n_heads_ = 0;  // of a layer
     Calibration out_;
 };
 

@@ -82,8 +82,7 @@ Result<std::string> answer(Session & session, const Tokenizer & tokenizer, int m
 Result<Outcome> measure(Session & session, const Tokenizer & tokenizer, const Sample & sample) {
     Outcome outcome;
     const Ledger after_prompt = session.ledger();
-    const int n_lanes = session.n_layers() * session.n_kv_heads();
-    outcome.kept_entries = static_cast<double>(after_prompt.kept_entries) / n_lanes;
+    outcome.kept_entries = static_cast<double>(after_prompt.kept_entries) / static_cast<double>(after_prompt.n_lanes);
     outcome.chosen = after_prompt.policy_reason.empty() ? "" : after_prompt.policy;
     outcome.kv_bytes = after_prompt.kv_allocated_bytes - after_prompt.kv_saved_bytes;
     PITH_ASSIGN_OR_RETURN(const std::string text, answer(session, tokenizer, sample.task.max_new_tokens));

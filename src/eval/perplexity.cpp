@@ -107,7 +107,7 @@ Result<std::vector<PerplexityRow>> run_perplexity(const Model & model, const Tok
                 return {};
             }
             result.kept_entries +=
-                static_cast<double>(session.ledger().kept_entries) / (session.n_layers() * session.n_kv_heads());
+                static_cast<double>(session.ledger().kept_entries) / static_cast<double>(session.ledger().n_lanes);
             PITH_ASSIGN_OR_RETURN(const double loss, sum_of_losses(session, rest, hooks));
             result.losses.push_back(loss / static_cast<double>(rest.size()));
             return {};

@@ -225,6 +225,7 @@ void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool 
 
 void EvidenceState::prepare_token(const RaggedCache & cache, int seq) {
     for (int l = 0; l < shape_.n_layers; ++l) {
+        if (!cache.layout().governs(l)) { continue; }
         Layer & layer = layers_[static_cast<size_t>(l)];
         const auto length = [&](int h) { return static_cast<size_t>(cache.length(cache.lane(seq, l, h))); };
         if (n_kept_queries_ > 0 || keeps_all_) { layer.queries.make_room(); }

@@ -93,10 +93,20 @@ ggml_tensor * probabilities(GraphBuild & build, const RaggedCache & cache, int s
         q->nb[2] * static_cast<size_t>(block.first) + q->nb[1] * static_cast<size_t>(block.kv_head * shape.n_group));
     part = ggml_cont(ctx, ggml_permute(ctx, part, 0, 2, 1, 3));  // [d, n, group]
     ggml_tensor * scores = ggml_mul_mat(ctx, keys, part);        // [n_visible, n, group]
-    if (is_causal_tail(block)) {
-        scores = ggml_diag_mask_inf_inplace(ctx, scores, block.n_visible - block.n);
-        return ggml_soft_max_ext_inplace(ctx, scores, nullptr, scale, 0.0F);
+    float left_to_scale = scale;
+    if (const float cap = cache.layout().attention_softcap; cap != 0.0F) {
+        scores = ggml_scale(ctx, ggml_tanh(ctx, ggml_scale(ctx, scores, scale / cap)), cap);
+        left_to_scale = 1.0F;
     }
+    const auto soft_max = [&](ggml_tensor * masked, ggml_tensor * mask) {
+        ggml_tensor * p = ggml_soft_max_ext_inplace(ctx, masked, mask, left_to_scale, 0.0F);
+        if (const auto sinks = cache.layout().sinks_of(layer); !sinks.empty()) {
+            const float * of_lane = sinks.data() + block.kv_head * shape.n_group;
+            ggml_soft_max_add_sinks(p, build.input(GGML_TYPE_F32, shape.n_group, 1, of_lane));
+        }
+        return p;
+    };
+    if (is_causal_tail(block)) { return soft_max(ggml_diag_mask_inf_inplace(ctx, scores, block.n_visible - block.n), nullptr); }
     ggml_tensor * mask = build.input<float>(GGML_TYPE_F32, block.n_visible, block.n, [&block](std::span<float> values) {
         for (int i = 0; i < block.n; ++i) {
             const auto row = values.subspan(static_cast<size_t>(i) * static_cast<size_t>(block.n_visible),
@@ -111,7 +121,7 @@ ggml_tensor * probabilities(GraphBuild & build, const RaggedCache & cache, int s
             }
         }
     });
-    return ggml_soft_max_ext_inplace(ctx, scores, mask, scale, 0.0F);
+    return soft_max(scores, mask);
 }
 
 // [n_entries, n, heads] → [n, n_entries, heads].
@@ -135,7 +145,8 @@ ggml_tensor * inverse_root(ggml_context * ctx, ggml_tensor * x) {
 }
 
 // Σ over the queries of the rows as the distance wants them.
-void add_profile(GraphBuild & build, HeadDistance distance, int n_group, int length, Block & block, ggml_tensor * p) {
+void add_profile(GraphBuild & build, HeadDistance distance, int n_group, int length, bool with_sinks, Block & block,
+                 ggml_tensor * p) {
     ggml_context * ctx = build.ctx();
     const auto n = static_cast<size_t>(block.n_visible);
     block.unit_sums.resize(n * static_cast<size_t>(n_group));
@@ -149,8 +160,13 @@ void add_profile(GraphBuild & build, HeadDistance distance, int n_group, int len
     }
     // Σ_i w_i A[i], w_i one over the row's norm, by a product of the transposed block with w.
     ggml_tensor * squares = nullptr;  // [1, n, group]
+    ggml_tensor * means = nullptr;    // the same, where rows sum to less than 1
     const float mean = 1.0F / static_cast<float>(length);
-    if (distance == HeadDistance::kPearson) {
+    if (distance == HeadDistance::kPearson && with_sinks) {
+        means = ggml_scale(ctx, ggml_sum_rows(ctx, p), mean);
+        ggml_tensor * behind = ggml_scale(ctx, square(ctx, means), static_cast<float>(length - block.n_visible));
+        squares = ggml_add(ctx, ggml_sum_rows(ctx, square(ctx, ggml_sub(ctx, p, means))), behind);
+    } else if (distance == HeadDistance::kPearson) {
         // Every row sums to 1, so its mean over the lane is 1 / length; entries behind the block are 0 in all its rows.
         const float behind = static_cast<float>(length - block.n_visible) * mean * mean;
         squares = ggml_sum_rows(ctx, square(ctx, ggml_scale_bias(ctx, p, 1.0F, -mean)));
@@ -162,11 +178,15 @@ void add_profile(GraphBuild & build, HeadDistance distance, int n_group, int len
     build.output(ggml_mul_mat(ctx, queries_first(ctx, p), weights), block.unit_sums.data());
     if (distance == HeadDistance::kPearson) {
         block.unit_means.resize(static_cast<size_t>(n_group));
-        build.output(ggml_scale(ctx, ggml_sum_rows(ctx, weights), mean), block.unit_means.data());
+        ggml_tensor * less = means == nullptr
+                                 ? ggml_scale(ctx, ggml_sum_rows(ctx, weights), mean)
+                                 : ggml_sum_rows(ctx, ggml_mul(ctx, weights, ggml_reshape_3d(ctx, means, block.n, 1, n_group)));
+        build.output(less, block.unit_means.data());
     }
 }
 
-void add_outputs(GraphBuild & build, const ObserveWants & wants, int n_group, int length, Block & block, ggml_tensor * p) {
+void add_outputs(GraphBuild & build, const ObserveWants & wants, int n_group, int length, bool with_sinks, Block & block,
+                 ggml_tensor * p) {
     ggml_context * ctx = build.ctx();
     const auto n = static_cast<size_t>(block.n_visible);
     const auto size = n * static_cast<size_t>(n_group);
@@ -197,7 +217,7 @@ void add_outputs(GraphBuild & build, const ObserveWants & wants, int n_group, in
         block.rows.resize(size * static_cast<size_t>(block.n));
         build.output(ggml_cont(ctx, p), block.rows.data());
     }
-    if (wants.profile) { add_profile(build, *wants.profile, n_group, length, block, p); }
+    if (wants.profile) { add_profile(build, *wants.profile, n_group, length, with_sinks, block, p); }
     if (wants.entropy) {
         block.entropies.resize(static_cast<size_t>(block.n) * static_cast<size_t>(n_group));
         if (block.n_past == 0) { return; }
@@ -278,7 +298,8 @@ Status observe_in_graph(GraphRunner & runner, const RaggedCache & cache, int seq
     q = ggml_reshape_3d(build->ctx(), q, shape.head_dim, shape.n_heads(), n);
     for (Block & block : blocks) {
         const int length = cache.length(cache.lane(seq, layer, block.kv_head));
-        add_outputs(*build, wants, shape.n_group, length, block, probabilities(*build, cache, seq, layer, block, q));
+        add_outputs(*build, wants, shape.n_group, length, !cache.layout().sinks_of(layer).empty(), block,
+                    probabilities(*build, cache, seq, layer, block, q));
     }
     PITH_RETURN_IF_ERROR(runner.run());
     for (const Block & block : blocks) { accumulate(block, shape.n_group, n, out); }

@@ -200,7 +200,15 @@ Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int s
     const int tile = tile_length(wide);
     out = Ragged<float>(lane_lengths(cache, seq, layer, shape.n_group));
     if (out.size() == 0) { return {}; }
-    if (reads_entries(runner, cache.k(layer))) { return exponents_on_cpu(runner, cache, seq, layer, linear, quadratic, out); }
+    const auto cap = [&] {
+        const float softcap = cache.layout().attention_softcap;
+        for (float & x : out.flat()) { x = softcap == 0.0F ? x : softcap * std::tanh(x / softcap); }
+    };
+    if (reads_entries(runner, cache.k(layer))) {
+        PITH_RETURN_IF_ERROR(exponents_on_cpu(runner, cache, seq, layer, linear, quadratic, out));
+        cap();
+        return {};
+    }
     size_t tiles = 0;
     for (const int length : lengths) { tiles += n_tiles(length, tile); }
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + 16 * tiles + 8 * lengths.size()));
@@ -223,7 +231,9 @@ Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int s
                                static_cast<size_t>(length));
         });
     }
-    return runner.run();
+    PITH_RETURN_IF_ERROR(runner.run());
+    cap();
+    return {};
 }
 
 }  // namespace pith

@@ -9,6 +9,7 @@
 #include "bench/likelihood.h"
 #include "engine/generate_tokens.h"
 #include "engine/layer_probe.h"
+#include "engine/model_parts.h"
 #include "engine/policy_probe.h"
 #include "inspect/fidelity.h"
 #include "policy/allocate/head_profiles.h"
@@ -364,6 +365,10 @@ private:
 Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens, const InspectOptions & options) {
     if (options.policies.empty() || options.budgets.empty()) {
         return {ErrorCode::kInvalidArgument, "inspection: give at least one policy and one budget"};
+    }
+    if (file_of(model).hparams().has_windows()) {
+        return {ErrorCode::kUnsupported, "inspection: the model (" + model.info().architecture +
+                                             ") has layers that see a window only, which are not shown yet"};
     }
     std::vector<Policy> policies;
     for (const std::string & name : options.policies) {

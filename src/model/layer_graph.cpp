@@ -12,9 +12,19 @@ namespace {
 // libllama keeps the sum of the chosen experts' weights above the smallest normal f16, so that the division stays finite.
 constexpr float kMinExpertWeightSum = 6.103515625e-5F;
 
+// What of gpt-oss's feed-forward no key says.
+constexpr float kClampedAlpha = 1.702F;
+constexpr float kClampedLimit = 7.0F;
+
 // x itself where there is no norm.
 ggml_tensor * rms_norm(ggml_context * ctx, ggml_tensor * x, ggml_tensor * weight, float eps) {
     return weight == nullptr ? x : ggml_mul(ctx, ggml_rms_norm(ctx, x, eps), weight);
+}
+
+// The same by the model's kind of norm, of hidden states.
+ggml_tensor * norm(ggml_context * ctx, const Hparams & hp, ggml_tensor * x, ggml_tensor * weight) {
+    if (weight == nullptr || hp.form.norm == NormKind::kRms) { return rms_norm(ctx, x, weight, hp.norm_eps); }
+    return ggml_mul(ctx, ggml_norm(ctx, x, hp.norm_eps), weight);
 }
 
 ggml_tensor * scaled(ggml_context * ctx, ggml_tensor * x, float scale) {
@@ -35,18 +45,23 @@ ggml_tensor * add_bias(ggml_context * ctx, ggml_tensor * x, ggml_tensor * bias) 
 
 // y [head_dim · n_heads, n] as heads [head_dim, n_heads, n], normed where all heads are normed as one or each by itself.
 ggml_tensor * as_heads(ggml_context * ctx, const Hparams & hp, ggml_tensor * y, ggml_tensor * norm, int head_dim, int n_heads) {
-    if (hp.form.qk_norm == QkNorm::kWhole) { y = rms_norm(ctx, y, norm, hp.rms_eps); }
+    if (hp.form.qk_norm == QkNorm::kWhole) { y = rms_norm(ctx, y, norm, hp.norm_eps); }
     y = ggml_reshape_3d(ctx, y, head_dim, n_heads, y->ne[1]);
     const bool by_itself = hp.form.qk_norm == QkNorm::kPerHead || hp.form.qk_norm == QkNorm::kMayBePerHead;
-    return by_itself ? rms_norm(ctx, y, norm, hp.rms_eps) : y;
+    return by_itself ? rms_norm(ctx, y, norm, hp.norm_eps) : y;
 }
 
 ggml_tensor * rope(ggml_context * ctx, const Hparams & hp, int layer, ggml_tensor * x, ggml_tensor * positions,
                    ggml_tensor * freq_factors) {
-    if (!hp.layer(layer).rotates) { return x; }
+    const LayerHparams & of = hp.layer(layer);
+    if (!of.rotates) { return x; }
+    const float base = of.rope_base != 0.0F ? of.rope_base : hp.rope_base;
+    const float freq_scale = of.rope_scales ? hp.rope_freq_scale : 1.0F;
+    const float ext_factor = of.rope_scales ? hp.yarn_ext_factor : 0.0F;
+    const float attn_factor = of.rope_scales ? hp.yarn_attn_factor : 1.0F;
     const int type = hp.form.rope == RopeKind::kHalves ? GGML_ROPE_TYPE_NEOX : GGML_ROPE_TYPE_NORMAL;
-    return ggml_rope_ext(ctx, x, positions, freq_factors, hp.n_rot, type, hp.rope_n_ctx_orig, hp.rope_base, hp.rope_freq_scale,
-                         hp.yarn_ext_factor, hp.yarn_attn_factor, hp.yarn_beta_fast, hp.yarn_beta_slow);
+    return ggml_rope_ext(ctx, x, positions, freq_factors, hp.n_rot, type, hp.rope_n_ctx_orig, base, freq_scale, ext_factor,
+                         attn_factor, hp.yarn_beta_fast, hp.yarn_beta_slow);
 }
 
 // q [d, H, n], each times its position's temperature.
@@ -61,11 +76,23 @@ ggml_tensor * heat(ggml_context * ctx, const Hparams & hp, ggml_tensor * q, ggml
     return ggml_mul(ctx, q, ggml_reshape_3d(ctx, heats, 1, 1, heats->ne[0]));
 }
 
-// x [D, n]  →  [D, n]: down · (silu(gate·x) ⊙ up·x), with biases where there are any.
-ggml_tensor * dense_ffn(ggml_context * ctx, const LayerWeights & w, ggml_tensor * x, MulMatFn mul_mat) {
+ggml_tensor * activate(ggml_context * ctx, Activation kind, ggml_tensor * gate, ggml_tensor * up) {
+    switch (kind) {
+        case Activation::kGelu:
+            return ggml_geglu_split(ctx, gate, up);
+        case Activation::kClamped:
+            return ggml_swiglu_oai(ctx, gate, up, kClampedAlpha, kClampedLimit);
+        case Activation::kSilu:
+            break;
+    }
+    return ggml_swiglu_split(ctx, gate, up);
+}
+
+// x [D, n]  →  [D, n]: down · (activation of gate·x and up·x), with biases where there are any.
+ggml_tensor * dense_ffn(ggml_context * ctx, const Hparams & hp, const LayerWeights & w, ggml_tensor * x, MulMatFn mul_mat) {
     ggml_tensor * gate = add_bias(ctx, mul_mat(ctx, w.ffn_gate, x), w.ffn_gate_bias);
     ggml_tensor * up = add_bias(ctx, mul_mat(ctx, w.ffn_up, x), w.ffn_up_bias);
-    return add_bias(ctx, mul_mat(ctx, w.ffn_down, ggml_swiglu_split(ctx, gate, up)), w.ffn_down_bias);
+    return add_bias(ctx, mul_mat(ctx, w.ffn_down, activate(ctx, hp.form.activation, gate, up)), w.ffn_down_bias);
 }
 
 // Router weights of the chosen experts, of those the router gives to all, made to sum to 1 and scaled where the model says so.
@@ -73,6 +100,10 @@ ggml_tensor * dense_ffn(ggml_context * ctx, const LayerWeights & w, ggml_tensor 
 ggml_tensor * expert_weights(ggml_context * ctx, const Hparams & hp, ggml_tensor * probabilities, ggml_tensor * chosen) {
     const int64_t n = probabilities->ne[1];
     ggml_tensor * weights = ggml_get_rows(ctx, ggml_reshape_3d(ctx, probabilities, 1, hp.n_experts, n), chosen);
+    if (hp.router == Router::kSoftmaxOfBest) {
+        weights = ggml_soft_max(ctx, ggml_reshape_2d(ctx, weights, hp.n_experts_used, n));
+        return scaled(ctx, ggml_reshape_3d(ctx, weights, 1, hp.n_experts_used, n), hp.expert_weights_scale);
+    }
     if (hp.norm_expert_weights) {
         weights = ggml_reshape_2d(ctx, weights, hp.n_experts_used, n);
         ggml_tensor * sum = ggml_clamp(ctx, ggml_sum_rows(ctx, weights), kMinExpertWeightSum, INFINITY);
@@ -86,14 +117,21 @@ ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & h
                       MulMatFn mul_mat) {
     const int64_t n_embd = x->ne[0];
     const int64_t n = x->ne[1];
-    ggml_tensor * logits = mul_mat(ctx, w.router, x);  // [n_experts, n]
-    ggml_tensor * probabilities = hp.router == Router::kSigmoid ? ggml_sigmoid(ctx, logits) : ggml_soft_max(ctx, logits);
+    ggml_tensor * logits = add_bias(ctx, mul_mat(ctx, w.router, x), w.router_b);  // [n_experts, n]
+    ggml_tensor * probabilities = hp.router == Router::kSigmoid   ? ggml_sigmoid(ctx, logits)
+                                  : hp.router == Router::kSoftmax ? ggml_soft_max(ctx, logits)
+                                                                  : logits;
     ggml_tensor * chosen = ggml_argsort_top_k(ctx, add_bias(ctx, probabilities, w.router_bias), hp.n_experts_used);
     ggml_tensor * weights = expert_weights(ctx, hp, probabilities, chosen);  // [1, used, n]
     ggml_tensor * rows = ggml_reshape_3d(ctx, x, n_embd, 1, n);
-    ggml_tensor * gate = ggml_mul_mat_id(ctx, w.gate_experts, rows, chosen);                                 // [n_ff, used, n]
-    ggml_tensor * up = ggml_mul_mat_id(ctx, w.up_experts, rows, chosen);                                     // [n_ff, used, n]
-    ggml_tensor * outputs = ggml_mul_mat_id(ctx, w.down_experts, ggml_swiglu_split(ctx, gate, up), chosen);  // [D, used, n]
+    const auto of_experts = [&](ggml_tensor * weight, ggml_tensor * bias, ggml_tensor * in) {
+        ggml_tensor * y = ggml_mul_mat_id(ctx, weight, in, chosen);
+        return bias == nullptr ? y : ggml_add_id(ctx, y, bias, chosen);
+    };
+    ggml_tensor * gate = of_experts(w.gate_experts, w.gate_experts_b, rows);  // [n_ff, used, n]
+    ggml_tensor * up = of_experts(w.up_experts, w.up_experts_b, rows);        // [n_ff, used, n]
+    ggml_tensor * outputs =
+        of_experts(w.down_experts, w.down_experts_b, activate(ctx, hp.form.activation, gate, up));  // [D, used, n]
     outputs = ggml_mul(ctx, outputs, weights);
     if (graph != nullptr) { ggml_build_forward_expand(graph, outputs); }
 
@@ -117,7 +155,7 @@ ggml_tensor * build_query_rotation(ggml_context * ctx, const Hparams & hparams, 
 
 ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
                                     ggml_tensor * hidden) {
-    return rms_norm(ctx, hidden, weights.layers[static_cast<size_t>(layer)].attn_norm, hparams.rms_eps);
+    return norm(ctx, hparams, hidden, weights.layers[static_cast<size_t>(layer)].attn_norm);
 }
 
 ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended,
@@ -134,7 +172,7 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention, ggml_tensor * keep_rows,
                           const RopeTap & tap, const InputTap & input_tap, MulMatFn mul_mat) {
     const LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
-    const float eps = hparams.rms_eps;
+    const float eps = hparams.norm_eps;
 
     ggml_tensor * x = build_attention_input(ctx, hparams, weights, layer, hidden);
     if (input_tap) { input_tap(x); }
@@ -161,21 +199,26 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
     if (keep_rows != nullptr) {
         attended = ggml_get_rows(ctx, attended, keep_rows);
         hidden = ggml_get_rows(ctx, hidden, keep_rows);
+        if (hparams.form.parallel) { x = ggml_get_rows(ctx, x, keep_rows); }
     }
     ggml_tensor * out = add_bias(ctx, build_output_projection(ctx, weights, layer, attended, mul_mat), w.bo);
-    out = rms_norm(ctx, out, w.attn_post_norm, eps);
+    out = norm(ctx, hparams, out, w.attn_post_norm);
     hidden = ggml_add(ctx, scaled(ctx, out, hparams.residual_scale), hidden);
 
-    x = rms_norm(ctx, hidden, w.ffn_norm, eps);
-    ggml_tensor * ffn = w.router == nullptr ? dense_ffn(ctx, w, x, mul_mat) : moe_ffn(ctx, graph, hparams, w, x, mul_mat);
-    ffn = rms_norm(ctx, ffn, w.ffn_post_norm, eps);
+    if (!hparams.form.parallel) { x = norm(ctx, hparams, hidden, w.ffn_norm); }
+    ggml_tensor * ffn =
+        w.router == nullptr ? dense_ffn(ctx, hparams, w, x, mul_mat) : moe_ffn(ctx, graph, hparams, w, x, mul_mat);
+    ffn = norm(ctx, hparams, ffn, w.ffn_post_norm);
     return ggml_add(ctx, scaled(ctx, ffn, hparams.residual_scale), hidden);
 }
 
 ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden,
                          MulMatFn mul_mat) {
-    ggml_tensor * x = rms_norm(ctx, hidden, weights.output_norm, hparams.rms_eps);
-    return scaled(ctx, add_bias(ctx, mul_mat(ctx, weights.output, x), weights.output_bias), hparams.logit_scale);
+    ggml_tensor * x = norm(ctx, hparams, hidden, weights.output_norm);
+    ggml_tensor * logits =
+        scaled(ctx, add_bias(ctx, mul_mat(ctx, weights.output, x), weights.output_bias), hparams.logit_scale);
+    const float cap = hparams.logit_softcap;
+    return cap == 0.0F ? logits : ggml_scale(ctx, ggml_tanh(ctx, ggml_scale(ctx, logits, 1.0F / cap)), cap);
 }
 
 }  // namespace pith

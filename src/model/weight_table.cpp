@@ -37,6 +37,7 @@ void add_attention(const Hparams & hp, const std::string & blk, LayerWeights & w
     table.vector(blk + "attn_k.bias", n_k, w.bk, hp.form.qkv_biases);
     table.vector(blk + "attn_v.bias", n_v, w.bv, hp.form.qkv_biases);
     table.vector(blk + "attn_output.bias", n_embd, w.bo, false);
+    if (hp.form.sinks) { table.vector(blk + "attn_sinks.weight", hp.n_heads, w.sinks, true); }
     if (hp.form.qk_norm != QkNorm::kNone) {
         const bool whole = hp.form.qk_norm == QkNorm::kWhole;
         const bool required = hp.form.qk_norm != QkNorm::kMayBePerHead;
@@ -65,6 +66,12 @@ void add_feed_forward(const Hparams & hp, int layer, const std::string & blk, La
     table.add(blk + "ffn_gate_exps.weight", {n_embd, n_ff, n, 1}, WeightUse::kExperts, true, w.gate_experts);
     table.add(blk + "ffn_up_exps.weight", {n_embd, n_ff, n, 1}, WeightUse::kExperts, true, w.up_experts);
     table.add(blk + "ffn_down_exps.weight", {n_ff, n_embd, n, 1}, WeightUse::kExperts, true, w.down_experts);
+    if (hp.form.expert_biases) {
+        table.vector(blk + "ffn_gate_inp.bias", n, w.router_b, true);
+        table.add(blk + "ffn_gate_exps.bias", {n_ff, n, 1, 1}, WeightUse::kVector, true, w.gate_experts_b);
+        table.add(blk + "ffn_up_exps.bias", {n_ff, n, 1, 1}, WeightUse::kVector, true, w.up_experts_b);
+        table.add(blk + "ffn_down_exps.bias", {n_embd, n, 1, 1}, WeightUse::kVector, true, w.down_experts_b);
+    }
     if (hp.n_ff_shared == 0) { return; }
     table.matrix(blk + "ffn_gate_shexp.weight", n_embd, hp.n_ff_shared, w.shared_gate);
     table.matrix(blk + "ffn_up_shexp.weight", n_embd, hp.n_ff_shared, w.shared_up);

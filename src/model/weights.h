@@ -31,24 +31,30 @@ struct LayerWeights {
     ggml_tensor * k_norm = nullptr;          // f32 [d] or [d·K]
     ggml_tensor * rope_freqs = nullptr;      // f32 [n_rot / 2], frequency factors, the same for all layers
 
+    ggml_tensor * sinks = nullptr;  // f32 [H]
+
     LoraPair lora_q, lora_k, lora_v, lora_o;  // of wq, wk, wv, wo
 
-    ggml_tensor * ffn_norm = nullptr;       // f32 [D]
-    ggml_tensor * ffn_post_norm = nullptr;  // f32 [D]
-    ggml_tensor * ffn_gate = nullptr;       // [D, n_ff]
-    ggml_tensor * ffn_up = nullptr;         // [D, n_ff]
-    ggml_tensor * ffn_down = nullptr;       // [n_ff, D]
-    ggml_tensor * ffn_gate_bias = nullptr;  // f32 [n_ff]
-    ggml_tensor * ffn_up_bias = nullptr;    // f32 [n_ff]
-    ggml_tensor * ffn_down_bias = nullptr;  // f32 [D]
-    ggml_tensor * router = nullptr;         // [D, n_experts]
-    ggml_tensor * router_bias = nullptr;    // f32 [n_experts]
-    ggml_tensor * gate_experts = nullptr;   // [D, n_ff_expert, n_experts]
-    ggml_tensor * up_experts = nullptr;     // [D, n_ff_expert, n_experts]
-    ggml_tensor * down_experts = nullptr;   // [n_ff_expert, D, n_experts]
-    ggml_tensor * shared_gate = nullptr;    // [D, n_ff_shared], of the expert that every token goes through
-    ggml_tensor * shared_up = nullptr;      // [D, n_ff_shared]
-    ggml_tensor * shared_down = nullptr;    // [n_ff_shared, D]
+    ggml_tensor * ffn_norm = nullptr;        // f32 [D]
+    ggml_tensor * ffn_post_norm = nullptr;   // f32 [D]
+    ggml_tensor * ffn_gate = nullptr;        // [D, n_ff]
+    ggml_tensor * ffn_up = nullptr;          // [D, n_ff]
+    ggml_tensor * ffn_down = nullptr;        // [n_ff, D]
+    ggml_tensor * ffn_gate_bias = nullptr;   // f32 [n_ff]
+    ggml_tensor * ffn_up_bias = nullptr;     // f32 [n_ff]
+    ggml_tensor * ffn_down_bias = nullptr;   // f32 [D]
+    ggml_tensor * router = nullptr;          // [D, n_experts]
+    ggml_tensor * router_bias = nullptr;     // f32 [n_experts], for the choice alone
+    ggml_tensor * router_b = nullptr;        // f32 [n_experts], of the product
+    ggml_tensor * gate_experts_b = nullptr;  // f32 [n_ff_expert, n_experts]
+    ggml_tensor * up_experts_b = nullptr;    // f32 [n_ff_expert, n_experts]
+    ggml_tensor * down_experts_b = nullptr;  // f32 [D, n_experts]
+    ggml_tensor * gate_experts = nullptr;    // [D, n_ff_expert, n_experts]
+    ggml_tensor * up_experts = nullptr;      // [D, n_ff_expert, n_experts]
+    ggml_tensor * down_experts = nullptr;    // [n_ff_expert, D, n_experts]
+    ggml_tensor * shared_gate = nullptr;     // [D, n_ff_shared], of the expert that every token goes through
+    ggml_tensor * shared_up = nullptr;       // [D, n_ff_shared]
+    ggml_tensor * shared_down = nullptr;     // [n_ff_shared, D]
 };
 
 struct Weights {

@@ -40,7 +40,7 @@ Status export_gguf(const Parameters & parameters, const Vocabulary & vocabulary,
     u32("llama.attention.value_length", s.head_dim);
     u32("llama.rope.dimension_count", s.head_dim);
     gguf_set_val_f32(g, "llama.rope.freq_base", s.rope_base);
-    gguf_set_val_f32(g, "llama.attention.layer_norm_rms_epsilon", parameters.hparams().rms_eps);
+    gguf_set_val_f32(g, "llama.attention.layer_norm_rms_epsilon", parameters.hparams().norm_eps);
     set_vocabulary(g, vocabulary);
     std::vector<const void *> data;
     for (const Parameter & p : parameters.list()) {

@@ -23,11 +23,13 @@ using testing::Vector;
 struct ObserveCase {
     LaneCase lanes;
     bool kernel;
+    float softcap = 0;
+    bool sinks = false;
 };
 
 void PrintTo(const ObserveCase & c, std::ostream * out) {
     testing::PrintTo(c.lanes, out);
-    *out << (c.kernel ? " kernel" : " portable");
+    *out << (c.kernel ? " kernel" : " portable") << (c.softcap > 0 ? " soft-cap" : "") << (c.sinks ? " sinks" : "");
 }
 
 // The portable path multiplies in the K type's precision.
@@ -57,7 +59,7 @@ Vector unit_row(Vector p, HeadDistance distance) {
         for (double & one : p) { one = std::sqrt(one); }
     }
     if (distance == HeadDistance::kPearson && norm(p) > 0) {
-        const double mean = 1.0 / static_cast<double>(p.size());
+        const double mean = std::accumulate(p.begin(), p.end(), 0.0) / static_cast<double>(p.size());
         for (double & one : p) { one -= mean; }
     }
     if (distance == HeadDistance::kPearson || distance == HeadDistance::kCosine) {
@@ -89,8 +91,15 @@ protected:
     }
     void expect_equals_plain_code(const Observed & got, HeadDistance distance);
 
-    RandomLanes lanes_{
-        GetParam().lanes.type, GetParam().lanes.n_kv_heads, GetParam().lanes.n_group, GetParam().lanes.head_dim, kFirst, kLast};
+    RandomLanes lanes_{GetParam().lanes.type,
+                       GetParam().lanes.n_kv_heads,
+                       GetParam().lanes.n_group,
+                       GetParam().lanes.head_dim,
+                       kFirst,
+                       kLast,
+                       0,
+                       GetParam().softcap,
+                       GetParam().sinks};
     std::vector<int32_t> positions_;
     std::vector<float> queries_;
 };
@@ -142,6 +151,16 @@ TEST_P(Observe, EqualsPlainCodeForEveryDistance) {
     for (const HeadDistance distance : kDistances) { expect_equals_plain_code(observe(everything(distance)), distance); }
 }
 
+// Few rows are added up another way than many.
+TEST_P(Observe, EqualsPlainCodeForTwoQueries) {
+    positions_ = {lanes_.n_seen() - 3, lanes_.n_seen() - 1};
+    queries_.clear();
+    for (const int p : positions_) {
+        queries_.insert(queries_.end(), lanes_.queries(p), lanes_.queries(p) + lanes_.row_size());
+    }
+    for (const HeadDistance distance : kDistances) { expect_equals_plain_code(observe(everything(distance)), distance); }
+}
+
 // What one lane keeps is newer than most queries, another holds a single entry.
 TEST_P(Observe, EqualsPlainCodeWhereQueriesAreOlderThanTheLane) {
     Ragged<int32_t> keep;
@@ -177,6 +196,9 @@ std::vector<ObserveCase> observe_cases() {
               LaneCase{GGML_TYPE_Q4_0, 2, 2, 32}}) {
             cases.push_back({lanes, kernel});
         }
+        cases.push_back({{GGML_TYPE_F32, 2, 4, 64}, kernel, 1.5F, false});
+        cases.push_back({{GGML_TYPE_F32, 3, 1, 32}, kernel, 0.0F, true});
+        cases.push_back({{GGML_TYPE_F32, 2, 3, 64}, kernel, 0.7F, true});
     }
     return cases;
 }

@@ -22,7 +22,8 @@ class RandomLanes {
 public:
     // Feeds n_first tokens, evicts about a third of each lane, and feeds n_last more, whose queries are kept as the newest
     // ones.
-    RandomLanes(ggml_type type, int n_kv_heads, int n_group, int head_dim, int n_first, int n_last, float attention_scale = 0) {
+    RandomLanes(ggml_type type, int n_kv_heads, int n_group, int head_dim, int n_first, int n_last, float attention_scale = 0,
+                float softcap = 0, bool with_sinks = false) {
         EXPECT_TRUE(load_backends().ok());
         auto backend = make_cpu_backend(1);
         EXPECT_TRUE(backend.ok());
@@ -32,6 +33,14 @@ public:
         layout.head_dim_v = head_dim;
         layout.attention_scale = attention_scale == 0 ? usual_attention_scale(head_dim) : attention_scale;
         layout.type_k = layout.type_v = type;
+        layout.attention_softcap = softcap;
+        if (with_sinks) {  // from hardly any attention to nearly all of it
+            auto sinks = std::make_shared<std::vector<std::vector<float>>>(1);
+            for (int head = 0; head < layout.shape.n_heads(); ++head) {
+                sinks->front().push_back(-2.0F + 3.0F * static_cast<float>(head));
+            }
+            layout.sinks = sinks;
+        }
         cache_ = std::move(*RaggedCache::make(layout, n_first + n_last));
         runner_ = std::make_unique<GraphRunner>(backend_);
         feed(n_first, 0);
@@ -114,8 +123,13 @@ public:
             const Vector k = key(h, static_cast<int>(j));
             double dot = 0;
             for (size_t c = 0; c < k.size(); ++c) { dot += k[c] * static_cast<double>(q[c]); }
-            p[j] = std::exp(dot / std::sqrt(static_cast<double>(shape().head_dim)));
+            const double score = dot / std::sqrt(static_cast<double>(shape().head_dim));
+            const double cap = cache_->layout().attention_softcap;
+            p[j] = std::exp(cap == 0 ? score : cap * std::tanh(score / cap));
             sum += p[j];
+        }
+        if (const auto sinks = cache_->layout().sinks_of(0); sum > 0 && !sinks.empty()) {
+            sum += std::exp(static_cast<double>(sinks[static_cast<size_t>(head)]));
         }
         for (double & one : p) { one /= sum > 0 ? sum : 1.0; }
         return p;

@@ -79,17 +79,27 @@ TEST_P(ArchitectureSession, LogitsEqualLibllamasInPrefillAndDecode) {
 }
 
 TEST_P(ArchitectureSession, EvictionEqualsMasking) {
-    const auto model = load_gated(testing::even_gate());
+    auto model = load_gated(testing::even_gate());
+    std::vector<std::string> policies = {"snapkv:window=8", "h2o",      "laprox", "criticalkv",
+                                         "keydiff",         "expected", "score",  "knorm"};
+    if (model.ok()) {
+        policies.emplace_back("gate");
+    } else {
+        EXPECT_NE(model.status().message().find("layers that see a window only"), std::string::npos)
+            << model.status().message();
+        model = load();
+    }
     ASSERT_TRUE(model.ok()) << model.status().message();
     const auto tokens = random_tokens(kPrompt + kDecoded, model->info().n_vocab);
+    // ggml's gelu looks up what it is given, rounded to f16: what differs in the last bit may come back as another number.
+    const double limit = file_of(*model).hparams().form.activation == Activation::kGelu ? 2e-4 : 1e-5;
     size_t i = 0;
-    for (const char * policy :
-         {"snapkv:window=8", "h2o", "laprox", "criticalkv", "keydiff", "expected", "score", "knorm", "gate"}) {
+    for (const std::string & policy : policies) {
         const auto & schedule = kEvictionSchedules[i++ % std::size(kEvictionSchedules)];
-        SCOPED_TRACE(std::string(policy) + ", " + schedule.name);
+        SCOPED_TRACE(policy + ", " + schedule.name);
         const auto got = testing::run_evicting(*model, policy, schedule, KvType::kF32, tokens);
         EXPECT_GT(got.log.size(), 0U);
-        EXPECT_LE(testing::relative_error(got.logits, testing::masked_logits(*model, got.log, tokens)), 1e-5);
+        EXPECT_LE(testing::relative_error(got.logits, testing::masked_logits(*model, got.log, tokens)), limit);
     }
 }
 

@@ -36,6 +36,7 @@ struct Case {
     std::vector<std::string> observe = {};
     std::vector<PositionSpan> pinned = {};
     int grid = 0;
+    bool windows = false;
 };
 std::ostream & operator<<(std::ostream & out, const Case & c) {
     return out << c.policy << ", budget " << c.budget.to_string();
@@ -87,9 +88,33 @@ const std::vector<Case> & cases() {
         {"gated", "gated+snapkv:window=8", 40, kChunks, KvType::kF16, KvType::kF16, 8, Gates::kCausal},
         {"gated_whole", "gated", Budget(), kAny, KvType::kF16, KvType::kF16, 8, Gates::kWholePrompt},
         {"gate_linear", "gate:recent=8", 40, kChunks, KvType::kF16, KvType::kF16, 8, Gates::kLinear},
+        {.name = "windows", .policy = "full", .budget = Budget(), .prefill = kAny, .windows = true},
+        {.name = "windows_snapkv", .policy = "snapkv:window=8", .prefill = kAny, .windows = true},
+        {.name = "windows_h2o_ceiling",
+         .policy = "h2o:recent=8",
+         .budget = Budget(BudgetKind::kBytes, 200 * 1024),
+         .prefill = kChunks,
+         .windows = true},
+        {.name = "windows_evict_later",
+         .policy = "full",
+         .budget = Budget(),
+         .prefill = kAny,
+         .observe = {"snapkv:window=8", "laprox:window=8", "auto"},
+         .windows = true},
         {"auto_gated", "auto", 40, kAny, KvType::kF16, KvType::kF16, 8, Gates::kCausal},
     };
     return all;
+}
+
+const Model & model_with_windows() {
+    static const Model model = [] {
+        RandomModelSpec spec = testing::tiny_spec();
+        spec.arch = "gemma2";
+        spec.n_layers = 2;
+        spec.window = 5;
+        return testing::tiny_model(spec).value();
+    }();
+    return model;
 }
 
 const Model & model_with(Gates gates) {
@@ -146,7 +171,7 @@ TEST_P(RandomCalls, EveryFailureLeavesNoTraceAndEverySurvivorIsAsBuiltAfresh) {
     constexpr int kWalk = 40;
     const int64_t only = number_from("PITH_RANDOM_SEED", 0);
     const int64_t n_walks = number_from("PITH_RANDOM_STEPS", 10000) / kWalk / std::ssize(cases()) + 1;
-    const Model & model = model_with(GetParam().gates);
+    const Model & model = GetParam().windows ? model_with_windows() : model_with(GetParam().gates);
     const auto row = std::ranges::find(cases(), GetParam().name, &Case::name) - cases().begin();
     for (int64_t seed = only > 0 ? only : 1; seed <= (only > 0 ? only : n_walks); ++seed) {
         const corpus::Random dice(corpus::SeedSpace::kTask, static_cast<uint64_t>(row), static_cast<uint64_t>(seed));

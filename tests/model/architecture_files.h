@@ -34,6 +34,9 @@ public:
     void list(const std::string & key, const std::vector<int32_t> & values) const {
         gguf_set_arr_data(gguf_, (prefix_ + key).c_str(), GGUF_TYPE_INT32, values.data(), values.size());
     }
+    void flags(const std::string & key, const std::vector<int8_t> & values) const {
+        gguf_set_arr_data(gguf_, (prefix_ + key).c_str(), GGUF_TYPE_BOOL, values.data(), values.size());
+    }
     void experts(uint32_t n, uint32_t n_used, uint32_t width) const {
         u32("expert_count", n);
         u32("expert_used_count", n_used);
@@ -87,6 +90,7 @@ inline void set_usual_keys(const ArchitectureKeys & keys) {
 inline std::vector<ArchitectureFile> architecture_files() {
     using Keys = ArchitectureKeys;
     const auto none = [](const Keys &) {};
+    const auto window = [](uint32_t n) { return [n](const Keys & keys) { keys.u32("attention.sliding_window", n); }; };
     const auto sections = [](const Keys & keys) { keys.list("rope.dimension_sections", {3, 2, 2, 1}); };
     const auto multipliers = [](const Keys & keys) {
         keys.f32("embedding_scale", 3.0F);
@@ -205,6 +209,62 @@ inline std::vector<ArchitectureFile> architecture_files() {
              keys.u32("expert_gating_func", 2);
              keys.u32("rope.dimension_count", 8);
          }},
+        {"gemma2", "gemma2", window(24)},
+        {"gemma2_bare", "gemma2", window(24), tied},
+        {"gemma2_other_softcaps", "gemma2",
+         [](const Keys & keys) {
+             keys.u32("attention.sliding_window", 40);
+             keys.f32("attn_logit_softcapping", 2.0F);
+             keys.f32("final_logit_softcapping", 3.0F);
+         },
+         tied},
+        {"gemma3", "gemma3", [](const Keys & keys) { keys.u32("block_count", 7), keys.u32("attention.sliding_window", 24); }},
+        {"gemma3_scaled", "gemma3",
+         [](const Keys & keys) {
+             keys.u32("block_count", 7);
+             keys.u32("attention.sliding_window", 16);
+             keys.u32("attention.head_count_kv", 1);
+             keys.f32("rope.freq_base", 1000000.0F);
+             keys.text("rope.scaling.type", "linear");
+             keys.f32("rope.scaling.factor", 8.0F);
+         },
+         tied},
+        {"gpt_oss", "gpt-oss",
+         [](const Keys & keys) {
+             keys.u32("attention.sliding_window", 20);
+             keys.experts(8, 3, 48);
+             keys.yarn(4.0F, 32);
+         }},
+        {"gpt_oss_one_kv_head",
+         "gpt-oss",
+         [](const Keys & keys) {
+             keys.u32("attention.sliding_window", 32);
+             keys.u32("attention.head_count_kv", 1);
+             keys.experts(4, 2, 32);
+         },
+         {"rope_freqs"}},
+        {"cohere2", "cohere2",
+         [](const Keys & keys) {
+             keys.u32("attention.sliding_window", 24);
+             keys.f32("attention.layer_norm_epsilon", 1e-5F);
+             keys.f32("logit_scale", 0.25F);
+         }},
+        {"cohere2_bare", "cohere2",
+         [](const Keys & keys) {
+             keys.u32("attention.sliding_window", 36);
+             keys.f32("attention.layer_norm_epsilon", 1e-5F);
+             keys.f32("logit_scale", 1.0F);
+         },
+         plain},
+        {"olmo3", "olmo2", [=](const Keys & keys) { window(24)(keys), keys.yarn(4.0F, 32); }},
+        {"gemma3_another_period", "gemma3",
+         [=](const Keys & keys) { window(24)(keys), keys.u32("attention.sliding_window_pattern", 3); }},
+        {"olmo3_listed", "olmo2",
+         [=](const Keys & keys) {
+             window(24)(keys);
+             keys.flags("attention.sliding_window_pattern", {1, 0, 0, 1, 0});
+         }},
+        {"exaone4_32b", "exaone4", [=](const Keys & keys) { window(20)(keys), keys.u32("block_count", 64); }},
         {"olmo2", "olmo2", none},
         {"olmo2_one_kv_head", "olmo2", [](const Keys & keys) { keys.u32("attention.head_count_kv", 1); }},
     };

@@ -75,9 +75,18 @@ TEST(Architectures, WhatIsNotRunIsRefusedByName) {
     for (const Case & c : {
              Case{"exaone4", [](const Keys & keys) { keys.u32("attention.sliding_window", 64); },
                   "exaone4.attention.sliding_window"},
-             Case{"exaone4", [](const Keys & keys) { keys.u32("block_count", 64); }, "windows are not run yet"},
-             Case{"olmo2", [](const Keys & keys) { keys.u32("attention.sliding_window", 64); },
-                  "olmo2.attention.sliding_window"},
+             Case{"gpt-oss", [](const Keys & keys) { keys.experts(8, 2, 32); }, "gpt-oss.attention.sliding_window' is missing"},
+             Case{"gemma3",
+                  [](const Keys & keys) {
+                      keys.u32("attention.sliding_window", 8);
+                      keys.u32("attention.sliding_window_pattern", 0);
+                  },
+                  "every layer sees a window only"},
+             Case{"gemma2",
+                  [](const Keys & keys) {
+                      keys.list("attention.sliding_window_pattern", {1, 0});
+                  },
+                  "is no list of 5 numbers"},
              Case{"hunyuan-dense", [](const Keys & keys) { keys.yarn(4.0F, 32); }, "hunyuan-dense.rope.scaling.type"},
              Case{"qwen3vl", [](const Keys &) {}, "'qwen3vl.rope.dimension_sections' is missing"},
              Case{"qwen3vl",

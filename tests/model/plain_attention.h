@@ -23,26 +23,43 @@ using MaskFn = std::function<float(int layer, int head, int query, int key)>;
 // softmax(scale · K·q + mask)·V by plain products. The mask tensors are inputs: call fill() when the graph has memory.
 class PlainAttention {
 public:
-    explicit PlainAttention(const Hparams & hparams, MaskFn mask = {}, ggml_type kv_type = GGML_TYPE_F32)
-        : hparams_(hparams), mask_(std::move(mask)), kv_type_(kv_type) {}
+    // weights: for sinks; nullptr where the model has none.
+    explicit PlainAttention(const Hparams & hparams, MaskFn mask = {}, ggml_type kv_type = GGML_TYPE_F32,
+                            const Weights * weights = nullptr)
+        : hparams_(hparams), mask_(std::move(mask)), kv_type_(kv_type), weights_(weights) {}
 
     AttentionFn function() {
         return [this](ggml_context * ctx, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
             const int64_t n = q->ne[2];
             ggml_tensor * mask = mask_of(ctx, layer, n);
+            const int window = hparams_.layer(layer).window;
+            const float cap = hparams_.attention_softcap;
             k = rounded(ctx, k);
             v = rounded(ctx, v);
             q = ggml_permute(ctx, q, 0, 2, 1, 3);                  // [d, n, H]
             k = ggml_permute(ctx, k, 0, 2, 1, 3);                  // [d, n, K]
             v = ggml_cont(ctx, ggml_permute(ctx, v, 1, 2, 0, 3));  // [n, dv, K]
             ggml_tensor * scores = ggml_mul_mat(ctx, k, q);        // [n keys, n queries, H]
-            const float scale = hparams_.attention_scale;
-            ggml_tensor * out = ggml_mul_mat(ctx, v, ggml_soft_max_ext(ctx, scores, mask, scale, 0.0F));  // [dv, n, H]
+            float scale = hparams_.attention_scale;
+            if (cap != 0.0F) {
+                scores = ggml_scale(ctx, ggml_tanh(ctx, ggml_scale(ctx, scores, scale / cap)), cap), scale = 1.0F;
+            }
+            if (window > 0) { scores = ggml_add(ctx, scores, window_of(ctx, window, n)); }
+            ggml_tensor * p = ggml_soft_max_ext(ctx, scores, mask, scale, 0.0F);
+            ggml_tensor * sinks = weights_ == nullptr ? nullptr : weights_->layers[static_cast<size_t>(layer)].sinks;
+            if (sinks != nullptr) { ggml_soft_max_add_sinks(p, sinks); }
+            ggml_tensor * out = ggml_mul_mat(ctx, v, p);  // [dv, n, H]
             return ggml_cont_2d(ctx, ggml_permute(ctx, out, 0, 2, 1, 3), int64_t{hparams_.head_dim_v} * hparams_.n_heads, n);
         };
     }
 
     void fill() const {
+        for (const auto & [window, tensor] : windows_) {
+            const int64_t n = tensor->ne[0];
+            std::vector<float> values(static_cast<size_t>(n * n));
+            for (int64_t i = 0; i < n * n; ++i) { values[static_cast<size_t>(i)] = i / n - i % n < window ? 0.0F : -INFINITY; }
+            ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor));
+        }
         for (const auto & [layer, tensor] : masks_) {
             const int64_t n = tensor->ne[0];
             std::vector<float> values(static_cast<size_t>(ggml_nelements(tensor)));
@@ -66,6 +83,17 @@ private:
             tensor;  // [n keys, n queries, H], or [n keys, n queries] where all layers and heads share the causal mask
     };
 
+    // [n keys, n queries]: -INFINITY for keys that have left the window.
+    ggml_tensor * window_of(ggml_context * ctx, int window, int64_t n) {
+        for (const LayerMask & one : windows_) {
+            if (one.layer == window) { return one.tensor; }
+        }
+        ggml_tensor * tensor = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, n, n);
+        ggml_set_input(tensor);
+        windows_.push_back({window, tensor});
+        return tensor;
+    }
+
     // What a cache of kv_type would give back.
     ggml_tensor * rounded(ggml_context * ctx, ggml_tensor * values) const {
         if (kv_type_ == GGML_TYPE_F32) { return values; }
@@ -83,7 +111,9 @@ private:
     Hparams hparams_;
     MaskFn mask_;
     ggml_type kv_type_;
+    const Weights * weights_;
     std::vector<LayerMask> masks_;
+    std::vector<LayerMask> windows_;  // by their width in place of a layer
 };
 
 // Logits [n_tokens][n_vocab] of every position, by one graph over the whole sequence. With keep_rows, of these positions only.
@@ -110,7 +140,7 @@ inline std::vector<float> plain_logits(const ModelFile & model, const std::vecto
     for (ggml_tensor * input : {token_input, positions, rows}) {
         if (input != nullptr) { ggml_set_input(input); }
     }
-    PlainAttention attention(hp, std::move(mask), kv_type);
+    PlainAttention attention(hp, std::move(mask), kv_type, &weights);
     std::vector<ggml_tensor *> taps;
     ggml_tensor * hidden = build_embedding(ctx, hp, weights, token_input);
     for (int layer = 0; layer < hp.n_layers; ++layer) {

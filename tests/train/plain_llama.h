@@ -19,7 +19,7 @@ class PlainLlama {
 public:
     using Row = std::vector<double>;
 
-    explicit PlainLlama(const Parameters & parameters) : shape_(parameters.shape()), eps_(parameters.hparams().rms_eps) {
+    explicit PlainLlama(const Parameters & parameters) : shape_(parameters.shape()), eps_(parameters.hparams().norm_eps) {
         for (const Parameter & p : parameters.list()) {
             Matrix m{static_cast<size_t>(p.value->ne[0]), {}};
             m.data.assign(values(p.value), values(p.value) + ggml_nelements(p.value));
@@ -27,7 +27,7 @@ public:
         }
     }
     // Weights of any type, dequantised.
-    explicit PlainLlama(const ModelFile & file) : eps_(file.hparams().rms_eps) {
+    explicit PlainLlama(const ModelFile & file) : eps_(file.hparams().norm_eps) {
         const Hparams & h = file.hparams();
         shape_.n_vocab = h.n_vocab;
         shape_.n_layers = h.n_layers;

@@ -28,17 +28,21 @@ struct InfoFlags {
     bool json = false;
 };
 
-Result<size_t> kv_bytes_per_token(const Hparams & hparams, const CacheFlags & flags) {
+Result<CacheLayout> layout_of(const ModelFile & file, const CacheFlags & flags) {
     PITH_ASSIGN_OR_RETURN(const KvType type_k, parse_kv_type(flags.type_k));
     PITH_ASSIGN_OR_RETURN(const KvType type_v, parse_kv_type(flags.type_v));
-    const CacheLayout layout = cache_layout(hparams, type_k, type_v);
+    CacheLayout layout = cache_layout(file, type_k, type_v);
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(layout));
-    return static_cast<size_t>(layout.shape.n_lanes()) * layout.entry_bytes();
+    return layout;
 }
 
-Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * tokenizer, size_t per_token) {
+Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * tokenizer, const CacheLayout & layout) {
     const ModelInfo & info = model.info();
     const int n_ctx = flags.ctx_size > 0 ? flags.ctx_size : info.n_ctx_train;
+    const size_t per_token = static_cast<size_t>(layout.shape.n_lanes()) * layout.entry_bytes();
+    const size_t in_windows = window_bytes(layout, 0);
+    int window = 0;
+    for (int l = 0; l < layout.n_layers(); ++l) { window = std::max(window, layout.window(l)); }
     Json object;
     object["path"] = info.path;
     object["architecture"] = info.architecture;
@@ -47,6 +51,8 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     object["n_params"] = info.n_params;
     object["weight_bytes"] = info.weight_bytes;
     object["n_layers"] = info.n_layers;
+    object["n_governed_layers"] = layout.shape.n_layers;
+    object["window"] = window;
     object["n_embd"] = info.n_embd;
     object["n_heads"] = info.n_heads;
     object["n_kv_heads"] = info.n_kv_heads;
@@ -60,7 +66,8 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     object["cache_type_v"] = flags.cache.type_v;
     object["kv_bytes_per_token"] = per_token;
     object["n_ctx"] = n_ctx;
-    object["kv_bytes"] = per_token * static_cast<size_t>(n_ctx);
+    object["kv_window_bytes"] = in_windows;
+    object["kv_bytes"] = per_token * static_cast<size_t>(n_ctx) + in_windows;
     return object;
 }
 
@@ -73,14 +80,22 @@ void print_lines(const Json & info) {
     line("weights", number("n_params") + " parameters, " + bytes_text(info["weight_bytes"].get<size_t>()) + ", mostly " +
                         info["weight_type"].get<std::string>());
     line("layers", number("n_layers") + " of width " + number("n_embd"));
+    if (info["window"].get<int>() > 0) {
+        line("windows", std::to_string(info["n_layers"].get<int>() - info["n_governed_layers"].get<int>()) +
+                            " layers see the newest " + number("window") +
+                            " tokens, and keep these; policies govern the other " + number("n_governed_layers"));
+    }
     line("heads", number("n_heads") + " over " + number("n_kv_heads") + " KV heads of size " + number("head_dim"));
     if (info["n_experts"].get<int>() > 0) { line("experts", number("n_experts")); }
     line("trained on", number("n_ctx_train") + " tokens of context");
     const char * chat = info["has_chat_template"].get<bool>() ? "with a chat template" : "no chat template";
     line("vocabulary", number("n_vocab") + " tokens, " + (info["has_tokenizer"].get<bool>() ? chat : "no usable tokeniser"));
-    line("KV cache", bytes_text(info["kv_bytes_per_token"].get<size_t>()) + " a token (K " +
-                         info["cache_type_k"].get<std::string>() + ", V " + info["cache_type_v"].get<std::string>() + "), " +
-                         bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
+    line("KV cache",
+         bytes_text(info["kv_bytes_per_token"].get<size_t>()) + " a token (K " + info["cache_type_k"].get<std::string>() +
+             ", V " + info["cache_type_v"].get<std::string>() + "), " +
+             (info["window"].get<int>() > 0 ? bytes_text(info["kv_window_bytes"].get<size_t>()) + " for the windows, in all "
+                                            : "") +
+             bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
 }
 
 // Gates or an adapter; with -m, whether they fit that model.
@@ -128,11 +143,11 @@ int info_command(InfoFlags flags) {
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
-    const auto per_token = kv_bytes_per_token(file_of(*model).hparams(), flags.cache);
-    if (!per_token.ok()) { return fail(per_token.status()); }
+    const auto layout = layout_of(file_of(*model), flags.cache);
+    if (!layout.ok()) { return fail(layout.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { warn(tokenizer.status().message()); }
-    const Json info = describe(flags, *model, tokenizer.ok() ? &*tokenizer : nullptr, *per_token);
+    const Json info = describe(flags, *model, tokenizer.ok() ? &*tokenizer : nullptr, *layout);
     if (flags.json) {
         print_json(info);
     } else {

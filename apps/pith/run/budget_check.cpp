@@ -78,7 +78,7 @@ Status check_holds(const SessionOptions & options, int64_t budget) {
 
 // As the session plans with no more of the prompt than what is pinned; the real one will not need less.
 Result<RunPlan> plan_of_bytes(const Model & model, const SessionOptions & options) {
-    const CacheLayout layout = cache_layout(file_of(model).hparams(), options.type_k, options.type_v);
+    const CacheLayout layout = cache_layout(file_of(model), options.type_k, options.type_v);
     RunRequest request;
     request.budget = options.budget;
     request.evicts = true;
@@ -95,6 +95,7 @@ Result<RunPlan> plan_of_bytes(const Model & model, const SessionOptions & option
     request.n_kv_heads = layout.shape.n_kv_heads;
     request.entry_bytes = layout.entry_bytes();
     request.page_bytes = page_size_bytes();
+    request.window_bytes = [&layout](int64_t n_new) { return window_bytes(layout, n_new); };
     return plan_run(request);
 }
 

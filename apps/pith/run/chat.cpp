@@ -190,12 +190,10 @@ private:
         const Session & session = conversation_.session();
         const std::vector<int32_t> & tokens = conversation_.tokens();
         std::vector<bool> kept(tokens.size(), false);
-        int64_t n_entries = 0;
         for (int l = 0; l < session.n_layers(); ++l) {
             for (int h = 0; h < session.n_kv_heads(); ++h) {
                 for (const int32_t position : session.lane_positions(l, h)) {
                     if (static_cast<size_t>(position) < kept.size()) { kept[static_cast<size_t>(position)] = true; }
-                    ++n_entries;
                 }
             }
         }
@@ -209,10 +207,10 @@ private:
             gap = !kept[i];
         }
         const auto n_kept = std::count(kept.begin(), kept.end(), true);
-        const int64_t n_lanes = int64_t{session.n_layers()} * session.n_kv_heads();
+        const Ledger & ledger = session.ledger();
         std::printf("%s\n(%lld of %zu tokens are held by some head; %lld tokens per head on average)\n", text.c_str(),
                     static_cast<long long>(n_kept), tokens.size(),
-                    static_cast<long long>(n_entries / std::max<int64_t>(1, n_lanes)));
+                    static_cast<long long>(ledger.kept_entries / std::max<int64_t>(1, ledger.n_lanes)));
     }
 
     Conversation & conversation_;

@@ -112,20 +112,22 @@ void AttentionPlan::make_spans() {
             const int span = spans_[static_cast<size_t>(l)];
             const int end_row = std::min(row + tile_rows, n_rows);
             const int seen = n_visible(task, task.lanes[static_cast<size_t>(l)], (end_row - 1) / task.n_group);
+            const int begin = n_left_behind(task.lanes[static_cast<size_t>(l)], row / task.n_group);
             AttentionUnit unit;
             unit.lane = l;
             unit.row = row;
             unit.n_rows = end_row - row;
+            unit.begin = begin;
             unit.end = seen;
-            if (seen <= span && !task.columns.any()) {
+            if (seen - begin <= span && !task.columns.any()) {
                 units_.push_back(unit);
                 continue;
             }
-            const int n_spans = std::max(1, (seen + span - 1) / span);
+            const int n_spans = std::max(1, (seen - begin + span - 1) / span);
             unit.tile = static_cast<int>(tiles_.size());
             tiles_.push_back({static_cast<int>(units_.size()), n_spans});
             for (int s = 0; s < n_spans; ++s) {
-                unit.begin = s * span;
+                unit.begin = begin + s * span;
                 unit.end = std::min(seen, unit.begin + span);
                 unit.partial = n_partial_;
                 n_partial_ += partial_floats(task, unit);
@@ -218,7 +220,8 @@ void merge_row(const AttentionTask & task, const LaneView & lane, size_t row, co
         sum += weight * part[parts.step];
         for (size_t c = 0; c < dv; ++c) { out[c] += weight * part[(2 + c) * parts.step]; }
     }
-    const float inverse = sum > 0 ? 1.0F / sum : 0.0F;
+    const float scale = add_sink(lane, g, largest, sum);
+    const float inverse = sum > 0 ? scale / sum : 0.0F;
     for (size_t c = 0; c < dv; ++c) { out[c] *= inverse; }
     if (lane.log_sum != nullptr) { lane.log_sum[row] = (largest + std::log2(sum)) * kLn2; }
 }

@@ -41,6 +41,7 @@ struct LaneView {
     float * out = nullptr;
     float * log_sum = nullptr;                  // [n_queries][n_group] log of the sum of exp(scores), or nullptr
     const int32_t * query_positions = nullptr;  // [n_queries] ascending; used with positions and with hidden
+    const float * sinks = nullptr;              // [n_group] scores of keys that every query sees, of value 0; nullptr: none
     const HiddenLane * hidden = nullptr;        // entries that later queries do not see; nullptr: none
 };
 
@@ -49,10 +50,11 @@ struct AttentionTask {
     KvFormat v_format = KvFormat::kF16;
     int head_dim = 0;  // multiples of 16 (of 32 where a format has blocks): see can_attend()
     int head_dim_v = 0;
-    int n_group = 1;      // query heads per lane
-    int n_queries = 1;    // per query head
-    float scale = 1.0F;   // of products of queries and keys
-    size_t k_stride = 0;  // bytes between entries
+    int n_group = 1;       // query heads per lane
+    int n_queries = 1;     // per query head
+    float scale = 1.0F;    // of products of queries and keys
+    float softcap = 0.0F;  // a score s becomes softcap · tanh(s / softcap); 0: it stays
+    size_t k_stride = 0;   // bytes between entries
     size_t v_stride = 0;
     size_t q_query_stride = 0;  // floats between queries, between heads
     size_t q_head_stride = 0;

@@ -28,14 +28,17 @@ HWY_INLINE void BlockShares(const ColumnState & s, int begin, const float * shar
     }
 }
 
-// What every entry of the lane loses of the profile, summed over the rows. A row sums to 1, so its mean over the lane is
-// 1 / length; entries it does not see are 0.
+// What every entry of the lane loses of the profile, summed over the rows. A row sums to 1, or with a sink to what that leaves:
+// its mean over the lane is that by the length; entries it does not see are 0.
 template <size_t kVectors>
 HWY_INLINE double CentreRows(const Panel & p, const ColumnState & s) {
     const DF df;
     constexpr size_t kRows = kVectors * kN;
     const int end = p.end(s);
-    const float mean = 1.0F / static_cast<float>(p.lane.length);
+    const float of_one = 1.0F / static_cast<float>(p.lane.length);
+    const auto mean_of = [&](size_t r) { return p.lane.sinks == nullptr ? of_one : of_one * s.sum[r] * s.share[r]; };
+    float * means = s.factor;  // nobody needs it any more
+    for (size_t r = 0; r < kRows; ++r) { means[r] = mean_of(r); }
     for (size_t i = 0; i < kRows; i += kN) { hn::Store(hn::Zero(df), df, s.squares + i); }
     for (int begin = 0; begin < end; begin += kEntryBlock) {
         const auto n = static_cast<size_t>(std::min(kEntryBlock, end - begin));
@@ -45,7 +48,8 @@ HWY_INLINE double CentreRows(const Panel & p, const ColumnState & s) {
         for (size_t i = 0; i < kVectors; ++i) {
             auto total = hn::Zero(df);
             for (size_t j = 0; j < n; ++j) {
-                const auto from_mean = hn::MulSub(hn::Load(df, weights + j * kRows + i * kN), share[i], hn::Set(df, mean));
+                const auto from_mean =
+                    hn::MulSub(hn::Load(df, weights + j * kRows + i * kN), share[i], hn::Load(df, means + i * kN));
                 total = hn::MulAdd(from_mean, from_mean, total);
             }
             hn::Store(hn::Add(hn::Load(df, s.squares + i * kN), total), df, s.squares + i * kN);
@@ -53,10 +57,11 @@ HWY_INLINE double CentreRows(const Panel & p, const ColumnState & s) {
     }
     double less = 0;
     for (size_t r = 0; r < kRows; ++r) {
-        const double squares = double{s.squares[r]} + (p.lane.length - end) * double{mean} * double{mean};
+        const double mean = means[r];
+        const double squares = double{s.squares[r]} + (p.lane.length - end) * mean * mean;
         const double scale = s.share[r] == 0 || is_even(squares, p.lane.length) ? 0.0 : 1.0 / std::sqrt(squares);
         s.unit_share[r] = static_cast<float>(double{s.share[r]} * scale);
-        less += double{mean} * scale;
+        less += mean * scale;
     }
     return less;
 }
@@ -82,12 +87,17 @@ HWY_INLINE void FinishRows(const Panel & p, const ColumnState & s, double * numb
     const ColumnTask & columns = p.task.columns;
     for (size_t r = 0; r < kVectors * kN; ++r) {
         const bool sees = r < static_cast<size_t>(p.n) && s.sum[r] != 0;  // not a number: then the row is none either
-        s.share[r] = sees ? 1.0F / s.sum[r] : 0.0F;
+        float largest = s.largest[r];
+        float sum = s.sum[r];
+        const float scale = add_sink(p.lane, static_cast<size_t>(p.head), largest, sum);
+        s.share[r] = sees ? scale / sum : 0.0F;
         s.unit_share[r] = sees && s.squares[r] != 0 ? static_cast<float>(1.0 / std::sqrt(double{s.squares[r]})) : s.share[r];
         if (sees && !columns.entropy.empty()) {
-            // p = w / sum, so that -Σ p log2 p = log2 sum - Σ w log2 w / sum; less what the newest entries have of it.
-            const double sum = s.sum[r];
-            const double all = std::log2(sum) - double{s.products[r]} / sum;
+            // p = w / all weights, so that -Σ p log2 p = (Σ w log2 of them - Σ w log2 w) / them, which without a sink are Σ w;
+            // less what the newest entries have of it.
+            const double seen = s.sum[r];
+            const double weights = p.lane.sinks == nullptr ? seen : 1.0 / double{s.share[r]};
+            const double all = seen / weights * std::log2(weights) - double{s.products[r]} / weights;
             numbers[0] += (all + LaterProducts<kVectors>(p, s, r)) * double{kLn2};
         }
     }

@@ -69,6 +69,7 @@ private:
             if (part(span)[1] != 0) { sum += std::exp2(part(span)[0] - largest) * part(span)[1]; }
         }
         if (sum == 0) { return false; }
+        add_sink(task_.lanes[static_cast<size_t>(lane_)], static_cast<size_t>(r % task_.n_group), largest, sum);
         for_each_block(r, [&](size_t, size_t n, float * weights, float maximum) {
             const float factor = std::isinf(maximum) ? 0.0F : std::exp2(maximum - largest) / sum;
             for (size_t j = 0; j < n; ++j) { weights[j] *= factor; }
@@ -148,10 +149,12 @@ private:
         return sum;
     }
 
-    // Every row sums to 1, so its mean over the lane is 1 / length; entries it does not see are 0.
+    // Every row sums to 1, or with a sink to what that leaves: its mean over the lane is that by the length; entries it does
+    // not see are 0.
     void add_centred(int r, float * profile) const {
-        const int length = task_.lanes[static_cast<size_t>(lane_)].length;
-        const double mean = 1.0 / length;
+        const LaneView & lane = task_.lanes[static_cast<size_t>(lane_)];
+        const int length = lane.length;
+        const double mean = (lane.sinks == nullptr ? 1.0 : total(r, [](float p) { return double{p}; })) / length;
         const double squares = (length - spans_.back().end) * mean * mean +
                                total(r, [mean](float p) { return (double{p} - mean) * (double{p} - mean); });
         if (is_even(squares, length)) { return; }

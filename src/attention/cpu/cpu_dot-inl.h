@@ -121,6 +121,21 @@ HWY_INLINE void WithRows(size_t n_rows, Visit visit) {
     if constexpr (kRows > 1) { WithRows<kRows - 1>(n_rows, visit); }
 }
 
+// Scores (base-2 logarithms) under a soft-cap of `cap`, also base 2, for n of them (and up to kN - 1 more places).
+HWY_INLINE VF Capped(VF score, float cap) {
+    const DF df;
+    const auto x = hn::Mul(score, hn::Set(df, 1.0F / cap));
+    const auto e = Exp2(hn::Mul(hn::Abs(x), hn::Set(df, -2.0F * kLog2E)));
+    const auto one = hn::Set(df, 1.0F);
+    const auto tanh = hn::CopySign(hn::Div(hn::Sub(one, e), hn::Add(one, e)), x);
+    return hn::Mul(tanh, hn::Set(df, cap));
+}
+
+HWY_INLINE void CapRow(float * scores, size_t n, float cap) {
+    const DF df;
+    for (size_t j = 0; j < n; j += kN) { hn::StoreU(Capped(hn::LoadU(df, scores + j), cap), df, scores + j); }
+}
+
 // Scores to weights of one row over a block of n entries: 2^(score - maximum). Returns what earlier values are scaled by.
 HWY_INLINE float WeighRow(float * scores, size_t n, float & largest, float & sum) {
     const DF df;
@@ -154,7 +169,8 @@ HWY_INLINE void StoreRow(const AttentionTask & task, const LaneView & lane, size
     const size_t t = row / static_cast<size_t>(task.n_group);
     const size_t g = row % static_cast<size_t>(task.n_group);
     float * out = lane.out + t * task.out_query_stride + g * task.out_head_stride;
-    const float inverse = sum > 0 ? 1.0F / sum : 0.0F;
+    const float scale = add_sink(lane, g, largest, sum);
+    const float inverse = sum > 0 ? scale / sum : 0.0F;
     for (size_t c = 0; c < n; ++c) { out[c] = values[c * step] * inverse; }
     if (lane.log_sum != nullptr) { lane.log_sum[row] = (largest + std::log2(sum)) * kLn2; }
 }
@@ -224,6 +240,7 @@ void DotUnit(const AttentionTask & task, const UnitInRun & in_run, float * parti
         for (size_t r = 0; r < n_rows; ++r) {
             float * row = scores + r * kEntryBlock;
             const auto seen = static_cast<size_t>(std::clamp(visible[r] - begin, 0, static_cast<int>(n)));
+            if (task.softcap != 0.0F) { CapRow(row, seen, task.softcap * kLog2E); }
             factor[r] = seen > 0 ? WeighRow(row, seen, largest[r], sum[r]) : 1.0F;
             if (seen < n) { std::fill(row + seen, row + n, 0.0F); }
         }

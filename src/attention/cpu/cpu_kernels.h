@@ -32,6 +32,21 @@ struct RowParts {
 // out = sum of 2^(m_s - m) values_s / sum of 2^(m_s - m) sum_s, over parts s in order.
 void merge_row(const AttentionTask & task, const LaneView & lane, size_t row, const RowParts & parts);
 
+// A row's maximum (base 2) and sum with its head's sink. Returns what weights and values relative to the old maximum are
+// multiplied by.
+inline float add_sink(const LaneView & lane, size_t g, float & largest, float & sum) {
+    if (lane.sinks == nullptr) { return 1.0F; }
+    const float sink = lane.sinks[g] * kLog2E;
+    if (sink <= largest) {
+        sum += std::exp2(sink - largest);
+        return 1.0F;
+    }
+    const float scale = std::exp2(largest - sink);
+    sum = sum * scale + 1.0F;
+    largest = sink;
+    return scale;
+}
+
 // Whether every key meets all rows at once. Hidden entries are for the kernels of many rows only.
 inline bool has_few_rows(const AttentionTask & task) {
     return task.n_rows() <= kMaxDotRows && !task.hides;
@@ -78,6 +93,14 @@ inline int n_visible(const AttentionTask & task, const LaneView & lane, int t) {
     if (lane.positions == nullptr) { return std::max(0, lane.length - task.n_queries + 1 + t); }
     return static_cast<int>(std::upper_bound(lane.positions, lane.positions + lane.length, lane.query_positions[t]) -
                             lane.positions);
+}
+
+// Entries of the lane that query t, and those behind it, no longer see, as a multiple of kEntryBlock.
+inline int n_left_behind(const LaneView & lane, int t) {
+    if (lane.hidden == nullptr || !lane.hidden->ascending) { return 0; }
+    const auto & hidden = lane.hidden->hidden;
+    const auto seen = std::upper_bound(hidden.begin(), hidden.end(), lane.query_positions[t]);
+    return static_cast<int>(seen - hidden.begin()) / kEntryBlock * kEntryBlock;
 }
 
 // Whether a row of probabilities is as even over `length` entries as rounding can tell, so that it has no direction from its

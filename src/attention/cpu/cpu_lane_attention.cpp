@@ -1,6 +1,7 @@
 // cpu_lane_attention.cpp - a plan per operation, made once the tensors have memory.
 #include "attention/cpu/cpu_lane_attention.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>
@@ -37,25 +38,29 @@ std::optional<KvFormat> format_of(ggml_type type) {
 
 namespace {
 
-void start_task(const CacheLayout & layout, size_t k_stride, AttentionTask & task) {
+void start_task(const CacheLayout & layout, int layer, size_t k_stride, AttentionTask & task) {
+    const LayerLanes lanes = layout.lanes(layer);
     task.k_format = *format_of(layout.type_k);
-    task.head_dim = layout.shape.head_dim;
+    task.head_dim = lanes.head_dim;
     task.head_dim_v = 0;
-    task.n_group = layout.shape.n_group;
+    task.n_group = lanes.n_group;
     task.scale = layout.attention_scale;
+    task.softcap = layout.attention_softcap;
     task.k_stride = k_stride;
     task.v_stride = task.out_head_stride = task.out_query_stride = 0;
     task.columns.clear();
     task.lanes.clear();
-    task.n_peers = layout.shape.n_kv_heads;
+    task.n_peers = lanes.n_kv_heads;
     task.hidden_lanes.clear();
     task.hides = false;
 }
 
 void add_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask & task) {
     const ggml_tensor * k = cache.k(layer);
-    for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
+    const std::span<const float> sinks = cache.layout().sinks_of(layer);
+    for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
         LaneView lane;
+        if (!sinks.empty()) { lane.sinks = sinks.data() + h * task.n_group; }
         lane.k = static_cast<const uint8_t *>(k->data) + static_cast<size_t>(cache.cell(seq, h, 0)) * task.k_stride;
         lane.length = cache.length(cache.lane(seq, layer, h));
         task.lanes.push_back(lane);
@@ -75,6 +80,30 @@ void hide_keys(const LanePart & part, int layer, AttentionTask & task) {
     }
 }
 
+// The part's lanes, which see a window, from the first entry on that its first query sees. All of a sequence are alike there.
+// first_lane: of the part. REQUIRES: with several queries the task has the part's lanes and no others.
+void cut_to_window(const LanePart & part, int layer, size_t first_lane, AttentionTask & task) {
+    const int window = part.cache->layout().window(layer);
+    const auto positions = part.cache->positions(part.cache->lane(part.seq, layer, 0));
+    const auto queries = positions.last(static_cast<size_t>(part.n));
+    const auto first = static_cast<size_t>(std::ranges::upper_bound(positions, queries.front() - window) - positions.begin());
+    const bool hides = part.n > 1 && positions[first] + window <= queries.back();
+    if (hides) {
+        task.hidden_lanes.resize(1);
+        fill_window_lane(window, positions.subspan(first), task.hidden_lanes.front());
+        task.hides = true;
+    }
+    for (size_t l = first_lane; l < task.lanes.size(); ++l) {
+        LaneView & lane = task.lanes[l];
+        lane.k = static_cast<const uint8_t *>(lane.k) + first * task.k_stride;
+        lane.v = static_cast<const uint8_t *>(lane.v) + first * task.v_stride;
+        lane.length -= static_cast<int>(first);
+        if (!hides) { continue; }
+        lane.hidden = task.hidden_lanes.data();
+        lane.query_positions = queries.data();
+    }
+}
+
 // The lanes of a part, with its rows of q and out.
 void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggml_tensor * out, AttentionTask & task) {
     const RaggedCache & cache = *part.cache;
@@ -82,13 +111,14 @@ void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggm
     const size_t first_lane = task.lanes.size();
     add_key_lanes(cache, part.seq, layer, task);
     const auto row = static_cast<size_t>(part.first_row);
-    for (int h = 0; h < cache.layout().shape.n_kv_heads; ++h) {
+    for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
         const size_t head = static_cast<size_t>(h) * static_cast<size_t>(task.n_group);
         LaneView & lane = task.lanes[first_lane + static_cast<size_t>(h)];
         lane.v = static_cast<const uint8_t *>(v->data) + static_cast<size_t>(cache.cell(part.seq, h, 0)) * task.v_stride;
         lane.q = static_cast<const float *>(q->data) + row * task.q_query_stride + head * task.q_head_stride;
         lane.out = static_cast<float *>(out->data) + row * task.out_query_stride + head * task.out_head_stride;
     }
+    if (!cache.layout().governs(layer)) { return cut_to_window(part, layer, first_lane, task); }
     if (part.sums) {
         for (int head = 0; head < cache.layout().shape.n_heads(); ++head) {
             const ColumnSum sum = part.sums(layer, head);
@@ -103,11 +133,12 @@ void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggm
 void fill_task(std::span<const LanePart> parts, int layer, const ggml_tensor * q, const ggml_tensor * out,
                AttentionTask & task) {
     const CacheLayout & layout = parts.front().cache->layout();
-    start_task(layout, layout.rows().bytes_k(), task);
+    const LaneRows rows = layout.rows(layer);
+    start_task(layout, layer, rows.bytes_k(), task);
     task.v_format = *format_of(layout.type_v);
-    task.head_dim_v = layout.head_dim_v;
+    task.head_dim_v = rows.head_dim_v;
     task.n_queries = parts.front().n;
-    task.v_stride = layout.rows().bytes_v();
+    task.v_stride = rows.bytes_v();
     task.q_head_stride = q->nb[1] / sizeof(float);
     task.q_query_stride = q->nb[2] / sizeof(float);
     task.out_head_stride = static_cast<size_t>(task.head_dim_v);
@@ -115,9 +146,11 @@ void fill_task(std::span<const LanePart> parts, int layer, const ggml_tensor * q
     for (const LanePart & part : parts) { add_part(part, layer, q, out, task); }
 }
 
-// Neighbouring parts [begin, end) that can be asked together.
-size_t end_of_group(const std::vector<LanePart> & parts, size_t begin) {
-    const auto is_plain = [](const LanePart & part) { return part.hidden == nullptr && (!part.sums || part.n == 1); };
+// Neighbouring parts [begin, end) that can be asked together about a layer.
+size_t end_of_group(const std::vector<LanePart> & parts, size_t begin, int layer) {
+    const auto is_plain = [layer](const LanePart & part) {
+        return part.hidden == nullptr && (part.n == 1 || (!part.sums && part.cache->layout().governs(layer)));
+    };
     size_t end = begin + 1;
     while (end < parts.size() && is_plain(parts[begin]) && is_plain(parts[end]) && parts[end].n == parts[begin].n &&
            !parts[end].sums == !parts[begin].sums) {
@@ -131,7 +164,7 @@ void write_rows(ggml_tensor * out, int ith, int n_threads, void * userdata) {
     const auto & node = *static_cast<CpuWriteNode *>(userdata);
     const auto copy = [&](const ggml_tensor * rows, const ggml_tensor * cells, const LanePart & part, int h) {
         const size_t row = cells->nb[1];
-        const auto n_kv = static_cast<size_t>(part.cache->layout().shape.n_kv_heads);
+        const auto n_kv = static_cast<size_t>(part.cache->n_kv_heads(node.layer));
         const auto first = static_cast<size_t>(part.first_row) * n_kv + static_cast<size_t>(h);
         const auto * from = static_cast<const uint8_t *>(rows->data) + first * row;
         const int length = part.cache->length(part.cache->lane(part.seq, node.layer, h));
@@ -141,7 +174,7 @@ void write_rows(ggml_tensor * out, int ith, int n_threads, void * userdata) {
     };
     int i = 0;
     for (const LanePart & part : node.batch->parts) {
-        for (int h = 0; h < part.cache->layout().shape.n_kv_heads; ++h, ++i) {
+        for (int h = 0; h < part.cache->n_kv_heads(node.layer); ++h, ++i) {
             if (i % n_threads != ith) { continue; }
             copy(out->src[0], part.cache->k(node.layer), part, h);
             copy(out->src[1], part.cache->v(node.layer), part, h);
@@ -158,7 +191,7 @@ ggml_tensor * rows_of_type(ggml_context * ctx, ggml_tensor * x, ggml_type type) 
 }  // namespace
 
 void fill_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask & task) {
-    start_task(cache.layout(), cache.k(layer)->nb[1], task);
+    start_task(cache.layout(), layer, cache.k(layer)->nb[1], task);
     add_key_lanes(cache, seq, layer, task);
 }
 
@@ -171,7 +204,10 @@ void fill_attention_task(const RaggedCache & cache, int seq, int layer, const gg
 bool can_attend_on_cpu(const CacheLayout & layout) {
     const auto k = format_of(layout.type_k);
     const auto v = format_of(layout.type_v);
-    return cpu_attention_pays() && k && v && can_attend(*k, *v, layout.shape.head_dim, layout.head_dim_v);
+    if (!cpu_attention_pays() || !k || !v) { return false; }
+    if (!layout.has_windows()) { return can_attend(*k, *v, layout.shape.head_dim, layout.head_dim_v); }
+    return std::ranges::all_of(layout.layers,
+                               [&](const LayerLanes & lanes) { return can_attend(*k, *v, lanes.head_dim, lanes.head_dim_v); });
 }
 
 WrittenRows build_cpu_write(GraphBuild & build, const LaneBatchPtr & batch, int layer, ggml_tensor * k, ggml_tensor * v) {
@@ -188,18 +224,18 @@ WrittenRows build_cpu_write(GraphBuild & build, const LaneBatchPtr & batch, int 
 
 ggml_tensor * build_cpu_attention(GraphBuild & build, const LaneBatchPtr & batch, int layer, ggml_tensor * q,
                                   const WrittenRows & written) {
-    const CacheLayout & layout = batch->parts.front().cache->layout();
+    const LayerLanes lanes = batch->parts.front().cache->layout().lanes(layer);
     ggml_tensor * out = nullptr;
     for (size_t begin = 0; begin < batch->parts.size();) {
-        const size_t end = end_of_group(batch->parts, begin);
+        const size_t end = end_of_group(batch->parts, begin, layer);
         CpuAttentionNode & node = build.workspace<CpuWorkspace>().next();
         std::array<ggml_tensor *, 3> sources = {q, written.k, written.v};
         const auto n_sources = static_cast<int>(sources.size());
         // Each writes its own rows of what the first made.
         ggml_tensor * made =
             out == nullptr
-                ? ggml_custom_4d(build.ctx(), GGML_TYPE_F32, static_cast<int64_t>(layout.head_dim_v) * layout.shape.n_heads(),
-                                 q->ne[2], 1, 1, sources.data(), n_sources, run, GGML_N_TASKS_MAX, &node)
+                ? ggml_custom_4d(build.ctx(), GGML_TYPE_F32, static_cast<int64_t>(lanes.head_dim_v) * lanes.n_heads(), q->ne[2],
+                                 1, 1, sources.data(), n_sources, run, GGML_N_TASKS_MAX, &node)
                 : ggml_custom_inplace(build.ctx(), out, sources.data(), n_sources, run, GGML_N_TASKS_MAX, &node);
         ggml_set_name(made, name_of(GraphPart::kAttention));
         build.before_run([&build, batch, begin, end, &node, layer, q, made] {

@@ -168,7 +168,7 @@ HWY_INLINE size_t AttendPanel(const Panel & p, const ColumnState & s, int span) 
         }
         const auto n = static_cast<size_t>(std::min(kEntryBlock, end - begin));
         const bool masked = s.visible[0] - begin < static_cast<int>(n);
-        const int32_t * hidden = HiddenBlock(p.lane, begin);
+        const int32_t * hidden = HiddenBlock(p.lane, begin, s.when[p.n - 1]);
         float * weights = s.weights + static_cast<size_t>(begin) * kRows;
         size_t step = 0;
         const float * k = BlockRows(task.k_format, p.lane.k, task.k_stride, head_dim, begin, n, s.k_block, step);
@@ -178,6 +178,7 @@ HWY_INLINE size_t AttendPanel(const Panel & p, const ColumnState & s, int span) 
             ScorePanel<kVectors>(s.q, head_dim, k + j * step, step, HWY_MIN(kSteps, n - j), weights + j * kRows);
         }
         for (size_t i = 0; i < kRows; i += kN) {
+            if (task.softcap != 0.0F) { CapColumn<kRows>(weights + i, n, task.softcap * kLog2E); }
             WeighColumn<kRows>(weights + i, begin, n, masked, s.visible + i, hidden, s.when + i, s.largest + i, s.sum + i,
                                s.factor + i, wants_products ? s.products + i : nullptr);
         }

@@ -113,10 +113,18 @@ HWY_INLINE void AddPanel(const float * HWY_RESTRICT weights, const float * HWY_R
     }
 }
 
-// Where a block's entries disappear: nullptr where none of them does.
-HWY_INLINE const int32_t * HiddenBlock(const LaneView & lane, int begin) {
-    return lane.hidden == nullptr || begin < lane.hidden->first ? nullptr
-                                                                : lane.hidden->hidden.data() + (begin - lane.hidden->first);
+// Where a block's entries disappear: nullptr where none of them does for queries up to the position `last`.
+HWY_INLINE const int32_t * HiddenBlock(const LaneView & lane, int begin, int32_t last) {
+    if (lane.hidden == nullptr || begin < lane.hidden->first) { return nullptr; }
+    const int32_t * hidden = lane.hidden->hidden.data() + (begin - lane.hidden->first);
+    return lane.hidden->ascending && *hidden > last ? nullptr : hidden;
+}
+
+// Scores of n entries, for one vector of the kRows rows.
+template <size_t kRows>
+HWY_INLINE void CapColumn(float * HWY_RESTRICT weights, size_t n, float cap) {
+    const DF df;
+    for (size_t j = 0; j < n; ++j) { hn::Store(Capped(hn::Load(df, weights + j * kRows), cap), df, weights + j * kRows); }
 }
 
 // Scores of entries [begin, begin + n) to weights, for one vector of the kRows rows; those a row does not see get 0: all from
@@ -240,7 +248,7 @@ void TileUnit(const AttentionTask & task, const AttentionUnit & unit, float * pa
         size_t v_step = 0;
         const float * k = BlockRows(task.k_format, lane.k, task.k_stride, head_dim, begin, n, s.k_block, k_step);
         const float * v = BlockRows(task.v_format, lane.v, task.v_stride, head_dim_v, begin, n, s.v_block, v_step);
-        const int32_t * hidden = HiddenBlock(lane, begin);
+        const int32_t * hidden = HiddenBlock(lane, begin, s.when[static_cast<size_t>(unit.n_rows) - 1]);
         for (size_t panel = 0; panel < n_panels; ++panel) {
             const size_t row = panel * kPanel;
             const int seen = s.visible[row + kPanel - 1] - begin;  // by the last row, which sees the most
@@ -249,6 +257,7 @@ void TileUnit(const AttentionTask & task, const AttentionUnit & unit, float * pa
             const bool masked = s.visible[row] - begin < static_cast<int>(n_seen);
             ScorePanel<3>(s.q + row * head_dim, head_dim, k, k_step, n_seen, s.weights);
             for (size_t i = 0; i < kPanel; i += kN) {
+                if (task.softcap != 0.0F) { CapColumn<kPanel>(s.weights + i, n_seen, task.softcap * kLog2E); }
                 WeighColumn<kPanel>(s.weights + i, begin, n_seen, masked, s.visible + row + i, hidden, s.when + row + i,
                                     s.largest + row + i, s.sum + row + i, s.factor + i);
             }

@@ -1,4 +1,5 @@
-// hidden_keys.h - keys that the model's gate said no to, while they are still in their lanes. Stage: attention.
+// hidden_keys.h - keys that not all later queries see: a gate said no to them, or they leave a layer's window. Stage:
+// attention.
 //
 // Query i sees a hidden key at position j iff j <= i and i - j < n_recent: n_recent 1 is the query's own key. The other keys
 // are seen as ever. Paper: In-context KV-Cache Eviction for LLMs via Attention-Gate (Zeng et al., 2024), sections 3.3 and 4.4.
@@ -29,6 +30,7 @@ struct HiddenLane {
     static constexpr int32_t kNever = std::numeric_limits<int32_t>::max();
 
     int first = 0;                // entries before it never do; a multiple of kAlign
+    bool ascending = false;       // what follows is: entries disappear in their order
     std::vector<int32_t> hidden;  // [length - first] first query position that no longer sees the entry; empty: none disappears
 
     bool any() const { return !hidden.empty(); }
@@ -41,6 +43,7 @@ struct HiddenLane {
 inline void fill_hidden_lane(const HiddenKeys & keys, int kv_head, std::span<const int32_t> lane, HiddenLane & out) {
     const auto & listed = keys.positions[static_cast<size_t>(kv_head)];
     out.hidden.clear();
+    out.ascending = false;
     if (listed.empty()) { return; }
     size_t j = static_cast<size_t>(std::ranges::lower_bound(lane, listed.front()) - lane.begin());
     out.first = static_cast<int>(j) / HiddenLane::kAlign * HiddenLane::kAlign;
@@ -51,6 +54,14 @@ inline void fill_hidden_lane(const HiddenKeys & keys, int kv_head, std::span<con
             out.hidden[j - static_cast<size_t>(out.first)] = position + keys.n_recent;
         }
     }
+}
+
+// Entries of a window: each disappears `window` positions behind its own. lane: their positions, of those that some query sees.
+inline void fill_window_lane(int window, std::span<const int32_t> lane, HiddenLane & out) {
+    out.first = 0;
+    out.ascending = true;
+    out.hidden.resize(lane.size());
+    for (size_t j = 0; j < lane.size(); ++j) { out.hidden[j] = lane[j] + window; }
 }
 
 }  // namespace pith

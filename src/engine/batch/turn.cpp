@@ -9,6 +9,7 @@
 #include "core/guarded.h"
 #include "core/likeliest_token.h"
 #include "engine/batch/reservation.h"
+#include "engine/cache_layout.h"
 
 namespace pith {
 
@@ -22,6 +23,11 @@ Status copy_of(const Status & status) noexcept {
 }
 
 constexpr int64_t kForkRoom = 4096;  // cells behind lanes that others go on from: addresses alone
+
+// Tokens that come before entries leave windows again.
+int64_t longest_piece(const RunPlan & plan) {
+    return std::max(plan.chunk, 1) + plan.n_guide;
+}
 
 }  // namespace
 
@@ -82,7 +88,8 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
             plan = next.plan;
         }
         // Pages at both ends of what it adds to a lane may be used in part.
-        reserved_bytes_ = most_bytes(session_->layout, 0) + most_bytes(session_->layout, most_of_fork(*base, plan));
+        reserved_bytes_ = most_bytes(session_->layout, 0) + most_bytes(session_->layout, most_of_fork(*base, plan)) +
+                          window_bytes(session_->layout, longest_piece(plan));
         return {};
     }
     hooks_.n_question = request_.n_question;
@@ -91,8 +98,9 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     PITH_RETURN_IF_ERROR(session_->decide(n, std::max(request_.n_question, n_observers)));
     const RunPlan plan = *session_->seq.plan;
     reads_layers_ = plan.one_shot;
-    reserved_bytes_ = most_bytes(
-        session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n + n_observers, request_.max_tokens));
+    reserved_bytes_ = most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n + n_observers,
+                                                                request_.max_tokens)) +
+                      window_bytes(session_->layout, longest_piece(plan) + n_observers);
     // The plan is this one when the prompt's turn has come, whatever memory is left then: it is what has been reserved for.
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
     if (plan.budget == 0) {  // lanes that grow to the end grow once
@@ -125,7 +133,7 @@ Status Turn::fork(const Turn & base) {
     static_cast<SequenceState &>(session_->seq) = from;
     PITH_ASSIGN_OR_RETURN(session_->seq.cache, from.cache->fork());
     session_->seq.logits = from.logits;
-    if (session_->gates) { session_->answers.assign(static_cast<size_t>(session_->shape().n_layers), {}); }
+    if (session_->gates) { session_->answers.assign(static_cast<size_t>(session_->n_layers()), {}); }
     session_->seq.schedule = name_of_schedule({.grid = session_->seq.plan->grid}, /*seen=*/false);
     session_->tell_policy(session_->policy_names(session_->seq));
     session_->ledger.budget_entries = session_->seq.plan->budget;
@@ -312,11 +320,10 @@ void Turn::end(RequestState state, Status status) {
 
 Status Turn::set_aside() {
     return guarded([&]() -> Status {
-        const CacheShape & shape = session_->shape();
-        Ragged<int32_t> none;
-        for (int h = 0; h < shape.n_kv_heads; ++h) { none.push_row(std::span<const int32_t>()); }
         std::vector<RemovedEntries> aside;
-        for (int layer = 0; layer < shape.n_layers; ++layer) {
+        for (int layer = 0; layer < session_->n_layers(); ++layer) {
+            Ragged<int32_t> none;
+            for (int h = 0; h < session_->seq.cache->n_kv_heads(layer); ++h) { none.push_row(std::span<const int32_t>()); }
             PITH_ASSIGN_OR_RETURN(
                 RemovedEntries entries,
                 session_->seq.cache->copy_removed(0, layer, none, std::numeric_limits<int32_t>::max(), Spill::kFile));

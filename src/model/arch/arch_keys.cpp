@@ -64,6 +64,32 @@ Status read_multipliers(const KeyReader & keys, Hparams & hp) {
     return {};
 }
 
+Status read_windows(const KeyReader & keys, int period, bool required, int otherwise, Hparams & hp) {
+    constexpr const char * kPattern = "attention.sliding_window_pattern";
+    int window = otherwise;
+    PITH_RETURN_IF_ERROR(keys.integer("attention.sliding_window", 0, 1 << 30, window, required));
+    if (window == 0) { return {}; }
+    if (keys.is_list(kPattern)) {
+        std::vector<double> list;
+        PITH_RETURN_IF_ERROR(keys.numbers(kPattern, hp.layers.size(), list));
+        for (size_t l = 0; l < list.size(); ++l) { hp.layers[l].window = list[l] != 0.0 ? window : 0; }
+        return {};
+    }
+    PITH_RETURN_IF_ERROR(keys.integer(kPattern, 0, 1 << 16, period, false));
+    for (size_t l = 0; l < hp.layers.size(); ++l) {
+        const bool is_last = period > 0 && l % static_cast<size_t>(period) == static_cast<size_t>(period) - 1;
+        hp.layers[l].window = is_last ? 0 : window;
+    }
+    return {};
+}
+
+Status read_softcaps(const KeyReader & keys, float attention_otherwise, float logits_otherwise, Hparams & hp) {
+    hp.attention_softcap = attention_otherwise;
+    hp.logit_softcap = logits_otherwise;
+    PITH_RETURN_IF_ERROR(keys.real("attn_logit_softcapping", 0.0F, hp.attention_softcap));
+    return keys.real("final_logit_softcapping", 0.0F, hp.logit_softcap);
+}
+
 Status refuse_windows(const KeyReader & keys) {
     int window = 0;
     PITH_RETURN_IF_ERROR(keys.integer("attention.sliding_window", 0, 1 << 30, window, false));

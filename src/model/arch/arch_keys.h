@@ -16,7 +16,15 @@ Status read_rope_sections(const KeyReader & keys, bool interleaved, bool require
 // embedding_scale, residual_scale, attention.scale and logit_scale, which divides.
 Status read_multipliers(const KeyReader & keys, Hparams & hp);
 
-// Layers that see a window only: what Pith does not run yet.
+// attention.sliding_window: how many positions the layers with a window see. Which these are: of every `period` layers all but
+// the last, where attention.sliding_window_pattern says no other period, or lists the layers (true: a window).
+// required: a file without it is bad; otherwise it has no windows, or, where `otherwise` is not 0, that one.
+Status read_windows(const KeyReader & keys, int period, bool required, int otherwise, Hparams & hp);
+
+// attn_logit_softcapping and final_logit_softcapping; 0 or missing: none, but of attention `attention_otherwise`.
+Status read_softcaps(const KeyReader & keys, float attention_otherwise, float logits_otherwise, Hparams & hp);
+
+// Layers that see a window only, where Pith does not run them.
 Status refuse_windows(const KeyReader & keys);
 
 }  // namespace pith

@@ -1,17 +1,19 @@
-// exaone4.cpp - EXAONE 4.0 1.2B: norms behind attention and feed-forward, none before them. Stage: model.
-// The 32B has windows in three layers of four, which no key need say.
+// exaone4.cpp - EXAONE 4.0: norms behind attention and feed-forward, none before them. The 32B has windows in three layers of
+// four, which alone rotate, and no key need say so. Stage: model.
 #include "model/arch/arch_keys.h"
 #include "model/arch/architecture.h"
 
 namespace pith {
 namespace {
 
+constexpr int kLayersOf32b = 64;
+constexpr int kWindowOf32b = 4096;
+
 Status read_exaone4(const KeyReader & keys, Hparams & hp) {
-    constexpr int kLayersOf32b = 64;
-    if (hp.n_layers == kLayersOf32b) {
-        return keys.unsupported("block_count", "is 64, as in EXAONE 4.0 32B, whose windows are not run yet");
-    }
-    return refuse_windows(keys);
+    if (hp.n_layers != kLayersOf32b) { return refuse_windows(keys); }
+    PITH_RETURN_IF_ERROR(read_windows(keys, /*period=*/4, /*required=*/false, kWindowOf32b, hp));
+    for (LayerHparams & layer : hp.layers) { layer.rotates = layer.window > 0; }
+    return {};
 }
 
 }  // namespace

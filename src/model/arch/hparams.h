@@ -15,6 +15,9 @@ enum class RopeScaling { kNone, kLinear, kYarn };  // llama3's and longrope's co
 struct LayerHparams {
     bool rotates = true;  // queries and keys
     bool has_experts = false;
+    int window = 0;           // a query sees the keys of the newest so many positions, its own included; 0: all
+    float rope_base = 0.0F;   // 0: the model's
+    bool rope_scales = true;  // as the model says for longer texts
 };
 
 struct Hparams {
@@ -30,8 +33,10 @@ struct Hparams {
     int head_dim = 0;    // d, of keys; may differ from D / H
     int head_dim_v = 0;  // of values
     std::vector<LayerHparams> layers;
-    int n_nextn_layers = 0;        // blocks behind n_layers that predict further tokens: not run
-    float attention_scale = 0.0F;  // what a product of query and key is multiplied by before the softmax
+    int n_nextn_layers = 0;          // blocks behind n_layers that predict further tokens: not run
+    float attention_scale = 0.0F;    // what a product of query and key is multiplied by before the softmax
+    float attention_softcap = 0.0F;  // what is left of such a score s: softcap · tanh(s / softcap); 0: s itself
+    float logit_softcap = 0.0F;      // the same of logits
     float embedding_scale = 1.0F;
     float residual_scale = 1.0F;  // of what attention and feed-forward add to the hidden state
     float logit_scale = 1.0F;
@@ -46,7 +51,7 @@ struct Hparams {
     Router router = Router::kSoftmax;
     bool norm_expert_weights = false;  // renormalise the top-k router weights
     float expert_weights_scale = 1.0F;
-    float rms_eps = 1e-5F;
+    float norm_eps = 1e-5F;
     int n_rot = 0;  // rotated dimensions
     float rope_base = 10000.0F;
     std::vector<int> unrotated_pairs;  // of the n_rot / 2
@@ -59,6 +64,14 @@ struct Hparams {
     float yarn_beta_slow = 1.0F;
 
     int n_group() const { return n_heads / n_kv_heads; }
+    // Whether policies govern the layer's entries: it sees all of them.
+    bool governs(int index) const { return layer(index).window == 0; }
+    int n_governed_layers() const {
+        int n = 0;
+        for (int l = 0; l < n_layers; ++l) { n += governs(l) ? 1 : 0; }
+        return n;
+    }
+    bool has_windows() const { return n_governed_layers() < n_layers; }
     const LayerHparams & layer(int index) const { return layers[static_cast<size_t>(index)]; }
     // Which of longrope's two lists of factors: keys lie in the cache rotated, so the choice is the model's, not the prompt's.
     bool is_long_rope() const { return n_ctx_train > rope_n_ctx_orig; }

@@ -46,12 +46,18 @@ Status KeyReader::flag(const std::string & key, bool & out) const {
 }
 
 Status KeyReader::numbers(const std::string & key, size_t n, std::vector<double> & out, bool required) const {
+    read_.insert(key);
     const GgufValue * value = header_.find(prefix_ + key);
     if (value == nullptr) { return required ? bad(key, "is missing (convert the model again)") : Status{}; }
     const auto * array = std::get_if<GgufArray>(value);
     if (array == nullptr || array->numbers.size() != n) { return bad(key, "is no list of " + std::to_string(n) + " numbers"); }
     out = array->numbers;
     return {};
+}
+
+bool KeyReader::is_list(const std::string & key) const {
+    const GgufValue * value = header_.find(prefix_ + key);
+    return value != nullptr && std::holds_alternative<GgufArray>(*value);
 }
 
 Status KeyReader::refuse_unread(const std::string & key) const {

@@ -19,6 +19,7 @@ public:
         : header_(header), path_(path), prefix_(std::move(prefix)) {}
 
     bool has(const std::string & key) const { return header_.find(prefix_ + key) != nullptr; }
+    bool is_list(const std::string & key) const;
     std::optional<std::string> text(const std::string & key) const { return header_.string(prefix_ + key); }
 
     // A list, as of one value a layer, is read where all its values are the same.

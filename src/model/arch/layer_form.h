@@ -9,6 +9,18 @@ enum class RopeKind {
     kHalves,      // dimensions i and i + n_rot / 2
 };
 
+enum class NormKind {
+    kRms,
+    kLayer,  // less its mean, divided by its deviation; a weight, no bias
+};
+
+// What a feed-forward makes of its gate and its up.
+enum class Activation {
+    kSilu,     // silu(gate) · up
+    kGelu,     // gelu(gate) · up
+    kClamped,  // gate · sigmoid(1.702 · gate) · (up + 1), gate at most 7 and up within ±7
+};
+
 // RMS norms of queries and keys.
 enum class QkNorm {
     kNone,
@@ -24,11 +36,13 @@ enum class Experts {
     kAlways,       // in every layer behind leading_dense_block_count; expert_feed_forward_length wide
 };
 
-// What the router makes of its logits: the experts' weights, before the best are made to sum to 1.
-enum class Router { kSoftmax, kSigmoid };
+// What the router makes of its logits: the experts' weights, before the best are made to sum to 1. kSoftmaxOfBest: nothing
+// before the best are chosen, and a softmax over those.
+enum class Router { kSoftmax, kSigmoid, kSoftmaxOfBest };
 
 struct LayerForm {
-    // Norms by their tensors' names, without "blk.N." and ".weight"; null: none. All are RMS norms.
+    // Norms by their tensors' names, without "blk.N." and ".weight"; null: none.
+    NormKind norm = NormKind::kRms;
     const char * attn_norm = "attn_norm";   // of the attention's input
     const char * attn_post_norm = nullptr;  // of its output, before it is added to the hidden state
     const char * ffn_norm = "ffn_norm";     // of the feed-forward's input
@@ -37,11 +51,15 @@ struct LayerForm {
     RopeKind rope = RopeKind::kNeighbours;
     QkNorm qk_norm = QkNorm::kNone;
     bool qkv_biases = false;  // must be there; in other architectures they may
+    bool sinks = false;       // every query head has a key that all its queries see, of value 0
+    bool parallel = false;    // the feed-forward reads the attention's input, and both are added to the hidden state at once
+    Activation activation = Activation::kSilu;
     bool gate_in_up = false;  // the tensor ffn_up holds the gate's rows, then its own
 
     Experts experts = Experts::kNone;
     Router router = Router::kSoftmax;
-    bool router_bias = false;  // added for the choice of the experts, not to their weights
+    bool router_bias = false;    // added for the choice of the experts, not to their weights
+    bool expert_biases = false;  // of the router's product and of the experts'
 };
 
 }  // namespace pith

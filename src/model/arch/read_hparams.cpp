@@ -118,7 +118,8 @@ Status read_experts(const KeyReader & keys, Hparams & hp) {
         return keys.unsupported("expert_gating_func", "is " + std::to_string(gating) + " (supported: 1, softmax" +
                                                           (knows_sigmoid ? ", and 2, sigmoid)" : ")"));
     }
-    hp.router = gating == kGatingSoftmax ? Router::kSoftmax : hp.form.router;
+    const bool says_softmax = gating == kGatingSoftmax && knows_sigmoid;
+    hp.router = says_softmax ? Router::kSoftmax : hp.form.router;
     hp.norm_expert_weights = true;
     if (hp.form.experts == Experts::kLikeMixtral) {
         hp.n_ff_expert = hp.n_ff;
@@ -142,8 +143,8 @@ Status read_experts(const KeyReader & keys, Hparams & hp) {
 
 // Keys that change the result and that no model of these architectures is known to set: refused rather than ignored.
 Status refuse_unknown_scales(const KeyReader & keys) {
-    for (const char * key : {"attention.scale", "expert_weights_scale", "logit_scale", "residual_scale", "embedding_scale",
-                             "rope.scaling.yarn_log_multiplier"}) {
+    for (const char * key : {"attention.scale", "attn_logit_softcapping", "final_logit_softcapping", "expert_weights_scale",
+                             "logit_scale", "residual_scale", "embedding_scale", "rope.scaling.yarn_log_multiplier"}) {
         PITH_RETURN_IF_ERROR(keys.refuse_unread(key));
     }
     return {};
@@ -164,7 +165,8 @@ Status read_sizes(const GgufHeader & header, const std::string & path, const Key
         }
         hp.n_vocab = static_cast<int>(tokens->n);
     }
-    return keys.real("attention.layer_norm_rms_epsilon", 0.0F, hp.rms_eps, true);
+    const bool is_rms = hp.form.norm == NormKind::kRms;
+    return keys.real(is_rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 0.0F, hp.norm_eps, true);
 }
 
 }  // namespace
@@ -183,6 +185,10 @@ Result<Hparams> read_hparams(const GgufHeader & header, const std::string & path
     PITH_RETURN_IF_ERROR(read_rope(keys, hp));
     if (arch->read != nullptr) { PITH_RETURN_IF_ERROR(arch->read(keys, hp)); }
     PITH_RETURN_IF_ERROR(refuse_unknown_scales(keys));
+    if (hp.n_governed_layers() == 0) {
+        return {ErrorCode::kUnsupported,
+                "'" + path + "': every layer sees a window only, so there is nothing for a policy to keep"};
+    }
     return hp;
 }
 

@@ -19,7 +19,7 @@
 namespace pith {
 namespace {
 
-constexpr float kRmsEps = 1e-5F;
+constexpr float kNormEps = 1e-5F;
 
 struct GgufFree {
     void operator()(gguf_context * gguf) const { gguf_free(gguf); }
@@ -47,6 +47,7 @@ void set_shape(gguf_context * gguf, const RandomModelSpec & spec) {
     const auto u32 = [&](const char * key, int value) { gguf_set_val_u32(gguf, (spec.arch + key).c_str(), value); };
     const bool experts = spec.n_experts > 0;
     const Experts form = find_architecture(spec.arch)->form.experts;
+    const bool is_rms = find_architecture(spec.arch)->form.norm == NormKind::kRms;
     gguf_set_val_str(gguf, "general.architecture", spec.arch.c_str());
     gguf_set_val_str(gguf, "general.type", "model");
     gguf_set_val_str(gguf, "general.name", spec.name.c_str());
@@ -61,7 +62,9 @@ void set_shape(gguf_context * gguf, const RandomModelSpec & spec) {
     u32(".attention.key_length", spec.head_dim);
     u32(".attention.value_length", spec.head_dim);
     u32(".vocab_size", spec.n_vocab);
-    gguf_set_val_f32(gguf, (spec.arch + ".attention.layer_norm_rms_epsilon").c_str(), kRmsEps);
+    const char * epsilon = is_rms ? ".attention.layer_norm_rms_epsilon" : ".attention.layer_norm_epsilon";
+    gguf_set_val_f32(gguf, (spec.arch + epsilon).c_str(), kNormEps);
+    if (spec.window > 0) { u32(".attention.sliding_window", spec.window); }
     set_rope(gguf, spec);
     if (experts) {
         u32(".expert_count", spec.n_experts);

@@ -28,6 +28,7 @@ struct RandomModelSpec {
     int n_experts = 0;  // 0: dense. llama with experts is Mixtral
     int n_experts_used = 0;
     int n_ff_expert = 0;
+    int window = 0;     // what layers with a window see, where the architecture has such layers
     bool tied = false;  // the output matrix is the embedding
     float rope_base = 10000.0F;
     RopeScaling rope_scaling = RopeScaling::kNone;

@@ -55,6 +55,7 @@ Status check_spec(const RandomModelSpec & spec) {
         {"n_experts", spec.n_experts, arch->form.experts == Experts::kAlways ? 1 : 0, 1024},
         {"n_experts_used", spec.n_experts_used, experts ? 1 : 0, spec.n_experts},
         {"n_ff_expert", spec.n_ff_expert, experts ? 1 : 0, kMax},
+        {"window", spec.window, 0, 1 << 30},
         {"n_splits", spec.n_splits, 1, 1024},
     };
     for (const Field & field : fields) {
@@ -133,7 +134,8 @@ private:
         tensor.name = wanted.name;
         std::copy_n(wanted.ne.begin(), tensor.ne.size(), tensor.ne.begin());
         if (wanted.use == WeightUse::kVector) {
-            const bool is_bias = wanted.name.ends_with(".bias");
+            tensor.n_dims = wanted.ne[1] > 1 ? 2 : 1;  // a bias an expert
+            const bool is_bias = wanted.name.ends_with(".bias") || wanted.name.ends_with("attn_sinks.weight");
             tensor.type = GGML_TYPE_F32;
             tensor.mean = is_bias ? 0.0F : 1.0F;
             tensor.std_dev = is_bias ? kBiasSpread : kNormSpread;

@@ -26,9 +26,15 @@ std::string kibibytes(double n) {
     return with_commas(static_cast<int64_t>(n)) + " KiB";
 }
 
-// Entries per lane that fit in the bytes, both partly used pages of a lane counted.
+// What layers with a window take, at most.
+double bytes_of_windows(const RunRequest & request) {
+    return request.window_bytes ? static_cast<double>(request.window_bytes(request.chunk + request.n_question)) : 0.0;
+}
+
+// Entries per lane that fit in the bytes beside windows, both partly used pages of a lane counted.
 int64_t entries_in(const RunRequest & request, double bytes) {
-    const double per_lane = bytes / request.n_lanes - 2.0 * static_cast<double>(request.page_bytes);
+    const double per_lane =
+        (bytes - bytes_of_windows(request)) / request.n_lanes - 2.0 * static_cast<double>(request.page_bytes);
     return static_cast<int64_t>(std::floor(per_lane / static_cast<double>(request.entry_bytes)));
 }
 
@@ -52,6 +58,7 @@ int smallest_chunk(const RunRequest & request) {
 
 // What is asked for beside each other must fit; "auto" says what it came to, and cannot be raised.
 Status too_few_bytes(const RunRequest & request, const std::string & purpose, double need, const std::string & or_else) {
+    need += bytes_of_windows(request);
     if (request.is_auto) {
         return {ErrorCode::kBudget, "--budget auto, " + kibibytes(std::floor(request.budget.value / kKibibyte)) +
                                         " of memory here, is too small " + purpose + ", which takes " +
@@ -118,7 +125,8 @@ bool fits_in_memory(const RunRequest & request, int64_t budget) {
     }
     if (request.free_bytes == 0) { return true; }
     const double lanes = bytes_of(request, std::min(budget, request.n_prompt));
-    return layer_bytes(request) + lanes + states <= kUsableMemory * static_cast<double>(request.free_bytes);
+    return layer_bytes(request) + bytes_of_windows(request) + lanes + states <=
+           kUsableMemory * static_cast<double>(request.free_bytes);
 }
 
 Result<RunPlan> plan_bytes(const RunRequest & request) {
@@ -191,7 +199,16 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
     }
     const bool one_shot = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
     if (!limited) { return RunPlan{0, one_shot, request.chunk, 0}; }
-    if (request.budget.kind == BudgetKind::kBytes) { return plan_bytes(request); }
+    if (request.budget.kind == BudgetKind::kBytes) {
+        // A shorter chunk leaves less in windows on its way.
+        RunRequest shorter = request;
+        Result<RunPlan> plan = plan_bytes(shorter);
+        while (!plan.ok() && request.window_bytes && shorter.chunk > kSmallestChunk) {
+            shorter.chunk = std::max(shorter.chunk / 2, kSmallestChunk);
+            plan = plan_bytes(shorter);
+        }
+        return plan;
+    }
 
     RunPlan plan{static_cast<int64_t>(request.budget.value), false, request.chunk, request.evict_every, request.grid};
     if (request.budget.kind == BudgetKind::kPercent) {

@@ -40,7 +40,7 @@ Hparams ModelShape::hparams() const {
     h.head_dim = h.head_dim_v = h.n_rot = head_dim;
     h.attention_scale = usual_attention_scale(head_dim);
     h.n_ff = n_ff;
-    h.rms_eps = 1e-5F;
+    h.norm_eps = 1e-5F;
     h.rope_base = rope_base;
     h.rope_n_ctx_orig = n_ctx;
     return h;

@@ -1,0 +1,65 @@
+// cache_layout.cpp - hyper-parameters and sinks to lanes. Stage: set-up.
+#include "engine/cache_layout.h"
+
+#include <ggml-backend.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace pith {
+namespace {
+
+size_t lane_bytes(const LaneRows & rows, int64_t n) {
+    return page_ceil(static_cast<size_t>(n) * rows.bytes_k()) + page_ceil(static_cast<size_t>(n) * rows.bytes_v());
+}
+
+std::shared_ptr<const std::vector<std::vector<float>>> read_sinks(const ModelFile & model) {
+    if (!model.hparams().form.sinks) { return nullptr; }
+    auto sinks = std::make_shared<std::vector<std::vector<float>>>();
+    for (const LayerWeights & layer : model.weights().layers) {
+        std::vector<float> & values = sinks->emplace_back(static_cast<size_t>(layer.sinks->ne[0]));
+        ggml_backend_tensor_get(layer.sinks, values.data(), 0, ggml_nbytes(layer.sinks));
+    }
+    return sinks;
+}
+
+}  // namespace
+
+CacheLayout cache_layout(const ModelFile & model, KvType type_k, KvType type_v) {
+    const Hparams & hp = model.hparams();
+    CacheLayout layout;
+    layout.shape = {hp.n_governed_layers(), hp.n_kv_heads, hp.n_group(), hp.head_dim};
+    layout.head_dim_v = hp.head_dim_v;
+    layout.type_k = to_ggml(type_k);
+    layout.type_v = to_ggml(type_v);
+    layout.attention_scale = hp.attention_scale;
+    layout.attention_softcap = hp.attention_softcap;
+    layout.sinks = read_sinks(model);
+    if (!hp.has_windows()) { return layout; }
+    for (int l = 0; l < hp.n_layers; ++l) {
+        layout.layers.push_back({hp.n_kv_heads, hp.n_group(), hp.head_dim, hp.head_dim_v, hp.layer(l).window});
+    }
+    return layout;
+}
+
+size_t page_bytes(const CacheLayout & layout, std::span<const int> lengths) {
+    size_t bytes = 0;
+    size_t lane = 0;
+    for (int l = 0; l < layout.n_layers(); ++l) {
+        for (int h = 0; h < layout.lanes(l).n_kv_heads; ++h) { bytes += lane_bytes(layout.rows(l), lengths[lane++]); }
+    }
+    return bytes;
+}
+
+size_t window_bytes(const CacheLayout & layout, int64_t n_new) {
+    size_t bytes = 0;
+    for (int l = 0; l < layout.n_layers(); ++l) {
+        if (layout.governs(l)) { continue; }
+        const int64_t most = layout.window(l) + CacheLayout::kWindowStep + n_new;
+        bytes += static_cast<size_t>(layout.lanes(l).n_kv_heads) * lane_bytes(layout.rows(l), most);
+    }
+    return bytes;
+}
+
+}  // namespace pith

@@ -1,0 +1,369 @@
+// windows_test.cpp - models some of whose layers see a window only: what their lanes hold and when, snapshots, calls that
+// fail, batches, and budgets in bytes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "cache/page_memory.h"
+#include "core/likeliest_token.h"
+#include "engine/session_state.h"
+#include "engine/tiny_model.h"
+#include "pith/batch_engine.h"
+
+namespace pith {
+namespace {
+
+using testing::contents_of;
+using testing::random_tokens;
+using testing::scratch_file;
+using testing::tiny_model;
+using testing::tiny_spec;
+
+constexpr int kStep = CacheLayout::kWindowStep;
+
+struct WindowCase {
+    std::string name;
+    std::string arch;
+    int window;
+    int n_layers;
+    int head_dim = 32;
+};
+void PrintTo(const WindowCase & c, std::ostream * out) {
+    *out << c.name;
+}
+
+class Windows : public ::testing::TestWithParam<WindowCase> {
+protected:
+    static Result<Model> load() {
+        RandomModelSpec spec = tiny_spec();
+        spec.arch = GetParam().arch;
+        spec.n_layers = GetParam().n_layers;
+        spec.window = GetParam().window;
+        spec.head_dim = GetParam().head_dim;
+        if (spec.arch == "gpt-oss") {
+            spec.n_experts = 4;
+            spec.n_experts_used = 2;
+            spec.n_ff_expert = 32;
+        }
+        spec.n_ctx_train = 4096;
+        return tiny_model(spec);
+    }
+
+    static SessionOptions options(const std::string & policy, Budget budget, PrefillSchedule schedule, int chunk = 48) {
+        SessionOptions options;
+        options.policy = policy;
+        options.budget = budget;
+        options.prefill = schedule;
+        options.chunk = chunk;
+        options.n_threads = 1;
+        return options;
+    }
+
+    // Every lane of a layer with a window: no entry that is needed is gone, and few others are there.
+    static void check_windows(Session & session) {
+        const int64_t next = session.n_tokens();
+        const RaggedCache & cache = LayerProbe(session).cache();
+        size_t pages = 0;
+        for (int l = 0; l < session.n_layers(); ++l) {
+            if (session.is_governed(l)) { continue; }
+            const LaneRows rows = cache.layout().rows(l);
+            for (int h = 0; h < session.n_kv_heads(); ++h) {
+                const auto lane = session.lane_positions(l, h);
+                ASSERT_FALSE(lane.empty());
+                EXPECT_EQ(lane.back(), next - 1);
+                EXPECT_LE(lane.front(), std::max<int64_t>(0, next - GetParam().window + 1));
+                EXPECT_EQ(std::ssize(lane), next - lane.front()) << "the newest without a gap";
+                EXPECT_LE(std::ssize(lane), GetParam().window + kStep);
+                const auto most = static_cast<size_t>(GetParam().window + kStep);
+                pages += page_ceil(most * rows.bytes_k()) + page_ceil(most * rows.bytes_v());
+            }
+        }
+        EXPECT_LE(cache.allocated_bytes(Layers::kWindows), pages);
+        EXPECT_EQ(session.ledger().kv_window_bytes, cache.allocated_bytes(Layers::kWindows));
+    }
+};
+
+TEST_P(Windows, HoldTheirWindowAndOneStepMoreBetweenCalls) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(900, model->info().n_vocab);
+    for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+        for (const char * policy : {"full", "snapkv:window=8", "h2o"}) {
+            SCOPED_TRACE(policy);
+            const bool full = std::string(policy) == "full";
+            auto session = model->session(options(policy, full ? Budget() : Budget(64), schedule));
+            ASSERT_TRUE(session.ok()) << session.status().message();
+            ASSERT_TRUE(session->prefill(std::span(tokens).first(500)).ok());
+            check_windows(*session);
+            for (int i = 500; i < 800; ++i) {
+                ASSERT_TRUE(session->append(tokens[static_cast<size_t>(i)]).ok());
+                if (i % 20 == 0) { check_windows(*session); }
+            }
+            ASSERT_TRUE(session->prefill(std::span(tokens).subspan(800)).ok());
+            check_windows(*session);
+            const Ledger & ledger = session->ledger();
+            int n_governed = 0;
+            for (int l = 0; l < session->n_layers(); ++l) { n_governed += session->is_governed(l) ? 1 : 0; }
+            EXPECT_EQ(ledger.n_lanes, n_governed * session->n_kv_heads());
+            EXPECT_LT(n_governed, session->n_layers());
+            EXPECT_LE(ledger.kept_entries, (full ? 900 : 64 + 128) * ledger.n_lanes);
+        }
+    }
+}
+
+TEST_P(Windows, ChunksGiveWhatOneShotGives) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok());
+    const auto tokens = random_tokens(400, model->info().n_vocab);
+    std::vector<std::vector<float>> logits;
+    for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+        auto session = model->session(options("full", Budget(), schedule));
+        ASSERT_TRUE(session.ok());
+        ASSERT_TRUE(session->prefill(tokens).ok());
+        for (int i = 0; i < 20; ++i) { ASSERT_TRUE(session->decode().ok()); }
+        logits.emplace_back(session->logits().begin(), session->logits().end());
+    }
+    EXPECT_EQ(logits[0], logits[1]);
+}
+
+TEST_P(Windows, SnapshotsComeBackBitForBit) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok());
+    const auto tokens = random_tokens(600, model->info().n_vocab);
+    for (const char * policy : {"full", "h2o"}) {
+        SCOPED_TRACE(policy);
+        auto session =
+            model->session(options(policy, std::string(policy) == "full" ? Budget() : Budget(64), PrefillSchedule::kChunked));
+        ASSERT_TRUE(session.ok());
+        ASSERT_TRUE(session->prefill(std::span(tokens).first(333)).ok());
+        const auto early = session->snapshot();
+        ASSERT_TRUE(early.ok());
+        const auto before = contents_of(*session);
+        for (int i = 0; i < 40; ++i) { ASSERT_TRUE(session->decode().ok()); }
+        const auto late = session->snapshot();
+        ASSERT_TRUE(late.ok());
+        const auto at_late = contents_of(*session);
+        for (int i = 0; i < 200; ++i) { ASSERT_TRUE(session->decode().ok()); }
+        const auto at_end = contents_of(*session);
+        ASSERT_TRUE(session->restore(*late).ok());
+        EXPECT_TRUE(contents_of(*session) == at_late);
+        ASSERT_TRUE(session->restore(*early).ok());
+        EXPECT_TRUE(contents_of(*session) == before);
+        for (int i = 0; i < 240; ++i) { ASSERT_TRUE(session->decode().ok()); }
+        EXPECT_TRUE(contents_of(*session) == at_end);
+        ASSERT_TRUE(session->restore(*late).ok());
+        EXPECT_TRUE(contents_of(*session) == at_late);
+    }
+}
+
+TEST_P(Windows, ASavedSessionGoesOnAsIfItHadNotBeenSaved) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok());
+    const std::string path = scratch_file("windows.pith");
+    for (const char * policy : {"full", "h2o"}) {
+        SCOPED_TRACE(policy);
+        auto session =
+            model->session(options(policy, std::string(policy) == "full" ? Budget() : Budget(64), PrefillSchedule::kChunked));
+        ASSERT_TRUE(session.ok());
+        ASSERT_TRUE(session->prefill(random_tokens(333, model->info().n_vocab)).ok());
+        const Status saved = session->save(path);
+        ASSERT_TRUE(saved.ok()) << saved.message();
+        auto opened = model->open_session(path, 1);
+        ASSERT_TRUE(opened.ok()) << opened.status().message();
+        EXPECT_TRUE(contents_of(*opened) == contents_of(*session));
+        check_windows(*opened);
+        for (int i = 0; i < 150; ++i) {
+            ASSERT_TRUE(session->decode().ok());
+            ASSERT_TRUE(opened->decode().ok());
+        }
+        EXPECT_TRUE(contents_of(*opened) == contents_of(*session));
+    }
+}
+
+TEST_P(Windows, ACallThatFailsLeavesThemAsTheyWere) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok());
+    const auto tokens = random_tokens(900, model->info().n_vocab);
+    for (const char * policy : {"full", "snapkv:window=8"}) {
+        SCOPED_TRACE(policy);
+        auto session =
+            model->session(options(policy, std::string(policy) == "full" ? Budget() : Budget(64), PrefillSchedule::kChunked));
+        ASSERT_TRUE(session.ok());
+        ASSERT_TRUE(session->prefill(std::span(tokens).first(300)).ok());
+        for (const int64_t n_until : {48, 144, 400}) {
+            const auto before = contents_of(*session);
+            RunHooks hooks;
+            hooks.progress = [&](int64_t n_done, int64_t) {
+                if (n_done >= n_until) { throw std::runtime_error("enough"); }
+            };
+            EXPECT_FALSE(session->prefill(std::span(tokens).subspan(300, 480), hooks).ok());
+            EXPECT_TRUE(contents_of(*session) == before);
+        }
+        auto other =
+            model->session(options(policy, std::string(policy) == "full" ? Budget() : Budget(64), PrefillSchedule::kChunked));
+        ASSERT_TRUE(other.ok());
+        ASSERT_TRUE(other->prefill(std::span(tokens).first(300)).ok());
+        for (Session * one : {&*session, &*other}) {
+            ASSERT_TRUE(one->prefill(std::span(tokens).subspan(300)).ok());
+            for (int i = 0; i < 10; ++i) { ASSERT_TRUE(one->decode().ok()); }
+        }
+        EXPECT_TRUE(contents_of(*session) == contents_of(*other));
+    }
+}
+
+// A policy that sees every layer's evidence first, questions in sight, and a policy chosen behind a prompt read in full.
+TEST_P(Windows, PoliciesGovernTheOtherLayersInEverySchedule) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok());
+    const auto tokens = random_tokens(420, model->info().n_vocab);
+    const auto check = [&](Session & session, int64_t budget) {
+        const Ledger & ledger = session.ledger();
+        EXPECT_EQ(ledger.kept_entries, budget * ledger.n_lanes);
+        check_windows(session);
+    };
+    for (const char * policy :
+         {"laprox", "snapkv:window=8+novelty+diverse", "snapkv:window=8+pyramid", "snapkv:window=8+ada"}) {
+        SCOPED_TRACE(policy);
+        for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+            auto session = model->session(options(policy, 64, schedule));
+            ASSERT_TRUE(session.ok()) << session.status().message();
+            RunHooks hooks;
+            hooks.n_question = 20;
+            ASSERT_TRUE(session->prefill(tokens, hooks).ok());
+            check(*session, 64);
+        }
+        auto asked = model->session(options(policy, 64, PrefillSchedule::kOneShot));
+        ASSERT_TRUE(asked.ok());
+        const auto seen = asked->prefill_for_questions(tokens, random_tokens(30, model->info().n_vocab, 9));
+        ASSERT_TRUE(seen.ok()) << seen.status().message();
+        EXPECT_TRUE(*seen);
+        check(*asked, 64);
+        SessionOptions later = options("full", Budget(), PrefillSchedule::kOneShot);
+        later.observe = {policy};
+        auto session = model->session(later);
+        ASSERT_TRUE(session.ok());
+        ASSERT_TRUE(session->prefill(tokens).ok());
+        ASSERT_TRUE(session->evict(policy, 50).ok());
+        check(*session, 50);
+        auto direct = model->session(options(policy, 50, PrefillSchedule::kOneShot));
+        ASSERT_TRUE(direct.ok());
+        ASSERT_TRUE(direct->prefill(tokens).ok());
+        EXPECT_TRUE(testing::lanes_of(*session) == testing::lanes_of(*direct));
+    }
+}
+
+TEST_P(Windows, BatchesGiveWhatEachGivesAlone) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok());
+    EngineOptions engine_options;
+    engine_options.grid = 0;
+    engine_options.n_threads = 1;
+    engine_options.max_rows = 64;
+    auto engine = model->engine(engine_options);
+    ASSERT_TRUE(engine.ok());
+    std::vector<Request> requests;
+    for (unsigned i = 0; i < 4; ++i) {
+        Request & request = requests.emplace_back();
+        request.tokens = random_tokens(150 + 70 * static_cast<int>(i), model->info().n_vocab, i);
+        request.options =
+            options(i % 2 == 0 ? "full" : "h2o", i % 2 == 0 ? Budget() : Budget(64), PrefillSchedule::kChunked, 24);
+        request.max_tokens = 40;
+    }
+    std::vector<int64_t> ids;
+    for (const Request & request : requests) {
+        const auto id = engine->submit(request);
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        ids.push_back(*id);
+    }
+    ASSERT_TRUE(engine->run().ok());
+    for (size_t i = 0; i < requests.size(); ++i) {
+        auto session = model->session(requests[i].options);
+        ASSERT_TRUE(session.ok());
+        ASSERT_TRUE(session->prefill(requests[i].tokens).ok());
+        std::vector<int32_t> answer;
+        for (int t = 0; t < requests[i].max_tokens; ++t) {
+            answer.push_back(likeliest_token(session->logits()));
+            ASSERT_TRUE(session->append(answer.back()).ok());
+        }
+        const auto got = engine->answer(ids[i]);
+        EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), answer) << i;
+    }
+}
+
+TEST_P(Windows, ABudgetInBytesBoundsThemToo) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok());
+    const auto tokens = random_tokens(1500, model->info().n_vocab);
+    for (const char * policy : {"snapkv:window=8", "h2o"}) {
+        for (const size_t kibibytes : {400U, 640U, 1000U}) {
+            for (const PrefillSchedule schedule : {PrefillSchedule::kAuto, PrefillSchedule::kChunked}) {
+                const Budget budget(BudgetKind::kBytes, static_cast<double>(kibibytes) * 1024);
+                auto session = model->session(options(policy, budget, schedule, 64));
+                ASSERT_TRUE(session.ok());
+                const Status read = session->prefill(std::span(tokens).first(1200));
+                if (!read.ok()) {  // no room beside the windows: it says how much is enough
+                    EXPECT_EQ(read.code(), ErrorCode::kBudget) << read.message();
+                    EXPECT_NE(read.message().find("use --budget"), std::string::npos) << read.message();
+                    continue;
+                }
+                for (int i = 1200; i < 1500; ++i) { ASSERT_TRUE(session->append(tokens[static_cast<size_t>(i)]).ok()); }
+                EXPECT_LE(session->ledger().kv_peak_bytes, kibibytes * 1024);
+                EXPECT_GT(session->ledger().kv_window_bytes, 0U);
+            }
+        }
+    }
+}
+
+// A lane that grows, and one that others go on from.
+TEST_P(Windows, AKeptPromptIsReadByItsForks) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok());
+    EngineOptions engine_options;
+    engine_options.grid = 0;
+    engine_options.n_threads = 1;
+    auto engine = model->engine(engine_options);
+    ASSERT_TRUE(engine.ok());
+    const auto tokens = random_tokens(300, model->info().n_vocab);
+    Request base;
+    base.tokens.assign(tokens.begin(), tokens.begin() + 250);
+    base.options = options("full", Budget(), PrefillSchedule::kChunked);
+    base.keep = true;
+    base.max_tokens = 0;
+    const auto kept = engine->submit(base);
+    ASSERT_TRUE(kept.ok()) << kept.status().message();
+    ASSERT_TRUE(engine->run().ok());
+    std::vector<int64_t> ids;
+    for (int i = 0; i < 2; ++i) {
+        Request fork;
+        fork.after = *kept;
+        fork.tokens.assign(tokens.begin() + 250, tokens.begin() + 270 + 20 * i);
+        fork.max_tokens = 150;
+        const auto id = engine->submit(fork);
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        ids.push_back(*id);
+    }
+    ASSERT_TRUE(engine->run().ok());
+    for (int i = 0; i < 2; ++i) {
+        auto session = model->session(options("full", Budget(), PrefillSchedule::kChunked));
+        ASSERT_TRUE(session.ok());
+        ASSERT_TRUE(session->prefill(std::span(tokens).first(250)).ok());
+        ASSERT_TRUE(session->prefill(std::span(tokens).subspan(250, static_cast<size_t>(20 + 20 * i))).ok());
+        std::vector<int32_t> answer;
+        for (int t = 0; t < 150; ++t) {
+            answer.push_back(likeliest_token(session->logits()));
+            ASSERT_TRUE(session->append(answer.back()).ok());
+        }
+        const auto got = engine->answer(ids[static_cast<size_t>(i)]);
+        EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), answer) << i;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Windows,
+                         ::testing::Values(WindowCase{"gemma3", "gemma3", 40, 7}, WindowCase{"gemma2", "gemma2", 100, 4},
+                                           WindowCase{"gpt_oss", "gpt-oss", 16, 4}, WindowCase{"cohere2", "cohere2", 150, 5},
+                                           WindowCase{"gemma3_portable", "gemma3", 40, 7, 40}),
+                         [](const auto & test) { return test.param.name; });
+
+}  // namespace
+}  // namespace pith
