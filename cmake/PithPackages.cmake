@@ -1,5 +1,5 @@
-# CLI11, nlohmann-json and GoogleTest: what is installed (or was unpacked by scripts/setup, PithPrefix.cmake), else from source.
-# The first two are headers alone and the third is two files, so that none of their own builds is taken: those want some version
+# CLI11, nlohmann-json, cpp-httplib and GoogleTest: what is installed (or was unpacked by scripts/setup, PithPrefix.cmake), else from source.
+# The first three are headers alone and the last is two files, so that none of their own builds is taken: those want some version
 # of CMake, and add warnings and things to install.
 include(PithSources)
 
@@ -38,6 +38,32 @@ if(PITH_MINJA AND NOT PITH_CORE_ONLY)
   endif()
 elseif(NOT PITH_CORE_ONLY)
   message(STATUS "Pith: without minja: chat templates are libllama's list alone")
+endif()
+
+if(PITH_SERVE AND NOT PITH_CORE_ONLY)
+  # Its insides differ between versions, and `pith serve` puts a clock on every request there: 0.41 it is. As one header it
+  # brings no library, and nothing of TLS: a proxy does that.
+  add_library(pith_httplib INTERFACE)
+  target_compile_definitions(pith_httplib INTERFACE CPPHTTPLIB_LISTEN_BACKLOG=1024)
+  find_path(PITH_HTTPLIB_INCLUDE httplib.h PATHS "${PITH_DEPS_DIR}/httplib" NO_DEFAULT_PATH NO_CACHE)
+  if(PITH_HTTPLIB_INCLUDE)
+    target_include_directories(pith_httplib SYSTEM INTERFACE "${PITH_HTTPLIB_INCLUDE}")
+    install(FILES "${PITH_HTTPLIB_INCLUDE}/LICENSE" DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences RENAME cpp_httplib.txt OPTIONAL)
+  else()
+    find_package(httplib 0.41 CONFIG QUIET)
+    if(httplib_FOUND)
+      target_link_libraries(pith_httplib INTERFACE httplib::httplib)
+    elseif(EXISTS "${PITH_DEPS_DIR}/system" AND NOT FETCHCONTENT_SOURCE_DIR_CPP_HTTPLIB)
+      message(WARNING "Pith: cpp-httplib was not found: `pith serve` is left out; run scripts/setup again, which fetches it")
+      set(PITH_SERVE OFF)
+    else()
+      message(STATUS "Pith: cpp-httplib 0.41 was not found: its source is used (-DPITH_SERVE=OFF leaves out `pith serve`)")
+      pith_source(cpp_httplib _source)
+      target_include_directories(pith_httplib SYSTEM INTERFACE "${_source}")
+    endif()
+  endif()
+elseif(NOT PITH_CORE_ONLY)
+  message(STATUS "Pith: PITH_SERVE is OFF: `pith serve` is left out")
 endif()
 
 if(PITH_TESTS)

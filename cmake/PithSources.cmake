@@ -1,6 +1,6 @@
 # Sources of what is not installed: the projects' own archives of one version each, checked by SHA-256 where a sum is pinned.
-# llama.cpp's and minja's are not, unless -DPITH_SHA256_llama_cpp and -DPITH_SHA256_minja give them: a line says so, with the sum that
-# was found.
+# Those of llama.cpp, minja and cpp-httplib are not, unless -DPITH_SHA256_llama_cpp, …_minja and …_cpp_httplib give them: a line says
+# so, with the sum that was found.
 #   pith_source(NAME OUT)   gets the archive, unpacks it into the build folder and sets OUT to the folder of its sources
 # Archives are kept in PITH_ARCHIVES (.deps/sources), for all build folders. What is not there comes from PITH_MIRROR, a folder or
 # the address of one (the cache variable, where it is given; else what the environment says now), or, without, from the projects.
@@ -33,6 +33,8 @@ pith_pin(googletest google/googletest release-1.12.1 81964fe578e9bd7c94dfdb09c8e
 pith_pin(highway google/highway 1.3.0 07b3c1ba2c1096878a85a31a5b9b3757427af963b1141ca904db2f9f4afe0bc2)
 # No release of it has a number; this is the one that Debian has. No sum of the archive was at hand: -DPITH_SHA256_minja.
 pith_pin(minja google/minja 021c2293c187 "${PITH_SHA256_minja}" COMMIT)
+# As with llama.cpp's, below: -DPITH_SHA256_cpp_httplib.
+pith_pin(cpp_httplib yhirose/cpp-httplib v0.41.0 "${PITH_SHA256_cpp_httplib}")
 # It brings ggml 0.27.0. No sum that could be verified was at hand: who has one passes -DPITH_SHA256_llama_cpp.
 pith_pin(llama_cpp ggml-org/llama.cpp v0.7.0 "${PITH_SHA256_llama_cpp}")
 

@@ -22,6 +22,7 @@ constexpr const char * kShortHelp =
     "  pith run -m model.gguf -f book.txt -p \"Who is the narrator?\" --policy snapkv --budget 1024\n"
     "  pith run -m model.gguf -p \"Tell me a story.\"        the same without a budget: the full cache\n"
     "  pith chat -m model.gguf --policy snapkv --budget 4096   a conversation that never outgrows its memory\n"
+    "  pith serve -m model.gguf --kv-budget 4G             OpenAI's HTTP interface, all caches inside one budget\n"
     "  pith demo                                           what policies keep, on the built-in model\n"
     "  pith eval ruler -m model.gguf --context 4096 --policy snapkv,laprox --budget 20% -o run\n"
     "  pith study criticalkv -m model.gguf                a paper's tables, on your model\n"
@@ -58,6 +59,7 @@ int run(const std::vector<std::string> & arguments) {
     int exit_code = app::kExitOk;
     app::add_run_command(root, exit_code);
     app::add_chat_command(root, exit_code);
+    app::add_serve_command(root, exit_code);
     app::add_info_command(root, exit_code);
     app::add_models_command(root, exit_code);
     app::add_policies_command(root, exit_code);

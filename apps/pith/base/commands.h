@@ -8,6 +8,7 @@ namespace pith::app {
 
 void add_run_command(CLI::App & root, int & exit_code);
 void add_chat_command(CLI::App & root, int & exit_code);
+void add_serve_command(CLI::App & root, int & exit_code);
 void add_info_command(CLI::App & root, int & exit_code);
 void add_models_command(CLI::App & root, int & exit_code);
 void add_policies_command(CLI::App & root, int & exit_code);

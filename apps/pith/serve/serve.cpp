@@ -1,0 +1,90 @@
+// serve.cpp - `pith serve`: OpenAI's HTTP interface on the batch engine, inside one ceiling for all KV caches.
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "app/base/commands.h"
+#include "app/base/errors.h"
+#include "app/base/interrupt.h"
+#include "app/serve/serve_flags.h"
+
+namespace pith::app {
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(50);  // for signals, and whether all has been answered
+
+std::atomic<bool> asked_to_end{false};
+
+void ask_to_end(int) {
+    asked_to_end = true;
+}
+
+// Serves until SIGTERM or Ctrl-C; then what runs is finished, and nothing new begins.
+void serve_until_asked(serve::HttpServer & server, serve::Api & api, const serve::Generator & generator) {
+    std::signal(SIGTERM, ask_to_end);
+    const std::atomic<bool> & interrupted = catch_interrupt();
+    std::thread serving([&server] { server.serve(); });
+    while (!asked_to_end && !interrupted) { std::this_thread::sleep_for(kLook); }
+    api.close();
+    std::fprintf(stderr, "pith: finishing what runs (%lld answers)\n", static_cast<long long>(generator.n_open()));
+    while (generator.n_open() > 0) { std::this_thread::sleep_for(kLook); }
+    server.drain();
+    server.stop();
+    serving.join();
+}
+
+int serve_command(ServeFlags flags) {
+    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
+    const auto options = flags.session.options(!flags.model.gate.empty());
+    if (!options.ok()) { return fail_usage(options.status().message()); }
+    const auto sampler = flags.sampler.options();
+    if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
+    const auto generator_options = flags.generator_options(*options);
+    if (!generator_options.ok()) { return fail_usage(generator_options.status().message()); }
+    const auto keys = flags.read_keys();
+    if (!keys.ok()) { return fail_or_usage(keys.status()); }
+
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
+    const auto model = flags.model.load();
+    if (!model.ok()) { return fail(model.status()); }
+    const auto tokenizer = Tokenizer::load(flags.model.path);
+    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+
+    serve::ApiOptions api_options;
+    api_options.model_name = flags.alias.empty() ? std::filesystem::path(flags.model.path).filename().string() : flags.alias;
+    api_options.version = "pith-" PITH_VERSION;
+    api_options.n_context = options->max_context > 0 ? options->max_context : model->info().n_ctx_train;
+    api_options.defaults.sampler = *sampler;
+    api_options.defaults.max_tokens = flags.n_predict;
+    api_options.session = *options;
+    api_options.keys = *keys;
+    api_options.tells_slots = !flags.no_slots;
+
+    const auto generator = serve::Generator::start(*model, *tokenizer, *generator_options);
+    if (!generator.ok()) { return fail(generator.status()); }
+    serve::Api api(*model, *tokenizer, **generator, std::move(api_options));
+    serve::HttpOptions http = flags.http;
+    http.write_timeout_s = http.receive_timeout_s;
+    http.most_body_bytes = static_cast<size_t>(flags.most_body_mib) << 20U;
+    const auto server = serve::HttpServer::bind(api, http);
+    if (!server.ok()) { return fail(server.status()); }
+    std::printf("listening on %s\n", (*server)->url().c_str());
+    std::fflush(stdout);
+    serve_until_asked(**server, api, **generator);
+    return kExitOk;
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App & root, int & exit_code) {
+    auto flags = std::make_shared<ServeFlags>();
+    CLI::App * command = root.add_subcommand("serve", "Serve OpenAI's HTTP interface, all KV caches inside one budget");
+    flags->add_to(*command);
+    command->callback([flags, &exit_code] { exit_code = serve_command(*flags); });
+}
+
+}  // namespace pith::app

@@ -1,0 +1,98 @@
+// serve_flags.cpp - the flags of `pith serve`.
+#include "app/serve/serve_flags.h"
+
+#include "app/base/read_text.h"
+#include "core/check.h"
+#include "core/text.h"
+#include "device/available_memory.h"
+#include "engine/engine_options.h"
+
+namespace pith::app {
+
+void ServeFlags::add_to(CLI::App & command) {
+    model.add_to(command, /*is_required=*/false);
+    const auto serving = [&](const char * names, auto & value, const char * help) {
+        command.add_option(names, value, help)->capture_default_str()->group("Serving");
+    };
+    serving("--host", http.host, "Address to listen at; 0.0.0.0: every one of this machine");
+    serving("--port", http.port, "Port to listen at; 0: one that is free");
+    command.add_option("-a,--alias", alias, "What /v1/models calls the model (default: the file's name)")->group("Serving");
+    command
+        .add_option("--api-key", api_keys, "Keys, one of which every request must bring; several between commas, or repeated")
+        ->allow_extra_args(false)
+        ->group("Serving");
+    command.add_option("--api-key-file", api_key_file, "The same, from a file, one a line")->group("Serving");
+    serving("--kv-budget", ceiling, "Ceiling of all KV caches together: bytes (4G), auto: what memory allows, or none");
+    serving("--parallel", parallel, "Answers at a time at most (-np); 0: as many as fit under the ceiling");
+    serving("--max-waiting", most_waiting, "Requests in line at most; one more is told to come again (429)");
+    serving("--cors-origin", http.cors_origin, "Web page whose scripts may call, or *; empty: none");
+    serving("--timeout", http.receive_timeout_s, "Seconds for a request to arrive, and for a client to take what is written");
+    serving("--max-connections", http.most_connections, "Connections at a time at most");
+    serving("--max-body", most_body_mib, "Largest body of a request, in MiB");
+    command.add_flag("--no-slots", no_slots, "Do not tell at /slots what runs")->group("Serving");
+    command
+        .add_option("-n,--n-predict,--predict", n_predict, "Tokens of an answer that gives no limit; -1: until the model ends")
+        ->capture_default_str();
+    session.add_to(command, "auto", "");
+    sampler.add_to(command);
+}
+
+Status ServeFlags::check() const {
+    PITH_RETURN_IF_ERROR(check_at_least("--n-predict", n_predict, -1));
+    PITH_RETURN_IF_ERROR(check_at_least("--parallel", parallel, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--max-waiting", most_waiting, 1));
+    PITH_RETURN_IF_ERROR(check_at_least("--timeout", http.receive_timeout_s, 1));
+    PITH_RETURN_IF_ERROR(check_at_least("--max-connections", http.most_connections, 1));
+    PITH_RETURN_IF_ERROR(check_at_least("--max-body", most_body_mib, 1));
+    PITH_RETURN_IF_ERROR(check_at_least("--port", http.port, 0));
+    if (http.port > 65535) {
+        return {ErrorCode::kInvalidArgument, "--port is " + std::to_string(http.port) + ": give 0 to 65535"};
+    }
+    if (session.budget == "auto") {
+        return {ErrorCode::kInvalidArgument,
+                "--budget auto is what memory allows one conversation: leave it out, --kv-budget bounds all of them together"};
+    }
+    return {};
+}
+
+Result<std::vector<std::string>> ServeFlags::read_keys() const {
+    std::vector<std::string> keys;
+    const auto add = [&](const std::string & text, char separator, const char * name) -> Status {
+        for (const std::string_view part : split(text, separator)) {
+            const std::string_view key = trim(part);
+            if (key.empty()) { continue; }
+            if (key.find_first_of(" \t") != std::string_view::npos) {
+                return {ErrorCode::kInvalidArgument,
+                        std::string(name) + " has a key with a blank in it: no header could bring it"};
+            }
+            keys.emplace_back(key);
+        }
+        return {};
+    };
+    for (const std::string & text : api_keys) { PITH_RETURN_IF_ERROR(add(text, ',', "--api-key")); }
+    if (!api_key_file.empty()) {
+        PITH_ASSIGN_OR_RETURN(const std::string text, read_text(api_key_file));
+        PITH_RETURN_IF_ERROR(add(text, '\n', "--api-key-file"));
+    }
+    if (keys.empty() && (!api_keys.empty() || !api_key_file.empty())) {
+        return {ErrorCode::kInvalidArgument, "there is no key in --api-key or --api-key-file: everybody would be let in"};
+    }
+    return keys;
+}
+
+Result<serve::GeneratorOptions> ServeFlags::generator_options(const SessionOptions & with) const {
+    serve::GeneratorOptions options;
+    options.engine = engine_options(with);
+    options.engine.max_sequences = parallel;
+    options.most_waiting = most_waiting;
+    if (ceiling == "none") { return options; }
+    const auto budget = Budget::parse(ceiling);
+    if (!budget.ok() || (budget->kind != BudgetKind::kBytes && budget->kind != BudgetKind::kAuto)) {
+        return {ErrorCode::kInvalidArgument, "--kv-budget is '" + ceiling + "': give bytes (512M, 4G), auto or none"};
+    }
+    if (budget->kind == BudgetKind::kAuto && available_memory() == 0) { return options; }  // the system does not say
+    options.engine.ceiling = *budget;
+    return options;
+}
+
+}  // namespace pith::app

@@ -1,0 +1,39 @@
+// serve_flags.h - what `pith serve` is asked to do: llama-server's names where it has them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "app/flags/engine_flags.h"
+#include "app/flags/sampler_flags.h"
+#include "serve/api.h"
+#include "serve/generator.h"
+#include "serve/http_server.h"
+
+namespace pith::app {
+
+struct ServeFlags {
+    ModelFlags model;
+    SessionFlags session;
+    SamplerFlags sampler;
+    serve::HttpOptions http;
+    std::string alias;
+    std::vector<std::string> api_keys;  // each may hold several, between commas
+    std::string api_key_file;           // one a line
+    std::string ceiling = "auto";
+    int64_t n_predict = -1;
+    int parallel = 0;
+    int most_waiting = 256;
+    int most_body_mib = 32;
+    bool no_slots = false;
+
+    void add_to(CLI::App & command);
+    // Errors: kInvalidArgument: flags that make no sense.
+    Status check() const;
+    // Errors: kNotFound, kIo; kInvalidArgument: no key, or one with a blank in it.
+    Result<std::vector<std::string>> read_keys() const;
+    Result<serve::GeneratorOptions> generator_options(const SessionOptions & session) const;
+};
+
+}  // namespace pith::app

@@ -1,0 +1,230 @@
+// api.cpp - routes, and the endpoints that need no answer of the model's. Stage: serve.
+#include "serve/api.h"
+
+#include <chrono>
+
+#include "core/guarded.h"
+#include "serve/constant_time.h"
+#include "serve/shapes/fields.h"
+#include "text/utf8.h"
+
+namespace pith::serve {
+namespace {
+
+ApiReply reply_of(const Json & value) {
+    ApiReply reply;
+    reply.body = dump(value);
+    return reply;
+}
+
+Json bytes_of(const std::string & text) {
+    Json bytes = Json::array();
+    for (const char c : text) { bytes.push_back(static_cast<unsigned char>(c)); }
+    return bytes;
+}
+
+constexpr std::string_view kBearer = "Bearer ";
+
+}  // namespace
+
+ApiReply reply_of(const ApiError & error) {
+    ApiReply reply;
+    reply.status = error.code;
+    reply.body = dump(error.json());
+    if (error.retry_after_s > 0) { reply.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s)); }
+    if (error.code == 401) { reply.headers.emplace_back("WWW-Authenticate", "Bearer"); }
+    return reply;
+}
+
+Api::Api(const Model & model, const Tokenizer & tokenizer, Generator & generator, ApiOptions options)
+    : model_(model), tokenizer_(tokenizer), generator_(generator), options_(std::move(options)) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    started_ = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+}
+
+bool Api::may(const ApiRequest & request) const {
+    if (options_.keys.empty() || request.path == "/health" || request.path == "/v1/health") { return true; }
+    std::string_view given = request.api_key;
+    if (request.authorization.starts_with(kBearer)) { given = std::string_view(request.authorization).substr(kBearer.size()); }
+    bool found = false;
+    for (const std::string & key : options_.keys) { found = equal_in_constant_time(key, given) || found; }
+    return found;
+}
+
+ApiReply Api::handle(const ApiRequest & request) {
+    if (!may(request)) { return reply_of(not_authorised()); }
+    auto reply = guarded([&]() -> Result<ApiReply> { return route(request); });
+    return reply.ok() ? std::move(*reply) : reply_of(error_of(reply.status()));
+}
+
+ApiReply Api::route(const ApiRequest & request) {
+    const std::string & path = request.path;
+    if (request.method == "GET") {
+        if (path == "/health" || path == "/v1/health") { return reply_of(Json{{"status", "ok"}}); }
+        if (path == "/v1/models" || path == "/models") { return models(); }
+        if (path == "/props") { return props(); }
+        if (path == "/slots") { return slots(); }
+    } else if (request.method == "POST") {
+        if (path == "/v1/chat/completions" || path == "/chat/completions") { return chat(request); }
+        if (path == "/v1/completions") { return text(request); }
+        if (path == "/tokenize") { return tokenize(request); }
+        if (path == "/detokenize") { return detokenize(request); }
+        if (path == "/apply-template") { return apply_template(request); }
+        if (path == "/v1/embeddings" || path == "/embeddings") {
+            return reply_of(ApiError{501, "not_supported_error", "Pith makes no embeddings"});
+        }
+    }
+    return reply_of(not_found());
+}
+
+ApiReply Api::tokenize(const ApiRequest & request) {
+    const auto body = parse_body(request.body);
+    if (!body.ok()) { return reply_of(error_of(body.status())); }
+    Fields fields(*body);
+    std::string content;
+    bool add_special = false;
+    bool parse_special = true;
+    bool with_pieces = false;
+    for (const Status & status :
+         {fields.read("content", content), fields.read("add_special", add_special), fields.read("parse_special", parse_special),
+          fields.read("with_pieces", with_pieces), fields.check_spelling()}) {
+        if (!status.ok()) { return reply_of(error_of(status)); }
+    }
+    const auto tokens = tokenizer_.encode(content, add_special, parse_special);
+    if (!tokens.ok()) { return reply_of(error_of(tokens.status())); }
+    if (!with_pieces) { return reply_of(Json{{"tokens", *tokens}}); }
+    Json list = Json::array();
+    for (const int32_t token : *tokens) {
+        const std::string piece = tokenizer_.piece(token, /*special=*/true);
+        // A part of a character has no text: its bytes, as llama-server gives them.
+        list.push_back({{"id", token}, {"piece", invalid_utf8_offset(piece) ? bytes_of(piece) : Json(piece)}});
+    }
+    return reply_of(Json{{"tokens", std::move(list)}});
+}
+
+ApiReply Api::detokenize(const ApiRequest & request) {
+    const auto body = parse_body(request.body);
+    if (!body.ok()) { return reply_of(error_of(body.status())); }
+    Fields fields(*body);
+    std::string text;
+    if (const Json * tokens = fields.find("tokens")) {
+        if (!tokens->is_array()) { return reply_of(error_of(wrong_field("tokens", *tokens, "a list of tokens"))); }
+        for (const Json & token : *tokens) {
+            const bool known =
+                token.is_number_integer() && token.get<int64_t>() >= 0 && token.get<int64_t>() < tokenizer_.n_vocab();
+            if (!known) {
+                return reply_of(
+                    error_of(wrong_field("tokens", token, "tokens from 0 to " + std::to_string(tokenizer_.n_vocab() - 1))));
+            }
+            text += tokenizer_.piece(token.get<int32_t>(), /*special=*/true);
+        }
+    }
+    return reply_of(Json{{"content", text}});
+}
+
+ApiReply Api::apply_template(const ApiRequest & request) {
+    const auto body = parse_body(request.body);
+    if (!body.ok()) { return reply_of(error_of(body.status())); }
+    const auto messages = parse_messages(*body);
+    if (!messages.ok()) { return reply_of(error_of(messages.status())); }
+    const auto prompt = tokenizer_.apply_chat_template(*messages, /*add_assistant=*/true);
+    if (!prompt.ok()) { return reply_of(error_of(prompt.status())); }
+    return reply_of(Json{{"prompt", *prompt}});
+}
+
+ApiReply Api::models() const {
+    const ModelInfo & info = model_.info();
+    const std::string & name = options_.model_name;
+    const Json details = {{"parent_model", ""},          {"format", "gguf"},
+                          {"family", info.architecture}, {"families", {info.architecture}},
+                          {"parameter_size", ""},        {"quantization_level", info.weight_type}};
+    const Json model = {{"name", name},      {"model", name},     {"modified_at", ""},
+                        {"size", ""},        {"digest", ""},      {"type", "model"},
+                        {"description", ""}, {"tags", {""}},      {"capabilities", {"completion"}},
+                        {"parameters", ""},  {"details", details}};
+    const Json meta = {{"n_vocab", info.n_vocab},  {"n_ctx", options_.n_context}, {"n_ctx_train", info.n_ctx_train},
+                       {"n_embd", info.n_embd},    {"n_params", info.n_params},   {"size", info.weight_bytes},
+                       {"ftype", info.weight_type}};
+    const Json entry = {{"id", name},
+                        {"aliases", {name}},
+                        {"tags", Json::array()},
+                        {"object", "model"},
+                        {"architecture", {{"input_modalities", {"text"}}, {"output_modalities", {"text"}}}},
+                        {"created", started_},
+                        {"owned_by", "pith"},
+                        {"meta", meta}};
+    return reply_of(Json{{"models", Json::array({model})}, {"object", "list"}, {"data", Json::array({entry})}});
+}
+
+ApiReply Api::props() const {
+    const SamplerOptions & s = options_.defaults.sampler;
+    const Json params = {{"seed", s.seed},
+                         {"temperature", s.temperature},
+                         {"dynatemp_range", s.dynatemp_range},
+                         {"dynatemp_exponent", s.dynatemp_exponent},
+                         {"top_k", s.top_k},
+                         {"top_p", s.top_p},
+                         {"min_p", s.min_p},
+                         {"top_n_sigma", s.top_n_sigma},
+                         {"xtc_probability", s.xtc_probability},
+                         {"xtc_threshold", s.xtc_threshold},
+                         {"typical_p", s.typical_p},
+                         {"repeat_last_n", s.repeat_last_n},
+                         {"repeat_penalty", s.repeat_penalty},
+                         {"presence_penalty", s.presence_penalty},
+                         {"frequency_penalty", s.frequency_penalty},
+                         {"dry_multiplier", s.dry_multiplier},
+                         {"dry_base", s.dry_base},
+                         {"dry_allowed_length", s.dry_allowed_length},
+                         {"dry_penalty_last_n", s.dry_last_n},
+                         {"mirostat", s.mirostat},
+                         {"mirostat_tau", s.mirostat_tau},
+                         {"mirostat_eta", s.mirostat_eta},
+                         {"max_tokens", options_.defaults.max_tokens},
+                         {"n_predict", options_.defaults.max_tokens},
+                         {"ignore_eos", false},
+                         {"stream", false},
+                         {"n_probs", 0},
+                         {"timings_per_token", false},
+                         {"kv_policy", options_.session.policy},
+                         {"kv_budget", options_.session.budget.to_string()}};
+    const GeneratorState state = generator_.state();
+    const auto special = [this](int32_t token) { return token < 0 ? std::string() : tokenizer_.piece(token, true); };
+    return reply_of(Json{{"default_generation_settings", {{"params", params}, {"n_ctx", options_.n_context}}},
+                         {"total_slots", state.slots.size()},
+                         {"model_alias", options_.model_name},
+                         {"model_ftype", model_.info().weight_type},
+                         {"model_path", model_.info().path},
+                         {"modalities", {{"vision", false}, {"video", false}, {"audio", false}}},
+                         {"endpoint_slots", options_.tells_slots},
+                         {"endpoint_props", false},
+                         {"endpoint_metrics", false},
+                         {"chat_template", tokenizer_.chat_template()},
+                         {"bos_token", special(tokenizer_.bos())},
+                         {"eos_token", special(tokenizer_.eos())},
+                         {"build_info", options_.version},
+                         {"kv_ceiling_bytes", state.engine.ceiling_bytes}});
+}
+
+ApiReply Api::slots() const {
+    if (!options_.tells_slots) {
+        return reply_of(
+            ApiError{501, "not_supported_error", "this server does not tell its slots: start it without --no-slots"});
+    }
+    Json list = Json::array();
+    const GeneratorState state = generator_.state();
+    for (size_t i = 0; i < state.slots.size(); ++i) {
+        const SlotState & slot = state.slots[i];
+        Json entry = {{"id", i}, {"n_ctx", options_.n_context}, {"speculative", false}, {"is_processing", slot.busy}};
+        if (slot.busy) {
+            entry["id_task"] = slot.task;
+            entry["n_prompt_tokens"] = slot.n_prompt;
+            entry["is_reading"] = slot.reading;
+            entry["next_token"] = {{"n_decoded", slot.n_generated}};
+        }
+        list.push_back(std::move(entry));
+    }
+    return reply_of(list);
+}
+
+}  // namespace pith::serve

@@ -1,0 +1,98 @@
+// api.h - every endpoint, without HTTP: a request in, a reply out. Stage: serve.
+//
+// Completions are the generator's; all else is answered at once.   Threads: any; one call may wait for an answer's end.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pith/model.h"
+#include "pith/session.h"
+#include "pith/text.h"
+#include "serve/generator.h"
+#include "serve/shapes/api_error.h"
+#include "serve/shapes/completion_request.h"
+#include "serve/shapes/completion_response.h"
+
+namespace pith::serve {
+
+struct ApiOptions {
+    std::string model_name;  // what /v1/models calls it
+    std::string version;     // "pith-0.1.0"
+    int n_context = 0;       // tokens of prompt and answer together
+    CompletionOptions defaults;
+    SessionOptions session;         // policy, budget, schedule of requests that do not say
+    std::vector<std::string> keys;  // one of them must come with each request; none: everybody may
+    bool tells_slots = true;
+};
+
+struct ApiRequest {
+    std::string method;
+    std::string path;  // without what stands behind '?'
+    std::string body;
+    std::string authorization;  // headers
+    std::string api_key;
+    std::function<bool()> gone = [] { return false; };  // nobody waits for the reply any more
+};
+
+// The body of a reply that comes piece by piece.
+class ReplyStream {
+public:
+    virtual ~ReplyStream() = default;  // what still runs for it is cancelled
+    // Waits a moment for the next piece, which may be empty. false: this was the last one.
+    virtual bool next(std::string & piece) = 0;
+};
+
+struct ApiReply {
+    int status = 200;
+    std::string content_type = "application/json; charset=utf-8";
+    std::string body;
+    std::vector<std::pair<std::string, std::string>> headers;
+    std::shared_ptr<ReplyStream> stream;  // null: the body is all
+};
+
+class Api {
+public:
+    // All three must live as long as this.
+    Api(const Model & model, const Tokenizer & tokenizer, Generator & generator, ApiOptions options);
+
+    ApiReply handle(const ApiRequest & request);
+    // From now on new completions are refused: the server is about to end.
+    void close() { closed_ = true; }
+
+private:
+    ApiReply route(const ApiRequest & request);
+    ApiReply chat(const ApiRequest & request);
+    ApiReply text(const ApiRequest & request);
+    ApiReply tokenize(const ApiRequest & request);
+    ApiReply detokenize(const ApiRequest & request);
+    ApiReply apply_template(const ApiRequest & request);
+    ApiReply models() const;
+    ApiReply props() const;
+    ApiReply slots() const;
+    bool may(const ApiRequest & request) const;
+
+    struct Prompt {
+        std::vector<int32_t> tokens;
+        int n_system = 0;  // the first so many are the system prompt's
+    };
+    Result<Prompt> chat_prompt(const std::vector<ChatMessage> & messages, bool find_system) const;
+    Result<Job> job_of(const Prompt & prompt, const CompletionOptions & options) const;
+    ApiReply complete(const ApiRequest & request, CompletionShape::Kind kind, const std::vector<Prompt> & prompts,
+                      const CompletionOptions & options);
+
+    const Model & model_;
+    const Tokenizer & tokenizer_;
+    Generator & generator_;
+    ApiOptions options_;
+    int64_t started_ = 0;  // Unix time
+    std::atomic<bool> closed_{false};
+};
+
+ApiReply reply_of(const ApiError & error);
+
+}  // namespace pith::serve

@@ -1,0 +1,111 @@
+// completion_stream.cpp - events to chunks. Stage: serve.
+#include "serve/completion_stream.h"
+
+#include <utility>
+
+namespace pith::serve {
+namespace {
+
+constexpr int kWaitMs = 200;    // how long a vanished client goes unseen
+constexpr double kPingS = 10;   // between two signs of life
+constexpr int64_t kRetryS = 1;  // what a full line asks clients to wait
+
+std::string sent(const Json & value) {
+    return "data: " + dump(value) + "\n\n";
+}
+
+}  // namespace
+
+ApiError error_of(const Failed & failed) {
+    if (failed.no_room) { return no_room(failed.status.message(), kRetryS); }
+    return error_of(failed.status);
+}
+
+PendingAnswers::~PendingAnswers() {
+    events_->abandon();
+    if (n_open_ > 0) { generator_.wake(); }
+}
+
+std::optional<Event> PendingAnswers::next() {
+    std::optional<Event> event;
+    if (!early_.empty()) {
+        event = std::move(early_.front());
+        early_.pop_front();
+    } else {
+        event = events_->pop(kWaitMs);
+    }
+    if (event && (std::holds_alternative<AnswerEnd>(event->what) || std::holds_alternative<Failed>(event->what))) { --n_open_; }
+    return event;
+}
+
+std::optional<Failed> PendingAnswers::wait_until_accepted(const std::function<bool()> & gone) {
+    for (size_t n_left = n_open_; n_left > 0;) {
+        auto event = events_->pop(kWaitMs);
+        if (!event) {
+            if (gone()) { return Failed{{ErrorCode::kCancelled, "the client is gone"}}; }
+            continue;
+        }
+        if (std::holds_alternative<Accepted>(event->what)) {
+            --n_left;
+        } else if (auto * failed = std::get_if<Failed>(&event->what)) {
+            --n_open_;
+            return std::move(*failed);
+        } else {
+            early_.push_back(std::move(*event));
+        }
+    }
+    return {};
+}
+
+CompletionStream::CompletionStream(std::unique_ptr<PendingAnswers> answers, CompletionShape shape,
+                                   std::vector<int64_t> n_prompt, StreamOptions options)
+    : answers_(std::move(answers)),
+      shape_(std::move(shape)),
+      options_(options),
+      n_prompt_(std::move(n_prompt)),
+      begun_(n_prompt_.size()),
+      ends_(n_prompt_.size()) {}
+
+void CompletionStream::begin(int index, std::string & out) {
+    if (begun_[static_cast<size_t>(index)] || !shape_.is_chat()) { return; }
+    begun_[static_cast<size_t>(index)] = true;
+    out += sent(shape_.first_chunk(index));
+}
+
+bool CompletionStream::next(std::string & piece) {
+    const auto event = answers_->next();
+    if (!event) {
+        if (since_last_.seconds() > kPingS) {
+            piece += ": still at it\n\n";
+            since_last_ = Stopwatch();
+        }
+        return true;
+    }
+    since_last_ = Stopwatch();
+    const int index = event->index;
+    if (const auto * said = std::get_if<AnswerPiece>(&event->what)) {
+        begin(index, piece);
+        piece += sent(shape_.piece_chunk(index, *said));
+    } else if (const auto * progress = std::get_if<Progress>(&event->what)) {
+        begin(index, piece);
+        piece +=
+            sent(shape_.progress_chunk(index, n_prompt_[static_cast<size_t>(index)], 0, progress->n_read, progress->seconds));
+    } else if (const auto * end = std::get_if<AnswerEnd>(&event->what)) {
+        begin(index, piece);
+        ends_[static_cast<size_t>(index)] = *end;
+        Json last = shape_.last_chunk(index, *end);
+        const bool separate = shape_.is_chat() && options_.include_usage;
+        if (!shape_.is_chat()) { last["usage"] = usage_of({*end}); }
+        if (!separate) { last["timings"] = timings_of(end->costs); }
+        piece += sent(last);
+    } else if (const auto * failed = std::get_if<Failed>(&event->what)) {
+        piece += sent(error_of(*failed).json());
+        return false;
+    }
+    if (answers_->n_open() > 0) { return true; }
+    if (shape_.is_chat() && options_.include_usage) { piece += sent(shape_.usage_chunk(ends_)); }
+    piece += "data: [DONE]\n\n";
+    return false;
+}
+
+}  // namespace pith::serve

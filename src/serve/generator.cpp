@@ -1,0 +1,310 @@
+// generator.cpp - jobs become an engine's requests, and what it says events. Stage: serve.
+#include "serve/generator.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/stopwatch.h"
+#include "serve/answer_text.h"
+
+namespace pith::serve {
+namespace {
+
+constexpr double kShareOfCeiling = 0.5;  // what a request may take that would need more than all
+constexpr int kMostFailedSteps = 3;
+constexpr int kDefaultSlots = 4;  // shown while fewer run
+
+std::vector<int32_t> end_tokens_of(const Tokenizer & tokenizer) {
+    std::vector<int32_t> tokens;
+    for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {
+        if (tokenizer.is_end_of_generation(token)) { tokens.push_back(token); }
+    }
+    return tokens;
+}
+
+}  // namespace
+
+void Events::push(Event event) {
+    {
+        const std::lock_guard lock(mutex_);
+        events_.push_back(std::move(event));
+    }
+    came_.notify_one();
+}
+
+std::optional<Event> Events::pop(int wait_ms) {
+    std::unique_lock lock(mutex_);
+    if (!came_.wait_for(lock, std::chrono::milliseconds(wait_ms), [this] { return !events_.empty(); })) { return {}; }
+    Event event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+}
+
+// One job on its way through the engine.
+struct Generator::Run {
+    Run(Job of, int at, std::shared_ptr<Events> to, Sampler with, const Tokenizer & of_model, const std::vector<int32_t> & ends)
+        : job(std::move(of)),
+          index(at),
+          events(std::move(to)),
+          sampler(std::move(with)),
+          text(job.stop),
+          tokenizer(of_model),
+          end_tokens(ends) {}
+
+    Result<int32_t> choose(std::span<const float> logits) {
+        std::span<const float> from = logits;
+        if (job.ignore_eos) {
+            changed.assign(logits.begin(), logits.end());
+            for (const int32_t token : end_tokens) {
+                changed[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+            }
+            from = changed;
+        }
+        PITH_ASSIGN_OR_RETURN(const int32_t token, sampler.sample(from));
+        if (job.n_logprobs >= 0) {
+            next = {
+                token, log_probability(logits, token),
+                job.n_logprobs > 0 ? top_log_probabilities(logits, job.n_logprobs) : std::vector<std::pair<int32_t, float>>()};
+        }
+        const double now = since_submitted.seconds();
+        if (n_generated++ == 0) { first_s = now; }
+        last_s = now;
+        if (!job.ignore_eos && std::ranges::find(end_tokens, token) != end_tokens.end()) { ended = true; }
+        return token;
+    }
+
+    // false: a stop text has come.
+    bool say(int32_t token) {
+        if (job.n_logprobs >= 0) { held.push_back(std::move(next)); }
+        tell(text.add(tokenizer.piece(token)));
+        return !text.stopped();
+    }
+
+    void tell(std::string piece) {
+        if (piece.empty()) { return; }  // what is held back goes with the text that comes
+        events->push({index, AnswerPiece{std::move(piece), std::exchange(held, {})}});
+    }
+
+    AnswerCosts costs() const {
+        AnswerCosts costs;
+        costs.n_prompt = std::ssize(job.tokens);
+        costs.n_generated = n_generated;
+        costs.queue_s = started_s;
+        costs.prompt_s = first_s - started_s;
+        costs.predict_s = last_s - first_s;
+        return costs;
+    }
+
+    Job job;
+    int index = 0;
+    std::shared_ptr<Events> events;
+    Sampler sampler;
+    AnswerText text;
+    const Tokenizer & tokenizer;
+    const std::vector<int32_t> & end_tokens;
+    int64_t id = 0;  // the engine's; 0: not submitted
+    bool done = false;
+    bool started = false;
+    bool ended = false;  // by the model
+    int64_t n_generated = 0;
+    int64_t n_told = 0;  // of the prompt, to who asked for progress
+    size_t slot = std::numeric_limits<size_t>::max();
+    Stopwatch since_submitted;
+    double started_s = 0;
+    double first_s = 0;
+    double last_s = 0;
+    TokenLogprob next;
+    std::vector<TokenLogprob> held;  // of tokens whose text is held back
+    std::vector<float> changed;
+};
+
+Generator::Generator(Engine engine, const Tokenizer & tokenizer, const GeneratorOptions & options)
+    : tokenizer_(tokenizer), options_(options), end_tokens_(end_tokens_of(tokenizer)), engine_(std::move(engine)) {
+    const int n_slots = options.engine.max_sequences > 0 ? options.engine.max_sequences : kDefaultSlots;
+    slots_.assign(static_cast<size_t>(n_slots), 0);
+    tell_state();
+    thread_ = std::thread([this] { work(); });
+}
+
+Result<std::unique_ptr<Generator>> Generator::start(const Model & model, const Tokenizer & tokenizer,
+                                                    const GeneratorOptions & options) {
+    PITH_ASSIGN_OR_RETURN(Engine engine, model.engine(options.engine));
+    return std::unique_ptr<Generator>(new Generator(std::move(engine), tokenizer, options));
+}
+
+Generator::~Generator() {
+    {
+        const std::lock_guard lock(mutex_);
+        ending_ = true;
+    }
+    stop_step_ = true;
+    wake_.notify_one();
+    thread_.join();
+}
+
+Status Generator::submit(std::vector<Job> jobs, const std::shared_ptr<Events> & events) {
+    std::vector<std::unique_ptr<Run>> runs;
+    for (size_t i = 0; i < jobs.size(); ++i) {
+        PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(jobs[i].sampler, &tokenizer_));
+        for (const int32_t token : jobs[i].tokens) { sampler.accept(token); }  // penalties look back on the prompt
+        runs.push_back(std::make_unique<Run>(std::move(jobs[i]), static_cast<int>(i), events, std::move(sampler), tokenizer_,
+                                             end_tokens_));
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        const int64_t n_waiting = state_.n_waiting + std::ssize(inbox_);
+        const bool full = n_waiting >= options_.most_waiting || ending_;
+        for (auto & run : runs) {
+            if (full) {
+                events->push({run->index, Failed{{ErrorCode::kOutOfMemory, "too many requests wait: try again later"}, true}});
+                continue;
+            }
+            ++n_open_;
+            inbox_.push_back(std::move(run));
+        }
+    }
+    wake_.notify_one();
+    return {};
+}
+
+void Generator::wake() {
+    {
+        const std::lock_guard lock(mutex_);
+        woken_ = true;
+    }
+    wake_.notify_one();
+}
+
+GeneratorState Generator::state() const {
+    const std::lock_guard lock(mutex_);
+    return state_;
+}
+
+void Generator::work() {
+    int n_failed = 0;  // steps, one after the other
+    for (bool more = false;;) {
+        std::deque<std::unique_ptr<Run>> came;
+        {
+            std::unique_lock lock(mutex_);
+            if (!more) {
+                wake_.wait(lock, [this] { return ending_ || woken_ || !inbox_.empty(); });
+            }
+            woken_ = false;
+            if (ending_) { break; }
+            came.swap(inbox_);
+        }
+        for (auto & run : came) { begin(std::move(run)); }
+        const Stopwatch step;
+        const auto stepped = engine_.step(&stop_step_);
+        n_failed = stepped.ok() ? 0 : n_failed + 1;
+        if (n_failed >= kMostFailedSteps) {  // not one request's fault: none of them would ever end
+            for (auto & run : runs_) { (void)engine_.cancel(run->id); }
+        }
+        look_after_runs(step);
+        more = stepped.ok() ? *stepped : !runs_.empty();
+        tell_state();
+    }
+    // Whoever still waits is told.
+    for (auto & run : runs_) {
+        if (!run->done) { run->events->push({run->index, Failed{{ErrorCode::kCancelled, "the server ends"}}}); }
+    }
+    const std::lock_guard lock(mutex_);
+    for (auto & run : inbox_) { run->events->push({run->index, Failed{{ErrorCode::kCancelled, "the server ends"}}}); }
+    inbox_.clear();
+}
+
+void Generator::begin(std::unique_ptr<Run> owned) {
+    Run & run = *owned;
+    const auto give_up = [&](const Status & status) {
+        run.events->push({run.index, Failed{status}});
+        --n_open_;
+    };
+    if (run.events->abandoned()) { return give_up({ErrorCode::kCancelled, "nobody waits for it"}); }
+    const auto request_for = [&run](const SessionOptions & options) {
+        Request request;
+        request.tokens = run.job.tokens;
+        request.options = options;
+        request.max_tokens = run.job.max_tokens;
+        request.keep = run.job.max_tokens == 0;
+        if (!run.job.ignore_eos) { request.stop = run.end_tokens; }
+        request.choose = [&run](std::span<const float> logits) { return run.choose(logits); };
+        request.on_token = [&run](int32_t token) { return run.say(token); };
+        return request;
+    };
+    auto id = engine_.submit(request_for(run.job.session));
+    if (id.status().code() == ErrorCode::kBudget && run.job.may_evict) {
+        SessionOptions smaller = run.job.session;
+        const auto ceiling = static_cast<double>(engine_.ledger().ceiling_bytes);
+        smaller.budget = Budget(BudgetKind::kBytes, kShareOfCeiling * ceiling);
+        id = engine_.submit(request_for(smaller));
+    }
+    if (!id.ok()) { return give_up(id.status()); }
+    run.id = *id;
+    run.events->push({run.index, Accepted{}});
+    runs_.push_back(std::move(owned));
+}
+
+void Generator::look_after_runs(const Stopwatch & step) {
+    for (auto & run : runs_) {
+        if (run->events->abandoned() && engine_.state(run->id) < RequestState::kDone) { (void)engine_.cancel(run->id); }
+        const RequestState state = engine_.state(run->id);
+        if (!run->started && state != RequestState::kWaiting) {
+            run->started = true;
+            run->started_s = std::max(0.0, run->since_submitted.seconds() - step.seconds());  // it began with the step
+            const auto free = std::ranges::find(slots_, 0);
+            run->slot = static_cast<size_t>(free - slots_.begin());
+            if (free == slots_.end()) { slots_.push_back(0); }
+            slots_[run->slot] = run->id;
+        }
+        if (state == RequestState::kReading && run->job.tells_progress) {
+            const auto ledger = engine_.ledger(run->id);
+            if (ledger.ok() && ledger->n_tokens > run->n_told) {
+                run->n_told = ledger->n_tokens;
+                run->events->push({run->index, Progress{run->n_told, run->since_submitted.seconds() - run->started_s}});
+            }
+        }
+        if (state >= RequestState::kDone) { end(*run); }
+    }
+    std::erase_if(runs_, [](const auto & run) { return run->done; });
+    while (std::ssize(slots_) > std::max(kDefaultSlots, options_.engine.max_sequences) && slots_.back() == 0) {
+        slots_.pop_back();
+    }
+}
+
+void Generator::end(Run & run) {
+    const RequestState state = engine_.state(run.id);
+    if (state == RequestState::kDone) {
+        AnswerEnd answer;
+        answer.costs = run.costs();
+        if (auto ledger = engine_.ledger(run.id); ledger.ok()) { answer.costs.ledger = std::move(*ledger); }
+        answer.by_length = !run.ended && !run.text.stopped();
+        if (!run.text.stopped()) { run.tell(run.text.finish()); }
+        if (!run.held.empty()) { run.events->push({run.index, AnswerPiece{{}, std::exchange(run.held, {})}}); }
+        run.events->push({run.index, std::move(answer)});
+    } else {
+        run.events->push({run.index, Failed{engine_.status(run.id)}});
+    }
+    (void)engine_.forget(run.id);
+    if (run.slot < slots_.size()) { slots_[run.slot] = 0; }
+    run.done = true;
+    --n_open_;
+}
+
+void Generator::tell_state() {
+    GeneratorState now;
+    now.engine = engine_.ledger();
+    now.slots.resize(slots_.size());
+    for (const auto & run : runs_) {
+        if (!run->started) {
+            ++now.n_waiting;
+        } else if (run->slot < now.slots.size()) {
+            now.slots[run->slot] = {true, run->id, std::ssize(run->job.tokens), run->n_generated,
+                                    engine_.state(run->id) == RequestState::kReading};
+        }
+    }
+    const std::lock_guard lock(mutex_);
+    state_ = std::move(now);
+}
+
+}  // namespace pith::serve

@@ -1,0 +1,136 @@
+// generator.h - the one thread that drives an engine, and the requests that wait for it. Stage: serve.
+//
+// HTTP threads hand in jobs and read events; the engine's thread alone touches the engine. A job whose events nobody reads any
+// more is cancelled, and its pages are free at once.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "core/stopwatch.h"
+#include "pith/engine.h"
+#include "serve/shapes/answer.h"
+
+namespace pith::serve {
+
+struct GeneratorOptions {
+    EngineOptions engine;
+    int most_waiting = 256;  // requests in line beyond those that run; one more is refused
+};
+
+// One answer that somebody waits for.
+struct Job {
+    std::vector<int32_t> tokens;
+    SessionOptions session;
+    bool may_evict = false;  // nobody chose a policy or a budget: where all of it can never fit, `auto` may keep a part
+    int max_tokens = 1;      // 0: the prompt is read, no more
+    SamplerOptions sampler;
+    std::vector<std::string> stop;
+    int n_logprobs = -1;  // -1: none
+    bool ignore_eos = false;
+    bool tells_progress = false;
+};
+
+struct Accepted {};
+struct Progress {
+    int64_t n_read = 0;
+    double seconds = 0;
+};
+struct Failed {
+    Status status;
+    bool no_room = false;  // the line is full: later it may do
+};
+struct Event {
+    int index = 0;  // of the job
+    std::variant<Accepted, Progress, AnswerPiece, AnswerEnd, Failed> what;
+};
+
+// From the engine's thread to the one that waits. Threads: any.
+class Events {
+public:
+    void push(Event event);
+    // Nothing: none came within so many milliseconds.
+    std::optional<Event> pop(int wait_ms);
+    void abandon() { abandoned_.store(true); }
+    bool abandoned() const { return abandoned_.load(); }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable came_;
+    std::deque<Event> events_;
+    std::atomic<bool> abandoned_{false};
+};
+
+struct SlotState {
+    bool busy = false;
+    int64_t task = 0;
+    int64_t n_prompt = 0;
+    int64_t n_generated = 0;
+    bool reading = false;
+};
+
+// Of a moment.
+struct GeneratorState {
+    EngineLedger engine;
+    int64_t n_waiting = 0;  // in line, wherever
+    std::vector<SlotState> slots;
+};
+
+// Threads: any.
+class Generator {
+public:
+    // model and tokenizer must live as long as this. Errors: those of Model::engine().
+    static Result<std::unique_ptr<Generator>> start(const Model & model, const Tokenizer & tokenizer,
+                                                    const GeneratorOptions & options);
+    // What has not ended is cancelled.
+    ~Generator();
+    Generator(const Generator &) = delete;
+    Generator & operator=(const Generator &) = delete;
+
+    // The jobs' events come to `events`, with their index here. Each gets Accepted and in the end AnswerEnd, or Failed.
+    // Errors: kInvalidArgument (a sampler that cannot be).
+    Status submit(std::vector<Job> jobs, const std::shared_ptr<Events> & events);
+    // To be called after Events::abandon().
+    void wake();
+
+    GeneratorState state() const;
+    int64_t n_open() const { return n_open_.load(); }  // jobs that have not ended
+
+private:
+    struct Run;
+    Generator(Engine engine, const Tokenizer & tokenizer, const GeneratorOptions & options);
+    void work();
+    void begin(std::unique_ptr<Run> run);
+    void look_after_runs(const Stopwatch & step);  // the newest
+    void end(Run & run);
+    void tell_state();
+
+    const Tokenizer & tokenizer_;
+    GeneratorOptions options_;
+    std::vector<int32_t> end_tokens_;
+    Engine engine_;
+
+    mutable std::mutex mutex_;  // of what follows
+    std::condition_variable wake_;
+    std::deque<std::unique_ptr<Run>> inbox_;
+    bool ending_ = false;
+    bool woken_ = false;
+    GeneratorState state_;
+
+    std::atomic<int64_t> n_open_{0};
+    std::vector<std::unique_ptr<Run>> runs_;  // the engine's thread alone
+    std::vector<int64_t> slots_;              // request of each slot, 0: free
+    std::atomic<bool> stop_step_{false};
+    std::thread thread_;
+};
+
+}  // namespace pith::serve

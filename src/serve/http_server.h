@@ -1,0 +1,51 @@
+// http_server.h - the API behind HTTP: connections, limits, CORS. Stage: serve.
+//
+// A request must have arrived as a whole within a given time, however slowly its bytes come; a body and its headers have a
+// largest size; connections have a largest number, and one more is closed. A client that goes away ends what runs for it.
+// Threads: one for each connection that is being served.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pith/status.h"
+#include "serve/api.h"
+
+namespace pith::serve {
+
+struct HttpOptions {
+    std::string host = "127.0.0.1";
+    int port = 8080;  // 0: any that is free
+    int most_connections = 512;
+    size_t most_body_bytes = size_t{32} << 20;
+    int receive_timeout_s = 60;     // for a whole request to arrive
+    int write_timeout_s = 60;       // for a client to take what is written
+    int keep_alive_s = 5;           // for the next request of a connection
+    std::string cors_origin = "*";  // whose pages may call; empty: none
+};
+
+class HttpServer {
+public:
+    // api must live as long as this. Errors: kInvalidArgument, kIo: the address cannot be bound: names it.
+    static Result<std::unique_ptr<HttpServer>> bind(Api & api, const HttpOptions & options);
+    ~HttpServer();
+    HttpServer(const HttpServer &) = delete;
+    HttpServer & operator=(const HttpServer &) = delete;
+
+    int port() const;
+    std::string url() const;
+    // Serves until stop() was called by another thread, and what had begun has been answered or cut.
+    void serve();
+    // Waits until the replies that had begun are written; streams would be cut by stop().
+    void drain();
+    void stop();
+
+private:
+    struct Impl;
+    explicit HttpServer(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pith::serve

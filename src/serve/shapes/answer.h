@@ -1,0 +1,39 @@
+// answer.h - what the engine tells of an answer, piece by piece, and at its end. Stage: serve.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pith/ledger.h"
+
+namespace pith::serve {
+
+struct TokenLogprob {
+    int32_t token = 0;
+    float logprob = 0;  // of the model's own distribution, before any sampler
+    std::vector<std::pair<int32_t, float>> top;
+};
+
+struct AnswerPiece {
+    std::string text;  // whole characters
+    std::vector<TokenLogprob> logprobs;
+};
+
+struct AnswerCosts {
+    int64_t n_prompt = 0;
+    int64_t n_cached = 0;     // of these, read for an earlier request
+    int64_t n_generated = 0;  // the token that ended it included
+    double queue_s = 0;       // until it began to be read
+    double prompt_s = 0;      // until the first token
+    double predict_s = 0;     // from the first to the last
+    Ledger ledger;
+};
+
+struct AnswerEnd {
+    bool by_length = false;  // else the model ended, or a stop text came
+    AnswerCosts costs;
+};
+
+}  // namespace pith::serve

@@ -1,0 +1,253 @@
+// completion_options.cpp - samplers, limits, formats, the cache. Stage: serve.
+#include "serve/shapes/completion_options.h"
+
+#include <charconv>
+#include <limits>
+
+#include "core/text.h"
+#include "pith/policies.h"
+
+namespace pith::serve {
+namespace {
+
+constexpr int64_t kMostInt = std::numeric_limits<int32_t>::max();
+constexpr size_t kMostStops = 64;
+
+Status wrong(const std::string & message) {
+    return {ErrorCode::kInvalidArgument, message};
+}
+
+Status read_sampler(Fields & fields, SamplerOptions & s) {
+    PITH_RETURN_IF_ERROR(fields.read("temperature", s.temperature));
+    PITH_RETURN_IF_ERROR(fields.read("dynatemp_range", s.dynatemp_range));
+    PITH_RETURN_IF_ERROR(fields.read("dynatemp_exponent", s.dynatemp_exponent));
+    PITH_RETURN_IF_ERROR(fields.read("top_k", s.top_k, -1, kMostInt));
+    PITH_RETURN_IF_ERROR(fields.read("top_p", s.top_p));
+    PITH_RETURN_IF_ERROR(fields.read("min_p", s.min_p));
+    PITH_RETURN_IF_ERROR(fields.read("typical_p", s.typical_p));
+    PITH_RETURN_IF_ERROR(fields.read("top_n_sigma", s.top_n_sigma));
+    PITH_RETURN_IF_ERROR(fields.read("xtc_probability", s.xtc_probability));
+    PITH_RETURN_IF_ERROR(fields.read("xtc_threshold", s.xtc_threshold));
+    PITH_RETURN_IF_ERROR(fields.read("repeat_penalty", s.repeat_penalty));
+    PITH_RETURN_IF_ERROR(fields.read("repeat_last_n", s.repeat_last_n, -1, kMostInt));
+    PITH_RETURN_IF_ERROR(fields.read("presence_penalty", s.presence_penalty));
+    PITH_RETURN_IF_ERROR(fields.read("frequency_penalty", s.frequency_penalty));
+    PITH_RETURN_IF_ERROR(fields.read("dry_multiplier", s.dry_multiplier));
+    PITH_RETURN_IF_ERROR(fields.read("dry_base", s.dry_base));
+    PITH_RETURN_IF_ERROR(fields.read("dry_allowed_length", s.dry_allowed_length, 0, kMostInt));
+    PITH_RETURN_IF_ERROR(fields.read("dry_penalty_last_n", s.dry_last_n, -1, kMostInt));
+    PITH_RETURN_IF_ERROR(fields.read("dry_sequence_breakers", s.dry_breakers));
+    PITH_RETURN_IF_ERROR(fields.read("mirostat", s.mirostat, 0, 2));
+    PITH_RETURN_IF_ERROR(fields.read("mirostat_tau", s.mirostat_tau));
+    PITH_RETURN_IF_ERROR(fields.read("mirostat_eta", s.mirostat_eta));
+    int64_t seed = -1;
+    PITH_RETURN_IF_ERROR(fields.read("seed", seed, std::numeric_limits<int64_t>::min(), int64_t{1} << 62));
+    if (fields.has("seed")) { s.seed = static_cast<uint32_t>(seed); }  // of -1 that is SamplerOptions' random one
+    const Json * samplers = fields.find("samplers");
+    if (samplers != nullptr) {
+        return {ErrorCode::kUnsupported,
+                "'samplers' is not supported: they have one order, llama.cpp's default; switch one off by its own field"};
+    }
+    return {};
+}
+
+// A token's number, or a text: all its tokens.
+Status add_bias(const std::string & key, const Json & value, const Tokenizer & tokenizer, SamplerOptions & s) {
+    float bias = 0;
+    if (value.is_number()) {
+        bias = value.get<float>();
+    } else if (value == false) {
+        bias = -std::numeric_limits<float>::infinity();  // never
+    } else {
+        return wrong_field("logit_bias", value, "numbers (false: never)");
+    }
+    int32_t token = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
+    if (error == std::errc{} && end == key.data() + key.size()) {
+        if (token < 0 || token >= tokenizer.n_vocab()) {
+            return wrong("'logit_bias' has token " + key + ": the vocabulary has 0 to " +
+                         std::to_string(tokenizer.n_vocab() - 1));
+        }
+        s.logit_bias.emplace_back(token, bias);
+        return {};
+    }
+    PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokenizer.encode(key, false, false));
+    for (const int32_t one : tokens) { s.logit_bias.emplace_back(one, bias); }
+    return {};
+}
+
+// {"5": -100} as OpenAI has it, [[5, -100], ["text", false]] as llama-server has it, too.
+Status read_bias(Fields & fields, const Tokenizer & tokenizer, SamplerOptions & s) {
+    const Json * bias = fields.find("logit_bias");
+    if (bias == nullptr) { return {}; }
+    if (bias->is_object()) {
+        for (const auto & [key, value] : bias->items()) { PITH_RETURN_IF_ERROR(add_bias(key, value, tokenizer, s)); }
+        return {};
+    }
+    const std::string wanted = "an object of tokens and numbers";
+    if (!bias->is_array()) { return wrong_field("logit_bias", *bias, wanted); }
+    for (const Json & pair : *bias) {
+        if (!pair.is_array() || pair.size() != 2 || !(pair[0].is_string() || pair[0].is_number_integer())) {
+            return wrong_field("logit_bias", pair, wanted);
+        }
+        const std::string key = pair[0].is_string() ? pair[0].get<std::string>() : std::to_string(pair[0].get<int64_t>());
+        PITH_RETURN_IF_ERROR(add_bias(key, pair[1], tokenizer, s));
+    }
+    return {};
+}
+
+// One form at most: a grammar, a schema, or a response_format.
+Status read_format(Fields & fields, SamplerOptions & s) {
+    int n_given = 0;
+    std::string grammar;
+    PITH_RETURN_IF_ERROR(fields.read("grammar", grammar));
+    if (!grammar.empty()) {
+        s.grammar = grammar;
+        ++n_given;
+    }
+    const auto take_schema = [&](const Json & schema, const std::string & name) -> Status {
+        ++n_given;
+        if (!schema.is_object() && !schema.is_boolean()) { return wrong_field(name, schema, "a JSON schema"); }
+        auto made = grammar_of_json_schema(dump(schema));
+        if (!made.ok()) { return wrong(pith::quoted(name) + ": " + made.status().message()); }
+        s.grammar = std::move(*made);
+        return {};
+    };
+    if (const Json * schema = fields.find("json_schema")) { PITH_RETURN_IF_ERROR(take_schema(*schema, "json_schema")); }
+    const Json * format = fields.find("response_format");
+    if (format != nullptr) {
+        if (!format->is_object()) { return wrong_field("response_format", *format, "an object with a type"); }
+        const std::string type = format->value("type", Json()).is_string() ? (*format)["type"].get<std::string>() : "";
+        if (type == "json_object") {
+            const auto schema = format->find("schema");
+            PITH_RETURN_IF_ERROR(take_schema(schema == format->end() ? Json{{"type", "object"}} : *schema, "response_format"));
+        } else if (type == "json_schema") {
+            const auto inner = format->find("json_schema");
+            const bool has = inner != format->end() && inner->is_object() && inner->contains("schema");
+            if (!has) { return wrong("'response_format' has no json_schema.schema"); }
+            PITH_RETURN_IF_ERROR(take_schema((*inner)["schema"], "response_format"));
+        } else if (type != "text") {
+            return wrong_field("response_format", *format, "a type of text, json_object or json_schema");
+        }
+    }
+    if (n_given > 1) {
+        return wrong("'grammar', 'json_schema' and 'response_format': give one of them, an answer has one form");
+    }
+    return {};
+}
+
+Status read_pins(Fields & fields, CompletionOptions & options) {
+    const Json * pins = fields.find("kv_pin");
+    if (pins == nullptr) { return {}; }
+    const std::string wanted = "\"system\", or a list of \"system\" and of [begin, end) in tokens";
+    const Json list = pins->is_array() ? *pins : Json::array({*pins});
+    for (const Json & pin : list) {
+        if (pin == "system") {
+            options.pin_system = true;
+            continue;
+        }
+        const bool pair = pin.is_array() && pin.size() == 2 && pin[0].is_number_integer() && pin[1].is_number_integer();
+        if (!pair) { return wrong_field("kv_pin", *pins, wanted); }
+        const auto begin = pin[0].get<int64_t>();
+        const auto end = pin[1].get<int64_t>();
+        if (begin < 0 || end <= begin || end > kMostInt) { return wrong_field("kv_pin", pin, wanted); }
+        options.kv_pin.push_back({static_cast<int32_t>(begin), static_cast<int32_t>(end)});
+    }
+    return {};
+}
+
+Status read_cache(Fields & fields, CompletionOptions & options) {
+    std::string policy;
+    PITH_RETURN_IF_ERROR(fields.read("kv_policy", policy));
+    if (fields.has("kv_policy")) {
+        if (const Status status = check_policy(policy); !status.ok()) { return wrong("'kv_policy': " + status.message()); }
+        options.kv_policy = policy;
+    }
+    if (const Json * budget = fields.find("kv_budget")) {
+        const bool number = budget->is_number_integer();
+        if (!number && !budget->is_string()) {
+            return wrong_field("kv_budget", *budget, "1024 (tokens a head), \"20%\" or \"64M\"");
+        }
+        auto parsed = Budget::parse(number ? std::to_string(budget->get<int64_t>()) : budget->get<std::string>());
+        if (!parsed.ok()) { return wrong("'kv_budget': " + parsed.status().message()); }
+        if (parsed->kind == BudgetKind::kAuto) {
+            return wrong_field("kv_budget", *budget, "a number, or leave it out: the server decides");
+        }
+        options.kv_budget = *parsed;
+    }
+    PITH_RETURN_IF_ERROR(read_pins(fields, options));
+    return fields.read("cache_prompt", options.cache_prompt);
+}
+
+Status read_limits(Fields & fields, CompletionOptions & options) {
+    // The newest name counts; all mean the same.
+    PITH_RETURN_IF_ERROR(fields.read("n_predict", options.max_tokens, -1, kMostInt));
+    PITH_RETURN_IF_ERROR(fields.read("max_tokens", options.max_tokens, -1, kMostInt));
+    PITH_RETURN_IF_ERROR(fields.read("max_completion_tokens", options.max_tokens, -1, kMostInt));
+    PITH_RETURN_IF_ERROR(fields.read("n", options.n, 1, kMostChoices));
+    PITH_RETURN_IF_ERROR(fields.read("ignore_eos", options.ignore_eos));
+    PITH_RETURN_IF_ERROR(fields.read("stop", options.stop));
+    std::erase_if(options.stop, [](const std::string & text) { return text.empty(); });
+    if (options.stop.size() > kMostStops) {
+        return wrong("'stop' has " + std::to_string(options.stop.size()) + " texts: give " + std::to_string(kMostStops) +
+                     " at most");
+    }
+    return {};
+}
+
+Status read_stream(Fields & fields, CompletionOptions & options) {
+    PITH_RETURN_IF_ERROR(fields.read("stream", options.stream));
+    PITH_RETURN_IF_ERROR(fields.read("timings_per_token", options.timings_per_token));
+    PITH_RETURN_IF_ERROR(fields.read("return_progress", options.return_progress));
+    const Json * stream_options = fields.find("stream_options");
+    if (stream_options == nullptr) { return {}; }
+    if (!stream_options->is_object()) { return wrong_field("stream_options", *stream_options, "an object"); }
+    Fields inner(*stream_options);
+    PITH_RETURN_IF_ERROR(inner.read("include_usage", options.include_usage));
+    bool obfuscation = false;  // padding that OpenAI adds against eavesdroppers; without it nothing is lost
+    PITH_RETURN_IF_ERROR(inner.read("include_obfuscation", obfuscation));
+    return inner.check_spelling();
+}
+
+// Known to clients, and no part of what an answer says.
+constexpr std::string_view kHarmless[] = {"model",
+                                          "user",
+                                          "metadata",
+                                          "store",
+                                          "service_tier",
+                                          "parallel_tool_calls",
+                                          "safety_identifier",
+                                          "prompt_cache_key",
+                                          "prediction",
+                                          "id_slot",
+                                          "n_keep"};
+
+// Each would change the answer.
+constexpr std::string_view kRefused[] = {
+    "post_sampling_probs",  "response_fields", "t_max_predict_ms", "min_keep", "n_indent", "lora",
+    "chat_template_kwargs", "grammar_lazy",    "return_tokens"};
+
+Status check_refused(Fields & fields) {
+    for (const std::string_view name : kRefused) {
+        const Json * value = fields.find(name);
+        const bool nothing = value == nullptr || *value == false || *value == 0 || (value->is_structured() && value->empty());
+        if (!nothing) { return {ErrorCode::kUnsupported, pith::quoted(name) + " is not supported: leave it out"}; }
+    }
+    return {};
+}
+
+}  // namespace
+
+Status read_options(Fields & fields, const Tokenizer & tokenizer, CompletionOptions & options) {
+    PITH_RETURN_IF_ERROR(read_limits(fields, options));
+    PITH_RETURN_IF_ERROR(read_stream(fields, options));
+    PITH_RETURN_IF_ERROR(read_sampler(fields, options.sampler));
+    PITH_RETURN_IF_ERROR(read_bias(fields, tokenizer, options.sampler));
+    PITH_RETURN_IF_ERROR(read_format(fields, options.sampler));
+    PITH_RETURN_IF_ERROR(read_cache(fields, options));
+    PITH_RETURN_IF_ERROR(check_refused(fields));
+    for (const std::string_view name : kHarmless) { fields.find(name); }
+    return fields.check_spelling();
+}
+
+}  // namespace pith::serve

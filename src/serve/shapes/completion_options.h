@@ -1,0 +1,12 @@
+// completion_options.h - the fields that chat and text completions have in common. Stage: serve.
+#pragma once
+
+#include "serve/shapes/completion_request.h"
+#include "serve/shapes/fields.h"
+
+namespace pith::serve {
+
+// Changes what the body says. Last of all reads: the spelling of all names is checked.
+Status read_options(Fields & fields, const Tokenizer & tokenizer, CompletionOptions & options);
+
+}  // namespace pith::serve

@@ -1,0 +1,62 @@
+// completion_request.h - what the bodies of /v1/chat/completions and /v1/completions ask for. Stage: serve.
+//
+// Names and meanings are OpenAI's, and llama-server's where OpenAI has none; kv_policy, kv_budget and kv_pin are Pith's own
+// (docs/serving.md). A field that would change the answer and cannot be followed is an error that names it.
+// Errors: kInvalidArgument, kUnsupported (tool calls, images and the like).   Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "pith/budget.h"
+#include "pith/position_span.h"
+#include "pith/text.h"
+#include "serve/shapes/json.h"
+
+namespace pith::serve {
+
+inline constexpr int kMostChoices = 16;
+inline constexpr int kMostLogprobs = 100;
+
+// What both have in common.
+struct CompletionOptions {
+    SamplerOptions sampler;
+    int64_t max_tokens = -1;        // -1: until the model ends or the context is full
+    std::vector<std::string> stop;  // texts that end an answer, and are no part of it
+    int n = 1;                      // answers to each prompt
+    int n_logprobs = -1;            // log-probabilities of each token, and of so many likeliest ones; -1: none
+    bool ignore_eos = false;
+    bool stream = false;
+    bool include_usage = false;      // a last chunk with the usage
+    bool timings_per_token = false;  // in every chunk
+    bool return_progress = false;    // chunks that tell how far the prompt has been read
+    bool cache_prompt = true;        // what was kept of an earlier prompt may serve this one
+    std::optional<std::string> kv_policy;
+    std::optional<Budget> kv_budget;
+    std::vector<PositionSpan> kv_pin;  // positions that are never evicted
+    bool pin_system = false;           // and the system prompt's
+};
+
+struct ChatRequest {
+    CompletionOptions options;
+    std::vector<ChatMessage> messages;
+};
+
+using TextPrompt = std::variant<std::string, std::vector<int32_t>>;
+
+struct TextRequest {
+    CompletionOptions options;
+    std::vector<TextPrompt> prompts;
+};
+
+// defaults: of the server, for what a body leaves out. tokenizer: for a logit bias of a text.
+Result<ChatRequest> parse_chat_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer);
+Result<TextRequest> parse_text_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer);
+
+// The messages alone: /apply-template.
+Result<std::vector<ChatMessage>> parse_messages(const Json & body);
+
+}  // namespace pith::serve

@@ -1,0 +1,195 @@
+// completion_response.cpp - answers as JSON. Stage: serve.
+#include "serve/shapes/completion_response.h"
+
+#include <chrono>
+#include <random>
+
+namespace pith::serve {
+namespace {
+
+std::string random_id() {
+    constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    static thread_local std::mt19937_64 random{std::random_device{}()};
+    std::string id = "chatcmpl-";
+    for (int i = 0; i < 32; ++i) { id += kLetters[random() % kLetters.size()]; }
+    return id;
+}
+
+Json bytes_of(const std::string & text) {
+    Json bytes = Json::array();
+    for (const char c : text) { bytes.push_back(static_cast<unsigned char>(c)); }
+    return bytes;
+}
+
+double per_second(int64_t n, double seconds) {
+    return seconds > 0 ? static_cast<double>(n) / seconds : 0;
+}
+
+const char * finish_reason(const AnswerEnd & end) {
+    return end.by_length ? "length" : "stop";
+}
+
+}  // namespace
+
+CompletionShape::CompletionShape(Kind kind, std::string model, std::string version, bool with_logprobs,
+                                 const Tokenizer & tokenizer)
+    : kind_(kind),
+      model_(std::move(model)),
+      version_(std::move(version)),
+      with_logprobs_(with_logprobs),
+      tokenizer_(tokenizer),
+      id_(random_id()),
+      created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count()) {}
+
+Json CompletionShape::logprobs(const std::vector<TokenLogprob> & tokens) const {
+    const auto entry = [this](int32_t token, float logprob) {
+        const std::string text = tokenizer_.piece(token, /*special=*/true);
+        return Json{{"id", token}, {"token", text}, {"bytes", bytes_of(text)}, {"logprob", logprob}};
+    };
+    Json content = Json::array();
+    for (const TokenLogprob & one : tokens) {
+        Json object = entry(one.token, one.logprob);
+        Json & top = object["top_logprobs"] = Json::array();
+        for (const auto & [token, logprob] : one.top) { top.push_back(entry(token, logprob)); }
+        content.push_back(std::move(object));
+    }
+    return {{"content", std::move(content)}};
+}
+
+Json CompletionShape::frame(Json choices, const char * object) const {
+    Json json;
+    json["choices"] = std::move(choices);
+    json["created"] = created_;
+    json["id"] = id_;
+    json["model"] = model_;
+    json["system_fingerprint"] = version_;
+    json["object"] = object;
+    return json;
+}
+
+Json CompletionShape::whole(const std::vector<WholeAnswer> & answers) const {
+    Json choices = Json::array();
+    std::vector<AnswerEnd> ends;
+    for (size_t i = 0; i < answers.size(); ++i) {
+        const WholeAnswer & answer = answers[i];
+        Json choice;
+        if (is_chat()) {
+            choice["finish_reason"] = finish_reason(answer.end);
+            choice["index"] = i;
+            choice["message"] = {{"role", "assistant"}, {"content", answer.text}};
+            if (with_logprobs_) { choice["logprobs"] = logprobs(answer.logprobs); }
+        } else {
+            choice["text"] = answer.text;
+            choice["index"] = i;
+            choice["logprobs"] = with_logprobs_ ? logprobs(answer.logprobs) : Json();
+            choice["finish_reason"] = finish_reason(answer.end);
+        }
+        choices.push_back(std::move(choice));
+        ends.push_back(answer.end);
+    }
+    Json json = frame(std::move(choices), is_chat() ? "chat.completion" : "text_completion");
+    json["usage"] = usage_of(ends);
+    if (!ends.empty()) { json["timings"] = timings_of(ends.front().costs); }
+    return json;
+}
+
+Json CompletionShape::first_chunk(int index) const {
+    return frame(
+        Json::array({{{"finish_reason", nullptr}, {"index", index}, {"delta", {{"role", "assistant"}, {"content", nullptr}}}}}),
+        chunk_name());
+}
+
+Json CompletionShape::piece_chunk(int index, const AnswerPiece & piece) const {
+    Json choice;
+    if (is_chat()) {
+        choice["finish_reason"] = nullptr;
+        choice["index"] = index;
+        choice["delta"] = {{"content", piece.text}};
+        if (with_logprobs_) { choice["logprobs"] = logprobs(piece.logprobs); }
+    } else {
+        choice["text"] = piece.text;
+        choice["index"] = index;
+        choice["logprobs"] = with_logprobs_ ? logprobs(piece.logprobs) : Json();
+        choice["finish_reason"] = nullptr;
+    }
+    return frame(Json::array({std::move(choice)}), chunk_name());
+}
+
+Json CompletionShape::last_chunk(int index, const AnswerEnd & end) const {
+    Json choice;
+    if (is_chat()) {
+        choice["finish_reason"] = finish_reason(end);
+        choice["index"] = index;
+        choice["delta"] = Json::object();
+    } else {
+        choice["text"] = "";
+        choice["index"] = index;
+        choice["logprobs"] = nullptr;
+        choice["finish_reason"] = finish_reason(end);
+    }
+    return frame(Json::array({std::move(choice)}), chunk_name());
+}
+
+Json CompletionShape::usage_chunk(const std::vector<AnswerEnd> & ends) const {
+    Json json = frame(Json::array(), chunk_name());
+    json["usage"] = usage_of(ends);
+    if (!ends.empty()) { json["timings"] = timings_of(ends.front().costs); }
+    return json;
+}
+
+Json CompletionShape::progress_chunk(int index, int64_t n_total, int64_t n_cached, int64_t n_read, double seconds) const {
+    Json json = piece_chunk(index, {});
+    json["prompt_progress"] = {
+        {"total", n_total}, {"cache", n_cached}, {"processed", n_read}, {"time_ms", static_cast<int64_t>(1000 * seconds)}};
+    return json;
+}
+
+// One prompt is read for several answers: it counts once, as OpenAI counts it. Prompts are told apart by their order: answers
+// to one prompt stand together.
+Json usage_of(const std::vector<AnswerEnd> & ends) {
+    int64_t n_prompt = 0;
+    int64_t n_generated = 0;
+    int64_t n_cached = 0;
+    int64_t n_kept = 0;
+    int64_t n_evicted = 0;
+    size_t bytes = 0;
+    size_t full_bytes = 0;
+    for (const AnswerEnd & end : ends) {
+        const AnswerCosts & costs = end.costs;
+        n_prompt += costs.n_prompt;
+        n_generated += costs.n_generated;
+        n_cached += costs.n_cached;
+        n_kept += costs.ledger.kept_entries;
+        n_evicted += costs.ledger.evicted_entries;
+        bytes += costs.ledger.kv_allocated_bytes;
+        full_bytes += costs.ledger.kv_full_bytes;
+    }
+    return {{"completion_tokens", n_generated},
+            {"prompt_tokens", n_prompt},
+            {"total_tokens", n_prompt + n_generated},
+            {"prompt_tokens_details", {{"cached_tokens", n_cached}}},
+            {"kv_kept_entries", n_kept},
+            {"kv_evicted_entries", n_evicted},
+            {"kv_bytes", bytes},
+            {"kv_full_bytes", full_bytes}};
+}
+
+Json timings_of(const AnswerCosts & costs) {
+    const int64_t n_read = costs.n_prompt - costs.n_cached;
+    const int64_t n_timed = std::max<int64_t>(0, costs.n_generated - 1);  // the first one's time is the prompt's
+    const auto per_token_ms = [](double seconds, int64_t n) { return n > 0 ? 1000 * seconds / static_cast<double>(n) : 0; };
+    return {{"cache_n", costs.n_cached},
+            {"prompt_n", n_read},
+            {"prompt_ms", 1000 * costs.prompt_s},
+            {"prompt_per_token_ms", per_token_ms(costs.prompt_s, n_read)},
+            {"prompt_per_second", per_second(n_read, costs.prompt_s)},
+            {"predicted_n", costs.n_generated},
+            {"predicted_ms", 1000 * costs.predict_s},
+            {"predicted_per_token_ms", per_token_ms(costs.predict_s, n_timed)},
+            {"predicted_per_second", per_second(n_timed, costs.predict_s)},
+            {"queue_ms", 1000 * costs.queue_s},
+            {"kv_policy", costs.ledger.policy},
+            {"kv_budget_entries", costs.ledger.budget_entries}};
+}
+
+}  // namespace pith::serve

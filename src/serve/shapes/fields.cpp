@@ -1,0 +1,113 @@
+// fields.cpp - typed fields. Stage: serve.
+#include "serve/shapes/fields.h"
+
+#include <cmath>
+
+#include "core/text.h"
+
+namespace pith::serve {
+namespace {
+
+constexpr size_t kMostQuoted = 60;  // bytes of a value in a message
+
+std::string shown(const Json & value) {
+    std::string text = dump(value);
+    if (text.size() <= kMostQuoted) { return text; }
+    text.resize(kMostQuoted);
+    while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80U) { text.pop_back(); }
+    if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0U) { text.pop_back(); }
+    return text + "…";
+}
+
+}  // namespace
+
+Status wrong_field(std::string_view name, const Json & value, const std::string & wanted) {
+    return {ErrorCode::kInvalidArgument, pith::quoted(name) + " is " + shown(value) + ": give " + wanted};
+}
+
+const Json * Fields::find(std::string_view name) {
+    asked_.emplace(name);
+    const auto found = object_.find(name);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+Status Fields::read(std::string_view name, bool & value) {
+    const Json * field = find(name);
+    if (field == nullptr) { return {}; }
+    if (!field->is_boolean()) { return wrong_field(name, *field, "true or false"); }
+    value = field->get<bool>();
+    return {};
+}
+
+Status Fields::read(std::string_view name, float & value) {
+    const Json * field = find(name);
+    if (field == nullptr) { return {}; }
+    if (!field->is_number()) { return wrong_field(name, *field, "a number"); }
+    const auto number = field->get<double>();
+    if (!std::isfinite(number) || std::abs(number) > 1e30) { return wrong_field(name, *field, "a smaller number"); }
+    value = static_cast<float>(number);
+    return {};
+}
+
+Status Fields::read(std::string_view name, std::string & value) {
+    const Json * field = find(name);
+    if (field == nullptr) { return {}; }
+    if (!field->is_string()) { return wrong_field(name, *field, "a text"); }
+    value = field->get<std::string>();
+    return {};
+}
+
+Status Fields::read(std::string_view name, int64_t & value, int64_t low, int64_t high) {
+    const Json * field = find(name);
+    if (field == nullptr) { return {}; }
+    const std::string wanted = "a whole number from " + std::to_string(low) + " to " + std::to_string(high);
+    double number = 0;
+    if (field->is_number()) { number = field->get<double>(); }
+    const bool whole = field->is_number() && std::floor(number) == number;
+    if (!whole || number < static_cast<double>(low) || number > static_cast<double>(high)) {
+        return wrong_field(name, *field, wanted);
+    }
+    value = field->is_number_float() ? static_cast<int64_t>(number) : field->get<int64_t>();
+    return {};
+}
+
+Status Fields::read(std::string_view name, int & value, int64_t low, int64_t high) {
+    int64_t wide = value;
+    PITH_RETURN_IF_ERROR(read(name, wide, low, high));
+    value = static_cast<int>(wide);
+    return {};
+}
+
+Status Fields::read(std::string_view name, std::vector<std::string> & values) {
+    const Json * field = find(name);
+    if (field == nullptr) { return {}; }
+    if (field->is_string()) {
+        values = {field->get<std::string>()};
+        return {};
+    }
+    std::vector<std::string> found;
+    bool good = field->is_array();
+    for (const Json & one : *field) {
+        good = good && one.is_string();
+        if (!good) { break; }
+        found.push_back(one.get<std::string>());
+    }
+    if (!good) { return wrong_field(name, *field, "a text, or a list of texts"); }
+    values = std::move(found);
+    return {};
+}
+
+Status Fields::check_spelling() const {
+    const std::vector<std::string_view> known(asked_.begin(), asked_.end());
+    for (const auto & [name, value] : object_.items()) {
+        if (asked_.contains(name) || value.is_null() || name.size() < 4) { continue; }
+        const std::string_view meant = nearest(name, known);
+        if (!meant.empty()) {
+            return {ErrorCode::kInvalidArgument,
+                    "there is no field " + pith::quoted(name) + ": did you mean " + pith::quoted(meant) + "?"};
+        }
+    }
+    return {};
+}
+
+}  // namespace pith::serve

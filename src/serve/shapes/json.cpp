@@ -1,0 +1,26 @@
+// json.cpp - bodies are checked before the JSON library sees them. Stage: serve.
+#include "serve/shapes/json.h"
+
+#include "core/json_syntax.h"
+#include "text/utf8.h"
+
+namespace pith::serve {
+
+std::string dump(const Json & value) {
+    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<Json> parse_body(std::string_view body) {
+    if (const auto offset = invalid_utf8_offset(body)) {
+        return {ErrorCode::kInvalidArgument, "the body is not UTF-8: byte " + std::to_string(*offset)};
+    }
+    if (const std::string problem = json_problem(body); !problem.empty()) {
+        return {ErrorCode::kInvalidArgument, "the body is not JSON: " + problem};
+    }
+    Json value = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+    if (value.is_discarded()) { return {ErrorCode::kInvalidArgument, "the body holds a number that is too large"}; }
+    if (!value.is_object()) { return {ErrorCode::kInvalidArgument, "the body is no JSON object: give {\"name\": value, …}"}; }
+    return value;
+}
+
+}  // namespace pith::serve

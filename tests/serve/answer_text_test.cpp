@@ -1,0 +1,113 @@
+// answer_text_test.cpp - pieces of an answer, keys, and fields of a body.
+#include "serve/answer_text.h"
+
+#include <gtest/gtest.h>
+
+#include "serve/constant_time.h"
+#include "serve/shapes/api_error.h"
+#include "serve/shapes/fields.h"
+
+namespace pith::serve {
+namespace {
+
+TEST(AnswerText, ShowsWhatNoStopTextCanBeginWith) {
+    AnswerText text({"\n\nUser:", "END"});
+    EXPECT_EQ(text.add("Hello\n"), "Hello");
+    EXPECT_EQ(text.add("\nUs"), "");
+    EXPECT_EQ(text.add("ual EN"), "\n\nUsual ");
+    EXPECT_EQ(text.add("TRY"), "ENTRY");
+    EXPECT_EQ(text.finish(), "");
+    EXPECT_FALSE(text.stopped());
+}
+
+TEST(AnswerText, CutsInFrontOfTheFirstStopText) {
+    AnswerText text({"END", "."});
+    EXPECT_EQ(text.add("one E"), "one ");
+    EXPECT_EQ(text.add("ND. two"), "");
+    EXPECT_TRUE(text.stopped());
+    EXPECT_EQ(text.add("more"), "");
+    AnswerText both({"abc", "b"});
+    EXPECT_EQ(both.add("xxabc"), "xx");
+}
+
+TEST(AnswerText, HoldsBackCharactersThatAreNotWhole) {
+    AnswerText text({});
+    EXPECT_EQ(text.add("caf\xC3"), "caf");
+    EXPECT_EQ(text.add("\xA9\xF0\x9F"), "\xC3\xA9");
+    EXPECT_EQ(text.finish(), "\xF0\x9F");
+}
+
+// Whatever the pieces are, together they are the text in front of the stop text.
+TEST(AnswerText, SaysTheSameHoweverTheTextIsCut) {
+    const std::string whole = "ababab\xC3\xA9 abac STOP tail";
+    for (const std::string & stop : {std::string("abac"), std::string("STOP"), std::string("absent")}) {
+        const std::string wanted = whole.substr(0, whole.find(stop));
+        for (size_t n = 1; n < whole.size(); ++n) {
+            AnswerText text({stop});
+            std::string said;
+            for (size_t at = 0; at < whole.size(); at += n) { said += text.add(whole.substr(at, n)); }
+            said += text.finish();
+            EXPECT_EQ(said, wanted) << stop << " in pieces of " << n;
+        }
+    }
+}
+
+TEST(ConstantTime, TellsKeysApart) {
+    EXPECT_TRUE(equal_in_constant_time("secret", "secret"));
+    for (const char * wrong : {"", "secre", "secrets", "Secret", "secretsecret"}) {
+        EXPECT_FALSE(equal_in_constant_time("secret", wrong)) << wrong;
+    }
+    EXPECT_FALSE(equal_in_constant_time("", "x"));
+}
+
+TEST(Fields, NameTheFieldItsValueAndWhatItMayBe) {
+    const Json body = {{"temperature", "x"}, {"n", 0}, {"top_k", 2.5}, {"seed", nullptr}, {"stop", {"a", 5}}};
+    Fields fields(body);
+    float temperature = 1;
+    EXPECT_EQ(fields.read("temperature", temperature).message(), "'temperature' is \"x\": give a number");
+    EXPECT_EQ(temperature, 1);
+    int n = 3;
+    EXPECT_EQ(fields.read("n", n, 1, 16).message(), "'n' is 0: give a whole number from 1 to 16");
+    EXPECT_FALSE(fields.read("top_k", n, 0, 10).ok());
+    EXPECT_TRUE(fields.read("seed", n, 0, 10).ok());  // null: as if it were not there
+    EXPECT_TRUE(fields.read("missing", n, 0, 10).ok());
+    EXPECT_EQ(n, 3);
+    std::vector<std::string> stop = {"kept"};
+    EXPECT_FALSE(fields.read("stop", stop).ok());
+    EXPECT_EQ(stop, std::vector<std::string>{"kept"});
+}
+
+TEST(Fields, AskWhatAMisspeltNameMeans) {
+    const Json body = {{"temprature", 1}, {"something_else", 2}};
+    Fields fields(body);
+    float temperature = 0;
+    ASSERT_TRUE(fields.read("temperature", temperature).ok());
+    EXPECT_EQ(fields.check_spelling().message(), "there is no field 'temprature': did you mean 'temperature'?");
+    const Json good = {{"temperature", 1}, {"something_else", 2}};
+    Fields others(good);
+    ASSERT_TRUE(others.read("temperature", temperature).ok());
+    EXPECT_TRUE(others.check_spelling().ok());
+}
+
+TEST(Body, IsUtf8AndAnObject) {
+    EXPECT_TRUE(parse_body("{}").ok());
+    EXPECT_NE(parse_body("{\"a\": \"\xFF\"}").status().message().find("byte 7"), std::string::npos);
+    EXPECT_FALSE(parse_body("").ok());
+    EXPECT_FALSE(parse_body("[]").ok());
+    EXPECT_FALSE(parse_body("{\"a\": 1").ok());
+    EXPECT_FALSE(parse_body(std::string(100'000, '[')).ok());  // no stack is used up
+}
+
+TEST(Errors, HaveOpenAisShape) {
+    const Json json = too_long(10, 5).json();
+    EXPECT_EQ(json["error"]["code"], 400);
+    EXPECT_EQ(json["error"]["type"], "exceed_context_size_error");
+    EXPECT_EQ(json["error"]["n_prompt_tokens"], 10);
+    EXPECT_EQ(json["error"]["n_ctx"], 5);
+    EXPECT_EQ(error_of(Status(ErrorCode::kUnsupported, "x")).code, 501);
+    EXPECT_EQ(error_of(Status(ErrorCode::kInternal, "x")).code, 500);
+    EXPECT_EQ(error_of(Status(ErrorCode::kBudget, "x")).type, "invalid_request_error");
+}
+
+}  // namespace
+}  // namespace pith::serve

@@ -1,0 +1,266 @@
+// completions_test.cpp - what completions say, over HTTP, on the built-in model.
+#include <set>
+
+#include "serve/serving.h"
+
+namespace pith::testing {
+namespace {
+
+class Completions : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (!std::filesystem::exists(kServedModel)) { GTEST_SKIP() << "no reference model"; }
+        if (!serving_) { serving_ = std::make_unique<Serving>(); }
+    }
+    static void TearDownTestSuite() { serving_.reset(); }
+    static std::unique_ptr<Serving> serving_;
+};
+std::unique_ptr<Serving> Completions::serving_;
+
+constexpr const char * kPrompt = "The grass is green. The sky is blue. The sun is";
+
+// What a session alone says: what `pith run --raw --temp 0` prints.
+std::string said_alone(const std::string & prompt, int n) {
+    const auto tokens = served_tokenizer().encode(prompt, true, true);
+    auto session = served_model().session({.policy = "full", .n_threads = 1});
+    EXPECT_TRUE(session->prefill(*tokens).ok());
+    std::string text;
+    for (int i = 0; i < n; ++i) {
+        const auto token = session->decode();
+        if (served_tokenizer().is_end_of_generation(*token)) { break; }
+        text += served_tokenizer().piece(*token);
+    }
+    return text;
+}
+
+// The text of a stream, and that it has the shape of one.
+std::string streamed_text(const HttpAnswer & answer, bool is_chat, int index = 0) {
+    const auto events = answer.events();
+    EXPECT_GE(events.size(), 3U) << answer.body;
+    if (events.size() < 3) { return {}; }
+    EXPECT_EQ(events.back(), "[DONE]");
+    std::string text;
+    std::set<std::string> ids;
+    bool ended = false;
+    bool begun = false;
+    for (size_t i = 0; i + 1 < events.size(); ++i) {
+        ids.insert(events[i]["id"].get<std::string>());
+        EXPECT_EQ(events[i]["object"], is_chat ? "chat.completion.chunk" : "text_completion");
+        for (const Json & choice : events[i]["choices"]) {
+            if (choice["index"] != index) { continue; }
+            EXPECT_FALSE(ended) << "a chunk behind the last one";
+            ended = !choice["finish_reason"].is_null();
+            if (!is_chat) {
+                text += choice["text"].get<std::string>();
+                continue;
+            }
+            const Json & delta = choice["delta"];
+            EXPECT_EQ(delta.contains("role"), !begun);
+            begun = true;
+            if (delta.contains("content") && delta["content"].is_string()) { text += delta["content"].get<std::string>(); }
+        }
+    }
+    EXPECT_EQ(ids.size(), 1U);
+    EXPECT_TRUE(ended);
+    return text;
+}
+
+TEST_F(Completions, SayWhatASessionSays) {
+    const HttpAnswer answer = serving_->text({{"prompt", kPrompt}, {"max_tokens", 12}, {"temperature", 0}});
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    const Json json = answer.json();
+    EXPECT_EQ(json["choices"][0]["text"], said_alone(kPrompt, 12));
+    EXPECT_EQ(json["object"], "text_completion");
+    EXPECT_EQ(json["model"], "built-in");
+    const int64_t n_prompt = static_cast<int64_t>(served_tokenizer().encode(kPrompt, true, true)->size());
+    EXPECT_EQ(json["usage"]["prompt_tokens"], n_prompt);
+    EXPECT_EQ(json["usage"]["total_tokens"], n_prompt + json["usage"]["completion_tokens"].get<int64_t>());
+    EXPECT_GT(json["usage"]["kv_bytes"].get<int64_t>(), 0);
+    EXPECT_EQ(json["usage"]["kv_evicted_entries"], 0);
+    EXPECT_EQ(json["timings"]["kv_policy"], "full");
+    EXPECT_GT(json["timings"]["prompt_ms"].get<double>(), 0);
+}
+
+TEST_F(Completions, AreTheSameStreamedAndWhole) {
+    const Json chat = {{"messages", said_by("What is the sky?")}, {"max_tokens", 10}, {"temperature", 0.7}, {"seed", 7}};
+    const Json text = {{"prompt", kPrompt}, {"max_tokens", 10}, {"temperature", 0.7}, {"seed", 7}};
+    for (const bool is_chat : {true, false}) {
+        Json body = is_chat ? chat : text;
+        const auto send = [&] { return is_chat ? serving_->chat(body) : serving_->text(body); };
+        const Json whole = send().json();
+        const std::string said = is_chat ? whole["choices"][0]["message"]["content"] : whole["choices"][0]["text"];
+        EXPECT_FALSE(said.empty());
+        body["stream"] = true;
+        const HttpAnswer stream = send();
+        EXPECT_EQ(stream.status, 200);
+        EXPECT_NE(stream.headers.find("text/event-stream"), std::string::npos);
+        EXPECT_EQ(streamed_text(stream, is_chat), said);
+        const Json last = stream.events()[stream.events().size() - 2];
+        EXPECT_EQ(last["choices"][0]["finish_reason"], whole["choices"][0]["finish_reason"]);
+        EXPECT_EQ(last["timings"]["predicted_n"], whole["timings"]["predicted_n"]);
+    }
+}
+
+TEST_F(Completions, TellTheUsageOfAStreamOnRequest) {
+    const HttpAnswer stream = serving_->chat({{"messages", said_by("What is the sky?")},
+                                              {"max_tokens", 4},
+                                              {"stream", true},
+                                              {"stream_options", {{"include_usage", true}}}});
+    streamed_text(stream, true);
+    const Json last = stream.events()[stream.events().size() - 2];
+    EXPECT_TRUE(last["choices"].empty());
+    EXPECT_TRUE(last["usage"]["completion_tokens"].is_number_integer());
+    EXPECT_TRUE(last["usage"]["prompt_tokens_details"]["cached_tokens"].is_number_integer());
+}
+
+TEST_F(Completions, TellLogProbabilities) {
+    Json body = {
+        {"messages", said_by("the and")}, {"max_tokens", 5}, {"temperature", 0}, {"logprobs", true}, {"top_logprobs", 3}};
+    const Json whole = serving_->chat(body).json();
+    const Json & content = whole["choices"][0]["logprobs"]["content"];
+    EXPECT_EQ(content.size(), 5U);
+    std::string joined;
+    for (const Json & one : content) {
+        EXPECT_EQ(one["top_logprobs"].size(), 3U);
+        EXPECT_EQ(one["top_logprobs"][0]["id"], one["id"]);  // greedy
+        EXPECT_LE(one["logprob"].get<double>(), 0);
+        for (const Json & byte : one["bytes"]) { joined += static_cast<char>(byte.get<int>()); }
+    }
+    EXPECT_EQ(joined, whole["choices"][0]["message"]["content"].get<std::string>());
+    body["stream"] = true;
+    Json streamed = Json::array();
+    for (const Json & event : serving_->chat(body).events()) {
+        if (!event.is_object() || event["choices"].empty() || !event["choices"][0].contains("logprobs")) { continue; }
+        for (const Json & one : event["choices"][0]["logprobs"]["content"]) { streamed.push_back(one); }
+    }
+    EXPECT_EQ(streamed, content);
+}
+
+TEST_F(Completions, EndAtAStopText) {
+    const std::string whole = said_alone(kPrompt, 12);
+    ASSERT_GT(whole.size(), 8U);
+    const std::string stop = whole.substr(5, 3);
+    const std::string wanted = whole.substr(0, whole.find(stop));
+    for (const bool stream : {false, true}) {
+        const HttpAnswer answer =
+            serving_->text({{"prompt", kPrompt}, {"max_tokens", 12}, {"temperature", 0}, {"stop", stop}, {"stream", stream}});
+        const Json last = stream ? answer.events()[answer.events().size() - 2] : answer.json();
+        EXPECT_EQ(stream ? streamed_text(answer, false) : last["choices"][0]["text"].get<std::string>(), wanted);
+        EXPECT_EQ(last["choices"][0]["finish_reason"], "stop");
+    }
+}
+
+TEST_F(Completions, GiveSeveralAnswersToSeveralPrompts) {
+    const Json body = {{"prompt", {"The sky is", "One, two,"}}, {"n", 2}, {"max_tokens", 6}, {"temperature", 1.5}, {"seed", 3}};
+    const Json json = serving_->text(body).json();
+    ASSERT_EQ(json["choices"].size(), 4U);
+    std::set<std::string> texts;
+    for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(json["choices"][static_cast<size_t>(i)]["index"], i);
+        texts.insert(json["choices"][static_cast<size_t>(i)]["text"].get<std::string>());
+    }
+    EXPECT_GE(texts.size(), 3U);
+    EXPECT_EQ(serving_->text(body).json()["choices"], json["choices"]);  // the seed says it all
+    Json greedy = {{"prompt", {"The sky is", "One, two,"}}, {"n", 2}, {"max_tokens", 6}, {"temperature", 0}, {"stream", true}};
+    const HttpAnswer stream = serving_->text(greedy);
+    for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(streamed_text(stream, false, i), said_alone(i < 2 ? "The sky is" : "One, two,", 6));
+    }
+}
+
+TEST_F(Completions, TakeTokensForAPrompt) {
+    const auto tokens = served_tokenizer().encode(kPrompt, true, true);
+    const Json json = serving_->text({{"prompt", *tokens}, {"max_tokens", 8}, {"temperature", 0}}).json();
+    EXPECT_EQ(json["choices"][0]["text"], said_alone(kPrompt, 8));
+}
+
+TEST_F(Completions, KeepToASchemaAndABias) {
+    const Json schema = {{"type", "object"},
+                         {"properties", {{"colour", {{"enum", {"red", "blue"}}}}}},
+                         {"required", {"colour"}},
+                         {"additionalProperties", false}};
+    const Json formats = {{{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", schema}}}},
+                          {{"type", "json_object"}, {"schema", schema}}};
+    for (const Json & format : formats) {
+        const Json json = serving_
+                              ->chat({{"messages", said_by("red or blue?")},
+                                      {"max_tokens", 60},
+                                      {"temperature", 0},
+                                      {"response_format", format}})
+                              .json();
+        const Json said = Json::parse(json["choices"][0]["message"]["content"].get<std::string>(), nullptr, false);
+        EXPECT_TRUE(said.is_object() && (said["colour"] == "red" || said["colour"] == "blue")) << json;
+    }
+    const Json biased =
+        serving_->text({{"prompt", kPrompt}, {"max_tokens", 3}, {"temperature", 0}, {"logit_bias", {{"262", 100}}}}).json();
+    EXPECT_EQ(biased["choices"][0]["text"],
+              served_tokenizer().piece(262) + served_tokenizer().piece(262) + served_tokenizer().piece(262));
+}
+
+TEST_F(Completions, ReadAPromptAndSayNothing) {
+    const Json json = serving_->text({{"prompt", kPrompt}, {"max_tokens", 0}}).json();
+    EXPECT_EQ(json["choices"][0]["text"], "");
+    EXPECT_EQ(json["usage"]["completion_tokens"], 0);
+    EXPECT_EQ(json["choices"][0]["finish_reason"], "length");
+}
+
+std::string long_text() {
+    std::string text;
+    for (int i = 0; i < 80; ++i) { text += "The grass is green. The sky is blue. The sun is yellow. Here we go.\n"; }
+    return text;
+}
+
+TEST_F(Completions, KeepTheBudgetThatARequestGives) {
+    const Json json =
+        serving_
+            ->text(
+                {{"prompt", long_text()}, {"max_tokens", 8}, {"temperature", 0}, {"kv_policy", "snapkv"}, {"kv_budget", 128}})
+            .json();
+    ASSERT_TRUE(json.contains("usage")) << json;
+    EXPECT_EQ(json["timings"]["kv_policy"], "snapkv");
+    EXPECT_EQ(json["timings"]["kv_budget_entries"], 128);
+    EXPECT_GT(json["usage"]["kv_evicted_entries"].get<int64_t>(), 0);
+    EXPECT_LT(json["usage"]["kv_bytes"].get<int64_t>(), json["usage"]["kv_full_bytes"].get<int64_t>());
+    // The same as a session on the same grid.
+    const auto tokens = served_tokenizer().encode(long_text(), true, true);
+    auto session = served_model().session({.policy = "snapkv", .budget = 128, .n_threads = 1, .grid = kDefaultGrid});
+    ASSERT_TRUE(session->prefill(*tokens).ok());
+    std::string alone;
+    for (int i = 0; i < 8; ++i) { alone += served_tokenizer().piece(*session->decode()); }
+    EXPECT_EQ(json["choices"][0]["text"], alone);
+}
+
+TEST_F(Completions, OfSixteenClientsAreEachAsAlone) {
+    std::vector<std::string> prompts;
+    for (int i = 0; i < 16; ++i) { prompts.push_back(std::string(kPrompt) + " " + std::to_string(i * 37)); }
+    std::vector<std::string> said(prompts.size());
+    std::vector<std::thread> clients;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+        clients.emplace_back([&, i] {
+            const bool stream = i % 2 == 1;
+            const HttpAnswer answer =
+                serving_->text({{"prompt", prompts[i]}, {"max_tokens", 24}, {"temperature", 0}, {"stream", stream}});
+            said[i] = stream ? streamed_text(answer, false) : answer.json()["choices"][0]["text"].get<std::string>();
+        });
+    }
+    for (std::thread & client : clients) { client.join(); }
+    for (size_t i = 0; i < prompts.size(); ++i) { EXPECT_EQ(said[i], said_alone(prompts[i], 24)) << i; }
+}
+
+TEST_F(Completions, EndWithTheirClient) {
+    for (const bool stream : {true, false}) {
+        {
+            Connection connection(serving_->port());
+            const Json body = {
+                {"prompt", kPrompt}, {"max_tokens", 1900}, {"temperature", 0}, {"ignore_eos", true}, {"stream", stream}};
+            ASSERT_TRUE(connection.send(request_text("POST", "/v1/completions", body.dump())));
+            if (stream) { EXPECT_NE(connection.read_until("data: ").find("data: "), std::string::npos); }
+            ASSERT_TRUE(comes_true([&] { return serving_->generator().n_open() == 1; }));
+        }
+        EXPECT_TRUE(comes_true([&] { return serving_->generator().n_open() == 0; }, 5));
+        EXPECT_TRUE(comes_true([&] { return serving_->generator().state().engine.kv_allocated_bytes == 0; }, 5));
+    }
+}
+
+}  // namespace
+}  // namespace pith::testing

@@ -1,0 +1,266 @@
+// endpoints_test.cpp - every endpoint, every error, keys, limits.
+#include "serve/serving.h"
+
+namespace pith::testing {
+namespace {
+
+class Endpoints : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (!std::filesystem::exists(kServedModel)) { GTEST_SKIP() << "no reference model"; }
+    }
+};
+
+TEST_F(Endpoints, Answer) {
+    const Serving serving;
+    const int port = serving.port();
+    for (const char * path : {"/health", "/v1/health"}) { EXPECT_EQ(get(port, path).json(), (Json{{"status", "ok"}})); }
+    for (const char * path : {"/v1/models", "/models"}) {
+        const Json models = get(port, path).json();
+        EXPECT_EQ(models["object"], "list");
+        EXPECT_EQ(models["data"][0]["id"], "built-in");
+        EXPECT_EQ(models["data"][0]["meta"]["n_ctx"], 2048);
+    }
+    const Json props = get(port, "/props").json();
+    EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 2048);
+    EXPECT_EQ(props["total_slots"], get(port, "/slots").json().size());
+    EXPECT_EQ(get(port, "/slots").json()[0]["is_processing"], false);
+    const Json tokens = post(port, "/tokenize", {{"content", "the and"}}).json();
+    EXPECT_EQ(tokens["tokens"], Json(*served_tokenizer().encode("the and", false, true)));
+    EXPECT_EQ(post(port, "/detokenize", tokens).json()["content"], "the and");
+    EXPECT_EQ(post(port, "/tokenize", {{"content", "the"}, {"with_pieces", true}}).json()["tokens"][0]["piece"], "t");
+    EXPECT_EQ(post(port, "/apply-template", {{"messages", said_by("x")}}).json()["prompt"],
+              "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
+    const Serving serving;
+    const int port = serving.port();
+    struct Row {
+        std::string path, body;
+        int code;
+        std::string type, word;
+    };
+    const std::string chat = "/v1/chat/completions";
+    const std::string text = "/v1/completions";
+    const std::string m = R"({"messages":[{"role":"user","content":"x"}],"max_tokens":2,)";
+    const std::string p = R"({"prompt":"x","max_tokens":2,)";
+    const std::string wrong = "invalid_request_error";
+    const std::string never = "not_supported_error";
+    const std::vector<Row> rows = {
+        {chat, "{bad", 400, wrong, "not JSON"},
+        {chat, "", 400, wrong, "not JSON"},
+        {chat, "[]", 400, wrong, "no JSON object"},
+        {chat, "{\"messages\":\"\xFF\"}", 400, wrong, "not UTF-8"},
+        {chat, "{}", 400, wrong, "'messages' is missing"},
+        {chat, R"({"messages":"x"})", 400, wrong, "'messages'"},
+        {chat, R"({"messages":[]})", 400, wrong, "empty"},
+        {chat, R"({"messages":[5]})", 400, wrong, "messages[0]"},
+        {chat, R"({"messages":[{"role":"user"}]})", 400, wrong, "no content"},
+        {chat, R"({"messages":[{"content":"x"}]})", 400, wrong, "no role"},
+        {chat, R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})", 501, never, "text only"},
+        {chat, R"({"messages":[{"role":"tool","content":"x"}]})", 501, never, "tool call"},
+        {chat, m + R"("temperature":"x"})", 400, wrong, "'temperature'"},
+        {chat, m + R"("temperature":-1})", 400, wrong, "temperature"},
+        {chat, m + R"("top_p":5})", 400, wrong, "top-p"},
+        {chat, m + R"("n":0})", 400, wrong, "'n'"},
+        {chat, m + R"("n":1000})", 400, wrong, "'n'"},
+        {chat, m + R"("max_tokens":-5})", 400, wrong, "'max_tokens'"},
+        {chat, m + R"("max_tokens":1e300})", 400, wrong, "'max_tokens'"},
+        {chat, m + R"("stop":5})", 400, wrong, "'stop'"},
+        {chat, m + R"("seed":"x"})", 400, wrong, "'seed'"},
+        {chat, m + R"("top_logprobs":2})", 400, wrong, "logprobs"},
+        {chat, m + R"("logit_bias":{"99999":1}})", 400, wrong, "99999"},
+        {chat, m + R"("logit_bias":5})", 400, wrong, "'logit_bias'"},
+        {chat, m + R"("response_format":{"type":"x"}})", 400, wrong, "'response_format'"},
+        {chat, m + R"("response_format":{"type":"json_schema"}})", 400, wrong, "schema"},
+        {chat, m + R"("response_format":{"type":"json_object"},"grammar":"root ::= \"a\""})", 400, wrong, "one of them"},
+        {chat, m + R"("grammar":"x x"})", 400, wrong, "grammar"},
+        {chat, m + R"("tools":[{"type":"function","function":{"name":"f"}}]})", 501, never, "'tools'"},
+        {chat, m + R"("temprature":1})", 400, wrong, "did you mean 'temperature'"},
+        {chat, m + R"("samplers":["top_k"]})", 501, never, "'samplers'"},
+        {chat, m + R"("kv_policy":"nonsense"})", 400, wrong, "'kv_policy'"},
+        {chat, m + R"("kv_policy":"snapkv"})", 400, wrong, "'kv_budget'"},
+        {chat, m + R"("kv_policy":"full","kv_budget":64})", 400, wrong, "'kv_budget'"},
+        {chat, m + R"("kv_budget":"lots"})", 400, wrong, "'kv_budget'"},
+        {chat, m + R"("kv_pin":[[5,2]]})", 400, wrong, "'kv_pin'"},
+        {chat, m + R"("kv_pin":[[0,2000]]})", 400, wrong, "'kv_pin'"},
+        {text, "{}", 400, wrong, "'prompt' is missing"},
+        {text, R"({"prompt":[]})", 400, wrong, "'prompt'"},
+        {text, R"({"prompt":[1,99999]})", 400, wrong, "'prompt'"},
+        {text, R"({"prompt":{"a":1}})", 400, wrong, "'prompt'"},
+        {text, p + R"("echo":true})", 501, never, "'echo'"},
+        {text, p + R"("suffix":"y"})", 501, never, "'suffix'"},
+        {text, p + R"("best_of":3})", 501, never, "'best_of'"},
+        {text, R"({"prompt":["a","b","c"],"n":9})", 400, wrong, "27"},
+        {"/tokenize", R"({"content":5})", 400, wrong, "'content'"},
+        {"/detokenize", R"({"tokens":"x"})", 400, wrong, "'tokens'"},
+        {"/detokenize", R"({"tokens":[99999]})", 400, wrong, "'tokens'"},
+        {"/apply-template", "{}", 400, wrong, "'messages'"},
+        {"/v1/embeddings", R"({"input":"x"})", 501, never, "embeddings"},
+        {"/nothing", "{}", 404, "not_found_error", "path"},
+        {"/v1/models", "{}", 404, "not_found_error", "method"},
+    };
+    for (const Row & row : rows) {
+        const HttpAnswer answer = ask(port, "POST", row.path, row.body);
+        EXPECT_EQ(answer.status, row.code) << row.path << " " << row.body << "\n" << answer.body;
+        const Json json = answer.json();
+        ASSERT_TRUE(json.is_object() && json.contains("error")) << row.body << "\n" << answer.body;
+        EXPECT_EQ(json["error"]["code"], row.code);
+        EXPECT_EQ(json["error"]["type"], row.type) << row.body;
+        EXPECT_NE(json["error"]["message"].get<std::string>().find(row.word), std::string::npos)
+            << row.word << " in " << json["error"]["message"] << " of " << row.body;
+    }
+    for (const char * method : {"GET", "DELETE", "PUT"}) { EXPECT_EQ(ask(port, method, chat).status, 404) << method; }
+    EXPECT_EQ(get(port, "/health").status, 200);
+}
+
+TEST_F(Endpoints, IgnoreWhatChangesNoAnswer) {
+    const Serving serving;
+    const Json body = {{"messages", said_by("x")}, {"max_tokens", 1},           {"model", "any"},  {"user", "me"},
+                       {"metadata", {{"a", "b"}}}, {"something_of_a_proxy", 1}, {"stop", nullptr}, {"tools", Json::array()},
+                       {"tool_choice", "none"}};
+    EXPECT_EQ(serving.chat(body).status, 200);
+}
+
+TEST_F(Endpoints, RefuseAPromptLongerThanTheContext) {
+    ServingOptions options;
+    options.api.n_context = 64;
+    const Serving serving(options);
+    std::string text;
+    for (int i = 0; i < 100; ++i) { text += "the sky "; }
+    const HttpAnswer answer = serving.text({{"prompt", text}});
+    EXPECT_EQ(answer.status, 400);
+    EXPECT_EQ(answer.json()["error"]["type"], "exceed_context_size_error");
+    EXPECT_EQ(answer.json()["error"]["n_ctx"], 64);
+    // An answer ends where the context does.
+    const Json json = serving.text({{"prompt", "the sky"}, {"ignore_eos", true}}).json();
+    EXPECT_EQ(json["usage"]["total_tokens"], 64);
+    EXPECT_EQ(json["choices"][0]["finish_reason"], "length");
+}
+
+TEST_F(Endpoints, WantAKeyWhereOneIsSet) {
+    ServingOptions options;
+    options.api.keys = {"first-key", "second-key"};
+    const Serving serving(options);
+    const int port = serving.port();
+    EXPECT_EQ(get(port, "/health").status, 200);
+    const HttpAnswer refused = get(port, "/v1/models");
+    EXPECT_EQ(refused.status, 401);
+    EXPECT_EQ(refused.json()["error"]["type"], "authentication_error");
+    EXPECT_EQ(get(port, "/v1/models", "Authorization: Bearer second-key\r\n").status, 200);
+    EXPECT_EQ(get(port, "/v1/models", "X-Api-Key: first-key\r\n").status, 200);
+    for (const char * wrong : {"Authorization: Bearer first-ke\r\n", "Authorization: first-key\r\n", "X-Api-Key: \r\n",
+                               "Authorization: Bearer \r\n"}) {
+        EXPECT_EQ(get(port, "/v1/models", wrong).status, 401) << wrong;
+    }
+}
+
+TEST_F(Endpoints, LetPagesCall) {
+    const Serving serving;
+    const HttpAnswer asked = ask(serving.port(), "OPTIONS", "/v1/chat/completions", "", "Origin: http://page\r\n");
+    EXPECT_EQ(asked.status, 204);
+    EXPECT_NE(asked.headers.find("Access-Control-Allow-Methods: GET, POST"), std::string::npos);
+    EXPECT_NE(get(serving.port(), "/health", "Origin: http://page\r\n").headers.find("Access-Control-Allow-Origin: *"),
+              std::string::npos);
+    ServingOptions options;
+    options.http.cors_origin = "";
+    const Serving closed(options);
+    EXPECT_EQ(get(closed.port(), "/health", "Origin: http://page\r\n").headers.find("Access-Control"), std::string::npos);
+}
+
+TEST_F(Endpoints, LiveThroughBadClients) {
+    ServingOptions options;
+    options.http.receive_timeout_s = 1;
+    options.http.most_body_bytes = size_t{1} << 20;
+    const Serving serving(options);
+    const int port = serving.port();
+    // Too large by its own word, and by what it sends.
+    const HttpAnswer large = ask(port, "POST", "/tokenize", "{\"content\":\"" + std::string(size_t{100} << 20, 'x') + "\"}");
+    EXPECT_TRUE(large.status == 413 || large.status == 0) << large.status;
+    EXPECT_EQ(ask(port, "POST", "/tokenize", std::string((1U << 20U) + 1, 'x')).status, 413);
+    // A byte now and then: its connection ends, and meanwhile others are served.
+    Connection slow(port);
+    ASSERT_TRUE(slow.send("POST /tokenize HT"));
+    Connection slow_body(port);
+    ASSERT_TRUE(slow_body.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"));
+    for (int i = 0; i < 30; ++i) {
+        slow.send("T");
+        slow_body.send("x");
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    EXPECT_EQ(get(port, "/health").status, 200);
+    slow.read_until("never", 3000);
+    slow_body.read_until("never", 3000);
+    EXPECT_TRUE(slow.closed());
+    EXPECT_TRUE(slow_body.closed());
+    // No HTTP, half a request, headers without end.
+    for (const std::string & text :
+         {std::string("\0\1\2\3\r\n\r\n", 8), std::string("GET\r\n\r\n"), std::string("GET / HTTP/9.9\r\n\r\n"),
+          "GET /health HTTP/1.1\r\nX: " + std::string(100'000, 'x') + "\r\n\r\n"}) {
+        Connection connection(port);
+        connection.send(text);
+        const HttpAnswer answer = answer_of(connection.read_until("never", 3000));
+        EXPECT_TRUE(answer.status == 0 || answer.status >= 400) << answer.status;
+    }
+    for (int i = 0; i < 500; ++i) { const Connection dropped(port); }
+    EXPECT_EQ(get(port, "/health").status, 200);
+    EXPECT_EQ(serving.text({{"prompt", "the sky"}, {"max_tokens", 2}}).status, 200);
+}
+
+TEST_F(Endpoints, SayWhenTheLineIsFull) {
+    ServingOptions options;
+    options.generator.engine.max_sequences = 1;
+    options.generator.most_waiting = 1;
+    Serving serving(options);
+    const Json body = {{"prompt", "the sky"}, {"max_tokens", 1900}, {"ignore_eos", true}, {"stream", true}};
+    Connection runs(serving.port());
+    ASSERT_TRUE(runs.send(request_text("POST", "/v1/completions", body.dump())));
+    ASSERT_NE(runs.read_until("data: ").find("data: "), std::string::npos);
+    Connection waits(serving.port());
+    ASSERT_TRUE(waits.send(request_text("POST", "/v1/completions", body.dump())));
+    ASSERT_TRUE(comes_true([&] { return serving.generator().state().n_waiting == 1; }));
+    const HttpAnswer refused = serving.text({{"prompt", "the sky"}, {"max_tokens", 2}});
+    EXPECT_EQ(refused.status, 429);
+    EXPECT_EQ(refused.json()["error"]["type"], "rate_limit_error");
+    EXPECT_NE(refused.headers.find("Retry-After: "), std::string::npos);
+}
+
+TEST_F(Endpoints, KeepAllCachesUnderTheCeiling) {
+    ServingOptions options;
+    const auto ceiling = size_t{1} << 20;
+    options.generator.engine.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(ceiling));
+    Serving serving(options);
+    std::atomic<bool> done{false};
+    std::atomic<size_t> most{0};
+    std::thread watch([&] {
+        while (!done) {
+            most = std::max(most.load(), serving.generator().state().engine.kv_allocated_bytes);
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+    });
+    std::string text;
+    for (int i = 0; i < 100; ++i) { text += "The sky is blue. The grass is green. "; }
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 4; ++i) {
+        clients.emplace_back([&] {
+            // More than the ceiling without eviction: a part of it is kept.
+            const HttpAnswer answer = serving.text({{"prompt", text}, {"max_tokens", 8}, {"temperature", 0}});
+            EXPECT_EQ(answer.status, 200) << answer.body;
+            EXPECT_NE(answer.json()["timings"]["kv_budget_entries"], 0);
+        });
+    }
+    for (std::thread & client : clients) { client.join(); }
+    done = true;
+    watch.join();
+    EXPECT_GT(most.load(), 0U);
+    EXPECT_LE(most.load(), ceiling);
+    EXPECT_LE(serving.generator().state().engine.kv_peak_bytes, ceiling);
+    // What a request insists on must fit.
+    const HttpAnswer refused = serving.text({{"prompt", text}, {"kv_policy", "full"}});
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_NE(refused.body.find("ceiling"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pith::testing
