@@ -64,6 +64,7 @@ ApiReply Api::route(const ApiRequest & request) {
         if (path == "/v1/models" || path == "/models") { return models(); }
         if (path == "/props") { return props(); }
         if (path == "/slots") { return slots(); }
+        if (path == "/metrics") { return metrics(); }
     } else if (request.method == "POST") {
         if (path == "/v1/chat/completions" || path == "/chat/completions") { return chat(request); }
         if (path == "/v1/completions") { return text(request); }
@@ -198,12 +199,20 @@ ApiReply Api::props() const {
                          {"modalities", {{"vision", false}, {"video", false}, {"audio", false}}},
                          {"endpoint_slots", options_.tells_slots},
                          {"endpoint_props", false},
-                         {"endpoint_metrics", false},
+                         {"endpoint_metrics", true},
                          {"chat_template", tokenizer_.chat_template()},
                          {"bos_token", special(tokenizer_.bos())},
                          {"eos_token", special(tokenizer_.eos())},
                          {"build_info", options_.version},
                          {"kv_ceiling_bytes", state.engine.ceiling_bytes}});
+}
+
+ApiReply Api::metrics() const {
+    const GeneratorState state = generator_.state();
+    ApiReply reply;
+    reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    reply.body = prometheus_text(state.metrics, {state.engine, state.n_running, state.n_waiting, state.n_tokens});
+    return reply;
 }
 
 ApiReply Api::slots() const {

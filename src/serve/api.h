@@ -74,6 +74,7 @@ private:
     ApiReply models() const;
     ApiReply props() const;
     ApiReply slots() const;
+    ApiReply metrics() const;
     bool may(const ApiRequest & request) const;
 
     struct Prompt {

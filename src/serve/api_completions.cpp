@@ -70,6 +70,7 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
     job.n_logprobs = options.n_logprobs;
     job.ignore_eos = options.ignore_eos;
     job.tells_progress = options.stream && options.return_progress;
+    job.tells_timings = options.stream && options.timings_per_token;
     return job;
 }
 
@@ -133,7 +134,7 @@ ApiReply Api::complete(const ApiRequest & request, CompletionShape::Kind kind, c
         reply.content_type = "text/event-stream";
         reply.headers.emplace_back("Cache-Control", "no-cache");
         reply.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would hold pieces back
-        const StreamOptions how{options.include_usage, options.timings_per_token};
+        const StreamOptions how{options.include_usage};
         reply.stream = std::make_shared<CompletionStream>(std::move(pending), std::move(shape), std::move(n_prompt), how);
         return reply;
     }

@@ -85,7 +85,9 @@ bool CompletionStream::next(std::string & piece) {
     const int index = event->index;
     if (const auto * said = std::get_if<AnswerPiece>(&event->what)) {
         begin(index, piece);
-        piece += sent(shape_.piece_chunk(index, *said));
+        Json chunk = shape_.piece_chunk(index, *said);
+        if (said->costs) { chunk["timings"] = timings_of(*said->costs); }
+        piece += sent(chunk);
     } else if (const auto * progress = std::get_if<Progress>(&event->what)) {
         begin(index, piece);
         piece +=

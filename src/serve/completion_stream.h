@@ -39,8 +39,6 @@ ApiError error_of(const Failed & failed);
 
 struct StreamOptions {
     bool include_usage = false;
-    bool timings_per_token = false;
-    bool return_progress = false;
 };
 
 // Server-sent events: a chunk for each piece, then "[DONE]". Comments tell proxies and clients that it goes on.

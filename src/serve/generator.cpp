@@ -43,14 +43,16 @@ std::optional<Event> Events::pop(int wait_ms) {
 
 // One job on its way through the engine.
 struct Generator::Run {
-    Run(Job of, int at, std::shared_ptr<Events> to, Sampler with, const Tokenizer & of_model, const std::vector<int32_t> & ends)
+    Run(Job of, int at, std::shared_ptr<Events> to, Sampler with, const Tokenizer & of_model, const std::vector<int32_t> & ends,
+        Metrics & into)
         : job(std::move(of)),
           index(at),
           events(std::move(to)),
           sampler(std::move(with)),
           text(job.stop),
           tokenizer(of_model),
-          end_tokens(ends) {}
+          end_tokens(ends),
+          metrics(into) {}
 
     Result<int32_t> choose(std::span<const float> logits) {
         std::span<const float> from = logits;
@@ -68,7 +70,12 @@ struct Generator::Run {
                 job.n_logprobs > 0 ? top_log_probabilities(logits, job.n_logprobs) : std::vector<std::pair<int32_t, float>>()};
         }
         const double now = since_submitted.seconds();
-        if (n_generated++ == 0) { first_s = now; }
+        if (n_generated++ == 0) {
+            first_s = now;
+            if (job.tells_progress) { events->push({index, Progress{std::ssize(job.tokens), now - started_s}}); }
+        } else {
+            metrics.between_tokens.add(now - last_s);
+        }
         last_s = now;
         if (!job.ignore_eos && std::ranges::find(end_tokens, token) != end_tokens.end()) { ended = true; }
         return token;
@@ -83,7 +90,9 @@ struct Generator::Run {
 
     void tell(std::string piece) {
         if (piece.empty()) { return; }  // what is held back goes with the text that comes
-        events->push({index, AnswerPiece{std::move(piece), std::exchange(held, {})}});
+        AnswerPiece said{std::move(piece), std::exchange(held, {})};
+        if (job.tells_timings) { said.costs = std::make_shared<const AnswerCosts>(costs()); }
+        events->push({index, std::move(said)});
     }
 
     AnswerCosts costs() const {
@@ -103,6 +112,7 @@ struct Generator::Run {
     AnswerText text;
     const Tokenizer & tokenizer;
     const std::vector<int32_t> & end_tokens;
+    Metrics & metrics;
     int64_t id = 0;  // the engine's; 0: not submitted
     bool done = false;
     bool started = false;
@@ -149,7 +159,7 @@ Status Generator::submit(std::vector<Job> jobs, const std::shared_ptr<Events> & 
         PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(jobs[i].sampler, &tokenizer_));
         for (const int32_t token : jobs[i].tokens) { sampler.accept(token); }  // penalties look back on the prompt
         runs.push_back(std::make_unique<Run>(std::move(jobs[i]), static_cast<int>(i), events, std::move(sampler), tokenizer_,
-                                             end_tokens_));
+                                             end_tokens_, metrics_));
     }
     {
         const std::lock_guard lock(mutex_);
@@ -157,6 +167,7 @@ Status Generator::submit(std::vector<Job> jobs, const std::shared_ptr<Events> & 
         const bool full = n_waiting >= options_.most_waiting || ending_;
         for (auto & run : runs) {
             if (full) {
+                ++n_refused_;
                 events->push({run->index, Failed{{ErrorCode::kOutOfMemory, "too many requests wait: try again later"}, true}});
                 continue;
             }
@@ -201,9 +212,15 @@ void Generator::work() {
         if (n_failed >= kMostFailedSteps) {  // not one request's fault: none of them would ever end
             for (auto & run : runs_) { (void)engine_.cancel(run->id); }
         }
+        metrics_.n_busy += engine_.ledger().n_running;
         look_after_runs(step);
         more = stepped.ok() ? *stepped : !runs_.empty();
         tell_state();
+        for (auto & [events, event] : ended_) {  // whoever has an answer finds it counted
+            events->push(std::move(event));
+            --n_open_;
+        }
+        ended_.clear();
     }
     // Whoever still waits is told.
     for (auto & run : runs_) {
@@ -280,15 +297,16 @@ void Generator::end(Run & run) {
         if (auto ledger = engine_.ledger(run.id); ledger.ok()) { answer.costs.ledger = std::move(*ledger); }
         answer.by_length = !run.ended && !run.text.stopped();
         if (!run.text.stopped()) { run.tell(run.text.finish()); }
-        if (!run.held.empty()) { run.events->push({run.index, AnswerPiece{{}, std::exchange(run.held, {})}}); }
-        run.events->push({run.index, std::move(answer)});
+        if (!run.held.empty()) { run.events->push({run.index, AnswerPiece{{}, std::exchange(run.held, {}), {}}}); }
+        metrics_.add(answer.costs);
+        ended_.emplace_back(run.events, Event{run.index, std::move(answer)});
     } else {
-        run.events->push({run.index, Failed{engine_.status(run.id)}});
+        ++(state == RequestState::kCancelled ? metrics_.n_cancelled : metrics_.n_failed);
+        ended_.emplace_back(run.events, Event{run.index, Failed{engine_.status(run.id)}});
     }
     (void)engine_.forget(run.id);
     if (run.slot < slots_.size()) { slots_[run.slot] = 0; }
     run.done = true;
-    --n_open_;
 }
 
 void Generator::tell_state() {
@@ -298,12 +316,18 @@ void Generator::tell_state() {
     for (const auto & run : runs_) {
         if (!run->started) {
             ++now.n_waiting;
-        } else if (run->slot < now.slots.size()) {
+            continue;
+        }
+        ++now.n_running;
+        now.n_tokens += std::ssize(run->job.tokens) + run->n_generated;
+        if (run->slot < now.slots.size()) {
             now.slots[run->slot] = {true, run->id, std::ssize(run->job.tokens), run->n_generated,
                                     engine_.state(run->id) == RequestState::kReading};
         }
     }
+    now.metrics = metrics_;
     const std::lock_guard lock(mutex_);
+    now.metrics.n_refused = n_refused_;
     state_ = std::move(now);
 }
 

@@ -13,11 +13,13 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "core/stopwatch.h"
 #include "pith/engine.h"
+#include "serve/metrics.h"
 #include "serve/shapes/answer.h"
 
 namespace pith::serve {
@@ -38,6 +40,7 @@ struct Job {
     int n_logprobs = -1;  // -1: none
     bool ignore_eos = false;
     bool tells_progress = false;
+    bool tells_timings = false;  // with every piece
 };
 
 struct Accepted {};
@@ -82,7 +85,10 @@ struct SlotState {
 struct GeneratorState {
     EngineLedger engine;
     int64_t n_waiting = 0;  // in line, wherever
+    int64_t n_running = 0;
+    int64_t n_tokens = 0;  // of what runs, prompts and answers
     std::vector<SlotState> slots;
+    Metrics metrics;
 };
 
 // Threads: any.
@@ -125,10 +131,13 @@ private:
     bool ending_ = false;
     bool woken_ = false;
     GeneratorState state_;
+    int64_t n_refused_ = 0;
 
     std::atomic<int64_t> n_open_{0};
     std::vector<std::unique_ptr<Run>> runs_;  // the engine's thread alone
-    std::vector<int64_t> slots_;              // request of each slot, 0: free
+    std::vector<std::pair<std::shared_ptr<Events>, Event>> ended_;
+    Metrics metrics_;             // the engine's thread alone
+    std::vector<int64_t> slots_;  // request of each slot, 0: free
     std::atomic<bool> stop_step_{false};
     std::thread thread_;
 };

@@ -113,6 +113,35 @@ TEST_F(Completions, TellTheUsageOfAStreamOnRequest) {
     EXPECT_TRUE(last["usage"]["prompt_tokens_details"]["cached_tokens"].is_number_integer());
 }
 
+TEST_F(Completions, TellProgressAndTimingsOnRequest) {
+    std::string text;
+    for (int i = 0; i < 100; ++i) { text += "The sky is blue. The grass is green. "; }
+    const HttpAnswer stream = serving_->chat({{"messages", said_by(text)},
+                                              {"max_tokens", 4},
+                                              {"ignore_eos", true},
+                                              {"stream", true},
+                                              {"return_progress", true},
+                                              {"timings_per_token", true}});
+    int64_t n_read = 0;
+    int64_t n_said = 0;
+    for (const Json & event : stream.events()) {
+        if (!event.is_object()) { continue; }
+        if (event.contains("prompt_progress")) {
+            const Json & progress = event["prompt_progress"];
+            EXPECT_GT(progress["processed"].get<int64_t>(), n_read);
+            n_read = progress["processed"];
+            EXPECT_LE(n_read, progress["total"].get<int64_t>());
+            EXPECT_EQ(n_said, 0);
+        }
+        if (event.contains("timings")) {
+            EXPECT_GE(event["timings"]["predicted_n"].get<int64_t>(), n_said);
+            n_said = event["timings"]["predicted_n"];
+        }
+    }
+    EXPECT_GT(n_read, 1000);
+    EXPECT_EQ(n_said, 4);
+}
+
 TEST_F(Completions, TellLogProbabilities) {
     Json body = {
         {"messages", said_by("the and")}, {"max_tokens", 5}, {"temperature", 0}, {"logprobs", true}, {"top_logprobs", 3}};

@@ -1,4 +1,8 @@
 // endpoints_test.cpp - every endpoint, every error, keys, limits.
+#include <map>
+#include <regex>
+#include <sstream>
+
 #include "serve/serving.h"
 
 namespace pith::testing {
@@ -224,6 +228,79 @@ TEST_F(Endpoints, SayWhenTheLineIsFull) {
     EXPECT_EQ(refused.status, 429);
     EXPECT_EQ(refused.json()["error"]["type"], "rate_limit_error");
     EXPECT_NE(refused.headers.find("Retry-After: "), std::string::npos);
+}
+
+// Help, type and samples of every metric, in this order, each once; histograms grow to their count.
+std::map<std::string, double> check_exposition(const std::string & text) {
+    const std::regex sample("([a-z_:][a-z0-9_:]*)(\\{[a-z]+=\"([^\"\\\\]|\\\\.)*\"\\})? (-?[0-9][0-9.e+-]*)");
+    std::map<std::string, double> values;
+    std::map<std::string, std::string> types;
+    std::string help;
+    double before = 0;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream words(line);
+        std::string hash;
+        std::string word;
+        std::string name;
+        std::string type;
+        words >> hash >> word >> name >> type;
+        if (word == "HELP") {
+            EXPECT_FALSE(types.contains(name)) << name << " comes twice";
+            help = name;
+            before = 0;
+            continue;
+        }
+        if (word == "TYPE") {
+            EXPECT_EQ(name, help);
+            EXPECT_TRUE(type == "counter" || type == "gauge" || type == "histogram") << type;
+            const bool total = name.ends_with("_total");
+            if (name.starts_with("pith_")) { EXPECT_EQ(total, type == "counter") << name; }
+            types[name] = type;
+            continue;
+        }
+        std::smatch parts;
+        if (!std::regex_match(line, parts, sample)) {
+            ADD_FAILURE() << "no sample: " << line;
+            continue;
+        }
+        const double value = std::stod(parts[4].str());
+        EXPECT_TRUE(values.emplace(parts[1].str() + parts[2].str(), value).second) << line << " comes twice";
+        EXPECT_TRUE(parts[1].str().starts_with(help)) << line << " behind the help of " << help;
+        if (parts[1].str() == help + "_bucket") {
+            EXPECT_GE(value, before) << line;
+            before = value;
+        }
+        if (types[help] == "histogram" && parts[1].str() == help + "_count") {
+            EXPECT_EQ(value, values[help + "_bucket{le=\"+Inf\"}"]) << line;
+        }
+    }
+    return values;
+}
+
+TEST_F(Endpoints, TellMetrics) {
+    const Serving serving;
+    const HttpAnswer first = get(serving.port(), "/metrics");
+    EXPECT_NE(first.headers.find("text/plain; version=0.0.4"), std::string::npos);
+    auto before = check_exposition(first.body);
+    EXPECT_EQ(before["llamacpp:tokens_predicted_total"], 0);
+    std::string text;
+    for (int i = 0; i < 80; ++i) { text += "The sky is blue. The grass is green. "; }
+    const Json json =
+        serving.text({{"prompt", text}, {"max_tokens", 5}, {"ignore_eos", true}, {"kv_policy", "snapkv"}, {"kv_budget", 128}})
+            .json();
+    const std::string body = get(serving.port(), "/metrics").body;
+    auto after = check_exposition(body);
+    EXPECT_EQ(after["llamacpp:tokens_predicted_total"], 5);
+    EXPECT_EQ(after["llamacpp:prompt_tokens_total"], json["usage"]["prompt_tokens"].get<double>());
+    EXPECT_EQ(after["pith_evicted_entries_total{policy=\"snapkv\"}"], json["usage"]["kv_evicted_entries"].get<double>());
+    EXPECT_EQ(after["pith_time_to_first_token_seconds_count"], 1);
+    EXPECT_EQ(after["pith_inter_token_latency_seconds_count"], 4);
+    EXPECT_EQ(after["pith_e2e_request_latency_seconds_count"], 1);
+    EXPECT_EQ(after["llamacpp:requests_processing"], 0);
+    EXPECT_EQ(after["pith_kv_bytes{state=\"held\"}"], 0);
+    EXPECT_GT(after["pith_kv_peak_bytes"], 0);
+    for (const auto & [name, value] : before) { EXPECT_TRUE(after.contains(name)) << name; }
 }
 
 TEST_F(Endpoints, KeepAllCachesUnderTheCeiling) {

@@ -14,7 +14,8 @@ namespace {
 // Where a row counts.
 constexpr std::string_view kRun = "run";
 constexpr std::string_view kChat = "chat";
-constexpr std::string_view kBoth;
+constexpr std::string_view kServe = "serve";
+constexpr std::string_view kBoth;  // of all
 
 struct Renamed {
     std::string_view names;
@@ -34,6 +35,8 @@ constexpr Renamed kRenamed[] = {
     {"-nr", "--no-repack"},
     {"-np", "--parallel", kRun},
     {"-rea", "--reasoning"},
+    {"-np", "--parallel", kServe},
+    {"-to", "--timeout", kServe},
     {"-v --log-verbose", "--verbose"},
     {"-no-cnv --no-conversation", "--raw", kRun},  // there, too, it means: without the chat template
 };
@@ -55,6 +58,7 @@ constexpr Taken kTaken[] = {
     {"-lm --load-mode", "auto mmap"},
     {"-np --parallel", "1", kChat},
     {"-cb --cont-batching", "", kRun},
+    {"-cb --cont-batching --slots --metrics --no-ui --no-webui", "", kServe},
     {"--keep", "0"},
     {"-lv --verbosity --log-verbosity", "0 1 2 3"},
     {"--jinja", ""},
@@ -105,6 +109,9 @@ constexpr Refused kRefused[] = {
     {"--swa-full -dt --defrag-thold -ctxcp --ctx-checkpoints --swa-checkpoints -cram --cache-ram --kv-unified -kvu",
      "Pith's cache is its own: --budget bounds it; leave it out"},
     {"-np --parallel -cb --cont-batching", "one talks with `pith chat`: `pith run --parallel N` answers many", kChat},
+    {"--no-cont-batching", "answers always share passes: --parallel 1 gives one at a time; leave it out", kServe},
+    {"--embedding --embeddings --rerank --reranking --pooling", "Pith makes no embeddings; leave it out", kServe},
+    {"--ssl-key-file --ssl-cert-file", "put a proxy that speaks TLS in front (docs/serving.md)", kServe},
     {"-ns --sequences", "give as many prompts, with -p or --prompts FILE: all are answered"},
     {"--no-cont-batching", "use --parallel 1, or leave it out: one answer after the other"},
     {"-bf --binary-file", "use -f FILE"},
@@ -245,7 +252,7 @@ private:
 
 Result<std::vector<std::string>> adopt_llama_flags(const CLI::App & root, const std::vector<std::string> & arguments) {
     const auto named = std::ranges::find_if(arguments, [](const std::string & word) { return !word.starts_with('-'); });
-    if (named == arguments.end() || (*named != kRun && *named != kChat)) { return arguments; }
+    if (named == arguments.end() || (*named != kRun && *named != kChat && *named != kServe)) { return arguments; }
     const auto commands = root.get_subcommands([&](const CLI::App * command) { return command->get_name() == *named; });
     return commands.empty() ? arguments : Adoption(*commands.front(), arguments).run();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,11 +17,6 @@ struct TokenLogprob {
     std::vector<std::pair<int32_t, float>> top;
 };
 
-struct AnswerPiece {
-    std::string text;  // whole characters
-    std::vector<TokenLogprob> logprobs;
-};
-
 struct AnswerCosts {
     int64_t n_prompt = 0;
     int64_t n_cached = 0;     // of these, read for an earlier request
@@ -29,6 +25,12 @@ struct AnswerCosts {
     double prompt_s = 0;      // until the first token
     double predict_s = 0;     // from the first to the last
     Ledger ledger;
+};
+
+struct AnswerPiece {
+    std::string text;  // whole characters
+    std::vector<TokenLogprob> logprobs;
+    std::shared_ptr<const AnswerCosts> costs = {};  // so far, where they were asked for
 };
 
 struct AnswerEnd {
