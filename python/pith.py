@@ -103,7 +103,7 @@ class _Ledger(_Options):
          ] + [("gate_seen_entries", c_int64), ("gate_kept_entries", c_int64), ("gate_peak_bytes", c_uint64)] + [
              (name, c_double) for name in ("prefill_s", "decode_s", "evidence_s", "plan_s", "compact_s", "gate_s")
          ] + [("policy", c_char_p), ("policy_reason", c_char_p), ("schedule", c_char_p), ("n_lanes", c_int64), ("n_tokens", c_int64),
-              ("kv_full_bytes", c_uint64), ("kv_window_bytes", c_uint64)]
+              ("kv_full_bytes", c_uint64), ("kv_window_bytes", c_uint64), ("kv_state_bytes", c_uint64)]
 
 
 class _SamplerOptions(_Options):

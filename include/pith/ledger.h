@@ -29,6 +29,7 @@ struct Ledger {
     size_t kv_full_bytes = 0;          // what they would take had nothing been evicted
     size_t kv_allocated_bytes = 0;     // pages held for them now, and what snapshots saved
     size_t kv_window_bytes = 0;        // of these: of layers that see a window only, which no policy governs
+    size_t kv_state_bytes = 0;         // of these: states of recurrent layers, as long as the text may be
     size_t kv_saved_bytes = 0;         // of these: saved by snapshots
     size_t kv_peak_bytes = 0;          // the most that was ever allocated
     size_t evidence_peak_bytes = 0;    // evidence and kept queries

@@ -172,6 +172,7 @@ struct pith_ledger {
     int64_t n_lanes, n_tokens;
     uint64_t kv_full_bytes;   /* what the cache would take had nothing been evicted */
     uint64_t kv_window_bytes; /* of kv_allocated_bytes: of layers that see a window only, which no policy governs */
+    uint64_t kv_state_bytes;  /* of kv_allocated_bytes: states of recurrent layers */
 };
 
 PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,

@@ -146,7 +146,8 @@ public:
     // Original positions of the entries that a lane holds, ascending.
     std::span<const int32_t> lane_positions(int layer, int kv_head) const;
     int n_layers() const;
-    // false: the layer sees a window only; its lanes hold that, whatever the policy and the budget.
+    // false: the layer sees a window only, and its lanes hold that, whatever the policy and the budget; or it is recurrent, and
+    // has none.
     bool is_governed(int layer) const;
     int n_kv_heads() const;
 

@@ -104,5 +104,6 @@ pith_ledger pith::c::ledger_of(const Ledger & l) {
     all.n_tokens = l.n_tokens;
     all.kv_full_bytes = l.kv_full_bytes;
     all.kv_window_bytes = l.kv_window_bytes;
+    all.kv_state_bytes = l.kv_state_bytes;
     return all;
 }

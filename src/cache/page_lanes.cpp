@@ -47,7 +47,8 @@ Status PageLanes::add_tensors() {
 
 Result<std::unique_ptr<LaneStore>> PageLanes::make(const LaneRows & rows, int64_t capacity, Use use) {
     std::unique_ptr<PageLanes> store(new PageLanes(rows, round_capacity(rows, capacity)));
-    const size_t size = static_cast<size_t>(store->capacity() * rows.n_lanes) * rows.bytes();
+    const size_t needed = static_cast<size_t>(store->capacity() * rows.n_lanes) * rows.bytes();
+    const size_t size = std::max(needed, page_size_bytes());  // a layer without lanes has tensors, too
     PITH_ASSIGN_OR_RETURN(store->memory_, use == Use::kToFork ? PageMemory::reserve_to_fork(size) : PageMemory::reserve(size));
     PITH_RETURN_IF_ERROR(store->add_tensors());
     return std::unique_ptr<LaneStore>(std::move(store));

@@ -38,8 +38,8 @@ struct LayerLanes {
     int n_heads() const { return n_kv_heads * n_group; }
 };
 
-// Policies govern the layers that see everything. The others see a window: their entries leave when nobody sees them any more,
-// every kWindowStep positions, and no budget counts them.
+// Policies govern the layers that see everything. Others see a window: their entries leave when nobody sees them any more,
+// every kWindowStep positions, and no budget counts them. Recurrent layers have no lanes.
 struct CacheLayout {
     static constexpr int kWindowStep = 128;
 
@@ -51,6 +51,7 @@ struct CacheLayout {
     float attention_scale = 0.0F;    // of the products of queries with these keys
     float attention_softcap = 0.0F;  // what is left of a score s: softcap · tanh(s / softcap); 0: s itself
     std::vector<LayerLanes> layers;  // [layer of the model]; empty: all are governed
+    size_t state_bytes = 0;          // of a sequence's recurrent layers, in which there are no lanes
     // [layer of the model][H]: the score of a key that every query of the head sees, and whose value is 0. Null: there is none.
     std::shared_ptr<const std::vector<std::vector<float>>> sinks;
 
@@ -60,8 +61,9 @@ struct CacheLayout {
         return {shape.n_kv_heads, shape.n_group, shape.head_dim, head_dim_v, 0};
     }
     int window(int layer) const { return layers.empty() ? 0 : layers[static_cast<size_t>(layer)].window; }
-    bool governs(int layer) const { return window(layer) == 0; }
-    bool has_windows() const { return !layers.empty(); }
+    bool governs(int layer) const { return window(layer) == 0 && !is_recurrent(layer); }
+    bool is_recurrent(int layer) const { return !layers.empty() && layers[static_cast<size_t>(layer)].n_kv_heads == 0; }
+    bool governs_all() const { return layers.empty(); }
     std::span<const float> sinks_of(int layer) const {
         return sinks == nullptr ? std::span<const float>() : std::span<const float>((*sinks)[static_cast<size_t>(layer)]);
     }

@@ -8,6 +8,7 @@
 
 #include "attention/cpu/lane_batch.h"
 #include "cache/ragged_cache.h"
+#include "engine/recurrent_states.h"
 #include "evidence/evidence_state.h"
 
 namespace pith {
@@ -19,6 +20,7 @@ struct BatchPart {
     int n = 0;    // rows
     int32_t first_position = 0;
     int n_to_come = 0;                         // tokens that the layer sees after these before `evidence` is asked for anything
+    RecurrentStates * states = nullptr;        // of the sequence's recurrent layers; may be null where the model has none
     const HiddenKeys * hidden_keys = nullptr;  // of the layer at hand, those of the new tokens included; nullptr: none
 };
 

@@ -36,9 +36,12 @@ CacheLayout cache_layout(const ModelFile & model, KvType type_k, KvType type_v) 
     layout.attention_scale = hp.attention_scale;
     layout.attention_softcap = hp.attention_softcap;
     layout.sinks = read_sinks(model);
-    if (!hp.has_windows()) { return layout; }
+    if (hp.governs_all()) { return layout; }
+    layout.state_bytes =
+        static_cast<size_t>(hp.n_recurrent_layers()) * static_cast<size_t>(hp.recurrent.n_floats()) * sizeof(float);
     for (int l = 0; l < hp.n_layers; ++l) {
-        layout.layers.push_back({hp.n_kv_heads, hp.n_group(), hp.head_dim, hp.head_dim_v, hp.layer(l).window});
+        layout.layers.push_back(
+            {hp.layer(l).recurrent ? 0 : hp.n_kv_heads, hp.n_group(), hp.head_dim, hp.head_dim_v, hp.layer(l).window});
     }
     return layout;
 }
@@ -60,6 +63,10 @@ size_t window_bytes(const CacheLayout & layout, int64_t n_new) {
         bytes += static_cast<size_t>(layout.lanes(l).n_kv_heads) * lane_bytes(layout.rows(l), most);
     }
     return bytes;
+}
+
+size_t ungoverned_bytes(const CacheLayout & layout, int64_t n_new) {
+    return window_bytes(layout, n_new) + 2 * layout.state_bytes;
 }
 
 }  // namespace pith

@@ -20,4 +20,7 @@ size_t page_bytes(const CacheLayout & layout, std::span<const int> lengths);
 // What the lanes of all layers with a window take at most, in pages, while n_new tokens are on their way through them.
 size_t window_bytes(const CacheLayout & layout, int64_t n_new);
 
+// And what recurrent layers take: their states, and those that a call which fails goes back to.
+size_t ungoverned_bytes(const CacheLayout & layout, int64_t n_new);
+
 }  // namespace pith

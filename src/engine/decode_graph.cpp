@@ -52,6 +52,8 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
         wants.push_back(wants_of(*part.evidence));
         n_nodes += wants.back().moments || wants.back().key_norms ? 20 : 2;
     }
+    const auto n_floats = static_cast<size_t>(hp.recurrent.n_floats());
+    if (n_floats > 0) { n_nodes += recurrent_nodes(n_parts); }
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + n_layers * n_nodes));
     ++n_builds_;
     const auto any = [&](bool Wants::*what) {
@@ -69,6 +71,14 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
         }
         return build_lane_attention(*build, batch_, layer, q, k, v);
     };
+    size_t at_state = 0;
+    const RecurrentFn recurrent = [&](ggml_context *, int) {
+        std::vector<RecurrentPart> states;
+        for (size_t i = 0; i < n_parts; ++i, at_state += n_floats) {
+            states.push_back({1, states_.data() + at_state, next_states_.data() + at_state});
+        }
+        return recurrent_rows(*build, hp.recurrent, states);
+    };
     ggml_tensor * hidden = build_embedding(build->ctx(), hp, weights,
                                            build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(tokens_.data())));
     ggml_tensor * positions = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions_.data()));
@@ -82,7 +92,7 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
             }
         };
         hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, positions, attention, nullptr,
-                             hp.governs(layer) ? tap : RopeTap(), {}, mul_mat_of(*build));
+                             hp.governs(layer) ? tap : RopeTap(), {}, mul_mat_of(*build), recurrent);
     }
     logits_ = build_head(build->ctx(), hp, weights, hidden, mul_mat_of(*build));
     build->keep(logits_);
@@ -93,10 +103,42 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
 }
 
 size_t DecodeGraph::buffer_bytes() const {
-    size_t n = runner_.buffer_bytes() + queries_.capacity() * sizeof(float);
+    size_t n = runner_.buffer_bytes() + (queries_.capacity() + states_.capacity() + next_states_.capacity()) * sizeof(float);
     for (const QueryMoments & one : moments_) { n += one.size_bytes(); }
     for (const auto & norms : key_norms_) { n += norms.capacity() * sizeof(float); }
     return n;
+}
+
+// Copies them, and lets go of those that others share, so that writing what comes behind allocates nothing.
+void DecodeGraph::read_states(std::span<const BatchPart> parts) {
+    const Hparams & hp = file_->hparams();
+    const auto n_recurrent = static_cast<size_t>(hp.n_recurrent_layers());
+    const size_t n = n_recurrent * parts.size() * static_cast<size_t>(hp.recurrent.n_floats());
+    if (states_.size() != n) {  // another number of parts: the graph is built anew
+        states_.resize(n);
+        next_states_.resize(n);
+    }
+    auto to = states_.begin();
+    for (int layer = 0; n > 0 && layer < hp.n_layers; ++layer) {
+        if (!hp.layer(layer).recurrent) { continue; }
+        for (const BatchPart & part : parts) {
+            to = std::ranges::copy(part.states->layer(layer), to).out;
+            part.states->overwrite(layer);
+        }
+    }
+}
+
+void DecodeGraph::write_states(std::span<const BatchPart> parts) {
+    const Hparams & hp = file_->hparams();
+    const auto n = static_cast<size_t>(hp.recurrent.n_floats());
+    std::span<const float> from = next_states_;
+    for (int layer = 0; !from.empty() && layer < hp.n_layers; ++layer) {
+        if (!hp.layer(layer).recurrent) { continue; }
+        for (const BatchPart & part : parts) {
+            std::ranges::copy(from.first(n), part.states->overwrite(layer).begin());
+            from = from.subspan(n);
+        }
+    }
 }
 
 Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
@@ -113,6 +155,7 @@ Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_
         }
     }
 
+    read_states(parts);
     const bool rebuild = !fits(parts);
     if (!batch_) { batch_ = std::make_shared<LaneBatch>(); }
     if (rebuild || !serves(*batch_, parts)) { *batch_ = lane_batch(parts, /*sums=*/true); }
@@ -125,6 +168,7 @@ Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_
         wants_.clear();
         return status;
     }
+    write_states(parts);
     for (size_t i = 0; i < logits.size(); ++i) {
         ggml_backend_tensor_get(logits_, logits[i].data(), i * logits_->nb[1], logits[i].size_bytes());
     }

@@ -18,6 +18,7 @@
 
 #include "device/graph_runner.h"
 #include "engine/batch_part.h"
+#include "engine/recurrent_rows.h"
 #include "evidence/query_moments.h"
 #include "model/model_file.h"
 
@@ -64,6 +65,8 @@ private:
         return static_cast<size_t>(file_->hparams().n_heads) * static_cast<size_t>(file_->hparams().head_dim);
     }
     Status build(std::span<const BatchPart> parts);
+    void read_states(std::span<const BatchPart> parts);
+    void write_states(std::span<const BatchPart> parts);
 
     std::shared_ptr<const ModelFile> file_;
     GraphRunner runner_;
@@ -79,6 +82,9 @@ private:
     std::vector<float> queries_;                 // [layer][part][H][d], where any wants them
     std::vector<QueryMoments> moments_;          // [layer][part]
     std::vector<std::vector<float>> key_norms_;  // [layer][part][K]
+    // [recurrent layer][part][n_floats], before and behind the tokens
+    std::vector<float> states_;
+    std::vector<float> next_states_;
 };
 
 }  // namespace pith

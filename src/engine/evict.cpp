@@ -32,7 +32,7 @@ bool Session::Impl::over_budget() const {
 // Policies see governed layers alone; importances are of all that the model has.
 void Session::Impl::choose_governed_heads() {
     governed_heads = options.heads;
-    if (!options.heads || !layout.has_windows()) { return; }
+    if (!options.heads || layout.governs_all()) { return; }
     auto chosen = std::make_shared<HeadImportance>();
     const auto n = static_cast<size_t>(shape().n_heads());
     const auto choose = [&](const std::vector<double> & from, std::vector<double> & to) {
@@ -103,6 +103,7 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
         }
     }
     EvidenceState evidence_before = seq.evidence;
+    RecurrentStates states_before = seq.states;
     const int64_t n_before = seq.n_tokens;
 
     Status status = run_layers(question, /*all_states=*/false);
@@ -114,6 +115,7 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
     }
     seq.truncate(lengths);
     seq.evidence.restore(std::move(evidence_before), governed_lengths);
+    seq.states = std::move(states_before);
     seq.n_tokens = n_before;
     PITH_RETURN_IF_ERROR(status);
 

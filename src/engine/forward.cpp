@@ -8,6 +8,7 @@
 #include "attention/cpu/cpu_lane_attention.h"
 #include "attention/lane_attention.h"
 #include "core/stopwatch.h"
+#include "engine/recurrent_rows.h"
 #include "evidence/key_norms.h"
 #include "model/layer_graph.h"
 
@@ -18,7 +19,8 @@ namespace {
 // queries and keys: in ggml's operations up to a dozen for every lane that attends by itself.
 size_t layer_nodes(const Hparams & hparams, size_t n_parts, bool custom_operations) {
     const size_t of_part = 24 + (custom_operations ? 0 : 16 * static_cast<size_t>(hparams.n_kv_heads));
-    return 256 + n_parts * of_part;
+    const size_t recurrent = hparams.n_recurrent_layers() > 0 ? recurrent_nodes(n_parts) : 0;
+    return 256 + n_parts * of_part + recurrent;
 }
 
 // Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
@@ -94,6 +96,14 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         }
         return out;
     };
+    const RecurrentFn recurrent = [&](ggml_context *, int l) {
+        std::vector<RecurrentPart> states;
+        for (const BatchPart & part : parts) {
+            const float * from = part.states->layer(l).data();  // which copies keep where it is overwritten
+            states.push_back({part.n, from, part.states->overwrite(l).data()});
+        }
+        return recurrent_rows(*build, hp.recurrent, states);
+    };
     ggml_tensor * in =
         layer == 0 ? build_embedding(build->ctx(), hp, file_->weights(), build->input(GGML_TYPE_I32, n, 1, tokens.data()))
                    : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
@@ -101,10 +111,10 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;
     ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));
     build->output(build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep,
-                              governed ? tap : RopeTap(), {}, mul_mat_of(*build)),
+                              governed ? tap : RopeTap(), {}, mul_mat_of(*build), recurrent),
                   hidden.data());
     PITH_RETURN_IF_ERROR(layer_runner_.run());
-    if (tap_) {
+    if (tap_ && !hp.layer(layer).recurrent) {
         const auto width = static_cast<size_t>(hp.n_embd);
         tap_(layer, tapped_, hidden.subspan(static_cast<size_t>(n_out - 1) * width, width));
     }

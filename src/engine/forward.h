@@ -54,7 +54,7 @@ public:
     // Shown the queries of each run; an empty function ends it.
     void set_query_observer(QueryObserver observer) { query_observer_ = std::move(observer); }
 
-    // Shown every layer's newest token from now on; an empty tap ends it.
+    // Shown the newest token of every layer with attention from now on; an empty tap ends it.
     void set_tap(LayerTap tap) { tap_ = std::move(tap); }
     // attention f32 [H·dv] of one token → [H][D]: what each head's output is after its slice of the output projection. Their
     // sum, plus the bias where the layer has one, is the attention's output. Cost: one product of H columns.

@@ -57,7 +57,7 @@ Status Session::Impl::ask_gates(int layer, const GateInput & in, int32_t first_p
 // Forward::run_layer() under the gates' answers, where there are any: n tokens from first_position on.
 Status Session::Impl::run_layer(int layer, std::span<const int32_t> tokens, std::span<float> rows, int n,
                                 int32_t first_position, int n_out, int n_to_come) {
-    BatchPart part{seq.cache.get(), &seq.evidence, 0, n, first_position, n_to_come};
+    BatchPart part{seq.cache.get(), &seq.evidence, 0, n, first_position, n_to_come, &seq.states};
     if (!gates) { return forward->run_layer(part, layer, tokens, rows, n_out); }
     PITH_RETURN_IF_ERROR(drop_hidden(layer, first_position));
     const auto n_kv = static_cast<size_t>(shape().n_kv_heads);

@@ -28,6 +28,9 @@ const RaggedCache & LayerProbe::cache() const {
 const EvidenceState & LayerProbe::evidence() const {
     return impl_.seq.evidence;
 }
+const RecurrentStates & LayerProbe::states() const {
+    return impl_.seq.states;
+}
 const std::shared_ptr<OutputMatrices> & LayerProbe::output() const {
     return impl_.output;
 }

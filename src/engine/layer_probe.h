@@ -13,6 +13,7 @@
 #include "core/tasks.h"
 #include "device/graph_profile.h"
 #include "device/graph_runner.h"
+#include "engine/recurrent_states.h"
 #include "engine/tap.h"
 #include "evidence/evidence_state.h"
 #include "evidence/output_matrices.h"
@@ -35,6 +36,7 @@ public:
     // REQUIRES: something has been prefilled, here and for run_tasks().
     const RaggedCache & cache() const;
     const EvidenceState & evidence() const;
+    const RecurrentStates & states() const;
     const std::shared_ptr<OutputMatrices> & output() const;  // of the model
     // Runs graphs beside the session's own, on its threads.
     GraphRunner & runner();

@@ -88,7 +88,7 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     request.n_kv_heads = shape().n_kv_heads;
     request.entry_bytes = layout.entry_bytes();
     request.page_bytes = page_size_bytes();
-    request.window_bytes = [this](int64_t n_new) { return window_bytes(layout, n_new); };
+    request.ungoverned_bytes = [this](int64_t n_new) { return ungoverned_bytes(layout, n_new); };
     if (for_policy.evicts()) {
         request.n_protected = least_budget(for_policy, options.pinned, n_served(n_prompt)).value_or(n_served(n_prompt));
     }
@@ -137,6 +137,7 @@ Status Session::Impl::start(int64_t n_prompt, int n_question) {
     PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(n_prompt + std::ssize(observers)));
     PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, capacity));
     seq.evidence = EvidenceState(layout.shape_of_model(), all_needs(needs_in_sight()), output);
+    seq.states = RecurrentStates(file->hparams());
     reset_gates();
     return {};
 }
@@ -267,7 +268,11 @@ Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks 
             PITH_RETURN_IF_ERROR(drop_hidden(layer, static_cast<int32_t>(seq.n_tokens)));
         }
         next_logits.resize(static_cast<size_t>(file->hparams().n_vocab));
-        const BatchPart part{seq.cache.get(), &seq.evidence, 0, 1, static_cast<int32_t>(seq.n_tokens)};
+        const BatchPart part{.cache = seq.cache.get(),
+                             .evidence = &seq.evidence,
+                             .n = 1,
+                             .first_position = static_cast<int32_t>(seq.n_tokens),
+                             .states = &seq.states};
         const std::span<float> row = next_logits;
         PITH_RETURN_IF_ERROR(forward->run_tokens(std::span(&part, 1), tokens, std::span(&row, 1)));
         ++seq.n_tokens;

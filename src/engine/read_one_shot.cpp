@@ -60,7 +60,9 @@ Status OneShotReader::end_layer() {
     if (!must_evict_) { return {}; }
     if (!session_.observers.empty()) {
         before_[static_cast<size_t>(layer_)] = session_.seq.evidence.layer(layer_);
+        if (session_.file->hparams().layer(layer_).recurrent) { states_before_ = session_.seq.states; }
         PITH_RETURN_IF_ERROR(session_.observe(layer_, observing_));
+        if (session_.file->hparams().layer(layer_).recurrent) { session_.seq.states.take(layer_, states_before_); }
     }
     if (!session_.layout.governs(layer_)) {
         if (cascade_) { without_observers(layer_); }

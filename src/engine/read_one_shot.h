@@ -43,6 +43,7 @@ private:
     std::optional<EvictionPass> pass_;
     std::vector<float> observing_;              // [observers][D]
     std::vector<EvidenceState::Layer> before_;  // [layer] the evidence without the observers
+    RecurrentStates states_before_;             // of the layer at hand
     int layer_ = 0;                             // of the next unit
     int first_ = 0;                             // its first token
 };

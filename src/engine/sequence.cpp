@@ -42,6 +42,7 @@ void Sequence::begin(Reach reach) {
     } else if (reach == Reach::kOneToken) {
         evidence.save_running(back.running);
         evidence.prepare_token(*cache, 0);
+        back.states = states;
     }
     back.open = true;
 }
@@ -50,12 +51,14 @@ void Sequence::commit() noexcept {
     way_back_.open = false;
     way_back_.state.reset();
     way_back_.running.clear();
+    way_back_.states = {};
     way_back_.removed.clear();
 }
 
 size_t Sequence::undo_bytes() const {
     const WayBack & back = way_back_;
-    size_t n = back.lengths.capacity() * sizeof(int) + back.running.capacity() * sizeof(SharedRow);
+    size_t n = back.lengths.capacity() * sizeof(int) + back.running.capacity() * sizeof(SharedRow) +
+               (back.state ? back.state->states : back.states).bytes_beside(states);
     for (const SharedRow & sums : back.running) { n += sums.size_bytes(); }
     if (back.state) { n += back.state->evidence.size_bytes(); }
     for (const RemovedEntries & entries : back.removed) { n += entries.rows.memory_bytes(); }
@@ -88,7 +91,12 @@ void Sequence::rollback() noexcept {
     if (back.state) {
         static_cast<SequenceState &>(*this) = std::move(*back.state);
     } else {
-        if (!back.anew) { evidence.restore_running(back.running); }
+        if (back.anew) {
+            states = {};
+        } else {
+            evidence.restore_running(back.running);
+            states = std::move(back.states);
+        }
         n_tokens = back.n_tokens;
         since_eviction = back.since_eviction;
         tokens.truncate(static_cast<size_t>(back.n_tokens));
@@ -110,13 +118,14 @@ Result<int64_t> Sequence::compact(std::span<const LayerPlan> plans, bool evicts,
 
 // Entries of every lane of the layer that have left its window: all of its lanes are alike.
 int Sequence::n_behind_window(int layer, int64_t next_position) const noexcept {
+    if (cache->layout().window(layer) == 0) { return 0; }
     const auto positions = cache->positions(cache->lane(0, layer, 0));
     const int32_t begin = cache->layout().window_begin(layer, next_position);
     return static_cast<int>(std::ranges::lower_bound(positions, begin) - positions.begin());
 }
 
 Status Sequence::prepare_trim(int begin, int end, int64_t next_position, bool is_last) {
-    if (!cache->layout().has_windows()) { return {}; }
+    if (cache->layout().governs_all()) { return {}; }
     std::vector<LayerPlan> plans;
     std::vector<int32_t> row;
     for (int l = begin; l < end; ++l) {
@@ -135,7 +144,7 @@ Status Sequence::prepare_trim(int begin, int end, int64_t next_position, bool is
 }
 
 void Sequence::trim(int begin, int end, int64_t next_position) noexcept {
-    if (!cache->layout().has_windows()) { return; }
+    if (cache->layout().governs_all()) { return; }
     bool any = false;
     for (int l = begin; l < end; ++l) {
         const int n_gone = n_behind_window(l, next_position);

@@ -18,6 +18,7 @@
 #include "cache/ragged_cache.h"
 #include "core/tasks.h"
 #include "engine/gate_state.h"
+#include "engine/recurrent_states.h"
 #include "engine/token_history.h"
 #include "evidence/evidence_state.h"
 #include "pith/session.h"
@@ -40,7 +41,8 @@ struct SequenceState {
     int since_eviction = 0;       // tokens fed since lanes were last brought back to the budget
     EvidenceState evidence;
     GateState gate_state;
-    TokenHistory tokens;  // all that were fed, those of the call at hand included
+    RecurrentStates states;  // empty before the first prompt
+    TokenHistory tokens;     // all that were fed, those of the call at hand included
 };
 
 class Sequence : public SequenceState {
@@ -87,7 +89,7 @@ public:
     Status prepare_trim(int begin, int end, int64_t next_position, bool is_last);
     void trim(int begin, int end, int64_t next_position) noexcept;
 
-    // The most that was ever held in memory: lanes, snapshots' entries, and what a rollback would put back.
+    // The most that was ever held in memory: lanes, snapshots' entries, recurrent states, and what a rollback would put back.
     size_t peak_bytes() const { return peak_bytes_; }
     // What the open call would go back to, in memory.
     size_t undo_bytes() const;
@@ -114,6 +116,7 @@ private:
         int since_eviction = 0;
         std::vector<int> lengths;
         std::vector<SharedRow> running;       // kOneToken: the evidence's sums
+        RecurrentStates states;               // kOneToken
         std::optional<SequenceState> state;   // kAll
         std::vector<RemovedEntries> removed;  // in the order of the compactions
     };

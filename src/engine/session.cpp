@@ -93,13 +93,16 @@ void Session::Impl::update_ledger() const {
         ledger.kv_needed_bytes = seq.cache->needed_bytes();
         ledger.n_lanes = shape().n_lanes();
         ledger.n_tokens = seq.n_tokens;
+        ledger.kv_state_bytes = seq.states.size_bytes();
         ledger.kv_window_bytes = seq.cache->allocated_bytes(Layers::kWindows);
         ledger.kv_full_bytes = static_cast<size_t>(seq.n_tokens * ledger.n_lanes) * layout.entry_bytes() +
-                               seq.cache->needed_bytes(Layers::kWindows);
-        ledger.kv_allocated_bytes = seq.cache->allocated_bytes() + saved;
+                               seq.cache->needed_bytes(Layers::kWindows) + ledger.kv_state_bytes;
+        ledger.kv_needed_bytes += ledger.kv_state_bytes;
+        ledger.kv_allocated_bytes = seq.cache->allocated_bytes() + ledger.kv_state_bytes + saved;
         ledger.kv_saved_bytes = saved;
         ledger.kv_peak_bytes =
-            std::max({ledger.kv_peak_bytes, seq.cache->peak_bytes(), seq.peak_bytes(), ledger.kv_allocated_bytes});
+            std::max({ledger.kv_peak_bytes, std::max(seq.cache->peak_bytes(), seq.peak_bytes()) + 2 * ledger.kv_state_bytes,
+                      ledger.kv_allocated_bytes + ledger.kv_state_bytes});  // a call keeps those that it began with
     }
     ledger.evidence_peak_bytes = std::max(ledger.evidence_peak_bytes, seq.evidence.size_bytes() + output->size_bytes());
     ledger.activation_peak_bytes =

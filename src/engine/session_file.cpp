@@ -52,6 +52,12 @@ SavedSession describe(const Session::Impl & session) {
     return saved;
 }
 
+Status check_savable(const ModelFile & file) {
+    if (file.hparams().n_recurrent_layers() == 0) { return {}; }
+    return {ErrorCode::kUnsupported,
+            "sessions of models with recurrent layers (" + file.hparams().arch_name + ") cannot be saved to files yet"};
+}
+
 Status check_model(const SavedSession & saved, const ModelFile & file, const Gate * gate, const std::string & path) {
     const auto difference = first_difference(saved.model, identity_of(file, gate));
     if (!difference) { return {}; }
@@ -173,6 +179,7 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
 }
 
 Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as) {
+    PITH_RETURN_IF_ERROR(check_savable(file_of(model)));
     PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file));
     PITH_RETURN_IF_ERROR(check_model(saved, file_of(model), gate_of(model).get(), file.path()));
     if (as.options != nullptr) {
@@ -197,6 +204,7 @@ Status Session::save(const std::string & path, const CacheNotes & notes) const {
         if (impl_->seq.n_tokens == 0 || !impl_->seq.plan) {
             return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can be saved"};
         }
+        PITH_RETURN_IF_ERROR(check_savable(*impl_->file));
         SavedSession saved = describe(*impl_);
         saved.notes = notes;
         return write_saved(path, saved, impl_->seq);

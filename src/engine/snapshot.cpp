@@ -41,6 +41,7 @@ size_t Sequence::saved_bytes() const {
     for (const auto & weak : snapshots_) {
         const auto snapshot = weak.lock();
         if (!snapshot) { continue; }
+        n += snapshot->state.states.bytes_beside(states);
         for (const Session::Snapshot::Part & part : snapshot->parts) { n += part.saved ? part.saved->size_bytes : 0; }
     }
     return n;

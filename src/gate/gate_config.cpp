@@ -28,9 +28,9 @@ Status check(const GateConfig & c, const Hparams & hparams) {
     if (c.n_recent < 1) {
         return bad("recent tokens is " + std::to_string(c.n_recent) + ": give 1 (a token's own key) or more");
     }
-    if (hparams.has_windows()) {
-        return {ErrorCode::kUnsupported, "gates: the model (" + hparams.arch_name +
-                                             ") has layers that see a window only, and gates are not made for these"};
+    if (!hparams.governs_all()) {
+        return {ErrorCode::kUnsupported, "gates: the model (" + hparams.arch_name + ") has " + hparams.ungoverned() +
+                                             ", and gates are not made for these"};
     }
     const int lowest = c.source == GateSource::kPrevious ? 1 : 0;
     if (c.first_layer < lowest || c.first_layer >= hparams.n_layers) {

@@ -366,9 +366,9 @@ Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens,
     if (options.policies.empty() || options.budgets.empty()) {
         return {ErrorCode::kInvalidArgument, "inspection: give at least one policy and one budget"};
     }
-    if (file_of(model).hparams().has_windows()) {
-        return {ErrorCode::kUnsupported, "inspection: the model (" + model.info().architecture +
-                                             ") has layers that see a window only, which are not shown yet"};
+    if (!file_of(model).hparams().governs_all()) {
+        return {ErrorCode::kUnsupported, "inspection: the model (" + model.info().architecture + ") has " +
+                                             file_of(model).hparams().ungoverned() + ", which are not shown yet"};
     }
     std::vector<Policy> policies;
     for (const std::string & name : options.policies) {

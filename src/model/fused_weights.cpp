@@ -11,6 +11,7 @@ std::vector<FusedWeight> fused_weights(const Hparams & hp) {
     const int64_t n_k = int64_t{hp.head_dim} * hp.n_kv_heads;
     const int64_t n_v = int64_t{hp.head_dim_v} * hp.n_kv_heads;
     for (int layer = 0; layer < hp.n_layers; ++layer) {
+        if (hp.layer(layer).recurrent) { continue; }  // they may have a tensor of that name that is one
         const std::string blk = "blk." + std::to_string(layer) + ".";
         for (const char * end : {".weight", ".bias"}) {
             all.push_back({blk + "attn_qkv" + end,

@@ -143,7 +143,53 @@ ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & h
     if (hp.n_experts_used == 1) { sum = ggml_cont(ctx, sum); }  // avoid handing out a strided view
     if (w.shared_up == nullptr) { return sum; }
     ggml_tensor * shared = ggml_swiglu_split(ctx, mul_mat(ctx, w.shared_gate, x), mul_mat(ctx, w.shared_up, x));
-    return ggml_add(ctx, sum, mul_mat(ctx, w.shared_down, shared));
+    shared = mul_mat(ctx, w.shared_down, shared);
+    if (w.shared_weight != nullptr) { shared = ggml_mul(ctx, shared, ggml_sigmoid(ctx, mul_mat(ctx, w.shared_weight, x))); }
+    return ggml_add(ctx, sum, shared);
+}
+
+// q [2·d·H, n], of each head its query and its gate  →  q [d·H, n]; the gates, same shape.
+ggml_tensor * take_gate(ggml_context * ctx, const Hparams & hp, ggml_tensor *& q) {
+    const int64_t d = hp.head_dim;
+    const int64_t n = q->ne[1];
+    const size_t of_head = static_cast<size_t>(2 * d) * ggml_element_size(q);
+    const auto half = [&](int64_t i) {
+        ggml_tensor * heads = ggml_view_3d(ctx, q, d, hp.n_heads, n, of_head, q->nb[1], static_cast<size_t>(i) * of_head / 2);
+        return ggml_cont_2d(ctx, heads, d * hp.n_heads, n);
+    };
+    ggml_tensor * gates = half(1);
+    q = half(0);
+    return gates;
+}
+
+// x [D, n], the layer's normalised input  →  [dv·H, n].
+ggml_tensor * attend(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const LayerWeights & w, int layer,
+                     ggml_tensor * x, ggml_tensor * positions, const AttentionFn & attention, const RopeTap & tap,
+                     MulMatFn mul_mat) {
+    const float eps = hparams.norm_eps;
+    ggml_tensor * gate = nullptr;
+    ggml_tensor * q = add_bias(ctx, project(ctx, w.wq, w.lora_q, x, mul_mat), w.bq);
+    ggml_tensor * k = add_bias(ctx, project(ctx, w.wk, w.lora_k, x, mul_mat), w.bk);
+    ggml_tensor * v = add_bias(ctx, project(ctx, w.wv, w.lora_v, x, mul_mat), w.bv);
+    if (hparams.form.output_gate) { gate = take_gate(ctx, hparams, q); }
+    q = as_heads(ctx, hparams, q, w.q_norm, hparams.head_dim, hparams.n_heads);
+    k = as_heads(ctx, hparams, k, w.k_norm, hparams.head_dim, hparams.n_kv_heads);
+    v = ggml_reshape_3d(ctx, v, hparams.head_dim_v, hparams.n_kv_heads, v->ne[1]);
+    const bool norms_rotated = hparams.form.qk_norm == QkNorm::kPerHeadRotated;
+    if (tap && !norms_rotated) { tap(q, k); }
+    ggml_tensor * unrotated = q;
+    q = rope(ctx, hparams, layer, q, positions, w.rope_freqs);
+    k = rope(ctx, hparams, layer, k, positions, w.rope_freqs);
+    if (norms_rotated) {
+        q = rms_norm(ctx, q, w.q_norm, eps);
+        k = rms_norm(ctx, k, w.k_norm, eps);
+        // Rotated or not, a query is divided by the same root: what is left to do behind its rotation is to weigh it.
+        if (tap) { tap(ggml_rms_norm(ctx, unrotated, eps), k); }
+    }
+    q = heat(ctx, hparams, q, positions);
+
+    ggml_tensor * attended = attention(ctx, graph, layer, q, k, v);
+    return gate == nullptr ? attended : ggml_mul(ctx, attended, ggml_sigmoid(ctx, gate));
 }
 
 }  // namespace
@@ -170,38 +216,26 @@ ggml_tensor * build_embedding(ggml_context * ctx, const Hparams & hparams, const
 
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention, ggml_tensor * keep_rows,
-                          const RopeTap & tap, const InputTap & input_tap, MulMatFn mul_mat) {
+                          const RopeTap & tap, const InputTap & input_tap, MulMatFn mul_mat, const RecurrentFn & recurrent) {
     const LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
-    const float eps = hparams.norm_eps;
+    const bool is_recurrent = hparams.layer(layer).recurrent;
 
     ggml_tensor * x = build_attention_input(ctx, hparams, weights, layer, hidden);
     if (input_tap) { input_tap(x); }
-    ggml_tensor * q = add_bias(ctx, project(ctx, w.wq, w.lora_q, x, mul_mat), w.bq);
-    ggml_tensor * k = add_bias(ctx, project(ctx, w.wk, w.lora_k, x, mul_mat), w.bk);
-    ggml_tensor * v = add_bias(ctx, project(ctx, w.wv, w.lora_v, x, mul_mat), w.bv);
-    q = as_heads(ctx, hparams, q, w.q_norm, hparams.head_dim, hparams.n_heads);
-    k = as_heads(ctx, hparams, k, w.k_norm, hparams.head_dim, hparams.n_kv_heads);
-    v = ggml_reshape_3d(ctx, v, hparams.head_dim_v, hparams.n_kv_heads, v->ne[1]);
-    const bool norms_rotated = hparams.form.qk_norm == QkNorm::kPerHeadRotated;
-    if (tap && !norms_rotated) { tap(q, k); }
-    ggml_tensor * unrotated = q;
-    q = rope(ctx, hparams, layer, q, positions, w.rope_freqs);
-    k = rope(ctx, hparams, layer, k, positions, w.rope_freqs);
-    if (norms_rotated) {
-        q = rms_norm(ctx, q, w.q_norm, eps);
-        k = rms_norm(ctx, k, w.k_norm, eps);
-        // Rotated or not, a query is divided by the same root: what is left to do behind its rotation is to weigh it.
-        if (tap) { tap(ggml_rms_norm(ctx, unrotated, eps), k); }
+    ggml_tensor * attended = nullptr;  // [dv·H, n]
+    if (is_recurrent) {
+        attended =
+            build_recurrent(ctx, hparams, w, x, recurrent ? recurrent(ctx, layer) : std::vector<RecurrentRows>(), mul_mat);
+    } else {
+        attended = attend(ctx, graph, hparams, w, layer, x, positions, attention, tap, mul_mat);
     }
-    q = heat(ctx, hparams, q, positions);
-
-    ggml_tensor * attended = attention(ctx, graph, layer, q, k, v);  // [dv·H, n]
     if (keep_rows != nullptr) {
         attended = ggml_get_rows(ctx, attended, keep_rows);
         hidden = ggml_get_rows(ctx, hidden, keep_rows);
         if (hparams.form.parallel) { x = ggml_get_rows(ctx, x, keep_rows); }
     }
-    ggml_tensor * out = add_bias(ctx, build_output_projection(ctx, weights, layer, attended, mul_mat), w.bo);
+    ggml_tensor * out = is_recurrent ? build_recurrent_output(ctx, w, attended, mul_mat)
+                                     : add_bias(ctx, build_output_projection(ctx, weights, layer, attended, mul_mat), w.bo);
     out = norm(ctx, hparams, out, w.attn_post_norm);
     hidden = ggml_add(ctx, scaled(ctx, out, hparams.residual_scale), hidden);
 

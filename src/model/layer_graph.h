@@ -9,6 +9,7 @@
 
 #include "model/arch/hparams.h"
 #include "model/mul_mat.h"
+#include "model/recurrent_graph.h"
 #include "model/weights.h"
 
 namespace pith {
@@ -43,11 +44,12 @@ ggml_tensor * build_embedding(ggml_context * ctx, const Hparams & hparams, const
 // keep_rows (i32 [m], may be null): after attention only these rows go on, so that the result is [D, m]; for the last layer,
 // where only some logits are wanted.
 // tap (may be empty): sees queries and keys before RoPE.   input_tap (may be empty): sees the attention's input.
-// mul_mat: the product with all weights but experts', here and below.
+// mul_mat: the product with all weights but experts', here and below.   recurrent: of a recurrent layer, which asks neither
+// attention nor tap.
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention,
                           ggml_tensor * keep_rows = nullptr, const RopeTap & tap = {}, const InputTap & input_tap = {},
-                          MulMatFn mul_mat = ggml_mul_mat);
+                          MulMatFn mul_mat = ggml_mul_mat, const RecurrentFn & recurrent = {});
 
 // attended [dv·H, n]  →  [D, n]: the output projection with its adapter, without its bias and what comes behind.
 ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended,

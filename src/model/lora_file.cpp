@@ -119,6 +119,9 @@ Result<std::shared_ptr<const LoraAdapter>> LoraAdapter::load(const std::string &
             const auto a = left.find(name + ".lora_a"), b = left.find(name + ".lora_b");
             if (a == left.end() && b == left.end()) { continue; }
             if (a == left.end() || b == left.end()) { return bad_file(path, "has only half a pair for '" + name + "'"); }
+            if (model.weights().layers[l].*target.weight == nullptr) {
+                return bad_file(path, "has a pair for '" + name + "', which the model, recurrent in this layer, does not have");
+            }
             PITH_RETURN_IF_ERROR(check_pair(path, name, *a->second, *b->second, model.weights().layers[l].*target.weight));
             LoraPair & pair = self->pairs_.layers[l].*target.pair;
             for (const auto & [tensor, info] : {std::pair{&pair.a, a->second}, std::pair{&pair.b, b->second}}) {

@@ -33,6 +33,20 @@ struct LayerWeights {
 
     ggml_tensor * sinks = nullptr;  // f32 [H]
 
+    // Of a recurrent layer.
+    ggml_tensor * conv = nullptr;         // f32 [n_conv, n_channels]
+    ggml_tensor * conv_in = nullptr;      // [D, 3·D], of a short convolution: what its gates are, and what goes in
+    ggml_tensor * conv_out = nullptr;     // [D, D]
+    ggml_tensor * delta_qkv = nullptr;    // [D, n_channels], of a delta net
+    ggml_tensor * delta_gate = nullptr;   // [D, d·heads]
+    ggml_tensor * delta_beta = nullptr;   // [D, heads], how much of a value is replaced
+    ggml_tensor * delta_alpha = nullptr;  // [D, heads], how fast the memory decays
+    ggml_tensor * delta_both = nullptr;   // [D, 2·heads]: the last two, key head by key head
+    ggml_tensor * delta_bias = nullptr;   // f32 [heads], of alpha
+    ggml_tensor * delta_a = nullptr;      // f32 [heads], its factor
+    ggml_tensor * delta_norm = nullptr;   // f32 [d]
+    ggml_tensor * delta_out = nullptr;    // [d·heads, D]
+
     LoraPair lora_q, lora_k, lora_v, lora_o;  // of wq, wk, wv, wo
 
     ggml_tensor * ffn_norm = nullptr;        // f32 [D]
@@ -53,6 +67,7 @@ struct LayerWeights {
     ggml_tensor * up_experts = nullptr;      // [D, n_ff_expert, n_experts]
     ggml_tensor * down_experts = nullptr;    // [n_ff_expert, D, n_experts]
     ggml_tensor * shared_gate = nullptr;     // [D, n_ff_shared], of the expert that every token goes through
+    ggml_tensor * shared_weight = nullptr;   // f32 [D], of its gate
     ggml_tensor * shared_up = nullptr;       // [D, n_ff_shared]
     ggml_tensor * shared_down = nullptr;     // [n_ff_shared, D]
 };

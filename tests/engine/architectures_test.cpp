@@ -85,7 +85,7 @@ TEST_P(ArchitectureSession, EvictionEqualsMasking) {
     if (model.ok()) {
         policies.emplace_back("gate");
     } else {
-        EXPECT_NE(model.status().message().find("layers that see a window only"), std::string::npos)
+        EXPECT_NE(model.status().message().find(", and gates are not made for these"), std::string::npos)
             << model.status().message();
         model = load();
     }
@@ -139,6 +139,10 @@ TEST_P(ArchitectureSession, ASavedSessionGoesOnAsIfItHadNeverBeenSaved) {
         ASSERT_TRUE(session.ok()) << session.status().message();
         ASSERT_TRUE(session->prefill(std::span(tokens).first(80)).ok());
         const Status saved = session->save(file);
+        if (saved.code() == ErrorCode::kUnsupported) {
+            EXPECT_NE(saved.message().find("models with recurrent layers"), std::string::npos) << saved.message();
+            return;
+        }
         ASSERT_TRUE(saved.ok()) << saved.message();
         auto opened = model->open_session(file, 1);
         ASSERT_TRUE(opened.ok()) << opened.status().message();

@@ -46,6 +46,7 @@ inline Bytes lanes_of(Session & session) {
     bytes.add_all(session.logits());
     LayerProbe probe(session);
     for (int l = 0; l < session.n_layers(); ++l) {
+        if (session.n_tokens() > 0 && probe.cache().layout().is_recurrent(l)) { bytes.add_all(probe.states().layer(l)); }
         for (int h = 0; h < session.n_kv_heads(); ++h) {
             const auto positions = session.lane_positions(l, h);
             bytes.add_all(positions);

@@ -91,6 +91,30 @@ inline std::vector<ArchitectureFile> architecture_files() {
     using Keys = ArchitectureKeys;
     const auto none = [](const Keys &) {};
     const auto window = [](uint32_t n) { return [n](const Keys & keys) { keys.u32("attention.sliding_window", n); }; };
+    const auto short_convolutions = [](uint32_t n) {
+        return [n](const Keys & keys) {
+            keys.list("attention.head_count_kv", {0, 0, 2, 0, 2});
+            keys.u32("shortconv.l_cache", n);
+        };
+    };
+    const auto delta_nets = [](const Keys & keys) {
+        keys.u32("ssm.conv_kernel", 4);
+        keys.u32("ssm.inner_size", 64);
+        keys.u32("ssm.state_size", 16);
+        keys.u32("ssm.time_step_rank", 4);
+        keys.u32("ssm.group_count", 2);
+    };
+    const auto interleaved = [](const Keys & keys) { keys.list("rope.dimension_sections", {3, 3, 2, 0}); };
+    const auto shared_expert = [](const Keys & keys) {
+        keys.experts(8, 2, 32);
+        keys.u32("expert_shared_feed_forward_length", 40);
+    };
+    std::vector<AskedTensor> split_experts;
+    for (int l = 0; l < 5; ++l) {
+        for (const char * part : {"gate", "up"}) {
+            split_experts.push_back({"blk." + std::to_string(l) + ".ffn_" + part + "_exps.weight", {64, 32, 8, 1}});
+        }
+    }
     const auto sections = [](const Keys & keys) { keys.list("rope.dimension_sections", {3, 2, 2, 1}); };
     const auto multipliers = [](const Keys & keys) {
         keys.f32("embedding_scale", 3.0F);
@@ -265,6 +289,49 @@ inline std::vector<ArchitectureFile> architecture_files() {
              keys.flags("attention.sliding_window_pattern", {1, 0, 0, 1, 0});
          }},
         {"exaone4_32b", "exaone4", [=](const Keys & keys) { window(20)(keys), keys.u32("block_count", 64); }},
+        {"lfm2", "lfm2", short_convolutions(3), {"dense_2", "output.weight"}},
+        {"lfm2_other_layers",
+         "lfm2",
+         [=](const Keys & keys) {
+             short_convolutions(4)(keys);
+             keys.list("attention.head_count_kv", {1, 0, 1, 0, 0});
+         },
+         {"dense_2", "attn_q.bias", "attn_k.bias", "attn_v.bias"}},
+        {"lfm2moe",
+         "lfm2moe",
+         [=](const Keys & keys) {
+             short_convolutions(3)(keys);
+             keys.experts(8, 3, 32);
+             keys.u32("leading_dense_block_count", 2);
+             keys.u32("expert_gating_func", 2);
+         },
+         {"dense_2", "output.weight", "attn_q.bias", "attn_k.bias", "attn_v.bias"}},
+        {"qwen35", "qwen35", [=](const Keys & keys) { delta_nets(keys), interleaved(keys); }, {"attn_q.bias"}},
+        {"qwen35_other_layers",
+         "qwen35",
+         [=](const Keys & keys) {
+             delta_nets(keys);
+             interleaved(keys);
+             keys.u32("full_attention_interval", 2);
+             keys.u32("ssm.group_count", 4);
+             keys.u32("rope.dimension_count", 8);
+             keys.list("rope.dimension_sections", {2, 1, 1, 0});
+         },
+         {"attn_q.bias", "attn_k.bias", "attn_v.bias", "output.weight"}},
+        {"qwen35moe",
+         "qwen35moe",
+         [=](const Keys & keys) { delta_nets(keys), interleaved(keys), shared_expert(keys); },
+         {"attn_q.bias", "ffn_gate_up_exps"},
+         none,
+         false,
+         split_experts},
+        {"qwen3next",
+         "qwen3next",
+         [=](const Keys & keys) { delta_nets(keys), shared_expert(keys), keys.u32("rope.dimension_count", 8); },
+         {"attn_q.bias", "ssm_in", "ffn_gate_up_exps"},
+         none,
+         false,
+         split_experts},
         {"olmo2", "olmo2", none},
         {"olmo2_one_kv_head", "olmo2", [](const Keys & keys) { keys.u32("attention.head_count_kv", 1); }},
     };
@@ -286,6 +353,7 @@ inline void fill_tensor(ggml_tensor * tensor) {
     auto * values = static_cast<float *>(tensor->data);
     const int64_t n = ggml_nelements(tensor);
     for (int64_t i = 0; i < n; ++i) { values[i] = normal(random); }
+    for (int64_t i = 0; i < n && name.ends_with("ssm_a"); ++i) { values[i] = -0.1F - std::abs(values[i]); }  // it decays
     for (int64_t i = 0; i < n && name.starts_with("rope_f"); ++i) {
         values[i] = (name.find("long") != std::string::npos ? 3.0F : 1.0F) + 0.3F * static_cast<float>(i);
     }

@@ -55,6 +55,12 @@ TEST_P(TrainArchitecture, LossAndGradientsOfAnAdapterAreThoseOfTheForwardPass) {
     constexpr int kTokens = 21;
     Batch batch = random_batch({kTokens, 2}, hparams.n_vocab, 5);
     const StepModel model{&hparams, &weights, &parameters, nullptr};
+    if (const Status status = check_trainable(model); !hparams.governs_all()) {
+        EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
+        const char * what = hparams.n_experts > 0 ? "has experts" : hparams.ungoverned();
+        EXPECT_NE(status.message().find(what), std::string::npos) << status.message();
+        return;
+    }
     ASSERT_TRUE(check_trainable(model).ok());
     auto backend = make_cpu_backend(1);
     ASSERT_TRUE(backend.ok());

@@ -34,6 +34,7 @@ Ledger combined(const Ledger & first, const Ledger & second) {
     sum.kv_needed_bytes = std::max(first.kv_needed_bytes, second.kv_needed_bytes);
     sum.kv_allocated_bytes = std::max(first.kv_allocated_bytes, second.kv_allocated_bytes);
     sum.kv_window_bytes = std::max(first.kv_window_bytes, second.kv_window_bytes);
+    sum.kv_state_bytes = std::max(first.kv_state_bytes, second.kv_state_bytes);
     sum.kv_saved_bytes = std::max(first.kv_saved_bytes, second.kv_saved_bytes);
     sum.kv_peak_bytes = std::max(first.kv_peak_bytes, second.kv_peak_bytes);
     sum.evidence_peak_bytes = std::max(first.evidence_peak_bytes, second.evidence_peak_bytes);
@@ -60,6 +61,7 @@ void add_ledger(Json & object, const Ledger & ledger) {
     object["kv_full_bytes"] = ledger.kv_full_bytes;
     object["kv_allocated_bytes"] = ledger.kv_allocated_bytes;
     object["kv_window_bytes"] = ledger.kv_window_bytes;
+    object["kv_state_bytes"] = ledger.kv_state_bytes;
     object["kv_saved_bytes"] = ledger.kv_saved_bytes;
     object["kv_peak_bytes"] = ledger.kv_peak_bytes;
     object["evidence_peak_bytes"] = ledger.evidence_peak_bytes;
@@ -97,6 +99,7 @@ std::string ledger_lines(const Ledger & ledger) {
         text += "KV       " + bytes_text(ledger.kv_allocated_bytes - ledger.kv_saved_bytes) +
                 (less ? " instead of " + bytes_text(ledger.kv_full_bytes) : "") +
                 (ledger.kv_window_bytes > 0 ? " (" + bytes_text(ledger.kv_window_bytes) + " of it windows)" : "") +
+                (ledger.kv_state_bytes > 0 ? " (" + bytes_text(ledger.kv_state_bytes) + " of it recurrent states)" : "") +
                 (copies ? ", and " + bytes_text(ledger.kv_saved_bytes) + " of copies to go back to" : "") + ", " +
                 bytes_text(ledger.kv_peak_bytes) + " at the peak\n";
     }

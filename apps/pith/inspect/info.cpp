@@ -41,6 +41,8 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     const int n_ctx = flags.ctx_size > 0 ? flags.ctx_size : info.n_ctx_train;
     const size_t per_token = static_cast<size_t>(layout.shape.n_lanes()) * layout.entry_bytes();
     const size_t in_windows = window_bytes(layout, 0);
+    int n_recurrent = 0;
+    for (int l = 0; l < layout.n_layers(); ++l) { n_recurrent += layout.is_recurrent(l) ? 1 : 0; }
     int window = 0;
     for (int l = 0; l < layout.n_layers(); ++l) { window = std::max(window, layout.window(l)); }
     Json object;
@@ -52,6 +54,7 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     object["weight_bytes"] = info.weight_bytes;
     object["n_layers"] = info.n_layers;
     object["n_governed_layers"] = layout.shape.n_layers;
+    object["n_recurrent_layers"] = n_recurrent;
     object["window"] = window;
     object["n_embd"] = info.n_embd;
     object["n_heads"] = info.n_heads;
@@ -67,7 +70,8 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     object["kv_bytes_per_token"] = per_token;
     object["n_ctx"] = n_ctx;
     object["kv_window_bytes"] = in_windows;
-    object["kv_bytes"] = per_token * static_cast<size_t>(n_ctx) + in_windows;
+    object["kv_state_bytes"] = layout.state_bytes;
+    object["kv_bytes"] = per_token * static_cast<size_t>(n_ctx) + in_windows + layout.state_bytes;
     return object;
 }
 
@@ -85,6 +89,11 @@ void print_lines(const Json & info) {
                             " layers see the newest " + number("window") +
                             " tokens, and keep these; policies govern the other " + number("n_governed_layers"));
     }
+    if (info["n_recurrent_layers"].get<int>() > 0) {
+        line("recurrent", number("n_recurrent_layers") +
+                              " layers keep a state in place of KV entries; policies govern the other " +
+                              number("n_governed_layers"));
+    }
     line("heads", number("n_heads") + " over " + number("n_kv_heads") + " KV heads of size " + number("head_dim"));
     if (info["n_experts"].get<int>() > 0) { line("experts", number("n_experts")); }
     line("trained on", number("n_ctx_train") + " tokens of context");
@@ -95,6 +104,9 @@ void print_lines(const Json & info) {
              ", V " + info["cache_type_v"].get<std::string>() + "), " +
              (info["window"].get<int>() > 0 ? bytes_text(info["kv_window_bytes"].get<size_t>()) + " for the windows, in all "
                                             : "") +
+             (info["n_recurrent_layers"].get<int>() > 0
+                  ? bytes_text(info["kv_state_bytes"].get<size_t>()) + " for the states, in all "
+                  : "") +
              bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
 }
 

@@ -95,7 +95,7 @@ Result<RunPlan> plan_of_bytes(const Model & model, const SessionOptions & option
     request.n_kv_heads = layout.shape.n_kv_heads;
     request.entry_bytes = layout.entry_bytes();
     request.page_bytes = page_size_bytes();
-    request.window_bytes = [&layout](int64_t n_new) { return window_bytes(layout, n_new); };
+    request.ungoverned_bytes = [&layout](int64_t n_new) { return ungoverned_bytes(layout, n_new); };
     return plan_run(request);
 }
 

@@ -205,7 +205,7 @@ bool can_attend_on_cpu(const CacheLayout & layout) {
     const auto k = format_of(layout.type_k);
     const auto v = format_of(layout.type_v);
     if (!cpu_attention_pays() || !k || !v) { return false; }
-    if (!layout.has_windows()) { return can_attend(*k, *v, layout.shape.head_dim, layout.head_dim_v); }
+    if (layout.governs_all()) { return can_attend(*k, *v, layout.shape.head_dim, layout.head_dim_v); }
     return std::ranges::all_of(layout.layers,
                                [&](const LayerLanes & lanes) { return can_attend(*k, *v, lanes.head_dim, lanes.head_dim_v); });
 }

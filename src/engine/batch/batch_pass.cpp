@@ -18,6 +18,7 @@ Status BatchPass::run(std::span<const PassPiece> pieces) {
         BatchPart & part = parts_.emplace_back();
         part.cache = seq.cache.get();
         part.evidence = &seq.evidence;
+        part.states = &seq.states;
         part.n = static_cast<int>(piece.tokens.size());
         part.first_position = static_cast<int32_t>(seq.n_tokens);
         tokens_.insert(tokens_.end(), piece.tokens.begin(), piece.tokens.end());

@@ -89,7 +89,7 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
         }
         // Pages at both ends of what it adds to a lane may be used in part.
         reserved_bytes_ = most_bytes(session_->layout, 0) + most_bytes(session_->layout, most_of_fork(*base, plan)) +
-                          window_bytes(session_->layout, longest_piece(plan));
+                          ungoverned_bytes(session_->layout, longest_piece(plan));
         return {};
     }
     hooks_.n_question = request_.n_question;
@@ -100,7 +100,7 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     reads_layers_ = plan.one_shot;
     reserved_bytes_ = most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n + n_observers,
                                                                 request_.max_tokens)) +
-                      window_bytes(session_->layout, longest_piece(plan) + n_observers);
+                      ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers);
     // The plan is this one when the prompt's turn has come, whatever memory is left then: it is what has been reserved for.
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
     if (plan.budget == 0) {  // lanes that grow to the end grow once

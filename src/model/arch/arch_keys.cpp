@@ -90,6 +90,44 @@ Status read_softcaps(const KeyReader & keys, float attention_otherwise, float lo
     return keys.real("final_logit_softcapping", 0.0F, hp.logit_softcap);
 }
 
+Status read_short_convolutions(const KeyReader & keys, Hparams & hp) {
+    hp.recurrent.n_channels = hp.n_embd;
+    return keys.integer("shortconv.l_cache", 2, 64, hp.recurrent.n_conv);
+}
+
+Status read_delta_nets(const KeyReader & keys, Hparams & hp) {
+    constexpr int kMaxHeads = 1024;
+    constexpr int kMaxHeadDim = 1024;
+    RecurrentHparams & of = hp.recurrent;
+    int n_values = 0;
+    int interval = 4;
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.conv_kernel", 2, 64, of.n_conv));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.state_size", 1, kMaxHeadDim, of.head_dim));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.time_step_rank", 1, kMaxHeads, of.n_heads));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.group_count", 1, kMaxHeads, of.n_key_heads));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.inner_size", 1, kMaxHeads * kMaxHeadDim, n_values));
+    PITH_RETURN_IF_ERROR(keys.integer("full_attention_interval", 1, 1 << 16, interval, false));
+    if (of.n_heads % of.n_key_heads != 0) {
+        return keys.bad("ssm.time_step_rank", "is " + std::to_string(of.n_heads) +
+                                                  ", no multiple of ssm.group_count, which is " +
+                                                  std::to_string(of.n_key_heads));
+    }
+    if (n_values != of.n_heads * of.head_dim) {
+        return keys.unsupported("ssm.inner_size", "is " + std::to_string(n_values) + ", and is run where it is " +
+                                                      std::to_string(of.n_heads * of.head_dim) +
+                                                      ", ssm.time_step_rank times ssm.state_size");
+    }
+    if (hp.head_dim_v != hp.head_dim) {
+        return keys.unsupported("attention.value_length", "is not attention.key_length: the gate of the output has both");
+    }
+    of.n_channels = (2 * of.n_key_heads + of.n_heads) * of.head_dim;
+    of.n_memory = of.n_heads * of.head_dim * of.head_dim;
+    for (size_t l = 0; l < hp.layers.size(); ++l) {
+        hp.layers[l].recurrent = l % static_cast<size_t>(interval) != static_cast<size_t>(interval) - 1;
+    }
+    return {};
+}
+
 Status refuse_windows(const KeyReader & keys) {
     int window = 0;
     PITH_RETURN_IF_ERROR(keys.integer("attention.sliding_window", 0, 1 << 30, window, false));

@@ -24,6 +24,12 @@ Status read_windows(const KeyReader & keys, int period, bool required, int other
 // attn_logit_softcapping and final_logit_softcapping; 0 or missing: none, but of attention `attention_otherwise`.
 Status read_softcaps(const KeyReader & keys, float attention_otherwise, float logits_otherwise, Hparams & hp);
 
+// shortconv.l_cache: how many tokens the convolutions of recurrent layers see.
+Status read_short_convolutions(const KeyReader & keys, Hparams & hp);
+
+// ssm.*: heads and sizes of gated delta nets, and full_attention_interval: of every so many layers all but the last are such.
+Status read_delta_nets(const KeyReader & keys, Hparams & hp);
+
 // Layers that see a window only, where Pith does not run them.
 Status refuse_windows(const KeyReader & keys);
 

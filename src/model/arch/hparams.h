@@ -15,9 +15,25 @@ enum class RopeScaling { kNone, kLinear, kYarn };  // llama3's and longrope's co
 struct LayerHparams {
     bool rotates = true;  // queries and keys
     bool has_experts = false;
+    bool recurrent = false;   // no attention: a state takes its place (LayerForm::recurrent)
     int window = 0;           // a query sees the keys of the newest so many positions, its own included; 0: all
     float rope_base = 0.0F;   // 0: the model's
     bool rope_scales = true;  // as the model says for longer texts
+};
+
+// Of recurrent layers, which are alike. A sequence's state in one of them is f32 [n_conv - 1][n_channels], the newest inputs
+// of the convolution, channel by channel, and behind it the memory.
+struct RecurrentHparams {
+    int n_conv = 0;  // tokens that the convolution sees
+    int n_channels = 0;
+    int n_memory = 0;  // floats
+    // Of a delta net, whose memory is f32 [n_heads][head_dim][head_dim].
+    int n_heads = 0;  // of values
+    int n_key_heads = 0;
+    int head_dim = 0;
+
+    int n_tail() const { return (n_conv - 1) * n_channels; }
+    int n_floats() const { return n_tail() + n_memory; }
 };
 
 struct Hparams {
@@ -33,6 +49,7 @@ struct Hparams {
     int head_dim = 0;    // d, of keys; may differ from D / H
     int head_dim_v = 0;  // of values
     std::vector<LayerHparams> layers;
+    RecurrentHparams recurrent;
     int n_nextn_layers = 0;          // blocks behind n_layers that predict further tokens: not run
     float attention_scale = 0.0F;    // what a product of query and key is multiplied by before the softmax
     float attention_softcap = 0.0F;  // what is left of such a score s: softcap · tanh(s / softcap); 0: s itself
@@ -64,14 +81,21 @@ struct Hparams {
     float yarn_beta_slow = 1.0F;
 
     int n_group() const { return n_heads / n_kv_heads; }
-    // Whether policies govern the layer's entries: it sees all of them.
-    bool governs(int index) const { return layer(index).window == 0; }
+    // Whether policies govern the layer's entries: it has some, and sees all of them.
+    bool governs(int index) const { return layer(index).window == 0 && !layer(index).recurrent; }
     int n_governed_layers() const {
         int n = 0;
         for (int l = 0; l < n_layers; ++l) { n += governs(l) ? 1 : 0; }
         return n;
     }
-    bool has_windows() const { return n_governed_layers() < n_layers; }
+    bool governs_all() const { return n_governed_layers() == n_layers; }
+    int n_recurrent_layers() const {
+        int n = 0;
+        for (const LayerHparams & one : layers) { n += one.recurrent ? 1 : 0; }
+        return n;
+    }
+    // What the layers are that policies do not govern, for messages.
+    const char * ungoverned() const { return n_recurrent_layers() > 0 ? "recurrent layers" : "layers that see a window only"; }
     const LayerHparams & layer(int index) const { return layers[static_cast<size_t>(index)]; }
     // Which of longrope's two lists of factors: keys lie in the cache rotated, so the choice is the model's, not the prompt's.
     bool is_long_rope() const { return n_ctx_train > rope_n_ctx_orig; }

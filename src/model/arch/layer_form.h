@@ -40,13 +40,21 @@ enum class Experts {
 // before the best are chosen, and a softmax over those.
 enum class Router { kSoftmax, kSigmoid, kSoftmaxOfBest };
 
+// What a layer without attention is made of: it reads a state of fixed size, and leaves one to the next token.
+enum class Recurrent {
+    kNone,
+    kShortConv,  // a short convolution of what a gate lets in, and a gate behind it
+    kDeltaNet,   // gated delta rule: a memory that decays, and in which a key's value is replaced by degrees
+};
+
 struct LayerForm {
     // Norms by their tensors' names, without "blk.N." and ".weight"; null: none.
     NormKind norm = NormKind::kRms;
-    const char * attn_norm = "attn_norm";   // of the attention's input
-    const char * attn_post_norm = nullptr;  // of its output, before it is added to the hidden state
-    const char * ffn_norm = "ffn_norm";     // of the feed-forward's input
-    const char * ffn_post_norm = nullptr;   // of its output
+    const char * attn_norm = "attn_norm";      // of the attention's input
+    const char * attn_post_norm = nullptr;     // of its output, before it is added to the hidden state
+    const char * ffn_norm = "ffn_norm";        // of the feed-forward's input
+    const char * ffn_post_norm = nullptr;      // of its output
+    const char * output_norm = "output_norm";  // behind the last layer; without "blk.N."
 
     RopeKind rope = RopeKind::kNeighbours;
     QkNorm qk_norm = QkNorm::kNone;
@@ -56,10 +64,17 @@ struct LayerForm {
     Activation activation = Activation::kSilu;
     bool gate_in_up = false;  // the tensor ffn_up holds the gate's rows, then its own
 
+    Recurrent recurrent = Recurrent::kNone;  // of layers that are (LayerHparams::recurrent)
+
+    // Of a delta net: the value heads that share a key head are neighbours, not as many heads apart as there are key heads.
+    bool neighbours_share_keys = false;
+    bool output_gate = false;  // what attention gives is multiplied by a sigmoid of its own; attn_q holds that gate's rows, too
+
     Experts experts = Experts::kNone;
     Router router = Router::kSoftmax;
-    bool router_bias = false;    // added for the choice of the experts, not to their weights
-    bool expert_biases = false;  // of the router's product and of the experts'
+    bool router_bias = false;         // added for the choice of the experts, not to their weights
+    bool shared_expert_gate = false;  // the expert that every token goes through counts by a sigmoid of the token's
+    bool expert_biases = false;       // of the router's product and of the experts'
 };
 
 }  // namespace pith

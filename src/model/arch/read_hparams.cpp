@@ -34,10 +34,38 @@ Result<const Architecture *> read_architecture(const GgufHeader & header, const 
             "'" + path + "': architecture '" + *name + "' is not supported (supported: " + architecture_names() + ")"};
 }
 
+// attention.head_count_kv, a number a layer: 0 where it is recurrent, and elsewhere the same.
+Status read_recurrent_layers(const KeyReader & keys, Hparams & hp) {
+    constexpr const char * kKey = "attention.head_count_kv";
+    std::vector<double> list;
+    PITH_RETURN_IF_ERROR(keys.numbers(kKey, hp.layers.size(), list, true));
+    int n_heads = 0;
+    for (size_t l = 0; l < list.size(); ++l) {
+        if (!(list[l] >= 0 && list[l] <= kMaxHeads)) {
+            return keys.bad(kKey, "has a number that is not from 0 to " + std::to_string(kMaxHeads));
+        }
+        const int n = static_cast<int>(list[l]);
+        hp.layers[l].recurrent = n == 0;
+        if (n == 0) { continue; }
+        if (n_heads != 0 && n != n_heads) {
+            return keys.unsupported(kKey, "gives attention of " + std::to_string(n_heads) + " and of " + std::to_string(n) +
+                                              " heads: layers with different numbers are not run yet");
+        }
+        n_heads = n;
+    }
+    if (n_heads == 0) { return keys.unsupported(kKey, "is 0 in every layer, so there is no attention"); }
+    hp.n_kv_heads = n_heads;
+    return {};
+}
+
 Status read_heads(const KeyReader & keys, Hparams & hp) {
     PITH_RETURN_IF_ERROR(keys.integer("attention.head_count", 1, kMaxHeads, hp.n_heads));
     hp.n_kv_heads = hp.n_heads;
-    PITH_RETURN_IF_ERROR(keys.integer("attention.head_count_kv", 1, kMaxHeads, hp.n_kv_heads, false));
+    if (hp.form.recurrent != Recurrent::kNone && keys.is_list("attention.head_count_kv")) {
+        PITH_RETURN_IF_ERROR(read_recurrent_layers(keys, hp));
+    } else {
+        PITH_RETURN_IF_ERROR(keys.integer("attention.head_count_kv", 1, kMaxHeads, hp.n_kv_heads, false));
+    }
     if (hp.n_heads % hp.n_kv_heads != 0) {
         return keys.bad("attention.head_count", "is " + std::to_string(hp.n_heads) +
                                                     ", no multiple of attention.head_count_kv, which is " +
@@ -187,7 +215,9 @@ Result<Hparams> read_hparams(const GgufHeader & header, const std::string & path
     PITH_RETURN_IF_ERROR(refuse_unknown_scales(keys));
     if (hp.n_governed_layers() == 0) {
         return {ErrorCode::kUnsupported,
-                "'" + path + "': every layer sees a window only, so there is nothing for a policy to keep"};
+                "'" + path + "': " +
+                    (hp.n_recurrent_layers() == 0 ? "every layer sees a window only" : "no layer sees all of the text") +
+                    ", so there is nothing for a policy to keep"};
     }
     return hp;
 }

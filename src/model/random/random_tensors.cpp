@@ -35,6 +35,9 @@ Result<ggml_type> find_weight_type(const std::string & name) {
 Status check_spec(const RandomModelSpec & spec) {
     const Architecture * arch = find_architecture(spec.arch);
     if (arch == nullptr) { return invalid("unknown architecture '" + spec.arch + "'; known are " + architecture_names()); }
+    if (arch->form.recurrent != Recurrent::kNone) {
+        return invalid("random files of architecture '" + spec.arch + "', which has recurrent layers, are not made");
+    }
     const bool experts = spec.n_experts > 0;
     struct Field {
         const char * name;

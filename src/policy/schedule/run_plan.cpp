@@ -26,15 +26,15 @@ std::string kibibytes(double n) {
     return with_commas(static_cast<int64_t>(n)) + " KiB";
 }
 
-// What layers with a window take, at most.
-double bytes_of_windows(const RunRequest & request) {
-    return request.window_bytes ? static_cast<double>(request.window_bytes(request.chunk + request.n_question)) : 0.0;
+// What layers with a window and recurrent ones take, at most.
+double bytes_ungoverned(const RunRequest & request) {
+    return request.ungoverned_bytes ? static_cast<double>(request.ungoverned_bytes(request.chunk + request.n_question)) : 0.0;
 }
 
-// Entries per lane that fit in the bytes beside windows, both partly used pages of a lane counted.
+// Entries per lane that fit in the bytes beside the ungoverned layers, both partly used pages of a lane counted.
 int64_t entries_in(const RunRequest & request, double bytes) {
     const double per_lane =
-        (bytes - bytes_of_windows(request)) / request.n_lanes - 2.0 * static_cast<double>(request.page_bytes);
+        (bytes - bytes_ungoverned(request)) / request.n_lanes - 2.0 * static_cast<double>(request.page_bytes);
     return static_cast<int64_t>(std::floor(per_lane / static_cast<double>(request.entry_bytes)));
 }
 
@@ -58,7 +58,7 @@ int smallest_chunk(const RunRequest & request) {
 
 // What is asked for beside each other must fit; "auto" says what it came to, and cannot be raised.
 Status too_few_bytes(const RunRequest & request, const std::string & purpose, double need, const std::string & or_else) {
-    need += bytes_of_windows(request);
+    need += bytes_ungoverned(request);
     if (request.is_auto) {
         return {ErrorCode::kBudget, "--budget auto, " + kibibytes(std::floor(request.budget.value / kKibibyte)) +
                                         " of memory here, is too small " + purpose + ", which takes " +
@@ -125,7 +125,7 @@ bool fits_in_memory(const RunRequest & request, int64_t budget) {
     }
     if (request.free_bytes == 0) { return true; }
     const double lanes = bytes_of(request, std::min(budget, request.n_prompt));
-    return layer_bytes(request) + bytes_of_windows(request) + lanes + states <=
+    return layer_bytes(request) + bytes_ungoverned(request) + lanes + states <=
            kUsableMemory * static_cast<double>(request.free_bytes);
 }
 
@@ -203,7 +203,7 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
         // A shorter chunk leaves less in windows on its way.
         RunRequest shorter = request;
         Result<RunPlan> plan = plan_bytes(shorter);
-        while (!plan.ok() && request.window_bytes && shorter.chunk > kSmallestChunk) {
+        while (!plan.ok() && request.ungoverned_bytes && shorter.chunk > kSmallestChunk) {
             shorter.chunk = std::max(shorter.chunk / 2, kSmallestChunk);
             plan = plan_bytes(shorter);
         }

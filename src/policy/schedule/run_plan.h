@@ -3,7 +3,7 @@
 //
 // Bytes bound the peak: (budget + headroom) entries a lane, and two partly used pages a lane (one of K, one of V), fit in them.
 // Headroom is what arrives between two evictions: the chunk and the question that guides it, or evict_every decoded tokens; on
-// a grid its distance. What layers with a window take is left out of the bytes first.
+// a grid its distance. What layers with a window and recurrent ones take is left out of the bytes first.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct RunRequest {
     size_t entry_bytes = 0;  // one entry's K and V rows
     size_t page_bytes = 4096;
     // What layers that no policy governs take while so many tokens are on their way; empty: nothing.
-    std::function<size_t(int64_t n_new)> window_bytes;
+    std::function<size_t(int64_t n_new)> ungoverned_bytes;
 };
 
 struct RunPlan {

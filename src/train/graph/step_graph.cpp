@@ -55,9 +55,9 @@ Status check_trainable(const StepModel & model) {
         return {ErrorCode::kUnsupported, "the model has experts (" + model.hparams->arch_name +
                                              "): ggml has no gradient through their choice; train on a dense model"};
     }
-    if (model.hparams->has_windows()) {
-        return {ErrorCode::kUnsupported, "the model (" + model.hparams->arch_name +
-                                             ") has layers that see a window only, which training does not do yet"};
+    if (!model.hparams->governs_all()) {
+        return {ErrorCode::kUnsupported, "the model (" + model.hparams->arch_name + ") has " + model.hparams->ungoverned() +
+                                             ", which training does not do yet"};
     }
     const auto check_one = [](const ggml_tensor * t) -> Status {
         if (t == nullptr || t->type == GGML_TYPE_F32 || ggml_get_type_traits(t->type)->to_float != nullptr) { return {}; }
