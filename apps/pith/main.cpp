@@ -23,6 +23,8 @@ constexpr const char * kShortHelp =
     "  pith run -m model.gguf -p \"Tell me a story.\"        the same without a budget: the full cache\n"
     "  pith chat -m model.gguf --policy snapkv --budget 4096   a conversation that never outgrows its memory\n"
     "  pith serve -m model.gguf --kv-budget 4G             OpenAI's HTTP interface, all caches inside one budget\n"
+    "  pith compress -m model.gguf -f book.txt -o book.pith --budget 1024   a text read once, kept in a file\n"
+    "  pith ask book.pith -p \"Who is the narrator?\"       asks about it, as often as you like\n"
     "  pith demo                                           what policies keep, on the built-in model\n"
     "  pith eval ruler -m model.gguf --context 4096 --policy snapkv,laprox --budget 20% -o run\n"
     "  pith study criticalkv -m model.gguf                a paper's tables, on your model\n"
@@ -60,6 +62,9 @@ int run(const std::vector<std::string> & arguments) {
     app::add_run_command(root, exit_code);
     app::add_chat_command(root, exit_code);
     app::add_serve_command(root, exit_code);
+    app::add_compress_command(root, exit_code);
+    app::add_ask_command(root, exit_code);
+    app::add_cache_command(root, exit_code);
     app::add_info_command(root, exit_code);
     app::add_models_command(root, exit_code);
     app::add_policies_command(root, exit_code);

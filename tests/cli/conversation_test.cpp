@@ -195,5 +195,30 @@ TEST_F(Turns, APolicyThatCannotBeFollowedChangesNothing) {
     EXPECT_TRUE(conversation->tokens().empty());
 }
 
+TEST_F(Turns, AConversationFromAFileIsTheOneThatWasSaved) {
+    const TempFolder folder;
+    const std::string path = folder.file("talk.pith");
+    Conversation talk = open();
+    say(talk, "The river is long.");
+    say(talk, "The hill is far away and the road is wide.");
+    ASSERT_TRUE(talk.save(path).ok());
+    Conversation other = open("Another system prompt.");
+    say(other, "Something else.");
+    ASSERT_TRUE(other.load(path).ok());
+    EXPECT_EQ(other.options().system, "You are brief.");
+    EXPECT_FALSE(*other.undo());
+    expect_same(talk, other);
+    EXPECT_TRUE(*other.undo());  // what was said since
+    EXPECT_TRUE(*talk.undo());
+    expect_same(talk, other);
+    ASSERT_TRUE(other.clear(other.options().system).ok());
+    Conversation fresh = open();
+    EXPECT_EQ(say(other, "What is long?"), say(fresh, "What is long?"));
+
+    const auto before = other.tokens();
+    EXPECT_EQ(other.load(folder.file("none.pith")).code(), ErrorCode::kNotFound);
+    EXPECT_EQ(other.tokens(), before);
+}
+
 }  // namespace
 }  // namespace pith::app

@@ -12,6 +12,23 @@
 
 namespace pith::app {
 
+Ledger since(const Ledger & ledger, const Ledger & before) {
+    Ledger rest = ledger;
+    rest.n_prompt -= before.n_prompt;
+    rest.n_generated -= before.n_generated;
+    rest.n_evictions -= before.n_evictions;
+    rest.evicted_entries -= before.evicted_entries;
+    rest.prefill_s -= before.prefill_s;
+    rest.decode_s -= before.decode_s;
+    rest.evidence_s -= before.evidence_s;
+    rest.plan_s -= before.plan_s;
+    rest.compact_s -= before.compact_s;
+    rest.gate_s -= before.gate_s;
+    rest.gate_seen_entries -= before.gate_seen_entries;
+    rest.gate_kept_entries -= before.gate_kept_entries;
+    return rest;
+}
+
 Ledger combined(const Ledger & first, const Ledger & second) {
     Ledger sum = second;
     sum.n_prompt += first.n_prompt;

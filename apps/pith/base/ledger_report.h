@@ -12,6 +12,8 @@ using Json = nlohmann::ordered_json;
 
 // Sums counts and times of two sessions, and takes the larger of sizes and peaks.
 Ledger combined(const Ledger & first, const Ledger & second);
+// What was read, said and evicted, and how long it took, without what the ledger had counted before.
+Ledger since(const Ledger & ledger, const Ledger & before);
 
 void add_ledger(Json & object, const Ledger & ledger);
 std::string ledger_lines(const Ledger & ledger);  // ends with a newline

@@ -61,6 +61,8 @@ constexpr const char * kHelp =
     "/system TEXT     begin again with this system prompt (no text: show it)\n"
     "/policy P B      read the conversation again under policy P with budget B (no names: show them)\n"
     "/kept            the conversation as the cache holds it: what every head dropped is left out\n"
+    "/save FILE       keep the conversation in a file\n"
+    "/load FILE       go on with the one in a file (of /save, `pith run --save-cache`, or `pith compress`)\n"
     "/stats           what the cache holds and what it cost\n"
     "/exit            end (Ctrl-D)\n"
     "A line that ends in \\ goes on in the next. Ctrl-C stops an answer and keeps what was said.\n";
@@ -144,11 +146,22 @@ private:
             PITH_RETURN_IF_ERROR(policy(rest));
         } else if (name == "/kept") {
             show_kept();
+        } else if (name == "/save") {
+            if (rest.empty()) { return {ErrorCode::kInvalidArgument, "/save wants the name of a file"}; }
+            PITH_RETURN_IF_ERROR(conversation_.save(rest));
+            std::fprintf(stderr, "(saved to %s)\n", rest.c_str());
+        } else if (name == "/load") {
+            if (rest.empty()) { return {ErrorCode::kInvalidArgument, "/load wants the name of a file"}; }
+            PITH_RETURN_IF_ERROR(conversation_.load(rest));
+            auto_budget_ = AutoBudget(conversation_.options().session.budget);
+            last_.clear();
+            std::fprintf(stderr, "(%lld tokens from %s)\n", static_cast<long long>(conversation_.session().n_tokens()),
+                         rest.c_str());
         } else if (name == "/stats") {
             std::fputs(ledger_lines(conversation_.session().ledger()).c_str(), stdout);
         } else {
-            static const std::vector<std::string> names = {"/help",   "/clear", "/undo",  "/retry", "/system",
-                                                           "/policy", "/kept",  "/stats", "/exit"};
+            static const std::vector<std::string> names = {"/help", "/clear", "/undo", "/retry", "/system", "/policy",
+                                                           "/kept", "/save",  "/load", "/stats", "/exit"};
             return {ErrorCode::kInvalidArgument,
                     "there is no command '" + name + "'" + did_you_mean(name, names, "; /help lists them")};
         }

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "app/run/budget_check.h"
+#include "app/run/saved_text.h"
+#include "pith/cache_file.h"
 #include "text/plain_text.h"
 #include "text/prompt.h"
 
@@ -59,13 +61,17 @@ Status Conversation::begin() {
     states_.clear();
     n_turns_ = 0;
     pending_ = -1;
+    in_open_turn_ = false;
+    uses_template_ = true;
     return {};
 }
 
 // A message with what the template puts around it, behind all that was said.
 Result<std::vector<int32_t>> Conversation::encode(const std::string & message) const {
+    if (!uses_template_) { return tokenizer_.encode(options_.in_prefix + message + options_.in_suffix, false, true); }
     PITH_ASSIGN_OR_RETURN(const std::string said, as_plain_text(tokenizer_, message));
     const std::string rest = options_.in_prefix + said + options_.in_suffix + frame_.after_user;
+    if (in_open_turn_) { return encode_cut(tokenizer_, rest, false); }
     if (n_turns_ > 0) { return encode_cut(tokenizer_, between_ + rest, false); }
     PITH_ASSIGN_OR_RETURN(const std::string system, as_plain_text(tokenizer_, options_.system));
     const std::string head = options_.system.empty() ? "" : frame_.before_system + system;
@@ -73,7 +79,7 @@ Result<std::vector<int32_t>> Conversation::encode(const std::string & message) c
 }
 
 Result<Conversation::State> Conversation::state() {
-    State state{nullptr, tokens_.size(), n_turns_, pending_};
+    State state{nullptr, tokens_.size(), n_turns_, pending_, in_open_turn_};
     if (!tokens_.empty()) { PITH_ASSIGN_OR_RETURN(state.session, session_->snapshot()); }
     return state;
 }
@@ -84,6 +90,7 @@ Status Conversation::go_back(const State & state) {
         tokens_.resize(state.n_tokens);
         n_turns_ = state.n_turns;
         pending_ = state.pending;
+        in_open_turn_ = state.in_open_turn;
     } else {
         PITH_RETURN_IF_ERROR(begin());
     }
@@ -133,6 +140,7 @@ Result<Turn> Conversation::say(const std::string & message, const std::atomic<bo
     pending_ = turn.answer.unfed;
     tokens_.insert(tokens_.end(), said.begin(), said.end() - (pending_ >= 0 ? 1 : 0));
     ++n_turns_;
+    in_open_turn_ = false;
     states_.push_back(before);
     if (states_.size() > undo_depth()) { states_.pop_front(); }
     return turn;
@@ -153,6 +161,35 @@ Status Conversation::clear(const std::string & system) {
     const Status status = begin();
     if (!status.ok()) { options_.system = before; }
     return status;
+}
+
+Status Conversation::save(const std::string & path) const {
+    return session_->save(path, to_notes({uses_template_, in_open_turn_, pending_, n_turns_, options_.system}));
+}
+
+Status Conversation::load(const std::string & path) {
+    PITH_ASSIGN_OR_RETURN(const CacheFileInfo info, read_cache_info(path));
+    SavedText text = saved_text(info.notes);
+    PITH_ASSIGN_OR_RETURN(ChatFrame frame, chat_frame(tokenizer_, !text.system.empty()));
+    PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
+    PITH_ASSIGN_OR_RETURN(Session opened, model_.open_session(path, options_.session.n_threads));
+    std::vector<int32_t> tokens = opened.tokens();
+    for (const int32_t token : tokens) { sampler.accept(token); }
+    const int n_threads = options_.session.n_threads;
+    options_.session = info.options;
+    options_.session.pinned.clear();  // the system prompt's, which begin() finds out by itself
+    options_.session.n_threads = n_threads;
+    options_.system = std::move(text.system);
+    frame_ = std::move(frame);
+    session_ = std::move(opened);
+    sampler_ = std::move(sampler);
+    tokens_ = std::move(tokens);
+    states_.clear();  // they belong to the session that is gone
+    n_turns_ = text.n_turns;
+    pending_ = text.pending;
+    in_open_turn_ = text.open_turn;
+    uses_template_ = text.uses_template;
+    return {};
 }
 
 Status Conversation::follow(const std::string & policy, const Budget & budget, const Progress & progress) {

@@ -61,6 +61,12 @@ public:
     // The conversation so far is read again under another policy and budget. Errors: the conversation is then as before.
     Status follow(const std::string & policy, const Budget & budget, const Progress & progress = {});
 
+    // The conversation as a file, and one from a file in place of this one: of its own settings, system prompt included, or a
+    // text that `pith compress` has read, which the first message then asks about. Turns before it cannot be taken back.
+    // Errors: those of Session::save() and Model::open_session(); the conversation is then as before.
+    Status save(const std::string & path) const;
+    Status load(const std::string & path);
+
     int n_turns() const { return n_turns_; }
     const ConversationOptions & options() const { return options_; }
     size_t undo_depth() const;  // turns that can be taken back, at most
@@ -73,6 +79,7 @@ private:
         size_t n_tokens = 0;
         int n_turns = 0;
         int32_t pending = -1;
+        bool in_open_turn = false;
     };
 
     Conversation(const Model & model, const Tokenizer & tokenizer) : model_(model), tokenizer_(tokenizer) {}
@@ -92,7 +99,9 @@ private:
     std::vector<int32_t> tokens_;
     std::deque<State> states_;  // before each of the last turns
     int n_turns_ = 0;
-    int32_t pending_ = -1;  // said, not yet fed
+    int32_t pending_ = -1;       // said, not yet fed
+    bool in_open_turn_ = false;  // the user's turn has begun, with a text that was loaded
+    bool uses_template_ = true;  // false: of a text that was loaded
 };
 
 }  // namespace pith::app

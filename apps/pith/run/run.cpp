@@ -22,12 +22,17 @@
 #include "app/base/read_text.h"
 #include "app/run/auto_budget.h"
 #include "app/run/budget_check.h"
+#include "app/run/cached_model.h"
 #include "app/run/generate.h"
 #include "app/run/npy_file.h"
 #include "app/run/parallel_run.h"
+#include "app/run/run.h"
 #include "app/run/run_flags.h"
 #include "app/run/run_outcome.h"
+#include "app/run/saved_text.h"
 #include "core/text.h"
+#include "file/can_write.h"
+#include "pith/cache_file.h"
 #include "text/prompt.h"
 
 namespace pith::app {
@@ -58,7 +63,9 @@ public:
         if (flags_.parallel > 1) {
             return run_parallel({flags_, sampler_, reverse_prompts_, options_, model_, tokenizer_, prompt_, request_}, shared);
         }
-        const Status status = shared ? ask_on_compressed_context() : ask_each_on_its_own();
+        const Status status = !flags_.cache.empty() ? go_on_from_cache()
+                              : shared              ? ask_on_compressed_context()
+                                                    : ask_each_on_its_own();
         // Ctrl-C keeps what was said so far.
         if (!status.ok() && status.code() != ErrorCode::kCancelled) { return status; }
         return std::move(outcome_);
@@ -178,6 +185,39 @@ private:
         return {};
     }
 
+    // Each question behind what the file holds; the file's session as it was before the next one.
+    Status go_on_from_cache() {
+        PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(sampler_, &tokenizer_));
+        PITH_ASSIGN_OR_RETURN(Session session, model_.open_session(flags_.cache, flags_.session.n_threads));
+        prompt_.context = session.tokens();
+        const Ledger opened = session.ledger();
+        const Status status = ask_all_behind(session, sampler);
+        outcome_.ledger = since(session.ledger(), opened);
+        add_kept(session);
+        return status;
+    }
+
+    Status ask_all_behind(Session & session, Sampler & sampler) {
+        PITH_ASSIGN_OR_RETURN(const CacheFileInfo info, read_cache_info(flags_.cache));
+        std::shared_ptr<Session::Snapshot> opened;
+        if (prompt_.questions.size() > 1) { PITH_ASSIGN_OR_RETURN(opened, session.snapshot()); }
+        for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
+            if (i > 0) { PITH_RETURN_IF_ERROR(session.restore(opened)); }
+            PITH_RETURN_IF_ERROR(prefill(session, prompt_.questions[i]));
+            PITH_RETURN_IF_ERROR(answer(session, sampler, i));
+        }
+        SavedText text = saved_text(info.notes);
+        return save(session, {text.uses_template, false, -1, text.n_turns + 1, text.system});
+    }
+
+    // --save-cache: the prompt and all that was said.
+    Status save(Session & session, const SavedText & text) {
+        if (flags_.save_cache.empty()) { return {}; }
+        const Generated & said = outcome_.answers.back().generated;
+        if (said.unfed >= 0) { PITH_RETURN_IF_ERROR(session.append(said.unfed)); }
+        return session.save(flags_.save_cache, to_notes(text));
+    }
+
     Status ask_each_on_its_own() {
         PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(sampler_, &tokenizer_));
         for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
@@ -186,6 +226,7 @@ private:
             const bool asks = !request_.context.empty() && !request_.questions[i].empty();
             Status status = prefill(session, prompt_.whole(i), asks ? prompt_.questions[i].size() : 0);
             if (status.ok()) { status = answer(session, sampler, i); }
+            if (status.ok()) { status = save(session, {request_.use_template, false, -1, 1, request_.system}); }
             outcome_.ledger = i == 0 ? session.ledger() : combined(outcome_.ledger, session.ledger());
             add_kept(session);
             PITH_RETURN_IF_ERROR(status);
@@ -300,9 +341,31 @@ Status check_length(const RunFlags & flags, const Model & model, const Prompt & 
     return {};
 }
 
+// The questions behind what a cache file holds.
+Result<Prompt> prompt_behind(const CacheFileInfo & info, const Tokenizer & tokenizer, const PromptRequest & request) {
+    const SavedText text = saved_text(info.notes);
+    Prompt prompt;
+    for (const std::string & question : request.questions) {
+        PITH_ASSIGN_OR_RETURN(prompt.questions.emplace_back(), continuation(tokenizer, text, question));
+        if (prompt.questions.back().empty()) {
+            return {ErrorCode::kInvalidArgument, "the prompt has no tokens: give some text with -p"};
+        }
+    }
+    return prompt;
+}
+
+// The file of --cache, and with it the model.
+Result<CacheFileInfo> open_cache(RunFlags & flags) {
+    PITH_ASSIGN_OR_RETURN(CacheFileInfo info, read_cache_info(flags.cache));
+    PITH_RETURN_IF_ERROR(find_model_of(info, flags.cache, flags.model));
+    return info;
+}
+
+}  // namespace
+
 int run_command(RunFlags flags) {
     if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
-    const auto options = flags.session.options(!flags.model.gate.empty());
+    auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status().message()); }
     const auto sampler = flags.sampler.options();
     if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
@@ -312,9 +375,20 @@ int run_command(RunFlags flags) {
         if (const Status status = check_parallel(flags, *options); !status.ok()) { return fail_usage(status.message()); }
     }
     if (const Status status = check_protected(*options); !status.ok()) { return fail(status); }
+    if (!flags.save_cache.empty()) {
+        if (const Status status = check_can_write(flags.save_cache); !status.ok()) { return fail(status); }
+    }
     const auto read = flags.read_texts();
     if (!read.ok()) { return fail(read.status()); }
 
+    std::optional<CacheFileInfo> cached;
+    if (!flags.cache.empty()) {
+        auto info = open_cache(flags);
+        if (!info.ok()) { return fail_or_usage(info.status()); }
+        cached = std::move(*info);
+        options = cached->options;
+        options->n_threads = flags.session.n_threads;
+    }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
@@ -323,7 +397,9 @@ int run_command(RunFlags flags) {
     if (const Status status = flags.chat_template.give(*tokenizer); !status.ok()) { return fail(status); }
     PromptRequest request = *read;
     request.use_template = !flags.raw && tokenizer->has_chat_template();
-    const auto prompt = flags.token_ids.empty() ? build_prompt(*tokenizer, request) : prompt_of_ids(flags, *model);
+    const auto prompt = cached                     ? prompt_behind(*cached, *tokenizer, request)
+                        : !flags.token_ids.empty() ? prompt_of_ids(flags, *model)
+                                                   : build_prompt(*tokenizer, request);
     if (!prompt.ok()) { return fail(prompt.status()); }
     if (request.use_template) { flags.reasoning_marks = flags.chat_template.marks(*tokenizer); }
     if (const std::string problem = tokenizer->chat_template_problem(); !problem.empty()) { warn(problem); }
@@ -349,8 +425,6 @@ int run_command(RunFlags flags) {
     print_outcome(flags, *tokenizer, *outcome, interrupted);
     return interrupted ? kExitInterrupted : kExitOk;
 }
-
-}  // namespace
 
 void add_run_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<RunFlags>();

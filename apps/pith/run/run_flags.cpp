@@ -41,37 +41,50 @@ Status read_lines(const std::string & path, std::vector<std::string> & prompts) 
 }  // namespace
 
 void RunFlags::add_to(CLI::App & command) {
+    add_answer_options(command);
+    auto * text = command.add_option("-f,--file", file, "Text to read first: the context ('-': standard input)");
+    auto * at_a_time = command.add_option(
+        "--parallel", parallel, "Answers at a time, together through each pass over the weights (-np); 1: one after the other");
+    at_a_time->capture_default_str();
+    auto * ids = command.add_option("--token-ids", token_ids,
+                                    "Token ids as the whole prompt, instead of text: a file of numbers ('-': standard input)");
+    auto * system = command.add_option("--system-prompt", system_prompt, "System prompt (-sys)");
+    auto * system_file = command.add_option("--system-prompt-file", system_prompt_file, "The same, from a file (-sysf)");
+    system_file->excludes(system);
+    command.add_flag("--pin-system", pin_system, "Never evict the system prompt");
+    session.add_to(command, "auto", "auto");
+    auto * aware = command.add_flag("--question-aware", question_aware,
+                                    "Compress context and question together, once per question (default with one question)");
+    auto * later =
+        command.add_flag("--question-later", question_later,
+                         "Compress the context before any question is known (default: all are; several share one compression)");
+    later->excludes(aware);
+    auto * raw_text = command.add_flag("--raw", raw, "Leave out the model's chat template (-no-cnv)");
+    auto * from = command.add_option(
+        "--cache", cache, "Go on from a cache file, under the settings it was saved with (`pith ask` says the same)");
+    for (CLI::Option * option : {text, at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(option); }
+    for (const char * name : {"--policy", "--budget", "--heads", "--cache-type-k", "--cache-type-v", "--prefill", "--chunk",
+                              "--evict-every", "--grid"}) {
+        from->excludes(command.get_option(name));
+    }
+}
+
+void RunFlags::add_answer_options(CLI::App & command) {
     model.add_to(command, /*is_required=*/false);
-    command.add_option("-f,--file", file, "Text to read first: the context ('-': standard input)");
     command
         .add_option("-p,--prompt", prompts,
                     "Prompt, or a question on the context; may be repeated (neither -p nor -f: standard input)")
         ->allow_extra_args(false);
     command.add_option("--prompts", prompts_file, "More of them: a file of one a line ('-': standard input)");
-    command
-        .add_option("--parallel", parallel,
-                    "Answers at a time, together through each pass over the weights (-np); 1: one after the other")
-        ->capture_default_str();
     command.add_flag("-e,--escape", escape,
                      "\\n in -p, --prompts, -r and --system-prompt is a line break, \\t a tab, \\x41 a byte");
-    command.add_option("--token-ids", token_ids,
-                       "Token ids as the whole prompt, instead of text: a file of numbers ('-': standard input)");
-    auto * system = command.add_option("--system-prompt", system_prompt, "System prompt (-sys)");
-    command.add_option("--system-prompt-file", system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
-    command.add_flag("--pin-system", pin_system, "Never evict the system prompt");
     command.add_option("-n,--n-predict,--predict", n_predict, "Tokens to generate at most; -1: until the model ends")
         ->capture_default_str();
     reverse_prompt.add_to(command);
-    session.add_to(command, "auto", "auto");
-    command.add_flag("--question-aware", question_aware,
-                     "Compress context and question together, once per question (default with one question)");
-    command
-        .add_flag("--question-later", question_later,
-                  "Compress the context before any question is known (default: all are; several share one compression)")
-        ->excludes("--question-aware");
-    command.add_flag("--raw", raw, "Leave out the model's chat template (-no-cnv)");
     chat_template.add_to(command);
     sampler.add_to(command);
+    command.add_option("--save-cache", save_cache,
+                       "Save prompt and answer to this cache file, to go on from with --cache (one prompt)");
     command.add_flag("--ignore-eos", ignore_eos, "Go on where the model would end");
     command.add_flag("--json", json, "One JSON object on standard output");
     command.add_flag("--kept", kept, "With --json: the positions that every layer's KV heads hold at the end");
@@ -99,6 +112,9 @@ Status RunFlags::check() const {
     if (pin_system && !has_system) { return wrong("--pin-system needs a --system-prompt to pin"); }
     if (!token_ids.empty() && (!file.empty() || !prompts.empty() || !prompts_file.empty() || has_system)) {
         return wrong("--token-ids is the whole prompt: leave out -f, -p, --prompts and --system-prompt");
+    }
+    if (!save_cache.empty() && (prompts.size() > 1 || !prompts_file.empty() || parallel > 1)) {
+        return wrong("--save-cache keeps one prompt and its answer: give one -p, without --prompts and --parallel");
     }
     if (file == "-" && prompts_file == "-") { return wrong("-f and --prompts both read standard input: give one a file"); }
     return {};

@@ -25,6 +25,8 @@ struct RunFlags {
     std::string prompts_file;  // one a line
     std::string token_ids;     // a file of them: the whole prompt
     std::string logits;        // a file for them
+    std::string cache;         // a file to go on from
+    std::string save_cache;    // and one for what the session then holds
     std::vector<std::string> prompts;
     std::string system_prompt;
     std::string system_prompt_file;
@@ -42,6 +44,8 @@ struct RunFlags {
     bool kept = false;
 
     void add_to(CLI::App & command);
+    // Of them what a session that was read before leaves to say.
+    void add_answer_options(CLI::App & command);
     // Errors: kInvalidArgument: flags that do not go together. Those of session and sampler are theirs to check.
     Status check() const;
     // The texts the user gave, checked as far as they can be without a model; from standard input where nobody said what is

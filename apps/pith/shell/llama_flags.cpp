@@ -124,7 +124,7 @@ constexpr Refused kRefused[] = {
     {"-ptc --print-token-count --show-timings", "the ledger counts tokens and times on standard error, or use --json"},
     {"-sp --special", "Pith leaves special tokens out of an answer; `--json` has all tokens' ids"},
     {"--prompt-cache --prompt-cache-all --prompt-cache-ro",
-     "give several questions with -p: they share one reading of the text"},
+     "give several questions with -p: they share one reading of the text; --save-cache and --cache keep it in a file"},
     {"-cnv --conversation -i --interactive -if --interactive-first -ins --instruct -mli --multiline-input --in-prefix "
      "--in-prefix-bos --in-suffix",
      kTalk, kRun},

@@ -1,0 +1,162 @@
+// cache.cpp - `pith cache`: what is in cache files, and whether they are whole.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/base/commands.h"
+#include "app/base/errors.h"
+#include "app/base/ledger_report.h"
+#include "app/run/cached_model.h"
+#include "core/text.h"
+#include "pith/cache_file.h"
+#include "pith/kv_type.h"
+
+namespace pith::app {
+namespace {
+
+struct CacheCommandFlags {
+    std::string file;  // or folder
+    ModelFlags model;
+    bool json = false;
+};
+
+std::string budget_text(const CacheFileInfo & info) {
+    return info.budget.kind == BudgetKind::kNone ? "none" : info.budget.to_string();
+}
+
+Json to_json(const std::string & path, const CacheFileInfo & info) {
+    Json identity = Json::object();
+    for (const auto & [item, value] : info.model) { identity[item] = value; }
+    Json sections = Json::object();
+    for (const auto & [name, bytes] : info.sections) { sections[name] = bytes; }
+    Json notes = Json::object();
+    for (const auto & [name, text] : info.notes) { notes[name] = text; }
+    Json object = {{"file", path},
+                   {"file_bytes", info.file_bytes},
+                   {"model", info.model_path},
+                   {"model_name", info.model_name},
+                   {"identity", identity}};
+    if (!info.lora_file.empty()) {
+        object["lora"] = info.lora_file;
+        object["lora_scale"] = info.lora_scale;
+    }
+    if (!info.gate_file.empty()) { object["gate"] = info.gate_file; }
+    object["n_tokens"] = info.n_tokens;
+    object["policy"] = info.policy;
+    object["budget"] = budget_text(info);
+    object["budget_entries"] = info.budget_entries;
+    object["schedule"] = info.schedule;
+    object["type_k"] = to_string(info.options.type_k);
+    object["type_v"] = to_string(info.options.type_v);
+    object["n_layers"] = info.n_layers;
+    object["n_kv_heads"] = info.n_kv_heads;
+    object["kept_entries"] = info.n_entries;
+    object["kv_bytes"] = info.kv_bytes;
+    object["kv_full_bytes"] = info.kv_full_bytes;
+    object["sections"] = sections;
+    object["notes"] = notes;
+    return object;
+}
+
+void print_info(const std::string & path, const CacheFileInfo & info) {
+    const auto line = [](const char * name, const std::string & text) { std::printf("%-9s %s\n", name, text.c_str()); };
+    const int64_t n_lanes = std::max<int64_t>(1, info.n_layers * info.n_kv_heads);
+    line("file", path + ", " + bytes_text(info.file_bytes));
+    line("model", info.model_name + " ('" + info.model_path + "')");
+    if (!info.lora_file.empty()) { line("adapter", info.lora_file); }
+    if (!info.gate_file.empty()) { line("gates", info.gate_file); }
+    line("tokens", with_commas(info.n_tokens) + ", " + with_commas(info.n_entries / n_lanes) + " kept per head on average");
+    line("policy", info.policy + ", budget " + budget_text(info) + ", read " + info.schedule);
+    line("kv cache", bytes_text(info.kv_bytes) + " of " + bytes_text(info.kv_full_bytes) + ", K " +
+                         std::string(to_string(info.options.type_k)) + ", V " + std::string(to_string(info.options.type_v)));
+    std::string sections;
+    for (const auto & [name, bytes] : info.sections) {
+        sections += (sections.empty() ? "" : ", ") + name + " " + bytes_text(bytes);
+    }
+    line("sections", sections);
+}
+
+int info_command(const CacheCommandFlags & flags) {
+    const auto info = read_cache_info(flags.file);
+    if (!info.ok()) { return fail(info.status()); }
+    if (flags.json) {
+        print_json(to_json(flags.file, *info));
+    } else {
+        print_info(flags.file, *info);
+    }
+    return kExitOk;
+}
+
+// Without a model all that needs none; with one, whether it opens.
+int verify_command(CacheCommandFlags flags) {
+    const auto info = read_cache_info(flags.file);
+    if (!info.ok()) { return fail(info.status()); }
+    if (flags.model.named()) {
+        if (const Status found = find_model_of(*info, flags.file, flags.model); !found.ok()) { return fail_or_usage(found); }
+        const auto model = flags.model.load();
+        if (!model.ok()) { return fail(model.status()); }
+        const auto session = model->open_session(flags.file);
+        if (!session.ok()) { return fail(session.status()); }
+    }
+    if (flags.json) {
+        print_json({{"file", flags.file}, {"whole", true}, {"opened", flags.model.named()}});
+    } else {
+        std::printf("%s is whole%s\n", flags.file.c_str(), flags.model.named() ? ", and opens with this model" : "");
+    }
+    return kExitOk;
+}
+
+// One line a file; those that are none, or damaged, are said so.
+int list_command(const CacheCommandFlags & flags) {
+    std::error_code error;
+    std::vector<std::string> paths;
+    for (const auto & entry : std::filesystem::directory_iterator(flags.file, error)) {
+        if (entry.path().extension() == ".pith") { paths.push_back(entry.path().string()); }
+    }
+    if (error) { return fail({ErrorCode::kNotFound, "'" + flags.file + "' is no folder that can be read"}); }
+    std::ranges::sort(paths);
+    Json all = Json::array();
+    for (const std::string & path : paths) {
+        const auto info = read_cache_info(path);
+        if (flags.json) {
+            all.push_back(info.ok() ? to_json(path, *info) : Json{{"file", path}, {"error", info.status().message()}});
+        } else if (info.ok()) {
+            std::printf("%-10s %10s tokens  %s  %s, budget %s  %s\n", bytes_text(info->file_bytes).c_str(),
+                        with_commas(info->n_tokens).c_str(), info->model_name.c_str(), info->policy.c_str(),
+                        budget_text(*info).c_str(), path.c_str());
+        } else {
+            std::printf("%s\n", info.status().message().c_str());
+        }
+    }
+    if (flags.json) { print_json(all); }
+    return kExitOk;
+}
+
+}  // namespace
+
+void add_cache_command(CLI::App & root, int & exit_code) {
+    CLI::App * command = root.add_subcommand("cache", "What is in cache files, and whether they are whole");
+    command->require_subcommand(1);
+    auto flags = std::make_shared<CacheCommandFlags>();
+    const auto add = [&](const char * name, const char * what) {
+        CLI::App * sub = command->add_subcommand(name, what);
+        sub->add_flag("--json", flags->json, "One JSON value on standard output");
+        return sub;
+    };
+    CLI::App * info = add("info", "What a cache file holds, and which model it wants");
+    info->add_option("FILE", flags->file, "A cache file")->required();
+    info->callback([flags, &exit_code] { exit_code = info_command(*flags); });
+    CLI::App * verify = add("verify", "Whether a cache file is whole; with -m, whether it opens with that model");
+    verify->add_option("FILE", flags->file, "A cache file")->required();
+    flags->model.add_to(*verify, /*is_required=*/false);
+    verify->callback([flags, &exit_code] { exit_code = verify_command(*flags); });
+    CLI::App * list = add("list", "The cache files (*.pith) of a folder");
+    list->add_option("FOLDER", flags->file, "A folder")->required();
+    list->callback([flags, &exit_code] { exit_code = list_command(*flags); });
+}
+
+}  // namespace pith::app

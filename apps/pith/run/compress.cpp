@@ -1,0 +1,172 @@
+// compress.cpp - `pith compress`: a text read and compressed once, into a file that questions are asked of later (`pith ask`).
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/base/commands.h"
+#include "app/base/errors.h"
+#include "app/base/interrupt.h"
+#include "app/base/ledger_report.h"
+#include "app/base/progress.h"
+#include "app/base/read_text.h"
+#include "app/flags/engine_flags.h"
+#include "app/run/budget_check.h"
+#include "app/run/saved_text.h"
+#include "core/check.h"
+#include "core/text.h"
+#include "file/can_write.h"
+#include "pith/cache_file.h"
+#include "text/chat_frame.h"
+#include "text/plain_text.h"
+#include "text/prompt.h"
+
+namespace pith::app {
+namespace {
+
+struct CompressFlags {
+    ModelFlags model;
+    SessionFlags session;
+    std::string file;
+    std::string output;
+    std::vector<std::string> questions;
+    std::string system_prompt;
+    std::string system_prompt_file;
+    bool pin_system = false;
+    bool raw = false;
+    bool json = false;
+};
+
+struct Texts {
+    std::string context;
+    std::string system;
+};
+
+Result<Texts> read_texts(const CompressFlags & flags) {
+    Texts texts;
+    PITH_ASSIGN_OR_RETURN(texts.system, read_system_prompt(flags.system_prompt_file, flags.system_prompt));
+    PITH_ASSIGN_OR_RETURN(texts.context, read_text(flags.file));
+    if (texts.context.empty()) {
+        return {ErrorCode::kInvalidArgument, "there is nothing to compress: '" + flags.file + "' has no text"};
+    }
+    for (const std::string & question : flags.questions) { PITH_RETURN_IF_ERROR(check_utf8("a question", question)); }
+    return texts;
+}
+
+// The context up to where a question goes, and the questions behind it.
+struct ContextTokens {
+    std::vector<int32_t> context;
+    std::vector<int32_t> questions;
+    int n_system = 0;
+};
+
+Result<ContextTokens> encode(const Tokenizer & tokenizer, const CompressFlags & flags, const Texts & texts,
+                             const SavedText & saved) {
+    ChatFrame frame;
+    if (saved.uses_template) {
+        PITH_ASSIGN_OR_RETURN(frame, chat_frame(tokenizer, !texts.system.empty()));
+    } else if (!texts.system.empty()) {
+        frame.before_user = "\n\n";
+    }
+    // Under a template, what the user wrote stays text, whatever special tokens' names it has.
+    const auto plain = [&](const std::string & text) {
+        return saved.uses_template ? as_plain_text(tokenizer, text) : Result<std::string>(text);
+    };
+    const auto tokens_of = [&](const std::string & text) {
+        return saved.uses_template ? encode_cut(tokenizer, text, true) : tokenizer.encode(text, true, true);
+    };
+    PITH_ASSIGN_OR_RETURN(std::string system, plain(texts.system));
+    system.insert(0, frame.before_system);
+    std::string context = texts.context;
+    if (context.back() != '\n') { context += saved.uses_template ? "\n\n" : "\n"; }
+    PITH_ASSIGN_OR_RETURN(context, plain(context));
+    ContextTokens tokens;
+    PITH_ASSIGN_OR_RETURN(tokens.context, tokens_of(system + frame.before_user + context));
+    if (!texts.system.empty()) {
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> alone, tokens_of(system));
+        tokens.n_system = static_cast<int>(common_prefix(alone, tokens.context));
+    }
+    for (const std::string & question : flags.questions) {
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> asked, continuation(tokenizer, saved, question));
+        tokens.questions.insert(tokens.questions.end(), asked.begin(), asked.end());
+    }
+    return tokens;
+}
+
+Status read_context(Session & session, const ContextTokens & tokens) {
+    RunHooks hooks;
+    hooks.cancel = &catch_interrupt();
+    ProgressLine line("prefill");
+    hooks.progress = [&line](int64_t n_done, int64_t n_total) { line.show_tokens(n_done, n_total); };
+    if (tokens.questions.empty()) { return session.prefill(tokens.context, hooks); }
+    return session.prefill_for_questions(tokens.context, tokens.questions, hooks).status();
+}
+
+void print_outcome(const CompressFlags & flags, const Ledger & ledger, const CacheFileInfo & info) {
+    if (flags.json) {
+        Json object = {{"model", flags.model.path}, {"file", flags.output}, {"file_bytes", info.file_bytes}};
+        add_ledger(object, ledger);
+        print_json(object);
+        return;
+    }
+    std::printf("%s: %s tokens in %s, %.1f %% of the whole cache's %s\n", flags.output.c_str(),
+                with_commas(info.n_tokens).c_str(), bytes_text(info.file_bytes).c_str(),
+                100.0 * static_cast<double>(info.file_bytes) / static_cast<double>(info.kv_full_bytes),
+                bytes_text(info.kv_full_bytes).c_str());
+    std::fputs(ledger_lines(ledger).c_str(), stderr);
+}
+
+int compress_command(CompressFlags flags) {
+    const auto given = flags.session.options(!flags.model.gate.empty());
+    if (!given.ok()) { return fail_usage(given.status().message()); }
+    SessionOptions options = *given;
+    if (const Status status = check_protected(options); !status.ok()) { return fail(status); }
+    if (const Status status = check_can_write(flags.output); !status.ok()) { return fail(status); }
+    const auto texts = read_texts(flags);
+    if (!texts.ok()) { return fail(texts.status()); }
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
+    const auto model = flags.model.load();
+    if (!model.ok()) { return fail(model.status()); }
+    const auto tokenizer = Tokenizer::load(flags.model.path);
+    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+
+    SavedText saved;
+    saved.uses_template = !flags.raw && tokenizer->has_chat_template();
+    saved.open_turn = true;
+    saved.system = texts->system;
+    const auto tokens = encode(*tokenizer, flags, *texts, saved);
+    if (!tokens.ok()) { return fail(tokens.status()); }
+    if (flags.pin_system && tokens->n_system > 0) { options.pinned.push_back({0, tokens->n_system}); }
+    auto session = model->session(options);
+    if (!session.ok()) { return fail(session.status()); }
+    Status status = read_context(*session, *tokens);
+    if (status.ok()) { status = session->save(flags.output, to_notes(saved)); }
+    if (!status.ok()) { return fail(status); }
+    const auto info = read_cache_info(flags.output);
+    if (!info.ok()) { return fail(info.status()); }
+    print_outcome(flags, session->ledger(), *info);
+    return kExitOk;
+}
+
+}  // namespace
+
+void add_compress_command(CLI::App & root, int & exit_code) {
+    auto flags = std::make_shared<CompressFlags>();
+    CLI::App * command = root.add_subcommand("compress", "Read a text once, and keep what a budget holds of it in a file");
+    flags->model.add_to(*command, /*is_required=*/false);
+    command->add_option("-f,--file", flags->file, "Text to compress ('-': standard input)")->required();
+    command->add_option("-o,--output", flags->output, "The file: `pith ask` and `pith run --cache` go on from it")->required();
+    command
+        ->add_option("-p,--prompt", flags->questions,
+                     "A question that will be asked: what is kept is chosen in the sight of all that are given")
+        ->allow_extra_args(false);
+    auto * system = command->add_option("--system-prompt", flags->system_prompt, "System prompt (-sys)");
+    command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
+    command->add_flag("--pin-system", flags->pin_system, "Never evict the system prompt");
+    command->add_flag("--raw", flags->raw, "Leave out the model's chat template (-no-cnv)");
+    command->add_flag("--json", flags->json, "One JSON object on standard output");
+    flags->session.add_to(*command, "auto", "auto");
+    command->callback([flags, &exit_code] { exit_code = compress_command(*flags); });
+}
+
+}  // namespace pith::app

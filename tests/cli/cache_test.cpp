@@ -1,0 +1,128 @@
+// cache_test.cpp - contexts in files, from the command line: compress and ask, save and go on, look and verify.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/run_process.h"
+#include "text/tiny_vocabulary.h"
+
+namespace pith::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+class CacheFiles : public ::testing::Test {
+protected:
+    void SetUp() override {
+        model_ = write_model(folder_);
+        book_ = folder_.file("book.txt");
+        file_ = folder_.file("book.pith");
+        write_text(book_, words(400));
+    }
+    Outcome compress(const std::vector<std::string> & more = {}) const {
+        std::vector<std::string> all = {"compress",        "-m",       model_, "-f", book_, "-o", file_, "--policy",
+                                        "snapkv:window=8", "--budget", "64",   "-t", "1"};
+        all.insert(all.end(), more.begin(), more.end());
+        return run_pith(all);
+    }
+    static Json answers(std::vector<std::string> all, const std::vector<std::string> & more) {
+        for (const char * flag : {"-n", "12", "-t", "1", "--temp", "0", "--ignore-eos", "--json"}) { all.emplace_back(flag); }
+        all.insert(all.end(), more.begin(), more.end());
+        const Outcome outcome = run_pith(all);
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        return Json::parse(outcome.out, nullptr, false);
+    }
+
+    TempFolder folder_;
+    std::string model_;
+    std::string book_;
+    std::string file_;
+};
+
+TEST_F(CacheFiles, ATextThatWasCompressedIsAskedInAnotherProcess) {
+    const Outcome made = compress();
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    EXPECT_NE(made.out.find("book.pith: "), std::string::npos) << made.out;
+    const Json both = answers({"ask", file_}, {"-p", "Who is long?", "-p", "Where?"});
+    EXPECT_EQ(both["budget_entries"], 64);
+    EXPECT_EQ(both["answers"].size(), 2U);
+    // Each question is asked of the file's state, whatever was asked before.
+    const Json second = answers({"run", "--cache", file_}, {"-p", "Where?"});
+    EXPECT_EQ(second["answers"][0]["tokens"], both["answers"][1]["tokens"]);
+    EXPECT_LT(second["n_prompt"], 20);  // the question alone
+    EXPECT_GT(second["n_tokens"], 400);
+    // As if it had never been in a file: the same two questions behind the same compressed context.
+    const Json at_once =
+        answers({"run", "-m", model_, "-f", book_, "--policy", "snapkv:window=8", "--budget", "64", "--question-later"},
+                {"-p", "Who is long?", "-p", "Where?"});
+    EXPECT_EQ(at_once["answers"][0]["tokens"], both["answers"][0]["tokens"]);
+    EXPECT_EQ(at_once["answers"][1]["tokens"], both["answers"][1]["tokens"]);
+}
+
+TEST_F(CacheFiles, KnownQuestionsAreInSight) {
+    const Outcome later = compress({"--json"});
+    const Outcome known = compress({"-p", "Who is long?", "--json"});
+    ASSERT_EQ(known.exit_code, 0) << known.err;
+    EXPECT_NE(Json::parse(known.out)["schedule"], Json::parse(later.out)["schedule"]);
+    EXPECT_EQ(Json::parse(known.out)["n_tokens"], Json::parse(later.out)["n_tokens"]);
+}
+
+TEST_F(CacheFiles, APromptAndItsAnswerGoOn) {
+    const std::string first = folder_.file("first.pith");
+    const Json begun = answers({"run", "-m", model_, "--policy", "h2o:recent=4", "--budget", "48", "--raw"},
+                               {"-p", "The river is long and the hill is far.", "--save-cache", first});
+    const Json info = Json::parse(run_pith({"cache", "info", first, "--json"}).out);
+    EXPECT_EQ(info["n_tokens"], begun["n_prompt"].get<int>() + begun["n_generated"].get<int>());
+    EXPECT_EQ(info["policy"], "h2o:recent=4");
+    const Json next = answers({"ask", first}, {"-p", " And then?", "--save-cache", first});
+    EXPECT_GT(next["n_tokens"], info["n_tokens"]);
+    const Json grown = Json::parse(run_pith({"cache", "info", first, "--json"}).out);
+    EXPECT_GT(grown["n_tokens"], info["n_tokens"]);
+    EXPECT_EQ(grown["notes"]["turns"], "2");
+    EXPECT_FALSE(std::filesystem::exists(first + ".tmp"));
+}
+
+TEST_F(CacheFiles, SayWhatTheyHoldAndWhetherTheyAreWhole) {
+    ASSERT_EQ(compress().exit_code, 0);
+    const Outcome info = run_pith({"cache", "info", file_});
+    EXPECT_EQ(info.exit_code, 0);
+    for (const char * text : {"snapkv:window=8", "budget 64", "sections", "64 kept per head on average"}) {
+        EXPECT_NE(info.out.find(text), std::string::npos) << text << "\n" << info.out;
+    }
+    EXPECT_EQ(run_pith({"cache", "verify", file_}).exit_code, 0);
+    EXPECT_EQ(run_pith({"cache", "verify", file_, "-m", model_}).exit_code, 0);
+    std::vector<char> bytes = read_file(file_);
+    bytes[bytes.size() / 2] ^= 4;
+    const std::string damaged = folder_.file("damaged.pith");
+    write_file(damaged, bytes);
+    for (const std::vector<std::string> & command :
+         {std::vector<std::string>{"cache", "verify", damaged}, {"cache", "info", damaged}, {"ask", damaged, "-p", "Who?"}}) {
+        expect_error(run_pith(command), 1, {"damaged.pith", "is damaged"});
+    }
+    const Outcome list = run_pith({"cache", "list", folder_.file("")});
+    EXPECT_EQ(list.exit_code, 0);
+    EXPECT_EQ(std::count(list.out.begin(), list.out.end(), '\n'), 2);
+    EXPECT_EQ(Json::parse(run_pith({"cache", "list", folder_.file(""), "--json"}).out).size(), 2U);
+    expect_error(run_pith({"cache", "list", folder_.file("nowhere")}), 1, {"nowhere"});
+}
+
+TEST_F(CacheFiles, OfAnotherModelOrNoneAreRefusedInOneLine) {
+    ASSERT_EQ(compress().exit_code, 0);
+    const std::string moved = folder_.file("moved.gguf");
+    std::filesystem::rename(model_, moved);
+    expect_error(run_pith({"ask", file_, "-p", "Who?"}), 1, {"no longer", "-m"});
+    const Outcome found = run_pith({"ask", file_, "-m", moved, "-p", "Who?", "-n", "2"});
+    EXPECT_EQ(found.exit_code, 0) << found.err;
+    std::vector<char> bytes = read_file(moved);
+    bytes[bytes.size() - 5] ^= 1;
+    write_file(model_, bytes);
+    expect_error(run_pith({"ask", file_, "-p", "Who?"}), 1, {"another model: weights"});
+    expect_error(run_pith({"ask", folder_.file("none.pith"), "-p", "Who?"}), 1, {"none.pith"});
+    expect_error(run_pith({"ask", moved, "-p", "Who?"}), 1, {"is no cache file"});
+    expect_error(run_pith({"run", "--cache", file_, "-p", "Who?", "--budget", "12"}), 2, {"--cache", "--budget"});
+    expect_error(run_pith({"run", "-m", moved, "-p", "a", "-p", "b", "--save-cache", file_}), 2, {"--save-cache"});
+    expect_error(run_pith({"run", "-m", moved, "-p", "a", "--save-cache", folder_.file("no/such/file")}), 1, {"no/such/file"});
+    expect_error(compress({"-o", folder_.file("no/such/file"), "-m", moved}), 1, {"no/such/file"});
+}
+
+}  // namespace
+}  // namespace pith::testing
