@@ -16,7 +16,7 @@ protected:
         model_ = write_model(folder_);
         book_ = folder_.file("book.txt");
         file_ = folder_.file("book.pith");
-        write_text(book_, words(400));
+        write_text(book_, words(400) + "\n");
     }
     Outcome compress(const std::vector<std::string> & more = {}) const {
         std::vector<std::string> all = {"compress",        "-m",       model_, "-f", book_, "-o", file_, "--policy",
@@ -49,7 +49,7 @@ TEST_F(CacheFiles, ATextThatWasCompressedIsAskedInAnotherProcess) {
     const Json second = answers({"run", "--cache", file_}, {"-p", "Where?"});
     EXPECT_EQ(second["answers"][0]["tokens"], both["answers"][1]["tokens"]);
     EXPECT_LT(second["n_prompt"], 20);  // the question alone
-    EXPECT_GT(second["n_tokens"], 400);
+    EXPECT_GT(second["kept_entries"], 0);
     // As if it had never been in a file: the same two questions behind the same compressed context.
     const Json at_once =
         answers({"run", "-m", model_, "-f", book_, "--policy", "snapkv:window=8", "--budget", "64", "--question-later"},
@@ -63,7 +63,7 @@ TEST_F(CacheFiles, KnownQuestionsAreInSight) {
     const Outcome known = compress({"-p", "Who is long?", "--json"});
     ASSERT_EQ(known.exit_code, 0) << known.err;
     EXPECT_NE(Json::parse(known.out)["schedule"], Json::parse(later.out)["schedule"]);
-    EXPECT_EQ(Json::parse(known.out)["n_tokens"], Json::parse(later.out)["n_tokens"]);
+    EXPECT_EQ(Json::parse(known.out)["kv_full_bytes"], Json::parse(later.out)["kv_full_bytes"]);
 }
 
 TEST_F(CacheFiles, APromptAndItsAnswerGoOn) {
@@ -74,7 +74,7 @@ TEST_F(CacheFiles, APromptAndItsAnswerGoOn) {
     EXPECT_EQ(info["n_tokens"], begun["n_prompt"].get<int>() + begun["n_generated"].get<int>());
     EXPECT_EQ(info["policy"], "h2o:recent=4");
     const Json next = answers({"ask", first}, {"-p", " And then?", "--save-cache", first});
-    EXPECT_GT(next["n_tokens"], info["n_tokens"]);
+    EXPECT_GT(next["kv_full_bytes"], begun["kv_full_bytes"]);
     const Json grown = Json::parse(run_pith({"cache", "info", first, "--json"}).out);
     EXPECT_GT(grown["n_tokens"], info["n_tokens"]);
     EXPECT_EQ(grown["notes"]["turns"], "2");

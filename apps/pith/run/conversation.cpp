@@ -156,8 +156,8 @@ Result<bool> Conversation::undo() {
     return true;
 }
 
-Status Conversation::clear(const std::string & system) {
-    const std::string before = std::exchange(options_.system, system);
+Status Conversation::clear(std::string system) {
+    const std::string before = std::exchange(options_.system, std::move(system));
     const Status status = begin();
     if (!status.ok()) { options_.system = before; }
     return status;

@@ -57,7 +57,7 @@ public:
     // The state before the last turn, bit for bit. false: there is none to go back to.
     Result<bool> undo();
     // From the beginning, with this system prompt.
-    Status clear(const std::string & system);
+    Status clear(std::string system);
     // The conversation so far is read again under another policy and budget. Errors: the conversation is then as before.
     Status follow(const std::string & policy, const Budget & budget, const Progress & progress = {});
 

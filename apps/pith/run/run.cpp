@@ -166,7 +166,8 @@ private:
         PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(sampler_, &tokenizer_));
         options_.n_snapshots = prompt_.questions.size() > 1 ? 1 : 0;
         PITH_ASSIGN_OR_RETURN(Session session, model_.session(options_));
-        const Status status = ask_all(session, sampler);
+        Status status = ask_all(session, sampler);
+        if (status.ok()) { status = save(session, begun_text()); }
         outcome_.ledger = session.ledger();
         add_kept(session);
         return status;
@@ -206,13 +207,16 @@ private:
             PITH_RETURN_IF_ERROR(prefill(session, prompt_.questions[i]));
             PITH_RETURN_IF_ERROR(answer(session, sampler, i));
         }
-        SavedText text = saved_text(info.notes);
+        const SavedText text = saved_text(info.notes);
         return save(session, {text.uses_template, false, -1, text.n_turns + 1, text.system});
     }
 
+    // Of a prompt that was answered once.
+    SavedText begun_text() const { return {request_.use_template && flags_.token_ids.empty(), false, -1, 1, request_.system}; }
+
     // --save-cache: the prompt and all that was said.
     Status save(Session & session, const SavedText & text) {
-        if (flags_.save_cache.empty()) { return {}; }
+        if (flags_.save_cache.empty() || outcome_.answers.empty()) { return {}; }
         const Generated & said = outcome_.answers.back().generated;
         if (said.unfed >= 0) { PITH_RETURN_IF_ERROR(session.append(said.unfed)); }
         return session.save(flags_.save_cache, to_notes(text));
@@ -226,7 +230,7 @@ private:
             const bool asks = !request_.context.empty() && !request_.questions[i].empty();
             Status status = prefill(session, prompt_.whole(i), asks ? prompt_.questions[i].size() : 0);
             if (status.ok()) { status = answer(session, sampler, i); }
-            if (status.ok()) { status = save(session, {request_.use_template, false, -1, 1, request_.system}); }
+            if (status.ok()) { status = save(session, begun_text()); }
             outcome_.ledger = i == 0 ? session.ledger() : combined(outcome_.ledger, session.ledger());
             add_kept(session);
             PITH_RETURN_IF_ERROR(status);
