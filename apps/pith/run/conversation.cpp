@@ -68,10 +68,12 @@ Status Conversation::begin() {
 
 // A message with what the template puts around it, behind all that was said.
 Result<std::vector<int32_t>> Conversation::encode(const std::string & message) const {
-    if (!uses_template_) { return tokenizer_.encode(options_.in_prefix + message + options_.in_suffix, false, true); }
+    if (!uses_template_ || in_open_turn_) {
+        const SavedText behind{uses_template_, in_open_turn_, -1, n_turns_, options_.system};
+        return continuation(tokenizer_, behind, options_.in_prefix + message + options_.in_suffix);
+    }
     PITH_ASSIGN_OR_RETURN(const std::string said, as_plain_text(tokenizer_, message));
     const std::string rest = options_.in_prefix + said + options_.in_suffix + frame_.after_user;
-    if (in_open_turn_) { return encode_cut(tokenizer_, rest, false); }
     if (n_turns_ > 0) { return encode_cut(tokenizer_, between_ + rest, false); }
     PITH_ASSIGN_OR_RETURN(const std::string system, as_plain_text(tokenizer_, options_.system));
     const std::string head = options_.system.empty() ? "" : frame_.before_system + system;

@@ -6,8 +6,25 @@
 
 #include "text/chat_frame.h"
 #include "text/plain_text.h"
+#include "text/prompt.h"
 
 namespace pith::app {
+
+namespace {
+
+// Tokens of text that goes on: without the space that some tokenisers put in front of all they are given.
+Result<std::vector<int32_t>> encode_behind(const Tokenizer & tokenizer, const std::string & text, bool has_cuts) {
+    const auto encode = [&](const std::string & one) {
+        return has_cuts ? encode_cut(tokenizer, one, false) : tokenizer.encode(one, false, true);
+    };
+    PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> line, encode("\n"));
+    PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, encode("\n" + text));
+    if (common_prefix(line, tokens) < line.size()) { return encode(text); }  // the line's end has become part of a word
+    tokens.erase(tokens.begin(), tokens.begin() + std::ssize(line));
+    return tokens;
+}
+
+}  // namespace
 
 CacheNotes to_notes(const SavedText & text) {
     return {{"template", text.uses_template ? "yes" : "no"},
@@ -42,9 +59,9 @@ Result<std::vector<int32_t>> continuation(const Tokenizer & tokenizer, const Sav
             PITH_ASSIGN_OR_RETURN(const std::string between, between_turns(tokenizer));
             whole.insert(0, between);
         }
-        PITH_ASSIGN_OR_RETURN(tokens, encode_cut(tokenizer, whole, false));
+        PITH_ASSIGN_OR_RETURN(tokens, encode_behind(tokenizer, whole, true));
     } else {
-        PITH_ASSIGN_OR_RETURN(tokens, tokenizer.encode(words, false, true));
+        PITH_ASSIGN_OR_RETURN(tokens, encode_behind(tokenizer, words, false));
     }
     if (text.pending >= 0) { tokens.insert(tokens.begin(), text.pending); }
     return tokens;
