@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+
+#include "model/random/random_tensors.h"
 
 namespace pith {
 namespace {
@@ -103,7 +106,25 @@ TEST(ShapePreset, NamesTheShapesThereAre) {
     EXPECT_EQ(shape_preset("1b")->n_layers, 16);
     const auto unknown = shape_preset("2b");
     ASSERT_FALSE(unknown.ok());
-    EXPECT_NE(unknown.status().message().find("0.5b, 1b, 3b, 8b"), std::string::npos);
+    EXPECT_NE(unknown.status().message().find(shape_names()), std::string::npos);
+    EXPECT_NE(shape_names().find("0.5b, 1b, 3b, 8b"), std::string::npos);
+}
+
+// As the published models' makers count them, in billions.
+TEST(ShapePreset, HasAsManyParametersAsTheModelItNames) {
+    const std::vector<std::pair<std::string, double>> shapes = {
+        {"0.5b", 0.494},         {"1b", 1.236},       {"3b", 3.213},        {"8b", 8.030},
+        {"ministral3-3b", 3.43}, {"gemma3-4b", 3.88}, {"gpt-oss-20b", 20.9}};
+    for (const auto & [name, billions] : shapes) {
+        const auto tensors = list_random_tensors(shape_preset(name).value());
+        ASSERT_TRUE(tensors.ok()) << tensors.status().message();
+        double n = 0;
+        for (const RandomTensorSpec & tensor : *tensors) {
+            n += static_cast<double>(tensor.ne[0]) * static_cast<double>(tensor.ne[1]) * static_cast<double>(tensor.ne[2]);
+        }
+        EXPECT_NEAR(n / 1e9, billions, 0.005 * billions) << name;
+    }
+    EXPECT_EQ(shapes.size(), static_cast<size_t>(std::ranges::count(shape_names(), ',') + 1));
 }
 
 }  // namespace

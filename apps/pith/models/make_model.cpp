@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/base/commands.h"
@@ -19,6 +20,7 @@ struct MakeModelFlags {
     std::string type = "q8_0";
     std::string output;
     uint64_t seed = 1;
+    std::optional<int> n_layers;  // none: as many as the shape has
     bool force = false;
 };
 
@@ -27,6 +29,7 @@ int make_model_command(const MakeModelFlags & flags) {
     if (!spec.ok()) { return fail_usage(spec.status().message()); }
     spec->weight_type = flags.type;
     spec->seed = flags.seed;
+    if (flags.n_layers) { spec->n_layers = *flags.n_layers; }
     std::error_code error;
     if (!flags.force && std::filesystem::exists(flags.output, error)) {
         return fail({ErrorCode::kInvalidArgument, "'" + flags.output + "' exists: add --force to write over it"});
@@ -51,10 +54,11 @@ int make_model_command(const MakeModelFlags & flags) {
 void add_make_model_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<MakeModelFlags>();
     CLI::App * command = root.add_subcommand("make-model", "Write a GGUF of a real shape with random weights");
-    command->add_option("shape", flags->shape, "0.5b, 1b, 3b or 8b")->required();
+    command->add_option("shape", flags->shape, shape_names())->required();
     command->add_option("--type", flags->type, "Type of the weights: f16, q8_0, q4_0, …")->capture_default_str();
     command->add_option("-o,--output", flags->output, "File to write")->required();
     command->add_option("--seed", flags->seed, "Seed of the weights")->capture_default_str();
+    command->add_option("--layers", flags->n_layers, "Layers (default: as many as the shape has)");
     command->add_flag("--force", flags->force, "Write over a file that exists");
     command->callback([flags, &exit_code] { exit_code = make_model_command(*flags); });
 }

@@ -7,12 +7,17 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "model/arch/hparams.h"
 #include "pith/status.h"
 
 namespace pith {
+
+// A metadata key behind "<architecture>." and what it says.
+using RandomKey = std::pair<std::string, std::variant<bool, uint32_t, float, std::string>>;
 
 struct RandomModelSpec {
     std::string arch = "llama";  // one of arch/architectures.def
@@ -40,12 +45,14 @@ struct RandomModelSpec {
     std::string weight_type = "f32";
     bool byte_tokens = true;  // false: a vocabulary that no text can be trusted to (a bad-input test)
     uint64_t seed = 1;
-    int n_splits = 1;  // files; see random_model_files
+    int n_splits = 1;             // files; see random_model_files
+    std::vector<RandomKey> keys;  // what else the architecture reads; one of the above that is here, too, is as said here
 };
 
-// "0.5b" (Qwen2.5), "1b", "3b" (Llama 3.2), "8b" (Llama 3.1), in the shapes of these models.
-// Errors: kInvalidArgument, naming the shapes there are.
+// Shapes of published models by name ("1b": Llama 3.2).   Errors: kInvalidArgument, naming the shapes there are.
 Result<RandomModelSpec> shape_preset(std::string_view name);
+// "0.5b, 1b, …"
+std::string shape_names();
 
 // The files that write_random_model leaves: `path`, or for n_splits > 1 "name-00001-of-00003.gguf" and so on, beside it.
 std::vector<std::string> random_model_files(const RandomModelSpec & spec, const std::string & path);

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "model/arch/architecture.h"
+#include "model/random/random_keys.h"
 #include "model/random/random_vocab.h"
 #include "model/weight_table.h"
 
@@ -99,28 +100,12 @@ std::vector<float> llama3_factors(const RandomModelSpec & spec) {
     return factors;
 }
 
-Hparams hparams_of(const RandomModelSpec & spec) {
-    Hparams hp;
-    hp.form = find_architecture(spec.arch)->form;
-    hp.n_vocab = spec.n_vocab;
-    hp.n_layers = spec.n_layers;
-    hp.layers.assign(static_cast<size_t>(spec.n_layers), {.has_experts = spec.n_experts > 0});
-    hp.n_embd = spec.n_embd;
-    hp.n_heads = spec.n_heads;
-    hp.n_kv_heads = spec.n_kv_heads;
-    hp.head_dim = hp.head_dim_v = hp.n_rot = spec.head_dim;
-    hp.n_ff = spec.n_ff;
-    hp.n_ff_expert = spec.n_ff_expert;
-    hp.n_experts = spec.n_experts;
-    return hp;
-}
-
 // What the weight table wants, but for what such a model may do without.
 class TensorList {
 public:
-    TensorList(const RandomModelSpec & spec, ggml_type type) : spec_(spec), type_(type) {
+    TensorList(const RandomModelSpec & spec, const Hparams & hparams, ggml_type type) : spec_(spec), type_(type) {
         Weights weights;
-        for (const WantedWeight & wanted : wanted_weights(hparams_of(spec), weights)) {
+        for (const WantedWeight & wanted : wanted_weights(hparams, weights)) {
             if (wanted.slot == &weights.output ? !spec.tied : wanted.required) { add(wanted); }
             if (spec.llama3_freqs && wanted.slot == &weights.layers.front().rope_freqs) {
                 add(wanted);
@@ -166,7 +151,8 @@ private:
 Result<std::vector<RandomTensorSpec>> list_random_tensors(const RandomModelSpec & spec) {
     PITH_RETURN_IF_ERROR(check_spec(spec));
     PITH_ASSIGN_OR_RETURN(const ggml_type type, find_weight_type(spec.weight_type));
-    std::vector<RandomTensorSpec> tensors = TensorList(spec, type).take();
+    PITH_ASSIGN_OR_RETURN(const Hparams hparams, random_hparams(spec));
+    std::vector<RandomTensorSpec> tensors = TensorList(spec, hparams, type).take();
     if (static_cast<size_t>(spec.n_splits) > tensors.size()) {
         return invalid("n_splits is " + std::to_string(spec.n_splits) + ", more than the " + std::to_string(tensors.size()) +
                        " tensors");
