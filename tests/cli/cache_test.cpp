@@ -58,6 +58,23 @@ TEST_F(CacheFiles, ATextThatWasCompressedIsAskedInAnotherProcess) {
     EXPECT_EQ(at_once["answers"][1]["tokens"], both["answers"][1]["tokens"]);
 }
 
+// The template that a text was compressed in is around its questions, too.
+TEST_F(CacheFiles, AnotherChatTemplateGoesWithTheFile) {
+    const std::string jinja =
+        "{% for m in messages %}[{{ m.role }}] {{ m.content }} . {% endfor %}{{ 'so:' if add_generation_prompt }}";
+    const Outcome made = compress({"--chat-template", jinja});
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    const Json info = Json::parse(run_pith({"cache", "info", file_, "--json"}).out);
+    EXPECT_EQ(info["notes"]["chat-template"], jinja);
+    const Json asked = answers({"ask", file_}, {"-p", "Where?"});
+    const Json at_once = answers({"run", "-m", model_, "-f", book_, "--policy", "snapkv:window=8", "--budget", "64",
+                                  "--question-later", "--chat-template", jinja},
+                                 {"-p", "Where?"});
+    EXPECT_EQ(asked["answers"][0]["tokens"], at_once["answers"][0]["tokens"]);
+    const Json with_another = answers({"ask", file_}, {"-p", "Where?", "--chat-template", "chatml"});
+    EXPECT_NE(with_another["n_prompt"], asked["n_prompt"]);
+}
+
 TEST_F(CacheFiles, KnownQuestionsAreInSight) {
     const Outcome later = compress({"--json"});
     const Outcome known = compress({"-p", "Who is long?", "--json"});

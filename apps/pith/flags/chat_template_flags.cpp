@@ -33,6 +33,11 @@ bool ChatTemplateFlags::any() const {
     return !name_or_text.empty() || !file.empty() || !variables.empty() || !tools.empty() || reasoning != "auto";
 }
 
+void ChatTemplateFlags::stay_with(const std::string & saved_template, const Tokenizer & tokenizer) {
+    const bool names_one = !name_or_text.empty() || !file.empty();
+    if (!names_one && !saved_template.empty() && saved_template != tokenizer.chat_template()) { name_or_text = saved_template; }
+}
+
 Status ChatTemplateFlags::give(Tokenizer & tokenizer) const {
     if (!any()) { return {}; }
     std::string source = name_or_text;

@@ -10,6 +10,7 @@
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
 #include "app/base/read_text.h"
+#include "app/flags/chat_template_flags.h"
 #include "app/flags/engine_flags.h"
 #include "app/run/budget_check.h"
 #include "app/run/saved_text.h"
@@ -33,6 +34,7 @@ struct CompressFlags {
     std::string system_prompt;
     std::string system_prompt_file;
     bool pin_system = false;
+    ChatTemplateFlags chat_template;
     bool raw = false;
     bool json = false;
 };
@@ -120,6 +122,9 @@ int compress_command(CompressFlags flags) {
     const auto given = flags.session.options(!flags.model.gate.empty());
     if (!given.ok()) { return fail_usage(given.status().message()); }
     SessionOptions options = *given;
+    if (flags.raw && flags.chat_template.any()) {
+        return fail_usage("--raw is the text without a chat template: leave it out, or what the template is given");
+    }
     if (const Status status = check_protected(options); !status.ok()) { return fail(status); }
     if (const Status status = check_can_write(flags.output); !status.ok()) { return fail(status); }
     const auto texts = read_texts(flags);
@@ -127,13 +132,15 @@ int compress_command(CompressFlags flags) {
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
-    const auto tokenizer = Tokenizer::load(flags.model.path);
+    auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    if (const Status status = flags.chat_template.give(*tokenizer); !status.ok()) { return fail(status); }
 
     SavedText saved;
     saved.uses_template = !flags.raw && tokenizer->has_chat_template();
     saved.open_turn = true;
     saved.system = texts->system;
+    saved.chat_template = tokenizer->chat_template();
     const auto tokens = encode(*tokenizer, flags, *texts, saved);
     if (!tokens.ok()) { return fail(tokens.status()); }
     if (flags.pin_system && tokens->n_system > 0) { options.pinned.push_back({0, tokens->n_system}); }
@@ -164,6 +171,7 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
     command->add_flag("--pin-system", flags->pin_system, "Never evict the system prompt");
     command->add_flag("--raw", flags->raw, "Leave out the model's chat template (-no-cnv)");
+    flags->chat_template.add_to(*command);
     command->add_flag("--json", flags->json, "One JSON object on standard output");
     flags->session.add_to(*command, "auto", "auto");
     command->callback([flags, &exit_code] { exit_code = compress_command(*flags); });

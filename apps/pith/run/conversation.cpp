@@ -166,12 +166,18 @@ Status Conversation::clear(std::string system) {
 }
 
 Status Conversation::save(const std::string & path) const {
-    return session_->save(path, to_notes({uses_template_, in_open_turn_, pending_, n_turns_, options_.system}));
+    return session_->save(
+        path, to_notes({uses_template_, in_open_turn_, pending_, n_turns_, options_.system, tokenizer_.chat_template()}));
 }
 
 Status Conversation::load(const std::string & path) {
     PITH_ASSIGN_OR_RETURN(const CacheFileInfo info, read_cache_info(path));
     SavedText text = saved_text(info.notes);
+    if (!text.chat_template.empty() && text.chat_template != tokenizer_.chat_template()) {
+        return {ErrorCode::kInvalidArgument, "'" + path +
+                                                 "' was saved with another chat template: start with it "
+                                                 "(--chat-template-file; `pith cache info --json` shows it)"};
+    }
     PITH_ASSIGN_OR_RETURN(ChatFrame frame, chat_frame(tokenizer_, !text.system.empty()));
     PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
     PITH_ASSIGN_OR_RETURN(Session opened, model_.open_session(path, options_.session.n_threads));

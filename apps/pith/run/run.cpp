@@ -208,11 +208,14 @@ private:
             PITH_RETURN_IF_ERROR(answer(session, sampler, i));
         }
         const SavedText text = saved_text(info.notes);
-        return save(session, {text.uses_template, false, -1, text.n_turns + 1, text.system});
+        return save(session, {text.uses_template, false, -1, text.n_turns + 1, text.system, tokenizer_.chat_template()});
     }
 
     // Of a prompt that was answered once.
-    SavedText begun_text() const { return {request_.use_template && flags_.token_ids.empty(), false, -1, 1, request_.system}; }
+    SavedText begun_text() const {
+        const bool uses_template = request_.use_template && flags_.token_ids.empty();
+        return {uses_template, false, -1, 1, request_.system, tokenizer_.chat_template()};
+    }
 
     // --save-cache: the prompt and all that was said.
     Status save(Session & session, const SavedText & text) {
@@ -398,6 +401,7 @@ int run_command(RunFlags flags) {
     if (!model.ok()) { return fail(model.status()); }
     auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    if (cached) { flags.chat_template.stay_with(saved_text(cached->notes).chat_template, *tokenizer); }
     if (const Status status = flags.chat_template.give(*tokenizer); !status.ok()) { return fail(status); }
     PromptRequest request = *read;
     request.use_template = !flags.raw && tokenizer->has_chat_template();

@@ -31,7 +31,8 @@ CacheNotes to_notes(const SavedText & text) {
             {"turn", text.open_turn ? "open" : "answered"},
             {"pending", std::to_string(text.pending)},
             {"turns", std::to_string(text.n_turns)},
-            {"system", text.system}};
+            {"system", text.system},
+            {"chat-template", text.uses_template ? text.chat_template : ""}};
 }
 
 SavedText saved_text(const CacheNotes & notes) {
@@ -46,6 +47,7 @@ SavedText saved_text(const CacheNotes & notes) {
     text.pending = pending.empty() ? -1 : static_cast<int32_t>(std::strtol(pending.c_str(), nullptr, 10));
     text.n_turns = std::max(0, static_cast<int>(std::strtol(note("turns").c_str(), nullptr, 10)));
     text.system = note("system");
+    text.chat_template = note("chat-template");
     return text;
 }
 

@@ -16,6 +16,7 @@ struct SavedText {
     int32_t pending = -1;        // said, and not fed yet; -1: all was fed
     int n_turns = 0;             // questions that were answered
     std::string system;          // prompt
+    std::string chat_template;   // that is around it; empty: not known
 };
 
 CacheNotes to_notes(const SavedText & text);
