@@ -8,12 +8,12 @@
 namespace pith {
 namespace {
 
-constexpr int kLayersOf27b = 46;  // the only size whose queries are scaled by D / H
-constexpr int kWindow = 4096;     // of files that do not say
+constexpr int kWindow = 4096;  // of files that do not say
 constexpr float kAttentionSoftcap = 50.0F;
 constexpr float kLogitSoftcap = 30.0F;
 
 Status read_gemma2(const KeyReader & keys, Hparams & hp) {
+    constexpr int kLayersOf27b = 46;  // the only size whose queries are scaled by D / H
     hp.embedding_scale = std::sqrt(static_cast<float>(hp.n_embd));
     if (hp.n_layers == kLayersOf27b) { hp.attention_scale = usual_attention_scale(hp.n_embd / hp.n_heads); }
     PITH_RETURN_IF_ERROR(read_softcaps(keys, kAttentionSoftcap, kLogitSoftcap, hp));

@@ -8,10 +8,10 @@
 namespace pith {
 namespace {
 
-constexpr int kLayersOf27b = 62;  // the only size whose queries are scaled by D / H
 constexpr float kWindowRopeBase = 10000.0F;
 
 Status read_gemma3(const KeyReader & keys, Hparams & hp) {
+    constexpr int kLayersOf27b = 62;  // the only size whose queries are scaled by D / H
     hp.embedding_scale = std::sqrt(static_cast<float>(hp.n_embd));
     if (hp.n_layers == kLayersOf27b) { hp.attention_scale = usual_attention_scale(hp.n_embd / hp.n_heads); }
     PITH_RETURN_IF_ERROR(read_softcaps(keys, 0.0F, 0.0F, hp));
