@@ -17,12 +17,6 @@ ApiReply reply_of(const Json & value) {
     return reply;
 }
 
-Json bytes_of(const std::string & text) {
-    Json bytes = Json::array();
-    for (const char c : text) { bytes.push_back(static_cast<unsigned char>(c)); }
-    return bytes;
-}
-
 constexpr std::string_view kBearer = "Bearer ";
 
 }  // namespace

@@ -13,10 +13,6 @@ namespace {
 constexpr int64_t kMostInt = std::numeric_limits<int32_t>::max();
 constexpr size_t kMostStops = 64;
 
-Status wrong(const std::string & message) {
-    return {ErrorCode::kInvalidArgument, message};
-}
-
 Status read_sampler(Fields & fields, SamplerOptions & s) {
     PITH_RETURN_IF_ERROR(fields.read("temperature", s.temperature));
     PITH_RETURN_IF_ERROR(fields.read("dynatemp_range", s.dynatemp_range));

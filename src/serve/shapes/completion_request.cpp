@@ -10,10 +10,6 @@
 namespace pith::serve {
 namespace {
 
-Status wrong(const std::string & message) {
-    return {ErrorCode::kInvalidArgument, message};
-}
-
 // Text parts stand one under the other, as llama-server has them.
 Result<std::string> text_of_parts(const Json & parts, const std::string & name) {
     std::string text;

@@ -15,12 +15,6 @@ std::string random_id() {
     return id;
 }
 
-Json bytes_of(const std::string & text) {
-    Json bytes = Json::array();
-    for (const char c : text) { bytes.push_back(static_cast<unsigned char>(c)); }
-    return bytes;
-}
-
 double per_second(int64_t n, double seconds) {
     return seconds > 0 ? static_cast<double>(n) / seconds : 0;
 }

@@ -15,6 +15,10 @@
 
 namespace pith::serve {
 
+inline Status wrong(const std::string & message) {
+    return {ErrorCode::kInvalidArgument, message};
+}
+
 class Fields {
 public:
     // REQUIRES: an object, which must live as long as this.

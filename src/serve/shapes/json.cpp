@@ -10,6 +10,12 @@ std::string dump(const Json & value) {
     return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+Json bytes_of(const std::string & text) {
+    Json bytes = Json::array();
+    for (const char c : text) { bytes.push_back(static_cast<unsigned char>(c)); }
+    return bytes;
+}
+
 Result<Json> parse_body(std::string_view body) {
     if (const auto offset = invalid_utf8_offset(body)) {
         return {ErrorCode::kInvalidArgument, "the body is not UTF-8: byte " + std::to_string(*offset)};

@@ -15,6 +15,9 @@ using Json = nlohmann::ordered_json;
 // One line; bytes that are no UTF-8 become U+FFFD.
 std::string dump(const Json & value);
 
+// Its bytes, each as a number.
+Json bytes_of(const std::string & text);
+
 // A body. Errors: kInvalidArgument: no UTF-8, no JSON (names the byte), no object.
 Result<Json> parse_body(std::string_view body);
 
