@@ -28,7 +28,8 @@ Status check(const GateConfig & c, const Hparams & hparams) {
     if (c.n_recent < 1) {
         return bad("recent tokens is " + std::to_string(c.n_recent) + ": give 1 (a token's own key) or more");
     }
-    if (!hparams.governs_all()) {
+    // What is read of a gates' file alone has a number of layers and nothing of each.
+    if (!hparams.layers.empty() && !hparams.governs_all()) {
         return {ErrorCode::kUnsupported, "gates: the model (" + hparams.arch_name + ") has " + hparams.ungoverned() +
                                              ", and gates are not made for these"};
     }

@@ -24,7 +24,7 @@ std::vector<char> from_hexadecimal(const std::string & text) {
 TEST(GgufCorpus, IsReadOrRefusedByOneClearLine) {
     const testing::TempFolder folder;
     const std::string path = folder.file("corpus.gguf");
-    const std::string list = std::string(PITH_SOURCE_DIR) + "/tests/fuzz/gguf_corpus.txt";
+    const std::string list = PITH_SOURCE_DIR "/tests/fuzz/gguf_corpus.txt";
     std::ifstream in(list);
     int n = 0;
     for (std::string line; std::getline(in, line); ++n) {

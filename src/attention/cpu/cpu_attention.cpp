@@ -75,8 +75,8 @@ void AttentionPlan::make() {
     longest_ = 0;
     for (const AttentionUnit & unit : units_) { longest_ = std::max(longest_, unit.end); }
     if (n_unfinished_ < tiles_.size()) {
+        unfinished_ = std::make_unique<std::atomic<int>[]>(tiles_.size());  // may throw: only then is there room
         n_unfinished_ = tiles_.size();
-        unfinished_ = std::make_unique<std::atomic<int>[]>(n_unfinished_);
     }
     for (size_t i = 0; i < tiles_.size(); ++i) { unfinished_[i].store(tiles_[i].n_units, std::memory_order_relaxed); }
     next_.store(0, std::memory_order_relaxed);
