@@ -1,59 +1,10 @@
 // serve_test.cpp - `pith serve` as a process: what it prints, how it ends, and that it says what `pith run` says.
-#include <csignal>
-
-#include "cli/run_process.h"
-#include "serve/http_client.h"
+#include "cli/serve_process.h"
 
 namespace pith::testing {
 namespace {
 
 const std::string kModel = PITH_SOURCE_DIR "/models/pith-reference.gguf";
-
-class ServeProcess {
-public:
-    explicit ServeProcess(std::vector<std::string> more) {
-        std::vector<std::string> words = {PITH_PROGRAM, "serve", "--port", "0", "-t", "1"};
-        words.insert(words.end(), more.begin(), more.end());
-        std::vector<char *> argv;
-        for (std::string & word : words) { argv.push_back(word.data()); }
-        argv.push_back(nullptr);
-        int ends[2];
-        if (pipe(ends) != 0) { return; }
-        pid_ = fork();
-        if (pid_ == 0) {
-            dup2(ends[1], STDOUT_FILENO);
-            execv(argv[0], argv.data());
-            _exit(127);
-        }
-        close(ends[1]);
-        FILE * out = fdopen(ends[0], "r");
-        char line[256] = "";
-        line_ = std::fgets(line, sizeof line, out) != nullptr ? line : "";
-        std::fclose(out);
-    }
-    ~ServeProcess() {
-        if (pid_ > 0) {
-            kill(pid_, SIGKILL);
-            waitpid(pid_, nullptr, 0);
-        }
-    }
-    ServeProcess(const ServeProcess &) = delete;
-    ServeProcess & operator=(const ServeProcess &) = delete;
-
-    const std::string & line() const { return line_; }
-    int port() const { return std::atoi(line_.substr(line_.rfind(':') + 1).c_str()); }
-    void ask_to_end() const { kill(pid_, SIGTERM); }
-    int wait() {
-        int state = 0;
-        waitpid(pid_, &state, 0);
-        pid_ = 0;
-        return WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
-    }
-
-private:
-    pid_t pid_ = 0;
-    std::string line_;
-};
 
 class Serve : public ::testing::Test {
 protected:
@@ -63,7 +14,7 @@ protected:
 };
 
 TEST_F(Serve, SaysWhatRunSays) {
-    ServeProcess server({"-m", kModel});
+    ServeProcess server(serve_command({"-m", kModel}));
     EXPECT_TRUE(server.line().starts_with("listening on http://127.0.0.1:")) << server.line();
     for (const char * prompt : {"The sky is", "One, two, three,"}) {
         const Outcome alone = run_pith({"run", "-m", kModel, "--raw", "-t", "1", "-n", "12", "--temp", "0", "-p", prompt});
@@ -83,7 +34,7 @@ TEST_F(Serve, SaysWhatRunSays) {
 }
 
 TEST_F(Serve, FinishesWhatRunsBeforeItEnds) {
-    ServeProcess server({"-m", kModel});
+    ServeProcess server(serve_command({"-m", kModel}));
     const Json body = {
         {"prompt", "The sky is"}, {"max_tokens", 1500}, {"temperature", 0}, {"ignore_eos", true}, {"stream", true}};
     Connection connection(server.port());
@@ -102,7 +53,7 @@ TEST_F(Serve, RefusesFlagsThatMakeNoSense) {
     expect_error(run_pith({"serve", "-m", kModel, "--api-key", " , "}), 2, {"--api-key"});
     expect_error(run_pith({"serve", "-m", kModel, "--policy", "snapkv"}), 2, {"budget"});
     expect_error(run_pith({"serve", "-m", kModel, "--host", "192.0.2.1", "--port", "0"}), 1, {"192.0.2.1"});
-    ServeProcess server({"-m", kModel});
+    ServeProcess server(serve_command({"-m", kModel}));
     expect_error(run_pith({"serve", "-m", kModel, "--port", std::to_string(server.port())}), 1, {"taken"});
 }
 

@@ -95,6 +95,8 @@ std::vector<Base> bases() {
     add("Quantised", [](auto & s) { s.n_embd = s.n_ff = 64, s.head_dim = 16, s.weight_type = "q4_0"; });
     add("Experts", [](auto & s) { testing::set_experts(s, "qwen3moe"), s.n_ff_expert = 32; });
     add("LongRope", [](auto & s) { s.arch = "phi3"; });
+    add("Windows", [](auto & s) { s.arch = "gemma3", s.n_layers = 6, s.window = 16; });
+    add("Sinks", [](auto & s) { testing::set_experts(s, "gpt-oss"), s.n_ff_expert = 32, s.window = 16; });
     add("Split", [](auto & s) { s.n_splits = 2; });
     return all;
 }
