@@ -11,7 +11,7 @@
 //   evict_as.cpp  the same for a prompt already prefilled in full, under any policy observed
 //   snapshot.cpp  states to come back to
 //   sequence.cpp  what a failed call leaves as it was
-//   session_file.cpp  to a file, and back
+//   saved/session_file.cpp  to a file, and back
 #pragma once
 
 #include <algorithm>
@@ -172,7 +172,7 @@ struct Session::Impl {
     Status evict_as(std::string_view policy, const Budget & budget);
     Result<std::vector<LayerPlan>> plan_cascade();
 
-    // session_file.cpp
+    // saved/session_file.cpp
     Status take(SavedSession saved, const CacheFileView & from);
 
     void update_ledger() const;

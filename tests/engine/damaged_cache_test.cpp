@@ -8,7 +8,7 @@
 
 #include "cache/cache_file.h"
 #include "engine/gated_model.h"
-#include "engine/saved_session.h"
+#include "engine/saved/saved_session.h"
 #include "engine/session_impl.h"
 #include "engine/tiny_model.h"
 #include "model/gguf_edit.h"

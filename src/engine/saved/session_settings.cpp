@@ -1,5 +1,5 @@
 // session_settings.cpp - options field by field.
-#include "engine/session_settings.h"
+#include "engine/saved/session_settings.h"
 
 #include <memory>
 #include <utility>

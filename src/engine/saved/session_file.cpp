@@ -9,9 +9,9 @@
 #include "device/available_memory.h"
 #include "engine/execution.h"
 #include "engine/model_parts.h"
-#include "engine/saved_session.h"
+#include "engine/saved/saved_session.h"
+#include "engine/saved/session_settings.h"
 #include "engine/session_impl.h"
-#include "engine/session_settings.h"
 #include "pith/cache_file.h"
 #include "policy/auto_policy.h"
 
