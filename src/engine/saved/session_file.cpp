@@ -93,16 +93,8 @@ std::vector<StoredLane> lanes_of(const SavedSession & saved) {
     return lanes;
 }
 
-}  // namespace
-
-namespace {
-
-// The newest positions without a gap, as many as a query at n_tokens sees or more; and, all lanes of a layer being alike, as
-// many as its window leaves.
-bool holds_window(std::span<const int32_t> lane, int window, int64_t n_tokens) {
-    CacheLayout one;
-    one.layers.push_back({1, 1, 1, 1, window});
-    const int64_t begin = one.window_begin(0, n_tokens);
+// Every lane of a layer that sees a window holds the newest positions without a gap, from `begin` on.
+bool holds_window(std::span<const int32_t> lane, int64_t begin, int64_t n_tokens) {
     return !lane.empty() && lane.front() == begin && lane.back() == n_tokens - 1 && std::ssize(lane) == n_tokens - begin;
 }
 
@@ -131,7 +123,7 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
     for (int l = 0; l < n_layers(); ++l) {
         for (int h = 0; h < shape().n_kv_heads; ++h) {
             const auto & lane = saved.positions[static_cast<size_t>(saved.shape.lane(l, h))];
-            if (!layout.governs(l) && !holds_window(lane, layout.window(l), n_tokens)) {
+            if (!layout.governs(l) && !holds_window(lane, layout.window_begin(l, n_tokens), n_tokens)) {
                 return damaged("layer " + std::to_string(l) + " does not hold its window");
             }
         }
