@@ -1,9 +1,10 @@
-// cache_file.h - a session in a file: what it says of itself. Saved by Session::save(), opened by Model::open_session() and
-// Session::load(); docs/caches.md has the format.
+// cache_file.h - a session in a file: what it says of itself, and sessions that go on from it. Saved by Session::save(), opened
+// by SessionFile, Model::open_session() and Session::load(); docs/caches.md has the format.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,11 +33,32 @@ struct CacheFileInfo {
     std::string schedule;
     int64_t n_tokens = 0;
     int64_t n_layers = 0;
-    int64_t n_kv_heads = 0;
-    int64_t n_entries = 0;  // kept, all lanes
-    uint64_t kv_bytes = 0;  // of their rows
-    uint64_t kv_full_bytes = 0;
+    int64_t n_lanes = 0;         // of the layers that see everything, which are those that policies govern
+    int64_t n_entries = 0;       // kept in them
+    uint64_t kv_bytes = 0;       // of all layers' rows
+    uint64_t state_bytes = 0;    // of recurrent layers
+    uint64_t kv_full_bytes = 0;  // of all that would be there without evictions
     CacheNotes notes;
+};
+
+class Model;
+
+// A cache file that is read and checked once, for as many sessions as come; the file stays mapped, and whoever writes another
+// in its place changes nothing here. Copies share it.   Threads: const-safe.
+class SessionFile {
+public:
+    // Errors: those of read_cache_info().
+    static Result<SessionFile> open(const std::string & path);
+
+    const CacheFileInfo & info() const;
+    // One that goes on from it, as Model::open_session() gives it.   Cost: a copy of its entries, and of what was seen of them;
+    // of the file nothing else is read again.
+    Result<Session> session(const Model & model, int n_threads = 0) const;
+
+private:
+    struct Impl;
+    explicit SessionFile(std::shared_ptr<const Impl> impl);
+    std::shared_ptr<const Impl> impl_;
 };
 
 // All of the file that can be checked without its model: every byte against its hash, and all numbers against each other.

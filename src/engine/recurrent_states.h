@@ -25,6 +25,7 @@ public:
         }
     }
 
+    bool has(int index) const { return static_cast<size_t>(index) < layers_.size() && layers_[static_cast<size_t>(index)]; }
     // [n_floats] (RecurrentHparams). REQUIRES: the layer is recurrent, here and below.
     std::span<const float> layer(int index) const { return *layers_[static_cast<size_t>(index)]; }
     // To write all of it: what it holds is the state, or anything where copies share that. Throws std::bad_alloc: nothing has

@@ -127,7 +127,7 @@ Status EvidenceState::read_layer(ByteReader & from, int index, std::span<const i
 
 Result<EvidenceState> EvidenceState::read(ByteReader & from, const CacheShape & shape, std::span<const EvidenceNeeds> known,
                                           std::shared_ptr<OutputMatrices> output, std::span<const int> lengths,
-                                          int64_t n_seen) {
+                                          std::span<const int64_t> n_seen) {
     const Status other_needs(ErrorCode::kBadFile, "its evidence is that of no policy that its settings name");
     std::vector<EvidenceNeeds> needs(from.count(sizeof(int)));
     for (EvidenceNeeds & one : needs) {
@@ -140,7 +140,7 @@ Result<EvidenceState> EvidenceState::read(ByteReader & from, const CacheShape & 
     }
     const auto n_kv = static_cast<size_t>(shape.n_kv_heads);
     for (size_t i = 0; i < state.layers_.size(); ++i) {
-        PITH_RETURN_IF_ERROR(state.read_layer(from, static_cast<int>(i), lengths.subspan(i * n_kv, n_kv), n_seen));
+        PITH_RETURN_IF_ERROR(state.read_layer(from, static_cast<int>(i), lengths.subspan(i * n_kv, n_kv), n_seen[i]));
     }
     if (!from.ok()) { return other_needs; }
     return state;

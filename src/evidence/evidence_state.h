@@ -125,11 +125,12 @@ public:
     void narrow(std::vector<EvidenceNeeds> needs);
 
     // All of it as bytes (evidence_file.cpp), and back: output as when it was made; known: what it may have been made for.
-    // lengths [L][K]: of the lanes.   Errors: kBadFile: these bytes are no evidence of such lanes after n_seen tokens; says
-    // why.
+    // lengths [L][K]: of the lanes; n_seen [L]: tokens that were remembered; both are 0 where nothing is. Errors: kBadFile:
+    // these bytes are no evidence of such lanes after so many tokens; says why.
     void write(ByteWriter & to) const;
     static Result<EvidenceState> read(ByteReader & from, const CacheShape & shape, std::span<const EvidenceNeeds> known,
-                                      std::shared_ptr<OutputMatrices> output, std::span<const int> lengths, int64_t n_seen);
+                                      std::shared_ptr<OutputMatrices> output, std::span<const int> lengths,
+                                      std::span<const int64_t> n_seen);
 
 private:
     Status read_layer(ByteReader & from, int layer, std::span<const int> lengths, int64_t n_seen);

@@ -11,6 +11,8 @@
 #include "engine/saved/saved_session.h"
 #include "engine/session_impl.h"
 #include "engine/tiny_model.h"
+#include "model/arch/architecture.h"
+#include "model/architecture_files.h"
 #include "model/gguf_edit.h"
 
 namespace pith {
@@ -27,7 +29,8 @@ int n_mutations() {
 
 // A small file with something in every section.
 struct Case {
-    explicit Case(const std::string & policy) : model(load()) {
+    explicit Case(const std::string & policy) : Case(gated(), policy) {}
+    Case(Model of, const std::string & policy) : model(std::move(of)) {
         SessionOptions options;
         options.policy = policy;
         options.budget = 24;
@@ -47,13 +50,24 @@ struct Case {
         const std::vector<char> file = testing::read_file(path);
         bytes.assign(file.begin(), file.end());
     }
-    static Model load() {
+    static Model gated() {
         RandomModelSpec spec = testing::tiny_spec();
         spec.n_layers = 2;
         GateConfig gate = testing::even_gate();
         gate.causal = true;
         gate.n_recent = 4;
         return testing::gated_model(spec, gate).value();
+    }
+    static std::vector<Model> recurrent() {
+        std::vector<Model> models;
+        for (const testing::ArchitectureFile & one : testing::architecture_files()) {
+            const Architecture * arch = find_architecture(one.arch);
+            if (arch == nullptr || arch->form.recurrent == Recurrent::kNone) { continue; }
+            const std::string path = scratch_file(one.name + ".gguf");
+            EXPECT_TRUE(testing::write_architecture_file(one, path));
+            models.push_back(Model::load(path).value());
+        }
+        return models;
     }
     // As Model::open_session() does it.
     Result<std::unique_ptr<Session::Impl>> open(std::span<const uint8_t> file) const {
@@ -93,10 +107,13 @@ TEST(DamagedCache, AFileThatIsCutOrGrowsIsRefused) {
 
 TEST(DamagedCache, AnotherVersionIsNamed) {
     Case a("h2o:recent=6");
-    a.bytes[8] = 2;
-    const auto view = CacheFileView::parse(a.bytes, "a.pith");
-    EXPECT_EQ(view.status().code(), ErrorCode::kUnsupported);
-    EXPECT_NE(view.status().message().find("version 2"), std::string::npos) << view.status().message();
+    for (const uint8_t version : {1, 3}) {
+        a.bytes[8] = version;
+        const auto view = CacheFileView::parse(a.bytes, "a.pith");
+        EXPECT_EQ(view.status().code(), ErrorCode::kUnsupported);
+        const std::string named = "has version " + std::to_string(version);
+        EXPECT_NE(view.status().message().find(named), std::string::npos) << view.status().message();
+    }
 }
 
 // Sections taken apart, changed, and put together again with hashes that fit.
@@ -161,30 +178,42 @@ private:
     std::vector<std::vector<uint8_t>> contents_;
 };
 
+void expect_mutations_refused_or_working(const Case & a, int n) {
+    ASSERT_TRUE(a.open(Sections(a.bytes).file()).ok());
+    std::mt19937 random(7);
+    int n_refused = 0;
+    for (int i = 0; i < n; ++i) {
+        Sections sections(a.bytes);
+        const std::string what = sections.mutate(random);
+        SCOPED_TRACE(what);
+        auto opened = a.open(sections.file());
+        if (!opened.ok()) {
+            ++n_refused;
+            EXPECT_EQ(opened.status().message().find('\n'), std::string::npos) << opened.status().message();
+            EXPECT_NE(opened.status().message().find("a.pith"), std::string::npos) << opened.status().message();
+            continue;
+        }
+        // It may answer otherwise, or with an error, but it works.
+        Session session = Session::Impl::hand_out(std::move(*opened));
+        static_cast<void>(session.prefill(random_tokens(20, a.model.info().n_vocab)));
+        for (int t = 0; t < 10; ++t) { static_cast<void>(session.append(t)); }
+        EXPECT_LE(session.n_tokens(), 61 + 1 + 20 + 10);
+    }
+    EXPECT_GT(n_refused, n / 4);
+}
+
 TEST(DamagedCache, WhatIsChangedAndHashedAgainIsRefusedOrWorks) {
     for (const char * policy : {"gated+snapkv:window=8", "h2o:recent=6", "snapkv:window=8+novelty"}) {
-        const Case a(policy);
-        ASSERT_TRUE(a.open(Sections(a.bytes).file()).ok());
-        std::mt19937 random(7);
-        int n_refused = 0;
-        for (int i = 0; i < n_mutations(); ++i) {
-            Sections sections(a.bytes);
-            const std::string what = sections.mutate(random);
-            SCOPED_TRACE(what);
-            auto opened = a.open(sections.file());
-            if (!opened.ok()) {
-                ++n_refused;
-                EXPECT_EQ(opened.status().message().find('\n'), std::string::npos) << opened.status().message();
-                EXPECT_NE(opened.status().message().find("a.pith"), std::string::npos) << opened.status().message();
-                continue;
-            }
-            // It may answer otherwise, or with an error, but it works.
-            Session session = Session::Impl::hand_out(std::move(*opened));
-            static_cast<void>(session.prefill(random_tokens(20, a.model.info().n_vocab)));
-            for (int t = 0; t < 10; ++t) { static_cast<void>(session.append(t)); }
-            EXPECT_LE(session.n_tokens(), 61 + 1 + 20 + 10);
-        }
-        EXPECT_GT(n_refused, n_mutations() / 4);
+        expect_mutations_refused_or_working(Case(policy), n_mutations());
+    }
+}
+
+TEST(DamagedCache, OfModelsWithRecurrentLayersIsRefusedOrWorksToo) {
+    const std::vector<Model> models = Case::recurrent();
+    ASSERT_GE(models.size(), 5U);
+    for (const Model & model : models) {
+        expect_mutations_refused_or_working(Case(model, "snapkv:window=8+novelty"),
+                                            n_mutations() / static_cast<int>(models.size()));
     }
 }
 

@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <filesystem>
 #include <optional>
 #include <stdexcept>
 
 #include "core/likeliest_token.h"
+#include "engine/answers_alone.h"
+#include "engine/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "model/arch/architecture.h"
 #include "model/architecture_files.h"
 #include "pith/batch_engine.h"
+#include "pith/cache_file.h"
 
 namespace pith {
 namespace {
@@ -76,7 +78,7 @@ std::vector<float> states_of(Session & session) {
     std::vector<float> all;
     const LayerProbe probe(session);
     for (int l = 0; l < session.n_layers(); ++l) {
-        if (!probe.cache().layout().is_recurrent(l)) { continue; }
+        if (!probe.states().has(l)) { continue; }
         const auto state = probe.states().layer(l);
         all.insert(all.end(), state.begin(), state.end());
     }
@@ -210,78 +212,46 @@ TEST_P(RecurrentLayers, QuestionsInSightAreTakenBack) {
     EXPECT_EQ(guided.n_tokens(), 150);
 }
 
-TEST_P(RecurrentLayers, AreNotSavedToFiles) {
-    Session one = session("full");
-    ASSERT_TRUE(one.prefill(tokens(20)).ok());
-    const auto path = scratch_file("recurrent.pithcache");
-    const Status saved = one.save(path);
-    EXPECT_EQ(saved.code(), ErrorCode::kUnsupported);
-    EXPECT_NE(saved.message().find("recurrent layers"), std::string::npos) << saved.message();
-    EXPECT_FALSE(std::filesystem::exists(path));
+// With policies that ask for nothing of the past, for sums, for the last queries, for sampled ones and for norms behind W_O.
+TEST_P(RecurrentLayers, SavedToAFileGoOnAsIfTheyHadNotBeen) {
+    for (const char * policy : {"full", "h2o", "snapkv:window=8+novelty", "laprox"}) {
+        for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+            SCOPED_TRACE(policy);
+            Session one = session(policy, schedule);
+            ASSERT_TRUE(one.prefill(tokens(150)).ok());
+            answer_of(one, 40);  // so that an eviction comes when it has been opened
+            testing::expect_saving_changes_nothing(*model_, one, std::string(policy) != "full");
+            const auto info = read_cache_info(testing::a_file());
+            ASSERT_TRUE(info.ok()) << info.status().message();
+            EXPECT_EQ(info->state_bytes, one.ledger().kv_state_bytes);
+            EXPECT_EQ(info->n_lanes, one.ledger().n_lanes);
+        }
+    }
+}
+
+TEST_P(RecurrentLayers, OfAnotherModelOfTheirShapeAreRefused) {
+    Session one = session("h2o");
+    ASSERT_TRUE(one.prefill(tokens(60)).ok());
+    const std::string path = scratch_file("recurrent.pith");
+    ASSERT_TRUE(one.save(path).ok());
+    const Model other = testing::tiny_model(testing::tiny_spec()).value();
+    EXPECT_EQ(other.open_session(path).status().code(), ErrorCode::kInvalidArgument);
 }
 
 TEST_P(RecurrentLayers, BatchesGiveWhatEachGivesAlone) {
-    EngineOptions engine_options;
-    engine_options.grid = 0;
-    engine_options.n_threads = 1;
-    engine_options.max_rows = 64;
-    auto engine = model_->engine(engine_options);
-    ASSERT_TRUE(engine.ok());
     std::vector<Request> requests;
-    std::vector<int64_t> ids;
     for (unsigned i = 0; i < 4; ++i) {
         Request & request = requests.emplace_back();
         request.tokens = tokens(80 + 35 * static_cast<int>(i), i);
         request.options =
             options(i % 2 == 0 ? "full" : "h2o", i % 2 == 0 ? Budget() : Budget(64), PrefillSchedule::kChunked, 24);
         request.max_tokens = 30;
-        const auto id = engine->submit(request);
-        ASSERT_TRUE(id.ok()) << id.status().message();
-        ids.push_back(*id);
     }
-    ASSERT_TRUE(engine->run().ok());
-    for (size_t i = 0; i < requests.size(); ++i) {
-        auto alone = model_->session(requests[i].options);
-        ASSERT_TRUE(alone.ok());
-        ASSERT_TRUE(alone->prefill(requests[i].tokens).ok());
-        const auto got = engine->answer(ids[i]);
-        EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), answer_of(*alone, requests[i].max_tokens)) << i;
-    }
+    testing::expect_batch_answers_as_alone(*model_, requests);
 }
 
 TEST_P(RecurrentLayers, AKeptPromptIsReadByItsForks) {
-    EngineOptions engine_options;
-    engine_options.grid = 0;
-    engine_options.n_threads = 1;
-    auto engine = model_->engine(engine_options);
-    ASSERT_TRUE(engine.ok());
-    const auto text = tokens(200);
-    Request base;
-    base.tokens.assign(text.begin(), text.begin() + 140);
-    base.options = options("full", Budget(), PrefillSchedule::kChunked);
-    base.keep = true;
-    base.max_tokens = 0;
-    const auto kept = engine->submit(base);
-    ASSERT_TRUE(kept.ok()) << kept.status().message();
-    ASSERT_TRUE(engine->run().ok());
-    std::vector<int64_t> ids;
-    for (int i = 0; i < 2; ++i) {
-        Request fork;
-        fork.after = *kept;
-        fork.tokens.assign(text.begin() + 140, text.begin() + 160 + 20 * i);
-        fork.max_tokens = 30;
-        const auto id = engine->submit(fork);
-        ASSERT_TRUE(id.ok()) << id.status().message();
-        ids.push_back(*id);
-    }
-    ASSERT_TRUE(engine->run().ok());
-    for (int i = 0; i < 2; ++i) {
-        Session alone = session("full");
-        ASSERT_TRUE(alone.prefill(std::span(text).first(140)).ok());
-        ASSERT_TRUE(alone.prefill(std::span(text).subspan(140, static_cast<size_t>(20 + 20 * i))).ok());
-        const auto got = engine->answer(ids[static_cast<size_t>(i)]);
-        EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), answer_of(alone, 30)) << i;
-    }
+    testing::expect_forks_answer_as_alone(*model_, options("full", Budget(), PrefillSchedule::kChunked), tokens(200), 140, 30);
 }
 
 TEST_P(RecurrentLayers, ABudgetInBytesBoundsThemToo) {

@@ -12,6 +12,7 @@
 #include "cache/cache_file.h"
 #include "engine/gated_model.h"
 #include "engine/registry_policies.h"
+#include "engine/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "file/failing_files.h"
@@ -23,20 +24,20 @@
 namespace pith {
 namespace {
 
+using testing::a_file;
+using testing::expect_same_from_here;
+using testing::expect_saving_changes_nothing;
 using testing::gated_model;
+using testing::kFurther;
 using testing::random_tokens;
 using testing::scratch_file;
+using testing::SessionState;
 using testing::state_of;
 using testing::tiny_spec;
 
 constexpr int kPrompt = 90;
 constexpr int kAnswer = 20;
-constexpr int kFurther = 100;
 constexpr KvType kKvTypes[] = {KvType::kF16, KvType::kF32, KvType::kBF16, KvType::kQ8_0, KvType::kQ4_0};
-
-std::string a_file() {
-    return scratch_file("saved.pith");
-}
 
 // Importances for policies that divide by head.
 std::shared_ptr<const HeadImportance> some_heads(const Model & model) {
@@ -71,47 +72,6 @@ SessionOptions options_of(const Model & model, const std::string & policy, const
     options.pinned = {{2, 5}};
     options.heads = some_heads(model);
     return options;
-}
-
-// Feeds the same to both: a prompt, and tokens one by one. Every logit is the same.
-void expect_same_from_here(Session & saved, Session & never_saved, const std::vector<int32_t> & tokens) {
-    const auto prompt = std::span(tokens).first(kFurther / 4);
-    ASSERT_TRUE(never_saved.prefill(prompt).ok());
-    ASSERT_TRUE(saved.prefill(prompt).ok());
-    ASSERT_TRUE(std::ranges::equal(saved.logits(), never_saved.logits()));
-    for (const int32_t token : std::span(tokens).subspan(kFurther / 4, kFurther - kFurther / 4)) {
-        ASSERT_TRUE(never_saved.append(token).ok());
-        ASSERT_TRUE(saved.append(token).ok());
-        ASSERT_TRUE(std::ranges::equal(saved.logits(), never_saved.logits())) << saved.n_tokens();
-    }
-    EXPECT_TRUE(state_of(saved) == state_of(never_saved));
-    EXPECT_EQ(saved.tokens(), never_saved.tokens());
-}
-
-// Saves the session, opens the file, and goes on with both. evicts: on the way.
-void expect_saving_changes_nothing(const Model & model, Session & session, bool evicts) {
-    const std::string path = a_file();
-    const Status saved = session.save(path, {{"name", "value"}});
-    ASSERT_TRUE(saved.ok()) << saved.message();
-    auto opened = model.open_session(path, 1);
-    ASSERT_TRUE(opened.ok()) << opened.status().message();
-    EXPECT_TRUE(state_of(*opened) == state_of(session));
-    EXPECT_EQ(opened->tokens(), session.tokens());
-    // All that is in the file came back: saved again, its sections are the same, but for the peaks of memory.
-    const std::string again = path + ".again";
-    ASSERT_TRUE(opened->save(again, {{"name", "value"}}).ok());
-    const auto first = CacheFile::open(path);
-    const auto second = CacheFile::open(again);
-    ASSERT_TRUE(first.ok() && second.ok());
-    for (const CacheSection & section : first->view().sections()) {
-        if (section.name == "state") { continue; }
-        const auto bytes = *first->view().section(section.name);
-        EXPECT_TRUE(std::ranges::equal(bytes, *second->view().section(section.name))) << section.name;
-    }
-
-    const int64_t n_before = session.ledger().evicted_entries;
-    expect_same_from_here(*opened, session, random_tokens(kFurther, model.info().n_vocab, 9));
-    if (evicts) { EXPECT_GT(session.ledger().evicted_entries, n_before); }
 }
 
 // A prompt and some of the answer, so that evictions in decode lie behind and before.
@@ -282,6 +242,25 @@ TEST(SavedSession, CanBeSavedAfterAnyNumberOfTokensAndAfterComingBackToASnapshot
     expect_saving_changes_nothing(tiny(), session, true);
 }
 
+TEST(SavedSession, OfAFileThatIsOpenServesManyAndStaysWhatItWas) {
+    Session session = read_some(tiny(), options_of(tiny(), "h2o:recent=6", kSchedules[1], KvType::kF16));
+    ASSERT_TRUE(session.save(a_file(), {{"which", "first"}}).ok());
+    const auto file = SessionFile::open(a_file());
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    auto first = file->session(tiny(), 1);
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    EXPECT_TRUE(state_of(*first) == state_of(session));
+    const SessionState saved = state_of(session);
+    expect_same_from_here(*first, session, random_tokens(kFurther, tiny().info().n_vocab, 9));
+    ASSERT_TRUE(first->save(a_file(), {{"which", "second"}}).ok());
+    EXPECT_EQ(file->info().notes.front().second, "first");
+    auto second = file->session(tiny(), 1);
+    ASSERT_TRUE(second.ok()) << second.status().message();
+    EXPECT_TRUE(state_of(*second) == saved);
+    EXPECT_EQ(file->session(tiny(), -1).status().code(), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(file->session(causal_gates()).status().code(), ErrorCode::kInvalidArgument);
+}
+
 TEST(SavedSession, WithoutTokensIsRefused) {
     const auto session = tiny().session();
     ASSERT_TRUE(session.ok());
@@ -357,6 +336,7 @@ TEST(SavedSession, TellsOfItselfWithoutItsModel) {
     ASSERT_TRUE(info.ok()) << info.status().message();
     EXPECT_EQ(info->n_tokens, kPrompt + kAnswer);
     EXPECT_EQ(info->n_entries, session.ledger().kept_entries);
+    EXPECT_EQ(info->n_lanes, session.ledger().n_lanes);
     EXPECT_EQ(info->kv_bytes, session.ledger().kv_needed_bytes);
     EXPECT_EQ(info->kv_full_bytes, session.ledger().kv_full_bytes);
     EXPECT_EQ(info->policy, "snapkv:window=8");

@@ -6,7 +6,8 @@
 #include <stdexcept>
 
 #include "cache/page_memory.h"
-#include "core/likeliest_token.h"
+#include "engine/answers_alone.h"
+#include "engine/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
@@ -58,6 +59,12 @@ protected:
         options.chunk = chunk;
         options.n_threads = 1;
         return options;
+    }
+
+    static Session session_of(const Model & model, const std::string & policy) {
+        auto session = model.session(options(policy, policy == "full" ? Budget() : Budget(64), PrefillSchedule::kChunked));
+        EXPECT_TRUE(session.ok()) << session.status().message();
+        return std::move(*session);
     }
 
     // Every lane of a layer with a window: no entry that is needed is gone, and few others are there.
@@ -133,51 +140,39 @@ TEST_P(Windows, SnapshotsComeBackBitForBit) {
     const auto tokens = random_tokens(600, model->info().n_vocab);
     for (const char * policy : {"full", "h2o"}) {
         SCOPED_TRACE(policy);
-        auto session =
-            model->session(options(policy, std::string(policy) == "full" ? Budget() : Budget(64), PrefillSchedule::kChunked));
-        ASSERT_TRUE(session.ok());
-        ASSERT_TRUE(session->prefill(std::span(tokens).first(333)).ok());
-        const auto early = session->snapshot();
+        Session session = session_of(*model, policy);
+        ASSERT_TRUE(session.prefill(std::span(tokens).first(333)).ok());
+        const auto early = session.snapshot();
         ASSERT_TRUE(early.ok());
-        const auto before = contents_of(*session);
-        for (int i = 0; i < 40; ++i) { ASSERT_TRUE(session->decode().ok()); }
-        const auto late = session->snapshot();
+        const auto before = contents_of(session);
+        for (int i = 0; i < 40; ++i) { ASSERT_TRUE(session.decode().ok()); }
+        const auto late = session.snapshot();
         ASSERT_TRUE(late.ok());
-        const auto at_late = contents_of(*session);
-        for (int i = 0; i < 200; ++i) { ASSERT_TRUE(session->decode().ok()); }
-        const auto at_end = contents_of(*session);
-        ASSERT_TRUE(session->restore(*late).ok());
-        EXPECT_TRUE(contents_of(*session) == at_late);
-        ASSERT_TRUE(session->restore(*early).ok());
-        EXPECT_TRUE(contents_of(*session) == before);
-        for (int i = 0; i < 240; ++i) { ASSERT_TRUE(session->decode().ok()); }
-        EXPECT_TRUE(contents_of(*session) == at_end);
-        ASSERT_TRUE(session->restore(*late).ok());
-        EXPECT_TRUE(contents_of(*session) == at_late);
+        const auto at_late = contents_of(session);
+        for (int i = 0; i < 200; ++i) { ASSERT_TRUE(session.decode().ok()); }
+        const auto at_end = contents_of(session);
+        ASSERT_TRUE(session.restore(*late).ok());
+        EXPECT_TRUE(contents_of(session) == at_late);
+        ASSERT_TRUE(session.restore(*early).ok());
+        EXPECT_TRUE(contents_of(session) == before);
+        for (int i = 0; i < 240; ++i) { ASSERT_TRUE(session.decode().ok()); }
+        EXPECT_TRUE(contents_of(session) == at_end);
+        ASSERT_TRUE(session.restore(*late).ok());
+        EXPECT_TRUE(contents_of(session) == at_late);
     }
 }
 
+// Sampled queries, too: of layers that policies do not govern there are none.
 TEST_P(Windows, ASavedSessionGoesOnAsIfItHadNotBeenSaved) {
     const auto model = load();
     ASSERT_TRUE(model.ok());
-    const std::string path = scratch_file("windows.pith");
-    for (const char * policy : {"full", "h2o"}) {
+    for (const char * policy : {"full", "h2o", "snapkv:window=8+novelty"}) {
         SCOPED_TRACE(policy);
-        auto session =
-            model->session(options(policy, std::string(policy) == "full" ? Budget() : Budget(64), PrefillSchedule::kChunked));
-        ASSERT_TRUE(session.ok());
-        ASSERT_TRUE(session->prefill(random_tokens(333, model->info().n_vocab)).ok());
-        const Status saved = session->save(path);
-        ASSERT_TRUE(saved.ok()) << saved.message();
-        auto opened = model->open_session(path, 1);
-        ASSERT_TRUE(opened.ok()) << opened.status().message();
-        EXPECT_TRUE(contents_of(*opened) == contents_of(*session));
-        check_windows(*opened);
-        for (int i = 0; i < 150; ++i) {
-            ASSERT_TRUE(session->decode().ok());
-            ASSERT_TRUE(opened->decode().ok());
-        }
-        EXPECT_TRUE(contents_of(*opened) == contents_of(*session));
+        Session session = session_of(*model, policy);
+        ASSERT_TRUE(session.prefill(random_tokens(333, model->info().n_vocab)).ok());
+        for (int i = 0; i < 40; ++i) { ASSERT_TRUE(session.decode().ok()); }
+        testing::expect_saving_changes_nothing(*model, session, std::string(policy) != "full");
+        check_windows(session);
     }
 }
 
@@ -187,28 +182,26 @@ TEST_P(Windows, ACallThatFailsLeavesThemAsTheyWere) {
     const auto tokens = random_tokens(900, model->info().n_vocab);
     for (const char * policy : {"full", "snapkv:window=8"}) {
         SCOPED_TRACE(policy);
-        auto session =
-            model->session(options(policy, std::string(policy) == "full" ? Budget() : Budget(64), PrefillSchedule::kChunked));
-        ASSERT_TRUE(session.ok());
-        ASSERT_TRUE(session->prefill(std::span(tokens).first(300)).ok());
+        Session session = session_of(*model, policy);
+        ASSERT_TRUE(session.prefill(std::span(tokens).first(300)).ok());
         for (const int64_t n_until : {48, 144, 400}) {
-            const auto before = contents_of(*session);
+            const auto before = contents_of(session);
             RunHooks hooks;
             hooks.progress = [&](int64_t n_done, int64_t) {
                 if (n_done >= n_until) { throw std::runtime_error("enough"); }
             };
-            EXPECT_FALSE(session->prefill(std::span(tokens).subspan(300, 480), hooks).ok());
-            EXPECT_TRUE(contents_of(*session) == before);
+            EXPECT_FALSE(session.prefill(std::span(tokens).subspan(300, 480), hooks).ok());
+            EXPECT_TRUE(contents_of(session) == before);
         }
         auto other =
             model->session(options(policy, std::string(policy) == "full" ? Budget() : Budget(64), PrefillSchedule::kChunked));
         ASSERT_TRUE(other.ok());
         ASSERT_TRUE(other->prefill(std::span(tokens).first(300)).ok());
-        for (Session * one : {&*session, &*other}) {
+        for (Session * one : {&session, &*other}) {
             ASSERT_TRUE(one->prefill(std::span(tokens).subspan(300)).ok());
             for (int i = 0; i < 10; ++i) { ASSERT_TRUE(one->decode().ok()); }
         }
-        EXPECT_TRUE(contents_of(*session) == contents_of(*other));
+        EXPECT_TRUE(contents_of(session) == contents_of(*other));
     }
 }
 
@@ -256,12 +249,6 @@ TEST_P(Windows, PoliciesGovernTheOtherLayersInEverySchedule) {
 TEST_P(Windows, BatchesGiveWhatEachGivesAlone) {
     const auto model = load();
     ASSERT_TRUE(model.ok());
-    EngineOptions engine_options;
-    engine_options.grid = 0;
-    engine_options.n_threads = 1;
-    engine_options.max_rows = 64;
-    auto engine = model->engine(engine_options);
-    ASSERT_TRUE(engine.ok());
     std::vector<Request> requests;
     for (unsigned i = 0; i < 4; ++i) {
         Request & request = requests.emplace_back();
@@ -270,25 +257,7 @@ TEST_P(Windows, BatchesGiveWhatEachGivesAlone) {
             options(i % 2 == 0 ? "full" : "h2o", i % 2 == 0 ? Budget() : Budget(64), PrefillSchedule::kChunked, 24);
         request.max_tokens = 40;
     }
-    std::vector<int64_t> ids;
-    for (const Request & request : requests) {
-        const auto id = engine->submit(request);
-        ASSERT_TRUE(id.ok()) << id.status().message();
-        ids.push_back(*id);
-    }
-    ASSERT_TRUE(engine->run().ok());
-    for (size_t i = 0; i < requests.size(); ++i) {
-        auto session = model->session(requests[i].options);
-        ASSERT_TRUE(session.ok());
-        ASSERT_TRUE(session->prefill(requests[i].tokens).ok());
-        std::vector<int32_t> answer;
-        for (int t = 0; t < requests[i].max_tokens; ++t) {
-            answer.push_back(likeliest_token(session->logits()));
-            ASSERT_TRUE(session->append(answer.back()).ok());
-        }
-        const auto got = engine->answer(ids[i]);
-        EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), answer) << i;
-    }
+    testing::expect_batch_answers_as_alone(*model, requests);
 }
 
 TEST_P(Windows, ABudgetInBytesBoundsThemToo) {
@@ -319,44 +288,8 @@ TEST_P(Windows, ABudgetInBytesBoundsThemToo) {
 TEST_P(Windows, AKeptPromptIsReadByItsForks) {
     const auto model = load();
     ASSERT_TRUE(model.ok());
-    EngineOptions engine_options;
-    engine_options.grid = 0;
-    engine_options.n_threads = 1;
-    auto engine = model->engine(engine_options);
-    ASSERT_TRUE(engine.ok());
-    const auto tokens = random_tokens(300, model->info().n_vocab);
-    Request base;
-    base.tokens.assign(tokens.begin(), tokens.begin() + 250);
-    base.options = options("full", Budget(), PrefillSchedule::kChunked);
-    base.keep = true;
-    base.max_tokens = 0;
-    const auto kept = engine->submit(base);
-    ASSERT_TRUE(kept.ok()) << kept.status().message();
-    ASSERT_TRUE(engine->run().ok());
-    std::vector<int64_t> ids;
-    for (int i = 0; i < 2; ++i) {
-        Request fork;
-        fork.after = *kept;
-        fork.tokens.assign(tokens.begin() + 250, tokens.begin() + 270 + 20 * i);
-        fork.max_tokens = 150;
-        const auto id = engine->submit(fork);
-        ASSERT_TRUE(id.ok()) << id.status().message();
-        ids.push_back(*id);
-    }
-    ASSERT_TRUE(engine->run().ok());
-    for (int i = 0; i < 2; ++i) {
-        auto session = model->session(options("full", Budget(), PrefillSchedule::kChunked));
-        ASSERT_TRUE(session.ok());
-        ASSERT_TRUE(session->prefill(std::span(tokens).first(250)).ok());
-        ASSERT_TRUE(session->prefill(std::span(tokens).subspan(250, static_cast<size_t>(20 + 20 * i))).ok());
-        std::vector<int32_t> answer;
-        for (int t = 0; t < 150; ++t) {
-            answer.push_back(likeliest_token(session->logits()));
-            ASSERT_TRUE(session->append(answer.back()).ok());
-        }
-        const auto got = engine->answer(ids[static_cast<size_t>(i)]);
-        EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), answer) << i;
-    }
+    testing::expect_forks_answer_as_alone(*model, options("full", Budget(), PrefillSchedule::kChunked),
+                                          random_tokens(300, model->info().n_vocab), 250, 150);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Windows,

@@ -53,9 +53,10 @@ Json to_json(const std::string & path, const CacheFileInfo & info) {
     object["type_k"] = to_string(info.options.type_k);
     object["type_v"] = to_string(info.options.type_v);
     object["n_layers"] = info.n_layers;
-    object["n_kv_heads"] = info.n_kv_heads;
+    object["n_lanes"] = info.n_lanes;
     object["kept_entries"] = info.n_entries;
     object["kv_bytes"] = info.kv_bytes;
+    object["state_bytes"] = info.state_bytes;
     object["kv_full_bytes"] = info.kv_full_bytes;
     object["sections"] = sections;
     object["notes"] = notes;
@@ -64,15 +65,16 @@ Json to_json(const std::string & path, const CacheFileInfo & info) {
 
 void print_info(const std::string & path, const CacheFileInfo & info) {
     const auto line = [](const char * name, const std::string & text) { std::printf("%-9s %s\n", name, text.c_str()); };
-    const int64_t n_lanes = std::max<int64_t>(1, info.n_layers * info.n_kv_heads);
+    const int64_t n_lanes = std::max<int64_t>(1, info.n_lanes);
     line("file", path + ", " + bytes_text(info.file_bytes));
     line("model", info.model_name + " ('" + info.model_path + "')");
     if (!info.lora_file.empty()) { line("adapter", info.lora_file); }
     if (!info.gate_file.empty()) { line("gates", info.gate_file); }
     line("tokens", with_commas(info.n_tokens) + ", " + with_commas(info.n_entries / n_lanes) + " kept per head on average");
     line("policy", info.policy + ", budget " + budget_text(info) + ", read " + info.schedule);
-    line("kv cache", bytes_text(info.kv_bytes) + " of " + bytes_text(info.kv_full_bytes) + ", K " +
-                         std::string(to_string(info.options.type_k)) + ", V " + std::string(to_string(info.options.type_v)));
+    line("kv cache", bytes_text(info.kv_bytes + info.state_bytes) + " of " + bytes_text(info.kv_full_bytes) + ", K " +
+                         std::string(to_string(info.options.type_k)) + ", V " + std::string(to_string(info.options.type_v)) +
+                         (info.state_bytes > 0 ? ", " + bytes_text(info.state_bytes) + " of recurrent layers" : ""));
     std::string sections;
     for (const auto & [name, bytes] : info.sections) {
         sections += (sections.empty() ? "" : ", ") + name + " " + bytes_text(bytes);
@@ -93,13 +95,14 @@ int info_command(const CacheCommandFlags & flags) {
 
 // Without a model all that needs none; with one, whether it opens.
 int verify_command(CacheCommandFlags flags) {
-    const auto info = read_cache_info(flags.file);
-    if (!info.ok()) { return fail(info.status()); }
+    const auto file = SessionFile::open(flags.file);
+    if (!file.ok()) { return fail(file.status()); }
     if (flags.model.named()) {
-        if (const Status found = find_model_of(*info, flags.file, flags.model); !found.ok()) { return fail_or_usage(found); }
+        const Status found = find_model_of(file->info(), flags.file, flags.model);
+        if (!found.ok()) { return fail_or_usage(found); }
         const auto model = flags.model.load();
         if (!model.ok()) { return fail(model.status()); }
-        const auto session = model->open_session(flags.file);
+        const auto session = file->session(*model);
         if (!session.ok()) { return fail(session.status()); }
     }
     if (flags.json) {

@@ -2,6 +2,8 @@
 #include "engine/saved/saved_session.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -56,6 +58,12 @@ std::vector<std::pair<std::string, std::string>> read_pairs(ByteReader & from) {
     return pairs;
 }
 
+void write_origin(const SavedOrigin & origin, ByteWriter & to) {
+    for (const std::string * text : {&origin.model_name, &origin.model_path, &origin.lora_file}) { to.text(*text); }
+    to.number(origin.lora_scale);
+    to.text(origin.gate_file);
+}
+
 void write_state(const SavedSession & session, ByteWriter & to) {
     for (const std::string * text : {&session.policy, &session.policy_asked, &session.policy_reason, &session.schedule}) {
         to.text(*text);
@@ -95,23 +103,38 @@ Status read_state(ByteReader & from, SavedSession & session) {
     return {ErrorCode::kBadFile, "its state makes no sense"};
 }
 
-void write_lanes(const CacheLayout & layout, const std::vector<std::vector<int32_t>> & positions, ByteWriter & to) {
-    const CacheShape shape = layout.shape_of_model();  // its layers are alike, but for windows
-    for (const int n : {shape.n_layers, shape.n_kv_heads, shape.n_group, shape.head_dim, layout.head_dim_v}) { to.number(n); }
-    to.number(uint64_t{positions.size()});
-    for (const std::vector<int32_t> & lane : positions) { to.array(lane); }
+// A layer's numbers, in the file's order.
+template <class Number>
+void each_number(LayerLanes & lanes, const Number & number) {
+    for (int * n : {&lanes.n_kv_heads, &lanes.n_group, &lanes.head_dim, &lanes.head_dim_v, &lanes.window}) { number(*n); }
+}
+
+void write_lanes(const RaggedCache & cache, ByteWriter & to) {
+    const CacheLayout & layout = cache.layout();
+    to.number(static_cast<uint64_t>(layout.n_layers()));
+    for (int l = 0; l < layout.n_layers(); ++l) {
+        LayerLanes lanes = layout.lanes(l);
+        each_number(lanes, [&to](int n) { to.number(n); });
+    }
+    to.number(static_cast<uint64_t>(cache.n_lanes()));
+    for (int i = 0; i < cache.n_lanes(); ++i) { to.array(cache.positions(i)); }
 }
 
 Status read_lanes(ByteReader & from, SavedSession & session) {
     const Status bad(ErrorCode::kBadFile, "its lanes make no sense");
-    bool sensible = true;
-    for (int * n : {&session.shape.n_layers, &session.shape.n_kv_heads, &session.shape.n_group, &session.shape.head_dim,
-                    &session.head_dim_v}) {
-        *n = from.number<int>();
-        sensible = sensible && *n > 0 && *n <= kMostSize;
+    session.layers.resize(from.count(5 * sizeof(int)));
+    bool sensible = !session.layers.empty() && session.layers.size() <= size_t{kMostSize};
+    uint64_t wanted = 0;
+    for (LayerLanes & lanes : session.layers) {
+        each_number(lanes, [&](int & n) { n = from.number<int>(); });
+        for (const int n : {lanes.n_group, lanes.head_dim, lanes.head_dim_v}) {
+            sensible = sensible && n > 0 && n <= kMostSize;
+        }
+        sensible = sensible && lanes.n_kv_heads >= 0 && lanes.n_kv_heads <= kMostSize && lanes.window >= 0 &&
+                   lanes.window <= kMostTokens;
+        wanted += sensible ? static_cast<uint64_t>(lanes.n_kv_heads) : 0;
     }
     const size_t n_lanes = from.count(sizeof(uint64_t));
-    const auto wanted = static_cast<uint64_t>(session.shape.n_layers) * static_cast<uint64_t>(session.shape.n_kv_heads);
     if (!sensible || !from.ok() || n_lanes != wanted || !RaggedCache::check_types(session.layout()).ok()) { return bad; }
     const auto n_tokens = static_cast<int64_t>(session.tokens.size());
     for (size_t i = 0; i < n_lanes; ++i) {
@@ -122,14 +145,41 @@ Status read_lanes(ByteReader & from, SavedSession & session) {
     return from.done() ? Status() : bad;
 }
 
+// Calls it with each layer's lanes and the number of entries in them.
+template <class Visit>
+void each_layer(const SavedSession & session, const Visit & visit) {
+    size_t lane = 0;
+    for (const LayerLanes & lanes : session.layers) {
+        int64_t n = 0;
+        for (int h = 0; h < lanes.n_kv_heads; ++h) { n += std::ssize(session.positions[lane++]); }
+        visit(lanes, n);
+    }
+}
+
+bool governs(const LayerLanes & lanes) {
+    return lanes.n_kv_heads > 0 && lanes.window == 0;
+}
+
+uint64_t bytes_of_rows(const SavedSession & session, bool windows_alone) {
+    uint64_t bytes = 0;
+    const CacheLayout layout = session.layout();
+    int layer = 0;
+    each_layer(session, [&](const LayerLanes & lanes, int64_t n) {
+        const size_t of_row = layout.rows(layer++).bytes();
+        if (!windows_alone || lanes.window > 0) { bytes += static_cast<uint64_t>(n) * of_row; }
+    });
+    return bytes;
+}
+
 Status write_rows(CacheFileWriter & file, const RaggedCache & cache) {
-    const CacheShape shape = cache.layout().shape_of_model();
-    const LaneRows rows = cache.layout().rows();
-    std::vector<uint8_t> k(static_cast<size_t>(kRowsAtATime) * rows.bytes_k());
-    std::vector<uint8_t> v(static_cast<size_t>(kRowsAtATime) * rows.bytes_v());
+    std::vector<uint8_t> k;
+    std::vector<uint8_t> v;
     PITH_RETURN_IF_ERROR(file.begin("rows"));
-    for (int layer = 0; layer < shape.n_layers; ++layer) {
-        for (int h = 0; h < shape.n_kv_heads; ++h) {
+    for (int layer = 0; layer < cache.layout().n_layers(); ++layer) {
+        const LaneRows rows = cache.layout().rows(layer);
+        k.resize(static_cast<size_t>(kRowsAtATime) * rows.bytes_k());
+        v.resize(static_cast<size_t>(kRowsAtATime) * rows.bytes_v());
+        for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
             const int length = cache.length(cache.lane(0, layer, h));
             for (const bool keys : {true, false}) {
                 for (int64_t first = 0; first < length; first += kRowsAtATime) {
@@ -142,6 +192,41 @@ Status write_rows(CacheFileWriter & file, const RaggedCache & cache) {
         }
     }
     return {};
+}
+
+Status write_states(CacheFileWriter & file, int n_layers_of_model, const RecurrentStates & states) {
+    std::vector<int> recurrent;
+    for (int l = 0; l < n_layers_of_model; ++l) {
+        if (states.has(l)) { recurrent.push_back(l); }
+    }
+    PITH_RETURN_IF_ERROR(file.begin("states"));
+    ByteWriter n_layers;
+    n_layers.number(uint64_t{recurrent.size()});
+    PITH_RETURN_IF_ERROR(file.write(n_layers.bytes()));
+    for (const int layer : recurrent) {  // one at a time: a large model's take tens of MiB
+        ByteWriter one;
+        one.number(layer);
+        one.array(states.layer(layer));
+        PITH_RETURN_IF_ERROR(file.write(one.bytes()));
+    }
+    return {};
+}
+
+// Of layers without lanes, in their order; which of these have one is the model's to say.
+Status read_states(ByteReader & from, SavedSession & session) {
+    const Status bad(ErrorCode::kBadFile, "its states of recurrent layers make no sense");
+    session.states.resize(from.count(sizeof(int) + sizeof(uint64_t)));
+    int64_t before = -1;
+    for (SavedRecurrent & one : session.states) {
+        one.layer = from.number<int>();
+        one.state = from.array<float>();
+        const bool is_recurrent = one.layer > before && one.layer < std::ssize(session.layers) &&
+                                  session.layers[static_cast<size_t>(one.layer)].n_kv_heads == 0;
+        if (!from.ok() || !is_recurrent) { return bad; }
+        if (!std::ranges::all_of(one.state, [](float x) { return std::isfinite(x); })) { return bad; }
+        before = one.layer;
+    }
+    return from.done() ? Status() : bad;
 }
 
 template <class T>
@@ -161,16 +246,31 @@ std::span<const uint8_t> as_bytes(std::span<const float> numbers) {
 
 CacheLayout SavedSession::layout() const {
     CacheLayout layout;
-    layout.shape = shape;
-    layout.head_dim_v = head_dim_v;
+    layout.layers = layers;
     layout.type_k = to_ggml(options.type_k);
     layout.type_v = to_ggml(options.type_v);
     return layout;
 }
 
-int64_t SavedSession::n_entries() const {
+int64_t SavedSession::n_governed_lanes() const {
     int64_t n = 0;
-    for (const std::vector<int32_t> & lane : positions) { n += std::ssize(lane); }
+    for (const LayerLanes & lanes : layers) { n += governs(lanes) ? lanes.n_kv_heads : 0; }
+    return n;
+}
+
+int64_t SavedSession::n_governed_entries() const {
+    int64_t n = 0;
+    each_layer(*this, [&n](const LayerLanes & lanes, int64_t n_entries) { n += governs(lanes) ? n_entries : 0; });
+    return n;
+}
+
+uint64_t SavedSession::window_bytes() const {
+    return bytes_of_rows(*this, /*windows_alone=*/true);
+}
+
+uint64_t SavedSession::state_bytes() const {
+    uint64_t n = 0;
+    for (const SavedRecurrent & one : states) { n += one.state.size() * sizeof(float); }
     return n;
 }
 
@@ -223,7 +323,6 @@ Result<GateState> read_gates(ByteReader & from, const CacheShape & shape, int n_
 }
 
 Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence) {
-    const CacheLayout & layout = sequence.cache->layout();
     PITH_ASSIGN_OR_RETURN(CacheFileWriter file, CacheFileWriter::create(path));
     const auto add = [&file](const char * section, const auto & fill) {
         ByteWriter writer;
@@ -231,13 +330,7 @@ Status write_saved(const std::string & path, const SavedSession & session, const
         return file.add(section, writer.bytes());
     };
     PITH_RETURN_IF_ERROR(add("model", [&](ByteWriter & to) { write_pairs(session.model, to); }));
-    PITH_RETURN_IF_ERROR(add("origin", [&](ByteWriter & to) {
-        to.text(session.origin.model_name);
-        to.text(session.origin.model_path);
-        to.text(session.origin.lora_file);
-        to.number(session.origin.lora_scale);
-        to.text(session.origin.gate_file);
-    }));
+    PITH_RETURN_IF_ERROR(add("origin", [&](ByteWriter & to) { write_origin(session.origin, to); }));
     PITH_RETURN_IF_ERROR(add("settings", [&](ByteWriter & to) { write_settings(session.options, to); }));
     PITH_RETURN_IF_ERROR(add("state", [&](ByteWriter & to) { write_state(session, to); }));
     PITH_RETURN_IF_ERROR(file.begin("tokens"));
@@ -248,15 +341,9 @@ Status write_saved(const std::string & path, const SavedSession & session, const
     });
     PITH_RETURN_IF_ERROR(written);
     PITH_RETURN_IF_ERROR(file.add("logits", as_bytes(sequence.logits)));
-    PITH_RETURN_IF_ERROR(add("lanes", [&](ByteWriter & to) {
-        std::vector<std::vector<int32_t>> positions;
-        for (int i = 0; i < sequence.cache->n_lanes(); ++i) {
-            const auto lane = sequence.cache->positions(i);
-            positions.emplace_back(lane.begin(), lane.end());
-        }
-        write_lanes(layout, positions, to);
-    }));
+    PITH_RETURN_IF_ERROR(add("lanes", [&](ByteWriter & to) { write_lanes(*sequence.cache, to); }));
     PITH_RETURN_IF_ERROR(write_rows(file, *sequence.cache));
+    PITH_RETURN_IF_ERROR(write_states(file, sequence.cache->layout().n_layers(), sequence.states));
     PITH_RETURN_IF_ERROR(add("evidence", [&](ByteWriter & to) { sequence.evidence.write(to); }));
     PITH_RETURN_IF_ERROR(add("gates", [&](ByteWriter & to) { write_gates(sequence.gate_state, to); }));
     PITH_RETURN_IF_ERROR(add("notes", [&](ByteWriter & to) { write_pairs(session.notes, to); }));
@@ -301,9 +388,12 @@ Result<SavedSession> read_saved(const CacheFileView & file) {
     ByteReader from_lanes(lanes);
     if (const Status status = read_lanes(from_lanes, session); !status.ok()) { return damaged(status); }
     PITH_ASSIGN_OR_RETURN(session.rows, file.section("rows"));
-    if (session.rows.size() != static_cast<uint64_t>(session.n_entries()) * session.layout().entry_bytes()) {
+    if (session.rows.size() != bytes_of_rows(session, /*windows_alone=*/false)) {
         return file.damaged("its rows are not those of its lanes");
     }
+    PITH_ASSIGN_OR_RETURN(const auto states, file.section("states"));
+    ByteReader from_states(states);
+    if (const Status status = read_states(from_states, session); !status.ok()) { return damaged(status); }
 
     PITH_ASSIGN_OR_RETURN(const auto notes, file.section("notes"));
     ByteReader from_notes(notes);

@@ -6,8 +6,9 @@
 //   state     policy and plan in force, counters, what the ledger has counted
 //   tokens    all that were fed: i32 each
 //   logits    f32 each, of the newest token
-//   lanes     shape, and the positions of each lane's entries
+//   lanes     the lanes of each layer, and the positions of each lane's entries
 //   rows      lane by lane: the entries' rows of K, then those of V
+//   states    of recurrent layers
 //   evidence  evidence/evidence_file.cpp
 //   gates     what a session remembers of its gates
 //   notes     whatever the caller wants back
@@ -42,6 +43,12 @@ struct SavedOrigin {
     std::string gate_file;
 };
 
+// Of one recurrent layer: as engine/recurrent_states.h has it.
+struct SavedRecurrent {
+    int layer = 0;
+    std::vector<float> state;
+};
+
 struct SavedSession {
     ModelIdentity model;
     SavedOrigin origin;
@@ -58,14 +65,18 @@ struct SavedSession {
     Ledger ledger;  // counters, peaks and times
     std::vector<int32_t> tokens;
     std::vector<float> logits;
-    CacheShape shape;
-    int head_dim_v = 0;
-    std::vector<std::vector<int32_t>> positions;  // [layer · K + kv_head]
+    std::vector<LayerLanes> layers;               // of the model; those without lanes have 0 KV heads
+    std::vector<std::vector<int32_t>> positions;  // [lane], layer by layer
     std::span<const uint8_t> rows;                // in the file
+    std::vector<SavedRecurrent> states;           // of all recurrent layers, ascending
     CacheNotes notes;
 
-    CacheLayout layout() const;
-    int64_t n_entries() const;
+    CacheLayout layout() const;  // of lanes alone
+    // Lanes and entries of the layers that see everything, which are those that policies count.
+    int64_t n_governed_lanes() const;
+    int64_t n_governed_entries() const;
+    uint64_t window_bytes() const;  // of the other layers' rows
+    uint64_t state_bytes() const;
 };
 
 // Everything is checked against everything else.
@@ -81,6 +92,9 @@ struct OpenAs {
     int n_threads = 0;
     const SessionOptions * options = nullptr;  // that it must have been saved with, and has; nullptr: the file's
 };
+// file: the one that it was read from.
+Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, SavedSession saved, const CacheFileView & file,
+                                                  const OpenAs & as);
 Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as);
 
 // What gates left, for layers of this shape.   key_floats: of a token's keys in a gate; 0: no gate remembers any.

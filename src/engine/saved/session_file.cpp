@@ -2,6 +2,7 @@
 // engine.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "core/byte_stream.h"
@@ -12,7 +13,6 @@
 #include "engine/saved/saved_session.h"
 #include "engine/saved/session_settings.h"
 #include "engine/session_impl.h"
-#include "pith/cache_file.h"
 #include "policy/auto_policy.h"
 
 namespace pith {
@@ -52,12 +52,6 @@ SavedSession describe(const Session::Impl & session) {
     return saved;
 }
 
-Status check_savable(const ModelFile & file) {
-    if (file.hparams().n_recurrent_layers() == 0) { return {}; }
-    return {ErrorCode::kUnsupported,
-            "sessions of models with recurrent layers (" + file.hparams().arch_name + ") cannot be saved to files yet"};
-}
-
 Status check_model(const SavedSession & saved, const ModelFile & file, const Gate * gate, const std::string & path) {
     const auto difference = first_difference(saved.model, identity_of(file, gate));
     if (!difference) { return {}; }
@@ -82,15 +76,64 @@ Result<std::vector<EvidenceNeeds>> known_needs(const Session::Impl & session, co
 }
 
 std::vector<StoredLane> lanes_of(const SavedSession & saved) {
-    const LaneRows rows = saved.layout().rows();
+    const CacheLayout layout = saved.layout();
     std::vector<StoredLane> lanes;
     const uint8_t * at = saved.rows.data();
-    for (const std::vector<int32_t> & positions : saved.positions) {
-        const uint8_t * v = at + positions.size() * rows.bytes_k();
-        lanes.push_back({positions, at, v});
-        at = v + positions.size() * rows.bytes_v();
+    for (int l = 0; l < layout.n_layers(); ++l) {
+        const LaneRows rows = layout.rows(l);
+        for (int h = 0; h < layout.lanes(l).n_kv_heads; ++h) {
+            const std::vector<int32_t> & positions = saved.positions[lanes.size()];
+            const uint8_t * v = at + positions.size() * rows.bytes_k();
+            lanes.push_back({positions, at, v});
+            at = v + positions.size() * rows.bytes_v();
+        }
     }
     return lanes;
+}
+
+bool same_lanes(const LayerLanes & a, const LayerLanes & b) {
+    return a.n_kv_heads == b.n_kv_heads && a.n_group == b.n_group && a.head_dim == b.head_dim && a.head_dim_v == b.head_dim_v &&
+           a.window == b.window;
+}
+
+bool same_lanes(const SavedSession & saved, const CacheLayout & layout) {
+    if (std::ssize(saved.layers) != layout.n_layers()) { return false; }
+    for (int l = 0; l < layout.n_layers(); ++l) {
+        if (!same_lanes(saved.layers[static_cast<size_t>(l)], layout.lanes(l))) { return false; }
+    }
+    return true;
+}
+
+// nullopt: they are not those of such a model. That no layer has two has been checked.
+std::optional<RecurrentStates> states_of(const SavedSession & saved, const Hparams & hparams) {
+    RecurrentStates states(hparams);
+    if (std::ssize(saved.states) != hparams.n_recurrent_layers()) { return std::nullopt; }
+    for (const SavedRecurrent & one : saved.states) {
+        if (!states.has(one.layer) || std::ssize(one.state) != hparams.recurrent.n_floats()) { return std::nullopt; }
+        std::ranges::copy(one.state, states.overwrite(one.layer).begin());
+    }
+    return states;
+}
+
+// What evidence is of: [layer][KV head] the entries, and [layer] the tokens that were seen; 0 where policies do not govern.
+struct SeenEntries {
+    std::vector<int> lengths;
+    std::vector<int64_t> n_seen;
+};
+
+SeenEntries seen_entries(const SavedSession & saved, const CacheLayout & layout) {
+    SeenEntries seen;
+    size_t lane = 0;
+    for (int l = 0; l < layout.n_layers(); ++l) {
+        const auto n_kv = static_cast<size_t>(layout.lanes(l).n_kv_heads);
+        const bool governs = layout.governs(l);
+        for (size_t h = 0; h < static_cast<size_t>(layout.shape.n_kv_heads); ++h) {
+            seen.lengths.push_back(governs ? static_cast<int>(saved.positions[lane + h].size()) : 0);
+        }
+        seen.n_seen.push_back(governs ? std::ssize(saved.tokens) : 0);
+        lane += n_kv;
+    }
+    return seen;
 }
 
 // Every lane of a layer that sees a window holds the newest positions without a gap, from `begin` on.
@@ -103,9 +146,9 @@ bool holds_window(std::span<const int32_t> lane, int64_t begin, int64_t n_tokens
 // What the file says of gates and of evidence, and all the rest of it, becomes the session's.
 Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
     const auto damaged = [&from](const std::string & what) { return from.damaged(what); };
-    if (!(saved.shape == layout.shape_of_model()) || saved.head_dim_v != layout.head_dim_v) {
-        return damaged("its lanes are not those of its model");
-    }
+    if (!same_lanes(saved, layout)) { return damaged("its lanes are not those of its model"); }
+    auto states = states_of(saved, file->hparams());
+    if (!states) { return damaged("its states of recurrent layers are not those of its model"); }
     const auto n_vocab = static_cast<size_t>(file->hparams().n_vocab);
     const auto is_token = [n_vocab](int32_t token) { return token >= 0 && static_cast<size_t>(token) < n_vocab; };
     if (saved.logits.size() != n_vocab || !check_logits(saved.logits).ok() || !std::ranges::all_of(saved.tokens, is_token)) {
@@ -118,11 +161,13 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
     PITH_ASSIGN_OR_RETURN(const std::vector<EvidenceNeeds> known, known_needs(*this, *policy));
 
     const auto n_tokens = static_cast<int64_t>(saved.tokens.size());
-    std::vector<int> lengths;
-    for (const auto & lane : saved.positions) { lengths.push_back(static_cast<int>(lane.size())); }
+    const std::vector<StoredLane> lanes = lanes_of(saved);
+    size_t longest = 1;
+    size_t i = 0;
     for (int l = 0; l < n_layers(); ++l) {
-        for (int h = 0; h < shape().n_kv_heads; ++h) {
-            const auto & lane = saved.positions[static_cast<size_t>(saved.shape.lane(l, h))];
+        for (int h = 0; h < layout.lanes(l).n_kv_heads; ++h) {
+            const std::span<const int32_t> lane = lanes[i++].positions;
+            longest = std::max(longest, lane.size());
             if (!layout.governs(l) && !holds_window(lane, layout.window_begin(l, n_tokens), n_tokens)) {
                 return damaged("layer " + std::to_string(l) + " does not hold its window");
             }
@@ -130,7 +175,8 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
     }
     PITH_ASSIGN_OR_RETURN(const auto evidence_bytes, from.section("evidence"));
     ByteReader from_evidence(evidence_bytes);
-    auto evidence = EvidenceState::read(from_evidence, layout.shape_of_model(), known, output, lengths, n_tokens);
+    const SeenEntries seen = seen_entries(saved, layout);
+    auto evidence = EvidenceState::read(from_evidence, layout.shape_of_model(), known, output, seen.lengths, seen.n_seen);
     if (!evidence.ok()) { return damaged(evidence.status().message()); }
     if (!from_evidence.done()) { return damaged("its evidence does not end where it should"); }
     PITH_ASSIGN_OR_RETURN(const auto gate_bytes, from.section("gates"));
@@ -145,9 +191,10 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
     }
 
     seq.plan = saved.plan;
-    PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(std::max<int64_t>(*std::ranges::max_element(lengths), 1)));
+    PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(static_cast<int64_t>(longest)));
     PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, capacity));
-    PITH_RETURN_IF_ERROR(seq.cache->load(0, lanes_of(saved)));
+    PITH_RETURN_IF_ERROR(seq.cache->load(0, lanes));
+    seq.states = std::move(*states);
     reset_gates();
     seq.gate_state = std::move(*gate_state);
     seq.evidence = std::move(*evidence);
@@ -170,9 +217,8 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
     return {};
 }
 
-Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as) {
-    PITH_RETURN_IF_ERROR(check_savable(file_of(model)));
-    PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file));
+Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, SavedSession saved, const CacheFileView & file,
+                                                  const OpenAs & as) {
     PITH_RETURN_IF_ERROR(check_model(saved, file_of(model), gate_of(model).get(), file.path()));
     if (as.options != nullptr) {
         if (const auto difference = first_difference(saved.options, *as.options)) {
@@ -191,12 +237,16 @@ Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, const Cac
     return made;
 }
 
+Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as) {
+    PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file));
+    return open_saved(model, std::move(saved), file, as);
+}
+
 Status Session::save(const std::string & path, const CacheNotes & notes) const {
     return guarded([&]() -> Status {
         if (impl_->seq.n_tokens == 0 || !impl_->seq.plan) {
             return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can be saved"};
         }
-        PITH_RETURN_IF_ERROR(check_savable(*impl_->file));
         SavedSession saved = describe(*impl_);
         saved.notes = notes;
         return write_saved(path, saved, impl_->seq);
@@ -215,45 +265,6 @@ Status Session::load(const std::string & path) {
 
 std::vector<int32_t> Session::tokens() const {
     return impl_->seq.tokens.all();
-}
-
-Result<Session> Model::open_session(const std::string & path, int n_threads) const {
-    return guarded([&]() -> Result<Session> {
-        if (n_threads < 0) { return Status(ErrorCode::kInvalidArgument, "the number of threads must not be negative"); }
-        PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(path));
-        PITH_ASSIGN_OR_RETURN(auto opened, open_saved(*this, file.view(), {.n_threads = n_threads}));
-        return Session::Impl::hand_out(std::move(opened));
-    });
-}
-
-Result<CacheFileInfo> read_cache_info(const std::string & path) {
-    return guarded([&]() -> Result<CacheFileInfo> {
-        PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(path));
-        PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file.view()));
-        CacheFileInfo info;
-        info.file_bytes = file.size_bytes();
-        for (const CacheSection & section : file.view().sections()) { info.sections.emplace_back(section.name, section.size); }
-        info.model_name = saved.origin.model_name;
-        info.model_path = saved.origin.model_path;
-        info.lora_file = saved.origin.lora_file;
-        info.lora_scale = saved.origin.lora_scale;
-        info.gate_file = saved.origin.gate_file;
-        info.model = saved.model;
-        info.options = saved.options;
-        info.policy = saved.policy;
-        info.budget = saved.budget;
-        info.budget_entries = saved.plan.budget;
-        info.schedule = saved.schedule;
-        info.n_tokens = std::ssize(saved.tokens);
-        info.n_layers = saved.shape.n_layers;
-        info.n_kv_heads = saved.shape.n_kv_heads;
-        info.n_entries = saved.n_entries();
-        info.kv_bytes = saved.rows.size();
-        info.kv_full_bytes =
-            static_cast<uint64_t>(info.n_tokens) * static_cast<uint64_t>(saved.shape.n_lanes()) * saved.layout().entry_bytes();
-        info.notes = saved.notes;
-        return info;
-    });
 }
 
 }  // namespace pith

@@ -1,0 +1,92 @@
+// answers_alone.h - what an engine's sequences say beside what sessions of their own say.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "core/likeliest_token.h"
+#include "pith/batch_engine.h"
+#include "pith/model.h"
+
+namespace pith::testing {
+
+// What a session says that was given these prompts, one after the other.
+inline std::vector<int32_t> answer_alone(const Model & model, const SessionOptions & options,
+                                         std::initializer_list<std::span<const int32_t>> prompts, int64_t n_said) {
+    auto session = model.session(options);
+    EXPECT_TRUE(session.ok());
+    std::vector<int32_t> answer;
+    for (const auto prompt : prompts) { EXPECT_TRUE(session->prefill(prompt).ok()); }
+    for (int64_t t = 0; t < n_said; ++t) {
+        answer.push_back(likeliest_token(session->logits()));
+        EXPECT_TRUE(session->append(answer.back()).ok());
+    }
+    return answer;
+}
+
+inline Result<Engine> engine_without_grid(const Model & model, int max_rows = EngineOptions().max_rows) {
+    EngineOptions options;
+    options.grid = 0;
+    options.n_threads = 1;
+    options.max_rows = max_rows;
+    return model.engine(options);
+}
+
+inline void expect_answer(const Engine & engine, int64_t id, const std::vector<int32_t> & expected) {
+    const auto got = engine.answer(id);
+    EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), expected) << id;
+}
+
+// All of them at a time.
+inline void expect_batch_answers_as_alone(const Model & model, const std::vector<Request> & requests) {
+    auto engine = engine_without_grid(model, 64);
+    ASSERT_TRUE(engine.ok());
+    std::vector<int64_t> ids;
+    for (const Request & request : requests) {
+        const auto id = engine->submit(request);
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        ids.push_back(*id);
+    }
+    ASSERT_TRUE(engine->run().ok());
+    for (size_t i = 0; i < requests.size(); ++i) {
+        const Request & one = requests[i];
+        expect_answer(*engine, ids[i], answer_alone(model, one.options, {one.tokens}, one.max_tokens));
+    }
+}
+
+// The first n_kept tokens are kept; one fork reads 20 more, the other 40.
+inline void expect_forks_answer_as_alone(const Model & model, const SessionOptions & options, std::span<const int32_t> tokens,
+                                         size_t n_kept, int n_answer) {
+    auto engine = engine_without_grid(model);
+    ASSERT_TRUE(engine.ok());
+    const auto prompt = tokens.first(n_kept);
+    Request base;
+    base.tokens.assign(prompt.begin(), prompt.end());
+    base.options = options;
+    base.keep = true;
+    base.max_tokens = 0;
+    const auto kept = engine->submit(base);
+    ASSERT_TRUE(kept.ok()) << kept.status().message();
+    ASSERT_TRUE(engine->run().ok());
+    std::vector<int64_t> ids;
+    for (const size_t n_more : {20U, 40U}) {
+        const auto more = tokens.subspan(n_kept, n_more);
+        Request fork;
+        fork.after = *kept;
+        fork.tokens.assign(more.begin(), more.end());
+        fork.max_tokens = n_answer;
+        const auto id = engine->submit(fork);
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        ids.push_back(*id);
+    }
+    ASSERT_TRUE(engine->run().ok());
+    for (size_t i = 0; i < ids.size(); ++i) {
+        expect_answer(*engine, ids[i], answer_alone(model, options, {prompt, tokens.subspan(n_kept, 20 + 20 * i)}, n_answer));
+    }
+}
+
+}  // namespace pith::testing
