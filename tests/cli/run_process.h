@@ -43,13 +43,13 @@ struct RunLimits {
     int interrupt_after_s = 0;         // Ctrl-C then; 0: never
 };
 
-// `pith ARGUMENTS…`, with nothing on standard input unless the limits say so.
-inline Outcome run_pith(const std::vector<std::string> & arguments, const RunLimits & limits = {}) {
-    const TempFolder folder;
-    const std::string out = limits.standard_output.empty() ? folder.file("out") : limits.standard_output;
-    const std::string err = folder.file("err");
-    const std::string in = folder.file("in");
-    std::ofstream(in, std::ios::binary) << limits.standard_input;
+// `pith ARGUMENTS…`, with these files as its standard streams.
+struct Streams {
+    std::string in;
+    std::string out;
+    std::string err;
+};
+inline pid_t start_pith(const std::vector<std::string> & arguments, const Streams & streams, size_t address_space_bytes = 0) {
     std::vector<std::string> words = {PITH_PROGRAM};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char *> argv;
@@ -57,26 +57,41 @@ inline Outcome run_pith(const std::vector<std::string> & arguments, const RunLim
     argv.push_back(nullptr);
     const pid_t pid = fork();
     if (pid == 0) {
-        dup2(open(in.c_str(), O_RDONLY), STDIN_FILENO);
-        dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
-        dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-        if (limits.address_space_bytes > 0) {
-            const rlimit limit{limits.address_space_bytes, limits.address_space_bytes};
+        dup2(open(streams.in.c_str(), O_RDONLY), STDIN_FILENO);
+        dup2(open(streams.out.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
+        dup2(open(streams.err.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+        if (address_space_bytes > 0) {
+            const rlimit limit{address_space_bytes, address_space_bytes};
             setrlimit(RLIMIT_AS, &limit);
         }
         execv(argv[0], argv.data());
         _exit(127);
     }
+    return pid;
+}
+
+// The exit code; negative: the signal that ended it.
+inline int wait_for_exit(pid_t pid) {
+    int state = 0;
+    waitpid(pid, &state, 0);
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
+}
+
+// The same, to its end, with nothing on standard input unless the limits say so.
+inline Outcome run_pith(const std::vector<std::string> & arguments, const RunLimits & limits = {}) {
+    const TempFolder folder;
+    const Streams streams{folder.file("in"), limits.standard_output.empty() ? folder.file("out") : limits.standard_output,
+                          folder.file("err")};
+    std::ofstream(streams.in, std::ios::binary) << limits.standard_input;
+    const pid_t pid = start_pith(arguments, streams, limits.address_space_bytes);
     if (limits.interrupt_after_s > 0) {
         sleep(static_cast<unsigned>(limits.interrupt_after_s));
         kill(pid, SIGINT);
     }
-    int state = 0;
-    waitpid(pid, &state, 0);
     Outcome outcome;
-    outcome.exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : -WTERMSIG(state);
-    if (limits.standard_output.empty()) { outcome.out = read_text_file(out); }
-    outcome.err = read_text_file(err);
+    outcome.exit_code = wait_for_exit(pid);
+    if (limits.standard_output.empty()) { outcome.out = read_text_file(streams.out); }
+    outcome.err = read_text_file(streams.err);
     return outcome;
 }
 

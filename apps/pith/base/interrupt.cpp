@@ -1,4 +1,4 @@
-// interrupt.cpp - the SIGINT handler.
+// interrupt.cpp - the handler of SIGINT and SIGTERM.
 #include "app/base/interrupt.h"
 
 #include <unistd.h>
@@ -19,12 +19,12 @@ void on_interrupt(int) {
 }
 
 // How a SIGINT that comes during a read or a write goes on: SA_RESTART or 0.
-bool handle_interrupts(int flags) {
+bool handle_interrupts(int flags, int signal = SIGINT) {
     struct sigaction action = {};
     action.sa_handler = on_interrupt;
     action.sa_flags = flags;
     sigemptyset(&action.sa_mask);
-    return sigaction(SIGINT, &action, nullptr) == 0;
+    return sigaction(signal, &action, nullptr) == 0;
 }
 
 void on_alarm(int) {
@@ -36,6 +36,11 @@ void on_alarm(int) {
 const std::atomic<bool> & catch_interrupt() {
     handle_interrupts(static_cast<int>(SA_RESETHAND | SA_RESTART));  // the default comes back: a second Ctrl-C kills
     return interrupted;
+}
+
+const std::atomic<bool> & catch_end() {
+    handle_interrupts(static_cast<int>(SA_RESETHAND | SA_RESTART), SIGTERM);
+    return catch_interrupt();
 }
 
 std::atomic<bool> & every_interrupt() {

@@ -8,6 +8,9 @@ namespace pith::app {
 // Sets the handler for SIGINT; the flag turns true at the first one.
 const std::atomic<bool> & catch_interrupt();
 
+// The same for SIGTERM, too: of a command that goes on until somebody ends it.
+const std::atomic<bool> & catch_end();
+
 // From the first call on every SIGINT sets the flag, and nothing else; whoever saw it sets it back. A write goes on, and so
 // does a read, but for WakeReads.
 std::atomic<bool> & every_interrupt();

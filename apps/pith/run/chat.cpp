@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "app/run/budget_check.h"
 #include "app/run/conversation.h"
 #include "app/run/line_editor.h"
+#include "app/run/loaded_model.h"
 #include "app/run/reverse_prompt.h"
 #include "core/check.h"
 
@@ -252,19 +254,16 @@ int chat_command(ChatFlags flags) {
     options.reverse_prompts = *reverse_prompts;
     if (const Status status = read_texts(flags, options); !status.ok()) { return fail(status); }
     options.n_predict = flags.n_predict;
-    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
-    const auto model = flags.model.load();
-    if (!model.ok()) { return fail(model.status()); }
-    auto tokenizer = Tokenizer::load(flags.model.path);
-    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
-    if (const Status status = flags.chat_template.give(*tokenizer); !status.ok()) { return fail(status); }
-    options.reasoning = flags.chat_template.marks(*tokenizer);
+    std::optional<LoadedModel> loaded;
+    if (const int code = load_model(flags.model, flags.chat_template, loaded); code != kExitOk) { return code; }
+    const Tokenizer & tokenizer = loaded->tokenizer;
+    options.reasoning = flags.chat_template.marks(tokenizer);
     options.hide_reasoning = flags.chat_template.hides_reasoning();
-    auto conversation = Conversation::open(*model, *tokenizer, options);
+    auto conversation = Conversation::open(loaded->model, tokenizer, options);
     if (!conversation.ok()) { return fail(conversation.status()); }
-    if (const std::string problem = tokenizer->chat_template_problem(); !problem.empty()) { warn(problem); }
+    if (const std::string problem = tokenizer.chat_template_problem(); !problem.empty()) { warn(problem); }
     every_interrupt();
-    return Chat(*conversation, *tokenizer).run();
+    return Chat(*conversation, tokenizer).run();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // compress.cpp - `pith compress`: a text read and compressed once, into a file that questions are asked of later (`pith ask`).
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,12 @@
 #include "app/flags/chat_template_flags.h"
 #include "app/flags/engine_flags.h"
 #include "app/run/budget_check.h"
+#include "app/run/loaded_model.h"
 #include "app/run/saved_text.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "file/can_write.h"
 #include "pith/cache_file.h"
-#include "text/chat_frame.h"
-#include "text/plain_text.h"
-#include "text/prompt.h"
 
 namespace pith::app {
 namespace {
@@ -55,53 +54,31 @@ Result<Texts> read_texts(const CompressFlags & flags) {
     return texts;
 }
 
-// The context up to where a question goes, and the questions behind it.
-struct ContextTokens {
-    std::vector<int32_t> context;
-    std::vector<int32_t> questions;
-    int n_system = 0;
-};
-
-Result<ContextTokens> encode(const Tokenizer & tokenizer, const CompressFlags & flags, const Texts & texts,
-                             const SavedText & saved) {
-    ChatFrame frame;
-    if (saved.uses_template) {
-        PITH_ASSIGN_OR_RETURN(frame, chat_frame(tokenizer, !texts.system.empty()));
-    } else if (!texts.system.empty()) {
-        frame.before_user = "\n\n";
-    }
-    // Under a template, what the user wrote stays text, whatever special tokens' names it has.
-    const auto plain = [&](const std::string & text) {
-        return saved.uses_template ? as_plain_text(tokenizer, text) : Result<std::string>(text);
-    };
-    const auto tokens_of = [&](const std::string & text) {
-        return saved.uses_template ? encode_cut(tokenizer, text, true) : tokenizer.encode(text, true, true);
-    };
-    PITH_ASSIGN_OR_RETURN(std::string system, plain(texts.system));
-    system.insert(0, frame.before_system);
+// The context up to where a question goes.
+Result<ContextTokens> encode_context(const Tokenizer & tokenizer, const Texts & texts, const SavedText & saved) {
     std::string context = texts.context;
     if (context.back() != '\n') { context += saved.uses_template ? "\n\n" : "\n"; }
-    PITH_ASSIGN_OR_RETURN(context, plain(context));
-    ContextTokens tokens;
-    PITH_ASSIGN_OR_RETURN(tokens.context, tokens_of(system + frame.before_user + context));
-    if (!texts.system.empty()) {
-        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> alone, tokens_of(system));
-        tokens.n_system = static_cast<int>(common_prefix(alone, tokens.context));
-    }
-    for (const std::string & question : flags.questions) {
-        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> asked, continuation(tokenizer, saved, question));
-        tokens.questions.insert(tokens.questions.end(), asked.begin(), asked.end());
-    }
-    return tokens;
+    return context_tokens(tokenizer, saved, context);
 }
 
-Status read_context(Session & session, const ContextTokens & tokens) {
+// All questions, one behind the other.
+Result<std::vector<int32_t>> encode_questions(const Tokenizer & tokenizer, const CompressFlags & flags,
+                                              const SavedText & saved) {
+    std::vector<int32_t> all;
+    for (const std::string & question : flags.questions) {
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> asked, continuation(tokenizer, saved, question));
+        all.insert(all.end(), asked.begin(), asked.end());
+    }
+    return all;
+}
+
+Status read_context(Session & session, const std::vector<int32_t> & context, const std::vector<int32_t> & questions) {
     RunHooks hooks;
     hooks.cancel = &catch_interrupt();
     ProgressLine line("prefill");
     hooks.progress = [&line](int64_t n_done, int64_t n_total) { line.show_tokens(n_done, n_total); };
-    if (tokens.questions.empty()) { return session.prefill(tokens.context, hooks); }
-    return session.prefill_for_questions(tokens.context, tokens.questions, hooks).status();
+    if (questions.empty()) { return session.prefill(context, hooks); }
+    return session.prefill_for_questions(context, questions, hooks).status();
 }
 
 void print_outcome(const CompressFlags & flags, const Ledger & ledger, const CacheFileInfo & info) {
@@ -129,24 +106,23 @@ int compress_command(CompressFlags flags) {
     if (const Status status = check_can_write(flags.output); !status.ok()) { return fail(status); }
     const auto texts = read_texts(flags);
     if (!texts.ok()) { return fail(texts.status()); }
-    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
-    const auto model = flags.model.load();
-    if (!model.ok()) { return fail(model.status()); }
-    auto tokenizer = Tokenizer::load(flags.model.path);
-    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
-    if (const Status status = flags.chat_template.give(*tokenizer); !status.ok()) { return fail(status); }
+    std::optional<LoadedModel> loaded;
+    if (const int code = load_model(flags.model, flags.chat_template, loaded); code != kExitOk) { return code; }
+    const Tokenizer & tokenizer = loaded->tokenizer;
 
     SavedText saved;
-    saved.uses_template = !flags.raw && tokenizer->has_chat_template();
+    saved.uses_template = !flags.raw && tokenizer.has_chat_template();
     saved.open_turn = true;
     saved.system = texts->system;
-    saved.chat_template = tokenizer->chat_template();
-    const auto tokens = encode(*tokenizer, flags, *texts, saved);
-    if (!tokens.ok()) { return fail(tokens.status()); }
-    if (flags.pin_system && tokens->n_system > 0) { options.pinned.push_back({0, tokens->n_system}); }
-    auto session = model->session(options);
+    saved.chat_template = tokenizer.chat_template();
+    const auto context = encode_context(tokenizer, *texts, saved);
+    if (!context.ok()) { return fail(context.status()); }
+    const auto questions = encode_questions(tokenizer, flags, saved);
+    if (!questions.ok()) { return fail(questions.status()); }
+    if (flags.pin_system && context->n_system > 0) { options.pinned.push_back({0, context->n_system}); }
+    auto session = loaded->model.session(options);
     if (!session.ok()) { return fail(session.status()); }
-    Status status = read_context(*session, *tokens);
+    Status status = read_context(*session, context->tokens, *questions);
     if (status.ok()) { status = session->save(flags.output, to_notes(saved)); }
     if (!status.ok()) { return fail(status); }
     const auto info = read_cache_info(flags.output);

@@ -171,8 +171,8 @@ Status Conversation::save(const std::string & path) const {
 }
 
 Status Conversation::load(const std::string & path) {
-    PITH_ASSIGN_OR_RETURN(const CacheFileInfo info, read_cache_info(path));
-    SavedText text = saved_text(info.notes);
+    PITH_ASSIGN_OR_RETURN(const SessionFile file, SessionFile::open(path));
+    SavedText text = saved_text(file.info().notes);
     if (!text.chat_template.empty() && text.chat_template != tokenizer_.chat_template()) {
         return {ErrorCode::kInvalidArgument, "'" + path +
                                                  "' was saved with another chat template: start with it "
@@ -180,11 +180,11 @@ Status Conversation::load(const std::string & path) {
     }
     PITH_ASSIGN_OR_RETURN(ChatFrame frame, chat_frame(tokenizer_, !text.system.empty()));
     PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
-    PITH_ASSIGN_OR_RETURN(Session opened, model_.open_session(path, options_.session.n_threads));
+    PITH_ASSIGN_OR_RETURN(Session opened, file.session(model_, options_.session.n_threads));
     std::vector<int32_t> tokens = opened.tokens();
     for (const int32_t token : tokens) { sampler.accept(token); }
     const int n_threads = options_.session.n_threads;
-    options_.session = info.options;
+    options_.session = file.info().options;
     options_.session.pinned.clear();  // the system prompt's, which begin() finds out by itself
     options_.session.n_threads = n_threads;
     options_.system = std::move(text.system);

@@ -23,12 +23,15 @@
 #include "app/run/auto_budget.h"
 #include "app/run/budget_check.h"
 #include "app/run/cached_model.h"
+#include "app/run/follow.h"
 #include "app/run/generate.h"
+#include "app/run/loaded_model.h"
 #include "app/run/npy_file.h"
 #include "app/run/parallel_run.h"
 #include "app/run/run.h"
 #include "app/run/run_flags.h"
 #include "app/run/run_outcome.h"
+#include "app/run/run_report.h"
 #include "app/run/saved_text.h"
 #include "core/text.h"
 #include "file/can_write.h"
@@ -42,30 +45,36 @@ namespace {
 class Runner {
 public:
     Runner(const RunFlags & flags, SamplerOptions sampler, std::vector<std::string> reverse_prompts, SessionOptions options,
-           const Model & model, const Tokenizer & tokenizer, Prompt prompt, const PromptRequest & request, NpyFile * logits)
+           const LoadedModel & loaded, const SessionFile * cached, Prompt prompt, const PromptRequest & request,
+           NpyFile * logits)
         : flags_(flags),
           sampler_(std::move(sampler)),
           reverse_prompts_(std::move(reverse_prompts)),
           options_(std::move(options)),
-          model_(model),
-          tokenizer_(tokenizer),
+          model_(loaded.model),
+          tokenizer_(loaded.tokenizer),
+          cached_(cached),
           prompt_(std::move(prompt)),
           request_(request),
           logits_(logits),
           auto_budget_(options_.budget),
-          cancel_(catch_interrupt()) {
+          cancel_(flags.follow ? catch_end() : catch_interrupt()) {
         if (flags.pin_system && prompt_.n_system > 0) { options_.pinned.push_back({0, prompt_.n_system}); }
     }
 
     Result<RunOutcome> run() {
+        if (flags_.follow) {
+            PITH_RETURN_IF_ERROR(follow_input());
+            return std::move(outcome_);
+        }
         const bool once = flags_.question_later || (!flags_.question_aware && request_.questions.size() > 1);
         const bool shared = once && !request_.context.empty() && !request_.questions.front().empty();
         if (flags_.parallel > 1) {
             return run_parallel({flags_, sampler_, reverse_prompts_, options_, model_, tokenizer_, prompt_, request_}, shared);
         }
-        const Status status = !flags_.cache.empty() ? go_on_from_cache()
-                              : shared              ? ask_on_compressed_context()
-                                                    : ask_each_on_its_own();
+        const Status status = cached_ != nullptr ? go_on_from_cache()
+                              : shared           ? ask_on_compressed_context()
+                                                 : ask_each_on_its_own();
         // Ctrl-C keeps what was said so far.
         if (!status.ok() && status.code() != ErrorCode::kCancelled) { return status; }
         return std::move(outcome_);
@@ -175,40 +184,79 @@ private:
 
     Status ask_all(Session & session, Sampler & sampler) {
         PITH_RETURN_IF_ERROR(flags_.question_later ? prefill(session, prompt_.context) : prefill_in_sight(session));
-        const bool several = prompt_.questions.size() > 1;
-        std::shared_ptr<Session::Snapshot> compressed;
-        if (several) { PITH_ASSIGN_OR_RETURN(compressed, session.snapshot()); }
+        return ask_each_behind(session, sampler);
+    }
+
+    // Each question behind what the session holds; before the next one it is as it was.
+    Status ask_each_behind(Session & session, Sampler & sampler) {
+        std::shared_ptr<Session::Snapshot> before;
+        if (prompt_.questions.size() > 1) { PITH_ASSIGN_OR_RETURN(before, session.snapshot()); }
         for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
-            if (i > 0) { PITH_RETURN_IF_ERROR(session.restore(compressed)); }
+            if (i > 0) { PITH_RETURN_IF_ERROR(session.restore(before)); }
             PITH_RETURN_IF_ERROR(prefill(session, prompt_.questions[i]));
             PITH_RETURN_IF_ERROR(answer(session, sampler, i));
         }
         return {};
     }
 
-    // Each question behind what the file holds; the file's session as it was before the next one.
+    Result<Session> open_cached() const { return cached_->session(model_, flags_.session.n_threads); }
+
+    // Each question behind what the file holds.
     Status go_on_from_cache() {
         PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(sampler_, &tokenizer_));
-        PITH_ASSIGN_OR_RETURN(Session session, model_.open_session(flags_.cache, flags_.session.n_threads));
+        PITH_ASSIGN_OR_RETURN(Session session, open_cached());
         prompt_.context = session.tokens();
         const Ledger opened = session.ledger();
-        const Status status = ask_all_behind(session, sampler);
+        Status status = ask_each_behind(session, sampler);
+        if (status.ok()) {
+            const SavedText text = saved_text(cached_->info().notes);
+            status = save(session, {text.uses_template, false, -1, text.n_turns + 1, text.system, tokenizer_.chat_template()});
+        }
         outcome_.ledger = since(session.ledger(), opened);
         add_kept(session);
         return status;
     }
 
-    Status ask_all_behind(Session & session, Sampler & sampler) {
-        PITH_ASSIGN_OR_RETURN(const CacheFileInfo info, read_cache_info(flags_.cache));
-        std::shared_ptr<Session::Snapshot> opened;
-        if (prompt_.questions.size() > 1) { PITH_ASSIGN_OR_RETURN(opened, session.snapshot()); }
-        for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
-            if (i > 0) { PITH_RETURN_IF_ERROR(session.restore(opened)); }
-            PITH_RETURN_IF_ERROR(prefill(session, prompt_.questions[i]));
-            PITH_RETURN_IF_ERROR(answer(session, sampler, i));
+    // --follow: the text, as long as it comes, and the question where it ends. What is saved is the text alone.
+    Status follow_input() {
+        PITH_RETURN_IF_ERROR(check_endless(options_));
+        SavedText text;
+        std::vector<int32_t> begin;
+        if (cached_ != nullptr) {
+            PITH_ASSIGN_OR_RETURN(text, followed_text(begin));
+        } else {
+            text = {request_.use_template, true, -1, 0, request_.system, tokenizer_.chat_template()};
+            PITH_ASSIGN_OR_RETURN(ContextTokens before, context_tokens(tokenizer_, text, ""));
+            if (flags_.pin_system && before.n_system > 0) { options_.pinned.push_back({0, before.n_system}); }
+            begin = std::move(before.tokens);
         }
-        const SavedText text = saved_text(info.notes);
-        return save(session, {text.uses_template, false, -1, text.n_turns + 1, text.system, tokenizer_.chat_template()});
+        PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(sampler_, &tokenizer_));
+        PITH_ASSIGN_OR_RETURN(Session session, cached_ != nullptr ? open_cached() : model_.session(options_));
+        const Ledger opened = session.ledger();
+        const FollowOptions how{flags_.file.empty() ? "-" : flags_.file, flags_.save_cache, flags_.save_every, options_.chunk};
+        PITH_ASSIGN_OR_RETURN(const bool has_ended,
+                              pith::app::follow(session, tokenizer_, std::move(begin), text, how, cancel_));
+        Status status;
+        if (has_ended && !request_.questions.empty()) {
+            prompt_.context = session.tokens();
+            PITH_ASSIGN_OR_RETURN(prompt_.questions.emplace_back(), continuation(tokenizer_, text, request_.questions.front()));
+            status = ask_each_behind(session, sampler);
+        }
+        outcome_.ledger = since(session.ledger(), opened);
+        add_kept(session);
+        return status.code() == ErrorCode::kCancelled ? Status() : status;
+    }
+
+    // What the file says of the text that goes on. begin: what it said last, and did not read.
+    Result<SavedText> followed_text(std::vector<int32_t> & begin) const {
+        SavedText text = saved_text(cached_->info().notes);
+        if (text.uses_template && !text.open_turn) {
+            return Status(ErrorCode::kInvalidArgument, "'" + flags_.cache +
+                                                           "' ends in an answer: --follow goes on with a text, as `pith run "
+                                                           "--follow --save-cache` and `pith compress` save it");
+        }
+        if (text.pending >= 0) { begin.push_back(std::exchange(text.pending, -1)); }
+        return text;
     }
 
     // Of a prompt that was answered once.
@@ -247,6 +295,7 @@ private:
     SessionOptions options_;
     const Model & model_;
     const Tokenizer & tokenizer_;
+    const SessionFile * cached_;  // of --cache; null: none
     Prompt prompt_;
     const PromptRequest & request_;
     NpyFile * logits_;  // null: not wanted
@@ -255,72 +304,6 @@ private:
     bool told_ = false;  // about the budget
     RunOutcome outcome_;
 };
-
-// A token by its name: what the text leaves out has one, too.
-Json named_logprob(const Tokenizer & tokenizer, int32_t token, float logprob) {
-    return {{"id", token}, {"token", tokenizer.piece(token, /*special=*/true)}, {"logprob", logprob}};
-}
-
-// As llama.cpp's server gives them.
-Json logprobs_of(const Tokenizer & tokenizer, const Generated & generated) {
-    Json all = Json::array();
-    for (size_t i = 0; i < generated.logprobs.size(); ++i) {
-        Json entry = named_logprob(tokenizer, generated.tokens[i], generated.logprobs[i].logprob);
-        Json & top = entry["top_logprobs"] = Json::array();
-        for (const auto & [token, logprob] : generated.logprobs[i].top) {
-            top.push_back(named_logprob(tokenizer, token, logprob));
-        }
-        all.push_back(std::move(entry));
-    }
-    return all;
-}
-
-void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const RunOutcome & outcome, bool interrupted) {
-    if (!flags.json) {
-        std::fprintf(stderr, "\n%s", ledger_lines(outcome.ledger).c_str());
-        if (flags.parallel > 1) {
-            std::fprintf(stderr, "parallel %lld answers at a time at most, %lld steps\n",
-                         static_cast<long long>(flags.parallel), static_cast<long long>(outcome.n_steps));
-        }
-        return;
-    }
-    Json object;
-    std::string joined;
-    Json answers = Json::array();
-    int64_t n_said = 0;
-    for (const Answer & answer : outcome.answers) {
-        n_said += answer.generated.n_generated;
-        joined += (joined.empty() ? "" : "\n") + answer.generated.text;
-        answers.push_back({{"question", answer.question},
-                           {"text", answer.generated.text},
-                           {"tokens", answer.generated.tokens},
-                           {"n_generated", answer.generated.n_generated},
-                           {"stop", answer.generated.stop}});
-        if (!answer.generated.reasoning.empty()) { answers.back()["reasoning"] = answer.generated.reasoning; }
-        if (flags.n_logprobs > 0) { answers.back()["logprobs"] = logprobs_of(tokenizer, answer.generated); }
-        if (!flags.logits.empty()) { answers.back()["logits_rows"] = {answer.first_logits, answer.end_logits}; }
-    }
-    object["model"] = flags.model.path;
-    if (!flags.model.gate.empty()) { object["gate"] = flags.model.gate; }
-    if (!flags.model.lora.empty()) {
-        object["lora"] = flags.model.lora;
-        object["lora_scale"] = flags.model.lora_scale;
-    }
-    object["text"] = joined;
-    object["answers"] = answers;
-    add_ledger(object, outcome.ledger);
-    if (outcome.in_sight) { object["questions_in_sight"] = *outcome.in_sight; }
-    if (flags.parallel > 1) {
-        object["parallel"] = flags.parallel;
-        object["n_steps"] = outcome.n_steps;
-    }
-    object["n_generated"] = n_said;  // the ledger counts the tokens fed: an answer's last one is not
-    if (!flags.logits.empty()) { object["logits"] = flags.logits; }
-    object["interrupted"] = interrupted;
-    // One session has served all questions, or each one had its own.
-    if (flags.kept) { object["kept"] = outcome.kept.size() == 1 ? Json(outcome.kept[0]) : Json(outcome.kept); }
-    print_json(object);
-}
 
 Result<Prompt> prompt_of_ids(const RunFlags & flags, const Model & model) {
     PITH_ASSIGN_OR_RETURN(std::vector<int32_t> ids, read_token_ids(flags.token_ids));
@@ -362,10 +345,17 @@ Result<Prompt> prompt_behind(const CacheFileInfo & info, const Tokenizer & token
 }
 
 // The file of --cache, and with it the model.
-Result<CacheFileInfo> open_cache(RunFlags & flags) {
-    PITH_ASSIGN_OR_RETURN(CacheFileInfo info, read_cache_info(flags.cache));
-    PITH_RETURN_IF_ERROR(find_model_of(info, flags.cache, flags.model));
-    return info;
+Result<SessionFile> open_cache(RunFlags & flags) {
+    PITH_ASSIGN_OR_RETURN(SessionFile file, SessionFile::open(flags.cache));
+    PITH_RETURN_IF_ERROR(find_model_of(file.info(), flags.cache, flags.model));
+    return file;
+}
+
+Result<Prompt> make_prompt(const RunFlags & flags, const LoadedModel & loaded, const SessionFile * cached,
+                           const PromptRequest & request) {
+    if (flags.follow) { return Prompt(); }  // nobody knows it yet
+    if (cached != nullptr) { return prompt_behind(cached->info(), loaded.tokenizer, request); }
+    return !flags.token_ids.empty() ? prompt_of_ids(flags, loaded.model) : build_prompt(loaded.tokenizer, request);
 }
 
 }  // namespace
@@ -388,50 +378,50 @@ int run_command(RunFlags flags) {
     const auto read = flags.read_texts();
     if (!read.ok()) { return fail(read.status()); }
 
-    std::optional<CacheFileInfo> cached;
+    std::optional<SessionFile> cached;
+    std::string saved_template;
     if (!flags.cache.empty()) {
-        auto info = open_cache(flags);
-        if (!info.ok()) { return fail_or_usage(info.status()); }
-        cached = std::move(*info);
-        options = cached->options;
+        auto file = open_cache(flags);
+        if (!file.ok()) { return fail_or_usage(file.status()); }
+        cached.emplace(std::move(*file));
+        saved_template = saved_text(cached->info().notes).chat_template;
+        options = cached->info().options;
         options->n_threads = flags.session.n_threads;
     }
-    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
-    const auto model = flags.model.load();
-    if (!model.ok()) { return fail(model.status()); }
-    auto tokenizer = Tokenizer::load(flags.model.path);
-    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
-    if (cached) { flags.chat_template.stay_with(saved_text(cached->notes).chat_template, *tokenizer); }
-    if (const Status status = flags.chat_template.give(*tokenizer); !status.ok()) { return fail(status); }
+    if (flags.follow) {
+        if (const Status status = check_endless(*options); !status.ok()) { return fail_usage(status.message()); }
+    }
+    std::optional<LoadedModel> loaded;
+    if (const int code = load_model(flags.model, flags.chat_template, loaded, saved_template); code != kExitOk) { return code; }
+    const Tokenizer & tokenizer = loaded->tokenizer;
     PromptRequest request = *read;
-    request.use_template = !flags.raw && tokenizer->has_chat_template();
-    const auto prompt = cached                     ? prompt_behind(*cached, *tokenizer, request)
-                        : !flags.token_ids.empty() ? prompt_of_ids(flags, *model)
-                                                   : build_prompt(*tokenizer, request);
+    request.use_template = !flags.raw && tokenizer.has_chat_template();
+    const SessionFile * file = cached ? &*cached : nullptr;
+    const auto prompt = make_prompt(flags, *loaded, file, request);
     if (!prompt.ok()) { return fail(prompt.status()); }
-    if (request.use_template) { flags.reasoning_marks = flags.chat_template.marks(*tokenizer); }
-    if (const std::string problem = tokenizer->chat_template_problem(); !problem.empty()) { warn(problem); }
-    if (const Status status = check_length(flags, *model, *prompt); !status.ok()) { return fail(status); }
+    if (request.use_template) { flags.reasoning_marks = flags.chat_template.marks(tokenizer); }
+    if (const std::string problem = tokenizer.chat_template_problem(); !problem.empty()) { warn(problem); }
+    if (const Status status = check_length(flags, loaded->model, *prompt); !status.ok()) { return fail(status); }
     std::optional<NpyFile> logits;
     if (!flags.logits.empty()) {
-        auto file = NpyFile::create(flags.logits, model->info().n_vocab);
-        if (!file.ok()) { return fail(file.status()); }
-        logits.emplace(std::move(*file));
+        auto made = NpyFile::create(flags.logits, loaded->model.info().n_vocab);
+        if (!made.ok()) { return fail(made.status()); }
+        logits.emplace(std::move(*made));
     }
 
     auto outcome =
-        Runner(flags, *sampler, *reverse_prompts, *options, *model, *tokenizer, *prompt, request, logits ? &*logits : nullptr)
-            .run();
+        Runner(flags, *sampler, *reverse_prompts, *options, *loaded, file, *prompt, request, logits ? &*logits : nullptr).run();
     if (!outcome.ok()) { return fail(outcome.status()); }
     if (logits) {
         if (const Status status = logits->close(); !status.ok()) { return fail(status); }
     }
     const bool interrupted = catch_interrupt().load();
-    if (outcome->ledger.evicted_entries > 0 && !interrupted) {  // where nothing was evicted there is nothing to warn of
-        warn_of_foreign_prompt(*model, prompt->whole(0), options->n_threads);
+    // Where nothing was evicted there is nothing to warn of.
+    if (outcome->ledger.evicted_entries > 0 && !interrupted && !prompt->questions.empty()) {
+        warn_of_foreign_prompt(loaded->model, prompt->whole(0), options->n_threads);
     }
-    print_outcome(flags, *tokenizer, *outcome, interrupted);
-    return interrupted ? kExitInterrupted : kExitOk;
+    print_outcome(flags, tokenizer, *outcome, interrupted);
+    return interrupted && !flags.follow ? kExitInterrupted : kExitOk;  // --follow ends so
 }
 
 void add_run_command(CLI::App & root, int & exit_code) {

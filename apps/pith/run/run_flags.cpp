@@ -42,7 +42,7 @@ Status read_lines(const std::string & path, std::vector<std::string> & prompts) 
 
 void RunFlags::add_to(CLI::App & command) {
     add_answer_options(command);
-    auto * text = command.add_option("-f,--file", file, "Text to read first: the context ('-': standard input)");
+    command.add_option("-f,--file", file, "Text to read first: the context ('-': standard input)");
     auto * at_a_time = command.add_option(
         "--parallel", parallel, "Answers at a time, together through each pass over the weights (-np); 1: one after the other");
     at_a_time->capture_default_str();
@@ -62,11 +62,19 @@ void RunFlags::add_to(CLI::App & command) {
     auto * raw_text = command.add_flag("--raw", raw, "Leave out the model's chat template (-no-cnv)");
     auto * from = command.add_option(
         "--cache", cache, "Go on from a cache file, under the settings it was saved with (`pith ask` says the same)");
-    for (CLI::Option * option : {text, at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(option); }
+    for (CLI::Option * option : {at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(option); }
     for (const char * name : {"--policy", "--budget", "--heads", "--cache-type-k", "--cache-type-v", "--prefill", "--chunk",
                               "--evict-every", "--grid"}) {
         from->excludes(command.get_option(name));
     }
+    auto * endless = command.add_flag("--follow", follow,
+                                      "Read -f as it grows, or standard input, on and on inside the budget, until it ends or "
+                                      "Ctrl-C; -p is answered at the end. With --cache: where that file's text goes on");
+    for (CLI::Option * option : {at_a_time, ids, aware, later}) { endless->excludes(option); }
+    command
+        .add_option("--save-every", save_every,
+                    "With --follow: write --save-cache whenever so many tokens have come; 0: at the end")
+        ->capture_default_str();
 }
 
 void RunFlags::add_answer_options(CLI::App & command) {
@@ -116,6 +124,15 @@ Status RunFlags::check() const {
     if (!save_cache.empty() && (prompts.size() > 1 || !prompts_file.empty() || parallel > 1)) {
         return wrong("--save-cache keeps one prompt and its answer: give one -p, without --prompts and --parallel");
     }
+    PITH_RETURN_IF_ERROR(check_at_least("--save-every", save_every, 0));
+    if (!cache.empty() && !file.empty() && !follow) {
+        return wrong("--cache excludes --file: the file's text is in the cache; more of it is read with --follow");
+    }
+    if (!follow && save_every > 0) { return wrong("--save-every saves while a text is followed: give --follow, too"); }
+    if (save_every > 0 && save_cache.empty()) { return wrong("--save-every needs a file: name it with --save-cache"); }
+    if (follow && (prompts.size() > 1 || !prompts_file.empty())) {
+        return wrong("--follow asks one question, at the end: give one -p, without --prompts");
+    }
     if (file == "-" && prompts_file == "-") { return wrong("-f and --prompts both read standard input: give one a file"); }
     return {};
 }
@@ -131,6 +148,11 @@ Result<PromptRequest> RunFlags::read_texts() const {
     std::vector<std::string> questions = prompts;
     if (!prompts_file.empty()) { PITH_RETURN_IF_ERROR(read_lines(prompts_file, questions)); }
     if (escape) { std::ranges::transform(questions, questions.begin(), unescaped); }
+    if (follow) {
+        for (const std::string & question : questions) { PITH_RETURN_IF_ERROR(check_utf8("the prompt", question)); }
+        request.questions = std::move(questions);
+        return request;
+    }
     if (file.empty() && questions.empty() && isatty(STDIN_FILENO) != 1) {
         PITH_ASSIGN_OR_RETURN(std::string piped, read_piped_prompt());
         questions.push_back(std::move(piped));

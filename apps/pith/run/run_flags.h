@@ -27,6 +27,8 @@ struct RunFlags {
     std::string logits;        // a file for them
     std::string cache;         // a file to go on from
     std::string save_cache;    // and one for what the session then holds
+    int64_t save_every = 0;    // tokens
+    bool follow = false;       // the text goes on coming
     std::vector<std::string> prompts;
     std::string system_prompt;
     std::string system_prompt_file;

@@ -27,12 +27,18 @@ Result<std::vector<int32_t>> encode_behind(const Tokenizer & tokenizer, const st
 }  // namespace
 
 CacheNotes to_notes(const SavedText & text) {
-    return {{"template", text.uses_template ? "yes" : "no"},
-            {"turn", text.open_turn ? "open" : "answered"},
-            {"pending", std::to_string(text.pending)},
-            {"turns", std::to_string(text.n_turns)},
-            {"system", text.system},
-            {"chat-template", text.uses_template ? text.chat_template : ""}};
+    CacheNotes notes = {{"template", text.uses_template ? "yes" : "no"},
+                        {"turn", text.open_turn ? "open" : "answered"},
+                        {"pending", std::to_string(text.pending)},
+                        {"turns", std::to_string(text.n_turns)},
+                        {"system", text.system},
+                        {"chat-template", text.uses_template ? text.chat_template : ""}};
+    if (text.place != StreamPlace()) {
+        notes.emplace_back("stream-bytes", std::to_string(text.place.n_bytes));
+        notes.emplace_back("stream-tokens", std::to_string(text.place.n_tokens));
+        notes.emplace_back("stream-hash", std::to_string(text.place.tail_hash));
+    }
+    return notes;
 }
 
 SavedText saved_text(const CacheNotes & notes) {
@@ -48,7 +54,42 @@ SavedText saved_text(const CacheNotes & notes) {
     text.n_turns = std::max(0, static_cast<int>(std::strtol(note("turns").c_str(), nullptr, 10)));
     text.system = note("system");
     text.chat_template = note("chat-template");
+    text.place.n_bytes = std::strtoull(note("stream-bytes").c_str(), nullptr, 10);
+    text.place.n_tokens = std::max<int64_t>(0, std::strtoll(note("stream-tokens").c_str(), nullptr, 10));
+    text.place.tail_hash = std::strtoull(note("stream-hash").c_str(), nullptr, 10);
     return text;
+}
+
+Result<ContextTokens> context_tokens(const Tokenizer & tokenizer, const SavedText & text, const std::string & context) {
+    ChatFrame frame;
+    if (text.uses_template) {
+        PITH_ASSIGN_OR_RETURN(frame, chat_frame(tokenizer, !text.system.empty()));
+    } else if (!text.system.empty()) {
+        frame.before_user = "\n\n";
+    }
+    // Under a template, what the user wrote stays text, whatever special tokens' names it has.
+    const auto plain = [&](const std::string & words) {
+        return text.uses_template ? as_plain_text(tokenizer, words) : Result<std::string>(words);
+    };
+    const auto tokens_of = [&](const std::string & words) {
+        return text.uses_template ? encode_cut(tokenizer, words, true) : tokenizer.encode(words, true, true);
+    };
+    PITH_ASSIGN_OR_RETURN(std::string system, plain(text.system));
+    system.insert(0, frame.before_system);
+    PITH_ASSIGN_OR_RETURN(const std::string words, plain(context));
+    ContextTokens all;
+    PITH_ASSIGN_OR_RETURN(all.tokens, tokens_of(system + frame.before_user + words));
+    if (!text.system.empty()) {
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> alone, tokens_of(system));
+        all.n_system = static_cast<int>(common_prefix(alone, all.tokens));
+    }
+    return all;
+}
+
+Result<std::vector<int32_t>> further_tokens(const Tokenizer & tokenizer, const SavedText & text, const std::string & words) {
+    if (!text.uses_template) { return encode_behind(tokenizer, words, false); }
+    PITH_ASSIGN_OR_RETURN(const std::string plain, as_plain_text(tokenizer, words));
+    return encode_behind(tokenizer, plain, true);
 }
 
 Result<std::vector<int32_t>> continuation(const Tokenizer & tokenizer, const SavedText & text, const std::string & words) {
