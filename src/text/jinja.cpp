@@ -38,11 +38,8 @@ struct Refusal {
 };
 
 std::string first_line(std::string text) {
-    text.resize(std::min(text.size(), text.find('\n')));
+    text.resize(std::min(text.size(), text.find('\n')));  // the rest is one line of a Status
     while (!text.empty() && (text.back() == ':' || text.back() == ' ')) { text.pop_back(); }
-    for (char & c : text) {
-        if (static_cast<unsigned char>(c) < ' ' || c == '\x7F') { c = ' '; }  // nothing that a terminal would obey
-    }
     if (text.size() > kMostReason) {
         size_t end = kMostReason;
         while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) { --end; }

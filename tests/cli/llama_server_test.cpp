@@ -1,10 +1,8 @@
 // llama_server_test.cpp - the same requests to `pith serve` and to llama.cpp's own server on the same file: the same codes, and
 // in every object and chunk the same keys of the same types. What differs on purpose is named below, with the reason. Skipped
 // where llama-server is not installed.
-#include <chrono>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "app/bench/find_llama_bench.h"
 #include "cli/serve_process.h"
@@ -164,16 +162,13 @@ std::vector<Case> cases() {
 TEST(LlamaServer, HasTheSameCodesKeysAndTypes) {
     const LlamaBench llama = app::find_llama_program("llama-server");
     if (llama.command.empty() || !std::ifstream(kModel)) { GTEST_SKIP() << "no llama-server, or no reference model"; }
-    const int their_port = 20'000 + getpid() % 20'000;
+    const int their_port = free_port();
     std::vector<std::string> words = llama.command;
     for (const char * word : {"-c", "2048", "-np", "2", "-t", "1", "--port"}) { words.emplace_back(word); }
     words.insert(words.end(), {std::to_string(their_port), "-m", kModel});
-    const ServeProcess theirs(words, llama.working_folder, /*prints_line=*/false);
+    ServeProcess theirs(words, llama.working_folder, /*prints_line=*/false);
     const ServeProcess ours(serve_command({"-m", kModel, "-c", "1024"}));
-    for (int i = 0; i < 200 && get(their_port, "/health").status != 200; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
-    ASSERT_EQ(get(their_port, "/health").status, 200);
+    ASSERT_TRUE(theirs.is_well_at(their_port));
     ASSERT_EQ(get(ours.port(), "/health").status, 200);
     size_t n = 0;
     for (const Case & one : cases()) {

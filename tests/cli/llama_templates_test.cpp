@@ -1,26 +1,13 @@
 // llama_templates_test.cpp - our templates, each with the constructs of a public one, as llama-server renders them from the
 // same file: what it says of the same messages, and what it refuses. Skipped where llama-server is not installed.
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
-#include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "app/bench/find_llama_bench.h"
+#include "cli/serve_process.h"
 #include "model/gguf_edit.h"
 #include "model/random/random_model.h"
 #include "pith/text.h"
@@ -29,7 +16,6 @@
 namespace pith::testing {
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr const char * kTemplates = PITH_SOURCE_DIR "/tests/text/templates";
@@ -51,13 +37,6 @@ std::vector<std::string> template_names() {
     }
     std::ranges::sort(names);
     return names;
-}
-
-std::string read_whole(const fs::path & path) {
-    std::ifstream in(path, std::ios::binary);
-    std::stringstream text;
-    text << in.rdbuf();
-    return text.str();
 }
 
 // --- what is asked, as OpenAI's API has it ---
@@ -119,104 +98,34 @@ std::optional<std::string> what_pith_says(const Tokenizer & tokenizer, const Jso
 
 // --- llama-server ---
 
-int free_port() {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    const bool bound = bind(fd, reinterpret_cast<sockaddr *>(&address), size) == 0 &&
-                       getsockname(fd, reinterpret_cast<sockaddr *>(&address), &size) == 0;
-    close(fd);
-    return bound ? ntohs(address.sin_port) : -1;
-}
-
-struct Reply {
-    int status = 0;  // 0: none
-    std::string body;
-};
-
-Reply ask(int port, const std::string & method, const std::string & path, const std::string & body) {
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    Reply reply;
-    if (connect(fd, reinterpret_cast<sockaddr *>(&address), sizeof address) == 0) {
-        const std::string text = method + " " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: " +
-                                 "application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
-        size_t n_sent = 0;
-        while (n_sent < text.size()) {
-            const ssize_t n = send(fd, text.data() + n_sent, text.size() - n_sent, MSG_NOSIGNAL);
-            if (n <= 0) { break; }
-            n_sent += static_cast<size_t>(n);
-        }
-        std::string all;
-        char block[4096];
-        for (ssize_t n = 0; (n = recv(fd, block, sizeof block, 0)) > 0;) { all.append(block, static_cast<size_t>(n)); }
-        const size_t end = all.find("\r\n\r\n");
-        if (all.starts_with("HTTP/1.1 ") && end != std::string::npos) {
-            reply.status = std::stoi(all.substr(9, 3));
-            reply.body = all.substr(end + 4);
-        }
-    }
-    close(fd);
-    return reply;
-}
-
 class Server {
 public:
-    Server(const LlamaBench & llama, const std::string & model) : port_(free_port()) {
-        std::vector<std::string> words = llama.command;
-        for (const std::string & word :
-             {std::string("-m"), model, std::string("--jinja"), std::string("--port"), std::to_string(port_),
-              std::string("--host"), std::string("127.0.0.1"), std::string("-c"), std::string("512"), std::string("-t"),
-              std::string("1"), std::string("-np"), std::string("1")}) {
-            words.push_back(word);
-        }
-        std::vector<char *> argv;
-        for (std::string & word : words) { argv.push_back(word.data()); }
-        argv.push_back(nullptr);
-        pid_ = fork();
-        if (pid_ == 0) {
-            if (!llama.working_folder.empty() && chdir(llama.working_folder.c_str()) != 0) { _exit(127); }
-            const int nowhere = open("/dev/null", O_RDWR);
-            for (const int fd : {0, 1, 2}) { dup2(nowhere, fd); }
-            execv(argv[0], argv.data());
-            _exit(127);
-        }
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-        while (!runs_ && std::chrono::steady_clock::now() < end) {
-            int state = 0;
-            if (waitpid(pid_, &state, WNOHANG) == pid_) {
-                pid_ = -1;
-                return;
-            }
-            runs_ = ask(port_, "GET", "/health", "").status == 200;
-            if (!runs_) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
-        }
+    Server(const LlamaBench & llama, const std::string & model)
+        : port_(free_port()), process_(words(llama, model, port_), llama.working_folder, /*prints_line=*/false) {
+        runs_ = process_.is_well_at(port_);
     }
-    ~Server() {
-        if (pid_ <= 0) { return; }
-        kill(pid_, SIGKILL);
-        waitpid(pid_, nullptr, 0);
-    }
-    Server(const Server &) = delete;
-    Server & operator=(const Server &) = delete;
 
     bool runs() const { return runs_; }
     // Nothing: refused.
     std::optional<std::string> render(const Json & request) const {
-        const Reply reply = ask(port_, "POST", "/apply-template", request.dump());
-        EXPECT_NE(reply.status, 0);
-        if (reply.status != 200) { return std::nullopt; }
-        return without_begin_token(Json::parse(reply.body)["prompt"].get<std::string>());
+        const HttpAnswer answer = post(port_, "/apply-template", request);
+        EXPECT_NE(answer.status, 0);
+        if (answer.status != 200) { return std::nullopt; }
+        return without_begin_token(answer.json()["prompt"].get<std::string>());
     }
 
 private:
-    int port_ = -1;
-    pid_t pid_ = -1;
+    static std::vector<std::string> words(const LlamaBench & llama, const std::string & model, int port) {
+        std::vector<std::string> all = llama.command;
+        for (const char * word : {"--jinja", "--host", "127.0.0.1", "-c", "512", "-t", "1", "-np", "1", "--port"}) {
+            all.emplace_back(word);
+        }
+        all.insert(all.end(), {std::to_string(port), "-m", model});
+        return all;
+    }
+
+    int port_;
+    ServeProcess process_;
     bool runs_ = false;
 };
 
@@ -226,7 +135,7 @@ TEST_P(LlamaTemplates, SayWhatLlamaServerSays) {
     if (!has_jinja()) { GTEST_SKIP() << "built without minja"; }
     const LlamaBench llama = app::find_llama_program("llama-server");
     if (llama.command.empty()) { GTEST_SKIP() << "llama-server is not installed"; }
-    const std::string source = read_whole(fs::path(kTemplates) / (GetParam() + ".jinja"));
+    const std::string source = read_text_file(fs::path(kTemplates) / (GetParam() + ".jinja"));
     const TempFolder folder;
     const std::string plain = folder.file("plain.gguf");
     const std::string model = folder.file("model.gguf");

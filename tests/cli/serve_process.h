@@ -1,8 +1,10 @@
 // serve_process.h - a server as a process of its own, for as long as a test looks at it.
 #pragma once
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <thread>
 
 #include "cli/run_process.h"
 #include "serve/http_client.h"
@@ -14,6 +16,19 @@ inline std::vector<std::string> serve_command(const std::vector<std::string> & m
     std::vector<std::string> words = {PITH_PROGRAM, "serve", "--port", "0", "-t", "1"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
+}
+
+// A port that nobody listens at now; -1: none was found.
+inline int free_port() {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    const bool bound = bind(fd, reinterpret_cast<sockaddr *>(&address), size) == 0 &&
+                       getsockname(fd, reinterpret_cast<sockaddr *>(&address), &size) == 0;
+    close(fd);
+    return bound ? ntohs(address.sin_port) : -1;
 }
 
 class ServeProcess {
@@ -54,6 +69,20 @@ public:
 
     const std::string & line() const { return line_; }
     int port() const { return std::atoi(line_.substr(line_.rfind(':') + 1).c_str()); }
+    // Of a program that prints no line: whether it says within a minute, there, that it is well. false also where it has ended.
+    bool is_well_at(int port) {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (std::chrono::steady_clock::now() < end) {
+            int state = 0;
+            if (waitpid(pid_, &state, WNOHANG) == pid_) {
+                pid_ = 0;
+                return false;
+            }
+            if (get(port, "/health").status == 200) { return true; }
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        return false;
+    }
     void ask_to_end() const { kill(pid_, SIGTERM); }
     int wait() {
         int state = 0;

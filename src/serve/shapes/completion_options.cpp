@@ -13,29 +13,49 @@ namespace {
 constexpr int64_t kMostInt = std::numeric_limits<int32_t>::max();
 constexpr size_t kMostStops = 64;
 
+struct NumberField {
+    std::string_view name;
+    float SamplerOptions::*value;
+};
+constexpr NumberField kNumbers[] = {
+    {"temperature", &SamplerOptions::temperature},
+    {"dynatemp_range", &SamplerOptions::dynatemp_range},
+    {"dynatemp_exponent", &SamplerOptions::dynatemp_exponent},
+    {"top_p", &SamplerOptions::top_p},
+    {"min_p", &SamplerOptions::min_p},
+    {"typical_p", &SamplerOptions::typical_p},
+    {"top_n_sigma", &SamplerOptions::top_n_sigma},
+    {"xtc_probability", &SamplerOptions::xtc_probability},
+    {"xtc_threshold", &SamplerOptions::xtc_threshold},
+    {"repeat_penalty", &SamplerOptions::repeat_penalty},
+    {"presence_penalty", &SamplerOptions::presence_penalty},
+    {"frequency_penalty", &SamplerOptions::frequency_penalty},
+    {"dry_multiplier", &SamplerOptions::dry_multiplier},
+    {"dry_base", &SamplerOptions::dry_base},
+    {"mirostat_tau", &SamplerOptions::mirostat_tau},
+    {"mirostat_eta", &SamplerOptions::mirostat_eta},
+};
+
+struct WholeNumberField {
+    std::string_view name;
+    int SamplerOptions::*value;
+    int64_t low;
+    int64_t high;
+};
+constexpr WholeNumberField kWholeNumbers[] = {
+    {"top_k", &SamplerOptions::top_k, -1, kMostInt},
+    {"repeat_last_n", &SamplerOptions::repeat_last_n, -1, kMostInt},
+    {"dry_allowed_length", &SamplerOptions::dry_allowed_length, 0, kMostInt},
+    {"dry_penalty_last_n", &SamplerOptions::dry_last_n, -1, kMostInt},
+    {"mirostat", &SamplerOptions::mirostat, 0, 2},
+};
+
 Status read_sampler(Fields & fields, SamplerOptions & s) {
-    PITH_RETURN_IF_ERROR(fields.read("temperature", s.temperature));
-    PITH_RETURN_IF_ERROR(fields.read("dynatemp_range", s.dynatemp_range));
-    PITH_RETURN_IF_ERROR(fields.read("dynatemp_exponent", s.dynatemp_exponent));
-    PITH_RETURN_IF_ERROR(fields.read("top_k", s.top_k, -1, kMostInt));
-    PITH_RETURN_IF_ERROR(fields.read("top_p", s.top_p));
-    PITH_RETURN_IF_ERROR(fields.read("min_p", s.min_p));
-    PITH_RETURN_IF_ERROR(fields.read("typical_p", s.typical_p));
-    PITH_RETURN_IF_ERROR(fields.read("top_n_sigma", s.top_n_sigma));
-    PITH_RETURN_IF_ERROR(fields.read("xtc_probability", s.xtc_probability));
-    PITH_RETURN_IF_ERROR(fields.read("xtc_threshold", s.xtc_threshold));
-    PITH_RETURN_IF_ERROR(fields.read("repeat_penalty", s.repeat_penalty));
-    PITH_RETURN_IF_ERROR(fields.read("repeat_last_n", s.repeat_last_n, -1, kMostInt));
-    PITH_RETURN_IF_ERROR(fields.read("presence_penalty", s.presence_penalty));
-    PITH_RETURN_IF_ERROR(fields.read("frequency_penalty", s.frequency_penalty));
-    PITH_RETURN_IF_ERROR(fields.read("dry_multiplier", s.dry_multiplier));
-    PITH_RETURN_IF_ERROR(fields.read("dry_base", s.dry_base));
-    PITH_RETURN_IF_ERROR(fields.read("dry_allowed_length", s.dry_allowed_length, 0, kMostInt));
-    PITH_RETURN_IF_ERROR(fields.read("dry_penalty_last_n", s.dry_last_n, -1, kMostInt));
+    for (const auto & [name, value] : kNumbers) { PITH_RETURN_IF_ERROR(fields.read(name, s.*value)); }
+    for (const auto & [name, value, low, high] : kWholeNumbers) {
+        PITH_RETURN_IF_ERROR(fields.read(name, s.*value, low, high));
+    }
     PITH_RETURN_IF_ERROR(fields.read("dry_sequence_breakers", s.dry_breakers));
-    PITH_RETURN_IF_ERROR(fields.read("mirostat", s.mirostat, 0, 2));
-    PITH_RETURN_IF_ERROR(fields.read("mirostat_tau", s.mirostat_tau));
-    PITH_RETURN_IF_ERROR(fields.read("mirostat_eta", s.mirostat_eta));
     int64_t seed = -1;
     PITH_RETURN_IF_ERROR(fields.read("seed", seed, std::numeric_limits<int64_t>::min(), int64_t{1} << 62));
     if (fields.has("seed")) { s.seed = static_cast<uint32_t>(seed); }  // of -1 that is SamplerOptions' random one
