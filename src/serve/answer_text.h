@@ -18,11 +18,13 @@ public:
     std::string add(std::string_view piece);
     // The rest. REQUIRES: !stopped(), or nothing is left.
     std::string finish();
-    bool stopped() const { return stopped_; }  // a stop text has come: what stands behind it is dropped
+    bool stopped() const { return stopped_; }           // a stop text has come: what stands behind it is dropped
+    const std::string & stop() const { return stop_; }  // that one; empty: none has
 
 private:
     std::vector<std::string> stops_;  // none is empty
     std::string held_;
+    std::string stop_;
     bool stopped_ = false;
 };
 

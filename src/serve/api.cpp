@@ -5,7 +5,9 @@
 
 #include "core/guarded.h"
 #include "serve/constant_time.h"
+#include "serve/page/page.h"
 #include "serve/shapes/fields.h"
+#include "serve/shapes/messages_response.h"
 #include "text/utf8.h"
 
 namespace pith::serve {
@@ -17,14 +19,28 @@ ApiReply reply_of(const Json & value) {
     return reply;
 }
 
+ApiReply page(const PageFile & file) {
+    ApiReply reply;
+    reply.content_type = file.content_type;
+    reply.body = file.body;
+    reply.headers = {{"Content-Security-Policy", std::string(kPagePolicy)},
+                     {"X-Content-Type-Options", "nosniff"},
+                     {"Referrer-Policy", "no-referrer"},
+                     {"Cache-Control", "no-cache"}};
+    return reply;
+}
+
 constexpr std::string_view kBearer = "Bearer ";
+constexpr std::string_view kMessages = "/v1/messages";
 
 }  // namespace
 
-ApiReply reply_of(const ApiError & error) {
+ApiReply reply_of(const ApiError & error, std::string_view path) {
+    const bool is_messages = path.starts_with(kMessages);
     ApiReply reply;
-    reply.status = error.code;
-    reply.body = dump(error.json());
+    reply.error = error;
+    reply.status = is_messages ? messages_error_code(error) : error.code;
+    reply.body = dump(is_messages ? messages_error(error) : error.json());
     if (error.retry_after_s > 0) { reply.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s)); }
     if (error.code == 401) { reply.headers.emplace_back("WWW-Authenticate", "Bearer"); }
     return reply;
@@ -37,7 +53,8 @@ Api::Api(const Model & model, const Tokenizer & tokenizer, Generator & generator
 }
 
 bool Api::may(const ApiRequest & request) const {
-    if (options_.keys.empty() || request.path == "/health" || request.path == "/v1/health") { return true; }
+    const bool is_open = request.path == "/health" || request.path == "/v1/health" || find_page_file(request.path) != nullptr;
+    if (options_.keys.empty() || is_open) { return true; }
     std::string_view given = request.api_key;
     if (request.authorization.starts_with(kBearer)) { given = std::string_view(request.authorization).substr(kBearer.size()); }
     bool found = false;
@@ -46,14 +63,16 @@ bool Api::may(const ApiRequest & request) const {
 }
 
 ApiReply Api::handle(const ApiRequest & request) {
-    if (!may(request)) { return reply_of(not_authorised()); }
-    auto reply = guarded([&]() -> Result<ApiReply> { return route(request); });
-    return reply.ok() ? std::move(*reply) : reply_of(error_of(reply.status()));
+    if (!may(request)) { return reply_of(not_authorised(), request.path); }
+    auto reply = guarded([&] { return route(request); });
+    if (!reply.ok()) { return reply_of(error_of(reply.status()), request.path); }
+    return reply->error ? reply_of(*reply->error, request.path) : std::move(*reply);
 }
 
-ApiReply Api::route(const ApiRequest & request) {
+Result<ApiReply> Api::route(const ApiRequest & request) {
     const std::string & path = request.path;
     if (request.method == "GET") {
+        if (const PageFile * file = find_page_file(path)) { return page(*file); }
         if (path == "/health" || path == "/v1/health") { return reply_of(Json{{"status", "ok"}}); }
         if (path == "/v1/models" || path == "/models") { return models(); }
         if (path == "/props") { return props(); }
@@ -62,6 +81,8 @@ ApiReply Api::route(const ApiRequest & request) {
     } else if (request.method == "POST") {
         if (path == "/v1/chat/completions" || path == "/chat/completions") { return chat(request); }
         if (path == "/v1/completions") { return text(request); }
+        if (path == kMessages) { return messages(request); }
+        if (path == "/v1/messages/count_tokens") { return count_tokens(request); }
         if (path == "/tokenize") { return tokenize(request); }
         if (path == "/detokenize") { return detokenize(request); }
         if (path == "/apply-template") { return apply_template(request); }
@@ -72,10 +93,9 @@ ApiReply Api::route(const ApiRequest & request) {
     return reply_of(not_found());
 }
 
-ApiReply Api::tokenize(const ApiRequest & request) {
-    const auto body = parse_body(request.body);
-    if (!body.ok()) { return reply_of(error_of(body.status())); }
-    Fields fields(*body);
+Result<ApiReply> Api::tokenize(const ApiRequest & request) {
+    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    Fields fields(body);
     std::string content;
     bool add_special = false;
     bool parse_special = true;
@@ -83,13 +103,12 @@ ApiReply Api::tokenize(const ApiRequest & request) {
     for (const Status & status :
          {fields.read("content", content), fields.read("add_special", add_special), fields.read("parse_special", parse_special),
           fields.read("with_pieces", with_pieces), fields.check_spelling()}) {
-        if (!status.ok()) { return reply_of(error_of(status)); }
+        PITH_RETURN_IF_ERROR(status);
     }
-    const auto tokens = tokenizer_.encode(content, add_special, parse_special);
-    if (!tokens.ok()) { return reply_of(error_of(tokens.status())); }
-    if (!with_pieces) { return reply_of(Json{{"tokens", *tokens}}); }
+    PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokenizer_.encode(content, add_special, parse_special));
+    if (!with_pieces) { return reply_of(Json{{"tokens", tokens}}); }
     Json list = Json::array();
-    for (const int32_t token : *tokens) {
+    for (const int32_t token : tokens) {
         const std::string piece = tokenizer_.piece(token, /*special=*/true);
         // A part of a character has no text: its bytes, as llama-server gives them.
         list.push_back({{"id", token}, {"piece", invalid_utf8_offset(piece) ? bytes_of(piece) : Json(piece)}});
@@ -97,34 +116,28 @@ ApiReply Api::tokenize(const ApiRequest & request) {
     return reply_of(Json{{"tokens", std::move(list)}});
 }
 
-ApiReply Api::detokenize(const ApiRequest & request) {
-    const auto body = parse_body(request.body);
-    if (!body.ok()) { return reply_of(error_of(body.status())); }
-    Fields fields(*body);
+Result<ApiReply> Api::detokenize(const ApiRequest & request) {
+    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    Fields fields(body);
     std::string text;
     if (const Json * tokens = fields.find("tokens")) {
-        if (!tokens->is_array()) { return reply_of(error_of(wrong_field("tokens", *tokens, "a list of tokens"))); }
+        if (!tokens->is_array()) { return wrong_field("tokens", *tokens, "a list of tokens"); }
         for (const Json & token : *tokens) {
             const bool known =
                 token.is_number_integer() && token.get<int64_t>() >= 0 && token.get<int64_t>() < tokenizer_.n_vocab();
-            if (!known) {
-                return reply_of(
-                    error_of(wrong_field("tokens", token, "tokens from 0 to " + std::to_string(tokenizer_.n_vocab() - 1))));
-            }
+            if (!known) { return wrong_field("tokens", token, "tokens from 0 to " + std::to_string(tokenizer_.n_vocab() - 1)); }
             text += tokenizer_.piece(token.get<int32_t>(), /*special=*/true);
         }
     }
     return reply_of(Json{{"content", text}});
 }
 
-ApiReply Api::apply_template(const ApiRequest & request) {
-    const auto body = parse_body(request.body);
-    if (!body.ok()) { return reply_of(error_of(body.status())); }
-    const auto messages = parse_messages(*body);
-    if (!messages.ok()) { return reply_of(error_of(messages.status())); }
-    const auto prompt = tokenizer_.apply_chat_template(*messages, /*add_assistant=*/true);
-    if (!prompt.ok()) { return reply_of(error_of(prompt.status())); }
-    return reply_of(Json{{"prompt", *prompt}});
+Result<ApiReply> Api::apply_template(const ApiRequest & request) {
+    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(const ChatRequest asked, parse_conversation(body));
+    PITH_ASSIGN_OR_RETURN(const Conversation chat, conversation_of(asked));
+    PITH_ASSIGN_OR_RETURN(const std::string prompt, tokenizer_.apply_chat_template(chat.messages, chat.options));
+    return reply_of(Json{{"prompt", prompt}});
 }
 
 ApiReply Api::models() const {

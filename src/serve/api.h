@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "pith/model.h"
@@ -53,7 +56,10 @@ struct ApiReply {
     std::string body;
     std::vector<std::pair<std::string, std::string>> headers;
     std::shared_ptr<ReplyStream> stream;  // null: the body is all
+    std::optional<ApiError> error;        // what the body tells
 };
+
+struct Begun;  // completion_stream.h
 
 class Api {
 public:
@@ -65,12 +71,15 @@ public:
     void close() { closed_ = true; }
 
 private:
-    ApiReply route(const ApiRequest & request);
-    ApiReply chat(const ApiRequest & request);
-    ApiReply text(const ApiRequest & request);
-    ApiReply tokenize(const ApiRequest & request);
-    ApiReply detokenize(const ApiRequest & request);
-    ApiReply apply_template(const ApiRequest & request);
+    // An error is one of error_of(Status)'s.
+    Result<ApiReply> route(const ApiRequest & request);
+    Result<ApiReply> chat(const ApiRequest & request);
+    Result<ApiReply> text(const ApiRequest & request);
+    Result<ApiReply> messages(const ApiRequest & request);
+    Result<ApiReply> count_tokens(const ApiRequest & request) const;
+    Result<ApiReply> tokenize(const ApiRequest & request);
+    Result<ApiReply> detokenize(const ApiRequest & request);
+    Result<ApiReply> apply_template(const ApiRequest & request);
     ApiReply models() const;
     ApiReply props() const;
     ApiReply slots() const;
@@ -80,11 +89,21 @@ private:
     struct Prompt {
         std::vector<int32_t> tokens;
         int n_system = 0;  // the first so many are the system prompt's
+        AnswerForm form;   // what the answer may hold beside what is said
     };
-    Result<Prompt> chat_prompt(const std::vector<ChatMessage> & messages, bool find_system) const;
+    struct Conversation {  // as the template gets it
+        std::vector<ChatMessage> messages;
+        ChatOptions options;
+        ToolForm form = ToolForm::kFenced;
+    };
+    Result<Conversation> conversation_of(const ChatRequest & asked) const;
+    // Where a function must be called the options get the grammar for it.
+    Result<Prompt> chat_prompt(ChatRequest & asked) const;
     Result<Job> job_of(const Prompt & prompt, const CompletionOptions & options) const;
-    ApiReply complete(const ApiRequest & request, CompletionShape::Kind kind, const std::vector<Prompt> & prompts,
-                      const CompletionOptions & options);
+    std::variant<Begun, ApiError> begin(const ApiRequest & request, const std::vector<Prompt> & prompts,
+                                        const CompletionOptions & options);
+    Result<ApiReply> complete(const ApiRequest & request, CompletionShape::Kind kind, const std::vector<Prompt> & prompts,
+                              const CompletionOptions & options);
 
     const Model & model_;
     const Tokenizer & tokenizer_;
@@ -94,6 +113,8 @@ private:
     std::atomic<bool> closed_{false};
 };
 
-ApiReply reply_of(const ApiError & error);
+// In the shape that clients of this path read.
+ApiReply reply_of(const ApiError & error, std::string_view path = "");
+ApiReply stream_reply(std::shared_ptr<ReplyStream> stream);
 
 }  // namespace pith::serve

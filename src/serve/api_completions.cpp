@@ -5,7 +5,9 @@
 #include "policy/policy.h"
 #include "serve/api.h"
 #include "serve/completion_stream.h"
+#include "text/plain_text.h"
 #include "text/prompt.h"
+#include "text/tool_grammar.h"
 
 namespace pith::serve {
 namespace {
@@ -34,16 +36,48 @@ Status choose_policy(const CompletionOptions & asked, SessionOptions & session) 
 
 }  // namespace
 
-Result<Api::Prompt> Api::chat_prompt(const std::vector<ChatMessage> & messages, bool find_system) const {
-    PITH_ASSIGN_OR_RETURN(const std::string text, tokenizer_.apply_chat_template(messages, /*add_assistant=*/true));
+Result<Api::Conversation> Api::conversation_of(const ChatRequest & asked) const {
+    Conversation chat;
+    chat.form = tool_form(tokenizer_.chat_template());
+    chat.messages = asked.messages;
+    chat.options.variables = asked.variables;
+    if (shows_tools(chat.form)) {
+        chat.options.tools = asked.tools.json;
+    } else {
+        PITH_ASSIGN_OR_RETURN(chat.messages, with_tools_as_text(asked.messages, asked.tools.json));
+    }
+    return chat;
+}
+
+Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
+    if (!tokenizer_.has_chat_template()) {
+        return {ErrorCode::kUnsupported, "this model has no chat template: use /v1/completions"};
+    }
+    PITH_ASSIGN_OR_RETURN(Conversation chat, conversation_of(asked));
+    const std::vector<ChatMessage> & messages = chat.messages;
+    PITH_ASSIGN_OR_RETURN(const std::string text, render_plain_chat(tokenizer_, messages, chat.options));
     Prompt prompt;
-    PITH_ASSIGN_OR_RETURN(prompt.tokens, tokenizer_.encode(text, /*add_special=*/true, /*parse_special=*/true));
+    PITH_ASSIGN_OR_RETURN(prompt.tokens, encode_cut(tokenizer_, text, /*add_special=*/true));
+
+    const ReasoningMarks marks = reasoning_marks(tokenizer_.chat_template(), text);
+    if (asked.tells_reasoning) { prompt.form.reasoning = marks; }
+    if (asked.tools.any()) {
+        prompt.form.tools = chat.form;
+        prompt.form.only_one_call = asked.tools.only_one;
+        for (const ToolFunction & function : asked.tools.functions) { prompt.form.functions.insert(function.name); }
+    }
+    if (asked.tools.must_call) {
+        PITH_ASSIGN_OR_RETURN(asked.options.sampler.grammar,
+                              tool_grammar(chat.form, asked.tools.functions, asked.tools.only_one, marks));
+    }
+
     size_t n_system = 0;
     while (n_system < messages.size() && messages[n_system].role == "system") { ++n_system; }
-    if (!find_system || n_system == 0) { return prompt; }
-    const auto system = tokenizer_.apply_chat_template(std::span(messages).first(n_system), /*add_assistant=*/false);
+    if (!asked.options.pin_system || n_system == 0) { return prompt; }
+    chat.options.add_assistant = false;
+    const auto system = render_plain_chat(tokenizer_, std::span(messages).first(n_system), chat.options);
     if (!system.ok()) { return prompt; }  // a template that wants a user: nothing is known of the border
-    PITH_ASSIGN_OR_RETURN(const auto tokens, tokenizer_.encode(*system, true, true));
+    PITH_ASSIGN_OR_RETURN(const auto tokens, encode_cut(tokenizer_, *system, true));
     prompt.n_system = static_cast<int>(common_prefix(tokens, prompt.tokens));
     return prompt;
 }
@@ -67,96 +101,86 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
     job.max_tokens = static_cast<int>(options.max_tokens < 0 ? room : std::min(room, options.max_tokens));
     job.sampler = options.sampler;
     job.stop = options.stop;
+    job.form = prompt.form;
     job.n_logprobs = options.n_logprobs;
     job.ignore_eos = options.ignore_eos;
     job.tells_progress = options.stream && options.return_progress;
+    job.tells_map = options.stream && options.return_kv_map;
+    job.deadline_s = options.timeout_s;
     job.tells_timings = options.stream && options.timings_per_token;
     return job;
 }
 
-ApiReply Api::chat(const ApiRequest & request) {
-    const auto body = parse_body(request.body);
-    if (!body.ok()) { return reply_of(error_of(body.status())); }
-    const auto asked = parse_chat_request(*body, options_.defaults, tokenizer_);
-    if (!asked.ok()) { return reply_of(error_of(asked.status())); }
-    if (!tokenizer_.has_chat_template()) {
-        return reply_of(ApiError{501, "not_supported_error", "this model has no chat template: use /v1/completions"});
-    }
-    auto prompt = chat_prompt(asked->messages, asked->options.pin_system);
-    if (!prompt.ok()) { return reply_of(error_of(prompt.status())); }
-    return complete(request, CompletionShape::Kind::kChat, {std::move(*prompt)}, asked->options);
+Result<ApiReply> Api::chat(const ApiRequest & request) {
+    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(ChatRequest asked, parse_chat_request(body, options_.defaults, tokenizer_));
+    PITH_ASSIGN_OR_RETURN(Prompt prompt, chat_prompt(asked));
+    return complete(request, CompletionShape::Kind::kChat, {std::move(prompt)}, asked.options);
 }
 
-ApiReply Api::text(const ApiRequest & request) {
-    const auto body = parse_body(request.body);
-    if (!body.ok()) { return reply_of(error_of(body.status())); }
-    auto asked = parse_text_request(*body, options_.defaults, tokenizer_);
-    if (!asked.ok()) { return reply_of(error_of(asked.status())); }
+Result<ApiReply> Api::text(const ApiRequest & request) {
+    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(TextRequest asked, parse_text_request(body, options_.defaults, tokenizer_));
     std::vector<Prompt> prompts;
-    for (TextPrompt & one : asked->prompts) {
+    for (TextPrompt & one : asked.prompts) {
         if (auto * tokens = std::get_if<std::vector<int32_t>>(&one)) {
-            prompts.push_back({std::move(*tokens), 0});
+            prompts.push_back({std::move(*tokens), 0, {}});
             continue;
         }
-        auto tokens = tokenizer_.encode(std::get<std::string>(one), /*add_special=*/true, /*parse_special=*/true);
-        if (!tokens.ok()) { return reply_of(error_of(tokens.status())); }
-        prompts.push_back({std::move(*tokens), 0});
+        PITH_ASSIGN_OR_RETURN(auto tokens,
+                              tokenizer_.encode(std::get<std::string>(one), /*add_special=*/true, /*parse_special=*/true));
+        prompts.push_back({std::move(tokens), 0, {}});
     }
-    return complete(request, CompletionShape::Kind::kText, prompts, asked->options);
+    return complete(request, CompletionShape::Kind::kText, prompts, asked.options);
 }
 
-ApiReply Api::complete(const ApiRequest & request, CompletionShape::Kind kind, const std::vector<Prompt> & prompts,
-                       const CompletionOptions & options) {
-    if (closed_) { return reply_of(not_ready("the server is about to end")); }
+std::variant<Begun, ApiError> Api::begin(const ApiRequest & request, const std::vector<Prompt> & prompts,
+                                         const CompletionOptions & options) {
+    if (closed_) { return not_ready("the server is about to end"); }
+    Begun begun;
     std::vector<Job> jobs;
-    std::vector<int64_t> n_prompt;
     for (const Prompt & prompt : prompts) {
         const auto n = static_cast<int64_t>(prompt.tokens.size());
-        if (n == 0) { return reply_of(invalid_request("the prompt is empty, and this model begins with no token of its own")); }
-        if (n >= options_.n_context) { return reply_of(too_long(n, options_.n_context)); }
+        if (n == 0) { return invalid_request("the prompt is empty, and this model begins with no token of its own"); }
+        if (n >= options_.n_context) { return too_long(n, options_.n_context); }
         auto job = job_of(prompt, options);
-        if (!job.ok()) { return reply_of(error_of(job.status())); }
+        if (!job.ok()) { return error_of(job.status()); }
         for (int i = 0; i < options.n; ++i) {
             jobs.push_back(*job);
             if (jobs.back().sampler.seed != SamplerOptions().seed) { jobs.back().sampler.seed += static_cast<uint32_t>(i); }
-            n_prompt.push_back(n);
+            begun.n_prompt.push_back(n);
         }
     }
-    const size_t n_answers = jobs.size();
     auto events = std::make_shared<Events>();
-    auto pending = std::make_unique<PendingAnswers>(generator_, events, n_answers);
-    if (const Status status = generator_.submit(std::move(jobs), events); !status.ok()) { return reply_of(error_of(status)); }
-    if (const auto failed = pending->wait_until_accepted(request.gone)) { return reply_of(error_of(*failed)); }
+    begun.answers = std::make_unique<PendingAnswers>(generator_, events, jobs.size());
+    if (const Status status = generator_.submit(std::move(jobs), events); !status.ok()) { return error_of(status); }
+    if (const auto failed = begun.answers->wait_until_accepted(request.gone)) { return error_of(*failed); }
+    return begun;
+}
 
+ApiReply stream_reply(std::shared_ptr<ReplyStream> stream) {
+    ApiReply reply;
+    reply.content_type = "text/event-stream";
+    reply.headers.emplace_back("Cache-Control", "no-cache");
+    reply.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would hold pieces back
+    reply.stream = std::move(stream);
+    return reply;
+}
+
+Result<ApiReply> Api::complete(const ApiRequest & request, CompletionShape::Kind kind, const std::vector<Prompt> & prompts,
+                               const CompletionOptions & options) {
+    auto begun = begin(request, prompts, options);
+    if (const auto * error = std::get_if<ApiError>(&begun)) { return reply_of(*error); }
+    auto & [pending, n_prompt] = std::get<Begun>(begun);
     CompletionShape shape(kind, options_.model_name, options_.version, options.n_logprobs >= 0, tokenizer_);
     if (options.stream) {
-        ApiReply reply;
-        reply.content_type = "text/event-stream";
-        reply.headers.emplace_back("Cache-Control", "no-cache");
-        reply.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would hold pieces back
         const StreamOptions how{options.include_usage};
-        reply.stream = std::make_shared<CompletionStream>(std::move(pending), std::move(shape), std::move(n_prompt), how);
-        return reply;
+        return stream_reply(std::make_shared<CompletionStream>(std::move(pending), std::move(shape), std::move(n_prompt), how));
     }
-    std::vector<WholeAnswer> answers(n_answers);
-    while (pending->n_open() > 0) {
-        auto event = pending->next();
-        if (!event) {
-            if (request.gone()) { return reply_of(not_ready("the client is gone")); }
-            continue;
-        }
-        WholeAnswer & answer = answers[static_cast<size_t>(event->index)];
-        if (auto * piece = std::get_if<AnswerPiece>(&event->what)) {
-            answer.text += piece->text;
-            std::ranges::move(piece->logprobs, std::back_inserter(answer.logprobs));
-        } else if (auto * end = std::get_if<AnswerEnd>(&event->what)) {
-            answer.end = std::move(*end);
-        } else if (const auto * failed = std::get_if<Failed>(&event->what)) {
-            return reply_of(error_of(*failed));
-        }
-    }
+    auto answers = pending->wait(request.gone);
+    if (const auto * error = std::get_if<ApiError>(&answers)) { return reply_of(*error); }
     ApiReply reply;
-    reply.body = dump(shape.whole(answers));
+    reply.body = dump(shape.whole(std::get<std::vector<WholeAnswer>>(answers)));
     return reply;
 }
 

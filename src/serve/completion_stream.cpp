@@ -7,7 +7,6 @@ namespace pith::serve {
 namespace {
 
 constexpr int kWaitMs = 200;    // how long a vanished client goes unseen
-constexpr double kPingS = 10;   // between two signs of life
 constexpr int64_t kRetryS = 1;  // what a full line asks clients to wait
 
 std::string sent(const Json & value) {
@@ -17,6 +16,7 @@ std::string sent(const Json & value) {
 }  // namespace
 
 ApiError error_of(const Failed & failed) {
+    if (failed.late) { return {504, "timeout_error", failed.status.message()}; }
     if (failed.no_room) { return no_room(failed.status.message(), kRetryS); }
     return error_of(failed.status);
 }
@@ -57,6 +57,26 @@ std::optional<Failed> PendingAnswers::wait_until_accepted(const std::function<bo
     return {};
 }
 
+std::variant<std::vector<WholeAnswer>, ApiError> PendingAnswers::wait(const std::function<bool()> & gone) {
+    std::vector<WholeAnswer> answers(n_all_);
+    while (n_open_ > 0) {
+        auto event = next();
+        if (!event) {
+            if (gone()) { return not_ready("the client is gone"); }
+            continue;
+        }
+        WholeAnswer & answer = answers[static_cast<size_t>(event->index)];
+        if (auto * piece = std::get_if<AnswerPiece>(&event->what)) {
+            answer.add(std::move(*piece));
+        } else if (auto * end = std::get_if<AnswerEnd>(&event->what)) {
+            answer.end = std::move(*end);
+        } else if (const auto * failed = std::get_if<Failed>(&event->what)) {
+            return error_of(*failed);
+        }
+    }
+    return answers;
+}
+
 CompletionStream::CompletionStream(std::unique_ptr<PendingAnswers> answers, CompletionShape shape,
                                    std::vector<int64_t> n_prompt, StreamOptions options)
     : answers_(std::move(answers)),
@@ -92,6 +112,8 @@ bool CompletionStream::next(std::string & piece) {
         begin(index, piece);
         piece +=
             sent(shape_.progress_chunk(index, n_prompt_[static_cast<size_t>(index)], 0, progress->n_read, progress->seconds));
+    } else if (const auto * map = std::get_if<KvMap>(&event->what)) {
+        piece += sent(shape_.map_chunk(index, *map));
     } else if (const auto * end = std::get_if<AnswerEnd>(&event->what)) {
         begin(index, piece);
         ends_[static_cast<size_t>(index)] = *end;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/stopwatch.h"
@@ -13,11 +14,13 @@
 
 namespace pith::serve {
 
+inline constexpr double kPingS = 10;  // between two signs of life of a stream
+
 // The answers to one request, while they come. Whoever lets go of it gives up what has not ended.
 class PendingAnswers {
 public:
     PendingAnswers(Generator & generator, std::shared_ptr<Events> events, size_t n)
-        : generator_(generator), events_(std::move(events)), n_open_(n) {}
+        : generator_(generator), events_(std::move(events)), n_all_(n), n_open_(n) {}
     ~PendingAnswers();
     PendingAnswers(const PendingAnswers &) = delete;
     PendingAnswers & operator=(const PendingAnswers &) = delete;
@@ -27,12 +30,21 @@ public:
     // The next event, after a moment at most.
     std::optional<Event> next();
     size_t n_open() const { return n_open_; }
+    // All of them, whole. Else: why one was not, or that the client is gone.
+    std::variant<std::vector<WholeAnswer>, ApiError> wait(const std::function<bool()> & gone);
 
 private:
     Generator & generator_;
     std::shared_ptr<Events> events_;
     std::deque<Event> early_;  // what came before all were accepted
-    size_t n_open_;            // that have not ended
+    size_t n_all_;
+    size_t n_open_;  // that have not ended
+};
+
+// Answers that have been accepted.
+struct Begun {
+    std::unique_ptr<PendingAnswers> answers;
+    std::vector<int64_t> n_prompt;  // tokens, of each one's prompt
 };
 
 ApiError error_of(const Failed & failed);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/stopwatch.h"
+#include "core/text.h"
 #include "serve/answer_text.h"
 
 namespace pith::serve {
@@ -14,6 +15,7 @@ namespace {
 constexpr double kShareOfCeiling = 0.5;  // what a request may take that would need more than all
 constexpr int kMostFailedSteps = 3;
 constexpr int kDefaultSlots = 4;  // shown while fewer run
+constexpr double kMapS = 0.5;     // between two maps of a cache
 
 std::vector<int32_t> end_tokens_of(const Tokenizer & tokenizer) {
     std::vector<int32_t> tokens;
@@ -50,6 +52,7 @@ struct Generator::Run {
           events(std::move(to)),
           sampler(std::move(with)),
           text(job.stop),
+          parser(job.form),
           tokenizer(of_model),
           end_tokens(ends),
           metrics(into) {}
@@ -84,13 +87,23 @@ struct Generator::Run {
     // false: a stop text has come.
     bool say(int32_t token) {
         if (job.n_logprobs >= 0) { held.push_back(std::move(next)); }
-        tell(text.add(tokenizer.piece(token)));
-        return !text.stopped();
+        std::string piece = tokenizer.piece(token);
+        if (piece.empty()) {
+            std::string name = tokenizer.piece(token, /*special=*/true);
+            if (parser.wants(name)) { piece = std::move(name); }
+        }
+        tell(parser.add(text.add(piece)));
+        return !is_over() && !is_late();
     }
 
-    void tell(std::string piece) {
-        if (piece.empty()) { return; }  // what is held back goes with the text that comes
-        AnswerPiece said{std::move(piece), std::exchange(held, {})};
+    bool is_late() const { return job.deadline_s > 0 && since_submitted.seconds() > job.deadline_s; }
+
+    // By a stop text, or a call behind which nothing may come.
+    bool is_over() const { return text.stopped() || parser.is_over(); }
+
+    void tell(AnswerPiece said) {
+        if (said.says_nothing()) { return; }  // what is held back goes with the text that comes
+        said.logprobs = std::exchange(held, {});
         if (job.tells_timings) { said.costs = std::make_shared<const AnswerCosts>(costs()); }
         events->push({index, std::move(said)});
     }
@@ -110,6 +123,7 @@ struct Generator::Run {
     std::shared_ptr<Events> events;
     Sampler sampler;
     AnswerText text;
+    AnswerParser parser;
     const Tokenizer & tokenizer;
     const std::vector<int32_t> & end_tokens;
     Metrics & metrics;
@@ -121,6 +135,9 @@ struct Generator::Run {
     int64_t n_told = 0;  // of the prompt, to who asked for progress
     size_t slot = std::numeric_limits<size_t>::max();
     Stopwatch since_submitted;
+    double map_s = -kMapS;   // when the newest map was told
+    bool is_mapped = false;  // behind its prompt
+    bool late = false;       // cancelled at its deadline
     double started_s = 0;
     double first_s = 0;
     double last_s = 0;
@@ -129,8 +146,12 @@ struct Generator::Run {
     std::vector<float> changed;
 };
 
-Generator::Generator(Engine engine, const Tokenizer & tokenizer, const GeneratorOptions & options)
-    : tokenizer_(tokenizer), options_(options), end_tokens_(end_tokens_of(tokenizer)), engine_(std::move(engine)) {
+Generator::Generator(Engine engine, const ModelInfo & model, const Tokenizer & tokenizer, const GeneratorOptions & options)
+    : model_(model),
+      tokenizer_(tokenizer),
+      options_(options),
+      end_tokens_(end_tokens_of(tokenizer)),
+      engine_(std::move(engine)) {
     const int n_slots = options.engine.max_sequences > 0 ? options.engine.max_sequences : kDefaultSlots;
     slots_.assign(static_cast<size_t>(n_slots), 0);
     tell_state();
@@ -140,7 +161,7 @@ Generator::Generator(Engine engine, const Tokenizer & tokenizer, const Generator
 Result<std::unique_ptr<Generator>> Generator::start(const Model & model, const Tokenizer & tokenizer,
                                                     const GeneratorOptions & options) {
     PITH_ASSIGN_OR_RETURN(Engine engine, model.engine(options.engine));
-    return std::unique_ptr<Generator>(new Generator(std::move(engine), tokenizer, options));
+    return std::unique_ptr<Generator>(new Generator(std::move(engine), model.info(), tokenizer, options));
 }
 
 Generator::~Generator() {
@@ -265,7 +286,14 @@ void Generator::begin(std::unique_ptr<Run> owned) {
 void Generator::look_after_runs(const Stopwatch & step) {
     for (auto & run : runs_) {
         if (run->events->abandoned() && engine_.state(run->id) < RequestState::kDone) { (void)engine_.cancel(run->id); }
+        if (run->is_late() && run->n_generated == 0 && engine_.state(run->id) < RequestState::kDone) {
+            run->late = engine_.cancel(run->id).ok();
+        }
         const RequestState state = engine_.state(run->id);
+        if (run->job.tells_map && (state == RequestState::kReading || state == RequestState::kAnswering)) {
+            // At the prompt's end at any rate: that is what the answer goes on from.
+            tell_map(*run, state == RequestState::kAnswering && !std::exchange(run->is_mapped, true));
+        }
         if (!run->started && state != RequestState::kWaiting) {
             run->started = true;
             run->started_s = std::max(0.0, run->since_submitted.seconds() - step.seconds());  // it began with the step
@@ -295,18 +323,43 @@ void Generator::end(Run & run) {
         AnswerEnd answer;
         answer.costs = run.costs();
         if (auto ledger = engine_.ledger(run.id); ledger.ok()) { answer.costs.ledger = std::move(*ledger); }
-        answer.by_length = !run.ended && !run.text.stopped();
-        if (!run.text.stopped()) { run.tell(run.text.finish()); }
+        answer.by_length = !run.ended && !run.is_over();
+        answer.stop = run.text.stop();
+        run.tell(run.parser.add(run.text.finish()));
+        run.tell(run.parser.finish());
+        answer.has_called = run.parser.has_called();
         if (!run.held.empty()) { run.events->push({run.index, AnswerPiece{{}, std::exchange(run.held, {}), {}}}); }
         metrics_.add(answer.costs);
         ended_.emplace_back(run.events, Event{run.index, std::move(answer)});
     } else {
         ++(state == RequestState::kCancelled ? metrics_.n_cancelled : metrics_.n_failed);
-        ended_.emplace_back(run.events, Event{run.index, Failed{engine_.status(run.id)}});
+        Failed failed{engine_.status(run.id)};
+        if (run.late) {
+            failed.late = true;
+            failed.status = {ErrorCode::kCancelled, "nothing was said within " + format_number(run.job.deadline_s) +
+                                                        " s, which is this request's limit: raise it, or try again later"};
+        }
+        ended_.emplace_back(run.events, Event{run.index, std::move(failed)});
     }
     (void)engine_.forget(run.id);
     if (run.slot < slots_.size()) { slots_[run.slot] = 0; }
     run.done = true;
+}
+
+void Generator::tell_map(Run & run, bool at_once) const {
+    const double now = run.since_submitted.seconds();
+    if (!at_once && now - run.map_s < kMapS) { return; }
+    const auto ledger = engine_.ledger(run.id);
+    if (!ledger.ok() || ledger->n_tokens == 0) { return; }
+    run.map_s = now;
+    KvMap map(ledger->n_tokens, model_.n_layers, model_.n_kv_heads);
+    for (int layer = 0; layer < model_.n_layers; ++layer) {
+        for (int head = 0; head < model_.n_kv_heads; ++head) {
+            map.set_lane(layer, head, engine_.lane_positions(run.id, layer, head));
+        }
+    }
+    map.set_pinned(run.job.session.pinned);
+    run.events->push({run.index, std::move(map)});
 }
 
 void Generator::tell_state() {

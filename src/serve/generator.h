@@ -19,8 +19,10 @@
 
 #include "core/stopwatch.h"
 #include "pith/engine.h"
+#include "serve/answer_parser.h"
 #include "serve/metrics.h"
 #include "serve/shapes/answer.h"
+#include "serve/shapes/kv_map.h"
 
 namespace pith::serve {
 
@@ -37,10 +39,13 @@ struct Job {
     int max_tokens = 1;      // 0: the prompt is read, no more
     SamplerOptions sampler;
     std::vector<std::string> stop;
+    AnswerForm form;
     int n_logprobs = -1;  // -1: none
     bool ignore_eos = false;
     bool tells_progress = false;
     bool tells_timings = false;  // with every piece
+    bool tells_map = false;      // now and then what its cache holds
+    double deadline_s = 0;       // since it came: what has been said then is the answer; 0: none
 };
 
 struct Accepted {};
@@ -51,10 +56,11 @@ struct Progress {
 struct Failed {
     Status status;
     bool no_room = false;  // the line is full: later it may do
+    bool late = false;     // its deadline passed before anything was said
 };
 struct Event {
     int index = 0;  // of the job
-    std::variant<Accepted, Progress, AnswerPiece, AnswerEnd, Failed> what;
+    std::variant<Accepted, Progress, AnswerPiece, AnswerEnd, Failed, KvMap> what;
 };
 
 // From the engine's thread to the one that waits. Threads: any.
@@ -113,13 +119,15 @@ public:
 
 private:
     struct Run;
-    Generator(Engine engine, const Tokenizer & tokenizer, const GeneratorOptions & options);
+    Generator(Engine engine, const ModelInfo & model, const Tokenizer & tokenizer, const GeneratorOptions & options);
     void work();
     void begin(std::unique_ptr<Run> run);
     void look_after_runs(const Stopwatch & step);  // the newest
     void end(Run & run);
+    void tell_map(Run & run, bool at_once) const;
     void tell_state();
 
+    const ModelInfo & model_;
     const Tokenizer & tokenizer_;
     GeneratorOptions options_;
     std::vector<int32_t> end_tokens_;

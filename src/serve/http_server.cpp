@@ -208,9 +208,9 @@ struct HttpServer::Impl {
         server.Put(any, serve);
         server.Patch(any, serve);
         server.Delete(any, serve);
-        server.set_error_handler([this](const httplib::Request &, httplib::Response & response) {
+        server.set_error_handler([this](const httplib::Request & request, httplib::Response & response) {
             if (response.body.empty()) {
-                write_reply(reply_of(error_of_http(response.status, options.most_body_bytes)), response);
+                write_reply(reply_of(error_of_http(response.status, options.most_body_bytes), request.path), response);
             }
             return httplib::Server::HandlerResponse::Handled;
         });

@@ -10,10 +10,12 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/json_syntax.h"
 #include "pith/text.h"
+#include "text/json_grammar.h"
 
 namespace pith {
 namespace {
@@ -37,33 +39,20 @@ array ::= "[" ws (value (ws "," ws value)*)? ws "]"
 const std::set<std::string> kSilent = {"title", "description", "default", "examples", "$schema",   "$id",       "$comment",
                                        "$defs", "definitions", "format",  "readOnly", "writeOnly", "deprecated"};
 
-// Text as a literal of the grammar.
-std::string literal(const std::string & text) {
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"' || c == '\\') { out += '\\'; }
-        if (c == '\n') {
-            out += "\\n";
-        } else {
-            out += c;
-        }
-    }
-    return out + "\"";
-}
-
 std::string literal_json(const Json & value) {
-    return literal(value.dump());
+    return grammar_literal(value.dump());
 }
 
 class Converter {
 public:
-    explicit Converter(const Json & document) : document_(document) {}
+    // prefix: of the names of all rules but the first.
+    Converter(const Json & document, std::string prefix) : document_(document), prefix_(std::move(prefix)) {}
 
-    Result<std::string> run() {
+    Result<std::string> run(const std::string & first) {
         PITH_ASSIGN_OR_RETURN(const std::string root, convert(document_, "#"));
-        std::string grammar = "root ::= ws " + root + " ws\n";
+        std::string grammar = first + " ::= ws " + root + " ws\n";
         for (const auto & [name, body] : rules_) { grammar += name + " ::= " + body + "\n"; }
-        return grammar + kBasics;
+        return grammar;
     }
 
 private:
@@ -72,7 +61,7 @@ private:
     }
 
     std::string add_rule(const std::string & body) {
-        const std::string name = 'r' + std::to_string(rules_.size());
+        const std::string name = prefix_ + 'r' + std::to_string(rules_.size());
         rules_.emplace_back(name, body);
         return name;
     }
@@ -222,10 +211,15 @@ private:
         PITH_RETURN_IF_ERROR(only(schema, where, {"$ref"}));
         PITH_ASSIGN_OR_RETURN(const Json * target, resolved(schema, where));
         const std::string ref = schema["$ref"];
+        if (at_front_.count(ref) != 0) {
+            return bad(where, "'$ref' is '" + ref + "', which begins with itself and never ends");
+        }
         if (const auto known = referenced_.find(ref); known != referenced_.end()) { return known->second; }
-        const std::string name = "ref" + std::to_string(referenced_.size());
+        const std::string name = prefix_ + "ref" + std::to_string(referenced_.size());
         referenced_[ref] = name;  // before its body, which may speak of it
+        at_front_.insert(ref);
         PITH_ASSIGN_OR_RETURN(const std::string body, convert(*target, ref));
+        at_front_.erase(ref);
         rules_.emplace_back(name, body);
         return name;
     }
@@ -251,7 +245,15 @@ private:
         return add_rule("\"\\\"\" char" + times(low, high) + " \"\\\"\"");
     }
 
+    // From here on something has been said: whoever refers to what is open does not begin with itself.
+    struct Said {
+        std::set<std::string> & front;
+        std::set<std::string> before = std::exchange(front, {});
+        ~Said() { front = std::move(before); }
+    };
+
     Result<std::string> array(const Json & schema, const std::string & where) {
+        const Said said{at_front_};
         PITH_RETURN_IF_ERROR(only(schema, where, {"type", "items", "prefixItems", "minItems", "maxItems"}));
         PITH_ASSIGN_OR_RETURN(const int low, count(schema, "minItems", 0, where));
         PITH_ASSIGN_OR_RETURN(const int high, count(schema, "maxItems", -1, where));
@@ -279,6 +281,7 @@ private:
     // Properties in order. From each on there are two ways to go on: with a comma before it, where something was said already,
     // and without.
     Result<std::string> object(const Json & schema, const std::string & where) {
+        const Said said{at_front_};
         PITH_RETURN_IF_ERROR(only(schema, where, {"type", "properties", "required", "additionalProperties"}));
         PITH_RETURN_IF_ERROR(check_object(schema, where));
         const Json properties = schema.value("properties", Json::object());
@@ -314,13 +317,13 @@ private:
     }
 
     const Json & document_;
+    std::string prefix_;
     std::vector<std::pair<std::string, std::string>> rules_;
     std::map<std::string, std::string> referenced_;
+    std::set<std::string> at_front_;  // references whose text may begin here
 };
 
-}  // namespace
-
-Result<std::string> grammar_of_json_schema(std::string_view schema) {
+Result<std::string> rules_of(std::string_view schema, const std::string & first, const std::string & prefix) {
     if (const std::string problem = json_problem(schema); !problem.empty()) {
         return {ErrorCode::kInvalidArgument, "the JSON schema is no JSON: " + problem};
     }
@@ -329,13 +332,41 @@ Result<std::string> grammar_of_json_schema(std::string_view schema) {
         return {ErrorCode::kInvalidArgument, "the JSON schema has a number that is too large, or text that is not UTF-8"};
     }
     try {
-        return Converter(document).run();
+        return Converter(document, prefix).run(first);
     } catch (const Json::exception &) {
         return {
             ErrorCode::kInvalidArgument,
             "the JSON schema cannot be read: a keyword holds something else than JSON Schema says; write the grammar by hand "
             "(--grammar)"};
     }
+}
+
+}  // namespace
+
+std::string grammar_literal(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') { out += '\\'; }
+        if (c == '\n') {
+            out += "\\n";
+        } else {
+            out += c;
+        }
+    }
+    return out + "\"";
+}
+
+Result<std::string> json_schema_rules(std::string_view schema, const std::string & name) {
+    return rules_of(schema, name, name + '-');
+}
+
+std::string_view json_grammar_basics() {
+    return kBasics;
+}
+
+Result<std::string> grammar_of_json_schema(std::string_view schema) {
+    PITH_ASSIGN_OR_RETURN(const std::string rules, rules_of(schema, "root", ""));
+    return rules + kBasics;
 }
 
 }  // namespace pith

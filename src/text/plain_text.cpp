@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "core/text.h"
+#include "text/reasoning.h"
 #include "text/tokenizer_impl.h"
 #include "text/utf8.h"
 
@@ -14,6 +15,12 @@ namespace pith {
 namespace {
 
 constexpr char kCut = '\xFF';
+// Noncharacters are UTF-8, and stand for nothing: a template passes them on. U+FDD0 to U+FDEF.
+constexpr int kNoncharacters = 32;
+
+std::string noncharacter(int i) {
+    return {'\xEF', '\xB7', static_cast<char>(0x90 + i)};
+}
 
 // Of a character, by its first byte.
 size_t character_bytes(char first) {
@@ -58,12 +65,16 @@ bool PlainText::begins_with_name(std::string_view text) const {
 }
 
 std::string PlainText::cut(std::string_view text) const {
+    return cut(text, std::string_view(&kCut, 1));
+}
+
+std::string PlainText::cut(std::string_view text, std::string_view mark) const {
     std::string out;
     out.reserve(text.size());
     for (size_t at = 0; at < text.size();) {
         const size_t n_bytes = std::min(character_bytes(text[at]), text.size() - at);
         out += text.substr(at, n_bytes);
-        if (begins_with_name(text.substr(at))) { out += kCut; }
+        if (begins_with_name(text.substr(at))) { out += mark; }
         at += n_bytes;
     }
     return out;
@@ -72,6 +83,39 @@ std::string PlainText::cut(std::string_view text) const {
 Result<std::string> as_plain_text(const Tokenizer & tokenizer, std::string_view text) {
     if (invalid_utf8_offset(text)) { return tokenizer.encode(text, false, false).status(); }  // which names the place
     return PlainText::of(tokenizer).cut(text);
+}
+
+Result<std::string> render_plain_chat(const Tokenizer & tokenizer, std::span<const ChatMessage> messages,
+                                      const ChatOptions & options) {
+    const auto all_texts = [](ChatMessage & message) {
+        return std::array<std::string *, 3>{&message.content, &message.reasoning, &message.tool_calls};
+    };
+    std::vector<ChatMessage> cut(messages.begin(), messages.end());
+    const auto is_free = [&](const std::string & mark) {
+        return std::ranges::all_of(cut, [&](ChatMessage & message) {
+            return std::ranges::all_of(all_texts(message),
+                                       [&](const std::string * text) { return text->find(mark) == std::string::npos; });
+        });
+    };
+    int i = 0;
+    while (i < kNoncharacters && !is_free(noncharacter(i))) { ++i; }
+    if (i == kNoncharacters) {
+        return {ErrorCode::kInvalidArgument, "the messages hold all noncharacters of Unicode, U+FDD0 to U+FDEF: take one out"};
+    }
+    const std::string mark = noncharacter(i);
+    const ReasoningMarks marks = reasoning_marks(tokenizer.chat_template(), "");
+    for (ChatMessage & message : cut) {
+        const bool thinks =
+            message.role == "assistant" && marks.any() && message.content.find(marks.close) != std::string::npos;
+        for (std::string * text : all_texts(message)) {
+            if (!thinks) { *text = PlainText::of(tokenizer).cut(*text, mark); }
+        }
+    }
+    PITH_ASSIGN_OR_RETURN(std::string rendered, tokenizer.apply_chat_template(cut, options));
+    for (size_t at = rendered.find(mark); at != std::string::npos; at = rendered.find(mark, at)) {
+        rendered.replace(at, mark.size(), 1, kCut);
+    }
+    return rendered;
 }
 
 Result<std::vector<int32_t>> encode_cut(const Tokenizer & tokenizer, std::string_view text, bool add_special) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +25,9 @@ public:
     explicit PlainText(const llama_vocab * vocab);
     static const PlainText & of(const Tokenizer & tokenizer);
 
-    // With a byte that no UTF-8 has at every place to cut at.
+    // With a byte that no UTF-8 has at every place to cut at, or with `mark`.
     std::string cut(std::string_view text) const;
+    std::string cut(std::string_view text, std::string_view mark) const;
 
 private:
     bool begins_with_name(std::string_view text) const;
@@ -36,6 +38,13 @@ private:
 // The text with the cuts that its tokeniser needs. For text between what a template puts around it.
 // Errors: kInvalidArgument: no UTF-8 (names the byte).
 Result<std::string> as_plain_text(const Tokenizer & tokenizer, std::string_view text);
+
+// A conversation as its chat template writes it, with the cuts that its tokeniser needs: names of special tokens in what is
+// said are text. An answer that holds the template's own marks of a thought is left as it is, since the template looks for
+// them. Errors: as Tokenizer::apply_chat_template; kInvalidArgument: the messages hold every one of Unicode's noncharacters
+// U+FDD0 to U+FDEF, of which one must be free.
+Result<std::string> render_plain_chat(const Tokenizer & tokenizer, std::span<const ChatMessage> messages,
+                                      const ChatOptions & options);
 
 // The tokens of a text with such cuts in it; without any, tokenizer.encode(text, add_special, true).
 // Errors: as Tokenizer::encode.

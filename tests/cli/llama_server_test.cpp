@@ -117,6 +117,20 @@ std::vector<Case> cases() {
     add(text, {{"logprobs", 2}});
     // Theirs streams nothing of an object that its tokens do not end.
     add(chat, {{"response_format", {{"type", "json_object"}}}}, ".delta.content");
+    const Json tools =
+        Json::array({{{"type", "function"},
+                      {"function",
+                       {{"name", "f"},
+                        {"description", "says it"},
+                        {"parameters", {{"type", "object"}, {"properties", {{"a", {{"type", "integer"}}}}}}}}}}});
+    add(chat, {{"tools", tools}});
+    add(chat, {{"tools", tools}, {"tool_choice", "none"}});
+    add(chat, {{"messages",
+                {{{"role", "user"}, {"content", "x"}},
+                 {{"role", "assistant"},
+                  {"content", nullptr},
+                  {"tool_calls", {{{"id", "a"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", "{}"}}}}}}},
+                 {{"role", "tool"}, {"tool_call_id", "a"}, {"content", "y"}}}}});
     add(text, {{"prompt", {"a", "b"}}});
     add(text, {{"prompt", {5, 6, 7}}});
     add(text, {{"prompt", Json::array({Json::array({5, 6}), "b"})}});

@@ -6,6 +6,7 @@
 #include "serve/constant_time.h"
 #include "serve/shapes/api_error.h"
 #include "serve/shapes/fields.h"
+#include "serve/shapes/kv_map.h"
 
 namespace pith::serve {
 namespace {
@@ -96,6 +97,29 @@ TEST(Body, IsUtf8AndAnObject) {
     EXPECT_FALSE(parse_body("[]").ok());
     EXPECT_FALSE(parse_body("{\"a\": 1").ok());
     EXPECT_FALSE(parse_body(std::string(100'000, '[')).ok());  // no stack is used up
+}
+
+TEST(KvMaps, TellTheShareOfEachRunOfPositions) {
+    KvMap small(5, 1, 2);
+    const std::vector<int32_t> some = {0, 3};
+    small.set_lane(0, 0, some);
+    small.set_pinned({{0, 2}});
+    EXPECT_EQ(small.json(), (Json{{"n_tokens", 5},
+                                  {"bin_tokens", 1},
+                                  {"layers", Json::array({Json::array({"90090", ""})})},
+                                  {"pinned", Json::array({Json::array({0, 2})})}}));
+    KvMap large(1001, 1, 1);
+    std::vector<int32_t> many;
+    for (int32_t i = 0; i < 1001; ++i) {
+        if (i >= 6 && i != 20) { many.push_back(i); }
+    }
+    large.set_lane(0, 0, many);
+    const Json json = large.json();
+    EXPECT_EQ(json["bin_tokens"], 6);
+    const std::string lane = json["layers"][0][0];
+    EXPECT_EQ(lane.size(), 167U);
+    EXPECT_TRUE(lane.starts_with("09979"));  // all of the first six gone, one of 18 to 23
+    EXPECT_EQ(lane.back(), '9');             // the last run is shorter
 }
 
 TEST(Errors, HaveOpenAisShape) {

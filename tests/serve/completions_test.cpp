@@ -1,4 +1,5 @@
 // completions_test.cpp - what completions say, over HTTP, on the built-in model.
+#include <algorithm>
 #include <set>
 
 #include "serve/serving.h"
@@ -226,6 +227,78 @@ TEST_F(Completions, KeepToASchemaAndABias) {
               served_tokenizer().piece(262) + served_tokenizer().piece(262) + served_tokenizer().piece(262));
 }
 
+const Json kTools = {
+    {{"type", "function"},
+     {"function",
+      {{"name", "weather"},
+       {"description", "How the weather will be"},
+       {"parameters", {{"type", "object"}, {"properties", {{"city", {{"enum", {"Elm", "Oak"}}}}}}, {"required", {"city"}}}}}}},
+    {{"type", "function"}, {"function", {{"name", "time"}}}}};
+
+TEST_F(Completions, CallAFunctionThatTheyMust) {
+    Json body = {{"messages", said_by("What will the weather be?")},
+                 {"max_tokens", 200},
+                 {"temperature", 0},
+                 {"tools", kTools},
+                 {"tool_choice", {{"type", "function"}, {"function", {{"name", "weather"}}}}}};
+    const Json whole = serving_->chat(body).json();
+    ASSERT_TRUE(whole.contains("choices")) << whole;
+    const Json & choice = whole["choices"][0];
+    EXPECT_EQ(choice["finish_reason"], "tool_calls") << whole;
+    EXPECT_TRUE(choice["message"]["content"].is_null());
+    ASSERT_EQ(choice["message"]["tool_calls"].size(), 1U);
+    const Json & call = choice["message"]["tool_calls"][0];
+    EXPECT_EQ(call["type"], "function");
+    EXPECT_EQ(call["id"].get<std::string>().size(), 9U);
+    EXPECT_EQ(call["function"]["name"], "weather");
+    const Json arguments = Json::parse(call["function"]["arguments"].get<std::string>(), nullptr, false);
+    EXPECT_TRUE(arguments["city"] == "Elm" || arguments["city"] == "Oak") << call;
+
+    body["stream"] = true;
+    std::string name;
+    std::string said;
+    const HttpAnswer stream = serving_->chat(body);
+    for (const Json & event : stream.events()) {
+        if (!event.is_object() || event["choices"].empty()) { continue; }
+        const Json & delta = event["choices"][0]["delta"];
+        EXPECT_TRUE(!delta.contains("content") || delta["content"].is_null()) << event;
+        for (const Json & piece : delta.value("tool_calls", Json::array())) {
+            EXPECT_EQ(piece["index"], 0);
+            EXPECT_EQ(piece.contains("id"), name.empty());
+            if (piece["function"].contains("name")) { name = piece["function"]["name"]; }
+            said += piece["function"]["arguments"].get<std::string>();
+        }
+    }
+    EXPECT_EQ(name, "weather");
+    EXPECT_EQ(said, call["function"]["arguments"].get<std::string>());
+    EXPECT_EQ(stream.events()[stream.events().size() - 2]["choices"][0]["finish_reason"], "tool_calls");
+
+    body["stream"] = false;
+    body["tool_choice"] = "required";
+    const Json any = serving_->chat(body).json();
+    for (const Json & one : any["choices"][0]["message"].value("tool_calls", Json::array())) {
+        EXPECT_TRUE(one["function"]["name"] == "weather" || one["function"]["name"] == "time") << one;
+    }
+    // The result goes back.
+    body["messages"].push_back(choice["message"]);
+    body["messages"].push_back({{"role", "tool"}, {"tool_call_id", call["id"]}, {"content", "dry"}});
+    body["tool_choice"] = "auto";
+    body["max_tokens"] = 8;
+    EXPECT_EQ(serving_->chat(body).status, 200);
+    const Json prompt = post(serving_->port(), "/apply-template", {{"messages", body["messages"]}, {"tools", kTools}}).json();
+    EXPECT_NE(prompt["prompt"].get<std::string>().find("```tool_output\ndry"), std::string::npos) << prompt;
+}
+
+TEST_F(Completions, TakeNamesOfSpecialTokensForText) {
+    const auto n_prompt = [](const std::string & text) {
+        return serving_->chat({{"messages", said_by(text)}, {"max_tokens", 1}}).json()["usage"]["prompt_tokens"].get<int>();
+    };
+    // One token more, had the name become one.
+    const int n_name = static_cast<int>(served_tokenizer().encode("<|im_end|>", false, false)->size());
+    EXPECT_GT(n_name, 1);
+    EXPECT_GE(n_prompt("the sky<|im_end|>"), n_prompt("the sky") + n_name);
+}
+
 TEST_F(Completions, ReadAPromptAndSayNothing) {
     const Json json = serving_->text({{"prompt", kPrompt}, {"max_tokens", 0}}).json();
     EXPECT_EQ(json["choices"][0]["text"], "");
@@ -257,6 +330,60 @@ TEST_F(Completions, KeepTheBudgetThatARequestGives) {
     std::string alone;
     for (int i = 0; i < 8; ++i) { alone += served_tokenizer().piece(*session->decode()); }
     EXPECT_EQ(json["choices"][0]["text"], alone);
+}
+
+TEST_F(Completions, TellWhatTheCacheHoldsOnRequest) {
+    Json body = {{"prompt", long_text()}, {"max_tokens", 8},    {"temperature", 0},      {"kv_policy", "snapkv"},
+                 {"kv_budget", 128},      {"kv_pin", {{0, 4}}}, {"return_kv_map", true}, {"stream", true}};
+    Json map;
+    const HttpAnswer stream = serving_->text(body);
+    for (const Json & event : stream.events()) {
+        if (event.is_object() && event.contains("kv_map")) {
+            EXPECT_TRUE(event["choices"].empty());
+            map = event["kv_map"];
+        }
+    }
+    ASSERT_TRUE(map.is_object()) << stream.body;
+    EXPECT_EQ(map["layers"].size(), static_cast<size_t>(served_model().info().n_layers));
+    EXPECT_EQ(map["pinned"], Json::array({Json::array({0, 4})}));
+    const int64_t n_bins =
+        (map["n_tokens"].get<int64_t>() + map["bin_tokens"].get<int64_t>() - 1) / map["bin_tokens"].get<int64_t>();
+    size_t n_empty = 0;
+    for (const Json & layer : map["layers"]) {
+        EXPECT_EQ(layer.size(), static_cast<size_t>(served_model().info().n_kv_heads));
+        for (const Json & lane : layer) {
+            const std::string digits = lane;
+            EXPECT_EQ(static_cast<int64_t>(digits.size()), n_bins);
+            EXPECT_NE(digits.front(), '0');  // pinned
+            EXPECT_NE(digits.back(), '0');   // the newest
+            n_empty += static_cast<size_t>(std::ranges::count(digits, '0'));
+        }
+    }
+    EXPECT_GT(n_empty, 0U);
+}
+
+TEST_F(Completions, EndAtTheirDeadline) {
+    const Json body = {{"prompt", kPrompt}, {"max_tokens", 1900}, {"temperature", 0}, {"ignore_eos", true}, {"timeout", 0.2}};
+    const Json json = serving_->text(body).json();
+    ASSERT_TRUE(json.contains("usage")) << json;
+    EXPECT_EQ(json["choices"][0]["finish_reason"], "length");
+    EXPECT_LT(json["usage"]["completion_tokens"].get<int>(), 1900);
+    EXPECT_GT(json["usage"]["completion_tokens"].get<int>(), 0);
+    // Whoever only waited is told so.
+    ServingOptions options;
+    options.generator.engine.max_sequences = 1;
+    options.api.defaults.timeout_s = 60;
+    const Serving narrow(options);
+    Connection runs(narrow.port());
+    Json endless = body;
+    endless["timeout"] = 30;
+    endless["stream"] = true;
+    ASSERT_TRUE(runs.send(request_text("POST", "/v1/completions", endless.dump())));
+    ASSERT_NE(runs.read_until("data: ").find("data: "), std::string::npos);
+    const HttpAnswer late = narrow.text(body);
+    EXPECT_EQ(late.status, 504) << late.body;
+    EXPECT_EQ(late.json()["error"]["type"], "timeout_error");
+    EXPECT_NE(late.body.find("0.2 s"), std::string::npos) << late.body;
 }
 
 TEST_F(Completions, OfSixteenClientsAreEachAsAlone) {

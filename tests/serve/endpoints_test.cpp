@@ -1,7 +1,9 @@
 // endpoints_test.cpp - every endpoint, every error, keys, limits.
+#include <fstream>
 #include <map>
 #include <regex>
 #include <sstream>
+#include <tuple>
 
 #include "serve/serving.h"
 
@@ -63,7 +65,8 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
         {chat, R"({"messages":[{"role":"user"}]})", 400, wrong, "no content"},
         {chat, R"({"messages":[{"content":"x"}]})", 400, wrong, "no role"},
         {chat, R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})", 501, never, "text only"},
-        {chat, R"({"messages":[{"role":"tool","content":"x"}]})", 501, never, "tool call"},
+        {chat, R"({"messages":[{"role":"assistant","tool_calls":5}]})", 400, wrong, "tool_calls"},
+        {chat, R"({"messages":[{"role":"assistant","tool_calls":[{"function":{}}]}]})", 400, wrong, "function.name"},
         {chat, m + R"("temperature":"x"})", 400, wrong, "'temperature'"},
         {chat, m + R"("temperature":-1})", 400, wrong, "temperature"},
         {chat, m + R"("top_p":5})", 400, wrong, "top-p"},
@@ -80,7 +83,20 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
         {chat, m + R"("response_format":{"type":"json_schema"}})", 400, wrong, "schema"},
         {chat, m + R"("response_format":{"type":"json_object"},"grammar":"root ::= \"a\""})", 400, wrong, "one of them"},
         {chat, m + R"("grammar":"x x"})", 400, wrong, "grammar"},
-        {chat, m + R"("tools":[{"type":"function","function":{"name":"f"}}]})", 501, never, "'tools'"},
+        {chat, m + R"("tools":5})", 400, wrong, "'tools'"},
+        {chat, m + R"("tools":[{"type":"web_search"}]})", 501, never, "web_search"},
+        {chat, m + R"("tools":[{"type":"function","function":{"name":"no name"}}]})", 400, wrong, "'no name'"},
+        {chat, m + R"("tool_choice":"required"})", 400, wrong, "no 'tools'"},
+        {chat, m + R"("tool_choice":{"type":"function","function":{"name":"f"}}})", 400, wrong, "'f'"},
+        {chat, m + R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"sometimes"})", 400, wrong,
+         "required"},
+        {chat,
+         m + R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required","grammar":"root ::= \"a\""})",
+         400, wrong, "one of them"},
+        {chat, m + R"("chat_template_kwargs":5})", 400, wrong, "'chat_template_kwargs'"},
+        {chat, m + R"("reasoning_format":"x"})", 400, wrong, "'reasoning_format'"},
+        {chat, m + R"("timeout":0})", 400, wrong, "'timeout'"},
+        {chat, m + R"("timeout":-1})", 400, wrong, "'timeout'"},
         {chat, m + R"("temprature":1})", 400, wrong, "did you mean 'temperature'"},
         {chat, m + R"("samplers":["top_k"]})", 501, never, "'samplers'"},
         {chat, m + R"("kv_policy":"nonsense"})", 400, wrong, "'kv_policy'"},
@@ -158,6 +174,29 @@ TEST_F(Endpoints, WantAKeyWhereOneIsSet) {
                                "Authorization: Bearer \r\n"}) {
         EXPECT_EQ(get(port, "/v1/models", wrong).status, 401) << wrong;
     }
+}
+
+TEST_F(Endpoints, ServeAPageThatLoadsNothingFromElsewhere) {
+    ServingOptions options;
+    options.api.keys = {"the-key"};  // the page is open, and asks for it
+    const Serving serving(options);
+    for (const auto & [path, file, type] :
+         std::vector<std::tuple<std::string, std::string, std::string>>{{"/", "page.html", "text/html"},
+                                                                        {"/page.css", "page.css", "text/css"},
+                                                                        {"/page.js", "page.js", "text/javascript"}}) {
+        const HttpAnswer answer = get(serving.port(), path);
+        EXPECT_EQ(answer.status, 200) << path;
+        EXPECT_NE(answer.headers.find("Content-Type: " + type), std::string::npos) << answer.headers;
+        EXPECT_NE(answer.headers.find("Content-Security-Policy: default-src 'none'; script-src 'self'"), std::string::npos);
+        std::ifstream in(std::string(PITH_SOURCE_DIR "/src/serve/page/") + file, std::ios::binary);
+        std::stringstream source;
+        source << in.rdbuf();
+        EXPECT_EQ(answer.body, source.str()) << path;
+        for (const char * elsewhere : {"http://", "https://", "//cdn", "eval(", "innerHTML"}) {
+            EXPECT_EQ(answer.body.find(elsewhere), std::string::npos) << path << ": " << elsewhere;
+        }
+    }
+    EXPECT_EQ(get(serving.port(), "/page.py").status, 401);
 }
 
 TEST_F(Endpoints, LetPagesCall) {

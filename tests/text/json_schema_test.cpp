@@ -146,5 +146,18 @@ TEST(JsonSchema, WhatIsNotUnderstoodIsRefusedByName) {
     expect_error(R"({"type": "array", "minItems": 3, "maxItems": 2})", "'maxItems' is less than 'minItems'");
 }
 
+// A grammar that begins with itself cannot be read.
+TEST(JsonSchema, RefusesAReferenceThatBeginsWithItself) {
+    for (const char * schema :
+         {R"({"$ref": "#"})", R"({"anyOf": [{"$ref": "#"}, {"type": "string"}]})",
+          R"({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"oneOf": [{"$ref": "#/$defs/a"}]}}})"}) {
+        const auto grammar = grammar_of_json_schema(schema);
+        ASSERT_FALSE(grammar.ok()) << *grammar;
+        EXPECT_NE(grammar.status().message().find("itself"), std::string::npos) << grammar.status().message();
+    }
+    EXPECT_TRUE(grammar_of_json_schema(R"({"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"$ref": "#"}}})").ok());
+    EXPECT_TRUE(grammar_of_json_schema(R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#"}}]})").ok());
+}
+
 }  // namespace
 }  // namespace pith

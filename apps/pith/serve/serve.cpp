@@ -60,6 +60,7 @@ int serve_command(ServeFlags flags) {
     api_options.n_context = options->max_context > 0 ? options->max_context : model->info().n_ctx_train;
     api_options.defaults.sampler = *sampler;
     api_options.defaults.max_tokens = flags.n_predict;
+    api_options.defaults.timeout_s = flags.request_timeout_s;
     api_options.session = *options;
     api_options.keys = *keys;
     api_options.tells_slots = !flags.no_slots;

@@ -27,6 +27,8 @@ void ServeFlags::add_to(CLI::App & command) {
     serving("--max-waiting", most_waiting, "Requests in line at most; one more is told to come again (429)");
     serving("--cors-origin", http.cors_origin, "Web page whose scripts may call, or *; empty: none");
     serving("--timeout", http.receive_timeout_s, "Seconds for a request to arrive, and for a client to take what is written");
+    serving("--request-timeout", request_timeout_s,
+            "Seconds for an answer, its wait in line included: what has been said then is the answer; 0: none");
     serving("--max-connections", http.most_connections, "Connections at a time at most");
     serving("--max-body", most_body_mib, "Largest body of a request, in MiB");
     command.add_flag("--no-slots", no_slots, "Do not tell at /slots what runs")->group("Serving");
@@ -42,6 +44,10 @@ Status ServeFlags::check() const {
     PITH_RETURN_IF_ERROR(check_at_least("--parallel", parallel, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--max-waiting", most_waiting, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--timeout", http.receive_timeout_s, 1));
+    if (!(request_timeout_s >= 0)) {
+        return {ErrorCode::kInvalidArgument,
+                "--request-timeout is " + format_number(request_timeout_s) + ": give seconds, or 0 for no limit"};
+    }
     PITH_RETURN_IF_ERROR(check_at_least("--max-connections", http.most_connections, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--max-body", most_body_mib, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--port", http.port, 0));

@@ -26,6 +26,7 @@ struct ServeFlags {
     int parallel = 0;
     int most_waiting = 256;
     int most_body_mib = 32;
+    double request_timeout_s = 0;
     bool no_slots = false;
 
     void add_to(CLI::App & command);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pith/ledger.h"
+#include "text/tool_calls.h"
 
 namespace pith::serve {
 
@@ -29,12 +30,18 @@ struct AnswerCosts {
 
 struct AnswerPiece {
     std::string text;  // whole characters
-    std::vector<TokenLogprob> logprobs;
+    std::vector<TokenLogprob> logprobs = {};
     std::shared_ptr<const AnswerCosts> costs = {};  // so far, where they were asked for
+    std::string reasoning = {};                     // what was thought, apart from what is said
+    std::vector<ToolCallPiece> calls = {};
+
+    bool says_nothing() const { return text.empty() && reasoning.empty() && calls.empty(); }
 };
 
 struct AnswerEnd {
-    bool by_length = false;  // else the model ended, or a stop text came
+    bool by_length = false;   // else the model ended, or a stop text came
+    bool has_called = false;  // a function
+    std::string stop;         // the stop text that came; empty: none
     AnswerCosts costs;
 };
 

@@ -1,6 +1,7 @@
 // completion_options.cpp - samplers, limits, formats, the cache. Stage: serve.
 #include "serve/shapes/completion_options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -215,6 +216,16 @@ Status read_stream(Fields & fields, CompletionOptions & options) {
     PITH_RETURN_IF_ERROR(fields.read("stream", options.stream));
     PITH_RETURN_IF_ERROR(fields.read("timings_per_token", options.timings_per_token));
     PITH_RETURN_IF_ERROR(fields.read("return_progress", options.return_progress));
+    PITH_RETURN_IF_ERROR(fields.read("return_kv_map", options.return_kv_map));
+    float timeout_s = 0;
+    PITH_RETURN_IF_ERROR(fields.read("timeout", timeout_s));
+    if (const Json * given = fields.find("timeout")) {
+        if (!(timeout_s > 0)) { return wrong_field("timeout", *given, "seconds, above 0"); }
+        // The server's limit holds for everybody.
+        const double limit = options.timeout_s;
+        const auto asked = given->get<double>();
+        options.timeout_s = limit > 0 ? std::min(limit, asked) : asked;
+    }
     const Json * stream_options = fields.find("stream_options");
     if (stream_options == nullptr) { return {}; }
     if (!stream_options->is_object()) { return wrong_field("stream_options", *stream_options, "an object"); }
@@ -226,22 +237,14 @@ Status read_stream(Fields & fields, CompletionOptions & options) {
 }
 
 // Known to clients, and no part of what an answer says.
-constexpr std::string_view kHarmless[] = {"model",
-                                          "user",
-                                          "metadata",
-                                          "store",
-                                          "service_tier",
-                                          "parallel_tool_calls",
-                                          "safety_identifier",
-                                          "prompt_cache_key",
-                                          "prediction",
-                                          "id_slot",
-                                          "n_keep"};
+constexpr std::string_view kHarmless[] = {
+    "model",      "user",    "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key",
+    "prediction", "id_slot", "n_keep"};
 
 // Each would change the answer.
 constexpr std::string_view kRefused[] = {
-    "post_sampling_probs",  "response_fields", "t_max_predict_ms", "min_keep", "n_indent", "lora",
-    "chat_template_kwargs", "grammar_lazy",    "return_tokens"};
+    "post_sampling_probs", "response_fields", "t_max_predict_ms", "min_keep", "n_indent", "lora",
+    "grammar_lazy",        "return_tokens"};
 
 Status check_refused(Fields & fields) {
     for (const std::string_view name : kRefused) {

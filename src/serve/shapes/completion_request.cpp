@@ -39,11 +39,19 @@ Result<ChatMessage> parse_message(const Json & value, const std::string & name) 
     PITH_RETURN_IF_ERROR(fields.read("role", message.role));
     if (message.role.empty()) { return wrong(pith::quoted(name) + " has no role: give system, user or assistant"); }
     if (message.role == "developer") { message.role = "system"; }  // its newer name
-    if (message.role == "tool" || message.role == "function" || fields.has("tool_calls")) {
-        return {ErrorCode::kUnsupported, pith::quoted(name) + " belongs to a tool call: Pith's server has none"};
+    if (message.role == "function") { message.role = "tool"; }     // its older name
+    PITH_RETURN_IF_ERROR(fields.read("name", message.name));
+    PITH_RETURN_IF_ERROR(fields.read("tool_call_id", message.tool_call_id));
+    PITH_RETURN_IF_ERROR(fields.read("reasoning_content", message.reasoning));
+    if (const Json * calls = fields.find("tool_calls"); calls != nullptr && !calls->empty()) {
+        PITH_RETURN_IF_ERROR(check_tool_calls(*calls, name + ".tool_calls"));
+        message.tool_calls = dump(*calls);
     }
     const Json * content = fields.find("content");
-    if (content == nullptr) { return wrong(pith::quoted(name) + " has no content"); }
+    if (content == nullptr) {
+        if (message.tool_calls.empty()) { return wrong(pith::quoted(name) + " has no content"); }
+        return message;
+    }
     if (content->is_array()) {
         PITH_ASSIGN_OR_RETURN(message.content, text_of_parts(*content, name + ".content"));
     } else if (content->is_string()) {
@@ -92,33 +100,57 @@ Status check_nothing(Fields & fields, std::string_view name, const std::string &
     return {ErrorCode::kUnsupported, pith::quoted(name) + " is not supported: " + why};
 }
 
-Status check_tools(Fields & fields) {
-    const std::string why = "Pith's server makes no tool calls; leave it out";
-    const Json * choice = fields.find("tool_choice");
-    const bool none = choice != nullptr && *choice == "none";
-    if (choice != nullptr && !none && *choice != "auto") { return check_nothing(fields, "tool_choice", why); }
-    if (!none) { PITH_RETURN_IF_ERROR(check_nothing(fields, "tools", why)); }
-    fields.find("tools");
-    PITH_RETURN_IF_ERROR(check_nothing(fields, "functions", why));
+Status check_text_only(Fields & fields) {
+    PITH_RETURN_IF_ERROR(check_nothing(fields, "functions", "give 'tools' instead"));
     if (const Json * modes = fields.find("modalities"); modes != nullptr && *modes != Json::array({"text"})) {
         return {ErrorCode::kUnsupported, "'modalities' is not supported: Pith reads and writes text only"};
     }
     return check_nothing(fields, "audio", "Pith reads and writes text only");
 }
 
+// What the template is told beside messages and tools.
+Status read_template_fields(Fields & fields, ChatRequest & request) {
+    Json variables = Json::object();
+    if (const Json * given = fields.find("chat_template_kwargs")) {
+        if (!given->is_object()) {
+            return wrong_field("chat_template_kwargs", *given, "an object of the template's variables");
+        }
+        variables = *given;
+    }
+    std::string effort;
+    PITH_RETURN_IF_ERROR(fields.read("reasoning_effort", effort));
+    if (!effort.empty()) { variables["reasoning_effort"] = effort; }
+    if (!variables.empty()) { request.variables = dump(variables); }
+    std::string format = "auto";
+    PITH_RETURN_IF_ERROR(fields.read("reasoning_format", format));
+    if (format != "auto" && format != "none" && format != "deepseek") {
+        return wrong_field("reasoning_format", format, "auto, deepseek or none");
+    }
+    request.tells_reasoning = format != "none";
+    return {};
+}
+
+Status read_conversation(Fields & fields, ChatRequest & request) {
+    PITH_ASSIGN_OR_RETURN(request.messages, read_messages(fields));
+    PITH_RETURN_IF_ERROR(read_tools(fields, request.tools));
+    return read_template_fields(fields, request);
+}
+
 }  // namespace
 
-Result<std::vector<ChatMessage>> parse_messages(const Json & body) {
+Result<ChatRequest> parse_conversation(const Json & body) {
     Fields fields(body);
-    return read_messages(fields);
+    ChatRequest request;
+    PITH_RETURN_IF_ERROR(read_conversation(fields, request));
+    return request;
 }
 
 Result<ChatRequest> parse_chat_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer) {
     Fields fields(body);
     ChatRequest request;
     request.options = defaults;
-    PITH_ASSIGN_OR_RETURN(request.messages, read_messages(fields));
-    PITH_RETURN_IF_ERROR(check_tools(fields));
+    PITH_RETURN_IF_ERROR(read_conversation(fields, request));
+    PITH_RETURN_IF_ERROR(check_text_only(fields));
     bool wants_logprobs = false;
     PITH_RETURN_IF_ERROR(fields.read("logprobs", wants_logprobs));
     int n_top = 0;
@@ -126,6 +158,9 @@ Result<ChatRequest> parse_chat_request(const Json & body, const CompletionOption
     if (n_top > 0 && !wants_logprobs) { return wrong("'top_logprobs' needs 'logprobs': true"); }
     if (wants_logprobs) { request.options.n_logprobs = n_top; }
     PITH_RETURN_IF_ERROR(read_options(fields, tokenizer, request.options));
+    if (request.tools.must_call && !request.options.sampler.grammar.empty()) {
+        return wrong("'tool_choice' asks for a call, and a grammar or a format for something else: give one of them");
+    }
     return request;
 }
 

@@ -2,7 +2,7 @@
 //
 // Names and meanings are OpenAI's, and llama-server's where OpenAI has none; kv_policy, kv_budget and kv_pin are Pith's own
 // (docs/serving.md). A field that would change the answer and cannot be followed is an error that names it.
-// Errors: kInvalidArgument, kUnsupported (tool calls, images and the like).   Threads: pure functions.
+// Errors: kInvalidArgument, kUnsupported (images and the like).   Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "pith/position_span.h"
 #include "pith/text.h"
 #include "serve/shapes/json.h"
+#include "serve/shapes/tools.h"
 
 namespace pith::serve {
 
@@ -32,6 +33,8 @@ struct CompletionOptions {
     bool stream = false;
     bool include_usage = false;      // a last chunk with the usage
     bool timings_per_token = false;  // in every chunk
+    bool return_kv_map = false;      // chunks that tell what the cache holds
+    double timeout_s = 0;            // for the whole answer; 0: none
     bool return_progress = false;    // chunks that tell how far the prompt has been read
     bool cache_prompt = true;        // what was kept of an earlier prompt may serve this one
     std::optional<std::string> kv_policy;
@@ -43,6 +46,9 @@ struct CompletionOptions {
 struct ChatRequest {
     CompletionOptions options;
     std::vector<ChatMessage> messages;
+    ToolsRequest tools;
+    std::string variables;        // of the template, as ChatOptions::variables
+    bool tells_reasoning = true;  // thoughts apart from what is said
 };
 
 using TextPrompt = std::variant<std::string, std::vector<int32_t>>;
@@ -56,7 +62,7 @@ struct TextRequest {
 Result<ChatRequest> parse_chat_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer);
 Result<TextRequest> parse_text_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer);
 
-// The messages alone: /apply-template.
-Result<std::vector<ChatMessage>> parse_messages(const Json & body);
+// What the template is given alone: /apply-template.
+Result<ChatRequest> parse_conversation(const Json & body);
 
 }  // namespace pith::serve

@@ -1,29 +1,64 @@
 // completion_response.cpp - answers as JSON. Stage: serve.
 #include "serve/shapes/completion_response.h"
 
+#include <algorithm>
 #include <chrono>
-#include <random>
+#include <iterator>
+
+#include "serve/shapes/ids.h"
 
 namespace pith::serve {
 namespace {
-
-std::string random_id() {
-    constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    static thread_local std::mt19937_64 random{std::random_device{}()};
-    std::string id = "chatcmpl-";
-    for (int i = 0; i < 32; ++i) { id += kLetters[random() % kLetters.size()]; }
-    return id;
-}
 
 double per_second(int64_t n, double seconds) {
     return seconds > 0 ? static_cast<double>(n) / seconds : 0;
 }
 
 const char * finish_reason(const AnswerEnd & end) {
-    return end.by_length ? "length" : "stop";
+    return end.by_length ? "length" : end.has_called ? "tool_calls" : "stop";
+}
+
+Json message_of(const WholeAnswer & answer) {
+    Json message = {{"role", "assistant"}, {"content", answer.text}};
+    if (answer.text.empty() && !answer.calls.empty()) { message["content"] = nullptr; }
+    if (!answer.reasoning.empty()) { message["reasoning_content"] = answer.reasoning; }
+    if (answer.calls.empty()) { return message; }
+    Json & calls = message["tool_calls"] = Json::array();
+    for (const WholeCall & call : answer.calls) {
+        calls.push_back(
+            {{"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}, {"id", call.id}});
+    }
+    return message;
+}
+
+Json delta_of(const AnswerPiece & piece) {
+    Json delta = Json::object();
+    if (!piece.reasoning.empty()) { delta["reasoning_content"] = piece.reasoning; }
+    if (!piece.text.empty() || (piece.reasoning.empty() && piece.calls.empty())) { delta["content"] = piece.text; }
+    for (const ToolCallPiece & call : piece.calls) {
+        Json one = {{"index", call.index}};
+        if (!call.name.empty()) {
+            one["id"] = call_id();
+            one["type"] = "function";
+            one["function"]["name"] = call.name;
+        }
+        one["function"]["arguments"] = call.arguments;
+        delta["tool_calls"].push_back(std::move(one));
+    }
+    return delta;
 }
 
 }  // namespace
+
+void WholeAnswer::add(AnswerPiece piece) {
+    text += piece.text;
+    reasoning += piece.reasoning;
+    std::ranges::move(piece.logprobs, std::back_inserter(logprobs));
+    for (ToolCallPiece & call : piece.calls) {
+        if (!call.name.empty()) { calls.push_back({call_id(), std::move(call.name), ""}); }
+        calls.back().arguments += call.arguments;
+    }
+}
 
 CompletionShape::CompletionShape(Kind kind, std::string model, std::string version, bool with_logprobs,
                                  const Tokenizer & tokenizer)
@@ -32,7 +67,7 @@ CompletionShape::CompletionShape(Kind kind, std::string model, std::string versi
       version_(std::move(version)),
       with_logprobs_(with_logprobs),
       tokenizer_(tokenizer),
-      id_(random_id()),
+      id_("chatcmpl-" + random_letters(32)),
       created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count()) {}
 
 Json CompletionShape::logprobs(const std::vector<TokenLogprob> & tokens) const {
@@ -70,7 +105,7 @@ Json CompletionShape::whole(const std::vector<WholeAnswer> & answers) const {
         if (is_chat()) {
             choice["finish_reason"] = finish_reason(answer.end);
             choice["index"] = i;
-            choice["message"] = {{"role", "assistant"}, {"content", answer.text}};
+            choice["message"] = message_of(answer);
             if (with_logprobs_) { choice["logprobs"] = logprobs(answer.logprobs); }
         } else {
             choice["text"] = answer.text;
@@ -98,7 +133,7 @@ Json CompletionShape::piece_chunk(int index, const AnswerPiece & piece) const {
     if (is_chat()) {
         choice["finish_reason"] = nullptr;
         choice["index"] = index;
-        choice["delta"] = {{"content", piece.text}};
+        choice["delta"] = delta_of(piece);
         if (with_logprobs_) { choice["logprobs"] = logprobs(piece.logprobs); }
     } else {
         choice["text"] = piece.text;
@@ -135,6 +170,13 @@ Json CompletionShape::progress_chunk(int index, int64_t n_total, int64_t n_cache
     Json json = piece_chunk(index, {});
     json["prompt_progress"] = {
         {"total", n_total}, {"cache", n_cached}, {"processed", n_read}, {"time_ms", static_cast<int64_t>(1000 * seconds)}};
+    return json;
+}
+
+Json CompletionShape::map_chunk(int index, const KvMap & map) const {
+    Json json = frame(Json::array(), chunk_name());
+    json["kv_map"] = map.json();
+    json["kv_map"]["index"] = index;
     return json;
 }
 

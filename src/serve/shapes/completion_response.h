@@ -11,13 +11,24 @@
 #include "pith/text.h"
 #include "serve/shapes/answer.h"
 #include "serve/shapes/json.h"
+#include "serve/shapes/kv_map.h"
 
 namespace pith::serve {
 
+struct WholeCall {
+    std::string id;
+    std::string name;
+    std::string arguments;  // JSON, as the model wrote it
+};
+
 struct WholeAnswer {
     std::string text;
+    std::string reasoning;
+    std::vector<WholeCall> calls;
     std::vector<TokenLogprob> logprobs;
     AnswerEnd end;
+
+    void add(AnswerPiece piece);
 };
 
 class CompletionShape {
@@ -34,6 +45,7 @@ public:
     Json last_chunk(int index, const AnswerEnd & end) const;
     Json usage_chunk(const std::vector<AnswerEnd> & ends) const;  // no choices: of all of them together
     Json progress_chunk(int index, int64_t n_total, int64_t n_cached, int64_t n_read, double seconds) const;
+    Json map_chunk(int index, const KvMap & map) const;  // no choices: "kv_map", and the answer's index in it
     bool is_chat() const { return kind_ == Kind::kChat; }
 
 private:

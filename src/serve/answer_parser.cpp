@@ -1,0 +1,47 @@
+// answer_parser.cpp - thoughts first, then calls. Stage: serve.
+#include "serve/answer_parser.h"
+
+#include <iterator>
+#include <utility>
+
+namespace pith::serve {
+
+AnswerParser::AnswerParser(const AnswerForm & form) : reasoning_(form.reasoning) {
+    if (form.tools) { calls_.emplace(*form.tools, form.functions, form.only_one_call); }
+}
+
+bool AnswerParser::wants(std::string_view name) const {
+    return reasoning_.is_part_of_mark(name) || (calls_ && calls_->is_part_of_mark(name));
+}
+
+void AnswerParser::add_answer(ToolCallSplitter::Pieces pieces, AnswerPiece & piece) {
+    piece.text += pieces.content;
+    std::move(pieces.calls.begin(), pieces.calls.end(), std::back_inserter(piece.calls));
+}
+
+AnswerPiece AnswerParser::add(std::string_view text) {
+    AnswerPiece piece;
+    ReasoningSplitter::Pieces parts = reasoning_.add(text);
+    piece.reasoning = std::move(parts.reasoning);
+    if (calls_) {
+        add_answer(calls_->add(parts.answer), piece);
+    } else {
+        piece.text = std::move(parts.answer);
+    }
+    return piece;
+}
+
+AnswerPiece AnswerParser::finish() {
+    AnswerPiece piece;
+    ReasoningSplitter::Pieces parts = reasoning_.finish();
+    piece.reasoning = std::move(parts.reasoning);
+    if (calls_) {
+        add_answer(calls_->add(parts.answer), piece);
+        add_answer(calls_->finish(), piece);
+    } else {
+        piece.text = std::move(parts.answer);
+    }
+    return piece;
+}
+
+}  // namespace pith::serve

@@ -1,0 +1,44 @@
+// answer_parser.h - an answer's text taken apart while it comes: what was thought, what is said, which functions it calls.
+// Stage: serve.   Threads: one at a time. Cost: linear.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serve/shapes/answer.h"
+#include "text/reasoning.h"
+#include "text/tool_calls.h"
+
+namespace pith::serve {
+
+// What there is to find. Nothing: all of it is said.
+struct AnswerForm {
+    ReasoningMarks reasoning;
+    std::optional<ToolForm> tools;
+    std::set<std::string> functions;  // that may be called
+    bool only_one_call = false;
+};
+
+class AnswerParser {
+public:
+    explicit AnswerParser(const AnswerForm & form);
+
+    // The next text, and the rest; only texts and calls of the piece are set.
+    AnswerPiece add(std::string_view text);
+    AnswerPiece finish();
+    // Whether a special token's name belongs to a mark, and has to be told to add().
+    bool wants(std::string_view name) const;
+    bool is_over() const { return calls_ && calls_->is_over(); }  // nothing may come behind the call that it made
+    bool has_called() const { return calls_ && calls_->n_calls() > 0; }
+
+private:
+    void add_answer(ToolCallSplitter::Pieces pieces, AnswerPiece & piece);
+
+    ReasoningSplitter reasoning_;
+    std::optional<ToolCallSplitter> calls_;
+};
+
+}  // namespace pith::serve

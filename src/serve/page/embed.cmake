@@ -1,0 +1,13 @@
+# Writes a C++ source that holds the page's files.   cmake -DFOLDER=… -DOUT=… -P embed.cmake
+set(text "// Made by embed.cmake out of page.html, page.css and page.js.\n#include \"serve/page/page_bytes.h\"\n\nnamespace pith::serve {\nnamespace {\n\n")
+set(functions "")
+foreach(kind IN ITEMS html css js)
+  file(READ ${FOLDER}/page.${kind} bytes HEX)
+  string(LENGTH "${bytes}" n)
+  math(EXPR n "${n} / 2")
+  string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${bytes}")
+  string(APPEND text "const char k_${kind}[] = {\n${bytes}};\n\n")
+  string(APPEND functions "std::string_view page_${kind}() {\n    return {k_${kind}, ${n}};\n}\n")
+endforeach()
+file(WRITE ${OUT} "${text}}  // namespace\n\n${functions}\n}  // namespace pith::serve\n")

@@ -1,0 +1,35 @@
+// kv_map.cpp - shares of runs of positions. Stage: serve.
+#include "serve/shapes/kv_map.h"
+
+#include <algorithm>
+
+namespace pith::serve {
+
+KvMap::KvMap(int64_t n_tokens, int n_layers, int n_heads)
+    : n_tokens_(n_tokens),
+      bin_tokens_(std::max<int64_t>(1, (n_tokens + kMostBins - 1) / kMostBins)),
+      layers_(static_cast<size_t>(n_layers), std::vector<std::string>(static_cast<size_t>(n_heads))) {}
+
+void KvMap::set_lane(int layer, int head, std::span<const int32_t> positions) {
+    const auto n_bins = static_cast<size_t>((n_tokens_ + bin_tokens_ - 1) / bin_tokens_);
+    std::vector<int64_t> held(n_bins, 0);
+    for (const int32_t position : positions) {
+        if (position >= 0 && position < n_tokens_) { ++held[static_cast<size_t>(position / bin_tokens_)]; }
+    }
+    std::string & lane = layers_[static_cast<size_t>(layer)][static_cast<size_t>(head)];
+    lane.assign(n_bins, '0');
+    for (size_t i = 0; i < n_bins; ++i) {
+        const int64_t n_all = std::min(bin_tokens_, n_tokens_ - static_cast<int64_t>(i) * bin_tokens_);
+        // 0 and 9 are kept for none and all.
+        const int64_t digit = held[i] == 0 ? 0 : held[i] >= n_all ? 9 : std::clamp<int64_t>(held[i] * 9 / n_all, 1, 8);
+        lane[i] = static_cast<char>('0' + digit);
+    }
+}
+
+Json KvMap::json() const {
+    Json pinned = Json::array();
+    for (const PositionSpan & span : pinned_) { pinned.push_back(Json::array({span.begin, span.end})); }
+    return {{"n_tokens", n_tokens_}, {"bin_tokens", bin_tokens_}, {"layers", layers_}, {"pinned", std::move(pinned)}};
+}
+
+}  // namespace pith::serve

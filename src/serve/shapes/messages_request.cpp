@@ -1,0 +1,210 @@
+// messages_request.cpp - blocks to messages. Stage: serve.
+#include "serve/shapes/messages_request.h"
+
+#include <algorithm>
+
+#include "core/text.h"
+#include "serve/shapes/completion_options.h"
+#include "serve/shapes/fields.h"
+
+namespace pith::serve {
+namespace {
+
+void add_line(std::string & text, const std::string & more) {
+    if (!text.empty()) { text += '\n'; }
+    text += more;
+}
+
+Status unknown_block(const std::string & place, const std::string & type) {
+    return {ErrorCode::kUnsupported, pith::quoted(place) + " is of type " + pith::quoted(type) + ": Pith reads text only"};
+}
+
+// A text, or blocks of text, one under the other.
+Result<std::string> text_of_blocks(const Json & value, const std::string & place) {
+    if (value.is_string()) { return value.get<std::string>(); }
+    if (!value.is_array()) { return wrong_field(place, value, "a text, or a list of blocks"); }
+    std::string text;
+    for (size_t i = 0; i < value.size(); ++i) {
+        const std::string one = place + "[" + std::to_string(i) + "]";
+        if (!value[i].is_object()) { return wrong_field(one, value[i], "an object with a type"); }
+        Fields block(value[i]);
+        std::string type;
+        std::string piece;
+        PITH_RETURN_IF_ERROR(block.read("type", type));
+        if (type != "text") { return unknown_block(one, type); }
+        PITH_RETURN_IF_ERROR(block.read("text", piece));
+        add_line(text, piece);
+    }
+    return text;
+}
+
+// What the blocks of one message come to: results of tools first, each a message of its own.
+struct BlockReader {
+    std::vector<ChatMessage> results;
+    ChatMessage message;
+    Json calls = Json::array();
+
+    Status read(const Json & value, const std::string & place) {
+        if (!value.is_object()) { return wrong_field(place, value, "an object with a type"); }
+        Fields block(value);
+        std::string type;
+        PITH_RETURN_IF_ERROR(block.read("type", type));
+        std::string text;
+        if (type == "text") {
+            PITH_RETURN_IF_ERROR(block.read("text", text));
+            add_line(message.content, text);
+            return {};
+        }
+        if (type == "thinking") {
+            PITH_RETURN_IF_ERROR(block.read("thinking", text));
+            add_line(message.reasoning, text);
+            return {};
+        }
+        if (type == "redacted_thinking") { return {}; }
+        if (type == "tool_use" && message.role == "assistant") {
+            std::string id;
+            std::string name;
+            PITH_RETURN_IF_ERROR(block.read("id", id));
+            PITH_RETURN_IF_ERROR(block.read("name", name));
+            if (name.empty()) { return wrong(pith::quoted(place) + " has no name"); }
+            const Json * input = block.find("input");
+            if (input != nullptr && !input->is_object()) { return wrong_field(place + ".input", *input, "an object"); }
+            calls.push_back({{"id", id},
+                             {"type", "function"},
+                             {"function", {{"name", name}, {"arguments", input != nullptr ? dump(*input) : "{}"}}}});
+            return {};
+        }
+        if (type == "tool_result" && message.role == "user") {
+            ChatMessage result = {"tool", ""};
+            PITH_RETURN_IF_ERROR(block.read("tool_use_id", result.tool_call_id));
+            if (const Json * content = block.find("content")) {
+                PITH_ASSIGN_OR_RETURN(result.content, text_of_blocks(*content, place + ".content"));
+            }
+            bool is_error = false;
+            PITH_RETURN_IF_ERROR(block.read("is_error", is_error));
+            if (is_error) { result.content.insert(0, "Error: "); }
+            results.push_back(std::move(result));
+            return {};
+        }
+        return unknown_block(place, type);
+    }
+};
+
+Status read_message(const Json & value, const std::string & place, std::vector<ChatMessage> & messages) {
+    if (!value.is_object()) { return wrong_field(place, value, "an object with role and content"); }
+    Fields fields(value);
+    BlockReader reader;
+    PITH_RETURN_IF_ERROR(fields.read("role", reader.message.role));
+    if (reader.message.role != "user" && reader.message.role != "assistant") {
+        return wrong(pith::quoted(place) + " has the role " + pith::quoted(reader.message.role) + ": give user or assistant");
+    }
+    const Json * content = fields.find("content");
+    if (content == nullptr) { return wrong(pith::quoted(place) + " has no content"); }
+    if (content->is_string()) {
+        reader.message.content = content->get<std::string>();
+    } else if (content->is_array()) {
+        for (size_t i = 0; i < content->size(); ++i) {
+            PITH_RETURN_IF_ERROR(reader.read((*content)[i], place + ".content[" + std::to_string(i) + "]"));
+        }
+    } else {
+        return wrong_field(place + ".content", *content, "a text, or a list of blocks");
+    }
+    if (!reader.calls.empty()) { reader.message.tool_calls = dump(reader.calls); }
+    const bool only_results = !reader.results.empty() && reader.message.content.empty();
+    std::ranges::move(reader.results, std::back_inserter(messages));
+    if (!only_results) { messages.push_back(std::move(reader.message)); }
+    return {};
+}
+
+// A tool that some server of Anthropic's runs has a type of its own, and no schema.
+Status read_anthropic_tools(Fields & fields, ToolsRequest & tools) {
+    const Json * list = fields.find("tools");
+    if (list != nullptr && !list->is_array()) { return wrong_field("tools", *list, "a list of tools"); }
+    for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
+        const std::string place = "tools[" + std::to_string(i) + "]";
+        if (!(*list)[i].is_object()) { return wrong_field(place, (*list)[i], "an object with name and input_schema"); }
+        Fields tool((*list)[i]);
+        std::string type = "custom";
+        std::string name;
+        std::string description;
+        PITH_RETURN_IF_ERROR(tool.read("type", type));
+        PITH_RETURN_IF_ERROR(tool.read("name", name));
+        PITH_RETURN_IF_ERROR(tool.read("description", description));
+        if (type != "custom") {
+            return {ErrorCode::kUnsupported,
+                    pith::quoted(place) + " is of type " + pith::quoted(type) + ": Pith calls tools of yours only"};
+        }
+        PITH_RETURN_IF_ERROR(add_tool(place, name, description, tool.find("input_schema"), /*strict=*/false, tools));
+    }
+    const Json * choice = fields.find("tool_choice");
+    if (choice == nullptr) { return {}; }
+    if (!choice->is_object()) { return wrong_field("tool_choice", *choice, "an object with a type"); }
+    Fields how(*choice);
+    std::string type;
+    std::string name;
+    bool only_one = false;
+    PITH_RETURN_IF_ERROR(how.read("type", type));
+    PITH_RETURN_IF_ERROR(how.read("name", name));
+    PITH_RETURN_IF_ERROR(how.read("disable_parallel_tool_use", only_one));
+    tools.only_one = only_one;
+    if (type == "none") {
+        tools.clear();
+    } else if (type == "any") {
+        if (!tools.any()) { return wrong("'tool_choice' is of type 'any', and there are no 'tools'"); }
+        tools.must_call = true;
+    } else if (type == "tool") {
+        return tools.choose(name);
+    } else if (type != "auto") {
+        return wrong_field("tool_choice", *choice, "a type of auto, any, tool or none");
+    }
+    return {};
+}
+
+Status read_messages_fields(Fields & fields, ChatRequest & request) {
+    if (const Json * system = fields.find("system")) {
+        PITH_ASSIGN_OR_RETURN(std::string text, text_of_blocks(*system, "system"));
+        if (!text.empty()) { request.messages.push_back({"system", std::move(text)}); }
+    }
+    const Json * list = fields.find("messages");
+    if (list == nullptr) { return wrong("'messages' is missing: give a list of them"); }
+    if (!list->is_array()) { return wrong_field("messages", *list, "a list of messages"); }
+    if (list->empty()) { return wrong("'messages' is empty: give at least one"); }
+    for (size_t i = 0; i < list->size(); ++i) {
+        PITH_RETURN_IF_ERROR(read_message((*list)[i], "messages[" + std::to_string(i) + "]", request.messages));
+    }
+    PITH_RETURN_IF_ERROR(read_anthropic_tools(fields, request.tools));
+    const Json * thinking = fields.find("thinking");
+    if (thinking == nullptr) { return {}; }
+    if (!thinking->is_object()) { return wrong_field("thinking", *thinking, "an object with a type"); }
+    Fields inner(*thinking);
+    std::string type;
+    PITH_RETURN_IF_ERROR(inner.read("type", type));
+    request.variables = dump({{"enable_thinking", type != "disabled"}});
+    return {};
+}
+
+}  // namespace
+
+Result<ChatRequest> parse_messages_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer) {
+    Fields fields(body);
+    ChatRequest request;
+    request.options = defaults;
+    PITH_RETURN_IF_ERROR(read_messages_fields(fields, request));
+    if (!fields.has("max_tokens")) { return wrong("'max_tokens' is missing: give the most tokens that an answer may have"); }
+    std::vector<std::string> stops;
+    PITH_RETURN_IF_ERROR(fields.read("stop_sequences", stops));
+    PITH_RETURN_IF_ERROR(read_options(fields, tokenizer, request.options));
+    std::ranges::copy_if(stops, std::back_inserter(request.options.stop),
+                         [](const std::string & text) { return !text.empty(); });
+    request.options.n = 1;
+    return request;
+}
+
+Result<ChatRequest> parse_count_request(const Json & body) {
+    Fields fields(body);
+    ChatRequest request;
+    PITH_RETURN_IF_ERROR(read_messages_fields(fields, request));
+    return request;
+}
+
+}  // namespace pith::serve

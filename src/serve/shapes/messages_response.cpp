@@ -1,0 +1,97 @@
+// messages_response.cpp - content blocks. Stage: serve.
+#include "serve/shapes/messages_response.h"
+
+#include "serve/shapes/ids.h"
+
+namespace pith::serve {
+namespace {
+
+const char * messages_error_type(int code) {
+    switch (code) {
+        case 400:
+        case 501:
+            return "invalid_request_error";
+        case 401:
+            return "authentication_error";
+        case 404:
+            return "not_found_error";
+        case 413:
+            return "request_too_large";
+        case 429:
+            return "rate_limit_error";
+        case 503:
+            return "overloaded_error";
+        default:
+            return "api_error";
+    }
+}
+
+void set_stop(const AnswerEnd & end, Json & json) {
+    json["stop_reason"] = end.by_length       ? "max_tokens"
+                          : !end.stop.empty() ? "stop_sequence"
+                          : end.has_called    ? "tool_use"
+                                              : "end_turn";
+    json["stop_sequence"] = end.stop.empty() ? Json() : Json(end.stop);
+}
+
+// Tokens as Anthropic counts them, and what the cache holds.
+Json messages_usage(const AnswerEnd & end) {
+    const Json all = usage_of({end});
+    return {{"input_tokens", end.costs.n_prompt - end.costs.n_cached},
+            {"cache_creation_input_tokens", 0},
+            {"cache_read_input_tokens", end.costs.n_cached},
+            {"output_tokens", end.costs.n_generated},
+            {"kv_kept_entries", all["kv_kept_entries"]},
+            {"kv_evicted_entries", all["kv_evicted_entries"]},
+            {"kv_bytes", all["kv_bytes"]},
+            {"kv_full_bytes", all["kv_full_bytes"]}};
+}
+
+}  // namespace
+
+int messages_error_code(const ApiError & error) {
+    return error.code == 501 ? 400 : error.code;
+}
+
+Json messages_error(const ApiError & error) {
+    return {{"type", "error"}, {"error", {{"type", messages_error_type(error.code)}, {"message", error.message}}}};
+}
+
+MessagesShape::MessagesShape(std::string model) : model_(std::move(model)), id_("msg_" + random_letters(24)) {}
+
+Json MessagesShape::frame() const {
+    return {{"id", id_}, {"type", "message"}, {"role", "assistant"}, {"model", model_}, {"content", Json::array()}};
+}
+
+Json MessagesShape::whole(const WholeAnswer & answer) const {
+    Json json = frame();
+    Json & content = json["content"];
+    if (!answer.reasoning.empty()) {
+        content.push_back({{"type", "thinking"}, {"thinking", answer.reasoning}, {"signature", ""}});
+    }
+    if (!answer.text.empty() || answer.calls.empty()) { content.push_back({{"type", "text"}, {"text", answer.text}}); }
+    for (const WholeCall & call : answer.calls) {
+        Json input = Json::parse(call.arguments, nullptr, /*allow_exceptions=*/false);
+        if (!input.is_object()) { input = Json::object(); }  // no JSON: the answer was cut off, or the model erred
+        content.push_back({{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", std::move(input)}});
+    }
+    set_stop(answer.end, json);
+    json["usage"] = messages_usage(answer.end);
+    return json;
+}
+
+Json MessagesShape::message_start(int64_t n_prompt) const {
+    Json json = frame();
+    json["stop_reason"] = nullptr;
+    json["stop_sequence"] = nullptr;
+    json["usage"] = {{"input_tokens", n_prompt}, {"output_tokens", 0}};
+    return {{"type", "message_start"}, {"message", std::move(json)}};
+}
+
+Json MessagesShape::message_delta(const AnswerEnd & end) {
+    Json delta = Json::object();
+    set_stop(end, delta);
+    return {{"type", "message_delta"}, {"delta", std::move(delta)}, {"usage", messages_usage(end)}};
+}
+
+}  // namespace pith::serve

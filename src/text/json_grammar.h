@@ -1,0 +1,23 @@
+// json_grammar.h - JSON schemas as parts of a larger grammar (GBNF). Stage: text.
+// Threads: pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "pith/status.h"
+
+namespace pith {
+
+// The text, in quotation marks, as a grammar has it.
+std::string grammar_literal(std::string_view text);
+
+// The rule `name` for the JSON values that fit the schema, and the rules that it needs; their names begin with "name-". All
+// use those of json_grammar_basics(), which the grammar must have once.   name: letters, digits and '-'.
+// Errors: as grammar_of_json_schema (pith/text.h).
+Result<std::string> json_schema_rules(std::string_view schema, const std::string & name);
+
+// White space (ws), and JSON of any form: value, object, array, string, number, boolean, null.
+std::string_view json_grammar_basics();
+
+}  // namespace pith

@@ -1,0 +1,102 @@
+// tool_grammar.cpp - a rule for each function's arguments, and the form's marks around them. Stage: text.
+#include "text/tool_grammar.h"
+
+#include <cstddef>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/text.h"
+#include "text/json_grammar.h"
+
+namespace pith {
+namespace {
+
+std::string json_string_literal(std::string_view text) {
+    return grammar_literal(nlohmann::json(text).dump());
+}
+
+// Text up to a mark: nothing that begins with the mark's first two bytes.
+std::string up_to(const std::string & mark) {
+    const auto escaped = [](char c) {
+        char code[8];
+        std::snprintf(code, sizeof code, "\\x%02X", static_cast<unsigned>(static_cast<unsigned char>(c)));
+        return std::string(code);
+    };
+    const std::string first = escaped(mark[0]);
+    if (mark.size() < 2) { return "[^" + first + "]* " + grammar_literal(mark); }
+    return "([^" + first + "] | [" + first + "]+ [^" + first + escaped(mark[1]) + "])* " + grammar_literal(mark);
+}
+
+std::string thought_rule(const ReasoningMarks & marks) {
+    const std::string rest = up_to(marks.close) + " ws ws";
+    if (marks.begins_open) { return rest; }
+    // gpt-oss begins anew behind a thought.
+    const std::string again = marks.silent.empty() ? "" : " " + grammar_literal(marks.silent.front());
+    return "(ws " + grammar_literal(marks.open) + " " + rest + again + ")?";
+}
+
+Result<std::string> arguments_rule(const ToolFunction & function, const std::string & name) {
+    const std::string any = name + " ::= ws object ws\n";
+    if (function.parameters.empty()) { return any; }
+    auto rules = json_schema_rules(function.parameters, name);
+    if (rules.ok()) { return rules; }
+    if (!function.strict) { return any; }
+    return {rules.status().code(), "the function " + pith::quoted(function.name) + ": " + rules.status().message()};
+}
+
+// One call of the i-th function, without the marks around all calls.
+std::string call_of(ToolForm form, const ToolFunction & function, const std::string & arguments) {
+    switch (form) {
+        case ToolForm::kHarmony:
+            return grammar_literal("<|channel|>commentary to=functions." + function.name + " <|constrain|>json<|message|>") +
+                   " " + arguments;
+        case ToolForm::kNamed:
+            return grammar_literal("[TOOL_CALLS]" + function.name + "[ARGS]") + " " + arguments;
+        default:
+            return "\"{\" ws \"\\\"name\\\"\" ws \":\" ws " + json_string_literal(function.name) + " ws \",\" ws " +
+                   json_string_literal(arguments_key(form)) + " ws \":\" " + arguments + " \"}\"";
+    }
+}
+
+std::string root_of(ToolForm form, bool only_one) {
+    const auto repeated = [only_one](const std::string & one, const std::string & next) {
+        return only_one ? one : one + " (" + next + ")*";
+    };
+    switch (form) {
+        case ToolForm::kTagged: {
+            const std::string one = "\"<tool_call>\" ws call ws \"</tool_call>\"";
+            return repeated(one, "ws " + one);
+        }
+        case ToolForm::kList:
+            return "\"[TOOL_CALLS]\" ws \"[\" ws " + repeated("call", "ws \",\" ws call") + " ws \"]\"";
+        case ToolForm::kFenced: {
+            const std::string one = "\"```tool_code\\n\" call \"\\n```\"";
+            return repeated(one, "\"\\n\" " + one);
+        }
+        case ToolForm::kNamed:
+            return repeated("call", "call");
+        case ToolForm::kBare:     // a second one would be a message of its own
+        case ToolForm::kHarmony:  // each call ends the message
+            return "call";
+    }
+    return "call";
+}
+
+}  // namespace
+
+Result<std::string> tool_grammar(ToolForm form, std::span<const ToolFunction> functions, bool only_one,
+                                 const ReasoningMarks & reasoning) {
+    std::string grammar = "root ::= " + std::string(reasoning.any() ? "thought " : "") + root_of(form, only_one) + "\n";
+    if (reasoning.any()) { grammar += "thought ::= " + thought_rule(reasoning) + "\n"; }
+    std::string calls;
+    std::string rules;
+    for (size_t i = 0; i < functions.size(); ++i) {
+        const std::string name = "a" + std::to_string(i);
+        PITH_ASSIGN_OR_RETURN(const std::string arguments, arguments_rule(functions[i], name));
+        rules += arguments;
+        calls += (i > 0 ? " | " : "") + call_of(form, functions[i], name);
+    }
+    return grammar + "call ::= " + calls + "\n" + rules + std::string(json_grammar_basics());
+}
+
+}  // namespace pith

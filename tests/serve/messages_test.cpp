@@ -1,0 +1,197 @@
+// messages_test.cpp - Anthropic's messages over HTTP, whole and as events, on the built-in model.
+#include "serve/serving.h"
+
+namespace pith::testing {
+namespace {
+
+const std::string kPath = "/v1/messages";
+
+class Messages : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (!std::filesystem::exists(kServedModel)) { GTEST_SKIP() << "no reference model"; }
+        if (!served_) { served_ = std::make_unique<Serving>(); }
+    }
+    static void TearDownTestSuite() { served_.reset(); }
+    static HttpAnswer send(const Json & body, const std::string & path = kPath) { return post(served_->port(), path, body); }
+    static std::unique_ptr<Serving> served_;
+};
+std::unique_ptr<Serving> Messages::served_;
+
+const Json kWeather = Json::array(
+    {{{"name", "weather"},
+      {"description", "How the weather will be"},
+      {"input_schema", {{"type", "object"}, {"properties", {{"city", {{"enum", {"Elm", "Oak"}}}}}}, {"required", {"city"}}}}}});
+
+// A message put together from its events, as Anthropic's clients do; every event is where it belongs.
+Json put_together(const HttpAnswer & stream) {
+    Json message;
+    std::string partial;
+    bool open = false;
+    bool ended = false;
+    for (const Json & event : stream.events()) {
+        const std::string type = event["type"];
+        EXPECT_NE(stream.body.find("event: " + type + "\ndata: "), std::string::npos);
+        EXPECT_FALSE(ended) << event;
+        EXPECT_EQ(type == "message_start", message.is_null()) << event;
+        if (type == "message_start") {
+            message = event["message"];
+            continue;
+        }
+        Json & blocks = message["content"];
+        if (type == "content_block_start") {
+            EXPECT_FALSE(open);
+            EXPECT_EQ(event["index"], blocks.size());
+            blocks.push_back(event["content_block"]);
+            partial.clear();
+            open = true;
+        } else if (type == "content_block_delta") {
+            EXPECT_TRUE(open);
+            const Json & delta = event["delta"];
+            if (delta["type"] == "text_delta") {
+                blocks.back()["text"] = blocks.back()["text"].get<std::string>() + delta["text"].get<std::string>();
+            } else {
+                EXPECT_EQ(delta["type"], "input_json_delta");
+                partial += delta["partial_json"].get<std::string>();
+            }
+        } else if (type == "content_block_stop") {
+            EXPECT_TRUE(open);
+            open = false;
+            if (blocks.back()["type"] == "tool_use") { blocks.back()["input"] = Json::parse(partial, nullptr, false); }
+        } else if (type == "message_delta") {
+            message.update(event["delta"]);
+            message["usage"] = event["usage"];
+        } else if (type == "message_stop") {
+            ended = true;
+        }
+    }
+    EXPECT_TRUE(ended && !open);
+    return message;
+}
+
+TEST_F(Messages, SayWhatChatCompletionsSay) {
+    Json body = {{"model", "any"},
+                 {"max_tokens", 12},
+                 {"temperature", 0},
+                 {"system", "Be brief."},
+                 {"messages", said_by("What is the sky?")}};
+    Json chat = {{"max_tokens", 12}, {"temperature", 0}};
+    chat["messages"] = {{{"role", "system"}, {"content", "Be brief."}}, {{"role", "user"}, {"content", "What is the sky?"}}};
+    const Json wanted = served_->chat(chat).json();
+    const HttpAnswer answer = send(body);
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    Json whole = answer.json();
+    EXPECT_EQ(whole["type"], "message");
+    EXPECT_EQ(whole["role"], "assistant");
+    EXPECT_EQ(whole["content"][0]["type"], "text");
+    EXPECT_EQ(whole["content"][0]["text"], wanted["choices"][0]["message"]["content"]);
+    EXPECT_EQ(whole["stop_reason"], wanted["choices"][0]["finish_reason"] == "length" ? "max_tokens" : "end_turn");
+    EXPECT_EQ(whole["usage"]["input_tokens"].get<int>() + whole["usage"]["cache_read_input_tokens"].get<int>(),
+              wanted["usage"]["prompt_tokens"].get<int>());
+    EXPECT_EQ(whole["usage"]["output_tokens"], wanted["usage"]["completion_tokens"]);
+    // Blocks say the same as a text.
+    body["system"] = {{{"type", "text"}, {"text", "Be brief."}, {"cache_control", {{"type", "ephemeral"}}}}};
+    body["messages"] = {{{"role", "user"}, {"content", {{{"type", "text"}, {"text", "What is the sky?"}}}}}};
+    EXPECT_EQ(send(body).json()["content"], whole["content"]);
+    body.erase("max_tokens");
+    EXPECT_EQ(send(body, kPath + "/count_tokens").json()["input_tokens"], wanted["usage"]["prompt_tokens"]);
+
+    body["max_tokens"] = 12;
+    body["stream"] = true;
+    const HttpAnswer stream = send(body);
+    EXPECT_NE(stream.headers.find("text/event-stream"), std::string::npos);
+    const Json streamed = put_together(stream);
+    EXPECT_EQ(streamed["content"], whole["content"]);
+    EXPECT_EQ(streamed["stop_reason"], whole["stop_reason"]);
+    EXPECT_EQ(streamed["usage"]["output_tokens"], whole["usage"]["output_tokens"]);
+}
+
+TEST_F(Messages, TellTheStopSequence) {
+    Json body = {{"max_tokens", 12}, {"temperature", 0}, {"messages", said_by("What is the sky?")}};
+    const std::string said = send(body).json()["content"][0]["text"];
+    ASSERT_GT(said.size(), 4U);
+    const std::string stop = said.substr(2, 2);
+    body["stop_sequences"] = {"never said", stop};
+    for (const bool stream : {false, true}) {
+        body["stream"] = stream;
+        const HttpAnswer answer = send(body);
+        const Json json = stream ? put_together(answer) : answer.json();
+        EXPECT_EQ(json["stop_reason"], "stop_sequence");
+        EXPECT_EQ(json["stop_sequence"], stop);
+        EXPECT_EQ(json["content"][0]["text"], said.substr(0, said.find(stop)));
+    }
+}
+
+TEST_F(Messages, UseATool) {
+    Json body = {{"max_tokens", 200},
+                 {"temperature", 0},
+                 {"messages", said_by("What will the weather be?")},
+                 {"tools", kWeather},
+                 {"tool_choice", {{"type", "tool"}, {"name", "weather"}}}};
+    Json whole = send(body).json();
+    ASSERT_TRUE(whole.contains("content")) << whole;
+    EXPECT_EQ(whole["stop_reason"], "tool_use");
+    const Json call = whole["content"].back();
+    EXPECT_EQ(call["type"], "tool_use");
+    EXPECT_EQ(call["name"], "weather");
+    EXPECT_TRUE(call["input"]["city"] == "Elm" || call["input"]["city"] == "Oak") << call;
+    body["stream"] = true;
+    Json streamed = put_together(send(body));
+    EXPECT_EQ(streamed["content"].back()["input"], call["input"]);
+    EXPECT_EQ(streamed["stop_reason"], "tool_use");
+    // The result goes back.
+    body["stream"] = false;
+    body["tool_choice"] = {{"type", "auto"}};
+    body["max_tokens"] = 4;
+    body["messages"].push_back({{"role", "assistant"}, {"content", whole["content"]}});
+    body["messages"].push_back(
+        {{"role", "user"}, {"content", {{{"type", "tool_result"}, {"tool_use_id", call["id"]}, {"content", "dry"}}}}});
+    EXPECT_EQ(send(body).status, 200);
+}
+
+TEST_F(Messages, HaveErrorsOfTheirOwnShape) {
+    struct Row {
+        std::string body;
+        int code;
+        std::string word;
+    };
+    const std::string m = R"({"max_tokens":2,"messages":[{"role":"user","content":"x"}])";
+    for (const Row & row : std::vector<Row>{
+             {"{bad", 400, "not JSON"},
+             {"{}", 400, "'messages'"},
+             {R"({"messages":[{"role":"user","content":"x"}]})", 400, "'max_tokens'"},
+             {R"({"max_tokens":2,"messages":[{"role":"system","content":"x"}]})", 400, "system"},
+             {R"({"max_tokens":2,"messages":[{"role":"user","content":[{"type":"image"}]}]})", 400, "image"},
+             {R"({"max_tokens":2,"messages":[{"role":"user","content":[{"type":"tool_use"}]}]})", 400, "tool_use"},
+             {R"({"max_tokens":2,"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f","input":5}]}]})", 400,
+              "input"},
+             {m + R"(,"system":5})", 400, "'system'"},
+             {m + R"(,"temperature":"x"})", 400, "'temperature'"},
+             {m + R"(,"stop_sequences":5})", 400, "'stop_sequences'"},
+             {m + R"(,"tools":[{"name":"f","type":"bash_20250124"}]})", 400, "bash"},
+             {m + R"(,"tool_choice":{"type":"any"}})", 400, "no 'tools'"},
+             {m + R"(,"tool_choice":{"type":"tool","name":"f"}})", 400, "'f'"},
+             {m + R"(,"kv_policy":"nonsense"})", 400, "'kv_policy'"},
+         }) {
+        const HttpAnswer answer = ask(served_->port(), "POST", kPath, row.body);
+        EXPECT_EQ(answer.status, row.code) << row.body << "\n" << answer.body;
+        const Json json = answer.json();
+        ASSERT_TRUE(json.is_object() && json.contains("error")) << answer.body;
+        EXPECT_EQ(json["type"], "error");
+        EXPECT_EQ(json["error"]["type"], "invalid_request_error");
+        EXPECT_NE(json["error"]["message"].get<std::string>().find(row.word), std::string::npos) << json << row.body;
+    }
+    EXPECT_EQ(get(served_->port(), kPath).json()["error"]["type"], "not_found_error");
+    ServingOptions options;
+    options.api.keys = {"the-key"};
+    const Serving locked(options);
+    const Json body = {{"max_tokens", 1}, {"messages", said_by("x")}};
+    const HttpAnswer refused = post(locked.port(), kPath, body);
+    EXPECT_EQ(refused.status, 401);
+    EXPECT_EQ(refused.json()["type"], "error");
+    EXPECT_EQ(refused.json()["error"]["type"], "authentication_error");
+    EXPECT_EQ(post(locked.port(), kPath, body, "X-Api-Key: the-key\r\nanthropic-version: 2023-06-01\r\n").status, 200);
+}
+
+}  // namespace
+}  // namespace pith::testing

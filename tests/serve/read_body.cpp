@@ -1,0 +1,87 @@
+// read_body.cpp - what must hold of any bytes.
+#include "serve/read_body.h"
+
+#include <vector>
+
+#include "serve/answer_parser.h"
+#include "serve/shapes/completion_request.h"
+#include "serve/shapes/messages_request.h"
+#include "text/tool_grammar.h"
+
+namespace pith::testing {
+namespace {
+
+std::string fault_of_status(const Status & status) {
+    if (status.ok()) { return {}; }
+    if (status.message().empty()) { return "an error without a message"; }
+    if (status.message().find('\n') != std::string::npos) { return "an error of several lines"; }
+    const bool is_clients = status.code() == ErrorCode::kInvalidArgument || status.code() == ErrorCode::kUnsupported;
+    return is_clients ? "" : "an error that blames the server: " + status.message();
+}
+
+std::string fault_of_grammar(const Tokenizer & tokenizer, const std::string & grammar) {
+    SamplerOptions options;
+    options.grammar = grammar;
+    const auto sampler = Sampler::make(options, &tokenizer);
+    return sampler.ok() ? "" : "a grammar that cannot be read: " + sampler.status().message();
+}
+
+std::string fault_of_chat(const Tokenizer & tokenizer, const Result<serve::ChatRequest> & asked) {
+    if (!asked.ok()) { return fault_of_status(asked.status()); }
+    const auto text = with_tools_as_text(asked->messages, asked->tools.json);
+    if (!text.ok()) { return fault_of_status(text.status()); }
+    if (!asked->tools.must_call) { return {}; }
+    const auto grammar = tool_grammar(ToolForm::kTagged, asked->tools.functions, asked->tools.only_one, {});
+    return grammar.ok() ? fault_of_grammar(tokenizer, *grammar) : fault_of_status(grammar.status());
+}
+
+// The pieces of an answer, put together; one line for each call.
+std::string told(const serve::AnswerForm & form, std::string_view text, size_t n_bytes) {
+    serve::AnswerParser parser(form);
+    std::string said;
+    std::string thought;
+    std::string calls;
+    const auto add = [&](const serve::AnswerPiece & piece) {
+        said += piece.text;
+        thought += piece.reasoning;
+        for (const ToolCallPiece & call : piece.calls) {
+            if (!call.name.empty()) { calls += "\n" + call.name + " "; }
+            calls += call.arguments;
+        }
+    };
+    for (size_t at = 0; at < text.size(); at += n_bytes) { add(parser.add(text.substr(at, n_bytes))); }
+    add(parser.finish());
+    return thought + "\n" + said + calls;
+}
+
+}  // namespace
+
+std::string read_body_fault(const Tokenizer & tokenizer, std::string_view bytes) {
+    for (const ToolForm tools :
+         {ToolForm::kTagged, ToolForm::kList, ToolForm::kNamed, ToolForm::kBare, ToolForm::kHarmony, ToolForm::kFenced}) {
+        serve::AnswerForm form;
+        form.tools = tools;
+        form.functions = {"f", "weather"};
+        if (told(form, bytes, 1) != told(form, bytes, bytes.size() + 1)) {
+            return "form " + std::to_string(static_cast<int>(tools)) + ": an answer's parts depend on how it was cut";
+        }
+    }
+    const auto body = serve::parse_body(bytes);
+    if (!body.ok()) { return fault_of_status(body.status()); }
+    const serve::CompletionOptions defaults;
+    std::vector<std::string> faults = {
+        fault_of_chat(tokenizer, serve::parse_chat_request(*body, defaults, tokenizer)),
+        fault_of_chat(tokenizer, serve::parse_messages_request(*body, defaults, tokenizer)),
+        fault_of_chat(tokenizer, serve::parse_count_request(*body)),
+        fault_of_chat(tokenizer, serve::parse_conversation(*body)),
+        fault_of_status(serve::parse_text_request(*body, defaults, tokenizer).status()),
+    };
+    const auto grammar = grammar_of_json_schema(bytes);
+    faults.push_back(grammar.ok() ? fault_of_grammar(tokenizer, *grammar) : fault_of_status(grammar.status()));
+    for (const std::string & fault : faults) {
+        if (!fault.empty()) { return fault; }
+    }
+    return {};
+}
+
+}  // namespace pith::testing

@@ -1,0 +1,16 @@
+// read_body.h - any bytes as what a client or a model may send: bodies, schemas, answers. For the fuzzer and for mutations.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "pith/text.h"
+
+namespace pith::testing {
+
+// Reads the bytes as a body of every endpoint and as an answer in every form of tool calls. Returns what is wrong with what
+// came of it: an error that says nothing, a grammar that cannot be read, an answer whose pieces depend on how it was cut.
+// Empty: nothing.
+std::string read_body_fault(const Tokenizer & tokenizer, std::string_view bytes);
+
+}  // namespace pith::testing

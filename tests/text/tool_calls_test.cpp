@@ -1,0 +1,241 @@
+// tool_calls_test.cpp - calls are told from what is said, in every form and however the text arrives.
+#include "text/tool_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "text/chat_template.h"
+#include "text/jinja.h"
+#include "text/tool_grammar.h"
+
+namespace pith {
+namespace {
+
+struct Call {
+    std::string name;
+    std::string arguments;
+    bool operator==(const Call &) const = default;
+};
+void PrintTo(const Call & call, std::ostream * out) {
+    *out << call.name << call.arguments;
+}
+
+struct Parts {
+    std::string content;
+    std::vector<Call> calls;
+};
+
+Parts split_in(ToolForm form, const std::string & text, size_t n, bool only_one = false) {
+    ToolCallSplitter splitter(form, {"weather", "time"}, only_one);
+    Parts all;
+    const auto add = [&all](const ToolCallSplitter::Pieces & more) {
+        all.content += more.content;
+        for (const ToolCallPiece & piece : more.calls) {
+            if (!piece.name.empty()) { all.calls.push_back({piece.name, ""}); }
+            ASSERT_EQ(piece.index, static_cast<int>(all.calls.size()) - 1);
+            all.calls.back().arguments += piece.arguments;
+        }
+    };
+    for (size_t at = 0; at < text.size(); at += n) { add(splitter.add(std::string_view(text).substr(at, n))); }
+    add(splitter.finish());
+    return all;
+}
+
+void expect_parts(ToolForm form, const std::string & text, const std::string & content, const std::vector<Call> & calls,
+                  bool only_one = false) {
+    for (const size_t n : {1U, 2U, 3U, 7U, 1000U}) {
+        const Parts parts = split_in(form, text, n, only_one);
+        EXPECT_EQ(parts.content, content) << n << " bytes of " << text;
+        EXPECT_EQ(parts.calls, calls) << n << " bytes of " << text;
+    }
+}
+
+const Call kElm = {"weather", R"({"city": "Elm"})"};
+const Call kNow = {"time", "{}"};
+
+TEST(ToolCalls, StandBetweenTags) {
+    const ToolForm form = ToolForm::kTagged;
+    const std::string one = R"(<tool_call>
+{"name": "weather", "arguments": {"city": "Elm"}}
+</tool_call>)";
+    expect_parts(form, one, "", {kElm});
+    expect_parts(form, "I look.\n\n" + one + "\n<tool_call>{\"arguments\": {}, \"name\": \"time\"}</tool_call>", "I look.",
+                 {kElm, kNow});
+    expect_parts(form, one + "\nThere.", "\nThere.", {kElm});
+    expect_parts(form, one + one, "", {kElm}, /*only_one=*/true);
+    // Braces and quotation marks inside of texts, arguments as a text that holds JSON, none at all.
+    expect_parts(form, R"(<tool_call>{"name": "weather", "arguments": {"city": "}\"{", "in": [{"a": 1}]}}</tool_call>)", "",
+                 {{"weather", R"({"city": "}\"{", "in": [{"a": 1}]})"}});
+    expect_parts(form, R"(<tool_call>{"name": "weather", "arguments": "{\"city\": \"Elm\"}"}</tool_call>)", "", {kElm});
+    expect_parts(form, R"(<tool_call>{"name": "time"}</tool_call>)", "", {kNow});
+    // What is no call is said.
+    expect_parts(form, "a < b, <tool> and <tool_cal", "a < b, <tool> and <tool_cal", {});
+    expect_parts(form, "<tool_call>weather(Elm)</tool_call>", "<tool_call>weather(Elm)</tool_call>", {});
+    expect_parts(form, R"(<tool_call>{"city": "Elm"}</tool_call>)", R"(<tool_call>{"city": "Elm"}</tool_call>)", {});
+    expect_parts(form, R"({"name": "weather"})", R"({"name": "weather"})", {});
+    expect_parts(form, "Blanks stay. \n", "Blanks stay. \n", {});
+}
+
+TEST(ToolCalls, AreAList) {
+    for (const ToolForm form : {ToolForm::kList, ToolForm::kNamed}) {
+        expect_parts(form, R"([TOOL_CALLS] [{"name": "weather", "arguments": {"city": "Elm"}, "id": "a"}])", "", {kElm});
+        expect_parts(
+            form, R"(So: [TOOL_CALLS][{"name": "weather", "arguments": {"city": "Elm"}}, {"name": "time", "arguments": {}}])",
+            "So:", {kElm, kNow});
+        expect_parts(form, R"([TOOL_CALLS]weather[ARGS]{"city": "Elm"}[TOOL_CALLS]time[CALL_ID]x1[ARGS]{})", "", {kElm, kNow});
+        expect_parts(form, R"([TOOL_CALLS]weather{"city": "Elm"})", "", {kElm});
+        expect_parts(form, "[TOOL] is [TOOL_", "[TOOL] is [TOOL_", {});
+    }
+}
+
+TEST(ToolCalls, AreBareObjects) {
+    const ToolForm form = ToolForm::kBare;
+    const std::string one = R"({"name": "weather", "parameters": {"city": "Elm"}})";
+    expect_parts(form, one, "", {kElm});
+    expect_parts(form, "<|python_tag|>" + one, "", {kElm});
+    expect_parts(form, one + "; " + R"({"name": "time", "parameters": {}})", "", {kElm, kNow});
+    expect_parts(form, R"({"type": "function", "name": "weather", "parameters": {"city": "Elm"}})", "", {kElm});
+    // An object of another kind, a function that nobody offers, an object behind words.
+    expect_parts(form, R"({"city": "Elm"} is all.)", R"({"city": "Elm"} is all.)", {});
+    expect_parts(form, R"({"name": "rain", "parameters": {}})", R"({"name": "rain", "parameters": {}})", {});
+    expect_parts(form, "It is " + one, "It is " + one, {});
+}
+
+TEST(ToolCalls, AreFenced) {
+    const ToolForm form = ToolForm::kFenced;
+    const std::string one = "```tool_code\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Elm\"}}\n```";
+    expect_parts(form, one, "", {kElm});
+    expect_parts(form, "Let me see.\n" + one + "\n```tool_code\n{\"name\": \"time\", \"arguments\": {}}\n```\n", "Let me see.",
+                 {kElm, kNow});
+    expect_parts(form, R"({"name": "weather", "arguments": {"city": "Elm"}})", "", {kElm});
+    expect_parts(form, "```json\n{}\n```", "```json\n{}\n```", {});
+    expect_parts(form, "```tool_code\nweather()\n```", "```tool_code\nweather()\n```", {});
+}
+
+TEST(ToolCalls, AreAChannelsMessages) {
+    const ToolForm form = ToolForm::kHarmony;
+    expect_parts(form, R"(<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{"city": "Elm"}<|call|>)", "",
+                 {kElm});
+    expect_parts(form, R"(to=functions.weather<|channel|>commentary json<|message|>{"city": "Elm"})", "", {kElm});
+    expect_parts(form,
+                 R"(<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.time )"
+                 R"(<|constrain|>json<|message|>{}<|call|>)",
+                 "I look.", {kNow});
+    expect_parts(form, "to be said", "to be said", {});
+    const ToolCallSplitter splitter(form, {}, false);
+    EXPECT_TRUE(splitter.is_part_of_mark("<|constrain|>"));
+    EXPECT_FALSE(splitter.is_part_of_mark("<|return|>"));
+}
+
+TEST(ToolCalls, ThatAreCutOffAreToldSoFar) {
+    const Parts parts = split_in(ToolForm::kTagged, R"(<tool_call>{"name": "weather", "arguments": {"ci)", 3);
+    ASSERT_EQ(parts.calls.size(), 1U);
+    EXPECT_EQ(parts.calls[0].arguments, R"({"ci)");
+    EXPECT_EQ(split_in(ToolForm::kTagged, R"(<tool_call>{"na)", 3).content, R"(<tool_call>{"na)");
+}
+
+TEST(ToolCalls, HaveTheFormOfTheTemplate) {
+    const auto form_of = [](const std::string & name) {
+        std::ifstream in(std::string(PITH_SOURCE_DIR "/tests/text/templates/") + name + ".jinja");
+        std::stringstream text;
+        text << in.rdbuf();
+        EXPECT_FALSE(text.str().empty()) << name;
+        return tool_form(text.str());
+    };
+    EXPECT_EQ(form_of("qwen2.5-tools"), ToolForm::kTagged);
+    EXPECT_EQ(form_of("qwen3-thinking"), ToolForm::kTagged);
+    EXPECT_EQ(form_of("hermes3-tools"), ToolForm::kTagged);
+    EXPECT_EQ(form_of("mistral-v3-tools"), ToolForm::kList);
+    EXPECT_EQ(form_of("llama3.1-tools"), ToolForm::kBare);
+    EXPECT_EQ(form_of("gpt-oss"), ToolForm::kHarmony);
+    EXPECT_EQ(form_of("gemma3-folded"), ToolForm::kFenced);
+    EXPECT_EQ(form_of("glm4.5"), ToolForm::kFenced);  // tags of its own inside
+    EXPECT_EQ(form_of("chatml"), ToolForm::kFenced);
+    EXPECT_EQ(tool_form("[TOOL_CALLS] [ARGS]"), ToolForm::kNamed);
+    EXPECT_EQ(tool_form("chatml"), ToolForm::kFenced);
+}
+
+// A form that is known promises that its template shows the functions, earlier calls and what they returned.
+TEST(ToolCalls, AreShownByTheTemplatesThatHaveTheirForm) {
+    if (!has_jinja()) { GTEST_SKIP() << "built without minja"; }
+    ChatOptions options;
+    options.tools = R"([{"type": "function", "function": {"name": "weather", "description": "How it will be", "parameters":
+        {"type": "object", "properties": {"city": {"type": "string", "description": "Where"}}, "required": ["city"]}}}])";
+    const std::vector<ChatMessage> messages = {
+        {"user", "Rain?"},
+        {"assistant",
+         "",
+         {},
+         R"([{"id": "call12345", "type": "function", "function": {"name": "weather", "arguments": "{\"city\": \"Elm\"}"}}])"},
+        {"tool", "it is dry", {}, {}, "call12345"}};
+    size_t n = 0;
+    for (const auto & file : std::filesystem::directory_iterator(PITH_SOURCE_DIR "/tests/text/templates")) {
+        std::ifstream in(file.path());
+        std::stringstream source;
+        source << in.rdbuf();
+        const ToolForm form = tool_form(source.str());
+        if (!shows_tools(form)) { continue; }
+        SCOPED_TRACE(file.path().string());
+        const ChatTemplate chat(source.str(), "<s>", "</s>");
+        const auto asked = chat.render(std::span(messages).first(1), options);
+        ASSERT_TRUE(asked.ok()) << asked.status().message();
+        EXPECT_NE(asked->find("weather"), std::string::npos) << *asked;
+        const auto told = chat.render(messages, options);
+        ASSERT_TRUE(told.ok()) << told.status().message();
+        EXPECT_NE(told->find("it is dry"), std::string::npos) << *told;
+        // Its own writing of a call is read as one.
+        const size_t at = told->find("Rain?") + 5;
+        const size_t end = told->find("it is dry");
+        ToolCallSplitter splitter(form, {"weather"}, true);
+        std::vector<ToolCallPiece> calls = splitter.add(std::string_view(*told).substr(at, end - at)).calls;
+        if (form != ToolForm::kBare &&
+            form != ToolForm::kHarmony) {  // these begin an answer, and other text stands before it here
+            ASSERT_FALSE(calls.empty()) << *told;
+            EXPECT_EQ(calls[0].name, "weather");
+        }
+        ++n;
+    }
+    EXPECT_GE(n, 5U);
+}
+
+TEST(ToolsAsText, StandInTheSystemPromptAndResultsInTurns) {
+    const std::string tools = R"([{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}])";
+    const std::vector<ChatMessage> messages = {
+        {"system", "Be brief."},
+        {"user", "Rain?"},
+        {"assistant",
+         "",
+         {},
+         R"([{"id": "a", "type": "function", "function": {"name": "weather", "arguments": "{\"city\": \"Elm\"}"}}])"},
+        {"tool", "dry", {}, {}, "a"},
+        {"tool", "late", {}, {}, "b"}};
+    const auto text = with_tools_as_text(messages, tools);
+    ASSERT_TRUE(text.ok()) << text.status().message();
+    ASSERT_EQ(text->size(), 4U);
+    EXPECT_TRUE((*text)[0].content.starts_with("Be brief.\n\nYou can call"));
+    EXPECT_NE((*text)[0].content.find(R"({"name":"weather","parameters")"), std::string::npos);
+    EXPECT_EQ((*text)[2].content, "```tool_code\n{\"name\":\"weather\",\"arguments\":{\"city\":\"Elm\"}}\n```");
+    EXPECT_TRUE((*text)[2].tool_calls.empty());
+    EXPECT_EQ((*text)[3].role, "user");
+    EXPECT_EQ((*text)[3].content, "```tool_output\ndry\n```\n```tool_output\nlate\n```");
+    // What the model is asked to write is what is understood.
+    expect_parts(ToolForm::kFenced, (*text)[2].content, "", {{"weather", R"({"city":"Elm"})"}});
+    EXPECT_EQ(with_tools_as_text(messages, "")->front().content, "Be brief.");
+    EXPECT_FALSE(with_tools_as_text(messages, "[").ok());
+}
+
+TEST(ToolGrammar, RefusesAStrictSchemaThatIsNotUnderstood) {
+    ToolFunction function = {"f", R"({"type": "string", "pattern": "a+"})", true};
+    const auto refused = tool_grammar(ToolForm::kTagged, std::span(&function, 1), true, {});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.status().message().find("'f'"), std::string::npos);
+    EXPECT_NE(refused.status().message().find("pattern"), std::string::npos);
+    function.strict = false;
+    EXPECT_TRUE(tool_grammar(ToolForm::kTagged, std::span(&function, 1), true, {}).ok());
+}
+
+}  // namespace
+}  // namespace pith
