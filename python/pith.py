@@ -179,12 +179,16 @@ def _declare(library):
         "pith_logits": (POINTER(c_float), [handle, size]),
         "pith_n_tokens": (c_int64, [handle]),
         "pith_evict": (c_int32, [handle, c_char_p, c_char_p]),
+        "pith_evict_for_questions": (c_int32, [handle, tokens, c_size_t, c_char_p, c_char_p]),
         "pith_lane_positions": (c_int32, [handle, c_int32, c_int32, POINTER(tokens), size]),
         "pith_session_snapshot": (c_int32, [handle, out]),
         "pith_session_restore": (c_int32, [handle, handle]),
         "pith_snapshot_free": (None, [handle]),
         "pith_session_save": (c_int32, [handle, c_char_p]),
         "pith_session_open": (c_int32, [handle, c_char_p, c_int32, out]),
+        "pith_session_file_open": (c_int32, [c_char_p, out]),
+        "pith_session_file_session": (c_int32, [handle, handle, c_int32, out]),
+        "pith_session_file_free": (None, [handle]),
         "pith_session_load": (c_int32, [handle, c_char_p]),
         "pith_session_tokens": (c_int32, [handle, tokens, size]),
         "pith_get_ledger": (c_int32, [handle, POINTER(_Ledger)]),
@@ -351,11 +355,14 @@ class Model(_Handle):
         return Session(self, **options)
 
     def open_session(self, path, n_threads=0):
-        """A session that was saved, under the settings it was saved with."""
+        """A session that was saved, under the settings it was saved with. path: a file, or a SessionFile."""
         session = Session.__new__(Session)
         _Handle.__init__(session)
         session.model = self
-        _check(_lib.pith_session_open(self._handle, os.fsencode(path), n_threads, byref(session._handle)))
+        if isinstance(path, SessionFile):
+            _check(_lib.pith_session_file_session(path._handle, self._handle, n_threads, byref(session._handle)))
+        else:
+            _check(_lib.pith_session_open(self._handle, os.fsencode(path), n_threads, byref(session._handle)))
         return session
 
     def sampler(self, **options):
@@ -422,6 +429,10 @@ class Session(_Handle):
     def evict(self, policy, budget=None):
         _check(_lib.pith_evict(self._handle, policy.encode(), None if budget is None else str(budget).encode()))
 
+    def evict_for_questions(self, questions, budget, policy="auto"):
+        """The second of two stages: what is left, evicted once more in the sight of these tokens, which are prefilled next."""
+        _check(_lib.pith_evict_for_questions(self._handle, _as_tokens(questions), len(questions), policy.encode(), str(budget).encode()))
+
     def lane_positions(self, layer, kv_head):
         positions, size = POINTER(c_int32)(), c_size_t()
         _check(_lib.pith_lane_positions(self._handle, layer, kv_head, byref(positions), byref(size)))
@@ -453,6 +464,16 @@ class Session(_Handle):
         ledger = _Ledger(size=ctypes.sizeof(_Ledger))
         _check(_lib.pith_get_ledger(self._handle, byref(ledger)))
         return _values(ledger)
+
+
+class SessionFile(_Handle):
+    """A saved session's file, read and checked once, for as many sessions as are wanted: Model.open_session(file)."""
+
+    _free = staticmethod(_lib.pith_session_file_free)
+
+    def __init__(self, path):
+        super().__init__()
+        _check(_lib.pith_session_file_open(os.fsencode(path), byref(self._handle)))
 
 
 class Snapshot(_Handle):

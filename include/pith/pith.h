@@ -51,6 +51,7 @@ typedef enum pith_code {
 typedef struct pith_model pith_model;
 typedef struct pith_session pith_session;
 typedef struct pith_snapshot pith_snapshot;
+typedef struct pith_session_file pith_session_file;
 typedef struct pith_sampler pith_sampler;
 typedef struct pith_engine pith_engine;
 
@@ -198,6 +199,12 @@ PITH_API const float * pith_logits(const pith_session * session, size_t * n);
 PITH_API int64_t pith_n_tokens(const pith_session * session);
 /* Evicts now what a one-shot prefill under this policy and budget would have evicted. */
 PITH_API pith_code pith_evict(pith_session * session, const char * policy, const char * budget);
+/* The second of two stages: evicts what is left down to this budget in the sight of questions that are asked next. The
+ * session goes on under this policy and budget; a snapshot taken before is the context for the next question. Their tokens run
+ * behind it as observers, and are taken back. After an error the session is as before: PITH_MISSING_EVIDENCE where the policy
+ * asks for what the session did not keep. */
+PITH_API pith_code pith_evict_for_questions(pith_session * session, const int32_t * questions, size_t n_questions,
+                                            const char * policy, const char * budget);
 /* Original positions of a lane's entries, ascending; valid until the session's next call. */
 PITH_API pith_code pith_lane_positions(const pith_session * session, int32_t layer, int32_t kv_head, const int32_t ** positions,
                                        size_t * n);
@@ -211,6 +218,11 @@ PITH_API pith_code pith_session_save(const pith_session * session, const char * 
  * use. PITH_BAD_FILE, PITH_UNSUPPORTED (another version of the format); PITH_INVALID_ARGUMENT: it was saved with another model,
  * adapter or gates: pith_error() names what differs. */
 PITH_API pith_code pith_session_open(const pith_model * model, const char * path, int32_t n_threads, pith_session ** session);
+/* The same for many sessions: the file is read and checked once, and whoever writes another in its place changes nothing. */
+PITH_API pith_code pith_session_file_open(const char * path, pith_session_file ** file);
+PITH_API pith_code pith_session_file_session(const pith_session_file * file, const pith_model * model, int32_t n_threads,
+                                             pith_session ** session);
+PITH_API void pith_session_file_free(pith_session_file * file);
 /* The session becomes what was saved there under the same settings; snapshots taken before are void. After an error it is as
  * before: also PITH_INVALID_ARGUMENT for other settings. */
 PITH_API pith_code pith_session_load(pith_session * session, const char * path);

@@ -123,6 +123,18 @@ public:
     // cancel: as RunHooks::cancel.
     Status evict(std::string_view policy, const Budget & budget, const std::atomic<bool> * cancel = nullptr);
 
+    // The second of two stages, for a context that was compressed before anybody knew what would be asked: evicts what is left
+    // of it down to this budget in the sight of `questions`, which are asked next, and goes on under this policy and budget.
+    // The questions' tokens run behind it as observers, as in prefill_for_questions(), and are taken back; logits() stay as
+    // they are. A snapshot() taken before is the context as the first stage left it, for the next question.
+    // `auto` chooses as it does with the question in sight. A budget in per cent counts all tokens fed so far.
+    // Errors: kInvalidArgument (no questions, an empty session, a policy that is `gated`, or a session whose gates are asked);
+    //         kMissingEvidence (the policy asks what queries paid that ran before, and this session did not keep that: names
+    //         the policy); kBudget, kOutOfMemory, kCancelled. The session is then as before.
+    // Cost: a pass over the questions' tokens, and one eviction.   cancel: as RunHooks::cancel.
+    Status evict_for_questions(std::span<const int32_t> questions, std::string_view policy, const Budget & budget,
+                               const std::atomic<bool> * cancel = nullptr);
+
     // A state to come back to, policy and budget included. Cheap while nothing is evicted in between; else the entries evicted
     // since are saved first.
     struct Snapshot;

@@ -24,6 +24,9 @@ struct pith_session {
 struct pith_snapshot {
     std::shared_ptr<pith::Session::Snapshot> state;
 };
+struct pith_session_file {
+    pith::SessionFile file;
+};
 struct pith_sampler {
     struct Parts {
         std::shared_ptr<const pith::Tokenizer> words;

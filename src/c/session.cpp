@@ -110,6 +110,17 @@ pith_code pith_evict(pith_session * session, const char * policy, const char * b
     });
 }
 
+pith_code pith_evict_for_questions(pith_session * session, const int32_t * questions, size_t n_questions, const char * policy,
+                                   const char * budget) {
+    return guarded([&]() -> Status {
+        if (session == nullptr || policy == nullptr || budget == nullptr || (questions == nullptr && n_questions > 0)) {
+            return missing("session, questions, policy or budget");
+        }
+        PITH_ASSIGN_OR_RETURN(const pith::Budget wanted, pith::Budget::parse(budget));
+        return session->session.evict_for_questions({questions, n_questions}, policy, wanted);
+    });
+}
+
 pith_code pith_lane_positions(const pith_session * session, int32_t layer, int32_t kv_head, const int32_t ** positions,
                               size_t * n) {
     return guarded([&]() -> Status {
@@ -160,6 +171,33 @@ pith_code pith_session_open(const pith_model * model, const char * path, int32_t
         *session = new pith_session{std::move(opened)};
         return {};
     });
+}
+
+pith_code pith_session_file_open(const char * path, pith_session_file ** file) {
+    return guarded([&]() -> Status {
+        if (file == nullptr) { return missing("file"); }
+        *file = nullptr;
+        if (path == nullptr) { return missing("path"); }
+        PITH_ASSIGN_OR_RETURN(pith::SessionFile opened, pith::SessionFile::open(path));
+        *file = new pith_session_file{std::move(opened)};
+        return {};
+    });
+}
+
+pith_code pith_session_file_session(const pith_session_file * file, const pith_model * model, int32_t n_threads,
+                                    pith_session ** session) {
+    return guarded([&]() -> Status {
+        if (session == nullptr) { return missing("session"); }
+        *session = nullptr;
+        if (file == nullptr || model == nullptr) { return missing(file == nullptr ? "file" : "model"); }
+        PITH_ASSIGN_OR_RETURN(pith::Session opened, file->file.session(model->model, n_threads));
+        *session = new pith_session{std::move(opened)};
+        return {};
+    });
+}
+
+void pith_session_file_free(pith_session_file * file) {
+    delete file;
 }
 
 pith_code pith_session_load(pith_session * session, const char * path) {

@@ -27,8 +27,7 @@ bool Session::Impl::memory_holds_all(int64_t n_prompt) const {
 }
 
 // What `auto` is for evict(): what the gates might have said comes too late.
-AutoChoice Session::Impl::choice_of_eviction(const Budget & budget) const {
-    const bool in_sight = seq.question_end > 0 && seq.question_end == seq.n_tokens;
+AutoChoice Session::Impl::choice_of_eviction(const Budget & budget, bool in_sight) const {
     return choose_policy({.limited = budget.kind != BudgetKind::kNone,
                           .heads = known_heads,
                           .question = in_sight ? KnownQuestion::kInSight : KnownQuestion::kUnknown});

@@ -106,7 +106,12 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
     RecurrentStates states_before = seq.states;
     const int64_t n_before = seq.n_tokens;
 
-    Status status = run_layers(question, /*all_states=*/false);
+    Status status;
+    for (auto rest = question; status.ok() && !rest.empty();) {
+        const auto piece = rest.first(std::min(rest.size(), static_cast<size_t>(seq.plan->chunk)));
+        status = run_layers(piece, /*all_states=*/false);
+        rest = rest.subspan(piece.size());
+    }
     std::vector<LayerPlan> plans;
     if (status.ok() && over_budget()) {
         auto planned = plan_all();

@@ -90,10 +90,8 @@ private:
 
 }  // namespace
 
-// What a one-shot prefill of the tokens fed so far would have had.
-Result<Session::Impl::NextPolicy> Session::Impl::next_policy(std::string_view text, const Budget & budget) const {
-    PITH_RETURN_IF_ERROR(budget.check());
-    const AutoChoice choice = is_auto(text) ? choice_of_eviction(budget) : AutoChoice{std::string(text), ""};
+// The policy of a session that is prefilled, from now on.
+Result<Policy> Session::Impl::policy_to_follow(const AutoChoice & choice) const {
     PITH_ASSIGN_OR_RETURN(Policy next, Policy::parse(choice.policy));
     if (next.gated()) {
         return {ErrorCode::kInvalidArgument, "policy '" + next.name() +
@@ -103,14 +101,23 @@ Result<Session::Impl::NextPolicy> Session::Impl::next_policy(std::string_view te
     if (seq.n_tokens == 0 || !seq.cache) {
         return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can evict"};
     }
-    if (seq.cache->n_entries() != seq.n_tokens * shape().n_lanes()) {
-        return {ErrorCode::kInvalidArgument, "something was evicted already: policy '" + next.name() +
-                                                 "' cannot see what is gone; restore a snapshot of the full cache first"};
-    }
     if (next.wants_importance() && !options.heads) {
         return {ErrorCode::kInvalidArgument, "policy '" + next.name() +
                                                  "' needs head importances: name it in SessionOptions::observe, or give "
                                                  "SessionOptions::heads_file"};
+    }
+    return next;
+}
+
+// What a one-shot prefill of the tokens fed so far would have had.
+Result<Session::Impl::NextPolicy> Session::Impl::next_policy(std::string_view text, const Budget & budget) const {
+    PITH_RETURN_IF_ERROR(budget.check());
+    const bool in_sight = seq.question_end > 0 && seq.question_end == seq.n_tokens;
+    const AutoChoice choice = is_auto(text) ? choice_of_eviction(budget, in_sight) : AutoChoice{std::string(text), ""};
+    PITH_ASSIGN_OR_RETURN(Policy next, policy_to_follow(choice));
+    if (seq.cache->n_entries() != seq.n_tokens * shape().n_lanes()) {
+        return {ErrorCode::kInvalidArgument, "something was evicted already: policy '" + next.name() +
+                                                 "' cannot see what is gone; restore a snapshot of the full cache first"};
     }
     PITH_ASSIGN_OR_RETURN(const RunPlan plan, make_plan(next, budget, PrefillSchedule::kOneShot, seq.n_tokens));
     PITH_RETURN_IF_ERROR(check_protected(next, budget, plan, seq.n_tokens));

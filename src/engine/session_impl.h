@@ -9,6 +9,7 @@
 //   gating.cpp    what gates say of prompt tokens, and what follows for lanes
 //   evict.cpp     evidence → score → refine → allocate → select → plan → compaction
 //   evict_as.cpp  the same for a prompt already prefilled in full, under any policy observed
+//   second_stage.cpp  the same once more, in the sight of what is asked
 //   snapshot.cpp  states to come back to
 //   sequence.cpp  what a failed call leaves as it was
 //   saved/session_file.cpp  to a file, and back
@@ -110,7 +111,7 @@ struct Session::Impl {
     };
     Status settle_policy(AutoFacts facts);
     bool memory_holds_all(int64_t n_prompt) const;
-    AutoChoice choice_of_eviction(const Budget & budget) const;
+    AutoChoice choice_of_eviction(const Budget & budget, bool in_sight) const;
     PolicyNames policy_names(const SequenceState & state) const;
     void tell_policy(PolicyNames names) const noexcept;  // made beforehand, where nothing may fail any more
 
@@ -148,6 +149,10 @@ struct Session::Impl {
     void take_back(int layer, EvidenceState::Layer before);
     void leave_out_observers(std::vector<LayerPlan> & plans) const;
 
+    // second_stage.cpp
+    Status evict_for(std::span<const int32_t> questions, std::string_view policy, const Budget & budget);
+    Status evict_in_their_sight(std::string_view policy, const Budget & budget);
+
     // evict.cpp
     bool over_budget() const;
     void choose_governed_heads();
@@ -167,6 +172,7 @@ struct Session::Impl {
         std::string reason;  // why `auto` chose it
         RunPlan plan;
     };
+    Result<Policy> policy_to_follow(const AutoChoice & choice) const;
     Result<NextPolicy> next_policy(std::string_view policy, const Budget & budget) const;
     Status follow(std::string_view policy, const Budget & budget);
     Status evict_as(std::string_view policy, const Budget & budget);

@@ -2,6 +2,7 @@
 #include "evidence/evidence_state.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -119,14 +120,57 @@ void EvidenceState::restore(EvidenceState before, std::span<const int> lengths) 
     }
 }
 
+bool EvidenceState::widen(const EvidenceNeeds & needs) {
+    EvidenceNeeds of_the_past = needs;
+    of_the_past.window = 0;
+    of_the_past.window_mean = of_the_past.window_sq = of_the_past.window_head_sq = false;
+    of_the_past.window_pairs = of_the_past.window_entropy = of_the_past.last_query = false;
+    if (needs.running_last > 0) {
+        of_the_past.running_sum = false;
+        of_the_past.running_last = 0;
+    }
+    const bool samples_more = std::ranges::any_of(samplers_, [&](const ProfileNeeds & other) {
+        return same_sample(needs.profile, other) && needs.profile.n_queries != other.n_queries;
+    });
+    if (!covers(of_the_past) || (needs.profile.any() && samples_more)) { return false; }
+    int n = needs.any_window() ? needs.window : 0;
+    if (needs.last_query) { n = std::max(n, 1); }
+    if (needs.running_sum) { n = std::max(n, needs.running_last); }
+    needs_.push_back(needs);
+    merged_ = merged_.merged(needs);
+    if (n > n_kept_queries_ && !keeps_all_) {
+        n_kept_queries_ = n;
+        for (Layer & layer : layers_) { layer.queries.set_limit(static_cast<size_t>(n)); }
+    }
+    return true;
+}
+
 void EvidenceState::narrow(std::vector<EvidenceNeeds> needs) {
     EvidenceState narrower(shape_, std::move(needs), output_);
-    if (!keeps_all_) {
-        for (Layer & layer : layers_) { layer.queries.set_limit(static_cast<size_t>(narrower.n_kept_queries_)); }
+    std::vector<std::vector<QuerySampler>> samplers(layers_.size());  // what needs memory comes first
+    for (size_t i = 0; i < layers_.size(); ++i) {
+        for (const ProfileNeeds & profile : narrower.samplers_) {
+            const auto same = [&](const QuerySampler & one) { return same_sample(profile, one.needs()); };
+            std::ranges::copy_if(layers_[i].samplers, std::back_inserter(samplers[i]), same);
+        }
+    }
+    for (size_t i = 0; i < layers_.size(); ++i) {
+        Layer & layer = layers_[i];
+        layer.samplers.swap(samplers[i]);
+        if (!narrower.keeps_all_) { layer.queries.set_limit(static_cast<size_t>(narrower.n_kept_queries_)); }
+        const auto forget = [](std::vector<SharedRow> & rows) { std::ranges::fill(rows, SharedRow()); };
+        if (!narrower.wants_running_) { forget(layer.running); }
+        if (!narrower.merged_.retention) { forget(layer.retention); }
+        if (!narrower.merged_.key_norm) { forget(layer.key_norms); }
+        if (!narrower.wants_moments_) { layer.moments = {}; }
     }
     needs_ = std::move(narrower.needs_);
     merged_ = narrower.merged_;
     n_kept_queries_ = narrower.n_kept_queries_;
+    keeps_all_ = narrower.keeps_all_;
+    wants_running_ = narrower.wants_running_;
+    wants_moments_ = narrower.wants_moments_;
+    samplers_ = std::move(narrower.samplers_);
 }
 
 void EvidenceState::remember(int layer_index, const float * queries, int n, int32_t first_position, int n_to_come) {

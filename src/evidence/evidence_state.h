@@ -120,6 +120,10 @@ public:
     void restore(int index, Layer before, std::span<const int> lengths);
     void restore(EvidenceState before, std::span<const int> lengths);  // all layers: lengths [L][K]
 
+    // From now on made for these needs too, as far as queries serve them that are still to come: the last ones. false: they ask
+    // for what should have been kept of all that was seen, and it was not; nothing has changed then.
+    bool widen(const EvidenceNeeds & needs);
+
     // From now on made for less: queries that only the old needs asked for are forgotten.
     // REQUIRES: the needs ask for nothing that the old ones did not.
     void narrow(std::vector<EvidenceNeeds> needs);

@@ -36,7 +36,7 @@ public:
     // Memory for one push().
     void make_room();
     void keep_newest(size_t n) noexcept;
-    void set_limit(size_t limit) noexcept {  // REQUIRES: limit <= the one before
+    void set_limit(size_t limit) noexcept {  // what has gone under a smaller one stays gone
         limit_ = limit;
         keep_newest(limit);
     }

@@ -114,6 +114,7 @@ static int questions(const pith_model * model, const int32_t * tokens) {
         for (int i = 0; i < 12; ++i) { EXPECT(pith_decode(session, said) == PITH_OK); } /* evicts: the snapshot is saved */
     }
     EXPECT(first == again);
+    EXPECT(pith_evict_for_questions(session, tokens, kQuestion, "snapkv:window=4", "16") == PITH_OK);
     char path[512];
     snprintf(path, sizeof path, "%s.saved", model_path);
     EXPECT(pith_session_save(session, path) == PITH_OK);
@@ -127,7 +128,14 @@ static int questions(const pith_model * model, const int32_t * tokens) {
     free(fed);
     EXPECT(pith_decode(session, &first) == PITH_OK && pith_decode(opened, &again) == PITH_OK && first == again);
     pith_session_free(opened);
+    pith_session_file * file = NULL;
+    EXPECT(pith_session_file_open(path, &file) == PITH_OK);
     EXPECT(remove(path) == 0);
+    EXPECT(pith_session_file_session(file, model, 1, &opened) == PITH_OK && pith_n_tokens(opened) == (int64_t)n_fed);
+    pith_session_free(opened);
+    EXPECT(pith_session_file_session(NULL, model, 1, &opened) == PITH_INVALID_ARGUMENT && opened == NULL);
+    pith_session_file_free(file);
+    EXPECT(pith_session_file_open(path, &file) == PITH_NOT_FOUND && file == NULL);
     EXPECT(pith_session_open(model, path, 1, &opened) == PITH_NOT_FOUND && opened == NULL);
     pith_session_free(session);
     pith_snapshot_free(compressed); /* outlives its session */
@@ -149,6 +157,7 @@ static int one_prefill_for_many(const pith_model * model, const int32_t * tokens
     EXPECT(pith_evict(session, "h2o:recent=4", "2") == PITH_BUDGET); /* below what is protected */
     EXPECT(strstr(pith_error(), "--budget 2 gives 2 tokens per head") != NULL);
     EXPECT(pith_evict(session, "h2o:recent=4", "32") == PITH_OK);
+    EXPECT(pith_evict_for_questions(session, tokens, 0, "snapkv:window=4", "16") == PITH_INVALID_ARGUMENT); /* no questions */
     const int32_t * positions = NULL;
     size_t n = 0;
     EXPECT(pith_lane_positions(session, 0, 0, &positions, &n) == PITH_OK && n == 32);

@@ -92,6 +92,9 @@ class Python(unittest.TestCase):
             self.assertEqual(opened.tokens(), self.context)
             self.assertEqual(opened.logits(), session.logits())
             self.assertEqual(list(opened.generate(20)), list(session.generate(20)))
+            file = pith.SessionFile(path)
+            for _ in range(2):
+                self.assertEqual(self.model.open_session(file, n_threads=1).tokens(), self.context)
             opened.load(path)
             self.assertEqual(opened.n_tokens(), N_CONTEXT)
             with open(path, "r+b") as file:

@@ -58,6 +58,25 @@ TEST_F(CacheFiles, ATextThatWasCompressedIsAskedInAnotherProcess) {
     EXPECT_EQ(at_once["answers"][1]["tokens"], both["answers"][1]["tokens"]);
 }
 
+// Compressed without a question, and once more for each: the file stays as it was, and what another question left is not there.
+TEST_F(CacheFiles, AQuestionCompressesACopyOnceMoreInItsSight) {
+    ASSERT_EQ(compress().exit_code, 0);
+    const std::vector<char> before = read_file(file_);
+    const std::vector<std::string> ask = {"ask", file_, "--ask-budget", "24", "--ask-policy", "snapkv:window=8"};
+    const Json both = answers(ask, {"-p", "Who is long?", "-p", "Where?"});
+    EXPECT_EQ(both["budget_entries"], 24);
+    EXPECT_EQ(both["policy"], "snapkv:window=8");
+    const Json second = answers(ask, {"-p", "Where?"});
+    EXPECT_EQ(second["answers"][0]["tokens"], both["answers"][1]["tokens"]);
+    EXPECT_LT(second["kept_entries"], answers({"ask", file_}, {"-p", "Where?"})["kept_entries"]);
+    EXPECT_EQ(answers({"ask", file_, "--ask-budget", "40"}, {"-p", "Where?"})["budget_entries"], 40);  // auto
+    EXPECT_EQ(read_file(file_), before);
+    expect_error(run_pith({"ask", file_, "-p", "Who?", "--ask-policy", "tova"}), 2, {"--ask-budget"});
+    expect_error(run_pith({"ask", file_, "-p", "Who?", "--ask-budget", "many"}), 2, {"many"});
+    expect_error(run_pith({"run", "-m", model_, "-p", "Who?", "--ask-budget", "9"}), 2, {"--ask-budget", "pith ask"});
+    expect_error(run_pith({"ask", file_, "-p", "Who?", "--ask-budget", "24", "--ask-policy", "h2o"}), 1, {"h2o"});
+}
+
 // The template that a text was compressed in is around its questions, too.
 TEST_F(CacheFiles, AnotherChatTemplateGoesWithTheFile) {
     const std::string jinja =

@@ -36,6 +36,7 @@
 #include "core/text.h"
 #include "file/can_write.h"
 #include "pith/cache_file.h"
+#include "policy/auto_policy.h"
 #include "text/prompt.h"
 
 namespace pith::app {
@@ -193,10 +194,18 @@ private:
         if (prompt_.questions.size() > 1) { PITH_ASSIGN_OR_RETURN(before, session.snapshot()); }
         for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
             if (i > 0) { PITH_RETURN_IF_ERROR(session.restore(before)); }
+            if (!flags_.ask_budget.empty()) { PITH_RETURN_IF_ERROR(compress_for(session, prompt_.questions[i])); }
             PITH_RETURN_IF_ERROR(prefill(session, prompt_.questions[i]));
             PITH_RETURN_IF_ERROR(answer(session, sampler, i));
         }
         return {};
+    }
+
+    // The second of two stages.
+    Status compress_for(Session & session, const std::vector<int32_t> & question) const {
+        PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(flags_.ask_budget));
+        const std::string policy = flags_.ask_policy.empty() ? std::string(kAutoPolicy) : flags_.ask_policy;
+        return session.evict_for_questions(question, policy, budget, &cancel_);
     }
 
     Result<Session> open_cached() const { return cached_->session(model_, flags_.session.n_threads); }

@@ -10,6 +10,8 @@
 #include "app/base/read_text.h"
 #include "core/check.h"
 #include "core/text.h"
+#include "pith/budget.h"
+#include "policy/auto_policy.h"
 #include "policy/policy.h"
 
 namespace pith::app {
@@ -93,6 +95,10 @@ void RunFlags::add_answer_options(CLI::App & command) {
     sampler.add_to(command);
     command.add_option("--save-cache", save_cache,
                        "Save prompt and answer to this cache file, to go on from with --cache (one prompt)");
+    command.add_option("--ask-budget", ask_budget,
+                       "Of a cache file: compress what it holds once more for each question, in its sight and in a copy of its "
+                       "own, to so many tokens per head (256), share of the text (5%) or bytes");
+    command.add_option("--ask-policy", ask_policy, "With --ask-budget: what that keeps (default: auto)");
     command.add_flag("--ignore-eos", ignore_eos, "Go on where the model would end");
     command.add_flag("--json", json, "One JSON object on standard output");
     command.add_flag("--kept", kept, "With --json: the positions that every layer's KV heads hold at the end");
@@ -127,6 +133,14 @@ Status RunFlags::check() const {
     PITH_RETURN_IF_ERROR(check_at_least("--save-every", save_every, 0));
     if (!cache.empty() && !file.empty() && !follow) {
         return wrong("--cache excludes --file: the file's text is in the cache; more of it is read with --follow");
+    }
+    if (ask_budget.empty() && !ask_policy.empty()) { return wrong("--ask-policy keeps to a budget: give --ask-budget, too"); }
+    if (!ask_budget.empty()) {
+        if (cache.empty() || follow) {
+            return wrong("--ask-budget is for questions on a cache file: give --cache FILE, or use `pith ask`");
+        }
+        PITH_RETURN_IF_ERROR(Budget::parse(ask_budget).status());
+        PITH_RETURN_IF_ERROR(is_auto(ask_policy) || ask_policy.empty() ? Status() : Policy::parse(ask_policy).status());
     }
     if (!follow && save_every > 0) { return wrong("--save-every saves while a text is followed: give --follow, too"); }
     if (save_every > 0 && save_cache.empty()) { return wrong("--save-every needs a file: name it with --save-cache"); }

@@ -27,6 +27,8 @@ struct RunFlags {
     std::string logits;        // a file for them
     std::string cache;         // a file to go on from
     std::string save_cache;    // and one for what the session then holds
+    std::string ask_budget;    // empty: what a cache file holds is asked as it is
+    std::string ask_policy;    // empty: auto
     int64_t save_every = 0;    // tokens
     bool follow = false;       // the text goes on coming
     std::vector<std::string> prompts;
