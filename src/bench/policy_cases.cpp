@@ -128,7 +128,10 @@ Result<SharedPrefill> share_prefill(const Model & model, const SessionOptions & 
 
 Status for_each_case(const Model & model, const SessionOptions & options, std::span<const int32_t> prompt,
                      const std::vector<PolicyCase> & cases, const RunHooks & hooks, const VisitCase & visit,
-                     const WantCase & wanted) {
+                     const WantCase & wanted, const ReadPrompt & read) {
+    const auto read_prompt = [&](Session & session, const SessionOptions & of) {
+        return read ? read(session, of) : session.prefill(prompt, hooks);
+    };
     PITH_ASSIGN_OR_RETURN(const SharedPrefill prefill, share_prefill(model, options, cases));
     const auto is_wanted = [&](size_t i) { return !wanted || wanted(i); };
     const auto visited = [&](size_t i, Session & session, const Status & ran) {
@@ -146,12 +149,12 @@ Status for_each_case(const Model & model, const SessionOptions & options, std::s
             own.prefill = PrefillSchedule::kOneShot;
             own.observe.clear();
             PITH_ASSIGN_OR_RETURN(Session session, model.session(own));
-            PITH_RETURN_IF_ERROR(visited(i, session, session.prefill(prompt, hooks)));
+            PITH_RETURN_IF_ERROR(visited(i, session, read_prompt(session, own)));
             continue;
         }
         if (!shared) {
             PITH_ASSIGN_OR_RETURN(shared, model.session(prefill.full));
-            PITH_RETURN_IF_ERROR(shared->prefill(prompt, hooks));
+            PITH_RETURN_IF_ERROR(read_prompt(*shared, prefill.full));
             PITH_ASSIGN_OR_RETURN(start, shared->snapshot());
         } else {
             PITH_RETURN_IF_ERROR(shared->restore(start));

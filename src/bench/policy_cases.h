@@ -53,11 +53,12 @@ Result<SharedPrefill> share_prefill(const Model & model, const SessionOptions & 
 // own queries see: each has a prefill of its own. ran: ok, or kBudget when the budget does not
 // hold what the policy protects; any other error ends the walk, and so does what `visit` returns.
 // wanted: cases it says no to are passed over; their evidence is gathered all the same, so that the others see what they would
-// see in a walk through all.
+// see in a walk through all. read: in place of Session::prefill(), of the options that the session was made with.
 using VisitCase = std::function<Status(size_t index, Session & session, const Status & ran)>;
 using WantCase = std::function<bool(size_t index)>;
+using ReadPrompt = std::function<Status(Session & session, const SessionOptions & options)>;
 Status for_each_case(const Model & model, const SessionOptions & options, std::span<const int32_t> prompt,
                      const std::vector<PolicyCase> & cases, const RunHooks & hooks, const VisitCase & visit,
-                     const WantCase & wanted = {});
+                     const WantCase & wanted = {}, const ReadPrompt & read = {});
 
 }  // namespace pith

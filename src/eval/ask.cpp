@@ -10,6 +10,7 @@
 #include "core/stopwatch.h"
 #include "engine/generate_tokens.h"
 #include "engine/model_parts.h"
+#include "eval/kept_prefill.h"
 #include "eval/unit_answers.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
@@ -145,10 +146,11 @@ Status ask_apart(const Model & model, const Tokenizer & tokenizer, const EvalOpt
                  const PolicyCase & one, const RunHooks & hooks, const EmitAnswers & emit) {
     if (unit.perplexity) { return measure_document(model, tokenizer, options, unit, one, hooks, emit); }
     const Stopwatch watch;
-    PITH_ASSIGN_OR_RETURN(Session session, model.session(options.session_of(one)));
+    const SessionOptions of_session = options.session_of(one);
+    PITH_ASSIGN_OR_RETURN(Session session, model.session(of_session));
     RunHooks with_question = hooks;
     with_question.n_question = unit.n_question;
-    const Status ran = session.prefill(unit.compressed, with_question);
+    const Status ran = prefill_or_open(model, session, of_session, unit.compressed, with_question, options.prefill_cache);
     if (!ran.ok() && ran.code() != ErrorCode::kBudget) { return ran; }
     if (!ran.ok()) { return emit(refusals(unit, one, ran)); }
     const double prefill_s = watch.seconds();
@@ -186,7 +188,10 @@ Status ask_unit(const Model & model, const Tokenizer & tokenizer, const EvalOpti
     };
     RunHooks with_question = hooks;
     with_question.n_question = unit.n_question;
-    return for_each_case(model, options.session_of(cases.front()), unit.compressed, cases, with_question, visit, wanted);
+    const ReadPrompt read = [&](Session & session, const SessionOptions & of_session) {
+        return prefill_or_open(model, session, of_session, unit.compressed, with_question, options.prefill_cache);
+    };
+    return for_each_case(model, options.session_of(cases.front()), unit.compressed, cases, with_question, visit, wanted, read);
 }
 
 }  // namespace pith

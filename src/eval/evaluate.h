@@ -50,6 +50,7 @@ struct EvalOptions {
     bool share = true;          // one prefill for all cases, where that is exact
     int n_ctx = 0;              // tokens the model takes; 0: what it was trained on
     bool keep_prompts = false;  // in the answers; changes none of them
+    std::string prefill_cache;  // a folder of prompts that were read (kept_prefill.h); empty: none is kept
     SessionOptions session;     // types, chunk, schedule, evict_every, heads; policy and budget are the cases'
 
     SessionOptions session_of(const PolicyCase & one) const;

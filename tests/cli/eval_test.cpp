@@ -109,6 +109,34 @@ TEST_F(Eval, KilledAndResumedTheTableIsThatOfAnUnbrokenRun) {
     expect_error(run_pith(command(path("none"), {"--parallel", "0"})), 2, {"--parallel"});
 }
 
+// Where anything differs that they depend on, others are kept.
+TEST_F(Eval, PromptsThatAreKeptGiveTheSameAnswers) {
+    const std::string kept = path("prefills");
+    const auto n_kept = [&kept] {
+        return std::distance(std::filesystem::directory_iterator(kept), std::filesystem::directory_iterator());
+    };
+    const auto table = [](const std::string & name, const std::vector<std::string> & more) {
+        const Outcome ran = run_pith(command(path(name), more));
+        EXPECT_EQ(ran.exit_code, 0) << ran.err;
+        return ran.out;
+    };
+    const std::string plain = table("plain", {});
+    EXPECT_EQ(table("keeping", {"--prefill-cache", kept}), plain);
+    EXPECT_EQ(n_kept(), 2 * 3);
+    EXPECT_EQ(table("kept", {"--prefill-cache", kept}), plain);
+    EXPECT_EQ(n_kept(), 2 * 3);
+    for (const auto & file : std::filesystem::directory_iterator(kept)) {  // one that is damaged is made anew
+        std::ofstream(file.path(), std::ios::app) << "?";
+        break;
+    }
+    EXPECT_EQ(table("mended", {"--prefill-cache", kept}), plain);
+    EXPECT_EQ(table("seldom", {"--prefill-cache", kept, "--chunk", "100", "--samples", "1"}),
+              table("seldom-plain", {"--chunk", "100", "--samples", "1"}));
+    EXPECT_EQ(n_kept(), 2 * 3 + 2);
+    expect_error(run_pith(command(path("none"), {"--prefill-cache", kept, "--parallel", "2"})), 2, {"--prefill-cache"});
+    expect_error(run_pith(command(path("none"), {"--prefill-cache", model_ + "/x"})), 1, {"--prefill-cache", "cannot be made"});
+}
+
 TEST_F(Eval, CtrlCKeepsWhatWasAnsweredAndSaysHowToGoOn) {
     const std::string out = path("stopped");
     const std::vector<std::string> words = command(out, {"--samples", "40", "--tasks", "niah_single_1"});

@@ -151,6 +151,9 @@ void EvalFlags::add_run_options(CLI::App & command) {
     command.add_flag("--raw", raw, "Leave out the model's chat template");
     command.add_flag("--no-share", no_share,
                      "A prefill for each policy and budget, instead of one for all: slower, same answers");
+    command.add_option("--prefill-cache", prefill_cache,
+                       "Folder where prompts that were read are kept, whole caches, so that another run on them begins there; "
+                       "same answers");
     command.add_option("-o,--out", out, "Folder of the run: answers are kept there as they come, the same command goes on");
     command.add_flag("--resume", resume, "Go on with the run in --out; an error if there is none");
     command.add_flag("--keep-prompts", keep_prompts, "Write what was read for each answer into answers.jsonl, too");
@@ -229,6 +232,11 @@ Status EvalFlags::check() const {
     PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", n_ctx, 0));
     for (const int length : lengths) { PITH_RETURN_IF_ERROR(check_at_least("--context", length, 0)); }
     PITH_RETURN_IF_ERROR(parse_prefill(prefill).status());
+    if (!prefill_cache.empty() && (n_parallel > 1 || family == kPerplexity)) {
+        return {ErrorCode::kInvalidArgument,
+                "--prefill-cache keeps prompts that are read one by one and asked about: leave it "
+                "out with --parallel above 1, and of perplexity"};
+    }
     if (resume && out.empty()) { return {ErrorCode::kInvalidArgument, "--resume needs the folder of the run: add -o FOLDER"}; }
     if (family.empty()) {
         return {ErrorCode::kInvalidArgument,
@@ -320,6 +328,14 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     options.share = !flags.no_share;
     options.n_ctx = flags.n_ctx;
     options.keep_prompts = flags.keep_prompts;
+    options.prefill_cache = flags.prefill_cache;
+    if (!options.prefill_cache.empty()) {
+        std::error_code error;
+        std::filesystem::create_directories(options.prefill_cache, error);
+        if (error) {
+            return {ErrorCode::kIo, "--prefill-cache: '" + options.prefill_cache + "' cannot be made: " + error.message()};
+        }
+    }
     PITH_ASSIGN_OR_RETURN(options.session.type_k, parse_kv_type(flags.cache.type_k));
     PITH_ASSIGN_OR_RETURN(options.session.type_v, parse_kv_type(flags.cache.type_v));
     PITH_ASSIGN_OR_RETURN(options.session.prefill, parse_prefill(flags.prefill));

@@ -49,6 +49,7 @@ struct EvalFlags {
     std::string write_samples;
     bool ruler_form = false;
     bool keep_prompts = false;
+    std::string prefill_cache;  // folder
 
     // What is evaluated on, how, and where to: everything but family, tasks, policies, budgets and lengths.
     void add_run_options(CLI::App & command);

@@ -114,6 +114,7 @@ const std::vector<Entry> & table() {
         {"", "--data", ValueKind::kFolder},
         {"", "--out", ValueKind::kFolder},
         {"", "--work-dir", ValueKind::kFolder},
+        {"", "--prefill-cache", ValueKind::kFolder},
         {"pith cache list", "FOLDER", ValueKind::kFolder},
         {"pith eval compare", "FIRST", ValueKind::kFolder},
         {"pith eval compare", "SECOND", ValueKind::kFolder},
