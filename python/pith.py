@@ -117,7 +117,8 @@ class _SamplerOptions(_Options):
 
 class _EngineOptions(_Options):
     _fields_ = [("size", c_size_t), ("type_k", c_char_p), ("type_v", c_char_p), ("ceiling", c_char_p), ("n_threads", c_int32),
-                ("max_rows", c_int32), ("max_sequences", c_int32), ("grid", c_int32)]
+                ("max_rows", c_int32), ("max_sequences", c_int32), ("grid", c_int32), ("cache_dir", c_char_p),
+                ("cache_bytes", c_uint64)]
 
 
 class _Request(_Options):
@@ -125,7 +126,7 @@ class _Request(_Options):
                 ("n_question", c_int32), ("after", c_int64), ("keep", c_bool), ("questions", POINTER(c_int32)),
                 ("n_questions", c_size_t), ("max_tokens", c_int32), ("stop_at_end", c_bool), ("stop", POINTER(c_int32)),
                 ("n_stop", c_size_t), ("priority", c_int32), ("sampler", c_void_p), ("choose", _CHOOSE), ("on_token", _ON_TOKEN),
-                ("user", c_void_p)]
+                ("user", c_void_p), ("cache_name", c_char_p), ("cache_at", POINTER(c_int32)), ("n_cache_at", c_size_t)]
 
 
 class _EngineLedger(_Options):
@@ -134,7 +135,8 @@ class _EngineLedger(_Options):
     ] + [(name, c_uint64) for name in ("ceiling_bytes", "kv_reserved_bytes", "kv_allocated_bytes", "kv_kept_bytes",
                                        "kv_peak_bytes", "activation_peak_bytes")
          ] + [(name, c_double) for name in ("step_s", "pass_s", "evict_s", "schedule_s", "prefill_s", "decode_s", "evidence_s",
-                                            "longest_unit_s")]
+                                            "longest_unit_s")
+             ] + [(name, c_int64) for name in ("n_cache_sought", "n_cache_found", "n_cache_kept")]
 
 
 def _find_library():
@@ -212,6 +214,7 @@ def _declare(library):
         "pith_engine_answer": (tokens, [handle, c_int64, size]),
         "pith_engine_lane_positions": (c_int32, [handle, c_int64, c_int32, c_int32, POINTER(tokens), size]),
         "pith_engine_request_ledger": (c_int32, [handle, c_int64, POINTER(_Ledger)]),
+        "pith_engine_n_cached": (c_int64, [handle, c_int64]),
         "pith_engine_get_ledger": (c_int32, [handle, POINTER(_EngineLedger)]),
     }
     for name, (result, arguments) in calls.items():
@@ -523,10 +526,11 @@ class Engine(_Handle):
         _check(_lib.pith_engine_new(model._handle, byref(given), byref(self._handle)))
 
     def submit(self, tokens, n_question=0, after=0, keep=False, questions=(), max_tokens=256, stop=(), stop_at_end=True,
-               priority=0, sampler=None, choose=None, on_token=None, pinned=(), **options):
+               priority=0, sampler=None, choose=None, on_token=None, pinned=(), cache_name="", cache_at=(), **options):
         """Takes a request and returns its number; step() or run() serve it. options: those of struct pith_session_options. after:
         the number of a request to go on from, which was submitted with keep and is done; questions: a list of tokens' lists, in
-        whose sight what is kept is chosen. choose(logits) -> token, or a sampler, says what comes next; on_token(token) -> bool
+        whose sight what is kept is chosen. cache_name, cache_at: with a folder of states (the engine's cache_dir), who may find
+        this prompt's, and behind how many of its tokens prompts that begin like it may part. choose(logits) -> token, or a sampler, says what comes next; on_token(token) -> bool
         is shown every token, and False ends the answer. An exception in either ends the request, and is raised by step() or run()."""
         request = _Request()
         _lib.pith_request_init(byref(request), ctypes.sizeof(request))
@@ -538,6 +542,8 @@ class Engine(_Handle):
         request.stop, request.n_stop = all_stop, len(all_stop)
         request.options = ctypes.pointer(session)
         request.n_question, request.after, request.keep = n_question, after, keep
+        places = _as_tokens(cache_at)
+        request.cache_name, request.cache_at, request.n_cache_at = cache_name.encode(), places, len(places)
         request.max_tokens, request.stop_at_end, request.priority = max_tokens, stop_at_end, priority
         request.sampler = None if sampler is None else sampler._handle
         hooks, raised = [], self._raised
@@ -602,6 +608,10 @@ class Engine(_Handle):
         positions, size = POINTER(c_int32)(), c_size_t()
         _check(_lib.pith_engine_lane_positions(self._handle, number, layer, kv_head, byref(positions), byref(size)))
         return positions[:size.value] if size.value else []
+
+    def n_cached(self, number):
+        """Tokens of its prompt that came from the folder of states."""
+        return _lib.pith_engine_n_cached(self._handle, number)
 
     def ledger(self, number=None):
         """Of one request, or of all together."""

@@ -4,7 +4,8 @@
 // weights are read once for all of them. Each sequence has its own policy, budget and lanes, as if it ran alone: what another
 // does changes its logits by rounding at most. The ceiling bounds the bytes of all KV caches together: a request starts when
 // what it may come to need fits, and waits until then; one that can never fit is refused. Where a request of higher priority
-// waits, answers of lower priority make room: their lanes go to a temporary file, and come back.
+// waits, answers of lower priority make room: their lanes go to a file, and come back. Where there is a folder for them
+// (EngineOptions::cache_dir), so do those of requests that are kept, while nobody reads them and others want the room.
 //
 //   auto engine = model->engine({.ceiling = *pith::Budget::parse("512M")});                  // Result<Engine>
 //   auto first  = engine->submit({.tokens = a, .options = {.policy = "snapkv", .budget = 512}});
@@ -32,6 +33,7 @@
 namespace pith {
 
 inline constexpr int kDefaultBatchRows = 512;
+inline constexpr uint64_t kDefaultCacheBytes = uint64_t{8} << 30U;
 
 struct EngineOptions {
     KvType type_k = KvType::kF16;
@@ -42,6 +44,12 @@ struct EngineOptions {
     int grid = kDefaultGrid;
     int max_rows = kDefaultBatchRows;  // tokens of a step; where more sequences answer than that, one of each all the same
     int max_sequences = 0;             // that run at a time; 0: as many as fit
+    // A folder of states (docs/caches.md); empty: none. A prompt that begins as one that was read before, by this process or
+    // another, goes on from there, as if all of it had been read. Kept are states that depend on nothing but their tokens,
+    // where chunks end: of whatever evicts on a grid, or never, with no question in sight and no gate asked. All of them
+    // together take at most cache_bytes; the one that nobody used for longest goes first. It is made where it is not there.
+    std::string cache_dir;
+    uint64_t cache_bytes = kDefaultCacheBytes;
 };
 
 // What a policy keeps of a prompt that was read in full (Session::evict()).
@@ -74,6 +82,11 @@ struct Request {
     int max_tokens = 256;       // of the answer; 0 with `keep`: the prompt is read, no more
     std::vector<int32_t> stop;  // tokens that end the answer, and are no part of it
     int priority = 0;           // higher first; among equals the earlier
+    // With EngineOptions::cache_dir: states are found by requests of the same name alone, and left by them for each other.
+    std::string cache_name;
+    // And prompts that begin as this one may part behind so many of its tokens: at the end of what a system is told, of a
+    // document. A state is kept at the end of the chunk before each, and one near the prompt's end in any case.
+    std::vector<int32_t> cache_at;
     // The next token, by the logits of the newest; an error ends the request. Empty: the likeliest.
     std::function<Result<int32_t>(std::span<const float> logits)> choose;
     // Shown every token of the answer at once; false ends it. Both hooks may submit() and cancel(), but not step() or forget();
@@ -85,7 +98,7 @@ enum class RequestState {
     kWaiting,  // for room
     kReading,  // its prompt
     kAnswering,
-    kSetAside,  // its lanes are in a temporary file
+    kSetAside,  // its lanes are in a file without a name, in EngineOptions::cache_dir or the folder for temporary files
     kDone,
     kFailed,  // status() says why
     kCancelled,
@@ -95,8 +108,8 @@ const char * name_of(RequestState state);
 // Of all sequences together.
 struct EngineLedger {
     int64_t n_waiting = 0;
-    int64_t n_running = 0;  // reading or answering
-    int64_t n_set_aside = 0;
+    int64_t n_running = 0;    // reading or answering
+    int64_t n_set_aside = 0;  // kept ones included
     int64_t n_steps = 0;
     int64_t n_prompt = 0;           // tokens read
     int64_t n_generated = 0;        // tokens of answers that were fed
@@ -114,9 +127,13 @@ struct EngineLedger {
     size_t undo_bytes = 0;      // what open calls would go back to
     size_t undo_peak_bytes = 0;
     size_t sequence_bytes = 0;  // the rest of each sequence: tokens, positions of entries, logits
+    // With a folder of states: tokens of prompts that were looked for there, and those that were found; states put there.
+    int64_t n_cache_sought = 0;
+    int64_t n_cache_found = 0;
+    int64_t n_cache_kept = 0;
     double step_s = 0;          // all of it
     double pass_s = 0;          // in passes over the weights, and units of layered prompts, evictions included
-    double evict_s = 0;         // behind passes: evictions, choosing tokens, hooks
+    double evict_s = 0;         // behind passes: evictions, choosing tokens, hooks, states to the folder
     double schedule_s = 0;      // choosing who runs: admission, rows, bookkeeping
     double prefill_s = 0;       // of step_s: for prompts. A pass over prompts and answers is divided by their tokens
     double decode_s = 0;        // the rest
@@ -149,12 +166,14 @@ public:
     // Until nothing is left to do. cancel: as step()'s, and between steps: kCancelled, and run() can go on.
     Status run(const std::atomic<bool> * cancel = nullptr);
 
-    // Errors of the four: a number that submit() did not give, or forget() took, is kNotFound, kFailed, empty.
+    // Errors of the six: a number that submit() did not give, or forget() took, is kNotFound, kFailed, empty, 0.
     RequestState state(int64_t id) const;
     Status status(int64_t id) const;
     std::span<const int32_t> answer(int64_t id) const;  // valid until the next call
     Result<Ledger> ledger(int64_t id) const;
+    int64_t n_cached(int64_t id) const;  // tokens of its prompt that came from the folder of states, once it is being read
     // Original positions of the entries that a lane of a running or kept sequence holds, ascending; valid until the next call.
+    // None while they are set aside.
     std::span<const int32_t> lane_positions(int64_t id, int layer, int kv_head) const;
 
     EngineLedger ledger() const;

@@ -288,13 +288,16 @@ typedef enum pith_request_state {
 
 struct pith_engine_options {
     size_t size;
-    const char * type_k;   /* "f16"; f32, bf16, q8_0, q4_0 */
-    const char * type_v;   /* "f16" */
-    const char * ceiling;  /* of all KV caches together: "512M", "auto" (what memory allows now); NULL: none */
-    int32_t n_threads;     /* 0: one per CPU that the process may use */
-    int32_t max_rows;      /* 512 tokens of a step */
-    int32_t max_sequences; /* 0; that run at a time; 0: as many as fit */
-    int32_t grid;          /* 256; of requests whose own is 0; 0: none */
+    const char * type_k;    /* "f16"; f32, bf16, q8_0, q4_0 */
+    const char * type_v;    /* "f16" */
+    const char * ceiling;   /* of all KV caches together: "512M", "auto" (what memory allows now); NULL: none */
+    int32_t n_threads;      /* 0: one per CPU that the process may use */
+    int32_t max_rows;       /* 512 tokens of a step */
+    int32_t max_sequences;  /* 0; that run at a time; 0: as many as fit */
+    int32_t grid;           /* 256; of requests whose own is 0; 0: none */
+    const char * cache_dir; /* NULL: none. A folder of states: a prompt that begins as one that was read before, by this process
+                             * or another, goes on from there (docs/caches.md); */
+    uint64_t cache_bytes;   /* 8 GiB: what all of them may take; the one that nobody used for longest goes first */
 };
 PITH_API void pith_engine_options_init(struct pith_engine_options * options, size_t size); /* size: sizeof *options */
 
@@ -324,6 +327,9 @@ struct pith_request {
     /* Shown every token of the answer at once; false ends it. Both may submit and cancel, but not step, run, forget or free. */
     bool (*on_token)(int32_t token, void * user);
     void * user;
+    const char * cache_name;  /* with a folder of states: found and left by requests of the same name alone; NULL: "" */
+    const int32_t * cache_at; /* tokens behind which prompts that begin like this one may part: a state is kept before each */
+    size_t n_cache_at;
 };
 PITH_API void pith_request_init(struct pith_request * request, size_t size); /* size: sizeof *request */
 
@@ -338,6 +344,8 @@ struct pith_engine_ledger { /* of all sequences together */
     double step_s, pass_s, evict_s, schedule_s;    /* all of it; in passes; behind them; choosing who runs */
     double prefill_s, decode_s, evidence_s;        /* of step_s: for prompts, for answers; inside of both: evidence */
     double longest_unit_s;                         /* of a prompt that is read layer by layer */
+    int64_t n_cache_sought, n_cache_found;         /* tokens of prompts looked for in the folder of states, and found there */
+    int64_t n_cache_kept;                          /* states put there */
 };
 
 PITH_API pith_code pith_engine_new(const pith_model * model, const struct pith_engine_options * options, pith_engine ** engine);
@@ -364,6 +372,7 @@ PITH_API pith_code pith_engine_lane_positions(const pith_engine * engine, int64_
                                               const int32_t ** positions, size_t * n);
 /* REQUIRES of both: ledger->size is set. Of a request: texts are valid until the engine's next call. */
 PITH_API pith_code pith_engine_request_ledger(pith_engine * engine, int64_t id, struct pith_ledger * ledger);
+PITH_API int64_t pith_engine_n_cached(const pith_engine * engine, int64_t id); /* of its prompt, from the folder of states */
 PITH_API pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_ledger * ledger);
 
 #ifdef __cplusplus

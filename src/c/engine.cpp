@@ -23,6 +23,7 @@ pith_engine_options default_engine_options() {
     options.type_k = options.type_v = "f16";
     options.max_rows = defaults.max_rows;
     options.grid = defaults.grid;
+    options.cache_bytes = defaults.cache_bytes;
     return options;
 }
 
@@ -43,6 +44,8 @@ Result<pith::EngineOptions> engine_options(const pith_engine_options & given) {
     options.max_rows = given.max_rows;
     options.max_sequences = given.max_sequences;
     options.grid = given.grid;
+    if (given.cache_dir != nullptr) { options.cache_dir = given.cache_dir; }
+    options.cache_bytes = given.cache_bytes;
     return options;
 }
 
@@ -64,6 +67,8 @@ Result<pith::Request> request_of(const pith_engine & engine, const pith_request 
     request.keep = given.keep;
     request.max_tokens = given.max_tokens;
     request.priority = given.priority;
+    if (given.cache_name != nullptr) { request.cache_name = given.cache_name; }
+    PITH_ASSIGN_OR_RETURN(request.cache_at, tokens_of(given.cache_at, given.n_cache_at, "cache_at"));
     if (given.sampler != nullptr && given.choose != nullptr) {
         return {ErrorCode::kInvalidArgument, "sampler and choose: give one of them"};
     }
@@ -188,6 +193,10 @@ pith_code pith_engine_request_ledger(pith_engine * engine, int64_t id, struct pi
     });
 }
 
+int64_t pith_engine_n_cached(const pith_engine * engine, int64_t id) {
+    return engine == nullptr ? 0 : engine->engine.n_cached(id);
+}
+
 pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_ledger * ledger) {
     return guarded([&]() -> Status {
         if (engine == nullptr || ledger == nullptr) { return missing(engine == nullptr ? "engine" : "ledger"); }
@@ -213,6 +222,9 @@ pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_
         all.decode_s = l.decode_s;
         all.evidence_s = l.evidence_s;
         all.longest_unit_s = l.longest_unit_s;
+        all.n_cache_sought = l.n_cache_sought;
+        all.n_cache_found = l.n_cache_found;
+        all.n_cache_kept = l.n_cache_kept;
         return give(all, ledger);
     });
 }

@@ -10,8 +10,8 @@ bool RemovedEntries::empty() const {
     return std::ranges::all_of(positions, [](const auto & lane) { return lane.empty(); });
 }
 
-Result<RemovedEntries> RaggedCache::copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end,
-                                                 Spill where) const {
+Result<RemovedEntries> RaggedCache::copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end, Spill where,
+                                                 const std::string & folder) const {
     RemovedEntries entries;
     entries.layer = layer;
     std::vector<std::vector<int64_t>> gone;  // [K] indices
@@ -33,7 +33,7 @@ Result<RemovedEntries> RaggedCache::copy_removed(int seq, int layer, const Ragge
         n_gone += indices.size();
     }
     const LaneRows rows = layout_.rows(layer);
-    PITH_ASSIGN_OR_RETURN(entries.rows, SpillMemory::make(n_gone * rows.bytes(), where));
+    PITH_ASSIGN_OR_RETURN(entries.rows, SpillMemory::make(n_gone * rows.bytes(), where, folder));
     uint8_t * to_k = entries.rows.data();
     for (int h = 0; h < n_kv_heads(layer); ++h) {
         const auto & indices = gone[static_cast<size_t>(h)];

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cache/lane_store.h"
@@ -170,8 +171,10 @@ public:
     void truncate_to_positions(int seq, int layer, int32_t end);
 
     // Those of the entries at positions below `end` that compact() with this plan drops, to be put back between what is there
-    // then. Errors: those of SpillMemory. put_back() allocates nothing; REQUIRES: the lanes have held as many entries before.
-    Result<RemovedEntries> copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end, Spill where) const;
+    // then. folder: of SpillMemory, as its errors are. put_back() allocates nothing; REQUIRES: the lanes have held as many
+    // entries before.
+    Result<RemovedEntries> copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end, Spill where,
+                                        const std::string & folder = {}) const;
     void put_back(int seq, const RemovedEntries & entries) noexcept;
 
     // From now on nothing is written to this cache, and fork() gives others that begin with its entries, at no cost in K/V.

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -14,39 +15,46 @@
 namespace pith {
 namespace {
 
-// A file of so many bytes, all of them there. -1: `why` says what is missing.
-int open_unnamed(size_t size_bytes, std::string & why) {
+// One that never had a name; where the file system has none of these, one whose name goes at once.
+int open_without_name(const std::filesystem::path & folder) {
+    const int unnamed = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (unnamed >= 0) { return unnamed; }
+    std::string name = (folder / "pith-XXXXXX").string();
+    const int file = mkostemp(name.data(), O_CLOEXEC);
+    if (file >= 0) { unlink(name.c_str()); }
+    return file;
+}
+
+// A file of so many bytes, all of them there. in: empty: the folder for temporary files. -1: `why` says what is missing.
+int open_unnamed(size_t size_bytes, const std::string & in, std::string & why) {
     std::error_code error;
-    const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+    const std::filesystem::path folder = in.empty() ? std::filesystem::temp_directory_path(error) : std::filesystem::path(in);
     if (error) {
         why = "there is no folder for temporary files (TMPDIR): " + error.message();
         return -1;
     }
-    std::string name = (folder / "pith-XXXXXX").string();
-    const int file = mkostemp(name.data(), O_CLOEXEC);
+    const int file = open_without_name(folder);
     int failed = file < 0 ? errno : 0;
-    if (failed == 0) {
-        unlink(name.c_str());
-        failed = posix_fallocate(file, 0, static_cast<off_t>(size_bytes));
-    }
+    if (failed == 0) { failed = posix_fallocate(file, 0, static_cast<off_t>(size_bytes)); }
     if (failed == 0) { return file; }
     if (file >= 0) { close(file); }
     why = "no room for ";
     why +=
         std::to_string((size_bytes >> 20U) + 1) + " MiB of evicted entries, which are kept until the call has succeeded, in ";
-    why += folder.string() + ": " + std::strerror(failed) + "; name another folder with TMPDIR";
+    why += folder.string() + ": " + std::strerror(failed);
+    if (in.empty()) { why += "; name another folder with TMPDIR"; }
     return -1;
 }
 
 }  // namespace
 
-Result<SpillMemory> SpillMemory::make(size_t size_bytes, Spill where) {
+Result<SpillMemory> SpillMemory::make(size_t size_bytes, Spill where, const std::string & folder) {
     SpillMemory made;
     if (size_bytes == 0) { return made; }
     int file = -1;
     if (where == Spill::kFile) {
         std::string why;
-        file = open_unnamed(size_bytes, why);
+        file = open_unnamed(size_bytes, folder, why);
         if (file < 0) { return {ErrorCode::kOutOfMemory, why}; }
     }
     const int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;

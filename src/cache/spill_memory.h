@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "pith/status.h"
 
@@ -11,14 +12,15 @@ namespace pith {
 
 enum class Spill {
     kMemory,
-    kFile,  // in the folder for temporary files ($TMPDIR, else /tmp); gone with the object, and with the process
+    kFile,  // without a name, in a folder; gone with the object, and with the process
 };
 
 class SpillMemory {
 public:
     SpillMemory() = default;
-    // Errors: kOutOfMemory, also of a folder for temporary files that is full or not there: names it.
-    static Result<SpillMemory> make(size_t size_bytes, Spill where);
+    // folder: of files; empty: the one for temporary files ($TMPDIR, else /tmp).
+    // Errors: kOutOfMemory, also of a folder that is full or not there: names it.
+    static Result<SpillMemory> make(size_t size_bytes, Spill where, const std::string & folder = {});
     SpillMemory(SpillMemory && other) noexcept;
     SpillMemory & operator=(SpillMemory && other) noexcept;
     ~SpillMemory();

@@ -13,6 +13,8 @@
 namespace pith {
 namespace {
 
+constexpr const char * kPrivateSuffix = ".tmp";
+
 // Whether the file is still the one that the path names: a process that wrote it has then not renamed it meanwhile.
 bool is_at(int file, const std::string & path) {
     struct stat opened {};
@@ -42,7 +44,7 @@ Result<NewFile> NewFile::create(const std::string & path, std::string_view suffi
 }
 
 Result<NewFile> NewFile::create_private(const std::string & path) {
-    NewFile file(path, path + ".tmp");
+    NewFile file(path, path + kPrivateSuffix);
     const std::string unfinished = std::exchange(file.unfinished_, std::string());  // not ours yet
     for (;;) {
         const int opened = open(unfinished.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -66,6 +68,16 @@ Result<NewFile> NewFile::create_private(const std::string & path) {
         if (ftruncate(opened, 0) != 0 || fchmod(opened, S_IRUSR | S_IWUSR) != 0) { return file.failure(); }
         return file;
     }
+}
+
+bool NewFile::remove_abandoned(const std::string & path) {
+    const std::string unfinished = path + kPrivateSuffix;
+    const int opened = open(unfinished.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (opened < 0) { return errno == ENOENT; }
+    const bool is_ours = flock(opened, LOCK_EX | LOCK_NB) == 0;
+    if (is_ours && is_at(opened, unfinished)) { unlink(unfinished.c_str()); }
+    ::close(opened);
+    return is_ours;
 }
 
 NewFile::NewFile(NewFile && other) noexcept

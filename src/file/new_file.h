@@ -23,6 +23,8 @@ public:
     // Of mode 0600, and on the disk before it is published. What a process that was killed left beside `path` is used again;
     // two that write the same path at a time: the second is refused.
     static Result<NewFile> create_private(const std::string & path);
+    // Removes what create_private(path) left beside it, unless whoever writes there lives. false: somebody does.
+    static bool remove_abandoned(const std::string & path);
 
     Status write(const void * data, size_t size_bytes);
     // The next bytes go over the first ones.

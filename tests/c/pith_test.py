@@ -177,6 +177,20 @@ class Python(unittest.TestCase):
                 engine.check(base)
             self.assertEqual(gone.exception.code, "not_found")
 
+    def test_a_prompt_that_begins_as_another_is_found_in_a_folder(self):
+        options = dict(policy=POLICY, budget=BUDGET, chunk=32)
+        answers, cached = [], []
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a", "a", "b"):
+                with self.model.engine(n_threads=1, cache_dir=folder) as engine:
+                    number = engine.submit(self.context, max_tokens=6, stop_at_end=False, cache_name=name, cache_at=[40], **options)
+                    engine.run()
+                    answers.append(engine.answer(number))
+                    cached.append(engine.n_cached(number))
+                    self.assertEqual(engine.ledger()["n_cache_found"], cached[-1])
+        self.assertEqual(answers, answers[:1] * 3)
+        self.assertEqual(cached, [0, N_CONTEXT // 32 * 32, 0])
+
     def test_what_a_hook_raises_is_raised_by_run(self):
         engine = self.model.engine(n_threads=1, grid=0)
         drawn = engine.submit(self.context, max_tokens=4, sampler=self.model.sampler(seed=3), stop_at_end=False)

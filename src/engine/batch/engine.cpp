@@ -74,6 +74,9 @@ Result<Engine> Model::engine(const EngineOptions & options) const {
         PITH_ASSIGN_OR_RETURN(auto execution, make_execution(*this, options.n_threads));
         auto impl = std::make_unique<Engine::Impl>(*this, options, std::move(execution));
         impl->ledger.ceiling_bytes = ceiling;
+        if (!options.cache_dir.empty()) {
+            PITH_ASSIGN_OR_RETURN(impl->store, StoredStates::open(*this, options.cache_dir, options.cache_bytes));
+        }
         return Engine(std::move(impl));
     });
 }
@@ -87,7 +90,16 @@ Result<int64_t> Engine::submit(Request request) {
             return {ErrorCode::kInvalidArgument, "Request::after is " + std::to_string(after) +
                                                      ": no request of this number is done and was submitted with keep"};
         }
-        PITH_RETURN_IF_ERROR(turn->prepare(impl_->model, impl_->options, impl_->execution, base));
+        if (base != nullptr && base->is_aside() && turn->request().evict) {  // what is evicted is looked at now
+            if (!impl_->has_bytes(*turn)) { impl_->set_idle_aside(*turn); }
+            if (!impl_->has_bytes(*turn)) {
+                return {ErrorCode::kBudget,
+                        "request " + std::to_string(after) +
+                            " is set aside, and there is no room for it now: evict it when others have ended"};
+            }
+            PITH_RETURN_IF_ERROR(impl_->bring_back_base_of(*turn));
+        }
+        PITH_RETURN_IF_ERROR(turn->prepare(impl_->model, impl_->options, impl_->execution, base, impl_->store.get()));
         const size_t ceiling = impl_->ledger.ceiling_bytes;
         if (ceiling > 0 && turn->reserved_bytes() > ceiling) {
             return {ErrorCode::kBudget,
@@ -169,6 +181,11 @@ Result<Ledger> Engine::ledger(int64_t id) const {
     });
 }
 
+int64_t Engine::n_cached(int64_t id) const {
+    const Turn * turn = impl_->asked(id);
+    return turn == nullptr ? 0 : turn->n_cached();
+}
+
 std::span<const int32_t> Engine::lane_positions(int64_t id, int layer, int kv_head) const {
     const Turn * turn = impl_->asked(id);
     if (turn == nullptr || turn->session() == nullptr || !turn->session()->seq.cache) { return {}; }
@@ -184,13 +201,14 @@ EngineLedger Engine::ledger() const {
     for (const auto & [id, turn] : impl_->turns) {
         ledger.n_waiting += turn->state() == RequestState::kWaiting ? 1 : 0;
         ledger.n_running += turn->running() ? 1 : 0;
-        ledger.n_set_aside += turn->state() == RequestState::kSetAside ? 1 : 0;
+        ledger.n_set_aside += turn->state() == RequestState::kSetAside || turn->is_aside() ? 1 : 0;
         ledger.kv_kept_bytes += turn->kept() ? turn->kv_bytes(/*at_most=*/false) : 0;
         ledger.evidence_bytes += turn->evidence_bytes();
         ledger.undo_bytes += turn->undo_bytes();
         ledger.sequence_bytes += turn->other_bytes();
         if (turn->session() != nullptr) { of_model = turn->session()->output->size_bytes(); }
     }
+    ledger.n_cache_kept = impl_->store ? impl_->store->n_kept() : 0;
     ledger.weight_bytes = file_of(impl_->model).resident_copies_bytes();
     ledger.activation_bytes = impl_->activation_bytes();
     ledger.evidence_bytes += of_model;

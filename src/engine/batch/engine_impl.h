@@ -16,6 +16,7 @@
 #include "engine/batch/step_plan.h"
 #include "engine/batch/turn.h"
 #include "engine/execution.h"
+#include "engine/saved/stored_states.h"
 #include "pith/batch_engine.h"
 
 namespace pith {
@@ -26,6 +27,7 @@ struct Engine::Impl {
     Model model;
     EngineOptions options;
     std::shared_ptr<Execution> execution;
+    std::unique_ptr<StoredStates> store;  // null: there is no folder
     BatchPass pass;
     std::map<int64_t, std::unique_ptr<Turn>> turns;
     int64_t next_id = 1;
@@ -35,7 +37,7 @@ struct Engine::Impl {
 
     Impl(Model of, EngineOptions with, std::shared_ptr<Execution> on)
         : model(std::move(of)),
-          options(with),
+          options(std::move(with)),
           execution(std::move(on)),
           pass(std::shared_ptr<Forward>(execution, &execution->forward)) {}
 
@@ -44,7 +46,7 @@ struct Engine::Impl {
         Turn * turn = find(id);
         return turn == nullptr || turn->forgotten() ? nullptr : turn;
     }
-    Turn * find(int64_t id) {
+    Turn * find(int64_t id) const {
         const auto found = turns.find(id);
         return found == turns.end() ? nullptr : found->second.get();
     }
@@ -56,7 +58,11 @@ struct Engine::Impl {
     void start(Turn & turn);
     void choose_first_tokens();
     bool has_room(const Turn & turn, std::span<Turn * const> without = {}) const;
+    bool has_bytes(const Turn & turn, std::span<Turn * const> without = {}) const;
     bool make_room(const Turn & turn);
+    void set_idle_aside(const Turn & for_whom);
+    bool is_read(int64_t id, bool by_running) const;
+    Status bring_back_base_of(const Turn & turn);
 
     // a step
     void run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates);
@@ -64,7 +70,8 @@ struct Engine::Impl {
     void advance(Turn & turn, int64_t n);
     void count_bytes(const Turn * ran = nullptr);
     void drop_forgotten();
-    const Turn * base_of(const Turn & turn) { return turn.request().after == 0 ? nullptr : find(turn.request().after); }
+    Turn * base_of(const Turn & turn) const { return turn.request().after == 0 ? nullptr : find(turn.request().after); }
+    std::string folder() const { return store ? store->folder() : std::string(); }  // of what goes aside
     bool step();
     size_t activation_bytes() const { return execution->forward.activation_bytes() + pass.size_bytes(); }
 };

@@ -36,13 +36,47 @@ bool Engine::Impl::has_room(const Turn & turn, std::span<Turn * const> without) 
     }
     if (options.max_sequences > 0 && n_running >= options.max_sequences) { return false; }
     if (turn.state() == RequestState::kWaiting && turn.reads_layers() && n_layered >= kMaxLayered) { return false; }
-    size_t reserved = reserved_bytes();
-    for (const Turn * one : without) { reserved -= one->reserved_bytes(); }
-    return ledger.ceiling_bytes == 0 || reserved + turn.reserved_bytes() <= ledger.ceiling_bytes;
+    return has_bytes(turn, without);
 }
 
-// Answers of lower priority are set aside, the lowest and latest first, where that is enough.
+bool Engine::Impl::has_bytes(const Turn & turn, std::span<Turn * const> without) const {
+    size_t reserved = reserved_bytes();
+    for (const Turn * one : without) { reserved -= one->reserved_bytes(); }
+    const Turn * base = turn.state() == RequestState::kWaiting ? base_of(turn) : nullptr;
+    const size_t wanted = turn.reserved_bytes() + (base == nullptr ? 0 : base->bytes_aside());
+    return ledger.ceiling_bytes == 0 || reserved + wanted <= ledger.ceiling_bytes;
+}
+
+// Whether a request that has not ended goes on from this one. by_running: and has begun to.
+bool Engine::Impl::is_read(int64_t id, bool by_running) const {
+    return std::ranges::any_of(turns, [&](const auto & other) {
+        const bool counts = by_running ? other.second->state() != RequestState::kWaiting : true;
+        return other.second->request().after == id && !other.second->ended() && counts;
+    });
+}
+
+// What is kept and read by nobody goes to the folder of states, the oldest first, until there is room.
+void Engine::Impl::set_idle_aside(const Turn & for_whom) {
+    if (!store) { return; }
+    for (const auto & [id, idle] : turns) {
+        if (has_bytes(for_whom)) { return; }
+        if (!idle->kept() || idle->is_aside() || id == for_whom.request().after || is_read(id, /*by_running=*/true)) {
+            continue;
+        }
+        if (!idle->set_kept_aside(folder()).ok()) { return; }  // no room on disk
+    }
+}
+
+// What the request goes on from is in memory again, where it was not.
+Status Engine::Impl::bring_back_base_of(const Turn & turn) {
+    Turn * base = base_of(turn);
+    return base != nullptr && base->is_aside() ? base->bring_kept_back() : Status();
+}
+
+// What nobody reads is set aside, and then answers of lower priority, the lowest and latest first, where that is enough.
 bool Engine::Impl::make_room(const Turn & turn) {
+    set_idle_aside(turn);
+    if (has_room(turn)) { return true; }
     std::vector<Turn *> victims;
     for (Turn * other : running()) {
         const bool lower = other->request().priority < turn.request().priority;
@@ -57,7 +91,7 @@ bool Engine::Impl::make_room(const Turn & turn) {
     victims.resize(n);
     if (!has_room(turn, victims)) { return false; }
     for (Turn * victim : victims) {
-        if (!victim->set_aside().ok()) { break; }  // no room on disk: it waits, unless it fits now
+        if (!victim->set_aside(folder()).ok()) { break; }  // no room on disk: it waits, unless it fits now
     }
     return has_room(turn);
 }
@@ -101,7 +135,12 @@ void Engine::Impl::admit() {
 
 void Engine::Impl::start(Turn & turn) {
     const Stopwatch watch;
+    if (const Status back = bring_back_base_of(turn); !back.ok()) { return turn.fail(back); }
     turn.start(base_of(turn), ledger.n_steps);
+    if (turn.caches()) {
+        ledger.n_cache_sought += std::ssize(turn.request().tokens);
+        ledger.n_cache_found += turn.n_cached();
+    }
     if (turn.request().evict || turn.request().tokens.empty()) { ledger.evict_s += watch.seconds(); }
 }
 
@@ -119,12 +158,8 @@ void Engine::Impl::choose_first_tokens() {
 // Kept requests that were forgotten go when nobody reads their entries any more. (One that went on from there and is kept
 // itself has copied them.)
 void Engine::Impl::drop_forgotten() {
-    const auto is_read = [&](int64_t id) {
-        return std::ranges::any_of(
-            turns, [&](const auto & other) { return other.second->request().after == id && !other.second->ended(); });
-    };
-    const size_t n_gone =
-        std::erase_if(turns, [&](const auto & one) { return one.second->forgotten() && !is_read(one.first); });
+    const size_t n_gone = std::erase_if(
+        turns, [&](const auto & one) { return one.second->forgotten() && !is_read(one.first, /*by_running=*/false); });
     changed = changed || n_gone > 0;
 }
 

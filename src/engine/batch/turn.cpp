@@ -67,7 +67,7 @@ Status Turn::check() const {
 }
 
 Status Turn::prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution,
-                     const Turn * base) {
+                     const Turn * base, StoredStates * states) {
     PITH_RETURN_IF_ERROR(check());
     SessionOptions own = base != nullptr ? base->session_->options : request_.options;
     if (own.grid == 0) { own.grid = options.grid; }
@@ -101,8 +101,14 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     reserved_bytes_ = most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n + n_observers,
                                                                 request_.max_tokens)) +
                       ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers);
+    if (states != nullptr && request_.n_question == 0) { scope_ = states->scope_of(*session_, plan, request_.cache_name); }
     // The plan is this one when the prompt's turn has come, whatever memory is left then: it is what has been reserved for.
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
+    if (scope_) {
+        states_ = states;
+        ends_ = ends_to_store(plan, n, request_.cache_at);
+        fresh_.emplace(session_->seq);
+    }
     if (plan.budget == 0) {  // lanes that grow to the end grow once
         const int64_t trained = std::max<int64_t>(n + kForkRoom, session_->file->hparams().n_ctx_train);
         session_->options.max_context =
@@ -114,18 +120,24 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
 // Entries of a fork's own, at most: what it adds, and, where it moves or copies the base's, those too. plan: its own, where it
 // evicts before its tokens come, else the base's.
 int64_t Turn::most_of_fork(const Turn & base, const RunPlan & plan) const {
-    const Sequence & from = base.session_->seq;
+    const Extent from = base.extent();
     const int64_t n_lanes = session_->shape().n_lanes();
     const int64_t n_added = std::ssize(request_.tokens) + request_.max_tokens;
-    int longest = 0;
-    for (int lane = 0; lane < from.cache->n_lanes(); ++lane) { longest = std::max(longest, from.cache->length(lane)); }
     const bool evicts = plan.budget > 0 && plan.period() > 0;
-    const int64_t all = from.cache->n_entries() + n_lanes * n_added;
+    const int64_t all = from.n_entries + n_lanes * n_added;
     if (request_.evict && plan.budget > 0) {  // a page is copied when a kept entry moves into it, and no other
         return std::min(all, n_lanes * (plan.budget + std::max<int64_t>(plan.period(), n_added)));
     }
-    if (evicts) { return std::min(all, std::max(from.cache->n_entries(), n_lanes * (plan.budget + plan.period()))); }
-    return request_.keep || longest + n_added > from.cache->capacity() ? all : n_lanes * n_added;
+    if (evicts) { return std::min(all, std::max(from.n_entries, n_lanes * (plan.budget + plan.period()))); }
+    return request_.keep || from.longest + n_added > from.capacity ? all : n_lanes * n_added;
+}
+
+Turn::Extent Turn::extent() const {
+    if (is_aside()) { return extent_; }
+    const RaggedCache & cache = *session_->seq.cache;
+    Extent of{cache.n_entries(), 0, cache.capacity(), cache.allocated_bytes()};
+    for (int lane = 0; lane < cache.n_lanes(); ++lane) { of.longest = std::max<int64_t>(of.longest, cache.length(lane)); }
+    return of;
 }
 
 Status Turn::fork(const Turn & base) {
@@ -165,20 +177,55 @@ void Turn::start(const Turn * base, int64_t step) {
         if (base != nullptr) { PITH_RETURN_IF_ERROR(fork(*base)); }
         session_->begin_observing(request_.questions);
         if (request_.evict) { PITH_RETURN_IF_ERROR(session_->evict_as(request_.evict->policy, request_.evict->budget)); }
-        if (request_.tokens.empty()) { return {}; }
-        call_open_ = true;
-        PITH_RETURN_IF_ERROR(session_->begin_call(request_.tokens, /*is_prompt=*/true, hooks_));
-        if (reads_layers_) {
-            layers_.emplace(*session_, request_.tokens, hooks_);
-        } else {
-            chunks_.emplace(*session_, request_.tokens, /*first=*/request_.after == 0);
-        }
-        return {};
+        if (scope_) { begin_from_states(); }
+        if (std::ssize(request_.tokens) == n_cached_) { return {}; }
+        return open_part();
     });
     if (!status.ok()) { return fail(status); }
-    if (!request_.tokens.empty()) { return; }
+    if (call_open_) { return; }
     state_ = RequestState::kAnswering;
     if (request_.max_tokens == 0) { keep_state(); }
+}
+
+// The sequence is empty, or has read as much of the prompt as the longest state that was kept of its beginning.
+void Turn::begin_from_states() {
+    const auto empty = [this] {
+        static_cast<SequenceState &>(session_->seq) = *fresh_;
+        session_->seq.cache.reset();
+        session_->seq.logits.clear();
+    };
+    empty();  // a start that was taken back
+    session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;
+    n_cached_ = states_->begin(*session_, *scope_, request_.tokens);
+    if (n_cached_ == 0) { empty(); }
+}
+
+// Opens the call that reads the prompt's next part.
+Status Turn::open_part() {
+    part_ = request_.tokens;
+    if (scope_) {
+        const int64_t begin = session_->seq.n_tokens;
+        const auto next = std::ranges::upper_bound(ends_, begin);
+        const int64_t end = next == ends_.end() ? std::ssize(part_) : *next;
+        part_ = part_.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+    }
+    const bool first = session_->seq.n_tokens == 0;
+    call_open_ = true;
+    PITH_RETURN_IF_ERROR(session_->begin_call(part_, /*is_prompt=*/true, hooks_));
+    if (reads_layers_) {
+        layers_.emplace(*session_, part_, hooks_);
+    } else {
+        chunks_.emplace(*session_, part_, first);
+    }
+    return {};
+}
+
+// A part of the prompt has been read: its state is kept where it is wanted. Whether there is another.
+bool Turn::goes_on_reading() {
+    if (!scope_) { return false; }
+    const int64_t n_read = session_->seq.n_tokens;
+    if (std::ranges::binary_search(ends_, n_read)) { states_->keep(*session_, *scope_); }
+    return n_read < std::ssize(request_.tokens);
 }
 
 StepCandidate Turn::candidate() const {
@@ -206,7 +253,7 @@ bool Turn::open_token(bool beside_prompts) {
 
 PassPiece Turn::piece(int64_t n) {
     const auto tokens = chunks_->next(n);
-    const int64_t n_all = state_ == RequestState::kReading ? std::ssize(request_.tokens) : 1;
+    const int64_t n_all = state_ == RequestState::kReading ? std::ssize(part_) : 1;
     return {session_.get(), tokens, chunks_->n_done() + std::ssize(tokens) == n_all};
 }
 
@@ -239,9 +286,14 @@ void Turn::take_token() {
     chunks_.reset();
     layers_.reset();
     Ledger & ledger = session_->ledger;
+    if (state_ == RequestState::kReading && goes_on_reading()) {
+        const Status status = guarded([&] { return open_part(); });
+        if (!status.ok()) { fail(status); }
+        return;
+    }
     if (state_ == RequestState::kReading) {
         session_->end_observing();
-        ledger.n_prompt += std::ssize(request_.tokens);
+        ledger.n_prompt += std::ssize(request_.tokens) - n_cached_;
         ledger.prefill_s += phase_.seconds();
     } else {
         ++ledger.n_generated;
@@ -318,18 +370,22 @@ void Turn::end(RequestState state, Status status) {
     session_.reset();
 }
 
-Status Turn::set_aside() {
+Result<std::vector<RemovedEntries>> Turn::copy_lanes(const std::string & folder) const {
+    constexpr int32_t kAll = std::numeric_limits<int32_t>::max();
+    const RaggedCache & cache = *session_->seq.cache;
+    std::vector<RemovedEntries> layers;
+    for (int layer = 0; layer < session_->n_layers(); ++layer) {
+        Ragged<int32_t> none;
+        for (int h = 0; h < cache.n_kv_heads(layer); ++h) { none.push_row(std::span<const int32_t>()); }
+        PITH_ASSIGN_OR_RETURN(RemovedEntries entries, cache.copy_removed(0, layer, none, kAll, Spill::kFile, folder));
+        layers.push_back(std::move(entries));
+    }
+    return layers;
+}
+
+Status Turn::set_aside(const std::string & folder) {
     return guarded([&]() -> Status {
-        std::vector<RemovedEntries> aside;
-        for (int layer = 0; layer < session_->n_layers(); ++layer) {
-            Ragged<int32_t> none;
-            for (int h = 0; h < session_->seq.cache->n_kv_heads(layer); ++h) { none.push_row(std::span<const int32_t>()); }
-            PITH_ASSIGN_OR_RETURN(
-                RemovedEntries entries,
-                session_->seq.cache->copy_removed(0, layer, none, std::numeric_limits<int32_t>::max(), Spill::kFile));
-            aside.push_back(std::move(entries));
-        }
-        aside_ = std::move(aside);
+        PITH_ASSIGN_OR_RETURN(aside_, copy_lanes(folder));
         session_->seq.cache->clear(0);
         state_ = RequestState::kSetAside;
         return {};
@@ -340,6 +396,36 @@ void Turn::bring_back() noexcept {
     for (const RemovedEntries & entries : aside_) { session_->seq.cache->put_back(0, entries); }
     aside_.clear();
     state_ = RequestState::kAnswering;
+}
+
+Status Turn::set_kept_aside(const std::string & folder) {
+    return guarded([&]() -> Status {
+        PITH_ASSIGN_OR_RETURN(aside_, copy_lanes(folder));
+        extent_ = extent();
+        session_->seq.cache.reset();
+        return {};
+    });
+}
+
+Status Turn::bring_kept_back() {
+    return guarded([&]() -> Status {
+        std::vector<StoredLane> lanes;
+        for (const RemovedEntries & layer : aside_) {
+            const LaneRows rows = session_->layout.rows(layer.layer);
+            const uint8_t * k = layer.rows.data();
+            for (const std::vector<int32_t> & positions : layer.positions) {
+                const uint8_t * v = k + positions.size() * rows.bytes_k();
+                lanes.push_back({positions, k, v});
+                k = v + positions.size() * rows.bytes_v();
+            }
+        }
+        PITH_ASSIGN_OR_RETURN(auto cache, RaggedCache::make(session_->layout, std::max<int64_t>(extent_.longest, 1)));
+        PITH_RETURN_IF_ERROR(cache->load(0, lanes));
+        PITH_RETURN_IF_ERROR(cache->freeze(kForkRoom));
+        session_->seq.cache = std::move(cache);
+        aside_.clear();
+        return {};
+    });
 }
 
 }  // namespace pith

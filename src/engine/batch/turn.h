@@ -11,6 +11,7 @@
 #include "engine/batch/step_plan.h"
 #include "engine/read_chunks.h"
 #include "engine/read_one_shot.h"
+#include "engine/saved/stored_states.h"
 #include "engine/session_impl.h"
 #include "pith/batch_engine.h"
 
@@ -23,15 +24,18 @@ public:
     Turn & operator=(const Turn &) = delete;
 
     // Makes its session and finds out what its lanes may come to take: reserved_bytes().
-    // base: whose state it goes on from; nullptr: none's.
+    // base: whose state it goes on from; nullptr: none's. states: where those of prompts lie; nullptr: nowhere. They must live
+    // as long as this.
     Status prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution,
-                   const Turn * base);
+                   const Turn * base, StoredStates * states = nullptr);
 
     int64_t id() const { return id_; }
     const Request & request() const { return request_; }
     RequestState state() const { return state_; }
     const Status & status() const { return status_; }
     const std::vector<int32_t> & answer() const { return answer_; }
+    bool caches() const { return scope_.has_value(); }  // its prompt's states may be found again
+    int64_t n_cached() const { return n_cached_; }      // tokens of its prompt that came with one
     bool running() const { return state_ == RequestState::kReading || state_ == RequestState::kAnswering; }
     bool ended() const { return state_ >= RequestState::kDone; }
     bool kept() const { return state_ == RequestState::kDone && session_ != nullptr; }  // what others may go on from
@@ -78,15 +82,35 @@ public:
     void fail(const Status & status);
     void cancel();
 
-    // Its lanes go to a temporary file, and come back. REQUIRES: can_go_aside(); kSetAside.
-    // One that reads a base's entries would come back with a copy of them: it stays.
+    // Its lanes go to a file without a name in this folder (empty: the one for temporary files), and come back.
+    // REQUIRES: can_go_aside(); kSetAside. One that reads a base's entries would come back with a copy of them: it stays.
     bool can_go_aside() const { return state_ == RequestState::kAnswering && session_->seq.cache->shared_bytes() == 0; }
-    Status set_aside();
+    Status set_aside(const std::string & folder);
     void bring_back() noexcept;
 
+    // The same of one that is kept, while nobody reads its entries. REQUIRES: kept(); is_aside(). What fails leaves it as it
+    // is.
+    bool is_aside() const { return kept() && !session_->seq.cache; }
+    Status set_kept_aside(const std::string & folder);
+    Status bring_kept_back();
+    size_t bytes_aside() const { return is_aside() ? extent_.bytes : 0; }  // that it takes once it is back
+
 private:
+    // Of lanes that are kept, wherever they are.
+    struct Extent {
+        int64_t n_entries = 0;
+        int64_t longest = 0;
+        int64_t capacity = 0;
+        size_t bytes = 0;
+    };
+    Extent extent() const;
+    Result<std::vector<RemovedEntries>> copy_lanes(const std::string & folder) const;
+
     Status check() const;
     Status fork(const Turn & base);
+    void begin_from_states();
+    Status open_part();
+    bool goes_on_reading();
     int64_t most_of_fork(const Turn & base, const RunPlan & plan) const;
     void take_token();
     void keep_state();
@@ -100,6 +124,13 @@ private:
     std::unique_ptr<Session::Impl> session_;  // null once it has ended, unless it is kept
     Ledger ledger_;                           // once the session is gone
     RunHooks hooks_;
+    // A prompt whose states are kept is read in parts, each a call that ends where one is; any other is one part.
+    StoredStates * states_ = nullptr;
+    std::optional<uint64_t> scope_;       // of its states; nothing: none are kept, or looked for
+    std::optional<SequenceState> fresh_;  // of its sequence before the prompt
+    std::vector<int64_t> ends_;           // where states are kept, in tokens of the prompt
+    int64_t n_cached_ = 0;
+    std::span<const int32_t> part_;  // of the prompt: what the open call reads
     std::optional<ChunkReader> chunks_;
     std::optional<OneShotReader> layers_;
     bool call_open_ = false;
@@ -111,6 +142,7 @@ private:
     int64_t last_step_ = -1;
     size_t reserved_bytes_ = 0;
     std::vector<RemovedEntries> aside_;  // [layer]
+    Extent extent_;                      // of what is kept, and aside
     Stopwatch phase_;                    // since the prompt, or the answer, began
 };
 

@@ -33,6 +33,8 @@ namespace pith {
 
 class ByteReader;
 class ByteWriter;
+class Gate;
+class ModelFile;
 struct Execution;
 
 struct SavedOrigin {
@@ -82,6 +84,10 @@ struct SavedSession {
 // Everything is checked against everything else.
 // Errors: kBadFile: names what makes no sense. What is read refers to the file.
 Result<SavedSession> read_saved(const CacheFileView & file);
+
+// What the file of such a session says, but for what lies in its sequence. REQUIRES: it has read something.
+SavedSession describe(const Session::Impl & session);
+ModelIdentity identity_of(const ModelFile & file, const Gate * gate);
 
 // Of a sequence that has read something. Errors: kIo.
 Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence);

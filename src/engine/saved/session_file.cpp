@@ -24,6 +24,8 @@ std::string absolute(const std::string & path) {
     return path.empty() || error ? path : whole.lexically_normal().string();
 }
 
+}  // namespace
+
 ModelIdentity identity_of(const ModelFile & file, const Gate * gate) {
     ModelIdentity identity = file.identity();
     identity.emplace_back(kGatesItem, gate == nullptr ? "none" : gate->hash());
@@ -51,6 +53,8 @@ SavedSession describe(const Session::Impl & session) {
     saved.ledger = session.ledger;
     return saved;
 }
+
+namespace {
 
 Status check_model(const SavedSession & saved, const ModelFile & file, const Gate * gate, const std::string & path) {
     const auto difference = first_difference(saved.model, identity_of(file, gate));

@@ -1,0 +1,179 @@
+// state_store.cpp - names, times and sizes of a folder's files.
+#include "cache/state_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "core/hash64.h"
+#include "file/new_file.h"
+
+namespace pith {
+namespace {
+
+constexpr std::string_view kStateSuffix = ".pith";
+constexpr std::string_view kUnfinishedSuffix = ".pith.tmp";
+constexpr size_t kHashDigits = 16;
+
+std::span<const uint8_t> bytes_of_tokens(std::span<const int32_t> tokens) {
+    return {reinterpret_cast<const uint8_t *>(tokens.data()), tokens.size_bytes()};
+}
+
+// All of the text is the number, in lower case, and begins with no zero that it could do without.
+template <class Number>
+bool read_whole(std::string_view text, int base, Number & number) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+    return error == std::errc() && end == text.data() + text.size();
+}
+
+std::vector<std::string> names_in(const std::string & folder, std::error_code & error) {
+    std::vector<std::string> names;
+    for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+        names.push_back(at->path().filename().string());
+    }
+    return names;
+}
+
+struct StateFile {
+    std::string path;
+    uint64_t bytes = 0;
+    timespec used{};
+};
+
+bool was_used_before(const StateFile & a, const StateFile & b) {
+    if (a.used.tv_sec != b.used.tv_sec) { return a.used.tv_sec < b.used.tv_sec; }
+    if (a.used.tv_nsec != b.used.tv_nsec) { return a.used.tv_nsec < b.used.tv_nsec; }
+    return a.path < b.path;
+}
+
+}  // namespace
+
+StateName StateName::of(uint64_t scope, std::span<const int32_t> tokens) {
+    return {scope, std::ssize(tokens), hash64(bytes_of_tokens(tokens))};
+}
+
+std::optional<StateName> StateName::parse(std::string_view file_name) {
+    if (!file_name.ends_with(kStateSuffix)) { return std::nullopt; }
+    const std::string_view name = file_name.substr(0, file_name.size() - kStateSuffix.size());
+    if (name.size() < 2 * kHashDigits + 3) { return std::nullopt; }
+    StateName parsed;
+    const bool reads = read_whole(name.substr(0, kHashDigits), 16, parsed.scope) &&
+                       read_whole(name.substr(kHashDigits + 1, name.size() - 2 * kHashDigits - 2), 10, parsed.n_tokens) &&
+                       read_whole(name.substr(name.size() - kHashDigits), 16, parsed.hash);
+    if (!reads || parsed.n_tokens <= 0 || parsed.file_name() != file_name) { return std::nullopt; }
+    return parsed;
+}
+
+std::string StateName::file_name() const {
+    return hash_text(scope) + "-" + std::to_string(n_tokens) + "-" + hash_text(hash) + std::string(kStateSuffix);
+}
+
+Result<StateStore> StateStore::open(const std::string & folder, uint64_t most_bytes) {
+    const auto failure = [&folder](const std::error_code & error) {
+        return Status(ErrorCode::kIo, "the folder of cached states '" + folder + "' cannot be used: " + error.message());
+    };
+    std::error_code error;
+    const bool was_there = std::filesystem::is_directory(folder, error);
+    if (!was_there) {
+        std::filesystem::create_directories(folder, error);
+        if (error) { return failure(error); }
+        std::filesystem::permissions(folder, std::filesystem::perms::owner_all, error);  // it holds what people wrote
+    }
+    static_cast<void>(names_in(folder, error));
+    if (error) { return failure(error); }
+    if (access(folder.c_str(), W_OK | X_OK) != 0) { return failure({errno, std::generic_category()}); }
+    StateStore store(folder, most_bytes);
+    store.remove_unfinished();
+    store.prune();
+    return store;
+}
+
+void StateStore::remove_unfinished() const {
+    std::error_code error;
+    for (const std::string & name : names_in(folder_, error)) {
+        if (!name.ends_with(kUnfinishedSuffix)) { continue; }
+        const std::string state = name.substr(0, name.size() - kUnfinishedSuffix.size()) + std::string(kStateSuffix);
+        if (StateName::parse(state)) { NewFile::remove_abandoned(folder_ + "/" + state); }
+    }
+}
+
+std::optional<FoundState> StateStore::find(uint64_t scope, std::span<const int32_t> tokens) const {
+    std::error_code error;
+    std::set<std::pair<int64_t, uint64_t>> known;  // by how many tokens they have read
+    for (const std::string & name : names_in(folder_, error)) {
+        const auto state = StateName::parse(name);
+        if (state && state->scope == scope && state->n_tokens <= std::ssize(tokens)) {
+            known.emplace(state->n_tokens, state->hash);
+        }
+    }
+    std::optional<FoundState> longest;
+    Hash64 hash;
+    int64_t n_hashed = 0;
+    for (const auto & [n, hash_of_state] : known) {
+        hash.add(bytes_of_tokens(tokens.subspan(static_cast<size_t>(n_hashed), static_cast<size_t>(n - n_hashed))));
+        n_hashed = n;
+        if (hash.value() != hash_of_state) { continue; }
+        std::string path = folder_ + "/" + StateName{scope, n, hash_of_state}.file_name();
+        if (!passed_over_.contains(path)) { longest = {std::move(path), n}; }
+    }
+    return longest;
+}
+
+std::string StateStore::path_of(uint64_t scope, std::span<const int32_t> tokens) const {
+    return folder_ + "/" + StateName::of(scope, tokens).file_name();
+}
+
+bool StateStore::holds(const std::string & path) const {
+    return !passed_over_.contains(path) && access(path.c_str(), F_OK) == 0;
+}
+
+void StateStore::add(const std::string & path) {
+    passed_over_.erase(path);
+    touch(path);
+    prune();
+}
+
+void StateStore::touch(const std::string & path) const {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);  // finer than the time that the kernel would take
+    const timespec times[] = {{0, UTIME_OMIT}, now};
+    static_cast<void>(utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW));
+}
+
+// What another process removes meanwhile has gone the same way: both begin with the least recently used.
+StateStore::Contents StateStore::prune(uint64_t most_bytes) const {
+    std::error_code error;
+    std::vector<StateFile> files;
+    Contents contents;
+    for (const std::string & name : names_in(folder_, error)) {
+        if (!StateName::parse(name)) { continue; }
+        StateFile file{folder_ + "/" + name};
+        struct stat info {};
+        if (lstat(file.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) { continue; }
+        file.bytes = static_cast<uint64_t>(info.st_size);
+        file.used = info.st_mtim;
+        contents.bytes += file.bytes;
+        ++contents.n_states;
+        files.push_back(std::move(file));
+    }
+    std::ranges::sort(files, was_used_before);
+    for (const StateFile & file : files) {
+        if (contents.bytes <= most_bytes) { break; }
+        if (unlink(file.path.c_str()) != 0 && errno != ENOENT) { continue; }
+        contents.bytes -= file.bytes;
+        --contents.n_states;
+        contents.removed_bytes += file.bytes;
+        ++contents.n_removed;
+    }
+    return contents;
+}
+
+}  // namespace pith

@@ -1,0 +1,81 @@
+// state_store.h - a folder of states: cache files that are found by the tokens they begin with. Stage: cache.
+//
+// A state of SCOPE-N-HASH.pith has read N tokens, whose hash is HASH (core/hash64.h); SCOPE stands for all else that must be
+// equal before it may be used: the model, the settings, whose it is. The names are the whole index: whoever starts finds what
+// is there, several processes may share a folder, and nothing has to be kept in step. A state is written beside its name,
+// under a lock that ends with its process, and then renamed; it never changes afterwards. When a file was last used is when it
+// was last modified: where all of them take more than they may, the one that nobody used for longest goes first.
+// Files with other names are nobody's business here.   Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pith/status.h"
+
+namespace pith {
+
+// What a state's file is called.
+struct StateName {
+    uint64_t scope = 0;
+    int64_t n_tokens = 0;
+    uint64_t hash = 0;
+
+    static StateName of(uint64_t scope, std::span<const int32_t> tokens);
+    static std::optional<StateName> parse(std::string_view file_name);
+    std::string file_name() const;
+};
+
+struct FoundState {
+    std::string path;
+    int64_t n_tokens = 0;
+};
+
+class StateStore {
+public:
+    // Makes the folder where it is not there, removes what killed processes left unfinished, and what is too much.
+    // most_bytes: of all states together. Errors: kIo: the folder cannot be made or read; path and reason.
+    static Result<StateStore> open(const std::string & folder, uint64_t most_bytes);
+
+    const std::string & folder() const { return folder_; }
+    uint64_t most_bytes() const { return most_bytes_; }
+
+    // The longest state of the scope whose tokens are the first of these, or all of them. That they are is to be checked once
+    // more when it is opened: a hash is no proof.   Cost: reads the folder's names, and the tokens once.
+    std::optional<FoundState> find(uint64_t scope, std::span<const int32_t> tokens) const;
+    // Where the state of these tokens lies, or is to be written.
+    std::string path_of(uint64_t scope, std::span<const int32_t> tokens) const;
+    bool holds(const std::string & path) const;
+    // It was used.
+    void touch(const std::string & path) const;
+    // It has just been written: removes what is too much.
+    void add(const std::string & path);
+    // It is damaged, or not what its name says: neither found nor held any more, until it is written anew.
+    void pass_over(const std::string & path) { passed_over_.insert(path); }
+
+    // What is there, and what had to go.
+    struct Contents {
+        int64_t n_states = 0;
+        uint64_t bytes = 0;
+        int64_t n_removed = 0;
+        uint64_t removed_bytes = 0;
+    };
+    // Removes states until all take at most so many bytes: the least recently used first.
+    Contents prune(uint64_t most_bytes) const;
+    Contents prune() const { return prune(most_bytes_); }
+
+private:
+    StateStore(std::string folder, uint64_t most_bytes) : folder_(std::move(folder)), most_bytes_(most_bytes) {}
+    void remove_unfinished() const;
+
+    std::string folder_;
+    uint64_t most_bytes_ = 0;
+    std::set<std::string> passed_over_;  // paths
+};
+
+}  // namespace pith

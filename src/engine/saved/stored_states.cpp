@@ -1,0 +1,127 @@
+// stored_states.cpp - scopes, and sessions to and from a folder's files.
+#include "engine/saved/stored_states.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/byte_stream.h"
+#include "core/guarded.h"
+#include "core/hash64.h"
+#include "engine/model_parts.h"
+#include "engine/saved/saved_session.h"
+#include "engine/saved/session_settings.h"
+#include "pith/log.h"
+
+namespace pith {
+namespace {
+
+constexpr uint64_t kMostShare = 4;  // a state may take such a part of the folder's bytes
+
+// The last end of a chunk at n tokens or before (read_chunks.h).
+int64_t chunk_end_before(const RunPlan & plan, int64_t n) {
+    if (plan.grid == 0) { return n / plan.chunk * plan.chunk; }
+    const int64_t behind = n % plan.grid;
+    return n - behind + behind / plan.chunk * plan.chunk;
+}
+
+// What a session computes does not depend on these.
+SessionOptions without_limits(SessionOptions options) {
+    options.max_context = 0;
+    options.n_snapshots = 0;
+    options.n_threads = 0;
+    return options;
+}
+
+void write_plan(const RunPlan & plan, ByteWriter & to) {
+    to.number(plan.budget);
+    for (const int n : {plan.chunk, plan.evict_every, plan.grid}) { to.number(n); }
+}
+
+}  // namespace
+
+std::vector<int64_t> ends_to_store(const RunPlan & plan, int64_t n_prompt, std::span<const int32_t> wanted) {
+    std::vector<int64_t> ends = {chunk_end_before(plan, n_prompt)};
+    if (plan.budget > 0 && ends[0] > 0) { ends.push_back(chunk_end_before(plan, ends[0] - 1)); }
+    for (const int32_t n : wanted) { ends.push_back(chunk_end_before(plan, std::clamp<int64_t>(n, 0, n_prompt))); }
+    std::ranges::sort(ends);
+    const auto same = std::ranges::unique(ends);
+    ends.erase(same.begin(), same.end());
+    if (ends.front() == 0) { ends.erase(ends.begin()); }
+    return ends;
+}
+
+Result<std::unique_ptr<StoredStates>> StoredStates::open(const Model & model, const std::string & folder, uint64_t most_bytes) {
+    PITH_ASSIGN_OR_RETURN(StateStore store, StateStore::open(folder, most_bytes));
+    ModelIdentity identity = identity_of(file_of(model), gate_of(model).get());
+    return std::unique_ptr<StoredStates>(new StoredStates(std::move(store), std::move(identity)));
+}
+
+std::optional<uint64_t> StoredStates::scope_of(const Session::Impl & session, const RunPlan & plan,
+                                               std::string_view whose) const {
+    const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
+    const bool asks_gates = session.gates && (session.seq.policy.needs_gate() || session.gate_observer);
+    const bool alone = session.observed.empty() && session.observers.empty();
+    if (!by_tokens || asks_gates || !alone || plan.one_shot || plan.n_guide > 0 || plan.capacity > 0) {
+        return std::nullopt;
+    }
+    ByteWriter scope;
+    for (const auto & [item, value] : model_) {
+        scope.text(item);
+        scope.text(value);
+    }
+    write_settings(without_limits(session.options), scope);
+    scope.text(session.seq.policy.name());
+    write_plan(plan, scope);
+    scope.text(whose);
+    return hash64(scope.bytes());
+}
+
+int64_t StoredStates::begin(Session::Impl & session, uint64_t scope, std::span<const int32_t> tokens) {
+    while (const auto found = store_.find(scope, tokens)) {
+        const Ledger before = session.ledger;
+        const Status status = guarded([&] { return load(session, *found, tokens); });
+        const Ledger of_state = std::exchange(session.ledger, before);
+        if (status.ok()) {
+            session.ledger.n_evictions = of_state.n_evictions;
+            session.ledger.evicted_entries = of_state.evicted_entries;
+            session.ledger.budget_entries = session.seq.plan->budget;
+            session.tell_policy(session.policy_names(session.seq));
+            session.update_ledger();
+            store_.touch(found->path);
+            return found->n_tokens;
+        }
+        if (status.code() == ErrorCode::kOutOfMemory) { return 0; }
+        store_.pass_over(found->path);
+        if (status.code() != ErrorCode::kNotFound) {  // removed meanwhile
+            log_line(LogLevel::kWarning, "a cached state is passed over: " + status.message());
+        }
+    }
+    return 0;
+}
+
+Status StoredStates::load(Session::Impl & session, const FoundState & found, std::span<const int32_t> tokens) const {
+    PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(found.path));
+    PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file.view()));
+    const auto read = tokens.first(static_cast<size_t>(found.n_tokens));
+    const auto difference = first_difference(saved.options, session.options);
+    if (saved.model != model_ || difference || !std::ranges::equal(saved.tokens, read)) {
+        return {ErrorCode::kInvalidArgument, "'" + found.path + "' is not what its name says"};
+    }
+    return session.take(std::move(saved), file.view());
+}
+
+void StoredStates::keep(const Session::Impl & session, uint64_t scope) {
+    if (session.seq.cache->needed_bytes() + session.seq.states.size_bytes() > store_.most_bytes() / kMostShare) { return; }
+    const Status status = guarded([&]() -> Status {
+        const std::string path = store_.path_of(scope, session.seq.tokens.all());
+        if (store_.holds(path)) { return {}; }
+        PITH_RETURN_IF_ERROR(write_saved(path, describe(session), session.seq));
+        ++n_kept_;
+        store_.add(path);
+        return {};
+    });
+    if (!status.ok() && !failed_) { log_line(LogLevel::kWarning, "a state is not cached: " + status.message()); }
+    failed_ = !status.ok();
+}
+
+}  // namespace pith

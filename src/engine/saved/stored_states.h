@@ -1,0 +1,59 @@
+// stored_states.h - an engine's states in a folder: which of them a prompt may begin with, and where its own are put there.
+// Stage: engine.
+//
+// A state that is used stands for reading its tokens anew, to the bit. So those alone are kept whose entries depend on nothing
+// but the tokens: nothing is ever evicted, or on a grid; no question was in sight, no gate was asked, and the budget's entries
+// are part of what must be equal. And they are taken where a chunk ends, wherever the prompt does: what is read behind them
+// comes in the same pieces then as if all had been read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/state_store.h"
+#include "engine/session_impl.h"
+#include "model/model_identity.h"
+#include "pith/model.h"
+
+namespace pith {
+
+// The places at most n_prompt where the chunks of a prompt's reader end: the last one, where entries are evicted the one
+// before it, too (what lies behind the last may be a question, and others ask others), and the last before each of `wanted`.
+// Ascending.
+std::vector<int64_t> ends_to_store(const RunPlan & plan, int64_t n_prompt, std::span<const int32_t> wanted);
+
+// Threads: one at a time.
+class StoredStates {
+public:
+    // Errors: kIo: the folder cannot be made or written. Cost: of the first of a loaded model, its tensors are read once.
+    static Result<std::unique_ptr<StoredStates>> open(const Model & model, const std::string & folder, uint64_t most_bytes);
+
+    // What must be equal for a state to be used, for a session that is to read a prompt by this plan, with no question in
+    // sight. whose: states of one name are never found under another. Nothing: its states depend on more than its tokens.
+    std::optional<uint64_t> scope_of(const Session::Impl & session, const RunPlan & plan, std::string_view whose) const;
+
+    // The session, which is empty, becomes the longest state that the tokens begin with. Returns how many of them it has read
+    // then; 0: there is none, and the session must be made empty again. What cannot be used is passed over, and logged.
+    int64_t begin(Session::Impl & session, uint64_t scope, std::span<const int32_t> tokens);
+    // Keeps the session's state, unless it is there or takes too much of the folder. What fails is logged, once in a row.
+    void keep(const Session::Impl & session, uint64_t scope);
+
+    int64_t n_kept() const { return n_kept_; }
+    const std::string & folder() const { return store_.folder(); }
+
+private:
+    StoredStates(StateStore store, ModelIdentity model) : store_(std::move(store)), model_(std::move(model)) {}
+    Status load(Session::Impl & session, const FoundState & found, std::span<const int32_t> tokens) const;
+
+    StateStore store_;
+    ModelIdentity model_;
+    bool failed_ = false;  // the last that was to be kept
+    int64_t n_kept_ = 0;
+};
+
+}  // namespace pith

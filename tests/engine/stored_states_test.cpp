@@ -1,0 +1,488 @@
+// stored_states_test.cpp - an engine with a folder of states answers to the bit as one without, evictions included: in the same
+// engine, in another, in another process; and what must not be found is not.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+
+#include "cache/state_store.h"
+#include "core/likeliest_token.h"
+#include "engine/saved/stored_states.h"
+#include "engine/tiny_model.h"
+#include "file/failing_files.h"
+#include "model/gguf_edit.h"
+#include "pith/batch_engine.h"
+#include "pith/cache_file.h"
+
+namespace pith {
+namespace {
+
+using testing::random_tokens;
+using testing::TempFolder;
+using testing::tiny_model;
+using testing::tiny_spec;
+
+constexpr int kShared = 150;  // tokens that prompts begin with alike
+constexpr int kTail = 9;
+constexpr int kFound = 144;  // the last end of a chunk in them
+constexpr int kAnswer = 60;
+
+const Model & tiny() {
+    static const Model model = tiny_model(tiny_spec()).value();
+    return model;
+}
+
+EngineOptions engine_with(const std::string & folder, KvType type = KvType::kF16) {
+    EngineOptions options;
+    options.type_k = options.type_v = type;
+    options.n_threads = 1;
+    options.grid = 32;
+    options.cache_dir = folder;
+    return options;
+}
+
+Request request_of(const std::string & policy, unsigned tail = 2) {
+    Request request;
+    request.tokens = random_tokens(kShared, 384, 1);
+    const auto end = random_tokens(kTail, 384, tail);
+    request.tokens.insert(request.tokens.end(), end.begin(), end.end());
+    request.options.policy = policy;
+    if (policy != "full") { request.options.budget = Budget(40); }
+    request.options.chunk = 16;
+    request.options.evict_every = 5;
+    request.max_tokens = kAnswer;
+    return request;
+}
+
+// All that a request said and held.
+struct Outcome {
+    std::vector<std::vector<float>> logits;
+    std::vector<std::vector<int32_t>> lanes;
+    int64_t n_cached = 0;
+    int64_t n_evicted = 0;
+
+    void expect_same(const Outcome & other) const {
+        ASSERT_EQ(logits.size(), other.logits.size());
+        for (size_t i = 0; i < logits.size(); ++i) { ASSERT_EQ(logits[i], other.logits[i]) << "token " << i; }
+        EXPECT_EQ(lanes, other.lanes);
+        EXPECT_EQ(n_evicted, other.n_evicted);
+    }
+};
+
+// keeps: so that its lanes can be looked at.
+Outcome answer(Engine & engine, Request request, int n_layers = tiny_spec().n_layers, bool keeps = true) {
+    Outcome outcome;
+    request.keep = keeps;
+    request.choose = [&outcome](std::span<const float> logits) {
+        outcome.logits.emplace_back(logits.begin(), logits.end());
+        return likeliest_token(logits);
+    };
+    const auto id = engine.submit(std::move(request));
+    EXPECT_TRUE(id.ok()) << id.status().message();
+    EXPECT_TRUE(id.ok() && engine.run().ok());
+    if (!id.ok()) { return outcome; }
+    EXPECT_EQ(engine.state(*id), RequestState::kDone) << engine.status(*id).message();
+    for (int l = 0; l < n_layers; ++l) {
+        for (int h = 0; h < tiny_spec().n_kv_heads; ++h) {
+            const auto lane = engine.lane_positions(*id, l, h);
+            outcome.lanes.emplace_back(lane.begin(), lane.end());
+        }
+    }
+    outcome.n_cached = engine.n_cached(*id);
+    outcome.n_evicted = engine.ledger(*id)->evicted_entries;
+    EXPECT_TRUE(engine.forget(*id).ok());
+    return outcome;
+}
+
+Outcome answer_of(const EngineOptions & options, Request request, const Model & model = tiny()) {
+    auto engine = model.engine(options);
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    return engine.ok() ? answer(*engine, std::move(request), model.info().n_layers) : Outcome();
+}
+
+int64_t n_files(const std::string & folder) {
+    return std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator());
+}
+
+TEST(EndsToStore, AreWhereChunksEnd) {
+    const auto ends = [](RunPlan plan, int64_t n, std::vector<int32_t> wanted = {}) { return ends_to_store(plan, n, wanted); };
+    const RunPlan whole{0, false, 512, 0};
+    EXPECT_EQ(ends(whole, 511), std::vector<int64_t>{});
+    EXPECT_EQ(ends(whole, 512), std::vector<int64_t>{512});
+    EXPECT_EQ(ends(whole, 5000, {700, 1600, 9999, -4}), (std::vector<int64_t>{512, 1536, 4608}));
+    const RunPlan grid{64, false, 100, 8, 256};
+    EXPECT_EQ(ends(grid, 99), std::vector<int64_t>{});
+    EXPECT_EQ(ends(grid, 100), std::vector<int64_t>{100});
+    EXPECT_EQ(ends(grid, 255), (std::vector<int64_t>{100, 200}));
+    EXPECT_EQ(ends(grid, 257), (std::vector<int64_t>{200, 256}));
+    EXPECT_EQ(ends(grid, 400, {100, 101}), (std::vector<int64_t>{100, 256, 356}));
+}
+
+class StoredPolicy : public ::testing::TestWithParam<std::tuple<const char *, KvType>> {};
+
+TEST_P(StoredPolicy, AnswersAsIfAllHadBeenRead) {
+    const auto & [policy, type] = GetParam();
+    const Request first = request_of(policy, 2);
+    const Request second = request_of(policy, 3);
+    const Outcome first_alone = answer_of(engine_with("", type), first);
+    const Outcome second_alone = answer_of(engine_with("", type), second);
+    if (std::string(policy) != "full") { EXPECT_GT(second_alone.n_evicted, 0); }
+    const TempFolder folder;
+    {
+        auto engine = tiny().engine(engine_with(folder.file("states"), type));
+        ASSERT_TRUE(engine.ok()) << engine.status().message();
+        const Outcome reads = answer(*engine, first);
+        EXPECT_EQ(reads.n_cached, 0);
+        reads.expect_same(first_alone);
+        const Outcome goes_on = answer(*engine, second);
+        EXPECT_EQ(goes_on.n_cached, kFound);
+        goes_on.expect_same(second_alone);
+        const EngineLedger ledger = engine->ledger();
+        EXPECT_EQ(ledger.n_cache_sought, 2 * (kShared + kTail));
+        EXPECT_EQ(ledger.n_cache_found, kFound);
+        EXPECT_EQ(ledger.n_cache_kept, n_files(folder.file("states")));
+        EXPECT_EQ(ledger.n_prompt, 2 * (kShared + kTail) - kFound);
+    }
+    for (const Request & again : {first, second}) {  // after a restart
+        const Outcome goes_on = answer_of(engine_with(folder.file("states"), type), again);
+        EXPECT_EQ(goes_on.n_cached, kFound);
+        goes_on.expect_same(again.tokens == first.tokens ? first_alone : second_alone);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StoredPolicy,
+                         ::testing::Values(std::tuple("full", KvType::kF16), std::tuple("full", KvType::kQ8_0),
+                                           std::tuple("snapkv:window=8", KvType::kF16), std::tuple("h2o", KvType::kF32),
+                                           std::tuple("tova", KvType::kBF16), std::tuple("expected", KvType::kQ8_0),
+                                           std::tuple("keydiff", KvType::kQ4_0), std::tuple("knorm", KvType::kF16),
+                                           std::tuple("snapkv:window=8+ada+caote", KvType::kF16),
+                                           std::tuple("auto", KvType::kF16)));
+
+TEST(StoredStates, OfModelsWithWindowsAreFoundToo) {
+    RandomModelSpec spec = tiny_spec();
+    spec.arch = "gemma3";
+    spec.n_layers = 7;
+    spec.window = 48;
+    const Model model = tiny_model(spec).value();
+    for (const char * policy : {"full", "h2o"}) {
+        const TempFolder folder;
+        const Outcome alone = answer_of(engine_with(""), request_of(policy, 3), model);
+        EXPECT_EQ(answer_of(engine_with(folder.file("s")), request_of(policy, 2), model).n_cached, 0);
+        const Outcome goes_on = answer_of(engine_with(folder.file("s")), request_of(policy, 3), model);
+        EXPECT_EQ(goes_on.n_cached, kFound);
+        goes_on.expect_same(alone);
+    }
+}
+
+TEST(StoredStates, AreFoundByAnotherProcess) {
+    const TempFolder folder;
+    const Outcome alone = answer_of(engine_with(""), request_of("h2o", 3));
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) { _exit(answer_of(engine_with(folder.file("s")), request_of("h2o", 2)).n_cached == 0 ? 0 : 1); }
+    int state = 0;
+    ASSERT_EQ(waitpid(child, &state, 0), child);
+    ASSERT_EQ(state, 0);
+    const Outcome goes_on = answer_of(engine_with(folder.file("s")), request_of("h2o", 3));
+    EXPECT_EQ(goes_on.n_cached, kFound);
+    goes_on.expect_same(alone);
+}
+
+TEST(StoredStates, AreFoundWhereAllThatCountsIsEqualAndNowhereElse) {
+    const TempFolder folder;
+    const EngineOptions options = engine_with(folder.file("s"));
+    EXPECT_EQ(answer_of(options, request_of("h2o")).n_cached, 0);
+    EXPECT_EQ(answer_of(options, request_of("h2o")).n_cached, kFound);
+    const auto n_found = [&](const std::function<void(Request &)> & change) {
+        Request request = request_of("h2o");
+        request.max_tokens = 1;
+        change(request);
+        return answer_of(options, request).n_cached;
+    };
+    EXPECT_EQ(n_found([](Request & r) { r.max_tokens = 2; }), kFound);
+    EXPECT_EQ(n_found([](Request & r) { r.cache_name = "another"; }), 0);
+    EXPECT_EQ(n_found([](Request & r) { r.cache_name = "another"; }), kFound);
+    EXPECT_EQ(n_found([](Request & r) { r.options.policy = "knorm"; }), 0);
+    EXPECT_EQ(n_found([](Request & r) { r.options.budget = Budget(41); }), 0);
+    EXPECT_EQ(n_found([](Request & r) { r.options.pinned = {{1, 3}}; }), 0);
+    EXPECT_EQ(n_found([](Request & r) { r.options.grid = 16; }), 0);
+    EXPECT_EQ(n_found([](Request & r) { r.options.chunk = 8; }), 0);
+    EngineOptions other_type = options;
+    other_type.type_v = KvType::kF32;
+    EXPECT_EQ(answer_of(other_type, request_of("h2o")).n_cached, 0);
+    RandomModelSpec spec = tiny_spec();
+    spec.seed += 1;
+    EXPECT_EQ(answer_of(options, request_of("h2o"), tiny_model(spec).value()).n_cached, 0);
+}
+
+TEST(StoredStates, ThatDependOnMoreThanTheirTokensAreNotKept) {
+    const TempFolder folder;
+    const auto expect_none = [&](Request request, EngineOptions options) {
+        for (int i = 0; i < 2; ++i) { EXPECT_EQ(answer_of(options, request).n_cached, 0); }
+        EXPECT_EQ(n_files(folder.file("s")), 0);
+    };
+    const EngineOptions options = engine_with(folder.file("s"));
+    Request request = request_of("snapkv:window=8");
+    request.n_question = kTail;
+    expect_none(request, options);
+    request = request_of("h2o");
+    request.options.prefill = PrefillSchedule::kOneShot;
+    expect_none(request, options);
+    request = request_of("h2o");
+    request.questions = random_tokens(5, 384, 8);
+    expect_none(request, options);
+    EngineOptions no_grid = options;
+    no_grid.grid = 0;
+    expect_none(request_of("h2o"), no_grid);
+    request = request_of("h2o");  // shorter than a chunk
+    request.tokens.resize(15);
+    expect_none(request, options);
+    EngineOptions small = options;  // a state would take more than its share
+    small.cache_bytes = 10000;
+    expect_none(request_of("h2o"), small);
+}
+
+TEST(StoredStates, AreKeptBeforePlacesThatARequestNames) {
+    const TempFolder folder;
+    const EngineOptions options = engine_with(folder.file("s"));
+    Request first = request_of("h2o");
+    first.cache_at = {70};
+    Request second = first;
+    for (size_t i = 70; i < second.tokens.size(); ++i) { second.tokens[i] = 383 - second.tokens[i]; }
+    const Outcome alone = answer_of(engine_with(""), second);
+    EXPECT_EQ(answer_of(options, first).n_cached, 0);
+    const Outcome goes_on = answer_of(options, second);
+    EXPECT_EQ(goes_on.n_cached, 64);
+    goes_on.expect_same(alone);
+}
+
+TEST(StoredStates, OfAllOfAPromptLeaveNothingToRead) {
+    const TempFolder folder;
+    for (const char * policy : {"full", "h2o"}) {
+        Request request = request_of(policy);
+        request.tokens.resize(kFound);
+        const Outcome alone = answer_of(engine_with(""), request);
+        EXPECT_EQ(answer_of(engine_with(folder.file("s")), request).n_cached, 0);
+        const Outcome found = answer_of(engine_with(folder.file("s")), request);
+        EXPECT_EQ(found.n_cached, kFound);
+        found.expect_same(alone);
+    }
+}
+
+// What others begin with when it is kept.
+TEST(StoredStates, MayBeGoneOnFrom) {
+    const TempFolder folder;
+    const auto reads = [&](const EngineOptions & options) {
+        auto engine = tiny().engine(options);
+        EXPECT_TRUE(engine.ok());
+        Request base = request_of("h2o");
+        base.keep = true;
+        base.max_tokens = 0;
+        const auto id = engine->submit(base);
+        EXPECT_TRUE(id.ok() && engine->run().ok());
+        Request behind;
+        behind.tokens = random_tokens(20, 384, 5);
+        behind.after = *id;
+        behind.max_tokens = kAnswer;
+        return answer(*engine, behind);
+    };
+    const Outcome alone = reads(engine_with(""));
+    EXPECT_EQ(answer_of(engine_with(folder.file("s")), request_of("h2o", 4)).n_cached, 0);
+    reads(engine_with(folder.file("s"))).expect_same(alone);
+}
+
+TEST(StoredStates, ThatAreDamagedArePassedOver) {
+    const TempFolder folder;
+    const EngineOptions options = engine_with(folder.file("s"));
+    const Outcome first = answer_of(options, request_of("h2o"));
+    const StateStore store = StateStore::open(folder.file("s"), kDefaultCacheBytes).value();
+    std::mt19937 random(3);
+    for (const auto & entry : std::filesystem::directory_iterator(folder.file("s"))) {
+        auto bytes = testing::read_file(entry.path());
+        bytes[random() % bytes.size()] ^= 4;
+        testing::write_file(entry.path(), bytes);
+    }
+    {
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok());
+        const Outcome again = answer(*engine, request_of("h2o"));
+        EXPECT_EQ(again.n_cached, 0);
+        again.expect_same(first);
+        EXPECT_EQ(answer(*engine, request_of("h2o")).n_cached, kFound);  // they were written anew
+    }
+    // Whole, but of other tokens than its name says.
+    const TempFolder other;
+    answer_of(engine_with(other.file("s")), [] {
+        Request request = request_of("h2o");
+        request.tokens = random_tokens(kShared + kTail, 384, 77);
+        return request;
+    }());
+    for (const auto & entry : std::filesystem::directory_iterator(other.file("s"))) {
+        const auto name = StateName::parse(entry.path().filename().string());
+        ASSERT_TRUE(name.has_value());
+        const auto tokens = request_of("h2o").tokens;
+        std::filesystem::rename(entry.path(),
+                                store.path_of(name->scope, std::span(tokens).first(static_cast<size_t>(name->n_tokens))));
+    }
+    const Outcome misnamed = answer_of(options, request_of("h2o"));
+    EXPECT_EQ(misnamed.n_cached, 0);
+    misnamed.expect_same(first);
+}
+
+// The k-th write fails, or all from then on: the answer is the same, and nothing unfinished stays.
+TEST(StoredStates, ThatCannotBeWrittenCostNothing) {
+    const Request request = request_of("h2o");
+    const auto ask = [&](Engine & engine) { return answer(engine, request, tiny_spec().n_layers, /*keeps=*/false); };
+    auto without = tiny().engine(engine_with(""));
+    ASSERT_TRUE(without.ok());
+    const Outcome alone = ask(*without);
+    for (const bool stays_full : {false, true}) {
+        for (int k = 1;; k += 5) {
+            const TempFolder folder;
+            auto engine = tiny().engine(engine_with(folder.file("s")));
+            ASSERT_TRUE(engine.ok());
+            testing::fail_files_at(k, stays_full);
+            const Outcome outcome = ask(*engine);
+            const bool failed = testing::stop_failing_files();
+            outcome.expect_same(alone);
+            int64_t longest = 0;
+            for (const auto & entry : std::filesystem::directory_iterator(folder.file("s"))) {
+                const auto name = StateName::parse(entry.path().filename().string());
+                ASSERT_TRUE(name.has_value()) << entry.path();
+                longest = std::max(longest, name->n_tokens);
+            }
+            EXPECT_EQ(ask(*engine).n_cached, longest);
+            if (!failed) { break; }
+        }
+    }
+}
+
+TEST(StoredStates, ACancelledStepIsDoneOnceMore) {
+    const Outcome alone = answer_of(engine_with(""), request_of("h2o"));
+    const TempFolder folder;
+    for (int n_steps = 1; n_steps < 14; n_steps += 2) {
+        auto engine = tiny().engine(engine_with(folder.file("s")));
+        ASSERT_TRUE(engine.ok());
+        Outcome outcome;
+        Request request = request_of("h2o");
+        request.choose = [&outcome](std::span<const float> logits) {
+            outcome.logits.emplace_back(logits.begin(), logits.end());
+            return likeliest_token(logits);
+        };
+        const auto id = engine->submit(request);
+        ASSERT_TRUE(id.ok());
+        for (int i = 0; i < n_steps; ++i) { ASSERT_TRUE(engine->step().ok()); }
+        const std::atomic<bool> cancel{true};
+        ASSERT_TRUE(engine->step(&cancel).ok());
+        ASSERT_TRUE(engine->run().ok());
+        ASSERT_EQ(engine->state(*id), RequestState::kDone) << engine->status(*id).message();
+        EXPECT_EQ(outcome.logits, alone.logits);
+        if (n_steps == 7) { std::filesystem::remove_all(folder.file("s")); }  // its folder may go at any time
+    }
+}
+
+// Killed while it keeps and removes states: what is there is whole, and the next engine leaves nothing unfinished.
+TEST(StoredStates, OfAKilledProcessAreWhole) {
+    const TempFolder folder;
+    EngineOptions options = engine_with(folder.file("s"));
+    options.cache_bytes = 1'000'000;
+    std::mt19937 random(11);
+    int64_t n_seen = 0;
+    for (int i = 0; i < (std::getenv("PITH_STORE_LONG") != nullptr ? 300 : 30); ++i) {
+        const pid_t child = fork();
+        ASSERT_GE(child, 0);
+        if (child == 0) {
+            for (unsigned n = 0;; ++n) {
+                Request request = request_of("knorm");
+                request.tokens = random_tokens(kShared, 384, static_cast<unsigned>(i) * 1000 + n);
+                request.max_tokens = 1;
+                answer_of(options, request);
+            }
+        }
+        usleep(random() % 40000);
+        kill(child, SIGKILL);
+        int state = 0;
+        ASSERT_EQ(waitpid(child, &state, 0), child);
+        ASSERT_TRUE(WIFSIGNALED(state));
+        ASSERT_TRUE(tiny().engine(options).ok());
+        for (const auto & entry : std::filesystem::directory_iterator(folder.file("s"))) {
+            const auto info = read_cache_info(entry.path());
+            ASSERT_TRUE(info.ok()) << info.status().message();
+            ++n_seen;
+        }
+    }
+    EXPECT_GT(n_seen, 30);
+}
+
+// Two documents that do not fit under the ceiling together, and questions on them in turns: the one that nobody reads goes to
+// the folder, and comes back without being read again.
+TEST(SetAside, KeptRequestsMakeRoomForOthersAndComeBackUnchanged) {
+    for (const char * policy : {"full", "h2o"}) {
+        const auto ask_both = [&](const EngineOptions & options, int64_t & n_aside) {
+            Outcome all;
+            auto engine = tiny().engine(options);
+            EXPECT_TRUE(engine.ok());
+            std::vector<int64_t> documents;
+            for (const unsigned seed : {1U, 2U}) {
+                Request document = request_of(policy);
+                document.tokens = random_tokens(700, 384, seed);
+                document.keep = true;
+                document.max_tokens = 0;
+                if (document.options.policy != "full") { document.options.budget = Budget(500); }
+                const auto id = engine->submit(document);
+                EXPECT_TRUE(id.ok()) << id.status().message();
+                EXPECT_TRUE(engine->run().ok());
+                EXPECT_EQ(engine->state(*id), RequestState::kDone) << engine->status(*id).message();
+                documents.push_back(*id);
+            }
+            for (unsigned i = 0; i < 6; ++i) {
+                Request question;
+                question.tokens = random_tokens(20, 384, 10 + i);
+                question.after = documents[i % 2];
+                question.max_tokens = 30;
+                const Outcome one = answer(*engine, question, tiny_spec().n_layers, /*keeps=*/false);
+                all.logits.insert(all.logits.end(), one.logits.begin(), one.logits.end());
+                all.lanes.insert(all.lanes.end(), one.lanes.begin(), one.lanes.end());
+                n_aside += engine->ledger().n_set_aside;
+                if (options.ceiling.kind == BudgetKind::kBytes) {
+                    EXPECT_LE(engine->ledger().kv_reserved_bytes, static_cast<size_t>(options.ceiling.value));
+                }
+            }
+            for (const int64_t id : documents) { EXPECT_TRUE(engine->forget(id).ok()); }
+            EXPECT_EQ(engine->ledger().kv_allocated_bytes, 0U);
+            return all;
+        };
+        const TempFolder folder;
+        EngineOptions options = engine_with(folder.file("s"));
+        int64_t n_aside = 0;
+        const Outcome roomy = ask_both(options, n_aside);
+        EXPECT_EQ(n_aside, 0);
+        options.ceiling = Budget(BudgetKind::kBytes, 1'200'000);
+        const Outcome tight = ask_both(options, n_aside);
+        EXPECT_GE(n_aside, 5) << "nobody had to make room";
+        tight.expect_same(roomy);
+        for (const auto & entry : std::filesystem::directory_iterator(folder.file("s"))) {
+            EXPECT_TRUE(StateName::parse(entry.path().filename().string()).has_value()) << entry.path();
+        }
+        options.cache_dir.clear();  // nowhere to go
+        options.ceiling = Budget(BudgetKind::kBytes, 1'000'000);
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok());
+        std::vector<int64_t> ids;
+        for (const unsigned seed : {1U, 2U}) {
+            Request document = request_of("full");
+            document.tokens = random_tokens(700, 384, seed);
+            document.keep = true;
+            ids.push_back(engine->submit(document).value());
+            ASSERT_TRUE(engine->run().ok());
+        }
+        EXPECT_EQ(engine->state(ids[0]), RequestState::kDone);
+        EXPECT_EQ(engine->status(ids[1]).code(), ErrorCode::kBudget);
+    }
+}
+
+}  // namespace
+}  // namespace pith
