@@ -54,12 +54,24 @@ Api::Api(const Model & model, const Tokenizer & tokenizer, Generator & generator
 
 bool Api::may(const ApiRequest & request) const {
     const bool is_open = request.path == "/health" || request.path == "/v1/health" || find_page_file(request.path) != nullptr;
-    if (options_.keys.empty() || is_open) { return true; }
+    return options_.keys.empty() || is_open || key_of(request).has_value();
+}
+
+// Which of the keys it brings.
+std::optional<size_t> Api::key_of(const ApiRequest & request) const {
     std::string_view given = request.api_key;
     if (request.authorization.starts_with(kBearer)) { given = std::string_view(request.authorization).substr(kBearer.size()); }
-    bool found = false;
-    for (const std::string & key : options_.keys) { found = equal_in_constant_time(key, given) || found; }
+    std::optional<size_t> found;
+    for (size_t i = 0; i < options_.keys.size(); ++i) {
+        if (equal_in_constant_time(options_.keys[i], given)) { found = i; }
+    }
     return found;
+}
+
+// Whose the states of its prompt are.
+std::string Api::owner_of(const ApiRequest & request) const {
+    const auto key = key_of(request);
+    return key && *key < options_.owners.size() ? options_.owners[*key] : std::string();
 }
 
 ApiReply Api::handle(const ApiRequest & request) {

@@ -30,6 +30,9 @@ struct ApiOptions {
     CompletionOptions defaults;
     SessionOptions session;         // policy, budget, schedule of requests that do not say
     std::vector<std::string> keys;  // one of them must come with each request; none: everybody may
+    // With a folder of states: whose are those of who brings a key, by which they are told apart. Fewer: all share theirs.
+    std::vector<std::string> owners;
+    bool caches = false;  // there is such a folder
     bool tells_slots = true;
 };
 
@@ -85,6 +88,8 @@ private:
     ApiReply slots() const;
     ApiReply metrics() const;
     bool may(const ApiRequest & request) const;
+    std::optional<size_t> key_of(const ApiRequest & request) const;
+    std::string owner_of(const ApiRequest & request) const;
 
     struct Prompt {
         std::vector<int32_t> tokens;

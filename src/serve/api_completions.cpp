@@ -73,7 +73,7 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
 
     size_t n_system = 0;
     while (n_system < messages.size() && messages[n_system].role == "system") { ++n_system; }
-    if (!asked.options.pin_system || n_system == 0) { return prompt; }
+    if (!(asked.options.pin_system || options_.caches) || n_system == 0) { return prompt; }
     chat.options.add_assistant = false;
     const auto system = render_plain_chat(tokenizer_, std::span(messages).first(n_system), chat.options);
     if (!system.ok()) { return prompt; }  // a template that wants a user: nothing is known of the border
@@ -99,6 +99,7 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
     if (options.pin_system && prompt.n_system > 0) { job.session.pinned.push_back({0, prompt.n_system}); }
     const int64_t room = options_.n_context - n_prompt;
     job.max_tokens = static_cast<int>(options.max_tokens < 0 ? room : std::min(room, options.max_tokens));
+    if (prompt.n_system > 0) { job.cache_at = {prompt.n_system}; }  // other conversations begin with it
     job.sampler = options.sampler;
     job.stop = options.stop;
     job.form = prompt.form;
@@ -145,6 +146,7 @@ std::variant<Begun, ApiError> Api::begin(const ApiRequest & request, const std::
         if (n >= options_.n_context) { return too_long(n, options_.n_context); }
         auto job = job_of(prompt, options);
         if (!job.ok()) { return error_of(job.status()); }
+        job->cache_name = owner_of(request);
         for (int i = 0; i < options.n; ++i) {
             jobs.push_back(*job);
             if (jobs.back().sampler.seed != SamplerOptions().seed) { jobs.back().sampler.seed += static_cast<uint32_t>(i); }

@@ -111,6 +111,7 @@ struct Generator::Run {
     AnswerCosts costs() const {
         AnswerCosts costs;
         costs.n_prompt = std::ssize(job.tokens);
+        costs.n_cached = engine != nullptr ? engine->n_cached(id) : 0;
         costs.n_generated = n_generated;
         costs.queue_s = started_s;
         costs.prompt_s = first_s - started_s;
@@ -127,7 +128,8 @@ struct Generator::Run {
     const Tokenizer & tokenizer;
     const std::vector<int32_t> & end_tokens;
     Metrics & metrics;
-    int64_t id = 0;  // the engine's; 0: not submitted
+    const Engine * engine = nullptr;  // set, once it is submitted
+    int64_t id = 0;                   // the engine's
     bool done = false;
     bool started = false;
     bool ended = false;  // by the model
@@ -264,6 +266,8 @@ void Generator::begin(std::unique_ptr<Run> owned) {
         request.tokens = run.job.tokens;
         request.options = options;
         request.max_tokens = run.job.max_tokens;
+        request.cache_name = run.job.cache_name;
+        request.cache_at = run.job.cache_at;
         request.keep = run.job.max_tokens == 0;
         if (!run.job.ignore_eos) { request.stop = run.end_tokens; }
         request.choose = [&run](std::span<const float> logits) { return run.choose(logits); };
@@ -278,6 +282,7 @@ void Generator::begin(std::unique_ptr<Run> owned) {
         id = engine_.submit(request_for(smaller));
     }
     if (!id.ok()) { return give_up(id.status()); }
+    run.engine = &engine_;
     run.id = *id;
     run.events->push({run.index, Accepted{}});
     runs_.push_back(std::move(owned));

@@ -112,6 +112,9 @@ std::string prometheus_text(const Metrics & m, const MetricsNow & now) {
     for (const auto & [policy, n] : m.evicted) {
         page.line("pith_evicted_entries_total{policy=\"" + label(policy) + "\"}", static_cast<double>(n));
     }
+    page.counter("pith_prefix_queries_total", static_cast<double>(engine.n_cache_sought),
+                 "Prompt tokens that were looked for in the folder of states");
+    page.counter("pith_prefix_hits_total", static_cast<double>(engine.n_cache_found), "Prompt tokens that were found there");
     page.counter("pith_requests_refused_total", static_cast<double>(m.n_refused), "Answers refused since too many waited");
     page.counter("pith_requests_cancelled_total", static_cast<double>(m.n_cancelled), "Answers whose client went away");
     page.counter("pith_requests_failed_total", static_cast<double>(m.n_failed), "Answers that failed");

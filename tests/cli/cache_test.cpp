@@ -1,4 +1,5 @@
 // cache_test.cpp - contexts in files, from the command line: compress and ask, save and go on, look and verify.
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -139,6 +140,31 @@ TEST_F(CacheFiles, SayWhatTheyHoldAndWhetherTheyAreWhole) {
     EXPECT_EQ(std::count(list.out.begin(), list.out.end(), '\n'), 2);
     EXPECT_EQ(Json::parse(run_pith({"cache", "list", folder_.file(""), "--json"}).out).size(), 2U);
     expect_error(run_pith({"cache", "list", folder_.file("nowhere")}), 1, {"nowhere"});
+}
+
+TEST_F(CacheFiles, PruneRemovesTheLeastRecentlyUsedStatesAndNothingElse) {
+    ASSERT_EQ(compress().exit_code, 0);
+    const auto n_bytes = std::filesystem::file_size(file_);
+    std::vector<std::string> states;
+    for (const char digit : {'a', 'b', 'c'}) {
+        states.push_back(folder_.file(std::string("000000000000000") + digit + "-400-0123456789abcdef.pith"));
+        std::filesystem::copy_file(file_, states.back());
+    }
+    const auto now = std::filesystem::last_write_time(states[0]);
+    std::filesystem::last_write_time(states[1], now - std::chrono::hours(1));
+    const auto prune = [&](const std::string & size) {
+        return run_pith({"cache", "prune", folder_.file(""), "--size", size, "--json"});
+    };
+    EXPECT_EQ(Json::parse(prune(std::to_string(2 * n_bytes)).out)["removed"], 1);
+    EXPECT_FALSE(std::filesystem::exists(states[1]));
+    EXPECT_EQ(Json::parse(prune("1G").out)["states"], 2);
+    const Json all = Json::parse(prune("0").out);
+    EXPECT_EQ(all["removed"], 2);
+    EXPECT_EQ(all["bytes"], 0);
+    EXPECT_TRUE(std::filesystem::exists(file_));
+    expect_error(prune("20%"), 2, {"--size", "20%"});
+    expect_error(run_pith({"cache", "prune", folder_.file("nowhere"), "--size", "1G"}), 1, {"nowhere"});
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("nowhere")));
 }
 
 TEST_F(CacheFiles, OfAnotherModelOrNoneAreRefusedInOneLine) {

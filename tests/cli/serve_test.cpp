@@ -46,7 +46,30 @@ TEST_F(Serve, FinishesWhatRunsBeforeItEnds) {
     EXPECT_EQ(server.wait(), 0);
 }
 
+TEST_F(Serve, FindsWhatAKilledServerHasRead) {
+    const TempFolder folder;
+    std::string prompt;
+    for (int i = 0; i < 30; ++i) { prompt += "The house of number " + std::to_string(i) + " is green. "; }
+    const Json body = {{"prompt", prompt + "The sky is"}, {"max_tokens", 12}, {"temperature", 0}};
+    const auto ask_with = [&](const std::vector<std::string> & more) {
+        std::vector<std::string> words = {"-m", kModel, "--chunk", "64"};
+        words.insert(words.end(), more.begin(), more.end());
+        const ServeProcess server(serve_command(words));  // killed when it has answered
+        return post(server.port(), "/v1/completions", body).json();
+    };
+    const auto n_cached = [](const Json & json) { return json["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>(); };
+    const Json without = ask_with({});
+    const Json first = ask_with({"--cache-dir", folder.file("states"), "--cache-size", "100M"});
+    const Json second = ask_with({"--cache-dir", folder.file("states"), "--cache-size", "100M"});
+    EXPECT_EQ(n_cached(without), 0);
+    EXPECT_EQ(n_cached(first), 0);
+    EXPECT_GT(n_cached(second), 100);
+    EXPECT_EQ(first["choices"][0]["text"], without["choices"][0]["text"]);
+    EXPECT_EQ(second["choices"][0]["text"], without["choices"][0]["text"]);
+}
+
 TEST_F(Serve, RefusesFlagsThatMakeNoSense) {
+    expect_error(run_pith({"serve", "-m", kModel, "--cache-dir", "states", "--cache-size", "20%"}), 2, {"--cache-size"});
     expect_error(run_pith({"serve", "-m", kModel, "--port", "99999"}), 2, {"--port"});
     expect_error(run_pith({"serve", "-m", kModel, "--kv-budget", "20%"}), 2, {"--kv-budget"});
     expect_error(run_pith({"serve", "-m", kModel, "--budget", "auto"}), 2, {"--budget"});

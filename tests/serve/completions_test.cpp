@@ -418,5 +418,60 @@ TEST_F(Completions, EndWithTheirClient) {
     }
 }
 
+// What was read for one request is found by the next, after a restart, too, by who brings the same key.
+TEST(CachedPrompts, AreFoundByTheSameKeyAndAfterARestart) {
+    if (!std::filesystem::exists(kServedModel)) { GTEST_SKIP() << "no reference model"; }
+    const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("pith-serve-" + std::to_string(getpid()));
+    ServingOptions options;
+    options.api.keys = {"first", "second", "third"};
+    options.api.owners = {"a", "b"};  // the third key's states are nobody's in particular
+    options.api.caches = true;
+    options.api.session.chunk = 64;
+    options.generator.engine.cache_dir = folder;
+    std::string document;
+    for (int i = 0; i < 60; ++i) { document += "The house of number " + std::to_string(i) + " is green. "; }
+    struct Said {
+        int64_t n_cached = 0;
+        std::string text;
+    };
+    const auto ask_about = [&](const Serving & serving, const std::string & question, const std::string & key) {
+        const Json body = {
+            {"messages", Json::array({{{"role", "system"}, {"content", document}}, {{"role", "user"}, {"content", question}}})},
+            {"max_tokens", 12},
+            {"temperature", 0}};
+        const HttpAnswer answer =
+            ask(serving.port(), "POST", "/v1/chat/completions", body.dump(), "X-Api-Key: " + key + "\r\n");
+        EXPECT_EQ(answer.status, 200) << answer.body;
+        const Json json = answer.json();
+        const int64_t n_cached = json["usage"]["prompt_tokens_details"]["cached_tokens"];
+        EXPECT_EQ(json["timings"]["cache_n"], n_cached);
+        return Said{n_cached, json["choices"][0]["message"]["content"].get<std::string>()};
+    };
+    const std::string long_question = "Which house is red? " + document.substr(0, 900);
+    Said alone;
+    {
+        ServingOptions without = options;
+        without.generator.engine.cache_dir.clear();
+        alone = ask_about(Serving(without), "Which house is green?", "first");
+        EXPECT_EQ(alone.n_cached, 0);
+    }
+    {
+        const Serving serving(options);
+        EXPECT_EQ(ask_about(serving, long_question, "first").n_cached, 0);
+        const Said again = ask_about(serving, "Which house is green?", "first");
+        EXPECT_GT(again.n_cached, 200);
+        EXPECT_EQ(again.text, alone.text);
+        EXPECT_EQ(ask_about(serving, "Which house is green?", "second").n_cached, 0);
+        EXPECT_EQ(ask_about(serving, "Which house is green?", "third").n_cached, 0);
+        const std::string metrics = ask(serving.port(), "GET", "/metrics", "", "X-Api-Key: first\r\n").body;
+        EXPECT_NE(metrics.find("\npith_prefix_hits_total " + std::to_string(again.n_cached) + "\n"), std::string::npos);
+    }
+    const Serving serving(options);
+    const Said found = ask_about(serving, "Which house is green?", "first");
+    EXPECT_GT(found.n_cached, 200);
+    EXPECT_EQ(found.text, alone.text);
+    std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace pith::testing

@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "app/base/byte_count.h"
 #include "app/base/commands.h"
 #include "app/base/errors.h"
 #include "app/base/ledger_report.h"
 #include "app/run/cached_model.h"
+#include "cache/state_store.h"
 #include "core/text.h"
 #include "pith/cache_file.h"
 #include "pith/kv_type.h"
@@ -21,6 +23,7 @@ namespace {
 struct CacheCommandFlags {
     std::string file;  // or folder
     ModelFlags model;
+    std::string size;
     bool json = false;
 };
 
@@ -139,6 +142,29 @@ int list_command(const CacheCommandFlags & flags) {
     return kExitOk;
 }
 
+// Of an engine's folder of states the least recently used go, and what killed processes left; other files stay.
+int prune_command(const CacheCommandFlags & flags) {
+    const auto size = parse_byte_count("--size", flags.size);
+    if (!size.ok()) { return fail_usage(size.status().message()); }
+    if (!std::filesystem::is_directory(flags.file)) {
+        return fail({ErrorCode::kNotFound, "'" + flags.file + "' is no folder that can be read"});
+    }
+    const auto store = StateStore::open(flags.file, UINT64_MAX);
+    if (!store.ok()) { return fail(store.status()); }
+    const StateStore::Contents now = store->prune(*size);
+    if (flags.json) {
+        print_json({{"folder", flags.file},
+                    {"removed", now.n_removed},
+                    {"removed_bytes", now.removed_bytes},
+                    {"states", now.n_states},
+                    {"bytes", now.bytes}});
+    } else {
+        std::printf("removed %s states, %s; left %s, %s\n", with_commas(now.n_removed).c_str(),
+                    bytes_text(now.removed_bytes).c_str(), with_commas(now.n_states).c_str(), bytes_text(now.bytes).c_str());
+    }
+    return kExitOk;
+}
+
 }  // namespace
 
 void add_cache_command(CLI::App & root, int & exit_code) {
@@ -160,6 +186,10 @@ void add_cache_command(CLI::App & root, int & exit_code) {
     CLI::App * list = add("list", "The cache files (*.pith) of a folder");
     list->add_option("FOLDER", flags->file, "A folder")->required();
     list->callback([flags, &exit_code] { exit_code = list_command(*flags); });
+    CLI::App * prune = add("prune", "Remove the least recently used of an engine's folder of states (pith serve --cache-dir)");
+    prune->add_option("FOLDER", flags->file, "A folder")->required();
+    prune->add_option("--size", flags->size, "Bytes that what stays may take (500M, 8G); 0: nothing stays")->required();
+    prune->callback([flags, &exit_code] { exit_code = prune_command(*flags); });
 }
 
 }  // namespace pith::app

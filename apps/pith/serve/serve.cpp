@@ -63,6 +63,8 @@ int serve_command(ServeFlags flags) {
     api_options.defaults.timeout_s = flags.request_timeout_s;
     api_options.session = *options;
     api_options.keys = *keys;
+    api_options.owners = flags.owners(*keys);
+    api_options.caches = !flags.cache_dir.empty();
     api_options.tells_slots = !flags.no_slots;
 
     const auto generator = serve::Generator::start(*model, *tokenizer, *generator_options);

@@ -1,7 +1,9 @@
 // serve_flags.cpp - the flags of `pith serve`.
 #include "app/serve/serve_flags.h"
 
+#include "app/base/byte_count.h"
 #include "app/base/read_text.h"
+#include "app/models/sha256.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "device/available_memory.h"
@@ -23,6 +25,13 @@ void ServeFlags::add_to(CLI::App & command) {
         ->group("Serving");
     command.add_option("--api-key-file", api_key_file, "The same, from a file, one a line")->group("Serving");
     serving("--kv-budget", ceiling, "Ceiling of all KV caches together: bytes (4G), auto: what memory allows, or none");
+    command
+        .add_option("--cache-dir", cache_dir,
+                    "Folder of states: a prompt that begins as an earlier one goes on from there, after a restart, too")
+        ->group("Serving");
+    serving("--cache-size", cache_size, "What all states in it may take (8G, 500M); the least recently used goes first");
+    command.add_flag("--share-prefix", share_prefix, "States are found whatever the API key (default: by the same key alone)")
+        ->group("Serving");
     serving("--parallel", parallel, "Answers at a time at most (-np); 0: as many as fit under the ceiling");
     serving("--max-waiting", most_waiting, "Requests in line at most; one more is told to come again (429)");
     serving("--cors-origin", http.cors_origin, "Web page whose scripts may call, or *; empty: none");
@@ -86,9 +95,23 @@ Result<std::vector<std::string>> ServeFlags::read_keys() const {
     return keys;
 }
 
+std::vector<std::string> ServeFlags::owners(const std::vector<std::string> & keys) const {
+    std::vector<std::string> names;
+    for (const std::string & key : keys) {
+        Sha256 hash;
+        hash.add(key);
+        if (!share_prefix) { names.push_back(hash.hex()); }
+    }
+    return names;
+}
+
 Result<serve::GeneratorOptions> ServeFlags::generator_options(const SessionOptions & with) const {
     serve::GeneratorOptions options;
     options.engine = engine_options(with);
+    if (!cache_dir.empty()) {
+        options.engine.cache_dir = cache_dir;
+        PITH_ASSIGN_OR_RETURN(options.engine.cache_bytes, parse_byte_count("--cache-size", cache_size));
+    }
     options.engine.max_sequences = parallel;
     options.most_waiting = most_waiting;
     if (ceiling == "none") { return options; }

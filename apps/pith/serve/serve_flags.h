@@ -22,6 +22,9 @@ struct ServeFlags {
     std::vector<std::string> api_keys;  // each may hold several, between commas
     std::string api_key_file;           // one a line
     std::string ceiling = "auto";
+    std::string cache_dir;  // empty: none
+    std::string cache_size = "8G";
+    bool share_prefix = false;
     int64_t n_predict = -1;
     int parallel = 0;
     int most_waiting = 256;
@@ -34,6 +37,8 @@ struct ServeFlags {
     Status check() const;
     // Errors: kNotFound, kIo; kInvalidArgument: no key, or one with a blank in it.
     Result<std::vector<std::string>> read_keys() const;
+    // What states of who brings each key are called: nothing of a key can be read from it. Empty: all share theirs.
+    std::vector<std::string> owners(const std::vector<std::string> & keys) const;
     Result<serve::GeneratorOptions> generator_options(const SessionOptions & session) const;
 };
 
