@@ -15,6 +15,7 @@
 #include "engine/tiny_model.h"
 #include "model/arch/architecture.h"
 #include "model/architecture_files.h"
+#include "model/gguf_edit.h"
 #include "pith/batch_engine.h"
 #include "pith/cache_file.h"
 
@@ -252,6 +253,40 @@ TEST_P(RecurrentLayers, BatchesGiveWhatEachGivesAlone) {
 
 TEST_P(RecurrentLayers, AKeptPromptIsReadByItsForks) {
     testing::expect_forks_answer_as_alone(*model_, options("full", Budget(), PrefillSchedule::kChunked), tokens(200), 140, 30);
+}
+
+// From a folder of states: the same logits, to the bit, as without.
+TEST_P(RecurrentLayers, PromptsGoOnFromStatesOfOthers) {
+    for (const char * policy : {"full", "h2o"}) {
+        const testing::TempFolder folder;
+        const auto answer_to = [&](const std::string & states, unsigned question, int64_t n_cached) {
+            EngineOptions with;
+            with.n_threads = 1;
+            with.grid = 32;
+            with.cache_dir = states;
+            auto engine = model_->engine(with);
+            EXPECT_TRUE(engine.ok()) << engine.status().message();
+            std::vector<std::vector<float>> logits;
+            Request request;
+            request.tokens = tokens(150);
+            const auto asked = tokens(9, question);
+            request.tokens.insert(request.tokens.end(), asked.begin(), asked.end());
+            request.options =
+                options(policy, std::string(policy) == "full" ? Budget() : Budget(64), PrefillSchedule::kChunked, 16);
+            request.max_tokens = 40;
+            request.choose = [&logits](std::span<const float> row) {
+                logits.emplace_back(row.begin(), row.end());
+                return likeliest_token(row);
+            };
+            const auto id = engine->submit(request);
+            EXPECT_TRUE(id.ok() && engine->run().ok());
+            EXPECT_EQ(engine->n_cached(*id), n_cached);
+            return logits;
+        };
+        const auto alone = answer_to("", 7, 0);
+        answer_to(folder.file("s"), 6, 0);
+        EXPECT_EQ(answer_to(folder.file("s"), 7, 144), alone);
+    }
 }
 
 TEST_P(RecurrentLayers, ABudgetInBytesBoundsThemToo) {

@@ -61,9 +61,7 @@ std::optional<uint64_t> StoredStates::scope_of(const Session::Impl & session, co
     const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
     const bool asks_gates = session.gates && (session.seq.policy.needs_gate() || session.gate_observer);
     const bool alone = session.observed.empty() && session.observers.empty();
-    if (!by_tokens || asks_gates || !alone || plan.one_shot || plan.n_guide > 0 || plan.capacity > 0) {
-        return std::nullopt;
-    }
+    if (!by_tokens || asks_gates || !alone || plan.one_shot || plan.n_guide > 0 || plan.capacity > 0) { return std::nullopt; }
     ByteWriter scope;
     for (const auto & [item, value] : model_) {
         scope.text(item);
