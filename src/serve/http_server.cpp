@@ -7,11 +7,13 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
 
+#include "serve/connection_threads.h"
 #include "serve/shapes/api_error.h"
 
 namespace pith::serve {
@@ -19,7 +21,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(250);  // how often deadlines are looked at
-constexpr size_t kBaseThreads = 8;                      // more come with connections, and go
+
+class Connections final : public httplib::TaskQueue {
+public:
+    explicit Connections(size_t most) : threads_(most) {}
+    bool enqueue(std::function<void()> serve) override { return threads_.enqueue(std::move(serve)); }
+    void shutdown() override { threads_.shutdown(); }
+
+private:
+    ConnectionThreads threads_;
+};
 
 // Ends the reading of sockets whose request has not arrived in time: a byte a second would keep a connection, and its thread,
 // for ever.
@@ -160,8 +171,7 @@ struct HttpServer::Impl {
 
     void set_limits() {
         server.new_task_queue = [this] {
-            const auto most = static_cast<size_t>(options.most_connections);
-            return new httplib::ThreadPool(std::min(kBaseThreads, most), most, /*in line=*/most);
+            return new Connections(static_cast<size_t>(options.most_connections));  // the server's own from here on
         };
         server.set_payload_max_length(options.most_body_bytes);
         server.set_read_timeout(options.receive_timeout_s);

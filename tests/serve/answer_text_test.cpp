@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <condition_variable>
+#include <mutex>
+
+#include "serve/connection_threads.h"
 #include "serve/constant_time.h"
 #include "serve/shapes/api_error.h"
 #include "serve/shapes/fields.h"
@@ -51,6 +55,52 @@ TEST(AnswerText, SaysTheSameHoweverTheTextIsCut) {
             EXPECT_EQ(said, wanted) << stop << " in pieces of " << n;
         }
     }
+}
+
+TEST(ConnectionThreads, AreAsManyAsJobsThatComeTogether) {
+    constexpr int kJobs = 40;
+    ConnectionThreads threads(kJobs);
+    std::mutex mutex;
+    std::condition_variable came;
+    int n_here = 0;
+    // Each waits for all others: fewer threads would never be done.
+    for (int i = 0; i < kJobs; ++i) {
+        ASSERT_TRUE(threads.enqueue([&] {
+            std::unique_lock lock(mutex);
+            ++n_here;
+            came.notify_all();
+            came.wait_for(lock, std::chrono::seconds(20), [&] { return n_here == kJobs; });
+        }));
+    }
+    {
+        std::unique_lock lock(mutex);
+        EXPECT_TRUE(came.wait_for(lock, std::chrono::seconds(20), [&] { return n_here == kJobs; }));
+    }
+    threads.shutdown();
+    EXPECT_EQ(n_here, kJobs);
+    EXPECT_FALSE(threads.enqueue([] {}));
+}
+
+TEST(ConnectionThreads, DoWhatWaitsBeforeTheyEndAndRefuseMoreThanMayWait) {
+    ConnectionThreads threads(2);
+    std::mutex mutex;
+    int n_done = 0;
+    int n_taken = 0;
+    {
+        const std::lock_guard hold(mutex);  // two run and stand here; two wait
+        for (int i = 0; i < 100; ++i) {
+            n_taken += threads.enqueue([&] {
+                const std::lock_guard lock(mutex);
+                ++n_done;
+            })
+                           ? 1
+                           : 0;
+        }
+        EXPECT_GE(n_taken, 2);
+        EXPECT_LE(n_taken, 4);
+    }
+    threads.shutdown();
+    EXPECT_EQ(n_done, n_taken);
 }
 
 TEST(ConstantTime, TellsKeysApart) {

@@ -251,6 +251,20 @@ TEST_F(Endpoints, LiveThroughBadClients) {
     EXPECT_EQ(serving.text({{"prompt", "the sky"}, {"max_tokens", 2}}).status, 200);
 }
 
+// Streams that nobody reads keep their own threads, and no other connection's.
+TEST_F(Endpoints, AnswerBesideManyStreams) {
+    const Serving serving;
+    const Json body = {{"prompt", "the sky"}, {"max_tokens", 1900}, {"ignore_eos", true}, {"stream", true}};
+    std::vector<std::unique_ptr<Connection>> streams;
+    for (int i = 0; i < 24; ++i) {
+        streams.push_back(std::make_unique<Connection>(serving.port()));
+        ASSERT_TRUE(streams.back()->send(request_text("POST", "/v1/completions", body.dump())));
+    }
+    const auto begun = std::chrono::steady_clock::now();
+    EXPECT_EQ(get(serving.port(), "/health").status, 200);
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
+}
+
 TEST_F(Endpoints, SayWhenTheLineIsFull) {
     ServingOptions options;
     options.generator.engine.max_sequences = 1;

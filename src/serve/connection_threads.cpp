@@ -1,0 +1,75 @@
+// connection_threads.cpp - threads that come with jobs, and go. Stage: serve.
+#include "serve/connection_threads.h"
+
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+namespace pith::serve {
+namespace {
+
+constexpr auto kIdle = std::chrono::seconds(5);  // without work a thread ends
+
+}  // namespace
+
+bool ConnectionThreads::enqueue(std::function<void()> job) {
+    std::list<std::thread> ended;
+    {
+        const std::lock_guard lock(mutex_);
+        if (ending_ || jobs_.size() >= most_) { return false; }
+        jobs_.push_back(std::move(job));
+        ended.swap(ended_);
+        if (jobs_.size() > n_idle_ && threads_.size() < most_) {
+            const auto self = threads_.emplace(threads_.begin());
+            try {
+                *self = std::thread([this, self] { work(self); });
+            } catch (const std::system_error &) {  // the system has no more: those that there are serve it
+                threads_.erase(self);
+                if (threads_.empty()) {
+                    jobs_.pop_back();
+                    return false;
+                }
+            }
+        }
+    }
+    came_.notify_one();
+    for (std::thread & thread : ended) { thread.join(); }
+    return true;
+}
+
+void ConnectionThreads::work(std::list<std::thread>::iterator self) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        ++n_idle_;
+        const bool woken = came_.wait_for(lock, kIdle, [this] { return !jobs_.empty() || ending_; });
+        --n_idle_;
+        if (!jobs_.empty()) {
+            std::function<void()> job = std::move(jobs_.front());
+            jobs_.pop_front();
+            lock.unlock();
+            job();
+            job = nullptr;
+            lock.lock();
+            continue;
+        }
+        if (ending_) { return; }  // shutdown() joins it where it stands
+        if (!woken) {
+            ended_.splice(ended_.begin(), threads_, self);
+            return;
+        }
+    }
+}
+
+void ConnectionThreads::shutdown() {
+    std::list<std::thread> all;
+    {
+        const std::lock_guard lock(mutex_);
+        ending_ = true;
+        all.splice(all.end(), threads_);
+        all.splice(all.end(), ended_);
+    }
+    came_.notify_all();
+    for (std::thread & thread : all) { thread.join(); }
+}
+
+}  // namespace pith::serve
