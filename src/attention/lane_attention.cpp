@@ -42,7 +42,7 @@ std::vector<LaneRun> single_lanes(const RaggedCache & cache, int seq, int layer)
 LaneRun window_run(const RaggedCache & cache, int seq, int layer, int64_t n) {
     const auto positions = cache.positions(cache.lane(seq, layer, 0));
     const int32_t first_query = positions[positions.size() - static_cast<size_t>(n)];
-    const auto seen = std::ranges::upper_bound(positions, first_query - cache.layout().window(layer));
+    const auto seen = std::ranges::lower_bound(positions, cache.layout().lanes(layer).first_seen(first_query));
     const auto first = static_cast<int>(seen - positions.begin());
     return {0, cache.n_kv_heads(layer), static_cast<int>(positions.size()) - first, first};
 }
@@ -133,7 +133,7 @@ ggml_tensor * attend_portably(GraphBuild & build, const LanePart & part, int lay
             const auto positions =
                 cache.positions(cache.lane(part.seq, layer, run.begin)).subspan(static_cast<size_t>(run.first));
             if (window > 0) {
-                fill_window_lane(window, positions, lane);
+                fill_window_lane(cache.layout().lanes(layer), positions, lane);
             } else if (part.hidden != nullptr) {
                 fill_hidden_lane(*part.hidden, run.begin, positions, lane);
             }
@@ -157,7 +157,10 @@ ggml_tensor * build_lane_attention(GraphBuild & build, const LaneBatchPtr & batc
                                    ggml_tensor * v) {
     const std::vector<LanePart> & parts = batch->parts;
     const LanePart & first = parts.front();
+    const bool writes = k != nullptr;  // or else it reads what an earlier layer wrote
+    if (!writes) { layer = first.cache->layout().source(layer); }
     if (sums_columns(build.custom_operations(), *first.cache)) {
+        if (!writes) { return build_cpu_attention(build, batch, layer, q, {}); }
         const WrittenRows written = parts.size() == 1 ? write_cells(build, *first.cache, first.seq, layer, k, v)
                                                       : build_cpu_write(build, batch, layer, k, v);
         return build_cpu_attention(build, batch, layer, q, written);
@@ -166,7 +169,7 @@ ggml_tensor * build_lane_attention(GraphBuild & build, const LaneBatchPtr & batc
     ggml_tensor * out = nullptr;
     for (const LanePart & part : parts) {
         const auto of_part = [&](ggml_tensor * x) { return view_tokens(ctx, x, part.first_row, part.n); };
-        write_cells(build, *part.cache, part.seq, layer, of_part(k), of_part(v));
+        if (writes) { write_cells(build, *part.cache, part.seq, layer, of_part(k), of_part(v)); }
         ggml_tensor * rows = attend_portably(build, part, layer, of_part(q));
         out = out == nullptr ? rows : ggml_concat(ctx, out, rows, 2);
     }

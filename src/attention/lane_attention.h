@@ -32,9 +32,9 @@ ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_ten
 // Tokens [first, first + n) of x [d, heads, tokens]; x itself where these are all.
 ggml_tensor * view_tokens(ggml_context * ctx, ggml_tensor * x, int first, int n);
 
-// q [d, H, n], k [d, K, n], v [dv, K, n]  →  [dv·H, n]. A part's `sums` are served where sums_columns() says so.
-// REQUIRES: cache.append() has already added each part's new entries to every lane of its sequence; they are the last ones.
-// Cost: O(H · n · lane length · d).
+// q [d, H, n], k [d, K, n], v [dv, K, n]  →  [dv·H, n]. A part's `sums` are served where sums_columns() says so. k and v null:
+// the layer reads another's lanes (CacheLayout::source()), and nobody sums. REQUIRES: cache.append() has already added each
+// part's new entries to every lane of its sequence; they are the last ones. Cost: O(H · n · lane length · d).
 ggml_tensor * build_lane_attention(GraphBuild & build, const LaneBatchPtr & batch, int layer, ggml_tensor * q, ggml_tensor * k,
                                    ggml_tensor * v);
 // Whose kernels attend, for people: "pith AVX2", "ggml".

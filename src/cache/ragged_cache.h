@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "cache/lane_store.h"
+#include "cache/layer_lanes.h"
 #include "cache/spill_memory.h"
 #include "core/ragged.h"
 #include "core/shape.h"
@@ -28,19 +29,8 @@
 
 namespace pith {
 
-// The lanes of one layer.
-struct LayerLanes {
-    int n_kv_heads = 0;
-    int n_group = 0;
-    int head_dim = 0;
-    int head_dim_v = 0;
-    int window = 0;  // a query sees the keys of the newest so many positions, its own included; 0: all
-
-    int n_heads() const { return n_kv_heads * n_group; }
-};
-
 // Policies govern the layers that see everything. Others see a window: their entries leave when nobody sees them any more,
-// every kWindowStep positions, and no budget counts them. Recurrent layers have no lanes.
+// every kWindowStep positions, and no budget counts them. Layers without attention have no lanes.
 struct CacheLayout {
     static constexpr int kWindowStep = 128;
 
@@ -62,9 +52,14 @@ struct CacheLayout {
         return {shape.n_kv_heads, shape.n_group, shape.head_dim, head_dim_v, 0};
     }
     int window(int layer) const { return layers.empty() ? 0 : layers[static_cast<size_t>(layer)].window; }
-    bool governs(int layer) const { return window(layer) == 0 && !is_recurrent(layer); }
-    bool is_recurrent(int layer) const { return !layers.empty() && layers[static_cast<size_t>(layer)].n_kv_heads == 0; }
+    bool governs(int layer) const { return window(layer) == 0 && has_lanes(layer); }
+    bool has_lanes(int layer) const { return layers.empty() || layers[static_cast<size_t>(layer)].n_kv_heads > 0; }
     bool governs_all() const { return layers.empty(); }
+    // The layer whose lanes a layer's queries see.
+    int source(int layer) const {
+        const int other = layers.empty() ? -1 : layers[static_cast<size_t>(layer)].source;
+        return other < 0 ? layer : other;
+    }
     std::span<const float> sinks_of(int layer) const {
         return sinks == nullptr ? std::span<const float>() : std::span<const float>((*sinks)[static_cast<size_t>(layer)]);
     }
@@ -80,8 +75,9 @@ struct CacheLayout {
     size_t entry_bytes() const { return rows().bytes(); }
     // First position that a query at next_position or later may see in the layer, rounded down to a multiple of kWindowStep.
     int32_t window_begin(int layer, int64_t next_position) const {
-        const int64_t first = next_position - window(layer) + 1;
-        return window(layer) == 0 || first <= 0 ? 0 : static_cast<int32_t>(first / kWindowStep * kWindowStep);
+        if (window(layer) == 0) { return 0; }
+        const int64_t first = lanes(layer).first_seen(next_position);
+        return first <= 0 ? 0 : static_cast<int32_t>(first / kWindowStep * kWindowStep);
     }
 };
 

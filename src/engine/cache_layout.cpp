@@ -40,8 +40,15 @@ CacheLayout cache_layout(const ModelFile & model, KvType type_k, KvType type_v) 
     layout.state_bytes =
         static_cast<size_t>(hp.n_recurrent_layers()) * static_cast<size_t>(hp.recurrent.n_floats()) * sizeof(float);
     for (int l = 0; l < hp.n_layers; ++l) {
-        layout.layers.push_back(
-            {hp.layer(l).recurrent ? 0 : hp.n_kv_heads, hp.n_group(), hp.head_dim, hp.head_dim_v, hp.layer(l).window});
+        const LayerHparams & of = hp.layer(l);
+        const int n_kv_heads = hp.n_kv_heads_of(l);
+        layout.layers.push_back({.n_kv_heads = of.has_keys() ? n_kv_heads : 0,
+                                 .n_group = hp.n_heads / n_kv_heads,
+                                 .head_dim = hp.head_dim_of(l),
+                                 .head_dim_v = hp.head_dim_v_of(l),
+                                 .window = of.has_keys() ? of.window : 0,
+                                 .chunked = of.chunked,
+                                 .source = of.kv_source});
     }
     return layout;
 }

@@ -79,8 +79,8 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
         }
         return recurrent_rows(*build, hp.recurrent, states);
     };
-    ggml_tensor * hidden = build_embedding(build->ctx(), hp, weights,
-                                           build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(tokens_.data())));
+    ggml_tensor * token_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(tokens_.data()));
+    ggml_tensor * hidden = build_embedding(build->ctx(), hp, weights, token_input);
     ggml_tensor * positions = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions_.data()));
     for (int layer = 0; layer < hp.n_layers; ++layer) {
         const RopeTap tap = [&](ggml_tensor * q, ggml_tensor * k) {
@@ -92,7 +92,7 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
             }
         };
         hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, positions, attention, nullptr,
-                             hp.governs(layer) ? tap : RopeTap(), {}, mul_mat_of(*build), recurrent);
+                             hp.governs(layer) ? tap : RopeTap(), {}, mul_mat_of(*build), recurrent, token_input);
     }
     logits_ = build_head(build->ctx(), hp, weights, hidden, mul_mat_of(*build));
     build->keep(logits_);

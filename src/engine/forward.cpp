@@ -104,17 +104,18 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         }
         return recurrent_rows(*build, hp.recurrent, states);
     };
-    ggml_tensor * in =
-        layer == 0 ? build_embedding(build->ctx(), hp, file_->weights(), build->input(GGML_TYPE_I32, n, 1, tokens.data()))
-                   : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
+    ggml_tensor * token_input =
+        layer == 0 || hp.n_embd_per_layer > 0 ? build->input(GGML_TYPE_I32, n, 1, tokens.data()) : nullptr;
+    ggml_tensor * in = layer == 0 ? build_embedding(build->ctx(), hp, file_->weights(), token_input)
+                                  : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
     const auto n_out = kept_rows.empty() ? n : static_cast<int>(kept_rows.size());
     ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;
     ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));
     build->output(build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep,
-                              governed ? tap : RopeTap(), {}, mul_mat_of(*build), recurrent),
+                              governed ? tap : RopeTap(), {}, mul_mat_of(*build), recurrent, token_input),
                   hidden.data());
     PITH_RETURN_IF_ERROR(layer_runner_.run());
-    if (tap_ && !hp.layer(layer).recurrent) {
+    if (tap_ && hp.layer(layer).has_attention()) {
         const auto width = static_cast<size_t>(hp.n_embd);
         tap_(layer, tapped_, hidden.subspan(static_cast<size_t>(n_out - 1) * width, width));
     }
@@ -223,7 +224,7 @@ Status Forward::run_head(std::span<const float> hidden, int n, std::span<float> 
 
 Status Forward::project_heads(int layer, std::span<const float> attention, std::vector<float> & out) {
     const auto n_heads = static_cast<size_t>(hparams().n_heads);
-    const auto width = static_cast<size_t>(hparams().head_dim_v);
+    const size_t width = attention.size() / n_heads;
     std::vector<float> columns(n_heads * attention.size(), 0.0F);  // column g holds head g and zeros
     for (size_t g = 0; g < n_heads; ++g) {
         std::ranges::copy(attention.subspan(g * width, width), columns.data() + g * (attention.size() + width));

@@ -31,7 +31,7 @@ public:
 
     // Runs layer `layer` over the parts' tokens, one part's behind the other's: adds their K/V to their lanes, attends, and
     // tells their evidence. The weights are read once for all of them.
-    //   tokens [n]     read by layer 0 only
+    //   tokens [n]     read by layer 0, and by all that are told of them (Hparams::n_embd_per_layer)
     //   hidden [n][D]  read by the other layers; overwritten with the result
     //   kept_rows      those that go on from the last layer, ascending: they are then at the front of hidden; empty: all
     // Errors: kOutOfMemory, kInternal; the lanes may then hold the new entries already.

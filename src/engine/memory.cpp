@@ -19,7 +19,8 @@ std::string mebibytes(double bytes) {
 double Session::Impl::chunk_bytes() const {
     const Hparams & hp = file->hparams();
     const auto chunk = static_cast<double>(std::max(options.chunk, 1));
-    const double width = std::max(hp.n_embd, hp.n_heads * hp.head_dim);
+    double width = hp.n_embd;
+    for (int l = 0; l < hp.n_layers; ++l) { width = std::max<double>(width, hp.n_heads * hp.head_dim_of(l)); }
     return 4.0 * (chunk * (8.0 * width + 4.0 * std::max(hp.n_ff, hp.n_ff_expert * hp.n_experts_used + hp.n_ff_shared)) +
                   2.0 * hp.n_vocab);
 }

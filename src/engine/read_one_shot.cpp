@@ -32,43 +32,52 @@ Status OneShotReader::advance() {
     pass_->set_cancel(session_.forward->cancel());  // from call to call another
     PITH_RETURN_IF_ERROR(run_unit());
     if (first_ < n_) { return {}; }
-    PITH_RETURN_IF_ERROR(end_layer());
+    const int end = end_of_run();
+    for (int layer = layer_; layer < end; ++layer) { PITH_RETURN_IF_ERROR(end_layer(layer)); }
     first_ = 0;
-    ++layer_;
+    layer_ = end;
     return done() ? end_prompt() : Status();
 }
 
 Status OneShotReader::run_unit() {
     if (first_ == 0) { PITH_RETURN_IF_ERROR(session_.ask_gates(layer_, {tokens_, session_.hidden, n_}, 0)); }
     const auto width = static_cast<size_t>(session_.file->hparams().n_embd);
-    const bool last_layer = layer_ + 1 == n_layers_;
+    const int end = end_of_run();
+    const bool last_layer = end == n_layers_;
     const bool all_logits = static_cast<bool>(hooks_.on_logits);
     const int m = std::min(session_.seq.plan->chunk, n_ - first_);
     const auto rows = std::span(session_.hidden).subspan(static_cast<size_t>(first_) * width, static_cast<size_t>(m) * width);
-    const int n_out = last_layer && !all_logits ? 1 : m;
-    PITH_RETURN_IF_ERROR(session_.run_layer(layer_, tokens_.subspan(static_cast<size_t>(first_), static_cast<size_t>(m)), rows,
-                                            m, first_, n_out, n_ - first_ - m));
+    for (int layer = layer_; layer < end; ++layer) {
+        const int n_out = layer + 1 == n_layers_ && !all_logits ? 1 : m;
+        PITH_RETURN_IF_ERROR(session_.run_layer(layer, tokens_.subspan(static_cast<size_t>(first_), static_cast<size_t>(m)),
+                                                rows, m, first_, n_out, n_ - first_ - m));
+    }
     const bool newest = first_ + m == n_;
     if (last_layer && (all_logits || newest)) { PITH_RETURN_IF_ERROR(session_.emit_logits(rows, m, first_, hooks_)); }
     first_ += m;
-    PITH_RETURN_IF_ERROR(session_.seq.prepare_trim(layer_, layer_ + 1, first_, /*is_last=*/false));
-    session_.seq.trim(layer_, layer_ + 1, first_);
+    PITH_RETURN_IF_ERROR(session_.seq.prepare_trim(layer_, end, first_, /*is_last=*/false));
+    session_.seq.trim(layer_, end, first_);
     return {};
 }
 
-Status OneShotReader::end_layer() {
+int OneShotReader::end_of_run() const {
+    return session_.file->hparams().end_of_run(layer_);
+}
+
+Status OneShotReader::end_layer(int layer) {
     if (!must_evict_) { return {}; }
     if (!session_.observers.empty()) {
-        before_[static_cast<size_t>(layer_)] = session_.seq.evidence.layer(layer_);
-        if (session_.file->hparams().layer(layer_).recurrent) { states_before_ = session_.seq.states; }
-        PITH_RETURN_IF_ERROR(session_.observe(layer_, observing_));
-        if (session_.file->hparams().layer(layer_).recurrent) { session_.seq.states.take(layer_, states_before_); }
+        before_[static_cast<size_t>(layer)] = session_.seq.evidence.layer(layer);
+        if (session_.file->hparams().layer(layer).recurrent) { states_before_ = session_.seq.states; }
+        // Behind the last layer with keys of its own nobody asks what the observers pay.
+        if (session_.layout.source(layer) == layer) { PITH_RETURN_IF_ERROR(session_.observe(layer, observing_)); }
+        if (session_.file->hparams().layer(layer).recurrent) { session_.seq.states.take(layer, states_before_); }
     }
-    if (!session_.layout.governs(layer_)) {
-        if (cascade_) { without_observers(layer_); }
+    if (!session_.layout.governs(layer)) {
+        if (cascade_) { without_observers(layer); }
         return {};
     }
-    PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, session_.gather(layer_));
+    PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, session_.gather(layer));
     const Stopwatch watch;
     PITH_RETURN_IF_ERROR(pass_->add_layer(seen));
     if (!cascade_) {
@@ -78,7 +87,7 @@ Status OneShotReader::end_layer() {
     PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass_->cascade());
     plans = session_.of_model(std::move(plans));
     session_.ledger.plan_s += watch.seconds();
-    without_observers(layer_);
+    without_observers(layer);
     session_.leave_out_observers(plans);
     return session_.apply(plans, /*is_last=*/false);
 }

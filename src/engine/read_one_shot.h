@@ -2,7 +2,8 @@
 // the next layer. Stage: schedule → evict.
 //
 // At most one layer ever holds all its entries (policies that rank across layers may later take more from earlier ones). A unit
-// is one chunk of the prompt through one layer: between two of them others may run.
+// is one chunk of the prompt through one layer, or through all from the first on whose keys later layers read: between two of
+// them others may run.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +24,14 @@ public:
 
     bool done() const { return layer_ == n_layers_; }
     // Of the prompt, each layer counting its share.
-    int64_t n_done() const { return (int64_t{layer_} * n_ + first_) / n_layers_; }
+    int64_t n_done() const { return (int64_t{layer_} * n_ + int64_t{end_of_run() - layer_} * first_) / n_layers_; }
     // One more unit; after a layer's last its eviction, after the prompt's last all that is left to do.
     Status advance();
 
 private:
     Status run_unit();
-    Status end_layer();
+    Status end_layer(int layer);
+    int end_of_run() const;  // behind the layers that a unit goes through
     Status end_prompt();
     void without_observers(int layer);
 

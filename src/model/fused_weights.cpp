@@ -7,11 +7,18 @@ namespace pith {
 
 std::vector<FusedWeight> fused_weights(const Hparams & hp) {
     std::vector<FusedWeight> all;
-    const int64_t n_q = int64_t{hp.head_dim} * hp.n_heads;
-    const int64_t n_k = int64_t{hp.head_dim} * hp.n_kv_heads;
-    const int64_t n_v = int64_t{hp.head_dim_v} * hp.n_kv_heads;
+    if (hp.n_embd_per_layer > 0) {  // one matrix for all layers
+        FusedWeight & one = all.emplace_back();
+        one.name = "per_layer_model_proj.weight";
+        for (int layer = 0; layer < hp.n_layers; ++layer) {
+            one.parts.push_back({"blk." + std::to_string(layer) + "." + one.name, hp.n_embd_per_layer});
+        }
+    }
     for (int layer = 0; layer < hp.n_layers; ++layer) {
-        if (hp.layer(layer).recurrent) { continue; }  // they may have a tensor of that name that is one
+        if (!hp.layer(layer).has_attention()) { continue; }  // they may have a tensor of that name that is one
+        const int64_t n_q = int64_t{hp.head_dim_of(layer)} * hp.n_heads;
+        const int64_t n_k = int64_t{hp.head_dim_of(layer)} * hp.n_kv_heads_of(layer);
+        const int64_t n_v = int64_t{hp.head_dim_v_of(layer)} * hp.n_kv_heads_of(layer);
         const std::string blk = "blk." + std::to_string(layer) + ".";
         for (const char * end : {".weight", ".bias"}) {
             all.push_back({blk + "attn_qkv" + end,
@@ -19,7 +26,8 @@ std::vector<FusedWeight> fused_weights(const Hparams & hp) {
         }
         if (hp.form.gate_in_up && !hp.layer(layer).has_experts) {
             for (const char * end : {".weight", ".bias"}) {
-                all.push_back({blk + "ffn_up" + end, {{blk + "ffn_gate" + end, hp.n_ff}, {blk + "ffn_up" + end, hp.n_ff}}});
+                const int64_t n_ff = hp.layer(layer).n_ff;
+                all.push_back({blk + "ffn_up" + end, {{blk + "ffn_gate" + end, n_ff}, {blk + "ffn_up" + end, n_ff}}});
             }
         }
     }

@@ -14,8 +14,9 @@
 
 namespace pith {
 
-// q [d, H, n] and k [d, K, n] after RoPE, v [dv, K, n]  →  attention output [dv·H, n], before the output projection.
-// May expand `graph` with nodes that must run first (writes into a cache).
+// q [d, H, n] and k [d, K, n] after RoPE, v [dv, K, n]  →  attention output [dv·H, n], before the output projection. k and v
+// are null where the layer reads another's (LayerHparams::kv_source). May expand `graph` with nodes that must run first (writes
+// into a cache).
 using AttentionFn = std::function<ggml_tensor *(ggml_context * ctx, ggml_cgraph * graph, int layer, ggml_tensor * q,
                                                 ggml_tensor * k, ggml_tensor * v)>;
 
@@ -45,11 +46,11 @@ ggml_tensor * build_embedding(ggml_context * ctx, const Hparams & hparams, const
 // where only some logits are wanted.
 // tap (may be empty): sees queries and keys before RoPE.   input_tap (may be empty): sees the attention's input.
 // mul_mat: the product with all weights but experts', here and below.   recurrent: of a recurrent layer, which asks neither
-// attention nor tap.
+// attention nor tap.   tokens (i32 [n]): where layers are told of them (Hparams::n_embd_per_layer).
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention,
                           ggml_tensor * keep_rows = nullptr, const RopeTap & tap = {}, const InputTap & input_tap = {},
-                          MulMatFn mul_mat = ggml_mul_mat, const RecurrentFn & recurrent = {});
+                          MulMatFn mul_mat = ggml_mul_mat, const RecurrentFn & recurrent = {}, ggml_tensor * tokens = nullptr);
 
 // attended [dv·H, n]  →  [D, n]: the output projection with its adapter, without its bias and what comes behind.
 ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended,

@@ -120,7 +120,7 @@ Result<std::shared_ptr<const LoraAdapter>> LoraAdapter::load(const std::string &
             if (a == left.end() && b == left.end()) { continue; }
             if (a == left.end() || b == left.end()) { return bad_file(path, "has only half a pair for '" + name + "'"); }
             if (model.weights().layers[l].*target.weight == nullptr) {
-                return bad_file(path, "has a pair for '" + name + "', which the model, recurrent in this layer, does not have");
+                return bad_file(path, "has a pair for '" + name + "', a matrix that the model does not have");
             }
             PITH_RETURN_IF_ERROR(check_pair(path, name, *a->second, *b->second, model.weights().layers[l].*target.weight));
             LoraPair & pair = self->pairs_.layers[l].*target.pair;

@@ -39,9 +39,14 @@ Unread why_unread(const std::string & name, const Hparams & hparams) {
     if (name.ends_with(".attn_rot_embd.weight") || name.ends_with(".attn_rot_embd") || name.ends_with(".rotary_emb.inv_freq")) {
         return Unread::kLeftover;
     }
-    if (name.starts_with("v.") || name.starts_with("a.") || name.starts_with("mm.")) { return Unread::kOtherSenses; }
     int block = -1;
     if (name.starts_with("blk.")) { std::from_chars(name.data() + 4, name.data() + name.size(), block); }
+    if (block >= 0 && block < hparams.n_layers && hparams.layer(block).kv_source >= 0) {
+        for (const char * end : {".attn_k.weight", ".attn_v.weight", ".attn_k_norm.weight"}) {
+            if (name.ends_with(end)) { return Unread::kLeftover; }  // the layer reads another's
+        }
+    }
+    if (name.starts_with("v.") || name.starts_with("a.") || name.starts_with("mm.")) { return Unread::kOtherSenses; }
     const bool is_counted = block < hparams.n_layers + hparams.n_nextn_layers;
     if (block >= hparams.n_layers && (is_counted || name.find(".nextn.") != std::string::npos)) {
         return Unread::kFurtherTokens;
@@ -71,6 +76,7 @@ private:
     Result<PlacedWeight> match(const WantedWeight & wanted);
     Status check_shape(const WantedWeight & wanted, const FoundTensor & found) const;
     Status missing(const WantedWeight & wanted) const;
+    static Status there_twice(const FoundTensor & found, const std::string & in);
     void sum_up();
 
     std::vector<FilePart> parts_;  // before store_: the mapped files outlive the buffers over them
@@ -108,12 +114,16 @@ Status LoadedModel::split_fused() {
         for (GgufTensor & part : parts) {
             const GgufTensor & kept = parts_of_tensors_.emplace_back(std::move(part));
             if (!tensors_.emplace(kept.name, FoundTensor{&kept, found.part}).second) {
-                return {ErrorCode::kBadFile, "'" + found.part->path + "': tensor '" + kept.name +
-                                                 "' is there twice, by itself and in '" + fused.name + "'"};
+                return there_twice({&kept, found.part}, fused.name);
             }
         }
     }
     return {};
+}
+
+Status LoadedModel::there_twice(const FoundTensor & found, const std::string & in) {
+    return {ErrorCode::kBadFile,
+            "'" + found.part->path + "': tensor '" + found.info->name + "' is there twice, by itself and in '" + in + "'"};
 }
 
 Status LoadedModel::missing(const WantedWeight & wanted) const {
@@ -145,10 +155,12 @@ Status LoadedModel::check_shape(const WantedWeight & wanted, const FoundTensor &
 // An absent optional tensor gives a PlacedWeight without info.
 Result<PlacedWeight> LoadedModel::match(const WantedWeight & wanted) {
     const auto it = tensors_.find(wanted.name);
+    const bool has_other = !wanted.unless.empty() && tensors_.contains(wanted.unless);
     if (it == tensors_.end()) {
-        if (wanted.required) { return missing(wanted); }
+        if (wanted.required && !has_other) { return missing(wanted); }
         return PlacedWeight{};
     }
+    if (has_other) { return there_twice(it->second, wanted.unless); }
     PITH_RETURN_IF_ERROR(check_shape(wanted, it->second));
     it->second.used = true;
     return PlacedWeight{it->second.info, &it->second.part->file, wanted.use, wanted.slot, nullptr};
@@ -272,7 +284,9 @@ Status LoadedModel::place(const ModelFileOptions & options) {
         }
         PITH_ASSIGN_OR_RETURN(factors, store_.add_vector("rope_freqs.weight", values));
     }
-    for (LayerWeights & layer : weights_.layers) { layer.rope_freqs = factors; }
+    for (size_t l = 0; l < weights_.layers.size(); ++l) {
+        weights_.layers[l].rope_freqs = hparams_.layers[l].rope_factors ? factors : nullptr;
+    }
     return {};
 }
 

@@ -24,6 +24,7 @@ struct WantedWeight {
     WeightUse use;
     bool required;
     ggml_tensor ** slot;  // into the Weights given to wanted_weights
+    std::string unless;   // the tensor that files may have in its place, alone or with others; empty: none
 };
 
 // Sizes `weights.layers` and lists every tensor the model may have. The slots stay valid while weights.layers is not resized.

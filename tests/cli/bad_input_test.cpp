@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "cli/run_process.h"
 
@@ -427,6 +428,43 @@ TEST_F(BadInput, RecipesThatAreNone) {
     expect_error(run_pith({"train", folder_.file("bad.json")}), kFailed, {"bad.json", "line 1, byte 1: a value belongs here"});
     write_text(folder_.file("deep.json"), std::string(100000, '['));
     expect_error(run_pith({"train", folder_.file("deep.json")}), kFailed, {"deep.json", "nested deeper"});
+}
+
+// Windows, states and heads that differ: what is not done with such layers yet is said by their name, and leaves nothing
+// behind.
+TEST_F(BadInput, WhatUnlikeLayersDoNotDoYet) {
+    RandomModelSpec windows;
+    windows.arch = "gemma3";
+    windows.n_layers = 6;
+    windows.window = 16;
+    RandomModelSpec states;
+    states.arch = "lfm2";
+    states.keys = {{"shortconv.l_cache", 3U}, {"attention.head_count_kv", RandomList<int32_t>{{0, 2}}}};
+    RandomModelSpec heads = windows;
+    heads.arch = "gemma4";
+    heads.keys = {{"attention.sliding_window_pattern", RandomList<bool>{{true, true, false}}},
+                  {"attention.head_count_kv", RandomList<int32_t>{{4, 4, 2}}},
+                  {"attention.key_length_swa", 16U},
+                  {"attention.value_length_swa", 16U}};
+    const std::string made = folder_.file("made");
+    const std::string pairs = folder_.file("pairs.jsonl");
+    write_text(
+        pairs,
+        "{\"prompt\": \"the hill is\", \"completion\": \" far\"}\n{\"prompt\": \"the river is\", \"completion\": \" long\"}\n");
+    for (const auto & [spec, layers] :
+         {std::pair{windows, "layers that see a window only"}, std::pair{states, "recurrent layers"},
+          std::pair{heads, "layers that see a window only"}}) {
+        SCOPED_TRACE(spec.arch);
+        const std::string path = write_model(folder_, spec, spec.arch + ".gguf");
+        EXPECT_EQ(run_model(path).exit_code, 0);
+        expect_error(run_pith({"inspect", "-m", path, "--tokens", "512", "--policy", "h2o", "--budget", "32", "-t", "1"}),
+                     kFailed, {spec.arch, layers, "which are not shown yet"});
+        expect_error(run_pith({"train", "sft", "-m", path, "-f", pairs, "-o", made, "-t", "1", "--sequences", "2"}), kFailed,
+                     {spec.arch, layers});
+        expect_error(run_pith({"train", "gate", "-m", path, "-o", made, "-t", "1", "--untrained"}), kFailed,
+                     {spec.arch, layers, "gates are not made for these"});
+        EXPECT_FALSE(std::filesystem::exists(made));
+    }
 }
 
 }  // namespace

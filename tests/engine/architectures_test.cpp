@@ -1,6 +1,7 @@
 // architectures_test.cpp - sessions of every architecture: logits against libllama's, and evictions against masking.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <iostream>
 
 #include "engine/gated_model.h"
@@ -153,6 +154,48 @@ TEST_P(ArchitectureSession, ASavedSessionGoesOnAsIfItHadNeverBeenSaved) {
             ASSERT_TRUE(std::ranges::equal(opened->logits(), session->logits()));
         }
         EXPECT_TRUE(testing::state_of(*opened) == testing::state_of(*session));
+    }
+}
+
+// Llama 4's chunks are 8,192 wide whatever the file says: over a border inside a feed, at its end, and while decoding.
+TEST(LongTexts, ChunksBeginAnewWhereLibllamasDo) {
+    if (std::getenv("PITH_LONG_TEXTS") == nullptr) { GTEST_SKIP() << "takes seconds: ctest -L slow"; }
+    constexpr int kBorder = 8192;
+    const auto files = architecture_files();
+    ArchitectureFile file = *std::ranges::find(files, "llama4", &ArchitectureFile::name);
+    const auto keys = file.keys;
+    file.keys = [&](const testing::ArchitectureKeys & to) { keys(to), to.u32("context_length", 4 * kBorder); };
+    const std::string path = testing::scratch_file("chunks.gguf");
+    ASSERT_TRUE(write_architecture_file(file, path));
+    const auto model = Model::load(path, {});
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(kBorder + 100, model->info().n_vocab);
+    const auto reference = llama_logits(path, tokens, false, 2, "", 1.0F, 512);
+    const auto width = static_cast<size_t>(model->info().n_vocab);
+    ASSERT_EQ(reference.size(), tokens.size() * width);
+    for (const auto & [schedule, n_prompt] :
+         {std::pair{PrefillSchedule::kOneShot, kBorder + 50}, std::pair{PrefillSchedule::kChunked, kBorder - 10},
+          std::pair{PrefillSchedule::kChunked, kBorder}}) {
+        SessionOptions options;
+        options.type_k = options.type_v = KvType::kF32;
+        options.chunk = 500;
+        options.prefill = schedule;
+        auto session = model->session(options);
+        ASSERT_TRUE(session.ok()) << session.status().message();
+        std::vector<float> logits;
+        RunHooks hooks;
+        hooks.on_logits = [&](int64_t, std::span<const float> row) { logits.insert(logits.end(), row.begin(), row.end()); };
+        ASSERT_TRUE(session->prefill(std::span(tokens).first(static_cast<size_t>(n_prompt)), hooks).ok());
+        for (size_t i = static_cast<size_t>(n_prompt); i < tokens.size(); ++i) {
+            ASSERT_TRUE(session->append(tokens[i]).ok());
+            logits.insert(logits.end(), session->logits().begin(), session->logits().end());
+        }
+        const auto difference = compare_logits(logits, reference, model->info().n_vocab);
+        std::cout << "chunks: max |d|/range " << difference.max_relative << "\n";
+        EXPECT_LE(difference.max_relative, 1e-3);
+        EXPECT_EQ(difference.n_argmax_changed, 0);
+        EXPECT_EQ(session->lane_positions(0, 0).front(), kBorder);
+        EXPECT_EQ(session->lane_positions(3, 0).front(), 0);
     }
 }
 

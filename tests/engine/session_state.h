@@ -46,8 +46,9 @@ inline Bytes lanes_of(Session & session) {
     bytes.add_all(session.logits());
     LayerProbe probe(session);
     for (int l = 0; l < session.n_layers(); ++l) {
-        if (session.n_tokens() > 0 && probe.cache().layout().is_recurrent(l)) { bytes.add_all(probe.states().layer(l)); }
-        for (int h = 0; h < session.n_kv_heads(); ++h) {
+        if (session.n_tokens() > 0 && probe.states().has(l)) { bytes.add_all(probe.states().layer(l)); }
+        const int n_lanes = session.n_tokens() > 0 ? probe.cache().n_kv_heads(l) : session.n_kv_heads();
+        for (int h = 0; h < n_lanes; ++h) {
             const auto positions = session.lane_positions(l, h);
             bytes.add_all(positions);
             if (positions.empty()) { continue; }
@@ -57,8 +58,8 @@ inline Bytes lanes_of(Session & session) {
                     static_cast<const uint8_t *>(tensor->data) + static_cast<size_t>(cache.cell(0, h, 0)) * row_bytes;
                 bytes.add_all(std::span<const uint8_t>(begin, positions.size() * row_bytes));
             };
-            rows(cache.k(l), cache.layout().rows().bytes_k());
-            rows(cache.v(l), cache.layout().rows().bytes_v());
+            rows(cache.k(l), cache.layout().rows(l).bytes_k());
+            rows(cache.v(l), cache.layout().rows(l).bytes_v());
         }
     }
     return bytes;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iostream>
 #include <stdexcept>
 
 #include "cache/page_memory.h"
@@ -47,6 +48,13 @@ protected:
             spec.n_experts_used = 2;
             spec.n_ff_expert = 32;
         }
+        if (spec.arch == "gemma4") {  // twice as many heads of half the size where there is a window
+            spec.keys = {{"attention.sliding_window_pattern", RandomList<bool>{{true, true, false}}},
+                         {"attention.head_count_kv", RandomList<int32_t>{{4, 4, 2}}},
+                         {"attention.key_length_swa", 16U},
+                         {"attention.value_length_swa", 16U}};
+            if (GetParam().name == "gemma4_shared_keys") { spec.keys.emplace_back("attention.shared_kv_layers", 3U); }
+        }
         spec.n_ctx_train = 4096;
         return tiny_model(spec);
     }
@@ -75,7 +83,7 @@ protected:
         for (int l = 0; l < session.n_layers(); ++l) {
             if (session.is_governed(l)) { continue; }
             const LaneRows rows = cache.layout().rows(l);
-            for (int h = 0; h < session.n_kv_heads(); ++h) {
+            for (int h = 0; h < cache.n_kv_heads(l); ++h) {
                 const auto lane = session.lane_positions(l, h);
                 ASSERT_FALSE(lane.empty());
                 EXPECT_EQ(lane.back(), next - 1);
@@ -292,9 +300,60 @@ TEST_P(Windows, AKeptPromptIsReadByItsForks) {
                                           random_tokens(300, model->info().n_vocab), 250, 150);
 }
 
+// Lanes, windows and states of published shapes, few layers of them, and narrow between the layers: what a cache takes in bytes
+// is theirs. The budget holds after every chunk and every token.
+TEST(ByteBudgets, ArePassedByNoPublishedShape) {
+    struct Case {
+        const char * shape;
+        int n_layers;
+        int mebibytes;
+    };
+    for (const Case & c : {Case{"gemma3-4b", 7, 34}, Case{"qwen3.5-27b", 4, 23}}) {
+        SCOPED_TRACE(c.shape);
+        auto spec = shape_preset(c.shape);
+        ASSERT_TRUE(spec.ok());
+        spec->n_layers = c.n_layers;
+        spec->n_heads = spec->n_kv_heads;
+        spec->n_embd = 64;
+        spec->n_ff = 64;
+        spec->n_vocab = 384;
+        const auto model = tiny_model(*spec);
+        ASSERT_TRUE(model.ok()) << model.status().message();
+        const auto limit = static_cast<size_t>(c.mebibytes) << 20U;
+        SessionOptions options;
+        options.policy = "streaming";
+        options.budget = Budget(BudgetKind::kBytes, static_cast<double>(limit));
+        options.prefill = PrefillSchedule::kChunked;
+        options.chunk = 128;
+        options.n_threads = 1;
+        auto session = model->session(options);
+        ASSERT_TRUE(session.ok()) << session.status().message();
+        size_t most = 0;
+        const auto look = [&] {
+            const Ledger & ledger = session->ledger();
+            most = std::max({most, ledger.kv_allocated_bytes, ledger.kv_peak_bytes});
+            EXPECT_LE(LayerProbe(*session).cache().allocated_bytes() + ledger.kv_state_bytes, limit);
+            EXPECT_LE(most, limit);
+        };
+        RunHooks hooks;
+        hooks.progress = [&](int64_t, int64_t) { look(); };
+        const Status read = session->prefill(random_tokens(1400, model->info().n_vocab), hooks);
+        ASSERT_TRUE(read.ok()) << read.message();
+        for (int i = 0; i < 40; ++i) {
+            ASSERT_TRUE(session->decode().ok());
+            look();
+        }
+        EXPECT_GT(most, limit / 2);
+        EXPECT_LT(session->ledger().kept_entries, 1400 * session->ledger().n_lanes) << "the budget takes nothing";
+        std::cout << c.shape << ": " << most << " of " << limit << " bytes, " << session->ledger().kept_entries << " entries\n";
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Windows,
                          ::testing::Values(WindowCase{"gemma3", "gemma3", 40, 7}, WindowCase{"gemma2", "gemma2", 100, 4},
                                            WindowCase{"gpt_oss", "gpt-oss", 16, 4}, WindowCase{"cohere2", "cohere2", 150, 5},
+                                           WindowCase{"gemma4", "gemma4", 24, 6},
+                                           WindowCase{"gemma4_shared_keys", "gemma4", 40, 9},
                                            WindowCase{"gemma3_portable", "gemma3", 40, 7, 40}),
                          [](const auto & test) { return test.param.name; });
 

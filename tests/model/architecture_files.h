@@ -37,6 +37,10 @@ public:
     void flags(const std::string & key, const std::vector<int8_t> & values) const {
         gguf_set_arr_data(gguf_, (prefix_ + key).c_str(), GGUF_TYPE_BOOL, values.data(), values.size());
     }
+    bool has_number(const std::string & key) const {
+        const int64_t at = gguf_find_key(gguf_, (prefix_ + key).c_str());
+        return at >= 0 && gguf_get_kv_type(gguf_, at) == GGUF_TYPE_UINT32;
+    }
     void experts(uint32_t n, uint32_t n_used, uint32_t width) const {
         u32("expert_count", n);
         u32("expert_used_count", n_used);
@@ -104,6 +108,27 @@ inline std::vector<ArchitectureFile> architecture_files() {
         keys.u32("ssm.time_step_rank", 4);
         keys.u32("ssm.group_count", 2);
     };
+    const auto mamba = [](const Keys & keys) {
+        keys.u32("ssm.conv_kernel", 4);
+        keys.u32("ssm.inner_size", 128);
+        keys.u32("ssm.state_size", 16);
+        keys.u32("ssm.time_step_rank", 8);
+        keys.u32("ssm.group_count", 2);
+    };
+    const auto hybrid = [=](const Keys & keys) {
+        mamba(keys);
+        keys.list("attention.head_count_kv", {0, 0, 2, 0, 2});
+    };
+    // Of each layer its heads and the width of its feed-forward, of which a layer has one or none.
+    const auto one_part_a_layer = [=](const std::vector<int32_t> & heads, const std::vector<int32_t> & widths) {
+        return [=](const Keys & keys) {
+            mamba(keys);
+            keys.u32("block_count", static_cast<uint32_t>(heads.size()));
+            keys.list("attention.head_count_kv", heads);
+            keys.list("feed_forward_length", widths);
+            keys.f32("attention.layer_norm_epsilon", 1e-4F);
+        };
+    };
     const auto interleaved = [](const Keys & keys) { keys.list("rope.dimension_sections", {3, 3, 2, 0}); };
     const auto shared_expert = [](const Keys & keys) {
         keys.experts(8, 2, 32);
@@ -115,6 +140,23 @@ inline std::vector<ArchitectureFile> architecture_files() {
             split_experts.push_back({"blk." + std::to_string(l) + ".ffn_" + part + "_exps.weight", {64, 32, 8, 1}});
         }
     }
+    // Layers with a window have heads of half the size, and twice as many of keys.
+    const auto gemma4 = [](const Keys & keys) {
+        keys.u32("block_count", 6);
+        keys.u32("attention.sliding_window", 24);
+        keys.flags("attention.sliding_window_pattern", {1, 1, 0, 1, 1, 0});
+        keys.list("attention.head_count_kv", {4, 4, 2, 4, 4, 2});
+        keys.u32("attention.key_length", 32);
+        keys.u32("attention.value_length", 32);
+        keys.u32("attention.key_length_swa", 16);
+        keys.u32("attention.value_length_swa", 16);
+        keys.u32("rope.dimension_count", 32);
+        keys.u32("rope.dimension_count_swa", 16);
+        keys.f32("rope.freq_base", 1000000.0F);
+        keys.f32("rope.freq_base_swa", 10000.0F);
+        keys.f32("final_logit_softcapping", 30.0F);
+        keys.u32("embedding_length_per_layer_input", 0);
+    };
     const auto sections = [](const Keys & keys) { keys.list("rope.dimension_sections", {3, 2, 2, 1}); };
     const auto multipliers = [](const Keys & keys) {
         keys.f32("embedding_scale", 3.0F);
@@ -253,6 +295,53 @@ inline std::vector<ArchitectureFile> architecture_files() {
              keys.f32("rope.scaling.factor", 8.0F);
          },
          tied},
+        {"gemma4", "gemma4", gemma4},
+        {"gemma4_values_of_keys",
+         "gemma4",
+         [=](const Keys & keys) {
+             gemma4(keys);
+             keys.u32("attention.sliding_window", 40);
+             keys.u32("attention.head_count_kv", 2);
+             keys.u32("rope.dimension_count_swa", 8);
+             keys.f32("rope.freq_base_swa", 5000.0F);
+         },
+         {"blk.2.attn_v", "blk.5.attn_v", "layer_output_scale", "output.weight"}},
+        {"gemma4_experts", "gemma4",
+         [=](const Keys & keys) {
+             gemma4(keys);
+             keys.experts(8, 3, 32);
+         }},
+        {"gemma4_shared_keys", "gemma4",
+         [=](const Keys & keys) {
+             gemma4(keys);
+             keys.u32("block_count", 9);
+             keys.flags("attention.sliding_window_pattern", {1, 1, 0, 1, 1, 0, 1, 1, 0});
+             keys.list("attention.head_count_kv", {2, 2, 2, 2, 2, 2, 2, 2, 2});
+             keys.list("feed_forward_length", {96, 96, 96, 96, 96, 96, 160, 160, 160});
+             keys.u32("attention.shared_kv_layers", 3);
+             keys.u32("embedding_length_per_layer_input", 24);
+         }},
+        {"gemma4_shared_keys_left_out",
+         "gemma4",
+         [=](const Keys & keys) {
+             gemma4(keys);
+             keys.u32("attention.shared_kv_layers", 2);
+             keys.flags("attention.sliding_window_pattern", {0, 0, 1, 0, 1, 0});
+             keys.list("attention.head_count_kv", {1, 1, 2, 1, 2, 1});
+             keys.u32("embedding_length_per_layer_input", 32);
+         },
+         {"blk.4.attn_k", "blk.4.attn_v", "blk.5.attn_k", "blk.5.attn_v", "output.weight"}},
+        {"llama4", "llama4",
+         [](const Keys & keys) {
+             keys.experts(8, 1, 48);
+             keys.u32("interleave_moe_layer_step", 2);
+         }},
+        {"llama4_more_experts", "llama4",
+         [](const Keys & keys) {
+             keys.experts(128, 2, 32);
+             keys.u32("interleave_moe_layer_step", 1);
+         },
+         tied},
         {"gpt_oss", "gpt-oss",
          [](const Keys & keys) {
              keys.u32("attention.sliding_window", 20);
@@ -332,6 +421,42 @@ inline std::vector<ArchitectureFile> architecture_files() {
          none,
          false,
          split_experts},
+        {"qwen35moe_fused_experts",
+         "qwen35moe",
+         [=](const Keys & keys) { delta_nets(keys), interleaved(keys), shared_expert(keys); },
+         {"attn_q.bias"}},
+        {"qwen3next_fused_inputs",
+         "qwen3next",
+         [=](const Keys & keys) { delta_nets(keys), shared_expert(keys), keys.u32("rope.dimension_count", 8); },
+         {"attn_q.bias", "attn_qkv", "attn_gate"}},
+        {"granite_no_rotation", "granite",
+         [=](const Keys & keys) { multipliers(keys), keys.flag("rope.scaling.finetuned", false); }},
+        {"granitehybrid", "granitehybrid", [=](const Keys & keys) { multipliers(keys), hybrid(keys); }},
+        {"granitehybrid_experts", "granitehybrid",
+         [=](const Keys & keys) {
+             multipliers(keys);
+             hybrid(keys);
+             keys.experts(8, 2, 96);
+             keys.u32("expert_shared_feed_forward_length", 40);
+             keys.flag("rope.scaling.finetuned", false);
+         },
+         tied},
+        {"nemotron_h", "nemotron_h", one_part_a_layer({0, 0, 2, 0, 0, 2}, {0, 96, 0, 0, 96, 0})},
+        {"nemotron_h_feed_forward_last",
+         "nemotron_h",
+         one_part_a_layer({1, 0, 0, 0, 0}, {0, 96, 0, 0, 96}),
+         {"attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias", "ffn_up.bias", "ffn_down.bias", "output.weight"}},
+        {"nemotron_h_moe",
+         "nemotron_h_moe",
+         [=](const Keys & keys) {
+             one_part_a_layer({0, 0, 2, 0, 0}, {0, 32, 0, 0, 32})(keys);
+             keys.experts(8, 3, 32);
+             keys.u32("expert_shared_count", 1);
+             keys.u32("expert_shared_feed_forward_length", 40);
+             keys.flag("expert_weights_norm", true);
+             keys.f32("expert_weights_scale", 2.5F);
+         },
+         {"ffn_latent_up", "ffn_latent_down"}},
         {"olmo2", "olmo2", none},
         {"olmo2_one_kv_head", "olmo2", [](const Keys & keys) { keys.u32("attention.head_count_kv", 1); }},
     };
@@ -344,7 +469,7 @@ inline void fill_tensor(ggml_tensor * tensor) {
     uint64_t seed = 0xCBF29CE484222325ULL;
     for (const char c : name) { seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL; }
     std::mt19937_64 random(seed);
-    const bool is_norm = name.find("norm") != std::string::npos;
+    const bool is_norm = name.find("norm") != std::string::npos || name.find("scale") != std::string::npos;
     const bool is_vector = ggml_n_dims(tensor) == 1;
     float spread = is_vector ? 0.2F : 1.0F / std::sqrt(static_cast<float>(tensor->ne[0]));
     if (is_norm) { spread = 0.1F; }
@@ -393,9 +518,11 @@ inline std::vector<AskedTensor> asked_tensors(const ArchitectureFile & file) {
     return asked;
 }
 
-// Whether a case's file has it: heads that classify, and scales of a quantisation that no case uses, are not for it.
+// Whether a case's file has it: heads that classify, and scales of a quantisation that no case uses, are not for it. Gemma 4's
+// scales are weights.
 inline bool is_wanted(const ArchitectureFile & file, const std::string & name) {
-    if (name.starts_with("cls") || name.ends_with("scale")) { return false; }
+    const bool has_scales = file.arch == "gemma4" && (name.ends_with("_inp.scale") || name.ends_with("down_exps.scale"));
+    if (name.starts_with("cls") || (name.ends_with("scale") && !has_scales)) { return false; }
     return std::ranges::none_of(file.without, [&](const std::string & part) {
         return name == part || name.ends_with("." + part) || name.ends_with("." + part + ".weight") || name.starts_with(part);
     });
@@ -421,13 +548,27 @@ inline void fuse_qkv(std::vector<AskedTensor> & asked) {
     }
 }
 
+// The type of a tensor in a file of quantised matrices: `type`, or what its rows allow; what is read element by element stays
+// f32.
+inline ggml_type type_of_rows(const AskedTensor & one, ggml_type type) {
+    const auto has = [&](const char * part) { return one.name.find(part) != std::string::npos; };
+    if (one.ne[1] == 1 || !one.name.ends_with(".weight") || has("norm") || has("conv1d") || has("conv.weight") ||
+        has("ffn_gate_inp")) {
+        return GGML_TYPE_F32;
+    }
+    for (const ggml_type next : {type, GGML_TYPE_Q8_0}) {
+        if (one.ne[0] % ggml_blck_size(next) == 0) { return next; }
+    }
+    return GGML_TYPE_F32;
+}
+
 // False where libllama refuses the metadata, or the file cannot be written.
-inline bool write_architecture_file(const ArchitectureFile & file, const std::string & path) {
+inline bool write_architecture_file(const ArchitectureFile & file, const std::string & path, ggml_type type = GGML_TYPE_F32) {
     std::vector<AskedTensor> asked = asked_tensors(file);
     if (asked.empty()) { return false; }
     if (file.fuses_qkv) { fuse_qkv(asked); }
     asked.insert(asked.end(), file.more.begin(), file.more.end());
-    const std::unique_ptr<ggml_context, decltype(&ggml_free)> context(ggml_init({size_t{64} << 20U, nullptr, false}),
+    const std::unique_ptr<ggml_context, decltype(&ggml_free)> context(ggml_init({size_t{192} << 20U, nullptr, false}),
                                                                       &ggml_free);
     const auto gguf = architecture_metadata(file);
     file.keys_in_file(ArchitectureKeys(gguf.get(), file.arch));
@@ -438,6 +579,13 @@ inline bool write_architecture_file(const ArchitectureFile & file, const std::st
         ggml_tensor * tensor = ggml_new_tensor(context.get(), GGML_TYPE_F32, n_dims, one.ne);
         ggml_set_name(tensor, one.name.c_str());
         fill_tensor(tensor);
+        if (const ggml_type kept = type_of_rows(one, type); kept != GGML_TYPE_F32) {
+            ggml_tensor * rounded = ggml_new_tensor(context.get(), kept, n_dims, one.ne);
+            ggml_set_name(rounded, one.name.c_str());
+            ggml_quantize_chunk(kept, static_cast<const float *>(tensor->data), rounded->data, 0,
+                                ggml_nelements(tensor) / one.ne[0], one.ne[0], nullptr);
+            tensor = rounded;
+        }
         gguf_add_tensor(gguf.get(), tensor);
     }
     return gguf_write_to_file(gguf.get(), path.c_str(), false);

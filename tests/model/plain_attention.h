@@ -5,9 +5,12 @@
 #include <ggml-backend.h>
 #include <ggml.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "device/backend.h"
@@ -31,8 +34,14 @@ public:
     AttentionFn function() {
         return [this](ggml_context * ctx, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
             const int64_t n = q->ne[2];
+            if (k == nullptr) {  // those of the layer that it reads
+                layer = hparams_.layer(layer).kv_source;
+                k = keys_.at(layer).first;
+                v = keys_.at(layer).second;
+            }
+            keys_[layer] = {k, v};
             ggml_tensor * mask = mask_of(ctx, layer, n);
-            const int window = hparams_.layer(layer).window;
+            const int window = hparams_.layer(layer).chunked ? -hparams_.layer(layer).window : hparams_.layer(layer).window;
             const float cap = hparams_.attention_softcap;
             k = rounded(ctx, k);
             v = rounded(ctx, v);
@@ -44,12 +53,12 @@ public:
             if (cap != 0.0F) {
                 scores = ggml_scale(ctx, ggml_tanh(ctx, ggml_scale(ctx, scores, scale / cap)), cap), scale = 1.0F;
             }
-            if (window > 0) { scores = ggml_add(ctx, scores, window_of(ctx, window, n)); }
+            if (window != 0) { scores = ggml_add(ctx, scores, window_of(ctx, window, n)); }
             ggml_tensor * p = ggml_soft_max_ext(ctx, scores, mask, scale, 0.0F);
             ggml_tensor * sinks = weights_ == nullptr ? nullptr : weights_->layers[static_cast<size_t>(layer)].sinks;
             if (sinks != nullptr) { ggml_soft_max_add_sinks(p, sinks); }
             ggml_tensor * out = ggml_mul_mat(ctx, v, p);  // [dv, n, H]
-            return ggml_cont_2d(ctx, ggml_permute(ctx, out, 0, 2, 1, 3), int64_t{hparams_.head_dim_v} * hparams_.n_heads, n);
+            return ggml_cont_2d(ctx, ggml_permute(ctx, out, 0, 2, 1, 3), out->ne[0] * hparams_.n_heads, n);
         };
     }
 
@@ -57,7 +66,11 @@ public:
         for (const auto & [window, tensor] : windows_) {
             const int64_t n = tensor->ne[0];
             std::vector<float> values(static_cast<size_t>(n * n));
-            for (int64_t i = 0; i < n * n; ++i) { values[static_cast<size_t>(i)] = i / n - i % n < window ? 0.0F : -INFINITY; }
+            for (int64_t i = 0; i < n * n; ++i) {
+                const int64_t query = i / n;
+                const bool sees = window > 0 ? query - i % n < window : i % n >= query - query % -window;
+                values[static_cast<size_t>(i)] = sees ? 0.0F : -INFINITY;
+            }
             ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor));
         }
         for (const auto & [layer, tensor] : masks_) {
@@ -112,17 +125,35 @@ private:
     MaskFn mask_;
     ggml_type kv_type_;
     const Weights * weights_;
+    std::map<int, std::pair<ggml_tensor *, ggml_tensor *>> keys_;  // of each layer
     std::vector<LayerMask> masks_;
-    std::vector<LayerMask> windows_;  // by their width in place of a layer
+    std::vector<LayerMask> windows_;  // by their width in place of a layer, negative of chunks
 };
+
+// Of each token, over all layers, by how much its last expert is before the first that is not chosen.
+inline std::vector<float> least_margins(const std::vector<ggml_tensor *> & routed, int n_used, int64_t n) {
+    std::vector<float> least(static_cast<size_t>(n), INFINITY);
+    for (const ggml_tensor * one : routed) {
+        std::vector<float> values(static_cast<size_t>(ggml_nelements(one)));
+        ggml_backend_tensor_get(one, values.data(), 0, ggml_nbytes(one));
+        for (size_t t = 0; t < least.size() && n_used < one->ne[0]; ++t) {
+            const auto row = values.begin() + static_cast<std::ptrdiff_t>(t) * one->ne[0];
+            std::sort(row, row + one->ne[0], std::greater<>());
+            least[t] = std::min(least[t], row[n_used - 1] - row[n_used]);
+        }
+    }
+    return least;
+}
 
 // Logits [n_tokens][n_vocab] of every position, by one graph over the whole sequence. With keep_rows, of these positions only.
 // Empty when something fails. inputs: [layer] gets the normalised input [n][D] of its attention.
+// router_margins: gets of each token what least_margins() says; infinite without experts.
 // One thread by default: these models are tiny, and ggml's waiting threads starve other tests that ctest runs beside.
 inline std::vector<float> plain_logits(const ModelFile & model, const std::vector<int32_t> & tokens, MaskFn mask = {},
                                        const std::vector<int32_t> & keep_rows = {}, int n_threads = 2,
                                        ggml_type kv_type = GGML_TYPE_F32, const Weights * changed_weights = nullptr,
-                                       std::vector<std::vector<float>> * inputs = nullptr) {
+                                       std::vector<std::vector<float>> * inputs = nullptr,
+                                       std::vector<float> * router_margins = nullptr) {
     const Weights & weights = changed_weights == nullptr ? model.weights() : *changed_weights;
     constexpr size_t kMaxNodes = 16384;
     const Hparams & hp = model.hparams();
@@ -150,11 +181,18 @@ inline std::vector<float> plain_logits(const ModelFile & model, const std::vecto
             taps.push_back(x);
         };
         hidden = build_layer(ctx, graph, hp, weights, layer, hidden, positions, attention.function(),
-                             layer + 1 == hp.n_layers ? rows : nullptr, {}, tap);
+                             layer + 1 == hp.n_layers ? rows : nullptr, {}, tap, ggml_mul_mat, {}, token_input);
     }
     ggml_tensor * logits = build_head(ctx, hp, weights, hidden);
     ggml_set_output(logits);
     ggml_build_forward_expand(graph, logits);
+    std::vector<ggml_tensor *> routed;  // by what experts are chosen, [n_experts, n]
+    for (int i = 0; router_margins != nullptr && i < ggml_graph_n_nodes(graph); ++i) {
+        ggml_tensor * by = ggml_graph_node(graph, i)->src[0];
+        if (ggml_graph_node(graph, i)->op != GGML_OP_ARGSORT || by->ne[0] != hp.n_experts || by->ne[1] != n) { continue; }
+        ggml_set_output(by);
+        routed.push_back(by);
+    }
 
     std::vector<float> result;
     ggml_gallocr_t allocator = ggml_gallocr_new(ggml_backend_get_default_buffer_type(*backend));
@@ -162,12 +200,15 @@ inline std::vector<float> plain_logits(const ModelFile & model, const std::vecto
         std::vector<int32_t> position_values(tokens.size());
         for (size_t i = 0; i < tokens.size(); ++i) { position_values[i] = static_cast<int32_t>(i); }
         ggml_backend_tensor_set(token_input, tokens.data(), 0, ggml_nbytes(token_input));
-        ggml_backend_tensor_set(positions, position_values.data(), 0, ggml_nbytes(positions));
+        if (positions->buffer != nullptr) {  // some layer rotates
+            ggml_backend_tensor_set(positions, position_values.data(), 0, ggml_nbytes(positions));
+        }
         if (rows != nullptr) { ggml_backend_tensor_set(rows, keep_rows.data(), 0, ggml_nbytes(rows)); }
         attention.fill();
         if (ggml_backend_graph_compute(*backend, graph) == GGML_STATUS_SUCCESS) {
             result.resize(static_cast<size_t>(ggml_nelements(logits)));
             ggml_backend_tensor_get(logits, result.data(), 0, ggml_nbytes(logits));
+            if (router_margins != nullptr) { *router_margins = least_margins(routed, hp.n_experts_used, n); }
             for (const ggml_tensor * x : taps) {
                 inputs->emplace_back(static_cast<size_t>(ggml_nelements(x)));
                 ggml_backend_tensor_get(x, inputs->back().data(), 0, ggml_nbytes(x));

@@ -29,7 +29,7 @@ inline Status write_random_lora(const ModelFile & model, const std::string & pat
     for (LayerWeights & layer : weights.layers) {
         for (const LoraTarget & target : lora_targets()) {
             const ggml_tensor * weight = layer.*target.weight;
-            if (weight == nullptr) { continue; }  // a recurrent layer
+            if (weight == nullptr) { continue; }  // a layer without attention
             layer.*target.pair = {matrix(weight->ne[0], rank), matrix(rank, weight->ne[1]), 2.0F};
         }
     }

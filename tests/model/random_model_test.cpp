@@ -113,8 +113,8 @@ TEST(ShapePreset, NamesTheShapesThereAre) {
 // As the published models' makers count them, in billions.
 TEST(ShapePreset, HasAsManyParametersAsTheModelItNames) {
     const std::vector<std::pair<std::string, double>> shapes = {
-        {"0.5b", 0.494},         {"1b", 1.236},       {"3b", 3.213},        {"8b", 8.030},
-        {"ministral3-3b", 3.43}, {"gemma3-4b", 3.88}, {"gpt-oss-20b", 20.9}};
+        {"0.5b", 0.494},     {"1b", 1.236},        {"3b", 3.213},         {"8b", 8.030},        {"ministral3-3b", 3.43},
+        {"gemma3-4b", 3.88}, {"gemma4-31b", 30.7}, {"qwen3.5-27b", 26.9}, {"gpt-oss-20b", 20.9}};
     for (const auto & [name, billions] : shapes) {
         const auto tensors = list_random_tensors(shape_preset(name).value());
         ASSERT_TRUE(tensors.ok()) << tensors.status().message();

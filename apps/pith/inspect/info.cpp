@@ -1,4 +1,5 @@
 // info.cpp - `pith info`: what is in a model, and what its KV cache costs; what is in a gate file, or an adapter.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -41,8 +42,9 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     const int n_ctx = flags.ctx_size > 0 ? flags.ctx_size : info.n_ctx_train;
     const size_t per_token = static_cast<size_t>(layout.shape.n_lanes()) * layout.entry_bytes();
     const size_t in_windows = window_bytes(layout, 0);
-    int n_recurrent = 0;
-    for (int l = 0; l < layout.n_layers(); ++l) { n_recurrent += layout.is_recurrent(l) ? 1 : 0; }
+    const Hparams & hparams = file_of(model).hparams();
+    const auto n_windows =
+        std::ranges::count_if(hparams.layers, [](const LayerHparams & one) { return one.has_keys() && one.window > 0; });
     int window = 0;
     for (int l = 0; l < layout.n_layers(); ++l) { window = std::max(window, layout.window(l)); }
     Json object;
@@ -54,7 +56,11 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     object["weight_bytes"] = info.weight_bytes;
     object["n_layers"] = info.n_layers;
     object["n_governed_layers"] = layout.shape.n_layers;
-    object["n_recurrent_layers"] = n_recurrent;
+    object["n_recurrent_layers"] = hparams.n_recurrent_layers();
+    object["n_feed_forward_layers"] = std::ranges::count_if(hparams.layers, &LayerHparams::feed_forward_only);
+    object["n_window_layers"] = n_windows;
+    object["n_sharing_layers"] =
+        std::ranges::count_if(hparams.layers, [](const LayerHparams & one) { return one.kv_source >= 0; });
     object["window"] = window;
     object["n_embd"] = info.n_embd;
     object["n_heads"] = info.n_heads;
@@ -85,14 +91,19 @@ void print_lines(const Json & info) {
                         info["weight_type"].get<std::string>());
     line("layers", number("n_layers") + " of width " + number("n_embd"));
     if (info["window"].get<int>() > 0) {
-        line("windows", std::to_string(info["n_layers"].get<int>() - info["n_governed_layers"].get<int>()) +
-                            " layers see the newest " + number("window") +
+        line("windows", number("n_window_layers") + " layers see the newest " + number("window") +
                             " tokens, and keep these; policies govern the other " + number("n_governed_layers"));
     }
+    if (info["n_sharing_layers"].get<int>() > 0) {
+        line("shared",
+             number("n_sharing_layers") + " layers more keep nothing, and see what one of the layers before them keeps");
+    }
     if (info["n_recurrent_layers"].get<int>() > 0) {
-        line("recurrent", number("n_recurrent_layers") +
-                              " layers keep a state in place of KV entries; policies govern the other " +
-                              number("n_governed_layers"));
+        line("recurrent", number("n_recurrent_layers") + " layers keep a state in place of KV entries" +
+                              (info["n_feed_forward_layers"].get<int>() > 0
+                                   ? ", " + number("n_feed_forward_layers") + " are a feed-forward alone"
+                                   : "") +
+                              "; policies govern the other " + number("n_governed_layers"));
     }
     line("heads", number("n_heads") + " over " + number("n_kv_heads") + " KV heads of size " + number("head_dim"));
     if (info["n_experts"].get<int>() > 0) { line("experts", number("n_experts")); }

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <sstream>
 #include <string_view>
 
 #include "benchmarks/benchmark.h"
 #include "corpus/tasks.h"
 #include "eval/studies/studies.h"
+#include "model/random/random_model.h"
 #include "pith/policies.h"
 
 namespace pith::app {
@@ -65,6 +67,13 @@ Words demo_tasks() {
     return words;
 }
 
+Words shapes_there_are() {
+    Words words;
+    std::istringstream names(shape_names());  // "0.5b, 1b"
+    for (std::string name; names >> name;) { add_once(words, name.substr(0, name.find(','))); }
+    return words;
+}
+
 Words cache_types() {
     return {"f32", "f16", "bf16", "q8_0", "q4_0"};
 }
@@ -107,7 +116,7 @@ const std::vector<Entry> & table() {
         {"pith train pairs", "--task", ValueKind::kText},
         {"", "--kind", ValueKind::kOneOf, these({"attention", "linear"})},
         {"", "--source", ValueKind::kOneOf, these({"own", "previous"})},
-        {"pith make-model", "shape", ValueKind::kOneOf, these({"0.5b", "1b", "3b", "8b"})},
+        {"pith make-model", "shape", ValueKind::kOneOf, shapes_there_are},
         {"pith make-model", "--type", ValueKind::kOneOf, these({"f32", "f16", "bf16", "q8_0", "q4_0"})},
         {"pith completion", "SHELL", ValueKind::kOneOf, these({"bash", "zsh", "fish"})},
         {"pith man", "COMMAND", ValueKind::kText},

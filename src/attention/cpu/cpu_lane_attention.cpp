@@ -83,14 +83,15 @@ void hide_keys(const LanePart & part, int layer, AttentionTask & task) {
 // The part's lanes, which see a window, from the first entry on that its first query sees. All of a sequence are alike there.
 // first_lane: of the part. REQUIRES: with several queries the task has the part's lanes and no others.
 void cut_to_window(const LanePart & part, int layer, size_t first_lane, AttentionTask & task) {
-    const int window = part.cache->layout().window(layer);
+    const LayerLanes lanes = part.cache->layout().lanes(layer);
     const auto positions = part.cache->positions(part.cache->lane(part.seq, layer, 0));
     const auto queries = positions.last(static_cast<size_t>(part.n));
-    const auto first = static_cast<size_t>(std::ranges::upper_bound(positions, queries.front() - window) - positions.begin());
-    const bool hides = part.n > 1 && positions[first] + window <= queries.back();
+    const auto first =
+        static_cast<size_t>(std::ranges::lower_bound(positions, lanes.first_seen(queries.front())) - positions.begin());
+    const bool hides = part.n > 1 && lanes.hidden_from(positions[first]) <= queries.back();
     if (hides) {
         task.hidden_lanes.resize(1);
-        fill_window_lane(window, positions.subspan(first), task.hidden_lanes.front());
+        fill_window_lane(lanes, positions.subspan(first), task.hidden_lanes.front());
         task.hides = true;
     }
     for (size_t l = first_lane; l < task.lanes.size(); ++l) {
@@ -105,7 +106,8 @@ void cut_to_window(const LanePart & part, int layer, size_t first_lane, Attentio
 }
 
 // The lanes of a part, with its rows of q and out.
-void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggml_tensor * out, AttentionTask & task) {
+void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggml_tensor * out, bool sums,
+              AttentionTask & task) {
     const RaggedCache & cache = *part.cache;
     const ggml_tensor * v = cache.v(layer);
     const size_t first_lane = task.lanes.size();
@@ -119,7 +121,7 @@ void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggm
         lane.out = static_cast<float *>(out->data) + row * task.out_query_stride + head * task.out_head_stride;
     }
     if (!cache.layout().governs(layer)) { return cut_to_window(part, layer, first_lane, task); }
-    if (part.sums) {
+    if (sums && part.sums) {
         for (int head = 0; head < cache.layout().shape.n_heads(); ++head) {
             const ColumnSum sum = part.sums(layer, head);
             task.columns.sum.push_back(sum.to);
@@ -130,7 +132,7 @@ void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggm
 }
 
 // Parts of one operation: all have as many rows.
-void fill_task(std::span<const LanePart> parts, int layer, const ggml_tensor * q, const ggml_tensor * out,
+void fill_task(std::span<const LanePart> parts, int layer, const ggml_tensor * q, const ggml_tensor * out, bool sums,
                AttentionTask & task) {
     const CacheLayout & layout = parts.front().cache->layout();
     const LaneRows rows = layout.rows(layer);
@@ -143,7 +145,7 @@ void fill_task(std::span<const LanePart> parts, int layer, const ggml_tensor * q
     task.q_query_stride = q->nb[2] / sizeof(float);
     task.out_head_stride = static_cast<size_t>(task.head_dim_v);
     task.out_query_stride = out->nb[1] / sizeof(float);
-    for (const LanePart & part : parts) { add_part(part, layer, q, out, task); }
+    for (const LanePart & part : parts) { add_part(part, layer, q, out, sums, task); }
 }
 
 // Neighbouring parts [begin, end) that can be asked together about a layer.
@@ -198,7 +200,7 @@ void fill_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask
 void fill_attention_task(const RaggedCache & cache, int seq, int layer, const ggml_tensor * q, const ggml_tensor * out,
                          const HiddenKeys * hidden, AttentionTask & task) {
     const LanePart part{&cache, seq, 0, static_cast<int>(q->ne[2]), {}, hidden};
-    fill_task(std::span(&part, 1), layer, q, out, task);
+    fill_task(std::span(&part, 1), layer, q, out, /*sums=*/true, task);
 }
 
 bool can_attend_on_cpu(const CacheLayout & layout) {
@@ -230,7 +232,7 @@ ggml_tensor * build_cpu_attention(GraphBuild & build, const LaneBatchPtr & batch
         const size_t end = end_of_group(batch->parts, begin, layer);
         CpuAttentionNode & node = build.workspace<CpuWorkspace>().next();
         std::array<ggml_tensor *, 3> sources = {q, written.k, written.v};
-        const auto n_sources = static_cast<int>(sources.size());
+        const int n_sources = written.k == nullptr ? 1 : static_cast<int>(sources.size());
         // Each writes its own rows of what the first made.
         ggml_tensor * made =
             out == nullptr
@@ -238,9 +240,9 @@ ggml_tensor * build_cpu_attention(GraphBuild & build, const LaneBatchPtr & batch
                                  1, 1, sources.data(), n_sources, run, GGML_N_TASKS_MAX, &node)
                 : ggml_custom_inplace(build.ctx(), out, sources.data(), n_sources, run, GGML_N_TASKS_MAX, &node);
         ggml_set_name(made, name_of(GraphPart::kAttention));
-        build.before_run([&build, batch, begin, end, &node, layer, q, made] {
+        build.before_run([&build, batch, begin, end, &node, layer, q, made, sums = written.k != nullptr] {
             node.plan.cancel = build.cancel();
-            fill_task(std::span(batch->parts).subspan(begin, end - begin), layer, q, made, node.plan.task);
+            fill_task(std::span(batch->parts).subspan(begin, end - begin), layer, q, made, sums, node.plan.task);
             node.plan.make();
             node.scratch->reserve(node.plan);
         });

@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "cache/layer_lanes.h"
+
 namespace pith {
 
 // Of one layer.
@@ -56,12 +58,12 @@ inline void fill_hidden_lane(const HiddenKeys & keys, int kv_head, std::span<con
     }
 }
 
-// Entries of a window: each disappears `window` positions behind its own. lane: their positions, of those that some query sees.
-inline void fill_window_lane(int window, std::span<const int32_t> lane, HiddenLane & out) {
+// Entries of a layer with a window. lane: their positions, of those that some query sees.
+inline void fill_window_lane(const LayerLanes & layer, std::span<const int32_t> lane, HiddenLane & out) {
     out.first = 0;
     out.ascending = true;
     out.hidden.resize(lane.size());
-    for (size_t j = 0; j < lane.size(); ++j) { out.hidden[j] = lane[j] + window; }
+    for (size_t j = 0; j < lane.size(); ++j) { out.hidden[j] = static_cast<int32_t>(layer.hidden_from(lane[j])); }
 }
 
 }  // namespace pith

@@ -2,10 +2,15 @@
 #include "model/arch/arch_keys.h"
 
 #include <array>
+#include <utility>
 #include <vector>
 
 namespace pith {
 namespace {
+
+// Of recurrent layers: small enough that a state's size fits an int.
+constexpr int kMaxStateHeads = 1024;
+constexpr int kMaxStateDim = 1024;
 
 // Which of the four sections a pair belongs to, as ggml_rope_multi deals them out.
 int section_of(int pair, const std::array<int, 4> & sections, bool interleaved) {
@@ -48,7 +53,7 @@ Status read_rope_sections(const KeyReader & keys, bool interleaved, bool require
     return {};
 }
 
-Status read_multipliers(const KeyReader & keys, Hparams & hp) {
+Status read_granite(const KeyReader & keys, Hparams & hp) {
     const auto read = [&](const char * key, float & out) -> Status {
         float value = 0.0F;
         PITH_RETURN_IF_ERROR(keys.real(key, 0.0F, value));
@@ -61,6 +66,18 @@ Status read_multipliers(const KeyReader & keys, Hparams & hp) {
     PITH_RETURN_IF_ERROR(read("attention.scale", hp.attention_scale));
     PITH_RETURN_IF_ERROR(read("logit_scale", divisor));
     hp.logit_scale = 1.0F / divisor;
+    bool rotates = true;
+    PITH_RETURN_IF_ERROR(keys.flag("rope.scaling.finetuned", rotates));
+    for (LayerHparams & layer : hp.layers) { layer.rotates = rotates; }
+    return {};
+}
+
+Status read_expert_weights(const KeyReader & keys, Hparams & hp) {
+    hp.norm_expert_weights = false;
+    PITH_RETURN_IF_ERROR(keys.flag("expert_weights_norm", hp.norm_expert_weights));
+    float scale = 0.0F;
+    PITH_RETURN_IF_ERROR(keys.real("expert_weights_scale", 0.0F, scale));
+    if (scale != 0.0F) { hp.expert_weights_scale = scale; }
     return {};
 }
 
@@ -96,16 +113,14 @@ Status read_short_convolutions(const KeyReader & keys, Hparams & hp) {
 }
 
 Status read_delta_nets(const KeyReader & keys, Hparams & hp) {
-    constexpr int kMaxHeads = 1024;
-    constexpr int kMaxHeadDim = 1024;
     RecurrentHparams & of = hp.recurrent;
     int n_values = 0;
     int interval = 4;
     PITH_RETURN_IF_ERROR(keys.integer("ssm.conv_kernel", 2, 64, of.n_conv));
-    PITH_RETURN_IF_ERROR(keys.integer("ssm.state_size", 1, kMaxHeadDim, of.head_dim));
-    PITH_RETURN_IF_ERROR(keys.integer("ssm.time_step_rank", 1, kMaxHeads, of.n_heads));
-    PITH_RETURN_IF_ERROR(keys.integer("ssm.group_count", 1, kMaxHeads, of.n_key_heads));
-    PITH_RETURN_IF_ERROR(keys.integer("ssm.inner_size", 1, kMaxHeads * kMaxHeadDim, n_values));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.state_size", 1, kMaxStateDim, of.head_dim));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.time_step_rank", 1, kMaxStateHeads, of.n_heads));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.group_count", 1, kMaxStateHeads, of.n_key_heads));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.inner_size", 1, kMaxStateHeads * kMaxStateDim, n_values));
     PITH_RETURN_IF_ERROR(keys.integer("full_attention_interval", 1, 1 << 16, interval, false));
     if (of.n_heads % of.n_key_heads != 0) {
         return keys.bad("ssm.time_step_rank", "is " + std::to_string(of.n_heads) +
@@ -124,6 +139,47 @@ Status read_delta_nets(const KeyReader & keys, Hparams & hp) {
     of.n_memory = of.n_heads * of.head_dim * of.head_dim;
     for (size_t l = 0; l < hp.layers.size(); ++l) {
         hp.layers[l].recurrent = l % static_cast<size_t>(interval) != static_cast<size_t>(interval) - 1;
+    }
+    return {};
+}
+
+Status read_mamba2(const KeyReader & keys, Hparams & hp) {
+    RecurrentHparams & of = hp.recurrent;
+    int n_values = 0;
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.conv_kernel", 2, 64, of.n_conv));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.state_size", 1, kMaxStateDim, of.n_state));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.time_step_rank", 1, kMaxStateHeads, of.n_heads));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.group_count", 1, kMaxStateHeads, of.n_key_heads));
+    PITH_RETURN_IF_ERROR(keys.integer("ssm.inner_size", 1, kMaxStateHeads * kMaxStateDim, n_values));
+    for (const auto & [key, n] : {std::pair{"ssm.time_step_rank", of.n_heads}, std::pair{"ssm.group_count", of.n_key_heads}}) {
+        if (n_values % n == 0) { continue; }
+        return keys.bad("ssm.inner_size",
+                        "is " + std::to_string(n_values) + ", no multiple of " + key + ", which is " + std::to_string(n));
+    }
+    if (of.n_heads % of.n_key_heads != 0) {
+        return keys.bad("ssm.time_step_rank", "is " + std::to_string(of.n_heads) +
+                                                  ", no multiple of ssm.group_count, which is " +
+                                                  std::to_string(of.n_key_heads));
+    }
+    of.head_dim = n_values / of.n_heads;
+    of.n_channels = n_values + 2 * of.n_key_heads * of.n_state;
+    of.n_memory = n_values * of.n_state;
+    return {};
+}
+
+Status read_nemotron_h(const KeyReader & keys, Hparams & hp) {
+    PITH_RETURN_IF_ERROR(read_mamba2(keys, hp));
+    for (size_t l = 0; l < hp.layers.size(); ++l) {
+        LayerHparams & layer = hp.layers[l];
+        layer.has_feed_forward = layer.n_ff > 0;
+        if (!layer.has_feed_forward) { continue; }
+        if (!layer.recurrent) {
+            return keys.unsupported(
+                "feed_forward_length",
+                "gives layer " + std::to_string(l) + " a feed-forward beside its attention, of which it may have one");
+        }
+        layer.recurrent = false;
+        layer.feed_forward_only = true;
     }
     return {};
 }

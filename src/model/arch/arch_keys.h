@@ -13,8 +13,13 @@ namespace pith {
 // key has no sections. Paper: Qwen2-VL (Wang et al., 2024), section 2.1.
 Status read_rope_sections(const KeyReader & keys, bool interleaved, bool required, Hparams & hp);
 
-// embedding_scale, residual_scale, attention.scale and logit_scale, which divides.
-Status read_multipliers(const KeyReader & keys, Hparams & hp);
+// What Granite's forms have in common: embedding_scale, residual_scale, attention.scale and logit_scale, which divides;
+// rope.scaling.finetuned: false where nothing turns.
+Status read_granite(const KeyReader & keys, Hparams & hp);
+
+// expert_weights_norm and expert_weights_scale: whether the chosen experts' weights are made to sum to 1, and what they are
+// multiplied by.
+Status read_expert_weights(const KeyReader & keys, Hparams & hp);
 
 // attention.sliding_window: how many positions the layers with a window see. Which these are: of every `period` layers all but
 // the last, where attention.sliding_window_pattern says no other period, or lists the layers (true: a window).
@@ -29,6 +34,12 @@ Status read_short_convolutions(const KeyReader & keys, Hparams & hp);
 
 // ssm.*: heads and sizes of gated delta nets, and full_attention_interval: of every so many layers all but the last are such.
 Status read_delta_nets(const KeyReader & keys, Hparams & hp);
+
+// ssm.*: heads, groups and sizes of Mamba 2.
+Status read_mamba2(const KeyReader & keys, Hparams & hp);
+
+// The same of Nemotron H, and which layers are a feed-forward: those without heads whose feed_forward_length is not 0.
+Status read_nemotron_h(const KeyReader & keys, Hparams & hp);
 
 // Layers that see a window only, where Pith does not run them.
 Status refuse_windows(const KeyReader & keys);

@@ -7,11 +7,7 @@ namespace pith {
 namespace {
 
 Status read_glm4moe(const KeyReader & keys, Hparams & hp) {
-    hp.norm_expert_weights = false;
-    PITH_RETURN_IF_ERROR(keys.flag("expert_weights_norm", hp.norm_expert_weights));
-    float scale = 0.0F;
-    PITH_RETURN_IF_ERROR(keys.real("expert_weights_scale", 0.0F, scale));
-    if (scale != 0.0F) { hp.expert_weights_scale = scale; }
+    PITH_RETURN_IF_ERROR(read_expert_weights(keys, hp));
     return read_rope_sections(keys, /*interleaved=*/false, /*required=*/false, hp);
 }
 

@@ -5,7 +5,7 @@
 namespace pith {
 
 Architecture granite_architecture() {
-    return {"granite", {.experts = Experts::kLikeMixtral}, read_multipliers};
+    return {"granite", {.experts = Experts::kLikeMixtral}, read_granite};
 }
 
 }  // namespace pith

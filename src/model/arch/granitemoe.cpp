@@ -5,7 +5,7 @@
 namespace pith {
 
 Architecture granitemoe_architecture() {
-    return {"granitemoe", {.experts = Experts::kLikeMixtral}, read_multipliers};
+    return {"granitemoe", {.experts = Experts::kLikeMixtral}, read_granite};
 }
 
 }  // namespace pith

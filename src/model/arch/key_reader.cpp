@@ -1,6 +1,7 @@
 // key_reader.cpp - metadata as numbers within limits. Stage: model.
 #include "model/arch/key_reader.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace pith {
@@ -58,6 +59,13 @@ Status KeyReader::numbers(const std::string & key, size_t n, std::vector<double>
 bool KeyReader::is_list(const std::string & key) const {
     const GgufValue * value = header_.find(prefix_ + key);
     return value != nullptr && std::holds_alternative<GgufArray>(*value);
+}
+
+bool KeyReader::differs(const std::string & key) const {
+    const GgufValue * value = header_.find(prefix_ + key);
+    const auto * array = value == nullptr ? nullptr : std::get_if<GgufArray>(value);
+    if (array == nullptr) { return false; }
+    return std::ranges::any_of(array->numbers, [&](double x) { return x != array->numbers.front(); });
 }
 
 Status KeyReader::refuse_unread(const std::string & key) const {

@@ -20,6 +20,8 @@ public:
 
     bool has(const std::string & key) const { return header_.find(prefix_ + key) != nullptr; }
     bool is_list(const std::string & key) const;
+    // Whether it is a list of numbers that are not all the same.
+    bool differs(const std::string & key) const;
     std::optional<std::string> text(const std::string & key) const { return header_.string(prefix_ + key); }
 
     // A list, as of one value a layer, is read where all its values are the same.

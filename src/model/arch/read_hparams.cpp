@@ -34,23 +34,29 @@ Result<const Architecture *> read_architecture(const GgufHeader & header, const 
             "'" + path + "': architecture '" + *name + "' is not supported (supported: " + architecture_names() + ")"};
 }
 
-// attention.head_count_kv, a number a layer: 0 where it is recurrent, and elsewhere the same.
-Status read_recurrent_layers(const KeyReader & keys, Hparams & hp) {
+Status no_multiple(const KeyReader & keys, int n_heads, int n_kv_heads) {
+    return keys.bad(
+        "attention.head_count",
+        "is " + std::to_string(n_heads) + ", no multiple of attention.head_count_kv, which is " + std::to_string(n_kv_heads));
+}
+
+// attention.head_count_kv, a number a layer: 0 where it is recurrent.
+Status read_kv_heads_of_layers(const KeyReader & keys, Hparams & hp) {
     constexpr const char * kKey = "attention.head_count_kv";
     std::vector<double> list;
     PITH_RETURN_IF_ERROR(keys.numbers(kKey, hp.layers.size(), list, true));
+    const int least = hp.form.recurrent == Recurrent::kNone ? 1 : 0;
     int n_heads = 0;
     for (size_t l = 0; l < list.size(); ++l) {
-        if (!(list[l] >= 0 && list[l] <= kMaxHeads)) {
-            return keys.bad(kKey, "has a number that is not from 0 to " + std::to_string(kMaxHeads));
+        if (!(list[l] >= least && list[l] <= kMaxHeads)) {
+            return keys.bad(kKey,
+                            "has a number that is not from " + std::to_string(least) + " to " + std::to_string(kMaxHeads));
         }
         const int n = static_cast<int>(list[l]);
         hp.layers[l].recurrent = n == 0;
+        hp.layers[l].n_kv_heads = n;
         if (n == 0) { continue; }
-        if (n_heads != 0 && n != n_heads) {
-            return keys.unsupported(kKey, "gives attention of " + std::to_string(n_heads) + " and of " + std::to_string(n) +
-                                              " heads: layers with different numbers are not run yet");
-        }
+        if (hp.n_heads % n != 0) { return no_multiple(keys, hp.n_heads, n); }
         n_heads = n;
     }
     if (n_heads == 0) { return keys.unsupported(kKey, "is 0 in every layer, so there is no attention"); }
@@ -58,19 +64,33 @@ Status read_recurrent_layers(const KeyReader & keys, Hparams & hp) {
     return {};
 }
 
+// Lanes that policies govern are alike.
+Status settle_kv_heads(const KeyReader & keys, Hparams & hp) {
+    int n_heads = 0;
+    for (int l = 0; l < hp.n_layers; ++l) {
+        if (!hp.governs(l)) { continue; }
+        const int n = hp.n_kv_heads_of(l);
+        if (n_heads != 0 && n != n_heads) {
+            return keys.unsupported("attention.head_count_kv",
+                                    "gives attention of " + std::to_string(n_heads) + " and of " + std::to_string(n) +
+                                        " heads: of layers that see everything only such with the same number are run");
+        }
+        n_heads = n;
+    }
+    hp.n_kv_heads = n_heads;
+    return {};
+}
+
 Status read_heads(const KeyReader & keys, Hparams & hp) {
     PITH_RETURN_IF_ERROR(keys.integer("attention.head_count", 1, kMaxHeads, hp.n_heads));
     hp.n_kv_heads = hp.n_heads;
-    if (hp.form.recurrent != Recurrent::kNone && keys.is_list("attention.head_count_kv")) {
-        PITH_RETURN_IF_ERROR(read_recurrent_layers(keys, hp));
+    const bool may_differ = hp.form.recurrent != Recurrent::kNone || hp.form.unlike_heads;
+    if (may_differ && keys.is_list("attention.head_count_kv")) {
+        PITH_RETURN_IF_ERROR(read_kv_heads_of_layers(keys, hp));
     } else {
         PITH_RETURN_IF_ERROR(keys.integer("attention.head_count_kv", 1, kMaxHeads, hp.n_kv_heads, false));
     }
-    if (hp.n_heads % hp.n_kv_heads != 0) {
-        return keys.bad("attention.head_count", "is " + std::to_string(hp.n_heads) +
-                                                    ", no multiple of attention.head_count_kv, which is " +
-                                                    std::to_string(hp.n_kv_heads));
-    }
+    if (hp.n_heads % hp.n_kv_heads != 0) { return no_multiple(keys, hp.n_heads, hp.n_kv_heads); }
     const bool divides = hp.n_embd % hp.n_heads == 0;
     if (!divides && !(keys.has("attention.key_length") && keys.has("attention.value_length"))) {
         return keys.bad("embedding_length",
@@ -95,6 +115,10 @@ void set_yarn_factors(Hparams & hp, float attn_factor) {
 
 Status read_rope(const KeyReader & keys, Hparams & hp) {
     hp.n_rot = hp.head_dim;
+    if (hp.form.rope == RopeKind::kNone) {
+        for (LayerHparams & layer : hp.layers) { layer.rotates = false; }
+        return {};
+    }
     PITH_RETURN_IF_ERROR(keys.integer("rope.dimension_count", 2, kMaxHeadDim, hp.n_rot, false));
     if (hp.n_rot > hp.head_dim || hp.n_rot % 2 != 0) {
         return keys.bad("rope.dimension_count", "is " + std::to_string(hp.n_rot) + ": an even number up to the head size, " +
@@ -120,6 +144,28 @@ Status read_rope(const KeyReader & keys, Hparams & hp) {
         set_yarn_factors(hp, attn_factor);
     } else if (hp.rope_freq_scale != 1.0F) {
         hp.rope_scaling = RopeScaling::kLinear;
+    }
+    return {};
+}
+
+// feed_forward_length: a number, or a list of one a layer, which may be 0 where each layer is one of several things.
+Status read_widths(const KeyReader & keys, Hparams & hp) {
+    constexpr const char * kKey = "feed_forward_length";
+    if (!keys.differs(kKey)) {
+        PITH_RETURN_IF_ERROR(keys.integer(kKey, 1, kMaxWidth, hp.n_ff, hp.form.experts != Experts::kAlways));
+        for (LayerHparams & layer : hp.layers) { layer.n_ff = hp.n_ff; }
+        return {};
+    }
+    const int least = hp.form.one_part_a_layer ? 0 : 1;
+    std::vector<double> list;
+    PITH_RETURN_IF_ERROR(keys.numbers(kKey, hp.layers.size(), list));
+    for (size_t l = 0; l < list.size(); ++l) {
+        if (!(list[l] >= least && list[l] <= kMaxWidth)) {
+            return keys.bad(kKey,
+                            "has a number that is not from " + std::to_string(least) + " to " + std::to_string(kMaxWidth));
+        }
+        hp.layers[l].n_ff = static_cast<int>(list[l]);
+        hp.n_ff = std::max(hp.n_ff, hp.layers[l].n_ff);
     }
     return {};
 }
@@ -165,7 +211,7 @@ Status read_experts(const KeyReader & keys, Hparams & hp) {
     int n_dense = 0;
     PITH_RETURN_IF_ERROR(keys.integer("leading_dense_block_count", 0, hp.n_layers, n_dense, false));
     for (size_t l = static_cast<size_t>(n_dense); l < hp.layers.size(); ++l) { hp.layers[l].has_experts = true; }
-    if (n_dense == 0) { hp.n_ff = 0; }
+    if (n_dense == 0 && !hp.form.experts_beside_dense) { hp.n_ff = 0; }
     return {};
 }
 
@@ -208,7 +254,7 @@ Result<Hparams> read_hparams(const GgufHeader & header, const std::string & path
     hp.name = header.string("general.name").value_or("");
     PITH_RETURN_IF_ERROR(read_sizes(header, path, keys, hp));
     PITH_RETURN_IF_ERROR(read_heads(keys, hp));
-    PITH_RETURN_IF_ERROR(keys.integer("feed_forward_length", 1, kMaxWidth, hp.n_ff, hp.form.experts != Experts::kAlways));
+    PITH_RETURN_IF_ERROR(read_widths(keys, hp));
     PITH_RETURN_IF_ERROR(read_experts(keys, hp));
     PITH_RETURN_IF_ERROR(read_rope(keys, hp));
     if (arch->read != nullptr) { PITH_RETURN_IF_ERROR(arch->read(keys, hp)); }
@@ -219,6 +265,7 @@ Result<Hparams> read_hparams(const GgufHeader & header, const std::string & path
                     (hp.n_recurrent_layers() == 0 ? "every layer sees a window only" : "no layer sees all of the text") +
                     ", so there is nothing for a policy to keep"};
     }
+    PITH_RETURN_IF_ERROR(settle_kv_heads(keys, hp));
     return hp;
 }
 

@@ -58,6 +58,15 @@ void set_shape(gguf_context * gguf, const RandomModelSpec & spec) {
     }
 }
 
+template <typename To, typename T>
+std::vector<To> for_each_layer(const RandomList<T> & of, int n_layers) {
+    std::vector<To> list;
+    for (size_t l = 0; l < static_cast<size_t>(n_layers); ++l) {
+        list.push_back(static_cast<To>(of.values[l % of.values.size()]));
+    }
+    return list;
+}
+
 void set_more(gguf_context * gguf, const RandomModelSpec & spec) {
     for (const auto & [name, value] : spec.keys) {
         const std::string key = spec.arch + "." + name;
@@ -65,6 +74,17 @@ void set_more(gguf_context * gguf, const RandomModelSpec & spec) {
         if (const auto * number = std::get_if<uint32_t>(&value)) { gguf_set_val_u32(gguf, key.c_str(), *number); }
         if (const auto * real = std::get_if<float>(&value)) { gguf_set_val_f32(gguf, key.c_str(), *real); }
         if (const auto * text = std::get_if<std::string>(&value)) { gguf_set_val_str(gguf, key.c_str(), text->c_str()); }
+        if (const auto * list = std::get_if<std::vector<int32_t>>(&value)) {
+            gguf_set_arr_data(gguf, key.c_str(), GGUF_TYPE_INT32, list->data(), list->size());
+        }
+        if (const auto * numbers = std::get_if<RandomList<int32_t>>(&value)) {
+            const auto list = for_each_layer<int32_t>(*numbers, spec.n_layers);
+            gguf_set_arr_data(gguf, key.c_str(), GGUF_TYPE_INT32, list.data(), list.size());
+        }
+        if (const auto * flags = std::get_if<RandomList<bool>>(&value)) {
+            const auto list = for_each_layer<int8_t>(*flags, spec.n_layers);
+            gguf_set_arr_data(gguf, key.c_str(), GGUF_TYPE_BOOL, list.data(), list.size());
+        }
     }
 }
 

@@ -16,8 +16,16 @@
 
 namespace pith {
 
+// A list of one value a layer: these, over and over.
+template <typename T>
+struct RandomList {
+    std::vector<T> values;
+};
+
 // A metadata key behind "<architecture>." and what it says.
-using RandomKey = std::pair<std::string, std::variant<bool, uint32_t, float, std::string>>;
+using RandomKey =
+    std::pair<std::string,
+              std::variant<bool, uint32_t, float, std::string, std::vector<int32_t>, RandomList<int32_t>, RandomList<bool>>>;
 
 struct RandomModelSpec {
     std::string arch = "llama";  // one of arch/architectures.def

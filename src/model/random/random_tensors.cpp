@@ -36,9 +36,6 @@ Result<ggml_type> find_weight_type(const std::string & name) {
 Status check_spec(const RandomModelSpec & spec) {
     const Architecture * arch = find_architecture(spec.arch);
     if (arch == nullptr) { return invalid("unknown architecture '" + spec.arch + "'; known are " + architecture_names()); }
-    if (arch->form.recurrent != Recurrent::kNone) {
-        return invalid("random files of architecture '" + spec.arch + "', which has recurrent layers, are not made");
-    }
     const bool experts = spec.n_experts > 0;
     struct Field {
         const char * name;
@@ -123,10 +120,8 @@ private:
         std::copy_n(wanted.ne.begin(), tensor.ne.size(), tensor.ne.begin());
         if (wanted.use == WeightUse::kVector) {
             tensor.n_dims = wanted.ne[1] > 1 ? 2 : 1;  // a bias an expert
-            const bool is_bias = wanted.name.ends_with(".bias") || wanted.name.ends_with("attn_sinks.weight");
             tensor.type = GGML_TYPE_F32;
-            tensor.mean = is_bias ? 0.0F : 1.0F;
-            tensor.std_dev = is_bias ? kBiasSpread : kNormSpread;
+            set_spread(tensor);
         } else {
             tensor.n_dims = wanted.use == WeightUse::kExperts ? 3 : 2;
             tensor.type =
@@ -139,6 +134,15 @@ private:
             if (wanted.use == WeightUse::kRows && !spec_.tied) { tensor.std_dev = 1.0F; }
         }
         tensors_.push_back(std::move(tensor));
+    }
+
+    // Of what is no matrix of weights: norms, biases, and what recurrent layers decay by, which must be negative.
+    static void set_spread(RandomTensorSpec & tensor) {
+        const auto is = [&](const char * end) { return tensor.name.ends_with(end); };
+        const bool is_bias = is(".bias") || is("attn_sinks.weight");
+        const bool is_product = is("conv1d.weight") || is("shortconv.conv.weight") || is("ffn_gate_inp_shexp.weight");
+        tensor.mean = is_bias || is_product ? 0.0F : is("ssm_a") ? -1.0F : 1.0F;
+        tensor.std_dev = is_bias ? kBiasSpread : is_product ? 1.0F / std::sqrt(static_cast<float>(tensor.ne[0])) : kNormSpread;
     }
 
     const RandomModelSpec & spec_;

@@ -81,6 +81,36 @@ void gemma3_4b(RandomModelSpec & spec) {
     set_widths(spec, 34, 2560, 8, 4, 256, 10240);
 }
 
+void gemma4_31b(RandomModelSpec & spec) {
+    spec.arch = "gemma4";
+    spec.n_ctx_train = 262144;
+    spec.n_vocab = 262144;
+    spec.tied = true;
+    spec.window = 1024;
+    spec.rope_base = 1000000.0F;
+    set_widths(spec, 60, 5376, 32, 4, 512, 21504);
+    spec.keys = {{"attention.sliding_window_pattern", RandomList<bool>{{true, true, true, true, true, false}}},
+                 {"attention.head_count_kv", RandomList<int32_t>{{16, 16, 16, 16, 16, 4}}},
+                 {"attention.key_length_swa", 256U},
+                 {"attention.value_length_swa", 256U},
+                 {"rope.dimension_count_swa", 256U},
+                 {"rope.freq_base_swa", 10000.0F},
+                 {"embedding_length_per_layer_input", 0U},
+                 {"final_logit_softcapping", 30.0F}};
+}
+
+void qwen35_27b(RandomModelSpec & spec) {
+    spec.arch = "qwen35";
+    spec.n_ctx_train = 262144;
+    spec.n_vocab = 248320;
+    spec.rope_base = 10000000.0F;
+    set_widths(spec, 64, 5120, 24, 4, 256, 17408);
+    spec.keys = {{"rope.dimension_count", 64U},   {"rope.dimension_sections", std::vector<int32_t>{11, 11, 10, 0}},
+                 {"full_attention_interval", 4U}, {"ssm.conv_kernel", 4U},
+                 {"ssm.state_size", 128U},        {"ssm.time_step_rank", 48U},
+                 {"ssm.group_count", 16U},        {"ssm.inner_size", 6144U}};
+}
+
 void gpt_oss_20b(RandomModelSpec & spec) {
     spec.arch = "gpt-oss";
     spec.n_ctx_train = 131072;
@@ -105,6 +135,8 @@ constexpr Shape kShapes[] = {
     {"8b", llama_8b},                  // Llama 3.1
     {"ministral3-3b", ministral3_3b},  // Ministral 3
     {"gemma3-4b", gemma3_4b},          // Gemma 3, its text
+    {"gemma4-31b", gemma4_31b},        // Gemma 4, its text
+    {"qwen3.5-27b", qwen35_27b},       // Qwen 3.5, its text
     {"gpt-oss-20b", gpt_oss_20b},      // gpt-oss
 };
 

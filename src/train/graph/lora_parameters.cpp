@@ -27,7 +27,7 @@ void add_lora_parameters(const LoraOptions & options, ParameterSet & parameters,
         for (const LoraTarget & target : lora_targets()) {
             LayerWeights & layer = weights.layers[l];
             const ggml_tensor * weight = layer.*target.weight;
-            if (weight == nullptr) { continue; }  // the layer is recurrent: check_trainable() says so
+            if (weight == nullptr) { continue; }  // no attention in this layer: check_trainable() says so
             const std::string name = "blk." + std::to_string(l) + "." + target.name + ".weight";
             LoraPair & pair = layer.*target.pair;
             const float deviation = 1.0F / std::sqrt(static_cast<float>(weight->ne[0]));

@@ -195,7 +195,9 @@ Status StepGraph::build() {
     allocator_ = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend_));
     if (!ggml_gallocr_alloc_graph(allocator_, graph_)) { return no_memory(); }
     auto * positions = static_cast<int32_t *>(positions_->data);
-    for (int i = 0; i < shape_.size(); ++i) { positions[i] = i % shape_.n_tokens; }
+    for (int i = 0; positions != nullptr && i < shape_.size(); ++i) {
+        positions[i] = i % shape_.n_tokens;
+    }  // no layer rotates: null
     const auto n = static_cast<size_t>(shape_.size());
     loss_.nll.assign(n, 0.0F);
     loss_.hit.assign(n, 0);
