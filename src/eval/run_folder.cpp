@@ -53,6 +53,7 @@ std::string to_json(const RunInfo & info) {
     for (const EvalCase & one : info.cases) { object["cases"].push_back({{"policy", one.policy}, {"budget", one.budget}}); }
     object["settings"] = pairs_json(info.settings);
     object["about"] = pairs_json(info.about);
+    if (info.shard) { object["shard"] = {{"answers", info.shard->n_answers}, {"of", info.shard->n_all}}; }
     return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -91,6 +92,10 @@ Result<RunInfo> read_info(const std::string & path) {
         }
         info.settings = pairs_of(at(object, "settings"));
         info.about = pairs_of(at(object, "about"));
+        if (object.contains("shard")) {
+            const Json & shard = at(object, "shard");
+            info.shard = RunInfo::ShardSize{at(shard, "answers").get<int>(), at(shard, "of").get<int>()};
+        }
         if (info.tasks.empty() || info.lengths.empty()) { return bad("it has no tasks, or no lengths"); }
         return info;
     } catch (const Json::exception &) {
@@ -114,8 +119,15 @@ std::string list_difference(const std::string & before, const std::string & now)
            (fresh.empty() ? "" : "with " + fresh);
 }
 
-// What differs, by the names of the settings; empty: nothing.
-std::string differences(const RunInfo & there, const RunInfo & asked) {
+Status with_advice(const Status & status) {
+    if (status.ok()) { return {}; }
+    return {status.code(),
+            status.message() + "; make room, then run the same command again: it goes on from the last whole answer"};
+}
+
+}  // namespace
+
+std::string setting_differences(const RunInfo & there, const RunInfo & asked) {
     std::vector<std::string> names;
     for (const auto * run : {&there, &asked}) {
         for (const auto & [name, value] : run->settings) {
@@ -141,14 +153,6 @@ std::string differences(const RunInfo & there, const RunInfo & asked) {
     return text;
 }
 
-Status with_advice(const Status & status) {
-    if (status.ok()) { return {}; }
-    return {status.code(),
-            status.message() + "; make room, then run the same command again: it goes on from the last whole answer"};
-}
-
-}  // namespace
-
 Result<std::unique_ptr<RunFolder>> RunFolder::read(const std::string & path) {
     std::unique_ptr<RunFolder> folder(new RunFolder(path));
     PITH_ASSIGN_OR_RETURN(folder->info_, read_info(run_file(path)));
@@ -173,7 +177,7 @@ Result<std::unique_ptr<RunFolder>> RunFolder::open(const std::string & path, con
     if (error) { return {ErrorCode::kIo, "'" + path + "' cannot be made: " + error.message()}; }
     if (exists) {
         PITH_ASSIGN_OR_RETURN(const RunInfo there, read_info(run_file(path)));
-        const std::string difference = differences(there, info);
+        const std::string difference = setting_differences(there, info);
         if (!difference.empty()) {
             return {ErrorCode::kInvalidArgument,
                     "'" + path + "' holds another run: " + difference + "; use the same options, or another folder"};

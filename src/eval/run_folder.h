@@ -48,7 +48,15 @@ struct RunInfo {
     // same answers.
     std::vector<std::pair<std::string, std::string>> settings;
     std::vector<std::pair<std::string, std::string>> about;  // machine, model path …: not compared
+    struct ShardSize {
+        int n_answers = 0;
+        int n_all = 0;  // of the whole run
+    };
+    std::optional<ShardSize> shard;  // of a part of a run that is divided (shards.h)
 };
+
+// What differs in what answers depend on, by the names of the settings; empty: nothing.
+std::string setting_differences(const RunInfo & there, const RunInfo & asked);
 
 class RunFolder {
 public:

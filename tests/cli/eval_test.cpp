@@ -199,6 +199,59 @@ TEST_F(Eval, ComparesTwoRunsOfTheSameSamples) {
     expect_error(run_pith({"eval", "compare", f16, path("none")}), 1, {"run.json"});
 }
 
+TEST_F(Eval, PartsPutTogetherAreTheRunThatWasNeverDivided) {
+    const std::vector<std::string> small = {"--samples", "2"};
+    const Outcome whole = run_pith(command(path("undivided"), small));
+    ASSERT_EQ(whole.exit_code, 0) << whole.err;
+    const auto part = [&](const std::string & shard, const std::string & out, std::vector<std::string> more = {}) {
+        more.insert(more.end(), {"--shard", shard});
+        more.insert(more.end(), small.begin(), small.end());
+        return run_pith(command(path(out), more));
+    };
+    EXPECT_EQ(part("1/3", "part1").exit_code, 0);
+    EXPECT_EQ(part("2/3", "part2", {"--no-share"}).exit_code, 0);
+    expect_error(run_pith({"eval", "merge", path("part1"), path("part2"), "-o", path("merged")}), 1, {"part 3/3 is missing"});
+    const Outcome last = part("3/3", "part3");
+    EXPECT_EQ(last.exit_code, 0) << last.err;
+    EXPECT_NE(last.out.find("--shard 3/3"), std::string::npos) << last.out;
+
+    const std::vector<std::string> merge = {"eval", "merge", path("part3"), path("part1"), path("part2"), "-o", path("merged")};
+    for (int i = 0; i < 2; ++i) {  // the second time it is there
+        const Outcome merged = run_pith(merge);
+        ASSERT_EQ(merged.exit_code, 0) << merged.err;
+        EXPECT_EQ(merged.out, whole.out);
+        for (const char * file : {"/table.csv", "/table.json", "/table.md", "/figures.svg"}) {
+            EXPECT_EQ(read_text_file(path("merged") + file), read_text_file(path("undivided") + file)) << file;
+        }
+        EXPECT_EQ(n_lines(path("merged") + "/answers.jsonl"), n_lines(path("undivided") + "/answers.jsonl"));
+    }
+    // The merged folder is the whole run's: its command finds nothing left to ask.
+    EXPECT_EQ(run_pith(command(path("merged"), small)).out, whole.out);
+
+    // More parts than prompts: one that has nothing to ask is well, too.
+    const Outcome none = part("7/7", "part7");
+    EXPECT_EQ(none.exit_code, 0) << none.err;
+    EXPECT_EQ(n_lines(path("part7") + "/answers.jsonl"), 0U);
+
+    const auto refused = [&](const std::vector<std::string> & folders, const std::vector<std::string> & words) {
+        std::vector<std::string> line = {"eval", "merge", "-o", path("never")};
+        for (const std::string & folder : folders) { line.push_back(path(folder)); }
+        expect_error(run_pith(line), 1, words);
+        EXPECT_FALSE(std::filesystem::exists(path("never")));
+    };
+    refused({"part1", "part2", "part3", "part1"}, {"part 1/3 comes twice"});
+    refused({"part1", "undivided"}, {"undivided", "whole run"});
+    refused({"part1", "part7"}, {"part7", "7 parts"});
+    EXPECT_EQ(part("3/3", "seed3", {"--seed", "3"}).exit_code, 0);
+    refused({"part1", "part2", "seed3"}, {"seed3", "another run", "--seed was 1, is 3"});
+    const std::string answers = path("part2") + "/answers.jsonl";
+    std::filesystem::resize_file(answers, std::filesystem::file_size(answers) - 5);
+    refused({"part1", "part2", "part3"}, {"part2", "4 of its 5 answers"});
+    expect_error(part("1/4", "part1"), 1, {"another run", "--shard was 1/3, is 1/4"});
+    for (const char * shard : {"0/3", "4/3", "3", "a/b", "1/"}) { expect_error(part(shard, "never"), 2, {"--shard", "2/4"}); }
+    expect_error(run_pith({"eval", "ruler", "-m", model_, "--shard", "1/2"}), 2, {"--shard", "-o FOLDER"});
+}
+
 TEST_F(Eval, PrintsWhatWasAskedFor) {
     const std::string out = path("formats");
     ASSERT_EQ(run_pith(command(out, {"--samples", "1"})).exit_code, 0);

@@ -11,6 +11,7 @@
 #include "bench/likelihood.h"
 #include "eval/fake_task.h"
 #include "eval/report/eval_report.h"
+#include "eval/shards.h"
 
 namespace pith {
 namespace {
@@ -79,6 +80,38 @@ TEST(Evaluate, SharedPrefillsGiveTheAnswersOfPrefillsApart) {
             EXPECT_LE(answer.kv_bytes, full[answer.sample]) << "what other cases come back to is not counted: " << answer.key();
         }
     }
+}
+
+// What shares a prompt stays together, and it is the same part's whether prompts are shared or not.
+TEST(Evaluate, PartsDivideThePromptsAndMissNone) {
+    constexpr int kParts = 4;
+    auto samples = fake_samples(6, 1);
+    for (size_t i = 1; i < samples.size(); i += 2) { samples[i].context = samples[i - 1].context; }
+    const FakeTask task("one", samples);
+    EvalOptions options = fake_options(task);
+    std::vector<std::vector<std::string>> asked[2];
+    for (const bool share : {false, true}) {
+        options.share = share;
+        int n_answers = 0;
+        for (int index = 1; index <= kParts; ++index) {
+            auto plan = plan_evaluation(tiny().model, tiny().tokenizer, options);
+            ASSERT_TRUE(plan.ok()) << plan.status().message();
+            const int n_all = plan->n_answers();
+            keep_shard(*plan, {index, kParts});
+            ASSERT_TRUE(plan->info.shard);
+            EXPECT_EQ(plan->info.shard->n_all, n_all);
+            EXPECT_EQ(plan->info.shard->n_answers, plan->n_answers());
+            n_answers += plan->n_answers();
+            std::vector<std::string> & ids = asked[share ? 1 : 0].emplace_back();
+            for (const EvalUnit & unit : plan->units) {
+                for (const EvalQuestion & question : unit.questions) { ids.push_back(question.key.sample); }
+            }
+        }
+        EXPECT_EQ(n_answers, 6 * 9);
+    }
+    const std::vector<std::vector<std::string>> wanted = {{"s0", "s1"}, {"s2", "s3"}, {"s4", "s5"}, {}};
+    EXPECT_EQ(asked[0], wanted);
+    EXPECT_EQ(asked[1], wanted);
 }
 
 TEST(Evaluate, SeveralSamplesAtOnceGiveTheSameTable) {

@@ -7,6 +7,7 @@
 #include "app/base/commands.h"
 #include "app/base/errors.h"
 #include "app/eval/eval_flags.h"
+#include "app/eval/eval_merge.h"
 #include "app/eval/eval_report.h"
 #include "app/eval/eval_score.h"
 #include "eval/report/compare_runs.h"
@@ -99,6 +100,7 @@ void add_eval_command(CLI::App & root, int & exit_code) {
     add_compare(*command, exit_code);
     add_report_command(*command, exit_code);
     add_score_command(*command, exit_code);
+    add_merge_command(*command, exit_code);
     command->callback([flags, list, command, &exit_code] {
         if (!command->get_subcommands().empty()) { return; }
         // A limit on file sizes shows as a failed write, which says what to do, and not as a signal.

@@ -15,6 +15,7 @@
 #include "core/text.h"
 #include "device/cpu_count.h"
 #include "eval/fingerprint.h"
+#include "eval/shards.h"
 #include "model/head_importance_file.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
@@ -190,8 +191,13 @@ void EvalFlags::add_what_options(CLI::App & command) {
         .add_option("--prefill", prefill,
                     "When to evict: one-shot (after the whole prompt), chunked, auto (as `pith run` would)")
         ->capture_default_str();
-    command.add_option("--write-samples", write_samples,
-                       "Write the samples to this file, a line of JSON each, and ask nothing");
+    CLI::Option * const part = command.add_option(
+        "--shard", shard,
+        "A part of the run alone, 2/4 for the second of four, in a folder of its own (-o); `pith eval merge` puts "
+        "the parts together");
+    command
+        .add_option("--write-samples", write_samples, "Write the samples to this file, a line of JSON each, and ask nothing")
+        ->excludes(part);
     command
         .add_flag("--ruler-form", ruler_form,
                   "Write the samples of one task of RULER at one length as its own validation.jsonl")
@@ -238,6 +244,15 @@ Status EvalFlags::check() const {
                 "out with --parallel above 1, and of perplexity"};
     }
     if (resume && out.empty()) { return {ErrorCode::kInvalidArgument, "--resume needs the folder of the run: add -o FOLDER"}; }
+    if (!shard.empty()) {
+        if (const auto part = parse_shard(shard); !part.ok()) {
+            return {ErrorCode::kInvalidArgument, "--shard: " + part.status().message()};
+        }
+        if (out.empty()) {
+            return {ErrorCode::kInvalidArgument,
+                    "--shard needs a folder for this part, which `pith eval merge` reads: add -o FOLDER"};
+        }
+    }
     if (family.empty()) {
         return {ErrorCode::kInvalidArgument,
                 "name a benchmark: " + join(families(), ",") + "; `pith eval --list` shows their tasks"};
@@ -368,6 +383,7 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     add("--budget", listed(options.budgets, [](const Budget & budget) { return budget.to_string(); }));
     add("--samples", options.n_samples > 0 ? number(options.n_samples) : "all");
     add("--seed", std::to_string(options.seed));
+    if (!flags.shard.empty()) { add(kShardSetting, flags.shard); }
     if (!options.files.empty()) {
         std::string data;
         for (const auto & [name, text] : options.files) { data += (data.empty() ? "" : ",") + name + " " + fingerprint(text); }

@@ -44,6 +44,7 @@ struct EvalFlags {
     bool no_share = false;
     std::string out;  // the run's folder
     bool resume = false;
+    std::string shard;  // "2/4": this part of the run alone; empty: all of it
     bool json = false, csv = false, markdown = false, svg = false;
     bool details = false;
     std::string write_samples;

@@ -16,6 +16,7 @@
 #include "eval/fingerprint.h"
 #include "eval/report/eval_report.h"
 #include "eval/sample_lines.h"
+#include "eval/shards.h"
 #include "file/write_file.h"
 
 namespace pith::app {
@@ -171,6 +172,7 @@ int run_eval(const EvalFlags & given, EvalRun & run) {
     auto settings = eval_settings(flags, *options, *model);
     if (!settings.ok()) { return fail(settings.status()); }
     plan->info.settings = std::move(*settings);
+    if (!flags.shard.empty()) { keep_shard(*plan, *parse_shard(flags.shard)); }
     plan->info.about.emplace_back("machine", machine_name());
     plan->info.about.emplace_back("started", now_text());
     const auto folder = RunFolder::open(flags.out, plan->info, flags.resume);
