@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <filesystem>
+#include <system_error>
 
 #include "core/byte_stream.h"
+#include "file/can_write.h"
 
 namespace pith {
 namespace {
@@ -22,6 +25,11 @@ uint64_t padding_behind(uint64_t size) {
 uint64_t hash_of_header(Header header) {
     std::fill_n(header.begin() + CacheFileLayout::kHashAt, sizeof(uint64_t), uint8_t{0});
     return hash64(header);
+}
+
+bool begins_with_magic(std::span<const uint8_t> bytes) {
+    constexpr std::string_view magic = CacheFileLayout::kMagic;
+    return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
 }
 
 Header make_header(std::span<const CacheSection> sections, uint64_t file_size, uint64_t hash) {
@@ -99,8 +107,7 @@ Result<CacheFileView> CacheFileView::parse(std::span<const uint8_t> bytes, const
     CacheFileView view;
     view.bytes_ = bytes;
     view.path_ = path;
-    if (bytes.size() < Layout::kMagic.size() ||
-        !std::equal(Layout::kMagic.begin(), Layout::kMagic.end(), reinterpret_cast<const char *>(bytes.data()))) {
+    if (!begins_with_magic(bytes)) {
         return {ErrorCode::kBadFile, "'" + path + "' is no cache file: `pith compress` and --save-cache make these"};
     }
     if (bytes.size() < Layout::kHeaderBytes) { return view.damaged("it ends in its header"); }
@@ -154,8 +161,21 @@ Result<std::span<const uint8_t>> CacheFileView::section(std::string_view name) c
     return bytes_.subspan(static_cast<size_t>(found->offset), static_cast<size_t>(found->size));
 }
 
+Status check_can_save(const std::string & path) {
+    PITH_RETURN_IF_ERROR(check_can_write(path));
+    std::error_code error;
+    const auto what = std::filesystem::status(path, error);
+    if (!std::filesystem::exists(what)) { return {}; }
+    if (std::filesystem::is_regular_file(what)) {
+        if (std::filesystem::file_size(path, error) == 0) { return {}; }
+        PITH_ASSIGN_OR_RETURN(const MappedFile there, MappedFile::open(path, "cache"));
+        if (begins_with_magic(there.bytes())) { return {}; }
+    }
+    return {ErrorCode::kInvalidArgument, "'" + path + "' is there, and is no cache file: name another file, or remove it"};
+}
+
 Result<CacheFile> CacheFile::open(const std::string & path) {
-    PITH_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path, "cache file"));
+    PITH_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path, "cache"));
     PITH_ASSIGN_OR_RETURN(CacheFileView view, CacheFileView::parse(file.bytes(), path));
     return CacheFile(std::move(file), std::move(view));
 }

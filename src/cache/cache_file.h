@@ -100,4 +100,8 @@ private:
     CacheFileView view_;
 };
 
+// Whether a cache file may be written there, asked before the work whose result it is to hold: not over a file of another kind.
+// Leaves no trace. Errors: those of check_can_write(); kInvalidArgument: there is such a file.
+Status check_can_save(const std::string & path);
+
 }  // namespace pith

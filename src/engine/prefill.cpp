@@ -187,6 +187,11 @@ Status Session::Impl::feed(std::span<const int32_t> tokens, bool is_prompt, cons
 // Whatever it returns or throws, end_call() follows.
 Status Session::Impl::begin_call(std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks) {
     const auto n = static_cast<int64_t>(tokens.size());
+    if (seq.n_tokens + n > kMostSequenceTokens) {
+        return {ErrorCode::kInvalidArgument, "a sequence holds at most " + with_commas(kMostSequenceTokens) + " tokens, " +
+                                                 with_commas(seq.n_tokens) + " were read, and " + with_commas(n) +
+                                                 " are to come: begin a new one"};
+    }
     const bool first = seq.n_tokens == 0;
     gating = !first && is_prompt && gates_prompt(first);
     const bool behind_others = seq.disposable && is_prompt && !first;

@@ -28,6 +28,9 @@
 
 namespace pith {
 
+// Of one sequence: positions are i32.
+inline constexpr int64_t kMostSequenceTokens = int64_t{1} << 30U;
+
 // All but the lanes and the newest token's logits: what a snapshot copies.
 struct SequenceState {
     Policy policy;              // the one that evicts

@@ -32,6 +32,11 @@ std::string name_of_prefill(const Model & model, const SessionOptions & options,
         key.number(span.begin);
         key.number(span.end);
     }
+    key.flag(options.heads != nullptr);
+    if (options.heads) {
+        key.array(options.heads->copy);
+        key.array(options.heads->reason);
+    }
     key.array(prompt);
     return hash_text(hash64(key.bytes())) + ".pith";
 }

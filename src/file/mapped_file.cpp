@@ -32,7 +32,7 @@ Result<MappedFile> MappedFile::open(const std::string & path, const char * kind)
     if (!S_ISREG(info.st_mode) || info.st_size == 0) {
         ::close(fd);
         const char * what = S_ISDIR(info.st_mode) ? "' is a folder" : "' is empty or no regular file";
-        return {ErrorCode::kBadFile, "'" + path + what + ": give a GGUF " + kind + " file"};
+        return {ErrorCode::kBadFile, "'" + path + what + ": give a " + kind + " file"};
     }
     const size_t size = static_cast<size_t>(info.st_size);
     void * data = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);

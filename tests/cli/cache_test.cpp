@@ -178,12 +178,32 @@ TEST_F(CacheFiles, OfAnotherModelOrNoneAreRefusedInOneLine) {
     bytes[bytes.size() - 5] ^= 1;
     write_file(model_, bytes);
     expect_error(run_pith({"ask", file_, "-p", "Who?"}), 1, {"another model: weights"});
-    expect_error(run_pith({"ask", folder_.file("none.pith"), "-p", "Who?"}), 1, {"none.pith"});
+    expect_error(run_pith({"ask", folder_.file("none.pith"), "-p", "Who?"}), 1,
+                 {"cannot open cache file '" + folder_.file("none.pith") + "'"});
+    expect_error(run_pith({"cache", "info", folder_.file("")}), 1, {"is a folder: give a cache file"});
     expect_error(run_pith({"ask", moved, "-p", "Who?"}), 1, {"is no cache file"});
     expect_error(run_pith({"run", "--cache", file_, "-p", "Who?", "--budget", "12"}), 2, {"--cache", "--budget"});
     expect_error(run_pith({"run", "-m", moved, "-p", "a", "-p", "b", "--save-cache", file_}), 2, {"--save-cache"});
     expect_error(run_pith({"run", "-m", moved, "-p", "a", "--save-cache", folder_.file("no/such/file")}), 1, {"no/such/file"});
     expect_error(compress({"-o", folder_.file("no/such/file"), "-m", moved}), 1, {"no/such/file"});
+}
+
+TEST_F(CacheFiles, AreNotWrittenOverFilesOfOtherKinds) {
+    const std::vector<char> before = read_file(book_);
+    expect_error(compress({"-o", book_}), 1, {"book.txt' is there, and is no cache file"});
+    expect_error(run_pith({"run", "-m", model_, "-p", "a", "--save-cache", model_}), 1, {"is no cache file"});
+    expect_error(compress({"-o", "/dev/null"}), 1, {"/dev/null' is there, and is no cache file"});
+    EXPECT_EQ(read_file(book_), before);
+    write_text(file_, "");
+    EXPECT_EQ(compress().exit_code, 0);  // an empty one, as mktemp makes it
+    EXPECT_EQ(compress().exit_code, 0);
+}
+
+TEST_F(CacheFiles, CountTowardsTheContextSize) {
+    ASSERT_EQ(compress().exit_code, 0);
+    const int n = Json::parse(run_pith({"cache", "info", file_, "--json"}).out)["n_tokens"];
+    expect_error(run_pith({"ask", file_, "-p", "Who?", "-c", std::to_string(n)}), 1, {"--ctx-size is " + std::to_string(n)});
+    EXPECT_EQ(run_pith({"ask", file_, "-p", "Who?", "-c", std::to_string(n + 40), "-n", "4"}).exit_code, 0);
 }
 
 }  // namespace

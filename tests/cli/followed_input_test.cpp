@@ -1,11 +1,18 @@
 // followed_input_test.cpp - pieces of a text end where the text says, however it comes.
 #include "app/run/followed_input.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <random>
+#include <thread>
 #include <vector>
 
+#include "model/gguf_edit.h"
 #include "text/utf8.h"
 
 namespace pith::app {
@@ -65,6 +72,31 @@ TEST(FollowedInput, EndsAPieceBehindLineEndsAndInFrontOfASpace) {
     std::string words(4000, 'x');
     words.append(" ").append(4000, 'y');
     EXPECT_EQ(piece_end(words, false), 4000U);
+}
+
+// A named pipe has no size that it could have lost.
+TEST(FollowedInput, MayBeANamedPipe) {
+    const testing::TempFolder folder;
+    const std::string path = folder.file("pipe");
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    const int writer = ::open(path.c_str(), O_RDWR);
+    ASSERT_GE(writer, 0);
+    std::atomic<bool> stop = false;
+    auto input = FollowedInput::open(path, 0, 0, stop);
+    ASSERT_TRUE(input.ok()) << input.status().message();
+    ASSERT_EQ(write(writer, "one\ntwo", 7), 7);
+    const auto first = input->next();
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    EXPECT_EQ(*first, "one\n");
+    close(writer);
+    std::thread ends([&stop] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        stop = true;
+    });
+    const auto nothing = input->next();
+    ends.join();
+    ASSERT_TRUE(nothing.ok()) << nothing.status().message();
+    EXPECT_FALSE(nothing->has_value());
 }
 
 }  // namespace

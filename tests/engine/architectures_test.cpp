@@ -6,6 +6,7 @@
 
 #include "engine/gated_model.h"
 #include "engine/mask_oracle.h"
+#include "engine/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "gate/random_gate.h"
 #include "model/architecture_files.h"
@@ -158,15 +159,38 @@ TEST_P(ArchitectureSession, ASavedSessionGoesOnAsIfItHadNeverBeenSaved) {
 }
 
 // Llama 4's chunks are 8,192 wide whatever the file says: over a border inside a feed, at its end, and while decoding.
-TEST(LongTexts, ChunksBeginAnewWhereLibllamasDo) {
-    if (std::getenv("PITH_LONG_TEXTS") == nullptr) { GTEST_SKIP() << "takes seconds: ctest -L slow"; }
-    constexpr int kBorder = 8192;
+constexpr int kBorder = 8192;  // between chunks
+
+std::string model_with_chunks() {
     const auto files = architecture_files();
     ArchitectureFile file = *std::ranges::find(files, "llama4", &ArchitectureFile::name);
     const auto keys = file.keys;
     file.keys = [&](const testing::ArchitectureKeys & to) { keys(to), to.u32("context_length", 4 * kBorder); };
     const std::string path = testing::scratch_file("chunks.gguf");
-    ASSERT_TRUE(write_architecture_file(file, path));
+    EXPECT_TRUE(write_architecture_file(file, path));
+    return path;
+}
+
+// Layers that see chunks hold nothing then.
+TEST(ChunksOfAttention, ASessionIsSavedWhereOneHasJustEnded) {
+    const auto model = Model::load(model_with_chunks());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    SessionOptions options;
+    options.policy = "snapkv:window=8";
+    options.budget = 64;
+    options.chunk = 512;
+    options.prefill = PrefillSchedule::kChunked;
+    options.n_threads = 1;
+    auto session = model->session(options);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    ASSERT_TRUE(session->prefill(random_tokens(kBorder, model->info().n_vocab)).ok());
+    EXPECT_TRUE(session->lane_positions(0, 0).empty());
+    testing::expect_saving_changes_nothing(*model, *session, false);
+}
+
+TEST(LongTexts, ChunksBeginAnewWhereLibllamasDo) {
+    if (std::getenv("PITH_LONG_TEXTS") == nullptr) { GTEST_SKIP() << "takes seconds: ctest -L slow"; }
+    const std::string path = model_with_chunks();
     const auto model = Model::load(path, {});
     ASSERT_TRUE(model.ok()) << model.status().message();
     const auto tokens = random_tokens(kBorder + 100, model->info().n_vocab);

@@ -13,6 +13,7 @@
 #include "engine/gated_model.h"
 #include "engine/registry_policies.h"
 #include "engine/saved_and_opened.h"
+#include "engine/session_impl.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "file/failing_files.h"
@@ -266,6 +267,29 @@ TEST(SavedSession, WithoutTokensIsRefused) {
     ASSERT_TRUE(session.ok());
     EXPECT_EQ(session->save(a_file()).code(), ErrorCode::kInvalidArgument);
     EXPECT_FALSE(std::filesystem::exists(a_file() + ".tmp"));
+}
+
+// Where memory says how many tokens there may be, and there is much of it.
+TEST(SavedSession, ThatMayHoldMoreThanABillionTokensIsOpened) {
+    Session session = read_some(tiny(), options_of(tiny(), "full", kSchedules[1], KvType::kF16));
+    Session::Impl::of(session).seq.plan->capacity = int64_t{1} << 34U;
+    ASSERT_TRUE(session.save(a_file()).ok());
+    auto opened = tiny().open_session(a_file(), 1);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_EQ(Session::Impl::of(*opened).seq.plan->capacity, int64_t{1} << 34U);
+}
+
+// Before they no longer fit into 32 bits, and a file of them could not be opened.
+TEST(SavedSession, TokensEndWherePositionsDo) {
+    Session session = read_some(tiny(), options_of(tiny(), "snapkv:window=8", kSchedules[1], KvType::kF16));
+    Sequence & seq = Session::Impl::of(session).seq;
+    const int64_t n_tokens = std::exchange(seq.n_tokens, kMostSequenceTokens - 1);
+    const Status refused = session.prefill(std::vector<int32_t>{1, 2});
+    EXPECT_EQ(refused.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(refused.message().find("at most 1,073,741,824 tokens"), std::string::npos) << refused.message();
+    seq.n_tokens = n_tokens;
+    ASSERT_TRUE(session.append(1).ok());
+    expect_saving_changes_nothing(tiny(), session, true);
 }
 
 // The session's own settings, and what differs by name.

@@ -332,6 +332,50 @@ TEST(StoredStates, ThatAreDamagedArePassedOver) {
     misnamed.expect_same(first);
 }
 
+// A budget in per cent is another in a prompt of another length. The settings are the same, and so are the tokens: a state that
+// got another's name by accident is not taken for it.
+TEST(StoredStates, OfAnotherPlanArePassedOverWhateverTheirName) {
+    const TempFolder folder;
+    const auto request = [](int n_tail) {
+        Request one = request_of("h2o");
+        one.options.budget = Budget(BudgetKind::kPercent, 25);
+        one.tokens.resize(kShared);
+        const auto end = random_tokens(n_tail, 384, 2);
+        one.tokens.insert(one.tokens.end(), end.begin(), end.end());
+        return one;
+    };
+    const Outcome alone = answer_of(engine_with(""), request(100));
+    answer_of(engine_with(folder.file("short")), request(9));
+    answer_of(engine_with(folder.file("long")), request(100));
+    uint64_t scope_of_long = 0;
+    for (const auto & entry : std::filesystem::directory_iterator(folder.file("long"))) {
+        scope_of_long = StateName::parse(entry.path().filename().string())->scope;
+        std::filesystem::remove(entry.path());
+    }
+    for (const auto & entry : std::filesystem::directory_iterator(folder.file("short"))) {
+        StateName name = *StateName::parse(entry.path().filename().string());
+        name.scope = scope_of_long;
+        std::filesystem::rename(entry.path(), folder.file("long/" + name.file_name()));
+    }
+    ASSERT_GT(n_files(folder.file("long")), 0);
+    const Outcome goes_on = answer_of(engine_with(folder.file("long")), request(100));
+    EXPECT_EQ(goes_on.n_cached, 0);
+    goes_on.expect_same(alone);
+}
+
+// What attention left behind counts, too.
+TEST(StoredStates, TakeTheirShareOfTheFolderAtMost) {
+    for (const uint64_t most : {100'000U, 200'000U, 300'000U, 400'000U, 600'000U}) {
+        const TempFolder folder;
+        EngineOptions options = engine_with(folder.file("s"));
+        options.cache_bytes = most;
+        answer_of(options, request_of("expected"));
+        for (const auto & entry : std::filesystem::directory_iterator(folder.file("s"))) {
+            EXPECT_LE(entry.file_size(), most / 4 + 8192) << most;  // beside its header and what it says of the model
+        }
+    }
+}
+
 // The k-th write fails, or all from then on: the answer is the same, and nothing unfinished stays.
 TEST(StoredStates, ThatCannotBeWrittenCostNothing) {
     const Request request = request_of("h2o");

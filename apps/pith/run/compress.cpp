@@ -16,9 +16,9 @@
 #include "app/run/budget_check.h"
 #include "app/run/loaded_model.h"
 #include "app/run/saved_text.h"
+#include "cache/cache_file.h"
 #include "core/check.h"
 #include "core/text.h"
-#include "file/can_write.h"
 #include "pith/cache_file.h"
 
 namespace pith::app {
@@ -103,7 +103,7 @@ int compress_command(CompressFlags flags) {
         return fail_usage("--raw is the text without a chat template: leave it out, or what the template is given");
     }
     if (const Status status = check_protected(options); !status.ok()) { return fail(status); }
-    if (const Status status = check_can_write(flags.output); !status.ok()) { return fail(status); }
+    if (const Status status = check_can_save(flags.output); !status.ok()) { return fail(status); }
     const auto texts = read_texts(flags);
     if (!texts.ok()) { return fail(texts.status()); }
     std::optional<LoadedModel> loaded;

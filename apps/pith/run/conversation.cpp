@@ -6,6 +6,7 @@
 
 #include "app/run/budget_check.h"
 #include "app/run/saved_text.h"
+#include "cache/cache_file.h"
 #include "pith/cache_file.h"
 #include "text/plain_text.h"
 #include "text/prompt.h"
@@ -166,6 +167,7 @@ Status Conversation::clear(std::string system) {
 }
 
 Status Conversation::save(const std::string & path) const {
+    PITH_RETURN_IF_ERROR(check_can_save(path));
     return session_->save(
         path, to_notes({uses_template_, in_open_turn_, pending_, n_turns_, options_.system, tokenizer_.chat_template()}));
 }

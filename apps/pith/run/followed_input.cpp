@@ -136,7 +136,8 @@ Status FollowedInput::read_more() {
         return {};
     }
     struct stat about {};
-    if (fstat(file_, &about) == 0 && static_cast<uint64_t>(about.st_size) < n_bytes_ + text_.size()) {
+    const bool has_size = fstat(file_, &about) == 0 && S_ISREG(about.st_mode);  // a named pipe has none
+    if (has_size && static_cast<uint64_t>(about.st_size) < n_bytes_ + text_.size()) {
         return {ErrorCode::kInvalidArgument,
                 name_ + " has become shorter: " + std::to_string(n_bytes_ + text_.size()) + " bytes of it have been read"};
     }

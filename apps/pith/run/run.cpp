@@ -33,8 +33,8 @@
 #include "app/run/run_outcome.h"
 #include "app/run/run_report.h"
 #include "app/run/saved_text.h"
+#include "cache/cache_file.h"
 #include "core/text.h"
-#include "file/can_write.h"
 #include "pith/cache_file.h"
 #include "policy/auto_policy.h"
 #include "text/prompt.h"
@@ -322,11 +322,11 @@ Result<Prompt> prompt_of_ids(const RunFlags & flags, const Model & model) {
     return prompt;
 }
 
-// Prompts that cannot work at all, and those that merely may not work well.
-Status check_length(const RunFlags & flags, const Model & model, const Prompt & prompt) {
+// Prompts that cannot work at all, and those that merely may not work well. n_before: tokens of a cache file, in front of them.
+Status check_length(const RunFlags & flags, const Model & model, const Prompt & prompt, size_t n_before) {
     size_t n_longest = 0;
     for (size_t i = 0; i < prompt.questions.size(); ++i) {
-        n_longest = std::max(n_longest, prompt.context.size() + prompt.questions[i].size());
+        n_longest = std::max(n_longest, n_before + prompt.context.size() + prompt.questions[i].size());
     }
     const std::string has = "the prompt has " + with_commas(static_cast<int64_t>(n_longest)) + " tokens";
     if (flags.session.ctx_size > 0 && n_longest > static_cast<size_t>(flags.session.ctx_size)) {
@@ -382,7 +382,7 @@ int run_command(RunFlags flags) {
     }
     if (const Status status = check_protected(*options); !status.ok()) { return fail(status); }
     if (!flags.save_cache.empty()) {
-        if (const Status status = check_can_write(flags.save_cache); !status.ok()) { return fail(status); }
+        if (const Status status = check_can_save(flags.save_cache); !status.ok()) { return fail(status); }
     }
     const auto read = flags.read_texts();
     if (!read.ok()) { return fail(read.status()); }
@@ -410,7 +410,8 @@ int run_command(RunFlags flags) {
     if (!prompt.ok()) { return fail(prompt.status()); }
     if (request.use_template) { flags.reasoning_marks = flags.chat_template.marks(tokenizer); }
     if (const std::string problem = tokenizer.chat_template_problem(); !problem.empty()) { warn(problem); }
-    if (const Status status = check_length(flags, loaded->model, *prompt); !status.ok()) { return fail(status); }
+    const auto n_before = static_cast<size_t>(cached ? cached->info().n_tokens : 0);
+    if (const Status status = check_length(flags, loaded->model, *prompt, n_before); !status.ok()) { return fail(status); }
     std::optional<NpyFile> logits;
     if (!flags.logits.empty()) {
         auto made = NpyFile::create(flags.logits, loaded->model.info().n_vocab);

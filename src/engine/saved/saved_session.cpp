@@ -14,9 +14,10 @@
 namespace pith {
 namespace {
 
-constexpr int kMostSize = 1 << 20;      // of a head, a group, a number of layers or heads
-constexpr int kMostTokens = 1 << 30;    // in a row
-constexpr int64_t kRowsAtATime = 4096;  // entries
+constexpr int kMostSize = 1 << 20;                    // of a head, a group, a number of layers or heads
+constexpr int kMostOfPlan = (1 << 30) - 1;            // of a chunk, a grid, a budget: two of them together are an int, too
+constexpr int64_t kMostInMemory = int64_t{1} << 40U;  // tokens
+constexpr int64_t kRowsAtATime = 4096;                // entries
 
 template <class Count>
 void each_counter(Ledger & ledger, const Count & count) {
@@ -89,11 +90,16 @@ Status read_state(ByteReader & from, SavedSession & session) {
     session.question_end = from.number<int64_t>();
     session.since_eviction = from.number<int>();
     bool sensible = known_heads <= static_cast<uint8_t>(KnownHeads::kUnfit) && session.since_eviction >= 0 &&
-                    session.since_eviction <= kMostTokens && session.question_end >= 0;
+                    session.since_eviction <= kMostSequenceTokens && session.question_end >= 0;
     each_number(session.plan, [&](auto & n) {
         n = from.number<std::remove_reference_t<decltype(n)>>();
-        sensible = sensible && n >= 0 && n <= kMostTokens;
+        sensible = sensible && n >= 0 && n <= kMostInMemory;
     });
+    const RunPlan & plan = session.plan;
+    for (const int64_t n :
+         {plan.budget, int64_t{plan.chunk}, int64_t{plan.evict_every}, int64_t{plan.grid}, int64_t{plan.n_guide}}) {
+        sensible = sensible && n <= kMostOfPlan;
+    }
     session.plan.one_shot = from.flag();
     each_counter(session.ledger, [&](auto & n) {
         n = from.number<std::remove_reference_t<decltype(n)>>();
@@ -131,7 +137,7 @@ Status read_lanes(ByteReader & from, SavedSession & session) {
             sensible = sensible && n > 0 && n <= kMostSize;
         }
         sensible = sensible && lanes.n_kv_heads >= 0 && lanes.n_kv_heads <= kMostSize && lanes.window >= 0 &&
-                   lanes.window <= kMostTokens;
+                   lanes.window <= kMostSequenceTokens;
         wanted += sensible ? static_cast<uint64_t>(lanes.n_kv_heads) : 0;
     }
     const size_t n_lanes = from.count(sizeof(uint64_t));
@@ -382,7 +388,7 @@ Result<SavedSession> read_saved(const CacheFileView & file) {
     PITH_ASSIGN_OR_RETURN(session.tokens, read_numbers<int32_t>(file, "tokens"));
     PITH_ASSIGN_OR_RETURN(session.logits, read_numbers<float>(file, "logits"));
     const auto n_tokens = static_cast<int64_t>(session.tokens.size());
-    if (n_tokens > kMostTokens || session.question_end > n_tokens) { return file.damaged("its tokens make no sense"); }
+    if (n_tokens > kMostSequenceTokens || session.question_end > n_tokens) { return file.damaged("its tokens make no sense"); }
 
     PITH_ASSIGN_OR_RETURN(const auto lanes, file.section("lanes"));
     ByteReader from_lanes(lanes);

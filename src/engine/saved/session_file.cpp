@@ -140,8 +140,10 @@ SeenEntries seen_entries(const SavedSession & saved, const CacheLayout & layout)
     return seen;
 }
 
-// Every lane of a layer that sees a window holds the newest positions without a gap, from `begin` on.
+// Every lane of a layer that sees a window holds the newest positions without a gap, from `begin` on: none of them, where the
+// window is a chunk that has just ended.
 bool holds_window(std::span<const int32_t> lane, int64_t begin, int64_t n_tokens) {
+    if (begin == n_tokens) { return lane.empty(); }
     return !lane.empty() && lane.front() == begin && lane.back() == n_tokens - 1 && std::ssize(lane) == n_tokens - begin;
 }
 

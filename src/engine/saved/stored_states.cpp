@@ -37,6 +37,16 @@ void write_plan(const RunPlan & plan, ByteWriter & to) {
     for (const int n : {plan.chunk, plan.evict_every, plan.grid}) { to.number(n); }
 }
 
+bool same_plan(const RunPlan & a, const RunPlan & b) {
+    return a.budget == b.budget && a.one_shot == b.one_shot && a.chunk == b.chunk && a.evict_every == b.evict_every &&
+           a.grid == b.grid && a.n_guide == b.n_guide && a.capacity == b.capacity;
+}
+
+// What a file of the sequence takes, or a little more.
+uint64_t bytes_in_file(const Sequence & seq) {
+    return seq.cache->needed_bytes() + seq.states.size_bytes() + seq.evidence.size_bytes() + seq.bookkeeping_bytes();
+}
+
 }  // namespace
 
 std::vector<int64_t> ends_to_store(const RunPlan & plan, int64_t n_prompt, std::span<const int32_t> wanted) {
@@ -101,18 +111,22 @@ Status StoredStates::load(Session::Impl & session, const FoundState & found, std
     PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(found.path));
     PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file.view()));
     const auto read = tokens.first(static_cast<size_t>(found.n_tokens));
-    const auto difference = first_difference(saved.options, session.options);
-    if (saved.model != model_ || difference || !std::ranges::equal(saved.tokens, read)) {
+    const bool same_settings = !first_difference(saved.options, session.options) && saved.policy == session.seq.policy.name() &&
+                               same_plan(saved.plan, *session.given_plan);
+    if (saved.model != model_ || !same_settings || !std::ranges::equal(saved.tokens, read)) {
         return {ErrorCode::kInvalidArgument, "'" + found.path + "' is not what its name says"};
     }
     return session.take(std::move(saved), file.view());
 }
 
 void StoredStates::keep(const Session::Impl & session, uint64_t scope) {
-    if (session.seq.cache->needed_bytes() + session.seq.states.size_bytes() > store_.most_bytes() / kMostShare) { return; }
+    if (bytes_in_file(session.seq) > store_.most_bytes() / kMostShare) { return; }
     const Status status = guarded([&]() -> Status {
         const std::string path = store_.path_of(scope, session.seq.tokens.all());
-        if (store_.holds(path)) { return {}; }
+        if (store_.holds(path)) {
+            store_.touch(path);
+            return {};
+        }
         PITH_RETURN_IF_ERROR(write_saved(path, describe(session), session.seq));
         ++n_kept_;
         store_.add(path);
