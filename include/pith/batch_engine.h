@@ -46,7 +46,8 @@ struct EngineOptions {
     int max_sequences = 0;             // that run at a time; 0: as many as fit
     // A folder of states (docs/caches.md); empty: none. A prompt that begins as one that was read before, by this process or
     // another, goes on from there, as if all of it had been read. Kept are states that depend on nothing but their tokens,
-    // where chunks end: of whatever evicts on a grid, or never, with no question in sight and no gate asked. All of them
+    // where chunks end: of whatever evicts on a grid, or never, with no question in sight and no gate asked; and of what is
+    // read in one shot, or evicted elsewhere, whole prompts, which are found by the same prompt alone. All of them
     // together take at most cache_bytes; the one that nobody used for longest goes first. It is made where it is not there.
     std::string cache_dir;
     uint64_t cache_bytes = kDefaultCacheBytes;
@@ -85,7 +86,8 @@ struct Request {
     // With EngineOptions::cache_dir: states are found by requests of the same name alone, and left by them for each other.
     std::string cache_name;
     // And prompts that begin as this one may part behind so many of its tokens: at the end of what a system is told, of a
-    // document. A state is kept at the end of the chunk before each, and one near the prompt's end in any case.
+    // document. A state is kept at the end of the chunk before each, and one near the prompt's end in any case. Where a state
+    // stands for a whole prompt, it is kept if the prompt's end is named here, or the request is one with `keep`.
     std::vector<int32_t> cache_at;
     // The next token, by the logits of the newest; an error ends the request. Empty: the likeliest.
     std::function<Result<int32_t>(std::span<const float> logits)> choose;

@@ -127,6 +127,12 @@ std::optional<FoundState> StateStore::find(uint64_t scope, std::span<const int32
     return longest;
 }
 
+std::optional<FoundState> StateStore::find_whole(uint64_t scope, std::span<const int32_t> tokens) const {
+    std::string path = path_of(scope, tokens);
+    if (!holds(path)) { return std::nullopt; }
+    return FoundState{std::move(path), std::ssize(tokens)};
+}
+
 std::string StateStore::path_of(uint64_t scope, std::span<const int32_t> tokens) const {
     return folder_ + "/" + StateName::of(scope, tokens).file_name();
 }

@@ -48,6 +48,8 @@ public:
     // The longest state of the scope whose tokens are the first of these, or all of them. That they are is to be checked once
     // more when it is opened: a hash is no proof.   Cost: reads the folder's names, and the tokens once.
     std::optional<FoundState> find(uint64_t scope, std::span<const int32_t> tokens) const;
+    // The state of these tokens, and no others.
+    std::optional<FoundState> find_whole(uint64_t scope, std::span<const int32_t> tokens) const;
     // Where the state of these tokens lies, or is to be written.
     std::string path_of(uint64_t scope, std::span<const int32_t> tokens) const;
     bool holds(const std::string & path) const;

@@ -229,20 +229,55 @@ TEST(StoredStates, ThatDependOnMoreThanTheirTokensAreNotKept) {
     request.n_question = kTail;
     expect_none(request, options);
     request = request_of("h2o");
-    request.options.prefill = PrefillSchedule::kOneShot;
-    expect_none(request, options);
-    request = request_of("h2o");
     request.questions = random_tokens(5, 384, 8);
     expect_none(request, options);
-    EngineOptions no_grid = options;
-    no_grid.grid = 0;
-    expect_none(request_of("h2o"), no_grid);
     request = request_of("h2o");  // shorter than a chunk
     request.tokens.resize(15);
     expect_none(request, options);
     EngineOptions small = options;  // a state would take more than its share
     small.cache_bytes = 10000;
     expect_none(request_of("h2o"), small);
+}
+
+// In one shot, or evicted elsewhere than on a grid: by the same prompt and no other, neither shorter nor longer, and where it
+// is asked for.
+TEST(StoredStates, OfWholePromptsAreFoundByTheSamePromptAlone) {
+    for (const bool one_shot : {true, false}) {
+        for (const char * policy : {"full", "snapkv:window=8", "h2o", "laprox"}) {
+            if (!one_shot && std::string(policy) == "full") { continue; }  // is found by all that begin alike
+            SCOPED_TRACE(policy);
+            const auto request = [&](int n_tokens) {
+                Request one = request_of(policy);
+                one.tokens.resize(static_cast<size_t>(n_tokens));
+                one.options.prefill = one_shot ? PrefillSchedule::kOneShot : PrefillSchedule::kChunked;
+                return one;
+            };
+            const auto options = [&](const std::string & folder) {
+                EngineOptions with = engine_with(folder);
+                if (!one_shot) { with.grid = 0; }
+                return with;
+            };
+            const TempFolder folder;
+            const Outcome alone = answer_of(options(""), request(150));
+            EXPECT_EQ(answer_of(options(folder.file("s")), request(150)).n_cached, 0);
+            EXPECT_EQ(n_files(folder.file("s")), 1);
+            const Outcome again = answer_of(options(folder.file("s")), request(150));
+            EXPECT_EQ(again.n_cached, 150);
+            again.expect_same(alone);
+            for (const int n_tokens : {149, 151}) {
+                EXPECT_EQ(answer_of(options(folder.file("s")), request(n_tokens)).n_cached, 0);
+            }
+            // What nobody goes on from is kept where its end is named.
+            for (const bool named : {false, true}) {
+                auto engine = tiny().engine(options(folder.file("other")));
+                ASSERT_TRUE(engine.ok());
+                Request one = request(150);
+                if (named) { one.cache_at = {10, 150}; }
+                answer(*engine, one, tiny_spec().n_layers, /*keeps=*/false);
+                EXPECT_EQ(n_files(folder.file("other")), named ? 1 : 0);
+            }
+        }
+    }
 }
 
 TEST(StoredStates, AreKeptBeforePlacesThatARequestNames) {

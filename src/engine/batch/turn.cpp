@@ -106,7 +106,10 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
     if (scope_) {
         states_ = states;
-        ends_ = ends_to_store(plan, n, request_.cache_at);
+        const bool keeps_all = request_.keep || std::ranges::find(request_.cache_at, n) != request_.cache_at.end();
+        ends_ = !scope_->whole_prompts ? ends_to_store(plan, n, request_.cache_at)
+                : keeps_all            ? std::vector<int64_t>{n}
+                                       : std::vector<int64_t>();
         fresh_.emplace(session_->seq);
     }
     if (plan.budget == 0) {  // lanes that grow to the end grow once

@@ -126,7 +126,7 @@ private:
     RunHooks hooks_;
     // A prompt whose states are kept is read in parts, each a call that ends where one is; any other is one part.
     StoredStates * states_ = nullptr;
-    std::optional<uint64_t> scope_;       // of its states; nothing: none are kept, or looked for
+    std::optional<StateScope> scope_;     // of its states; nothing: none are kept, or looked for
     std::optional<SequenceState> fresh_;  // of its sequence before the prompt
     std::vector<int64_t> ends_;           // where states are kept, in tokens of the prompt
     int64_t n_cached_ = 0;

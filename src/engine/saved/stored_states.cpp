@@ -34,6 +34,7 @@ SessionOptions without_limits(SessionOptions options) {
 
 void write_plan(const RunPlan & plan, ByteWriter & to) {
     to.number(plan.budget);
+    to.flag(plan.one_shot);
     for (const int n : {plan.chunk, plan.evict_every, plan.grid}) { to.number(n); }
 }
 
@@ -66,26 +67,29 @@ Result<std::unique_ptr<StoredStates>> StoredStates::open(const Model & model, co
     return std::unique_ptr<StoredStates>(new StoredStates(std::move(store), std::move(identity)));
 }
 
-std::optional<uint64_t> StoredStates::scope_of(const Session::Impl & session, const RunPlan & plan,
-                                               std::string_view whose) const {
-    const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
+std::optional<StateScope> StoredStates::scope_of(const Session::Impl & session, const RunPlan & plan,
+                                                 std::string_view whose) const {
     const bool asks_gates = session.gates && (session.seq.policy.needs_gate() || session.gate_observer);
     const bool alone = session.observed.empty() && session.observers.empty();
-    if (!by_tokens || asks_gates || !alone || plan.one_shot || plan.n_guide > 0 || plan.capacity > 0) { return std::nullopt; }
-    ByteWriter scope;
+    if (asks_gates || !alone || plan.n_guide > 0 || plan.capacity > 0) { return std::nullopt; }
+    ByteWriter equal;
     for (const auto & [item, value] : model_) {
-        scope.text(item);
-        scope.text(value);
+        equal.text(item);
+        equal.text(value);
     }
-    write_settings(without_limits(session.options), scope);
-    scope.text(session.seq.policy.name());
-    write_plan(plan, scope);
-    scope.text(whose);
-    return hash64(scope.bytes());
+    write_settings(without_limits(session.options), equal);
+    equal.text(session.seq.policy.name());
+    write_plan(plan, equal);
+    equal.text(whose);
+    const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
+    return StateScope{hash64(equal.bytes()), plan.one_shot || !by_tokens};
 }
 
-int64_t StoredStates::begin(Session::Impl & session, uint64_t scope, std::span<const int32_t> tokens) {
-    while (const auto found = store_.find(scope, tokens)) {
+int64_t StoredStates::begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens) {
+    const auto next = [&] {
+        return scope.whole_prompts ? store_.find_whole(scope.hash, tokens) : store_.find(scope.hash, tokens);
+    };
+    while (const auto found = next()) {
         const Ledger before = session.ledger;
         const Status status = guarded([&] { return load(session, *found, tokens); });
         const Ledger of_state = std::exchange(session.ledger, before);
@@ -119,10 +123,10 @@ Status StoredStates::load(Session::Impl & session, const FoundState & found, std
     return session.take(std::move(saved), file.view());
 }
 
-void StoredStates::keep(const Session::Impl & session, uint64_t scope) {
+void StoredStates::keep(const Session::Impl & session, const StateScope & scope) {
     if (bytes_in_file(session.seq) > store_.most_bytes() / kMostShare) { return; }
     const Status status = guarded([&]() -> Status {
-        const std::string path = store_.path_of(scope, session.seq.tokens.all());
+        const std::string path = store_.path_of(scope.hash, session.seq.tokens.all());
         if (store_.holds(path)) {
             store_.touch(path);
             return {};

@@ -2,9 +2,11 @@
 // Stage: engine.
 //
 // A state that is used stands for reading its tokens anew, to the bit. So those alone are kept whose entries depend on nothing
-// but the tokens: nothing is ever evicted, or on a grid; no question was in sight, no gate was asked, and the budget's entries
-// are part of what must be equal. And they are taken where a chunk ends, wherever the prompt does: what is read behind them
-// comes in the same pieces then as if all had been read.
+// but the tokens: no question was in sight, no gate was asked, and the budget's entries are part of what must be equal. Where
+// nothing is ever evicted, or on a grid, prompts that begin alike share states, which are taken where a chunk ends, wherever
+// the prompt does: what is read behind them comes in the same pieces then as if all had been read. Otherwise (one-shot, or
+// chunks without a grid) what is kept depends on where the prompt ends: a state stands for a whole prompt, and is found by the
+// same prompt alone.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +29,12 @@ namespace pith {
 // Ascending.
 std::vector<int64_t> ends_to_store(const RunPlan & plan, int64_t n_prompt, std::span<const int32_t> wanted);
 
+// What must be equal for a state to be used.
+struct StateScope {
+    uint64_t hash = 0;
+    bool whole_prompts = false;  // its states depend on where their prompt ends
+};
+
 // Threads: one at a time.
 class StoredStates {
 public:
@@ -35,13 +43,14 @@ public:
 
     // What must be equal for a state to be used, for a session that is to read a prompt by this plan, with no question in
     // sight. whose: states of one name are never found under another. Nothing: its states depend on more than its tokens.
-    std::optional<uint64_t> scope_of(const Session::Impl & session, const RunPlan & plan, std::string_view whose) const;
+    std::optional<StateScope> scope_of(const Session::Impl & session, const RunPlan & plan, std::string_view whose) const;
 
-    // The session, which is empty, becomes the longest state that the tokens begin with. Returns how many of them it has read
-    // then; 0: there is none, and the session must be made empty again. What cannot be used is passed over, and logged.
-    int64_t begin(Session::Impl & session, uint64_t scope, std::span<const int32_t> tokens);
+    // The session, which is empty, becomes the longest state that the tokens begin with, or are. Returns how many of them it
+    // has read then; 0: there is none, and the session must be made empty again. What cannot be used is passed over, and
+    // logged.
+    int64_t begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens);
     // Keeps the session's state, unless it is there or takes too much of the folder. What fails is logged, once in a row.
-    void keep(const Session::Impl & session, uint64_t scope);
+    void keep(const Session::Impl & session, const StateScope & scope);
 
     int64_t n_kept() const { return n_kept_; }
     const std::string & folder() const { return store_.folder(); }
