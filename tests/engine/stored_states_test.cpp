@@ -307,6 +307,77 @@ TEST(StoredStates, OfAllOfAPromptLeaveNothingToRead) {
     }
 }
 
+// Eight questions on a document that an earlier process has read: its K/V once, and eight tails. With evictions, which copy
+// what they move, each says what it says alone.
+TEST(StoredStates, ThatSeveralGoOnFromAreHeldOnce) {
+    constexpr size_t kDocument = 2000;
+    constexpr size_t kQuestions = 8;
+    const auto question_on = [&](const char * policy, size_t i, int n_tokens = 20) {
+        Request request = request_of(policy);
+        request.tokens = random_tokens(kDocument, 384, 1);
+        if (std::string(policy) != "full") { request.options.budget = Budget(500); }
+        const auto asked = random_tokens(n_tokens + static_cast<int>(i), 384, 50 + static_cast<unsigned>(i));
+        request.tokens.insert(request.tokens.end(), asked.begin(), asked.end());
+        return request;
+    };
+    for (const char * policy : {"full", "h2o"}) {
+        SCOPED_TRACE(policy);
+        const TempFolder folder;
+        const EngineOptions options = engine_with(folder.file("s"), KvType::kF32);
+        std::vector<std::vector<int32_t>> alone;
+        size_t one_bytes = 0;
+        for (size_t i = 0; i < kQuestions; ++i) {
+            auto engine = tiny().engine(engine_with("", KvType::kF32));
+            ASSERT_TRUE(engine.ok());
+            const auto id = engine->submit(question_on(policy, i));
+            ASSERT_TRUE(id.ok() && engine->run().ok());
+            alone.emplace_back(engine->answer(*id).begin(), engine->answer(*id).end());
+            one_bytes = std::max(one_bytes, engine->ledger(*id)->kv_allocated_bytes);
+        }
+        answer_of(options, question_on(policy, kQuestions, 1));
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok());
+        std::vector<int64_t> ids;
+        for (size_t i = 0; i < kQuestions; ++i) { ids.push_back(engine->submit(question_on(policy, i)).value()); }
+        ASSERT_TRUE(engine->step().ok());
+        if (std::string(policy) == "full") {  // a few pages a lane each, of K and of V
+            const size_t tails = kQuestions * 3 * 2 * 2 * 2 * 4096;
+            EXPECT_LE(engine->ledger().kv_allocated_bytes, one_bytes + tails);
+            EXPECT_GE(engine->ledger().kv_allocated_bytes, one_bytes - tails);
+        }
+        ASSERT_TRUE(engine->run().ok());
+        for (size_t i = 0; i < kQuestions; ++i) {
+            EXPECT_EQ(engine->n_cached(ids[i]), static_cast<int64_t>(kDocument));
+            EXPECT_TRUE(std::ranges::equal(engine->answer(ids[i]), alone[i])) << i;
+        }
+        EXPECT_EQ(engine->ledger().kv_allocated_bytes, 0U);
+    }
+}
+
+// Where there is no room for a base beside what each may need, nobody waits for its sake.
+TEST(StoredStates, AreHeldBySeveralEachWhereTheCeilingHasNoRoomForMore) {
+    const TempFolder folder;
+    EngineOptions options = engine_with(folder.file("s"));
+    const Request request = request_of("h2o");
+    const Outcome alone = answer_of(options, request);
+    size_t reserved = 0;
+    for (const bool tight : {false, true}) {
+        if (tight) { options.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(2 * reserved)); }
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok());
+        std::vector<int64_t> ids;
+        for (int i = 0; i < (tight ? 2 : 1); ++i) { ids.push_back(engine->submit(request).value()); }
+        ASSERT_TRUE(engine->step().ok());
+        EXPECT_EQ(engine->ledger().n_running, std::ssize(ids));
+        reserved = engine->ledger().kv_reserved_bytes;
+        ASSERT_TRUE(engine->run().ok());
+        for (const int64_t id : ids) {
+            EXPECT_EQ(engine->state(id), RequestState::kDone) << engine->status(id).message();
+            EXPECT_EQ(engine->n_cached(id), kFound);
+        }
+    }
+}
+
 // What others begin with when it is kept.
 TEST(StoredStates, MayBeGoneOnFrom) {
     const TempFolder folder;

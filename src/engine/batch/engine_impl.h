@@ -63,6 +63,7 @@ struct Engine::Impl {
     void set_idle_aside(const Turn & for_whom);
     bool is_read(int64_t id, bool by_running) const;
     Status bring_back_base_of(const Turn & turn);
+    bool may_share(const Turn & turn, int64_t n_tokens, size_t bytes) const;
 
     // a step
     void run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates);

@@ -21,7 +21,7 @@ std::vector<Turn *> Engine::Impl::running() const {
 }
 
 size_t Engine::Impl::reserved_bytes() const {
-    size_t bytes = 0;
+    size_t bytes = store ? store->shared_bytes() : 0;
     for (const auto & [id, turn] : turns) { bytes += turn->running() || turn->kept() ? turn->reserved_bytes() : 0; }
     return bytes;
 }
@@ -133,10 +133,23 @@ void Engine::Impl::admit() {
     changed = again;
 }
 
+// Whether another that has not ended goes on from the state that the turn begins with, and a base for them takes nobody's room:
+// each may come to need all that it would need alone, once evictions have copied the base.
+bool Engine::Impl::may_share(const Turn & turn, int64_t n_tokens, size_t bytes) const {
+    size_t wanted = reserved_bytes() + bytes;
+    bool alike = false;
+    for (const auto & [id, other] : turns) {
+        if (other.get() == &turn || other->ended()) { continue; }
+        alike = alike || other->begins_as(turn, n_tokens);
+        wanted += other->running() ? 0 : other->reserved_bytes();
+    }
+    return alike && (ledger.ceiling_bytes == 0 || wanted <= ledger.ceiling_bytes);
+}
+
 void Engine::Impl::start(Turn & turn) {
     const Stopwatch watch;
     if (const Status back = bring_back_base_of(turn); !back.ok()) { return turn.fail(back); }
-    turn.start(base_of(turn), ledger.n_steps);
+    turn.start(base_of(turn), ledger.n_steps, [&](int64_t n_tokens, size_t bytes) { return may_share(turn, n_tokens, bytes); });
     if (turn.caches()) {
         ledger.n_cache_sought += std::ssize(turn.request().tokens);
         ledger.n_cache_found += turn.n_cached();
@@ -167,8 +180,8 @@ void Engine::Impl::drop_forgotten() {
 
 // ran: a layered prompt's unit has just run, in which its lanes were longer than they are now.
 void Engine::Impl::count_bytes(const Turn * ran) {
-    size_t bytes = 0;
-    size_t most = 0;
+    size_t bytes = store ? store->shared_bytes() : 0;
+    size_t most = bytes;
     size_t undo = 0;
     for (const auto & [id, turn] : turns) {
         bytes += turn->kv_bytes(/*at_most=*/false);

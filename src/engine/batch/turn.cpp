@@ -172,7 +172,16 @@ size_t Turn::other_bytes() const {
     return n;
 }
 
-void Turn::start(const Turn * base, int64_t step) {
+bool Turn::begins_as(const Turn & other, int64_t n) const {
+    const std::span<const int32_t> here = request_.tokens;
+    const std::span<const int32_t> there = other.request_.tokens;
+    if (!scope_ || !other.scope_ || scope_->hash != other.scope_->hash) { return false; }
+    if (scope_->whole_prompts) { return std::ranges::equal(here, there); }
+    const auto size = static_cast<size_t>(n);
+    return std::min(here.size(), there.size()) >= size && std::ranges::equal(here.first(size), there.first(size));
+}
+
+void Turn::start(const Turn * base, int64_t step, const StoredStates::MayShare & may_share) {
     state_ = RequestState::kReading;
     last_step_ = step;
     phase_ = Stopwatch();
@@ -180,7 +189,7 @@ void Turn::start(const Turn * base, int64_t step) {
         if (base != nullptr) { PITH_RETURN_IF_ERROR(fork(*base)); }
         session_->begin_observing(request_.questions);
         if (request_.evict) { PITH_RETURN_IF_ERROR(session_->evict_as(request_.evict->policy, request_.evict->budget)); }
-        if (scope_) { begin_from_states(); }
+        if (scope_) { begin_from_states(may_share); }
         if (std::ssize(request_.tokens) == n_cached_) { return {}; }
         return open_part();
     });
@@ -191,7 +200,7 @@ void Turn::start(const Turn * base, int64_t step) {
 }
 
 // The sequence is empty, or has read as much of the prompt as the longest state that was kept of its beginning.
-void Turn::begin_from_states() {
+void Turn::begin_from_states(const StoredStates::MayShare & may_share) {
     const auto empty = [this] {
         static_cast<SequenceState &>(session_->seq) = *fresh_;
         session_->seq.cache.reset();
@@ -199,7 +208,10 @@ void Turn::begin_from_states() {
     };
     empty();  // a start that was taken back
     session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;
-    n_cached_ = states_->begin(*session_, *scope_, request_.tokens);
+    const int64_t room = std::max<int64_t>(kForkRoom, session_->options.max_context);
+    BegunState begun = states_->begin(*session_, *scope_, request_.tokens, may_share, room);
+    n_cached_ = begun.n_tokens;
+    shared_ = std::move(begun.shared);
     if (n_cached_ == 0) { empty(); }
 }
 
@@ -334,6 +346,7 @@ void Turn::choose_token() {
 void Turn::keep_state() {
     const Status status = guarded([&] { return session_->seq.cache->freeze(kForkRoom); });
     if (!status.ok()) { return end(RequestState::kFailed, status); }
+    shared_.reset();  // they have been copied
     session_->update_ledger();
     state_ = RequestState::kDone;
 }
@@ -371,6 +384,7 @@ void Turn::end(RequestState state, Status status) {
     status_ = std::move(status);
     if (session_) { ledger_ = std::move(session_->ledger); }
     session_.reset();
+    shared_.reset();
 }
 
 Result<std::vector<RemovedEntries>> Turn::copy_lanes(const std::string & folder) const {

@@ -54,8 +54,10 @@ public:
     bool forgotten() const { return forgotten_; }
 
     // The prompt's transaction opens, behind the base's entries where there is one, or what is evicted of them. Failing, the
-    // request has ended; so has one that is kept, and has no tokens.
-    void start(const Turn * base, int64_t step);
+    // request has ended; so has one that is kept, and has no tokens. may_share: of a state that it begins with.
+    void start(const Turn * base, int64_t step, const StoredStates::MayShare & may_share);
+    // Whether the states of its prompt's first n tokens serve both.
+    bool begins_as(const Turn & other, int64_t n) const;
     // It has no tokens of its own to read, and none of its answer is chosen: choose_token() comes next.
     bool wants_first_token() const { return state_ == RequestState::kAnswering && !has_token_; }
     // By the newest logits; the answer may end with it.
@@ -84,7 +86,10 @@ public:
 
     // Its lanes go to a file without a name in this folder (empty: the one for temporary files), and come back.
     // REQUIRES: can_go_aside(); kSetAside. One that reads a base's entries would come back with a copy of them: it stays.
-    bool can_go_aside() const { return state_ == RequestState::kAnswering && session_->seq.cache->shared_bytes() == 0; }
+    // (What it shares from a folder is in its reservation.)
+    bool can_go_aside() const {
+        return state_ == RequestState::kAnswering && (shared_ || session_->seq.cache->shared_bytes() == 0);
+    }
     Status set_aside(const std::string & folder);
     void bring_back() noexcept;
 
@@ -108,7 +113,7 @@ private:
 
     Status check() const;
     Status fork(const Turn & base);
-    void begin_from_states();
+    void begin_from_states(const StoredStates::MayShare & may_share);
     Status open_part();
     bool goes_on_reading();
     int64_t most_of_fork(const Turn & base, const RunPlan & plan) const;
@@ -130,7 +135,8 @@ private:
     std::optional<SequenceState> fresh_;  // of its sequence before the prompt
     std::vector<int64_t> ends_;           // where states are kept, in tokens of the prompt
     int64_t n_cached_ = 0;
-    std::span<const int32_t> part_;  // of the prompt: what the open call reads
+    std::shared_ptr<const SharedState> shared_;  // whose entries it goes on from; null: none that others may share
+    std::span<const int32_t> part_;              // of the prompt: what the open call reads
     std::optional<ChunkReader> chunks_;
     std::optional<OneShotReader> layers_;
     bool call_open_ = false;

@@ -43,6 +43,23 @@ bool same_plan(const RunPlan & a, const RunPlan & b) {
            a.grid == b.grid && a.n_guide == b.n_guide && a.capacity == b.capacity;
 }
 
+// Whether what was saved with these goes on as the session will.
+bool same_settings(const Session::Impl & session, const SessionOptions & options, const std::string & policy,
+                   const RunPlan & plan) {
+    return !first_difference(options, session.options) && policy == session.seq.policy.name() &&
+           same_plan(plan, *session.given_plan);
+}
+
+Status go_on_from(const SharedState & from, Session::Impl & session) {
+    session.reset_gates();
+    static_cast<SequenceState &>(session.seq) = from.state;
+    PITH_ASSIGN_OR_RETURN(session.seq.cache, from.cache->fork());
+    session.seq.logits = from.logits;
+    session.ledger.n_evictions = from.n_evictions;
+    session.ledger.evicted_entries = from.evicted_entries;
+    return {};
+}
+
 // What a file of the sequence takes, or a little more.
 uint64_t bytes_in_file(const Sequence & seq) {
     return seq.cache->needed_bytes() + seq.states.size_bytes() + seq.evidence.size_bytes() + seq.bookkeeping_bytes();
@@ -85,13 +102,22 @@ std::optional<StateScope> StoredStates::scope_of(const Session::Impl & session, 
     return StateScope{hash64(equal.bytes()), plan.one_shot || !by_tokens};
 }
 
-int64_t StoredStates::begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens) {
+BegunState StoredStates::begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens,
+                               const MayShare & may_share, int64_t room) {
     const auto next = [&] {
         return scope.whole_prompts ? store_.find_whole(scope.hash, tokens) : store_.find(scope.hash, tokens);
     };
     while (const auto found = next()) {
         const Ledger before = session.ledger;
-        const Status status = guarded([&] { return load(session, *found, tokens); });
+        BegunState begun{found->n_tokens, find_shared(session, *found, tokens)};
+        const Status status = guarded([&]() -> Status {
+            if (begun.shared) { return go_on_from(*begun.shared, session); }
+            PITH_RETURN_IF_ERROR(load(session, *found, tokens));
+            if (may_share(found->n_tokens, session.seq.cache->allocated_bytes())) {
+                PITH_ASSIGN_OR_RETURN(begun.shared, share(session, found->path, room));
+            }
+            return {};
+        });
         const Ledger of_state = std::exchange(session.ledger, before);
         if (status.ok()) {
             session.ledger.n_evictions = of_state.n_evictions;
@@ -100,27 +126,64 @@ int64_t StoredStates::begin(Session::Impl & session, const StateScope & scope, s
             session.tell_policy(session.policy_names(session.seq));
             session.update_ledger();
             store_.touch(found->path);
-            return found->n_tokens;
+            return begun;
         }
-        if (status.code() == ErrorCode::kOutOfMemory) { return 0; }
+        if (status.code() == ErrorCode::kOutOfMemory) { return {}; }
         store_.pass_over(found->path);
         if (status.code() != ErrorCode::kNotFound) {  // removed meanwhile
             log_line(LogLevel::kWarning, "a cached state is passed over: " + status.message());
         }
     }
-    return 0;
+    return {};
 }
 
 Status StoredStates::load(Session::Impl & session, const FoundState & found, std::span<const int32_t> tokens) const {
     PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(found.path));
     PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file.view()));
     const auto read = tokens.first(static_cast<size_t>(found.n_tokens));
-    const bool same_settings = !first_difference(saved.options, session.options) && saved.policy == session.seq.policy.name() &&
-                               same_plan(saved.plan, *session.given_plan);
-    if (saved.model != model_ || !same_settings || !std::ranges::equal(saved.tokens, read)) {
+    const bool same = saved.model == model_ && same_settings(session, saved.options, saved.policy, saved.plan);
+    if (!same || !std::ranges::equal(saved.tokens, read)) {
         return {ErrorCode::kInvalidArgument, "'" + found.path + "' is not what its name says"};
     }
     return session.take(std::move(saved), file.view());
+}
+
+std::shared_ptr<const SharedState> StoredStates::find_shared(const Session::Impl & session, const FoundState & found,
+                                                             std::span<const int32_t> tokens) const {
+    const auto known = shared_.find(found.path);
+    std::shared_ptr<const SharedState> shared = known == shared_.end() ? nullptr : known->second.lock();
+    if (!shared) { return nullptr; }
+    const SequenceState & state = shared->state;
+    const bool same = same_settings(session, shared->options, state.policy.name(), *state.plan) &&
+                      std::ranges::equal(state.tokens.all(), tokens.first(static_cast<size_t>(found.n_tokens)));
+    return same ? shared : nullptr;
+}
+
+// The session's state is what others go on from, and so does the session. nullptr: there is no memory that can be shared, and
+// it stays the session's own.
+Result<std::shared_ptr<const SharedState>> StoredStates::share(Session::Impl & session, const std::string & path,
+                                                               int64_t room) {
+    std::erase_if(shared_, [](const auto & one) { return one.second.expired(); });
+    auto shared = std::make_shared<SharedState>();
+    shared->state = session.seq;
+    shared->logits = session.seq.logits;
+    shared->options = session.options;
+    shared->n_evictions = session.ledger.n_evictions;
+    shared->evicted_entries = session.ledger.evicted_entries;
+    auto & known = shared_[path];
+    if (!session.seq.cache->freeze(room).ok()) { return std::shared_ptr<const SharedState>(); }
+    PITH_ASSIGN_OR_RETURN(auto forked, session.seq.cache->fork());
+    shared->cache = std::exchange(session.seq.cache, std::move(forked));
+    known = shared;
+    return std::shared_ptr<const SharedState>(std::move(shared));
+}
+
+size_t StoredStates::shared_bytes() const {
+    size_t n = 0;
+    for (const auto & [path, weak] : shared_) {
+        if (const auto shared = weak.lock()) { n += shared->cache->allocated_bytes(); }
+    }
+    return n;
 }
 
 void StoredStates::keep(const Session::Impl & session, const StateScope & scope) {

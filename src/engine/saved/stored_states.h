@@ -10,6 +10,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,6 +37,23 @@ struct StateScope {
     bool whole_prompts = false;  // its states depend on where their prompt ends
 };
 
+// A state that several sequences of an engine go on from: they read its entries where they lie, and copy pages where they
+// write.
+struct SharedState {
+    SequenceState state;
+    std::vector<float> logits;
+    std::unique_ptr<const RaggedCache> cache;  // frozen
+    SessionOptions options;
+    int64_t n_evictions = 0;
+    int64_t evicted_entries = 0;
+};
+
+// Where a sequence begins.
+struct BegunState {
+    int64_t n_tokens = 0;                       // that it has read; 0: none
+    std::shared_ptr<const SharedState> shared;  // whose entries it reads; null: they are its own
+};
+
 // Threads: one at a time.
 class StoredStates {
 public:
@@ -45,10 +64,15 @@ public:
     // sight. whose: states of one name are never found under another. Nothing: its states depend on more than its tokens.
     std::optional<StateScope> scope_of(const Session::Impl & session, const RunPlan & plan, std::string_view whose) const;
 
-    // The session, which is empty, becomes the longest state that the tokens begin with, or are. Returns how many of them it
-    // has read then; 0: there is none, and the session must be made empty again. What cannot be used is passed over, and
-    // logged.
-    int64_t begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens);
+    // The session, which is empty, becomes the longest state that the tokens begin with, or are. Where there is none it must be
+    // made empty again. What cannot be used is passed over, and logged.
+    // may_share: whether others will go on from the state of these tokens, too, and its bytes have room beside what each of
+    // them may come to need: it is then held once, as long as one of them goes on from it. room: cells for what they add to a
+    // lane.
+    using MayShare = std::function<bool(int64_t n_tokens, size_t bytes)>;
+    BegunState begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens,
+                     const MayShare & may_share, int64_t room);
+    size_t shared_bytes() const;  // K/V of all that are shared now
     // Keeps the session's state, unless it is there or takes too much of the folder. What fails is logged, once in a row.
     void keep(const Session::Impl & session, const StateScope & scope);
 
@@ -58,10 +82,14 @@ public:
 private:
     StoredStates(StateStore store, ModelIdentity model) : store_(std::move(store)), model_(std::move(model)) {}
     Status load(Session::Impl & session, const FoundState & found, std::span<const int32_t> tokens) const;
+    std::shared_ptr<const SharedState> find_shared(const Session::Impl & session, const FoundState & found,
+                                                   std::span<const int32_t> tokens) const;
+    Result<std::shared_ptr<const SharedState>> share(Session::Impl & session, const std::string & path, int64_t room);
 
     StateStore store_;
     ModelIdentity model_;
-    bool failed_ = false;  // the last that was to be kept
+    std::map<std::string, std::weak_ptr<const SharedState>> shared_;  // by the paths they were read from
+    bool failed_ = false;                                             // the last that was to be kept
     int64_t n_kept_ = 0;
 };
 
