@@ -4,7 +4,7 @@
 // weights are read once for all of them. Each sequence has its own policy, budget and lanes, as if it ran alone: what another
 // does changes its logits by rounding at most. The ceiling bounds the bytes of all KV caches together: a request starts when
 // what it may come to need fits, and waits until then; one that can never fit is refused. Where a request of higher priority
-// waits, answers of lower priority make room: their lanes go to a file, and come back. Where there is a folder for them
+// waits, answers of lower priority make room: what they hold goes to files, and comes back. Where there is a folder for them
 // (EngineOptions::cache_dir), so do those of requests that are kept, while nobody reads them and others want the room.
 //
 //   auto engine = model->engine({.ceiling = *pith::Budget::parse("512M")});                  // Result<Engine>
@@ -100,7 +100,7 @@ enum class RequestState {
     kWaiting,  // for room
     kReading,  // its prompt
     kAnswering,
-    kSetAside,  // its lanes are in a file without a name, in EngineOptions::cache_dir or the folder for temporary files
+    kSetAside,  // what it holds is in files without names, in EngineOptions::cache_dir or the folder for temporary files
     kDone,
     kFailed,  // status() says why
     kCancelled,

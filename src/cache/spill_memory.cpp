@@ -39,8 +39,7 @@ int open_unnamed(size_t size_bytes, const std::string & in, std::string & why) {
     if (failed == 0) { return file; }
     if (file >= 0) { close(file); }
     why = "no room for ";
-    why +=
-        std::to_string((size_bytes >> 20U) + 1) + " MiB of evicted entries, which are kept until the call has succeeded, in ";
+    why += std::to_string((size_bytes >> 20U) + 1) + " MiB that are put aside for a while, in ";
     why += folder.string() + ": " + std::strerror(failed);
     if (in.empty()) { why += "; name another folder with TMPDIR"; }
     return -1;
@@ -60,9 +59,7 @@ Result<SpillMemory> SpillMemory::make(size_t size_bytes, Spill where, const std:
     const int flags = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
     void * data = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, flags, file, 0);
     if (file >= 0) { close(file); }
-    if (data == MAP_FAILED) {
-        return {ErrorCode::kOutOfMemory, "no memory for evicted entries, which are kept until the call has succeeded"};
-    }
+    if (data == MAP_FAILED) { return {ErrorCode::kOutOfMemory, "no memory for what is put aside for a while"}; }
     made.data_ = static_cast<uint8_t *>(data);
     made.size_bytes_ = size_bytes;
     made.in_file_ = where == Spill::kFile;

@@ -135,6 +135,10 @@ public:
     static Result<EvidenceState> read(ByteReader & from, const CacheShape & shape, std::span<const EvidenceNeeds> known,
                                       std::shared_ptr<OutputMatrices> output, std::span<const int> lengths,
                                       std::span<const int64_t> n_seen);
+    // The same of bytes that this one wrote, before it was reset().
+    Result<EvidenceState> read_again(ByteReader & from, std::span<const int> lengths, std::span<const int64_t> n_seen) const {
+        return read(from, shape_, needs_, output_, lengths, n_seen);
+    }
 
 private:
     Status read_layer(ByteReader & from, int layer, std::span<const int> lengths, int64_t n_seen);

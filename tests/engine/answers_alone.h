@@ -89,4 +89,45 @@ inline void expect_forks_answer_as_alone(const Model & model, const SessionOptio
     }
 }
 
+// An answer makes room for one of higher priority and goes on: its logits are those that it has uninterrupted, and what it held
+// beside its entries was not in memory meanwhile.
+inline void expect_unchanged_when_set_aside(const Model & model, const Request & request) {
+    const auto logits_of = [&](bool interrupted) {
+        std::vector<std::vector<float>> logits;
+        EngineOptions options;
+        options.grid = 0;
+        options.n_threads = 1;
+        options.max_sequences = 1;
+        auto engine = model.engine(options);
+        EXPECT_TRUE(engine.ok());
+        Request low = request;
+        low.choose = [&logits](std::span<const float> row) {
+            logits.emplace_back(row.begin(), row.end());
+            return likeliest_token(row);
+        };
+        const auto id = engine->submit(low);
+        EXPECT_TRUE(id.ok()) << id.status().message();
+        while (interrupted && engine->state(*id) < RequestState::kDone && engine->answer(*id).size() < 10) {
+            EXPECT_TRUE(engine->step().ok());
+        }
+        if (interrupted) {
+            const EngineLedger before = engine->ledger();
+            Request high;
+            high.tokens.assign(request.tokens.begin(), request.tokens.begin() + 12);
+            high.priority = 1;
+            high.max_tokens = 3;
+            const auto other = engine->submit(high);
+            EXPECT_TRUE(other.ok() && engine->step().ok());
+            EXPECT_EQ(engine->state(*id), RequestState::kSetAside);
+            EXPECT_LT(engine->ledger().evidence_bytes, before.evidence_bytes);
+        }
+        EXPECT_TRUE(engine->run().ok());
+        EXPECT_EQ(engine->state(*id), RequestState::kDone) << engine->status(*id).message();
+        return logits;
+    };
+    const auto expected = logits_of(false);
+    EXPECT_EQ(expected.size(), static_cast<size_t>(request.max_tokens));
+    EXPECT_TRUE(logits_of(true) == expected);
+}
+
 }  // namespace pith::testing

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "engine/answers_alone.h"
 #include "engine/gate_probe.h"
 #include "engine/gated_model.h"
 #include "engine/model_parts.h"
@@ -651,6 +652,23 @@ TEST(GateProbe, ShowsTheAttentionOfAGateAsRowsThatSumToOne) {
             EXPECT_NEAR(sum, 1.0, 1e-5);
         }
         EXPECT_EQ(session.ledger().kept_entries, 40 * 6) << "looking hides nothing";
+    }
+}
+
+// An engine sets an answer aside with what its gates remember.
+TEST(GatedEngine, AnswersAreSetAsideAndComeBackToTheBit) {
+    for (const GateKind kind : {GateKind::kAttention, GateKind::kLinear}) {
+        GateConfig gate = even_gate();
+        gate.kind = kind;
+        gate.causal = true;
+        gate.n_recent = 6;
+        const auto model = gated_model(tiny_spec(), gate);
+        ASSERT_TRUE(model.ok()) << model.status().message();
+        Request request;
+        request.tokens = random_tokens(kPrompt, model->info().n_vocab);
+        request.options = options_of("gated+h2o:recent=6", Budget(48));
+        request.max_tokens = 40;
+        testing::expect_unchanged_when_set_aside(*model, request);
     }
 }
 

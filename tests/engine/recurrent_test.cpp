@@ -251,6 +251,19 @@ TEST_P(RecurrentLayers, BatchesGiveWhatEachGivesAlone) {
     testing::expect_batch_answers_as_alone(*model_, requests);
 }
 
+// With what attention left behind for policies that look at sums, at the last queries and at sampled ones.
+TEST_P(RecurrentLayers, AnswersAreSetAsideAndComeBackToTheBit) {
+    for (const char * policy : {"h2o", "snapkv:window=8+novelty"}) {
+        SCOPED_TRACE(policy);
+        Request request;
+        request.tokens = tokens(150);
+        request.options = options(policy, Budget(64), PrefillSchedule::kChunked);
+        request.options.evict_every = 16;
+        request.max_tokens = 60;
+        testing::expect_unchanged_when_set_aside(*model_, request);
+    }
+}
+
 TEST_P(RecurrentLayers, AKeptPromptIsReadByItsForks) {
     testing::expect_forks_answer_as_alone(*model_, options("full", Budget(), PrefillSchedule::kChunked), tokens(200), 140, 30);
 }

@@ -268,6 +268,21 @@ TEST_P(Windows, BatchesGiveWhatEachGivesAlone) {
     testing::expect_batch_answers_as_alone(*model, requests);
 }
 
+// With what attention left behind for policies that look at sums, at the last queries and at sampled ones.
+TEST_P(Windows, AnswersAreSetAsideAndComeBackToTheBit) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok());
+    for (const char * policy : {"h2o", "snapkv:window=8+novelty"}) {
+        SCOPED_TRACE(policy);
+        Request request;
+        request.tokens = random_tokens(150, model->info().n_vocab);
+        request.options = options(policy, Budget(64), PrefillSchedule::kChunked);
+        request.options.evict_every = 16;
+        request.max_tokens = 60;
+        testing::expect_unchanged_when_set_aside(*model, request);
+    }
+}
+
 TEST_P(Windows, ABudgetInBytesBoundsThemToo) {
     const auto model = load();
     ASSERT_TRUE(model.ok());

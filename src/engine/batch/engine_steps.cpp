@@ -124,7 +124,7 @@ void Engine::Impl::admit() {
                             with_commas(static_cast<int64_t>(reserved_bytes())) + " of the ceiling of " +
                             with_commas(static_cast<int64_t>(ledger.ceiling_bytes)) + ": forget some of them"});
         } else if (turn->state() == RequestState::kSetAside) {
-            turn->bring_back();
+            if (const Status back = turn->bring_back(); !back.ok()) { turn->fail(back); }
         } else {
             start(*turn);
         }

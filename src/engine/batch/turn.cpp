@@ -379,7 +379,7 @@ void Turn::end(RequestState state, Status status) {
     }
     chunks_.reset();
     layers_.reset();
-    aside_.clear();
+    aside_.reset();
     state_ = state;
     status_ = std::move(status);
     if (session_) { ledger_ = std::move(session_->ledger); }
@@ -387,60 +387,37 @@ void Turn::end(RequestState state, Status status) {
     shared_.reset();
 }
 
-Result<std::vector<RemovedEntries>> Turn::copy_lanes(const std::string & folder) const {
-    constexpr int32_t kAll = std::numeric_limits<int32_t>::max();
-    const RaggedCache & cache = *session_->seq.cache;
-    std::vector<RemovedEntries> layers;
-    for (int layer = 0; layer < session_->n_layers(); ++layer) {
-        Ragged<int32_t> none;
-        for (int h = 0; h < cache.n_kv_heads(layer); ++h) { none.push_row(std::span<const int32_t>()); }
-        PITH_ASSIGN_OR_RETURN(RemovedEntries entries, cache.copy_removed(0, layer, none, kAll, Spill::kFile, folder));
-        layers.push_back(std::move(entries));
-    }
-    return layers;
-}
-
 Status Turn::set_aside(const std::string & folder) {
     return guarded([&]() -> Status {
-        PITH_ASSIGN_OR_RETURN(aside_, copy_lanes(folder));
-        session_->seq.cache->clear(0);
+        PITH_ASSIGN_OR_RETURN(aside_, SequenceAside::take(*session_, folder));
+        shared_.reset();  // it comes back with entries of its own
         state_ = RequestState::kSetAside;
         return {};
     });
 }
 
-void Turn::bring_back() noexcept {
-    for (const RemovedEntries & entries : aside_) { session_->seq.cache->put_back(0, entries); }
-    aside_.clear();
-    state_ = RequestState::kAnswering;
+Status Turn::bring_back() {
+    return guarded([&]() -> Status {
+        PITH_RETURN_IF_ERROR(aside_->put_back(*session_, std::nullopt));
+        aside_.reset();
+        state_ = RequestState::kAnswering;
+        return {};
+    });
 }
 
 Status Turn::set_kept_aside(const std::string & folder) {
     return guarded([&]() -> Status {
-        PITH_ASSIGN_OR_RETURN(aside_, copy_lanes(folder));
-        extent_ = extent();
-        session_->seq.cache.reset();
+        const Extent before = extent();
+        PITH_ASSIGN_OR_RETURN(aside_, SequenceAside::take(*session_, folder));
+        extent_ = before;
         return {};
     });
 }
 
 Status Turn::bring_kept_back() {
     return guarded([&]() -> Status {
-        std::vector<StoredLane> lanes;
-        for (const RemovedEntries & layer : aside_) {
-            const LaneRows rows = session_->layout.rows(layer.layer);
-            const uint8_t * k = layer.rows.data();
-            for (const std::vector<int32_t> & positions : layer.positions) {
-                const uint8_t * v = k + positions.size() * rows.bytes_k();
-                lanes.push_back({positions, k, v});
-                k = v + positions.size() * rows.bytes_v();
-            }
-        }
-        PITH_ASSIGN_OR_RETURN(auto cache, RaggedCache::make(session_->layout, std::max<int64_t>(extent_.longest, 1)));
-        PITH_RETURN_IF_ERROR(cache->load(0, lanes));
-        PITH_RETURN_IF_ERROR(cache->freeze(kForkRoom));
-        session_->seq.cache = std::move(cache);
-        aside_.clear();
+        PITH_RETURN_IF_ERROR(aside_->put_back(*session_, kForkRoom));
+        aside_.reset();
         return {};
     });
 }

@@ -8,6 +8,7 @@
 
 #include "core/stopwatch.h"
 #include "engine/batch/batch_pass.h"
+#include "engine/batch/sequence_aside.h"
 #include "engine/batch/step_plan.h"
 #include "engine/read_chunks.h"
 #include "engine/read_one_shot.h"
@@ -84,14 +85,14 @@ public:
     void fail(const Status & status);
     void cancel();
 
-    // Its lanes go to a file without a name in this folder (empty: the one for temporary files), and come back.
-    // REQUIRES: can_go_aside(); kSetAside. One that reads a base's entries would come back with a copy of them: it stays.
-    // (What it shares from a folder is in its reservation.)
+    // What it holds goes to files without names in this folder (empty: the one for temporary files), and comes back.
+    // REQUIRES: can_go_aside(); kSetAside. What fails leaves it as it is. One that reads a base's entries would come back with
+    // a copy of them: it stays. (What it shares from a folder is in its reservation.)
     bool can_go_aside() const {
         return state_ == RequestState::kAnswering && (shared_ || session_->seq.cache->shared_bytes() == 0);
     }
     Status set_aside(const std::string & folder);
-    void bring_back() noexcept;
+    Status bring_back();
 
     // The same of one that is kept, while nobody reads its entries. REQUIRES: kept(); is_aside(). What fails leaves it as it
     // is.
@@ -109,7 +110,6 @@ private:
         size_t bytes = 0;
     };
     Extent extent() const;
-    Result<std::vector<RemovedEntries>> copy_lanes(const std::string & folder) const;
 
     Status check() const;
     Status fork(const Turn & base);
@@ -147,9 +147,9 @@ private:
     int32_t pending_ = 0;  // chosen, and not fed yet
     int64_t last_step_ = -1;
     size_t reserved_bytes_ = 0;
-    std::vector<RemovedEntries> aside_;  // [layer]
-    Extent extent_;                      // of what is kept, and aside
-    Stopwatch phase_;                    // since the prompt, or the answer, began
+    std::optional<SequenceAside> aside_;
+    Extent extent_;    // of what is kept, and aside
+    Stopwatch phase_;  // since the prompt, or the answer, began
 };
 
 }  // namespace pith

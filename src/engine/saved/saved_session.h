@@ -103,9 +103,18 @@ Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, SavedSess
                                                   const OpenAs & as);
 Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as);
 
+// What evidence is of: [layer][KV head] the entries, and [layer] the tokens that were seen; 0 where policies do not govern.
+struct SeenEntries {
+    std::vector<int> lengths;
+    std::vector<int64_t> n_seen;
+};
+SeenEntries seen_entries(const CacheLayout & layout, std::span<const int> lane_lengths, int64_t n_tokens);
+
 // What gates left, for layers of this shape.   key_floats: of a token's keys in a gate; 0: no gate remembers any.
 // Errors: kBadFile.
 void write_gates(const GateState & gates, ByteWriter & to);
 Result<GateState> read_gates(ByteReader & from, const CacheShape & shape, int n_recent, size_t key_floats, int64_t n_tokens);
+// Of the session's own gates, or none.
+Result<GateState> read_gates_of(const Session::Impl & session, ByteReader & from, int64_t n_tokens);
 
 }  // namespace pith

@@ -119,25 +119,10 @@ std::optional<RecurrentStates> states_of(const SavedSession & saved, const Hpara
     return states;
 }
 
-// What evidence is of: [layer][KV head] the entries, and [layer] the tokens that were seen; 0 where policies do not govern.
-struct SeenEntries {
+std::vector<int> lengths_of_lanes(const SavedSession & saved) {
     std::vector<int> lengths;
-    std::vector<int64_t> n_seen;
-};
-
-SeenEntries seen_entries(const SavedSession & saved, const CacheLayout & layout) {
-    SeenEntries seen;
-    size_t lane = 0;
-    for (int l = 0; l < layout.n_layers(); ++l) {
-        const auto n_kv = static_cast<size_t>(layout.lanes(l).n_kv_heads);
-        const bool governs = layout.governs(l);
-        for (size_t h = 0; h < static_cast<size_t>(layout.shape.n_kv_heads); ++h) {
-            seen.lengths.push_back(governs ? static_cast<int>(saved.positions[lane + h].size()) : 0);
-        }
-        seen.n_seen.push_back(governs ? std::ssize(saved.tokens) : 0);
-        lane += n_kv;
-    }
-    return seen;
+    for (const std::vector<int32_t> & lane : saved.positions) { lengths.push_back(static_cast<int>(lane.size())); }
+    return lengths;
 }
 
 // Every lane of a layer that sees a window holds the newest positions without a gap, from `begin` on: none of them, where the
@@ -148,6 +133,29 @@ bool holds_window(std::span<const int32_t> lane, int64_t begin, int64_t n_tokens
 }
 
 }  // namespace
+
+SeenEntries seen_entries(const CacheLayout & layout, std::span<const int> lane_lengths, int64_t n_tokens) {
+    SeenEntries seen;
+    size_t lane = 0;
+    for (int l = 0; l < layout.n_layers(); ++l) {
+        const auto n_kv = static_cast<size_t>(layout.lanes(l).n_kv_heads);
+        const bool governs = layout.governs(l);
+        for (size_t h = 0; h < static_cast<size_t>(layout.shape.n_kv_heads); ++h) {
+            seen.lengths.push_back(governs ? lane_lengths[lane + h] : 0);
+        }
+        seen.n_seen.push_back(governs ? n_tokens : 0);
+        lane += n_kv;
+    }
+    return seen;
+}
+
+Result<GateState> read_gates_of(const Session::Impl & session, ByteReader & from, int64_t n_tokens) {
+    if (!session.gates) { return read_gates(from, session.shape(), 1, 0, n_tokens); }
+    const GateConfig & config = session.gates->config();
+    const bool remembers = config.causal && config.kind == GateKind::kAttention;
+    const size_t key_floats = remembers ? static_cast<size_t>(config.head_dim) * static_cast<size_t>(config.n_heads) : 0;
+    return read_gates(from, session.shape(), config.n_recent, key_floats, n_tokens);
+}
 
 // What the file says of gates and of evidence, and all the rest of it, becomes the session's.
 Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
@@ -181,16 +189,13 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
     }
     PITH_ASSIGN_OR_RETURN(const auto evidence_bytes, from.section("evidence"));
     ByteReader from_evidence(evidence_bytes);
-    const SeenEntries seen = seen_entries(saved, layout);
+    const SeenEntries seen = seen_entries(layout, lengths_of_lanes(saved), n_tokens);
     auto evidence = EvidenceState::read(from_evidence, layout.shape_of_model(), known, output, seen.lengths, seen.n_seen);
     if (!evidence.ok()) { return damaged(evidence.status().message()); }
     if (!from_evidence.done()) { return damaged("its evidence does not end where it should"); }
     PITH_ASSIGN_OR_RETURN(const auto gate_bytes, from.section("gates"));
     ByteReader from_gates(gate_bytes);
-    const bool remembers = gates && gates->config().causal && gates->config().kind == GateKind::kAttention;
-    const size_t key_floats =
-        remembers ? static_cast<size_t>(gates->config().head_dim) * static_cast<size_t>(gates->config().n_heads) : 0;
-    auto gate_state = read_gates(from_gates, shape(), gates ? gates->config().n_recent : 1, key_floats, n_tokens);
+    auto gate_state = read_gates_of(*this, from_gates, n_tokens);
     if (!gate_state.ok()) { return damaged(gate_state.status().message()); }
     if (!from_gates.done() || gate_state->hidden.empty() != (gates == nullptr)) {
         return damaged("what it says of gates does not fit its model");
