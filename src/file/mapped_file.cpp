@@ -21,7 +21,8 @@ Status io_error(const std::string & path, const char * what, const char * kind) 
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::string & path, const char * kind) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    const int fd =
+        ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a named pipe is no file, and nobody waits for one
     if (fd < 0) { return io_error(path, "open", kind); }
     struct stat info {};
     if (fstat(fd, &info) != 0) {

@@ -1,4 +1,6 @@
 // cache_test.cpp - contexts in files, from the command line: compress and ask, save and go on, look and verify.
+#include <sys/stat.h>
+
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -181,6 +183,8 @@ TEST_F(CacheFiles, OfAnotherModelOrNoneAreRefusedInOneLine) {
     expect_error(run_pith({"ask", folder_.file("none.pith"), "-p", "Who?"}), 1,
                  {"cannot open cache file '" + folder_.file("none.pith") + "'"});
     expect_error(run_pith({"cache", "info", folder_.file("")}), 1, {"is a folder: give a cache file"});
+    ASSERT_EQ(mkfifo(folder_.file("pipe.pith").c_str(), 0600), 0);
+    expect_error(run_pith({"cache", "info", folder_.file("pipe.pith")}), 1, {"no regular file: give a cache file"});
     expect_error(run_pith({"ask", moved, "-p", "Who?"}), 1, {"is no cache file"});
     expect_error(run_pith({"run", "--cache", file_, "-p", "Who?", "--budget", "12"}), 2, {"--cache", "--budget"});
     expect_error(run_pith({"run", "-m", moved, "-p", "a", "-p", "b", "--save-cache", file_}), 2, {"--save-cache"});

@@ -114,6 +114,7 @@ inline void expect_unchanged_when_set_aside(const Model & model, const Request &
             const EngineLedger before = engine->ledger();
             Request high;
             high.tokens.assign(request.tokens.begin(), request.tokens.begin() + 12);
+            high.options.policy = "full";
             high.priority = 1;
             high.max_tokens = 3;
             const auto other = engine->submit(high);

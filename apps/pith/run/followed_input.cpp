@@ -120,7 +120,9 @@ std::string FollowedInput::take(size_t n) {
 
 // Waits a while for some.
 Status FollowedInput::read_more() {
-    if (!is_file_) {
+    struct stat about {};
+    const bool has_size = fstat(file_, &about) == 0 && S_ISREG(about.st_mode);
+    if (!has_size) {  // a pipe: reading it may wait for ever
         pollfd waited{file_, POLLIN, 0};
         const int n = poll(&waited, 1, kWaitMs);
         if (n == 0 || (n < 0 && errno == EINTR)) { return {}; }
@@ -135,8 +137,6 @@ Status FollowedInput::read_more() {
         ended_ = true;
         return {};
     }
-    struct stat about {};
-    const bool has_size = fstat(file_, &about) == 0 && S_ISREG(about.st_mode);  // a named pipe has none
     if (has_size && static_cast<uint64_t>(about.st_size) < n_bytes_ + text_.size()) {
         return {ErrorCode::kInvalidArgument,
                 name_ + " has become shorter: " + std::to_string(n_bytes_ + text_.size()) + " bytes of it have been read"};

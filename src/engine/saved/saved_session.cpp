@@ -93,7 +93,8 @@ Status read_state(ByteReader & from, SavedSession & session) {
                     session.since_eviction <= kMostSequenceTokens && session.question_end >= 0;
     each_number(session.plan, [&](auto & n) {
         n = from.number<std::remove_reference_t<decltype(n)>>();
-        sensible = sensible && n >= 0 && n <= kMostInMemory;
+        const int64_t wide = n;
+        sensible = sensible && wide >= 0 && wide <= kMostInMemory;
     });
     const RunPlan & plan = session.plan;
     for (const int64_t n :
