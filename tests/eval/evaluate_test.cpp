@@ -6,12 +6,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <map>
+#include <memory>
 
 #include "bench/likelihood.h"
 #include "eval/fake_task.h"
+#include "eval/kept_prefill.h"
 #include "eval/report/eval_report.h"
 #include "eval/shards.h"
+#include "model/gguf_edit.h"
 
 namespace pith {
 namespace {
@@ -498,6 +502,31 @@ TEST(Evaluate, AnotherArchitectureRunsThrough) {
     const Ran ran = run(fake_options(task), 2, moe);
     ASSERT_TRUE(ran.status.ok()) << ran.status.message();
     EXPECT_EQ(ran.answers.size(), 2U * 9);
+}
+
+// What a kept prompt depends on: runs with other head importances in turns do not take each other's files away.
+TEST(KeptPrefill, WithOtherHeadImportancesIsAnotherFile) {
+    const testing::TempFolder folder;
+    const Model & model = tiny().model;
+    const auto tokens = testing::random_tokens(120, model.info().n_vocab);
+    const auto n_heads = static_cast<size_t>(model.info().n_layers) * static_cast<size_t>(model.info().n_heads);
+    for (const double last : {0.1, 0.9, 0.1}) {
+        auto heads = std::make_shared<HeadImportance>();
+        heads->copy.assign(n_heads, 0.5);
+        heads->reason.assign(n_heads, 0.5);
+        heads->copy.back() = last;
+        SessionOptions options;
+        options.policy = "headkv";
+        options.budget = 64;
+        options.heads = heads;
+        options.n_threads = 1;
+        auto session = model.session(options);
+        ASSERT_TRUE(session.ok()) << session.status().message();
+        const Status read = prefill_or_open(model, *session, options, tokens, {}, folder.file(""));
+        ASSERT_TRUE(read.ok()) << read.message();
+        EXPECT_EQ(session->n_tokens(), 120);
+    }
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.file("")), std::filesystem::directory_iterator()), 2);
 }
 
 }  // namespace
