@@ -36,6 +36,7 @@ public:
         }
     }
     bool is_too_deep() const { return is_too_deep_; }
+    bool has_too_many() const { return has_too_many_; }
     size_t at() const { return at_; }
 
 private:
@@ -89,11 +90,13 @@ private:
         is_too_deep_ = open_.size() == static_cast<size_t>(kMostJsonDepth);
         if (is_too_deep_) { return false; }
         open_.push_back(c);
+        n_names_.push_back(0);
         return go_on(c == '{' ? Next::kFirstName : Next::kFirstItem);
     }
     bool close() {
         ++at_;
         open_.pop_back();
+        n_names_.pop_back();
         return end_value();
     }
     bool end_value() {
@@ -114,7 +117,8 @@ private:
     }
 
     bool name(char c) {
-        if (c != '"' || !string()) { return false; }
+        has_too_many_ = c == '"' && n_names_.back()++ == kMostJsonNames;
+        if (c != '"' || has_too_many_ || !string()) { return false; }
         next_ = Next::kColon;
         return true;
     }
@@ -175,8 +179,10 @@ private:
     size_t at_ = 0;
     Next next_ = Next::kValue;
     std::vector<char> open_;
-    std::string problem_;  // inside of a text or a number
+    std::vector<int> n_names_;  // of each that is open
+    std::string problem_;       // inside of a text or a number
     bool is_too_deep_ = false;
+    bool has_too_many_ = false;
 };
 
 }  // namespace
@@ -191,6 +197,7 @@ std::string json_problem(std::string_view text) {
     const std::string place =
         "line " + std::to_string(line) + ", byte " + std::to_string(before.size() - line_begin + 1) + ": ";
     if (reader.is_too_deep()) { return place + "nested deeper than " + std::to_string(kMostJsonDepth); }
+    if (reader.has_too_many()) { return place + "an object of more than " + std::to_string(kMostJsonNames) + " names"; }
     if (reader.at() == text.size()) { return place + wanted + " belongs here, where the text ends"; }
     const char found = text[reader.at()];
     const bool printable = found > ' ' && found <= '~';

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/guarded.h"
+#include "core/text.h"
 #include "serve/constant_time.h"
 #include "serve/page/page.h"
 #include "serve/shapes/fields.h"
@@ -30,7 +31,7 @@ ApiReply page(const PageFile & file) {
     return reply;
 }
 
-constexpr std::string_view kBearer = "Bearer ";
+constexpr std::string_view kBearer = "bearer ";  // in any case
 constexpr std::string_view kMessages = "/v1/messages";
 
 }  // namespace
@@ -60,7 +61,8 @@ bool Api::may(const ApiRequest & request) const {
 // Which of the keys it brings.
 std::optional<size_t> Api::key_of(const ApiRequest & request) const {
     std::string_view given = request.api_key;
-    if (request.authorization.starts_with(kBearer)) { given = std::string_view(request.authorization).substr(kBearer.size()); }
+    const std::string_view sent = request.authorization;
+    if (to_lower(sent.substr(0, kBearer.size())) == kBearer) { given = sent.substr(kBearer.size()); }
     std::optional<size_t> found;
     for (size_t i = 0; i < options_.keys.size(); ++i) {
         if (equal_in_constant_time(options_.keys[i], given)) { found = i; }
@@ -74,8 +76,13 @@ std::string Api::owner_of(const ApiRequest & request) const {
     return key && *key < options_.owners.size() ? options_.owners[*key] : std::string();
 }
 
+std::optional<ApiReply> Api::refuse(const ApiRequest & request) const {
+    if (may(request)) { return {}; }
+    return reply_of(not_authorised(), request.path);
+}
+
 ApiReply Api::handle(const ApiRequest & request) {
-    if (!may(request)) { return reply_of(not_authorised(), request.path); }
+    if (auto refused = refuse(request)) { return std::move(*refused); }
     auto reply = guarded([&] { return route(request); });
     if (!reply.ok()) { return reply_of(error_of(reply.status()), request.path); }
     return reply->error ? reply_of(*reply->error, request.path) : std::move(*reply);

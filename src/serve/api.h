@@ -70,6 +70,8 @@ public:
     Api(const Model & model, const Tokenizer & tokenizer, Generator & generator, ApiOptions options);
 
     ApiReply handle(const ApiRequest & request);
+    // What handle() would reply whatever the body says: no key. Nothing: the body is worth reading.
+    std::optional<ApiReply> refuse(const ApiRequest & request) const;
     // From now on new completions are refused: the server is about to end.
     void close() { closed_ = true; }
 
@@ -93,8 +95,9 @@ private:
 
     struct Prompt {
         std::vector<int32_t> tokens;
-        int n_system = 0;  // the first so many are the system prompt's
-        AnswerForm form;   // what the answer may hold beside what is said
+        int n_system = 0;           // the first so many are the system prompt's
+        std::vector<int32_t> ends;  // of the last messages, and of a document: behind so many tokens other prompts may part
+        AnswerForm form;            // what the answer may hold beside what is said
     };
     struct Conversation {  // as the template gets it
         std::vector<ChatMessage> messages;

@@ -1,6 +1,7 @@
 // api_completions.cpp - from a body to jobs, and from their events to a reply. Stage: serve.
 #include <algorithm>
 
+#include "core/text.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "serve/api.h"
@@ -11,6 +12,30 @@
 
 namespace pith::serve {
 namespace {
+
+// Ends of messages that are told: the last user's, the answer's before it, and one more where functions are called between.
+constexpr size_t kMostEnds = 3;
+
+// Where the prompt's last messages end: behind the tokens by which the model ends its own.
+std::vector<int32_t> last_message_ends(const Tokenizer & tokenizer, std::span<const int32_t> tokens) {
+    std::vector<int32_t> ends;
+    for (size_t n = tokens.size(); n > 0 && ends.size() < kMostEnds; --n) {
+        if (tokenizer.is_end_of_generation(tokens[n - 1])) { ends.push_back(static_cast<int32_t>(n)); }
+    }
+    return ends;
+}
+
+// How many tokens stand before the message's last paragraph: there may be a document, and others may ask about it, too.
+// 0: it has one paragraph, or does not stand in the prompt as it is.
+Result<int32_t> tokens_before_last_paragraph(const Tokenizer & tokenizer, std::string_view text, std::string_view message,
+                                             std::span<const int32_t> tokens) {
+    const std::string_view said = trim(message);
+    const size_t paragraph = said.rfind("\n\n");
+    const size_t at = paragraph == std::string_view::npos ? paragraph : text.rfind(said);
+    if (at == std::string_view::npos) { return 0; }
+    PITH_ASSIGN_OR_RETURN(const auto before, encode_cut(tokenizer, text.substr(0, at + paragraph), /*add_special=*/true));
+    return static_cast<int32_t>(common_prefix(before, tokens));
+}
 
 // A policy that evicts wants a budget, one that does not wants none: the server's own where the request says nothing.
 Status choose_policy(const CompletionOptions & asked, SessionOptions & session) {
@@ -58,6 +83,12 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
     PITH_ASSIGN_OR_RETURN(const std::string text, render_plain_chat(tokenizer_, messages, chat.options));
     Prompt prompt;
     PITH_ASSIGN_OR_RETURN(prompt.tokens, encode_cut(tokenizer_, text, /*add_special=*/true));
+    if (options_.caches) {
+        prompt.ends = last_message_ends(tokenizer_, prompt.tokens);
+        PITH_ASSIGN_OR_RETURN(const int32_t n,
+                              tokens_before_last_paragraph(tokenizer_, text, messages.back().content, prompt.tokens));
+        if (n > 0) { prompt.ends.push_back(n); }
+    }
 
     const ReasoningMarks marks = reasoning_marks(tokenizer_.chat_template(), text);
     if (asked.tells_reasoning) { prompt.form.reasoning = marks; }
@@ -99,7 +130,8 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
     if (options.pin_system && prompt.n_system > 0) { job.session.pinned.push_back({0, prompt.n_system}); }
     const int64_t room = options_.n_context - n_prompt;
     job.max_tokens = static_cast<int>(options.max_tokens < 0 ? room : std::min(room, options.max_tokens));
-    if (prompt.n_system > 0) { job.cache_at = {prompt.n_system}; }  // other conversations begin with it
+    job.cache_at = prompt.ends;                                            // the same conversation goes on otherwise from there
+    if (prompt.n_system > 0) { job.cache_at.push_back(prompt.n_system); }  // others begin with it
     job.sampler = options.sampler;
     job.stop = options.stop;
     job.form = prompt.form;
@@ -125,12 +157,12 @@ Result<ApiReply> Api::text(const ApiRequest & request) {
     std::vector<Prompt> prompts;
     for (TextPrompt & one : asked.prompts) {
         if (auto * tokens = std::get_if<std::vector<int32_t>>(&one)) {
-            prompts.push_back({std::move(*tokens), 0, {}});
+            prompts.push_back({std::move(*tokens), 0, {}, {}});
             continue;
         }
         PITH_ASSIGN_OR_RETURN(auto tokens,
                               tokenizer_.encode(std::get<std::string>(one), /*add_special=*/true, /*parse_special=*/true));
-        prompts.push_back({std::move(tokens), 0, {}});
+        prompts.push_back({std::move(tokens), 0, {}, {}});
     }
     return complete(request, CompletionShape::Kind::kText, prompts, asked.options);
 }

@@ -6,7 +6,8 @@
 namespace pith::serve {
 namespace {
 
-constexpr int kWaitMs = 200;    // how long a vanished client goes unseen
+constexpr int kWaitMs = 200;    // for an event
+constexpr double kLookS = 0.2;  // how long a vanished client goes unseen, however many events come
 constexpr int64_t kRetryS = 1;  // what a full line asks clients to wait
 
 std::string sent(const Json & value) {
@@ -59,12 +60,14 @@ std::optional<Failed> PendingAnswers::wait_until_accepted(const std::function<bo
 
 std::variant<std::vector<WholeAnswer>, ApiError> PendingAnswers::wait(const std::function<bool()> & gone) {
     std::vector<WholeAnswer> answers(n_all_);
+    Stopwatch since_look;
     while (n_open_ > 0) {
         auto event = next();
-        if (!event) {
+        if (since_look.seconds() >= kLookS) {
             if (gone()) { return not_ready("the client is gone"); }
-            continue;
+            since_look = Stopwatch();
         }
+        if (!event) { continue; }
         WholeAnswer & answer = answers[static_cast<size_t>(event->index)];
         if (auto * piece = std::get_if<AnswerPiece>(&event->what)) {
             answer.add(std::move(*piece));

@@ -326,6 +326,7 @@ void Generator::end(Run & run) {
     const RequestState state = engine_.state(run.id);
     if (state == RequestState::kDone) {
         AnswerEnd answer;
+        if (run.n_generated == 0) { run.first_s = run.last_s = run.since_submitted.seconds(); }  // the prompt was all
         answer.costs = run.costs();
         if (auto ledger = engine_.ledger(run.id); ledger.ok()) { answer.costs.ledger = std::move(*ledger); }
         answer.by_length = !run.ended && !run.is_over();

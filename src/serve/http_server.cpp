@@ -10,9 +10,11 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
+#include "core/guarded.h"
 #include "serve/connection_threads.h"
 #include "serve/shapes/api_error.h"
 
@@ -30,6 +32,28 @@ public:
 
 private:
     ConnectionThreads threads_;
+};
+
+// Sockets that are being served, each from its first byte until just before it is closed.
+class OpenSockets {
+public:
+    void add(int socket) {
+        const std::lock_guard lock(mutex_);
+        sockets_.insert(socket);
+    }
+    void remove(int socket) {
+        const std::lock_guard lock(mutex_);
+        sockets_.erase(socket);
+    }
+    // Whoever reads or writes there is done at once.
+    void cut() {
+        const std::lock_guard lock(mutex_);
+        for (const int socket : sockets_) { shutdown(socket, SHUT_RDWR); }
+    }
+
+private:
+    std::mutex mutex_;
+    std::set<int> sockets_;
 };
 
 // Ends the reading of sockets whose request has not arrived in time: a byte a second would keep a connection, and its thread,
@@ -82,7 +106,10 @@ public:
         ++n_in_hand_;
         in_hand_of_thread_ = true;
     }
+    // This thread's request is answered by an error: where the next one begins on its connection may not be known.
+    static void has_failed() { failed_on_thread_ = true; }
     int n_in_hand() const { return n_in_hand_.load(); }  // that have arrived, and whose replies are not written
+    void cut() { open_.cut(); }
 
 private:
     bool process_and_close_socket(socket_t sock) override {
@@ -93,30 +120,43 @@ private:
         httplib::detail::get_remote_ip_and_port(sock, remote_address, remote_port);
         httplib::detail::get_local_ip_and_port(sock, local_address, local_port);
         socket_of_thread_ = sock;
-        const bool good = httplib::detail::process_server_socket(
-            svr_sock_, sock, keep_alive_max_count_, keep_alive_timeout_sec_, read_timeout_sec_, read_timeout_usec_,
-            write_timeout_sec_, write_timeout_usec_, [&](httplib::Stream & stream, bool close, bool & closed) {
-                deadlines_.begin(sock);
-                const bool served =
-                    process_request(stream, remote_address, remote_port, local_address, local_port, close, closed, nullptr);
-                deadlines_.end(sock);
-                if (std::exchange(in_hand_of_thread_, false)) { --n_in_hand_; }
-                return served;
-            });
+        open_.add(sock);
+        bool good = false;
+        try {
+            good = httplib::detail::process_server_socket(
+                svr_sock_, sock, keep_alive_max_count_, keep_alive_timeout_sec_, read_timeout_sec_, read_timeout_usec_,
+                write_timeout_sec_, write_timeout_usec_, [&](httplib::Stream & stream, bool close, bool & closed) {
+                    deadlines_.begin(sock);
+                    failed_on_thread_ = false;
+                    const bool served =
+                        process_request(stream, remote_address, remote_port, local_address, local_port, close, closed, nullptr);
+                    deadlines_.end(sock);
+                    leave();
+                    closed = closed || failed_on_thread_;
+                    return served;
+                });
+        } catch (...) { leave(); }  // no memory: this connection ends, and no other
         deadlines_.end(sock);
+        open_.remove(sock);
         httplib::detail::shutdown_socket(sock);
         httplib::detail::close_socket(sock);
         return good;
     }
+    void leave() {
+        if (std::exchange(in_hand_of_thread_, false)) { --n_in_hand_; }
+    }
 
     Deadlines deadlines_;
+    OpenSockets open_;
     std::atomic<int> n_in_hand_{0};
     static thread_local int socket_of_thread_;
     static thread_local bool in_hand_of_thread_;
+    static thread_local bool failed_on_thread_;
 };
 
 thread_local int TimedServer::socket_of_thread_ = -1;
 thread_local bool TimedServer::in_hand_of_thread_ = false;
+thread_local bool TimedServer::failed_on_thread_ = false;
 
 void set_socket(socket_t socket) {
     const int yes = 1;
@@ -137,11 +177,23 @@ void write_reply(ApiReply reply, httplib::Response & response) {
     response.set_chunked_content_provider(
         reply.content_type, [stream = std::move(reply.stream)](size_t, httplib::DataSink & sink) {
             std::string piece;
-            const bool more = stream->next(piece);
+            const auto more = guarded([&]() -> Result<bool> { return stream->next(piece); });
+            if (!more.ok()) { return false; }  // no memory: the stream is cut, which its client sees
             if (piece.empty() ? !sink.is_writable() : !sink.write(piece.data(), piece.size())) { return false; }
-            if (!more) { sink.done(); }
+            if (!*more) { sink.done(); }
             return true;
         });
+}
+
+// false: it did not come as a whole, or is too long: the status says which. httplib itself would read a body as a form where
+// its type says so, as curl's does, and take 8 KiB of it.
+bool read_body(const httplib::ContentReader & content, std::string & body, httplib::Response & response) {
+    const bool whole = content([&body](const char * bytes, size_t n) {
+        body.append(bytes, n);
+        return true;
+    });
+    if (!whole && response.status < 400) { response.status = 400; }
+    return whole;
 }
 
 ApiError error_of_http(int status, size_t most_body_bytes) {
@@ -201,24 +253,35 @@ struct HttpServer::Impl {
             response.status = 204;
             return httplib::Server::HandlerResponse::Handled;
         });
-        const auto serve = [this](const httplib::Request & request, httplib::Response & response) {
-            server.has_arrived();
+        const auto serve = [this](const httplib::Request & request, httplib::Response & response,
+                                  const httplib::ContentReader * content) {
             ApiRequest asked;
             asked.method = request.method == "HEAD" ? "GET" : request.method;
             asked.path = request.path;
-            asked.body = request.body;
             asked.authorization = request.get_header_value("Authorization");
             asked.api_key = request.get_header_value("X-Api-Key");
             asked.gone = request.is_connection_closed;
+            if (auto refused = api.refuse(asked)) { return write_reply(std::move(*refused), response); }
+            if (content != nullptr && request.is_multipart_form_data()) {
+                return write_reply(
+                    reply_of(invalid_request("the body is a form of several parts: send a JSON object"), asked.path), response);
+            }
+            if (content != nullptr && !read_body(*content, asked.body, response)) { return; }
+            server.has_arrived();
             write_reply(api.handle(asked), response);
         };
+        const auto serve_body = [serve](const httplib::Request & request, httplib::Response & response,
+                                        const httplib::ContentReader & content) { serve(request, response, &content); };
         const std::string any = R"(/.*)";
-        server.Get(any, serve);
-        server.Post(any, serve);
-        server.Put(any, serve);
-        server.Patch(any, serve);
-        server.Delete(any, serve);
+        server.Get(any, [serve](const httplib::Request & request, httplib::Response & response) {
+            serve(request, response, nullptr);
+        });
+        server.Post(any, serve_body);
+        server.Put(any, serve_body);
+        server.Patch(any, serve_body);
+        server.Delete(any, serve_body);
         server.set_error_handler([this](const httplib::Request & request, httplib::Response & response) {
+            TimedServer::has_failed();
             if (response.body.empty()) {
                 write_reply(reply_of(error_of_http(response.status, options.most_body_bytes), request.path), response);
             }
@@ -261,11 +324,13 @@ void HttpServer::serve() {
 }
 
 void HttpServer::drain() {
-    while (impl_->server.n_in_hand() > 0) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
+    const auto end = Clock::now() + std::chrono::seconds(impl_->options.write_timeout_s);
+    while (impl_->server.n_in_hand() > 0 && Clock::now() < end) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
 }
 
 void HttpServer::stop() {
     impl_->server.stop();
+    impl_->server.cut();
 }
 
 }  // namespace pith::serve

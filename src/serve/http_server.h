@@ -1,7 +1,8 @@
 // http_server.h - the API behind HTTP: connections, limits, CORS. Stage: serve.
 //
 // A request must have arrived as a whole within a given time, however slowly its bytes come; a body and its headers have a
-// largest size; connections have a largest number, and one more is closed. A client that goes away ends what runs for it.
+// largest size, and none is kept of who brings no key; connections have a largest number, and one more is closed. A client that
+// goes away ends what runs for it.
 // Threads: one for each connection that is being served.
 #pragma once
 
@@ -36,10 +37,11 @@ public:
 
     int port() const;
     std::string url() const;
-    // Serves until stop() was called by another thread, and what had begun has been answered or cut.
+    // Serves until stop() was called by another thread, and what had begun has been answered or cut; or the port is lost.
     void serve();
-    // Waits until the replies that had begun are written; streams would be cut by stop().
+    // Waits until the replies that had begun are written, write_timeout_s at most: a client may read slowly, or not at all.
     void drain();
+    // Cuts what is still on its way.
     void stop();
 
 private:

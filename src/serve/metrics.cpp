@@ -91,7 +91,10 @@ void Metrics::add(const AnswerCosts & costs) {
     n_sequence_most = std::max(n_sequence_most, costs.n_prompt + costs.n_generated);
     prompt_s += costs.prompt_s;
     predict_s += costs.predict_s;
-    if (costs.ledger.evicted_entries > 0) { evicted[costs.ledger.policy] += costs.ledger.evicted_entries; }
+    if (costs.ledger.evicted_entries > 0) {
+        const bool told = evicted.contains(costs.ledger.policy) || evicted.size() < kMostPolicies;
+        evicted[told ? costs.ledger.policy : "other"] += costs.ledger.evicted_entries;
+    }
     queue.add(costs.queue_s);
     if (costs.n_generated == 0) { return; }
     first_token.add(costs.queue_s + costs.prompt_s);

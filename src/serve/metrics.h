@@ -42,8 +42,9 @@ struct Metrics {
     int64_t n_failed = 0;
     double prompt_s = 0;
     double predict_s = 0;
-    int64_t n_busy = 0;                      // sequences that ran, summed over steps
-    std::map<std::string, int64_t> evicted;  // entries, by policy
+    int64_t n_busy = 0;                          // sequences that ran, summed over steps
+    static constexpr size_t kMostPolicies = 64;  // that are told apart: clients name them, and each is a series
+    std::map<std::string, int64_t> evicted;      // entries, by policy
     Histogram first_token;
     Histogram between_tokens;
     Histogram whole;

@@ -124,7 +124,8 @@ Status check(const SamplerOptions & o, const Tokenizer * tokenizer) {
     PITH_RETURN_IF_ERROR(check_range("mirostat eta", o.mirostat_eta, 0.0F, 1000.0F));
     for (const auto & [token, value] : o.logit_bias) {
         const bool known = token >= 0 && (tokenizer == nullptr || token < tokenizer->n_vocab());
-        if (known && !std::isnan(value)) { continue; }
+        const bool sums = std::isfinite(value) || value == -std::numeric_limits<float>::infinity();
+        if (known && sums) { continue; }
         return {ErrorCode::kInvalidArgument, "the logit bias of token " + std::to_string(token) + " is " + number(value) +
                                                  ": give a token of the vocabulary and a number"};
     }

@@ -68,7 +68,37 @@ TEST_F(Serve, FindsWhatAKilledServerHasRead) {
     EXPECT_EQ(second["choices"][0]["text"], without["choices"][0]["text"]);
 }
 
+// States are of one model: another file at the same path finds none of them.
+TEST_F(Serve, FindsNothingOfAModelThatHasChanged) {
+    const TempFolder folder;
+    const std::string model = folder.file("model.gguf");
+    std::filesystem::copy_file(kModel, model);
+    std::string prompt;
+    for (int i = 0; i < 30; ++i) { prompt += "The house of number " + std::to_string(i) + " is green. "; }
+    const Json body = {{"prompt", prompt}, {"max_tokens", 4}, {"temperature", 0}};
+    const auto n_cached = [&] {
+        const ServeProcess server(serve_command({"-m", model, "--chunk", "64", "--cache-dir", folder.file("states")}));
+        const Json json = post(server.port(), "/v1/completions", body).json();
+        return json["usage"]["prompt_tokens_details"]["cached_tokens"].get<int>();
+    };
+    EXPECT_EQ(n_cached(), 0);
+    EXPECT_GT(n_cached(), 100);
+    {
+        std::fstream file(model, std::ios::binary | std::ios::in | std::ios::out);
+        file.seekg(-1, std::ios::end);
+        const auto last = static_cast<char>(file.get() ^ 1);
+        file.seekp(-1, std::ios::end);
+        file.put(last);
+    }
+    EXPECT_EQ(n_cached(), 0);
+    EXPECT_GT(n_cached(), 100) << "its own";
+}
+
 TEST_F(Serve, RefusesFlagsThatMakeNoSense) {
+    const TempFolder folder;
+    std::ofstream(folder.file("file")) << "no folder";
+    expect_error(run_pith({"serve", "-m", kModel, "--port", "0", "--cache-dir", folder.file("file/states")}), 1,
+                 {"file/states", "cannot be used"});
     expect_error(run_pith({"serve", "-m", kModel, "--cache-dir", "states", "--cache-size", "20%"}), 2, {"--cache-size"});
     expect_error(run_pith({"serve", "-m", kModel, "--port", "99999"}), 2, {"--port"});
     expect_error(run_pith({"serve", "-m", kModel, "--kv-budget", "20%"}), 2, {"--kv-budget"});

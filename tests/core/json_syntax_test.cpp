@@ -48,5 +48,18 @@ TEST(JsonSyntax, RefusesWhatIsNestedWithoutEnd) {
     EXPECT_EQ(json_problem(nested(1000000)), "line 1, byte 201: nested deeper than 200");
 }
 
+// Whoever reads an object looks for each name among all before it.
+TEST(JsonSyntax, RefusesNamesWithoutEnd) {
+    const auto object = [](int n) {
+        std::string text = "{";
+        for (int i = 0; i < n; ++i) { text += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":1"; }
+        return text + "}";
+    };
+    EXPECT_EQ(json_problem(object(kMostJsonNames)), "");
+    EXPECT_EQ(json_problem("[" + object(kMostJsonNames) + "," + object(kMostJsonNames) + "]"), "");
+    EXPECT_NE(json_problem(object(kMostJsonNames + 1)).find("an object of more than 4096 names"), std::string::npos);
+    EXPECT_NE(json_problem("{\"a\": " + object(kMostJsonNames + 1) + "}").find("4096 names"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace pith

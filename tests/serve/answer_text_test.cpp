@@ -8,6 +8,7 @@
 
 #include "serve/connection_threads.h"
 #include "serve/constant_time.h"
+#include "serve/metrics.h"
 #include "serve/shapes/api_error.h"
 #include "serve/shapes/fields.h"
 #include "serve/shapes/kv_map.h"
@@ -170,6 +171,23 @@ TEST(KvMaps, TellTheShareOfEachRunOfPositions) {
     EXPECT_EQ(lane.size(), 167U);
     EXPECT_TRUE(lane.starts_with("09979"));  // all of the first six gone, one of 18 to 23
     EXPECT_EQ(lane.back(), '9');             // the last run is shorter
+}
+
+// Clients name policies, and may name thousands: each would be a series of its own.
+TEST(EvictedEntries, AreToldApartByAFewDozenPolicies) {
+    Metrics metrics;
+    AnswerCosts costs;
+    costs.n_generated = 1;
+    costs.ledger.evicted_entries = 3;
+    for (int i = 0; i < 1000; ++i) {
+        costs.ledger.policy = "snapkv:window=" + std::to_string(i);
+        metrics.add(costs);
+    }
+    costs.ledger.policy = "snapkv:window=0";
+    metrics.add(costs);
+    EXPECT_EQ(metrics.evicted.size(), Metrics::kMostPolicies + 1);
+    EXPECT_EQ(metrics.evicted["snapkv:window=0"], 6);
+    EXPECT_EQ(metrics.evicted["other"], 3 * (1000 - static_cast<int64_t>(Metrics::kMostPolicies)));
 }
 
 TEST(Errors, HaveOpenAisShape) {

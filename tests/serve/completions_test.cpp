@@ -1,5 +1,6 @@
 // completions_test.cpp - what completions say, over HTTP, on the built-in model.
 #include <algorithm>
+#include <fstream>
 #include <set>
 
 #include "serve/serving.h"
@@ -304,6 +305,8 @@ TEST_F(Completions, ReadAPromptAndSayNothing) {
     EXPECT_EQ(json["choices"][0]["text"], "");
     EXPECT_EQ(json["usage"]["completion_tokens"], 0);
     EXPECT_EQ(json["choices"][0]["finish_reason"], "length");
+    EXPECT_GT(json["timings"]["prompt_ms"], 0);
+    EXPECT_EQ(json["timings"]["predicted_ms"], 0);
 }
 
 std::string long_text() {
@@ -405,6 +408,7 @@ TEST_F(Completions, OfSixteenClientsAreEachAsAlone) {
 
 TEST_F(Completions, EndWithTheirClient) {
     for (const bool stream : {true, false}) {
+        const int64_t n_cancelled = serving_->generator().state().metrics.n_cancelled;
         {
             Connection connection(serving_->port());
             const Json body = {
@@ -415,6 +419,7 @@ TEST_F(Completions, EndWithTheirClient) {
         }
         EXPECT_TRUE(comes_true([&] { return serving_->generator().n_open() == 0; }, 5));
         EXPECT_TRUE(comes_true([&] { return serving_->generator().state().engine.kv_allocated_bytes == 0; }, 5));
+        EXPECT_EQ(serving_->generator().state().metrics.n_cancelled, n_cancelled + 1) << "it was answered to nobody";
     }
 }
 
@@ -471,6 +476,88 @@ TEST(CachedPrompts, AreFoundByTheSameKeyAndAfterARestart) {
     EXPECT_GT(found.n_cached, 200);
     EXPECT_EQ(found.text, alone.text);
     std::filesystem::remove_all(folder);
+}
+
+class CachedConversations : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (!std::filesystem::exists(kServedModel)) { GTEST_SKIP() << "no reference model"; }
+        options_.api.caches = true;
+        options_.api.session.chunk = 64;
+        options_.generator.engine.cache_dir = folder_;
+    }
+    void TearDown() override { std::filesystem::remove_all(folder_); }
+
+    static std::string words(const std::string & what, int n) {
+        std::string text;
+        for (int i = 0; i < n; ++i) { text += "The " + what + " of number " + std::to_string(i) + " is green. "; }
+        return text;
+    }
+    // A conversation that ends in this message.
+    static Json ending_in(const std::string & last) {
+        return Json::array({{{"role", "user"}, {"content", words("house", 20)}},
+                            {{"role", "assistant"}, {"content", words("tree", 20)}},
+                            {{"role", "user"}, {"content", last}}});
+    }
+    static Json ask(const Serving & serving, const Json & messages, const Json & more = Json::object()) {
+        Json body = {{"messages", messages}, {"max_tokens", 8}, {"temperature", 0}};
+        body.update(more);
+        const HttpAnswer answer = serving.chat(body);
+        EXPECT_EQ(answer.status, 200) << answer.body;
+        return answer.json();
+    }
+    static int64_t n_cached(const Json & json) { return json["usage"]["prompt_tokens_details"]["cached_tokens"]; }
+    static std::string said(const Json & json) { return json["choices"][0]["message"]["content"]; }
+
+    const std::filesystem::path folder_ =
+        std::filesystem::temp_directory_path() / ("pith-conversations-" + std::to_string(getpid()));
+    ServingOptions options_;
+};
+
+// Another last message, or the conversation gone on with: all before it was read before.
+TEST_F(CachedConversations, AreFoundAtTheEndsOfTheirMessages) {
+    const Serving serving(options_);
+    const int64_t n_before = ask(serving, ending_in("x"))["usage"]["prompt_tokens"].get<int64_t>() - 64;
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+    const Json first = ask(serving, ending_in(words("door", 20)));
+    EXPECT_EQ(n_cached(first), 0);
+    const Json edited = ask(serving, ending_in(words("window", 20)));
+    EXPECT_GE(n_cached(edited), n_before - 64);
+    Json longer = ending_in(words("door", 20));
+    longer.push_back({{"role", "assistant"}, {"content", said(first)}});
+    longer.push_back({{"role", "user"}, {"content", "And now?"}});
+    EXPECT_GT(n_cached(ask(serving, longer)), n_cached(edited));
+}
+
+// A question of several chunks behind a document in the same message: another question finds the document.
+TEST_F(CachedConversations, AreFoundWhereADocumentEnds) {
+    const Serving serving(options_);
+    const std::string document = words("house", 40) + "\n\n" + words("tree", 10) + "\n\n";
+    const auto about = [&](const std::string & question) {
+        return ask(serving, Json::array({{{"role", "user"}, {"content", document + question}}}));
+    };
+    const Json first = about(words("door", 20));
+    const Json second = about(words("window", 20));
+    EXPECT_EQ(n_cached(first), 0);
+    const int64_t n_document = std::ssize(*served_tokenizer().encode(document, false, false));
+    EXPECT_GT(n_cached(second), n_document - 2 * 64);
+}
+
+// A folder that is gone, or was made somebody else's, costs time and no answer.
+TEST_F(CachedConversations, AreReadAnewWhereTheFolderFails) {
+    const Serving serving(options_);
+    const Json before = ask(serving, ending_in("And the door?"));
+    std::filesystem::remove_all(folder_);
+    const Json without = ask(serving, ending_in("And the door?"));
+    EXPECT_EQ(n_cached(without), 0);
+    EXPECT_EQ(said(without), said(before));
+    std::ofstream(folder_.string()) << "no folder";
+    EXPECT_EQ(said(ask(serving, ending_in("And the door?"))), said(before));
+    std::filesystem::remove(folder_);
+    std::filesystem::create_directory(folder_);
+    EXPECT_EQ(said(ask(serving, ending_in("And the door?"))), said(before));
+    EXPECT_GT(n_cached(ask(serving, ending_in("And the door?"))), 64);
 }
 
 }  // namespace

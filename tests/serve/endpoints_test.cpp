@@ -39,6 +39,18 @@ TEST_F(Endpoints, Answer) {
               "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
 }
 
+std::string many_times(const std::string & text, int n) {
+    std::string all;
+    for (int i = 0; i < n; ++i) { all += text; }
+    return all;
+}
+
+std::string object_of_names(int n) {
+    std::string text = "{";
+    for (int i = 0; i < n; ++i) { text += (i > 0 ? ",\"a" : "\"a") + std::to_string(i) + "\":1"; }
+    return text + "}";
+}
+
 TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
     const Serving serving;
     const int port = serving.port();
@@ -79,6 +91,14 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
         {chat, m + R"("top_logprobs":2})", 400, wrong, "logprobs"},
         {chat, m + R"("logit_bias":{"99999":1}})", 400, wrong, "99999"},
         {chat, m + R"("logit_bias":5})", 400, wrong, "'logit_bias'"},
+        {chat, m + R"("logit_bias":{"5":1e39}})", 400, wrong, "logit bias"},
+        {chat, m + R"("logit_bias":[)" + many_times("[5,1],", 4999) + "[5,1]]}", 400, wrong, "5000 tokens"},
+        {chat, m + R"("kv_pin":[)" + many_times("[0,1],", 1024) + "[0,1]]}", 400, wrong, "1025 spans"},
+        {chat, m + R"("stop":[)" + many_times("\"x\",", 64) + "\"x\"]}", 400, wrong, "65 texts"},
+        {chat, object_of_names(5000), 400, wrong, "4096 names"},
+        {text, "{\"prompt\":\"\xC3\x28\"}", 400, wrong, "not UTF-8: byte 11"},
+        {"/tokenize", "{\"content\":\"\xED\xA0\x80\"}", 400, wrong, "not UTF-8"},
+        {"/apply-template", "\xFE{}", 400, wrong, "not UTF-8: byte 0"},
         {chat, m + R"("response_format":{"type":"x"}})", 400, wrong, "'response_format'"},
         {chat, m + R"("response_format":{"type":"json_schema"}})", 400, wrong, "schema"},
         {chat, m + R"("response_format":{"type":"json_object"},"grammar":"root ::= \"a\""})", 400, wrong, "one of them"},
@@ -169,11 +189,65 @@ TEST_F(Endpoints, WantAKeyWhereOneIsSet) {
     EXPECT_EQ(refused.status, 401);
     EXPECT_EQ(refused.json()["error"]["type"], "authentication_error");
     EXPECT_EQ(get(port, "/v1/models", "Authorization: Bearer second-key\r\n").status, 200);
+    EXPECT_EQ(get(port, "/v1/models", "Authorization: bearer first-key\r\n").status, 200);
     EXPECT_EQ(get(port, "/v1/models", "X-Api-Key: first-key\r\n").status, 200);
     for (const char * wrong : {"Authorization: Bearer first-ke\r\n", "Authorization: first-key\r\n", "X-Api-Key: \r\n",
                                "Authorization: Bearer \r\n"}) {
         EXPECT_EQ(get(port, "/v1/models", wrong).status, 401) << wrong;
     }
+}
+
+// Who brings no key is told so before his body has come, and none of it is kept.
+TEST_F(Endpoints, ReadNoBodyWithoutAKey) {
+    ServingOptions options;
+    options.api.keys = {"the-key"};
+    const Serving serving(options);
+    Connection connection(serving.port());
+    ASSERT_TRUE(connection.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{"));
+    EXPECT_EQ(answer_of(connection.read_until("authentication_error", 5000)).status, 401);
+}
+
+// curl calls every body a form, unless it is told otherwise.
+TEST_F(Endpoints, TakeABodyWhateverItsTypeSays) {
+    const Serving serving;
+    std::string content;
+    for (int i = 0; i < 5000; ++i) { content += "the sky & "; }
+    const std::string body = Json{{"content", content}}.dump();
+    const auto ask_as = [&](const std::string & type, const std::string & text) {
+        Connection connection(serving.port());
+        EXPECT_TRUE(connection.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: " + type +
+                                    "\r\nContent-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text));
+        return answer_of(connection.read_until("never", 10'000));
+    };
+    const HttpAnswer plain = ask_as("application/json", body);
+    const HttpAnswer form = ask_as("application/x-www-form-urlencoded", body);
+    EXPECT_EQ(plain.status, 200);
+    EXPECT_EQ(form.status, 200) << form.body;
+    EXPECT_EQ(form.body, plain.body);
+    const HttpAnswer parts = ask_as("multipart/form-data; boundary=x", "--x\r\n\r\n--x--");
+    EXPECT_EQ(parts.status, 400);
+    EXPECT_NE(parts.body.find("send a JSON object"), std::string::npos) << parts.body;
+}
+
+// What comes behind a request that was not understood is no request: a proxy may have taken it for the body of one.
+TEST_F(Endpoints, EndAConnectionWithAnError) {
+    const Serving serving;
+    const std::string next = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+    // Replies to a request, and to another that follows it.
+    const auto n_replies = [&](const std::string & first) {
+        Connection connection(serving.port());
+        EXPECT_TRUE(connection.send(first));
+        connection.read_until("}", 5000);
+        connection.send(next);
+        const std::string came = connection.read_until("}HTTP/1.1 200 OK", 2000);
+        int n = 0;
+        for (size_t i = came.find("HTTP/1.1 "); i != std::string::npos; i = came.find("HTTP/1.1 ", i + 1)) { ++n; }
+        return n;
+    };
+    EXPECT_EQ(n_replies(next), 2);
+    EXPECT_EQ(n_replies("GET /health HTTP/1.1\r\nthis is no header\r\n\r\n"), 1);
+    EXPECT_EQ(n_replies("GET\r\n"), 1);
+    EXPECT_EQ(n_replies("POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"), 1);
 }
 
 TEST_F(Endpoints, ServeAPageThatLoadsNothingFromElsewhere) {

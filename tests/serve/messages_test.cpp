@@ -168,6 +168,7 @@ TEST_F(Messages, HaveErrorsOfTheirOwnShape) {
              {m + R"(,"system":5})", 400, "'system'"},
              {m + R"(,"temperature":"x"})", 400, "'temperature'"},
              {m + R"(,"stop_sequences":5})", 400, "'stop_sequences'"},
+             {m + R"(,"stop_sequences":)" + Json(std::vector<std::string>(65, "x")).dump() + "}", 400, "65 texts"},
              {m + R"(,"tools":[{"name":"f","type":"bash_20250124"}]})", 400, "bash"},
              {m + R"(,"tool_choice":{"type":"any"}})", 400, "no 'tools'"},
              {m + R"(,"tool_choice":{"type":"tool","name":"f"}})", 400, "'f'"},

@@ -23,18 +23,28 @@ void ask_to_end(int) {
     asked_to_end = true;
 }
 
-// Serves until SIGTERM or Ctrl-C; then what runs is finished, and nothing new begins.
-void serve_until_asked(serve::HttpServer & server, serve::Api & api, const serve::Generator & generator) {
+// Serves until SIGTERM or Ctrl-C; then what runs is finished, and nothing new begins. Errors: kIo: the port was lost before.
+Status serve_until_asked(serve::HttpServer & server, serve::Api & api, const serve::Generator & generator) {
     std::signal(SIGTERM, ask_to_end);
     const std::atomic<bool> & interrupted = catch_interrupt();
-    std::thread serving([&server] { server.serve(); });
-    while (!asked_to_end && !interrupted) { std::this_thread::sleep_for(kLook); }
+    std::atomic<bool> ended{false};
+    std::thread serving([&] {
+        server.serve();
+        ended = true;
+    });
+    while (!asked_to_end && !interrupted && !ended) { std::this_thread::sleep_for(kLook); }
+    const bool lost = ended;
     api.close();
     std::fprintf(stderr, "pith: finishing what runs (%lld answers)\n", static_cast<long long>(generator.n_open()));
     while (generator.n_open() > 0) { std::this_thread::sleep_for(kLook); }
     server.drain();
     server.stop();
     serving.join();
+    return lost ? Status(ErrorCode::kIo, "the port at " + server.url() + " was lost: nobody can connect any more") : Status();
+}
+
+bool is_this_machine(const std::string & host) {
+    return host.starts_with("127.") || host == "localhost" || host == "::1";
 }
 
 int serve_command(ServeFlags flags) {
@@ -75,10 +85,13 @@ int serve_command(ServeFlags flags) {
     http.most_body_bytes = static_cast<size_t>(flags.most_body_mib) << 20U;
     const auto server = serve::HttpServer::bind(api, http);
     if (!server.ok()) { return fail(server.status()); }
+    if (keys->empty() && !is_this_machine(flags.http.host)) {
+        warn("whoever reaches " + (*server)->url() + " may ask: give --api-key, or let --host be 127.0.0.1");
+    }
     std::printf("listening on %s\n", (*server)->url().c_str());
     std::fflush(stdout);
-    serve_until_asked(**server, api, **generator);
-    return kExitOk;
+    const Status served = serve_until_asked(**server, api, **generator);
+    return served.ok() ? kExitOk : fail(served);
 }
 
 }  // namespace

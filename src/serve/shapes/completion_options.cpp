@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kMostInt = std::numeric_limits<int32_t>::max();
 constexpr size_t kMostStops = 64;
+constexpr size_t kMostPins = 1024;
 
 struct NumberField {
     std::string_view name;
@@ -113,6 +114,13 @@ Status read_bias(Fields & fields, const Tokenizer & tokenizer, SamplerOptions & 
     return {};
 }
 
+// Each is added to every choice of a token. (A text may be many tokens.)
+Status check_biases(const SamplerOptions & s, const Tokenizer & tokenizer) {
+    if (std::ssize(s.logit_bias) <= tokenizer.n_vocab()) { return {}; }
+    return wrong("'logit_bias' has " + std::to_string(s.logit_bias.size()) + " tokens: the vocabulary has " +
+                 std::to_string(tokenizer.n_vocab()));
+}
+
 // One form at most: a grammar, a schema, or a response_format.
 Status read_format(Fields & fields, SamplerOptions & s) {
     int n_given = 0;
@@ -158,6 +166,9 @@ Status read_pins(Fields & fields, CompletionOptions & options) {
     if (pins == nullptr) { return {}; }
     const std::string wanted = "\"system\", or a list of \"system\" and of [begin, end) in tokens";
     const Json list = pins->is_array() ? *pins : Json::array({*pins});
+    if (list.size() > kMostPins) {
+        return wrong("'kv_pin' has " + std::to_string(list.size()) + " spans: give " + std::to_string(kMostPins) + " at most");
+    }
     for (const Json & pin : list) {
         if (pin == "system") {
             options.pin_system = true;
@@ -205,11 +216,7 @@ Status read_limits(Fields & fields, CompletionOptions & options) {
     PITH_RETURN_IF_ERROR(fields.read("ignore_eos", options.ignore_eos));
     PITH_RETURN_IF_ERROR(fields.read("stop", options.stop));
     std::erase_if(options.stop, [](const std::string & text) { return text.empty(); });
-    if (options.stop.size() > kMostStops) {
-        return wrong("'stop' has " + std::to_string(options.stop.size()) + " texts: give " + std::to_string(kMostStops) +
-                     " at most");
-    }
-    return {};
+    return check_stops("stop", options.stop);
 }
 
 Status read_stream(Fields & fields, CompletionOptions & options) {
@@ -257,11 +264,18 @@ Status check_refused(Fields & fields) {
 
 }  // namespace
 
+Status check_stops(std::string_view name, const std::vector<std::string> & stops) {
+    if (stops.size() <= kMostStops) { return {}; }
+    return wrong(pith::quoted(name) + " has " + std::to_string(stops.size()) + " texts: give " + std::to_string(kMostStops) +
+                 " at most");
+}
+
 Status read_options(Fields & fields, const Tokenizer & tokenizer, CompletionOptions & options) {
     PITH_RETURN_IF_ERROR(read_limits(fields, options));
     PITH_RETURN_IF_ERROR(read_stream(fields, options));
     PITH_RETURN_IF_ERROR(read_sampler(fields, options.sampler));
     PITH_RETURN_IF_ERROR(read_bias(fields, tokenizer, options.sampler));
+    PITH_RETURN_IF_ERROR(check_biases(options.sampler, tokenizer));
     PITH_RETURN_IF_ERROR(read_format(fields, options.sampler));
     PITH_RETURN_IF_ERROR(read_cache(fields, options));
     PITH_RETURN_IF_ERROR(check_refused(fields));

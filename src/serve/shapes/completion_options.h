@@ -6,6 +6,9 @@
 
 namespace pith::serve {
 
+// Errors: kInvalidArgument: so many texts that looking for them would hold up other answers. name: of the field.
+Status check_stops(std::string_view name, const std::vector<std::string> & stops);
+
 // Changes what the body says. Last of all reads: the spelling of all names is checked.
 Status read_options(Fields & fields, const Tokenizer & tokenizer, CompletionOptions & options);
 

@@ -8,7 +8,8 @@
 namespace pith::serve {
 namespace {
 
-constexpr size_t kMostQuoted = 60;  // bytes of a value in a message
+constexpr size_t kMostQuoted = 60;    // bytes of a value in a message
+constexpr size_t kMostMisspelt = 64;  // bytes of a name that may be meant for another
 
 std::string shown(const Json & value) {
     std::string text = dump(value);
@@ -100,7 +101,8 @@ Status Fields::read(std::string_view name, std::vector<std::string> & values) {
 Status Fields::check_spelling() const {
     const std::vector<std::string_view> known(asked_.begin(), asked_.end());
     for (const auto & [name, value] : object_.items()) {
-        if (asked_.contains(name) || value.is_null() || name.size() < 4) { continue; }
+        const bool may_be_meant = name.size() >= 4 && name.size() <= kMostMisspelt;
+        if (asked_.contains(name) || value.is_null() || !may_be_meant) { continue; }
         const std::string_view meant = nearest(name, known);
         if (!meant.empty()) {
             return {ErrorCode::kInvalidArgument,
