@@ -1,0 +1,99 @@
+"""A server of OpenAI's interface as a process of its own, and what clients ask it: for scripts/soak, kill_server and measure_serve."""
+import http.client
+import json
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PITH = ROOT / "build/apps/pith/pith"
+MODEL = ROOT / "models/pith-reference.gguf"
+
+
+def give_up(message):
+    sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {message}")
+
+
+class Server:
+    """`pith serve` on a free port of this machine; or, with a port, any program that is told to listen there and has /health."""
+
+    def __init__(self, command, port=None, folder=None):
+        command = [str(word) for word in command]
+        self.port = port
+        out = subprocess.PIPE if port is None else subprocess.DEVNULL
+        self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL, text=True, cwd=folder)
+        if port is None:
+            line = self.process.stdout.readline()
+            found = re.search(r":(\d+)$", line.strip())
+            if not found:
+                give_up(f"the server does not start: {line.strip() or 'see ' + ' '.join(command)}")
+            self.port = int(found.group(1))
+        elif not self._becomes_well():
+            give_up(f"the server does not start: see {' '.join(command)}")
+
+    def _becomes_well(self):
+        while self.process.poll() is None:
+            try:
+                connection, reply = self.ask("GET", "/health")
+                reply.read()
+                connection.close()
+                if reply.status == 200:
+                    return True
+            except OSError:
+                pass
+            time.sleep(0.1)
+        return False
+
+    def ask(self, method, path, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=7200)
+        text = None if body is None else json.dumps(body)
+        connection.request(method, path, text, {"Content-Type": "application/json"})
+        return connection, connection.getresponse()
+
+    def reply(self, path, body):
+        """The status and the object of a whole reply."""
+        connection, reply = self.ask("POST", path, body)
+        value = json.loads(reply.read())
+        connection.close()
+        return reply.status, value
+
+    def json(self, path, body):
+        status, value = self.reply(path, body)
+        if status != 200:
+            give_up(f"{path}: {value}")
+        return value
+
+    def metrics(self):
+        connection, reply = self.ask("GET", "/metrics")
+        text = reply.read().decode()
+        connection.close()
+        return {name: float(value) for name, value in re.findall(r"^([a-z][^ ]*) ([-0-9.e+]+)$", text, re.M)}
+
+    def resident(self):
+        with open(f"/proc/{self.process.pid}/status") as status:
+            return int(re.search(r"RssAnon:\s+(\d+)", status.read()).group(1)) * 1024
+
+    def kill(self):
+        self.process.kill()
+        self._wait()
+
+    def end(self):
+        """Asks it to end, and returns how it ended."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._wait()
+
+    def _wait(self):
+        code = self.process.wait(timeout=120)
+        if self.process.stdout:
+            self.process.stdout.close()
+        return code
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
