@@ -27,6 +27,8 @@ void ask_to_end(int) {
 Status serve_until_asked(serve::HttpServer & server, serve::Api & api, const serve::Generator & generator) {
     std::signal(SIGTERM, ask_to_end);
     const std::atomic<bool> & interrupted = catch_interrupt();
+    std::printf("listening on %s\n", server.url().c_str());  // whoever reads it may ask it to end
+    std::fflush(stdout);
     std::atomic<bool> ended{false};
     std::thread serving([&] {
         server.serve();
@@ -88,8 +90,6 @@ int serve_command(ServeFlags flags) {
     if (keys->empty() && !is_this_machine(flags.http.host)) {
         warn("whoever reaches " + (*server)->url() + " may ask: give --api-key, or let --host be 127.0.0.1");
     }
-    std::printf("listening on %s\n", (*server)->url().c_str());
-    std::fflush(stdout);
     const Status served = serve_until_asked(**server, api, **generator);
     return served.ok() ? kExitOk : fail(served);
 }
