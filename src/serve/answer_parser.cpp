@@ -7,7 +7,7 @@
 namespace pith::serve {
 
 AnswerParser::AnswerParser(const AnswerForm & form) : reasoning_(form.reasoning) {
-    if (form.tools) { calls_.emplace(*form.tools, form.functions, form.only_one_call); }
+    if (form.tools) { calls_.emplace(*form.tools, form.functions, form.only_one_call, form.texts); }
 }
 
 bool AnswerParser::wants(std::string_view name) const {

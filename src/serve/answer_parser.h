@@ -19,6 +19,7 @@ struct AnswerForm {
     ReasoningMarks reasoning;
     std::optional<ToolForm> tools;
     std::set<std::string> functions;  // that may be called
+    TextParameters texts;             // of them
     bool only_one_call = false;
 };
 

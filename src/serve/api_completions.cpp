@@ -8,6 +8,7 @@
 #include "serve/completion_stream.h"
 #include "text/plain_text.h"
 #include "text/prompt.h"
+#include "text/tagged_call.h"
 #include "text/tool_grammar.h"
 
 namespace pith::serve {
@@ -95,7 +96,10 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
     if (asked.tools.any()) {
         prompt.form.tools = chat.form;
         prompt.form.only_one_call = asked.tools.only_one;
-        for (const ToolFunction & function : asked.tools.functions) { prompt.form.functions.insert(function.name); }
+        for (const ToolFunction & function : asked.tools.functions) {
+            prompt.form.functions.insert(function.name);
+            if (has_tagged_arguments(chat.form)) { prompt.form.texts[function.name] = text_parameters(function.parameters); }
+        }
     }
     if (asked.tools.must_call) {
         PITH_ASSIGN_OR_RETURN(asked.options.sampler.grammar,

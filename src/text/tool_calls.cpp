@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/json_syntax.h"
+#include "text/tagged_call.h"
 
 namespace pith {
 namespace {
@@ -77,8 +78,11 @@ ToolForm tool_form(std::string_view chat_template) {
     const auto holds = [chat_template](std::string_view text) { return chat_template.find(text) != std::string_view::npos; };
     if (holds("<|channel|>commentary")) { return ToolForm::kHarmony; }
     if (holds(kListOpen)) { return holds(kArguments) ? ToolForm::kNamed : ToolForm::kList; }
-    // Others put no JSON between the same tags.
-    if (holds(kTagOpen) && !holds("<arg_key>") && !holds("<function=")) { return ToolForm::kTagged; }
+    if (holds(kTagOpen)) {
+        if (holds("<arg_key>")) { return ToolForm::kPairs; }
+        if (holds("<function=")) { return holds("<parameter=") ? ToolForm::kParameters : ToolForm::kFenced; }
+        return ToolForm::kTagged;
+    }
     if (holds(kPython) || (holds("tools") && holds("\"parameters\": "))) { return ToolForm::kBare; }
     return ToolForm::kFenced;
 }
@@ -196,10 +200,12 @@ std::string CallScanner::take_arguments() {
 
 // --- an answer ---
 
-ToolCallSplitter::ToolCallSplitter(ToolForm form, std::set<std::string> names, bool only_one)
-    : form_(form), names_(std::move(names)), only_one_(only_one) {
+ToolCallSplitter::ToolCallSplitter(ToolForm form, std::set<std::string> names, bool only_one, TextParameters texts)
+    : form_(form), names_(std::move(names)), only_one_(only_one), texts_(std::move(texts)) {
     switch (form) {
         case ToolForm::kTagged:
+        case ToolForm::kPairs:
+        case ToolForm::kParameters:
             opens_ = {kTagOpen};
             break;
         case ToolForm::kList:
@@ -222,7 +228,8 @@ bool ToolCallSplitter::is_part_of_mark(std::string_view name) const {
     if (name.empty()) { return false; }
     if (form_ == ToolForm::kHarmony) { return std::ranges::find(kHarmonyNames, name) != std::end(kHarmonyNames); }
     if (form_ == ToolForm::kNamed && (name == kArguments || name == kCallId)) { return true; }
-    if (form_ == ToolForm::kTagged && name == kTagClose) { return true; }
+    if (is_argument_tag(form_, name)) { return true; }
+    if ((form_ == ToolForm::kTagged || has_tagged_arguments(form_)) && name == kTagClose) { return true; }
     return std::ranges::find(opens_, name) != opens_.end();
 }
 
@@ -325,7 +332,25 @@ bool ToolCallSplitter::step_text(Pieces & out) {
     if (std::ranges::find(opens_, found) == opens_.end()) { return true; }  // a mark around what is said
     raw_ = found;
     marked_ = true;
-    state_ = State::kHeader;
+    state_ = has_tagged_arguments(form_) ? State::kInside : State::kHeader;
+    return true;
+}
+
+// All that stands between the tags of a call: its arguments are no JSON, so it is told when it is whole.
+bool ToolCallSplitter::step_inside(Pieces & out) {
+    const size_t end = waiting_.find(kTagClose);
+    if (end == std::string::npos) { return false; }
+    const std::string inside = waiting_.substr(0, end);
+    waiting_.erase(0, end + kTagClose.size());
+    const auto call = read_tagged_call(form_, inside, texts_);
+    if (!call) {
+        raw_ += inside + std::string(kTagClose);
+        give_back(out);
+        return true;
+    }
+    begin_call(call->name, out);
+    add_arguments(call->arguments, out);
+    end_call(out);
     return true;
 }
 
@@ -439,6 +464,10 @@ bool ToolCallSplitter::step_behind(Pieces & out) {
         case ToolForm::kTagged:
             closes = {kTagClose};
             break;
+        case ToolForm::kPairs:
+        case ToolForm::kParameters:
+            closes = {};
+            break;
         case ToolForm::kList:
         case ToolForm::kNamed:
             closes = {",", "]"};
@@ -461,7 +490,7 @@ bool ToolCallSplitter::step_behind(Pieces & out) {
         }
         if (mark.starts_with(text)) { return false; }
     }
-    if (text.front() == '{' && form_ != ToolForm::kHarmony) {
+    if (text.front() == '{' && form_ != ToolForm::kHarmony && !has_tagged_arguments(form_)) {
         waiting_.erase(0, first);
         raw_.clear();
         begin_object();
@@ -481,6 +510,8 @@ bool ToolCallSplitter::step(Pieces & out) {
             return step_text(out);
         case State::kHeader:
             return step_header(out);
+        case State::kInside:
+            return step_inside(out);
         case State::kObject:
             return step_object(out);
         case State::kArguments:
@@ -502,7 +533,8 @@ ToolCallSplitter::Pieces ToolCallSplitter::add(std::string_view text) {
 ToolCallSplitter::Pieces ToolCallSplitter::finish() {
     Pieces out;
     if (is_over()) { return out; }
-    if (state_ == State::kHeader || (state_ == State::kObject && !named_)) { give_back(out); }
+    const bool is_open = state_ == State::kHeader || state_ == State::kInside;
+    if (is_open || (state_ == State::kObject && !named_)) { give_back(out); }
     if (state_ == State::kText) {
         say(std::exchange(waiting_, {}), out);
         out.content += std::exchange(blanks_, {});

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -17,16 +18,25 @@
 namespace pith {
 
 enum class ToolForm {
-    kTagged,   // <tool_call>{"name": …, "arguments": {…}}</tool_call>, once more for each: Hermes, Qwen 2.5 and 3
-    kList,     // [TOOL_CALLS][{"name": …, "arguments": {…}}, …]: Mistral
-    kNamed,    // [TOOL_CALLS]name[ARGS]{…}: Mistral since 2025
-    kBare,     // {"name": …, "parameters": {…}}, perhaps behind <|python_tag|>: Llama 3
-    kHarmony,  // <|channel|>commentary to=functions.name <|constrain|>json<|message|>{…}<|call|>: gpt-oss
-    kFenced,   // ```tool_code and a JSON object: Gemma 3, and every other model
+    kTagged,      // <tool_call>{"name": …, "arguments": {…}}</tool_call>, once more for each: Hermes, Qwen 2.5 and 3
+    kList,        // [TOOL_CALLS][{"name": …, "arguments": {…}}, …]: Mistral
+    kNamed,       // [TOOL_CALLS]name[ARGS]{…}: Mistral since 2025
+    kBare,        // {"name": …, "parameters": {…}}, perhaps behind <|python_tag|>: Llama 3
+    kHarmony,     // <|channel|>commentary to=functions.name <|constrain|>json<|message|>{…}<|call|>: gpt-oss
+    kPairs,       // <tool_call>name<arg_key>…</arg_key><arg_value>…</arg_value>…</tool_call>: GLM since 4.5
+    kParameters,  // <tool_call><function=name><parameter=key>…</parameter>…</function></tool_call>: Qwen3-Coder
+    kFenced,      // ```tool_code and a JSON object: Gemma 3, and every other model
 };
 
 // chat_template: Jinja.
 ToolForm tool_form(std::string_view chat_template);
+// Whether arguments stand one by one between tags of their own (tagged_call.h), and not in a JSON object.
+inline bool has_tagged_arguments(ToolForm form) {
+    return form == ToolForm::kPairs || form == ToolForm::kParameters;
+}
+// By function: its parameters that are texts, written as they are where others are JSON.
+using TextParameters = std::map<std::string, std::set<std::string>>;
+
 // Whether the template itself shows the model its functions.
 bool shows_tools(ToolForm form);
 // The function's arguments, in the object of a call.
@@ -74,8 +84,9 @@ private:
 
 class ToolCallSplitter {
 public:
-    // names: of the functions there are. only_one: what comes behind the first call is dropped.
-    ToolCallSplitter(ToolForm form, std::set<std::string> names, bool only_one);
+    // names: of the functions there are. only_one: what comes behind the first call is dropped. texts: for forms with tagged
+    // arguments.
+    ToolCallSplitter(ToolForm form, std::set<std::string> names, bool only_one, TextParameters texts = {});
 
     struct Pieces {
         std::string content;
@@ -91,11 +102,12 @@ public:
     bool is_over() const { return only_one_ && n_whole_ > 0; }
 
 private:
-    enum class State { kText, kHeader, kObject, kArguments, kBehind };
+    enum class State { kText, kHeader, kInside, kObject, kArguments, kBehind };
 
     bool step(Pieces & out);  // false: what waits must wait for more
     bool step_text(Pieces & out);
     bool step_header(Pieces & out);
+    bool step_inside(Pieces & out);
     bool step_object(Pieces & out);
     bool step_arguments(Pieces & out);
     bool step_behind(Pieces & out);
@@ -109,6 +121,7 @@ private:
     ToolForm form_;
     std::set<std::string> names_;
     bool only_one_;
+    TextParameters texts_;
     std::vector<std::string_view> opens_;  // marks that a call may stand behind
     State state_ = State::kText;
     std::string waiting_;

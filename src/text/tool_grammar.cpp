@@ -1,15 +1,19 @@
 // tool_grammar.cpp - a rule for each function's arguments, and the form's marks around them. Stage: text.
 #include "text/tool_grammar.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
 #include "text/json_grammar.h"
+#include "text/tagged_call.h"
 
 namespace pith {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 std::string json_string_literal(std::string_view text) {
     return grammar_literal(nlohmann::json(text).dump());
@@ -44,6 +48,59 @@ Result<std::string> arguments_rule(const ToolFunction & function, const std::str
     return {rules.status().code(), "the function " + pith::quoted(function.name) + ": " + rules.status().message()};
 }
 
+// A grammar's text ends at a zero, and a tag at '>'.
+bool can_stand_in_tags(std::string_view text) {
+    return std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '<' || c == '>'; });
+}
+
+// One of these texts, as it is. Empty: one of them cannot stand between tags.
+std::string any_of_texts(const Json & texts) {
+    std::string any;
+    for (const Json & one : texts) {
+        if (!one.is_string() || !can_stand_in_tags(one.get_ref<const std::string &>())) { return {}; }
+        any += (any.empty() ? "(" : " | ") + grammar_literal(one.get<std::string>());
+    }
+    return any.empty() ? any : any + ")";
+}
+
+// A value as it stands between tags, up to the one that closes it.
+Result<std::string> tagged_value(const Json & property, bool is_text, const ToolFunction & function, const std::string & rule,
+                                 const std::string & close, std::string & rules) {
+    const bool chooses = is_text && property.contains("enum") && property["enum"].is_array();
+    const std::string any = chooses ? any_of_texts(property["enum"]) : "";
+    if (!any.empty()) { return any + " " + grammar_literal(close); }
+    if (is_text) { return up_to(close); }
+    auto made = json_schema_rules(property.dump(), rule);
+    if (!made.ok() && function.strict) {
+        return {made.status().code(), "the function " + pith::quoted(function.name) + ": " + made.status().message()};
+    }
+    rules += made.ok() ? *made : rule + " ::= ws value ws\n";
+    return rule + " " + grammar_literal(close);
+}
+
+// Each argument between its own tags, in the schema's order.
+Result<std::string> tagged_arguments_rule(ToolForm form, const ToolFunction & function, const std::string & name) {
+    const std::set<std::string> texts = text_parameters(function.parameters);
+    const Json schema = Json::parse(function.parameters, nullptr, /*allow_exceptions=*/false);
+    const bool has_any = schema.is_object() && schema.contains("properties") && schema["properties"].is_object();
+    const Json properties = has_any ? schema["properties"] : Json::object();
+    const Json required = has_any ? schema.value("required", Json::array()) : Json::array();
+    std::string all;
+    std::string rules;
+    int n = 0;
+    for (const auto & [key, property] : properties.items()) {
+        if (!can_stand_in_tags(key)) { continue; }
+        const std::string rule = name + "p" + std::to_string(n++);
+        const ArgumentText text = argument_text(form, key);
+        PITH_ASSIGN_OR_RETURN(const std::string value,
+                              tagged_value(property, texts.contains(key), function, rule, text.close, rules));
+        const std::string one = grammar_literal(text.open) + " " + value;
+        const bool must = std::ranges::find(required, Json(key)) != required.end();
+        all += must ? " " + one : " (" + one + ")?";
+    }
+    return name + " ::=" + (all.empty() ? " ws" : all) + "\n" + rules;
+}
+
 // One call of the i-th function, without the marks around all calls.
 std::string call_of(ToolForm form, const ToolFunction & function, const std::string & arguments) {
     switch (form) {
@@ -52,6 +109,11 @@ std::string call_of(ToolForm form, const ToolFunction & function, const std::str
                    " " + arguments;
         case ToolForm::kNamed:
             return grammar_literal("[TOOL_CALLS]" + function.name + "[ARGS]") + " " + arguments;
+        case ToolForm::kPairs:
+            return grammar_literal("<tool_call>" + function.name + "\n") + " " + arguments + " \"</tool_call>\"";
+        case ToolForm::kParameters:
+            return grammar_literal("<tool_call>\n<function=" + function.name + ">\n") + " " + arguments +
+                   " \"</function>\\n</tool_call>\"";
         default:
             return "\"{\" ws \"\\\"name\\\"\" ws \":\" ws " + json_string_literal(function.name) + " ws \",\" ws " +
                    json_string_literal(arguments_key(form)) + " ws \":\" " + arguments + " \"}\"";
@@ -75,6 +137,9 @@ std::string root_of(ToolForm form, bool only_one) {
         }
         case ToolForm::kNamed:
             return repeated("call", "call");
+        case ToolForm::kPairs:
+        case ToolForm::kParameters:
+            return repeated("call", "\"\\n\" call");
         case ToolForm::kBare:     // a second one would be a message of its own
         case ToolForm::kHarmony:  // each call ends the message
             return "call";
@@ -92,7 +157,9 @@ Result<std::string> tool_grammar(ToolForm form, std::span<const ToolFunction> fu
     std::string rules;
     for (size_t i = 0; i < functions.size(); ++i) {
         const std::string name = "a" + std::to_string(i);
-        PITH_ASSIGN_OR_RETURN(const std::string arguments, arguments_rule(functions[i], name));
+        PITH_ASSIGN_OR_RETURN(const std::string arguments, has_tagged_arguments(form)
+                                                               ? tagged_arguments_rule(form, functions[i], name)
+                                                               : arguments_rule(functions[i], name));
         rules += arguments;
         calls += (i > 0 ? " | " : "") + call_of(form, functions[i], name);
     }

@@ -21,6 +21,8 @@ const std::vector<std::string> kBodies = {
     R"(So.<tool_call>{"name": "f", "arguments": {"a": "}\"{"}}</tool_call>[TOOL_CALLS][{"name": "weather", "arguments": {}}])"
     R"(```tool_code\n{"name": "f"}\n```)",
     R"({"name": "f", "parameters": {"a": [1, {"b": 2}]}}; <|python_tag|>{"name": "weather"})",
+    "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Elm</arg_value>\n</tool_call>\n<tool_call>\n<function=f>\n"
+    "<parameter=a>\n{\"b\": 1}\n</parameter>\n</function>\n</tool_call>",
     R"(<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|><|start|>assistant<|channel|>commentary<|message|>x)",
 };
 

@@ -31,8 +31,12 @@ std::string fault_of_chat(const Tokenizer & tokenizer, const Result<serve::ChatR
     const auto text = with_tools_as_text(asked->messages, asked->tools.json);
     if (!text.ok()) { return fault_of_status(text.status()); }
     if (!asked->tools.must_call) { return {}; }
-    const auto grammar = tool_grammar(ToolForm::kTagged, asked->tools.functions, asked->tools.only_one, {});
-    return grammar.ok() ? fault_of_grammar(tokenizer, *grammar) : fault_of_status(grammar.status());
+    for (const ToolForm form : {ToolForm::kTagged, ToolForm::kPairs, ToolForm::kParameters}) {
+        const auto grammar = tool_grammar(form, asked->tools.functions, asked->tools.only_one, {});
+        std::string fault = grammar.ok() ? fault_of_grammar(tokenizer, *grammar) : fault_of_status(grammar.status());
+        if (!fault.empty()) { return fault; }
+    }
+    return {};
 }
 
 // The pieces of an answer, put together; one line for each call.
@@ -57,8 +61,8 @@ std::string told(const serve::AnswerForm & form, std::string_view text, size_t n
 }  // namespace
 
 std::string read_body_fault(const Tokenizer & tokenizer, std::string_view bytes) {
-    for (const ToolForm tools :
-         {ToolForm::kTagged, ToolForm::kList, ToolForm::kNamed, ToolForm::kBare, ToolForm::kHarmony, ToolForm::kFenced}) {
+    for (const ToolForm tools : {ToolForm::kTagged, ToolForm::kPairs, ToolForm::kParameters, ToolForm::kList, ToolForm::kNamed,
+                                 ToolForm::kBare, ToolForm::kHarmony, ToolForm::kFenced}) {
         serve::AnswerForm form;
         form.tools = tools;
         form.functions = {"f", "weather"};

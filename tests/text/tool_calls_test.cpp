@@ -9,6 +9,7 @@
 
 #include "text/chat_template.h"
 #include "text/jinja.h"
+#include "text/tagged_call.h"
 #include "text/tool_grammar.h"
 
 namespace pith {
@@ -137,6 +138,58 @@ TEST(ToolCalls, ThatAreCutOffAreToldSoFar) {
     EXPECT_EQ(split_in(ToolForm::kTagged, R"(<tool_call>{"na)", 3).content, R"(<tool_call>{"na)");
 }
 
+// Values are texts where the schema says so, else JSON; what is no JSON is a text all the same.
+TEST(ToolCalls, HaveArgumentsBetweenTagsOfTheirOwn) {
+    const TextParameters texts = {{"weather", {"city", "code"}}};
+    const auto expect = [&](ToolForm form, const std::string & text, const std::string & content,
+                            const std::vector<Call> & calls) {
+        for (const size_t n : {1U, 3U, 1000U}) {
+            ToolCallSplitter splitter(form, {"weather", "time"}, false, texts);
+            Parts all;
+            const auto add = [&all](const ToolCallSplitter::Pieces & more) {
+                all.content += more.content;
+                for (const ToolCallPiece & piece : more.calls) {
+                    if (!piece.name.empty()) { all.calls.push_back({piece.name, ""}); }
+                    all.calls.back().arguments += piece.arguments;
+                }
+            };
+            for (size_t at = 0; at < text.size(); at += n) { add(splitter.add(std::string_view(text).substr(at, n))); }
+            add(splitter.finish());
+            EXPECT_EQ(all.content, content) << n << " bytes of " << text;
+            EXPECT_EQ(all.calls, calls) << n << " bytes of " << text;
+        }
+    };
+    const Call two = {"weather", R"({"city":"12","days":3,"in":{"a":[1]}})"};
+    const ToolForm pairs = ToolForm::kPairs;
+    expect(
+        pairs,
+        "I look.\n<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>12</arg_value>\n<arg_key>days</arg_key>\n<arg_value>3"
+        "</arg_value>\n<arg_key>in</arg_key>\n<arg_value>{\"a\": [1]}</arg_value>\n</tool_call>\n<tool_call>time\n</tool_call>",
+        "I look.", {two, kNow});
+    expect(pairs, "<tool_call>weather<arg_key>city</arg_key><arg_value> a\n\"b\" </arg_value></tool_call>", "",
+           {{"weather", R"({"city":" a\n\"b\" "})"}});
+    expect(pairs, "<tool_call>weather<arg_key>days</arg_key></tool_call>.",
+           "<tool_call>weather<arg_key>days</arg_key></tool_call>.", {});
+    expect(pairs, "<tool_call>wea", "<tool_call>wea", {});
+
+    const ToolForm lines = ToolForm::kParameters;
+    expect(
+        lines,
+        "<tool_call>\n<function=weather>\n<parameter=city>\n12\n</parameter>\n<parameter=days>\n3\n</"
+        "parameter>\n<parameter=in>\n"
+        "{\"a\": [1]}\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=time>\n</function>\n</tool_call>\nDone.",
+        "\nDone.", {two, kNow});
+    expect(lines,
+           "<tool_call>\n<function=weather>\n<parameter=code>\nif a < b:\n    <p>\n\n</parameter>\n</function>\n</tool_call>",
+           "", {{"weather", R"({"code":"if a < b:\n    <p>\n"})"}});
+    expect(lines, "<tool_call>{\"name\": \"weather\"}</tool_call>", "<tool_call>{\"name\": \"weather\"}</tool_call>", {});
+    EXPECT_EQ(text_parameters(
+                  R"({"properties": {"a": {"type": "string"}, "b": {"type": ["null", "string"]}, "c": {"type": "integer"}}})"),
+              (std::set<std::string>{"a", "b"}));
+    EXPECT_TRUE(text_parameters("").empty());
+    EXPECT_TRUE(text_parameters("[5").empty());
+}
+
 TEST(ToolCalls, HaveTheFormOfTheTemplate) {
     const auto form_of = [](const std::string & name) {
         std::ifstream in(std::string(PITH_SOURCE_DIR "/tests/text/templates/") + name + ".jinja");
@@ -152,7 +205,9 @@ TEST(ToolCalls, HaveTheFormOfTheTemplate) {
     EXPECT_EQ(form_of("llama3.1-tools"), ToolForm::kBare);
     EXPECT_EQ(form_of("gpt-oss"), ToolForm::kHarmony);
     EXPECT_EQ(form_of("gemma3-folded"), ToolForm::kFenced);
-    EXPECT_EQ(form_of("glm4.5"), ToolForm::kFenced);  // tags of its own inside
+    EXPECT_EQ(form_of("glm4.5"), ToolForm::kPairs);
+    EXPECT_EQ(form_of("seed-oss"), ToolForm::kFenced);  // tags of its own
+    EXPECT_EQ(tool_form("<tool_call> <function= <parameter= tools"), ToolForm::kParameters);
     EXPECT_EQ(form_of("chatml"), ToolForm::kFenced);
     EXPECT_EQ(tool_form("[TOOL_CALLS] [ARGS]"), ToolForm::kNamed);
     EXPECT_EQ(tool_form("chatml"), ToolForm::kFenced);

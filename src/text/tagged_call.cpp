@@ -1,0 +1,122 @@
+// tagged_call.cpp - names, keys and values between tags. Stage: text.
+#include "text/tagged_call.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/json_syntax.h"
+#include "core/text.h"
+
+namespace pith {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kKeyOpen = "<arg_key>";
+constexpr std::string_view kKeyClose = "</arg_key>";
+constexpr std::string_view kValueOpen = "<arg_value>";
+constexpr std::string_view kValueClose = "</arg_value>";
+constexpr std::string_view kFunctionOpen = "<function=";
+constexpr std::string_view kFunctionClose = "</function>";
+constexpr std::string_view kParameterOpen = "<parameter=";
+constexpr std::string_view kParameterClose = "</parameter>";
+
+// What stands in front of the mark, which is taken off the text with it. Nothing: there is no such mark.
+std::optional<std::string_view> take_until(std::string_view & text, std::string_view mark) {
+    const size_t at = text.find(mark);
+    if (at == std::string_view::npos) { return std::nullopt; }
+    const std::string_view before = text.substr(0, at);
+    text.remove_prefix(at + mark.size());
+    return before;
+}
+
+bool take(std::string_view & text, std::string_view mark) {
+    if (!text.starts_with(mark)) { return false; }
+    text.remove_prefix(mark.size());
+    return true;
+}
+
+Json value_of(std::string_view written, bool is_text) {
+    const std::string_view bare = trim(written);
+    if (!is_text && json_problem(bare).empty()) {
+        Json value = Json::parse(bare, nullptr, /*allow_exceptions=*/false);
+        if (!value.is_discarded()) { return value; }
+    }
+    return std::string(written);
+}
+
+// Qwen3-Coder writes each value on lines of its own.
+std::string_view without_its_lines(std::string_view value) {
+    if (value.starts_with('\n')) { value.remove_prefix(1); }
+    if (value.ends_with('\n')) { value.remove_suffix(1); }
+    return value;
+}
+
+bool says_text(const Json & type) {
+    return type == "string" || (type.is_array() && std::ranges::find(type, Json("string")) != type.end());
+}
+
+}  // namespace
+
+ArgumentText argument_text(ToolForm form, const std::string & key) {
+    if (form == ToolForm::kPairs) {
+        return {std::string(kKeyOpen) + key + std::string(kKeyClose) + "\n" + std::string(kValueOpen),
+                std::string(kValueClose) + "\n"};
+    }
+    return {std::string(kParameterOpen) + key + ">\n", "\n" + std::string(kParameterClose) + "\n"};
+}
+
+bool is_argument_tag(ToolForm form, std::string_view name) {
+    if (form != ToolForm::kPairs) { return false; }
+    return name == kKeyOpen || name == kKeyClose || name == kValueOpen || name == kValueClose;
+}
+
+std::optional<TaggedCall> read_tagged_call(ToolForm form, std::string_view inside, const TextParameters & texts) {
+    TaggedCall call;
+    std::string_view rest = trim(inside);
+    const bool pairs = form == ToolForm::kPairs;
+    if (pairs) {
+        const size_t end = std::min(rest.find(kKeyOpen), rest.size());
+        call.name = trim(rest.substr(0, end));
+        rest.remove_prefix(end);
+    } else {
+        if (!take(rest, kFunctionOpen) || !rest.ends_with(kFunctionClose)) { return std::nullopt; }
+        rest.remove_suffix(kFunctionClose.size());
+        const auto name = take_until(rest, ">");
+        if (!name) { return std::nullopt; }
+        call.name = trim(*name);
+    }
+    if (call.name.empty() || call.name.find_first_of("<>{}\n") != std::string::npos) { return std::nullopt; }
+    const auto known = texts.find(call.name);
+    Json arguments = Json::object();
+    for (rest = trim(rest); !rest.empty(); rest = trim(rest)) {
+        if (!take(rest, pairs ? kKeyOpen : kParameterOpen)) { return std::nullopt; }
+        const auto key = take_until(rest, pairs ? kKeyClose : ">");
+        if (!key) { return std::nullopt; }
+        if (pairs) {
+            rest = trim(rest);
+            if (!take(rest, kValueOpen)) { return std::nullopt; }
+        }
+        const auto value = take_until(rest, pairs ? kValueClose : kParameterClose);
+        if (!value) { return std::nullopt; }
+        const std::string name(trim(*key));
+        const bool is_text = known != texts.end() && known->second.contains(name);
+        arguments[name] = value_of(pairs ? *value : without_its_lines(*value), is_text);
+    }
+    call.arguments = arguments.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return call;
+}
+
+std::set<std::string> text_parameters(std::string_view schema) {
+    std::set<std::string> names;
+    if (schema.empty() || !json_problem(schema).empty()) { return names; }
+    const Json object = Json::parse(schema, nullptr, /*allow_exceptions=*/false);
+    if (!object.is_object() || !object.contains("properties") || !object["properties"].is_object()) { return names; }
+    for (const auto & [name, property] : object["properties"].items()) {
+        if (property.is_object() && property.contains("type") && says_text(property["type"])) { names.insert(name); }
+    }
+    return names;
+}
+
+}  // namespace pith
