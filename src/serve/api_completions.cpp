@@ -14,6 +14,9 @@
 namespace pith::serve {
 namespace {
 
+// Tokens at a prompt's end that may be a question, where others may be asked of what stands before.
+constexpr int64_t kQuestion = 128;
+
 // Ends of messages that are told: the last user's, the answer's before it, and one more where functions are called between.
 constexpr size_t kMostEnds = 3;
 
@@ -134,7 +137,8 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
     if (options.pin_system && prompt.n_system > 0) { job.session.pinned.push_back({0, prompt.n_system}); }
     const int64_t room = options_.n_context - n_prompt;
     job.max_tokens = static_cast<int>(options.max_tokens < 0 ? room : std::min(room, options.max_tokens));
-    job.cache_at = prompt.ends;                                            // the same conversation goes on otherwise from there
+    job.cache_at = prompt.ends;  // the same conversation goes on otherwise from there
+    if (options_.caches && n_prompt > kQuestion) { job.cache_at.push_back(static_cast<int32_t>(n_prompt - kQuestion)); }
     if (prompt.n_system > 0) { job.cache_at.push_back(prompt.n_system); }  // others begin with it
     job.sampler = options.sampler;
     job.stop = options.stop;

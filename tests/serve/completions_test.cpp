@@ -544,6 +544,23 @@ TEST_F(CachedConversations, AreFoundWhereADocumentEnds) {
     EXPECT_GT(n_cached(second), n_document - 2 * 64);
 }
 
+// The last end of a chunk lies in the question, and another asks of the same text.
+TEST_F(CachedConversations, AreFoundInFrontOfAShortQuestion) {
+    const Serving serving(options_);
+    const auto tokens_of = [](const std::string & text, size_t n) {
+        std::vector<int32_t> tokens = *served_tokenizer().encode(text, false, false);
+        tokens.resize(n);
+        return tokens;
+    };
+    const auto ask_behind = [&](const std::string & question) {
+        std::vector<int32_t> prompt = tokens_of(words("house", 40), 200);
+        for (const int32_t token : tokens_of(question, 60)) { prompt.push_back(token); }
+        return serving.text({{"prompt", prompt}, {"max_tokens", 2}, {"temperature", 0}}).json();
+    };
+    EXPECT_EQ(n_cached(ask_behind(words("door", 20))), 0);
+    EXPECT_EQ(n_cached(ask_behind(words("window", 20).substr(4))), 128);
+}
+
 // A folder that is gone, or was made somebody else's, costs time and no answer.
 TEST_F(CachedConversations, AreReadAnewWhereTheFolderFails) {
     const Serving serving(options_);
