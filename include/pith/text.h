@@ -47,6 +47,7 @@ public:
     int32_t bos() const;  // -1: none
     int32_t eos() const;  // -1: none
     bool is_end_of_generation(int32_t token) const;
+    std::vector<int32_t> end_of_generation_tokens() const;  // all for which that holds, ascending
 
     bool has_chat_template() const;
     // The template in place of the model's own, and what holds where apply_chat_template() is given no options. `source`:
@@ -109,7 +110,8 @@ struct SamplerOptions {
 // Draws tokens. Threads: one at a time.
 class Sampler {
 public:
-    // The tokenizer must outlive the sampler; DRY and grammars need it, the others do without.
+    // The tokenizer must outlive the sampler; DRY and grammars need it, the others do without. Tokens that its file says must
+    // never be said (tokenizer.ggml.suppress_tokens) are not.
     // Errors: kInvalidArgument: names the option, its value and what it may be; a grammar that cannot be read.
     static Result<Sampler> make(const SamplerOptions & options, const Tokenizer * tokenizer = nullptr);
 

@@ -118,7 +118,7 @@ ggml_tensor * expert_weights(ggml_context * ctx, const Hparams & hp, ggml_tensor
 // x, router_input [D, n]  →  [D, n]: the chosen experts' outputs, weighted by the router.
 ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hp, const LayerWeights & w, ggml_tensor * x,
                       ggml_tensor * router_input, MulMatFn mul_mat) {
-    const int64_t n_embd = x->ne[0];
+    const int64_t n_in = hp.n_expert_embd();
     const int64_t n = x->ne[1];
     ggml_tensor * logits = add_bias(ctx, mul_mat(ctx, w.router, router_input), w.router_b);  // [n_experts, n]
     ggml_tensor * probabilities = hp.router == Router::kSigmoid   ? ggml_sigmoid(ctx, logits)
@@ -126,8 +126,8 @@ ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & h
                                                                   : logits;
     ggml_tensor * chosen = ggml_argsort_top_k(ctx, add_bias(ctx, probabilities, w.router_bias), hp.n_experts_used);
     ggml_tensor * weights = expert_weights(ctx, hp, probabilities, chosen);  // [1, used, n]
-    ggml_tensor * rows = ggml_reshape_3d(ctx, x, n_embd, 1, n);
-    if (hp.form.weighs_inputs) { rows = ggml_mul(ctx, ggml_repeat_4d(ctx, rows, n_embd, hp.n_experts_used, n, 1), weights); }
+    ggml_tensor * rows = ggml_reshape_3d(ctx, w.latent_in == nullptr ? x : mul_mat(ctx, w.latent_in, x), n_in, 1, n);
+    if (hp.form.weighs_inputs) { rows = ggml_mul(ctx, ggml_repeat_4d(ctx, rows, n_in, hp.n_experts_used, n, 1), weights); }
     const auto of_experts = [&](ggml_tensor * weight, ggml_tensor * bias, ggml_tensor * in) {
         ggml_tensor * y = ggml_mul_mat_id(ctx, weight, in, chosen);
         return bias == nullptr ? y : ggml_add_id(ctx, y, bias, chosen);
@@ -147,7 +147,7 @@ ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & h
         up = of_experts(w.up_experts, w.up_experts_b, rows);
     }
     ggml_tensor * outputs =
-        of_experts(w.down_experts, w.down_experts_b, activate(ctx, hp.form.activation, gate, up));  // [D, used, n]
+        of_experts(w.down_experts, w.down_experts_b, activate(ctx, hp.form.activation, gate, up));  // [n_in, used, n]
     if (w.down_experts_scale != nullptr) {
         ggml_tensor * scales = ggml_reshape_3d(ctx, w.down_experts_scale, 1, hp.n_experts, 1);
         scales = ggml_get_rows(ctx, ggml_repeat_4d(ctx, scales, 1, hp.n_experts, n, 1), chosen);  // [1, used, n]
@@ -158,10 +158,11 @@ ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & h
 
     ggml_tensor * sum = nullptr;
     for (int e = 0; e < hp.n_experts_used; ++e) {
-        ggml_tensor * one = ggml_view_2d(ctx, outputs, n_embd, n, outputs->nb[2], static_cast<size_t>(e) * outputs->nb[1]);
+        ggml_tensor * one = ggml_view_2d(ctx, outputs, n_in, n, outputs->nb[2], static_cast<size_t>(e) * outputs->nb[1]);
         sum = sum == nullptr ? one : ggml_add(ctx, sum, one);
     }
     if (hp.n_experts_used == 1) { sum = ggml_cont(ctx, sum); }  // avoid handing out a strided view
+    if (w.latent_out != nullptr) { sum = mul_mat(ctx, w.latent_out, sum); }
     if (w.shared_up == nullptr) { return sum; }
     ggml_tensor * shared_gate = w.shared_gate == nullptr ? nullptr : mul_mat(ctx, w.shared_gate, x);
     ggml_tensor * shared = activate(ctx, hp.form.activation, shared_gate, mul_mat(ctx, w.shared_up, x));

@@ -46,7 +46,10 @@ Unread why_unread(const std::string & name, const Hparams & hparams) {
             if (name.ends_with(end)) { return Unread::kLeftover; }  // the layer reads another's
         }
     }
-    if (name.starts_with("v.") || name.starts_with("a.") || name.starts_with("mm.")) { return Unread::kOtherSenses; }
+    for (const char * begin : {"v.", "a.", "mm.", "model.vision_tower."}) {
+        if (name.starts_with(begin)) { return Unread::kOtherSenses; }
+    }
+    if (name.starts_with("mtp.")) { return Unread::kFurtherTokens; }
     const bool is_counted = block < hparams.n_layers + hparams.n_nextn_layers;
     if (block >= hparams.n_layers && (is_counted || name.find(".nextn.") != std::string::npos)) {
         return Unread::kFurtherTokens;
@@ -154,7 +157,8 @@ Status LoadedModel::check_shape(const WantedWeight & wanted, const FoundTensor &
 
 // An absent optional tensor gives a PlacedWeight without info.
 Result<PlacedWeight> LoadedModel::match(const WantedWeight & wanted) {
-    const auto it = tensors_.find(wanted.name);
+    auto it = tensors_.find(wanted.name);
+    if (it == tensors_.end() && !wanted.other_name.empty()) { it = tensors_.find(wanted.other_name); }
     const bool has_other = !wanted.unless.empty() && tensors_.contains(wanted.unless);
     if (it == tensors_.end()) {
         if (wanted.required && !has_other) { return missing(wanted); }

@@ -1,8 +1,33 @@
 // weight_table.cpp - tensor names and shapes of the supported architectures (GGUF's naming). Stage: model.
 #include "model/weight_table.h"
 
+#include <string_view>
+
 namespace pith {
 namespace {
+
+// Names by which Ollama's files call some tensors, by the ends of the names.
+struct OtherName {
+    std::string_view end;
+    std::string_view other;
+};
+constexpr OtherName kOtherNames[] = {
+    {".attn_output.weight", ".attn_out.weight"},
+    {".attn_output.bias", ".attn_out.bias"},
+    {".attn_sinks.weight", ".attn_sinks"},
+    {".ssm_dt.bias", ".ssm_dt"},
+    {".ffn_latent_down.weight", ".ffn_latent_in.weight"},
+    {".ffn_latent_up.weight", ".ffn_latent_out.weight"},
+    {".ffn_down_exps.scale", ".ffn_gate_inp.per_expert_scale"},
+    {"token_embd_norm.weight", "output_norm.weight"},
+};
+
+std::string other_name(const std::string & name) {
+    for (const OtherName & one : kOtherNames) {
+        if (name.ends_with(one.end)) { return name.substr(0, name.size() - one.end.size()) + std::string(one.other); }
+    }
+    return "";
+}
 
 class Table {
 public:
@@ -18,7 +43,7 @@ public:
     }
     void add(const std::string & name, std::array<int64_t, 4> ne, WeightUse use, bool required, ggml_tensor *& slot,
              const std::string & unless = "") {
-        list.push_back({name, ne, use, required, &slot, unless});
+        list.push_back({name, ne, use, required, &slot, unless, other_name(name)});
     }
 
     std::vector<WantedWeight> list;
@@ -119,17 +144,22 @@ void add_experts(const Hparams & hp, const std::string & blk, LayerWeights & w, 
     const int64_t n_embd = hp.n_embd;
     const int64_t n_ff = hp.n_ff_expert;
     const int64_t n = hp.n_experts;
+    const int64_t n_in = hp.n_expert_embd();
     const bool has_gate = hp.form.has_gate();
     const std::string both = has_gate && !hp.form.expert_biases ? blk + "ffn_gate_up_exps.weight" : "";
-    const auto experts = [&](const char * name, int64_t n_in, int64_t n_out, ggml_tensor *& slot, const std::string & unless) {
-        table.add(blk + name, {n_in, n_out, n, 1}, WeightUse::kExperts, true, slot, unless);
+    const auto experts = [&](const char * name, int64_t ne0, int64_t ne1, ggml_tensor *& slot, const std::string & unless) {
+        table.add(blk + name, {ne0, ne1, n, 1}, WeightUse::kExperts, true, slot, unless);
     };
     table.matrix(blk + "ffn_gate_inp.weight", n_embd, n, w.router);
     if (hp.form.router_bias) { table.vector(blk + "exp_probs_b.bias", n, w.router_bias, true); }
-    if (has_gate) { experts("ffn_gate_exps.weight", n_embd, n_ff, w.gate_experts, both); }
-    experts("ffn_up_exps.weight", n_embd, n_ff, w.up_experts, both);
-    experts("ffn_down_exps.weight", n_ff, n_embd, w.down_experts, "");
-    if (!both.empty()) { table.add(both, {n_embd, 2 * n_ff, n, 1}, WeightUse::kExperts, false, w.gate_up_experts); }
+    if (hp.n_latent > 0) {
+        table.matrix(blk + "ffn_latent_down.weight", n_embd, n_in, w.latent_in);
+        table.matrix(blk + "ffn_latent_up.weight", n_in, n_embd, w.latent_out);
+    }
+    if (has_gate) { experts("ffn_gate_exps.weight", n_in, n_ff, w.gate_experts, both); }
+    experts("ffn_up_exps.weight", n_in, n_ff, w.up_experts, both);
+    experts("ffn_down_exps.weight", n_ff, n_in, w.down_experts, "");
+    if (!both.empty()) { table.add(both, {n_in, 2 * n_ff, n, 1}, WeightUse::kExperts, false, w.gate_up_experts); }
     if (hp.form.expert_biases) {
         table.vector(blk + "ffn_gate_inp.bias", n, w.router_b, true);
         table.add(blk + "ffn_gate_exps.bias", {n_ff, n, 1, 1}, WeightUse::kVector, true, w.gate_experts_b);
@@ -152,6 +182,9 @@ void add_experts(const Hparams & hp, const std::string & blk, LayerWeights & w, 
 
 void add_feed_forward(const Hparams & hp, int layer, const std::string & blk, LayerWeights & w, Table & table) {
     table.norm(blk, hp.form.ffn_norm, hp.n_embd, w.ffn_norm);
+    if (hp.form.ffn_norm != nullptr && hp.form.ffn_norm != std::string_view("ffn_norm")) {
+        table.list.back().other_name = blk + "ffn_norm.weight";  // Ollama's
+    }
     table.norm(blk, hp.form.ffn_post_norm, hp.n_embd, w.ffn_post_norm);
     const bool has_experts = hp.layer(layer).has_experts;
     if (!has_experts || hp.form.experts_beside_dense) { add_dense(hp, layer, blk, w, table); }

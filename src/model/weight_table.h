@@ -23,8 +23,9 @@ struct WantedWeight {
     std::array<int64_t, 4> ne;
     WeightUse use;
     bool required;
-    ggml_tensor ** slot;  // into the Weights given to wanted_weights
-    std::string unless;   // the tensor that files may have in its place, alone or with others; empty: none
+    ggml_tensor ** slot;     // into the Weights given to wanted_weights
+    std::string unless;      // the tensor that files may have in its place, alone or with others; empty: none
+    std::string other_name;  // of this tensor in files of other converters; empty: none
 };
 
 // Sizes `weights.layers` and lists every tensor the model may have. The slots stay valid while weights.layers is not resized.

@@ -83,10 +83,14 @@ struct LayerWeights {
     ggml_tensor * up_experts = nullptr;          // [D, n_ff_expert, n_experts]
     ggml_tensor * gate_up_experts = nullptr;     // [D, 2·n_ff_expert, n_experts]: both in one, each expert's gate first
     ggml_tensor * down_experts = nullptr;        // [n_ff_expert, D, n_experts]
-    ggml_tensor * shared_gate = nullptr;         // [D, n_ff_shared], of the expert that every token goes through
-    ggml_tensor * shared_weight = nullptr;       // f32 [D], of its gate
-    ggml_tensor * shared_up = nullptr;           // [D, n_ff_shared]
-    ggml_tensor * shared_down = nullptr;         // [n_ff_shared, D]
+    // Where experts are of a width E of their own: E is their D. What they read, and what they give, are made of D's and by
+    // these.
+    ggml_tensor * latent_in = nullptr;      // [D, E]
+    ggml_tensor * latent_out = nullptr;     // [E, D]
+    ggml_tensor * shared_gate = nullptr;    // [D, n_ff_shared], of the expert that every token goes through
+    ggml_tensor * shared_weight = nullptr;  // f32 [D], of its gate
+    ggml_tensor * shared_up = nullptr;      // [D, n_ff_shared]
+    ggml_tensor * shared_down = nullptr;    // [n_ff_shared, D]
 };
 
 struct Weights {

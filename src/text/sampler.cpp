@@ -88,6 +88,16 @@ SamplerPtr make_chain(const SamplerOptions & o, const llama_vocab * vocab, int32
     return chain;
 }
 
+// What the model's file says must never be said: Gemma 4's marks of images and sound.
+void suppress_tokens(const llama_vocab * vocab, SamplerOptions & options) {
+    int32_t n = 0;
+    const llama_token * tokens = llama_vocab_get_suppress_tokens(vocab, &n);
+    for (int32_t i = 0; i < n; ++i) {
+        const bool known = tokens[i] >= 0 && tokens[i] < llama_vocab_n_tokens(vocab);
+        if (known) { options.logit_bias.emplace_back(tokens[i], -std::numeric_limits<float>::infinity()); }
+    }
+}
+
 std::string number(float value) {
     std::string text = std::to_string(value);
     text.erase(text.find_last_not_of('0') + 1);
@@ -173,7 +183,10 @@ Result<Sampler> Sampler::make(const SamplerOptions & options, const Tokenizer * 
     route_llama_log();
     auto impl = std::make_unique<Impl>();
     impl->options = options;
-    if (tokenizer != nullptr) { impl->vocab = tokenizer->impl_->vocab; }
+    if (tokenizer != nullptr) {
+        impl->vocab = tokenizer->impl_->vocab;
+        suppress_tokens(impl->vocab, impl->options);
+    }
     try {
         if (!options.grammar.empty()) {
             const LlamaErrorCapture capture;

@@ -5,6 +5,7 @@
 // loaded. Threads: const-safe. Cost of load: reads the metadata, no weights.
 #include <llama.h>
 
+#include <algorithm>
 #include <array>
 #include <climits>
 #include <cstdio>
@@ -28,9 +29,56 @@ namespace pith {
 
 namespace {
 
+// What libllama is told in place of what the file says, behind which comes an empty one.
+using Overrides = std::vector<llama_model_kv_override>;
+
+bool has_tensor(const GgufHeader & header, std::string_view name) {
+    return std::ranges::find(header.tensors, name, &GgufTensor::name) != header.tensors.end();
+}
+
+// Ollama's own conversions say of some vocabularies what would cut texts otherwise than their models were trained on, and call
+// some architectures by names that libllama does not know.
+struct Correction {
+    std::string_view architecture;
+    std::string_view key;
+    std::string_view value;
+    bool (*applies)(const GgufHeader & header);
+};
+bool always(const GgufHeader & /*header*/) {
+    return true;
+}
+constexpr Correction kCorrections[] = {
+    {"gemma4", "tokenizer.ggml.model", "gemma4",  // "llama", which has no merges
+     [](const GgufHeader & header) {
+         return header.string("tokenizer.ggml.model") == "llama" && header.find("tokenizer.ggml.merges") != nullptr;
+     }},
+    {"gptoss", "general.architecture", "gpt-oss", always},
+    {"gptoss", "tokenizer.ggml.pre", "gpt-4o", always},
+    {"olmo3", "general.architecture", "olmo2", always},
+    {"lfm2", "tokenizer.ggml.pre", "lfm2",
+     [](const GgufHeader & header) {
+         return has_tensor(header, "output_norm.weight") && !has_tensor(header, "token_embd_norm.weight");
+     }},
+};
+
+Overrides overrides_of(const GgufHeader & header) {
+    Overrides overrides;
+    const std::string architecture = header.string("general.architecture").value_or("");
+    for (const Correction & one : kCorrections) {
+        if (one.architecture != architecture || !one.applies(header)) { continue; }
+        llama_model_kv_override & made = overrides.emplace_back();
+        made.tag = LLAMA_KV_OVERRIDE_TYPE_STR;
+        std::ranges::copy(one.key, made.key);  // zeros follow
+        std::ranges::copy(one.value, made.val_str);
+    }
+    if (!overrides.empty()) { overrides.emplace_back(); }
+    return overrides;
+}
+
 // ggml's reader, which libllama uses, aborts on some damaged headers, of any part: ours looks first.
-Status check_headers(const std::string & path) {
-    return open_parts(path).status();
+Result<Overrides> check_headers(const std::string & path) {
+    PITH_ASSIGN_OR_RETURN(const std::vector<FilePart> parts, open_parts(path));
+    return overrides_of(parts.front().header);
 }
 
 // libllama aborts where a token is there twice. Empty ones get names of their own there.
@@ -134,11 +182,12 @@ std::unique_ptr<const ChatTemplate> Tokenizer::Impl::make_chat(const std::string
 }
 
 Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
-    PITH_RETURN_IF_ERROR(check_headers(gguf_path));
+    PITH_ASSIGN_OR_RETURN(const Overrides overrides, check_headers(gguf_path));
     PITH_RETURN_IF_ERROR(check_tokens_differ(gguf_path));
     route_llama_log();
     llama_model_params params = llama_model_default_params();
     params.vocab_only = true;
+    if (!overrides.empty()) { params.kv_overrides = overrides.data(); }
     auto impl = std::make_unique<Impl>();
     const LlamaErrorCapture capture;
     try {
@@ -230,6 +279,14 @@ int32_t Tokenizer::eos() const {
 
 bool Tokenizer::is_end_of_generation(int32_t token) const {
     return token >= 0 && token < n_vocab() && llama_vocab_is_eog(impl_->vocab, token);
+}
+
+std::vector<int32_t> Tokenizer::end_of_generation_tokens() const {
+    std::vector<int32_t> tokens;
+    for (int32_t token = 0; token < n_vocab(); ++token) {
+        if (is_end_of_generation(token)) { tokens.push_back(token); }
+    }
+    return tokens;
 }
 
 bool Tokenizer::has_chat_template() const {

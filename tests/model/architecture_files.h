@@ -340,6 +340,7 @@ inline std::vector<ArchitectureFile> architecture_files() {
          [](const Keys & keys) {
              keys.experts(128, 2, 32);
              keys.u32("interleave_moe_layer_step", 1);
+             keys.f32("rope.freq_base_swa", 50000.0F);
          },
          tied},
         {"gpt_oss", "gpt-oss",
@@ -407,6 +408,14 @@ inline std::vector<ArchitectureFile> architecture_files() {
              keys.list("rope.dimension_sections", {2, 1, 1, 0});
          },
          {"attn_q.bias", "attn_k.bias", "attn_v.bias", "output.weight"}},
+        {"qwen35_listed_layers",
+         "qwen35",
+         [=](const Keys & keys) {
+             delta_nets(keys);
+             interleaved(keys);
+             keys.flags("attention.recurrent_layers", {0, 1, 1, 0, 1});
+         },
+         {"attn_q.bias", "attn_k.bias", "attn_v.bias"}},
         {"qwen35moe",
          "qwen35moe",
          [=](const Keys & keys) { delta_nets(keys), interleaved(keys), shared_expert(keys); },
@@ -432,7 +441,8 @@ inline std::vector<ArchitectureFile> architecture_files() {
         {"granite_no_rotation", "granite",
          [=](const Keys & keys) { multipliers(keys), keys.flag("rope.scaling.finetuned", false); }},
         {"granitehybrid", "granitehybrid", [=](const Keys & keys) { multipliers(keys), hybrid(keys); }},
-        {"granitehybrid_experts", "granitehybrid",
+        {"granitehybrid_experts",
+         "granitehybrid",
          [=](const Keys & keys) {
              multipliers(keys);
              hybrid(keys);
@@ -440,7 +450,7 @@ inline std::vector<ArchitectureFile> architecture_files() {
              keys.u32("expert_shared_feed_forward_length", 40);
              keys.flag("rope.scaling.finetuned", false);
          },
-         tied},
+         {"attn_q.bias", "attn_k.bias", "attn_v.bias", "output.weight"}},
         {"nemotron_h", "nemotron_h", one_part_a_layer({0, 0, 2, 0, 0, 2}, {0, 96, 0, 0, 96, 0})},
         {"nemotron_h_feed_forward_last",
          "nemotron_h",
@@ -457,6 +467,16 @@ inline std::vector<ArchitectureFile> architecture_files() {
              keys.f32("expert_weights_scale", 2.5F);
          },
          {"ffn_latent_up", "ffn_latent_down"}},
+        {"nemotron_h_moe_narrow_experts", "nemotron_h_moe",
+         [=](const Keys & keys) {
+             one_part_a_layer({0, 0, 2, 0, 0}, {0, 32, 0, 0, 32})(keys);
+             keys.experts(8, 3, 32);
+             keys.u32("expert_shared_count", 1);
+             keys.u32("expert_shared_feed_forward_length", 40);
+             keys.u32("moe_latent_size", 24);
+             keys.flag("expert_weights_norm", true);
+             keys.f32("expert_weights_scale", 1.5F);
+         }},
         {"olmo2", "olmo2", none},
         {"olmo2_one_kv_head", "olmo2", [](const Keys & keys) { keys.u32("attention.head_count_kv", 1); }},
     };

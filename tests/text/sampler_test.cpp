@@ -70,6 +70,33 @@ TEST(Sampler, PenalisesWhatItSaidAndForgetsItOnReset) {
     EXPECT_EQ(*sampler.sample(logits), 0);
 }
 
+// Gemma 4's files list the marks of images and sound.
+TEST(Sampler, NeverSaysWhatTheFileSuppresses) {
+    const testing::TempFolder folder;
+    const std::vector<int32_t> suppressed = {300, 301};
+    testing::GgufEdit edit;
+    edit.metadata = [&](gguf_context * gguf) {
+        gguf_set_arr_data(gguf, "tokenizer.ggml.suppress_tokens", GGUF_TYPE_INT32, suppressed.data(), suppressed.size());
+    };
+    ASSERT_TRUE(testing::edit_gguf(testing::write_tiny(folder), folder.file("suppresses.gguf"), edit));
+    const auto tokenizer = Tokenizer::load(folder.file("suppresses.gguf"));
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+    std::vector<float> logits(static_cast<size_t>(tokenizer->n_vocab()));
+    logits[300] = 9.0F;
+    logits[301] = 8.0F;
+    logits[302] = 7.0F;
+    for (const SamplerOptions & options : {SamplerOptions{.temperature = 0}, SamplerOptions{.top_k = 2, .seed = 5},
+                                           SamplerOptions{.temperature = 0, .logit_bias = {{300, 5.0F}}}}) {
+        auto sampler = Sampler::make(options, &*tokenizer);
+        ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+        for (int i = 0; i < 20; ++i) {
+            const int32_t token = *sampler->sample(logits);
+            EXPECT_TRUE(token != 300 && token != 301) << token;
+        }
+    }
+    EXPECT_EQ(*make({.temperature = 0}).sample(logits), 300);
+}
+
 TEST(Sampler, RefusesOptionsOutsideTheirRanges) {
     for (const SamplerOptions & options :
          {SamplerOptions{.temperature = -1}, SamplerOptions{.top_p = 1.5F}, SamplerOptions{.min_p = -0.1F},

@@ -3,6 +3,8 @@
 #include <llama.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -59,6 +61,89 @@ TEST(Tokenizer, EndsNoPromptAndBeginsItOnce) {
     }
     EXPECT_EQ(plain->encode("<s>Hello", true, true)->size(), plain->encode("Hello", false, true)->size() + 1);
     EXPECT_EQ(plain->encode("Hello</s>", true, true)->back(), plain->eos());  // the text's own stays
+}
+
+// A vocabulary as Gemma 4 has it. model: what the file says that it is.
+std::string write_gemma4_vocabulary(const TempFolder & folder, const char * model) {
+    std::vector<std::string> tokens = {"<pad>", "<eos>", "<bos>", "<unk>", "<|turn>"};
+    std::vector<int32_t> types = {3, 3, 3, 2, 3};  // control, unknown
+    for (int byte = 0; byte < 256; ++byte) {
+        std::array<char, 8> name{};
+        std::snprintf(name.data(), name.size(), "<0x%02X>", static_cast<unsigned>(byte));
+        tokens.emplace_back(name.data());
+        types.push_back(6);
+    }
+    for (const char * piece : {"\xE2\x96\x81", "a", "b", "ab"}) {
+        tokens.emplace_back(piece);
+        types.push_back(1);
+    }
+    std::vector<const char *> names;
+    for (const std::string & token : tokens) { names.push_back(token.c_str()); }
+    const std::vector<float> scores(tokens.size(), 0.0F);
+    const char * merges[] = {"a b"};
+    const std::string path = folder.file(std::string("gemma4-") + model + ".gguf");
+    const std::unique_ptr<gguf_context, decltype(&gguf_free)> gguf(gguf_init_empty(), &gguf_free);
+    gguf_set_val_str(gguf.get(), "general.architecture", "gemma4");
+    gguf_set_val_str(gguf.get(), "tokenizer.ggml.model", model);
+    gguf_set_val_str(gguf.get(), "tokenizer.ggml.pre", "gemma4");
+    gguf_set_arr_str(gguf.get(), "tokenizer.ggml.tokens", names.data(), names.size());
+    gguf_set_arr_data(gguf.get(), "tokenizer.ggml.scores", GGUF_TYPE_FLOAT32, scores.data(), scores.size());
+    gguf_set_arr_data(gguf.get(), "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types.data(), types.size());
+    gguf_set_arr_str(gguf.get(), "tokenizer.ggml.merges", merges, 1);
+    gguf_set_val_u32(gguf.get(), "tokenizer.ggml.bos_token_id", 2);
+    gguf_set_val_u32(gguf.get(), "tokenizer.ggml.eos_token_id", 1);
+    gguf_set_val_u32(gguf.get(), "tokenizer.ggml.unknown_token_id", 3);
+    gguf_set_val_u32(gguf.get(), "tokenizer.ggml.padding_token_id", 0);
+    EXPECT_TRUE(gguf_write_to_file(gguf.get(), path.c_str(), false));
+    return path;
+}
+
+// Ollama's say that it is Llama's.
+TEST(Tokenizer, ReadsGemma4sVocabularyWhateverItIsCalled) {
+    const TempFolder folder;
+    const auto own = Tokenizer::load(write_gemma4_vocabulary(folder, "gemma4"));
+    const auto ollamas = Tokenizer::load(write_gemma4_vocabulary(folder, "llama"));
+    ASSERT_TRUE(own.ok()) << own.status().message();
+    ASSERT_TRUE(ollamas.ok()) << ollamas.status().message();
+    const std::string text = "<|turn>ab ba";
+    const auto tokens = own->encode(text, false, true);
+    ASSERT_TRUE(tokens.ok()) << tokens.status().message();
+    EXPECT_EQ(tokens->size(), 5U);
+    EXPECT_EQ(*ollamas->encode(text, false, true), *tokens);
+    EXPECT_EQ(ollamas->decode(*tokens), own->decode(*tokens));
+}
+
+// Ollama's call the architecture otherwise, and say no way of cutting texts: gpt-oss cuts numbers into three digits.
+TEST(Tokenizer, ReadsGptOsssVocabularyWhateverItIsCalled) {
+    const TempFolder folder;
+    const auto vocabulary = [&](const char * architecture, const char * pre) {
+        std::vector<std::string> tokens = {"<|endoftext|>"};
+        std::vector<int32_t> types = {3};  // control
+        for (const char * piece : {"1", "2", "3", "4", "12", "123", "1234"}) {
+            tokens.emplace_back(piece);
+            types.push_back(1);
+        }
+        std::vector<const char *> names;
+        for (const std::string & token : tokens) { names.push_back(token.c_str()); }
+        const char * merges[] = {"1 2", "12 3", "123 4"};
+        const std::string path = folder.file(std::string(architecture) + ".gguf");
+        const std::unique_ptr<gguf_context, decltype(&gguf_free)> gguf(gguf_init_empty(), &gguf_free);
+        gguf_set_val_str(gguf.get(), "general.architecture", architecture);
+        gguf_set_val_str(gguf.get(), "tokenizer.ggml.model", "gpt2");
+        gguf_set_val_str(gguf.get(), "tokenizer.ggml.pre", pre);
+        gguf_set_arr_str(gguf.get(), "tokenizer.ggml.tokens", names.data(), names.size());
+        gguf_set_arr_data(gguf.get(), "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types.data(), types.size());
+        gguf_set_arr_str(gguf.get(), "tokenizer.ggml.merges", merges, std::size(merges));
+        gguf_set_val_u32(gguf.get(), "tokenizer.ggml.eos_token_id", 0);
+        EXPECT_TRUE(gguf_write_to_file(gguf.get(), path.c_str(), false));
+        return path;
+    };
+    for (const auto & [architecture, pre] : {std::pair{"gpt-oss", "gpt-4o"}, std::pair{"gptoss", "default"}}) {
+        SCOPED_TRACE(architecture);
+        const auto tokenizer = Tokenizer::load(vocabulary(architecture, pre));
+        ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+        EXPECT_EQ(*tokenizer->encode("1234", false, false), (std::vector<int32_t>{6, 4}));  // not the one of four digits
+    }
 }
 
 TEST(Tokenizer, NamesTheByteThatIsNoUtf8) {

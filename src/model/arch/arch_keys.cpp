@@ -29,7 +29,8 @@ int section_of(int pair, const std::array<int, 4> & sections, bool interleaved) 
 Status read_rope_sections(const KeyReader & keys, bool interleaved, bool required, Hparams & hp) {
     constexpr const char * kKey = "rope.dimension_sections";
     std::vector<double> list;
-    PITH_RETURN_IF_ERROR(keys.numbers(kKey, 4, list, required));
+    // Ollama's files have no number for the rest.
+    PITH_RETURN_IF_ERROR(keys.numbers(kKey, keys.list_size(kKey) == 3 ? 3 : 4, list, required));
     std::array<int, 4> sections{};
     int sum = 0;
     for (size_t s = 0; s < list.size(); ++s) {
@@ -88,7 +89,7 @@ Status read_windows(const KeyReader & keys, int period, bool required, int other
     if (window == 0) { return {}; }
     if (keys.is_list(kPattern)) {
         std::vector<double> list;
-        PITH_RETURN_IF_ERROR(keys.numbers(kPattern, hp.layers.size(), list));
+        PITH_RETURN_IF_ERROR(keys.numbers(kPattern, hp.layers.size(), list, true, hp.n_more_blocks()));
         for (size_t l = 0; l < list.size(); ++l) { hp.layers[l].window = list[l] != 0.0 ? window : 0; }
         return {};
     }
@@ -137,8 +138,11 @@ Status read_delta_nets(const KeyReader & keys, Hparams & hp) {
     }
     of.n_channels = (2 * of.n_key_heads + of.n_heads) * of.head_dim;
     of.n_memory = of.n_heads * of.head_dim * of.head_dim;
+    std::vector<double> list;
+    PITH_RETURN_IF_ERROR(keys.numbers("attention.recurrent_layers", hp.layers.size(), list, false, hp.n_more_blocks()));
     for (size_t l = 0; l < hp.layers.size(); ++l) {
-        hp.layers[l].recurrent = l % static_cast<size_t>(interval) != static_cast<size_t>(interval) - 1;
+        const bool is_last = l % static_cast<size_t>(interval) == static_cast<size_t>(interval) - 1;
+        hp.layers[l].recurrent = list.empty() ? !is_last : list[l] != 0.0;
     }
     return {};
 }

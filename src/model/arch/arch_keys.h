@@ -32,7 +32,8 @@ Status read_softcaps(const KeyReader & keys, float attention_otherwise, float lo
 // shortconv.l_cache: how many tokens the convolutions of recurrent layers see.
 Status read_short_convolutions(const KeyReader & keys, Hparams & hp);
 
-// ssm.*: heads and sizes of gated delta nets, and full_attention_interval: of every so many layers all but the last are such.
+// ssm.*: heads and sizes of gated delta nets. Which layers are such: attention.recurrent_layers lists them (true: one), or of
+// every full_attention_interval layers all but the last are.
 Status read_delta_nets(const KeyReader & keys, Hparams & hp);
 
 // ssm.*: heads, groups and sizes of Mamba 2.

@@ -21,7 +21,7 @@ struct Architecture {
 
 std::span<const Architecture> architectures();
 
-// nullptr: unknown.
+// By its name, or by one that other converters give it. nullptr: unknown.
 const Architecture * find_architecture(std::string_view name);
 
 // "llama, qwen2", for messages.

@@ -19,7 +19,21 @@ std::span<const Architecture> architectures() {
     return kArchitectures;
 }
 
+namespace {
+
+// What Ollama's conversions call some of them.
+struct OtherArchitectureName {
+    std::string_view other;
+    std::string_view name;
+};
+constexpr OtherArchitectureName kOtherArchitectureNames[] = {{"gptoss", "gpt-oss"}, {"olmo3", "olmo2"}};
+
+}  // namespace
+
 const Architecture * find_architecture(std::string_view name) {
+    for (const OtherArchitectureName & one : kOtherArchitectureNames) {
+        if (name == one.other) { name = one.name; }
+    }
     const auto found = std::ranges::find(architectures(), name, &Architecture::name);
     return found == architectures().end() ? nullptr : &*found;
 }

@@ -15,6 +15,7 @@ Architecture gpt_oss_architecture() {
     return {"gpt-oss",
             {.ffn_norm = "post_attention_norm",
              .rope = RopeKind::kHalves,
+             .rope_scaling = "yarn",
              .sinks = true,
              .activation = Activation::kClamped,
              .experts = Experts::kAlways,

@@ -1,6 +1,7 @@
 // hparams.h - a model's hyper-parameters as its GGUF states them, and the form of its layers. Stage: model.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -84,6 +85,7 @@ struct Hparams {
     int n_experts = 0;    // 0: dense
     int n_experts_used = 0;
     int n_ff_shared = 0;  // width of the expert that every token goes through; 0: none
+    int n_latent = 0;     // what the other experts read and leave is so wide, between two matrices of the layer's; 0: n_embd
     Router router = Router::kSoftmax;
     bool norm_expert_weights = false;  // renormalise the top-k router weights
     float expert_weights_scale = 1.0F;
@@ -100,6 +102,7 @@ struct Hparams {
     float yarn_beta_slow = 1.0F;
 
     int n_group() const { return n_heads / n_kv_heads; }
+    size_t n_more_blocks() const { return static_cast<size_t>(n_nextn_layers); }  // in lists of one value a block
     int n_kv_heads_of(int index) const { return of_layer(&LayerHparams::n_kv_heads, index, n_kv_heads); }
     int head_dim_of(int index) const { return of_layer(&LayerHparams::head_dim, index, head_dim); }
     int head_dim_v_of(int index) const { return of_layer(&LayerHparams::head_dim_v, index, head_dim_v); }
@@ -114,11 +117,15 @@ struct Hparams {
         }
         return index + 1;
     }
-    int n_governed_layers() const {
-        int n = 0;
-        for (int l = 0; l < n_layers; ++l) { n += governs(l) ? 1 : 0; }
-        return n;
+    std::vector<int> governed_layers() const {
+        std::vector<int> all;
+        for (int l = 0; l < n_layers; ++l) {
+            if (governs(l)) { all.push_back(l); }
+        }
+        return all;
     }
+    int n_governed_layers() const { return static_cast<int>(governed_layers().size()); }
+    int n_expert_embd() const { return n_latent > 0 ? n_latent : n_embd; }
     bool governs_all() const { return n_governed_layers() == n_layers; }
     int n_recurrent_layers() const {
         int n = 0;

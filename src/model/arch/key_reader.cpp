@@ -46,19 +46,26 @@ Status KeyReader::flag(const std::string & key, bool & out) const {
     return {};
 }
 
-Status KeyReader::numbers(const std::string & key, size_t n, std::vector<double> & out, bool required) const {
+Status KeyReader::numbers(const std::string & key, size_t n, std::vector<double> & out, bool required, size_t n_more) const {
     read_.insert(key);
     const GgufValue * value = header_.find(prefix_ + key);
     if (value == nullptr) { return required ? bad(key, "is missing (convert the model again)") : Status{}; }
     const auto * array = std::get_if<GgufArray>(value);
-    if (array == nullptr || array->numbers.size() != n) { return bad(key, "is no list of " + std::to_string(n) + " numbers"); }
-    out = array->numbers;
+    const size_t size = array == nullptr ? 0 : array->numbers.size();
+    if (size != n && size != n + n_more) { return bad(key, "is no list of " + std::to_string(n) + " numbers"); }
+    out.assign(array->numbers.begin(), array->numbers.begin() + static_cast<std::ptrdiff_t>(n));
     return {};
 }
 
-bool KeyReader::is_list(const std::string & key) const {
+size_t KeyReader::list_size(const std::string & key) const {
     const GgufValue * value = header_.find(prefix_ + key);
-    return value != nullptr && std::holds_alternative<GgufArray>(*value);
+    const auto * array = value == nullptr ? nullptr : std::get_if<GgufArray>(value);
+    return array == nullptr ? 0 : static_cast<size_t>(array->n);
+}
+
+int64_t KeyReader::tensor_size(std::string_view name, int dim) const {
+    const auto it = std::ranges::find(header_.tensors, name, &GgufTensor::name);
+    return it == header_.tensors.end() ? 0 : it->ne[dim];
 }
 
 bool KeyReader::differs(const std::string & key) const {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "file/gguf_header.h"
@@ -19,7 +20,8 @@ public:
         : header_(header), path_(path), prefix_(std::move(prefix)) {}
 
     bool has(const std::string & key) const { return header_.find(prefix_ + key) != nullptr; }
-    bool is_list(const std::string & key) const;
+    size_t list_size(const std::string & key) const;  // 0: there is no list
+    bool is_list(const std::string & key) const { return list_size(key) > 0; }
     // Whether it is a list of numbers that are not all the same.
     bool differs(const std::string & key) const;
     std::optional<std::string> text(const std::string & key) const { return header_.string(prefix_ + key); }
@@ -28,7 +30,13 @@ public:
     Status integer(const std::string & key, int min, int max, int & out, bool required = true) const;
     Status real(const std::string & key, float min, float & out, bool required = false) const;
     Status flag(const std::string & key, bool & out) const;
-    Status numbers(const std::string & key, size_t n, std::vector<double> & out, bool required = false) const;
+    // n_more: so many numbers may follow, which are not read (of blocks behind the last layer).
+    Status numbers(const std::string & key, size_t n, std::vector<double> & out, bool required = false,
+                   size_t n_more = 0) const;
+
+    // The size of a tensor in dimension `dim`, for what files leave out of their keys; 0: the file has no such tensor.
+    // Of split files: in the first part.
+    int64_t tensor_size(std::string_view name, int dim) const;
 
     // kUnsupported where a key says something that nobody has read: it would change the result. 0 and 1 say nothing.
     Status refuse_unread(const std::string & key) const;

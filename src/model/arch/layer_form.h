@@ -60,8 +60,10 @@ struct LayerForm {
     const char * ffn_norm = "ffn_norm";        // of the feed-forward's input
     const char * ffn_post_norm = nullptr;      // of its output
     const char * output_norm = "output_norm";  // behind the last layer; without "blk.N."
+    float norm_eps = 0.0F;                     // of files that do not say; 0: they must
 
     RopeKind rope = RopeKind::kNeighbours;
+    const char * rope_scaling = "linear";  // of files that give a factor and not its kind
     QkNorm qk_norm = QkNorm::kNone;
     bool qkv_biases = false;    // must be there; in other architectures they may
     bool unlike_heads = false;  // layers with a window may have heads of another number and size

@@ -25,6 +25,7 @@ constexpr int kMaxExperts = 65536;
 // Of expert_gating_func; 0: not said.
 constexpr int kGatingSoftmax = 1;
 constexpr int kGatingSigmoid = 2;
+constexpr int kGatingSoftmaxOfBest = 3;
 
 Result<const Architecture *> read_architecture(const GgufHeader & header, const std::string & path) {
     const std::optional<std::string> name = header.string("general.architecture");
@@ -44,7 +45,7 @@ Status no_multiple(const KeyReader & keys, int n_heads, int n_kv_heads) {
 Status read_kv_heads_of_layers(const KeyReader & keys, Hparams & hp) {
     constexpr const char * kKey = "attention.head_count_kv";
     std::vector<double> list;
-    PITH_RETURN_IF_ERROR(keys.numbers(kKey, hp.layers.size(), list, true));
+    PITH_RETURN_IF_ERROR(keys.numbers(kKey, hp.layers.size(), list, true, hp.n_more_blocks()));
     const int least = hp.form.recurrent == Recurrent::kNone ? 1 : 0;
     int n_heads = 0;
     for (size_t l = 0; l < list.size(); ++l) {
@@ -133,7 +134,7 @@ Status read_rope(const KeyReader & keys, Hparams & hp) {
     hp.rope_n_ctx_orig = hp.n_ctx_train;
     PITH_RETURN_IF_ERROR(keys.integer("rope.scaling.original_context_length", 1, kMaxContext, hp.rope_n_ctx_orig, false));
 
-    const std::string type = keys.text("rope.scaling.type").value_or("linear");
+    const std::string type = keys.text("rope.scaling.type").value_or(factor != 0.0F ? hp.form.rope_scaling : "linear");
     if (type != "none" && type != "linear" && type != "yarn" && type != "longrope") {
         return keys.unsupported("rope.scaling.type", "is '" + type + "' (supported: none, linear, yarn, longrope)");
     }
@@ -158,7 +159,7 @@ Status read_widths(const KeyReader & keys, Hparams & hp) {
     }
     const int least = hp.form.one_part_a_layer ? 0 : 1;
     std::vector<double> list;
-    PITH_RETURN_IF_ERROR(keys.numbers(kKey, hp.layers.size(), list));
+    PITH_RETURN_IF_ERROR(keys.numbers(kKey, hp.layers.size(), list, true, hp.n_more_blocks()));
     for (size_t l = 0; l < list.size(); ++l) {
         if (!(list[l] >= least && list[l] <= kMaxWidth)) {
             return keys.bad(kKey,
@@ -188,7 +189,8 @@ Status read_experts(const KeyReader & keys, Hparams & hp) {
     if (n_groups > 1) { return keys.unsupported("expert_group_count", "is " + std::to_string(n_groups) + " (supported: 1)"); }
     // Both are known where the architecture has the other one; elsewhere the key has never said anything but softmax.
     const bool knows_sigmoid = hp.form.router == Router::kSigmoid;
-    if (gating > (knows_sigmoid ? kGatingSigmoid : kGatingSoftmax)) {
+    const bool is_of_best = gating == kGatingSoftmaxOfBest && hp.form.router == Router::kSoftmaxOfBest;
+    if (!is_of_best && gating > (knows_sigmoid ? kGatingSigmoid : kGatingSoftmax)) {
         return keys.unsupported("expert_gating_func", "is " + std::to_string(gating) + " (supported: 1, softmax" +
                                                           (knows_sigmoid ? ", and 2, sigmoid)" : ")"));
     }
@@ -199,6 +201,8 @@ Status read_experts(const KeyReader & keys, Hparams & hp) {
         hp.n_ff_expert = hp.n_ff;
     } else {
         hp.n_ff_expert = hp.n_ff / hp.n_experts_used;  // old files give only the width of all chosen experts together
+        const int64_t n_rows = keys.tensor_size("blk.0.ffn_gate_exps.weight", 1);  // others nothing
+        if (n_rows > 0) { hp.n_ff_expert = static_cast<int>(std::min<int64_t>(n_rows, kMaxWidth)); }
         PITH_RETURN_IF_ERROR(keys.integer("expert_feed_forward_length", 1, kMaxWidth, hp.n_ff_expert, hp.n_ff_expert == 0));
     }
     int n_shared = 0;
@@ -240,16 +244,18 @@ Status read_sizes(const GgufHeader & header, const std::string & path, const Key
         hp.n_vocab = static_cast<int>(tokens->n);
     }
     const bool is_rms = hp.form.norm == NormKind::kRms;
-    return keys.real(is_rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 0.0F, hp.norm_eps, true);
+    const bool required = hp.form.norm_eps == 0.0F;
+    if (!required) { hp.norm_eps = hp.form.norm_eps; }
+    return keys.real(is_rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", 0.0F, hp.norm_eps, required);
 }
 
 }  // namespace
 
 Result<Hparams> read_hparams(const GgufHeader & header, const std::string & path) {
     PITH_ASSIGN_OR_RETURN(const Architecture * arch, read_architecture(header, path));
-    const KeyReader keys(header, path, std::string(arch->name) + ".");
     Hparams hp;
-    hp.arch_name = arch->name;
+    hp.arch_name = header.string("general.architecture").value_or("");  // which may be another name of it
+    const KeyReader keys(header, path, hp.arch_name + ".");
     hp.form = arch->form;
     hp.name = header.string("general.name").value_or("");
     PITH_RETURN_IF_ERROR(read_sizes(header, path, keys, hp));
