@@ -39,6 +39,16 @@ std::string to_lower(std::string_view text) {
     return result;
 }
 
+std::string list_of_numbers(std::span<const int> numbers) {
+    const auto last = static_cast<int64_t>(numbers.size()) - 1;
+    if (last > 0 && numbers.back() - numbers.front() == last) {
+        return std::to_string(numbers.front()) + " to " + std::to_string(numbers.back());
+    }
+    std::vector<std::string> names;
+    for (const int number : numbers) { names.push_back(std::to_string(number)); }
+    return join(names, ", ");
+}
+
 std::string format_number(double number) {
     char buffer[64];
     const auto result = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::general);

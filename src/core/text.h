@@ -36,6 +36,8 @@ std::string join(const Pieces & pieces, std::string_view separator) {
     return text;
 }
 
+// Ascending numbers: "0 to 23" where none is left out, "5, 11, 17" otherwise.
+std::string list_of_numbers(std::span<const int> numbers);
 // The shortest decimal that reads back as the number: "20", "1.5".
 std::string format_number(double number);
 std::string with_commas(int64_t number);  // "2,945"

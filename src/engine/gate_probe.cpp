@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/text.h"
 #include "engine/session_impl.h"
 
 namespace pith {
@@ -14,16 +15,14 @@ Status GateProbe::watch(int attention_layer) {
     if (!impl_.gates) {
         return {ErrorCode::kInvalidArgument, "the model has no gates: load it with --gate FILE, made by `pith train gate`"};
     }
-    const GateConfig & config = impl_.gates->config();
-    const int n_layers = impl_.file->hparams().n_layers;
     if (attention_layer >= 0) {
-        if (config.kind == GateKind::kLinear) {
+        if (impl_.gates->config().kind == GateKind::kLinear) {
             return {ErrorCode::kInvalidArgument, "linear gates have no attention to show"};
         }
-        if (attention_layer >= n_layers || !config.has_gate(attention_layer)) {
-            return {ErrorCode::kInvalidArgument, "layer " + std::to_string(attention_layer) + " has no gate: give " +
-                                                     std::to_string(config.first_layer) + " to " +
-                                                     std::to_string(n_layers - 1)};
+        const std::vector<int> gated = layers_with_gate(impl_.gates->config(), impl_.file->hparams());
+        if (!std::ranges::binary_search(gated, attention_layer)) {
+            return {ErrorCode::kInvalidArgument,
+                    "layer " + std::to_string(attention_layer) + " has no gate: give " + list_of_numbers(gated)};
         }
         impl_.gates->watch_attention(attention_layer, [this](const GateRunner::AttentionRows & seen) {
             blocks_.push_back({seen.head, seen.first_query, seen.n_queries, seen.n_keys, {seen.rows.begin(), seen.rows.end()}});

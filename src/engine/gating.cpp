@@ -7,6 +7,10 @@
 
 namespace pith {
 
+bool Session::Impl::has_gate(int layer) const {
+    return layout.governs(layer) && gates->config().has_gate(layer);
+}
+
 bool Session::Impl::wants_gates() const {
     return gates && (seq.policy.gated() || seq.evidence.wants_retention() || gate_observer);
 }
@@ -24,8 +28,8 @@ bool Session::Impl::gates_prompt(bool first) const {
 
 void Session::Impl::reset_gates() {
     if (!gates) { return; }
-    seq.gate_state = GateState(shape(), gates->config().n_recent);
-    answers.assign(static_cast<size_t>(shape().n_layers), {});
+    seq.gate_state = GateState(layout.shape_of_model(), gates->config().n_recent);
+    answers.assign(static_cast<size_t>(n_layers()), {});
 }
 
 void Session::Impl::end_gating() {
@@ -40,10 +44,9 @@ Status Session::Impl::ask_gates(int layer, const GateInput & in, int32_t first_p
     if (!gating) { return {}; }
     const Stopwatch watch;
     gates->runner().set_cancel(forward->cancel());
-    const GateConfig & config = gates->config();
     if (layer > 0) { answers[static_cast<size_t>(layer - 1)] = {}; }  // that layer is done
-    for (int l = layer; l < std::min(layer + 2, shape().n_layers); ++l) {
-        if (!config.has_gate(l) || config.input_layer(l) != layer) { continue; }
+    for (int l = layer; l < std::min(layer + 2, n_layers()); ++l) {
+        if (!has_gate(l) || gates->config().input_layer(l) != layer) { continue; }
         GateAnswer & answer = answers[static_cast<size_t>(l)];
         answer.first_position = first_position;
         PITH_RETURN_IF_ERROR(gates->run(l, in, seq.gate_state.memory[static_cast<size_t>(l)], answer.probabilities));
@@ -62,7 +65,7 @@ Status Session::Impl::run_layer(int layer, std::span<const int32_t> tokens, std:
     PITH_RETURN_IF_ERROR(drop_hidden(layer, first_position));
     const auto n_kv = static_cast<size_t>(shape().n_kv_heads);
     std::span<const float> said;  // [n][K]; empty: nothing
-    if (gating && gates->config().has_gate(layer)) {
+    if (gating && has_gate(layer)) {
         const GateAnswer & answer = answers[static_cast<size_t>(layer)];
         said = std::span(answer.probabilities)
                    .subspan(static_cast<size_t>(first_position - answer.first_position) * n_kv, static_cast<size_t>(n) * n_kv);

@@ -93,6 +93,7 @@ struct Session::Impl {
     bool evicts() const { return seq.plan.has_value() && seq.plan->budget > 0; }
 
     // gating.cpp
+    bool has_gate(int layer) const;  // REQUIRES: there are gates
     bool wants_gates() const;
     bool gates_prompt(bool first) const;
     bool needs_whole_prompt(const Policy & for_policy) const;

@@ -1,6 +1,7 @@
 // gate_config.cpp - a gate's form: its words, and which forms are possible. Stage: gate.
 #include "gate/gate_config.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace pith {
@@ -11,6 +12,15 @@ float gate_probability(float logit, const GateConfig & config) {
 
 bool gate_keeps(float logit, const GateConfig & config) {
     return gate_probability(logit, config) > config.tau;
+}
+
+std::vector<int> layers_with_gate(const GateConfig & config, const Hparams & hparams) {
+    std::vector<int> all;
+    for (int l = config.first_layer; l < hparams.n_layers; ++l) {
+        // What is read of a gates' file alone has a number of layers and nothing of each.
+        if (hparams.layers.empty() || hparams.governs(l)) { all.push_back(l); }
+    }
+    return all;
 }
 
 Status check(const GateConfig & c, const Hparams & hparams) {
@@ -28,16 +38,19 @@ Status check(const GateConfig & c, const Hparams & hparams) {
     if (c.n_recent < 1) {
         return bad("recent tokens is " + std::to_string(c.n_recent) + ": give 1 (a token's own key) or more");
     }
-    // What is read of a gates' file alone has a number of layers and nothing of each.
-    if (!hparams.layers.empty() && !hparams.governs_all()) {
-        return {ErrorCode::kUnsupported, "gates: the model (" + hparams.arch_name + ") has " + hparams.ungoverned() +
-                                             ", and gates are not made for these"};
+    if (std::ranges::any_of(hparams.layers, [](const LayerHparams & one) { return one.kv_source >= 0; })) {
+        return {ErrorCode::kUnsupported, "gates: the model (" + hparams.arch_name +
+                                             ") has layers that read another's keys, and gates are not made for these"};
     }
     const int lowest = c.source == GateSource::kPrevious ? 1 : 0;
     if (c.first_layer < lowest || c.first_layer >= hparams.n_layers) {
         return bad("first layer is " + std::to_string(c.first_layer) + ": give " + std::to_string(lowest) + " to " +
                    std::to_string(hparams.n_layers - 1) +
                    (lowest == 1 ? " (a gate that reads the layer before needs one)" : " (the model's layers count from 0)"));
+    }
+    if (layers_with_gate(c, hparams).empty()) {
+        return bad("first layer is " + std::to_string(c.first_layer) + ", and of the model's " +
+                   std::to_string(hparams.n_layers) + " layers policies govern none from there on");
     }
     return {};
 }

@@ -9,6 +9,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/arch/hparams.h"
 #include "pith/status.h"
@@ -35,7 +36,7 @@ struct GateConfig {
     float tau = 0.5F;     // threshold, in (0, 1)
     float gamma = 2.0F;   // added to the logit, >= 0
 
-    bool has_gate(int layer) const { return layer >= first_layer; }
+    bool has_gate(int layer) const { return layer >= first_layer; }  // of a layer that policies govern; others have none
     // The layer whose input the gate of `layer` reads.
     int input_layer(int layer) const { return source == GateSource::kOwn ? layer : layer - 1; }
     // A gate whose logit needs nothing that comes later works in chunks.
@@ -45,7 +46,11 @@ struct GateConfig {
 float gate_probability(float logit, const GateConfig & config);
 bool gate_keeps(float logit, const GateConfig & config);
 
-// Errors: kInvalidArgument: names the field, its value and what is possible.
+// Layers that have a gate, ascending: those that policies govern, from the first on. Of a gates' file read alone: all from
+// there.
+std::vector<int> layers_with_gate(const GateConfig & config, const Hparams & hparams);
+
+// Errors: kInvalidArgument: names the field, its value and what is possible. kUnsupported: layers that read another's keys.
 Status check(const GateConfig & config, const Hparams & hparams);
 
 // "attention", "linear"; "own", "previous". Errors: kInvalidArgument (names the words there are).

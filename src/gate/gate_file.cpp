@@ -7,9 +7,12 @@
 #include <gguf.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <string_view>
 
 #include "core/hash64.h"
 #include "device/backend.h"
@@ -125,6 +128,15 @@ std::string hash_of(const GgufHeader & header, std::span<const uint8_t> bytes) {
     return hash_text(hash64(std::span(reinterpret_cast<const uint8_t *>(hashes.data()), hashes.size())));
 }
 
+// Of the tensor that every gate has, "gate.LAYER.out.bias".
+std::optional<int> layer_of_gate(std::string_view name) {
+    constexpr std::string_view kBegin = "gate.";
+    int layer = 0;
+    if (!name.starts_with(kBegin) || !name.ends_with(".out.bias")) { return std::nullopt; }
+    const auto [end, error] = std::from_chars(name.data() + kBegin.size(), name.data() + name.size(), layer);
+    return error == std::errc() ? std::optional<int>(layer) : std::nullopt;
+}
+
 GateTraining read_training(Values & values) {
     return {.alpha = values.real("training.alpha"),
             .beta = values.real("training.beta"),
@@ -224,7 +236,11 @@ Result<GateFileInfo> read_gate_info(const std::string & path) {
     PITH_ASSIGN_OR_RETURN(info.config, read_config(path, values, shape));
     info.training = read_training(values);
     PITH_RETURN_IF_ERROR(values.status());
-    for (const GgufTensor & t : header.tensors) { info.n_params += t.n_elements(); }
+    for (const GgufTensor & t : header.tensors) {
+        info.n_params += t.n_elements();
+        if (const auto layer = layer_of_gate(t.name)) { info.layers.push_back(*layer); }
+    }
+    std::ranges::sort(info.layers);
     return info;
 }
 

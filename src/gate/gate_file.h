@@ -76,6 +76,7 @@ struct GateFileInfo {
     GateTraining training;
     Fingerprint model;  // of the model it was made for
     int64_t n_params = 0;
+    std::vector<int> layers;  // that have a gate, ascending
 };
 // Errors: kNotFound, kBadFile, as Gate::load. The tensors are counted, not read.
 Result<GateFileInfo> read_gate_info(const std::string & path);

@@ -11,7 +11,7 @@ std::vector<GateTensor> gate_tensors(const GateConfig & config, const Hparams & 
     std::vector<GateTensor> list;
     weights.layers.resize(static_cast<size_t>(hparams.n_layers));
     const int64_t width = int64_t{config.head_dim} * config.n_heads;
-    for (int l = config.first_layer; l < hparams.n_layers; ++l) {
+    for (const int l : layers_with_gate(config, hparams)) {
         const std::string prefix = "gate." + std::to_string(l) + ".";
         GateLayerWeights & w = weights.layers[static_cast<size_t>(l)];
         const bool attends = config.kind == GateKind::kAttention;

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "core/text.h"
+#include "engine/model_parts.h"
 #include "engine/policy_probe.h"
 #include "evidence/query_sample.h"
 #include "pith/session.h"
@@ -15,6 +17,15 @@ namespace {
 
 constexpr size_t kMostRowBytes = size_t{256} << 20U;  // of sampled queries, and of their rows in one layer
 constexpr int kMostWindow = 65536;                    // that policies observe: also the most tokens of a cell
+
+// Queries are observed where policies govern the layer.
+Status check_governed(const Hparams & hparams, std::span<const MapHead> heads) {
+    const auto other = std::ranges::find_if(heads, [&](const MapHead & one) { return !hparams.governs(one.layer); });
+    if (other == heads.end()) { return {}; }
+    return {ErrorCode::kUnsupported, "attention maps: the model (" + hparams.arch_name + ") has " + hparams.ungoverned() +
+                                         ", layer " + std::to_string(other->layer) + " among them; the others are " +
+                                         list_of_numbers(hparams.governed_layers())};
+}
 
 Status check(const ModelInfo & info, std::span<const int32_t> tokens, const AttentionMapOptions & options) {
     if (tokens.empty()) { return {ErrorCode::kInvalidArgument, "there is no text to look at"}; }
@@ -180,6 +191,7 @@ private:
 Result<std::vector<AttentionMap>> attention_maps(const Model & model, std::span<const int32_t> tokens,
                                                  const AttentionMapOptions & options) {
     PITH_RETURN_IF_ERROR(check(model.info(), tokens, options));
+    PITH_RETURN_IF_ERROR(check_governed(file_of(model).hparams(), options.heads));
     Mapper mapper(model, tokens, options);
     std::vector<AttentionMap> maps;
     PITH_RETURN_IF_ERROR(mapper.add_full(maps));

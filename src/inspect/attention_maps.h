@@ -11,7 +11,8 @@
 //   sampled that their rows take kMostRowBytes.
 // Memory:  one chunk's rows beside the cache; with gates up to 256 MiB of sampled queries and as much of their rows; maps of
 //          n_cells² floats.
-// Errors:  kInvalidArgument (no such head, no tokens), kCancelled, those of sessions.
+// Errors:  kInvalidArgument (no such head, no tokens), kUnsupported (a layer that sees a window only), kCancelled, those of
+//          sessions.
 // Threads: one at a time.
 // Paper:   Attention-Gate (Zeng et al., 2024), Figures 3 to 5.
 #pragma once

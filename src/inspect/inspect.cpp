@@ -43,9 +43,13 @@ struct Scored {
 
 class Inspector {
 public:
-    Inspector(Session & session, const InspectOptions & options)
+    // numbers: of the layers that policies govern.
+    Inspector(Session & session, const InspectOptions & options, std::vector<int> numbers)
         : session_(session), options_(options), look_(session, options.cancel), layers_(session) {
         out_.shape = layers_.shape();
+        out_.n_model_layers = out_.shape.n_layers;
+        out_.shape.n_layers = static_cast<int>(numbers.size());
+        out_.layer_numbers = std::move(numbers);
     }
 
     Result<Inspection> run(std::span<const int32_t> tokens, std::span<const Policy> policies, const ProfileNeeds & profile) {
@@ -96,7 +100,7 @@ private:
         needs.last_query = true;
         needs.output_l2 = true;
         for (int layer = 0; layer < out_.shape.n_layers; ++layer) {
-            PITH_ASSIGN_OR_RETURN(LayerEvidence evidence, look_.evidence(layer, needs));
+            PITH_ASSIGN_OR_RETURN(LayerEvidence evidence, look_.evidence(out_.number_of(layer), needs));
             LayerSummary summary;
             mean_and_max(evidence.window_mean.flat(), summary.attention_mean, summary.attention_max);
             mean_and_max(evidence.output_l2.flat(), summary.output_mean, summary.output_max);
@@ -143,7 +147,7 @@ private:
         std::vector<std::vector<float>> rows;
         double followed = 0;
         for (int layer = 0; layer < out_.shape.n_layers; ++layer) {
-            PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, look_.evidence(layer, needs));
+            PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, look_.evidence(out_.number_of(layer), needs));
             LayerProfile distances;
             PITH_RETURN_IF_ERROR(profiles.add(evidence, distances, run_tasks_));
             LayerSummary & summary = out_.layers[static_cast<size_t>(layer)];
@@ -177,14 +181,14 @@ private:
         const size_t n = n_heads * static_cast<size_t>(out_.shape.n_layers);
         std::vector<double> means;  // [H][H]
         for (int a = 0; a < out_.shape.n_layers; ++a) {
-            PITH_ASSIGN_OR_RETURN(const LayerEvidence first, look_.evidence(a, needs));
+            PITH_ASSIGN_OR_RETURN(const LayerEvidence first, look_.evidence(out_.number_of(a), needs));
             const SampledRows rows(first, needs.profile.distance);
             for (int b = a; b < out_.shape.n_layers; ++b) {
                 if (options_.cancel != nullptr && options_.cancel->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
                 if (a == b) {
                     PITH_RETURN_IF_ERROR(mean_row_distances(rows, rows, needs.profile.distance, run_tasks_, means));
                 } else {
-                    PITH_ASSIGN_OR_RETURN(const LayerEvidence second, look_.evidence(b, needs));
+                    PITH_ASSIGN_OR_RETURN(const LayerEvidence second, look_.evidence(out_.number_of(b), needs));
                     const SampledRows others(second, needs.profile.distance);
                     PITH_RETURN_IF_ERROR(mean_row_distances(rows, others, needs.profile.distance, run_tasks_, means));
                 }
@@ -201,7 +205,7 @@ private:
     Status score(const Policy & policy) {
         Scored scored{policy, {}, {}};
         for (int layer = 0; layer < out_.shape.n_layers; ++layer) {
-            PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, look_.evidence(layer, policy.needs()));
+            PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, look_.evidence(out_.number_of(layer), policy.needs()));
             Ragged<float> base;
             PITH_RETURN_IF_ERROR(policy.scorer().score(evidence, base));
             PITH_ASSIGN_OR_RETURN(Ragged<float> refined, refined_scores(policy, evidence));
@@ -215,7 +219,8 @@ private:
     // Feeds the next token and keeps what the layers made of it.
     Result<Step> step() {
         Step out;
-        layers_.set_tap([&out](int, std::span<const float> attention, std::span<const float> hidden) {
+        layers_.set_tap([this, &out](int layer, std::span<const float> attention, std::span<const float> hidden) {
+            if (!std::ranges::binary_search(out_.layer_numbers, layer)) { return; }
             out.attention.emplace_back(attention.begin(), attention.end());
             out.hidden.emplace_back(hidden.begin(), hidden.end());
         });
@@ -241,7 +246,9 @@ private:
         one.budget_entries = session_.ledger().budget_entries;
         for (int layer = 0; layer < out_.shape.n_layers; ++layer) {
             Ragged<int32_t> kept;
-            for (int h = 0; h < out_.shape.n_kv_heads; ++h) { kept.push_row(session_.lane_positions(layer, h)); }
+            for (int h = 0; h < out_.shape.n_kv_heads; ++h) {
+                kept.push_row(session_.lane_positions(out_.number_of(layer), h));
+            }
             one.kept.push_back(std::move(kept));
         }
         PITH_ASSIGN_OR_RETURN(const Step evicted, step());
@@ -262,8 +269,8 @@ private:
         const std::span<const float> o_hat = evicted.attention[l];
         std::vector<float> projected;
         std::vector<float> projected_hat;
-        PITH_RETURN_IF_ERROR(layers_.project_heads(layer, o, projected));
-        PITH_RETURN_IF_ERROR(layers_.project_heads(layer, o_hat, projected_hat));
+        PITH_RETURN_IF_ERROR(layers_.project_heads(out_.number_of(layer), o, projected));
+        PITH_RETURN_IF_ERROR(layers_.project_heads(out_.number_of(layer), o_hat, projected_hat));
         const auto n_heads = static_cast<size_t>(out_.shape.n_heads());
         const size_t dv = o.size() / n_heads;
         const size_t width = projected.size() / n_heads;
@@ -366,10 +373,6 @@ Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens,
     if (options.policies.empty() || options.budgets.empty()) {
         return {ErrorCode::kInvalidArgument, "inspection: give at least one policy and one budget"};
     }
-    if (!file_of(model).hparams().governs_all()) {
-        return {ErrorCode::kUnsupported, "inspection: the model (" + model.info().architecture + ") has " +
-                                             file_of(model).hparams().ungoverned() + ", which are not shown yet"};
-    }
     std::vector<Policy> policies;
     for (const std::string & name : options.policies) {
         PITH_ASSIGN_OR_RETURN(Policy policy, Policy::parse(name));
@@ -395,7 +398,7 @@ Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens,
     session_options.observe.push_back(window.name());
     session_options.observe.push_back(score.name());
     PITH_ASSIGN_OR_RETURN(Session session, model.session(session_options));
-    return Inspector(session, options).run(tokens, policies, score.needs().profile);
+    return Inspector(session, options, file_of(model).hparams().governed_layers()).run(tokens, policies, score.needs().profile);
 }
 
 }  // namespace pith

@@ -10,7 +10,9 @@
 //                  CriticalKV's first stage could gather at α = 0.5 (assumption 3.4 wants it above ½)
 //   Spearman       rank correlation of two policies' refined scores: mean over the layer's lanes, without entries that either
 //                  protects (CAOTE, Table 7);  overlap: |A ∩ B| / |A ∪ B| of the kept entries of a layer (Jaccard)
-//   D, IR, TD, HD  SCORE's distances between attention heads: head_profiles.h. By jsd and l2 every pair of 64 sampled
+//   Of a model with windows or recurrent layers all this is of the layers that policies govern; the others run, too. Outputs
+//   are taken before what an architecture does behind W_O's input: a gate (Qwen 3.5), a norm of W_O's output (Gemma). D, IR,
+//   TD, HD  SCORE's distances between attention heads: head_profiles.h. By jsd and l2 every pair of 64 sampled
 //                  queries is compared (of 200 otherwise), and the heads' rows are looked at again for every pair of layers
 //   perplexity     of the text with the full cache: exp of the mean negative log-likelihood of its tokens but the first
 // Threads: one at a time.
@@ -110,7 +112,9 @@ struct InspectPair {
 };
 
 struct Inspection {
-    CacheShape shape;
+    CacheShape shape;                // of the layers below; their number is that of the layers that policies govern
+    std::vector<int> layer_numbers;  // [layer]: which of the model's layers it is, ascending
+    int n_model_layers = 0;
     KvType type_k = KvType::kF32, type_v = KvType::kF32;
     std::vector<int32_t> tokens;     // the prompt
     int64_t n_tokens = 0;            // of the prompt
@@ -125,6 +129,7 @@ struct Inspection {
     std::vector<InspectScores> scores;  // in the order of the policies; empty unless InspectOptions::keep_scores
 
     const InspectCase * find(const std::string & policy, const std::string & budget) const;
+    int number_of(int layer) const { return layer_numbers[static_cast<size_t>(layer)]; }
 };
 
 // Errors: kInvalidArgument (nothing to inspect, a policy that evicts nothing), those of sessions and policies.

@@ -75,6 +75,8 @@ InspectCase without_positions(const InspectCase & one) {
 Inspection of_full_cache(const Inspection & one) {
     Inspection out;
     out.shape = one.shape;
+    out.layer_numbers = one.layer_numbers;
+    out.n_model_layers = one.n_model_layers;
     out.type_k = one.type_k;
     out.type_v = one.type_v;
     out.distance_by = one.distance_by;

@@ -5,21 +5,22 @@
 #include <string>
 #include <utility>
 
+#include "core/text.h"
 #include "engine/gate_probe.h"
 #include "engine/model_parts.h"
 
 namespace pith {
 namespace {
 
-Status check_attention(const GateConfig & config, int layer, int n_layers, size_t n_tokens) {
+Status check_attention(const GateConfig & config, const Hparams & hparams, int layer, size_t n_tokens) {
     if (layer < 0) { return {}; }
     const std::string what = "the gate's attention of layer " + std::to_string(layer);
     if (config.kind == GateKind::kLinear) {
         return {ErrorCode::kInvalidArgument, what + " was asked for, but these gates are linear: they have none"};
     }
-    if (layer >= n_layers || !config.has_gate(layer)) {
-        return {ErrorCode::kInvalidArgument, what + " was asked for: layers " + std::to_string(config.first_layer) + " to " +
-                                                 std::to_string(n_layers - 1) + " have a gate"};
+    const std::vector<int> gated = layers_with_gate(config, hparams);
+    if (!std::ranges::binary_search(gated, layer)) {
+        return {ErrorCode::kInvalidArgument, what + " was asked for: layers " + list_of_numbers(gated) + " have a gate"};
     }
     if (n_tokens > static_cast<size_t>(kMostMappedTokens)) {
         return {ErrorCode::kInvalidArgument, what + " over " + std::to_string(n_tokens) + " tokens is too large a map: give " +
@@ -53,8 +54,8 @@ double GateInspection::token_share(int token) const {
 double GateInspection::retention() const {
     double sum = 0;
     int n = 0;
-    for (int layer = config.first_layer; layer < n_layers; ++layer) {
-        for (int h = 0; h < n_kv_heads; ++h, ++n) { sum += kept_share(layer, h); }
+    for (int layer = 0; layer < n_layers; ++layer) {
+        for (int h = 0; has_gate(layer) && h < n_kv_heads; ++h, ++n) { sum += kept_share(layer, h); }
     }
     return sum / n;
 }
@@ -66,8 +67,8 @@ Result<GateInspection> inspect_gates(const Model & model, std::span<const int32_
         return {ErrorCode::kInvalidArgument, "the model has no gates to inspect: give --gate FILE, made by `pith train gate`"};
     }
     if (tokens.empty()) { return {ErrorCode::kInvalidArgument, "there is no text to inspect"}; }
-    const int n_layers = model.info().n_layers;
-    PITH_RETURN_IF_ERROR(check_attention(gate->config(), options.attention_layer, n_layers, tokens.size()));
+    const Hparams & hparams = file_of(model).hparams();
+    PITH_RETURN_IF_ERROR(check_attention(gate->config(), hparams, options.attention_layer, tokens.size()));
     SessionOptions session_options = options.session;
     session_options.policy = "gated";
     session_options.budget = Budget();
@@ -79,16 +80,19 @@ Result<GateInspection> inspect_gates(const Model & model, std::span<const int32_
     GateInspection out;
     out.config = gate->config();
     out.tokens.assign(tokens.begin(), tokens.end());
-    out.n_layers = n_layers;
+    out.layer_numbers = hparams.governed_layers();
+    out.n_layers = static_cast<int>(out.layer_numbers.size());
     out.n_kv_heads = model.info().n_kv_heads;
     const size_t of_layer = tokens.size() * static_cast<size_t>(out.n_kv_heads);
-    out.probability.assign(static_cast<size_t>(n_layers) * of_layer, 1.0F);
+    out.probability.assign(out.layer_numbers.size() * of_layer, 1.0F);
     for (const GateLayerView & view : probe.layers()) {
         if (view.probability.size() != of_layer) {
             return {ErrorCode::kInternal, "the gate of layer " + std::to_string(view.layer) + " spoke of " +
                                               std::to_string(view.n_tokens) + " tokens of " + std::to_string(tokens.size())};
         }
-        std::ranges::copy(view.probability, out.probability.begin() + static_cast<ptrdiff_t>(view.layer * of_layer));
+        const auto at =
+            static_cast<size_t>(std::ranges::lower_bound(out.layer_numbers, view.layer) - out.layer_numbers.begin());
+        std::ranges::copy(view.probability, out.probability.begin() + static_cast<ptrdiff_t>(at * of_layer));
     }
     out.attention_layer = options.attention_layer;
     out.attention = probe.attention_map();

@@ -451,18 +451,25 @@ TEST_F(BadInput, WhatUnlikeLayersDoNotDoYet) {
     write_text(
         pairs,
         "{\"prompt\": \"the hill is\", \"completion\": \" far\"}\n{\"prompt\": \"the river is\", \"completion\": \" long\"}\n");
+    RandomModelSpec shares = heads;
+    shares.keys.emplace_back("attention.shared_kv_layers", 3U);
+    expect_error(
+        run_pith({"train", "gate", "-m", write_model(folder_, shares, "shares.gguf"), "-o", made, "-t", "1", "--untrained"}),
+        kFailed, {"gemma4", "layers that read another's keys", "gates are not made for these"});
     for (const auto & [spec, layers] :
          {std::pair{windows, "layers that see a window only"}, std::pair{states, "recurrent layers"},
           std::pair{heads, "layers that see a window only"}}) {
         SCOPED_TRACE(spec.arch);
         const std::string path = write_model(folder_, spec, spec.arch + ".gguf");
         EXPECT_EQ(run_model(path).exit_code, 0);
-        expect_error(run_pith({"inspect", "-m", path, "--tokens", "512", "--policy", "h2o", "--budget", "32", "-t", "1"}),
-                     kFailed, {spec.arch, layers, "which are not shown yet"});
+        expect_error(run_pith({"inspect", "-m", path, "--tokens", "512", "--attention", "0:0", "-o", made, "-t", "1"}), kFailed,
+                     {spec.arch, layers, "layer 0 among them"});
         expect_error(run_pith({"train", "sft", "-m", path, "-f", pairs, "-o", made, "-t", "1", "--sequences", "2"}), kFailed,
                      {spec.arch, layers});
-        expect_error(run_pith({"train", "gate", "-m", path, "-o", made, "-t", "1", "--untrained"}), kFailed,
-                     {spec.arch, layers, "gates are not made for these"});
+        // Gates are for the layers that policies govern.
+        const std::string gate = folder_.file(spec.arch + ".gate.gguf");
+        EXPECT_EQ(run_pith({"train", "gate", "-m", path, "-o", gate, "-t", "1", "--untrained"}).exit_code, 0);
+        EXPECT_EQ(run_pith({"run", "-m", path, "--gate", gate, "-p", "Hello", "-n", "1", "-t", "1"}).exit_code, 0);
         EXPECT_FALSE(std::filesystem::exists(made));
     }
 }

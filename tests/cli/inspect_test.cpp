@@ -43,6 +43,30 @@ protected:
     std::string model_;
 };
 
+// Of six layers with windows in all but the last, policies govern the last.
+TEST_F(InspectCommand, NumbersLayersAsTheModelDoes) {
+    RandomModelSpec spec;
+    spec.arch = "gemma3";
+    spec.n_layers = 6;
+    spec.window = 16;
+    model_ = write_model(folder_, spec, "windows.gguf");
+    const std::string out = folder_.file("windows");
+    const Outcome outcome = inspect({"--policy", "snapkv,random", "--budget", "64", "--out", out});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_NE(outcome.out.find("1 of 6 layers (policies govern no others) of 4 heads"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.out.find("\nlayer   5 "), std::string::npos) << outcome.out;
+    const Json said = Json::parse(read_text_file(out + "/inspect.json"));
+    EXPECT_EQ(said["layer_numbers"], Json::array({5}));
+    EXPECT_EQ(said["n_model_layers"], 6);
+    EXPECT_EQ(said["full_cache"].size(), 1U);
+    const auto rows = lines_of(read_text_file(out + "/layers.csv"));
+    ASSERT_EQ(rows.size(), 3U);
+    EXPECT_TRUE(rows[1].starts_with("snapkv,64,5,")) << rows[1];
+    EXPECT_TRUE(lines_of(read_text_file(out + "/attention.csv"))[1].starts_with("5,0,"));
+    const std::string svg = read_text_file(out + "/inspect.svg");
+    EXPECT_EQ(xml_fault(svg), "");
+}
+
 TEST_F(InspectCommand, WritesTablesJsonAndAFigureThatHoldEveryLane) {
     const std::string out = folder_.file("new/folder");
     const Outcome outcome = inspect({"--policy", "full,snapkv,adakv", "--budget", "20%,64", "--out", out, "--json"});

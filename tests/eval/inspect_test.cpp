@@ -29,7 +29,7 @@ constexpr int kTokens = 140;
 
 // What the newest token left in every layer, by one graph over the whole sequence.
 struct PlainStep {
-    std::vector<std::vector<float>> attention;  // [layer] [H·dv]
+    std::vector<std::vector<float>> attention;  // [layer] [H·dv]; empty without attention
     std::vector<std::vector<float>> hidden;     // [layer] [D]
 };
 
@@ -48,13 +48,13 @@ PlainStep plain_step(const ModelFile & model, const std::vector<int32_t> & token
     ggml_set_input(positions);
     PlainAttention attention(hp, std::move(mask));
     const AttentionFn inner = attention.function();
-    std::vector<ggml_tensor *> attended;
+    std::vector<ggml_tensor *> attended(static_cast<size_t>(hp.n_layers), nullptr);
     std::vector<ggml_tensor *> states;
     const AttentionFn outer = [&](ggml_context * c, ggml_cgraph * g, int layer, ggml_tensor * q, ggml_tensor * k,
                                   ggml_tensor * v) {
-        attended.push_back(inner(c, g, layer, q, k, v));
-        ggml_set_output(attended.back());
-        return attended.back();
+        ggml_tensor * out = inner(c, g, layer, q, k, v);
+        ggml_set_output(out);
+        return attended[static_cast<size_t>(layer)] = out;
     };
     ggml_tensor * hidden = build_embedding(ctx, hp, model.weights(), token_input);
     for (int layer = 0; layer < hp.n_layers; ++layer) {
@@ -78,7 +78,9 @@ PlainStep plain_step(const ModelFile & model, const std::vector<int32_t> & token
         return row;
     };
     PlainStep step;
-    for (ggml_tensor * tensor : attended) { step.attention.push_back(newest(tensor)); }
+    for (ggml_tensor * tensor : attended) {
+        step.attention.push_back(tensor == nullptr ? std::vector<float>() : newest(tensor));
+    }
     for (ggml_tensor * tensor : states) { step.hidden.push_back(newest(tensor)); }
     ggml_gallocr_free(allocator);
     ggml_free(ctx);
@@ -172,19 +174,23 @@ TEST_F(Inspect, KeptEntriesAddUpToTheBudget) {
 }
 
 // Perturbation, cosine and hidden-state error again: plain attention with the evicted entries masked, W_O by its rows, in f64.
-TEST_F(Inspect, AgreesWithAPassWithoutACache) {
-    const Inspection inspection = run(options({"snapkv", "adakv", "random", "streaming"}, {48}));
-    std::vector<int32_t> all = tokens();
+void expect_as_without_a_cache(const Model & model, const Inspection & inspection, std::vector<int32_t> all) {
     all.push_back(inspection.next_token);
-    const PlainStep full = plain_step(file_of(*model_), all, {});
+    const PlainStep full = plain_step(file_of(model), all, {});
     const auto n_heads = static_cast<size_t>(inspection.shape.n_heads());
     for (const InspectCase & one : inspection.cases) {
-        const PlainStep evicted = plain_step(file_of(*model_), all, [&](int layer, int head, int query, int key) {
-            const auto kept = one.kept[static_cast<size_t>(layer)].row(head / inspection.shape.n_group);
-            return query < kTokens || key == query || std::ranges::binary_search(kept, key) ? 0.0F : -INFINITY;
+        const PlainStep evicted = plain_step(file_of(model), all, [&](int layer, int head, int query, int key) {
+            const auto at = std::ranges::find(inspection.layer_numbers, layer);
+            if (at == inspection.layer_numbers.end()) { return 0.0F; }  // no policy evicts there
+            const auto & kept = one.kept[static_cast<size_t>(at - inspection.layer_numbers.begin())];
+            return query < kTokens || key == query || std::ranges::binary_search(kept.row(head / inspection.shape.n_group), key)
+                       ? 0.0F
+                       : -INFINITY;
         });
-        for (size_t l = 0; l < one.layers.size(); ++l) {
-            const auto rows = file_of(*model_).read_output_projection(static_cast<int>(l));  // [D][H·dv]
+        for (size_t i = 0; i < one.layers.size(); ++i) {
+            const int layer = inspection.layer_numbers[i];
+            const auto l = static_cast<size_t>(layer);
+            const auto rows = file_of(model).read_output_projection(layer);  // [D][H·dv]
             ASSERT_TRUE(rows.ok());
             const size_t wide = full.attention[l].size();
             const size_t width = full.hidden[l].size();
@@ -211,7 +217,7 @@ TEST_F(Inspect, AgreesWithAPassWithoutACache) {
                 for (size_t c = g * dv; c < (g + 1) * dv; ++c) {
                     output_error += std::abs(double{full.attention[l][c]} - double{evicted.attention[l][c]});
                 }
-                const HeadFidelity & head = one.heads[l * n_heads + g];
+                const HeadFidelity & head = one.heads[i * n_heads + g];
                 EXPECT_NEAR(head.perturbation, perturbation, 1e-4 * size) << one.policy << ", layer " << l << ", head " << g;
                 EXPECT_NEAR(head.relative_perturbation, perturbation / size, 1e-4) << one.policy;
                 EXPECT_NEAR(head.output_error, output_error, 1e-4 * (1 + output_error)) << one.policy;
@@ -229,9 +235,43 @@ TEST_F(Inspect, AgreesWithAPassWithoutACache) {
                 difference += std::pow(double{full.hidden[l][r]} - double{evicted.hidden[l][r]}, 2);
                 size += std::pow(double{full.hidden[l][r]}, 2);
             }
-            EXPECT_NEAR(one.layers[l].cosine, ab / std::sqrt(aa * bb), 1e-4) << one.policy;
-            EXPECT_NEAR(one.layers[l].hidden_error, std::sqrt(difference / size), 1e-4) << one.policy;
+            EXPECT_NEAR(one.layers[i].cosine, ab / std::sqrt(aa * bb), 1e-4) << one.policy;
+            EXPECT_NEAR(one.layers[i].hidden_error, std::sqrt(difference / size), 1e-4) << one.policy;
         }
+    }
+}
+
+TEST_F(Inspect, AgreesWithAPassWithoutACache) {
+    const Inspection inspection = run(options({"snapkv", "adakv", "random", "streaming"}, {48}));
+    EXPECT_EQ(inspection.layer_numbers, (std::vector<int>{0, 1, 2}));
+    expect_as_without_a_cache(*model_, inspection, tokens());
+}
+
+// Of models with windows and recurrent layers the layers that policies govern are looked at; the others run as ever.
+TEST_F(Inspect, LooksAtTheLayersThatPoliciesGovern) {
+    RandomModelSpec windows = tiny_spec();
+    windows.arch = "gemma3";
+    windows.n_layers = 7;
+    windows.window = 24;
+    windows.keys = {{"attention.sliding_window_pattern", 3U}};
+    RandomModelSpec states = tiny_spec();
+    states.arch = "lfm2";
+    states.n_layers = 4;
+    states.keys = {{"shortconv.l_cache", 3U}, {"attention.head_count_kv", RandomList<int32_t>{{0, 2}}}};
+    for (const auto & [spec, numbers] :
+         {std::pair{windows, std::vector<int>{2, 5}}, std::pair{states, std::vector<int>{1, 3}}}) {
+        SCOPED_TRACE(spec.arch);
+        const auto model = tiny_model(spec);
+        ASSERT_TRUE(model.ok()) << model.status().message();
+        InspectOptions looking = options({"snapkv", "laprox", "random"}, {48});
+        looking.heads = nullptr;
+        const auto inspection = inspect(*model, tokens(), looking);
+        ASSERT_TRUE(inspection.ok()) << inspection.status().message();
+        EXPECT_EQ(inspection->layer_numbers, numbers);
+        EXPECT_EQ(inspection->n_model_layers, spec.n_layers);
+        EXPECT_EQ(inspection->layers.size(), 2U);
+        EXPECT_EQ(inspection->heads.size(), 2U * 4);
+        expect_as_without_a_cache(*model, *inspection, tokens());
     }
 }
 

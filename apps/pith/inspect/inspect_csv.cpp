@@ -11,6 +11,11 @@ std::string number(double value) {
     return csv_number(value);
 }
 
+// The model's number of a layer.
+std::string layer_name(const Inspection & inspection, size_t layer) {
+    return std::to_string(inspection.layer_numbers[layer]);
+}
+
 std::string cases_csv(const Inspection & inspection) {
     std::string text =
         "policy,budget,budget_entries,kept_per_lane,shortest,longest,mass,sigma_above_half,cosine,lowest_cosine,"
@@ -48,8 +53,8 @@ std::string layers_csv(const Inspection & inspection) {
     std::string text = "policy,budget,layer,kept,cosine,hidden_error\n";
     for (const InspectCase & one : inspection.cases) {
         for (size_t l = 0; l < one.layers.size(); ++l) {
-            text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(one.kept[l].size()) + "," +
-                    number(one.layers[l].cosine) + "," + number(one.layers[l].hidden_error) + "\n";
+            text += one.policy + "," + one.budget + "," + layer_name(inspection, l) + "," + std::to_string(one.kept[l].size()) +
+                    "," + number(one.layers[l].cosine) + "," + number(one.layers[l].hidden_error) + "\n";
         }
     }
     return text;
@@ -61,7 +66,8 @@ std::string heads_csv(const Inspection & inspection) {
     for (const InspectCase & one : inspection.cases) {
         for (size_t i = 0; i < one.heads.size(); ++i) {
             const HeadFidelity & head = one.heads[i];
-            text += one.policy + "," + one.budget + "," + std::to_string(i / n_heads) + "," + std::to_string(i % n_heads);
+            text +=
+                one.policy + "," + one.budget + "," + layer_name(inspection, i / n_heads) + "," + std::to_string(i % n_heads);
             for (const double value :
                  {head.mass, head.sigma, head.perturbation, head.relative_perturbation, head.output_error}) {
                 text += "," + number(value);
@@ -77,7 +83,7 @@ std::string lanes_csv(const Inspection & inspection) {
     for (const InspectCase & one : inspection.cases) {
         for (size_t l = 0; l < one.kept.size(); ++l) {
             for (int h = 0; h < one.kept[l].n_rows(); ++h) {
-                text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(h) + "," +
+                text += one.policy + "," + one.budget + "," + layer_name(inspection, l) + "," + std::to_string(h) + "," +
                         std::to_string(inspection.n_tokens) + "," + std::to_string(one.kept[l].length(h)) + "\n";
             }
         }
@@ -91,7 +97,7 @@ std::string kept_csv(const Inspection & inspection) {
     for (const InspectCase & one : inspection.cases) {
         for (size_t l = 0; l < one.kept.size(); ++l) {
             for (int h = 0; h < one.kept[l].n_rows(); ++h) {
-                text += one.policy + "," + one.budget + "," + std::to_string(l) + "," + std::to_string(h) + ",";
+                text += one.policy + "," + one.budget + "," + layer_name(inspection, l) + "," + std::to_string(h) + ",";
                 bool first = true;
                 for (const int32_t position : one.kept[l].row(h)) {
                     text += (first ? "" : " ") + std::to_string(position);
@@ -120,7 +126,7 @@ std::string scores_csv(const Inspection & inspection) {
     for (const InspectScores & one : inspection.scores) {
         for (size_t l = 0; l < one.base.size(); ++l) {
             for (int h = 0; h < one.base[l].n_rows(); ++h) {
-                const std::string lane = one.policy + "," + std::to_string(l) + "," + std::to_string(h) + ",";
+                const std::string lane = one.policy + "," + layer_name(inspection, l) + "," + std::to_string(h) + ",";
                 const auto base = one.base[l].row(h);
                 const auto refined = one.refined[l].row(h);
                 for (size_t j = 0; j < base.size(); ++j) {
@@ -138,7 +144,7 @@ std::string pairs_csv(const Inspection & inspection) {
     std::string text = "first,second,budget,layer,spearman,overlap\n";
     for (const InspectPair & pair : inspection.pairs) {
         for (size_t l = 0; l < pair.spearman.size(); ++l) {
-            text += pair.first + "," + pair.second + "," + pair.budget + "," + std::to_string(l) + "," +
+            text += pair.first + "," + pair.second + "," + pair.budget + "," + layer_name(inspection, l) + "," +
                     number(pair.spearman[l]) + "," + number(pair.jaccard[l]) + "\n";
         }
     }
@@ -150,7 +156,7 @@ std::string model_csv(const Inspection & inspection) {
         "layer,attention_mean,attention_max,value_output_mean,value_output_max,attention_value_output_rank,ir,td,hd\n";
     for (size_t l = 0; l < inspection.layers.size(); ++l) {
         const LayerSummary & layer = inspection.layers[l];
-        text += std::to_string(l);
+        text += layer_name(inspection, l);
         for (const double value : {layer.attention_mean, layer.attention_max, layer.output_mean, layer.output_max,
                                    layer.attention_output_rank, layer.within, layer.temporal}) {
             text += "," + number(value);
@@ -168,7 +174,7 @@ std::string attention_csv(const Inspection & inspection) {
     const size_t n_heads = inspection.heads.size() / inspection.layers.size();
     for (size_t i = 0; i < inspection.heads.size(); ++i) {
         const HeadSummary & head = inspection.heads[i];
-        text += std::to_string(i / n_heads) + "," + std::to_string(i % n_heads);
+        text += layer_name(inspection, i / n_heads) + "," + std::to_string(i % n_heads);
         for (const double value : {head.entropy, head.strongest, head.sinks, head.recent}) { text += "," + number(value); }
         text += "\n";
     }
@@ -183,10 +189,11 @@ std::string csv_number(double value) {
     return text.data();
 }
 
-std::string distances_table(const std::vector<double> & distance, size_t n_heads) {
+std::string distances_table(const std::vector<double> & distance, const Inspection & of) {
+    const size_t n_heads = of.heads.size() / of.layers.size();
     size_t n = 0;
     while (n * n < distance.size()) { ++n; }
-    const auto name = [n_heads](size_t i) { return std::to_string(i / n_heads) + "." + std::to_string(i % n_heads); };
+    const auto name = [&](size_t i) { return layer_name(of, i / n_heads) + "." + std::to_string(i % n_heads); };
     std::string text = "layer.head";
     for (size_t i = 0; i < n; ++i) { text += "," + name(i); }
     text += "\n";
@@ -224,7 +231,7 @@ std::vector<NamedText> inspection_csv(const Inspection & inspection, const Token
             {"pairs.csv", pairs_csv(inspection)},
             {"model.csv", model_csv(inspection)},
             {"attention.csv", attention_csv(inspection)},
-            {"distances.csv", distances_table(inspection.distance, inspection.heads.size() / inspection.layers.size())}};
+            {"distances.csv", distances_table(inspection.distance, inspection)}};
 }
 
 }  // namespace pith::app

@@ -39,6 +39,12 @@ void push(report::Series & series, const Spread & spread, double unit) {
     series.high.push_back(unit * spread.high_quarter);
 }
 
+std::vector<std::string> layer_names(const Inspection & inspection) {
+    std::vector<std::string> names;
+    for (const int number : inspection.layer_numbers) { names.push_back(std::to_string(number)); }
+    return names;
+}
+
 // A line for each policy of the first budget, over the layers.
 template <class Get>
 report::LineChart chart_by_layer(const Inspection & inspection, const std::string & title, const std::string & y_label,
@@ -47,7 +53,7 @@ report::LineChart chart_by_layer(const Inspection & inspection, const std::strin
     chart.title = title;
     chart.x_label = "layer";
     chart.y_label = y_label;
-    for (size_t l = 0; l < inspection.layers.size(); ++l) { chart.ticks.push_back(std::to_string(l)); }
+    chart.ticks = layer_names(inspection);
     for (const InspectCase & one : inspection.cases) {
         if (one.budget != inspection.cases.front().budget || !one.refused.empty()) { continue; }
         report::Series series{one.policy, {}, false, {}, {}};
@@ -195,6 +201,7 @@ report::MapGroup maps_of(const Inspection & inspection, const std::string & titl
         map.n_rows = inspection.shape.n_layers;
         map.n_columns = by_lane ? inspection.shape.n_kv_heads : inspection.shape.n_heads();
         map.values = get(one);
+        map.row_names = layer_names(inspection);
         group.maps.push_back(std::move(map));
     }
     if (n_maps > kMostMaps) {
@@ -251,8 +258,9 @@ void draw_novelty(const Inspection & inspection, const Inspection * deviation, r
     heads.column_label = "KV head";
     heads.n_rows = inspection.shape.n_layers;
     heads.n_columns = inspection.shape.n_kv_heads;
+    heads.row_names = layer_names(inspection);
     for (size_t l = 0; l < inspection.layers.size(); ++l) {
-        chart.ticks.push_back(std::to_string(l));
+        chart.ticks.push_back(std::to_string(inspection.layer_numbers[l]));
         push_value(chart.series[0], &LayerSummary::within, l);
         push_value(chart.series[1], &LayerSummary::temporal, l);
         const std::vector<double> & of_layer = inspection.layers[l].head_distance;
@@ -272,7 +280,9 @@ void add_novelty(const Inspection & inspection, report::SvgPage & page) {
 
 void add_distances(const Inspection & inspection, report::SvgPage & page) {
     const auto n = static_cast<int>(inspection.heads.size());
-    const std::string label = "layer * " + std::to_string(inspection.shape.n_heads()) + " + head";
+    const bool counts_all = inspection.shape.n_layers == inspection.n_model_layers;
+    const std::string label =
+        (counts_all ? "layer * " : "governed layer * ") + std::to_string(inspection.shape.n_heads()) + " + head";
     page.add(report::MapGroup{"Distance between heads' attention",
                               distance_label(inspection.distance_by),
                               {{"", label, label, n, n, inspection.distance, {}, {}}},
@@ -281,9 +291,9 @@ void add_distances(const Inspection & inspection, report::SvgPage & page) {
 }
 
 std::string shape_text(const Inspection & inspection) {
-    return std::to_string(inspection.shape.n_layers) + " layers of " + std::to_string(inspection.shape.n_heads()) +
-           " heads over " + std::to_string(inspection.shape.n_kv_heads) + " KV heads, K " +
-           std::string(to_string(inspection.type_k)) + ", V " + std::string(to_string(inspection.type_v));
+    return inspected_layers(inspection) + " of " + std::to_string(inspection.shape.n_heads()) + " heads over " +
+           std::to_string(inspection.shape.n_kv_heads) + " KV heads, K " + std::string(to_string(inspection.type_k)) + ", V " +
+           std::string(to_string(inspection.type_v));
 }
 
 struct Figure {

@@ -46,11 +46,12 @@ void print_lanes(const std::vector<GateInspection> & inspections) {
                 mean(inspections, [&](const auto & one) { return one.mean_probability(layer, h); }) / first.n_kv_heads;
             heads += format(" %4.0f %%", 100 * share);
         }
-        if (!first.config.has_gate(layer)) {
-            std::printf("layer %3d  no gate: keeps everything\n", layer);
+        const int number = first.layer_numbers[static_cast<size_t>(layer)];
+        if (!first.has_gate(layer)) {
+            std::printf("layer %3d  no gate: keeps everything\n", number);
             continue;
         }
-        std::printf("layer %3d  %4.0f %%  %6.3f  %s\n", layer, 100 * kept, probability, heads.c_str());
+        std::printf("layer %3d  %4.0f %%  %6.3f  %s\n", number, 100 * kept, probability, heads.c_str());
     }
 }
 
@@ -108,8 +109,9 @@ std::string lanes_csv(const GateInspection & inspection) {
     std::string text = "layer,kv_head,tokens,kept,mean_probability\n";
     for (int layer = 0; layer < inspection.n_layers; ++layer) {
         for (int h = 0; h < inspection.n_kv_heads; ++h) {
-            text += format("%d,%d,%d,%.0f,%.6g\n", layer, h, inspection.n_tokens(),
-                           inspection.kept_share(layer, h) * inspection.n_tokens(), inspection.mean_probability(layer, h));
+            text +=
+                format("%d,%d,%d,%.0f,%.6g\n", inspection.layer_numbers[static_cast<size_t>(layer)], h, inspection.n_tokens(),
+                       inspection.kept_share(layer, h) * inspection.n_tokens(), inspection.mean_probability(layer, h));
         }
     }
     return text;
@@ -117,8 +119,8 @@ std::string lanes_csv(const GateInspection & inspection) {
 
 std::string tokens_csv(const GateInspection & inspection, const Tokenizer & tokenizer) {
     std::string text = "position,token,text,kept_share";
-    for (int layer = 0; layer < inspection.n_layers; ++layer) {
-        for (int h = 0; h < inspection.n_kv_heads; ++h) { text += format(",p_%d_%d", layer, h); }
+    for (const int number : inspection.layer_numbers) {
+        for (int h = 0; h < inspection.n_kv_heads; ++h) { text += format(",p_%d_%d", number, h); }
     }
     text += "\n";
     for (int i = 0; i < inspection.n_tokens(); ++i) {
@@ -183,6 +185,7 @@ Json gates_json(const std::vector<GateInspection> & inspections, const Tokenizer
     for (const GateInspection & one : inspections) { object["retention_of_texts"].push_back(one.retention()); }
     object["tau"] = first.config.tau;
     object["first_layer"] = first.config.first_layer;
+    object["layer_numbers"] = first.layer_numbers;
     object["layers"] = Json::array();
     for (int layer = 0; layer < first.n_layers; ++layer) {
         Json kept = Json::array();
@@ -192,7 +195,7 @@ Json gates_json(const std::vector<GateInspection> & inspections, const Tokenizer
             probability.push_back(mean(inspections, [&](const auto & one) { return one.mean_probability(layer, h); }));
         }
         object["layers"].push_back(
-            {{"gate", first.config.has_gate(layer)}, {"kept", std::move(kept)}, {"mean_probability", std::move(probability)}});
+            {{"gate", first.has_gate(layer)}, {"kept", std::move(kept)}, {"mean_probability", std::move(probability)}});
     }
     if (inspections.size() > 1) { return object; }
     // Lane by lane: what the gate gave each token.
@@ -231,9 +234,10 @@ std::string gates_svg(const GateInspection & inspection) {
     map.row_label = "KV head";
     map.column_label = "token";
     map.n_panels = inspection.n_layers;
+    for (const int number : inspection.layer_numbers) { map.panel_names.push_back(std::to_string(number)); }
     map.n_rows = inspection.n_kv_heads;
     map.n_columns = inspection.n_tokens();
-    report::HeatMap lanes{"", "layer", "KV head", inspection.n_layers, inspection.n_kv_heads, {}, {}, {}};
+    report::HeatMap lanes{"", "layer", "KV head", inspection.n_layers, inspection.n_kv_heads, {}, map.panel_names, {}};
     for (int layer = 0; layer < inspection.n_layers; ++layer) {
         for (int h = 0; h < inspection.n_kv_heads; ++h) {
             lanes.values.push_back(inspection.kept_share(layer, h));

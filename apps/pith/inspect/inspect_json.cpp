@@ -172,6 +172,8 @@ Json inspection_json(const Inspection & inspection, const Tokenizer & tokenizer)
     for (const int32_t token : inspection.tokens) { object["pieces"].push_back(tokenizer.piece(token, true)); }
     object["next_token"] = inspection.next_token;
     object["n_layers"] = inspection.shape.n_layers;
+    object["n_model_layers"] = inspection.n_model_layers;
+    object["layer_numbers"] = inspection.layer_numbers;
     object["n_heads"] = inspection.shape.n_heads();
     object["n_kv_heads"] = inspection.shape.n_kv_heads;
     object["cases"] = Json::array();

@@ -58,7 +58,7 @@ std::string layers_csv(const InspectAverage & average) {
     for_each_case(average, [&](const InspectCase & mean, const InspectCase & deviation, const std::string & name,
                                const std::string & n_texts) {
         for (size_t l = 0; l < mean.layers.size(); ++l) {
-            text += name + std::to_string(l) + n_texts +
+            text += name + std::to_string(average.mean.layer_numbers[l]) + n_texts +
                     cells(mean.layers[l], deviation.layers[l], {&LayerFidelity::cosine, &LayerFidelity::hidden_error}) + "\n";
         }
     });
@@ -72,7 +72,8 @@ std::string heads_csv(const InspectAverage & average) {
     for_each_case(average, [&](const InspectCase & mean, const InspectCase & deviation, const std::string & name,
                                const std::string & n_texts) {
         for (size_t i = 0; i < mean.heads.size(); ++i) {
-            text += name + std::to_string(i / n_heads) + "," + std::to_string(i % n_heads) + n_texts +
+            text += name + std::to_string(average.mean.layer_numbers[i / n_heads]) + "," + std::to_string(i % n_heads) +
+                    n_texts +
                     cells(mean.heads[i], deviation.heads[i],
                           {&HeadFidelity::mass, &HeadFidelity::sigma, &HeadFidelity::perturbation,
                            &HeadFidelity::relative_perturbation, &HeadFidelity::output_error}) +
@@ -88,8 +89,8 @@ std::string lanes_csv(const InspectAverage & average) {
     for_each_case(average, [&](const InspectCase & mean, const InspectCase & deviation, const std::string & name,
                                const std::string & n_texts) {
         for (size_t i = 0; i < mean.kept_mean.size(); ++i) {
-            text += name + std::to_string(i / n_lanes) + "," + std::to_string(i % n_lanes) + n_texts +
-                    pair_of(mean.kept_mean[i], deviation.kept_mean[i]) + "\n";
+            text += name + std::to_string(average.mean.layer_numbers[i / n_lanes]) + "," + std::to_string(i % n_lanes) +
+                    n_texts + pair_of(mean.kept_mean[i], deviation.kept_mean[i]) + "\n";
         }
     });
     return text;
@@ -101,8 +102,8 @@ std::string pairs_csv(const InspectAverage & average) {
         const InspectPair & mean = average.mean.pairs[i];
         const InspectPair & deviation = average.deviation.pairs[i];
         for (size_t l = 0; l < mean.spearman.size(); ++l) {
-            text += mean.first + "," + mean.second + "," + mean.budget + "," + std::to_string(l) + "," +
-                    std::to_string(average.n_of_pair[i]) + pair_of(mean.spearman[l], deviation.spearman[l]) +
+            text += mean.first + "," + mean.second + "," + mean.budget + "," + std::to_string(average.mean.layer_numbers[l]) +
+                    "," + std::to_string(average.n_of_pair[i]) + pair_of(mean.spearman[l], deviation.spearman[l]) +
                     pair_of(mean.jaccard[l], deviation.jaccard[l]) + "\n";
         }
     }
@@ -121,7 +122,7 @@ std::string model_csv(const InspectAverage & average) {
     for (size_t l = 0; l < average.mean.layers.size(); ++l) {
         const LayerSummary & mean = average.mean.layers[l];
         const LayerSummary & deviation = average.deviation.layers[l];
-        text += std::to_string(l) +
+        text += std::to_string(average.mean.layer_numbers[l]) +
                 cells(mean, deviation,
                       {&LayerSummary::attention_mean, &LayerSummary::attention_max, &LayerSummary::output_mean,
                        &LayerSummary::output_max, &LayerSummary::attention_output_rank, &LayerSummary::within,
@@ -135,7 +136,7 @@ std::string attention_csv(const InspectAverage & average) {
     std::string text = "layer,head" + header({"entropy", "strongest", "sinks", "recent"});
     const auto n_heads = static_cast<size_t>(average.mean.shape.n_heads());
     for (size_t i = 0; i < average.mean.heads.size(); ++i) {
-        text += std::to_string(i / n_heads) + "," + std::to_string(i % n_heads) +
+        text += std::to_string(average.mean.layer_numbers[i / n_heads]) + "," + std::to_string(i % n_heads) +
                 cells(average.mean.heads[i], average.deviation.heads[i],
                       {&HeadSummary::entropy, &HeadSummary::strongest, &HeadSummary::sinks, &HeadSummary::recent}) +
                 "\n";
@@ -192,7 +193,6 @@ Json half_json(const Inspection & half, const InspectAverage & average) {
 
 std::vector<NamedText> means_csv(const InspectMeans & means) {
     const InspectAverage & average = means.average;
-    const auto n_heads = static_cast<size_t>(average.mean.shape.n_heads());
     return {{"summary.csv", summary_csv(means)},
             {"layers.csv", layers_csv(average)},
             {"heads.csv", heads_csv(average)},
@@ -200,8 +200,8 @@ std::vector<NamedText> means_csv(const InspectMeans & means) {
             {"pairs.csv", pairs_csv(average)},
             {"model.csv", model_csv(average)},
             {"attention.csv", attention_csv(average)},
-            {"distances.csv", distances_table(average.mean.distance, n_heads)},
-            {"distances_sd.csv", distances_table(average.deviation.distance, n_heads)}};
+            {"distances.csv", distances_table(average.mean.distance, average.mean)},
+            {"distances_sd.csv", distances_table(average.deviation.distance, average.mean)}};
 }
 
 Json means_json(const InspectMeans & means) {
@@ -216,6 +216,8 @@ Json means_json(const InspectMeans & means) {
     object["type_k"] = to_string(average.mean.type_k);
     object["type_v"] = to_string(average.mean.type_v);
     object["n_layers"] = average.mean.shape.n_layers;
+    object["n_model_layers"] = average.mean.n_model_layers;
+    object["layer_numbers"] = average.mean.layer_numbers;
     object["n_heads"] = average.mean.shape.n_heads();
     object["n_kv_heads"] = average.mean.shape.n_kv_heads;
     object["distance_by"] = average.mean.distance_by;
@@ -226,8 +228,8 @@ Json means_json(const InspectMeans & means) {
 
 void print_means(const InspectMeans & means) {
     const InspectAverage & average = means.average;
-    std::printf("means over %d texts of %.0f tokens, %d layers of %d heads over %d KV heads\n\n", average.n_texts,
-                average.n_tokens, average.mean.shape.n_layers, average.mean.shape.n_heads(), average.mean.shape.n_kv_heads);
+    std::printf("means over %d texts of %.0f tokens, %s of %d heads over %d KV heads\n\n", average.n_texts, average.n_tokens,
+                inspected_layers(average.mean).c_str(), average.mean.shape.n_heads(), average.mean.shape.n_kv_heads);
     print_texts(means.rows);
     print_full_cache(average.mean);
 }

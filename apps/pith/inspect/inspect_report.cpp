@@ -69,7 +69,7 @@ void print_kept(const Inspection & inspection) {
         std::printf("\n%s, budget %s: entries kept by layer and KV head; cosine, hidden error\n", one.policy.c_str(),
                     budget.c_str());
         for (size_t l = 0; l < one.kept.size(); ++l) {
-            std::printf("layer %3zu ", l);
+            std::printf("layer %3d ", inspection.layer_numbers[l]);
             for (int h = 0; h < one.kept[l].n_rows(); ++h) { std::printf(" %5d", one.kept[l].length(h)); }
             std::printf("   %.4f  %.4f\n", one.layers[l].cosine, one.layers[l].hidden_error);
         }
@@ -101,10 +101,10 @@ void print_attention(const Inspection & inspection) {
             const Spread spread = spread_of(std::move(values));
             return format(pattern, spread.mean, spread.least, spread.largest);
         };
-        std::printf("layer %3zu    %-19s %-19s %-19s %s\n", l, text(&HeadSummary::entropy, "%.2f (%.2f-%.2f)").c_str(),
-                    text(&HeadSummary::strongest, "%.3f (%.3f-%.3f)").c_str(),
-                    text(&HeadSummary::sinks, "%.3f (%.3f-%.3f)").c_str(),
-                    text(&HeadSummary::recent, "%.3f (%.3f-%.3f)").c_str());
+        std::printf(
+            "layer %3d    %-19s %-19s %-19s %s\n", inspection.layer_numbers[l],
+            text(&HeadSummary::entropy, "%.2f (%.2f-%.2f)").c_str(), text(&HeadSummary::strongest, "%.3f (%.3f-%.3f)").c_str(),
+            text(&HeadSummary::sinks, "%.3f (%.3f-%.3f)").c_str(), text(&HeadSummary::recent, "%.3f (%.3f-%.3f)").c_str());
     }
 }
 
@@ -112,9 +112,9 @@ void print_model(const Inspection & inspection) {
     std::puts("\nfull cache     mean A   max A  mean |vWo|   max |vWo|  rank |     IR     TD  HD by KV head");
     for (size_t l = 0; l < inspection.layers.size(); ++l) {
         const LayerSummary & layer = inspection.layers[l];
-        std::printf("layer %3zu     %7.5f %7.3f %11.3f %11.3f %5.2f | %6.3f %6.3f ", l, layer.attention_mean,
-                    layer.attention_max, layer.output_mean, layer.output_max, layer.attention_output_rank, layer.within,
-                    layer.temporal);
+        std::printf("layer %3d     %7.5f %7.3f %11.3f %11.3f %5.2f | %6.3f %6.3f ", inspection.layer_numbers[l],
+                    layer.attention_mean, layer.attention_max, layer.output_mean, layer.output_max, layer.attention_output_rank,
+                    layer.within, layer.temporal);
         for (const double distance : layer.head_distance) { std::printf(" %.3f", distance); }
         std::puts("");
     }
@@ -122,11 +122,17 @@ void print_model(const Inspection & inspection) {
 
 }  // namespace
 
+std::string inspected_layers(const Inspection & inspection) {
+    const std::string n = std::to_string(inspection.shape.n_layers);
+    if (inspection.shape.n_layers == inspection.n_model_layers) { return n + " layers"; }
+    return n + " of " + std::to_string(inspection.n_model_layers) + " layers (policies govern no others)";
+}
+
 void print_inspection(const Inspection & inspection) {
     std::printf(
-        "%lld tokens of perplexity %.4g, %d layers of %d heads over %d KV heads, K %s, V %s;\n"
+        "%lld tokens of perplexity %.4g, %s of %d heads over %d KV heads, K %s, V %s;\n"
         "differences at the first decoded token (%d)\n\n",
-        static_cast<long long>(inspection.n_tokens), inspection.perplexity, inspection.shape.n_layers,
+        static_cast<long long>(inspection.n_tokens), inspection.perplexity, inspected_layers(inspection).c_str(),
         inspection.shape.n_heads(), inspection.shape.n_kv_heads, std::string(to_string(inspection.type_k)).c_str(),
         std::string(to_string(inspection.type_v)).c_str(), inspection.next_token);
     print_summary(inspection);

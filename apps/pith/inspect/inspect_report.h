@@ -45,8 +45,10 @@ std::string means_svg(const InspectAverage & average, const std::vector<std::str
 std::string csv_number(double value);  // six digits: more than a measurement has
 // "1 - cosine": what a distance of heads is.
 std::string distance_label(const std::string & distance_by);
-// D as a table: a line a head. `distance` [n_layers · n_heads][the same].
-std::string distances_table(const std::vector<double> & distance, size_t n_heads);
+// D as a table: a line a head. `distance` [layer · H][the same], of the heads of an inspection.
+std::string distances_table(const std::vector<double> & distance, const Inspection & of);
+// "24 layers", or of a model with windows or recurrent layers "4 of 26 layers (policies govern no others)".
+std::string inspected_layers(const Inspection & inspection);
 
 // A cell of a CSV: in quotes, line breaks as \n.
 std::string quoted_cell(const std::string & text);

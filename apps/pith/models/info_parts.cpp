@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <variant>
+#include <vector>
 
+#include "core/text.h"
 #include "file/gguf_header.h"
 #include "file/mapped_file.h"
 #include "gate/gate_file.h"
@@ -40,9 +42,9 @@ std::string form_text(const Json & gate) {
 }
 
 std::string layers_text(const Json & gate) {
-    const int64_t first = gate["first_layer"], n = gate["model"]["n_layers"];
-    std::string text = "layers " + std::to_string(first) + " to " + std::to_string(n - 1);
-    if (first > 0) { text += "; those before keep everything"; }
+    const auto layers = gate["layers"].get<std::vector<int>>();
+    std::string text = "layers " + list_of_numbers(layers);
+    if (std::ssize(layers) < gate["model"]["n_layers"].get<int64_t>()) { text += "; the others keep everything"; }
     return text + (gate["source"] == "previous" ? "; each reads the input of the layer before" : "");
 }
 
@@ -78,6 +80,7 @@ Result<Json> describe_gate(const std::string & path) {
     object["works_in_chunks"] = config.works_in_chunks();
     object["recent"] = config.n_recent;
     object["first_layer"] = config.first_layer;
+    object["layers"] = info.layers;
     object["tau"] = tidy(config.tau);
     object["gamma"] = tidy(config.gamma);
     object["n_params"] = info.n_params;

@@ -150,11 +150,11 @@ SeenEntries seen_entries(const CacheLayout & layout, std::span<const int> lane_l
 }
 
 Result<GateState> read_gates_of(const Session::Impl & session, ByteReader & from, int64_t n_tokens) {
-    if (!session.gates) { return read_gates(from, session.shape(), 1, 0, n_tokens); }
+    if (!session.gates) { return read_gates(from, session.layout.shape_of_model(), 1, 0, n_tokens); }
     const GateConfig & config = session.gates->config();
     const bool remembers = config.causal && config.kind == GateKind::kAttention;
     const size_t key_floats = remembers ? static_cast<size_t>(config.head_dim) * static_cast<size_t>(config.n_heads) : 0;
-    return read_gates(from, session.shape(), config.n_recent, key_floats, n_tokens);
+    return read_gates(from, session.layout.shape_of_model(), config.n_recent, key_floats, n_tokens);
 }
 
 // What the file says of gates and of evidence, and all the rest of it, becomes the session's.
