@@ -87,15 +87,6 @@ Result<pith::Request> request_of(const pith_engine & engine, const pith_request 
     return request;
 }
 
-// The tokens that end the model's answers.
-std::vector<int32_t> end_tokens(const pith_model & model) {
-    std::vector<int32_t> tokens;
-    for (int32_t token = 0; model.tokenizer.ok() && token < model.tokenizer->n_vocab(); ++token) {
-        if (model.tokenizer->is_end_of_generation(token)) { tokens.push_back(token); }
-    }
-    return tokens;
-}
-
 }  // namespace
 
 void pith_engine_options_init(struct pith_engine_options * options, size_t size) {
@@ -114,7 +105,9 @@ pith_code pith_engine_new(const pith_model * model, const struct pith_engine_opt
                               engine_options(with_defaults(options, default_engine_options())));
         PITH_ASSIGN_OR_RETURN(pith::Engine made, model->model.engine(wanted));
         const pith::ModelInfo & info = model->model.info();
-        *engine = new pith_engine{std::move(made), end_tokens(*model), info.n_layers, info.n_kv_heads, {}};
+        std::vector<int32_t> ends;
+        if (model->tokenizer.ok()) { ends = model->tokenizer->end_of_generation_tokens(); }
+        *engine = new pith_engine{std::move(made), std::move(ends), info.n_layers, info.n_kv_heads, {}};
         return {};
     });
 }

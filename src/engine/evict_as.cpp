@@ -228,15 +228,6 @@ Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & bud
     return view;
 }
 
-Result<PlanTimes> PolicyProbe::time_plan(std::string_view policy, const Budget & budget) {
-    const CancelScope cancelling(*impl_.forward, cancel_);
-    const PolicyGuard guard(impl_);
-    PITH_RETURN_IF_ERROR(impl_.follow(policy, budget));
-    const Ledger before = impl_.ledger;
-    PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, impl_.plan_cascade());
-    return PlanTimes{impl_.ledger.evidence_s - before.evidence_s, impl_.ledger.plan_s - before.plan_s};
-}
-
 Result<LayerEvidence> PolicyProbe::evidence(int layer, const EvidenceNeeds & needs) {
     if (!impl_.seq.cache) { return Status(ErrorCode::kInvalidArgument, "a session must be prefilled before it has evidence"); }
     const CancelScope cancelling(*impl_.forward, cancel_);

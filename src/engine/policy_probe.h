@@ -1,6 +1,6 @@
 // policy_probe.h - what a policy would keep of a session's cache, without evicting anything. Stage: engine.
 //
-// For inspection and for measuring what a policy costs: the plans are those of Session::evict(), which applies them.
+// For inspection: the plans are those of Session::evict(), which applies them.
 // Threads: one at a time, as the session.
 #pragma once
 
@@ -22,12 +22,6 @@ struct PolicyView {
     std::vector<Ragged<float>> scores;  // [layer] of [K]: after the refiner, one per entry of the lane
 };
 
-// Where an eviction's time goes.
-struct PlanTimes {
-    double evidence_s = 0;  // gathering
-    double plan_s = 0;      // score, refine, allocate, select
-};
-
 class PolicyProbe {
 public:
     // cancel: as RunHooks::cancel, of all its calls.
@@ -35,8 +29,6 @@ public:
 
     // REQUIRES, Errors: as Session::evict(). Cost: one gathering and two scorings of every layer.
     Result<PolicyView> view(std::string_view policy, const Budget & budget);
-    // The same work as Session::evict() does before it applies the plans, timed.
-    Result<PlanTimes> time_plan(std::string_view policy, const Budget & budget);
     // Errors: kMissingEvidence when neither the session's policy nor one it observes wants this.
     Result<LayerEvidence> evidence(int layer, const EvidenceNeeds & needs);
 

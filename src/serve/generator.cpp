@@ -17,14 +17,6 @@ constexpr int kMostFailedSteps = 3;
 constexpr int kDefaultSlots = 4;  // shown while fewer run
 constexpr double kMapS = 0.5;     // between two maps of a cache
 
-std::vector<int32_t> end_tokens_of(const Tokenizer & tokenizer) {
-    std::vector<int32_t> tokens;
-    for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {
-        if (tokenizer.is_end_of_generation(token)) { tokens.push_back(token); }
-    }
-    return tokens;
-}
-
 }  // namespace
 
 void Events::push(Event event) {
@@ -152,7 +144,7 @@ Generator::Generator(Engine engine, const ModelInfo & model, const Tokenizer & t
     : model_(model),
       tokenizer_(tokenizer),
       options_(options),
-      end_tokens_(end_tokens_of(tokenizer)),
+      end_tokens_(tokenizer.end_of_generation_tokens()),
       engine_(std::move(engine)) {
     const int n_slots = options.engine.max_sequences > 0 ? options.engine.max_sequences : kDefaultSlots;
     slots_.assign(static_cast<size_t>(n_slots), 0);

@@ -40,17 +40,9 @@ std::string name_of(GenerateEnd end) {
 
 }  // namespace
 
-std::vector<int32_t> end_tokens(const Tokenizer & tokenizer) {
-    std::vector<int32_t> tokens;
-    for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {
-        if (tokenizer.is_end_of_generation(token)) { tokens.push_back(token); }
-    }
-    return tokens;
-}
-
 AnswerWriter::AnswerWriter(const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options)
     : tokenizer_(tokenizer), sampler_(sampler), options_(options), splitter_(options.reasoning) {
-    if (options.ignore_eos) { banned_ = end_tokens(tokenizer); }
+    if (options.ignore_eos) { banned_ = tokenizer.end_of_generation_tokens(); }
 }
 
 Result<int32_t> AnswerWriter::choose(std::span<const float> logits) {

@@ -48,9 +48,6 @@ struct Generated {
     int32_t unfed = -1;  // the last of `tokens`, where the session has not been given it; -1: it has all
 };
 
-// The tokens that end an answer.
-std::vector<int32_t> end_tokens(const Tokenizer & tokenizer);
-
 // One answer as it comes: which token is next, and what it adds. Whole characters only reach the screen.
 class AnswerWriter {
 public:

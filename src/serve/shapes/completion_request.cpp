@@ -63,10 +63,8 @@ Result<ChatMessage> parse_message(const Json & value, const std::string & name) 
 }
 
 Result<std::vector<ChatMessage>> read_messages(Fields & fields) {
-    const Json * list = fields.find("messages");
-    if (list == nullptr) { return wrong("'messages' is missing: give a list of them"); }
-    if (!list->is_array()) { return wrong_field("messages", *list, "a list of messages"); }
-    if (list->empty()) { return wrong("'messages' is empty: give at least one"); }
+    const Json * list = nullptr;
+    PITH_RETURN_IF_ERROR(fields.read_messages(list));
     std::vector<ChatMessage> messages;
     for (size_t i = 0; i < list->size(); ++i) {
         PITH_ASSIGN_OR_RETURN(ChatMessage message, parse_message((*list)[i], "messages[" + std::to_string(i) + "]"));

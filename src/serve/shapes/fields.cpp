@@ -32,6 +32,13 @@ const Json * Fields::find(std::string_view name) {
     return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
 
+Status Fields::read_messages(const Json *& list) {
+    list = find("messages");
+    if (list == nullptr) { return wrong("'messages' is missing: give a list of them"); }
+    if (!list->is_array()) { return wrong_field("messages", *list, "a list of messages"); }
+    return list->empty() ? wrong("'messages' is empty: give at least one") : Status();
+}
+
 Status Fields::read(std::string_view name, bool & value) {
     const Json * field = find(name);
     if (field == nullptr) { return {}; }

@@ -36,6 +36,9 @@ public:
     // One text, or a list of them.
     Status read(std::string_view name, std::vector<std::string> & values);
 
+    // The messages of a chat, one or more.
+    Status read_messages(const Json *& list);
+
     // A field that nobody has asked for is somebody else's, unless its name is nearly that of one that was: then it was
     // misspelt, and what it asks for would be lost.
     Status check_spelling() const;

@@ -165,10 +165,8 @@ Status read_messages_fields(Fields & fields, ChatRequest & request) {
         PITH_ASSIGN_OR_RETURN(std::string text, text_of_blocks(*system, "system"));
         if (!text.empty()) { request.messages.push_back({"system", std::move(text)}); }
     }
-    const Json * list = fields.find("messages");
-    if (list == nullptr) { return wrong("'messages' is missing: give a list of them"); }
-    if (!list->is_array()) { return wrong_field("messages", *list, "a list of messages"); }
-    if (list->empty()) { return wrong("'messages' is empty: give at least one"); }
+    const Json * list = nullptr;
+    PITH_RETURN_IF_ERROR(fields.read_messages(list));
     for (size_t i = 0; i < list->size(); ++i) {
         PITH_RETURN_IF_ERROR(read_message((*list)[i], "messages[" + std::to_string(i) + "]", request.messages));
     }
