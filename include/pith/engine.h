@@ -9,14 +9,16 @@
 // Nothing here prints, throws on bad input, or aborts: errors come back as Status (status.h).
 #pragma once
 
-#include "pith/batch_engine.h"  // many sequences at once
-#include "pith/budget.h"        // how much may be kept
-#include "pith/cache_file.h"    // sessions in files
-#include "pith/chat.h"          // conversations as JSON
-#include "pith/ledger.h"        // what it cost
-#include "pith/log.h"           // where log lines go
-#include "pith/model.h"         // GGUF files
-#include "pith/policies.h"      // what may be kept
-#include "pith/session.h"       // prefill, decode, evict
-#include "pith/status.h"        // Status, Result<T>
-#include "pith/text.h"          // tokens, chat templates, sampling
+#include "pith/batch_engine.h"    // many sequences at once
+#include "pith/budget.h"          // how much may be kept
+#include "pith/cache_file.h"      // sessions in files
+#include "pith/chat.h"            // conversations as JSON
+#include "pith/device_failure.h"  // the last word of a process whose device is gone
+#include "pith/devices.h"         // where layers lie
+#include "pith/ledger.h"          // what it cost
+#include "pith/log.h"             // where log lines go
+#include "pith/model.h"           // GGUF files
+#include "pith/policies.h"        // what may be kept
+#include "pith/session.h"         // prefill, decode, evict
+#include "pith/status.h"          // Status, Result<T>
+#include "pith/text.h"            // tokens, chat templates, sampling

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "pith/devices.h"
 
 namespace pith {
 
@@ -36,6 +39,7 @@ struct Ledger {
     size_t activation_peak_bytes = 0;  // compute buffers and hidden states
     size_t rss_peak_bytes = 0;         // of the whole process
     size_t rss_anonymous_bytes = 0;    // of the whole process now, without mapped files; 0 where the system does not say
+    std::vector<DeviceUse> devices;    // of the model's weights, what lies elsewhere
 
     int64_t gate_seen_entries = 0;  // policy `gated`: prompt entries that gates decided on, all lanes
     int64_t gate_kept_entries = 0;  // of these: cached

@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "pith/batch_engine.h"
+#include "pith/devices.h"
 #include "pith/session.h"
 #include "pith/status.h"
 
@@ -19,6 +21,7 @@ struct ModelOptions {
     std::string lora_file;                          // a LoRA adapter as GGUF, of llama.cpp's or `pith train sft`; empty: none
     float lora_scale = 1.0F;                        // the adapter counts so many times; 0: not at all
     std::string gate_file;                          // attention gates, of `pith train gate`; empty: none
+    DeviceOptions devices;                          // which layers' weights lie on which devices
 };
 
 struct ModelInfo {
@@ -44,9 +47,15 @@ class Model {
 public:
     // Errors: kNotFound, kBadFile, kUnsupported, kOutOfMemory, kCancelled; kInvalidArgument: an adapter or gates that do not
     // fit the model, or a scale without an adapter. Every message names the file.
+    // With devices also those of list_devices(), kNotFound (there is no such device), kUnsupported (one cannot multiply by a
+    // weight; gates), kOutOfMemory (one has no room), kIo (one failed).
     static Result<Model> load(const std::string & path, const ModelOptions & options = {});
 
     const ModelInfo & info() const;
+    // What lies on devices; empty: all of it is computed on the CPU.
+    // Where a device fails and ggml says so on the calling thread, the call ends with kIo, and the session is as before it.
+    // Where an RPC server goes, ggml ends the process (device_failure.h).
+    std::vector<DeviceUse> devices() const;
     Result<Session> session(const SessionOptions & options = {}) const;
     // A session that was saved (Session::save), under the settings it was saved with. n_threads: as SessionOptions has it.
     // Errors: as Session::load(), settings aside.

@@ -76,6 +76,11 @@ struct pith_model_options {
     const char * gate_file;                         /* NULL: none */
     bool (*progress)(double fraction, void * user); /* false cancels; NULL: none */
     void * user;
+    /* Which layers' weights lie on which devices (docs/devices.md); by default none do. */
+    const char * rpc_servers;  /* "host:port,host:port" of ggml-rpc-servers; NULL: none */
+    const char * devices;      /* "RPC0,CUDA0"; NULL: the servers', then this machine's GPUs; "none": none */
+    int32_t n_device_layers;   /* -1: all, where rpc_servers, devices or tensor_split is given; else the last so many */
+    const char * tensor_split; /* "3,1": each device's share of them; NULL: by the memory that is free */
 };
 PITH_API void pith_model_options_init(struct pith_model_options * options, size_t size); /* size: sizeof *options */
 

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "core/log_pieces.h"
+#include "device/device_work.h"
+#include "device/sent_graphs.h"
 
 namespace pith {
 namespace {
@@ -58,7 +60,13 @@ ggml_backend_dev_t cpu_device() {
 }
 
 void FreeBackend::operator()(ggml_backend_t backend) const {
-    ggml_backend_free(backend);
+    const auto type = ggml_backend_dev_type(ggml_backend_get_device(backend));
+    if (type == GGML_BACKEND_DEVICE_TYPE_CPU) { return ggml_backend_free(backend); }
+    static_cast<void>(on_devices([&]() -> Status {
+        forget_sent_graphs();
+        ggml_backend_free(backend);
+        return {};
+    }));
 }
 
 Result<ggml_backend_t> make_cpu_backend(int n_threads) {
@@ -70,6 +78,13 @@ Result<ggml_backend_t> make_cpu_backend(int n_threads) {
         return status;
     }
     return backend;
+}
+
+Result<ggml_backend_t> make_device_backend(ggml_backend_dev_t device) {
+    ggml_backend_t backend = ggml_backend_dev_init(device, nullptr);
+    if (backend != nullptr) { return backend; }
+    return {ErrorCode::kInternal,
+            "device '" + std::string(ggml_backend_dev_name(device)) + "' could not be started: ggml's log says why"};
 }
 
 Status set_cpu_threads(ggml_backend_t backend, int n_threads) {

@@ -31,6 +31,8 @@ using OwnedBackend = std::unique_ptr<ggml_backend, FreeBackend>;
 
 // A CPU back end of its own with n_threads, for an OwnedBackend.
 Result<ggml_backend_t> make_cpu_backend(int n_threads);
+// One of a device's, for an OwnedBackend.   REQUIRES: inside on_devices(). Errors: kInternal.
+Result<ggml_backend_t> make_device_backend(ggml_backend_dev_t device);
 Status set_cpu_threads(ggml_backend_t backend, int n_threads);
 
 // From now on runs of the back end that find `asked` set end between two operations; nullptr: none does. A back end that cannot

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "device/backend.h"
+#include "device/device_work.h"
 
 namespace pith {
 
@@ -16,6 +17,7 @@ Status cancelled() {
 }  // namespace
 
 GraphRunner::~GraphRunner() {
+    scheduled_.clear();
     if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
     if (gallocr_ != nullptr) { ggml_gallocr_free(gallocr_); }
 }
@@ -25,11 +27,12 @@ bool GraphRunner::on_cpu() const {
 }
 
 size_t GraphRunner::buffer_bytes() const {
-    return (gallocr_ != nullptr ? ggml_gallocr_get_buffer_size(gallocr_, 0) : 0) + meta_.capacity() + scratch_.capacity() +
-           (workspace_ != nullptr ? workspace_->size_bytes() : 0);
+    return (gallocr_ != nullptr ? ggml_gallocr_get_buffer_size(gallocr_, 0) : 0) + scheduled_.cpu_bytes() + meta_.capacity() +
+           scratch_.capacity() + (workspace_ != nullptr ? workspace_->size_bytes() : 0);
 }
 
 Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
+    scheduled_.clear();
     if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
     build_ = GraphBuild();
     planned_ = false;
@@ -49,6 +52,11 @@ Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
 }
 
 Status GraphRunner::plan() {
+    if (!devices_.empty() && needs_devices(build_.graph_)) {
+        PITH_RETURN_IF_ERROR(scheduled_.plan(build_.graph_, devices_, backend_));
+        planned_ = true;
+        return {};
+    }
     if (gallocr_ == nullptr) { gallocr_ = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend_)); }
     if (gallocr_ == nullptr || !ggml_gallocr_reserve(gallocr_, build_.graph_) ||
         !ggml_gallocr_alloc_graph(gallocr_, build_.graph_)) {
@@ -66,6 +74,12 @@ ggml_status GraphRunner::compute() {
         }
     } const cancelling{cancel_ != nullptr ? backend_ : nullptr};
     if (cancel_ != nullptr) { pith::set_cancel(backend_, cancel_); }
+    if (scheduled_.planned()) {
+        const Stopwatch whole;  // what the scheduler cuts is not cut once more
+        const ggml_status status = scheduled_.compute(build_.graph_);
+        if (profile_ != nullptr) { profile_->rest_s += whole.seconds(); }
+        return status;
+    }
     if (profile_ == nullptr) { return ggml_backend_graph_compute(backend_, build_.graph_); }
     const Stopwatch watch;
     if (pieces_.empty() && !pieces_.cut(build_.graph_)) { return GGML_STATUS_ALLOC_FAILED; }
@@ -73,9 +87,24 @@ ggml_status GraphRunner::compute() {
     return pieces_.run(backend_, *profile_);
 }
 
+std::string GraphRunner::device_names() const {
+    std::string names;
+    for (ggml_backend_t device : devices_) { names += (names.empty() ? "" : ", ") + std::string(ggml_backend_name(device)); }
+    return names;
+}
+
 Status GraphRunner::run() {
     if (is_cancelled()) { return cancelled(); }
     const Stopwatch watch = planned_ ? Stopwatch() : begun_;
+    const bool on_cpu_alone = devices_.empty() || !(planned_ ? scheduled_.planned() : needs_devices(build_.graph_));
+    if (on_cpu_alone) { return run_planned(watch); }
+    Status status = on_devices([&] { return run_planned(watch); });
+    if (status.code() != ErrorCode::kIo) { return status; }
+    return {ErrorCode::kIo, status.message() + "; the model lies on " + device_names() +
+                                ": load it again once they are well, or without them. The session is as before the call"};
+}
+
+Status GraphRunner::run_planned(const Stopwatch & watch) {
     if (!planned_) { PITH_RETURN_IF_ERROR(plan()); }
     for (const auto & fill : build_.fills_) { fill(scratch_); }
     if (profile_ != nullptr) { profile_->build_s += watch.seconds(); }

@@ -5,7 +5,8 @@
 // Every run writes all inputs first: an input's memory serves other tensors once its last reader is done. So a graph may run
 // again as long as what it was built around stays: the addresses its inputs are copied from and its outputs go to, and the
 // tensors of others that it reads.
-// Errors: kOutOfMemory (graph memory), kCancelled, kInternal (ggml's status).   Threads: one at a time.
+// A graph that reads weights on devices is run over them and the CPU (scheduled_graph.h), any other as if there were none.
+// Errors: kOutOfMemory (graph memory), kCancelled, kInternal (ggml's status), kIo (a device failed).   Threads: one at a time.
 // Cost:   of another run: its inputs, no allocation.
 #pragma once
 
@@ -15,11 +16,13 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/stopwatch.h"
 #include "device/graph_profile.h"
 #include "device/graph_workspace.h"
+#include "device/scheduled_graph.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml.h"
@@ -107,8 +110,9 @@ private:
 
 class GraphRunner {
 public:
-    // The back end must outlive the runner.
-    explicit GraphRunner(ggml_backend_t backend) : backend_(backend), custom_operations_(on_cpu()) {}
+    // The back ends must outlive the runner. devices: what else graphs may run on, beside a back end of the CPU.
+    explicit GraphRunner(ggml_backend_t backend, std::span<const ggml_backend_t> devices = {})
+        : backend_(backend), devices_(devices.begin(), devices.end()), custom_operations_(on_cpu()) {}
     ~GraphRunner();
     GraphRunner(const GraphRunner &) = delete;
     GraphRunner & operator=(const GraphRunner &) = delete;
@@ -132,21 +136,25 @@ public:
     // more.
     void set_profile(GraphProfile * profile) { profile_ = profile; }
 
-    // What graphs compute in, and what describes them.
+    // What graphs compute in, and what describes them; of this machine's memory, where there are devices.
     size_t buffer_bytes() const;
 
 private:
     bool on_cpu() const;
     Status plan();
+    Status run_planned(const Stopwatch & watch);
     ggml_status compute();
+    std::string device_names() const;
 
     ggml_backend_t backend_;
+    std::vector<ggml_backend_t> devices_;
     bool custom_operations_;
     ggml_gallocr_t gallocr_ = nullptr;
     std::vector<uint8_t> meta_;  // tensor and graph structs
     std::vector<uint8_t> scratch_;
     std::unique_ptr<GraphWorkspace> workspace_;  // null until an operation asks
     GraphBuild build_;
+    ScheduledGraph scheduled_;  // of graphs that need devices
     bool planned_ = false;
     const std::atomic<bool> * cancel_ = nullptr;
     GraphProfile * profile_ = nullptr;

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "attention/lane_attention.h"
+#include "device/device_work.h"
+#include "device/sent_graphs.h"
 #include "evidence/key_norms.h"
 #include "model/layer_graph.h"
 
@@ -33,7 +35,7 @@ bool serves(const LaneBatch & batch, std::span<const BatchPart> parts) {
 }  // namespace
 
 bool DecodeGraph::fits(std::span<const BatchPart> parts) const {
-    if (wants_.size() != parts.size()) { return false; }
+    if (wants_.size() != parts.size() || epoch_ != sent_graphs_epoch()) { return false; }
     const BatchPart & first = parts.front();
     if (parts.size() == 1 && (storage_ != first.cache->storage_id() || seq_ != first.seq)) { return false; }
     return std::ranges::equal(wants_, parts, {}, {}, [](const BatchPart & part) { return wants_of(*part.evidence); });
@@ -168,9 +170,10 @@ Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_
         wants_.clear();
         return status;
     }
+    if (rebuild) { epoch_ = sent_graphs_epoch(); }
     write_states(parts);
     for (size_t i = 0; i < logits.size(); ++i) {
-        ggml_backend_tensor_get(logits_, logits[i].data(), i * logits_->nb[1], logits[i].size_bytes());
+        PITH_RETURN_IF_ERROR(read_tensor(logits_, logits[i].data(), i * logits_->nb[1], logits[i].size_bytes()));
     }
     return {};
 }

@@ -5,6 +5,7 @@
 // evicted, cut back and restored in between: the attention operation looks at them when it runs. The graph is built anew only
 // when the number of sequences changes, or what their evidence wants; and, where there is one alone, when its cache's tensors
 // were replaced (its reservation grew, or it is another cache): its keys and values are written by ggml, straight into them.
+// Over devices also when others have used these in between (device/sent_graphs.h).
 //
 // REQUIRES: Pith's own attention (the portable path's graphs hold the lanes' lengths).
 // Cost:     a token's inputs and the run; nothing is allocated but by lanes and evidence that grow.   Threads: one at a time.
@@ -26,7 +27,8 @@ namespace pith {
 
 class DecodeGraph {
 public:
-    DecodeGraph(std::shared_ptr<const ModelFile> file, ggml_backend_t backend) : file_(std::move(file)), runner_(backend) {}
+    DecodeGraph(std::shared_ptr<const ModelFile> file, ggml_backend_t backend, std::span<const ggml_backend_t> devices = {})
+        : file_(std::move(file)), runner_(backend, devices) {}
 
     // Adds each part's token to every lane of its sequence and computes its logits [n_vocab]; adds to the evidence's
     // running sums. tokens, logits [parts]; each part has one row.
@@ -74,6 +76,7 @@ private:
     std::vector<Wants> wants_;  // [part]; empty: there is none
     uint64_t storage_ = 0;      // of the only part
     int seq_ = 0;
+    uint64_t epoch_ = 0;  // of what servers have, at the end of the last run
     int64_t n_builds_ = 0;
     std::shared_ptr<LaneBatch> batch_;  // of the run at hand
     std::vector<int32_t> tokens_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "device/cpu_count.h"
+#include "device/device_work.h"
 
 namespace pith {
 namespace {
@@ -15,12 +16,32 @@ int default_threads(size_t weight_bytes) {
     return weight_bytes < kWorthThreads ? 1 : available_cpus();
 }
 
+std::vector<ggml_backend_t> borrowed(const std::vector<OwnedBackend> & owned) {
+    std::vector<ggml_backend_t> all;
+    for (const OwnedBackend & one : owned) { all.push_back(one.get()); }
+    return all;
+}
+
 }  // namespace
+
+Execution::Execution(std::shared_ptr<const ModelFile> file, OwnedBackend cpu, std::vector<OwnedBackend> on)
+    : backend(std::move(cpu)), devices(std::move(on)), forward(std::move(file), backend.get(), borrowed(devices)) {}
 
 Result<std::shared_ptr<Execution>> Execution::make(std::shared_ptr<const ModelFile> file, int n_threads) {
     const int n = n_threads > 0 ? n_threads : default_threads(file->weight_bytes());
     PITH_ASSIGN_OR_RETURN(ggml_backend_t backend, make_cpu_backend(n));
-    return std::make_shared<Execution>(std::move(file), OwnedBackend(backend));
+    OwnedBackend cpu(backend);
+    std::vector<OwnedBackend> devices;
+    if (const Placement * placement = file->placement(); placement != nullptr) {
+        PITH_RETURN_IF_ERROR(on_devices([&]() -> Status {
+            for (const Device & one : placement->devices) {
+                PITH_ASSIGN_OR_RETURN(ggml_backend_t device, make_device_backend(one.handle));
+                devices.emplace_back(device);
+            }
+            return {};
+        }));
+    }
+    return std::make_shared<Execution>(std::move(file), std::move(cpu), std::move(devices));
 }
 
 }  // namespace pith

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "device/backend.h"
 #include "engine/forward.h"
@@ -16,10 +17,10 @@ struct Execution {
     // n_threads 0: as many as the model is worth.
     static Result<std::shared_ptr<Execution>> make(std::shared_ptr<const ModelFile> file, int n_threads);
 
-    Execution(std::shared_ptr<const ModelFile> file, OwnedBackend cpu)
-        : backend(std::move(cpu)), forward(std::move(file), backend.get()) {}
+    Execution(std::shared_ptr<const ModelFile> file, OwnedBackend cpu, std::vector<OwnedBackend> on);
 
     OwnedBackend backend;
+    std::vector<OwnedBackend> devices;  // of the model's placement
     Forward forward;
 };
 

@@ -8,6 +8,7 @@
 #include "attention/cpu/cpu_lane_attention.h"
 #include "attention/lane_attention.h"
 #include "core/stopwatch.h"
+#include "device/device_work.h"
 #include "engine/recurrent_rows.h"
 #include "evidence/key_norms.h"
 #include "model/layer_graph.h"
@@ -24,18 +25,25 @@ size_t layer_nodes(const Hparams & hparams, size_t n_parts, bool custom_operatio
 }
 
 // Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
-std::span<const float> floats_of(const ggml_tensor * tensor, size_t first, size_t n, std::vector<float> & copy) {
+Result<std::span<const float>> floats_of(const ggml_tensor * tensor, size_t first, size_t n, std::vector<float> & copy) {
     const ggml_backend_buffer_t buffer = tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer;
-    if (ggml_backend_buffer_is_host(buffer)) { return {static_cast<const float *>(tensor->data) + first, n}; }
+    if (ggml_backend_buffer_is_host(buffer)) {
+        return std::span<const float>(static_cast<const float *>(tensor->data) + first, n);
+    }
     copy.resize(n);
-    ggml_backend_tensor_get(tensor, copy.data(), first * sizeof(float), n * sizeof(float));
-    return copy;
+    PITH_RETURN_IF_ERROR(read_tensor(tensor, copy.data(), first * sizeof(float), n * sizeof(float)));
+    return std::span<const float>(copy);
 }
 
 }  // namespace
 
-Forward::Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend)
-    : file_(std::move(file)), backend_(backend), layer_runner_(backend), head_runner_(backend), observe_runner_(backend) {}
+Forward::Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend, std::vector<ggml_backend_t> devices)
+    : file_(std::move(file)),
+      backend_(backend),
+      devices_(std::move(devices)),
+      layer_runner_(backend, devices_),
+      head_runner_(backend, devices_),
+      observe_runner_(backend, devices_) {}
 
 // Whether the running sums are added to by a product of its own: the attention does not.
 bool Forward::adds_running(const BatchPart & part) const {
@@ -144,8 +152,9 @@ Status Forward::observe(const BatchPart & part, int layer, const ggml_tensor * q
     // Only the newest, where no more will be asked for.
     const int n_read = query_observer_ || adds ? part.n : evidence.n_remembered(part.n, part.n_to_come);
     const int32_t first_read = part.first_position + (part.n - n_read);
-    const std::span<const float> read =
-        floats_of(queries, static_cast<size_t>(first_row + part.n - n_read) * row, static_cast<size_t>(n_read) * row, queries_);
+    PITH_ASSIGN_OR_RETURN(const std::span<const float> read,
+                          floats_of(queries, static_cast<size_t>(first_row + part.n - n_read) * row,
+                                    static_cast<size_t>(n_read) * row, queries_));
     if (evidence.wants_queries()) { evidence.remember(layer, read.data(), n_read, first_read, part.n_to_come); }
     if (adds) {
         PITH_RETURN_IF_ERROR(evidence.add_running(observe_runner_, *part.cache, part.seq, layer, read.data(), n_read,
@@ -162,11 +171,13 @@ bool Forward::can_run_tokens(const RaggedCache & cache) const {
 Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
                            std::span<const std::span<float>> logits) {
     if (!decode_graph_) {
-        decode_graph_ = std::make_unique<DecodeGraph>(file_, backend_);
+        decode_graph_ = std::make_unique<DecodeGraph>(file_, backend_, devices_);
         decode_graph_->set_profile(profile_);
         decode_graph_->set_cancel(cancel());
     }
-    PITH_RETURN_IF_ERROR(decode_graph_->run(parts, tokens, logits));
+    const auto run = [&] { return decode_graph_->run(parts, tokens, logits); };
+    // Over devices, whether the graph that is kept may run again must not change before it does.
+    PITH_RETURN_IF_ERROR(devices_.empty() ? run() : on_devices(run));
     for (const std::span<float> row : logits) { PITH_RETURN_IF_ERROR(check_logits(row)); }
 
     for (size_t i = 0; i < parts.size(); ++i) {

@@ -27,7 +27,8 @@ Status check_logits(std::span<const float> logits);
 
 class Forward {
 public:
-    Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend);
+    // devices: back ends of those that the model's layers are placed on. All must outlive it.
+    Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend, std::vector<ggml_backend_t> devices = {});
 
     // Runs layer `layer` over the parts' tokens, one part's behind the other's: adds their K/V to their lanes, attends, and
     // tells their evidence. The weights are read once for all of them.
@@ -78,6 +79,7 @@ private:
 
     std::shared_ptr<const ModelFile> file_;
     ggml_backend_t backend_;
+    std::vector<ggml_backend_t> devices_;
     GraphRunner layer_runner_;
     GraphRunner head_runner_;
     GraphRunner observe_runner_;

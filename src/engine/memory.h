@@ -12,7 +12,8 @@ inline constexpr double kUsableMemory = 0.9;  // a tenth stays for what is not c
 
 // Weights that are read where the file is mapped: the system does not count them as taken, and they will be.
 inline size_t mapped_bytes(const ModelFile & file) {
-    return file.weight_bytes() - std::min(file.weight_bytes(), file.resident_copies_bytes());
+    const size_t on_devices = file.placement() == nullptr ? 0 : file.placement()->weight_bytes();
+    return file.weight_bytes() - std::min(file.weight_bytes(), file.resident_copies_bytes() + on_devices);
 }
 
 }  // namespace pith

@@ -150,8 +150,13 @@ Result<Model> Model::load(const std::string & path, const ModelOptions & options
     return guarded([&]() -> Result<Model> {
         PITH_RETURN_IF_ERROR(load_backends());
         auto impl = std::make_shared<Impl>();
-        PITH_ASSIGN_OR_RETURN(auto file,
-                              ModelFile::load(path, {options.use_mmap, options.repack, options.progress, available_memory()}));
+        if (options.devices.any() && !options.gate_file.empty()) {
+            return {ErrorCode::kUnsupported, "gates ('" + options.gate_file +
+                                                 "') run on the CPU alone: leave them out, or the devices (--rpc, --device, "
+                                                 "-ngl)"};
+        }
+        PITH_ASSIGN_OR_RETURN(auto file, ModelFile::load(path, {options.use_mmap, options.repack, options.progress,
+                                                                available_memory(), options.devices}));
         PITH_ASSIGN_OR_RETURN(impl->file, add_adapter(std::move(file), options));
         if (!options.gate_file.empty()) {
             const bool fast = options.repack && impl->file->weight_type_name() != "f32";  // as exact as the model, no more
@@ -166,6 +171,11 @@ Result<Model> Model::load(const std::string & path, const ModelOptions & options
 
 const ModelInfo & Model::info() const {
     return impl_->info;
+}
+
+std::vector<DeviceUse> Model::devices() const {
+    const Placement * placement = impl_->file->placement();
+    return placement == nullptr ? std::vector<DeviceUse>() : placement->uses();
 }
 
 const ModelFile & file_of(const Model & model) {
@@ -221,6 +231,7 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     session->execution = runs_it;
     session->forward = std::shared_ptr<Forward>(runs_it, &runs_it->forward);
     if (impl.gate) { session->gates = std::make_unique<GateRunner>(impl.file, impl.gate, runs_it->backend.get()); }
+    session->ledger.devices = model.devices();
     session->ledger.attention = attention_kernels(session->forward->observer().custom_operations(), session->layout);
     return session;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "device/cpu_threads.h"
+#include "device/device_work.h"
 #include "evidence/entry_norms.h"
 #include "evidence/evidence_state.h"
 #include "evidence/group_outputs.h"
@@ -221,7 +222,7 @@ Status EvidenceState::gather_expected(const From & from, const EvidenceNeeds & n
     if (hp.form.qk_norm == QkNorm::kPerHeadRotated) {
         const ggml_tensor * norm = model.weights().layers[static_cast<size_t>(from.layer)].q_norm;
         weight.resize(static_cast<size_t>(norm->ne[0]));
-        ggml_backend_tensor_get(norm, weight.data(), 0, ggml_nbytes(norm));
+        PITH_RETURN_IF_ERROR(read_tensor(norm, weight.data(), 0, ggml_nbytes(norm)));
     }
     return expected_exponents(from.runner, from.cache, from.seq, from.layer, moments, rotation, weight, evidence.expected);
 }

@@ -25,6 +25,7 @@ public:
     size_t resident_copies_bytes() const override { return model_->resident_copies_bytes(); }
     const std::string & weight_type_name() const override { return model_->weight_type_name(); }
     int64_t n_params() const override { return model_->n_params(); }
+    const Placement * placement() const override { return model_->placement(); }
 
     ModelIdentity identity() const override {
         ModelIdentity identity = model_->identity();

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "device/backend.h"
+#include "device/device_work.h"
 #include "file/file_parts.h"
 #include "model/arch/read_hparams.h"
 #include "model/fused_weights.h"
@@ -35,12 +36,18 @@ enum class Unread {
     kFurtherTokens  // the blocks behind the last layer that predict further tokens
 };
 
+// Of "blk.12.attn_q.weight" 12; -1: of no block.
+int block_of(const std::string & name) {
+    int block = -1;
+    if (name.starts_with("blk.")) { std::from_chars(name.data() + 4, name.data() + name.size(), block); }
+    return block;
+}
+
 Unread why_unread(const std::string & name, const Hparams & hparams) {
     if (name.ends_with(".attn_rot_embd.weight") || name.ends_with(".attn_rot_embd") || name.ends_with(".rotary_emb.inv_freq")) {
         return Unread::kLeftover;
     }
-    int block = -1;
-    if (name.starts_with("blk.")) { std::from_chars(name.data() + 4, name.data() + name.size(), block); }
+    const int block = block_of(name);
     if (block >= 0 && block < hparams.n_layers && hparams.layer(block).kv_source >= 0) {
         for (const char * end : {".attn_k.weight", ".attn_v.weight", ".attn_k_norm.weight"}) {
             if (name.ends_with(end)) { return Unread::kLeftover; }  // the layer reads another's
@@ -60,7 +67,8 @@ Unread why_unread(const std::string & name, const Hparams & hparams) {
 class LoadedModel : public ModelFile {
 public:
     Status open(const std::string & path);
-    Status place(const ModelFileOptions & options);  // what open() found
+    Status choose_devices(const DeviceOptions & options);  // for what open() found
+    Status place(const ModelFileOptions & options);        // what open() found
 
     const std::string & path() const override { return parts_.front().path; }
     const Hparams & hparams() const override { return hparams_; }
@@ -69,6 +77,7 @@ public:
     size_t resident_copies_bytes() const override { return store_.copied_bytes(); }
     const std::string & weight_type_name() const override { return weight_type_name_; }
     int64_t n_params() const override { return n_params_; }
+    const Placement * placement() const override { return placement_.get(); }
     Result<std::vector<float>> read_output_projection(int layer) const override;
     ModelIdentity identity() const override;
 
@@ -82,7 +91,10 @@ private:
     static Status there_twice(const FoundTensor & found, const std::string & in);
     void sum_up();
 
-    std::vector<FilePart> parts_;  // before store_: the mapped files outlive the buffers over them
+    int device_of(const PlacedWeight & weight) const;
+
+    std::vector<FilePart> parts_;           // before store_: the mapped files outlive the buffers over them,
+    std::shared_ptr<Placement> placement_;  // and connections those on the other side; null: none
     Hparams hparams_;
     Weights weights_;
     WeightStore store_;
@@ -267,10 +279,34 @@ Status LoadedModel::open(const std::string & path) {
     return {};
 }
 
+// What the layer's own operations read goes with it. Sinks are read by the attention, frequency factors by all layers, rows of
+// embeddings are looked up one by one, and the last norm is part of what tells models apart: they stay on the CPU.
+int LoadedModel::device_of(const PlacedWeight & weight) const {
+    if (weight.slot == &weights_.output || weight.slot == &weights_.output_bias) { return placement_->of_output(); }
+    const int block = block_of(weight.info->name);
+    if (block < 0 || weight.slot == &weights_.layers[static_cast<size_t>(block)].sinks) { return Placement::kCpu; }
+    return placement_->of_layer[static_cast<size_t>(block)];
+}
+
+Status LoadedModel::choose_devices(const DeviceOptions & options) {
+    if (!options.any()) { return {}; }
+    PITH_ASSIGN_OR_RETURN(placement_, place_layers(options, hparams_.n_layers));
+    for (PlacedWeight & weight : wanted_) {
+        weight.device = device_of(weight);
+        if (weight.device == Placement::kCpu) { continue; }
+        const bool is_vector = weight.use == WeightUse::kVector;
+        placement_->n_weight_bytes[static_cast<size_t>(weight.device)] +=
+            is_vector ? static_cast<size_t>(weight.info->n_elements()) * sizeof(float) : weight.info->size;
+    }
+    return {};
+}
+
 Status LoadedModel::place(const ModelFileOptions & options) {
-    const bool too_large = options.free_bytes > 0 && weight_bytes_ > options.free_bytes;
+    const size_t on_devices_bytes = placement_ ? placement_->weight_bytes() : 0;
+    const size_t here_bytes = weight_bytes_ - std::min(weight_bytes_, on_devices_bytes);
+    const bool too_large = options.free_bytes > 0 && here_bytes > options.free_bytes;
     if (too_large) {
-        const std::string what = "'" + path() + "': the weights take " + std::to_string(weight_bytes_ >> 20U) + " MiB, and " +
+        const std::string what = "'" + path() + "': the weights take " + std::to_string(here_bytes >> 20U) + " MiB, and " +
                                  std::to_string(options.free_bytes >> 20U) + " MiB of memory are left: ";
         if (!options.use_mmap) { return {ErrorCode::kOutOfMemory, what + "leave out --no-mmap, or use a smaller model"}; }
         log_line(LogLevel::kWarning, what + "they are read from the file again and again, which is slow");
@@ -278,7 +314,16 @@ Status LoadedModel::place(const ModelFileOptions & options) {
         for (const FilePart & part : parts_) { part.file.prefetch(); }
     }
     const bool repack = options.repack && !too_large;
-    PITH_RETURN_IF_ERROR(store_.place(wanted_, {options.use_mmap, repack, hparams_.n_experts_used, options.progress}));
+    const auto place_weights = [&] {
+        const std::span<const Device> devices =
+            placement_ ? std::span<const Device>(placement_->devices) : std::span<const Device>();
+        return store_.place(wanted_, {options.use_mmap, repack, hparams_.n_experts_used, devices, options.progress});
+    };
+    if (const Status placed = placement_ ? on_devices(place_weights) : place_weights(); !placed.ok()) {
+        if (placed.code() != ErrorCode::kIo) { return placed; }
+        return {ErrorCode::kIo,
+                placed.message() + ": of " + placement_->names() + " one does not take the weights of '" + path() + "'"};
+    }
     ggml_tensor * factors = weights_.layers.front().rope_freqs;
     if (factors == nullptr) { factors = hparams_.is_long_rope() ? weights_.rope_long : weights_.rope_short; }
     if (!hparams_.unrotated_pairs.empty()) {
@@ -300,13 +345,15 @@ Result<std::shared_ptr<ModelFile>> ModelFile::load(const std::string & path, con
     PITH_RETURN_IF_ERROR(load_backends());
     auto model = std::make_shared<LoadedModel>();
     PITH_RETURN_IF_ERROR(model->open(path));
+    PITH_RETURN_IF_ERROR(model->choose_devices(options.devices));
     PITH_RETURN_IF_ERROR(model->place(options));
     return std::shared_ptr<ModelFile>(std::move(model));
 }
 
-Result<std::shared_ptr<ModelFile>> ModelFile::check(const std::string & path) {
+Result<std::shared_ptr<ModelFile>> ModelFile::check(const std::string & path, const DeviceOptions & devices) {
     auto model = std::make_shared<LoadedModel>();
     PITH_RETURN_IF_ERROR(model->open(path));
+    PITH_RETURN_IF_ERROR(model->choose_devices(devices));
     return std::shared_ptr<ModelFile>(std::move(model));
 }
 

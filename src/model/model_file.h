@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "device/placement.h"
 #include "model/arch/hparams.h"
 #include "model/model_identity.h"
 #include "model/weights.h"
@@ -23,17 +24,20 @@ struct ModelFileOptions {
     // Memory that is left: weights that do not fit in it are used in the mapped file, whose pages the system may drop and read
     // again, and not copied. 0: not known.
     size_t free_bytes = 0;
+    DeviceOptions devices = {};
 };
 
 // Weights live as long as the object. Threads: const-safe after load.
 class ModelFile {
 public:
     // Errors: kNotFound (path), kBadFile (truncated, garbage, text, tensor data past the end of the file),
-    //         kUnsupported (architecture, names it), kBadFile naming a missing tensor or a wrong shape.
+    //         kUnsupported (architecture, names it), kBadFile naming a missing tensor or a wrong shape;
+    //         where devices are asked for, those of place_layers() and WeightStore::place().
     static Result<std::shared_ptr<ModelFile>> load(const std::string & path, const ModelFileOptions & options);
     // All of load() but placing the weights: what it would refuse is refused, and weights() of the result are empty.
+    // With devices, placement() says what would lie where.
     // Errors: as load().   Cost: reads the headers.
-    static Result<std::shared_ptr<ModelFile>> check(const std::string & path);
+    static Result<std::shared_ptr<ModelFile>> check(const std::string & path, const DeviceOptions & devices = {});
     virtual ~ModelFile() = default;
 
     virtual const std::string & path() const = 0;  // the first part of a split file
@@ -43,6 +47,7 @@ public:
     virtual size_t resident_copies_bytes() const = 0;          // bytes copied out of the map (repacked, norms made f32)
     virtual const std::string & weight_type_name() const = 0;  // the type most weight bytes have, e.g. "q4_0"
     virtual int64_t n_params() const = 0;
+    virtual const Placement * placement() const { return nullptr; }  // null: all of it is computed on the CPU
 
     // W_O of a layer, dequantised from the file's bytes (a repacked weight cannot be read back): f32 [D][H·dv].
     // Errors: kUnsupported for a type that cannot be dequantised.   Cost: reads the tensor; nothing is kept.

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/simd.h"
+#include "device/device_work.h"
 #include "ggml-backend.h"
 
 namespace pith {
@@ -106,7 +107,7 @@ Result<OutputProjection> effective_projection(const ModelFile & model, int layer
         model.weights().layers.empty() ? nullptr : model.weights().layers[static_cast<size_t>(layer)].attn_post_norm;
     if (norm == nullptr) { return rows; }
     std::vector<float> weight(static_cast<size_t>(norm->ne[0]));
-    ggml_backend_tensor_get(norm, weight.data(), 0, ggml_nbytes(norm));
+    PITH_RETURN_IF_ERROR(read_tensor(norm, weight.data(), 0, ggml_nbytes(norm)));
     const size_t width = rows.size() / weight.size();
     for (size_t i = 0; i < rows.size(); ++i) { rows[i] *= weight[i / width]; }
     return rows;

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "device/backend.h"
+#include "device/device_work.h"
+#include "device/sent_graphs.h"
 
 namespace pith {
 namespace {
@@ -22,8 +24,8 @@ std::vector<ggml_backend_buffer_type_t> extra_buffer_types() {
     return types;
 }
 
-// Would the CPU run this weight's product from a buffer of `type`? Asked with the very operation, on tensors without data.
-bool accepts(ggml_backend_buffer_type_t type, const PlacedWeight & weight, int n_experts_used) {
+// Would the device run this weight's product from a buffer of `type`? Asked with the very operation, on tensors without data.
+bool accepts(ggml_backend_dev_t device, ggml_backend_buffer_type_t type, const PlacedWeight & weight, int n_experts_used) {
     ggml_context * ctx = ggml_init({8 * ggml_tensor_overhead(), nullptr, true});
     if (ctx == nullptr) { return false; }
     const int64_t * ne = weight.info->ne;
@@ -36,7 +38,7 @@ bool accepts(ggml_backend_buffer_type_t type, const PlacedWeight & weight, int n
         op = ggml_mul_mat(ctx, w, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, ne[0], kProbeTokens));
     }
     w->buffer = ggml_backend_buft_alloc_buffer(type, 0);
-    const bool yes = w->buffer != nullptr && ggml_backend_dev_supports_op(cpu_device(), op);
+    const bool yes = w->buffer != nullptr && ggml_backend_dev_supports_op(device, op);
     ggml_backend_buffer_free(w->buffer);
     ggml_free(ctx);
     return yes;
@@ -46,11 +48,25 @@ ggml_type type_in_memory(const PlacedWeight & weight) {
     return weight.use == WeightUse::kVector ? GGML_TYPE_F32 : weight.info->type;
 }
 
+bool is_multiplied(const PlacedWeight & weight) {
+    return weight.use == WeightUse::kMatmul || weight.use == WeightUse::kExperts;
+}
+
+// Errors: kUnsupported: the device has no product with it; kIo: it is gone.
+Result<ggml_backend_buffer_type_t> device_buffer_type(const Device & device, const PlacedWeight & weight, int n_experts_used) {
+    ggml_backend_buffer_type_t type = ggml_backend_dev_buffer_type(device.handle);
+    if (type == nullptr) { return {ErrorCode::kIo, "device '" + device.info.name + "' cannot be reached any more"}; }
+    if (!is_multiplied(weight) || accepts(device.handle, type, weight, n_experts_used)) { return type; }
+    return {ErrorCode::kUnsupported, "device '" + device.info.name + "' cannot multiply by '" + weight.info->name +
+                                         "' of type " + ggml_type_name(weight.info->type) +
+                                         ": place fewer layers (-ngl), leave the device out, or use another file"};
+}
+
 ggml_backend_buffer_type_t repacked_type(std::span<const ggml_backend_buffer_type_t> types, const PlacedWeight & weight,
                                          int n_experts_used) {
-    if (weight.use != WeightUse::kMatmul && weight.use != WeightUse::kExperts) { return nullptr; }
+    if (!is_multiplied(weight)) { return nullptr; }
     for (ggml_backend_buffer_type_t type : types) {
-        if (accepts(type, weight, n_experts_used)) { return type; }
+        if (accepts(cpu_device(), type, weight, n_experts_used)) { return type; }
     }
     return nullptr;
 }
@@ -79,12 +95,30 @@ bool is_weight_type(ggml_type type) {
     }
 }
 
+void WeightStore::FreeBuffer::operator()(ggml_backend_buffer * buffer) const {
+    if (!is_on_device(buffer)) { return ggml_backend_buffer_free(buffer); }
+    // Of a device that has failed nothing can be given back.
+    static_cast<void>(on_devices([&]() -> Status {
+        forget_sent_graphs();
+        ggml_backend_buffer_free(buffer);
+        return {};
+    }));
+}
+
 Status WeightStore::place(std::span<const PlacedWeight> weights, const Options & options) {
     const std::vector<ggml_backend_buffer_type_t> extra =
         options.repack ? extra_buffer_types() : std::vector<ggml_backend_buffer_type_t>{};
     ggml_backend_buffer_type_t plain = options.use_mmap ? nullptr : ggml_backend_dev_buffer_type(cpu_device());
     std::vector<Group> groups;
     for (const PlacedWeight & weight : weights) {
+        if (weight.device != Placement::kCpu) {
+            const Device & device = options.devices[static_cast<size_t>(weight.device)];
+            PITH_ASSIGN_OR_RETURN(ggml_backend_buffer_type_t there, device_buffer_type(device, weight, options.n_experts_used));
+            auto group = std::ranges::find(groups, there, &Group::type);
+            if (group == groups.end()) { group = groups.insert(groups.end(), Group{there, {}, device.info.name}); }
+            group->weights.push_back(weight);
+            continue;
+        }
         ggml_backend_buffer_type_t type = repacked_type(extra, weight, options.n_experts_used);
         if (type == nullptr && weight.same_as != nullptr) { continue; }
         if (type == nullptr) {
@@ -152,6 +186,10 @@ Status WeightStore::place_copied(const Group & group) {
     if (buffer == nullptr) {
         size_t bytes = 0;
         for (const PlacedWeight & weight : group.weights) { bytes += weight.info->size; }
+        if (!group.device.empty()) {
+            return {ErrorCode::kOutOfMemory, "device '" + group.device + "' has no memory for " + std::to_string(bytes >> 20U) +
+                                                 " MiB of weights: place fewer layers there (-ngl, --tensor-split)"};
+        }
         return {ErrorCode::kOutOfMemory, "no memory for " + std::to_string(bytes) + " bytes of weights in " +
                                              ggml_backend_buft_name(group.type) +
                                              " buffers: load with mmap and without repacking"};
@@ -187,8 +225,9 @@ Status WeightStore::copy_data(const PlacedWeight & weight, const Options & optio
     }
     ggml_backend_tensor_set(*weight.slot, data, 0, size);
     if (weight.same_as == nullptr) { weight.file->drop(info.offset, info.size); }  // or the weights would be resident twice
-    copied_bytes_ += size;
-    const double fraction = static_cast<double>(copied_bytes_) / static_cast<double>(total_bytes);
+    done_bytes_ += size;
+    if (weight.device == Placement::kCpu) { copied_bytes_ += size; }
+    const double fraction = static_cast<double>(done_bytes_) / static_cast<double>(total_bytes);
     if (options.progress && !options.progress(fraction)) { return {ErrorCode::kCancelled, "loading the model was cancelled"}; }
     return {};
 }

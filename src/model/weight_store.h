@@ -1,6 +1,6 @@
-// weight_store.h - places tensors in memory: in the mapped file itself, in a plain copy, or repacked. Stage: model.
-// Repacked weights (the CPU device's extra buffer types) are write-only: they cannot be read back, viewed by columns, or looked
-// up.
+// weight_store.h - places tensors in memory: in the mapped file itself, in a plain copy, repacked, or on a device. Stage:
+// model. Repacked weights (the CPU device's extra buffer types) are write-only: they cannot be read back, viewed by columns, or
+// looked up.
 #pragma once
 
 #include <ggml-backend.h>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "device/placement.h"
 #include "file/gguf_header.h"
 #include "file/mapped_file.h"
 #include "model/weight_table.h"
@@ -26,6 +27,7 @@ struct PlacedWeight {
     WeightUse use = WeightUse::kVector;
     ggml_tensor ** slot = nullptr;     // its type is the file's, but for vectors, which are f32 whatever they were
     ggml_tensor ** same_as = nullptr;  // tied: the weight of the same bytes, shared unless this one can be repacked
+    int device = Placement::kCpu;      // of Options::devices
 };
 
 // The memory of a model's weights. Freed with the object; the mapped files must outlive it.
@@ -35,28 +37,31 @@ public:
         bool use_mmap = true;
         bool repack = true;
         int n_experts_used = 0;
+        std::span<const Device> devices = {};
         std::function<bool(double fraction)> progress;
     };
 
-    // Fills every slot. Errors: kOutOfMemory (names the bytes), kCancelled.
-    // REQUIRES: load_backends() succeeded.
+    // Fills every slot. Errors: kOutOfMemory (names the bytes), kCancelled; kUnsupported: a device cannot multiply by a weight
+    // that is placed on it.
+    // REQUIRES: load_backends() succeeded; where there are devices, inside on_devices().
     Status place(std::span<const PlacedWeight> weights, const Options & options);
 
     // A vector that no file holds. Errors: kOutOfMemory.
     Result<ggml_tensor *> add_vector(const std::string & name, std::span<const float> values);
 
-    size_t copied_bytes() const { return copied_bytes_; }
+    size_t copied_bytes() const { return copied_bytes_; }  // in this machine's memory
 
 private:
     struct FreeContext {
         void operator()(ggml_context * ctx) const { ggml_free(ctx); }
     };
     struct FreeBuffer {
-        void operator()(ggml_backend_buffer * buffer) const { ggml_backend_buffer_free(buffer); }
+        void operator()(ggml_backend_buffer * buffer) const;
     };
     struct Group {  // the weights of one buffer type; null: used in the mapped file
         ggml_backend_buffer_type_t type = nullptr;
         std::vector<PlacedWeight> weights;
+        std::string device = {};  // its name; empty: the CPU's memory
     };
 
     Status place_mapped(const Group & group);
@@ -67,6 +72,7 @@ private:
     std::vector<std::unique_ptr<ggml_context, FreeContext>> contexts_;
     std::vector<std::unique_ptr<ggml_backend_buffer, FreeBuffer>> buffers_;
     size_t copied_bytes_ = 0;
+    size_t done_bytes_ = 0;         // those on devices, too
     std::vector<float> converted_;  // of the vector just copied
 };
 

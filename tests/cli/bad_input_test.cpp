@@ -300,9 +300,8 @@ TEST_F(BadInput, UnknownCommandsAndOptionsSuggestTheNearest) {
 // llama.cpp's flags that Pith does not have, or calls otherwise: named, with what to use.
 TEST_F(BadInput, LlamaCppsFlagsAreRefusedByName) {
     const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-        {{"-ngl", "99"}, "CPU"},
-        {{"-ngl=99"}, "CPU"},
-        {{"--n-gpu-layers", "all"}, "CPU"},
+        {{"-kvo"}, "CPU"},
+        {{"-sm", "row"}, "--tensor-split"},
         {{"-cnv"}, "pith chat"},
         {{"-i"}, "pith chat"},
         {{"-mu", "https://host/file"}, "-hf USER/REPO"},
@@ -322,7 +321,7 @@ TEST_F(BadInput, LlamaCppsFlagsAreRefusedByName) {
         {{"--rope-freq-base", "1e6"}, "positions"},
         {{"-md", "draft.gguf"}, "speculative"},
         {{"--spec-type", "x"}, "speculative"},
-        {{"-cmoe"}, "CPU"},
+        {{"-cmoe"}, "-ngl"},
         {{"--prompt-cache", "x"}, "-p"},
         {{"--numa", "numactl"}, "numactl"},
     };
@@ -331,8 +330,23 @@ TEST_F(BadInput, LlamaCppsFlagsAreRefusedByName) {
         expect_error(run_with(flags), kUsage, {flags.front().substr(0, flags.front().find('=')) + " is llama.cpp's", instead});
     }
     expect_error(run_pith({"chat", "-m", model(), "-no-cnv"}), kUsage, {"-no-cnv", "pith run"});
-    expect_error(run_pith({"chat", "-m", model(), "-ngl", "99"}), kUsage, {"-ngl", "CPU"});
+    expect_error(run_pith({"chat", "-m", model(), "-kvo"}), kUsage, {"-kvo", "CPU"});
     expect_error(run_with({"-nxyz"}), kUsage, {"unknown option '-nxyz'"});
+}
+
+TEST_F(BadInput, DevicesThatAreNoneAreRefusedByName) {
+    expect_error(run_with({"-ngl", "many"}), kUsage, {"--n-gpu-layers", "many", "all"});
+    expect_error(run_with({"--rpc", "somewhere"}), kUsage, {"somewhere", "host:port"});
+    expect_error(run_with({"--rpc", "127.0.0.1:70000"}), kUsage, {"70000", "host:port"});
+    expect_error(run_with({"--device", "RPC0,,RPC1"}), kUsage, {"--device", "RPC0,,RPC1", "commas"});
+    expect_error(run_with({"--device", "none", "-ts", "3,x"}), kUsage, {"--tensor-split", "'x'"});
+    expect_error(run_with({"--device", "NoDevice7"}), 1, {"NoDevice7", "no device"});
+    expect_error(run_pith({"chat", "-m", model(), "--rpc", "x"}), kUsage, {"'x'", "host:port"});
+    // What says that none is wanted is taken.
+    for (const char * none : {"--device=none", "-dev=none", "-ngl=0"}) {
+        SCOPED_TRACE(none);
+        EXPECT_EQ(run_with({none, "-n", "1"}).exit_code, 0);
+    }
 }
 
 TEST_F(BadInput, NumbersOutsideTheirRanges) {

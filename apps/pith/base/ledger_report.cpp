@@ -85,6 +85,7 @@ void add_ledger(Json & object, const Ledger & ledger) {
     object["activation_peak_bytes"] = ledger.activation_peak_bytes;
     object["rss_peak_bytes"] = ledger.rss_peak_bytes;
     object["rss_anonymous_bytes"] = ledger.rss_anonymous_bytes;
+    for (const DeviceUse & use : ledger.devices) { object["devices"].push_back(device_json(use)); }
     if (ledger.gate_s > 0) {
         object["gate_seen_entries"] = ledger.gate_seen_entries;
         object["gate_kept_entries"] = ledger.gate_kept_entries;
@@ -133,6 +134,7 @@ std::string ledger_lines(const Ledger & ledger) {
         }
         text += format("%.2f s, ", ledger.gate_s) + bytes_text(ledger.gate_peak_bytes) + " peak\n";
     }
+    for (const DeviceUse & use : ledger.devices) { text += "device   " + device_text(use) + "\n"; }
     text += "memory   " + bytes_text(ledger.activation_peak_bytes) + " activations, " + bytes_text(ledger.evidence_peak_bytes) +
             " evidence, " + bytes_text(ledger.rss_peak_bytes) + " resident at the peak\n";
     text += format("prefill  %lld tokens in %.2f s, %.1f t/s\n", static_cast<long long>(ledger.n_prompt), ledger.prefill_s,
@@ -145,6 +147,20 @@ std::string ledger_lines(const Ledger & ledger) {
 std::string policy_text(const Ledger & ledger) {
     if (ledger.policy_reason.empty()) { return ledger.policy; }
     return ledger.policy + (is_auto(ledger.policy) ? " (" : " (auto: ") + ledger.policy_reason + ")";
+}
+
+std::string device_text(const DeviceUse & use) {
+    std::string text = use.name + (use.server.empty() ? "" : " (" + use.server + ")") + ": ";
+    const int last = use.first_layer + use.n_layers - 1;
+    if (use.n_layers == 1) { text += "layer " + std::to_string(last); }
+    if (use.n_layers > 1) { text += "layers " + std::to_string(use.first_layer) + "-" + std::to_string(last); }
+    if (use.has_output) { text += use.n_layers > 0 ? " and the output" : "the output"; }
+    return text + ", " + bytes_text(use.weight_bytes) + " of weights";
+}
+
+Json device_json(const DeviceUse & use) {
+    return {{"name", use.name},         {"server", use.server},         {"first_layer", use.first_layer},
+            {"n_layers", use.n_layers}, {"has_output", use.has_output}, {"weight_bytes", use.weight_bytes}};
 }
 
 std::string bytes_text(size_t bytes) {

@@ -19,6 +19,9 @@ void add_ledger(Json & object, const Ledger & ledger);
 std::string ledger_lines(const Ledger & ledger);  // ends with a newline
 std::string policy_text(const Ledger & ledger);   // "snapkv", "laprox (auto: the question is in sight)"
 std::string bytes_text(size_t bytes);             // "36.0 MiB"
+// "RPC0 (host:port): layers 0-5 and the output, 12.0 MiB of weights"
+std::string device_text(const DeviceUse & use);
+Json device_json(const DeviceUse & use);
 
 // One JSON value on stdout; text that is not UTF-8 is replaced, never refused.
 void print_json(const Json & value);

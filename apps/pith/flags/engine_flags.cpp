@@ -51,6 +51,8 @@ ModelOptions ModelFlags::options() const {
 
 Result<Model> ModelFlags::load() const {
     ModelOptions options = this->options();
+    PITH_ASSIGN_OR_RETURN(options.devices, devices.options());
+    devices.watch();
     ProgressLine line("loading");
     if (line.visible()) {
         options.progress = [&line](double fraction) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "app/flags/device_flags.h"
 #include "app/models/model_source.h"
 #include "pith/model.h"
 #include "pith/session.h"
@@ -16,10 +17,11 @@ struct ModelFlags : ModelSource {
     bool no_repack = false;
     std::string lora;
     float lora_scale = 1.0F;
-    std::string gate;  // empty: none
+    std::string gate;     // empty: none
+    DeviceFlags devices;  // of commands that add them
 
     void add_to(CLI::App & command, bool is_required = true);
-    ModelOptions options() const;
+    ModelOptions options() const;  // without devices
     // With a progress line where stderr is a terminal.   REQUIRES: find() succeeded.
     Result<Model> load() const;
 };

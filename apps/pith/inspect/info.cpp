@@ -81,6 +81,13 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     return object;
 }
 
+// What of the model would lie on devices.
+Result<std::vector<DeviceUse>> uses_of_devices(const std::string & path, const DeviceOptions & options) {
+    if (!options.any()) { return std::vector<DeviceUse>(); }
+    PITH_ASSIGN_OR_RETURN(const auto file, ModelFile::check(path, options));
+    return file->placement()->uses();
+}
+
 void print_lines(const Json & info) {
     const auto number = [&info](const char * key) { return std::to_string(info[key].get<int64_t>()); };
     const auto line = [](const char * label, const std::string & text) { std::printf("%-14s%s\n", label, text.c_str()); };
@@ -151,6 +158,10 @@ int info_command(InfoFlags flags) {
     if (const Status status = check_at_least("--ctx-size", flags.ctx_size, 0); !status.ok()) {
         return fail_usage(status.message());
     }
+    if (flags.model.devices.list) { return flags.model.devices.print_list(); }
+    const auto devices = flags.model.devices.options();
+    if (!devices.ok()) { return fail_usage(devices.status().message()); }
+    flags.model.devices = {};      // what would lie on them is told, and no weight is sent
     flags.model.no_repack = true;  // nothing is computed here
     if (!flags.file.empty()) {
         const auto file = find_model_file(flags.file);
@@ -170,12 +181,16 @@ int info_command(InfoFlags flags) {
     if (!layout.ok()) { return fail(layout.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { warn(tokenizer.status().message()); }
-    const Json info = describe(flags, *model, tokenizer.ok() ? &*tokenizer : nullptr, *layout);
+    Json info = describe(flags, *model, tokenizer.ok() ? &*tokenizer : nullptr, *layout);
+    const auto uses = uses_of_devices(flags.model.path, *devices);
+    if (!uses.ok()) { return fail(uses.status()); }
+    for (const DeviceUse & use : *uses) { info["devices"].push_back(device_json(use)); }
     if (flags.json) {
         print_json(info);
-    } else {
-        print_lines(info);
+        return kExitOk;
     }
+    print_lines(info);
+    for (const DeviceUse & use : *uses) { std::printf("%-14s%s\n", "device", device_text(use).c_str()); }
     return kExitOk;
 }
 
@@ -188,6 +203,7 @@ void add_info_command(CLI::App & root, int & exit_code) {
     command->add_option("FILE", flags->file,
                         "Model (as -m has it), gates or LoRA adapter; with -m, whether gates or an adapter fit that model");
     flags->model.add_to(*command, false);
+    flags->model.devices.add_to(*command);
     flags->cache.add_to(*command);
     command->add_option("-c,--ctx-size", flags->ctx_size, "Tokens to count the cache for (default: the training length)");
     command->add_flag("--json", flags->json, "One JSON object on standard output");

@@ -28,6 +28,9 @@ constexpr Renamed kRenamed[] = {
     {"-sys", "--system-prompt"},
     {"-sysf", "--system-prompt-file"},
     {"-jf", "--json-schema-file"},
+    {"-ngl --gpu-layers", "--n-gpu-layers"},
+    {"-dev", "--device"},
+    {"-ts", "--tensor-split"},
     {"-temp", "--temp"},
     {"-hf -hfr", "--hf-repo"},
     {"-hff", "--hf-file"},
@@ -48,11 +51,10 @@ struct Taken {
     std::string_view command = kBoth;
 };
 constexpr Taken kTaken[] = {
-    {"-ngl --gpu-layers --n-gpu-layers", "0 auto"},
     {"-fa --flash-attn", "on auto 1 true enabled"},
     {"-co --color", "on off auto"},  // what Pith prints needs no colours to tell it apart
     {"--log-colors", "on off auto"},
-    {"-dev --device", "none"},
+    {"-sm --split-mode", "layer"},
     {"-fit --fit", "on off"},
     {"-s --seed", "-1"},  // Pith's default, too: a random one
     {"-lm --load-mode", "auto mmap"},
@@ -75,7 +77,9 @@ struct Refused {
     std::string_view instead;
     std::string_view command = kBoth;
 };
-constexpr std::string_view kNoGpu = "Pith runs on the CPU; leave it out";
+constexpr std::string_view kWholeLayers =
+    "Pith places whole layers: -ngl N, --device and --tensor-split say which; leave it out";
+constexpr std::string_view kLanesHere = "keys, values and attention stay on this machine's CPU; leave it out";
 constexpr std::string_view kOnlyTheHub = "Pith fetches from Hugging Face alone: -hf USER/REPO:QUANT, or -m FILE";
 constexpr std::string_view kOneThreadCount = "-t sets the threads of everything";
 constexpr std::string_view kPlacement = "Pith does not place its threads: start it with taskset, numactl or nice";
@@ -86,11 +90,10 @@ constexpr std::string_view kTalk = "`pith run` answers and ends: `pith chat` tal
 constexpr std::string_view kOrder = "Pith's samplers have one order, llama.cpp's default; leave it out";
 constexpr std::string_view kMetadata = "Pith takes the model as its file says; leave it out";
 constexpr Refused kRefused[] = {
-    {"-ngl --gpu-layers --n-gpu-layers -dev --device --list-devices -sm --split-mode -ts --tensor-split -mg --main-gpu -ot "
-     "--override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe --moe-cache-mib -ncffn --n-cpu-ffn -kvo --kv-offload --op-offload "
-     "--rpc "
-     "-fitt --fit-target -fitc --fit-ctx -fit --fit -bs --backend-sampling",
-     kNoGpu},
+    {"-sm --split-mode -mg --main-gpu -ot --override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe --moe-cache-mib -ncffn "
+     "--n-cpu-ffn --op-offload -fitt --fit-target -fitc --fit-ctx -fit --fit -bs --backend-sampling",
+     kWholeLayers},
+    {"-kvo --kv-offload", kLanesHere},
     {"-fa --flash-attn", "Pith's attention is always fused; leave it out"},
     {"-b --batch-size -ub --ubatch-size", "use --chunk N, the tokens read at once (and between two evictions)"},
     {"-mu --model-url -dr --docker-repo --gpt-oss-20b-default --gpt-oss-120b-default --vision-gemma-4b-default "

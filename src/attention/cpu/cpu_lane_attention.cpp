@@ -240,9 +240,11 @@ ggml_tensor * build_cpu_attention(GraphBuild & build, const LaneBatchPtr & batch
                                  1, 1, sources.data(), n_sources, run, GGML_N_TASKS_MAX, &node)
                 : ggml_custom_inplace(build.ctx(), out, sources.data(), n_sources, run, GGML_N_TASKS_MAX, &node);
         ggml_set_name(made, name_of(GraphPart::kAttention));
-        build.before_run([&build, batch, begin, end, &node, layer, q, made, sums = written.k != nullptr] {
+        // The queries as the operation will read them: a copy, where they come from a device.
+        ggml_tensor * const * asked = &made->src[out == nullptr ? 0 : 1];
+        build.before_run([&build, batch, begin, end, &node, layer, asked, made, sums = written.k != nullptr] {
             node.plan.cancel = build.cancel();
-            fill_task(std::span(batch->parts).subspan(begin, end - begin), layer, q, made, sums, node.plan.task);
+            fill_task(std::span(batch->parts).subspan(begin, end - begin), layer, *asked, made, sums, node.plan.task);
             node.plan.make();
             node.scratch->reserve(node.plan);
         });

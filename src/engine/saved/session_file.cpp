@@ -220,8 +220,10 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
     seq.tokens.append(saved.tokens);
     seq.logits = std::move(saved.logits);
     const std::string attention = std::move(ledger.attention);
+    std::vector<DeviceUse> devices = std::move(ledger.devices);
     ledger = std::move(saved.ledger);
     ledger.attention = attention;
+    ledger.devices = std::move(devices);
     ledger.budget_entries = seq.plan->budget;
     tell_policy(policy_names(seq));
     update_ledger();

@@ -1,0 +1,66 @@
+// device_flags.cpp - texts to options, and the list of devices.
+#include "app/flags/device_flags.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+
+#include "app/base/errors.h"
+#include "app/base/ledger_report.h"
+#include "pith/device_failure.h"
+
+namespace pith::app {
+
+void DeviceFlags::add_to(CLI::App & command) {
+    const auto add = [&](const char * name, std::string & value, const char * help) {
+        command.add_option(name, value, help)->group("Devices");
+    };
+    add("--rpc", rpc, "Servers (ggml-rpc-server) whose devices compute layers: host:port, several between commas");
+    add("--device", names,
+        "Devices to use, in this order, between commas (-dev); none: the CPU alone (default: the servers', then GPUs)");
+    add("--n-gpu-layers", n_layers,
+        "Layers on devices: the last so many, the output counted as one; all; 0: none (-ngl; default: all with --rpc, --device "
+        "or --tensor-split, else none)");
+    add("--tensor-split", split, "Each device's share of these layers, as in 3,1 (-ts; default: by their free memory)");
+    command.add_flag("--list-devices", list, "Print the devices there are, those of --rpc too, and end")->group("Devices");
+}
+
+Result<DeviceOptions> DeviceFlags::options() const {
+    PITH_ASSIGN_OR_RETURN(DeviceOptions options, parse_devices(rpc, names, split));
+    if (n_layers.empty() || n_layers == "auto") { return options; }
+    if (n_layers == "all") {
+        options.n_layers = 1 << 30U;
+        return options;
+    }
+    const char * end = n_layers.data() + n_layers.size();
+    if (std::from_chars(n_layers.data(), end, options.n_layers).ptr == end && options.n_layers >= 0) { return options; }
+    return {ErrorCode::kInvalidArgument, "--n-gpu-layers is '" + n_layers + "': give a number of 0 or more, all or auto"};
+}
+
+void DeviceFlags::watch() const {
+    static std::string servers;
+    if (rpc.empty()) { return; }
+    servers = rpc;
+    set_device_failure_handler([](const char * why) {
+        fail({ErrorCode::kIo, "an RPC server of --rpc " + servers + " was lost, or cannot do what was asked of it: " + why});
+        _exit(kExitFailed);
+    });
+}
+
+int DeviceFlags::print_list() const {
+    const auto options = this->options();
+    if (!options.ok()) { return fail_usage(options.status().message()); }
+    watch();
+    const auto devices = list_devices(options->rpc_servers);
+    if (!devices.ok()) { return fail(devices.status()); }
+    if (devices->empty()) { std::puts("no devices beside the CPU"); }
+    for (const DeviceInfo & one : *devices) {
+        const std::string where = one.server.empty() || one.server == one.description ? "" : " at " + one.server;
+        std::printf("%s: %s%s (%s, %s free)\n", one.name.c_str(), one.description.c_str(), where.c_str(),
+                    bytes_text(one.total_bytes).c_str(), bytes_text(one.free_bytes).c_str());
+    }
+    return kExitOk;
+}
+
+}  // namespace pith::app

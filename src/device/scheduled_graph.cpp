@@ -1,0 +1,129 @@
+// scheduled_graph.cpp - what must stay on the CPU is said, the rest is ggml's scheduler's.
+#include "device/scheduled_graph.h"
+
+#include <atomic>
+#include <unordered_set>
+
+#include "device/device_work.h"
+#include "device/sent_graphs.h"
+
+namespace pith {
+namespace {
+
+std::atomic<uint64_t> graphs_epoch{0};
+
+ggml_backend_buffer_t buffer_of(const ggml_tensor * tensor) {
+    return tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer;
+}
+
+// Memory of this machine that is no weight's: the cache's.
+bool is_in_cache(const ggml_tensor * tensor) {
+    const ggml_backend_buffer_t buffer = buffer_of(tensor);
+    return buffer != nullptr && ggml_backend_buffer_is_host(buffer) &&
+           ggml_backend_buffer_get_usage(buffer) != GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+}
+
+bool is_only_a_view(const ggml_tensor * node) {
+    return node->op == GGML_OP_VIEW || node->op == GGML_OP_RESHAPE || node->op == GGML_OP_PERMUTE ||
+           node->op == GGML_OP_TRANSPOSE || node->op == GGML_OP_NONE;
+}
+
+bool stays_on_cpu(const ggml_tensor * node) {
+    switch (node->op) {
+        case GGML_OP_CUSTOM:
+        case GGML_OP_MAP_CUSTOM1:
+        case GGML_OP_MAP_CUSTOM2:
+        case GGML_OP_MAP_CUSTOM3:
+        case GGML_OP_FLASH_ATTN_EXT:
+        case GGML_OP_CPY:  // into a cache's type: rounded as without devices
+            return true;
+        default:
+            break;
+    }
+    if (is_in_cache(node)) { return true; }
+    for (const ggml_tensor * source : node->src) {
+        if (source != nullptr && is_in_cache(source)) { return true; }
+    }
+    return false;
+}
+
+// All that the scheduler may come to look up.
+size_t count_tensors(ggml_cgraph * graph) {
+    std::unordered_set<const ggml_tensor *> seen;
+    const auto see = [&](const ggml_tensor * tensor) {
+        if (tensor == nullptr) { return; }
+        seen.insert(tensor);
+        if (tensor->view_src != nullptr) { seen.insert(tensor->view_src); }
+    };
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        const ggml_tensor * node = ggml_graph_node(graph, i);
+        see(node);
+        for (const ggml_tensor * source : node->src) { see(source); }
+    }
+    return seen.size();
+}
+
+}  // namespace
+
+uint64_t sent_graphs_epoch() {
+    return graphs_epoch;
+}
+
+void forget_sent_graphs() {
+    ++graphs_epoch;
+}
+
+bool needs_devices(ggml_cgraph * graph) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        for (const ggml_tensor * source : ggml_graph_node(graph, i)->src) {
+            if (source != nullptr && is_on_device(source)) { return true; }
+        }
+    }
+    return false;
+}
+
+ScheduledGraph::~ScheduledGraph() {
+    clear();
+}
+
+void ScheduledGraph::clear() {
+    if (sched_ == nullptr) { return; }
+    ggml_backend_sched_t old = sched_;
+    sched_ = nullptr;
+    cpu_bytes_ = 0;
+    // Of a device that has failed nothing can be given back. In one turn: no graph may be sent between the two.
+    static_cast<void>(on_devices([&]() -> Status {
+        forget_sent_graphs();
+        ggml_backend_sched_free(old);
+        return {};
+    }));
+}
+
+Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t> devices, ggml_backend_t cpu) {
+    clear();
+    forget_sent_graphs();
+    std::vector<ggml_backend_t> backends(devices.begin(), devices.end());
+    backends.push_back(cpu);  // ggml's scheduler wants it to be the last
+    sched_ = ggml_backend_sched_new(backends.data(), nullptr, static_cast<int>(backends.size()), count_tensors(graph) + 16,
+                                    /*parallel=*/false, /*op_offload=*/false);
+    const Status no_memory(ErrorCode::kOutOfMemory,
+                           "no memory for the activations of a compute graph, here or on a device: use a smaller --chunk, or "
+                           "fewer layers on the device (-ngl, --tensor-split)");
+    if (sched_ == nullptr) { return no_memory; }
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        ggml_tensor * node = ggml_graph_node(graph, i);
+        if (!is_only_a_view(node) && stays_on_cpu(node)) { ggml_backend_sched_set_tensor_backend(sched_, node, cpu); }
+    }
+    if (!ggml_backend_sched_alloc_graph(sched_, graph)) {
+        clear();
+        return no_memory;
+    }
+    cpu_bytes_ = ggml_backend_sched_get_buffer_size(sched_, cpu);
+    return {};
+}
+
+ggml_status ScheduledGraph::compute(ggml_cgraph * graph) {
+    return ggml_backend_sched_graph_compute(sched_, graph);
+}
+
+}  // namespace pith

@@ -1,0 +1,417 @@
+// devices_test.cpp - layers on ggml's devices: what they compute is what the CPU computes, and what is kept is the same. Over
+// ggml-rpc-servers of this machine, whose memory is nobody else's: skipped where there is none.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "core/likeliest_token.h"
+#include "device/placement.h"
+#include "device/rpc_process.h"
+#include "engine/model_parts.h"
+#include "engine/tiny_model.h"
+#include "model/architecture_files.h"
+#include "model/architectures.h"
+#include "model/llama_logits.h"
+#include "model/random_lora.h"
+
+namespace pith {
+namespace {
+
+using testing::compare_logits;
+using testing::random_tokens;
+using testing::RpcProcess;
+using testing::scratch_file;
+using testing::tiny_spec;
+
+constexpr int kPrompt = 96;
+constexpr int kDecoded = 8;
+constexpr double kParity = 1e-4;  // of the logits' range
+
+TEST(Placement, TheLastLayersLeaveTheCpuFirstAndTheOutputIsOneMore) {
+    using Numbers = std::vector<int>;
+    EXPECT_EQ(divide_layers(4, 5, {1}), (Numbers{0, 0, 0, 0, 0}));
+    EXPECT_EQ(divide_layers(4, 2, {1}), (Numbers{-1, -1, -1, 0, 0}));
+    EXPECT_EQ(divide_layers(4, 0, {1}), (Numbers{-1, -1, -1, -1, -1}));
+    EXPECT_EQ(divide_layers(4, 99, {1, 1}), (Numbers{0, 0, 0, 1, 1}));
+    EXPECT_EQ(divide_layers(3, 4, {3, 1}), (Numbers{0, 0, 0, 1}));
+    EXPECT_EQ(divide_layers(3, 4, {0, 2, 0}), (Numbers{1, 1, 1, 1}));
+}
+
+TEST(Placement, OptionsAreReadFromTextsAndRefusedByName) {
+    const auto read = parse_devices("a:1, b:2", "RPC0,CUDA0", "3,1");
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(read->rpc_servers, (std::vector<std::string>{"a:1", "b:2"}));
+    EXPECT_EQ(read->names, (std::vector<std::string>{"RPC0", "CUDA0"}));
+    EXPECT_EQ(read->split, (std::vector<float>{3, 1}));
+    EXPECT_TRUE(read->any());
+    for (const char * wrong : {"a", "a:", ":5", "a:0", "a:65536", "a:5x", "a:1,,b:2"}) {
+        SCOPED_TRACE(wrong);
+        EXPECT_EQ(parse_devices(wrong, "", "").status().code(), ErrorCode::kInvalidArgument);
+    }
+    EXPECT_EQ(parse_devices("", "", "1,x").status().code(), ErrorCode::kInvalidArgument);
+    DeviceOptions none;
+    EXPECT_FALSE(none.any());
+    none.rpc_servers = {"a:1"};
+    EXPECT_TRUE(none.any());
+    none.n_layers = 0;
+    EXPECT_FALSE(none.any());
+    EXPECT_FALSE((DeviceOptions{.names = {"none"}, .n_layers = 5}).any());
+}
+
+// Two servers; null where there is none here.
+const std::vector<std::unique_ptr<RpcProcess>> & servers() {
+    static const auto both = [] {
+        std::vector<std::unique_ptr<RpcProcess>> made;
+        for (int i = 0; i < 2; ++i) { made.push_back(std::make_unique<RpcProcess>()); }
+        return made;
+    }();
+    return both;
+}
+
+// Why nothing can be tested; empty: all is there.
+std::string nothing_to_test() {
+    for (const auto & server : servers()) {
+        if (!server->answers()) { return "there is no ggml-rpc-server here (PITH_RPC_SERVER names one)"; }
+    }
+    const auto devices = list_devices({servers().front()->endpoint()});
+    return devices.ok() ? "" : devices.status().message();
+}
+
+struct Where {
+    std::string name;
+    int n_servers = 1;
+    int n_layers = -1;
+    std::vector<float> split = {};
+};
+void PrintTo(const Where & where, std::ostream * out) {
+    *out << where.name;
+}
+
+DeviceOptions options_of(const Where & where) {
+    DeviceOptions options;
+    for (int i = 0; i < where.n_servers; ++i) { options.rpc_servers.push_back(servers()[static_cast<size_t>(i)]->endpoint()); }
+    options.n_layers = where.n_layers;
+    options.split = where.split;
+    return options;
+}
+
+Result<Model> load(const std::string & path, const Where & where, const std::string & lora = "") {
+    ModelOptions options;
+    options.devices = options_of(where);
+    options.lora_file = lora;
+    return Model::load(path, options);
+}
+
+struct Outcome {
+    std::vector<float> logits;       // [position][n_vocab]
+    std::vector<int32_t> answer;     // greedy
+    std::vector<int32_t> positions;  // that lanes hold, one lane behind the other
+};
+
+SessionOptions session_options(const std::string & policy, KvType type = KvType::kF32) {
+    SessionOptions options;
+    options.policy = policy;
+    if (policy != "full") { options.budget = 40; }
+    options.type_k = options.type_v = type;
+    options.n_threads = 1;
+    options.chunk = 24;
+    options.evict_every = 4;
+    return options;
+}
+
+Outcome run(const Model & model, const SessionOptions & options, const std::vector<int32_t> & prompt) {
+    Outcome out;
+    auto session = model.session(options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    if (!session.ok()) { return out; }
+    RunHooks hooks;
+    hooks.on_logits = [&](int64_t, std::span<const float> row) { out.logits.insert(out.logits.end(), row.begin(), row.end()); };
+    const Status status = session->prefill(prompt, hooks);
+    EXPECT_TRUE(status.ok()) << status.message();
+    for (int i = 0; status.ok() && i < kDecoded; ++i) {
+        const auto token = session->decode();
+        EXPECT_TRUE(token.ok()) << token.status().message();
+        if (!token.ok()) { return out; }
+        out.answer.push_back(*token);
+        out.logits.insert(out.logits.end(), session->logits().begin(), session->logits().end());
+    }
+    for (int l = 0; l < session->n_layers(); ++l) {
+        for (int h = 0; h < session->n_kv_heads(); ++h) {
+            const auto lane = session->lane_positions(l, h);
+            out.positions.insert(out.positions.end(), lane.begin(), lane.end());
+        }
+    }
+    return out;
+}
+
+void expect_same(const Outcome & got, const Outcome & expected, int n_vocab, double most = kParity) {
+    ASSERT_EQ(got.logits.size(), expected.logits.size());
+    EXPECT_LE(compare_logits(got.logits, expected.logits, n_vocab).max_relative, most);
+    EXPECT_EQ(got.answer, expected.answer);
+    EXPECT_EQ(got.positions, expected.positions);
+}
+
+class OnDevices : public ::testing::TestWithParam<Where> {
+protected:
+    void SetUp() override {
+        if (const std::string why = nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+    }
+    // The same model on the CPU alone and on devices.
+    void load_both(const RandomModelSpec & spec) {
+        ASSERT_TRUE(write_random_model(spec, path_).ok());
+        auto cpu = Model::load(path_);
+        auto devices = load(path_, GetParam());
+        ASSERT_TRUE(cpu.ok()) << cpu.status().message();
+        ASSERT_TRUE(devices.ok()) << devices.status().message();
+        cpu_.emplace(*cpu);
+        devices_.emplace(*devices);
+    }
+    void expect_same_under(const std::string & policy, KvType type = KvType::kF32, double most = kParity) {
+        SCOPED_TRACE(policy);
+        const auto prompt = random_tokens(kPrompt, cpu_->info().n_vocab);
+        const SessionOptions options = session_options(policy, type);
+        expect_same(run(*devices_, options, prompt), run(*cpu_, options, prompt), cpu_->info().n_vocab, most);
+    }
+
+    std::string path_ = scratch_file("on-devices.gguf");
+    std::optional<Model> cpu_, devices_;
+};
+
+TEST_P(OnDevices, LogitsTextsAndKeptEntriesAreThoseOfTheCpu) {
+    RandomModelSpec spec = tiny_spec();
+    spec.n_layers = 4;
+    load_both(spec);
+    for (const char * policy : {"full", "streaming", "knorm", "keydiff", "h2o", "tova", "snapkv:window=8", "attnvar:window=8",
+                                "vmax:window=8", "expected", "matprod:window=8", "laprox", "cake", "lava",
+                                "snapkv:window=8+caote+ada+critical", "h2o+caote+global+joint"}) {
+        expect_same_under(policy);
+    }
+}
+
+TEST_P(OnDevices, QuantisedWeightsAndATiedOutputToo) {
+    for (const char * type : {"q8_0", "q4_0", "f16"}) {
+        SCOPED_TRACE(type);
+        RandomModelSpec spec = tiny_spec();
+        spec.weight_type = type;
+        spec.tied = true;
+        load_both(spec);
+        expect_same_under("h2o");
+    }
+}
+
+TEST_P(OnDevices, WhatLiesThereIsTold) {
+    RandomModelSpec spec = tiny_spec();
+    spec.n_layers = 4;
+    load_both(spec);
+    EXPECT_TRUE(cpu_->devices().empty());
+    const std::vector<DeviceUse> uses = devices_->devices();
+    ASSERT_EQ(uses.size(), static_cast<size_t>(GetParam().n_servers));
+    int next = 4 + 1 - (GetParam().n_layers < 0 ? 5 : GetParam().n_layers);
+    size_t bytes = 0;
+    for (const DeviceUse & use : uses) {
+        EXPECT_EQ(use.first_layer, next);
+        next += use.n_layers;
+        bytes += use.weight_bytes;
+        EXPECT_GT(use.weight_bytes, 0U);
+        EXPECT_EQ(use.has_output, &use == &uses.back());
+    }
+    EXPECT_EQ(next, 4);
+    EXPECT_LT(bytes, devices_->info().weight_bytes) << "rows of embeddings are looked up here";
+    if (GetParam().n_layers < 0) {
+        const auto embedding = static_cast<size_t>(spec.n_vocab) * static_cast<size_t>(spec.n_embd) * sizeof(float);
+        EXPECT_EQ(bytes, devices_->info().weight_bytes - embedding - static_cast<size_t>(spec.n_embd) * sizeof(float));
+    }
+    auto session = devices_->session();
+    ASSERT_TRUE(session.ok());
+    EXPECT_EQ(session->ledger().devices.size(), uses.size());
+}
+
+TEST_P(OnDevices, EveryKvTypeAndGgmlsOwnAttention) {
+    load_both(tiny_spec());
+    for (const KvType type : {KvType::kF16, KvType::kBF16, KvType::kQ8_0, KvType::kQ4_0}) {
+        expect_same_under("snapkv:window=8", type, 2e-2);  // a value beside a step of the type may round to the next
+    }
+    RandomModelSpec portable = tiny_spec();
+    portable.head_dim = 40;  // a size that Pith's own attention does not serve
+    load_both(portable);
+    expect_same_under("h2o");
+    expect_same_under("snapkv:window=8+ada");
+}
+
+TEST_P(OnDevices, SequencesInBatches) {
+    load_both(tiny_spec());
+    const auto answers = [](const Model & model) {
+        EngineOptions options;
+        options.type_k = options.type_v = KvType::kF32;
+        options.n_threads = 1;
+        options.max_rows = 40;
+        auto engine = model.engine(options);
+        EXPECT_TRUE(engine.ok()) << engine.status().message();
+        std::vector<int64_t> ids;
+        for (const char * policy : {"full", "snapkv:window=8", "h2o", "laprox"}) {
+            Request request;
+            request.tokens = random_tokens(50 + 9 * static_cast<int>(ids.size()), 384, static_cast<unsigned>(ids.size()));
+            request.options.policy = policy;
+            if (request.options.policy != "full") { request.options.budget = 36; }
+            request.options.chunk = 24;
+            request.max_tokens = 10;
+            const auto id = engine->submit(std::move(request));
+            EXPECT_TRUE(id.ok()) << id.status().message();
+            ids.push_back(*id);
+        }
+        EXPECT_TRUE(engine->run().ok());
+        std::vector<std::vector<int32_t>> all;
+        for (const int64_t id : ids) {
+            EXPECT_EQ(engine->state(id), RequestState::kDone) << engine->status(id).message();
+            all.emplace_back(engine->answer(id).begin(), engine->answer(id).end());
+        }
+        return all;
+    };
+    EXPECT_EQ(answers(*devices_), answers(*cpu_));
+}
+
+TEST_P(OnDevices, AnAdapterGoesWithIt) {
+    ASSERT_TRUE(write_random_model(tiny_spec(), path_).ok());
+    const auto plain = Model::load(path_);
+    ASSERT_TRUE(plain.ok());
+    const std::string adapter = scratch_file("on-devices-lora.gguf");
+    ASSERT_TRUE(testing::write_random_lora(file_of(*plain), adapter).ok());
+    ModelOptions options;
+    options.lora_file = adapter;
+    const auto cpu = Model::load(path_, options);
+    const auto devices = load(path_, GetParam(), adapter);
+    ASSERT_TRUE(cpu.ok() && devices.ok()) << devices.status().message();
+    const auto prompt = random_tokens(kPrompt, plain->info().n_vocab);
+    const Outcome expected = run(*cpu, session_options("laprox"), prompt);
+    expect_same(run(*devices, session_options("laprox"), prompt), expected, plain->info().n_vocab);
+    EXPECT_NE(run(*plain, session_options("laprox"), prompt).logits, expected.logits) << "it changes something";
+}
+
+// Lanes lie here: what is saved on one is opened on the other.
+TEST_P(OnDevices, FilesAndSnapshotsAreAsWithout) {
+    load_both(tiny_spec());
+    const auto prompt = random_tokens(kPrompt, cpu_->info().n_vocab);
+    auto session = devices_->session(session_options("snapkv:window=8"));
+    ASSERT_TRUE(session.ok());
+    ASSERT_TRUE(session->prefill(prompt).ok());
+    auto snapshot = session->snapshot();
+    ASSERT_TRUE(snapshot.ok());
+    const std::string file = scratch_file("on-devices.cache");
+    ASSERT_TRUE(session->save(file).ok());
+    std::vector<int32_t> first, again, opened;
+    for (int i = 0; i < kDecoded; ++i) { first.push_back(session->decode().value()); }
+    ASSERT_TRUE(session->restore(*snapshot).ok());
+    for (int i = 0; i < kDecoded; ++i) { again.push_back(session->decode().value()); }
+    auto on_cpu = cpu_->open_session(file, 1);
+    ASSERT_TRUE(on_cpu.ok()) << on_cpu.status().message();
+    for (int i = 0; i < kDecoded; ++i) { opened.push_back(on_cpu->decode().value()); }
+    EXPECT_EQ(again, first);
+    EXPECT_EQ(opened, first);
+}
+
+// One's token, the other's token, and a third that reads a prompt in between.
+TEST_P(OnDevices, SessionsSideBySide) {
+    load_both(tiny_spec());
+    const auto prompt_of = [&](unsigned i) { return random_tokens(kPrompt, cpu_->info().n_vocab, i + 7); };
+    std::vector<Session> sessions;
+    std::vector<std::vector<int32_t>> got(2);
+    for (unsigned i = 0; i < 2; ++i) {
+        sessions.push_back(devices_->session(session_options("h2o")).value());
+        ASSERT_TRUE(sessions.back().prefill(prompt_of(i)).ok());
+    }
+    for (int t = 0; t < kDecoded; ++t) {
+        for (size_t i = 0; i < 2; ++i) { got[i].push_back(sessions[i].decode().value()); }
+        if (t == 3) { EXPECT_TRUE(devices_->session(session_options("full"))->prefill(prompt_of(3)).ok()); }
+    }
+    for (unsigned i = 0; i < 2; ++i) { EXPECT_EQ(got[i], run(*cpu_, session_options("h2o"), prompt_of(i)).answer); }
+}
+
+// Sessions of two threads on one model take turns.
+TEST_P(OnDevices, TwoThreadsAtATime) {
+    load_both(tiny_spec());
+    std::vector<Outcome> got(2), expected(2);
+    const auto prompt_of = [&](size_t i) { return random_tokens(kPrompt, cpu_->info().n_vocab, static_cast<unsigned>(i) + 7); };
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < got.size(); ++i) {
+        threads.emplace_back([&, i] { got[i] = run(*devices_, session_options("h2o"), prompt_of(i)); });
+    }
+    for (std::thread & thread : threads) { thread.join(); }
+    for (size_t i = 0; i < got.size(); ++i) {
+        expected[i] = run(*cpu_, session_options("h2o"), prompt_of(i));
+        expect_same(got[i], expected[i], cpu_->info().n_vocab);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rpc, OnDevices, ::testing::Values(Where{"all"}, Where{"some", 1, 2}, Where{"split", 2, -1, {1, 1}}),
+                         [](const auto & test) { return test.param.name; });
+
+// Windows, sinks, experts, recurrent layers, keys that layers share, told tokens: whatever the layers are. Of every kind one,
+// or all there are.
+TEST(EveryKindOfLayer, LogitsAndKeptEntriesAreThoseOfTheCpu) {
+    if (const std::string why = nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+    const bool all = std::getenv("PITH_EVERY_ARCHITECTURE") != nullptr;
+    std::set<std::string> seen;
+    for (const testing::ArchitectureFile & one : testing::architecture_files()) {
+        if (!seen.insert(one.arch).second && !all) { continue; }
+        SCOPED_TRACE(one.name);
+        const std::string path = scratch_file("architecture-on-a-device.gguf");
+        ASSERT_TRUE(testing::write_architecture_file(one, path));
+        const auto cpu = Model::load(path);
+        const auto devices = load(path, {"all"});
+        ASSERT_TRUE(cpu.ok()) << cpu.status().message();
+        ASSERT_TRUE(devices.ok()) << devices.status().message();
+        const auto prompt = random_tokens(kPrompt, cpu->info().n_vocab);
+        const SessionOptions options = session_options(all ? "snapkv:window=8+ada" : "snapkv:window=8");
+        const Outcome expected = run(*cpu, options, prompt);
+        const Outcome got = run(*devices, options, prompt);
+        ASSERT_EQ(got.logits.size(), expected.logits.size());
+        const auto difference = compare_logits(got.logits, expected.logits, cpu->info().n_vocab);
+        std::cout << one.name << ": max |d|/range " << difference.max_relative << "\n";
+        EXPECT_LE(difference.max_relative, 1e-3);
+        EXPECT_EQ(difference.n_argmax_changed, 0);
+        EXPECT_EQ(got.positions, expected.positions);
+    }
+}
+
+// The program: what is there, and a text as without devices.
+std::string output_of(const std::string & arguments) {
+    const std::string command = std::string(PITH_PROGRAM) + " " + arguments + " 2>/dev/null";
+    std::string out;
+    FILE * pipe = popen(command.c_str(), "r");
+    char part[4096];
+    while (pipe != nullptr && std::fgets(part, sizeof part, pipe) != nullptr) { out += part; }
+    if (pipe != nullptr) { pclose(pipe); }
+    return out;
+}
+
+TEST(DevicesOfTheProgram, AreListedAndUsed) {
+    if (const std::string why = nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+    // A server of its own: those of this process are busy with it.
+    RpcProcess server;
+    ASSERT_TRUE(server.answers());
+    const std::string path = scratch_file("program-on-a-device.gguf");
+    RandomModelSpec spec = tiny_spec();
+    ASSERT_TRUE(write_random_model(spec, path).ok());
+    const std::string listed = output_of("run --list-devices --rpc " + server.endpoint());
+    EXPECT_NE(listed.find("RPC0"), std::string::npos) << listed;
+    EXPECT_NE(listed.find(server.endpoint()), std::string::npos) << listed;
+    EXPECT_NE(listed.find("free"), std::string::npos) << listed;
+    const std::string flags = "run -m " + path + " -p hello --raw --temp 0 -n 12 -t 1 -ctk f32 -ctv f32";
+    const std::string alone = output_of(flags);
+    EXPECT_FALSE(alone.empty());
+    EXPECT_EQ(output_of(flags + " --rpc " + server.endpoint()), alone);
+    EXPECT_EQ(output_of(flags + " -ngl 2 --rpc " + server.endpoint()), alone);
+    const std::string json = output_of(flags + " --json -ngl 1 --rpc " + server.endpoint());
+    EXPECT_NE(json.find("\"has_output\": true"), std::string::npos) << json;
+    const std::string info = output_of("info " + path + " --rpc " + server.endpoint());
+    EXPECT_NE(info.find("layers 0-2 and the output"), std::string::npos) << info;
+}
+
+}  // namespace
+}  // namespace pith
