@@ -116,7 +116,7 @@ struct EngineLedger {
     int64_t n_prompt = 0;           // tokens read
     int64_t n_generated = 0;        // tokens of answers that were fed
     size_t ceiling_bytes = 0;       // 0: none
-    size_t kv_reserved_bytes = 0;   // what the running ones may come to need
+    size_t kv_reserved_bytes = 0;   // what the running ones may come to need, the states that they share once
     size_t kv_allocated_bytes = 0;  // pages held now, each counted once
     size_t kv_kept_bytes = 0;       // of these: of requests that are done and were submitted with `keep`
     size_t kv_peak_bytes = 0;       // the most that was ever held

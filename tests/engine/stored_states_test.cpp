@@ -354,6 +354,58 @@ TEST(StoredStates, ThatSeveralGoOnFromAreHeldOnce) {
     }
 }
 
+// Under a ceiling, too: where no eviction comes before their ends, or none moves what lies in front.
+TEST(StoredStates, ThatSeveralGoOnFromAreReservedOnce) {
+    constexpr int kDocument = 62 * 32;
+    struct Shape {
+        const char * policy;
+        int budget;
+        int n_pinned;
+        int n_answer;
+        int64_t n_at_least;  // at a time, where three would fit alone
+    };
+    for (const Shape & shape : {Shape{"full", 0, 0, 20, 8}, Shape{"h2o", 500, 0, 12, 8}, Shape{"h2o", 1000, 800, 60, 5}}) {
+        SCOPED_TRACE(shape.policy);
+        const auto question = [&](unsigned i) {
+            Request request = request_of(shape.policy);
+            request.tokens = random_tokens(kDocument, 384, 1);
+            const auto asked = random_tokens(8, 384, 50 + i);
+            request.tokens.insert(request.tokens.end(), asked.begin(), asked.end());
+            if (shape.budget > 0) { request.options.budget = Budget(shape.budget); }
+            if (shape.n_pinned > 0) { request.options.pinned = {{0, shape.n_pinned}}; }
+            request.max_tokens = shape.n_answer;
+            return request;
+        };
+        const TempFolder folder;
+        EngineOptions options = engine_with(folder.file("s"), KvType::kF32);
+        size_t reserved = 0;
+        std::vector<std::vector<int32_t>> alone;
+        for (unsigned i = 0; i < 8; ++i) {
+            auto engine = tiny().engine(i == 0 ? options : engine_with("", KvType::kF32));
+            ASSERT_TRUE(engine.ok());
+            const auto id = engine->submit(question(i));
+            ASSERT_TRUE(id.ok() && engine->step().ok());
+            reserved = std::max(reserved, engine->ledger().kv_reserved_bytes);
+            ASSERT_TRUE(engine->run().ok());
+            alone.emplace_back(engine->answer(*id).begin(), engine->answer(*id).end());
+        }
+        options.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(7 * reserved / 2));
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok());
+        std::vector<int64_t> ids;
+        for (unsigned i = 0; i < 8; ++i) { ids.push_back(engine->submit(question(i)).value()); }
+        ASSERT_TRUE(engine->step().ok());
+        EXPECT_GE(engine->ledger().n_running, shape.n_at_least);
+        ASSERT_TRUE(engine->run().ok());
+        EXPECT_LE(engine->ledger().kv_peak_bytes, engine->ledger().ceiling_bytes);
+        for (unsigned i = 0; i < 8; ++i) {
+            EXPECT_EQ(engine->n_cached(ids[i]), kDocument);
+            EXPECT_TRUE(std::ranges::equal(engine->answer(ids[i]), alone[i])) << i;
+        }
+        EXPECT_EQ(engine->ledger().kv_allocated_bytes, 0U);
+    }
+}
+
 // Where there is no room for a base beside what each may need, nobody waits for its sake.
 TEST(StoredStates, AreHeldBySeveralEachWhereTheCeilingHasNoRoomForMore) {
     const TempFolder folder;

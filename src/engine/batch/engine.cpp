@@ -118,6 +118,7 @@ Status Engine::cancel(int64_t id) {
         Turn * turn = impl_->asked(id);
         if (turn == nullptr || turn->ended()) { return not_found(id); }
         turn->cancel();
+        if (impl_->store) { impl_->store->shared().drop_idle(); }
         impl_->changed = true;
         return {};
     });

@@ -60,6 +60,7 @@ struct Engine::Impl {
     bool has_room(const Turn & turn, std::span<Turn * const> without = {}) const;
     bool has_bytes(const Turn & turn, std::span<Turn * const> without = {}) const;
     bool make_room(const Turn & turn);
+    bool finds_room(Turn & turn);
     void set_idle_aside(const Turn & for_whom);
     bool is_read(int64_t id, bool by_running) const;
     Status bring_back_base_of(const Turn & turn);

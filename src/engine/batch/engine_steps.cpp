@@ -21,7 +21,7 @@ std::vector<Turn *> Engine::Impl::running() const {
 }
 
 size_t Engine::Impl::reserved_bytes() const {
-    size_t bytes = store ? store->shared_bytes() : 0;
+    size_t bytes = store ? store->shared().bytes_in_use() : 0;
     for (const auto & [id, turn] : turns) { bytes += turn->running() || turn->kept() ? turn->reserved_bytes() : 0; }
     return bytes;
 }
@@ -96,6 +96,16 @@ bool Engine::Impl::make_room(const Turn & turn) {
     return has_room(turn);
 }
 
+// Whether it may run now, which may set others aside. A state in memory that it begins with is then in use, once for all who go
+// on from it: what it reserves comes behind that.
+bool Engine::Impl::finds_room(Turn & turn) {
+    if (turn.state() == RequestState::kWaiting) { turn.look_for_shared_state(); }
+    const bool found = has_room(turn) || make_room(turn);
+    if (!found && turn.state() == RequestState::kWaiting) { turn.let_go_of_shared_state(); }
+    if (store) { store->shared().drop_idle(); }  // of whom was set aside
+    return found;
+}
+
 // Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit.
 void Engine::Impl::admit() {
     if (!changed) { return; }
@@ -114,7 +124,7 @@ void Engine::Impl::admit() {
             again = true;
             break;
         }
-        if (!has_room(*turn) && !make_room(*turn)) {
+        if (!finds_room(*turn)) {
             const bool hopeless = std::ranges::none_of(turns, [](const auto & one) { return one.second->running(); });
             if (!hopeless) { break; }
             // Nothing will become free by itself.
@@ -133,17 +143,26 @@ void Engine::Impl::admit() {
     changed = again;
 }
 
-// Whether another that has not ended goes on from the state that the turn begins with, and a base for them takes nobody's room:
-// each may come to need all that it would need alone, once evictions have copied the base.
+// Whether the state that the turn has just read becomes a base: others begin with it too, and it has room beside what this one
+// reserves then. Where it takes more than they save, because their evictions will copy it, all of them must have room beside
+// it: nobody waits for its sake.
 bool Engine::Impl::may_share(const Turn & turn, int64_t n_tokens, size_t bytes) const {
-    size_t wanted = reserved_bytes() + bytes;
+    const size_t behind = turn.bytes_behind_own_state();
+    size_t others = reserved_bytes() - turn.reserved_bytes();
+    size_t waiting = 0;
+    size_t n_alike = 1;
     bool alike = false;
     for (const auto & [id, other] : turns) {
         if (other.get() == &turn || other->ended()) { continue; }
-        alike = alike || other->begins_as(turn, n_tokens);
-        wanted += other->running() ? 0 : other->reserved_bytes();
+        const bool begins = other->begins_as(turn, n_tokens);
+        alike = alike || begins;
+        n_alike += begins && other->state() == RequestState::kWaiting ? 1 : 0;
+        waiting += other->running() ? 0 : other->reserved_bytes();
     }
-    return alike && (ledger.ceiling_bytes == 0 || wanted <= ledger.ceiling_bytes);
+    if (!alike || ledger.ceiling_bytes == 0) { return alike; }
+    const bool saves = n_alike * (turn.bytes_alone() - behind) > bytes;
+    if (!saves) { others += waiting; }
+    return others + bytes + behind <= ledger.ceiling_bytes;
 }
 
 void Engine::Impl::start(Turn & turn) {
@@ -180,7 +199,7 @@ void Engine::Impl::drop_forgotten() {
 
 // ran: a layered prompt's unit has just run, in which its lanes were longer than they are now.
 void Engine::Impl::count_bytes(const Turn * ran) {
-    size_t bytes = store ? store->shared_bytes() : 0;
+    size_t bytes = store ? store->shared().bytes() : 0;
     size_t most = bytes;
     size_t undo = 0;
     for (const auto & [id, turn] : turns) {
@@ -277,6 +296,7 @@ bool Engine::Impl::step() {
         if (read) { ledger.n_prompt += std::ssize(turn.request().tokens); }
         count_bytes(&turn);
     }
+    if (store) { store->shared().drop_idle(); }
     // Who ends frees memory, who has read makes room for another reader, and may be set aside from now on.
     for (size_t i = 0; i < candidates.size(); ++i) { changed = changed || candidates[i]->state() != states[i]; }
     ledger.kv_reserved_bytes = reserved_bytes();

@@ -22,6 +22,46 @@ int64_t most_entries(const RunPlan & plan, const Policy & policy, const CacheSha
     return std::min(all, std::max(reading, n_lanes * answering));
 }
 
+bool may_evict(const RunPlan & plan, const HeldEntries & held, int64_t n_added) {
+    if (plan.budget == 0 || plan.evict_every == 0) { return false; }
+    if (held.n_entries + held.n_lanes * n_added <= held.n_lanes * plan.budget) { return false; }
+    if (plan.grid > 0) { return (held.n_tokens + n_added) / plan.grid > held.n_tokens / plan.grid; }
+    return held.since_eviction + n_added >= plan.evict_every;
+}
+
+int64_t n_protected_in_front(const Policy & policy, std::span<const PositionSpan> pinned) {
+    int64_t n = policy.n_sinks();
+    for (bool grows = true; grows;) {  // spans come in any order
+        grows = false;
+        for (const PositionSpan & span : pinned) {
+            if (span.begin > n || span.end <= n) { continue; }
+            n = span.end;
+            grows = true;
+        }
+    }
+    return n;
+}
+
+size_t bytes_in_front(const RaggedCache & cache, int64_t n) {
+    const CacheLayout & layout = cache.layout();
+    const auto whole_pages = [](int64_t rows, size_t row_bytes) {
+        return static_cast<size_t>(rows) * row_bytes / page_size_bytes() * page_size_bytes();
+    };
+    size_t bytes = 0;
+    for (int l = 0; l < layout.n_layers(); ++l) {
+        const LaneRows rows = layout.rows(l);
+        for (int h = 0; layout.governs(l) && h < cache.n_kv_heads(l); ++h) {
+            const auto positions = cache.positions(cache.lane(0, l, h));
+            int64_t in_front = 0;
+            while (in_front < std::min(n, std::ssize(positions)) && positions[static_cast<size_t>(in_front)] == in_front) {
+                ++in_front;
+            }
+            bytes += whole_pages(in_front, rows.bytes_k()) + whole_pages(in_front, rows.bytes_v());
+        }
+    }
+    return bytes;
+}
+
 size_t most_bytes(const CacheLayout & layout, int64_t n_entries) {
     return static_cast<size_t>(n_entries) * layout.entry_bytes() +
            static_cast<size_t>(layout.shape.n_lanes()) * 2 * page_size_bytes();

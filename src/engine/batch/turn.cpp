@@ -87,9 +87,7 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
             PITH_ASSIGN_OR_RETURN(const auto next, base->session_->next_policy(request_.evict->policy, request_.evict->budget));
             plan = next.plan;
         }
-        // Pages at both ends of what it adds to a lane may be used in part.
-        reserved_bytes_ = most_bytes(session_->layout, 0) + most_bytes(session_->layout, most_of_fork(*base, plan)) +
-                          ungoverned_bytes(session_->layout, longest_piece(plan));
+        reserved_bytes_ = bytes_alone_ = bytes_behind(most_of_fork(*base, plan), plan);
         return {};
     }
     hooks_.n_question = request_.n_question;
@@ -98,9 +96,10 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     PITH_RETURN_IF_ERROR(session_->decide(n, std::max(request_.n_question, n_observers)));
     const RunPlan plan = *session_->seq.plan;
     reads_layers_ = plan.one_shot;
-    reserved_bytes_ = most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n + n_observers,
-                                                                request_.max_tokens)) +
-                      ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers);
+    bytes_alone_ = most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n + n_observers,
+                                                             request_.max_tokens)) +
+                   ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers);
+    reserved_bytes_ = bytes_alone_;
     if (states != nullptr && request_.n_question == 0) { scope_ = states->scope_of(*session_, plan, request_.cache_name); }
     // The plan is this one when the prompt's turn has come, whatever memory is left then: it is what has been reserved for.
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
@@ -126,13 +125,50 @@ int64_t Turn::most_of_fork(const Turn & base, const RunPlan & plan) const {
     const Extent from = base.extent();
     const int64_t n_lanes = session_->shape().n_lanes();
     const int64_t n_added = std::ssize(request_.tokens) + request_.max_tokens;
-    const bool evicts = plan.budget > 0 && plan.period() > 0;
     const int64_t all = from.n_entries + n_lanes * n_added;
     if (request_.evict && plan.budget > 0) {  // a page is copied when a kept entry moves into it, and no other
         return std::min(all, n_lanes * (plan.budget + std::max<int64_t>(plan.period(), n_added)));
     }
-    if (evicts) { return std::min(all, std::max(from.n_entries, n_lanes * (plan.budget + plan.period()))); }
+    const SequenceState & state = base.session_->seq;
+    if (may_evict(plan, {state.n_tokens, state.since_eviction, from.n_entries, n_lanes}, n_added)) {
+        return std::min(all, std::max(from.n_entries, n_lanes * (plan.budget + plan.period())));
+    }
     return request_.keep || from.longest + n_added > from.capacity ? all : n_lanes * n_added;
+}
+
+// Of entries of its own behind a base's. Pages at both ends of what it adds to a lane may be used in part.
+size_t Turn::bytes_behind(int64_t n_entries, const RunPlan & plan) const {
+    return most_bytes(session_->layout, 0) + most_bytes(session_->layout, n_entries) +
+           ungoverned_bytes(session_->layout, longest_piece(plan));
+}
+
+// At most, behind a state of its prompt's beginning, which lies in a base with so many cells to a lane. Where an eviction may
+// move the base's entries, it copies them: that is all that it would take alone, but for pages in front that hold what is never
+// evicted.
+size_t Turn::most_behind(const SequenceState & state, const RaggedCache & base, int64_t capacity) const {
+    const RunPlan & plan = *session_->given_plan;
+    const int64_t n_lanes = session_->shape().n_lanes();
+    const int64_t n_added = std::ssize(request_.tokens) - state.n_tokens + request_.max_tokens;
+    int64_t longest = 0;
+    for (int lane = 0; lane < base.n_lanes(); ++lane) { longest = std::max<int64_t>(longest, base.length(lane)); }
+    if (request_.keep || longest + n_added > capacity) { return bytes_alone_; }  // it copies all of them
+    if (may_evict(plan, {state.n_tokens, state.since_eviction, base.n_entries(), n_lanes}, n_added)) {
+        const int64_t n_front = n_protected_in_front(session_->seq.policy, session_->options.pinned);
+        return bytes_alone_ - std::min(bytes_alone_, bytes_in_front(base, n_front));
+    }
+    return std::min(bytes_alone_, bytes_behind(n_lanes * n_added, plan));
+}
+
+// Cells behind the lanes of a state that others go on from.
+int64_t Turn::room_to_fork() const {
+    return std::max<int64_t>(kForkRoom, session_->options.max_context);
+}
+
+size_t Turn::bytes_behind_own_state() const {
+    const Sequence & seq = session_->seq;
+    int64_t longest = 0;
+    for (int lane = 0; lane < seq.cache->n_lanes(); ++lane) { longest = std::max<int64_t>(longest, seq.cache->length(lane)); }
+    return most_behind(seq, *seq.cache, longest + room_to_fork());
 }
 
 Turn::Extent Turn::extent() const {
@@ -181,6 +217,17 @@ bool Turn::begins_as(const Turn & other, int64_t n) const {
     return std::min(here.size(), there.size()) >= size && std::ranges::equal(here.first(size), there.first(size));
 }
 
+void Turn::look_for_shared_state() {
+    if (!scope_) { return; }
+    shared_ = states_->find_shared(*session_, *scope_, request_.tokens);
+    reserved_bytes_ = shared_ ? most_behind(shared_->state, *shared_->cache, shared_->cache->capacity()) : bytes_alone_;
+}
+
+void Turn::let_go_of_shared_state() {
+    shared_.reset();
+    reserved_bytes_ = bytes_alone_;
+}
+
 void Turn::start(const Turn * base, int64_t step, const StoredStates::MayShare & may_share) {
     state_ = RequestState::kReading;
     last_step_ = step;
@@ -189,7 +236,7 @@ void Turn::start(const Turn * base, int64_t step, const StoredStates::MayShare &
         if (base != nullptr) { PITH_RETURN_IF_ERROR(fork(*base)); }
         session_->begin_observing(request_.questions);
         if (request_.evict) { PITH_RETURN_IF_ERROR(session_->evict_as(request_.evict->policy, request_.evict->budget)); }
-        if (scope_) { begin_from_states(may_share); }
+        if (scope_) { PITH_RETURN_IF_ERROR(begin_from_states(may_share)); }
         if (std::ssize(request_.tokens) == n_cached_) { return {}; }
         return open_part();
     });
@@ -200,7 +247,7 @@ void Turn::start(const Turn * base, int64_t step, const StoredStates::MayShare &
 }
 
 // The sequence is empty, or has read as much of the prompt as the longest state that was kept of its beginning.
-void Turn::begin_from_states(const StoredStates::MayShare & may_share) {
+Status Turn::begin_from_states(const StoredStates::MayShare & may_share) {
     const auto empty = [this] {
         static_cast<SequenceState &>(session_->seq) = *fresh_;
         session_->seq.cache.reset();
@@ -208,11 +255,16 @@ void Turn::begin_from_states(const StoredStates::MayShare & may_share) {
     };
     empty();  // a start that was taken back
     session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;
-    const int64_t room = std::max<int64_t>(kForkRoom, session_->options.max_context);
-    BegunState begun = states_->begin(*session_, *scope_, request_.tokens, may_share, room);
+    if (shared_) {  // all that it reserves is what comes behind it: reading anew has no room
+        n_cached_ = shared_->state.n_tokens;
+        return StoredStates::go_on_from(*shared_, *session_);
+    }
+    BegunState begun = states_->begin(*session_, *scope_, request_.tokens, may_share, room_to_fork());
     n_cached_ = begun.n_tokens;
     shared_ = std::move(begun.shared);
+    if (shared_) { reserved_bytes_ = most_behind(shared_->state, *shared_->cache, shared_->cache->capacity()); }
     if (n_cached_ == 0) { empty(); }
+    return {};
 }
 
 // Opens the call that reads the prompt's next part.
@@ -346,7 +398,7 @@ void Turn::choose_token() {
 void Turn::keep_state() {
     const Status status = guarded([&] { return session_->seq.cache->freeze(kForkRoom); });
     if (!status.ok()) { return end(RequestState::kFailed, status); }
-    shared_.reset();  // they have been copied
+    let_go_of_shared_state();  // its entries have been copied
     session_->update_ledger();
     state_ = RequestState::kDone;
 }
@@ -360,7 +412,11 @@ void Turn::take_back(const Status & status) {
         if (alone_) { return end(RequestState::kFailed, copy_of(status)); }
         alone_ = true;
     }
-    if (state_ == RequestState::kReading) { state_ = RequestState::kWaiting; }
+    if (state_ == RequestState::kReading) {  // and begins anew
+        state_ = RequestState::kWaiting;
+        session_->seq.cache.reset();
+        let_go_of_shared_state();
+    }
 }
 
 void Turn::fail(const Status & status) {
@@ -390,7 +446,7 @@ void Turn::end(RequestState state, Status status) {
 Status Turn::set_aside(const std::string & folder) {
     return guarded([&]() -> Status {
         PITH_ASSIGN_OR_RETURN(aside_, SequenceAside::take(*session_, folder));
-        shared_.reset();  // it comes back with entries of its own
+        let_go_of_shared_state();  // it comes back with entries of its own
         state_ = RequestState::kSetAside;
         return {};
     });

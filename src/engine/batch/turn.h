@@ -40,8 +40,11 @@ public:
     bool running() const { return state_ == RequestState::kReading || state_ == RequestState::kAnswering; }
     bool ended() const { return state_ >= RequestState::kDone; }
     bool kept() const { return state_ == RequestState::kDone && session_ != nullptr; }  // what others may go on from
-    // What it may come to take, or, kept, takes.
+    // What it may come to take, or, kept, takes: beside a base that it goes on from, which is counted once for all.
     size_t reserved_bytes() const { return kept() ? kv_bytes(false) : reserved_bytes_; }
+    size_t bytes_alone() const { return bytes_alone_; }  // what that would be without one
+    // The same if the state that it holds, which has just been read, became a base that others go on from.
+    size_t bytes_behind_own_state() const;
     bool reads_layers() const { return reads_layers_; }
     Session::Impl * session() const { return session_.get(); }  // null once it has ended
     const Ledger & ledger() const { return session_ ? session_->ledger : ledger_; }
@@ -54,6 +57,10 @@ public:
     void set_forgotten() { forgotten_ = true; }
     bool forgotten() const { return forgotten_; }
 
+    // Finds the state in memory that its prompt begins with, and reserves for what comes behind it; nothing, where there is
+    // none. It is in use until the request ends, or lets go of it before it has started.
+    void look_for_shared_state();
+    void let_go_of_shared_state();
     // The prompt's transaction opens, behind the base's entries where there is one, or what is evicted of them. Failing, the
     // request has ended; so has one that is kept, and has no tokens. may_share: of a state that it begins with.
     void start(const Turn * base, int64_t step, const StoredStates::MayShare & may_share);
@@ -113,10 +120,13 @@ private:
 
     Status check() const;
     Status fork(const Turn & base);
-    void begin_from_states(const StoredStates::MayShare & may_share);
+    Status begin_from_states(const StoredStates::MayShare & may_share);
+    int64_t room_to_fork() const;
+    size_t most_behind(const SequenceState & state, const RaggedCache & base, int64_t capacity) const;
     Status open_part();
     bool goes_on_reading();
     int64_t most_of_fork(const Turn & base, const RunPlan & plan) const;
+    size_t bytes_behind(int64_t n_entries, const RunPlan & plan) const;
     void take_token();
     void keep_state();
     void end(RequestState state, Status status = {});
@@ -147,6 +157,7 @@ private:
     int32_t pending_ = 0;  // chosen, and not fed yet
     int64_t last_step_ = -1;
     size_t reserved_bytes_ = 0;
+    size_t bytes_alone_ = 0;
     std::optional<SequenceAside> aside_;
     Extent extent_;    // of what is kept, and aside
     Stopwatch phase_;  // since the prompt, or the answer, began

@@ -50,14 +50,10 @@ bool same_settings(const Session::Impl & session, const SessionOptions & options
            same_plan(plan, *session.given_plan);
 }
 
-Status go_on_from(const SharedState & from, Session::Impl & session) {
-    session.reset_gates();
-    static_cast<SequenceState &>(session.seq) = from.state;
-    PITH_ASSIGN_OR_RETURN(session.seq.cache, from.cache->fork());
-    session.seq.logits = from.logits;
-    session.ledger.n_evictions = from.n_evictions;
-    session.ledger.evicted_entries = from.evicted_entries;
-    return {};
+void tell_where_it_begins(Session::Impl & session) {
+    session.ledger.budget_entries = session.seq.plan->budget;
+    session.tell_policy(session.policy_names(session.seq));
+    session.update_ledger();
 }
 
 // What a file of the sequence takes, or a little more.
@@ -102,19 +98,42 @@ std::optional<StateScope> StoredStates::scope_of(const Session::Impl & session, 
     return StateScope{hash64(equal.bytes()), plan.one_shot || !by_tokens};
 }
 
+std::optional<FoundState> StoredStates::find_file(const StateScope & scope, std::span<const int32_t> tokens) const {
+    return scope.whole_prompts ? store_.find_whole(scope.hash, tokens) : store_.find(scope.hash, tokens);
+}
+
+std::shared_ptr<const SharedState> StoredStates::find_shared(const Session::Impl & session, const StateScope & scope,
+                                                             std::span<const int32_t> tokens) const {
+    auto shared = shared_.find(scope, tokens);
+    if (!shared || !same_settings(session, shared->options, shared->state.policy.name(), *shared->state.plan)) {
+        return nullptr;
+    }
+    const auto in_file = find_file(scope, tokens);
+    if (in_file && in_file->n_tokens > shared->state.n_tokens) { return nullptr; }
+    store_.touch(store_.path_of(scope.hash, tokens.first(static_cast<size_t>(shared->state.n_tokens))));
+    return shared;
+}
+
+Status StoredStates::go_on_from(const SharedState & shared, Session::Impl & session) {
+    session.reset_gates();
+    static_cast<SequenceState &>(session.seq) = shared.state;
+    PITH_ASSIGN_OR_RETURN(session.seq.cache, shared.cache->fork());
+    session.seq.logits = shared.logits;
+    session.ledger.n_evictions = shared.n_evictions;
+    session.ledger.evicted_entries = shared.evicted_entries;
+    tell_where_it_begins(session);
+    return {};
+}
+
 BegunState StoredStates::begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens,
                                const MayShare & may_share, int64_t room) {
-    const auto next = [&] {
-        return scope.whole_prompts ? store_.find_whole(scope.hash, tokens) : store_.find(scope.hash, tokens);
-    };
-    while (const auto found = next()) {
+    while (const auto found = find_file(scope, tokens)) {
         const Ledger before = session.ledger;
-        BegunState begun{found->n_tokens, find_shared(session, *found, tokens)};
+        BegunState begun{found->n_tokens, nullptr};
         const Status status = guarded([&]() -> Status {
-            if (begun.shared) { return go_on_from(*begun.shared, session); }
             PITH_RETURN_IF_ERROR(load(session, *found, tokens));
             if (may_share(found->n_tokens, session.seq.cache->allocated_bytes())) {
-                PITH_ASSIGN_OR_RETURN(begun.shared, share(session, found->path, room));
+                PITH_ASSIGN_OR_RETURN(begun.shared, share(session, scope, room));
             }
             return {};
         });
@@ -122,9 +141,7 @@ BegunState StoredStates::begin(Session::Impl & session, const StateScope & scope
         if (status.ok()) {
             session.ledger.n_evictions = of_state.n_evictions;
             session.ledger.evicted_entries = of_state.evicted_entries;
-            session.ledger.budget_entries = session.seq.plan->budget;
-            session.tell_policy(session.policy_names(session.seq));
-            session.update_ledger();
+            tell_where_it_begins(session);
             store_.touch(found->path);
             return begun;
         }
@@ -148,42 +165,22 @@ Status StoredStates::load(Session::Impl & session, const FoundState & found, std
     return session.take(std::move(saved), file.view());
 }
 
-std::shared_ptr<const SharedState> StoredStates::find_shared(const Session::Impl & session, const FoundState & found,
-                                                             std::span<const int32_t> tokens) const {
-    const auto known = shared_.find(found.path);
-    std::shared_ptr<const SharedState> shared = known == shared_.end() ? nullptr : known->second.lock();
-    if (!shared) { return nullptr; }
-    const SequenceState & state = shared->state;
-    const bool same = same_settings(session, shared->options, state.policy.name(), *state.plan) &&
-                      std::ranges::equal(state.tokens.all(), tokens.first(static_cast<size_t>(found.n_tokens)));
-    return same ? shared : nullptr;
-}
-
 // The session's state is what others go on from, and so does the session. nullptr: there is no memory that can be shared, and
 // it stays the session's own.
-Result<std::shared_ptr<const SharedState>> StoredStates::share(Session::Impl & session, const std::string & path,
+Result<std::shared_ptr<const SharedState>> StoredStates::share(Session::Impl & session, const StateScope & scope,
                                                                int64_t room) {
-    std::erase_if(shared_, [](const auto & one) { return one.second.expired(); });
     auto shared = std::make_shared<SharedState>();
     shared->state = session.seq;
     shared->logits = session.seq.logits;
     shared->options = session.options;
     shared->n_evictions = session.ledger.n_evictions;
     shared->evicted_entries = session.ledger.evicted_entries;
-    auto & known = shared_[path];
+    shared_.prepare_to_add();
     if (!session.seq.cache->freeze(room).ok()) { return std::shared_ptr<const SharedState>(); }
     PITH_ASSIGN_OR_RETURN(auto forked, session.seq.cache->fork());
     shared->cache = std::exchange(session.seq.cache, std::move(forked));
-    known = shared;
+    shared_.add(scope, shared);
     return std::shared_ptr<const SharedState>(std::move(shared));
-}
-
-size_t StoredStates::shared_bytes() const {
-    size_t n = 0;
-    for (const auto & [path, weak] : shared_) {
-        if (const auto shared = weak.lock()) { n += shared->cache->allocated_bytes(); }
-    }
-    return n;
 }
 
 void StoredStates::keep(const Session::Impl & session, const StateScope & scope) {

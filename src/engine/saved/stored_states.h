@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "cache/state_store.h"
+#include "engine/saved/shared_states.h"
 #include "engine/session_impl.h"
 #include "model/model_identity.h"
 #include "pith/model.h"
@@ -30,23 +30,6 @@ namespace pith {
 // before it, too (what lies behind the last may be a question, and others ask others), and the last before each of `wanted`.
 // Ascending.
 std::vector<int64_t> ends_to_store(const RunPlan & plan, int64_t n_prompt, std::span<const int32_t> wanted);
-
-// What must be equal for a state to be used.
-struct StateScope {
-    uint64_t hash = 0;
-    bool whole_prompts = false;  // its states depend on where their prompt ends
-};
-
-// A state that several sequences of an engine go on from: they read its entries where they lie, and copy pages where they
-// write.
-struct SharedState {
-    SequenceState state;
-    std::vector<float> logits;
-    std::unique_ptr<const RaggedCache> cache;  // frozen
-    SessionOptions options;
-    int64_t n_evictions = 0;
-    int64_t evicted_entries = 0;
-};
 
 // Where a sequence begins.
 struct BegunState {
@@ -64,15 +47,21 @@ public:
     // sight. whose: states of one name are never found under another. Nothing: its states depend on more than its tokens.
     std::optional<StateScope> scope_of(const Session::Impl & session, const RunPlan & plan, std::string_view whose) const;
 
-    // The session, which is empty, becomes the longest state that the tokens begin with, or are. Where there is none it must be
-    // made empty again. What cannot be used is passed over, and logged.
-    // may_share: whether others will go on from the state of these tokens, too, and its bytes have room beside what each of
-    // them may come to need: it is then held once, as long as one of them goes on from it. room: cells for what they add to a
-    // lane.
+    // The longest state that the tokens begin with, or are, where others go on from it now: no file's is longer. Null: there is
+    // none, or a longer one in a file.
+    std::shared_ptr<const SharedState> find_shared(const Session::Impl & session, const StateScope & scope,
+                                                   std::span<const int32_t> tokens) const;
+    // The session, which is empty, goes on from it. Errors: kOutOfMemory: it must be made empty again.
+    static Status go_on_from(const SharedState & shared, Session::Impl & session);
+    // The session, which is empty, becomes the longest state in a file that the tokens begin with, or are. Where there is none
+    // it must be made empty again. What cannot be used is passed over, and logged.
+    // may_share: whether others will go on from the state of these tokens, too, and its bytes have room beside what they want:
+    // it is then held once, as long as one of them goes on from it. room: cells for what they add to a lane.
     using MayShare = std::function<bool(int64_t n_tokens, size_t bytes)>;
     BegunState begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens,
                      const MayShare & may_share, int64_t room);
-    size_t shared_bytes() const;  // K/V of all that are shared now
+    SharedStates & shared() { return shared_; }
+    const SharedStates & shared() const { return shared_; }
     // Keeps the session's state, unless it is there or takes too much of the folder. What fails is logged, once in a row.
     void keep(const Session::Impl & session, const StateScope & scope);
 
@@ -82,14 +71,13 @@ public:
 private:
     StoredStates(StateStore store, ModelIdentity model) : store_(std::move(store)), model_(std::move(model)) {}
     Status load(Session::Impl & session, const FoundState & found, std::span<const int32_t> tokens) const;
-    std::shared_ptr<const SharedState> find_shared(const Session::Impl & session, const FoundState & found,
-                                                   std::span<const int32_t> tokens) const;
-    Result<std::shared_ptr<const SharedState>> share(Session::Impl & session, const std::string & path, int64_t room);
+    std::optional<FoundState> find_file(const StateScope & scope, std::span<const int32_t> tokens) const;
+    Result<std::shared_ptr<const SharedState>> share(Session::Impl & session, const StateScope & scope, int64_t room);
 
     StateStore store_;
     ModelIdentity model_;
-    std::map<std::string, std::weak_ptr<const SharedState>> shared_;  // by the paths they were read from
-    bool failed_ = false;                                             // the last that was to be kept
+    SharedStates shared_;
+    bool failed_ = false;  // the last that was to be kept
     int64_t n_kept_ = 0;
 };
 
