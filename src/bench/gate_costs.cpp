@@ -104,6 +104,13 @@ double GateCostRow::gate_share() const {
     return median(std::move(shares));
 }
 
+std::optional<double> GateCostRow::tokens_until_even(const GateCostRow & full) const {
+    const double longer_s = median(prefill_s) - median(full.prefill_s);
+    if (longer_s <= 0) { return 0.0; }
+    const double gained_s = median(full.token_s) - median(token_s);
+    return gained_s > 0 ? std::optional(longer_s / gained_s) : std::nullopt;
+}
+
 Result<std::vector<GateCostRow>> measure_gate_costs(const Model & model, const GateCostOptions & options) {
     PITH_RETURN_IF_ERROR(check(options));
     if (options.lengths.empty() || options.policies.empty()) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ struct GateCostRow {
     size_t gate_peak_bytes = 0;
 
     double gate_share() const;  // of the prefill, median over the rounds
+    // How many decoded tokens it takes until what each of them gains beside `full` has made up for the longer prefill, by
+    // medians over the rounds. 0: the prefill is no longer; nothing: no token gains anything.
+    std::optional<double> tokens_until_even(const GateCostRow & full) const;
 };
 
 // Lengths in the order given, policies within each.

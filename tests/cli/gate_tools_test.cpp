@@ -172,12 +172,15 @@ TEST_F(GateTools, BenchMeasuresWhatGatesCostAndSave) {
         EXPECT_EQ(row["gate_share"].get<double>() > 0, gated);
         EXPECT_EQ(row["kept"].get<double>() < 1, gated);
         EXPECT_TRUE(row.contains("decode_ratio"));
+        EXPECT_TRUE(row["tokens_until_even"].is_null() || row["tokens_until_even"].get<double>() >= 0) << row.dump();
+        if (!gated) { EXPECT_EQ(row["tokens_until_even"], 0); }
     }
     EXPECT_EQ(json["rows"][3]["n_tokens"], 90);
     whole.pop_back();
     const Outcome told = run_pith(whole);
     EXPECT_NE(told.out.find("gated"), std::string::npos) << told.out;
     EXPECT_NE(told.out.find("share"), std::string::npos) << told.out;
+    EXPECT_NE(told.out.find("even\n"), std::string::npos) << told.out;
 }
 
 TEST_F(GateTools, AnAdapterIsRunAndItsScaleCounts) {

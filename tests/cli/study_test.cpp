@@ -181,6 +181,17 @@ TEST_F(Study, EvictsAtEveryTokenWhereThePaperDoes) {
     EXPECT_EQ(read_text_file(path("never/needle/run.json")).find("--evict-every"), std::string::npos);
 }
 
+TEST_F(Study, RunsAPartOnceForEachSizeOfBlocks) {
+    const Outcome ran = study(
+        {"caote", "--part", "blocks-perplexity", "--context", "128", "--budget", "64", "--samples", "1", "-o", path("blocks")});
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    for (const char * chunk : {"16", "64", "128", "512"}) {
+        EXPECT_NE(ran.out.find("chunks of " + std::string(chunk) + "\n"), std::string::npos) << ran.out;
+        const std::string table = read_text_file(path("blocks/blocks-perplexity-chunk" + std::string(chunk) + "/table.csv"));
+        EXPECT_NE(table.find(",snapkv+joint,64,"), std::string::npos) << table;
+    }
+}
+
 TEST_F(Study, MeasuresSpeedByLengthChunkAndPolicy) {
     const Outcome ran = study({"criticalkv", "--part", "efficiency-chunks", "--context", "256,512", "--budget", "64",
                                "--samples", "1", "--chunk", "128", "--json", "--paper"});

@@ -178,5 +178,22 @@ TEST(GateCosts, EveryLengthAndPolicyIsMeasuredInEveryRound) {
     EXPECT_EQ(measure_gate_costs(*model, options).status().code(), ErrorCode::kInvalidArgument);
 }
 
+// By medians: 2 s longer, 1/64 s less for each token.
+TEST(GateCosts, ALongerPrefillComesBackOverSoManyTokens) {
+    GateCostRow full;
+    full.prefill_s = {10, 9, 50};
+    full.token_s = {0.125, 0.5, 0.125};
+    GateCostRow gated;
+    gated.prefill_s = {12, 1, 13};
+    gated.token_s = {0.109375, 0.0625, 1};
+    EXPECT_EQ(gated.tokens_until_even(full), 128);
+    EXPECT_EQ(full.tokens_until_even(full), 0);
+    gated.prefill_s = {10};
+    EXPECT_EQ(gated.tokens_until_even(full), 0);
+    gated.prefill_s = {12};
+    gated.token_s = {0.125};
+    EXPECT_EQ(gated.tokens_until_even(full), std::nullopt);
+}
+
 }  // namespace
 }  // namespace pith

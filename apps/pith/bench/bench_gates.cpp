@@ -1,11 +1,15 @@
 // bench_gates.cpp - the table of what gates cost and save.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <optional>
+#include <string>
 
 #include "app/base/text_columns.h"
 #include "app/bench/bench_measure.h"
 #include "app/bench/bench_modes.h"
 #include "bench/gate_costs.h"
+#include "core/text.h"
 #include "statistics/median.h"
 
 namespace pith::app {
@@ -25,24 +29,34 @@ double paired_ratio(const std::vector<double> & a, const std::vector<double> & b
     return median(std::move(ratios));
 }
 
+// "0", "487", "never".
+std::string even_text(const GateCostRow & full, const GateCostRow & row) {
+    const std::optional<double> tokens = row.tokens_until_even(full);
+    return tokens ? with_commas(static_cast<int64_t>(std::llround(*tokens))) : "never";
+}
+
 void print_rows(const GateCostOptions & options, const std::vector<GateCostRow> & rows) {
     const int name = policy_width(rows);
-    std::printf("one-shot prompts, then %d decoded tokens; medians of %d rounds in turns; ratios to full, paired\n\n",
-                options.n_generate, options.n_repetitions);
-    std::printf("%7s  %-*s  %6s | %9s  %8s  %7s  %6s | %10s  %10s | %9s  %6s\n", "prompt", name, "policy", "kept", "prefill s",
-                "gates s", "share", "ratio", "KV", "KV peak", "decode", "ratio");
+    std::printf(
+        "one-shot prompts, then %d decoded tokens; medians of %d rounds in turns; ratios to full, paired;\n"
+        "even: decoded tokens until the longer prefill has come back\n\n",
+        options.n_generate, options.n_repetitions);
+    std::printf("%7s  %-*s  %6s | %9s  %8s  %7s  %6s | %10s  %10s | %9s  %6s  %7s\n", "prompt", name, "policy", "kept",
+                "prefill s", "gates s", "share", "ratio", "KV", "KV peak", "decode", "ratio", "even");
     for (const GateCostRow & row : rows) {
         const GateCostRow * full = full_row(rows, row);
         char prefill[16] = "-";
         char decode[16] = "-";
+        std::string even = "-";
         if (full != nullptr) {
             std::snprintf(prefill, sizeof prefill, "%.3f", paired_ratio(row.prefill_s, full->prefill_s));
             std::snprintf(decode, sizeof decode, "%.3f", paired_ratio(full->token_s, row.token_s));
+            even = even_text(*full, row);
         }
-        std::printf("%7d  %-*s  %4.1f %% | %9.2f  %8.3f  %5.2f %%  %6s | %10s  %10s | %7.1f/s  %6s\n", row.n_tokens, name,
+        std::printf("%7d  %-*s  %4.1f %% | %9.2f  %8.3f  %5.2f %%  %6s | %10s  %10s | %7.1f/s  %6s  %7s\n", row.n_tokens, name,
                     row.policy.c_str(), 100 * row.kept, median(row.prefill_s), median(row.gate_s), 100 * row.gate_share(),
                     prefill, bytes_text(row.kv_allocated_bytes).c_str(), bytes_text(row.kv_peak_bytes).c_str(),
-                    1 / median(row.token_s), decode);
+                    1 / median(row.token_s), decode, even.c_str());
     }
 }
 
@@ -65,6 +79,8 @@ Json to_json(const BenchOptions & bench, const GateCostOptions & options, const 
         if (const GateCostRow * full = full_row(rows, row)) {
             out["prefill_ratio"] = paired_ratio(row.prefill_s, full->prefill_s);
             out["decode_ratio"] = paired_ratio(full->token_s, row.token_s);
+            const std::optional<double> even = row.tokens_until_even(*full);
+            out["tokens_until_even"] = even ? Json(*even) : Json();
         }
         out["kv_allocated_bytes"] = row.kv_allocated_bytes;
         out["kv_peak_bytes"] = row.kv_peak_bytes;

@@ -10,6 +10,9 @@ constexpr std::string_view kPolicies =
 constexpr std::string_view kPoliciesAndSinks =
     "streaming,h2o:recent=half,h2o:recent=half+caote,h2o:recent=half+fastcaote,tova,tova+caote,tova+fastcaote,snapkv,"
     "snapkv+caote,snapkv+fastcaote";
+// Entries judged each by itself, and chosen together.
+constexpr std::string_view kAloneAndJointly =
+    "h2o:recent=half,h2o:recent=half+caote,h2o:recent=half+joint,tova,tova+caote,tova+joint,snapkv,snapkv+caote,snapkv+joint";
 
 // The paper's protocol: blocks of 128 tokens, evicted after each, and one entry a lane for every token that is generated.
 constexpr StudyPart kParts[] = {
@@ -70,8 +73,7 @@ constexpr StudyPart kParts[] = {
      .table = "Appendices B and G: block sizes, and entries chosen jointly",
      .family = "longbench",
      .tasks = kLongBenchTasks,
-     .policies = "h2o:recent=half,h2o:recent=half+caote,h2o:recent=half+joint,tova,tova+caote,tova+joint,snapkv,snapkv+caote,"
-                 "snapkv+joint",
+     .policies = kAloneAndJointly,
      .question_aware = true,
      .chunked = true,
      .evict_every = 1,
@@ -79,6 +81,13 @@ constexpr StudyPart kParts[] = {
      .stand_in = true,
      .paper = {.budgets = "2048", .chunks = "32,64,128,256,512"},
      .reference = {.lengths = "1024", .budgets = "256", .chunks = "16,32,64,128,256", .n_samples = 10}},
+    {.name = "blocks-perplexity",
+     .table = "Appendices B and G: the same by perplexity",
+     .family = "perplexity",
+     .policies = kAloneAndJointly,
+     .chunked = true,
+     .paper = {.lengths = "16384", .budgets = "2048", .chunks = "16,64,128,512", .n_samples = 10},
+     .reference = {.lengths = "2048", .budgets = "128,256,512", .chunks = "16,64,128,512", .n_samples = 25}},
     {.name = "efficiency",
      .table = "Table 6: first token, decode and memory",
      .kind = StudyKind::kEfficiency,
@@ -112,8 +121,11 @@ constexpr PaperItem kItems[] = {
     {"Figure 1", "how CAOTE follows a policy's scores", {}, "a drawing"},
     {"Figure 2", "needle by length and depth at 6k", {"pith study caote --part needle --budget 6144 --svg"}, ""},
     {"Equation (7)", "the norm squared", {"pith study caote --part formula"}, ""},
-    {"Appendix B", "entries chosen jointly", {"pith study caote --part blocks"}, ""},
-    {"Appendix G", "smaller blocks", {"pith study caote --part blocks"}, ""},
+    {"Appendix B",
+     "entries chosen jointly",
+     {"pith study caote --part blocks", "pith study caote --part blocks-perplexity"},
+     ""},
+    {"Appendix G", "smaller blocks", {"pith study caote --part blocks", "pith study caote --part blocks-perplexity"}, ""},
 };
 
 }  // namespace

@@ -68,6 +68,16 @@ constexpr StudyPart kParts[] = {
      .stand_in = true,
      .paper = {.budgets = "128"},
      .reference = {.lengths = "2048", .budgets = "128", .n_samples = 25}},
+    {.name = "group",
+     .table = "What the paper leaves open: how the query heads of a group are put together, LongBench",
+     .family = "longbench",
+     .tasks = kLongBenchTasks,
+     .policies = "laprox,laprox:group=product,laprox:group=exact",
+     .question_aware = true,
+     .needs_data = true,
+     .stand_in = true,
+     .paper = {.budgets = "128"},
+     .reference = {.lengths = "2048", .budgets = "128", .n_samples = 25}},
     {.name = "infinitebench",
      .table = "Table 8: InfiniteBench",
      .family = "infinitebench",
@@ -130,6 +140,7 @@ constexpr PaperItem kItems[] = {
      "entries kept by head, and how they vary",
      {"pith inspect --policy laprox --budget 128 --out look", "pith inspect --policy laprox --budget 128 --texts 20"},
      ""},
+    {"Grouping", "ways of putting a group's query heads together", {"pith study laprox --part group"}, ""},
 };
 
 }  // namespace
