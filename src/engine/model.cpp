@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <string_view>
 
 #include "attention/lane_attention.h"
 #include "core/guarded.h"
@@ -22,6 +23,12 @@
 
 namespace pith {
 namespace {
+
+// As exact as the model's own products, no more.
+GateProducts products_of_gates(std::string_view weight_type) {
+    if (weight_type == "f32") { return GateProducts::kF32; }
+    return weight_type == "f16" || weight_type == "bf16" ? GateProducts::kF16 : GateProducts::kQ8_0;
+}
 
 ModelInfo describe(const ModelFile & file) {
     const Hparams & hp = file.hparams();
@@ -159,8 +166,9 @@ Result<Model> Model::load(const std::string & path, const ModelOptions & options
                                                                 available_memory(), options.devices}));
         PITH_ASSIGN_OR_RETURN(impl->file, add_adapter(std::move(file), options));
         if (!options.gate_file.empty()) {
-            const bool fast = options.repack && impl->file->weight_type_name() != "f32";  // as exact as the model, no more
-            PITH_ASSIGN_OR_RETURN(impl->gate, Gate::load(options.gate_file, *impl->file, fast));
+            const GateProducts products =
+                options.repack ? products_of_gates(impl->file->weight_type_name()) : GateProducts::kF32;
+            PITH_ASSIGN_OR_RETURN(impl->gate, Gate::load(options.gate_file, *impl->file, products));
         }
         impl->output = std::make_shared<OutputMatrices>(impl->file);
         impl->info = describe(*impl->file);

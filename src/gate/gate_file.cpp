@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "core/hash64.h"
@@ -145,8 +146,33 @@ GateTraining read_training(Values & values) {
             .retention = values.real("training.retention")};
 }
 
+std::span<const ggml_type> faster_types(GateProducts products) {
+    static constexpr ggml_type kFastestFirst[] = {GGML_TYPE_Q8_0, GGML_TYPE_F16};
+    if (products == GateProducts::kF32) { return {}; }
+    return std::span(kFastestFirst).subspan(products == GateProducts::kQ8_0 ? 0 : 1);
+}
+
+// How a tensor lies in memory.
+struct GateLayout {
+    ggml_type type = GGML_TYPE_F32;
+    ggml_backend_buffer_type_t buffer = nullptr;
+};
+
+GateLayout layout_of(const GateTensor & tensor, GateProducts products, int n_kv_heads) {
+    // The projection to logits is thin: nothing is gained there.
+    if (tensor.ne1 > n_kv_heads) {
+        for (const ggml_type type : faster_types(products)) {
+            if (tensor.ne0 % ggml_blck_size(type) != 0) { continue; }
+            if (ggml_backend_buffer_type_t packed = repacked_buffer_type(type, tensor.ne0, tensor.ne1)) {
+                return {type, packed};
+            }
+        }
+    }
+    return {GGML_TYPE_F32, ggml_backend_dev_buffer_type(cpu_device())};
+}
+
+// out: f32, or one of faster_types().
 Status copy_tensor(const std::string & path, const GgufTensor & info, std::span<const uint8_t> bytes, ggml_tensor * out) {
-    // out: f32 or f16.
     if (info.type != GGML_TYPE_F32 || !std::equal(info.ne, info.ne + 4, out->ne)) {
         return bad_file(path, "has tensor '" + info.name + "' of type " + ggml_type_name(info.type) + " and shape " +
                                   shape_text(info.ne) + " where f32 " + shape_text(out->ne) + " belongs");
@@ -156,19 +182,19 @@ Status copy_tensor(const std::string & path, const GgufTensor & info, std::span<
     if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
         return bad_file(path, "has a number that is not finite in tensor '" + info.name + "'");
     }
-    if (out->type == GGML_TYPE_F16) {
-        std::vector<ggml_fp16_t> halves(values.size());
-        ggml_fp32_to_fp16_row(values.data(), halves.data(), info.n_elements());
-        ggml_backend_tensor_set(out, halves.data(), 0, halves.size() * sizeof(ggml_fp16_t));
-    } else {
+    if (out->type == GGML_TYPE_F32) {
         ggml_backend_tensor_set(out, values.data(), 0, info.size);
+        return {};
     }
+    std::vector<uint8_t> rounded(ggml_nbytes(out));
+    ggml_quantize_chunk(out->type, values.data(), rounded.data(), 0, ggml_nrows(out), out->ne[0], nullptr);
+    ggml_backend_tensor_set(out, rounded.data(), 0, rounded.size());
     return {};
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const Gate>> Gate::load(const std::string & path, const ModelFile & model, bool fast) {
+Result<std::shared_ptr<const Gate>> Gate::load(const std::string & path, const ModelFile & model, GateProducts products) {
     PITH_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path, "gate"));
     PITH_ASSIGN_OR_RETURN(const GgufHeader header, parse_gguf(file.bytes(), path));
     Values values(header, path);
@@ -186,18 +212,14 @@ Result<std::shared_ptr<const Gate>> Gate::load(const std::string & path, const M
     for (const GgufTensor & t : header.tensors) { tensors[t.name] = &t; }
     const std::vector<GateTensor> wanted = gate_tensors(gate->config_, model.hparams(), gate->weights_);
     for (const GateTensor & t : wanted) {
-        // The projection to logits is thin: nothing is gained there.
-        const bool is_wide = t.ne1 > model.hparams().n_kv_heads;
-        ggml_backend_buffer_type_t packed = fast && is_wide ? repacked_buffer_type(GGML_TYPE_F16, t.ne0, t.ne1) : nullptr;
-        ggml_backend_buffer_type_t type = packed != nullptr ? packed : ggml_backend_dev_buffer_type(cpu_device());
-        auto place = std::ranges::find(gate->places_, type, &Place::type);
+        const GateLayout layout = layout_of(t, products, model.hparams().n_kv_heads);
+        auto place = std::ranges::find(gate->places_, layout.buffer, &Place::type);
         if (place == gate->places_.end()) {
             place = gate->places_.insert(
-                place, {type, ggml_init({(wanted.size() + 1) * ggml_tensor_overhead(), nullptr, true}), nullptr});
+                place, {layout.buffer, ggml_init({(wanted.size() + 1) * ggml_tensor_overhead(), nullptr, true}), nullptr});
             if (place->ctx == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the table of gates"}; }
         }
-        *t.slot = ggml_new_tensor_2d(place->ctx, packed != nullptr ? GGML_TYPE_F16 : GGML_TYPE_F32, t.ne0,
-                                     std::max<int64_t>(t.ne1, 1));
+        *t.slot = ggml_new_tensor_2d(place->ctx, layout.type, t.ne0, std::max<int64_t>(t.ne1, 1));
         ggml_set_name(*t.slot, t.name.c_str());
         gate->n_params_ += ggml_nelements(*t.slot);
     }

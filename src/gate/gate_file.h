@@ -33,14 +33,22 @@ struct GateTraining {
     float retention = 0;   // share of the entries kept at the end of training, mean over layers
 };
 
+// In which types q, k and v may be multiplied where the CPU back end has a faster product of them, in a layout of its own:
+// those weights cannot be read back. Where it has none they stay f32.
+enum class GateProducts {
+    kF32,
+    kF16,
+    kQ8_0,  // or f16
+};
+
 // Loaded gates; the weights live as long as the object. Threads: const-safe.
 class Gate {
 public:
     // Errors: kNotFound (path), kBadFile (truncated, no gate file, a tensor missing, of a wrong shape or not finite; names it),
     //         kInvalidArgument (made for another model: names the number that differs).
-    // fast: q, k and v as f16 where the CPU back end has a faster product for it, in its own layout; they cannot be read back.
     // REQUIRES: load_backends() succeeded (a ModelFile was loaded).
-    static Result<std::shared_ptr<const Gate>> load(const std::string & path, const ModelFile & model, bool fast = false);
+    static Result<std::shared_ptr<const Gate>> load(const std::string & path, const ModelFile & model,
+                                                    GateProducts products = GateProducts::kF32);
     ~Gate();
     Gate(const Gate &) = delete;
     Gate & operator=(const Gate &) = delete;
