@@ -119,7 +119,7 @@ class _SamplerOptions(_Options):
 class _EngineOptions(_Options):
     _fields_ = [("size", c_size_t), ("type_k", c_char_p), ("type_v", c_char_p), ("ceiling", c_char_p), ("n_threads", c_int32),
                 ("max_rows", c_int32), ("max_sequences", c_int32), ("grid", c_int32), ("cache_dir", c_char_p),
-                ("cache_bytes", c_uint64)]
+                ("cache_bytes", c_uint64), ("cache_memory_bytes", c_uint64)]
 
 
 class _Request(_Options):
@@ -137,7 +137,8 @@ class _EngineLedger(_Options):
                                        "kv_peak_bytes", "activation_peak_bytes")
          ] + [(name, c_double) for name in ("step_s", "pass_s", "evict_s", "schedule_s", "prefill_s", "decode_s", "evidence_s",
                                             "longest_unit_s")
-             ] + [(name, c_int64) for name in ("n_cache_sought", "n_cache_found", "n_cache_kept")]
+             ] + [(name, c_int64) for name in ("n_cache_sought", "n_cache_found", "n_cache_kept")
+                  ] + [("kv_idle_bytes", c_uint64)]
 
 
 def _find_library():

@@ -51,6 +51,10 @@ struct EngineOptions {
     // together take at most cache_bytes; the one that nobody used for longest goes first. It is made where it is not there.
     std::string cache_dir;
     uint64_t cache_bytes = kDefaultCacheBytes;
+    // The same states in memory, with a folder or without one: those that nobody goes on from any more stay, in so many bytes
+    // at most, and inside the ceiling, where they go before anybody waits; the one that nobody used for longest first. 0: none
+    // stays.
+    uint64_t cache_memory_bytes = 0;
 };
 
 // What a policy keeps of a prompt that was read in full (Session::evict()).
@@ -83,7 +87,8 @@ struct Request {
     int max_tokens = 256;       // of the answer; 0 with `keep`: the prompt is read, no more
     std::vector<int32_t> stop;  // tokens that end the answer, and are no part of it
     int priority = 0;           // higher first; among equals the earlier
-    // With EngineOptions::cache_dir: states are found by requests of the same name alone, and left by them for each other.
+    // With EngineOptions::cache_dir or cache_memory_bytes: states are found by requests of the same name alone, and left by
+    // them for each other.
     std::string cache_name;
     // And prompts that begin as this one may part behind so many of its tokens: at the end of what a system is told, of a
     // document. A state is kept at the end of the chunk before each, and one near the prompt's end in any case. Where a state
@@ -119,6 +124,7 @@ struct EngineLedger {
     size_t kv_reserved_bytes = 0;   // what the running ones may come to need, the states that they share once
     size_t kv_allocated_bytes = 0;  // pages held now, each counted once
     size_t kv_kept_bytes = 0;       // of these: of requests that are done and were submitted with `keep`
+    size_t kv_idle_bytes = 0;       // and of states in memory that nobody goes on from now, which nothing is reserved for
     size_t kv_peak_bytes = 0;       // the most that was ever held
     // Beside K/V, what the process's own memory holds now. The K/V of requests that are kept lies in memory files, which
     // systems count apart; so does what is read where a file of weights is mapped.
@@ -129,7 +135,8 @@ struct EngineLedger {
     size_t undo_bytes = 0;      // what open calls would go back to
     size_t undo_peak_bytes = 0;
     size_t sequence_bytes = 0;  // the rest of each sequence: tokens, positions of entries, logits
-    // With a folder of states: tokens of prompts that were looked for there, and those that were found; states put there.
+    // Of states in memory or in a folder: tokens of prompts that were looked for there, and those that were found; states that
+    // were put into the folder.
     int64_t n_cache_sought = 0;
     int64_t n_cache_found = 0;
     int64_t n_cache_kept = 0;
@@ -173,7 +180,7 @@ public:
     Status status(int64_t id) const;
     std::span<const int32_t> answer(int64_t id) const;  // valid until the next call
     Result<Ledger> ledger(int64_t id) const;
-    int64_t n_cached(int64_t id) const;  // tokens of its prompt that came from the folder of states, once it is being read
+    int64_t n_cached(int64_t id) const;  // tokens of its prompt that came with a state, once it is being read
     // Original positions of the entries that a lane of a running or kept sequence holds, ascending; valid until the next call.
     // None while they are set aside.
     std::span<const int32_t> lane_positions(int64_t id, int layer, int kv_head) const;

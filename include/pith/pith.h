@@ -303,6 +303,8 @@ struct pith_engine_options {
     const char * cache_dir; /* NULL: none. A folder of states: a prompt that begins as one that was read before, by this process
                              * or another, goes on from there (docs/caches.md); */
     uint64_t cache_bytes;   /* 8 GiB: what all of them may take; the one that nobody used for longest goes first */
+    uint64_t cache_memory_bytes; /* 0; what such states may take in memory, with a folder or without, when nobody goes on from
+                                  * them; inside the ceiling. 0: none stays there */
 };
 PITH_API void pith_engine_options_init(struct pith_engine_options * options, size_t size); /* size: sizeof *options */
 
@@ -351,6 +353,7 @@ struct pith_engine_ledger { /* of all sequences together */
     double longest_unit_s;                         /* of a prompt that is read layer by layer */
     int64_t n_cache_sought, n_cache_found;         /* tokens of prompts looked for in the folder of states, and found there */
     int64_t n_cache_kept;                          /* states put there */
+    uint64_t kv_idle_bytes;                        /* of kv_allocated_bytes: of states that nobody goes on from now */
 };
 
 PITH_API pith_code pith_engine_new(const pith_model * model, const struct pith_engine_options * options, pith_engine ** engine);

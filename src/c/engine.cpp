@@ -24,6 +24,7 @@ pith_engine_options default_engine_options() {
     options.max_rows = defaults.max_rows;
     options.grid = defaults.grid;
     options.cache_bytes = defaults.cache_bytes;
+    options.cache_memory_bytes = defaults.cache_memory_bytes;
     return options;
 }
 
@@ -46,6 +47,7 @@ Result<pith::EngineOptions> engine_options(const pith_engine_options & given) {
     options.grid = given.grid;
     if (given.cache_dir != nullptr) { options.cache_dir = given.cache_dir; }
     options.cache_bytes = given.cache_bytes;
+    options.cache_memory_bytes = given.cache_memory_bytes;
     return options;
 }
 
@@ -218,6 +220,7 @@ pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_
         all.n_cache_sought = l.n_cache_sought;
         all.n_cache_found = l.n_cache_found;
         all.n_cache_kept = l.n_cache_kept;
+        all.kv_idle_bytes = l.kv_idle_bytes;
         return give(all, ledger);
     });
 }

@@ -71,20 +71,28 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::make(const CacheLayout & layou
     return cache;
 }
 
+std::vector<int64_t> RaggedCache::lengths_of(int layer) const {
+    std::vector<int64_t> lengths(static_cast<size_t>(layout_.rows(layer).n_lanes));
+    for (int seq = 0; seq < layout_.n_seqs; ++seq) {
+        for (int h = 0; h < n_kv_heads(layer); ++h) {
+            lengths[static_cast<size_t>(in_layer(seq, h))] = length(lane(seq, layer, h));
+        }
+    }
+    return lengths;
+}
+
+int RaggedCache::longest() const {
+    int n = 0;
+    for (int i = 0; i < n_lanes(); ++i) { n = std::max(n, length(i)); }
+    return n;
+}
+
 // All stores are there before the first is left; then one layer at a time, so that moving never holds more than one layer
 // twice. A fork has copied all it reads when it has moved.
 Status RaggedCache::move_to(int64_t capacity, LaneStore::Use use) {
     PITH_ASSIGN_OR_RETURN(auto moved, make_stores(capacity, use));
-    std::vector<int64_t> lengths;
     for (int l = 0; l < layout_.n_layers(); ++l) {
-        lengths.resize(static_cast<size_t>(layout_.rows(l).n_lanes));
-        for (int seq = 0; seq < layout_.n_seqs; ++seq) {
-            for (int h = 0; h < n_kv_heads(l); ++h) {
-                lengths[static_cast<size_t>(in_layer(seq, h))] = length(lane(seq, l, h));
-            }
-        }
-        LaneStore & to = *moved[static_cast<size_t>(l)];
-        to.copy_from(store(l), lengths);
+        moved[static_cast<size_t>(l)]->copy_from(store(l), lengths_of(l));
         layers_[static_cast<size_t>(l)].store = std::move(moved[static_cast<size_t>(l)]);
         count_peak();
     }
@@ -94,11 +102,29 @@ Status RaggedCache::move_to(int64_t capacity, LaneStore::Use use) {
 }
 
 Status RaggedCache::freeze(int64_t room) {
-    int longest = 0;
-    for (int i = 0; i < n_lanes(); ++i) { longest = std::max(longest, length(i)); }
-    PITH_RETURN_IF_ERROR(move_to(longest + room, LaneStore::Use::kToFork));
+    PITH_RETURN_IF_ERROR(move_to(longest() + room, LaneStore::Use::kToFork));
     frozen_ = true;
     return {};
+}
+
+Result<std::unique_ptr<RaggedCache>> RaggedCache::copy(int64_t most, int64_t room) const {
+    std::unique_ptr<RaggedCache> made(new RaggedCache(layout_));
+    PITH_ASSIGN_OR_RETURN(auto stores, make_stores(std::min<int64_t>(most, longest()) + room, LaneStore::Use::kToFork));
+    for (size_t i = 0; i < positions_.size(); ++i) {
+        const auto n = std::min(most, std::ssize(positions_[i]));
+        made->positions_[i].assign(positions_[i].begin(), positions_[i].begin() + n);
+    }
+    for (int l = 0; l < layout_.n_layers(); ++l) {
+        const std::vector<int64_t> lengths = made->lengths_of(l);
+        Layer & layer = made->layers_[static_cast<size_t>(l)];
+        layer.store = std::move(stores[static_cast<size_t>(l)]);
+        layer.store->copy_from(store(l), lengths);
+        for (const int64_t n : lengths) { layer.n_entries += n; }
+    }
+    made->capacity_ = made->layers_.front().store->capacity();
+    made->count_peak();
+    made->frozen_ = true;
+    return made;
 }
 
 Result<std::unique_ptr<RaggedCache>> RaggedCache::fork() const {

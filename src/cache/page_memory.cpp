@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <string>
 #include <utility>
@@ -19,6 +20,13 @@ size_t page_size_bytes() {
 size_t page_ceil(size_t size_bytes) {
     const size_t page = page_size_bytes();
     return (size_bytes + page - 1) / page * page;
+}
+
+size_t most_regions_to_fork() {
+    constexpr size_t kMostMappings = 65536;  // Linux's limit, unless it was changed
+    rlimit files{};
+    const bool limited = getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY;
+    return (limited ? std::min<size_t>(files.rlim_cur, kMostMappings) : kMostMappings) / 4;
 }
 
 struct PageMemory::File {

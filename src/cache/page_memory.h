@@ -19,6 +19,10 @@ size_t page_size_bytes();
 // Rounds up to whole pages.
 size_t page_ceil(size_t size_bytes);
 
+// Regions to be forked that caches may have at a time: each takes a file descriptor and a mapping, of which other parts of the
+// program want some, too. A quarter of what the system gives the process.
+size_t most_regions_to_fork();
+
 // A private, zero-filled mapping that costs memory only where it was written.
 class PageMemory {
 public:

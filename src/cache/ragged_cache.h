@@ -134,6 +134,7 @@ public:
         const auto l = static_cast<size_t>(layer);
         return first_lanes_[l + 1] - first_lanes_[l];
     }
+    int longest() const;  // entries of the longest lane
     int n_lanes() const { return static_cast<int>(positions_.size()); }
     int length(int lane) const { return static_cast<int>(positions_[static_cast<size_t>(lane)].size()); }
     std::span<const int32_t> positions(int lane) const { return positions_[static_cast<size_t>(lane)]; }
@@ -178,6 +179,10 @@ public:
     // add before they must copy all. Errors: kOutOfMemory; the cache is then as before.
     Status freeze(int64_t room);
     bool frozen() const { return frozen_; }
+    // Another cache of the first `most` entries of each lane, frozen, in memory that can be shared. Errors: kOutOfMemory.
+    Result<std::unique_ptr<RaggedCache>> copy(int64_t most, int64_t room) const;
+    // It may be written to again. REQUIRES: no fork of it is left.
+    void thaw() { frozen_ = false; }
     Result<std::unique_ptr<RaggedCache>> fork() const;  // REQUIRES: frozen()
 
     // lengths: [lane of the sequence]
@@ -217,6 +222,7 @@ private:
     explicit RaggedCache(const CacheLayout & layout);
     Status move_to(int64_t capacity, LaneStore::Use use);
     Result<std::vector<std::unique_ptr<LaneStore>>> make_stores(int64_t capacity, LaneStore::Use use) const;
+    std::vector<int64_t> lengths_of(int layer) const;  // as its store has the lanes
     int n_lanes_of_seq() const { return first_lanes_.back(); }
     bool is_of(int layer, Layers which) const {
         return which == Layers::kAll || layout_.governs(layer) == (which == Layers::kGoverned);

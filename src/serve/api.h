@@ -30,9 +30,9 @@ struct ApiOptions {
     CompletionOptions defaults;
     SessionOptions session;         // policy, budget, schedule of requests that do not say
     std::vector<std::string> keys;  // one of them must come with each request; none: everybody may
-    // With a folder of states: whose are those of who brings a key, by which they are told apart. Fewer: all share theirs.
+    // Whose states are those of who brings a key, by which they are told apart. Fewer: all share theirs.
     std::vector<std::string> owners;
-    bool caches = false;  // there is such a folder
+    bool caches = false;  // states stay, in memory or in a folder
     bool tells_slots = true;
 };
 

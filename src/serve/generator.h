@@ -46,7 +46,7 @@ struct Job {
     bool tells_timings = false;  // with every piece
     bool tells_map = false;      // now and then what its cache holds
     double deadline_s = 0;       // since it came: what has been said then is the answer; 0: none
-    // With a folder of states (Request::cache_name, cache_at).
+    // Of its states (Request::cache_name, cache_at).
     std::string cache_name;
     std::vector<int32_t> cache_at;
 };

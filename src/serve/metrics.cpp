@@ -106,9 +106,11 @@ std::string prometheus_text(const Metrics & m, const MetricsNow & now) {
     add_llama_names(page, m, now);
     const EngineLedger & engine = now.engine;
     const auto bytes = [](size_t n) { return static_cast<double>(n); };
-    page.head("pith_kv_bytes", "gauge", "KV memory of all sequences: held now, and reserved for those that run");
+    page.head("pith_kv_bytes", "gauge",
+              "KV memory: held now, reserved for what runs, and (a part of what is held) of states that nobody uses now");
     page.line("pith_kv_bytes{state=\"held\"}", bytes(engine.kv_allocated_bytes));
     page.line("pith_kv_bytes{state=\"reserved\"}", bytes(engine.kv_reserved_bytes));
+    page.line("pith_kv_bytes{state=\"idle\"}", bytes(engine.kv_idle_bytes));
     page.gauge("pith_kv_peak_bytes", bytes(engine.kv_peak_bytes), "The most that was ever held");
     page.gauge("pith_kv_budget_bytes", bytes(engine.ceiling_bytes), "Ceiling of all KV memory; 0: none");
     page.head("pith_evicted_entries_total", "counter", "Entries evicted, over all heads, of answers that have ended");
@@ -116,7 +118,7 @@ std::string prometheus_text(const Metrics & m, const MetricsNow & now) {
         page.line("pith_evicted_entries_total{policy=\"" + label(policy) + "\"}", static_cast<double>(n));
     }
     page.counter("pith_prefix_queries_total", static_cast<double>(engine.n_cache_sought),
-                 "Prompt tokens that were looked for in the folder of states");
+                 "Prompt tokens that were looked for among the states");
     page.counter("pith_prefix_hits_total", static_cast<double>(engine.n_cache_found), "Prompt tokens that were found there");
     page.counter("pith_requests_refused_total", static_cast<double>(m.n_refused), "Answers refused since too many waited");
     page.counter("pith_requests_cancelled_total", static_cast<double>(m.n_cancelled), "Answers whose client went away");

@@ -191,6 +191,20 @@ class Python(unittest.TestCase):
         self.assertEqual(answers, answers[:1] * 3)
         self.assertEqual(cached, [0, N_CONTEXT // 32 * 32, 0])
 
+    def test_a_prompt_that_begins_as_another_is_found_in_memory(self):
+        with self.model.engine(n_threads=1, cache_memory_bytes=64 << 20) as engine:
+            answers, cached = [], []
+            for _ in range(2):
+                number = engine.submit(self.context, max_tokens=6, stop_at_end=False, policy=POLICY, budget=BUDGET, chunk=32)
+                engine.run()
+                answers.append(engine.answer(number))
+                cached.append(engine.n_cached(number))
+            self.assertEqual(answers[0], answers[1])
+            self.assertEqual(cached, [0, N_CONTEXT // 32 * 32])
+            ledger = engine.ledger()
+            self.assertGreater(ledger["kv_idle_bytes"], 0)
+            self.assertEqual(ledger["kv_idle_bytes"], ledger["kv_allocated_bytes"])
+
     def test_what_a_hook_raises_is_raised_by_run(self):
         engine = self.model.engine(n_threads=1, grid=0)
         drawn = engine.submit(self.context, max_tokens=4, sampler=self.model.sampler(seed=3), stop_at_end=False)

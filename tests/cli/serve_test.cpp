@@ -68,6 +68,25 @@ TEST_F(Serve, FindsWhatAKilledServerHasRead) {
     EXPECT_EQ(second["choices"][0]["text"], without["choices"][0]["text"]);
 }
 
+// Without a folder, as clients of llama-server expect it.
+TEST_F(Serve, FindsWhatItHasJustRead) {
+    std::string prompt;
+    for (int i = 0; i < 30; ++i) { prompt += "The house of number " + std::to_string(i) + " is green. "; }
+    const Json body = {{"prompt", prompt}, {"max_tokens", 4}, {"temperature", 0}};
+    for (const bool keeps : {true, false}) {
+        ServeProcess server(serve_command({"-m", kModel, "--chunk", "64", "--cache-ram", keeps ? "16" : "0"}));
+        const auto n_cached = [&] {
+            return post(server.port(), "/v1/completions", body)
+                .json()["usage"]["prompt_tokens_details"]["cached_tokens"]
+                .get<int>();
+        };
+        EXPECT_EQ(n_cached(), 0);
+        EXPECT_EQ(n_cached() > 100, keeps);
+        const std::string metrics = ask(server.port(), "GET", "/metrics").body;
+        EXPECT_EQ(metrics.find("\npith_kv_bytes{state=\"idle\"} 0\n") == std::string::npos, keeps);
+    }
+}
+
 // States are of one model: another file at the same path finds none of them.
 TEST_F(Serve, FindsNothingOfAModelThatHasChanged) {
     const TempFolder folder;
@@ -100,6 +119,7 @@ TEST_F(Serve, RefusesFlagsThatMakeNoSense) {
     expect_error(run_pith({"serve", "-m", kModel, "--port", "0", "--cache-dir", folder.file("file/states")}), 1,
                  {"file/states", "cannot be used"});
     expect_error(run_pith({"serve", "-m", kModel, "--cache-dir", "states", "--cache-size", "20%"}), 2, {"--cache-size"});
+    expect_error(run_pith({"serve", "-m", kModel, "--cache-ram", "-2"}), 2, {"--cache-ram"});
     expect_error(run_pith({"serve", "-m", kModel, "--port", "99999"}), 2, {"--port"});
     expect_error(run_pith({"serve", "-m", kModel, "--kv-budget", "20%"}), 2, {"--kv-budget"});
     expect_error(run_pith({"serve", "-m", kModel, "--budget", "auto"}), 2, {"--budget"});

@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "engine/tiny_model.h"
 #include "model/gguf_edit.h"
@@ -61,13 +62,14 @@ Request request_of(const Asked & asked) {
     return request;
 }
 
-EngineOptions options_of(const std::string & folder, size_t ceiling) {
+EngineOptions options_of(const std::string & folder, size_t ceiling, uint64_t most_idle = 0) {
     EngineOptions options;
     options.type_k = options.type_v = KvType::kF32;
     options.n_threads = 1;
     options.grid = kGrid;
     options.max_rows = 96;
     options.cache_dir = folder;
+    options.cache_memory_bytes = most_idle;
     if (ceiling > 0) { options.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(ceiling)); }
     return options;
 }
@@ -128,7 +130,7 @@ private:
         const EngineLedger ledger = engine_.ledger();
         if (ledger.ceiling_bytes > 0) {
             ASSERT_LE(ledger.kv_peak_bytes, ledger.ceiling_bytes);
-            ASSERT_LE(ledger.kv_reserved_bytes, ledger.ceiling_bytes);
+            ASSERT_LE(ledger.kv_reserved_bytes + ledger.kv_idle_bytes, ledger.ceiling_bytes);
         }
         ASSERT_LE(ledger.kv_allocated_bytes, ledger.kv_peak_bytes);
         n_set_aside_ += ledger.n_set_aside;
@@ -194,13 +196,22 @@ TEST(SharedStatesRandom, HoldTheCeilingAndChangeNoAnswer) {
     const TempFolder folder;
     ASSERT_NO_FATAL_FAILURE(read_all(model, options_of(folder.file("s"), 0)));
     Alone alone;
-    SharedWalk walk(model, options_of(folder.file("s"), kRoom), alone, 5);
-    ASSERT_NO_FATAL_FAILURE(walk.run(n_steps));
-    EXPECT_GT(walk.n_answers(), n_steps / 10);
-    EXPECT_EQ(walk.n_cached(), walk.n_answers());
-    EXPECT_GT(walk.most_of_full(), 3) << "alone two fit";
-    EXPECT_GT(walk.n_set_aside(), 0) << "nobody had to make room";
-    EXPECT_EQ(walk.ledger().kv_allocated_bytes, 0U);
+    constexpr uint64_t kIdle = uint64_t{64} << 20U;
+    for (const auto & [in_folder, idle] : {std::pair(true, uint64_t{0}), std::pair(false, kIdle), std::pair(true, kIdle)}) {
+        SCOPED_TRACE((in_folder ? "with a folder, " : "without a folder, ") + std::to_string(idle));
+        SharedWalk walk(model, options_of(in_folder ? folder.file("s") : "", kRoom, idle), alone, 5);
+        ASSERT_NO_FATAL_FAILURE(walk.run(n_steps));
+        EXPECT_GT(walk.n_answers(), n_steps / 10);
+        if (in_folder) {
+            EXPECT_EQ(walk.n_cached(), walk.n_answers());
+            EXPECT_GT(walk.most_of_full(), 3) << "alone two fit";
+        } else {
+            EXPECT_GT(walk.n_cached(), walk.n_answers() / 10);
+        }
+        EXPECT_GT(walk.n_set_aside(), 0) << "nobody had to make room";
+        EXPECT_EQ(walk.ledger().kv_allocated_bytes, walk.ledger().kv_idle_bytes);
+        EXPECT_EQ(walk.ledger().kv_idle_bytes > 0, idle > 0);
+    }
 }
 
 }  // namespace

@@ -430,6 +430,110 @@ TEST(StoredStates, AreHeldBySeveralEachWhereTheCeilingHasNoRoomForMore) {
     }
 }
 
+// Without a folder: what one request has read another goes on from in the same engine, to the bit; of what nothing is evicted
+// of from any chunk's end.
+TEST(StatesInMemory, AreFoundWithoutAFolder) {
+    for (const char * policy : {"full", "h2o", "snapkv:window=8", "expected"}) {
+        SCOPED_TRACE(policy);
+        const bool keeps_all = std::string(policy) == "full";
+        Request longer = request_of(policy, 2);
+        const auto more = random_tokens(200, 384, 9);
+        longer.tokens.insert(longer.tokens.end(), more.begin(), more.end());
+        longer.cache_at = {kShared};
+        const Request other = request_of(policy, 3);
+        const Outcome alone = answer_of(engine_with(""), other);
+        const Outcome longer_alone = answer_of(engine_with(""), longer);
+        EngineOptions options = engine_with("");
+        options.cache_memory_bytes = uint64_t{64} << 20U;
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok()) << engine.status().message();
+        answer(*engine, longer).expect_same(longer_alone);
+        EXPECT_GT(engine->ledger().kv_idle_bytes, 0U);
+        EXPECT_EQ(engine->ledger().kv_allocated_bytes, engine->ledger().kv_idle_bytes);
+        for (int i = 0; i < 3; ++i) {
+            const Outcome found = answer(*engine, other, tiny_spec().n_layers, /*keeps=*/i == 2);
+            EXPECT_EQ(found.n_cached, kFound);
+            EXPECT_EQ(found.logits, alone.logits);
+            if (i == 2) { found.expect_same(alone); }
+        }
+        const Outcome again = answer(*engine, longer);
+        EXPECT_GT(again.n_cached, 300);
+        again.expect_same(longer_alone);
+        Request whole = longer;  // and all of it: its logits are those of the longest state's end alone
+        whole.tokens.resize(static_cast<size_t>(kFound));
+        const Outcome whole_alone = answer_of(engine_with(""), whole);
+        const Outcome read = answer(*engine, whole);
+        EXPECT_EQ(read.n_cached, keeps_all ? 128 : kFound);
+        read.expect_same(whole_alone);
+        EXPECT_EQ(engine->ledger().n_cache_kept, 0);
+    }
+}
+
+// They take what they may, and what is left of the ceiling; who comes needs not wait for them.
+TEST(StatesInMemory, GoTheLeastRecentlyUsedFirst) {
+    const auto request = [](unsigned seed) {
+        Request one = request_of("h2o");
+        one.tokens = random_tokens(kShared, 384, seed);
+        return one;
+    };
+    EngineOptions options = engine_with("");
+    options.cache_memory_bytes = uint64_t{64} << 20U;
+    auto roomy = tiny().engine(options);
+    ASSERT_TRUE(roomy.ok());
+    const auto ask = [](Engine & engine, const Request & one) { return answer(engine, one, tiny_spec().n_layers, false); };
+    ask(*roomy, request(1));
+    const size_t of_one = roomy->ledger().kv_idle_bytes;
+    ASSERT_GT(of_one, 0U);
+    for (const bool by_ceiling : {false, true}) {
+        EngineOptions few = options;
+        if (by_ceiling) {
+            few.ceiling = Budget(BudgetKind::kBytes, 1'000'000);
+        } else {
+            few.cache_memory_bytes = 3 * of_one;
+        }
+        auto engine = tiny().engine(few);
+        ASSERT_TRUE(engine.ok());
+        for (unsigned seed = 1; seed <= 20; ++seed) {
+            EXPECT_EQ(ask(*engine, request(seed)).n_cached, 0) << seed;
+            EXPECT_EQ(ask(*engine, request(1)).n_cached, kFound) << "it is used all the time";
+            const EngineLedger ledger = engine->ledger();
+            EXPECT_LE(ledger.kv_idle_bytes, few.cache_memory_bytes);
+            if (by_ceiling) { EXPECT_LE(ledger.kv_peak_bytes, ledger.ceiling_bytes); }
+        }
+        EXPECT_EQ(ask(*engine, request(2)).n_cached, 0);
+    }
+}
+
+// A ceiling that holds one request and no more: it goes on from a state all the same.
+TEST(StatesInMemory, AreTakenOverWhereThereIsNoRoomForACopy) {
+    for (const char * policy : {"full", "h2o"}) {
+        SCOPED_TRACE(policy);
+        Request long_one = request_of(policy, 3);
+        long_one.max_tokens = 200;
+        const Outcome alone = answer_of(engine_with(""), long_one);
+        EngineOptions options = engine_with("");
+        options.cache_memory_bytes = uint64_t{64} << 20U;
+        size_t reserved = 0;
+        {
+            auto engine = tiny().engine(engine_with(""));
+            ASSERT_TRUE(engine.ok() && engine->submit(long_one).ok() && engine->step().ok());
+            reserved = engine->ledger().kv_reserved_bytes;
+        }
+        Request short_one = request_of(policy, 2);
+        short_one.max_tokens = 1;
+        options.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(reserved));
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok());
+        answer(*engine, short_one, tiny_spec().n_layers, /*keeps=*/false);
+        const bool stayed = engine->ledger().kv_idle_bytes > 0;
+        const Outcome found = answer(*engine, long_one, tiny_spec().n_layers, /*keeps=*/false);
+        EXPECT_EQ(found.n_cached, stayed ? kFound : 0);
+        if (std::string(policy) == "full") { EXPECT_TRUE(stayed); }
+        EXPECT_EQ(found.logits, alone.logits);
+        EXPECT_LE(engine->ledger().kv_peak_bytes, reserved);
+    }
+}
+
 // What others begin with when it is kept.
 TEST(StoredStates, MayBeGoneOnFrom) {
     const TempFolder folder;

@@ -10,6 +10,7 @@
 #include "app/base/commands.h"
 #include "app/base/errors.h"
 #include "app/base/interrupt.h"
+#include "app/base/open_files.h"
 #include "app/serve/serve_flags.h"
 
 namespace pith::app {
@@ -78,9 +79,10 @@ int serve_command(ServeFlags flags) {
     api_options.session = *options;
     api_options.keys = *keys;
     api_options.owners = flags.owners(*keys);
-    api_options.caches = !flags.cache_dir.empty();
+    api_options.caches = !flags.cache_dir.empty() || flags.cache_ram_mib != 0;
     api_options.tells_slots = !flags.no_slots;
 
+    allow_more_open_files();
     const auto generator = serve::Generator::start(*model, *tokenizer, *generator_options);
     if (!generator.ok()) { return fail(generator.status()); }
     serve::Api api(*model, *tokenizer, **generator, std::move(api_options));

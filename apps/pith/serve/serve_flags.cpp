@@ -1,6 +1,8 @@
 // serve_flags.cpp - the flags of `pith serve`.
 #include "app/serve/serve_flags.h"
 
+#include <limits>
+
 #include "app/base/byte_count.h"
 #include "app/base/read_text.h"
 #include "app/models/sha256.h"
@@ -31,6 +33,8 @@ void ServeFlags::add_to(CLI::App & command) {
                     "Folder of states: a prompt that begins as an earlier one goes on from there, after a restart, too")
         ->group("Serving");
     serving("--cache-size", cache_size, "What all states in it may take (8G, 500M); the least recently used goes first");
+    serving("--cache-ram", cache_ram_mib,
+            "MiB of states in memory, inside --kv-budget, where they go before anybody waits; 0: none, -1: as many as fit");
     command.add_flag("--share-prefix", share_prefix, "States are found whatever the API key (default: by the same key alone)")
         ->group("Serving");
     serving("--parallel", parallel, "Answers at a time at most (-np); 0: as many as fit under the ceiling");
@@ -52,6 +56,7 @@ void ServeFlags::add_to(CLI::App & command) {
 Status ServeFlags::check() const {
     PITH_RETURN_IF_ERROR(check_at_least("--n-predict", n_predict, -1));
     PITH_RETURN_IF_ERROR(check_at_least("--parallel", parallel, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--cache-ram", cache_ram_mib, -1));
     PITH_RETURN_IF_ERROR(check_at_least("--max-waiting", most_waiting, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--timeout", http.receive_timeout_s, 1));
     if (!(request_timeout_s >= 0)) {
@@ -113,6 +118,8 @@ Result<serve::GeneratorOptions> ServeFlags::generator_options(const SessionOptio
         options.engine.cache_dir = cache_dir;
         PITH_ASSIGN_OR_RETURN(options.engine.cache_bytes, parse_byte_count("--cache-size", cache_size));
     }
+    options.engine.cache_memory_bytes =
+        cache_ram_mib < 0 ? std::numeric_limits<uint64_t>::max() : static_cast<uint64_t>(cache_ram_mib) << 20U;
     options.engine.max_sequences = parallel;
     options.most_waiting = most_waiting;
     if (ceiling == "none") { return options; }

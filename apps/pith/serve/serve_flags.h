@@ -24,6 +24,7 @@ struct ServeFlags {
     std::string ceiling = "auto";
     std::string cache_dir;  // empty: none
     std::string cache_size = "8G";
+    int cache_ram_mib = 8192;  // as llama-server has it; -1: as much as the ceiling leaves, 0: none
     bool share_prefix = false;
     int64_t n_predict = -1;
     int parallel = 0;

@@ -39,6 +39,7 @@ constexpr Renamed kRenamed[] = {
     {"-np", "--parallel", kRun},
     {"-rea", "--reasoning"},
     {"-np", "--parallel", kServe},
+    {"-cram", "--cache-ram", kServe},
     {"-to", "--timeout", kServe},
     {"-v --log-verbose", "--verbose"},
     {"-no-cnv --no-conversation", "--raw", kRun},  // there, too, it means: without the chat template

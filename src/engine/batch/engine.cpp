@@ -74,8 +74,9 @@ Result<Engine> Model::engine(const EngineOptions & options) const {
         PITH_ASSIGN_OR_RETURN(auto execution, make_execution(*this, options.n_threads));
         auto impl = std::make_unique<Engine::Impl>(*this, options, std::move(execution));
         impl->ledger.ceiling_bytes = ceiling;
-        if (!options.cache_dir.empty()) {
-            PITH_ASSIGN_OR_RETURN(impl->store, StoredStates::open(*this, options.cache_dir, options.cache_bytes));
+        if (!options.cache_dir.empty() || options.cache_memory_bytes > 0) {
+            const StoredStates::Places places{options.cache_dir, options.cache_bytes, options.cache_memory_bytes};
+            PITH_ASSIGN_OR_RETURN(impl->store, StoredStates::open(*this, places));
         }
         return Engine(std::move(impl));
     });
@@ -97,9 +98,12 @@ Result<int64_t> Engine::submit(Request request) {
                         "request " + std::to_string(after) +
                             " is set aside, and there is no room for it now: evict it when others have ended"};
             }
+            impl_->make_space(impl_->reserved_bytes() + impl_->wanted_bytes(*turn));
             PITH_RETURN_IF_ERROR(impl_->bring_back_base_of(*turn));
         }
-        PITH_RETURN_IF_ERROR(turn->prepare(impl_->model, impl_->options, impl_->execution, base, impl_->store.get()));
+        const auto how_to_hold = [impl = impl_.get()](const Turn & of, size_t bytes) { return impl->how_to_hold(of, bytes); };
+        PITH_RETURN_IF_ERROR(
+            turn->prepare(impl_->model, impl_->options, impl_->execution, base, impl_->store.get(), how_to_hold));
         const size_t ceiling = impl_->ledger.ceiling_bytes;
         if (ceiling > 0 && turn->reserved_bytes() > ceiling) {
             return {ErrorCode::kBudget,
@@ -118,7 +122,7 @@ Status Engine::cancel(int64_t id) {
         Turn * turn = impl_->asked(id);
         if (turn == nullptr || turn->ended()) { return not_found(id); }
         turn->cancel();
-        if (impl_->store) { impl_->store->shared().drop_idle(); }
+        if (impl_->store) { impl_->store->shared().trim(); }
         impl_->changed = true;
         return {};
     });
@@ -209,6 +213,7 @@ EngineLedger Engine::ledger() const {
         ledger.sequence_bytes += turn->other_bytes();
         if (turn->session() != nullptr) { of_model = turn->session()->output->size_bytes(); }
     }
+    ledger.kv_idle_bytes = impl_->store ? impl_->store->shared().bytes_idle() : 0;
     ledger.n_cache_kept = impl_->store ? impl_->store->n_kept() : 0;
     ledger.weight_bytes = file_of(impl_->model).resident_copies_bytes();
     ledger.activation_bytes = impl_->activation_bytes();

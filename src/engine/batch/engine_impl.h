@@ -27,7 +27,7 @@ struct Engine::Impl {
     Model model;
     EngineOptions options;
     std::shared_ptr<Execution> execution;
-    std::unique_ptr<StoredStates> store;  // null: there is no folder
+    std::unique_ptr<StoredStates> store;  // null: there is no folder, and none stays in memory
     BatchPass pass;
     std::map<int64_t, std::unique_ptr<Turn>> turns;
     int64_t next_id = 1;
@@ -58,13 +58,23 @@ struct Engine::Impl {
     void start(Turn & turn);
     void choose_first_tokens();
     bool has_room(const Turn & turn, std::span<Turn * const> without = {}) const;
+    bool has_slot(const Turn & turn, std::span<Turn * const> without = {}) const;
     bool has_bytes(const Turn & turn, std::span<Turn * const> without = {}) const;
+    bool fits(size_t reserved) const { return ledger.ceiling_bytes == 0 || reserved <= ledger.ceiling_bytes; }
     bool make_room(const Turn & turn);
     bool finds_room(Turn & turn);
     void set_idle_aside(const Turn & for_whom);
     bool is_read(int64_t id, bool by_running) const;
     Status bring_back_base_of(const Turn & turn);
-    bool may_share(const Turn & turn, int64_t n_tokens, size_t bytes) const;
+    bool make_space(size_t reserved);
+    size_t wanted_bytes(const Turn & turn) const;
+    Turn::Holding how_to_hold(const Turn & turn, size_t bytes);
+    struct Alike {
+        bool any = false;      // that has not ended
+        size_t n_waiting = 0;  // for their start
+    };
+    Alike alike(const Turn & turn, int64_t n_tokens) const;
+    static bool pays_off(const Turn & turn, size_t base, size_t behind, size_t n_alike);
 
     // a step
     void run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates);

@@ -28,6 +28,10 @@ size_t Engine::Impl::reserved_bytes() const {
 
 // Whether it may run beside those that run, and under the ceiling. without: of these, some that are imagined gone.
 bool Engine::Impl::has_room(const Turn & turn, std::span<Turn * const> without) const {
+    return has_slot(turn, without) && has_bytes(turn, without);
+}
+
+bool Engine::Impl::has_slot(const Turn & turn, std::span<Turn * const> without) const {
     int64_t n_running = -std::ssize(without);
     int n_layered = 0;
     for (const auto & [id, other] : turns) {
@@ -35,16 +39,27 @@ bool Engine::Impl::has_room(const Turn & turn, std::span<Turn * const> without) 
         n_layered += other->state() == RequestState::kReading && other->reads_layers() ? 1 : 0;
     }
     if (options.max_sequences > 0 && n_running >= options.max_sequences) { return false; }
-    if (turn.state() == RequestState::kWaiting && turn.reads_layers() && n_layered >= kMaxLayered) { return false; }
-    return has_bytes(turn, without);
+    return turn.state() != RequestState::kWaiting || !turn.reads_layers() || n_layered < kMaxLayered;
 }
 
+// What it wants beside what the others have.
+size_t Engine::Impl::wanted_bytes(const Turn & turn) const {
+    const Turn * base = turn.state() == RequestState::kWaiting ? base_of(turn) : nullptr;
+    return turn.reserved_bytes() + (base == nullptr ? 0 : base->bytes_aside());
+}
+
+// Idle states in memory are in nobody's way: they go when the room is taken (make_space()).
 bool Engine::Impl::has_bytes(const Turn & turn, std::span<Turn * const> without) const {
     size_t reserved = reserved_bytes();
     for (const Turn * one : without) { reserved -= one->reserved_bytes(); }
-    const Turn * base = turn.state() == RequestState::kWaiting ? base_of(turn) : nullptr;
-    const size_t wanted = turn.reserved_bytes() + (base == nullptr ? 0 : base->bytes_aside());
-    return ledger.ceiling_bytes == 0 || reserved + wanted <= ledger.ceiling_bytes;
+    return fits(reserved + wanted_bytes(turn));
+}
+
+// Idle states go, the least recently used first, until those that stay fit beside so much; none, where that does not fit alone.
+bool Engine::Impl::make_space(size_t reserved) {
+    if (!fits(reserved)) { return false; }
+    while (store && !fits(reserved + store->shared().bytes_idle()) && store->shared().drop_least_recent()) {}
+    return true;
 }
 
 // Whether a request that has not ended goes on from this one. by_running: and has begun to.
@@ -57,7 +72,7 @@ bool Engine::Impl::is_read(int64_t id, bool by_running) const {
 
 // What is kept and read by nobody goes to the folder of states, the oldest first, until there is room.
 void Engine::Impl::set_idle_aside(const Turn & for_whom) {
-    if (!store) { return; }
+    if (folder().empty()) { return; }
     for (const auto & [id, idle] : turns) {
         if (has_bytes(for_whom)) { return; }
         if (!idle->kept() || idle->is_aside() || id == for_whom.request().after || is_read(id, /*by_running=*/true)) {
@@ -97,12 +112,28 @@ bool Engine::Impl::make_room(const Turn & turn) {
 }
 
 // Whether it may run now, which may set others aside. A state in memory that it begins with is then in use, once for all who go
-// on from it: what it reserves comes behind that.
+// on from it, and what it reserves comes behind that. Where nobody else uses the state, and going on from it would take more
+// than being alone, the request copies it, so that it stays idle; or, where there is no room for both, takes it over.
 bool Engine::Impl::finds_room(Turn & turn) {
-    if (turn.state() == RequestState::kWaiting) { turn.look_for_shared_state(); }
-    const bool found = has_room(turn) || make_room(turn);
-    if (!found && turn.state() == RequestState::kWaiting) { turn.let_go_of_shared_state(); }
-    if (store) { store->shared().drop_idle(); }  // of whom was set aside
+    const bool waits = turn.state() == RequestState::kWaiting;
+    if (waits) { turn.look_for_shared_state(); }
+    const size_t base = turn.idle_base_bytes();
+    if (base > 0 && ledger.ceiling_bytes > 0) {
+        const size_t n_alike = alike(turn, turn.n_shared()).n_waiting + 1;
+        if (!pays_off(turn, base, turn.reserved_bytes(), n_alike)) { turn.copy_shared_state(); }
+    }
+    bool found = has_room(turn);
+    if (!found && base > 0 && has_slot(turn) && fits(reserved_bytes() - base + turn.bytes_alone())) {
+        turn.take_shared_state();
+        found = true;
+    }
+    found = found || make_room(turn);
+    if (found) {
+        make_space(reserved_bytes() + wanted_bytes(turn));
+    } else if (waits) {
+        turn.let_go_of_shared_state();
+    }
+    if (store) { store->shared().trim(); }  // of whom was set aside
     return found;
 }
 
@@ -143,32 +174,48 @@ void Engine::Impl::admit() {
     changed = again;
 }
 
-// Whether the state that the turn has just read becomes a base: others begin with it too, and it has room beside what this one
-// reserves then. Where it takes more than they save, because their evictions will copy it, all of them must have room beside
-// it: nobody waits for its sake.
-bool Engine::Impl::may_share(const Turn & turn, int64_t n_tokens, size_t bytes) const {
-    const size_t behind = turn.bytes_behind_own_state();
-    size_t others = reserved_bytes() - turn.reserved_bytes();
-    size_t waiting = 0;
-    size_t n_alike = 1;
-    bool alike = false;
+// Others whose prompts begin with the same tokens, and who may go on from their state.
+Engine::Impl::Alike Engine::Impl::alike(const Turn & turn, int64_t n_tokens) const {
+    Alike found;
     for (const auto & [id, other] : turns) {
-        if (other.get() == &turn || other->ended()) { continue; }
-        const bool begins = other->begins_as(turn, n_tokens);
-        alike = alike || begins;
-        n_alike += begins && other->state() == RequestState::kWaiting ? 1 : 0;
-        waiting += other->running() ? 0 : other->reserved_bytes();
+        if (other.get() == &turn || other->ended() || !other->begins_as(turn, n_tokens)) { continue; }
+        found.any = true;
+        found.n_waiting += other->state() == RequestState::kWaiting ? 1 : 0;
     }
-    if (!alike || ledger.ceiling_bytes == 0) { return alike; }
-    const bool saves = n_alike * (turn.bytes_alone() - behind) > bytes;
-    if (!saves) { others += waiting; }
-    return others + bytes + behind <= ledger.ceiling_bytes;
+    return found;
+}
+
+// Whether a base is worth its bytes: so many who go on from it, and one more that may come, save as much.
+bool Engine::Impl::pays_off(const Turn & turn, size_t base, size_t behind, size_t n_alike) {
+    return (n_alike + 1) * (turn.bytes_alone() - behind) >= base;
+}
+
+// Of the state that a running turn has just read. It is shared where others begin with it, too, or it may stay when nobody goes
+// on from it any more, and that pays off. One that evictions will copy is copied at once, and idle; where none stays in memory,
+// it is shared if all who run and wait have room beside it: nobody waits for its sake.
+Turn::Holding Engine::Impl::how_to_hold(const Turn & turn, size_t bytes) {
+    const bool stays = bytes <= store->shared().most_idle_bytes();
+    const Alike others_alike = alike(turn, turn.session()->seq.n_tokens);
+    if (!stays && !others_alike.any) { return Turn::Holding::kNot; }
+    const size_t behind = turn.bytes_behind_own_state();
+    const size_t others = reserved_bytes() - turn.reserved_bytes();
+    bool shares = ledger.ceiling_bytes == 0 || pays_off(turn, bytes, behind, others_alike.n_waiting + 1);
+    if (!shares && !stays) {
+        size_t waiting = 0;
+        for (const auto & [id, other] : turns) {
+            const bool waits = other->state() == RequestState::kWaiting || other->state() == RequestState::kSetAside;
+            waiting += waits ? other->reserved_bytes() : 0;
+        }
+        shares = fits(others + waiting + bytes + behind);
+    }
+    if (shares && make_space(others + bytes + behind)) { return Turn::Holding::kShared; }
+    return stays && make_space(others + turn.reserved_bytes() + bytes) ? Turn::Holding::kCopied : Turn::Holding::kNot;
 }
 
 void Engine::Impl::start(Turn & turn) {
     const Stopwatch watch;
     if (const Status back = bring_back_base_of(turn); !back.ok()) { return turn.fail(back); }
-    turn.start(base_of(turn), ledger.n_steps, [&](int64_t n_tokens, size_t bytes) { return may_share(turn, n_tokens, bytes); });
+    turn.start(base_of(turn), ledger.n_steps);
     if (turn.caches()) {
         ledger.n_cache_sought += std::ssize(turn.request().tokens);
         ledger.n_cache_found += turn.n_cached();
@@ -296,7 +343,7 @@ bool Engine::Impl::step() {
         if (read) { ledger.n_prompt += std::ssize(turn.request().tokens); }
         count_bytes(&turn);
     }
-    if (store) { store->shared().drop_idle(); }
+    if (store) { store->shared().trim(); }
     // Who ends frees memory, who has read makes room for another reader, and may be set aside from now on.
     for (size_t i = 0; i < candidates.size(); ++i) { changed = changed || candidates[i]->state() != states[i]; }
     ledger.kv_reserved_bytes = reserved_bytes();

@@ -67,7 +67,7 @@ Status Turn::check() const {
 }
 
 Status Turn::prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution,
-                     const Turn * base, StoredStates * states) {
+                     const Turn * base, StoredStates * states, HowToHold how_to_hold) {
     PITH_RETURN_IF_ERROR(check());
     SessionOptions own = base != nullptr ? base->session_->options : request_.options;
     if (own.grid == 0) { own.grid = options.grid; }
@@ -105,6 +105,7 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
     if (scope_) {
         states_ = states;
+        how_to_hold_ = std::move(how_to_hold);
         const bool keeps_all = request_.keep || std::ranges::find(request_.cache_at, n) != request_.cache_at.end();
         ends_ = !scope_->whole_prompts ? ends_to_store(plan, n, request_.cache_at)
                 : keeps_all            ? std::vector<int64_t>{n}
@@ -145,14 +146,13 @@ size_t Turn::bytes_behind(int64_t n_entries, const RunPlan & plan) const {
 // At most, behind a state of its prompt's beginning, which lies in a base with so many cells to a lane. Where an eviction may
 // move the base's entries, it copies them: that is all that it would take alone, but for pages in front that hold what is never
 // evicted.
-size_t Turn::most_behind(const SequenceState & state, const RaggedCache & base, int64_t capacity) const {
+size_t Turn::most_behind(const SequenceState & state, int64_t n_tokens, const RaggedCache & base, int64_t capacity) const {
     const RunPlan & plan = *session_->given_plan;
     const int64_t n_lanes = session_->shape().n_lanes();
-    const int64_t n_added = std::ssize(request_.tokens) - state.n_tokens + request_.max_tokens;
-    int64_t longest = 0;
-    for (int lane = 0; lane < base.n_lanes(); ++lane) { longest = std::max<int64_t>(longest, base.length(lane)); }
+    const int64_t n_added = std::ssize(request_.tokens) - n_tokens + request_.max_tokens;
+    const int64_t longest = std::min<int64_t>(base.longest(), n_tokens);
     if (request_.keep || longest + n_added > capacity) { return bytes_alone_; }  // it copies all of them
-    if (may_evict(plan, {state.n_tokens, state.since_eviction, base.n_entries(), n_lanes}, n_added)) {
+    if (may_evict(plan, {n_tokens, state.since_eviction, base.n_entries(), n_lanes}, n_added)) {
         const int64_t n_front = n_protected_in_front(session_->seq.policy, session_->options.pinned);
         return bytes_alone_ - std::min(bytes_alone_, bytes_in_front(base, n_front));
     }
@@ -166,9 +166,11 @@ int64_t Turn::room_to_fork() const {
 
 size_t Turn::bytes_behind_own_state() const {
     const Sequence & seq = session_->seq;
-    int64_t longest = 0;
-    for (int lane = 0; lane < seq.cache->n_lanes(); ++lane) { longest = std::max<int64_t>(longest, seq.cache->length(lane)); }
-    return most_behind(seq, *seq.cache, longest + room_to_fork());
+    return most_behind(seq, seq.n_tokens, *seq.cache, seq.cache->longest() + room_to_fork());
+}
+
+size_t Turn::most_behind_shared() const {
+    return most_behind(shared_->state, n_shared_, *shared_->cache, shared_->cache->capacity());
 }
 
 Turn::Extent Turn::extent() const {
@@ -219,16 +221,36 @@ bool Turn::begins_as(const Turn & other, int64_t n) const {
 
 void Turn::look_for_shared_state() {
     if (!scope_) { return; }
-    shared_ = states_->find_shared(*session_, *scope_, request_.tokens);
-    reserved_bytes_ = shared_ ? most_behind(shared_->state, *shared_->cache, shared_->cache->capacity()) : bytes_alone_;
+    FoundShared found = states_->find_shared(*session_, *scope_, request_.tokens);
+    shared_ = std::move(found.state);
+    n_shared_ = found.n_tokens;
+    copies_shared_ = false;
+    reserved_bytes_ = shared_ ? most_behind_shared() : bytes_alone_;
 }
 
 void Turn::let_go_of_shared_state() {
     shared_.reset();
+    taken_.reset();
     reserved_bytes_ = bytes_alone_;
 }
 
-void Turn::start(const Turn * base, int64_t step, const StoredStates::MayShare & may_share) {
+size_t Turn::idle_base_bytes() const {
+    constexpr int64_t kHeldHereAndThere = 2;
+    return shared_ && shared_.use_count() == kHeldHereAndThere ? shared_->bytes() : 0;
+}
+
+void Turn::copy_shared_state() {
+    copies_shared_ = true;
+    reserved_bytes_ = bytes_alone_;
+}
+
+void Turn::take_shared_state() {
+    taken_ = states_->shared().take_out(*shared_);
+    shared_.reset();
+    reserved_bytes_ = bytes_alone_;
+}
+
+void Turn::start(const Turn * base, int64_t step) {
     state_ = RequestState::kReading;
     last_step_ = step;
     phase_ = Stopwatch();
@@ -236,7 +258,7 @@ void Turn::start(const Turn * base, int64_t step, const StoredStates::MayShare &
         if (base != nullptr) { PITH_RETURN_IF_ERROR(fork(*base)); }
         session_->begin_observing(request_.questions);
         if (request_.evict) { PITH_RETURN_IF_ERROR(session_->evict_as(request_.evict->policy, request_.evict->budget)); }
-        if (scope_) { PITH_RETURN_IF_ERROR(begin_from_states(may_share)); }
+        if (scope_) { PITH_RETURN_IF_ERROR(begin_from_states()); }
         if (std::ssize(request_.tokens) == n_cached_) { return {}; }
         return open_part();
     });
@@ -247,7 +269,7 @@ void Turn::start(const Turn * base, int64_t step, const StoredStates::MayShare &
 }
 
 // The sequence is empty, or has read as much of the prompt as the longest state that was kept of its beginning.
-Status Turn::begin_from_states(const StoredStates::MayShare & may_share) {
+Status Turn::begin_from_states() {
     const auto empty = [this] {
         static_cast<SequenceState &>(session_->seq) = *fresh_;
         session_->seq.cache.reset();
@@ -255,16 +277,45 @@ Status Turn::begin_from_states(const StoredStates::MayShare & may_share) {
     };
     empty();  // a start that was taken back
     session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;
-    if (shared_) {  // all that it reserves is what comes behind it: reading anew has no room
-        n_cached_ = shared_->state.n_tokens;
-        return StoredStates::go_on_from(*shared_, *session_);
+    if (taken_) {
+        n_cached_ = n_shared_;
+        const auto taken = std::exchange(taken_, nullptr);
+        return StoredStates::take_over(std::move(*taken), n_shared_, *session_);
     }
-    BegunState begun = states_->begin(*session_, *scope_, request_.tokens, may_share, room_to_fork());
-    n_cached_ = begun.n_tokens;
-    shared_ = std::move(begun.shared);
-    if (shared_) { reserved_bytes_ = most_behind(shared_->state, *shared_->cache, shared_->cache->capacity()); }
-    if (n_cached_ == 0) { empty(); }
+    if (shared_) {  // all that it reserves may be what comes behind it: reading anew has no room then
+        n_cached_ = n_shared_;
+        states_->shared().touch(*shared_);
+        const auto room = copies_shared_ ? std::optional(room_to_fork()) : std::nullopt;
+        const Status begun = StoredStates::go_on_from({shared_, n_shared_}, room, *session_);
+        if (copies_shared_) { shared_.reset(); }
+        return begun;
+    }
+    n_cached_ = states_->begin(*session_, *scope_, request_.tokens);
+    n_cached_ == 0 ? empty() : hold_state();
     return {};
+}
+
+// The state that it has just read stays in memory, where it is of use and there is room.
+void Turn::hold_state() {
+    const Status held = guarded([&]() -> Status {
+        const Sequence & seq = session_->seq;
+        SharedStates & states = states_->shared();
+        const std::vector<int32_t> tokens = seq.tokens.all();
+        if (states.covers(*scope_, tokens)) { return {}; }
+        const size_t bytes = seq.cache->allocated_bytes() + seq.cache->shared_bytes() + seq.states.size_bytes();
+        const Holding how = how_to_hold_(*this, bytes);
+        if (how == Holding::kNot) { return {}; }
+        auto state = states_->hold(*session_, *scope_, how == Holding::kCopied, room_to_fork());
+        if (!state) { return {}; }
+        if (how == Holding::kShared) {
+            shared_ = std::move(state);
+            n_shared_ = seq.n_tokens;
+            reserved_bytes_ = most_behind_shared();
+        }
+        states.drop_contained(*scope_, tokens);
+        return {};
+    });
+    static_cast<void>(held);  // without memory for it others read anew
 }
 
 // Opens the call that reads the prompt's next part.
@@ -291,7 +342,11 @@ Status Turn::open_part() {
 bool Turn::goes_on_reading() {
     if (!scope_) { return false; }
     const int64_t n_read = session_->seq.n_tokens;
-    if (std::ranges::binary_search(ends_, n_read)) { states_->keep(*session_, *scope_); }
+    if (std::ranges::binary_search(ends_, n_read)) {
+        states_->keep(*session_, *scope_);
+        // The last of a prompt that nothing is evicted of serves all beginnings of it.
+        if (!scope_->prefixes || n_read == ends_.back()) { hold_state(); }
+    }
     return n_read < std::ssize(request_.tokens);
 }
 
@@ -438,9 +493,14 @@ void Turn::end(RequestState state, Status status) {
     aside_.reset();
     state_ = state;
     status_ = std::move(status);
-    if (session_) { ledger_ = std::move(session_->ledger); }
+    if (session_) {
+        ledger_ = std::move(session_->ledger);
+        // To whoever asks what it held, the state that it read is a part of that.
+        if (shared_ && session_->seq.cache) { ledger_.kv_allocated_bytes += session_->seq.cache->shared_bytes(); }
+    }
     session_.reset();
     shared_.reset();
+    taken_.reset();
 }
 
 Status Turn::set_aside(const std::string & folder) {

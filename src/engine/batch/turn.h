@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -24,11 +25,19 @@ public:
     Turn(const Turn &) = delete;
     Turn & operator=(const Turn &) = delete;
 
+    // How the state that a turn has just read, of so many bytes, stays in memory for others.
+    enum class Holding {
+        kNot,
+        kShared,  // the turn goes on from it, too
+        kCopied,
+    };
+    using HowToHold = std::function<Holding(const Turn & turn, size_t bytes)>;
+
     // Makes its session and finds out what its lanes may come to take: reserved_bytes().
     // base: whose state it goes on from; nullptr: none's. states: where those of prompts lie; nullptr: nowhere. They must live
     // as long as this.
     Status prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution,
-                   const Turn * base, StoredStates * states = nullptr);
+                   const Turn * base, StoredStates * states, HowToHold how_to_hold);
 
     int64_t id() const { return id_; }
     const Request & request() const { return request_; }
@@ -61,9 +70,15 @@ public:
     // none. It is in use until the request ends, or lets go of it before it has started.
     void look_for_shared_state();
     void let_go_of_shared_state();
+    // The bytes of that state where nobody else goes on from it; else 0. It may then copy it, and hold it no longer than that
+    // takes; or take it over, so that it is in memory no more. Either way it reserves as if alone.
+    size_t idle_base_bytes() const;
+    void copy_shared_state();
+    void take_shared_state();
+    int64_t n_shared() const { return n_shared_; }  // tokens of it that serve
     // The prompt's transaction opens, behind the base's entries where there is one, or what is evicted of them. Failing, the
-    // request has ended; so has one that is kept, and has no tokens. may_share: of a state that it begins with.
-    void start(const Turn * base, int64_t step, const StoredStates::MayShare & may_share);
+    // request has ended; so has one that is kept, and has no tokens.
+    void start(const Turn * base, int64_t step);
     // Whether the states of its prompt's first n tokens serve both.
     bool begins_as(const Turn & other, int64_t n) const;
     // It has no tokens of its own to read, and none of its answer is chosen: choose_token() comes next.
@@ -120,9 +135,11 @@ private:
 
     Status check() const;
     Status fork(const Turn & base);
-    Status begin_from_states(const StoredStates::MayShare & may_share);
+    Status begin_from_states();
+    void hold_state();
     int64_t room_to_fork() const;
-    size_t most_behind(const SequenceState & state, const RaggedCache & base, int64_t capacity) const;
+    size_t most_behind(const SequenceState & state, int64_t n_tokens, const RaggedCache & base, int64_t capacity) const;
+    size_t most_behind_shared() const;
     Status open_part();
     bool goes_on_reading();
     int64_t most_of_fork(const Turn & base, const RunPlan & plan) const;
@@ -145,7 +162,11 @@ private:
     std::optional<SequenceState> fresh_;  // of its sequence before the prompt
     std::vector<int64_t> ends_;           // where states are kept, in tokens of the prompt
     int64_t n_cached_ = 0;
+    HowToHold how_to_hold_;
     std::shared_ptr<const SharedState> shared_;  // whose entries it goes on from; null: none that others may share
+    int64_t n_shared_ = 0;                       // tokens of it
+    bool copies_shared_ = false;                 // when it starts
+    std::shared_ptr<SharedState> taken_;         // or what it begins with then, and is nobody else's
     std::span<const int32_t> part_;              // of the prompt: what the open call reads
     std::optional<ChunkReader> chunks_;
     std::optional<OneShotReader> layers_;

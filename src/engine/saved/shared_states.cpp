@@ -1,8 +1,10 @@
-// shared_states.cpp - found by their tokens.
+// shared_states.cpp - found by their tokens, dropped by when they were used.
 #include "engine/saved/shared_states.h"
 
 #include <algorithm>
 #include <utility>
+
+#include "cache/page_memory.h"
 
 namespace pith {
 namespace {
@@ -23,30 +25,83 @@ int64_t n_common(const TokenHistory & history, std::span<const int32_t> tokens) 
 
 }  // namespace
 
-std::shared_ptr<const SharedState> SharedStates::find(const StateScope & scope, std::span<const int32_t> tokens) const {
-    std::shared_ptr<const SharedState> longest;
+int64_t chunk_end_before(const RunPlan & plan, int64_t n) {
+    if (plan.grid == 0) { return n / plan.chunk * plan.chunk; }
+    const int64_t behind = n % plan.grid;
+    return n - behind + behind / plan.chunk * plan.chunk;
+}
+
+SharedStates::SharedStates(uint64_t most_idle_bytes, int n_layers)
+    : most_idle_bytes_(most_idle_bytes),
+      most_states_(std::max<size_t>(1, most_regions_to_fork() / static_cast<size_t>(std::max(n_layers, 1)))) {}
+
+FoundShared SharedStates::find(const StateScope & scope, std::span<const int32_t> tokens) const {
+    FoundShared longest;
+    const int64_t n = std::ssize(tokens);
     for (const Held & one : held_) {
         const SequenceState & state = one.state->state;
-        const bool ends_well =
-            scope.whole_prompts ? state.n_tokens == std::ssize(tokens) : state.n_tokens <= std::ssize(tokens);
-        const bool longer = !longest || state.n_tokens > longest->state.n_tokens;
-        if (one.scope != scope.hash || !ends_well || !longer) { continue; }
-        if (n_common(state.tokens, tokens) == state.n_tokens) { longest = one.state; }
+        const bool ends_well = scope.prefixes || (scope.whole_prompts ? state.n_tokens == n : state.n_tokens <= n);
+        if (one.scope != scope.hash || !ends_well || state.n_tokens <= longest.n_tokens) { continue; }
+        const int64_t common = n_common(state.tokens, tokens);
+        int64_t found = common == state.n_tokens ? common : 0;
+        // It has the logits of its own end alone, so something must be left to read.
+        if (found == 0 && scope.prefixes) { found = chunk_end_before(*state.plan, std::min(common, n - 1)); }
+        if (found > longest.n_tokens) { longest = {one.state, found}; }
     }
     return longest;
 }
 
-void SharedStates::add(const StateScope & scope, std::shared_ptr<const SharedState> state) noexcept {
-    held_.push_back({scope.hash, std::move(state)});
+bool SharedStates::covers(const StateScope & scope, std::span<const int32_t> tokens) const {
+    return std::ranges::any_of(held_, [&](const Held & one) {
+        const SequenceState & state = one.state->state;
+        const bool long_enough = scope.prefixes ? state.n_tokens >= std::ssize(tokens) : state.n_tokens == std::ssize(tokens);
+        return one.scope == scope.hash && long_enough && n_common(state.tokens, tokens) == std::ssize(tokens);
+    });
 }
 
-void SharedStates::drop_idle() noexcept {
-    std::erase_if(held_, [](const Held & one) { return !one.in_use(); });
+void SharedStates::drop_contained(const StateScope & scope, std::span<const int32_t> tokens) noexcept {
+    if (!scope.prefixes) { return; }
+    std::erase_if(held_, [&](const Held & one) {
+        const SequenceState & state = one.state->state;
+        const bool shorter = one.scope == scope.hash && state.n_tokens < std::ssize(tokens);
+        return shorter && !one.in_use() && n_common(state.tokens, tokens) == state.n_tokens;
+    });
 }
 
-size_t SharedStates::bytes_of(bool in_use_alone) const {
+void SharedStates::add(const StateScope & scope, std::shared_ptr<SharedState> state) noexcept {
+    held_.push_back({scope.hash, std::move(state), ++now_});
+}
+
+void SharedStates::touch(const SharedState & state) noexcept {
+    for (Held & one : held_) {
+        if (one.state.get() == &state) { one.used = ++now_; }
+    }
+}
+
+std::shared_ptr<SharedState> SharedStates::take_out(const SharedState & state) noexcept {
+    const auto found = std::ranges::find_if(held_, [&](const Held & one) { return one.state.get() == &state; });
+    std::shared_ptr<SharedState> taken = std::move(found->state);
+    held_.erase(found);
+    return taken;
+}
+
+bool SharedStates::drop_least_recent() noexcept {
+    auto least = held_.end();
+    for (auto one = held_.begin(); one != held_.end(); ++one) {
+        if (!one->in_use() && (least == held_.end() || one->used < least->used)) { least = one; }
+    }
+    if (least == held_.end()) { return false; }
+    held_.erase(least);
+    return true;
+}
+
+void SharedStates::trim() noexcept {
+    while ((bytes_idle() > most_idle_bytes_ || held_.size() > most_states_) && drop_least_recent()) {}
+}
+
+size_t SharedStates::bytes_of(bool in_use) const {
     size_t n = 0;
-    for (const Held & one : held_) { n += in_use_alone && !one.in_use() ? 0 : one.state->cache->allocated_bytes(); }
+    for (const Held & one : held_) { n += one.in_use() == in_use ? one.state->bytes() : 0; }
     return n;
 }
 

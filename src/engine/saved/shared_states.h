@@ -1,7 +1,8 @@
-// shared_states.h - states in memory that several sequences of an engine go on from, each held once. Stage: engine.
+// shared_states.h - states in memory that sequences of an engine go on from, each held once. Stage: engine.
 //
-// Whoever goes on from one reads its entries where they lie, and copies a page when it first writes to it. A state is in use as
-// long as somebody holds a pointer to it: its pages stay for as long as a fork maps them.   Threads: one at a time.
+// Whoever goes on from one reads its entries where they lie, and copies a page when it first writes to it; or copies all it
+// wants. A state is in use as long as somebody else holds a pointer to it: its pages stay for as long as a fork maps them. One
+// that is idle may go at any time, the least recently used first.   Threads: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -20,39 +21,68 @@ namespace pith {
 struct StateScope {
     uint64_t hash = 0;
     bool whole_prompts = false;  // its states depend on where their prompt ends
+    bool prefixes = false;       // cut back to a chunk's end, a state is that of fewer tokens: nothing is ever evicted
 };
 
 struct SharedState {
     SequenceState state;
     std::vector<float> logits;
-    std::unique_ptr<const RaggedCache> cache;  // frozen
+    std::unique_ptr<RaggedCache> cache;  // frozen
     SessionOptions options;
     int64_t n_evictions = 0;
     int64_t evicted_entries = 0;
+
+    size_t bytes() const { return cache->allocated_bytes() + state.states.size_bytes(); }
 };
+
+struct FoundShared {
+    std::shared_ptr<const SharedState> state;  // null: none
+    int64_t n_tokens = 0;                      // of it that serve, which may be fewer than it has read
+};
+
+// The last end of a chunk at n tokens or before (read_chunks.h).
+int64_t chunk_end_before(const RunPlan & plan, int64_t n);
 
 class SharedStates {
 public:
-    // The longest of the scope that has read the first of these tokens, or all of them; null: none.
-    std::shared_ptr<const SharedState> find(const StateScope & scope, std::span<const int32_t> tokens) const;
+    // most_idle_bytes: of all that nobody goes on from. n_layers: of the model: each of a state's is a region that can be
+    // forked, of which there may be so many at a time (cache/page_memory.h).
+    SharedStates(uint64_t most_idle_bytes, int n_layers);
+
+    uint64_t most_idle_bytes() const { return most_idle_bytes_; }
+    // The longest beginning of these tokens, or all of them, that a state of the scope serves.
+    FoundShared find(const StateScope & scope, std::span<const int32_t> tokens) const;
+    // Whether one is there that serves all of these tokens, or goes on behind them.
+    bool covers(const StateScope & scope, std::span<const int32_t> tokens) const;
 
     // add() allocates nothing behind it. Throws std::bad_alloc.
     void prepare_to_add() { held_.reserve(held_.size() + 1); }
-    void add(const StateScope & scope, std::shared_ptr<const SharedState> state) noexcept;
+    void add(const StateScope & scope, std::shared_ptr<SharedState> state) noexcept;
+    // Idle ones that the state of these tokens serves for go.
+    void drop_contained(const StateScope & scope, std::span<const int32_t> tokens) noexcept;
+    void touch(const SharedState & state) noexcept;
+    // It is no longer here. REQUIRES: it is, and no other sequence uses it.
+    std::shared_ptr<SharedState> take_out(const SharedState & state) noexcept;
 
-    // Those that nobody goes on from any more.
-    void drop_idle() noexcept;
-    size_t bytes() const { return bytes_of(/*in_use_alone=*/false); }  // K/V of all
-    size_t bytes_in_use() const { return bytes_of(/*in_use_alone=*/true); }
+    // Idle ones go until those that stay are few enough.
+    void trim() noexcept;
+    bool drop_least_recent() noexcept;                              // false: none is idle
+    size_t bytes() const { return bytes_in_use() + bytes_idle(); }  // K/V, and states of recurrent layers
+    size_t bytes_in_use() const { return bytes_of(/*in_use=*/true); }
+    size_t bytes_idle() const { return bytes_of(/*in_use=*/false); }
 
 private:
     struct Held {
         uint64_t scope = 0;
-        std::shared_ptr<const SharedState> state;
+        std::shared_ptr<SharedState> state;
+        uint64_t used = 0;  // when
         bool in_use() const { return state.use_count() > 1; }
     };
-    size_t bytes_of(bool in_use_alone) const;
+    size_t bytes_of(bool in_use) const;
 
+    uint64_t most_idle_bytes_;
+    size_t most_states_;
+    uint64_t now_ = 0;  // counts uses
     std::vector<Held> held_;
 };
 

@@ -17,13 +17,6 @@ namespace {
 
 constexpr uint64_t kMostShare = 4;  // a state may take such a part of the folder's bytes
 
-// The last end of a chunk at n tokens or before (read_chunks.h).
-int64_t chunk_end_before(const RunPlan & plan, int64_t n) {
-    if (plan.grid == 0) { return n / plan.chunk * plan.chunk; }
-    const int64_t behind = n % plan.grid;
-    return n - behind + behind / plan.chunk * plan.chunk;
-}
-
 // What a session computes does not depend on these.
 SessionOptions without_limits(SessionOptions options) {
     options.max_context = 0;
@@ -50,6 +43,18 @@ bool same_settings(const Session::Impl & session, const SessionOptions & options
            same_plan(plan, *session.given_plan);
 }
 
+// What has read more, and evicted nothing, is what it was after so many tokens, but for its logits.
+void cut_back(Session::Impl & session, int64_t n_tokens) {
+    Sequence & seq = session.seq;
+    if (n_tokens == seq.n_tokens) { return; }
+    const std::vector<int> lengths(static_cast<size_t>(seq.cache->n_lanes()), static_cast<int>(n_tokens));
+    seq.truncate(lengths);
+    seq.tokens.truncate(static_cast<size_t>(n_tokens));
+    seq.n_tokens = n_tokens;
+    seq.since_eviction = static_cast<int>(n_tokens);
+    seq.logits.clear();
+}
+
 void tell_where_it_begins(Session::Impl & session) {
     session.ledger.budget_entries = session.seq.plan->budget;
     session.tell_policy(session.policy_names(session.seq));
@@ -74,10 +79,15 @@ std::vector<int64_t> ends_to_store(const RunPlan & plan, int64_t n_prompt, std::
     return ends;
 }
 
-Result<std::unique_ptr<StoredStates>> StoredStates::open(const Model & model, const std::string & folder, uint64_t most_bytes) {
-    PITH_ASSIGN_OR_RETURN(StateStore store, StateStore::open(folder, most_bytes));
-    ModelIdentity identity = identity_of(file_of(model), gate_of(model).get());
-    return std::unique_ptr<StoredStates>(new StoredStates(std::move(store), std::move(identity)));
+Result<std::unique_ptr<StoredStates>> StoredStates::open(const Model & model, const Places & places) {
+    std::optional<StateStore> store;
+    ModelIdentity identity;
+    if (!places.folder.empty()) {
+        PITH_ASSIGN_OR_RETURN(store, StateStore::open(places.folder, places.most_bytes));
+        identity = identity_of(file_of(model), gate_of(model).get());
+    }
+    SharedStates shared(places.most_memory_bytes, model.info().n_layers);
+    return std::unique_ptr<StoredStates>(new StoredStates(std::move(store), std::move(identity), std::move(shared)));
 }
 
 std::optional<StateScope> StoredStates::scope_of(const Session::Impl & session, const RunPlan & plan,
@@ -95,63 +105,79 @@ std::optional<StateScope> StoredStates::scope_of(const Session::Impl & session, 
     write_plan(plan, equal);
     equal.text(whose);
     const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
-    return StateScope{hash64(equal.bytes()), plan.one_shot || !by_tokens};
+    const bool whole_prompts = plan.one_shot || !by_tokens;
+    return StateScope{hash64(equal.bytes()), whole_prompts, !whole_prompts && plan.budget == 0 && session.layout.governs_all()};
 }
 
 std::optional<FoundState> StoredStates::find_file(const StateScope & scope, std::span<const int32_t> tokens) const {
-    return scope.whole_prompts ? store_.find_whole(scope.hash, tokens) : store_.find(scope.hash, tokens);
+    if (!store_) { return std::nullopt; }
+    return scope.whole_prompts ? store_->find_whole(scope.hash, tokens) : store_->find(scope.hash, tokens);
 }
 
-std::shared_ptr<const SharedState> StoredStates::find_shared(const Session::Impl & session, const StateScope & scope,
-                                                             std::span<const int32_t> tokens) const {
-    auto shared = shared_.find(scope, tokens);
-    if (!shared || !same_settings(session, shared->options, shared->state.policy.name(), *shared->state.plan)) {
-        return nullptr;
+FoundShared StoredStates::find_shared(const Session::Impl & session, const StateScope & scope,
+                                      std::span<const int32_t> tokens) const {
+    FoundShared found = shared_.find(scope, tokens);
+    if (!found.state) { return {}; }
+    const SequenceState & state = found.state->state;
+    if (!same_settings(session, found.state->options, state.policy.name(), *state.plan)) { return {}; }
+    if (const auto in_file = find_file(scope, tokens); in_file && in_file->n_tokens > found.n_tokens) { return {}; }
+    if (store_) { store_->touch(store_->path_of(scope.hash, tokens.first(static_cast<size_t>(found.n_tokens)))); }
+    return found;
+}
+
+Status StoredStates::go_on_from(const FoundShared & shared, std::optional<int64_t> copy_to_room, Session::Impl & session) {
+    const SharedState & from = *shared.state;
+    std::unique_ptr<RaggedCache> cache;
+    if (copy_to_room) {
+        const int64_t most = shared.n_tokens < from.state.n_tokens ? shared.n_tokens : from.cache->capacity();
+        PITH_ASSIGN_OR_RETURN(cache, from.cache->copy(most, *copy_to_room));
+        cache->thaw();
+    } else {
+        PITH_ASSIGN_OR_RETURN(cache, from.cache->fork());
     }
-    const auto in_file = find_file(scope, tokens);
-    if (in_file && in_file->n_tokens > shared->state.n_tokens) { return nullptr; }
-    store_.touch(store_.path_of(scope.hash, tokens.first(static_cast<size_t>(shared->state.n_tokens))));
-    return shared;
-}
-
-Status StoredStates::go_on_from(const SharedState & shared, Session::Impl & session) {
     session.reset_gates();
-    static_cast<SequenceState &>(session.seq) = shared.state;
-    PITH_ASSIGN_OR_RETURN(session.seq.cache, shared.cache->fork());
-    session.seq.logits = shared.logits;
-    session.ledger.n_evictions = shared.n_evictions;
-    session.ledger.evicted_entries = shared.evicted_entries;
+    static_cast<SequenceState &>(session.seq) = from.state;
+    session.seq.cache = std::move(cache);
+    session.seq.logits = from.logits;
+    session.ledger.n_evictions = from.n_evictions;
+    session.ledger.evicted_entries = from.evicted_entries;
+    cut_back(session, shared.n_tokens);
     tell_where_it_begins(session);
     return {};
 }
 
-BegunState StoredStates::begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens,
-                               const MayShare & may_share, int64_t room) {
+Status StoredStates::take_over(SharedState state, int64_t n_tokens, Session::Impl & session) {
+    session.reset_gates();
+    static_cast<SequenceState &>(session.seq) = std::move(state.state);
+    session.seq.cache = std::move(state.cache);
+    session.seq.cache->thaw();
+    session.seq.logits = std::move(state.logits);
+    session.ledger.n_evictions = state.n_evictions;
+    session.ledger.evicted_entries = state.evicted_entries;
+    cut_back(session, n_tokens);
+    tell_where_it_begins(session);
+    return {};
+}
+
+int64_t StoredStates::begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens) {
     while (const auto found = find_file(scope, tokens)) {
         const Ledger before = session.ledger;
-        BegunState begun{found->n_tokens, nullptr};
-        const Status status = guarded([&]() -> Status {
-            PITH_RETURN_IF_ERROR(load(session, *found, tokens));
-            if (may_share(found->n_tokens, session.seq.cache->allocated_bytes())) {
-                PITH_ASSIGN_OR_RETURN(begun.shared, share(session, scope, room));
-            }
-            return {};
-        });
+        const Status status = guarded([&] { return load(session, *found, tokens); });
         const Ledger of_state = std::exchange(session.ledger, before);
         if (status.ok()) {
             session.ledger.n_evictions = of_state.n_evictions;
             session.ledger.evicted_entries = of_state.evicted_entries;
             tell_where_it_begins(session);
-            store_.touch(found->path);
-            return begun;
+            store_->touch(found->path);
+            return found->n_tokens;
         }
-        if (status.code() == ErrorCode::kOutOfMemory) { return {}; }
-        store_.pass_over(found->path);
+        if (status.code() == ErrorCode::kOutOfMemory) { return 0; }
+        store_->pass_over(found->path);
         if (status.code() != ErrorCode::kNotFound) {  // removed meanwhile
             log_line(LogLevel::kWarning, "a cached state is passed over: " + status.message());
         }
     }
-    return {};
+    return 0;
 }
 
 Status StoredStates::load(Session::Impl & session, const FoundState & found, std::span<const int32_t> tokens) const {
@@ -165,35 +191,45 @@ Status StoredStates::load(Session::Impl & session, const FoundState & found, std
     return session.take(std::move(saved), file.view());
 }
 
-// The session's state is what others go on from, and so does the session. nullptr: there is no memory that can be shared, and
-// it stays the session's own.
-Result<std::shared_ptr<const SharedState>> StoredStates::share(Session::Impl & session, const StateScope & scope,
-                                                               int64_t room) {
+std::shared_ptr<const SharedState> StoredStates::hold(Session::Impl & session, const StateScope & scope, bool copies,
+                                                      int64_t room) {
+    Sequence & seq = session.seq;
     auto shared = std::make_shared<SharedState>();
-    shared->state = session.seq;
-    shared->logits = session.seq.logits;
-    shared->options = session.options;
-    shared->n_evictions = session.ledger.n_evictions;
-    shared->evicted_entries = session.ledger.evicted_entries;
-    shared_.prepare_to_add();
-    if (!session.seq.cache->freeze(room).ok()) { return std::shared_ptr<const SharedState>(); }
-    PITH_ASSIGN_OR_RETURN(auto forked, session.seq.cache->fork());
-    shared->cache = std::exchange(session.seq.cache, std::move(forked));
+    const Status status = guarded([&]() -> Status {
+        shared_.prepare_to_add();
+        shared->state = seq;
+        shared->logits = seq.logits;
+        shared->options = session.options;
+        shared->n_evictions = session.ledger.n_evictions;
+        shared->evicted_entries = session.ledger.evicted_entries;
+        if (copies) {
+            PITH_ASSIGN_OR_RETURN(shared->cache, seq.cache->copy(seq.cache->capacity(), room));
+            return {};
+        }
+        PITH_RETURN_IF_ERROR(seq.cache->freeze(room));
+        PITH_ASSIGN_OR_RETURN(auto forked, seq.cache->fork());
+        shared->cache = std::exchange(seq.cache, std::move(forked));
+        return {};
+    });
+    if (!status.ok()) {
+        seq.cache->thaw();  // where it was frozen and could not be forked
+        return nullptr;
+    }
     shared_.add(scope, shared);
-    return std::shared_ptr<const SharedState>(std::move(shared));
+    return shared;
 }
 
 void StoredStates::keep(const Session::Impl & session, const StateScope & scope) {
-    if (bytes_in_file(session.seq) > store_.most_bytes() / kMostShare) { return; }
+    if (!store_ || bytes_in_file(session.seq) > store_->most_bytes() / kMostShare) { return; }
     const Status status = guarded([&]() -> Status {
-        const std::string path = store_.path_of(scope.hash, session.seq.tokens.all());
-        if (store_.holds(path)) {
-            store_.touch(path);
+        const std::string path = store_->path_of(scope.hash, session.seq.tokens.all());
+        if (store_->holds(path)) {
+            store_->touch(path);
             return {};
         }
         PITH_RETURN_IF_ERROR(write_saved(path, describe(session), session.seq));
         ++n_kept_;
-        store_.add(path);
+        store_->add(path);
         return {};
     });
     if (!status.ok() && !failed_) { log_line(LogLevel::kWarning, "a state is not cached: " + status.message()); }

@@ -1,5 +1,5 @@
-// stored_states.h - an engine's states in a folder: which of them a prompt may begin with, and where its own are put there.
-// Stage: engine.
+// stored_states.h - an engine's states, in memory and in a folder: which of them a prompt may begin with, and where its own are
+// kept. Stage: engine.
 //
 // A state that is used stands for reading its tokens anew, to the bit. So those alone are kept whose entries depend on nothing
 // but the tokens: no question was in sight, no gate was asked, and the budget's entries are part of what must be equal. Where
@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,51 +30,51 @@ namespace pith {
 // Ascending.
 std::vector<int64_t> ends_to_store(const RunPlan & plan, int64_t n_prompt, std::span<const int32_t> wanted);
 
-// Where a sequence begins.
-struct BegunState {
-    int64_t n_tokens = 0;                       // that it has read; 0: none
-    std::shared_ptr<const SharedState> shared;  // whose entries it reads; null: they are its own
-};
-
 // Threads: one at a time.
 class StoredStates {
 public:
-    // Errors: kIo: the folder cannot be made or written. Cost: of the first of a loaded model, its tensors are read once.
-    static Result<std::unique_ptr<StoredStates>> open(const Model & model, const std::string & folder, uint64_t most_bytes);
+    struct Places {
+        std::string folder;              // empty: none
+        uint64_t most_bytes = 0;         // of all states in it
+        uint64_t most_memory_bytes = 0;  // of those in memory that nobody goes on from; 0: none stays there
+    };
+    // Errors: kIo: the folder cannot be made or written. Cost: with a folder, of the first of a loaded model, its tensors are
+    // read once.
+    static Result<std::unique_ptr<StoredStates>> open(const Model & model, const Places & places);
 
     // What must be equal for a state to be used, for a session that is to read a prompt by this plan, with no question in
     // sight. whose: states of one name are never found under another. Nothing: its states depend on more than its tokens.
     std::optional<StateScope> scope_of(const Session::Impl & session, const RunPlan & plan, std::string_view whose) const;
 
-    // The longest state that the tokens begin with, or are, where others go on from it now: no file's is longer. Null: there is
-    // none, or a longer one in a file.
-    std::shared_ptr<const SharedState> find_shared(const Session::Impl & session, const StateScope & scope,
-                                                   std::span<const int32_t> tokens) const;
-    // The session, which is empty, goes on from it. Errors: kOutOfMemory: it must be made empty again.
-    static Status go_on_from(const SharedState & shared, Session::Impl & session);
-    // The session, which is empty, becomes the longest state in a file that the tokens begin with, or are. Where there is none
-    // it must be made empty again. What cannot be used is passed over, and logged.
-    // may_share: whether others will go on from the state of these tokens, too, and its bytes have room beside what they want:
-    // it is then held once, as long as one of them goes on from it. room: cells for what they add to a lane.
-    using MayShare = std::function<bool(int64_t n_tokens, size_t bytes)>;
-    BegunState begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens,
-                     const MayShare & may_share, int64_t room);
+    // The longest state in memory that the tokens begin with, or are, unless a file's is longer.
+    FoundShared find_shared(const Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens) const;
+    // The session, which is empty, goes on from it: it reads its entries where they lie; or copies them, with so much room
+    // behind (copy_to_room). Errors: kOutOfMemory: it must be made empty again.
+    static Status go_on_from(const FoundShared & shared, std::optional<int64_t> copy_to_room, Session::Impl & session);
+    // Or they become its own, as they lie there.
+    static Status take_over(SharedState state, int64_t n_tokens, Session::Impl & session);
+    // The session, which is empty, becomes the longest state in a file that the tokens begin with, or are, of so many tokens.
+    // 0: there is none, and it must be made empty again. What cannot be used is passed over, and logged.
+    int64_t begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens);
     SharedStates & shared() { return shared_; }
     const SharedStates & shared() const { return shared_; }
-    // Keeps the session's state, unless it is there or takes too much of the folder. What fails is logged, once in a row.
+    // Keeps the session's state in the folder, unless it is there or takes too much of it. What fails is logged, once in a row.
     void keep(const Session::Impl & session, const StateScope & scope);
+    // Keeps it in memory: the session goes on from it as others do; or it is a copy. room: cells for what is added to a lane.
+    // Null: there is no memory for it, and the session is as before. copies: true: a copy.
+    std::shared_ptr<const SharedState> hold(Session::Impl & session, const StateScope & scope, bool copies, int64_t room);
 
     int64_t n_kept() const { return n_kept_; }
-    const std::string & folder() const { return store_.folder(); }
+    std::string folder() const { return store_ ? store_->folder() : std::string(); }  // empty: none
 
 private:
-    StoredStates(StateStore store, ModelIdentity model) : store_(std::move(store)), model_(std::move(model)) {}
+    StoredStates(std::optional<StateStore> store, ModelIdentity model, SharedStates shared)
+        : store_(std::move(store)), model_(std::move(model)), shared_(std::move(shared)) {}
     Status load(Session::Impl & session, const FoundState & found, std::span<const int32_t> tokens) const;
     std::optional<FoundState> find_file(const StateScope & scope, std::span<const int32_t> tokens) const;
-    Result<std::shared_ptr<const SharedState>> share(Session::Impl & session, const StateScope & scope, int64_t room);
 
-    StateStore store_;
-    ModelIdentity model_;
+    std::optional<StateStore> store_;
+    ModelIdentity model_;  // where there is a folder
     SharedStates shared_;
     bool failed_ = false;  // the last that was to be kept
     int64_t n_kept_ = 0;
