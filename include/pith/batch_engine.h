@@ -94,6 +94,7 @@ struct Request {
     // document. A state is kept at the end of the chunk before each, and one near the prompt's end in any case. Where a state
     // stands for a whole prompt, it is kept if the prompt's end is named here, or the request is one with `keep`.
     std::vector<int32_t> cache_at;
+    bool use_cache = true;  // false: no state is looked for, in memory or in a folder, and none is left
     // The next token, by the logits of the newest; an error ends the request. Empty: the likeliest.
     std::function<Result<int32_t>(std::span<const float> logits)> choose;
     // Shown every token of the answer at once; false ends it. Both hooks may submit() and cancel(), but not step() or forget();

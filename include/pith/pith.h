@@ -337,6 +337,7 @@ struct pith_request {
     const char * cache_name;  /* with a folder of states: found and left by requests of the same name alone; NULL: "" */
     const int32_t * cache_at; /* tokens behind which prompts that begin like this one may part: a state is kept before each */
     size_t n_cache_at;
+    bool use_cache; /* true; false: no state is looked for, in memory or in a folder, and none is left */
 };
 PITH_API void pith_request_init(struct pith_request * request, size_t size); /* size: sizeof *request */
 

@@ -140,6 +140,7 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
     job.cache_at = prompt.ends;  // the same conversation goes on otherwise from there
     if (options_.caches && n_prompt > kQuestion) { job.cache_at.push_back(static_cast<int32_t>(n_prompt - kQuestion)); }
     if (prompt.n_system > 0) { job.cache_at.push_back(prompt.n_system); }  // others begin with it
+    job.uses_cache = options.cache_prompt;
     job.sampler = options.sampler;
     job.stop = options.stop;
     job.form = prompt.form;

@@ -260,6 +260,7 @@ void Generator::begin(std::unique_ptr<Run> owned) {
         request.max_tokens = run.job.max_tokens;
         request.cache_name = run.job.cache_name;
         request.cache_at = run.job.cache_at;
+        request.use_cache = run.job.uses_cache;
         request.keep = run.job.max_tokens == 0;
         if (!run.job.ignore_eos) { request.stop = run.end_tokens; }
         request.choose = [&run](std::span<const float> logits) { return run.choose(logits); };

@@ -49,6 +49,7 @@ struct Job {
     // Of its states (Request::cache_name, cache_at).
     std::string cache_name;
     std::vector<int32_t> cache_at;
+    bool uses_cache = true;
 };
 
 struct Accepted {};

@@ -469,6 +469,25 @@ TEST(StatesInMemory, AreFoundWithoutAFolder) {
     }
 }
 
+TEST(StatesInMemory, AreNeitherUsedNorLeftByWhoSaysSo) {
+    const TempFolder folder;
+    EngineOptions options = engine_with(folder.file("s"));
+    options.cache_memory_bytes = uint64_t{64} << 20U;
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok());
+    Request apart = request_of("h2o");
+    apart.use_cache = false;
+    const Outcome first = answer(*engine, apart);
+    EXPECT_EQ(engine->ledger().kv_idle_bytes, 0U);
+    EXPECT_EQ(n_files(folder.file("s")), 0);
+    EXPECT_EQ(engine->ledger().n_cache_sought, 0);
+    EXPECT_EQ(answer(*engine, request_of("h2o")).n_cached, 0);
+    EXPECT_EQ(answer(*engine, request_of("h2o")).n_cached, kFound);
+    const Outcome again = answer(*engine, apart);
+    EXPECT_EQ(again.n_cached, 0);
+    again.expect_same(first);
+}
+
 // They take what they may, and what is left of the ceiling; who comes needs not wait for them.
 TEST(StatesInMemory, GoTheLeastRecentlyUsedFirst) {
     const auto request = [](unsigned seed) {

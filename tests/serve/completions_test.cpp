@@ -561,6 +561,22 @@ TEST_F(CachedConversations, AreFoundInFrontOfAShortQuestion) {
     EXPECT_EQ(n_cached(ask_behind(words("window", 20).substr(4))), 128);
 }
 
+TEST_F(CachedConversations, AreNotKeptWhereARequestSaysSo) {
+    options_.generator.engine.cache_memory_bytes = uint64_t{64} << 20U;
+    Serving serving(options_);
+    const Json secret = ending_in(words("door", 20));
+    const Json first = ask(serving, secret, {{"cache_prompt", false}});
+    EXPECT_EQ(n_cached(first), 0);
+    EXPECT_TRUE(std::filesystem::is_empty(folder_));
+    EXPECT_EQ(serving.generator().state().engine.kv_idle_bytes, 0U);
+    EXPECT_EQ(n_cached(ask(serving, secret)), 0);
+    const Json found = ask(serving, secret);
+    EXPECT_GT(n_cached(found), 64);
+    const Json apart = ask(serving, secret, {{"cache_prompt", false}});
+    EXPECT_EQ(n_cached(apart), 0);
+    EXPECT_EQ(said(apart), said(found));
+}
+
 // A folder that is gone, or was made somebody else's, costs time and no answer.
 TEST_F(CachedConversations, AreReadAnewWhereTheFolderFails) {
     const Serving serving(options_);

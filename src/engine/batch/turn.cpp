@@ -100,7 +100,9 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
                                                              request_.max_tokens)) +
                    ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers);
     reserved_bytes_ = bytes_alone_;
-    if (states != nullptr && request_.n_question == 0) { scope_ = states->scope_of(*session_, plan, request_.cache_name); }
+    if (states != nullptr && request_.use_cache && request_.n_question == 0) {
+        scope_ = states->scope_of(*session_, plan, request_.cache_name);
+    }
     // The plan is this one when the prompt's turn has come, whatever memory is left then: it is what has been reserved for.
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
     if (scope_) {
