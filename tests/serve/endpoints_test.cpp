@@ -1,5 +1,7 @@
 // endpoints_test.cpp - every endpoint, every error, keys, limits.
+#include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -320,9 +322,68 @@ TEST_F(Endpoints, LiveThroughBadClients) {
         const HttpAnswer answer = answer_of(connection.read_until("never", 3000));
         EXPECT_TRUE(answer.status == 0 || answer.status >= 400) << answer.status;
     }
-    for (int i = 0; i < 500; ++i) { const Connection dropped(port); }
     EXPECT_EQ(get(port, "/health").status, 200);
     EXPECT_EQ(serving.text({{"prompt", "the sky"}, {"max_tokens", 2}}).status, 200);
+}
+
+int64_t open_files() {
+    std::error_code error;
+    const std::filesystem::directory_iterator files("/proc/self/fd", error);
+    return error ? 0 : std::distance(begin(files), end(files));
+}
+
+// 0: the system does not say.
+int64_t resident_mib() {
+    std::ifstream file("/proc/self/statm");
+    int64_t all = 0;
+    int64_t resident = 0;
+    file >> all >> resident;
+    return resident * sysconf(_SC_PAGESIZE) >> 20;
+}
+
+// Opened and dropped: at once, in the middle of a request, without waiting for its answer, in the middle of a stream; politely
+// or not.
+void drop_connections(int port, int n) {
+    const Json body = {{"prompt", "the sky"}, {"max_tokens", 400}, {"ignore_eos", true}, {"stream", true}};
+    const std::string stream = request_text("POST", "/v1/completions", body.dump());
+    for (int i = 0; i < n; ++i) {
+        Connection dropped(port);
+        ASSERT_TRUE(dropped.open()) << i;
+        if (i % 100 == 50) {
+            dropped.send(stream);
+            dropped.read_until("data: ", 5000);
+        } else if (i % 3 == 1) {
+            dropped.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{");
+        } else if (i % 3 == 2) {
+            dropped.send(request_text("GET", "/v1/models", ""));
+        }
+        if (i % 2 == 0) { dropped.reset_when_closed(); }
+    }
+}
+
+// 500 of them; with the label slow 10,000.
+TEST_F(Endpoints, KeepNothingOfConnectionsThatAreDropped) {
+    const char * asked = std::getenv("PITH_CONNECTIONS");
+    const int n = asked != nullptr ? std::atoi(asked) : 500;
+    Serving serving;
+    const Json request = {{"prompt", "the sky"}, {"max_tokens", 20}, {"temperature", 0}};
+    const auto says = [&] { return serving.text(request).json()["choices"][0]["text"]; };
+    const Json before = says();
+    const int64_t n_files = open_files();
+    const auto all_is_back = [&] {
+        const serve::GeneratorState state = serving.generator().state();
+        return serving.generator().n_open() == 0 && state.engine.kv_allocated_bytes == 0 && open_files() <= n_files;
+    };
+    ASSERT_NO_FATAL_FAILURE(drop_connections(serving.port(), n / 4));  // allocators have taken what they take
+    EXPECT_TRUE(comes_true(all_is_back));
+    const int64_t resident = resident_mib();
+    ASSERT_NO_FATAL_FAILURE(drop_connections(serving.port(), n - n / 4));
+    EXPECT_TRUE(comes_true(all_is_back)) << open_files() << " files are open, " << n_files << " were";
+    EXPECT_EQ(get(serving.port(), "/health").status, 200);
+    EXPECT_EQ(says(), before);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    EXPECT_LE(resident_mib(), resident + 16);
+#endif
 }
 
 // Streams that nobody reads keep their own threads, and no other connection's.

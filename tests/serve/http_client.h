@@ -49,6 +49,11 @@ public:
     Connection & operator=(const Connection &) = delete;
 
     bool open() const { return open_; }
+    // Closing does not wait for what is still on its way, and tells the other side so.
+    void reset_when_closed() const {
+        const linger at_once{1, 0};
+        setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    }
     bool send(const std::string & text) const {
         for (size_t at = 0; at < text.size();) {
             const ssize_t n = ::send(socket_, text.data() + at, text.size() - at, MSG_NOSIGNAL);
