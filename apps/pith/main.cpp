@@ -88,6 +88,8 @@ int run(const std::vector<std::string> & arguments) {
         root.parse(std::vector<std::string>(rewritten.rbegin(), rewritten.rend()));  // CLI11 wants the last one first
     } catch (const CLI::Success & success) {
         return root.exit(success);  // --help, --version
+    } catch (const CLI::RuntimeError & done) {
+        return root.exit(done);  // a flag that ends the command has said what it had to
     } catch (const CLI::ParseError & error) { return app::fail_usage(app::usage_message(root, error, rewritten)); }
     if (root.get_subcommands().empty()) { std::fputs(kShortHelp, stdout); }
     return exit_code;

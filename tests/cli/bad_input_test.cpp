@@ -341,7 +341,17 @@ TEST_F(BadInput, DevicesThatAreNoneAreRefusedByName) {
     expect_error(run_with({"--device", "RPC0,,RPC1"}), kUsage, {"--device", "RPC0,,RPC1", "commas"});
     expect_error(run_with({"--device", "none", "-ts", "3,x"}), kUsage, {"--tensor-split", "'x'"});
     expect_error(run_with({"--device", "NoDevice7"}), 1, {"NoDevice7", "no device"});
-    expect_error(run_pith({"chat", "-m", model(), "--rpc", "x"}), kUsage, {"'x'", "host:port"});
+    for (const char * command : {"chat", "bench", "demo", "inspect", "serve"}) {
+        SCOPED_TRACE(command);
+        expect_error(run_pith({command, "-m", model(), "--rpc", "x"}), kUsage, {"'x'", "host:port"});
+        expect_error(run_pith({command, "-m", model(), "-ngl", "many"}), kUsage, {"--n-gpu-layers", "many", "all"});
+    }
+    expect_error(run_pith({"eval", "ruler", "-m", model(), "-ts", "3,x"}), kUsage, {"--tensor-split", "'x'"});
+    expect_error(run_pith({"bench", "-m", model(), "-dev", "NoDevice7", "-r", "1"}), 1, {"NoDevice7", "no device"});
+    expect_error(run_pith({"calibrate", "heads", "-m", model(), "--rpc", "x"}), kUsage, {"'x'", "host:port"});
+    // What trains does so on the CPU.
+    expect_error(run_pith({"train", "gate", "-m", model(), "--rpc", "127.0.0.1:50052"}), kUsage, {"--rpc", "training", "CPU"});
+    expect_error(run_pith({"train", "reference", "-ngl", "2"}), kUsage, {"--n-gpu-layers", "training", "CPU"});
     // What says that none is wanted is taken.
     for (const char * none : {"--device=none", "-dev=none", "-ngl=0"}) {
         SCOPED_TRACE(none);

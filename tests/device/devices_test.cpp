@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -411,6 +412,33 @@ TEST(DevicesOfTheProgram, AreListedAndUsed) {
     EXPECT_NE(json.find("\"has_output\": true"), std::string::npos) << json;
     const std::string info = output_of("info " + path + " --rpc " + server.endpoint());
     EXPECT_NE(info.find("layers 0-2 and the output"), std::string::npos) << info;
+}
+
+// Whatever computes with a model takes them, and comes to the same.
+TEST(DevicesOfTheProgram, ServeEveryCommand) {
+    if (const std::string why = nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+    RpcProcess server;
+    ASSERT_TRUE(server.answers());
+    const std::string path = scratch_file("commands-on-a-device.gguf");
+    ASSERT_TRUE(write_random_model(tiny_spec(), path).ok());
+    const std::string text = scratch_file("commands-on-a-device.txt");
+    std::ofstream(text) << "Once upon a time there was a river, and nobody who lived beside it knew where it came from.\n";
+    const std::string on = " --rpc " + server.endpoint();
+    const std::string of_model = " -m " + path + " -t 1 -ctk f32 -ctv f32";
+    for (const std::string & command :
+         {"eval ruler --tasks niah_single_1 --context 1024 --samples 2 --policy snapkv:window=8 --budget 64 --raw --csv" +
+              of_model,
+          "inspect -f " + text + " --raw --policy snapkv:window=8,h2o --budget 16" + of_model}) {
+        SCOPED_TRACE(command);
+        const std::string alone = output_of(command);
+        EXPECT_FALSE(alone.empty());
+        EXPECT_EQ(output_of(command + on), alone);
+        if (command.starts_with("eval")) { EXPECT_EQ(output_of(command + " --parallel 2" + on), alone); }
+    }
+    // In a process of its own for each case, and in this one.
+    const std::string bench = "bench -p 16 -n 4 -r 2 --json" + of_model + on;
+    EXPECT_NE(output_of(bench + " -ngl 2").find("\"n_device_layers\": 2"), std::string::npos);
+    EXPECT_NE(output_of(bench + " --depth 64 --in-turns --no-llama").find("\"n_repetitions\": 2"), std::string::npos);
 }
 
 }  // namespace

@@ -93,6 +93,11 @@ Result<std::vector<Budget>> take_budgets(std::optional<std::string> & list) {
     return budgets;
 }
 
+// llama.cpp's programs take no adapter and are told of no devices: they would measure something else.
+bool beside_llama(const BenchFlags & flags) {
+    return !flags.no_llama && flags.model.lora.empty() && !flags.model.devices.any();
+}
+
 Result<BenchOptions> bench_options(BenchFlags flags) {
     BenchOptions options;
     const bool has_gates = !flags.model.gate.empty();
@@ -118,8 +123,7 @@ Result<BenchOptions> bench_options(BenchFlags flags) {
     options.n_generate = flags.n_generate < 0 ? 32 : flags.n_generate;
     options.n_repetitions = flags.n_repetitions.value_or(options.n_repetitions);
     options.interleave = !flags.no_interleave;
-    // llama-bench takes no adapter: it would measure another model.
-    if (!flags.no_llama && flags.model.lora.empty()) { options.llama = find_llama_bench(); }
+    if (beside_llama(flags)) { options.llama = find_llama_bench(); }
     return options;
 }
 
@@ -129,6 +133,12 @@ Json to_json(const BenchOptions & options, const std::vector<BenchRow> & rows) {
     if (!options.model.lora_file.empty()) {
         object["lora"] = options.model.lora_file;
         object["lora_scale"] = options.model.lora_scale;
+    }
+    if (const DeviceOptions & devices = options.model.devices; devices.any()) {
+        object["rpc_servers"] = devices.rpc_servers;
+        object["devices"] = devices.names;
+        object["n_device_layers"] = devices.n_layers;
+        object["tensor_split"] = devices.split;
     }
     object["interleaved"] = options.interleave;
     object["llama_bench"] = !options.llama.command.empty();
@@ -269,9 +279,8 @@ int bench_command(BenchFlags flags) {
         return bench_gates(flags.model, *options, lengths, flags.json);
     }
     if (!flags.batches.empty()) {
-        const bool with_llama = !flags.no_llama && flags.model.lora.empty();
         if (!flags.n_repetitions) { options->n_repetitions = 3; }
-        return bench_batch(*options, flags.batches, with_llama, flags.json);
+        return bench_batch(*options, flags.batches, beside_llama(flags), flags.json);
     }
     if (flags.in_turns) {
         options->n_prompt = std::max(flags.n_prompt, 0);

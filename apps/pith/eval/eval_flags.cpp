@@ -147,7 +147,9 @@ void EvalFlags::add_run_options(CLI::App & command) {
     command.add_option("-t,--threads", n_threads, "Threads of a job (default: 1 with several jobs)");
     command.add_option("--parallel", n_parallel, "Answers of a job that decode together, in one batch; 1: one after the other")
         ->capture_default_str();
-    command.add_option("--jobs", n_jobs, "Batches at once, with -t threads each (default: as many as there are cores)");
+    command.add_option("--jobs", n_jobs,
+                       "Batches at once, with -t threads each (default: as many as there are cores; 1 with "
+                       "devices, where they take turns)");
     command.add_option("-c,--ctx-size", n_ctx, "Tokens the model takes (default: what it was trained on)");
     command.add_flag("--raw", raw, "Leave out the model's chat template");
     command.add_flag("--no-share", no_share,
@@ -220,6 +222,7 @@ Status check_formats(const EvalFlags & flags) {
 
 int EvalFlags::jobs() const {
     if (n_jobs > 0) { return n_jobs; }
+    if (model.devices.any()) { return 1; }  // they would take turns
     return std::max(1, available_cpus() / std::max(1, n_threads));
 }
 

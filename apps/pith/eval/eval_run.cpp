@@ -12,6 +12,7 @@
 #include "app/base/progress.h"
 #include "app/eval/eval_flags.h"
 #include "benchmarks/ruler/ruler.h"
+#include "core/text.h"
 #include "eval/built_in_task.h"
 #include "eval/fingerprint.h"
 #include "eval/report/eval_report.h"
@@ -35,6 +36,13 @@ std::string now_text() {
     char text[32];
     std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
     return text;
+}
+
+// The devices that the model's layers lie on, between semicolons; empty: none do.
+std::string devices_text(const Model & model) {
+    std::vector<std::string> lines;
+    for (const DeviceUse & use : model.devices()) { lines.push_back(device_text(use)); }
+    return join(lines, "; ");
 }
 
 std::string duration_text(double seconds) {
@@ -175,6 +183,9 @@ int run_eval(const EvalFlags & given, EvalRun & run) {
     if (!flags.shard.empty()) { keep_shard(*plan, *parse_shard(flags.shard)); }
     plan->info.about.emplace_back("machine", machine_name());
     plan->info.about.emplace_back("started", now_text());
+    if (const std::string devices = devices_text(*model); !devices.empty()) {
+        plan->info.about.emplace_back("devices", devices);
+    }
     const auto folder = RunFolder::open(flags.out, plan->info, flags.resume);
     if (!folder.ok()) { return fail(folder.status()); }
     const Status ran = run_in_folder(flags, *options, *model, *tokenizer, *plan, **folder);

@@ -23,7 +23,22 @@ void DeviceFlags::add_to(CLI::App & command) {
         "Layers on devices: the last so many, the output counted as one; all; 0: none (-ngl; default: all with --rpc, --device "
         "or --tensor-split, else none)");
     add("--tensor-split", split, "Each device's share of these layers, as in 3,1 (-ts; default: by their free memory)");
-    command.add_flag("--list-devices", list, "Print the devices there are, those of --rpc too, and end")->group("Devices");
+    // Whatever else is missing: it is thrown before anybody asks for a model. Behind --rpc, which has its value by then.
+    command
+        .add_flag_callback(
+            "--list-devices", [this] { throw CLI::RuntimeError(print_list()); },
+            "Print the devices there are, those of --rpc too, and end")
+        ->group("Devices");
+}
+
+void refuse_devices(CLI::App & command) {
+    for (const std::string name : {"--rpc", "--device", "--n-gpu-layers", "--tensor-split"}) {
+        command
+            .add_option_function<std::string>(
+                name,
+                [name](const std::string &) { throw CLI::ValidationError(name, "training runs on the CPU; leave it out"); })
+            ->group("");
+    }
 }
 
 Result<DeviceOptions> DeviceFlags::options() const {
@@ -36,6 +51,11 @@ Result<DeviceOptions> DeviceFlags::options() const {
     const char * end = n_layers.data() + n_layers.size();
     if (std::from_chars(n_layers.data(), end, options.n_layers).ptr == end && options.n_layers >= 0) { return options; }
     return {ErrorCode::kInvalidArgument, "--n-gpu-layers is '" + n_layers + "': give a number of 0 or more, all or auto"};
+}
+
+bool DeviceFlags::any() const {
+    const auto asked = options();
+    return asked.ok() && asked->any();
 }
 
 void DeviceFlags::watch() const {

@@ -13,15 +13,20 @@ struct DeviceFlags {
     std::string names;
     std::string n_layers;  // a number, "all" or "auto"; empty: not given
     std::string split;
-    bool list = false;
 
+    // They, and --list-devices, which ends the command where its flags are read.
     void add_to(CLI::App & command);
     // Errors: kInvalidArgument: a usage error.
     Result<DeviceOptions> options() const;
+    bool any() const;  // asked for, and no usage error
     // From now on a server that goes ends the program with one line that names the servers.
     void watch() const;
-    // --list-devices: prints them, and returns how the command ends.
-    int print_list() const;
+
+private:
+    int print_list() const;  // how the command ends
 };
+
+// Of a command that trains, which is done on the CPU: refuses each of the flags by name.
+void refuse_devices(CLI::App & command);
 
 }  // namespace pith::app

@@ -37,6 +37,14 @@ void ModelFlags::add_to(CLI::App & command, bool is_required) {
     command.add_option("--lora-scale", lora_scale, "The adapter counts so many times")->capture_default_str();
     command.add_option("--gate", gate,
                        "Attention gates of the model (`pith train gate` makes them), for the policies gated and gate");
+    devices.add_to(command);
+}
+
+Status ModelFlags::find() {
+    PITH_RETURN_IF_ERROR(devices.options().status());
+    PITH_RETURN_IF_ERROR(ModelSource::find());
+    devices.watch();
+    return {};
 }
 
 ModelOptions ModelFlags::options() const {
@@ -46,13 +54,12 @@ ModelOptions ModelFlags::options() const {
     options.lora_file = lora;
     options.lora_scale = lora_scale;
     options.gate_file = gate;
+    options.devices = devices.options().value();
     return options;
 }
 
 Result<Model> ModelFlags::load() const {
     ModelOptions options = this->options();
-    PITH_ASSIGN_OR_RETURN(options.devices, devices.options());
-    devices.watch();
     ProgressLine line("loading");
     if (line.visible()) {
         options.progress = [&line](double fraction) {

@@ -17,11 +17,14 @@ struct ModelFlags : ModelSource {
     bool no_repack = false;
     std::string lora;
     float lora_scale = 1.0F;
-    std::string gate;     // empty: none
-    DeviceFlags devices;  // of commands that add them
+    std::string gate;  // empty: none
+    DeviceFlags devices;
 
     void add_to(CLI::App & command, bool is_required = true);
-    ModelOptions options() const;  // without devices
+    // ModelSource's, once the devices that are asked for make sense; from then on a server that goes ends the program with one
+    // line. Errors: also kInvalidArgument: a usage error.
+    Status find();
+    ModelOptions options() const;  // REQUIRES: find() succeeded
     // With a progress line where stderr is a terminal.   REQUIRES: find() succeeded.
     Result<Model> load() const;
 };

@@ -158,9 +158,9 @@ int info_command(InfoFlags flags) {
     if (const Status status = check_at_least("--ctx-size", flags.ctx_size, 0); !status.ok()) {
         return fail_usage(status.message());
     }
-    if (flags.model.devices.list) { return flags.model.devices.print_list(); }
     const auto devices = flags.model.devices.options();
     if (!devices.ok()) { return fail_usage(devices.status().message()); }
+    flags.model.devices.watch();
     flags.model.devices = {};      // what would lie on them is told, and no weight is sent
     flags.model.no_repack = true;  // nothing is computed here
     if (!flags.file.empty()) {
@@ -203,7 +203,6 @@ void add_info_command(CLI::App & root, int & exit_code) {
     command->add_option("FILE", flags->file,
                         "Model (as -m has it), gates or LoRA adapter; with -m, whether gates or an adapter fit that model");
     flags->model.add_to(*command, false);
-    flags->model.devices.add_to(*command);
     flags->cache.add_to(*command);
     command->add_option("-c,--ctx-size", flags->ctx_size, "Tokens to count the cache for (default: the training length)");
     command->add_flag("--json", flags->json, "One JSON object on standard output");

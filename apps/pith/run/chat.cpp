@@ -238,7 +238,6 @@ private:
 };
 
 int chat_command(ChatFlags flags) {
-    if (flags.model.devices.list) { return flags.model.devices.print_list(); }
     if (const Status status = check_at_least("--n-predict", flags.n_predict, -1); !status.ok()) {
         return fail_usage(status.message());
     }
@@ -273,7 +272,6 @@ void add_chat_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<ChatFlags>();
     CLI::App * command = root.add_subcommand("chat", "A conversation in the terminal, inside a KV-cache budget");
     flags->model.add_to(*command, /*required=*/false);
-    flags->model.devices.add_to(*command);
     auto * system = command->add_option("--system-prompt", flags->system_prompt, "System prompt, never evicted (-sys)");
     command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
     command->add_option("-n,--n-predict,--predict", flags->n_predict, "Tokens of an answer at most; -1: until the model ends")

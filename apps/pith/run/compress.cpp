@@ -96,7 +96,6 @@ void print_outcome(const CompressFlags & flags, const Ledger & ledger, const Cac
 }
 
 int compress_command(CompressFlags flags) {
-    if (flags.model.devices.list) { return flags.model.devices.print_list(); }
     const auto given = flags.session.options(!flags.model.gate.empty());
     if (!given.ok()) { return fail_usage(given.status().message()); }
     SessionOptions options = *given;
@@ -138,7 +137,6 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<CompressFlags>();
     CLI::App * command = root.add_subcommand("compress", "Read a text once, and keep what a budget holds of it in a file");
     flags->model.add_to(*command, /*is_required=*/false);
-    flags->model.devices.add_to(*command);
     command->add_option("-f,--file", flags->file, "Text to compress ('-': standard input)")->required();
     command->add_option("-o,--output", flags->output, "The file: `pith ask` and `pith run --cache` go on from it")->required();
     command

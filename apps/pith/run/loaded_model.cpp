@@ -9,7 +9,6 @@ namespace pith::app {
 
 int load_model(ModelFlags & flags, ChatTemplateFlags & chat_template, std::optional<LoadedModel> & to,
                const std::string & saved_template) {
-    if (const auto devices = flags.devices.options(); !devices.ok()) { return fail_usage(devices.status().message()); }
     if (const Status found = flags.find(); !found.ok()) { return fail_or_usage(found); }
     auto model = flags.load();
     if (!model.ok()) { return fail(model.status()); }

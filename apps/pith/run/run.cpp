@@ -370,7 +370,6 @@ Result<Prompt> make_prompt(const RunFlags & flags, const LoadedModel & loaded, c
 }  // namespace
 
 int run_command(RunFlags flags) {
-    if (flags.model.devices.list) { return flags.model.devices.print_list(); }
     if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
     auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status().message()); }

@@ -81,7 +81,6 @@ void RunFlags::add_to(CLI::App & command) {
 
 void RunFlags::add_answer_options(CLI::App & command) {
     model.add_to(command, /*is_required=*/false);
-    model.devices.add_to(command);
     command
         .add_option("-p,--prompt", prompts,
                     "Prompt, or a question on the context; may be repeated (neither -p nor -f: standard input)")

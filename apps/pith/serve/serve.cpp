@@ -51,7 +51,6 @@ bool is_this_machine(const std::string & host) {
 }
 
 int serve_command(ServeFlags flags) {
-    if (flags.model.devices.list) { return flags.model.devices.print_list(); }
     if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
     const auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status().message()); }
@@ -62,7 +61,6 @@ int serve_command(ServeFlags flags) {
     const auto keys = flags.read_keys();
     if (!keys.ok()) { return fail_or_usage(keys.status()); }
 
-    if (const auto devices = flags.model.devices.options(); !devices.ok()) { return fail_usage(devices.status().message()); }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }

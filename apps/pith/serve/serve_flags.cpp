@@ -15,7 +15,6 @@ namespace pith::app {
 
 void ServeFlags::add_to(CLI::App & command) {
     model.add_to(command, /*is_required=*/false);
-    model.devices.add_to(command);
     const auto serving = [&](const char * names, auto & value, const char * help) {
         command.add_option(names, value, help)->capture_default_str()->group("Serving");
     };

@@ -13,6 +13,7 @@
 #include "app/base/interrupt.h"
 #include "app/base/progress.h"
 #include "app/base/reference_model.h"
+#include "app/flags/device_flags.h"
 #include "app/train/train_figure.h"
 #include "app/train/train_gate.h"
 #include "app/train/train_pairs.h"
@@ -130,6 +131,7 @@ void add_train_command(CLI::App & root, int & exit_code) {
     command->add_option("--lengths", flags->lengths, "Lengths to evaluate at, separated by ','")
         ->delimiter(',')
         ->capture_default_str();
+    refuse_devices(*command);
     add_train_gate_command(*command, exit_code);
     add_train_sft_command(*command, exit_code);
     add_train_pairs_command(*command, exit_code);

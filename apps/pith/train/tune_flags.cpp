@@ -8,6 +8,7 @@
 #include "app/base/interrupt.h"
 #include "app/base/progress.h"
 #include "app/base/reference_model.h"
+#include "app/flags/device_flags.h"
 #include "app/models/model_source.h"
 #include "core/check.h"
 #include "device/cpu_count.h"
@@ -107,6 +108,7 @@ void TuneFlags::add_run_options(CLI::App & command) {
     command.add_option("-t,--threads", n_threads, "Threads (default: one per core)");
     command.add_flag("--f32", f32, "Products in f32, not in bf16, where the processor has a matrix unit");
     command.add_flag("--restart", restart, "Begin again although there is a checkpoint");
+    refuse_devices(command);
 }
 
 Result<std::shared_ptr<ModelFile>> TuneFlags::load() {
