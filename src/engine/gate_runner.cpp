@@ -2,7 +2,9 @@
 #include "engine/gate_runner.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "device/device_work.h"
 #include "gate/gate_graph.h"
 #include "model/layer_graph.h"
 
@@ -20,6 +22,21 @@ int total(const GateMemory & memory) {
 
 }  // namespace
 
+Status GateRunner::read_norm(int layer) {
+    const ggml_tensor * norm = file_->weights().layers[static_cast<size_t>(layer)].attn_norm;
+    if (norm == nullptr || !is_on_device(norm) || norms_.contains(layer)) { return {}; }
+    std::vector<float> values(static_cast<size_t>(ggml_nelements(norm)));
+    PITH_RETURN_IF_ERROR(read_tensor(norm, values.data(), 0, values.size() * sizeof(float)));
+    norms_[layer] = std::move(values);
+    return {};
+}
+
+size_t GateRunner::size_bytes() const {
+    size_t n = keys_.capacity() + values_.capacity();
+    for (const auto & [layer, norm] : norms_) { n += norm.capacity(); }
+    return runner_.buffer_bytes() + n * sizeof(float);
+}
+
 ggml_tensor * GateRunner::build_input(GraphBuild & build, int layer, const GateInput & in, int first, int n) const {
     const int source = config().input_layer(layer);
     const int n_embd = file_->hparams().n_embd;
@@ -28,7 +45,11 @@ ggml_tensor * GateRunner::build_input(GraphBuild & build, int layer, const GateI
                                ? build_embedding(build.ctx(), file_->hparams(), file_->weights(),
                                                  build.input(GGML_TYPE_I32, n, 1, in.tokens.data() + offset))
                                : build.input(GGML_TYPE_F32, n_embd, n, in.hidden.data() + offset * static_cast<size_t>(n_embd));
-    return build_attention_input(build.ctx(), file_->hparams(), file_->weights(), source, hidden);
+    ggml_tensor * norm = file_->weights().layers[static_cast<size_t>(source)].attn_norm;
+    if (const auto copy = norms_.find(source); copy != norms_.end()) {
+        norm = build.input(GGML_TYPE_F32, n_embd, 1, copy->second.data());
+    }
+    return build_attention_input(build.ctx(), file_->hparams(), norm, hidden);
 }
 
 Status GateRunner::add_keys(int layer, const GateInput & in, GateMemory & memory, int n_before) {
@@ -100,6 +121,7 @@ Status GateRunner::run(int layer, const GateInput & in, GateMemory & memory, std
     const GateConfig & c = config();
     const auto n_kv = static_cast<size_t>(file_->hparams().n_kv_heads);
     const int n_before = total(memory);
+    PITH_RETURN_IF_ERROR(read_norm(c.input_layer(layer)));
     if (c.kind == GateKind::kAttention) { PITH_RETURN_IF_ERROR(add_keys(layer, in, memory, n_before)); }
     probabilities.resize(static_cast<size_t>(in.n) * n_kv);
     for (int first = 0; first < in.n; first += kBlock) {

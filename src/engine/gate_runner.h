@@ -4,12 +4,14 @@
 // chunk after chunk, and sees in each what came before it: with these chunks or with others, the answers differ by rounding
 // alone. Queries go in blocks: beside the hidden states, what is held at once is the keys and values of one layer's gate,
 // 2·d·h floats a token, and a block's activations.
-// Cost: the gate's projections, and for an attention O(tokens² · d · h).   Errors: kOutOfMemory, kInternal.
-// Threads: one at a time.
+// It runs on the CPU: of a layer on a device its norm alone is needed here, and copied from there once.
+// Cost: the gate's projections, and for an attention O(tokens² · d · h).   Errors: kOutOfMemory, kInternal, kIo (a device
+// failed). Threads: one at a time.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -47,7 +49,7 @@ public:
 
     const GateConfig & config() const { return gate_->config(); }
     const Gate & gate() const { return *gate_; }
-    size_t size_bytes() const { return runner_.buffer_bytes() + (keys_.capacity() + values_.capacity()) * sizeof(float); }
+    size_t size_bytes() const;
 
     // Gives back what a run's keys and values took.
     void release();
@@ -67,6 +69,7 @@ public:
     GraphRunner & runner() { return runner_; }
 
 private:
+    Status read_norm(int layer);
     ggml_tensor * build_input(GraphBuild & build, int layer, const GateInput & in, int first, int n) const;
     Status add_keys(int layer, const GateInput & in, GateMemory & memory, int n_before);
     Status ask_block(int layer, const GateInput & in, int n_before, int first, int n, float * logits);
@@ -76,6 +79,7 @@ private:
     GraphRunner runner_;
     std::vector<float> keys_;  // [tokens before and of this run][h][d]
     std::vector<float> values_;
+    std::map<int, std::vector<float>> norms_;  // of layers on devices [D]
     int watched_layer_ = -1;
     std::function<void(const AttentionRows &)> visit_;
 };

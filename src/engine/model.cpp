@@ -157,11 +157,6 @@ Result<Model> Model::load(const std::string & path, const ModelOptions & options
     return guarded([&]() -> Result<Model> {
         PITH_RETURN_IF_ERROR(load_backends());
         auto impl = std::make_shared<Impl>();
-        if (options.devices.any() && !options.gate_file.empty()) {
-            return {ErrorCode::kUnsupported, "gates ('" + options.gate_file +
-                                                 "') run on the CPU alone: leave them out, or the devices (--rpc, --device, "
-                                                 "-ngl)"};
-        }
         PITH_ASSIGN_OR_RETURN(auto file, ModelFile::load(path, {options.use_mmap, options.repack, options.progress,
                                                                 available_memory(), options.devices}));
         PITH_ASSIGN_OR_RETURN(impl->file, add_adapter(std::move(file), options));

@@ -276,9 +276,9 @@ ggml_tensor * build_query_rotation(ggml_context * ctx, const Hparams & hparams, 
                 rope(ctx, hparams, layer, x, positions, weights.layers[static_cast<size_t>(layer)].rope_freqs), positions);
 }
 
-ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
+ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams, ggml_tensor * attn_norm,
                                     ggml_tensor * hidden) {
-    return norm(ctx, hparams, hidden, weights.layers[static_cast<size_t>(layer)].attn_norm);
+    return norm(ctx, hparams, hidden, attn_norm);
 }
 
 ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended,
@@ -314,9 +314,9 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
 
     if (hparams.layer(layer).feed_forward_only) {
         if (keep_rows != nullptr) { hidden = ggml_get_rows(ctx, hidden, keep_rows); }
-        return feed_forward(build_attention_input(ctx, hparams, weights, layer, hidden));
+        return feed_forward(build_attention_input(ctx, hparams, w.attn_norm, hidden));
     }
-    ggml_tensor * x = build_attention_input(ctx, hparams, weights, layer, hidden);
+    ggml_tensor * x = build_attention_input(ctx, hparams, w.attn_norm, hidden);
     if (input_tap) { input_tap(x); }
     ggml_tensor * attended = nullptr;  // [dv·H, n]
     if (is_recurrent) {

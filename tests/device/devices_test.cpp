@@ -14,6 +14,7 @@
 #include "core/likeliest_token.h"
 #include "device/placement.h"
 #include "device/rpc_process.h"
+#include "engine/gated_model.h"
 #include "engine/model_parts.h"
 #include "engine/tiny_model.h"
 #include "model/architecture_files.h"
@@ -292,6 +293,35 @@ TEST_P(OnDevices, AnAdapterGoesWithIt) {
     const Outcome expected = run(*cpu, session_options("laprox"), prompt);
     expect_same(run(*devices, session_options("laprox"), prompt), expected, plain->info().n_vocab);
     EXPECT_NE(run(*plain, session_options("laprox"), prompt).logits, expected.logits) << "it changes something";
+}
+
+// They read the input of a layer that is somewhere else.
+TEST_P(OnDevices, GatesSayTheSame) {
+    for (const bool linear : {false, true}) {
+        GateConfig gate = testing::even_gate();
+        gate.kind = linear ? GateKind::kLinear : GateKind::kAttention;
+        gate.causal = !linear;
+        gate.source = linear ? GateSource::kPrevious : GateSource::kOwn;
+        gate.first_layer = linear ? 1 : 0;
+        const auto files = testing::gated_files(tiny_spec(), gate);
+        ASSERT_TRUE(files.ok()) << files.status().message();
+        ModelOptions options;
+        options.gate_file = files->gate;
+        const auto cpu = Model::load(files->model, options);
+        options.devices = options_of(GetParam());
+        const auto devices = Model::load(files->model, options);
+        ASSERT_TRUE(cpu.ok() && devices.ok()) << devices.status().message();
+        const auto prompt = random_tokens(kPrompt, cpu->info().n_vocab);
+        for (const char * policy : {"gated", "gate", "gated+snapkv:window=8"}) {
+            SCOPED_TRACE(policy);
+            SessionOptions session = session_options(policy);
+            if (session.policy == "gated") { session.budget = Budget(); }
+            const Outcome expected = run(*cpu, session, prompt);
+            expect_same(run(*devices, session, prompt), expected, cpu->info().n_vocab);
+            const size_t all = static_cast<size_t>(kPrompt + kDecoded) * 3 * 2;  // of the layers' lanes
+            EXPECT_LT(expected.positions.size(), all);
+        }
+    }
 }
 
 // Lanes lie here: what is saved on one is opened on the other.

@@ -126,13 +126,6 @@ TEST_F(LostDevice, KilledAtAnyMomentEndsTheProgramWithOneLine) {
     }
 }
 
-TEST_F(LostDevice, GatesAreRefusedByName) {
-    ModelOptions options;
-    options.devices.rpc_servers = {server_->endpoint()};
-    options.gate_file = "some.gate";
-    expect_message(Model::load(path_, options).status(), ErrorCode::kUnsupported, {"some.gate", "CPU"});
-}
-
 TEST_F(LostDevice, NamesAndSharesThatAreNoneAreRefused) {
     const auto refused = [&](DeviceOptions devices) {
         devices.rpc_servers = {server_->endpoint()};

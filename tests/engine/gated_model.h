@@ -19,7 +19,12 @@ inline GateConfig even_gate() {
     return config;
 }
 
-inline Result<Model> gated_model(const RandomModelSpec & spec, const GateConfig & config) {
+struct GatedFiles {
+    std::string model;
+    std::string gate;
+};
+
+inline Result<GatedFiles> gated_files(const RandomModelSpec & spec, const GateConfig & config) {
     static int n_files = 0;
     const std::string stem = "gated-" + std::to_string(n_files++);
     const std::string path = scratch_file(stem + ".gguf");
@@ -28,9 +33,14 @@ inline Result<Model> gated_model(const RandomModelSpec & spec, const GateConfig 
     PITH_ASSIGN_OR_RETURN(const Model plain, Model::load(path));
     const RandomGate gate(config, file_of(plain).hparams());
     PITH_RETURN_IF_ERROR(save_gate(gate_path, config, gate.weights, {}, file_of(plain)));
+    return GatedFiles{path, gate_path};
+}
+
+inline Result<Model> gated_model(const RandomModelSpec & spec, const GateConfig & config) {
+    PITH_ASSIGN_OR_RETURN(const GatedFiles files, gated_files(spec, config));
     ModelOptions options;
-    options.gate_file = gate_path;
-    return Model::load(path, options);
+    options.gate_file = files.gate;
+    return Model::load(files.model, options);
 }
 
 }  // namespace pith::testing
