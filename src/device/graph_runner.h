@@ -77,9 +77,10 @@ public:
         });
     }
 
-    // A tensor that keeps its value after the run, for whoever reads it then.
+    // A tensor that keeps its value after the run, for whoever reads it then. Of a view ggml would give the memory to others.
     void keep(ggml_tensor * tensor) {
         ggml_set_output(tensor);
+        if (tensor->view_src != nullptr) { ggml_set_output(tensor->view_src); }
         ggml_build_forward_expand(graph_, tensor);
     }
 
@@ -135,6 +136,9 @@ public:
     // From now on every run is timed part by part into `profile`, which must outlive the runner or the next call; nullptr: no
     // more.
     void set_profile(GraphProfile * profile) { profile_ = profile; }
+
+    // Of the last graph, pieces that run in one place each; 0: it ran here, as one.
+    int n_pieces() const { return scheduled_.n_pieces(); }
 
     // What graphs compute in, and what describes them; of this machine's memory, where there are devices.
     size_t buffer_bytes() const;

@@ -1,6 +1,7 @@
 // scheduled_graph.cpp - what must stay on the CPU is said, the rest is ggml's scheduler's.
 #include "device/scheduled_graph.h"
 
+#include <algorithm>
 #include <atomic>
 #include <unordered_set>
 
@@ -35,7 +36,7 @@ bool stays_on_cpu(const ggml_tensor * node) {
         case GGML_OP_MAP_CUSTOM2:
         case GGML_OP_MAP_CUSTOM3:
         case GGML_OP_FLASH_ATTN_EXT:
-        case GGML_OP_CPY:  // into a cache's type: rounded as without devices
+        case GGML_OP_CPY:  // into a cache's type, rounded as without devices; what has crossed (crossing.h)
             return true;
         default:
             break;
@@ -45,6 +46,28 @@ bool stays_on_cpu(const ggml_tensor * node) {
         if (source != nullptr && is_in_cache(source)) { return true; }
     }
     return false;
+}
+
+// A vector of this machine's weights: the norm before the output, which tells models apart and stays here.
+bool is_vector_here(const ggml_tensor * tensor) {
+    const ggml_backend_buffer_t buffer = tensor == nullptr ? nullptr : buffer_of(tensor);
+    return buffer != nullptr && ggml_backend_buffer_is_host(buffer) && ggml_nrows(tensor) == 1 &&
+           ggml_backend_buffer_get_usage(buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+}
+
+// What is multiplied by such a vector, and then by a weight on a device, would come here and go back: the vector goes there.
+void send_vectors(ggml_backend_sched_t sched, ggml_cgraph * graph, std::span<const ggml_backend_t> devices) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        const ggml_tensor * node = ggml_graph_node(graph, i);
+        if (node->op != GGML_OP_MUL_MAT || !is_on_device(node->src[0])) { continue; }
+        ggml_tensor * x = node->src[1];
+        if (x->op != GGML_OP_MUL || !is_vector_here(x->src[1])) { continue; }
+        const ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(buffer_of(node->src[0]));
+        const auto there = std::ranges::find_if(devices, [&](ggml_backend_t one) {
+            return ggml_backend_supports_buft(one, type) && ggml_backend_supports_op(one, x);
+        });
+        if (there != devices.end()) { ggml_backend_sched_set_tensor_backend(sched, x, *there); }
+    }
 }
 
 // All that the scheduler may come to look up.
@@ -114,6 +137,7 @@ Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t>
         ggml_tensor * node = ggml_graph_node(graph, i);
         if (!is_only_a_view(node) && stays_on_cpu(node)) { ggml_backend_sched_set_tensor_backend(sched_, node, cpu); }
     }
+    send_vectors(sched_, graph, devices);
     if (!ggml_backend_sched_alloc_graph(sched_, graph)) {
         clear();
         return no_memory;

@@ -1,10 +1,11 @@
 // scheduled_graph.h - one graph over devices and the CPU, by ggml's scheduler: cut where the next operation's weights lie
 // elsewhere, with copies of what crosses. Stage: device.
 //
-// An operation runs where its weights are, others beside those they go with. On the CPU, whatever a device says of itself, run
-// Pith's own operations, attention, and what reads or writes this machine's memory other than weights: lanes above all.
-// Errors: kOutOfMemory.   Cost: a scheduler for each graph, since its plan of memory is this graph's alone (graph_runner.h);
-// another run costs what crosses.   REQUIRES: all but needs_devices() inside on_devices().
+// An operation runs where its weights are, others beside those they go with. A norm's weight alone goes where it is used. On
+// the CPU, whatever a device says of itself, run Pith's own operations, attention, and what reads or writes this machine's
+// memory other than weights: lanes above all. Errors: kOutOfMemory.   Cost: a scheduler for each graph, since its plan of
+// memory is this graph's alone (graph_runner.h); another run costs what crosses.   REQUIRES: all but needs_devices() inside
+// on_devices().
 #pragma once
 
 #include <cstddef>
@@ -35,6 +36,7 @@ public:
     void clear();
 
     size_t cpu_bytes() const { return cpu_bytes_; }  // that the plan takes of this machine's memory
+    int n_pieces() const { return sched_ == nullptr ? 0 : ggml_backend_sched_get_n_splits(sched_); }  // each runs in one place
 
 private:
     ggml_backend_sched_t sched_ = nullptr;

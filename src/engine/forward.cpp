@@ -8,6 +8,7 @@
 #include "attention/cpu/cpu_lane_attention.h"
 #include "attention/lane_attention.h"
 #include "core/stopwatch.h"
+#include "device/crossing.h"
 #include "device/device_work.h"
 #include "engine/recurrent_rows.h"
 #include "evidence/key_norms.h"
@@ -21,7 +22,7 @@ namespace {
 size_t layer_nodes(const Hparams & hparams, size_t n_parts, bool custom_operations) {
     const size_t of_part = 24 + (custom_operations ? 0 : 16 * static_cast<size_t>(hparams.n_kv_heads));
     const size_t recurrent = hparams.n_recurrent_layers() > 0 ? recurrent_nodes(n_parts) : 0;
-    return 256 + n_parts * of_part + recurrent;
+    return 256 + kCrossingNodes + n_parts * of_part + recurrent;
 }
 
 // Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
@@ -91,10 +92,10 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         }
     };
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int l, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
+        if (is_on_device(file_->weights().layers[static_cast<size_t>(l)].wo)) { cross_together(*build, {&q, &k, &v}); }
         if (observed) {
             queries = q;
-            ggml_set_output(q);
-            ggml_build_forward_expand(build->graph(), q);
+            build->keep(q);
         }
         ggml_tensor * out = build_lane_attention(*build, batch, l, q, k, v);
         if (tap_) {

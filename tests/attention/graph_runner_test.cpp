@@ -85,6 +85,28 @@ TEST_F(GraphRunnerTest, WhatIsKeptCanBeReadUntilTheNextRun) {
     EXPECT_EQ(kept, (std::vector<float>{2, 4, 6, 8}));
 }
 
+// The queries of a layer that does not rotate are a view of what their product made.
+TEST_F(GraphRunnerTest, AViewThatIsKeptKeepsWhatItLooksAt) {
+    const std::vector<float> x = {1, 2, 3, 4};
+    const std::vector<float> turns = {0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+    auto begun = runner_->begin(16);
+    ASSERT_TRUE(begun.ok());
+    GraphBuild & build = **begun;
+    ggml_tensor * matrix = build.input(GGML_TYPE_F32, 4, 4, turns.data());
+    ggml_tensor * seen = ggml_mul_mat(build.ctx(), matrix, build.input(GGML_TYPE_F32, 4, 1, x.data()));
+    ggml_tensor * view = ggml_reshape_2d(build.ctx(), seen, 2, 2);
+    build.keep(view);
+    ggml_tensor * y = ggml_reshape_2d(build.ctx(), view, 4, 1);
+    for (int i = 0; i < 3; ++i) { y = ggml_mul_mat(build.ctx(), matrix, y); }
+    std::vector<float> out(4);
+    build.output(y, out.data());
+    ASSERT_TRUE(runner_->run().ok());
+    EXPECT_EQ(out, x);  // turned four times
+    std::vector<float> kept(4);
+    ggml_backend_tensor_get(view, kept.data(), 0, kept.size() * sizeof(float));
+    EXPECT_EQ(kept, (std::vector<float>{4, 1, 2, 3}));
+}
+
 // Pieces of one kind, in order, and the same numbers.
 TEST_F(GraphRunnerTest, AProfiledGraphGivesTheSameAndSaysWhereTimeWent) {
     const std::vector<float> x = {1, 2, 3, 4};

@@ -13,8 +13,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,32 +21,6 @@
 #include "device/rpc_server.h"
 
 namespace pith::testing {
-
-// How the server is started, and in which folder; no words: there is none here.
-struct RpcCommand {
-    std::vector<std::string> words;
-    std::string folder;
-};
-
-// PITH_RPC_SERVER, or what scripts/setup unpacked, which starts through the loader that came with it.
-inline RpcCommand rpc_command() {
-    namespace fs = std::filesystem;
-    if (const char * given = std::getenv("PITH_RPC_SERVER"); given != nullptr) { return {{given}, ""}; }
-    const fs::path root = fs::path(PITH_DEPS_FOLDER) / "forky/usr";
-    std::error_code error;
-    for (const auto & lib : fs::directory_iterator(root / "lib", error)) {
-        const std::string machine = lib.path().filename().string();
-        const fs::path server = root / "libexec" / machine / "llama/bin/ggml-rpc-server";
-        if (!machine.ends_with("-linux-gnu") || !fs::exists(server, error)) { continue; }
-        for (const auto & file : fs::directory_iterator(lib.path(), error)) {
-            if (!file.path().filename().string().starts_with("ld-linux-")) { continue; }
-            const std::string libraries = lib.path().string() + ":" + (lib.path() / "llama").string();
-            return {{file.path().string(), "--library-path", libraries, server.string()},
-                    (lib.path() / "ggml/backends0").string()};
-        }
-    }
-    return {};
-}
 
 // A socket that listens on a free port of this machine.
 class Listener {
@@ -82,16 +54,13 @@ private:
 
 class RpcProcess {
 public:
-    // Waits until it answers.
+    // Waits until it answers, or there is none here.
     RpcProcess() {
-        const RpcCommand command = rpc_command();
-        if (command.words.empty()) { return; }
         Listener listener;
         port_ = listener.port();
         listener.close();
-        std::vector<std::string> words = command.words;
-        for (const char * word : {"-H", "127.0.0.1", "-t", "1", "-p"}) { words.emplace_back(word); }
-        words.push_back(std::to_string(port_));
+        std::vector<std::string> words = {
+            PITH_SOURCE_DIR "/scripts/rpc_server", "-H", "127.0.0.1", "-t", "1", "-p", std::to_string(port_)};
         std::vector<char *> argv;
         for (std::string & word : words) { argv.push_back(word.data()); }
         argv.push_back(nullptr);
@@ -102,7 +71,6 @@ public:
 #endif
             dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
             dup2(STDOUT_FILENO, STDERR_FILENO);
-            if (!command.folder.empty() && chdir(command.folder.c_str()) != 0) { _exit(127); }
             execv(argv[0], argv.data());
             _exit(127);
         }

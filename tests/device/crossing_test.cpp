@@ -1,0 +1,172 @@
+// crossing_test.cpp - what crosses together comes as it would have come alone, in fewer pieces.
+#include "device/crossing.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+
+#include "device/backend.h"
+#include "device/placement.h"
+#include "device/rpc_process.h"
+#include "device/sent_graphs.h"
+
+namespace pith {
+namespace {
+
+using testing::RpcProcess;
+
+constexpr int64_t kWidth = 24;
+constexpr int64_t kHead = 4;
+
+void copy_there(ggml_tensor * out, const ggml_tensor * x, int ith, int, void *) {
+    if (ith == 0) { std::memcpy(out->data, x->data, ggml_nbytes(x)); }
+}
+
+// A layer's matrices on a device: of its queries, keys and values, and one that takes the queries.
+class Projections {
+public:
+    explicit Projections(ggml_backend_dev_t device) : ctx_(ggml_init({8 * ggml_tensor_overhead(), nullptr, true})) {
+        for (const int64_t heads : {4, 2, 2}) { all.push_back(ggml_new_tensor_2d(ctx_, GGML_TYPE_F32, kWidth, heads * kHead)); }
+        all.push_back(ggml_new_tensor_2d(ctx_, GGML_TYPE_F32, 4 * kHead, kWidth));
+        std::mt19937 random(3);
+        std::normal_distribution<float> draw;
+        EXPECT_TRUE(on_devices([&]() -> Status {
+                        buffer_ = ggml_backend_alloc_ctx_tensors_from_buft(ctx_, ggml_backend_dev_buffer_type(device));
+                        ggml_backend_buffer_set_usage(buffer_, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+                        for (ggml_tensor * one : all) {
+                            std::vector<float> values(static_cast<size_t>(ggml_nelements(one)));
+                            for (float & value : values) { value = draw(random); }
+                            ggml_backend_tensor_set(one, values.data(), 0, values.size() * sizeof(float));
+                        }
+                        return {};
+                    }).ok());
+    }
+    ~Projections() {
+        static_cast<void>(on_devices([&]() -> Status {
+            forget_sent_graphs();
+            ggml_backend_buffer_free(buffer_);
+            return {};
+        }));
+        ggml_free(ctx_);
+    }
+    Projections(const Projections &) = delete;
+    Projections & operator=(const Projections &) = delete;
+
+    std::vector<ggml_tensor *> all;
+
+private:
+    ggml_context * ctx_;
+    ggml_backend_buffer_t buffer_ = nullptr;
+};
+
+struct Crossed {
+    std::vector<std::vector<float>> values;
+    int n_pieces = 0;
+};
+
+// Products of x with all three, each read by an operation of the CPU.
+Crossed cross(GraphRunner & runner, const Projections & weights, const std::vector<float> & x, bool together) {
+    const auto n = static_cast<int64_t>(x.size()) / kWidth;
+    Crossed out;
+    auto begun = runner.begin(64);
+    EXPECT_TRUE(begun.ok());
+    GraphBuild & build = **begun;
+    ggml_tensor * in = build.input(GGML_TYPE_F32, kWidth, n, x.data());
+    std::vector<ggml_tensor *> made;
+    for (ggml_tensor * weight : std::span(weights.all).first(3)) {
+        made.push_back(ggml_reshape_3d(build.ctx(), ggml_mul_mat(build.ctx(), weight, in), kHead, weight->ne[1] / kHead, n));
+    }
+    ggml_tensor * none = nullptr;
+    if (together) {
+        cross_together(build, {&made[0], &none, &made[1], &made[2]});
+        EXPECT_EQ(made[0]->view_src == made[1]->view_src, n <= 32);
+    }
+    EXPECT_EQ(none, nullptr);
+    out.values.resize(made.size());
+    for (size_t i = 0; i < made.size(); ++i) {
+        out.values[i].resize(static_cast<size_t>(ggml_nelements(made[i])));
+        build.output(ggml_map_custom1(build.ctx(), made[i], copy_there, 1, nullptr), out.values[i].data());
+    }
+    const Status ran = runner.run();
+    EXPECT_TRUE(ran.ok()) << ran.message();
+    out.n_pieces = runner.n_pieces();
+    return out;
+}
+
+class Crossing : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (!server_.answers()) { GTEST_SKIP() << "there is no ggml-rpc-server here (PITH_RPC_SERVER names one)"; }
+        const auto found = find_devices({server_.endpoint()});
+        if (!found.ok()) { GTEST_SKIP() << found.status().message(); }
+        devices_ = *found;
+        cpu_.reset(make_cpu_backend(1).value());
+        ASSERT_TRUE(on_devices([&]() -> Status {
+                        device_.reset(make_device_backend(devices_.front().handle).value());
+                        return {};
+                    }).ok());
+        weights_.emplace(devices_.front().handle);
+        backends_ = {device_.get()};
+        runner_.emplace(cpu_.get(), backends_);
+    }
+    std::vector<float> drawn(int64_t n) {
+        std::normal_distribution<float> draw;
+        std::vector<float> values(static_cast<size_t>(n));
+        for (float & value : values) { value = draw(random_); }
+        return values;
+    }
+
+    RpcProcess server_;
+    std::mt19937 random_{5};
+    std::vector<Device> devices_;
+    OwnedBackend cpu_, device_;
+    std::vector<ggml_backend_t> backends_;
+    std::optional<Projections> weights_;
+    std::optional<GraphRunner> runner_;
+};
+
+TEST_F(Crossing, TogetherIsTheSameInFewerPieces) {
+    for (const int n : {1, 3, 40}) {
+        const std::vector<float> x = drawn(n * kWidth);
+        const Crossed alone = cross(*runner_, *weights_, x, false);
+        const Crossed together = cross(*runner_, *weights_, x, true);
+        EXPECT_EQ(together.values, alone.values);
+        EXPECT_LE(together.n_pieces, 3);
+        EXPECT_GE(alone.n_pieces, 6);
+    }
+}
+
+// A product there, a norm by a weight of this machine's, and a product there again.
+TEST_F(Crossing, ANormsWeightGoesWhereItIsUsed) {
+    const std::vector<float> x = drawn(kWidth), factors = drawn(4 * kHead);
+    const std::unique_ptr<ggml_context, decltype(&ggml_free)> ctx(ggml_init({2 * ggml_tensor_overhead(), nullptr, true}),
+                                                                  &ggml_free);
+    ggml_tensor * norm = ggml_new_tensor_1d(ctx.get(), GGML_TYPE_F32, 4 * kHead);
+    const std::unique_ptr<ggml_backend_buffer, decltype(&ggml_backend_buffer_free)> buffer(
+        ggml_backend_alloc_ctx_tensors_from_buft(ctx.get(), ggml_backend_dev_buffer_type(cpu_device())),
+        &ggml_backend_buffer_free);
+    ggml_backend_tensor_set(norm, factors.data(), 0, factors.size() * sizeof(float));
+    std::vector<std::vector<float>> got;
+    for (const auto usage : {GGML_BACKEND_BUFFER_USAGE_WEIGHTS, GGML_BACKEND_BUFFER_USAGE_ANY}) {
+        ggml_backend_buffer_set_usage(buffer.get(), usage);
+        auto begun = runner_->begin(16);
+        ASSERT_TRUE(begun.ok());
+        GraphBuild & build = **begun;
+        ggml_context * c = build.ctx();
+        ggml_tensor * h = ggml_mul_mat(c, weights_->all[0], build.input(GGML_TYPE_F32, kWidth, 1, x.data()));
+        ggml_tensor * normed = ggml_mul(c, ggml_rms_norm(c, h, 1e-5F), norm);
+        got.emplace_back(static_cast<size_t>(kWidth));
+        build.output(ggml_mul_mat(c, weights_->all[3], normed), got.back().data());
+        ASSERT_TRUE(runner_->run().ok());
+        // There twice, since ggml begins anew where a weight comes along; or there, here and there: other memory is a cache's.
+        EXPECT_EQ(runner_->n_pieces(), usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS ? 2 : 3);
+    }
+    EXPECT_EQ(got[0], got[1]);
+}
+
+}  // namespace
+}  // namespace pith
