@@ -288,9 +288,20 @@ int LoadedModel::device_of(const PlacedWeight & weight) const {
     return placement_->of_layer[static_cast<size_t>(block)];
 }
 
+// What was seen to come out wrong on a back end: better no answer. Gemma 4 on Vulkan, by devices_test (ggml 0.27).
+Status check_comes_out_right(const std::string & architecture, const Placement & placement) {
+    for (const Device & one : placement.devices) {
+        if (architecture != "gemma4" || !one.info.name.starts_with("Vulkan")) { continue; }
+        return {ErrorCode::kUnsupported, "device '" + one.info.name + "': architecture '" + architecture +
+                                             "' comes out wrong on ggml's Vulkan back end: leave the device out"};
+    }
+    return {};
+}
+
 Status LoadedModel::choose_devices(const DeviceOptions & options) {
     if (!options.any()) { return {}; }
     PITH_ASSIGN_OR_RETURN(placement_, place_layers(options, hparams_.n_layers));
+    PITH_RETURN_IF_ERROR(check_comes_out_right(hparams_.arch_name, *placement_));
     for (PlacedWeight & weight : wanted_) {
         weight.device = device_of(weight);
         if (weight.device == Placement::kCpu) { continue; }

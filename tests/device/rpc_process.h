@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -69,6 +70,9 @@ public:
 #ifdef __linux__
             prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
+            // The test's own libraries and back ends are none of its.
+            unsetenv("LD_LIBRARY_PATH");
+            unsetenv("GGML_BACKEND_PATH");
             dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
             dup2(STDOUT_FILENO, STDERR_FILENO);
             execv(argv[0], argv.data());
