@@ -5,6 +5,7 @@
 
 #include "device/backend.h"
 #include "device/device_work.h"
+#include "device/huge_pages.h"
 #include "device/sent_graphs.h"
 
 namespace pith {
@@ -196,6 +197,7 @@ Status WeightStore::place_copied(const Group & group) {
     }
     ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     buffers_.emplace_back(buffer);
+    if (group.device.empty()) { use_huge_pages(ggml_backend_buffer_get_base(buffer), ggml_backend_buffer_get_size(buffer)); }
     return {};
 }
 
