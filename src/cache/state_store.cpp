@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "core/hash64.h"
+#include "core/parse_integer.h"
 #include "file/new_file.h"
 
 namespace pith {
@@ -25,13 +25,6 @@ constexpr size_t kHashDigits = 16;
 
 std::span<const uint8_t> bytes_of_tokens(std::span<const int32_t> tokens) {
     return {reinterpret_cast<const uint8_t *>(tokens.data()), tokens.size_bytes()};
-}
-
-// All of the text is the number, in lower case, and begins with no zero that it could do without.
-template <class Number>
-bool read_whole(std::string_view text, int base, Number & number) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-    return error == std::errc() && end == text.data() + text.size();
 }
 
 std::vector<std::string> names_in(const std::string & folder, std::error_code & error) {
@@ -65,9 +58,10 @@ std::optional<StateName> StateName::parse(std::string_view file_name) {
     const std::string_view name = file_name.substr(0, file_name.size() - kStateSuffix.size());
     if (name.size() < 2 * kHashDigits + 3) { return std::nullopt; }
     StateName parsed;
-    const bool reads = read_whole(name.substr(0, kHashDigits), 16, parsed.scope) &&
-                       read_whole(name.substr(kHashDigits + 1, name.size() - 2 * kHashDigits - 2), 10, parsed.n_tokens) &&
-                       read_whole(name.substr(name.size() - kHashDigits), 16, parsed.hash);
+    // Upper case, and zeros in front, are found by writing the name again.
+    const bool reads = parse_integer(name.substr(0, kHashDigits), parsed.scope, 16) &&
+                       parse_integer(name.substr(kHashDigits + 1, name.size() - 2 * kHashDigits - 2), parsed.n_tokens) &&
+                       parse_integer(name.substr(name.size() - kHashDigits), parsed.hash, 16);
     if (!reads || parsed.n_tokens <= 0 || parsed.file_name() != file_name) { return std::nullopt; }
     return parsed;
 }

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/parse_integer.h"
 #include "core/text.h"
 
 namespace pith {
@@ -45,8 +46,7 @@ Pooling parse_pooling(std::string_view text) {
     const bool largest = text.starts_with("max");
     if (!largest && !text.starts_with("avg")) return {};
     int width = 0;
-    const auto [end, error] = std::from_chars(text.data() + 3, text.data() + text.size(), width);
-    const bool fits = error == std::errc{} && end == text.data() + text.size() && width > 1 && width % 2 == 1;
+    const bool fits = parse_integer(text.substr(3), width) && width > 1 && width % 2 == 1;
     return fits ? Pooling{largest, width} : Pooling{};
 }
 

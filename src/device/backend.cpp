@@ -8,7 +8,6 @@
 #include <string>
 
 #include "core/log_pieces.h"
-#include "device/device_work.h"
 #include "device/sent_graphs.h"
 
 namespace pith {
@@ -62,11 +61,7 @@ ggml_backend_dev_t cpu_device() {
 void FreeBackend::operator()(ggml_backend_t backend) const {
     const auto type = ggml_backend_dev_type(ggml_backend_get_device(backend));
     if (type == GGML_BACKEND_DEVICE_TYPE_CPU) { return ggml_backend_free(backend); }
-    static_cast<void>(on_devices([&]() -> Status {
-        forget_sent_graphs();
-        ggml_backend_free(backend);
-        return {};
-    }));
+    give_back([&] { ggml_backend_free(backend); });
 }
 
 Result<ggml_backend_t> make_cpu_backend(int n_threads) {

@@ -12,12 +12,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <span>
 
+#include "core/parse_integer.h"
 #include "device/device_work.h"
 #include "device/sent_graphs.h"
 
@@ -135,20 +135,14 @@ Status check_version(const RpcEndpoint & server, uint8_t major, uint8_t minor, u
 }  // namespace
 
 RpcServer::~RpcServer() {
-    // Of a server that is gone nothing can be given back.
-    static_cast<void>(on_devices([&]() -> Status {
-        forget_sent_graphs();
-        ggml_backend_buffer_free(anchor_);
-        return {};
-    }));
+    give_back([&] { ggml_backend_buffer_free(anchor_); });
 }
 
 Result<RpcEndpoint> RpcEndpoint::parse(const std::string & text) {
     const size_t colon = text.find(':');
     int port = 0;
-    const char * end = text.data() + text.size();
-    const bool has_port = colon != std::string::npos && colon > 0 &&
-                          std::from_chars(text.data() + colon + 1, end, port).ptr == end && colon + 1 < text.size();
+    const bool has_port =
+        colon != std::string::npos && colon > 0 && parse_integer(std::string_view(text).substr(colon + 1), port);
     if (!has_port || port < 1 || port > 65535) {
         return {ErrorCode::kInvalidArgument, "RPC server '" + text + "': give host:port, as in 192.168.0.2:50052"};
     }

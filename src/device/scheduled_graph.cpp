@@ -96,6 +96,14 @@ void forget_sent_graphs() {
     ++graphs_epoch;
 }
 
+void give_back(const std::function<void()> & free) {
+    static_cast<void>(on_devices([&]() -> Status {
+        forget_sent_graphs();
+        free();
+        return {};
+    }));
+}
+
 bool needs_devices(ggml_cgraph * graph) {
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
         for (const ggml_tensor * source : ggml_graph_node(graph, i)->src) {
@@ -114,12 +122,7 @@ void ScheduledGraph::clear() {
     ggml_backend_sched_t old = sched_;
     sched_ = nullptr;
     cpu_bytes_ = 0;
-    // Of a device that has failed nothing can be given back. In one turn: no graph may be sent between the two.
-    static_cast<void>(on_devices([&]() -> Status {
-        forget_sent_graphs();
-        ggml_backend_sched_free(old);
-        return {};
-    }));
+    give_back([&] { ggml_backend_sched_free(old); });
 }
 
 Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t> devices, ggml_backend_t cpu) {

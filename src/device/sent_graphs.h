@@ -7,12 +7,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace pith {
 
 // Another number whenever graphs that were planned before must not be run again.
 uint64_t sent_graphs_epoch();
-// Memory of devices is taken or given back.
+// Memory of devices is taken.   REQUIRES: inside on_devices().
 void forget_sent_graphs();
+// Memory, or a connection, is given back: `free` in one turn with the above, so that no graph is sent between the two. Of a
+// device that has failed nothing can be given back.   Threads: any, inside or outside of on_devices().
+void give_back(const std::function<void()> & free);
 
 }  // namespace pith

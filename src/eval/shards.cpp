@@ -2,19 +2,15 @@
 #include "eval/shards.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <utility>
+
+#include "core/parse_integer.h"
 
 namespace pith {
 namespace {
 
 constexpr int kMostShards = 100'000;
-
-bool read_count(std::string_view text, int & value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc{} && end == text.data() + text.size() && !text.empty();
-}
 
 int n_answered(const RunFolder & folder) {
     return static_cast<int>(std::ranges::count_if(folder.answers(), [](const Answer & one) { return !one.is_left_out(); }));
@@ -97,8 +93,8 @@ Status check_each_once(const std::vector<Part> & parts) {
 Result<Shard> parse_shard(std::string_view text) {
     Shard shard;
     const size_t slash = text.find('/');
-    const bool read = slash != std::string_view::npos && read_count(text.substr(0, slash), shard.index) &&
-                      read_count(text.substr(slash + 1), shard.count);
+    const bool read = slash != std::string_view::npos && parse_integer(text.substr(0, slash), shard.index) &&
+                      parse_integer(text.substr(slash + 1), shard.count);
     if (!read || shard.index < 1 || shard.index > shard.count || shard.count > kMostShards) {
         return {ErrorCode::kInvalidArgument,
                 "'" + std::string(text) + "' is no part of a run: give 2/4 for the second of four"};

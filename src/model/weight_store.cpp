@@ -98,12 +98,7 @@ bool is_weight_type(ggml_type type) {
 
 void WeightStore::FreeBuffer::operator()(ggml_backend_buffer * buffer) const {
     if (!is_on_device(buffer)) { return ggml_backend_buffer_free(buffer); }
-    // Of a device that has failed nothing can be given back.
-    static_cast<void>(on_devices([&]() -> Status {
-        forget_sent_graphs();
-        ggml_backend_buffer_free(buffer);
-        return {};
-    }));
+    give_back([&] { ggml_backend_buffer_free(buffer); });
 }
 
 Status WeightStore::place(std::span<const PlacedWeight> weights, const Options & options) {

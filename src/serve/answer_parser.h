@@ -10,7 +10,7 @@
 
 #include "serve/shapes/answer.h"
 #include "text/reasoning.h"
-#include "text/tool_calls.h"
+#include "text/tool_call_splitter.h"
 
 namespace pith::serve {
 

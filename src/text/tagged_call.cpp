@@ -7,20 +7,12 @@
 
 #include "core/json_syntax.h"
 #include "core/text.h"
+#include "text/tool_marks.h"
 
 namespace pith {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::string_view kKeyOpen = "<arg_key>";
-constexpr std::string_view kKeyClose = "</arg_key>";
-constexpr std::string_view kValueOpen = "<arg_value>";
-constexpr std::string_view kValueClose = "</arg_value>";
-constexpr std::string_view kFunctionOpen = "<function=";
-constexpr std::string_view kFunctionClose = "</function>";
-constexpr std::string_view kParameterOpen = "<parameter=";
-constexpr std::string_view kParameterClose = "</parameter>";
 
 // What stands in front of the mark, which is taken off the text with it. Nothing: there is no such mark.
 std::optional<std::string_view> take_until(std::string_view & text, std::string_view mark) {
@@ -61,15 +53,17 @@ bool says_text(const Json & type) {
 
 ArgumentText argument_text(ToolForm form, const std::string & key) {
     if (form == ToolForm::kPairs) {
-        return {std::string(kKeyOpen) + key + std::string(kKeyClose) + "\n" + std::string(kValueOpen),
-                std::string(kValueClose) + "\n"};
+        return {std::string(tool_marks::kKeyOpen) + key + std::string(tool_marks::kKeyClose) + "\n" +
+                    std::string(tool_marks::kValueOpen),
+                std::string(tool_marks::kValueClose) + "\n"};
     }
-    return {std::string(kParameterOpen) + key + ">\n", "\n" + std::string(kParameterClose) + "\n"};
+    return {std::string(tool_marks::kParameterOpen) + key + ">\n", "\n" + std::string(tool_marks::kParameterClose) + "\n"};
 }
 
 bool is_argument_tag(ToolForm form, std::string_view name) {
     if (form != ToolForm::kPairs) { return false; }
-    return name == kKeyOpen || name == kKeyClose || name == kValueOpen || name == kValueClose;
+    return name == tool_marks::kKeyOpen || name == tool_marks::kKeyClose || name == tool_marks::kValueOpen ||
+           name == tool_marks::kValueClose;
 }
 
 std::optional<TaggedCall> read_tagged_call(ToolForm form, std::string_view inside, const TextParameters & texts) {
@@ -77,12 +71,12 @@ std::optional<TaggedCall> read_tagged_call(ToolForm form, std::string_view insid
     std::string_view rest = trim(inside);
     const bool pairs = form == ToolForm::kPairs;
     if (pairs) {
-        const size_t end = std::min(rest.find(kKeyOpen), rest.size());
+        const size_t end = std::min(rest.find(tool_marks::kKeyOpen), rest.size());
         call.name = trim(rest.substr(0, end));
         rest.remove_prefix(end);
     } else {
-        if (!take(rest, kFunctionOpen) || !rest.ends_with(kFunctionClose)) { return std::nullopt; }
-        rest.remove_suffix(kFunctionClose.size());
+        if (!take(rest, tool_marks::kFunctionOpen) || !rest.ends_with(tool_marks::kFunctionClose)) { return std::nullopt; }
+        rest.remove_suffix(tool_marks::kFunctionClose.size());
         const auto name = take_until(rest, ">");
         if (!name) { return std::nullopt; }
         call.name = trim(*name);
@@ -91,14 +85,14 @@ std::optional<TaggedCall> read_tagged_call(ToolForm form, std::string_view insid
     const auto known = texts.find(call.name);
     Json arguments = Json::object();
     for (rest = trim(rest); !rest.empty(); rest = trim(rest)) {
-        if (!take(rest, pairs ? kKeyOpen : kParameterOpen)) { return std::nullopt; }
-        const auto key = take_until(rest, pairs ? kKeyClose : ">");
+        if (!take(rest, pairs ? tool_marks::kKeyOpen : tool_marks::kParameterOpen)) { return std::nullopt; }
+        const auto key = take_until(rest, pairs ? tool_marks::kKeyClose : ">");
         if (!key) { return std::nullopt; }
         if (pairs) {
             rest = trim(rest);
-            if (!take(rest, kValueOpen)) { return std::nullopt; }
+            if (!take(rest, tool_marks::kValueOpen)) { return std::nullopt; }
         }
-        const auto value = take_until(rest, pairs ? kValueClose : kParameterClose);
+        const auto value = take_until(rest, pairs ? tool_marks::kValueClose : tool_marks::kParameterClose);
         if (!value) { return std::nullopt; }
         const std::string name(trim(*key));
         const bool is_text = known != texts.end() && known->second.contains(name);

@@ -46,6 +46,13 @@ public:
         u32("expert_used_count", n_used);
         u32("expert_feed_forward_length", width);
     }
+    void state_space(uint32_t inner_size, uint32_t rank) const {
+        u32("ssm.conv_kernel", 4);
+        u32("ssm.inner_size", inner_size);
+        u32("ssm.state_size", 16);
+        u32("ssm.time_step_rank", rank);
+        u32("ssm.group_count", 2);
+    }
     void yarn(float factor, uint32_t n_ctx_orig) const {
         text("rope.scaling.type", "yarn");
         f32("rope.scaling.factor", factor);
@@ -101,20 +108,8 @@ inline std::vector<ArchitectureFile> architecture_files() {
             keys.u32("shortconv.l_cache", n);
         };
     };
-    const auto delta_nets = [](const Keys & keys) {
-        keys.u32("ssm.conv_kernel", 4);
-        keys.u32("ssm.inner_size", 64);
-        keys.u32("ssm.state_size", 16);
-        keys.u32("ssm.time_step_rank", 4);
-        keys.u32("ssm.group_count", 2);
-    };
-    const auto mamba = [](const Keys & keys) {
-        keys.u32("ssm.conv_kernel", 4);
-        keys.u32("ssm.inner_size", 128);
-        keys.u32("ssm.state_size", 16);
-        keys.u32("ssm.time_step_rank", 8);
-        keys.u32("ssm.group_count", 2);
-    };
+    const auto delta_nets = [](const Keys & keys) { keys.state_space(64, 4); };
+    const auto mamba = [](const Keys & keys) { keys.state_space(128, 8); };
     const auto hybrid = [=](const Keys & keys) {
         mamba(keys);
         keys.list("attention.head_count_kv", {0, 0, 2, 0, 2});

@@ -395,22 +395,14 @@ TEST(Architectures, WhatIsNotRunIsRefusedByName) {
                   "glm4moe.expert_group_count"},
              Case{"nemotron_h",
                   [](const Keys & keys) {
-                      keys.u32("ssm.conv_kernel", 4);
-                      keys.u32("ssm.inner_size", 128);
-                      keys.u32("ssm.state_size", 16);
-                      keys.u32("ssm.time_step_rank", 8);
-                      keys.u32("ssm.group_count", 2);
+                      keys.state_space(128, 8);
                       keys.list("attention.head_count_kv", {0, 0, 2, 0, 2});
                       keys.list("feed_forward_length", {0, 96, 96, 0, 0});
                   },
                   "gives layer 2 a feed-forward beside its attention"},
              Case{"granitehybrid",
                   [](const Keys & keys) {
-                      keys.u32("ssm.conv_kernel", 4);
-                      keys.u32("ssm.inner_size", 100);
-                      keys.u32("ssm.state_size", 16);
-                      keys.u32("ssm.time_step_rank", 8);
-                      keys.u32("ssm.group_count", 2);
+                      keys.state_space(100, 8);
                       keys.list("attention.head_count_kv", {0, 0, 2, 0, 2});
                   },
                   "is 100, no multiple of ssm.time_step_rank, which is 8"},

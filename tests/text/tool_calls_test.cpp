@@ -1,5 +1,5 @@
 // tool_calls_test.cpp - calls are told from what is said, in every form and however the text arrives.
-#include "text/tool_calls.h"
+#include "text/tool_call_splitter.h"
 
 #include <gtest/gtest.h>
 

@@ -3,11 +3,11 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdio>
 
 #include "app/base/errors.h"
 #include "app/base/ledger_report.h"
+#include "core/parse_integer.h"
 #include "pith/device_failure.h"
 
 namespace pith::app {
@@ -48,8 +48,7 @@ Result<DeviceOptions> DeviceFlags::options() const {
         options.n_layers = 1 << 30U;
         return options;
     }
-    const char * end = n_layers.data() + n_layers.size();
-    if (std::from_chars(n_layers.data(), end, options.n_layers).ptr == end && options.n_layers >= 0) { return options; }
+    if (parse_integer(n_layers, options.n_layers) && options.n_layers >= 0) { return options; }
     return {ErrorCode::kInvalidArgument, "--n-gpu-layers is '" + n_layers + "': give a number of 0 or more, all or auto"};
 }
 

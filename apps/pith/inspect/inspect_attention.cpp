@@ -2,12 +2,12 @@
 #include "app/inspect/inspect_attention.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 
+#include "core/parse_integer.h"
 #include "report/svg.h"
 
 namespace pith::app {
@@ -94,11 +94,6 @@ Status bad_name(const std::string & name) {
     return {ErrorCode::kInvalidArgument, "--attention '" + name + "' is no head: give LAYER:HEAD, as 2:0, or 2:all"};
 }
 
-bool parse_number(std::string_view text, int & out) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-    return error == std::errc() && end == text.data() + text.size();
-}
-
 }  // namespace
 
 Result<std::vector<MapHead>> parse_map_heads(const std::vector<std::string> & names, const ModelInfo & info) {
@@ -109,12 +104,12 @@ Result<std::vector<MapHead>> parse_map_heads(const std::vector<std::string> & na
     for (const std::string & name : names) {
         const size_t colon = name.find(':');
         MapHead one;
-        if (colon == std::string::npos || !parse_number(std::string_view(name).substr(0, colon), one.layer)) {
+        if (colon == std::string::npos || !parse_integer(std::string_view(name).substr(0, colon), one.layer)) {
             return bad_name(name);
         }
         const std::string_view head = std::string_view(name).substr(colon + 1);
         const bool all = head == "all";
-        if (!all && !parse_number(head, one.head)) { return bad_name(name); }
+        if (!all && !parse_integer(head, one.head)) { return bad_name(name); }
         if (one.layer < 0 || one.layer >= info.n_layers || one.head < 0 || one.head >= info.n_heads) {
             return {ErrorCode::kInvalidArgument, "--attention '" + name + "': the model has layers 0 to " +
                                                      std::to_string(info.n_layers - 1) + " of heads 0 to " +

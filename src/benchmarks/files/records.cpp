@@ -2,10 +2,11 @@
 #include "benchmarks/files/records.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "core/parse_integer.h"
 
 namespace pith::benchmarks {
 namespace {
@@ -181,10 +182,7 @@ Result<int64_t> Record::integer(std::string_view field) const {
     const Json & value = as_json(json_)[std::string(field)];
     const std::string digits = is_scalar(value) ? scalar_text(value) : "";
     int64_t number = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-    if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) {
-        return wrong_kind(*this, field, value, "a whole number");
-    }
+    if (!parse_integer(digits, number)) { return wrong_kind(*this, field, value, "a whole number"); }
     return number;
 }
 

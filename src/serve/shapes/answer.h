@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "pith/ledger.h"
-#include "text/tool_calls.h"
+#include "text/tool_call_splitter.h"
 
 namespace pith::serve {
 

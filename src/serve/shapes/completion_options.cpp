@@ -2,9 +2,9 @@
 #include "serve/shapes/completion_options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
+#include "core/parse_integer.h"
 #include "core/text.h"
 #include "pith/policies.h"
 
@@ -80,8 +80,7 @@ Status add_bias(const std::string & key, const Json & value, const Tokenizer & t
         return wrong_field("logit_bias", value, "numbers (false: never)");
     }
     int32_t token = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
-    if (error == std::errc{} && end == key.data() + key.size()) {
+    if (parse_integer(key, token)) {
         if (token < 0 || token >= tokenizer.n_vocab()) {
             return wrong("'logit_bias' has token " + key + ": the vocabulary has 0 to " +
                          std::to_string(tokenizer.n_vocab() - 1));

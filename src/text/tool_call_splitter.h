@@ -1,0 +1,106 @@
+// tool_call_splitter.h - an answer told apart while it comes: what is said, and which functions it calls. Stage: text.
+// Threads: one at a time. Cost: linear.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/tool_calls.h"
+
+namespace pith {
+
+// The next of a call.
+struct ToolCallPiece {
+    int index = 0;          // of the call, in the answer
+    std::string name;       // in a call's first piece alone
+    std::string arguments;  // JSON as the model wrote it, from where the last piece ended
+};
+
+// Takes {"name": "…", "arguments": {…}} apart while it comes.
+class CallScanner {
+public:
+    // The next character. false: it belongs to no such object.
+    bool add(char c);
+    bool done() const { return done_; }  // the object has been closed
+    const std::string & name() const { return name_; }
+    // What of the arguments has come since it was last asked.
+    std::string take_arguments();
+
+private:
+    bool is_arguments() const { return depth_ == 1 && in_value_ && (key_ == "arguments" || key_ == "parameters"); }
+    void end_string();
+
+    int depth_ = 0;
+    bool done_ = false;
+    bool in_string_ = false;
+    bool escaped_ = false;
+    bool in_value_ = false;  // behind the colon, at depth 1
+    bool in_arguments_ = false;
+    std::string key_;
+    std::string string_;  // as it is written, of depth 1
+    std::string name_;
+    std::string arguments_;
+    bool begun_ = false;    // the arguments
+    bool as_text_ = false;  // they are JSON in a string
+};
+
+class ToolCallSplitter {
+public:
+    // names: of the functions there are. only_one: what comes behind the first call is dropped. texts: for forms with tagged
+    // arguments.
+    ToolCallSplitter(ToolForm form, std::set<std::string> names, bool only_one, TextParameters texts = {});
+
+    struct Pieces {
+        std::string content;
+        std::vector<ToolCallPiece> calls;
+    };
+    // The next text of the answer, special tokens by name where is_part_of_mark() says so. What may be the beginning of a call
+    // is kept until it is known; what turns out to be none is content.
+    Pieces add(std::string_view text);
+    Pieces finish();
+    bool is_part_of_mark(std::string_view name) const;
+    int n_calls() const { return n_calls_; }  // whose name is known
+    // A call is whole, and no other may follow.
+    bool is_over() const { return only_one_ && n_whole_ > 0; }
+
+private:
+    enum class State { kText, kHeader, kInside, kObject, kArguments, kBehind };
+
+    bool step(Pieces & out);  // false: what waits must wait for more
+    bool step_text(Pieces & out);
+    bool step_header(Pieces & out);
+    bool step_inside(Pieces & out);
+    bool step_object(Pieces & out);
+    bool step_arguments(Pieces & out);
+    bool step_behind(Pieces & out);
+    void say(std::string_view text, Pieces & out);
+    void begin_object();
+    void begin_call(const std::string & name, Pieces & out);
+    void add_arguments(std::string text, Pieces & out);
+    void end_call(Pieces & out);
+    void give_back(Pieces & out);
+
+    ToolForm form_;
+    std::set<std::string> names_;
+    bool only_one_;
+    TextParameters texts_;
+    std::vector<std::string_view> opens_;  // marks that a call may stand behind
+    State state_ = State::kText;
+    std::string waiting_;
+    std::string blanks_;   // of the content, in front of what may be a call
+    std::string raw_;      // of a call whose name is not known yet
+    bool said_ = false;    // something that is no blank
+    bool marked_ = false;  // the call stands behind a mark
+    bool named_ = false;   // the call's name has been told
+    bool has_arguments_ = false;
+    CallScanner scanner_;
+    int depth_ = 0;  // of arguments by themselves
+    bool in_string_ = false;
+    bool escaped_ = false;
+    int n_calls_ = 0;
+    int n_whole_ = 0;
+};
+
+}  // namespace pith
