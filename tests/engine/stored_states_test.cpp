@@ -469,6 +469,29 @@ TEST(StatesInMemory, AreFoundWithoutAFolder) {
     }
 }
 
+// A longer state in memory serves a prompt, whose own is in the folder all the same when it is answered.
+TEST(StatesInMemory, DoNotKeepTheirBeginningsFromTheFolder) {
+    const TempFolder folder;
+    EngineOptions options = engine_with(folder.file("s"));
+    options.cache_memory_bytes = uint64_t{64} << 20U;
+    Request longer = request_of("full", 2);
+    const auto more = random_tokens(200, 384, 9);
+    longer.tokens.insert(longer.tokens.end(), more.begin(), more.end());
+    const Request other = request_of("full", 3);
+    const Outcome alone = answer_of(engine_with(""), other);
+    {
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok()) << engine.status().message();
+        answer(*engine, longer);
+        EXPECT_EQ(n_files(folder.file("s")), 1);
+        EXPECT_EQ(answer(*engine, other).n_cached, kFound - other.options.chunk);
+        EXPECT_EQ(answer(*engine, other).n_cached, kFound);
+    }
+    const Outcome found = answer_of(engine_with(folder.file("s")), other);
+    EXPECT_EQ(found.n_cached, kFound);
+    found.expect_same(alone);
+}
+
 TEST(StatesInMemory, AreNeitherUsedNorLeftByWhoSaysSo) {
     const TempFolder folder;
     EngineOptions options = engine_with(folder.file("s"));

@@ -223,7 +223,7 @@ bool Turn::begins_as(const Turn & other, int64_t n) const {
 
 void Turn::look_for_shared_state() {
     if (!scope_) { return; }
-    FoundShared found = states_->find_shared(*session_, *scope_, request_.tokens);
+    FoundShared found = states_->find_shared(*session_, *scope_, request_.tokens, ends_);
     shared_ = std::move(found.state);
     n_shared_ = found.n_tokens;
     copies_shared_ = false;

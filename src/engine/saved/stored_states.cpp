@@ -114,14 +114,21 @@ std::optional<FoundState> StoredStates::find_file(const StateScope & scope, std:
     return scope.whole_prompts ? store_->find_whole(scope.hash, tokens) : store_->find(scope.hash, tokens);
 }
 
-FoundShared StoredStates::find_shared(const Session::Impl & session, const StateScope & scope,
-                                      std::span<const int32_t> tokens) const {
+FoundShared StoredStates::find_shared(const Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens,
+                                      std::span<const int64_t> ends) const {
     FoundShared found = shared_.find(scope, tokens);
     if (!found.state) { return {}; }
     const SequenceState & state = found.state->state;
     if (!same_settings(session, found.state->options, state.policy.name(), *state.plan)) { return {}; }
+    const auto path = [&] { return store_->path_of(scope.hash, tokens.first(static_cast<size_t>(found.n_tokens))); };
+    const bool is_end = found.n_tokens < state.n_tokens && std::ranges::binary_search(ends, found.n_tokens);
+    if (store_ && is_end && !store_->holds(path())) {
+        // It must be kept in the folder, with logits that the longer state no longer has: its last chunk is read anew.
+        found.n_tokens = chunk_end_before(*state.plan, found.n_tokens - 1);
+        if (found.n_tokens == 0) { return {}; }
+    }
     if (const auto in_file = find_file(scope, tokens); in_file && in_file->n_tokens > found.n_tokens) { return {}; }
-    if (store_) { store_->touch(store_->path_of(scope.hash, tokens.first(static_cast<size_t>(found.n_tokens)))); }
+    if (store_) { store_->touch(path()); }
     return found;
 }
 

@@ -46,8 +46,10 @@ public:
     // sight. whose: states of one name are never found under another. Nothing: its states depend on more than its tokens.
     std::optional<StateScope> scope_of(const Session::Impl & session, const RunPlan & plan, std::string_view whose) const;
 
-    // The longest state in memory that the tokens begin with, or are, unless a file's is longer.
-    FoundShared find_shared(const Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens) const;
+    // The longest state in memory that the tokens begin with, or are, unless a file's is longer. ends: where the states of
+    // these tokens are to be kept, ascending: one that is in no file yet is read, and not cut out of a longer one.
+    FoundShared find_shared(const Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens,
+                            std::span<const int64_t> ends) const;
     // The session, which is empty, goes on from it: it reads its entries where they lie; or copies them, with so much room
     // behind (copy_to_room). Errors: kOutOfMemory: it must be made empty again.
     static Status go_on_from(const FoundShared & shared, std::optional<int64_t> copy_to_room, Session::Impl & session);
