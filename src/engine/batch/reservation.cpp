@@ -62,6 +62,10 @@ size_t bytes_in_front(const RaggedCache & cache, int64_t n) {
     return bytes;
 }
 
+int64_t longest_piece(const RunPlan & plan) {
+    return std::max(plan.chunk, 1) + plan.n_guide;
+}
+
 size_t most_bytes(const CacheLayout & layout, int64_t n_entries) {
     return static_cast<size_t>(n_entries) * layout.entry_bytes() +
            static_cast<size_t>(layout.shape.n_lanes()) * 2 * page_size_bytes();

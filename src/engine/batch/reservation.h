@@ -31,6 +31,9 @@ int64_t n_protected_in_front(const Policy & policy, std::span<const PositionSpan
 // them does not write there.
 size_t bytes_in_front(const RaggedCache & cache, int64_t n);
 
+// Tokens that come before entries leave windows again.
+int64_t longest_piece(const RunPlan & plan);
+
 // In pages: every lane may leave a part of two of them unused, one of K and one of V.
 size_t most_bytes(const CacheLayout & layout, int64_t n_entries);
 

@@ -124,6 +124,8 @@ public:
     size_t bytes_aside() const { return is_aside() ? extent_.bytes : 0; }  // that it takes once it is back
 
 private:
+    static constexpr int64_t kForkRoom = 4096;  // cells behind lanes that others go on from: addresses alone
+
     // Of lanes that are kept, wherever they are.
     struct Extent {
         int64_t n_entries = 0;

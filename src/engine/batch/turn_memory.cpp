@@ -1,0 +1,179 @@
+// turn_memory.cpp - what a turn reserves and holds, and which states in memory it goes on from.
+#include "engine/batch/turn.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/guarded.h"
+#include "engine/batch/reservation.h"
+#include "engine/cache_layout.h"
+
+namespace pith {
+
+// Entries of a fork's own, at most: what it adds, and, where it moves or copies the base's, those too. plan: its own, where it
+// evicts before its tokens come, else the base's.
+int64_t Turn::most_of_fork(const Turn & base, const RunPlan & plan) const {
+    const Extent from = base.extent();
+    const int64_t n_lanes = session_->shape().n_lanes();
+    const int64_t n_added = std::ssize(request_.tokens) + request_.max_tokens;
+    const int64_t all = from.n_entries + n_lanes * n_added;
+    if (request_.evict && plan.budget > 0) {  // a page is copied when a kept entry moves into it, and no other
+        return std::min(all, n_lanes * (plan.budget + std::max<int64_t>(plan.period(), n_added)));
+    }
+    const SequenceState & state = base.session_->seq;
+    if (may_evict(plan, {state.n_tokens, state.since_eviction, from.n_entries, n_lanes}, n_added)) {
+        return std::min(all, std::max(from.n_entries, n_lanes * (plan.budget + plan.period())));
+    }
+    return request_.keep || from.longest + n_added > from.capacity ? all : n_lanes * n_added;
+}
+
+// Of entries of its own behind a base's. Pages at both ends of what it adds to a lane may be used in part.
+size_t Turn::bytes_behind(int64_t n_entries, const RunPlan & plan) const {
+    return most_bytes(session_->layout, 0) + most_bytes(session_->layout, n_entries) +
+           ungoverned_bytes(session_->layout, longest_piece(plan));
+}
+
+// At most, behind a state of its prompt's beginning, which lies in a base with so many cells to a lane. Where an eviction may
+// move the base's entries, it copies them: that is all that it would take alone, but for pages in front that hold what is never
+// evicted.
+size_t Turn::most_behind(const SequenceState & state, int64_t n_tokens, const RaggedCache & base, int64_t capacity) const {
+    const RunPlan & plan = *session_->given_plan;
+    const int64_t n_lanes = session_->shape().n_lanes();
+    const int64_t n_added = std::ssize(request_.tokens) - n_tokens + request_.max_tokens;
+    const int64_t longest = std::min<int64_t>(base.longest(), n_tokens);
+    if (request_.keep || longest + n_added > capacity) { return bytes_alone_; }  // it copies all of them
+    if (may_evict(plan, {n_tokens, state.since_eviction, base.n_entries(), n_lanes}, n_added)) {
+        const int64_t n_front = n_protected_in_front(session_->seq.policy, session_->options.pinned);
+        return bytes_alone_ - std::min(bytes_alone_, bytes_in_front(base, n_front));
+    }
+    return std::min(bytes_alone_, bytes_behind(n_lanes * n_added, plan));
+}
+
+// Cells behind the lanes of a state that others go on from.
+int64_t Turn::room_to_fork() const {
+    return std::max<int64_t>(kForkRoom, session_->options.max_context);
+}
+
+size_t Turn::bytes_behind_own_state() const {
+    const Sequence & seq = session_->seq;
+    return most_behind(seq, seq.n_tokens, *seq.cache, seq.cache->longest() + room_to_fork());
+}
+
+size_t Turn::most_behind_shared() const {
+    return most_behind(shared_->state, n_shared_, *shared_->cache, shared_->cache->capacity());
+}
+
+Turn::Extent Turn::extent() const {
+    if (is_aside()) { return extent_; }
+    const RaggedCache & cache = *session_->seq.cache;
+    Extent of{cache.n_entries(), 0, cache.capacity(), cache.allocated_bytes()};
+    for (int lane = 0; lane < cache.n_lanes(); ++lane) { of.longest = std::max<int64_t>(of.longest, cache.length(lane)); }
+    return of;
+}
+
+size_t Turn::kv_bytes(bool at_most) const {
+    if (!session_ || !session_->seq.cache) { return 0; }
+    const RaggedCache & cache = *session_->seq.cache;
+    return at_most ? cache.peak_bytes() : cache.allocated_bytes();
+}
+
+size_t Turn::other_bytes() const {
+    size_t n = (request_.tokens.capacity() + answer_.capacity()) * sizeof(int32_t);
+    if (session_) {
+        n += session_->seq.bookkeeping_bytes() +
+             (session_->next_logits.capacity() + session_->hidden.capacity()) * sizeof(float);
+    }
+    return n;
+}
+
+bool Turn::begins_as(const Turn & other, int64_t n) const {
+    const std::span<const int32_t> here = request_.tokens;
+    const std::span<const int32_t> there = other.request_.tokens;
+    if (!scope_ || !other.scope_ || scope_->hash != other.scope_->hash) { return false; }
+    if (scope_->whole_prompts) { return std::ranges::equal(here, there); }
+    const auto size = static_cast<size_t>(n);
+    return std::min(here.size(), there.size()) >= size && std::ranges::equal(here.first(size), there.first(size));
+}
+
+void Turn::look_for_shared_state() {
+    if (!scope_) { return; }
+    FoundShared found = states_->find_shared(*session_, *scope_, request_.tokens, ends_);
+    shared_ = std::move(found.state);
+    n_shared_ = found.n_tokens;
+    copies_shared_ = false;
+    reserved_bytes_ = shared_ ? most_behind_shared() : bytes_alone_;
+}
+
+void Turn::let_go_of_shared_state() {
+    shared_.reset();
+    taken_.reset();
+    reserved_bytes_ = bytes_alone_;
+}
+
+size_t Turn::idle_base_bytes() const {
+    constexpr int64_t kHeldHereAndThere = 2;
+    return shared_ && shared_.use_count() == kHeldHereAndThere ? shared_->bytes() : 0;
+}
+
+void Turn::copy_shared_state() {
+    copies_shared_ = true;
+    reserved_bytes_ = bytes_alone_;
+}
+
+void Turn::take_shared_state() {
+    taken_ = states_->shared().take_out(*shared_);
+    shared_.reset();
+    reserved_bytes_ = bytes_alone_;
+}
+
+// The sequence is empty, or has read as much of the prompt as the longest state that was kept of its beginning.
+Status Turn::begin_from_states() {
+    const auto empty = [this] {
+        static_cast<SequenceState &>(session_->seq) = *fresh_;
+        session_->seq.cache.reset();
+        session_->seq.logits.clear();
+    };
+    empty();  // a start that was taken back
+    session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;
+    if (taken_) {
+        n_cached_ = n_shared_;
+        const auto taken = std::exchange(taken_, nullptr);
+        return StoredStates::take_over(std::move(*taken), n_shared_, *session_);
+    }
+    if (shared_) {  // all that it reserves may be what comes behind it: reading anew has no room then
+        n_cached_ = n_shared_;
+        states_->shared().touch(*shared_);
+        const auto room = copies_shared_ ? std::optional(room_to_fork()) : std::nullopt;
+        const Status begun = StoredStates::go_on_from({shared_, n_shared_}, room, *session_);
+        if (copies_shared_) { shared_.reset(); }
+        return begun;
+    }
+    n_cached_ = states_->begin(*session_, *scope_, request_.tokens);
+    n_cached_ == 0 ? empty() : hold_state();
+    return {};
+}
+
+// The state that it has just read stays in memory, where it is of use and there is room.
+void Turn::hold_state() {
+    const Status held = guarded([&]() -> Status {
+        const Sequence & seq = session_->seq;
+        SharedStates & states = states_->shared();
+        const std::vector<int32_t> tokens = seq.tokens.all();
+        if (states.covers(*scope_, tokens)) { return {}; }
+        const size_t bytes = seq.cache->allocated_bytes() + seq.cache->shared_bytes() + seq.states.size_bytes();
+        const Holding how = how_to_hold_(*this, bytes);
+        if (how == Holding::kNot) { return {}; }
+        auto state = states_->hold(*session_, *scope_, how == Holding::kCopied, room_to_fork());
+        if (!state) { return {}; }
+        if (how == Holding::kShared) {
+            shared_ = std::move(state);
+            n_shared_ = seq.n_tokens;
+            reserved_bytes_ = most_behind_shared();
+        }
+        states.drop_contained(*scope_, tokens);
+        return {};
+    });
+    static_cast<void>(held);  // without memory for it others read anew
+}
+
+}  // namespace pith
