@@ -22,7 +22,7 @@ namespace {
 size_t layer_nodes(const Hparams & hparams, size_t n_parts, bool custom_operations) {
     const size_t of_part = 24 + (custom_operations ? 0 : 16 * static_cast<size_t>(hparams.n_kv_heads));
     const size_t recurrent = hparams.n_recurrent_layers() > 0 ? recurrent_nodes(n_parts) : 0;
-    return 256 + kCrossingNodes + n_parts * of_part + recurrent;
+    return 256 + n_parts * of_part + recurrent;
 }
 
 // Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
@@ -72,7 +72,8 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     const bool custom = sums_columns(layer_runner_.custom_operations(), *parts.front().cache);
     const bool governed = hp.governs(layer);  // nobody asks what the others' queries pay
     const bool sums = custom && governed;
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(layer_nodes(hp, parts.size(), custom)));
+    const size_t n_crossing = file_->placement() != nullptr ? kCrossingNodes : 0;
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(layer_nodes(hp, parts.size(), custom) + n_crossing));
     const auto batch = std::make_shared<const LaneBatch>(lane_batch(parts, sums));
     for (const BatchPart & part : parts) {  // here, where memory that is not there is an error
         if (sums) { part.evidence->prepare_running(*part.cache, part.seq, layer); }

@@ -66,9 +66,7 @@ size_t Turn::most_behind_shared() const {
 Turn::Extent Turn::extent() const {
     if (is_aside()) { return extent_; }
     const RaggedCache & cache = *session_->seq.cache;
-    Extent of{cache.n_entries(), 0, cache.capacity(), cache.allocated_bytes()};
-    for (int lane = 0; lane < cache.n_lanes(); ++lane) { of.longest = std::max<int64_t>(of.longest, cache.length(lane)); }
-    return of;
+    return {cache.n_entries(), cache.longest(), cache.capacity(), cache.allocated_bytes()};
 }
 
 size_t Turn::kv_bytes(bool at_most) const {
@@ -138,7 +136,8 @@ Status Turn::begin_from_states() {
     if (taken_) {
         n_cached_ = n_shared_;
         const auto taken = std::exchange(taken_, nullptr);
-        return StoredStates::take_over(std::move(*taken), n_shared_, *session_);
+        StoredStates::take_over(std::move(*taken), n_shared_, *session_);
+        return {};
     }
     if (shared_) {  // all that it reserves may be what comes behind it: reading anew has no room then
         n_cached_ = n_shared_;

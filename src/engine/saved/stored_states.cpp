@@ -138,22 +138,15 @@ Status StoredStates::go_on_from(const FoundShared & shared, std::optional<int64_
     if (copy_to_room) {
         const int64_t most = shared.n_tokens < from.state.n_tokens ? shared.n_tokens : from.cache->capacity();
         PITH_ASSIGN_OR_RETURN(cache, from.cache->copy(most, *copy_to_room));
-        cache->thaw();
     } else {
         PITH_ASSIGN_OR_RETURN(cache, from.cache->fork());
     }
-    session.reset_gates();
-    static_cast<SequenceState &>(session.seq) = from.state;
-    session.seq.cache = std::move(cache);
-    session.seq.logits = from.logits;
-    session.ledger.n_evictions = from.n_evictions;
-    session.ledger.evicted_entries = from.evicted_entries;
-    cut_back(session, shared.n_tokens);
-    tell_where_it_begins(session);
+    take_over({from.state, from.logits, std::move(cache), from.options, from.n_evictions, from.evicted_entries},
+              shared.n_tokens, session);
     return {};
 }
 
-Status StoredStates::take_over(SharedState state, int64_t n_tokens, Session::Impl & session) {
+void StoredStates::take_over(SharedState state, int64_t n_tokens, Session::Impl & session) {
     session.reset_gates();
     static_cast<SequenceState &>(session.seq) = std::move(state.state);
     session.seq.cache = std::move(state.cache);
@@ -163,7 +156,6 @@ Status StoredStates::take_over(SharedState state, int64_t n_tokens, Session::Imp
     session.ledger.evicted_entries = state.evicted_entries;
     cut_back(session, n_tokens);
     tell_where_it_begins(session);
-    return {};
 }
 
 int64_t StoredStates::begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens) {
