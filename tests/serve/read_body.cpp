@@ -1,8 +1,6 @@
 // read_body.cpp - what must hold of any bytes.
 #include "serve/read_body.h"
 
-#include <vector>
-
 #include "serve/answer_parser.h"
 #include "serve/shapes/completion_request.h"
 #include "serve/shapes/messages_request.h"
@@ -59,6 +57,26 @@ std::string told(const serve::AnswerForm & form, std::string_view text, size_t n
 }
 
 }  // namespace
+
+const std::vector<std::string> & body_examples() {
+    static const std::vector<std::string> examples = {
+        R"({"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"x"}]},{"role":"assistant",)"
+        R"("tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]},{"role":"tool","content":"dry"}],)"
+        R"("tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"type":"integer"}}}}}],)"
+        R"("tool_choice":"required","max_tokens":5,"temperature":0.5,"stop":["a","b"],"logit_bias":{"5":-100},"kv_pin":["system",[0,3]]})",
+        R"({"system":[{"type":"text","text":"y"}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"z"},)"
+        R"({"type":"text","text":"x"}]}],"max_tokens":5,"tools":[{"name":"f","input_schema":{"$ref":"#"}}],"tool_choice":{"type":"any"}})",
+        R"({"prompt":["a",[5,6]],"n":2,"response_format":{"type":"json_schema","json_schema":{"schema":{"anyOf":[{"type":"string"}]}}}})",
+        R"({"type":"object","properties":{"a":{"type":"array","items":{"$ref":"#"},"maxItems":3},"b":{"enum":[1,"x",null]}},"required":["a"]})",
+        R"(So.<tool_call>{"name": "f", "arguments": {"a": "}\"{"}}</tool_call>[TOOL_CALLS][{"name": "weather", "arguments": {}}])"
+        R"(```tool_code\n{"name": "f"}\n```)",
+        R"({"name": "f", "parameters": {"a": [1, {"b": 2}]}}; <|python_tag|>{"name": "weather"})",
+        "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Elm</arg_value>\n</tool_call>\n<tool_call>\n<function=f>\n"
+        "<parameter=a>\n{\"b\": 1}\n</parameter>\n</function>\n</tool_call>",
+        R"(<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|><|start|>assistant<|channel|>commentary<|message|>x)",
+    };
+    return examples;
+}
 
 std::string read_body_fault(const Tokenizer & tokenizer, std::string_view bytes) {
     for (const ToolForm tools : {ToolForm::kTagged, ToolForm::kPairs, ToolForm::kParameters, ToolForm::kList, ToolForm::kNamed,

@@ -3,10 +3,14 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "pith/text.h"
 
 namespace pith::testing {
+
+// What the fuzzer and the mutations begin with: bodies of every endpoint, a schema, answers in several forms.
+const std::vector<std::string> & body_examples();
 
 // Reads the bytes as a body of every endpoint and as an answer in every form of tool calls. Returns what is wrong with what
 // came of it: an error that says nothing, a grammar that cannot be read, an answer whose pieces depend on how it was cut.
