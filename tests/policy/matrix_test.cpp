@@ -247,7 +247,7 @@ TEST_P(PolicyMatrix, KeepsTheBudgetTheProtectedEntriesAndWhatTheFormulasSay) {
     for (const PolicyVariant & variant : policy_variants(GetParam(), draws)) {
         const auto policy = Policy::parse(variant.text());
         ASSERT_TRUE(policy.ok()) << policy.status().message();
-        for (const int n_group : {1, 2, 4}) {
+        for (const int n_group : {1, 2, 4, 7}) {
             Rng rng(++seed);
             Case c = random_case(rng, n_group);
             SCOPED_TRACE(variant.text() + ", seed " + std::to_string(seed));
