@@ -63,7 +63,8 @@ class _Options(ctypes.Structure):
 class _ModelOptions(_Options):
     _fields_ = [("size", c_size_t), ("use_mmap", c_bool), ("repack", c_bool), ("lora_file", c_char_p), ("lora_scale", c_float),
                 ("gate_file", c_char_p), ("progress", _MODEL_PROGRESS), ("user", c_void_p), ("rpc_servers", c_char_p),
-                ("devices", c_char_p), ("n_device_layers", c_int32), ("tensor_split", c_char_p)]
+                ("devices", c_char_p), ("n_device_layers", c_int32), ("tensor_split", c_char_p),
+                ("kv_offload", c_bool)]
 
 
 class _ChatOptions(_Options):

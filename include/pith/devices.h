@@ -12,14 +12,16 @@ namespace pith {
 // Which layers' weights go to which devices. By default none do: all is computed on the CPU.
 //
 // The output counts as a layer behind the last. Layers go to the devices in order, the last ones first to leave the CPU, as
-// llama.cpp has it. Keys and values, attention and evidence stay in this machine's memory, so that every policy, file and
-// snapshot is as without devices; only hidden states, queries, keys and values cross.
+// llama.cpp has it. Keys and values, attention and evidence stay in this machine's memory, so that only hidden states, queries,
+// keys and values cross; or, with kv_offload, they lie on the device of their layer, too, and only hidden states and
+// what evidence comes to cross. Every policy, file and snapshot is as without devices, either way.
 struct DeviceOptions {
     std::vector<std::string> rpc_servers;  // "host:port" of ggml-rpc-servers, whose devices count with this machine's
     std::vector<std::string> names;        // as list_devices() has them, in this order; "none" alone: no device;
                                            // empty: the servers', then this machine's GPUs
     int n_layers = -1;                     // the last so many; -1: all
     std::vector<float> split;              // each device's share of them; empty: by the memory that is free
+    bool kv_offload = false;               // keys and values lie with the layers' weights
 
     bool any() const {
         const bool none = n_layers == 0 || (names.size() == 1 && names.front() == "none");
@@ -44,7 +46,7 @@ struct DeviceInfo {
 // another version; this ggml has no RPC back end), kNotFound (ggml has no back ends).   Cost: some messages for each server.
 Result<std::vector<DeviceInfo>> list_devices(const std::vector<std::string> & rpc_servers = {});
 
-// What of a model lies on one device.
+// What of a model lies on one device, and of a session.
 struct DeviceUse {
     std::string name;
     std::string server;   // as DeviceInfo has it
@@ -52,6 +54,10 @@ struct DeviceUse {
     int n_layers = 0;
     bool has_output = false;  // the output projection, too
     size_t weight_bytes = 0;
+    int n_kv_layers = 0;          // of these layers: whose keys and values lie there
+    size_t kv_bytes = 0;          // that the device holds for them now, in whole buffers
+    int n_kv_layers_here = 0;     // of these layers, with kv_offload: whose keys and values do not
+    std::string kv_here_because;  // and why
 };
 
 }  // namespace pith

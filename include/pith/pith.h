@@ -81,6 +81,7 @@ struct pith_model_options {
     const char * devices;      /* "RPC0,CUDA0"; NULL: the servers', then this machine's GPUs; "none": none */
     int32_t n_device_layers;   /* -1: all, where rpc_servers, devices or tensor_split is given; else the last so many */
     const char * tensor_split; /* "3,1": each device's share of them; NULL: by the memory that is free */
+    bool kv_offload;           /* keys and values lie with the layers' weights; false: in this machine's memory */
 };
 PITH_API void pith_model_options_init(struct pith_model_options * options, size_t size); /* size: sizeof *options */
 

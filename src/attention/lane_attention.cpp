@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "attention/bucket_attention.h"
+
 namespace pith {
 
 std::vector<LaneRun> equal_length_runs(const RaggedCache & cache, int seq, int layer) {
@@ -17,11 +19,12 @@ std::vector<LaneRun> equal_length_runs(const RaggedCache & cache, int seq, int l
     return runs;
 }
 
-ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_tensor * flat, int seq, const LaneRun & run) {
+ggml_tensor * view_lanes(ggml_context * ctx, const RaggedCache & cache, ggml_tensor * flat, int seq, int layer,
+                         const LaneRun & run) {
     const size_t row = flat->nb[1];
     return ggml_view_3d(ctx, flat, flat->ne[0], run.length, run.end - run.begin, row,
                         row * static_cast<size_t>(cache.capacity()),
-                        row * static_cast<size_t>(cache.cell(seq, run.begin, run.first)));
+                        row * static_cast<size_t>(cache.cell(seq, layer, run.begin, run.first)));
 }
 
 ggml_tensor * view_tokens(ggml_context * ctx, ggml_tensor * x, int first, int n) {
@@ -63,7 +66,7 @@ WrittenRows write_cells(GraphBuild & build, const RaggedCache & cache, int seq, 
                 for (int64_t h = 0; h < n_kv; ++h) {
                     const int head = static_cast<int>(h);
                     cells[static_cast<size_t>(t * n_kv + h)] =
-                        cache.cell(seq, head, cache.length(cache.lane(seq, layer, head)) - n + t);
+                        cache.cell(seq, layer, head, cache.length(cache.lane(seq, layer, head)) - n + t);
                 }
             }
         });
@@ -101,11 +104,17 @@ ggml_tensor * expand_for_tiles(ggml_context * ctx, ggml_tensor * lanes) {
 }  // namespace
 
 std::string attention_kernels(bool custom_operations, const CacheLayout & layout) {
-    return custom_operations && can_attend_on_cpu(layout) ? std::string("pith ") + cpu_attention_target() : "ggml";
+    const std::string here =
+        custom_operations && can_attend_on_cpu(layout) ? std::string("pith ") + cpu_attention_target() : "ggml";
+    if (!layout.any_on_device()) { return here; }
+    for (int l = 0; l < layout.n_layers(); ++l) {
+        if (layout.has_lanes(l) && layout.device(l) == nullptr) { return "ggml on devices, " + here + " here"; }
+    }
+    return "ggml on devices";
 }
 
-bool sums_columns(bool custom_operations, const RaggedCache & cache) {
-    return custom_operations && can_attend_on_cpu(cache.layout());
+bool sums_columns(bool custom_operations, const RaggedCache & cache, int layer) {
+    return custom_operations && !cache.in_buckets(layer) && can_attend_on_cpu(cache.layout());
 }
 
 namespace {
@@ -123,8 +132,8 @@ ggml_tensor * attend_portably(GraphBuild & build, const LanePart & part, int lay
     ggml_tensor * queries = ggml_permute(ctx, q, 0, 2, 1, 3);  // [d, n, H]
     ggml_tensor * out = nullptr;
     for (const LaneRun & run : runs_of(cache, part, layer, n)) {
-        ggml_tensor * keys = view_lanes(ctx, cache, cache.k(layer), part.seq, run);
-        ggml_tensor * values = view_lanes(ctx, cache, cache.v(layer), part.seq, run);
+        ggml_tensor * keys = view_lanes(ctx, cache, cache.k(layer), part.seq, layer, run);
+        ggml_tensor * values = view_lanes(ctx, cache, cache.v(layer), part.seq, layer, run);
         ggml_tensor * mask = nullptr;
         if (n > 1) {
             keys = expand_for_tiles(ctx, keys);
@@ -159,7 +168,7 @@ ggml_tensor * build_lane_attention(GraphBuild & build, const LaneBatchPtr & batc
     const LanePart & first = parts.front();
     const bool writes = k != nullptr;  // or else it reads what an earlier layer wrote
     if (!writes) { layer = first.cache->layout().source(layer); }
-    if (sums_columns(build.custom_operations(), *first.cache)) {
+    if (sums_columns(build.custom_operations(), *first.cache, layer)) {
         if (!writes) { return build_cpu_attention(build, batch, layer, q, {}); }
         const WrittenRows written = parts.size() == 1 ? write_cells(build, *first.cache, first.seq, layer, k, v)
                                                       : build_cpu_write(build, batch, layer, k, v);
@@ -170,7 +179,8 @@ ggml_tensor * build_lane_attention(GraphBuild & build, const LaneBatchPtr & batc
     for (const LanePart & part : parts) {
         const auto of_part = [&](ggml_tensor * x) { return view_tokens(ctx, x, part.first_row, part.n); };
         if (writes) { write_cells(build, *part.cache, part.seq, layer, of_part(k), of_part(v)); }
-        ggml_tensor * rows = attend_portably(build, part, layer, of_part(q));
+        ggml_tensor * rows = part.cache->in_buckets(layer) ? attend_in_buckets(build, *part.cache, layer, of_part(q))
+                                                           : attend_portably(build, part, layer, of_part(q));
         out = out == nullptr ? rows : ggml_concat(ctx, out, rows, 2);
     }
     return ggml_reshape_2d(ctx, out, out->ne[0] * out->ne[1], q->ne[2]);

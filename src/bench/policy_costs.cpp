@@ -47,7 +47,7 @@ public:
     Status see(int layer, std::span<const float> queries, int n, int32_t first_position) {
         const CacheShape shape = layers_.shape();
         const size_t row = static_cast<size_t>(shape.n_heads()) * static_cast<size_t>(shape.head_dim);
-        const bool fused = state_.wants_running() && sums_columns(runner().custom_operations(), layers_.cache());
+        const bool fused = state_.wants_running() && sums_columns(runner().custom_operations(), layers_.cache(), layer);
         if (fused) {
             PITH_ASSIGN_OR_RETURN(const double alone, attention_s(layer, queries, n, {}));
             PITH_ASSIGN_OR_RETURN(const double summing,

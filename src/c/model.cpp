@@ -14,7 +14,7 @@ pith_chat_options default_chat_options() {
 }
 
 pith_model_options default_model_options() {
-    return {0, true, true, nullptr, 1.0F, nullptr, nullptr, nullptr, nullptr, nullptr, -1, nullptr};
+    return {0, true, true, nullptr, 1.0F, nullptr, nullptr, nullptr, nullptr, nullptr, -1, nullptr, false};
 }
 
 }  // namespace
@@ -37,6 +37,7 @@ pith_code pith_model_load(const char * path, const struct pith_model_options * o
         PITH_ASSIGN_OR_RETURN(wanted.devices, pith::parse_devices(text_of(given.rpc_servers), text_of(given.devices),
                                                                   text_of(given.tensor_split)));
         wanted.devices.n_layers = given.n_device_layers;
+        wanted.devices.kv_offload = given.kv_offload;
         if (given.progress != nullptr) {
             wanted.progress = [given](double fraction) { return given.progress(fraction, given.user); };
         }

@@ -38,13 +38,17 @@ Result<RemovedEntries> RaggedCache::copy_removed(int seq, int layer, const Ragge
     for (int h = 0; h < n_kv_heads(layer); ++h) {
         const auto & indices = gone[static_cast<size_t>(h)];
         uint8_t * to_v = to_k + indices.size() * rows.bytes_k();
-        for (const int64_t j : indices) {
-            store(layer).read(in_layer(seq, h), j, 1, to_k, to_v);
-            to_k += rows.bytes_k();
-            to_v += rows.bytes_v();
+        for (size_t i = 0; i < indices.size();) {  // neighbours together
+            size_t n = 1;
+            while (i + n < indices.size() && indices[i + n] == indices[i] + static_cast<int64_t>(n)) { ++n; }
+            store(layer).read(in_layer(seq, h), indices[i], static_cast<int64_t>(n), to_k, to_v);
+            to_k += n * rows.bytes_k();
+            to_v += n * rows.bytes_v();
+            i += n;
         }
         to_k = to_v;
     }
+    PITH_RETURN_IF_ERROR(store(layer).health());
     return entries;
 }
 
@@ -122,6 +126,15 @@ Status RaggedCache::load(int seq, std::span<const StoredLane> lanes, Layers whic
     if (static_cast<int64_t>(longest) > capacity_) {
         PITH_RETURN_IF_ERROR(move_to(static_cast<int64_t>(longest), LaneStore::Use::kAlone));
     }
+    for (int layer = 0; layer < layout_.n_layers(); ++layer) {
+        if (!in_buckets(layer) || !is_of(layer, which)) { continue; }
+        std::vector<int64_t> lengths = lengths_of(layer);
+        for (int h = 0; h < n_kv_heads(layer); ++h) {
+            int64_t & most = lengths[static_cast<size_t>(in_layer(seq, h))];
+            most = std::max<int64_t>(most, std::ssize(lanes[static_cast<size_t>(lane(0, layer, h))].positions));
+        }
+        PITH_RETURN_IF_ERROR(make_own_room(layer, lengths));
+    }
     for (size_t i = 0; i < lanes.size(); ++i) {
         positions_of(seq * n_lanes_of_seq() + static_cast<int>(i)).reserve(lanes[i].positions.size());
     }
@@ -138,7 +151,7 @@ Status RaggedCache::load(int seq, std::span<const StoredLane> lanes, Layers whic
     }
     count_peak();
     check();
-    return {};
+    return health();
 }
 
 }  // namespace pith

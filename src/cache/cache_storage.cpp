@@ -6,16 +6,12 @@
 #include <string>
 #include <utility>
 
+#include "cache/bucket_lanes.h"
 #include "cache/page_lanes.h"
 #include "cache/ragged_cache.h"
 
 namespace pith {
 namespace {
-
-uint64_t next_storage_id() {
-    static std::atomic<uint64_t> n_storages{0};
-    return ++n_storages;
-}
 
 Status check_block(const char * flag, ggml_type type, int head_dim) {
     const auto block = static_cast<int>(ggml_blck_size(type));
@@ -26,6 +22,11 @@ Status check_block(const char * flag, ggml_type type, int head_dim) {
 }
 
 }  // namespace
+
+uint64_t RaggedCache::next_storage_id() noexcept {
+    static std::atomic<uint64_t> n_storages{0};
+    return ++n_storages;
+}
 
 RaggedCache::RaggedCache(const CacheLayout & layout)
     : layout_(layout), first_lanes_({0}), storage_id_(next_storage_id()), layers_(static_cast<size_t>(layout.n_layers())) {
@@ -43,21 +44,29 @@ Status RaggedCache::check_types(const CacheLayout & layout) {
     return {};
 }
 
-// All layers have as many cells to a lane: where rows of unlike sizes round the number up unlike, the largest is asked for
-// again.
+Result<std::unique_ptr<LaneStore>> RaggedCache::make_store(int layer, int64_t capacity, LaneStore::Use use) const {
+    if (const auto & there = layers_[static_cast<size_t>(layer)].store) { return there->another(capacity, use); }
+    if (auto device = layout_.device(layer)) { return BucketLanes::make(layout_.rows(layer), std::move(device)); }
+    return PageLanes::make(layout_.rows(layer), capacity, use);
+}
+
+// All layers in pages have as many cells to a lane: where rows of unlike sizes round the number up unlike, the largest is asked
+// for again. Of lanes with room of their own nothing new is made, once they are there.
 Result<std::vector<std::unique_ptr<LaneStore>>> RaggedCache::make_stores(int64_t capacity, LaneStore::Use use) const {
     for (;;) {
         std::vector<std::unique_ptr<LaneStore>> stores;
         int64_t least = std::numeric_limits<int64_t>::max();
         int64_t most = 0;
         for (int l = 0; l < layout_.n_layers(); ++l) {
+            std::unique_ptr<LaneStore> & made = stores.emplace_back();
             const auto & there = layers_[static_cast<size_t>(l)].store;
-            PITH_ASSIGN_OR_RETURN(stores.emplace_back(),
-                                  there ? there->another(capacity, use) : PageLanes::make(layout_.rows(l), capacity, use));
-            least = std::min(least, stores.back()->capacity());
-            most = std::max(most, stores.back()->capacity());
+            if (there && there->has_own_room()) { continue; }
+            PITH_ASSIGN_OR_RETURN(made, make_store(l, capacity, use));
+            if (made->has_own_room()) { continue; }
+            least = std::min(least, made->capacity());
+            most = std::max(most, made->capacity());
         }
-        if (least == most) { return stores; }
+        if (least >= most) { return stores; }
         capacity = most;
     }
 }
@@ -67,8 +76,25 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::make(const CacheLayout & layou
     std::unique_ptr<RaggedCache> cache(new RaggedCache(layout));
     PITH_ASSIGN_OR_RETURN(auto stores, cache->make_stores(capacity, LaneStore::Use::kAlone));
     for (size_t l = 0; l < stores.size(); ++l) { cache->layers_[l].store = std::move(stores[l]); }
-    cache->capacity_ = cache->layers_.front().store->capacity();
+    cache->read_capacity();
     return cache;
+}
+
+// Of the layers in pages, which are alike.
+void RaggedCache::read_capacity() noexcept {
+    for (const Layer & layer : layers_) {
+        capacity_ = layer.store->capacity();
+        if (!layer.store->has_own_room()) { return; }
+    }
+}
+
+bool RaggedCache::any_in_buckets() const {
+    return std::ranges::any_of(layers_, [](const Layer & layer) { return layer.store->has_own_room(); });
+}
+
+Status RaggedCache::health() const {
+    for (const Layer & layer : layers_) { PITH_RETURN_IF_ERROR(layer.store->health()); }
+    return {};
 }
 
 std::vector<int64_t> RaggedCache::lengths_of(int layer) const {
@@ -87,16 +113,38 @@ int RaggedCache::longest() const {
     return n;
 }
 
+// lengths: [lane of the layer].
+Status RaggedCache::make_own_room(int layer, std::span<const int64_t> lengths) {
+    Layer & of = layers_[static_cast<size_t>(layer)];
+    const size_t bytes_before = of.store->allocated_bytes();
+    PITH_ASSIGN_OR_RETURN(const bool moved, of.store->make_room(lengths));
+    if (!moved) { return {}; }
+    of.most_bytes = std::max(of.most_bytes, bytes_before + of.store->allocated_bytes());
+    count_peak();
+    storage_id_ = next_storage_id();
+    return {};
+}
+
+void RaggedCache::hold_room() noexcept {
+    for (const Layer & layer : layers_) { layer.store->hold_room(); }
+}
+
+void RaggedCache::let_go_of_room() noexcept {
+    for (const Layer & layer : layers_) { layer.store->let_go_of_room(); }
+}
+
 // All stores are there before the first is left; then one layer at a time, so that moving never holds more than one layer
 // twice. A fork has copied all it reads when it has moved.
 Status RaggedCache::move_to(int64_t capacity, LaneStore::Use use) {
     PITH_ASSIGN_OR_RETURN(auto moved, make_stores(capacity, use));
     for (int l = 0; l < layout_.n_layers(); ++l) {
-        moved[static_cast<size_t>(l)]->copy_from(store(l), lengths_of(l));
-        layers_[static_cast<size_t>(l)].store = std::move(moved[static_cast<size_t>(l)]);
+        std::unique_ptr<LaneStore> & to = moved[static_cast<size_t>(l)];
+        if (!to) { continue; }  // it has room of its own
+        to->copy_from(store(l), lengths_of(l));
+        layers_[static_cast<size_t>(l)].store = std::move(to);
         count_peak();
     }
-    capacity_ = layers_.front().store->capacity();
+    read_capacity();
     storage_id_ = next_storage_id();
     return {};
 }
@@ -118,10 +166,17 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::copy(int64_t most, int64_t roo
         const std::vector<int64_t> lengths = made->lengths_of(l);
         Layer & layer = made->layers_[static_cast<size_t>(l)];
         layer.store = std::move(stores[static_cast<size_t>(l)]);
-        layer.store->copy_from(store(l), lengths);
+        if (layer.store) {
+            layer.store->copy_from(store(l), lengths);
+        } else {  // with room of its own, where a fork is a copy
+            PITH_ASSIGN_OR_RETURN(layer.store, store(l).fork());
+            for (size_t lane = 0; lane < lengths.size(); ++lane) {
+                layer.store->set_length(static_cast<int>(lane), lengths[lane], /*frees=*/true);
+            }
+        }
         for (const int64_t n : lengths) { layer.n_entries += n; }
     }
-    made->capacity_ = made->layers_.front().store->capacity();
+    made->read_capacity();
     made->count_peak();
     made->frozen_ = true;
     return made;

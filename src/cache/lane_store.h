@@ -2,7 +2,8 @@
 //
 // A store has room for capacity() rows of K and of V in each lane; rows [0, length) of a lane are its entries. Graphs read and
 // write them through two flat tensors; what a cache does with rows goes through the calls below, so that memory a processor
-// cannot point into may stand behind them.
+// cannot point into may stand behind them. A store is one of two kinds: every lane has room for capacity() rows, or each has
+// room of its own, which make_room() changes.
 //
 // Threads: one at a time; two stores may be used side by side.
 #pragma once
@@ -11,7 +12,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "core/ragged.h"
 #include "ggml.h"
 #include "pith/status.h"
 
@@ -30,6 +33,13 @@ struct LaneRows {
     size_t bytes() const { return bytes_k() + bytes_v(); }
 };
 
+// Lanes with as many cells, which lie one behind the other: a graph looks at all of them at once.
+struct LaneBucket {
+    int64_t room = 0;        // cells of each; those behind its entries hold numbers, whichever
+    int64_t first_cell = 0;  // of the first
+    std::vector<int> lanes;  // of the layer, ascending
+};
+
 class LaneStore {
 public:
     enum class Use { kAlone, kToFork };  // kToFork: fork() will be asked for
@@ -40,7 +50,8 @@ public:
 
     const LaneRows & rows() const { return rows_; }
     int64_t capacity() const { return capacity_; }
-    // K [head_dim_k, cells], V [head_dim_v, cells]: row i of a lane is cell lane · capacity() + i.
+    // K [head_dim_k, cells], V [head_dim_v, cells]: row i of a lane is this cell. Null: there are no cells yet.
+    int64_t cell(int lane, int64_t i) const { return first_cells_[static_cast<size_t>(lane)] + i; }
     ggml_tensor * k() const { return k_; }
     ggml_tensor * v() const { return v_; }
 
@@ -49,6 +60,23 @@ public:
     virtual void make_own(int lane, int64_t first) noexcept = 0;
     // The lane holds so many entries now. frees: memory behind them is no longer needed.
     virtual void set_length(int lane, int64_t length, bool frees) noexcept = 0;
+
+    // Whether lanes have room of their own; capacity() bounds nothing then.
+    virtual bool has_own_room() const noexcept { return false; }
+    // Of lanes with room of their own, those that have any.
+    virtual std::span<const LaneBucket> buckets() const noexcept { return {}; }
+    // Room for so many rows in each lane; what it holds stays. Whether k(), v() and cells are others now.
+    // Errors: kOutOfMemory, kIo (a device failed); the store is then as before.   REQUIRES: no less than the lanes hold.
+    virtual Result<bool> make_room(std::span<const int64_t> /*lengths*/) { return false; }
+    // From now on no lane gets less room than for what it holds now, until it is let go of: entries that compact() drops may
+    // come back.
+    virtual void hold_room() noexcept {}
+    virtual void let_go_of_room() noexcept {}
+    // Keeps these rows of each lane, [lanes of the layer], ascending, and gives back the memory of the others; set_length()
+    // follows. false: it does not do that by itself, or had no memory for it: the rows are to be moved one after the other.
+    virtual bool compact(const Ragged<int32_t> & /*keep*/) noexcept { return false; }
+    // What has gone wrong in a call that returns nothing, if anything has: rows are lost then.
+    virtual Status health() const { return {}; }
 
     // n rows go from one place in a lane to another; the two may overlap.
     virtual void move(int lane, int64_t from, int64_t to, int64_t n) noexcept = 0;
@@ -59,7 +87,8 @@ public:
 
     // An empty one of this kind. Errors: kOutOfMemory.
     virtual Result<std::unique_ptr<LaneStore>> another(int64_t capacity, Use use) const = 0;
-    // One that begins with this one's entries, at no cost until it writes. REQUIRES: Use::kToFork; nothing is written to this
+    // One that begins with this one's entries: at no cost until it writes, but with room of its own a copy. REQUIRES, of the
+    // first kind: Use::kToFork; nothing is written to this
     // one any more. Errors: kOutOfMemory.
     virtual Result<std::unique_ptr<LaneStore>> fork() const = 0;
 
@@ -69,12 +98,15 @@ public:
     size_t shared_bytes() const { return shared_bytes_; }  // of a store that was forked, read and not yet copied
 
 protected:
-    LaneStore(const LaneRows & rows, int64_t capacity) : rows_(rows), capacity_(capacity) {}
+    LaneStore(const LaneRows & rows, int64_t capacity) : rows_(rows), capacity_(capacity) {
+        for (int lane = 0; lane < rows.n_lanes; ++lane) { first_cells_.push_back(lane * capacity); }
+    }
 
     ggml_tensor * k_ = nullptr;
     ggml_tensor * v_ = nullptr;
     size_t allocated_bytes_ = 0;
     size_t shared_bytes_ = 0;
+    std::vector<int64_t> first_cells_;  // [lane]
 
 private:
     LaneRows rows_;

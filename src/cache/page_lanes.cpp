@@ -74,10 +74,10 @@ Result<std::unique_ptr<LaneStore>> PageLanes::fork() const {
 }
 
 uint8_t * PageLanes::row_k(int lane, int64_t i) const {
-    return static_cast<uint8_t *>(k_->data) + static_cast<size_t>(lane * capacity() + i) * rows().bytes_k();
+    return static_cast<uint8_t *>(k_->data) + static_cast<size_t>(cell(lane, i)) * rows().bytes_k();
 }
 uint8_t * PageLanes::row_v(int lane, int64_t i) const {
-    return static_cast<uint8_t *>(v_->data) + static_cast<size_t>(lane * capacity() + i) * rows().bytes_v();
+    return static_cast<uint8_t *>(v_->data) + static_cast<size_t>(cell(lane, i)) * rows().bytes_v();
 }
 
 // begin: of the first page that is written.

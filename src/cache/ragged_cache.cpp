@@ -54,7 +54,7 @@ void RaggedCache::make_own(int seq, int layer, int kv_head, int64_t first) noexc
 void RaggedCache::settle(int seq, int layer, int kv_head, int64_t before, bool frees) noexcept {
     Layer & of = layers_[static_cast<size_t>(layer)];
     const int now = length(lane(seq, layer, kv_head));
-    assert(now <= capacity_);
+    assert(now <= of.store->capacity());
     of.n_entries += now - before;
     of.store->set_length(in_layer(seq, kv_head), now, frees);
     of.most_bytes = std::max(of.most_bytes, of.store->allocated_bytes());
@@ -67,6 +67,11 @@ size_t RaggedCache::bookkeeping_bytes() const {
 }
 
 Status RaggedCache::reserve(int seq, int layer, int64_t n) {
+    if (in_buckets(layer)) {
+        std::vector<int64_t> lengths = lengths_of(layer);
+        for (int64_t & length : lengths) { length += n; }
+        return make_own_room(layer, lengths);
+    }
     int64_t longest = 0;
     for (int h = 0; h < n_kv_heads(layer); ++h) { longest = std::max<int64_t>(longest, length(lane(seq, layer, h))); }
     if (longest + n <= capacity_) { return {}; }
@@ -89,7 +94,11 @@ void RaggedCache::append(int seq, int layer, std::span<const int32_t> new_positi
 }
 
 void RaggedCache::compact_layer(int seq, const LayerKeep & one) noexcept {
-    layers_[static_cast<size_t>(one.layer)].to_compact = false;
+    Layer & of = layers_[static_cast<size_t>(one.layer)];
+    of.to_compact = false;
+    const size_t bytes_before = of.store->allocated_bytes();
+    const bool moved = of.store->compact(*one.keep);
+    if (moved) { of.most_bytes = std::max(of.most_bytes, bytes_before + of.store->allocated_bytes()); }
     for (int h = 0; h < n_kv_heads(one.layer); ++h) {
         std::vector<int32_t> & there = positions_of(lane(seq, one.layer, h));
         const auto before = std::ssize(there);
@@ -101,8 +110,9 @@ void RaggedCache::compact_layer(int seq, const LayerKeep & one) noexcept {
             const auto from = static_cast<size_t>(kept[to]);
             size_t n = 1;
             while (to + n < kept.size() && static_cast<size_t>(kept[to + n]) == from + n) { ++n; }
-            store(one.layer).move(in_layer(seq, h), static_cast<int64_t>(from), static_cast<int64_t>(to),
-                                  static_cast<int64_t>(n));
+            if (!moved) {
+                of.store->move(in_layer(seq, h), static_cast<int64_t>(from), static_cast<int64_t>(to), static_cast<int64_t>(n));
+            }
             std::copy_n(there.begin() + static_cast<int64_t>(from), n, there.begin() + static_cast<int64_t>(to));
             to += n;
         }
@@ -116,7 +126,16 @@ void RaggedCache::compact_layer(int seq, const LayerKeep & one) noexcept {
 int64_t RaggedCache::compact(int seq, std::span<const LayerKeep> keeps, const RunTasks & run_tasks) noexcept {
     const int64_t before = n_entries();
     for (const LayerKeep & one : keeps) { layers_[static_cast<size_t>(one.layer)].to_compact = true; }
-    const auto one_layer = [&](int i) noexcept { compact_layer(seq, keeps[static_cast<size_t>(i)]); };
+    for (const LayerKeep & one : keeps) {  // of a device one at a time: its memory holds no more than one layer twice
+        if (!in_buckets(one.layer)) { continue; }
+        compact_layer(seq, one);
+        count_peak();
+        storage_id_ = next_storage_id();
+    }
+    const auto one_layer = [&](int i) noexcept {
+        const LayerKeep & one = keeps[static_cast<size_t>(i)];
+        if (layers_[static_cast<size_t>(one.layer)].to_compact) { compact_layer(seq, one); }
+    };
     try {
         static_cast<void>(run_tasks(static_cast<int>(keeps.size()), one_layer));
     } catch (...) {
@@ -182,7 +201,7 @@ Status RaggedCache::check_invariants() const {
                 const auto all = positions(lane(seq, l, h));
                 n += std::ssize(all);
                 const bool ascending = std::ranges::adjacent_find(all, std::greater_equal<>()) == all.end();
-                if (!ascending || std::ssize(all) > capacity_) {
+                if (!ascending || std::ssize(all) > store(l).capacity()) {
                     return {ErrorCode::kInternal, "KV cache layer " + std::to_string(l) + ", head " + std::to_string(h) +
                                                       ": positions do not ascend, or too many entries"};
                 }

@@ -1,6 +1,7 @@
 // ragged_cache.h - the KV cache: one lane per (sequence, layer, KV head), each with its own length. Stage: cache.
 //
-// A layer's rows lie in a store (lane_store.h). Entry i of a lane is its i-th row; positions ascend. Compaction moves entries
+// A layer's rows lie in a store (lane_store.h): pages of the host, or buckets in a device's memory. Entry i of a lane is its
+// i-th row; positions ascend. Compaction moves entries
 // down in place and frees what is behind them: it is the only call that drops entries from the middle of a lane. K and V are
 // written by the attention graph (ggml_set_rows at cell()); append() makes room first. Every sequence of an engine has a cache
 // of its own, so lanes come and go, and grow, without moving another sequence's.
@@ -11,6 +12,7 @@
 // Threads: one at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,6 +26,7 @@
 #include "core/ragged.h"
 #include "core/shape.h"
 #include "core/tasks.h"
+#include "device/lane_device.h"
 #include "ggml.h"
 #include "pith/status.h"
 
@@ -45,6 +48,8 @@ struct CacheLayout {
     size_t state_bytes = 0;          // of a sequence's recurrent layers, in which there are no lanes
     // [layer of the model][H]: the score of a key that every query of the head sees, and whose value is 0. Null: there is none.
     std::shared_ptr<const std::vector<std::vector<float>>> sinks;
+    // [layer of the model]: whose memory its lanes lie in, null: the host's; empty: all lie there. Only of one sequence.
+    std::vector<std::shared_ptr<LaneDevice>> devices;
 
     int n_layers() const { return layers.empty() ? shape.n_layers : static_cast<int>(layers.size()); }
     LayerLanes lanes(int layer) const {
@@ -59,6 +64,12 @@ struct CacheLayout {
     int source(int layer) const {
         const int other = layers.empty() ? -1 : layers[static_cast<size_t>(layer)].source;
         return other < 0 ? layer : other;
+    }
+    std::shared_ptr<LaneDevice> device(int layer) const {
+        return devices.empty() ? nullptr : devices[static_cast<size_t>(layer)];
+    }
+    bool any_on_device() const {
+        return std::ranges::any_of(devices, [](const auto & one) { return one != nullptr; });
     }
     std::span<const float> sinks_of(int layer) const {
         return sinks == nullptr ? std::span<const float>() : std::span<const float>((*sinks)[static_cast<size_t>(layer)]);
@@ -125,7 +136,7 @@ public:
     RaggedCache & operator=(const RaggedCache &) = delete;
 
     const CacheLayout & layout() const { return layout_; }
-    int64_t capacity() const { return capacity_; }  // cells per lane
+    int64_t capacity() const { return capacity_; }  // cells per lane, of layers in pages
     // Of the model's layers, one behind the other, each with its own number of heads.
     int lane(int seq, int layer, int kv_head) const {
         return seq * n_lanes_of_seq() + first_lanes_[static_cast<size_t>(layer)] + kv_head;
@@ -145,10 +156,17 @@ public:
     // Of these tensors: no other cache of the process has it, and it changes when growing replaces them. A graph built around
     // them is good as long as this stays.
     uint64_t storage_id() const { return storage_id_; }
-    // Row of a layer's flat tensors that holds entry `index` of the lane (seq, kv_head).
-    int64_t cell(int seq, int kv_head, int64_t index) const { return in_layer(seq, kv_head) * capacity_ + index; }
+    // Row of a layer's flat tensors that holds entry `index` of the lane (seq, layer, kv_head).
+    int64_t cell(int seq, int layer, int kv_head, int64_t index) const {
+        return store(layer).cell(in_layer(seq, kv_head), index);
+    }
+    // Whether a layer's lanes lie in buckets, in a device's memory; and these: lanes are KV heads then.
+    bool in_buckets(int layer) const { return store(layer).has_own_room(); }
+    bool any_in_buckets() const;
+    std::span<const LaneBucket> buckets(int layer) const { return store(layer).buckets(); }
 
     // Makes room for n more entries in the lanes of one sequence, growing the reservation where it must.
+    // Errors: kOutOfMemory, kIo (a device failed).
     Status reserve(int seq, int layer, int64_t n);
     // Adds entries with these positions behind each lane of (seq, layer). REQUIRES: reserve() of as many; positions ascend.
     void append(int seq, int layer, std::span<const int32_t> positions);
@@ -173,6 +191,10 @@ public:
     Result<RemovedEntries> copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end, Spill where,
                                         const std::string & folder = {}) const;
     void put_back(int seq, const RemovedEntries & entries) noexcept;
+    // From now on, until it is let go of, there stays room for as many entries as the lanes hold now: compact() may be followed
+    // by put_back().
+    void hold_room() noexcept;
+    void let_go_of_room() noexcept;
 
     // From now on nothing is written to this cache, and fork() gives others that begin with its entries, at no cost in K/V.
     // Copies the lanes once, layer by layer, to memory that can be shared. room: cells behind the longest lane for what forks
@@ -187,7 +209,8 @@ public:
 
     // lengths: [lane of the sequence]
     SavedLanes save(int seq, std::span<const int> lengths, Layers which = Layers::kAll) const;
-    // All of them, or, on an error, none. REQUIRES: no layer is in two of them; two are all layers.
+    // All of them, or, on an error, none; kIo: a device failed, and what it held is lost. REQUIRES: no layer is in two of them;
+    // two are all layers.
     Status load(int seq, std::span<const SavedLanes * const> saved);
     Status load(int seq, const SavedLanes & saved) {
         const SavedLanes * one = &saved;
@@ -202,10 +225,14 @@ public:
     size_t needed_bytes(Layers which = Layers::kAll) const;
     size_t allocated_bytes(
         Layers which = Layers::kAll) const;  // own memory that holds entries, or did since the last compaction
-    size_t shared_bytes() const;             // a base's that is read and not yet copied
+    size_t allocated_bytes(int layer) const { return store(layer).allocated_bytes(); }
+    size_t shared_bytes() const;  // a base's that is read and not yet copied
     size_t peak_bytes() const { return peak_bytes_; }
     size_t bookkeeping_bytes() const;                             // positions and counters of lanes
     int peak_lane_entries() const { return peak_lane_entries_; }  // of governed layers
+
+    // What has gone wrong with a device in a call that returns nothing: entries are lost then. reserve() says it, too.
+    Status health() const;
 
     // Positions ascend, lengths within capacity, counters add up. Debug builds call it after every change.
     Status check_invariants() const;
@@ -221,6 +248,10 @@ private:
 
     explicit RaggedCache(const CacheLayout & layout);
     Status move_to(int64_t capacity, LaneStore::Use use);
+    void read_capacity() noexcept;
+    static uint64_t next_storage_id() noexcept;
+    Status make_own_room(int layer, std::span<const int64_t> lengths);
+    Result<std::unique_ptr<LaneStore>> make_store(int layer, int64_t capacity, LaneStore::Use use) const;
     Result<std::vector<std::unique_ptr<LaneStore>>> make_stores(int64_t capacity, LaneStore::Use use) const;
     std::vector<int64_t> lengths_of(int layer) const;  // as its store has the lanes
     int n_lanes_of_seq() const { return first_lanes_.back(); }

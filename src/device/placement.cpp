@@ -202,6 +202,7 @@ Result<std::shared_ptr<Placement>> place_layers(const DeviceOptions & options, i
                                                  " devices: name " + std::to_string(Placement::kMostDevices) + " at most"};
     }
     placement->n_weight_bytes.resize(placement->devices.size());
+    placement->kv_offload = options.kv_offload;
     return placement;
 }
 

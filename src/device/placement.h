@@ -29,6 +29,7 @@ struct Placement {
     std::vector<Device> devices;         // those that hold something
     std::vector<int> of_layer;           // [layers + 1] of `devices`, or kCpu; the last one: the output
     std::vector<size_t> n_weight_bytes;  // [devices]
+    bool kv_offload = false;             // the layers' keys and values are to lie there, too
 
     int of_output() const { return of_layer.back(); }
     size_t weight_bytes() const;

@@ -29,6 +29,22 @@ bool is_only_a_view(const ggml_tensor * node) {
            node->op == GGML_OP_TRANSPOSE || node->op == GGML_OP_NONE;
 }
 
+// Where lanes are that an operation reads or writes; null: they lie here, or it does neither.
+ggml_backend_t lanes_of(const ggml_tensor * node, std::span<const ggml_backend_t> devices) {
+    const auto holds_lanes = [](const ggml_tensor * tensor) {
+        const ggml_backend_buffer_t buffer = tensor == nullptr ? nullptr : buffer_of(tensor);
+        return is_on_device(buffer) && ggml_backend_buffer_get_usage(buffer) == GGML_BACKEND_BUFFER_USAGE_ANY;
+    };
+    const ggml_tensor * lanes = holds_lanes(node) ? node : nullptr;
+    for (const ggml_tensor * source : node->src) {
+        if (lanes == nullptr && holds_lanes(source)) { lanes = source; }
+    }
+    if (lanes == nullptr) { return nullptr; }
+    const ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(buffer_of(lanes));
+    const auto found = std::ranges::find_if(devices, [&](ggml_backend_t one) { return ggml_backend_supports_buft(one, type); });
+    return found == devices.end() ? nullptr : *found;
+}
+
 bool stays_on_cpu(const ggml_tensor * node) {
     switch (node->op) {
         case GGML_OP_CUSTOM:
@@ -138,7 +154,13 @@ Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t>
     if (sched_ == nullptr) { return no_memory; }
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
         ggml_tensor * node = ggml_graph_node(graph, i);
-        if (!is_only_a_view(node) && stays_on_cpu(node)) { ggml_backend_sched_set_tensor_backend(sched_, node, cpu); }
+        if (is_only_a_view(node)) { continue; }
+        if (ggml_backend_t at_lanes = lanes_of(node, devices); at_lanes != nullptr) {
+            // What it cannot do is left to the scheduler, which finds another.
+            if (ggml_backend_supports_op(at_lanes, node)) { ggml_backend_sched_set_tensor_backend(sched_, node, at_lanes); }
+        } else if (stays_on_cpu(node)) {
+            ggml_backend_sched_set_tensor_backend(sched_, node, cpu);
+        }
     }
     send_vectors(sched_, graph, devices);
     if (!ggml_backend_sched_alloc_graph(sched_, graph)) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "attention/bucket_attention.h"
 #include "attention/lane_attention.h"
 #include "device/crossing.h"
 #include "device/device_work.h"
@@ -38,7 +39,10 @@ bool serves(const LaneBatch & batch, std::span<const BatchPart> parts) {
 bool DecodeGraph::fits(std::span<const BatchPart> parts) const {
     if (wants_.size() != parts.size() || epoch_ != sent_graphs_epoch()) { return false; }
     const BatchPart & first = parts.front();
-    if (parts.size() == 1 && (storage_ != first.cache->storage_id() || seq_ != first.seq)) { return false; }
+    const bool holds_tensors =
+        parts.size() == 1 || std::ranges::any_of(parts, [](const BatchPart & part) { return part.cache->any_in_buckets(); });
+    const auto storage_of = [](const BatchPart & part) { return part.cache->storage_id(); };
+    if (holds_tensors && (seq_ != first.seq || !std::ranges::equal(storages_, parts, {}, {}, storage_of))) { return false; }
     return std::ranges::equal(wants_, parts, {}, {}, [](const BatchPart & part) { return wants_of(*part.evidence); });
 }
 
@@ -54,6 +58,7 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     for (const BatchPart & part : parts) {
         wants.push_back(wants_of(*part.evidence));
         n_nodes += wants.back().moments || wants.back().key_norms ? 20 : 2;
+        if (part.cache->any_in_buckets()) { n_nodes += bucket_attention_nodes(hp.n_kv_heads); }
     }
     const auto n_floats = static_cast<size_t>(hp.recurrent.n_floats());
     if (n_floats > 0) { n_nodes += recurrent_nodes(n_parts); }
@@ -102,7 +107,8 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     logits_ = build_head(build->ctx(), hp, weights, hidden, mul_mat_of(*build));
     build->keep(logits_);
     wants_ = std::move(wants);
-    storage_ = parts.front().cache->storage_id();
+    storages_.clear();
+    for (const BatchPart & part : parts) { storages_.push_back(part.cache->storage_id()); }
     seq_ = parts.front().seq;
     return {};
 }

@@ -5,9 +5,10 @@
 // evicted, cut back and restored in between: the attention operation looks at them when it runs. The graph is built anew only
 // when the number of sequences changes, or what their evidence wants; and, where there is one alone, when its cache's tensors
 // were replaced (its reservation grew, or it is another cache): its keys and values are written by ggml, straight into them.
+// Lanes in buckets are attended to where they lie, whatever the number of sequences: their tensors must stay, too.
 // Over devices also when others have used these in between (device/sent_graphs.h).
 //
-// REQUIRES: Pith's own attention (the portable path's graphs hold the lanes' lengths).
+// REQUIRES: Pith's own attention, or lanes in buckets (the portable path's graphs hold the lanes' lengths).
 // Cost:     a token's inputs and the run; nothing is allocated but by lanes and evidence that grow.   Threads: one at a time.
 #pragma once
 
@@ -73,8 +74,8 @@ private:
     std::shared_ptr<const ModelFile> file_;
     GraphRunner runner_;
     // What the built graph depends on.
-    std::vector<Wants> wants_;  // [part]; empty: there is none
-    uint64_t storage_ = 0;      // of the only part
+    std::vector<Wants> wants_;        // [part]; empty: there is none
+    std::vector<uint64_t> storages_;  // [part]
     int seq_ = 0;
     uint64_t epoch_ = 0;  // of what servers have, at the end of the last run
     int64_t n_builds_ = 0;

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "attention/lane_places.h"
 #include "device/cpu_count.h"
 #include "device/device_work.h"
 
@@ -41,7 +42,13 @@ Result<std::shared_ptr<Execution>> Execution::make(std::shared_ptr<const ModelFi
             return {};
         }));
     }
-    return std::make_shared<Execution>(std::move(file), std::move(cpu), std::move(devices));
+    std::vector<std::shared_ptr<LaneDevice>> for_lanes;
+    if (const Placement * placement = file->placement(); placement != nullptr && placement->kv_offload) {
+        PITH_ASSIGN_OR_RETURN(for_lanes, pith::lane_devices(*placement));
+    }
+    auto made = std::make_shared<Execution>(std::move(file), std::move(cpu), std::move(devices));
+    made->lane_devices = std::move(for_lanes);
+    return made;
 }
 
 }  // namespace pith

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/backend.h"
+#include "device/lane_device.h"
 #include "engine/forward.h"
 #include "model/model_file.h"
 #include "pith/model.h"
@@ -20,7 +21,8 @@ struct Execution {
     Execution(std::shared_ptr<const ModelFile> file, OwnedBackend cpu, std::vector<OwnedBackend> on);
 
     OwnedBackend backend;
-    std::vector<OwnedBackend> devices;  // of the model's placement
+    std::vector<OwnedBackend> devices;                      // of the model's placement
+    std::vector<std::shared_ptr<LaneDevice>> lane_devices;  // the same, where lanes lie there; empty: they do not
     Forward forward;
 };
 

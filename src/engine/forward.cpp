@@ -20,7 +20,7 @@ namespace {
 // Room for a layer's operations: the fixed part with its experts, and of every part its attention and what is read of its
 // queries and keys: in ggml's operations up to a dozen for every lane that attends by itself.
 size_t layer_nodes(const Hparams & hparams, size_t n_parts, bool custom_operations) {
-    const size_t of_part = 24 + (custom_operations ? 0 : 16 * static_cast<size_t>(hparams.n_kv_heads));
+    const size_t of_part = 40 + (custom_operations ? 0 : 16 * static_cast<size_t>(hparams.n_kv_heads));
     const size_t recurrent = hparams.n_recurrent_layers() > 0 ? recurrent_nodes(n_parts) : 0;
     return 256 + n_parts * of_part + recurrent;
 }
@@ -47,13 +47,13 @@ Forward::Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend, 
       observe_runner_(backend, devices_) {}
 
 // Whether the running sums are added to by a product of its own: the attention does not.
-bool Forward::adds_running(const BatchPart & part) const {
-    return part.evidence->wants_running() && !sums_columns(layer_runner_.custom_operations(), *part.cache);
+bool Forward::adds_running(const BatchPart & part, int layer) const {
+    return part.evidence->wants_running() && !sums_columns(layer_runner_.custom_operations(), *part.cache, layer);
 }
 
 // Whether a part's evidence, or whoever looks on, reads its queries after the run.
-bool Forward::observes(const BatchPart & part) const {
-    return part.evidence->wants_queries() || adds_running(part) || query_observer_;
+bool Forward::observes(const BatchPart & part, int layer) const {
+    return part.evidence->wants_queries() || adds_running(part, layer) || query_observer_;
 }
 
 Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span<const int32_t> tokens, std::span<float> hidden,
@@ -69,7 +69,8 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         part.cache->append(part.seq, layer, std::span(positions).subspan(first));
     }
 
-    const bool custom = sums_columns(layer_runner_.custom_operations(), *parts.front().cache);
+    const bool custom =
+        sums_columns(layer_runner_.custom_operations(), *parts.front().cache, parts.front().cache->layout().source(layer));
     const bool governed = hp.governs(layer);  // nobody asks what the others' queries pay
     const bool sums = custom && governed;
     const size_t n_crossing = file_->placement() != nullptr ? kCrossingNodes : 0;
@@ -78,7 +79,7 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     for (const BatchPart & part : parts) {  // here, where memory that is not there is an error
         if (sums) { part.evidence->prepare_running(*part.cache, part.seq, layer); }
     }
-    const bool observed = governed && std::ranges::any_of(parts, [&](const BatchPart & part) { return observes(part); });
+    const bool observed = governed && std::ranges::any_of(parts, [&](const BatchPart & part) { return observes(part, layer); });
     ggml_tensor * queries = nullptr;  // read after the run, on the evidence's account
     std::vector<QueryMoments> moments(parts.size());
     std::vector<std::vector<float>> norms(parts.size());  // of the keys, [n][K]
@@ -134,7 +135,7 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         EvidenceState & evidence = *parts[i].evidence;
         if (evidence.wants_moments()) { evidence.add_moments(layer, moments[i]); }
         if (evidence.wants_key_norms()) { evidence.add_key_norms(*parts[i].cache, parts[i].seq, layer, norms[i]); }
-        if (observes(parts[i])) { PITH_RETURN_IF_ERROR(observe(parts[i], layer, queries, batch->parts[i].first_row)); }
+        if (observes(parts[i], layer)) { PITH_RETURN_IF_ERROR(observe(parts[i], layer, queries, batch->parts[i].first_row)); }
     }
     return {};
 }
@@ -150,7 +151,7 @@ Status Forward::observe(const BatchPart & part, int layer, const ggml_tensor * q
     const Stopwatch watch;
     EvidenceState & evidence = *part.evidence;
     const size_t row = static_cast<size_t>(hparams().n_heads) * static_cast<size_t>(hparams().head_dim);
-    const bool adds = adds_running(part);
+    const bool adds = adds_running(part, layer);
     // Only the newest, where no more will be asked for.
     const int n_read = query_observer_ || adds ? part.n : evidence.n_remembered(part.n, part.n_to_come);
     const int32_t first_read = part.first_position + (part.n - n_read);
@@ -166,8 +167,15 @@ Status Forward::observe(const BatchPart & part, int layer, const ggml_tensor * q
     return query_observer_ ? query_observer_(layer, read, n_read, first_read) : Status();
 }
 
-bool Forward::can_run_tokens(const RaggedCache & cache) const {
-    return sums_columns(layer_runner_.custom_operations(), cache) && !tap_ && !query_observer_;
+bool Forward::can_run_tokens(const RaggedCache & cache, const EvidenceState & evidence) const {
+    if (tap_ || query_observer_) { return false; }
+    const int n_layers = hparams().n_layers;
+    for (int layer = 0; layer < n_layers; ++layer) {
+        const int source = cache.layout().source(layer);
+        const bool in_buckets = cache.in_buckets(source) && !evidence.wants_running();
+        if (!in_buckets && !sums_columns(layer_runner_.custom_operations(), cache, source)) { return false; }
+    }
+    return true;
 }
 
 Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens,

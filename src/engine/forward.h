@@ -49,8 +49,9 @@ public:
     // Errors: as run_layer().
     Status run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
                       std::span<const std::span<float>> logits);
-    // Whether run_tokens() may be used: Pith's own attention serves the cache, and nobody looks at single layers.
-    bool can_run_tokens(const RaggedCache & cache) const;
+    // Whether run_tokens() may be used: Pith's own attention serves the cache, or its lanes lie in buckets and nobody sums what
+    // queries pay to them; and nobody looks at single layers.
+    bool can_run_tokens(const RaggedCache & cache, const EvidenceState & evidence) const;
 
     // Shown the queries of each run; an empty function ends it.
     void set_query_observer(QueryObserver observer) { query_observer_ = std::move(observer); }
@@ -73,8 +74,8 @@ public:
     double evidence_s() const { return evidence_s_; }  // spent inside run_layer on reading queries out and remembering them
 
 private:
-    bool adds_running(const BatchPart & part) const;
-    bool observes(const BatchPart & part) const;
+    bool adds_running(const BatchPart & part, int layer) const;
+    bool observes(const BatchPart & part, int layer) const;
     Status observe(const BatchPart & part, int layer, const ggml_tensor * queries, int first_row);
 
     std::shared_ptr<const ModelFile> file_;

@@ -1,5 +1,8 @@
 // memory.cpp - what a session may take of the memory and of the addresses that are left. Stage: engine.
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
 #include <string>
 
 #include "device/available_memory.h"
@@ -15,6 +18,28 @@ std::string mebibytes(double bytes) {
 
 }  // namespace
 
+Result<double> memory_for_lanes(const ModelFile & file, const CacheLayout & layout, double beside) {
+    double of_all = 0;
+    std::map<std::shared_ptr<LaneDevice>, double> shares;  // null: here
+    for (int l = 0; l < layout.n_layers(); ++l) {
+        const LaneRows rows = layout.rows(l);
+        const auto share = static_cast<double>(rows.bytes()) * rows.n_lanes;
+        if (share > 0) { shares[layout.device(l)] += share; }
+        of_all += share;
+    }
+    double usable = std::numeric_limits<double>::max();
+    for (const auto & [device, share] : shares) {
+        size_t left = device == nullptr ? available_memory(mapped_bytes(file)) : 0;
+        if (device != nullptr) { PITH_ASSIGN_OR_RETURN(left, device->free_bytes()); }
+        if (left == 0) {
+            return {ErrorCode::kUnsupported, (device == nullptr ? "this machine" : device->name()) +
+                                                 " does not say how much memory is left: give a budget in numbers"};
+        }
+        usable = std::min(usable, kUsableMemory * (static_cast<double>(left) - beside) * of_all / share);
+    }
+    return usable;
+}
+
 // Of a chunk: the widest intermediates of a layer that stand beside each other, and two rows of logits.
 double Session::Impl::chunk_bytes() const {
     const Hparams & hp = file->hparams();
@@ -28,6 +53,7 @@ double Session::Impl::chunk_bytes() const {
 // `--budget auto`: what is left, less a tenth, and less what a chunk's activations take; so many snapshots are left room for,
 // each a copy of what an eviction moves.
 Result<Budget> Session::Impl::memory_budget(int n_snapshots) const {
+    if (layout.any_on_device()) { return device_budget(); }
     const size_t mapped = mapped_bytes(*file);
     const auto left = static_cast<double>(available_memory(mapped));
     if (left == 0) {
@@ -42,6 +68,15 @@ Result<Budget> Session::Impl::memory_budget(int n_snapshots) const {
             mebibytes(static_cast<double>(available_memory())) + ", the model's mapped weights take " +
             mebibytes(static_cast<double>(mapped)) + " and a chunk " + mebibytes(chunk_bytes()) +
             ": free some, use a smaller model or --chunk, or give a --budget in numbers"};
+}
+
+// The same where lanes lie on devices.
+Result<Budget> Session::Impl::device_budget() const {
+    PITH_ASSIGN_OR_RETURN(const double usable, memory_for_lanes(*file, layout, chunk_bytes()));
+    if (usable >= 1) { return Budget(BudgetKind::kBytes, usable); }
+    return {ErrorCode::kBudget,
+            "--budget auto: nothing is left for keys and values where layers lie, beside a chunk, which takes " +
+                mebibytes(chunk_bytes()) + ": use a smaller --chunk, place fewer layers (-ngl), or give a --budget in numbers"};
 }
 
 // Cells of a lane. Addresses are reserved ahead of use, several times the mean, since lanes grow unevenly; where they are

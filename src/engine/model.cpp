@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "attention/lane_attention.h"
+#include "attention/lane_places.h"
 #include "core/guarded.h"
 #include "device/available_memory.h"
 #include "device/backend.h"
@@ -235,6 +236,15 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     session->forward = std::shared_ptr<Forward>(runs_it, &runs_it->forward);
     if (impl.gate) { session->gates = std::make_unique<GateRunner>(impl.file, impl.gate, runs_it->backend.get()); }
     session->ledger.devices = model.devices();
+    if (!runs_it->lane_devices.empty()) {
+        const Placement & placement = *impl.file->placement();
+        if (session->seq.policy.gated()) {
+            keep_lanes_here(placement, session->layout, "policy gated hides entries from the prompt that brings them",
+                            session->ledger.devices);
+        } else {
+            PITH_RETURN_IF_ERROR(place_lanes(placement, runs_it->lane_devices, session->layout, session->ledger.devices));
+        }
+    }
     session->ledger.attention = attention_kernels(session->forward->observer().custom_operations(), session->layout);
     return session;
 }

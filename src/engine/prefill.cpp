@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "cache/bucket_lanes.h"
 #include "cache/page_memory.h"
 #include "core/guarded.h"
 #include "core/stopwatch.h"
@@ -88,6 +89,11 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     request.n_kv_heads = shape().n_kv_heads;
     request.entry_bytes = layout.entry_bytes();
     request.page_bytes = page_size_bytes();
+    if (layout.any_on_device()) {
+        // Lanes are rounded up to steps there, and a layer is compacted into a buffer beside its own.
+        request.page_bytes = std::max(request.page_bytes, static_cast<size_t>(BucketLanes::kStep) * request.entry_bytes / 2);
+        request.n_lanes += request.n_kv_heads;
+    }
     request.ungoverned_bytes = [this](int64_t n_new) { return ungoverned_bytes(layout, n_new); };
     if (for_policy.evicts()) {
         request.n_protected = least_budget(for_policy, options.pinned, n_served(n_prompt)).value_or(n_served(n_prompt));
@@ -162,7 +168,9 @@ Sequence::Reach Session::Impl::reach_of(std::span<const int32_t> tokens, const R
     const int64_t n_lanes = shape().n_lanes();
     const bool may_evict = evicts() && seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1) &&
                            seq.cache->n_entries() + n_lanes > seq.plan->budget * n_lanes;
-    if (may_evict || !forward->can_run_tokens(*seq.cache) || seq.gate_state.hides_any()) { return Sequence::Reach::kAll; }
+    if (may_evict || !forward->can_run_tokens(*seq.cache, seq.evidence) || seq.gate_state.hides_any()) {
+        return Sequence::Reach::kAll;
+    }
     return Sequence::Reach::kOneToken;
 }
 
@@ -268,7 +276,7 @@ Status Session::Impl::prefill_chunks(std::span<const int32_t> tokens, const RunH
 Status Session::Impl::run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks, bool is_last) {
     const auto n = static_cast<int>(tokens.size());
     const auto width = static_cast<size_t>(file->hparams().n_embd);
-    if (n == 1 && !gating && !hooks.on_logits && forward->can_run_tokens(*seq.cache)) {
+    if (n == 1 && !gating && !hooks.on_logits && forward->can_run_tokens(*seq.cache, seq.evidence)) {
         for (int layer = 0; gates && layer < n_layers(); ++layer) {
             PITH_RETURN_IF_ERROR(drop_hidden(layer, static_cast<int32_t>(seq.n_tokens)));
         }

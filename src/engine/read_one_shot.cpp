@@ -43,6 +43,9 @@ Status OneShotReader::run_unit() {
     if (first_ == 0) { PITH_RETURN_IF_ERROR(session_.ask_gates(layer_, {tokens_, session_.hidden, n_}, 0)); }
     const auto width = static_cast<size_t>(session_.file->hparams().n_embd);
     const int end = end_of_run();
+    for (int layer = layer_; first_ == 0 && layer < end; ++layer) {  // on a device once, and not again for every chunk
+        if (session_.seq.cache->in_buckets(layer)) { PITH_RETURN_IF_ERROR(session_.seq.cache->reserve(0, layer, n_)); }
+    }
     const bool last_layer = end == n_layers_;
     const bool all_logits = static_cast<bool>(hooks_.on_logits);
     const int m = std::min(session_.seq.plan->chunk, n_ - first_);

@@ -48,6 +48,7 @@ void Sequence::begin(Reach reach) {
 }
 
 void Sequence::commit() noexcept {
+    if (cache && !way_back_.removed.empty()) { cache->let_go_of_room(); }
     way_back_.open = false;
     way_back_.state.reset();
     way_back_.running.clear();
@@ -167,6 +168,7 @@ Status Sequence::remember_removed(std::span<const LayerPlan> plans) {
     }
     way_back_.removed.reserve(way_back_.removed.size() + removed.size());
     std::ranges::move(removed, std::back_inserter(way_back_.removed));
+    if (!way_back_.removed.empty()) { cache->hold_room(); }
     size_t bytes = cache->allocated_bytes() + saved_bytes();
     for (const RemovedEntries & entries : way_back_.removed) { bytes += entries.rows.memory_bytes(); }
     peak_bytes_ = std::max(peak_bytes_, bytes);

@@ -85,6 +85,15 @@ const Ledger & Session::ledger() const {
     return impl_->ledger;
 }
 
+void Session::Impl::tell_device_bytes() const {
+    for (DeviceUse & use : ledger.devices) {
+        use.kv_bytes = 0;
+        for (int l = use.first_layer; seq.cache && l < use.first_layer + use.n_layers; ++l) {
+            use.kv_bytes += seq.cache->in_buckets(l) ? seq.cache->allocated_bytes(l) : 0;
+        }
+    }
+}
+
 void Session::Impl::update_ledger() const {
     if (seq.cache) {
         const size_t saved = seq.saved_bytes();
@@ -104,6 +113,7 @@ void Session::Impl::update_ledger() const {
             std::max({ledger.kv_peak_bytes, std::max(seq.cache->peak_bytes(), seq.peak_bytes()) + 2 * ledger.kv_state_bytes,
                       ledger.kv_allocated_bytes + ledger.kv_state_bytes});  // a call keeps those that it began with
     }
+    tell_device_bytes();
     ledger.evidence_peak_bytes = std::max(ledger.evidence_peak_bytes, seq.evidence.size_bytes() + output->size_bytes());
     ledger.activation_peak_bytes =
         std::max(ledger.activation_peak_bytes, forward->activation_bytes() + hidden.capacity() * sizeof(float));

@@ -139,6 +139,7 @@ struct Session::Impl {
     // memory.cpp
     double chunk_bytes() const;
     Result<Budget> memory_budget(int n_snapshots) const;
+    Result<Budget> device_budget() const;
     Result<int64_t> lane_capacity(int64_t n_all) const;
 
     // observers.cpp
@@ -183,6 +184,7 @@ struct Session::Impl {
     Status take(SavedSession saved, const CacheFileView & from);
 
     void update_ledger() const;
+    void tell_device_bytes() const;
 };
 
 // A session that runs on these threads; nullptr: on its own. known: where its importances were found, before it was saved; none

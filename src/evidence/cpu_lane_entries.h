@@ -8,13 +8,15 @@
 #include "attention/cpu/cpu_entries.h"
 #include "attention/cpu/cpu_lane_attention.h"
 #include "device/cpu_threads.h"
+#include "device/device_work.h"
 
 namespace pith {
 
-// Whether the CPU's kernels read the entries of `flat`, a layer's K or V, in this runner's graphs.
+// Whether the CPU's kernels read the entries of `flat`, a layer's K or V, in this runner's graphs: not on a device.
 inline bool reads_entries(const GraphRunner & runner, const ggml_tensor * flat) {
     const auto format = format_of(flat->type);
-    return runner.custom_operations() && format && can_attend(*format, *format, static_cast<int>(flat->ne[0]), 0);
+    return runner.custom_operations() && !is_on_device(flat) && format &&
+           can_attend(*format, *format, static_cast<int>(flat->ne[0]), 0);
 }
 
 struct LaneTile {
@@ -32,7 +34,7 @@ inline std::vector<LaneTile> tiles_of_lanes(const RaggedCache & cache, const ggm
         const int length = cache.length(cache.lane(seq, layer, h));
         for (int first = begin.empty() ? 0 : begin[static_cast<size_t>(h)]; first < length; first += kTile) {
             const auto * rows =
-                static_cast<const uint8_t *>(flat->data) + static_cast<size_t>(cache.cell(seq, h, first)) * flat->nb[1];
+                static_cast<const uint8_t *>(flat->data) + static_cast<size_t>(cache.cell(seq, layer, h, first)) * flat->nb[1];
             tiles.push_back(
                 {h,
                  first,

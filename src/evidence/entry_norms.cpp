@@ -38,7 +38,7 @@ Status norms_of(GraphRunner & runner, const RaggedCache & cache, ggml_tensor * f
     ggml_context * ctx = build->ctx();
     for (int h = 0; h < out.n_rows(); ++h) {
         for_each_tile(out.length(h), tile, [&](int first, int n) {
-            ggml_tensor * rows = entries_f32(ctx, cache, flat, seq, h, first, n);
+            ggml_tensor * rows = entries_f32(ctx, cache, flat, seq, layer, h, first, n);
             ggml_tensor * result = norm == EntryNorm::kL2 ? l2_of_columns(ctx, rows) : ggml_sum_rows(ctx, ggml_abs(ctx, rows));
             build->output(result, out.row(h).data() + first);
         });
@@ -96,7 +96,7 @@ Status key_cosines(GraphRunner & runner, const RaggedCache & cache, int seq, int
         ggml_tensor * sum = nullptr;  // of the unit keys [d]; its direction is the mean's
         std::vector<ggml_tensor *> norms;
         for_each_tile(out.length(h), tile, [&](int first, int n) {
-            ggml_tensor * rows = entries_f32(ctx, cache, keys, seq, h, first, n);
+            ggml_tensor * rows = entries_f32(ctx, cache, keys, seq, layer, h, first, n);
             norms.push_back(at_least_tiny(l2_of_columns(ctx, rows)));  // [1, n]
             ggml_tensor * unit = ggml_div(ctx, rows, norms.back());
             ggml_tensor * part = ggml_sum_rows(ctx, ggml_cont(ctx, ggml_transpose(ctx, unit)));  // [1, d]
@@ -107,7 +107,7 @@ Status key_cosines(GraphRunner & runner, const RaggedCache & cache, int seq, int
         ggml_tensor * mean = ggml_div(ctx, sum, at_least_tiny(l2_of_columns(ctx, sum)));
         size_t i = 0;
         for_each_tile(out.length(h), tile, [&](int first, int n) {
-            ggml_tensor * dots = ggml_mul_mat(ctx, mean, entries_f32(ctx, cache, keys, seq, h, first, n));  // [1, n]
+            ggml_tensor * dots = ggml_mul_mat(ctx, mean, entries_f32(ctx, cache, keys, seq, layer, h, first, n));  // [1, n]
             build->output(ggml_div(ctx, dots, norms[i++]), out.row(h).data() + first);
         });
     }

@@ -29,10 +29,10 @@ void for_each_tile(int length, int tile, Visit visit) {
 }
 
 // Entries [first, first + n) of a lane, f32 [d, n]; `flat` is the layer's K or V.
-inline ggml_tensor * entries_f32(ggml_context * ctx, const RaggedCache & cache, ggml_tensor * flat, int seq, int kv_head,
-                                 int first, int n) {
+inline ggml_tensor * entries_f32(ggml_context * ctx, const RaggedCache & cache, ggml_tensor * flat, int seq, int layer,
+                                 int kv_head, int first, int n) {
     ggml_tensor * rows = ggml_view_2d(ctx, flat, flat->ne[0], n, flat->nb[1],
-                                      flat->nb[1] * static_cast<size_t>(cache.cell(seq, kv_head, first)));
+                                      flat->nb[1] * static_cast<size_t>(cache.cell(seq, layer, kv_head, first)));
     return rows->type == GGML_TYPE_F32 ? rows : ggml_cast(ctx, rows, GGML_TYPE_F32);
 }
 

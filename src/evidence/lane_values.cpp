@@ -50,14 +50,14 @@ Status LaneValues::distances_to_mean(const Ragged<float> & weights, Ragged<float
         ggml_tensor * w = build->input(GGML_TYPE_F32, length, n_rows, lane_weights);
         ggml_tensor * mean = nullptr;  // [d, n_rows]
         for_each_tile(length, tile, [&](int first, int n) {
-            ggml_tensor * rows = entries_f32(ctx, cache_, values, seq_, h, first, n);
+            ggml_tensor * rows = entries_f32(ctx, cache_, values, seq_, layer_, h, first, n);
             ggml_tensor * part = ggml_view_2d(ctx, w, n, n_rows, w->nb[1], static_cast<size_t>(first) * sizeof(float));
             part = ggml_mul_mat(ctx, ggml_cont(ctx, ggml_transpose(ctx, rows)), part);
             mean = mean == nullptr ? part : ggml_add(ctx, mean, part);
         });
         mean = ggml_neg(ctx, mean);
         for_each_tile(length, tile, [&](int first, int n) {
-            ggml_tensor * rows = entries_f32(ctx, cache_, values, seq_, h, first, n);
+            ggml_tensor * rows = entries_f32(ctx, cache_, values, seq_, layer_, h, first, n);
             for (int r = 0; r < n_rows; ++r) {
                 ggml_tensor * minus_mean = ggml_view_1d(ctx, mean, d, mean->nb[1] * static_cast<size_t>(r));
                 ggml_tensor * difference = ggml_add(ctx, rows, minus_mean);  // [d, n]
@@ -89,7 +89,7 @@ Status LaneValues::lane_values(int kv_head, std::vector<float> & out) const {
     const int tile = tile_length(values->ne[0]);
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + 4 * n_tiles(length, tile)));
     for_each_tile(length, tile, [&](int first, int n) {
-        ggml_tensor * rows = entries_f32(build->ctx(), cache_, values, seq_, kv_head, first, n);
+        ggml_tensor * rows = entries_f32(build->ctx(), cache_, values, seq_, layer_, kv_head, first, n);
         build->output(ggml_cont(build->ctx(), rows), out.data() + static_cast<size_t>(first) * d);
     });
     return runner_.run();

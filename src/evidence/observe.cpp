@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attention/lane_attention.h"
+#include "device/device_work.h"
 #include "evidence/cpu_observe.h"
 #include "evidence/lane_tiles.h"
 
@@ -87,7 +88,8 @@ ggml_tensor * probabilities(GraphBuild & build, const RaggedCache & cache, int s
     ggml_context * ctx = build.ctx();
     const CacheShape & shape = cache.layout().shape;
     const float scale = cache.layout().attention_scale;
-    ggml_tensor * keys = view_lanes(ctx, cache, cache.k(layer), seq, {block.kv_head, block.kv_head + 1, block.n_visible});
+    ggml_tensor * keys =
+        view_lanes(ctx, cache, cache.k(layer), seq, layer, {block.kv_head, block.kv_head + 1, block.n_visible});
     ggml_tensor * part = ggml_view_3d(
         ctx, q, q->ne[0], shape.n_group, block.n, q->nb[1], q->nb[2],
         q->nb[2] * static_cast<size_t>(block.first) + q->nb[1] * static_cast<size_t>(block.kv_head * shape.n_group));
@@ -313,9 +315,10 @@ Status observe_queries(GraphRunner & runner, const RaggedCache & cache, int seq,
                        const HiddenKeys * hidden) {
     const auto n = static_cast<int>(query_positions.size());
     make_room(cache, seq, layer, n, wants, out);
-    PITH_RETURN_IF_ERROR(hidden == nullptr && runner.custom_operations() && can_observe_on_cpu(cache.layout())
-                             ? observe_on_cpu(runner, cache, seq, layer, queries, query_positions, wants, out)
-                             : observe_in_graph(runner, cache, seq, layer, queries, query_positions, wants, hidden, out));
+    const bool on_cpu =
+        hidden == nullptr && runner.custom_operations() && can_observe_on_cpu(cache.layout()) && !is_on_device(cache.k(layer));
+    PITH_RETURN_IF_ERROR(on_cpu ? observe_on_cpu(runner, cache, seq, layer, queries, query_positions, wants, out)
+                                : observe_in_graph(runner, cache, seq, layer, queries, query_positions, wants, hidden, out));
     if (wants.profile) {
         for (float & value : out.profile.flat()) { value /= static_cast<float>(n); }
     }

@@ -2,8 +2,8 @@
 // Stage: attention → evidence.
 //
 // The forward pass stays fused; this computes softmax(scale·q·K) again for the observed queries only, block by block, and
-// reduces it on the back end: only one number per entry and head comes to the host. On the CPU by cpu_observe.h, elsewhere as
-// a graph of ggml's operations, whose products have the precision of the K type.
+// reduces it on the back end: only one number per entry and head comes to the host. On the CPU by cpu_observe.h, elsewhere, and
+// of lanes on a device, as a graph of ggml's operations, whose products have the precision of the K type.
 #pragma once
 
 #include <cstdint>

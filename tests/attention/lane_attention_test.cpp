@@ -102,7 +102,7 @@ protected:
     std::vector<float> row(ggml_tensor * flat, int head, int index) const {
         std::vector<float> values(static_cast<size_t>(flat->ne[0]));
         const auto * data =
-            static_cast<uint8_t *>(flat->data) + static_cast<size_t>(cache_->cell(0, head, index)) * flat->nb[1];
+            static_cast<uint8_t *>(flat->data) + static_cast<size_t>(cache_->cell(0, 0, head, index)) * flat->nb[1];
         if (flat->type == GGML_TYPE_F32) {
             std::copy_n(reinterpret_cast<const float *>(data), values.size(), values.data());
         } else {

@@ -57,8 +57,8 @@ struct Sequence {
         std::vector<uint8_t> bytes;
         for (const ggml_tensor * flat : {lanes.cache().k(0), lanes.cache().v(0)}) {
             for (int h = 0; h < lanes.shape().n_kv_heads; ++h) {
-                const auto * begin =
-                    static_cast<const uint8_t *>(flat->data) + static_cast<size_t>(lanes.cache().cell(0, h, 0)) * flat->nb[1];
+                const auto * begin = static_cast<const uint8_t *>(flat->data) +
+                                     static_cast<size_t>(lanes.cache().cell(0, 0, h, 0)) * flat->nb[1];
                 bytes.insert(bytes.end(), begin, begin + static_cast<size_t>(lanes.length(h)) * flat->nb[1]);
             }
         }

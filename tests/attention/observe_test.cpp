@@ -257,7 +257,7 @@ TEST(ObserveOnCpu, ALaneWithoutEntriesPaysNothing) {
 TEST(ObserveOnCpu, AKeyThatIsNotANumberMakesItsRowsNone) {
     for (const int n_queries : {1, 40}) {
         RandomLanes lanes(GGML_TYPE_F32, 1, 1, 32, 30, 40);
-        auto * key = static_cast<float *>(lanes.cache().k(0)->data) + lanes.cache().cell(0, 0, 3) * 32;
+        auto * key = static_cast<float *>(lanes.cache().k(0)->data) + lanes.cache().cell(0, 0, 0, 3) * 32;
         key[5] = std::numeric_limits<float>::quiet_NaN();
         std::vector<int32_t> positions(static_cast<size_t>(n_queries));
         std::iota(positions.begin(), positions.end(), lanes.n_seen() - n_queries);

@@ -39,7 +39,7 @@ float tag(int layer, int head, int position) {
 
 float * row(RaggedCache & cache, ggml_tensor * flat, int head, int index) {
     return reinterpret_cast<float *>(static_cast<uint8_t *>(flat->data) +
-                                     static_cast<size_t>(cache.cell(0, head, index)) * flat->nb[1]);
+                                     static_cast<size_t>(cache.cell(0, 0, head, index)) * flat->nb[1]);
 }
 
 class RaggedCacheTest : public testing::Test {

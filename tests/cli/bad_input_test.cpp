@@ -300,7 +300,6 @@ TEST_F(BadInput, UnknownCommandsAndOptionsSuggestTheNearest) {
 // llama.cpp's flags that Pith does not have, or calls otherwise: named, with what to use.
 TEST_F(BadInput, LlamaCppsFlagsAreRefusedByName) {
     const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-        {{"-kvo"}, "CPU"},
         {{"-sm", "row"}, "--tensor-split"},
         {{"-cnv"}, "pith chat"},
         {{"-i"}, "pith chat"},
@@ -331,6 +330,7 @@ TEST_F(BadInput, LlamaCppsFlagsAreRefusedByName) {
     }
     expect_error(run_pith({"chat", "-m", model(), "-no-cnv"}), kUsage, {"-no-cnv", "pith run"});
     expect_error(run_pith({"chat", "-m", model(), "-kvo"}), kUsage, {"-kvo", "CPU"});
+    expect_error(run_with({"--kv-offload", "--no-kv-offload"}), kUsage, {"--kv-offload", "--no-kv-offload"});
     expect_error(run_with({"-nxyz"}), kUsage, {"unknown option '-nxyz'"});
 }
 

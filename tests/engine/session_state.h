@@ -55,7 +55,7 @@ inline Bytes lanes_of(Session & session) {
             const RaggedCache & cache = probe.cache();
             const auto rows = [&](const ggml_tensor * tensor, size_t row_bytes) {
                 const auto * begin =
-                    static_cast<const uint8_t *>(tensor->data) + static_cast<size_t>(cache.cell(0, h, 0)) * row_bytes;
+                    static_cast<const uint8_t *>(tensor->data) + static_cast<size_t>(cache.cell(0, l, h, 0)) * row_bytes;
                 bytes.add_all(std::span<const uint8_t>(begin, positions.size() * row_bytes));
             };
             rows(cache.k(l), cache.layout().rows(l).bytes_k());

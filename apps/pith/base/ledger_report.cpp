@@ -155,12 +155,29 @@ std::string device_text(const DeviceUse & use) {
     if (use.n_layers == 1) { text += "layer " + std::to_string(last); }
     if (use.n_layers > 1) { text += "layers " + std::to_string(use.first_layer) + "-" + std::to_string(last); }
     if (use.has_output) { text += use.n_layers > 0 ? " and the output" : "the output"; }
-    return text + ", " + bytes_text(use.weight_bytes) + " of weights";
+    text += ", " + bytes_text(use.weight_bytes) + " of weights";
+    const auto of_layers = [](int n) { return " of " + std::to_string(n) + (n == 1 ? " layer" : " layers"); };
+    if (use.n_kv_layers > 0) {
+        text += use.kv_bytes > 0 ? ", " + bytes_text(use.kv_bytes) + " of keys and values" : ", keys and values";
+        text += of_layers(use.n_kv_layers);
+    }
+    if (use.n_kv_layers_here > 0) {
+        text += "; those" + of_layers(use.n_kv_layers_here) + " stay here: " + use.kv_here_because;
+    }
+    return text;
 }
 
 Json device_json(const DeviceUse & use) {
-    return {{"name", use.name},         {"server", use.server},         {"first_layer", use.first_layer},
-            {"n_layers", use.n_layers}, {"has_output", use.has_output}, {"weight_bytes", use.weight_bytes}};
+    return {{"name", use.name},
+            {"server", use.server},
+            {"first_layer", use.first_layer},
+            {"n_layers", use.n_layers},
+            {"has_output", use.has_output},
+            {"weight_bytes", use.weight_bytes},
+            {"n_kv_layers", use.n_kv_layers},
+            {"kv_bytes", use.kv_bytes},
+            {"n_kv_layers_here", use.n_kv_layers_here},
+            {"kv_here_because", use.kv_here_because}};
 }
 
 std::string bytes_text(size_t bytes) {

@@ -11,6 +11,19 @@
 #include "pith/device_failure.h"
 
 namespace pith::app {
+namespace {
+
+Status read_layers(const std::string & text, DeviceOptions & options) {
+    if (text.empty() || text == "auto") { return {}; }
+    if (text == "all") {
+        options.n_layers = 1 << 30U;
+        return {};
+    }
+    if (parse_integer(text, options.n_layers) && options.n_layers >= 0) { return {}; }
+    return {ErrorCode::kInvalidArgument, "--n-gpu-layers is '" + text + "': give a number of 0 or more, all or auto"};
+}
+
+}  // namespace
 
 void DeviceFlags::add_to(CLI::App & command) {
     const auto add = [&](const char * name, std::string & value, const char * help) {
@@ -23,6 +36,12 @@ void DeviceFlags::add_to(CLI::App & command) {
         "Layers on devices: the last so many, the output counted as one; all; 0: none (-ngl; default: all with --rpc, --device "
         "or --tensor-split, else none)");
     add("--tensor-split", split, "Each device's share of these layers, as in 3,1 (-ts; default: by their free memory)");
+    CLI::Option * there =
+        command.add_flag("--kv-offload", kv_offload, "Keys, values and attention on the devices of their layers (-kvo)");
+    command.add_flag("--no-kv-offload", no_kv_offload, "Keys, values and attention on this machine's CPU (-nkvo; the default)")
+        ->excludes(there)
+        ->group("Devices");
+    there->group("Devices");
     // Whatever else is missing: it is thrown before anybody asks for a model. Behind --rpc, which has its value by then.
     command
         .add_flag_callback(
@@ -32,24 +51,23 @@ void DeviceFlags::add_to(CLI::App & command) {
 }
 
 void refuse_devices(CLI::App & command) {
+    const auto refuse = [](const std::string & name) {
+        throw CLI::ValidationError(name, "training runs on the CPU; leave it out");
+    };
     for (const std::string name : {"--rpc", "--device", "--n-gpu-layers", "--tensor-split"}) {
-        command
-            .add_option_function<std::string>(
-                name,
-                [name](const std::string &) { throw CLI::ValidationError(name, "training runs on the CPU; leave it out"); })
-            ->group("");
+        command.add_option_function<std::string>(name, [=](const std::string &) { refuse(name); })->group("");
     }
+    command.add_flag_callback("--kv-offload", [=] { refuse("--kv-offload"); })->group("");
 }
 
 Result<DeviceOptions> DeviceFlags::options() const {
     PITH_ASSIGN_OR_RETURN(DeviceOptions options, parse_devices(rpc, names, split));
-    if (n_layers.empty() || n_layers == "auto") { return options; }
-    if (n_layers == "all") {
-        options.n_layers = 1 << 30U;
-        return options;
-    }
-    if (parse_integer(n_layers, options.n_layers) && options.n_layers >= 0) { return options; }
-    return {ErrorCode::kInvalidArgument, "--n-gpu-layers is '" + n_layers + "': give a number of 0 or more, all or auto"};
+    PITH_RETURN_IF_ERROR(read_layers(n_layers, options));
+    options.kv_offload = kv_offload;
+    if (options.any() || !kv_offload) { return options; }
+    return {ErrorCode::kInvalidArgument,
+            "--kv-offload (-kvo) puts keys and values where layers are, and all layers are on the CPU: add -ngl, --device or "
+            "--rpc, or leave it out"};
 }
 
 bool DeviceFlags::any() const {

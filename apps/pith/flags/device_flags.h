@@ -13,6 +13,8 @@ struct DeviceFlags {
     std::string names;
     std::string n_layers;  // a number, "all" or "auto"; empty: not given
     std::string split;
+    bool kv_offload = false;
+    bool no_kv_offload = false;  // today's default, by its name
 
     // They, and --list-devices, which ends the command where its flags are read.
     void add_to(CLI::App & command);

@@ -8,6 +8,8 @@
 #include "app/base/ledger_report.h"
 #include "app/flags/engine_flags.h"
 #include "app/models/info_parts.h"
+#include "attention/lane_places.h"
+#include "cache/bucket_lanes.h"
 #include "cache/kv_type.h"
 #include "cache/ragged_cache.h"
 #include "core/check.h"
@@ -81,11 +83,23 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     return object;
 }
 
-// What of the model would lie on devices.
-Result<std::vector<DeviceUse>> uses_of_devices(const std::string & path, const DeviceOptions & options) {
+// What of the model would lie on devices, and what of a context of so many tokens that keeps all.
+Result<std::vector<DeviceUse>> uses_of_devices(const std::string & path, const DeviceOptions & options, CacheLayout layout,
+                                               int64_t n_ctx) {
     if (!options.any()) { return std::vector<DeviceUse>(); }
     PITH_ASSIGN_OR_RETURN(const auto file, ModelFile::check(path, options));
-    return file->placement()->uses();
+    std::vector<DeviceUse> uses = file->placement()->uses();
+    if (!options.kv_offload) { return uses; }
+    PITH_ASSIGN_OR_RETURN(const auto devices, lane_devices(*file->placement()));
+    PITH_RETURN_IF_ERROR(place_lanes(*file->placement(), devices, layout, uses));
+    for (DeviceUse & use : uses) {
+        for (int l = use.first_layer; l < use.first_layer + use.n_layers; ++l) {
+            const LaneRows rows = layout.rows(l);
+            const auto n_entries = static_cast<size_t>(rows.n_lanes * BucketLanes::room_for(n_ctx));
+            use.kv_bytes += layout.device(l) != nullptr ? n_entries * rows.bytes() : 0;
+        }
+    }
+    return uses;
 }
 
 void print_lines(const Json & info) {
@@ -182,7 +196,7 @@ int info_command(InfoFlags flags) {
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { warn(tokenizer.status().message()); }
     Json info = describe(flags, *model, tokenizer.ok() ? &*tokenizer : nullptr, *layout);
-    const auto uses = uses_of_devices(flags.model.path, *devices);
+    const auto uses = uses_of_devices(flags.model.path, *devices, *layout, info["n_ctx"].get<int64_t>());
     if (!uses.ok()) { return fail(uses.status()); }
     for (const DeviceUse & use : *uses) { info["devices"].push_back(device_json(use)); }
     if (flags.json) {

@@ -31,6 +31,8 @@ constexpr Renamed kRenamed[] = {
     {"-ngl --gpu-layers", "--n-gpu-layers"},
     {"-dev", "--device"},
     {"-ts", "--tensor-split"},
+    {"-kvo", "--kv-offload"},
+    {"-nkvo", "--no-kv-offload"},
     {"-temp", "--temp"},
     {"-hf -hfr", "--hf-repo"},
     {"-hff", "--hf-file"},
@@ -66,7 +68,7 @@ constexpr Taken kTaken[] = {
     {"-lv --verbosity --log-verbosity", "0 1 2 3"},
     {"--jinja", ""},
     {"--mmap --no-warmup --no-perf --perf --repack --no-display-prompt --simple-io --log-disable --log-prefix --no-log-prefix "
-     "--log-timestamps --no-log-timestamps --no-escape --no-context-shift -nkvo --no-kv-offload --no-op-offload "
+     "--log-timestamps --no-log-timestamps --no-escape --no-context-shift --no-op-offload "
      "--no-host --no-mmproj --no-log-jsonl",
      ""},
     {"-st --single-turn", "", kRun},
@@ -80,7 +82,6 @@ struct Refused {
 };
 constexpr std::string_view kWholeLayers =
     "Pith places whole layers: -ngl N, --device and --tensor-split say which; leave it out";
-constexpr std::string_view kLanesHere = "keys, values and attention stay on this machine's CPU; leave it out";
 constexpr std::string_view kOnlyTheHub = "Pith fetches from Hugging Face alone: -hf USER/REPO:QUANT, or -m FILE";
 constexpr std::string_view kOneThreadCount = "-t sets the threads of everything";
 constexpr std::string_view kPlacement = "Pith does not place its threads: start it with taskset, numactl or nice";
@@ -94,7 +95,6 @@ constexpr Refused kRefused[] = {
     {"-sm --split-mode -mg --main-gpu -ot --override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe --moe-cache-mib -ncffn "
      "--n-cpu-ffn --op-offload -fitt --fit-target -fitc --fit-ctx -fit --fit -bs --backend-sampling",
      kWholeLayers},
-    {"-kvo --kv-offload", kLanesHere},
     {"-fa --flash-attn", "Pith's attention is always fused; leave it out"},
     {"-b --batch-size -ub --ubatch-size", "use --chunk N, the tokens read at once (and between two evictions)"},
     {"-mu --model-url -dr --docker-repo --gpt-oss-20b-default --gpt-oss-120b-default --vision-gemma-4b-default "

@@ -61,7 +61,7 @@ void add_key_lanes(const RaggedCache & cache, int seq, int layer, AttentionTask 
     for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
         LaneView lane;
         if (!sinks.empty()) { lane.sinks = sinks.data() + h * task.n_group; }
-        lane.k = static_cast<const uint8_t *>(k->data) + static_cast<size_t>(cache.cell(seq, h, 0)) * task.k_stride;
+        lane.k = static_cast<const uint8_t *>(k->data) + static_cast<size_t>(cache.cell(seq, layer, h, 0)) * task.k_stride;
         lane.length = cache.length(cache.lane(seq, layer, h));
         task.lanes.push_back(lane);
     }
@@ -116,7 +116,7 @@ void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggm
     for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
         const size_t head = static_cast<size_t>(h) * static_cast<size_t>(task.n_group);
         LaneView & lane = task.lanes[first_lane + static_cast<size_t>(h)];
-        lane.v = static_cast<const uint8_t *>(v->data) + static_cast<size_t>(cache.cell(part.seq, h, 0)) * task.v_stride;
+        lane.v = static_cast<const uint8_t *>(v->data) + static_cast<size_t>(cache.cell(part.seq, layer, h, 0)) * task.v_stride;
         lane.q = static_cast<const float *>(q->data) + row * task.q_query_stride + head * task.q_head_stride;
         lane.out = static_cast<float *>(out->data) + row * task.out_query_stride + head * task.out_head_stride;
     }
@@ -170,8 +170,8 @@ void write_rows(ggml_tensor * out, int ith, int n_threads, void * userdata) {
         const auto first = static_cast<size_t>(part.first_row) * n_kv + static_cast<size_t>(h);
         const auto * from = static_cast<const uint8_t *>(rows->data) + first * row;
         const int length = part.cache->length(part.cache->lane(part.seq, node.layer, h));
-        auto * to =
-            static_cast<uint8_t *>(cells->data) + static_cast<size_t>(part.cache->cell(part.seq, h, length - part.n)) * row;
+        auto * to = static_cast<uint8_t *>(cells->data) +
+                    static_cast<size_t>(part.cache->cell(part.seq, node.layer, h, length - part.n)) * row;
         for (int t = 0; t < part.n; ++t, from += n_kv * row, to += row) { std::memcpy(to, from, row); }
     };
     int i = 0;

@@ -24,7 +24,8 @@ Status BatchPass::run(std::span<const PassPiece> pieces) {
         tokens_.insert(tokens_.end(), piece.tokens.begin(), piece.tokens.end());
     }
     const bool single = std::ranges::all_of(pieces, [&](const PassPiece & piece) {
-        return piece.tokens.size() == 1 && piece.wants_logits && forward_->can_run_tokens(*piece.session->seq.cache);
+        return piece.tokens.size() == 1 && piece.wants_logits &&
+               forward_->can_run_tokens(*piece.session->seq.cache, piece.session->seq.evidence);
     });
     PITH_RETURN_IF_ERROR(single ? run_tokens(pieces) : run_pieces(pieces));
     for (const PassPiece & piece : pieces) { piece.session->seq.n_tokens += std::ssize(piece.tokens); }

@@ -3,12 +3,15 @@
 #include <string>
 #include <utility>
 
+#include "attention/lane_places.h"
 #include "core/guarded.h"
 #include "core/text.h"
 #include "device/available_memory.h"
 #include "engine/batch/engine_impl.h"
+#include "engine/cache_layout.h"
 #include "engine/memory.h"
 #include "engine/model_parts.h"
+#include "model/model_file.h"
 
 namespace pith {
 
@@ -39,7 +42,18 @@ Engine::~Engine() = default;
 
 namespace {
 
-Result<size_t> ceiling_of(const Model & model, const Budget & ceiling) {
+// What lanes may take where they lie.
+Result<size_t> memory_of_devices(const Model & model, const EngineOptions & options, const Execution & execution) {
+    const ModelFile & file = file_of(model);
+    CacheLayout layout = cache_layout(file, options.type_k, options.type_v);
+    std::vector<DeviceUse> uses = file.placement()->uses();
+    PITH_RETURN_IF_ERROR(place_lanes(*file.placement(), execution.lane_devices, layout, uses));
+    PITH_ASSIGN_OR_RETURN(const double usable, memory_for_lanes(file, layout, /*beside=*/0));
+    return static_cast<size_t>(usable);
+}
+
+Result<size_t> ceiling_of(const Model & model, const EngineOptions & options, const Execution & execution) {
+    const Budget & ceiling = options.ceiling;
     switch (ceiling.kind) {
         case BudgetKind::kNone:
             return size_t{0};
@@ -47,6 +61,7 @@ Result<size_t> ceiling_of(const Model & model, const Budget & ceiling) {
             PITH_RETURN_IF_ERROR(ceiling.check());
             return static_cast<size_t>(ceiling.value);
         case BudgetKind::kAuto: {
+            if (!execution.lane_devices.empty()) { return memory_of_devices(model, options, execution); }
             const auto left = static_cast<double>(available_memory(mapped_bytes(file_of(model))));
             if (left > 0) { return static_cast<size_t>(kUsableMemory * left); }
             return {ErrorCode::kUnsupported,
@@ -70,8 +85,8 @@ Result<Engine> Model::engine(const EngineOptions & options) const {
             return {ErrorCode::kInvalidArgument,
                     "an engine needs at least 1 row a step, and no negative number of sequences or threads"};
         }
-        PITH_ASSIGN_OR_RETURN(const size_t ceiling, ceiling_of(*this, options.ceiling));
         PITH_ASSIGN_OR_RETURN(auto execution, make_execution(*this, options.n_threads));
+        PITH_ASSIGN_OR_RETURN(const size_t ceiling, ceiling_of(*this, options, *execution));
         auto impl = std::make_unique<Engine::Impl>(*this, options, std::move(execution));
         impl->ledger.ceiling_bytes = ceiling;
         if (!options.cache_dir.empty() || options.cache_memory_bytes > 0) {

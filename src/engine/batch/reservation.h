@@ -34,7 +34,7 @@ size_t bytes_in_front(const RaggedCache & cache, int64_t n);
 // Tokens that come before entries leave windows again.
 int64_t longest_piece(const RunPlan & plan);
 
-// In pages: every lane may leave a part of two of them unused, one of K and one of V.
+// In pages: every lane may leave a part of two of them unused, one of K and one of V. On devices in whole steps.
 size_t most_bytes(const CacheLayout & layout, int64_t n_entries);
 
 }  // namespace pith

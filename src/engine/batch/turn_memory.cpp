@@ -17,7 +17,8 @@ int64_t Turn::most_of_fork(const Turn & base, const RunPlan & plan) const {
     const int64_t n_lanes = session_->shape().n_lanes();
     const int64_t n_added = std::ssize(request_.tokens) + request_.max_tokens;
     const int64_t all = from.n_entries + n_lanes * n_added;
-    if (request_.evict && plan.budget > 0) {  // a page is copied when a kept entry moves into it, and no other
+    if (session_->layout.any_on_device()) { return all; }  // a fork is a copy there
+    if (request_.evict && plan.budget > 0) {               // a page is copied when a kept entry moves into it, and no other
         return std::min(all, n_lanes * (plan.budget + std::max<int64_t>(plan.period(), n_added)));
     }
     const SequenceState & state = base.session_->seq;
@@ -42,6 +43,7 @@ size_t Turn::most_behind(const SequenceState & state, int64_t n_tokens, const Ra
     const int64_t n_added = std::ssize(request_.tokens) - n_tokens + request_.max_tokens;
     const int64_t longest = std::min<int64_t>(base.longest(), n_tokens);
     if (request_.keep || longest + n_added > capacity) { return bytes_alone_; }  // it copies all of them
+    if (session_->layout.any_on_device()) { return bytes_alone_; }
     if (may_evict(plan, {n_tokens, state.since_eviction, base.n_entries(), n_lanes}, n_added)) {
         const int64_t n_front = n_protected_in_front(session_->seq.policy, session_->options.pinned);
         return bytes_alone_ - std::min(bytes_alone_, bytes_in_front(base, n_front));

@@ -198,7 +198,7 @@ Status write_rows(CacheFileWriter & file, const RaggedCache & cache) {
             }
         }
     }
-    return {};
+    return cache.health();
 }
 
 Status write_states(CacheFileWriter & file, int n_layers_of_model, const RecurrentStates & states) {

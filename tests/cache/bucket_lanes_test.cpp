@@ -1,0 +1,294 @@
+// bucket_lanes_test.cpp - lanes in a device's memory against the same lanes in pages, over the CPU's back end.
+#include "cache/bucket_lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iostream>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "cache/ragged_cache.h"
+#include "device/backend.h"
+#include "device/device_work.h"
+
+namespace pith {
+namespace {
+
+// The CPU's back end, whose memory ends when a test says so.
+class ScarceDevice : public LaneDevice {
+public:
+    static std::shared_ptr<ScarceDevice> make() {
+        auto backend = make_device_backend(cpu_device());
+        return backend.ok() ? std::shared_ptr<ScarceDevice>(new ScarceDevice(OwnedBackend(*backend))) : nullptr;
+    }
+    ggml_backend_buffer_t allocate(ggml_context * tensors) override {
+        ++n_allocated;
+        return is_full ? nullptr : LaneDevice::allocate(tensors);
+    }
+    bool is_full = false;
+    int n_allocated = 0;
+
+private:
+    explicit ScarceDevice(OwnedBackend backend) : LaneDevice(cpu_device(), "scarce", std::move(backend)) {}
+};
+
+using Bytes = std::vector<uint8_t>;
+
+class BucketLanesTest : public testing::Test {
+protected:
+    void SetUp() override {
+        ASSERT_TRUE(load_backends().ok());
+        device_ = ScarceDevice::make();
+        ASSERT_NE(device_, nullptr);
+    }
+
+    CacheLayout layout_of(ggml_type type, int n_layers, int n_kv_heads, int head_dim, bool on_device) const {
+        CacheLayout layout;
+        layout.shape = {n_layers, n_kv_heads, 2, head_dim};
+        layout.head_dim_v = head_dim;
+        layout.type_k = layout.type_v = type;
+        if (on_device) { layout.devices.assign(static_cast<size_t>(n_layers), device_); }
+        return layout;
+    }
+    std::unique_ptr<RaggedCache> make(bool on_device, ggml_type type = GGML_TYPE_F16, int n_layers = 2, int n_kv_heads = 3,
+                                      int head_dim = 32) const {
+        auto cache = RaggedCache::make(layout_of(type, n_layers, n_kv_heads, head_dim, on_device), 8);
+        EXPECT_TRUE(cache.ok()) << cache.status().message();
+        return cache.ok() ? std::move(*cache) : nullptr;
+    }
+
+    // Entries whose rows tell (layer, head, position).
+    static Status append(RaggedCache & cache, int layer, int32_t first, int n) {
+        std::vector<int32_t> positions(static_cast<size_t>(n));
+        std::iota(positions.begin(), positions.end(), first);
+        PITH_RETURN_IF_ERROR(cache.reserve(0, layer, n));
+        cache.append(0, layer, positions);
+        for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
+            const int length = cache.length(cache.lane(0, layer, h));
+            for (int t = 0; t < n; ++t) {
+                for (ggml_tensor * flat : {cache.k(layer), cache.v(layer)}) {
+                    Bytes row(flat->nb[1]);
+                    for (size_t i = 0; i < row.size(); ++i) {
+                        row[i] = static_cast<uint8_t>(static_cast<size_t>(layer * 31 + h * 7 + (first + t) * 13) + i * 3 +
+                                                      (flat == cache.k(layer) ? 0 : 101));
+                    }
+                    auto * to = static_cast<uint8_t *>(flat->data) +
+                                static_cast<size_t>(cache.cell(0, layer, h, length - n + t)) * flat->nb[1];
+                    std::ranges::copy(row, to);
+                }
+            }
+        }
+        return {};
+    }
+
+    // Positions and rows, lane by lane.
+    static std::vector<Bytes> held(const RaggedCache & cache) {
+        std::vector<Bytes> all;
+        for (int l = 0; l < cache.layout().n_layers(); ++l) {
+            const LaneRows rows = cache.layout().rows(l);
+            for (int h = 0; h < cache.n_kv_heads(l); ++h) {
+                const auto positions = cache.positions(cache.lane(0, l, h));
+                Bytes & bytes = all.emplace_back(positions.size() * (sizeof(int32_t) + rows.bytes()));
+                if (positions.empty()) { continue; }
+                std::memcpy(bytes.data(), positions.data(), positions.size_bytes());
+                uint8_t * k = bytes.data() + positions.size_bytes();
+                cache.read(0, l, h, 0, std::ssize(positions), k, k + positions.size() * rows.bytes_k());
+            }
+        }
+        EXPECT_TRUE(cache.health().ok()) << cache.health().message();
+        EXPECT_TRUE(cache.check_invariants().ok()) << cache.check_invariants().message();
+        return all;
+    }
+
+    // Some of what a layer holds, each lane another number.
+    Ragged<int32_t> some_of(const RaggedCache & cache, int layer) {
+        Ragged<int32_t> keep;
+        for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
+            std::vector<int32_t> row;
+            const auto share = random_() % 100;
+            for (int i = 0; i < cache.length(cache.lane(0, layer, h)); ++i) {
+                if (random_() % 100 < share) { row.push_back(i); }
+            }
+            keep.push_row(row);
+        }
+        return keep;
+    }
+
+    std::shared_ptr<ScarceDevice> device_;
+    std::mt19937 random_{7};
+};
+
+TEST_F(BucketLanesTest, HoldWhatPagesHoldWhateverIsDone) {
+    for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16}) {
+        SCOPED_TRACE(ggml_type_name(type));
+        auto pages = make(false, type);
+        auto buckets = make(true, type);
+        std::vector<SavedLanes> saved;
+        int32_t next = 0;
+        for (int step = 0; step < 60; ++step) {
+            SCOPED_TRACE(step);
+            const auto what = random_() % 8;
+            const int layer = static_cast<int>(random_() % 2);
+            if (what < 4) {
+                const int n = 1 + static_cast<int>(random_() % 90);
+                for (RaggedCache * cache : {pages.get(), buckets.get()}) {
+                    for (int l = 0; l < 2; ++l) { ASSERT_TRUE(append(*cache, l, next, n).ok()); }
+                }
+                next += n;
+            } else if (what < 6) {
+                const Ragged<int32_t> keep = some_of(*pages, layer);
+                EXPECT_EQ(buckets->compact(0, layer, keep), pages->compact(0, layer, keep));
+            } else if (what == 6) {
+                const int32_t end = next - static_cast<int32_t>(random_() % 20);
+                for (RaggedCache * cache : {pages.get(), buckets.get()}) { cache->truncate_to_positions(0, layer, end); }
+            } else {
+                std::vector<int> lengths;
+                for (int i = 0; i < pages->n_lanes(); ++i) { lengths.push_back(pages->length(i)); }
+                const SavedLanes from_pages = pages->save(0, lengths);
+                const SavedLanes from_buckets = buckets->save(0, lengths);
+                EXPECT_EQ(from_buckets.k, from_pages.k);
+                EXPECT_EQ(from_buckets.v, from_pages.v);
+                if (!saved.empty()) {
+                    ASSERT_TRUE(pages->load(0, saved.back()).ok());
+                    ASSERT_TRUE(buckets->load(0, saved.back()).ok());
+                }
+                saved.push_back(from_pages);
+            }
+            ASSERT_EQ(held(*buckets), held(*pages));
+        }
+    }
+}
+
+// Ragged lanes of the shape of a model of a milliard weights. What lanes are padded by counts less the longer they are.
+TEST_F(BucketLanesTest, TakeLittleMoreThanTheirEntriesAndALayerMoreAtThePeak) {
+    constexpr int kHeads = 8;
+    constexpr int kLayers = 2;
+    for (const auto & [budget, most] : {std::pair{4096, 1.05}, std::pair{1024, 1.25}, std::pair{512, 1.5}}) {
+        auto cache = make(true, GGML_TYPE_F16, kLayers, kHeads, 64);
+        const int n_all = budget + budget / 2;
+        for (int l = 0; l < kLayers; ++l) { ASSERT_TRUE(append(*cache, l, 0, n_all).ok()); }
+        const size_t whole_layer = cache->allocated_bytes(0);
+        std::vector<int32_t> all(static_cast<size_t>(n_all));
+        std::iota(all.begin(), all.end(), 0);
+        for (int l = 0; l < kLayers; ++l) {
+            Ragged<int32_t> keep;
+            for (int h = 0; h < kHeads; ++h) {  // the mean is the budget
+                const int more = budget / 30 * (1 + h / 2) + 11 * l;
+                keep.push_row(std::span(all).first(static_cast<size_t>(h % 2 == 0 ? budget + more : budget - more)));
+            }
+            cache->compact(0, l, keep);
+        }
+        ASSERT_EQ(cache->n_entries(), int64_t{budget} * kHeads * kLayers);
+        const double share = static_cast<double>(cache->allocated_bytes()) / static_cast<double>(cache->needed_bytes());
+        std::cout << "budget " << budget << ": " << share << " of what its entries take\n";
+        EXPECT_LE(share, most);
+        EXPECT_LE(cache->peak_bytes(), (kLayers + 1) * whole_layer);
+    }
+}
+
+TEST_F(BucketLanesTest, LanesOfOneRoomLieSideBySide) {
+    auto cache = make(true, GGML_TYPE_F16, 1, 4);
+    ASSERT_TRUE(append(*cache, 0, 0, 700).ok());
+    ASSERT_EQ(cache->buckets(0).size(), 1U);
+    EXPECT_EQ(cache->buckets(0)[0].room, 768);
+    std::vector<int32_t> all(700);
+    std::iota(all.begin(), all.end(), 0);
+    Ragged<int32_t> keep;
+    for (const size_t n : {600U, 200U, 256U, 700U}) { keep.push_row(std::span(all).first(n)); }
+    const uint64_t before = cache->storage_id();
+    cache->compact(0, 0, keep);
+    EXPECT_NE(cache->storage_id(), before);
+    const auto buckets = cache->buckets(0);
+    ASSERT_EQ(buckets.size(), 2U);
+    EXPECT_EQ(buckets[0].room, 256);
+    EXPECT_EQ(buckets[0].lanes, (std::vector<int>{1, 2}));
+    EXPECT_EQ(buckets[1].room, 768);
+    EXPECT_EQ(buckets[1].lanes, (std::vector<int>{0, 3}));
+    EXPECT_EQ(cache->cell(0, 0, 2, 0), 256);
+    EXPECT_EQ(cache->cell(0, 0, 0, 0), 512);
+}
+
+TEST_F(BucketLanesTest, WhereThereIsNoMemoryGrowingChangesNothing) {
+    auto cache = make(true);
+    ASSERT_TRUE(append(*cache, 0, 0, 256).ok());
+    const auto before = held(*cache);
+    const size_t bytes = cache->allocated_bytes();
+    const uint64_t storage = cache->storage_id();
+    device_->is_full = true;
+    const Status full = cache->reserve(0, 0, 1);
+    EXPECT_EQ(full.code(), ErrorCode::kOutOfMemory);
+    EXPECT_NE(full.message().find("scarce"), std::string::npos) << full.message();
+    EXPECT_EQ(held(*cache), before);
+    EXPECT_EQ(cache->allocated_bytes(), bytes);
+    EXPECT_EQ(cache->storage_id(), storage);
+    device_->is_full = false;
+    EXPECT_TRUE(append(*cache, 0, 256, 1).ok());
+}
+
+// Eviction does not fail: what stays moves down where it is, and memory goes back with the next one.
+TEST_F(BucketLanesTest, WhereThereIsNoMemoryEntriesAreCompactedInPlace) {
+    auto pages = make(false);
+    auto cache = make(true);
+    for (RaggedCache * one : {pages.get(), cache.get()}) { ASSERT_TRUE(append(*one, 0, 0, 700).ok()); }
+    const size_t bytes = cache->allocated_bytes();
+    const Ragged<int32_t> keep = some_of(*cache, 0);
+    device_->is_full = true;
+    EXPECT_EQ(cache->compact(0, 0, keep), pages->compact(0, 0, keep));
+    EXPECT_EQ(held(*cache), held(*pages));
+    EXPECT_EQ(cache->allocated_bytes(), bytes);
+    device_->is_full = false;
+    Ragged<int32_t> fewer;
+    for (int h = 0; h < 3; ++h) { fewer.push_row(std::vector<int32_t>{0, 1}); }
+    EXPECT_EQ(cache->compact(0, 0, fewer), pages->compact(0, 0, fewer));
+    EXPECT_EQ(held(*cache), held(*pages));
+    EXPECT_LT(cache->allocated_bytes(), bytes);
+}
+
+TEST_F(BucketLanesTest, WhatComesBackFindsItsRoomHeld) {
+    auto cache = make(true);
+    ASSERT_TRUE(append(*cache, 0, 0, 700).ok());
+    const auto before = held(*cache);
+    const Ragged<int32_t> keep = some_of(*cache, 0);
+    auto removed = cache->copy_removed(0, 0, keep, 700, Spill::kMemory);
+    ASSERT_TRUE(removed.ok());
+    cache->hold_room();
+    cache->compact(0, 0, keep);
+    device_->is_full = true;  // putting back needs no memory
+    cache->put_back(0, *removed);
+    EXPECT_EQ(held(*cache), before);
+    cache->let_go_of_room();
+    device_->is_full = false;
+    const size_t bytes = cache->allocated_bytes();
+    cache->compact(0, 0, keep);
+    EXPECT_LE(cache->allocated_bytes(), bytes);
+}
+
+TEST_F(BucketLanesTest, AForkIsACopy) {
+    auto base = make(true);
+    for (int l = 0; l < 2; ++l) { ASSERT_TRUE(append(*base, l, 0, 300).ok()); }
+    ASSERT_TRUE(base->freeze(16).ok());
+    const auto before = held(*base);
+    device_->is_full = true;
+    EXPECT_EQ(base->fork().status().code(), ErrorCode::kOutOfMemory);
+    device_->is_full = false;
+    auto fork = base->fork();
+    ASSERT_TRUE(fork.ok()) << fork.status().message();
+    EXPECT_EQ(held(**fork), before);
+    EXPECT_EQ((*fork)->shared_bytes(), 0U);
+    (*fork)->compact(0, 0, some_of(**fork, 0));
+    ASSERT_TRUE(append(**fork, 0, 300, 5).ok());
+    EXPECT_EQ(held(*base), before);
+}
+
+TEST_F(BucketLanesTest, RowsThatAreNotWholeWordsAreRefused) {
+    LaneRows rows{.n_lanes = 2, .head_dim_k = 32, .head_dim_v = 32, .type_k = GGML_TYPE_Q8_0, .type_v = GGML_TYPE_Q8_0};
+    EXPECT_EQ(BucketLanes::check(rows).code(), ErrorCode::kUnsupported);  // 34 bytes
+    rows.head_dim_k = rows.head_dim_v = 64;
+    EXPECT_TRUE(BucketLanes::check(rows).ok());
+}
+
+}  // namespace
+}  // namespace pith
