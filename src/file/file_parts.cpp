@@ -6,7 +6,8 @@
 namespace pith {
 namespace {
 
-constexpr int kMaxParts = 99999;  // five digits in the name
+constexpr int kMaxParts = 99999;       // five digits in the name
+constexpr size_t kMaxTensors = 16384;  // in all parts: a part has as many as parse_gguf() takes
 
 Result<FilePart> open_part(const std::string & path) {
     PITH_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
@@ -66,9 +67,15 @@ Result<std::vector<FilePart>> open_parts(const std::string & path) {
                                          tail + "', as the file was split"};
     }
     const std::string stem = path.substr(0, path.size() - tail.size());
+    size_t n_tensors = 0;
     for (int i = 0; i < static_cast<int>(n_parts); ++i) {
         PITH_ASSIGN_OR_RETURN(FilePart part, open_part(part_path(stem, i + 1, static_cast<int>(n_parts))));
         PITH_RETURN_IF_ERROR(check_part(part, i, static_cast<int>(n_parts)));
+        n_tensors += part.header.tensors.size();
+        if (n_tensors > kMaxTensors) {
+            return {ErrorCode::kUnsupported, "'" + path + "' has more than " + std::to_string(kMaxTensors) +
+                                                 " tensors in its " + std::to_string(n_parts) + " parts: so many are not read"};
+        }
         parts.push_back(std::move(part));
     }
     PITH_RETURN_IF_ERROR(check_tensor_count(parts));

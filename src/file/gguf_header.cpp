@@ -39,6 +39,9 @@ size_t number_size(uint32_t type) {
 constexpr size_t kMaxNameBytes = 65535;
 constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
+// Published models have at most some 3,000 tensors, and less than 1,000 keys. ggml's reader, which is given the file later,
+// compares each name with all before it.
+constexpr uint64_t kMaxEntries = 8192;
 constexpr size_t kMinKeyBytes = 8 + 1 + 4 + 1;         // name length, name, type, value
 constexpr size_t kMinTensorBytes = 8 + 4 + 8 + 4 + 8;  // name length, n_dims, one size, type, offset
 
@@ -280,6 +283,11 @@ Result<GgufHeader> parse_gguf(std::span<const uint8_t> bytes, const std::string 
     if (n_keys > in.left() / kMinKeyBytes || n_tensors > in.left() / kMinTensorBytes) {
         return in.bad("it announces " + std::to_string(n_tensors) + " tensors and " + std::to_string(n_keys) +
                       " metadata keys, more than its " + std::to_string(bytes.size()) + " bytes can hold");
+    }
+    if (n_keys > kMaxEntries || n_tensors > kMaxEntries) {
+        return {ErrorCode::kUnsupported, "'" + path + "' has " + std::to_string(n_tensors) + " tensors and " +
+                                             std::to_string(n_keys) + " metadata keys: at most " + std::to_string(kMaxEntries) +
+                                             " of each are read (is it a language model?)"};
     }
 
     GgufHeader header;

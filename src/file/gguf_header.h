@@ -49,7 +49,8 @@ struct GgufHeader {
 
 // bytes: the whole file.
 // Errors: kBadFile (naming `path`) for anything that is not a whole GGUF file: text, garbage, truncation, counts that
-// overflow, tensor data past the end.   kUnsupported for versions and tensor types this build does not know.
+// overflow, tensor data past the end.   kUnsupported for versions and tensor types this build does not know, and for more than
+// 8,192 tensors or keys.
 Result<GgufHeader> parse_gguf(std::span<const uint8_t> bytes, const std::string & path);
 
 // "[64, 32]", without trailing ones.

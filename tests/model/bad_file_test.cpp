@@ -96,6 +96,32 @@ TEST_F(BadFiles, ATruncatedFileNamesTheTensorAndTheSizes) {
     expect_error(bad_, ErrorCode::kBadFile, {"cut off", "of 2000"});
 }
 
+// ggml's reader compares each name with all before it: so many would take it minutes.
+TEST_F(BadFiles, MoreTensorsOrKeysThanAnyModelHasAreRefusedByTheirNumber) {
+    std::vector<char> bytes;
+    const auto add = [&](const auto & value) {
+        const auto * begin = reinterpret_cast<const char *>(&value);
+        bytes.insert(bytes.end(), begin, begin + sizeof(value));
+    };
+    const auto add_name = [&](const std::string & name) {
+        add(uint64_t{name.size()});
+        bytes.insert(bytes.end(), name.begin(), name.end());
+    };
+    for (const auto & [n_tensors, n_keys, text] :
+         {std::tuple{uint64_t{8193}, uint64_t{0}, "has 8193 tensors and 0 metadata keys: at most 8192 of each"},
+          std::tuple{uint64_t{0}, uint64_t{8193}, "has 0 tensors and 8193 metadata keys"}}) {
+        bytes = {'G', 'G', 'U', 'F', 3, 0, 0, 0};
+        add(n_tensors), add(n_keys);
+        for (uint64_t i = 0; i < n_keys; ++i) { add_name("k." + std::to_string(i)), add(uint32_t{0}), add(uint8_t{1}); }
+        for (uint64_t i = 0; i < n_tensors; ++i) {
+            add_name("v." + std::to_string(i)), add(uint32_t{1}), add(int64_t{1}), add(uint32_t{0}), add(uint64_t{0});
+        }
+        bytes.insert(bytes.end(), 64, 0);
+        write_file(bad_, bytes);
+        expect_error(bad_, ErrorCode::kUnsupported, {bad_, text});
+    }
+}
+
 TEST_F(BadFiles, AnUnknownArchitectureIsNamedBesideTheKnownOnes) {
     expect_error_after({.metadata = [](gguf_context * g) { gguf_set_val_str(g, "general.architecture", "mamba"); }},
                        ErrorCode::kUnsupported, {"'mamba'", "llama, qwen2, qwen3, qwen3moe"});

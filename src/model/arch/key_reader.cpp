@@ -68,6 +68,12 @@ int64_t KeyReader::tensor_size(std::string_view name, int dim) const {
     return it == header_.tensors.end() ? 0 : it->ne[dim];
 }
 
+int64_t KeyReader::block_tensor_size(std::string_view end, int dim) const {
+    const auto it = std::ranges::find_if(
+        header_.tensors, [end](const GgufTensor & one) { return one.name.starts_with("blk.") && one.name.ends_with(end); });
+    return it == header_.tensors.end() ? 0 : it->ne[dim];
+}
+
 bool KeyReader::differs(const std::string & key) const {
     const GgufValue * value = header_.find(prefix_ + key);
     const auto * array = value == nullptr ? nullptr : std::get_if<GgufArray>(value);

@@ -37,6 +37,8 @@ public:
     // The size of a tensor in dimension `dim`, for what files leave out of their keys; 0: the file has no such tensor.
     // Of split files: in the first part.
     int64_t tensor_size(std::string_view name, int dim) const;
+    // The same of the first "blk.N<end>" in the file, whichever block has one.
+    int64_t block_tensor_size(std::string_view end, int dim) const;
 
     // kUnsupported where a key says something that nobody has read: it would change the result. 0 and 1 say nothing.
     Status refuse_unread(const std::string & key) const;

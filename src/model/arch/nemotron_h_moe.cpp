@@ -1,7 +1,6 @@
 // nemotron_h_moe.cpp - Nemotron H with experts, and one that every token goes through: Nemotron 3 Nano, and Super, whose other
 // experts are narrower than the hidden state. Stage: model.
 #include <algorithm>
-#include <string>
 
 #include "model/arch/arch_keys.h"
 #include "model/arch/architecture.h"
@@ -12,10 +11,7 @@ namespace {
 Status read_nemotron_h_moe(const KeyReader & keys, Hparams & hp) {
     constexpr int kMaxLatent = 1 << 24;
     // Ollama's files leave the key out, and name the matrix otherwise.
-    for (size_t l = 0; l < hp.layers.size() && hp.n_latent == 0; ++l) {
-        const int64_t n = keys.tensor_size("blk." + std::to_string(l) + ".ffn_latent_in.weight", 1);
-        hp.n_latent = static_cast<int>(std::min<int64_t>(n, kMaxLatent));
-    }
+    hp.n_latent = static_cast<int>(std::min<int64_t>(keys.block_tensor_size(".ffn_latent_in.weight", 1), kMaxLatent));
     PITH_RETURN_IF_ERROR(keys.integer("moe_latent_size", 0, kMaxLatent, hp.n_latent, false));
     PITH_RETURN_IF_ERROR(read_expert_weights(keys, hp));
     return read_nemotron_h(keys, hp);
