@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/text.h"
 #include "file/file_parts.h"
 #include "file/gguf_strings.h"
 #include "pith/text.h"
@@ -75,9 +77,25 @@ Overrides overrides_of(const GgufHeader & header) {
     return overrides;
 }
 
+Status no_vocabulary(const std::string & path) {
+    return {ErrorCode::kUnsupported, "'" + path + "' has no vocabulary: text cannot be turned into tokens"};
+}
+
+// The kinds that architectures which run have. Of others libllama ends the process over a token or a newline that is not as it
+// expects ("bert", "rwkv"), or reads tables that nobody has checked ("t5"); for none it makes up as many tokens as a key says.
+Status check_vocabulary_kind(const GgufHeader & header, const std::string & path) {
+    constexpr std::string_view kKinds[] = {"llama", "gpt2", "gemma4"};
+    const std::optional<std::string> kind = header.string("tokenizer.ggml.model");
+    if (!kind || *kind == "none" || *kind == "no_vocab") { return no_vocabulary(path); }
+    if (std::ranges::find(kKinds, *kind) != std::end(kKinds)) { return {}; }
+    return {ErrorCode::kUnsupported, "'" + path + "': its vocabulary (tokenizer.ggml.model) is of the kind '" + *kind + "'; " +
+                                         join(kKinds, ", ") + " are read"};
+}
+
 // ggml's reader, which libllama uses, aborts on some damaged headers, of any part: ours looks first.
 Result<Overrides> check_headers(const std::string & path) {
     PITH_ASSIGN_OR_RETURN(const std::vector<FilePart> parts, open_parts(path));
+    PITH_RETURN_IF_ERROR(check_vocabulary_kind(parts.front().header, path));
     return overrides_of(parts.front().header);
 }
 
@@ -201,7 +219,7 @@ Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
     }
     impl->vocab = llama_model_get_vocab(impl->model);
     if (llama_vocab_type(impl->vocab) == LLAMA_VOCAB_TYPE_NONE || llama_vocab_n_tokens(impl->vocab) == 0) {
-        return {ErrorCode::kUnsupported, "'" + gguf_path + "' has no vocabulary: text cannot be turned into tokens"};
+        return no_vocabulary(gguf_path);
     }
     PITH_RETURN_IF_ERROR(check_byte_tokens(impl->vocab, gguf_path));
     impl->lone_characters = LoneCharacters(impl->vocab);

@@ -192,6 +192,63 @@ TEST(Tokenizer, LooksAtTheHeaderBeforeLibllamaDoes) {
     EXPECT_NE(status.message().find("general.alignment"), std::string::npos) << status.message();
 }
 
+// libllama ends the process over a byte's token in a vocabulary of some kinds, over one without a newline in others, and makes
+// up as many tokens as a key says where there is none.
+TEST(Tokenizer, RefusesKindsOfVocabulariesThatNoModelHasWhichRuns) {
+    const TempFolder folder;
+    const std::string path = folder.file("kind.gguf");
+    const auto load = [&](const char * kind) {
+        testing::GgufEdit edit;
+        edit.metadata = [kind](gguf_context * gguf) {
+            gguf_set_val_str(gguf, "tokenizer.ggml.model", kind);
+            gguf_set_val_u32(gguf, "llama.vocab_size", 4000000000U);
+        };
+        EXPECT_TRUE(testing::edit_gguf(write_tiny(folder), path, edit));
+        return Tokenizer::load(path).status();
+    };
+    for (const std::string kind : {"bert", "t5", "rwkv", "plamo2", "hybriddna", "whitespace", "of nobody", ""}) {
+        const Status status = load(kind.c_str());
+        EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << kind;
+        EXPECT_NE(status.message().find("is of the kind '" + kind + "'; llama, gpt2, gemma4 are read"), std::string::npos)
+            << status.message();
+    }
+    for (const char * kind : {"none", "no_vocab"}) {
+        const Status status = load(kind);
+        EXPECT_EQ(status.code(), ErrorCode::kUnsupported) << kind;
+        EXPECT_NE(status.message().find("has no vocabulary"), std::string::npos) << status.message();
+    }
+}
+
+// As libllama makes them all up into pieces when it loads them; of the kinds that are read none ends the process.
+TEST(Tokenizer, ReadsOrRefusesTokensOfEveryTypeInEveryKind) {
+    const TempFolder folder;
+    const std::string path = folder.file("types.gguf");
+    for (const char * kind : {"llama", "gpt2", "gemma4"}) {
+        for (int32_t type = -1; type <= 8; ++type) {
+            SCOPED_TRACE(std::string(kind) + ", all of type " + std::to_string(type));
+            testing::GgufEdit edit;
+            edit.metadata = [&](gguf_context * gguf) {
+                const auto n = gguf_get_arr_n(gguf, gguf_find_key(gguf, "tokenizer.ggml.tokens"));
+                const std::vector<int32_t> types(n, type);
+                const char * merges[] = {"a b", "", " ", "ab", "a b c"};
+                gguf_set_val_str(gguf, "tokenizer.ggml.model", kind);
+                gguf_set_val_str(gguf, "tokenizer.ggml.pre", "default");
+                gguf_set_arr_str(gguf, "tokenizer.ggml.merges", merges, std::size(merges));
+                gguf_set_arr_data(gguf, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types.data(), n);
+            };
+            ASSERT_TRUE(testing::edit_gguf(write_tiny(folder), path, edit));
+            const auto tokenizer = Tokenizer::load(path);
+            if (!tokenizer.ok()) {
+                EXPECT_GT(tokenizer.status().message().size(), 8U);
+                continue;
+            }
+            const auto tokens = tokenizer->encode("It was\n1859: <s> \xE2\x82\xAC", true, true);
+            if (tokens.ok()) { tokenizer->decode(*tokens); }
+            for (int32_t id = -1; id <= tokenizer->n_vocab(); ++id) { tokenizer->piece(id, true); }
+        }
+    }
+}
+
 TEST(Tokenizer, RefusesAVocabularyThatHasATokenTwice) {
     const TempFolder folder;
     testing::GgufEdit edit;
