@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <new>
 #include <stdexcept>
 
@@ -25,7 +26,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What goes through the pipe: one of these, the number of bytes, the bytes.
+// What goes through the pipe: one of these, the number of bytes, the bytes. So many are read, not all until the pipe's end:
+// processes that others start meanwhile may hold that open.
 constexpr char kText = 'T';
 constexpr char kFailed = 'F';
 constexpr char kNoMemory = 'M';
@@ -117,6 +119,15 @@ struct Received {
     std::string bytes;
     bool timed_out = false;
     bool too_long = false;
+
+    bool has_head() const { return bytes.size() >= kHeadBytes; }
+    // Behind the head.   REQUIRES: has_head().
+    uint64_t n_announced() const {
+        uint64_t n_bytes = 0;
+        std::memcpy(&n_bytes, bytes.data() + 1, sizeof n_bytes);
+        return n_bytes;
+    }
+    bool is_whole() const { return has_head() && bytes.size() - kHeadBytes >= n_announced(); }
 };
 
 Received receive(int fd, const ContainedLimits & limits) {
@@ -140,6 +151,7 @@ Received receive(int fd, const ContainedLimits & limits) {
             received.too_long = true;
             return received;
         }
+        if (received.is_whole()) { return received; }
     }
 }
 
@@ -169,17 +181,13 @@ Result<std::string> outcome(Received received, int state, const ContainedLimits 
     if (received.timed_out) { return did("took longer than " + std::to_string(limits.wall_seconds) + " s"); }
     if (received.too_long) { return did("wrote more than " + mebibytes(limits.output_bytes)); }
     std::string & bytes = received.bytes;
-    if (bytes.size() >= kHeadBytes) {
-        uint64_t n_bytes = 0;
-        std::memcpy(&n_bytes, bytes.data() + 1, sizeof n_bytes);
+    if (received.has_head() && received.n_announced() == bytes.size() - kHeadBytes) {
         const char kind = bytes[0];
-        if (n_bytes == bytes.size() - kHeadBytes) {
-            bytes.erase(0, kHeadBytes);
-            if (kind == kText) { return std::move(bytes); }
-            if (kind == kNoMemory) { return did("needs more than " + mebibytes(limits.memory_bytes) + " of memory"); }
-            if (kind == kTooLong) { return did("wrote more than " + mebibytes(limits.output_bytes)); }
-            return did(std::move(bytes));
-        }
+        bytes.erase(0, kHeadBytes);
+        if (kind == kText) { return std::move(bytes); }
+        if (kind == kNoMemory) { return did("needs more than " + mebibytes(limits.memory_bytes) + " of memory"); }
+        if (kind == kTooLong) { return did("wrote more than " + mebibytes(limits.output_bytes)); }
+        return did(std::move(bytes));
     }
     return WIFSIGNALED(state) ? ended_by(WTERMSIG(state), limits) : did("ended without a word");
 }
@@ -187,6 +195,10 @@ Result<std::string> outcome(Received received, int state, const ContainedLimits 
 }  // namespace
 
 Result<std::string> run_contained(const std::function<std::string()> & work, const ContainedLimits & limits) {
+    // One thread at a time: a process that another started meanwhile would have the end that is written to, too, and the pipe
+    // would not end with this one's.
+    static std::mutex starting;
+    std::unique_lock lock(starting);
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) {
         return {ErrorCode::kIo, std::string("no pipe to a process of its own: ") + std::strerror(errno)};
@@ -204,6 +216,7 @@ Result<std::string> run_contained(const std::function<std::string()> & work, con
         work_in_child(ends[1], work, limits);
     }
     close(ends[1]);
+    lock.unlock();
     Received received = receive(ends[0], limits);
     close(ends[0]);
     if (received.timed_out || received.too_long) { kill(pid, SIGKILL); }

@@ -2,6 +2,7 @@
 #include "text/chat_template.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -264,6 +265,46 @@ TEST(ContainedWork, KeepsItsLimits) {
     expect_refused(run_contained([]() -> std::string { throw std::runtime_error("said so"); }, limits), "said so");
     expect_refused(run_contained([]() -> std::string { std::abort(); }, limits), "gave up");
     expect_refused(run_contained([]() -> std::string { throw std::bad_alloc(); }, limits), "256 MiB");
+}
+
+// Such a process holds the end that is written to open.
+TEST(ContainedWork, IsDoneWhenItsTextIsThereWhateverOtherProcessesHold) {
+    ContainedLimits limits;
+    limits.wall_seconds = 2;
+    const auto text = run_contained(
+        [] {
+            if (fork() == 0) {
+                std::this_thread::sleep_for(std::chrono::seconds(4));
+                _exit(0);
+            }
+            return std::string(200000, 'x');
+        },
+        limits);
+    ASSERT_TRUE(text.ok()) << text.status().message();
+    EXPECT_EQ(*text, std::string(200000, 'x'));
+}
+
+// What leaves no text is told by the pipe's end alone, which processes of other threads must not hold.
+TEST(ContainedWork, OfOtherThreadsDoesNotHoldItUp) {
+    ContainedLimits quick;
+    quick.wall_seconds = 2;
+    std::vector<std::thread> others;
+    for (int i = 0; i < 8; ++i) {
+        others.emplace_back([i] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(40 * i));
+            const auto text = run_contained(
+                [] {
+                    std::this_thread::sleep_for(std::chrono::seconds(4));
+                    return std::string("awake");
+                },
+                {});
+            EXPECT_EQ(text.ok() ? *text : text.status().message(), "awake");
+        });
+    }
+    for (int i = 0; i < 300; ++i) {
+        expect_refused(run_contained([]() -> std::string { std::abort(); }, quick), "gave up");
+    }
+    for (std::thread & one : others) { one.join(); }
 }
 
 }  // namespace
