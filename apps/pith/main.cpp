@@ -12,6 +12,7 @@
 #include "app/base/commands.h"
 #include "app/base/errors.h"
 #include "app/shell/llama_flags.h"
+#include "core/text.h"
 #include "pith/log.h"
 
 namespace {
@@ -44,7 +45,7 @@ constexpr const char * kShortHelp =
 // Log lines of the libraries come out only on request: an error's one line says what matters.
 void print_log(pith::LogLevel level, std::string_view line) {
     const char * name = level == pith::LogLevel::kError ? "error" : level == pith::LogLevel::kWarning ? "warning" : "info";
-    std::fprintf(stderr, "pith: [%s] %.*s\n", name, static_cast<int>(line.size()), line.data());
+    std::fprintf(stderr, "pith: [%s] %s\n", name, pith::without_controls(line).c_str());
 }
 
 int run(const std::vector<std::string> & arguments) {

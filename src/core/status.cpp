@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "core/text.h"
+
 namespace pith {
 namespace {
 
@@ -23,11 +25,7 @@ std::string without_middle(const std::string & text) {
 
 std::string one_line(std::string text) {
     if (text.size() > Status::kMostMessageBytes) { text = without_middle(text); }
-    for (char & c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte < 0x20 || byte == 0x7F) { c = '?'; }
-    }
-    return text;
+    return without_controls(text);
 }
 
 }  // namespace

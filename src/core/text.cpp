@@ -39,6 +39,23 @@ std::string to_lower(std::string_view text) {
     return result;
 }
 
+std::string without_controls(std::string_view text) {
+    const auto byte_at = [text](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+    std::string result;
+    result.reserve(text.size());
+    size_t n_left = 0;  // bytes that a character of UTF-8 still has
+    for (size_t i = 0; i < text.size(); ++i) {
+        const unsigned byte = byte_at(i);
+        const bool is_inside = n_left > 0 && (byte & 0xC0U) == 0x80U;
+        const bool begins_c1 = byte == 0xC2U && byte_at(i + 1) >= 0x80U && byte_at(i + 1) < 0xA0U;
+        const bool is_lone_c1 = !is_inside && byte >= 0x80U && byte < 0xA0U;
+        result += begins_c1 || is_lone_c1 || byte < 0x20U || byte == 0x7FU ? '?' : text[i];
+        if (begins_c1) { ++i; }
+        n_left = is_inside ? n_left - 1 : begins_c1 || byte < 0xC0U ? 0 : byte < 0xE0U ? 1 : byte < 0xF0U ? 2 : 3;
+    }
+    return result;
+}
+
 std::string list_of_numbers(std::span<const int> numbers) {
     const auto last = static_cast<int64_t>(numbers.size()) - 1;
     if (last > 0 && numbers.back() - numbers.front() == last) {

@@ -78,6 +78,42 @@ TEST_F(Models, AreListedWithWhatTheyAreAndWhetherTheyRun) {
     EXPECT_NE(table.find("  no: it is no usable GGUF file"), std::string::npos) << table;
 }
 
+// Of names in strangers' files a terminal would obey some.
+TEST_F(Models, NamesOfStrangersStayTextOnTheirLine) {
+    const std::string evil =
+        "red\x1b[31m\nline\a\xC2\x9B"
+        "2J";
+    const std::string safe = "red?[31m?line??2J";
+    const auto count_lines = [](const std::string & text) { return std::ranges::count(text, '\n'); };
+    const auto expect_safe = [&](const Outcome & outcome, std::ptrdiff_t n_lines) {
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        EXPECT_NE(outcome.out.find(safe), std::string::npos) << outcome.out;
+        EXPECT_EQ(outcome.out.find_first_of("\x1b\a"), std::string::npos);
+        EXPECT_EQ(outcome.out.find("\xC2\x9B"), std::string::npos);
+        EXPECT_EQ(count_lines(outcome.out), n_lines) << outcome.out;
+    };
+    const std::string named = folder_.file("named.gguf");
+    ASSERT_TRUE(edit_gguf(model_, named, {[&](gguf_context * g) { gguf_set_val_str(g, "general.name", evil.c_str()); }, {}}));
+    expect_safe(run_pith({"info", named}), count_lines(run_pith({"info", model_}).out));
+    EXPECT_EQ(json::parse(run_pith({"info", named, "--json"}).out)["name"], evil);
+    const std::string text = folder_.file("text.txt");
+    const std::string saved = folder_.file("saved.pith");
+    const std::string other = folder_.file("other.pith");
+    write_text(text, "Once upon a time");
+    ASSERT_EQ(run_pith({"compress", "-m", named, "-f", text, "-o", saved}).exit_code, 0);
+    ASSERT_EQ(run_pith({"compress", "-m", model_, "-f", text, "-o", other}).exit_code, 0);
+    expect_safe(run_pith({"cache", "info", saved}), count_lines(run_pith({"cache", "info", other}).out));
+    expect_safe(run_pith({"cache", "list", folder_.file("")}), 2);
+
+    fs::create_directories(folder_.file("home/.cache/llama.cpp"));
+    const std::string strange = folder_.file("home/.cache/llama.cpp/strange.gguf");
+    ASSERT_TRUE(
+        edit_gguf(model_, strange, {[&](gguf_context * g) { gguf_set_val_str(g, "general.architecture", evil.c_str()); }, {}}));
+    fs::copy_file(model_, folder_.file("home/.cache/llama.cpp/" + evil + ".gguf"));
+    expect_safe(run_pith({"models"}), 3);
+    expect_error(run_pith({"info", strange}), 1, {safe});
+}
+
 TEST_F(Models, OfNobodySaysWhereItLooked) {
     const Outcome outcome = run_pith({"models"});
     EXPECT_EQ(outcome.exit_code, 0);

@@ -20,6 +20,9 @@ TEST(StatusMessage, StaysAsItIsWhereItIsOneLine) {
 
 TEST(StatusMessage, HasNoControlCharacters) {
     EXPECT_EQ(message_of(std::string("a\nb\r\tc\0d\x1b[31m\x7f", 14)), "a?b??c?d?[31m?");
+    EXPECT_EQ(message_of("\xC2\x9B"
+                         "31m"),
+              "?31m");
 }
 
 TEST(StatusMessage, OfEndlessTextKeepsBothEnds) {

@@ -29,6 +29,19 @@ TEST(Join, IsWhatSplitTakesApart) {
     for (const std::string text : {"", "a", ",a,,b"}) { EXPECT_EQ(join(split(text, ','), ","), text); }
 }
 
+TEST(WithoutControls, LeavesNothingThatATerminalObeys) {
+    EXPECT_EQ(without_controls(std::string("a\n\tb\0c\x1b[31m\x7f", 12)), "a??b?c?[31m?");
+    EXPECT_EQ(without_controls("a\xC2\x9B"
+                               "31m\x9B"
+                               "c\xC2\x85"),
+              "a?31m?c?");  // C1, in UTF-8 and not
+    for (const std::string text : {"", "Größe", "漢字", "\xF0\x9F\x98\x80", "\xC2\xA0", "À"}) {
+        EXPECT_EQ(without_controls(text), text);
+    }
+    EXPECT_EQ(without_controls("\xE6\xBC"), "\xE6\xBC");  // cut off
+    EXPECT_EQ(without_controls("\xE6\n\x9B"), "\xE6??");
+}
+
 TEST(ToLower, ChangesAsciiAlone) {
     EXPECT_EQ(to_lower("Q4_K_M @[`{ \xc3\x84"), "q4_k_m @[`{ \xc3\x84");
 }

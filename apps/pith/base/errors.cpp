@@ -5,13 +5,15 @@
 #include <cstdio>
 #include <string>
 
+#include "core/text.h"
+
 namespace pith::app {
 namespace {
 
 void print_line(std::string line) {
     std::replace(line.begin(), line.end(), '\n', ' ');
     std::fflush(stdout);
-    std::fprintf(stderr, "pith: %s\n", line.c_str());
+    std::fprintf(stderr, "pith: %s\n", without_controls(line).c_str());
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "app/base/ledger_report.h"
+#include "core/text.h"
 
 namespace pith::app {
 
@@ -29,7 +30,7 @@ bool ProgressLine::due() {
 }
 
 void ProgressLine::write(const std::string & text) {
-    const std::string line = label_ + " " + text;
+    const std::string line = without_controls(label_ + " " + text);
     if (!visible_) {
         std::fprintf(stderr, "%s\n", line.c_str());
         return;

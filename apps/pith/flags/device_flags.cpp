@@ -8,6 +8,7 @@
 #include "app/base/errors.h"
 #include "app/base/ledger_report.h"
 #include "core/parse_integer.h"
+#include "core/text.h"
 #include "pith/device_failure.h"
 
 namespace pith::app {
@@ -94,8 +95,9 @@ int DeviceFlags::print_list() const {
     if (devices->empty()) { std::puts("no devices beside the CPU"); }
     for (const DeviceInfo & one : *devices) {
         const std::string where = one.server.empty() || one.server == one.description ? "" : " at " + one.server;
-        std::printf("%s: %s%s (%s, %s free)\n", one.name.c_str(), one.description.c_str(), where.c_str(),
-                    bytes_text(one.total_bytes).c_str(), bytes_text(one.free_bytes).c_str());
+        const std::string who = one.name + ": " + one.description + where;  // a server says both
+        std::printf("%s (%s, %s free)\n", without_controls(who).c_str(), bytes_text(one.total_bytes).c_str(),
+                    bytes_text(one.free_bytes).c_str());
     }
     return kExitOk;
 }

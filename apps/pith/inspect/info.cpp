@@ -13,6 +13,7 @@
 #include "cache/kv_type.h"
 #include "cache/ragged_cache.h"
 #include "core/check.h"
+#include "core/text.h"
 #include "engine/cache_layout.h"
 #include "engine/model_parts.h"
 #include "gate/gate_file.h"
@@ -102,44 +103,49 @@ Result<std::vector<DeviceUse>> uses_of_devices(const std::string & path, const D
     return uses;
 }
 
+void info_line(const char * label, const std::string & text) {
+    std::printf("%-14s%s\n", label, without_controls(text).c_str());
+}
+
 void print_lines(const Json & info) {
     const auto number = [&info](const char * key) { return std::to_string(info[key].get<int64_t>()); };
-    const auto line = [](const char * label, const std::string & text) { std::printf("%-14s%s\n", label, text.c_str()); };
-    line("model", info["path"].get<std::string>());
-    if (!info["name"].get<std::string>().empty()) { line("name", info["name"].get<std::string>()); }
-    line("architecture", info["architecture"].get<std::string>());
-    line("weights", number("n_params") + " parameters, " + bytes_text(info["weight_bytes"].get<size_t>()) + ", mostly " +
-                        info["weight_type"].get<std::string>());
-    line("layers", number("n_layers") + " of width " + number("n_embd"));
+    info_line("model", info["path"].get<std::string>());
+    if (!info["name"].get<std::string>().empty()) { info_line("name", info["name"].get<std::string>()); }
+    info_line("architecture", info["architecture"].get<std::string>());
+    info_line("weights", number("n_params") + " parameters, " + bytes_text(info["weight_bytes"].get<size_t>()) + ", mostly " +
+                             info["weight_type"].get<std::string>());
+    info_line("layers", number("n_layers") + " of width " + number("n_embd"));
     if (info["window"].get<int>() > 0) {
-        line("windows", number("n_window_layers") + " layers see the newest " + number("window") +
-                            " tokens, and keep these; policies govern the other " + number("n_governed_layers"));
+        info_line("windows", number("n_window_layers") + " layers see the newest " + number("window") +
+                                 " tokens, and keep these; policies govern the other " + number("n_governed_layers"));
     }
     if (info["n_sharing_layers"].get<int>() > 0) {
-        line("shared",
-             number("n_sharing_layers") + " layers more keep nothing, and see what one of the layers before them keeps");
+        info_line("shared",
+                  number("n_sharing_layers") + " layers more keep nothing, and see what one of the layers before them keeps");
     }
     if (info["n_recurrent_layers"].get<int>() > 0) {
-        line("recurrent", number("n_recurrent_layers") + " layers keep a state in place of KV entries" +
-                              (info["n_feed_forward_layers"].get<int>() > 0
-                                   ? ", " + number("n_feed_forward_layers") + " are a feed-forward alone"
-                                   : "") +
-                              "; policies govern the other " + number("n_governed_layers"));
+        info_line("recurrent", number("n_recurrent_layers") + " layers keep a state in place of KV entries" +
+                                   (info["n_feed_forward_layers"].get<int>() > 0
+                                        ? ", " + number("n_feed_forward_layers") + " are a feed-forward alone"
+                                        : "") +
+                                   "; policies govern the other " + number("n_governed_layers"));
     }
-    line("heads", number("n_heads") + " over " + number("n_kv_heads") + " KV heads of size " + number("head_dim"));
-    if (info["n_experts"].get<int>() > 0) { line("experts", number("n_experts")); }
-    line("trained on", number("n_ctx_train") + " tokens of context");
+    info_line("heads", number("n_heads") + " over " + number("n_kv_heads") + " KV heads of size " + number("head_dim"));
+    if (info["n_experts"].get<int>() > 0) { info_line("experts", number("n_experts")); }
+    info_line("trained on", number("n_ctx_train") + " tokens of context");
     const char * chat = info["has_chat_template"].get<bool>() ? "with a chat template" : "no chat template";
-    line("vocabulary", number("n_vocab") + " tokens, " + (info["has_tokenizer"].get<bool>() ? chat : "no usable tokeniser"));
-    line("KV cache",
-         bytes_text(info["kv_bytes_per_token"].get<size_t>()) + " a token (K " + info["cache_type_k"].get<std::string>() +
-             ", V " + info["cache_type_v"].get<std::string>() + "), " +
-             (info["window"].get<int>() > 0 ? bytes_text(info["kv_window_bytes"].get<size_t>()) + " for the windows, in all "
-                                            : "") +
-             (info["n_recurrent_layers"].get<int>() > 0
-                  ? bytes_text(info["kv_state_bytes"].get<size_t>()) + " for the states, in all "
-                  : "") +
-             bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
+    info_line("vocabulary",
+              number("n_vocab") + " tokens, " + (info["has_tokenizer"].get<bool>() ? chat : "no usable tokeniser"));
+    info_line(
+        "KV cache",
+        bytes_text(info["kv_bytes_per_token"].get<size_t>()) + " a token (K " + info["cache_type_k"].get<std::string>() +
+            ", V " + info["cache_type_v"].get<std::string>() + "), " +
+            (info["window"].get<int>() > 0 ? bytes_text(info["kv_window_bytes"].get<size_t>()) + " for the windows, in all "
+                                           : "") +
+            (info["n_recurrent_layers"].get<int>() > 0
+                 ? bytes_text(info["kv_state_bytes"].get<size_t>()) + " for the states, in all "
+                 : "") +
+            bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
 }
 
 // Gates or an adapter; with -m, whether they fit that model.
@@ -161,7 +167,7 @@ int info_part(InfoFlags flags, FileKind kind) {
         return kExitOk;
     }
     is_gate ? print_gate(*info) : print_adapter(*info);
-    if (!flags.model.path.empty()) { std::printf("%-14s%s\n", "fits", flags.model.path.c_str()); }
+    if (!flags.model.path.empty()) { info_line("fits", flags.model.path); }
     return kExitOk;
 }
 
@@ -204,7 +210,7 @@ int info_command(InfoFlags flags) {
         return kExitOk;
     }
     print_lines(info);
-    for (const DeviceUse & use : *uses) { std::printf("%-14s%s\n", "device", device_text(use).c_str()); }
+    for (const DeviceUse & use : *uses) { info_line("device", device_text(use)); }
     return kExitOk;
 }
 

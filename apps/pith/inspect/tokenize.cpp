@@ -9,6 +9,7 @@
 #include "app/base/ledger_report.h"
 #include "app/base/read_text.h"
 #include "app/models/model_source.h"
+#include "core/text.h"
 #include "pith/text.h"
 
 namespace pith::app {
@@ -47,7 +48,7 @@ void print_tokens(const Tokenizer & tokenizer, const std::vector<int32_t> & toke
         if (flags.pieces) {
             const std::string quoted =
                 Json(tokenizer.piece(tokens[i], true)).dump(-1, ' ', false, Json::error_handler_t::replace);
-            std::printf("%6d  %s\n", tokens[i], quoted.c_str());
+            std::printf("%6d  %s\n", tokens[i], without_controls(quoted).c_str());
         } else {
             std::printf("%s%d", i > 0 ? " " : "", tokens[i]);
         }

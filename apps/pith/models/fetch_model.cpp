@@ -10,6 +10,7 @@
 #include "app/base/ledger_report.h"
 #include "app/models/download.h"
 #include "app/models/hub_cache.h"
+#include "core/text.h"
 
 namespace pith::app {
 namespace {
@@ -117,7 +118,7 @@ private:
             const std::string of =
                 files_.size() > 1 ? " (" + std::to_string(i + 1) + " of " + std::to_string(files_.size()) + ")" : "";
             const uint64_t earlier = bytes_of_earlier(blob(file));
-            std::fprintf(stderr, "fetching %s%s, %s%s, from %s into %s\n", file.path.c_str(), of.c_str(),
+            std::fprintf(stderr, "fetching %s%s, %s%s, from %s into %s\n", without_controls(file.path).c_str(), of.c_str(),
                          bytes_text(file.size).c_str(), earlier > 0 ? (" (" + bytes_text(earlier) + " are here)").c_str() : "",
                          options_.hub.endpoint.c_str(), cache_.root().c_str());
             const Status status = download({.url = file_url(options_.hub, reference_.repo, repo_.revision, file.path),

@@ -16,7 +16,7 @@ namespace pith::app {
 namespace {
 
 void line(const char * label, const std::string & text) {
-    std::printf("%-14s%s\n", label, text.c_str());
+    std::printf("%-14s%s\n", label, without_controls(text).c_str());
 }
 
 std::string integer(const Json & object, const char * key) {

@@ -88,7 +88,7 @@ Result<std::string> find_model_file(const std::string & name) {
     if (!model.problem.empty()) {
         return {ErrorCode::kBadFile, "'" + model.name + "' of " + std::string(to_string(model.origin)) + ": " + model.problem};
     }
-    if (match->by_part) { std::fprintf(stderr, "-m %s is %s\n", name.c_str(), model.name.c_str()); }
+    if (match->by_part) { std::fprintf(stderr, "-m %s is %s\n", name.c_str(), without_controls(model.name).c_str()); }
     return model.path;
 }
 

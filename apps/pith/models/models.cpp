@@ -9,6 +9,7 @@
 #include "app/models/info_parts.h"
 #include "app/models/model_folders.h"
 #include "app/models/models_found.h"
+#include "core/text.h"
 #include "file/gguf_header.h"
 #include "file/mapped_file.h"
 #include "model/model_file.h"
@@ -88,8 +89,9 @@ void print_table(const std::vector<ModelRow> & rows) {
     const auto print = [width](const std::string & name, const std::string & size, const std::string & type,
                                const std::string & architecture, const std::string & context, const std::string & origin,
                                const std::string & runs) {
-        std::printf("%-*s  %10s  %-6s  %-12s  %7s  %-12s  %s\n", width, name.c_str(), size.c_str(), type.c_str(),
-                    architecture.c_str(), context.c_str(), origin.c_str(), runs.c_str());
+        std::printf("%-*s  %10s  %-6s  %-12s  %7s  %-12s  %s\n", width, without_controls(name).c_str(), size.c_str(),
+                    type.c_str(), without_controls(architecture).c_str(), context.c_str(), origin.c_str(),
+                    without_controls(runs).c_str());
     };
     print("name", "size", "type", "architecture", "context", "kept by", "runs");
     for (const ModelRow & row : rows) {
@@ -103,7 +105,8 @@ void print_table(const std::vector<ModelRow> & rows) {
 void tell_where(const std::vector<ModelFolder> & folders) {
     std::fputs("no models in:\n", stderr);
     for (const ModelFolder & folder : folders) {
-        std::fprintf(stderr, "  %s (%s)\n", folder.path.c_str(), std::string(to_string(folder.origin)).c_str());
+        std::fprintf(stderr, "  %s (%s)\n", without_controls(folder.path).c_str(),
+                     std::string(to_string(folder.origin)).c_str());
     }
     std::fputs("`-hf USER/REPO` fetches one from Hugging Face.\n", stderr);
 }

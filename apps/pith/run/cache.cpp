@@ -67,7 +67,9 @@ Json to_json(const std::string & path, const CacheFileInfo & info) {
 }
 
 void print_info(const std::string & path, const CacheFileInfo & info) {
-    const auto line = [](const char * name, const std::string & text) { std::printf("%-9s %s\n", name, text.c_str()); };
+    const auto line = [](const char * name, const std::string & text) {
+        std::printf("%-9s %s\n", name, without_controls(text).c_str());
+    };
     const int64_t n_lanes = std::max<int64_t>(1, info.n_lanes);
     line("file", path + ", " + bytes_text(info.file_bytes));
     line("model", info.model_name + " ('" + info.model_path + "')");
@@ -111,7 +113,8 @@ int verify_command(CacheCommandFlags flags) {
     if (flags.json) {
         print_json({{"file", flags.file}, {"whole", true}, {"opened", flags.model.named()}});
     } else {
-        std::printf("%s is whole%s\n", flags.file.c_str(), flags.model.named() ? ", and opens with this model" : "");
+        std::printf("%s is whole%s\n", without_controls(flags.file).c_str(),
+                    flags.model.named() ? ", and opens with this model" : "");
     }
     return kExitOk;
 }
@@ -131,9 +134,9 @@ int list_command(const CacheCommandFlags & flags) {
         if (flags.json) {
             all.push_back(info.ok() ? to_json(path, *info) : Json{{"file", path}, {"error", info.status().message()}});
         } else if (info.ok()) {
-            std::printf("%-10s %10s tokens  %s  %s, budget %s  %s\n", bytes_text(info->file_bytes).c_str(),
-                        with_commas(info->n_tokens).c_str(), info->model_name.c_str(), info->policy.c_str(),
-                        budget_text(*info).c_str(), path.c_str());
+            const std::string what = info->model_name + "  " + info->policy + ", budget " + budget_text(*info) + "  " + path;
+            std::printf("%-10s %10s tokens  %s\n", bytes_text(info->file_bytes).c_str(), with_commas(info->n_tokens).c_str(),
+                        without_controls(what).c_str());
         } else {
             std::printf("%s\n", info.status().message().c_str());
         }
