@@ -288,11 +288,10 @@ int LoadedModel::device_of(const PlacedWeight & weight) const {
     return placement_->of_layer[static_cast<size_t>(block)];
 }
 
-// What was seen to come out wrong on a back end: better no answer. Gemma 4 on Vulkan, by devices_test (ggml 0.27).
-Status check_comes_out_right(const std::string & architecture, const Placement & placement) {
+Status check_comes_out_right(const Hparams & hparams, const Placement & placement) {
     for (const Device & one : placement.devices) {
-        if (architecture != "gemma4" || !one.info.name.starts_with("Vulkan")) { continue; }
-        return {ErrorCode::kUnsupported, "device '" + one.info.name + "': architecture '" + architecture +
+        if (!hparams.form.wrong_on_vulkan || !one.info.name.starts_with("Vulkan")) { continue; }
+        return {ErrorCode::kUnsupported, "device '" + one.info.name + "': architecture '" + hparams.arch_name +
                                              "' comes out wrong on ggml's Vulkan back end: leave the device out"};
     }
     return {};
@@ -301,7 +300,7 @@ Status check_comes_out_right(const std::string & architecture, const Placement &
 Status LoadedModel::choose_devices(const DeviceOptions & options) {
     if (!options.any()) { return {}; }
     PITH_ASSIGN_OR_RETURN(placement_, place_layers(options, hparams_.n_layers));
-    PITH_RETURN_IF_ERROR(check_comes_out_right(hparams_.arch_name, *placement_));
+    PITH_RETURN_IF_ERROR(check_comes_out_right(hparams_, *placement_));
     for (PlacedWeight & weight : wanted_) {
         weight.device = device_of(weight);
         if (weight.device == Placement::kCpu) { continue; }

@@ -77,7 +77,8 @@ Architecture gemma4_architecture() {
              .activation = Activation::kGelu,
              .experts = Experts::kWhereSaid,
              .experts_beside_dense = true,
-             .layer_scale = true},
+             .layer_scale = true,
+             .wrong_on_vulkan = true},
             read_gemma4};
 }
 

@@ -92,6 +92,9 @@ struct LayerForm {
     // A layer's experts stand beside its dense feed-forward, both with norms of their own; the router reads the hidden state.
     bool experts_beside_dense = false;
     bool layer_scale = false;  // what a layer leaves is multiplied by a number, where the file has one
+
+    // Seen to come out wrong on ggml's Vulkan back end, by devices_test (ggml 0.27): better no answer.
+    bool wrong_on_vulkan = false;
 };
 
 }  // namespace pith
