@@ -174,8 +174,10 @@ inline std::vector<ArchitectureFile> architecture_files() {
     tied.emplace_back("output.weight");
     return {
         {"llama_everything", "llama", none},
+        {"mixtral", "llama", [](const Keys & keys) { keys.experts(8, 2, 96); }},
         {"qwen2_everything", "qwen2", none},
         {"qwen3_everything", "qwen3", none},
+        {"qwen3moe", "qwen3moe", [](const Keys & keys) { keys.experts(8, 2, 48); }},
         // libllama asks for a bias of its output, and does not add it.
         {"qwen2vl", "qwen2vl", sections, {"output.bias"}},
         {"qwen2vl_all_pairs_turn",
