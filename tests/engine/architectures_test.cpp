@@ -1,9 +1,12 @@
-// architectures_test.cpp - sessions of every architecture: logits against libllama's, and evictions against masking.
+// architectures_test.cpp - sessions of every architecture: logits against libllama's, evictions against masking, and the bits
+// of what is held after snapshots, calls that fail, batches and files.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <iostream>
+#include <stdexcept>
 
+#include "engine/answers_alone.h"
 #include "engine/gated_model.h"
 #include "engine/mask_oracle.h"
 #include "engine/saved_and_opened.h"
@@ -156,6 +159,82 @@ TEST_P(ArchitectureSession, ASavedSessionGoesOnAsIfItHadNeverBeenSaved) {
         }
         EXPECT_TRUE(testing::state_of(*opened) == testing::state_of(*session));
     }
+}
+
+SessionOptions evicting_options(const std::string & policy) {
+    SessionOptions options;
+    options.policy = policy;
+    if (policy != "full") { options.budget = Budget(48); }
+    options.prefill = PrefillSchedule::kChunked;
+    options.chunk = 24;
+    options.evict_every = 8;
+    options.n_threads = 1;
+    return options;
+}
+
+TEST_P(ArchitectureSession, SnapshotsComeBackBitForBit) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(100, model->info().n_vocab);
+    for (const char * policy : {"full", "h2o"}) {
+        SCOPED_TRACE(policy);
+        auto session = model->session(evicting_options(policy));
+        ASSERT_TRUE(session.ok()) << session.status().message();
+        ASSERT_TRUE(session->prefill(tokens).ok());
+        const auto snapshot = session->snapshot();
+        ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
+        const auto before = testing::contents_of(*session);
+        for (int i = 0; i < 40; ++i) { ASSERT_TRUE(session->decode().ok()); }
+        const auto after = testing::contents_of(*session);
+        EXPECT_FALSE(after == before);
+        ASSERT_TRUE(session->restore(*snapshot).ok());
+        EXPECT_TRUE(testing::contents_of(*session) == before);
+        for (int i = 0; i < 40; ++i) { ASSERT_TRUE(session->decode().ok()); }
+        EXPECT_TRUE(testing::contents_of(*session) == after);
+    }
+}
+
+TEST_P(ArchitectureSession, ACallThatFailsLeavesItAsItWas) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(220, model->info().n_vocab);
+    for (const char * policy : {"full", "h2o", "snapkv:window=8"}) {
+        SCOPED_TRACE(policy);
+        auto session = model->session(evicting_options(policy));
+        ASSERT_TRUE(session.ok()) << session.status().message();
+        ASSERT_TRUE(session->prefill(std::span(tokens).first(90)).ok());
+        const auto before = testing::contents_of(*session);
+        for (const int64_t n_until : {24, 72}) {  // at the first chunk, and behind evictions of the same call
+            int n_heard = 0;
+            RunHooks hooks;
+            hooks.progress = [&](int64_t n_done, int64_t) {
+                ++n_heard;
+                if (n_done >= n_until) { throw std::runtime_error("enough"); }
+            };
+            const Status failed = session->prefill(std::span(tokens).subspan(90), hooks);
+            EXPECT_NE(failed.message().find("enough"), std::string::npos) << failed.message();
+            EXPECT_GT(n_heard, 0);
+            EXPECT_TRUE(testing::contents_of(*session) == before) << n_until;
+        }
+        auto other = model->session(evicting_options(policy));
+        ASSERT_TRUE(other.ok());
+        ASSERT_TRUE(other->prefill(std::span(tokens).first(90)).ok());
+        for (Session * one : {&*session, &*other}) { ASSERT_TRUE(one->prefill(std::span(tokens).subspan(90)).ok()); }
+        EXPECT_TRUE(testing::contents_of(*session) == testing::contents_of(*other));
+    }
+}
+
+TEST_P(ArchitectureSession, ABatchOfFourAnswersAsEachDoesAlone) {
+    const auto model = load();
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    std::vector<Request> requests;
+    for (unsigned i = 0; i < 4; ++i) {
+        Request & request = requests.emplace_back();
+        request.tokens = testing::random_tokens(60 + 30 * static_cast<int>(i), model->info().n_vocab, i);
+        request.options = evicting_options(i % 2 == 0 ? "full" : "h2o");
+        request.max_tokens = 24;
+    }
+    testing::expect_batch_answers_as_alone(*model, requests);
 }
 
 // Llama 4's chunks are 8,192 wide whatever the file says: over a border inside a feed, at its end, and while decoding.
