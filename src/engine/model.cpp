@@ -15,6 +15,7 @@
 #include "engine/execution.h"
 #include "engine/model_parts.h"
 #include "engine/session_impl.h"
+#include "evidence/evidence_notes.h"
 #include "gate/gate_file.h"
 #include "model/adapted_model.h"
 #include "model/head_importance_file.h"
@@ -125,6 +126,13 @@ Status observe_auto(Session::Impl & session) {
     return {};
 }
 
+// What the policy looks at and the model does otherwise.
+void tell_evidence_notes(const Hparams & hparams, const Policy & policy) {
+    for (const std::string & note : evidence_notes(hparams, {policy.needs(), policy.ranks_across_layers()})) {
+        log_line(LogLevel::kInfo, "policy '" + policy.name() + "' on architecture '" + hparams.arch_name + "': " + note);
+    }
+}
+
 // What options.observe asks for, and the importances where one of these policies wants them.
 Status observe(const ModelFile & file, bool has_gate, Session::Impl & session) {
     for (const std::string & name : session.options.observe) {
@@ -218,6 +226,7 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     PITH_RETURN_IF_ERROR(session->seq.policy.check_gates(has_gate));
     PITH_RETURN_IF_ERROR(find_heads(*impl.file, session->seq.policy, session->options));
     session->tell_policy(session->policy_names(session->seq));
+    tell_evidence_notes(impl.file->hparams(), session->seq.policy);
     PITH_RETURN_IF_ERROR(observe(*impl.file, impl.gate != nullptr, *session));
     session->choose_governed_heads();
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));

@@ -243,6 +243,10 @@ bool Policy::wants_importance() const {
     return allocator_->wants_importance();
 }
 
+bool Policy::ranks_across_layers() const {
+    return allocator_->ranks_across_layers();
+}
+
 bool Policy::wants_all_layers() const {
     return allocator_->wants_all_layers();
 }

@@ -35,6 +35,7 @@ public:
     // Errors: kInvalidArgument: it needs gates and the model has none.
     Status check_gates(bool has_gates) const;
     bool wants_importance() const;       // EvictionTarget::importance must be given
+    bool ranks_across_layers() const;    // scores of different layers' entries are compared
     bool wants_all_layers() const;       // a one-shot prefill cannot evict before its last layer
     int n_sinks() const;                 // protected first positions
     int n_recent(int64_t budget) const;  // protected newest entries of each lane under this mean budget

@@ -15,6 +15,7 @@
 #include "model/architecture_files.h"
 #include "model/llama_logits.h"
 #include "model/random_lora.h"
+#include "pith/log.h"
 
 namespace pith {
 namespace {
@@ -235,6 +236,44 @@ TEST_P(ArchitectureSession, ABatchOfFourAnswersAsEachDoesAlone) {
         request.max_tokens = 24;
     }
     testing::expect_batch_answers_as_alone(*model, requests);
+}
+
+// What is exact is not spoken of.
+TEST(EvidenceNotes, SayWhatAPolicyLooksAtAndTheModelDoesOtherwise) {
+    struct Case {
+        const char * file;
+        const char * policy;
+        const char * text;  // empty: nothing is said
+    };
+    const auto files = architecture_files();
+    const std::string path = testing::scratch_file("noted.gguf");
+    for (const Case & c : {
+             Case{"llama_everything", "laprox", ""},
+             Case{"glm4", "laprox", "'laprox' on architecture 'glm4': a norm behind the attention divides"},
+             Case{"glm4", "snapkv+global", ""},
+             Case{"glm4", "criticalkv", ""},
+             Case{"gemma2", "expected", "scores are soft-capped"},
+             Case{"gemma2", "snapkv", ""},
+             Case{"qwen35", "laprox", "a gate stands behind the attention"},
+             Case{"qwen35", "h2o", ""},
+             Case{"gemma4_shared_keys", "h2o", "the queries of 1 layer that read another's keys are not counted"},
+             Case{"gemma4_shared_keys", "knorm", ""},
+             Case{"gpt_oss", "laprox", ""},
+             Case{"gpt_oss", "expected", ""},
+             Case{"smollm3", "expected", ""},
+         }) {
+        SCOPED_TRACE(std::string(c.file) + ", " + c.policy);
+        ASSERT_TRUE(write_architecture_file(*std::ranges::find(files, c.file, &ArchitectureFile::name), path));
+        const auto model = Model::load(path, {});
+        ASSERT_TRUE(model.ok()) << model.status().message();
+        std::string said;
+        set_log_sink([&](LogLevel, std::string_view line) { said += line.starts_with("policy ") ? std::string(line) : ""; });
+        const auto session = model->session(evicting_options(c.policy));
+        set_log_sink({});
+        ASSERT_TRUE(session.ok()) << session.status().message();
+        EXPECT_EQ(said.empty(), std::string(c.text).empty()) << said;
+        EXPECT_NE(said.find(c.text), std::string::npos) << said;
+    }
 }
 
 // Llama 4's chunks are 8,192 wide whatever the file says: over a border inside a feed, at its end, and while decoding.

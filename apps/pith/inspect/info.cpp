@@ -16,6 +16,7 @@
 #include "core/text.h"
 #include "engine/cache_layout.h"
 #include "engine/model_parts.h"
+#include "evidence/evidence_notes.h"
 #include "gate/gate_file.h"
 #include "model/lora_file.h"
 #include "model/model_file.h"
@@ -74,6 +75,7 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     object["n_ctx_train"] = info.n_ctx_train;
     object["has_tokenizer"] = tokenizer != nullptr;
     object["has_chat_template"] = tokenizer != nullptr && tokenizer->has_chat_template();
+    object["evidence_notes"] = evidence_notes(hparams);
     object["cache_type_k"] = flags.cache.type_k;
     object["cache_type_v"] = flags.cache.type_v;
     object["kv_bytes_per_token"] = per_token;
@@ -146,6 +148,7 @@ void print_lines(const Json & info) {
                  ? bytes_text(info["kv_state_bytes"].get<size_t>()) + " for the states, in all "
                  : "") +
             bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
+    for (const Json & note : info["evidence_notes"]) { info_line("policies", note.get<std::string>()); }
 }
 
 // Gates or an adapter; with -m, whether they fit that model.

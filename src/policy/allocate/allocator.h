@@ -47,6 +47,8 @@ public:
     virtual bool wants_importance() const { return false; }
     // true: scores of different lanes are compared, so that a score must say how much an entry matters.
     virtual bool compares_scores() const { return false; }
+    // true: scores of different layers' entries are, too.
+    virtual bool ranks_across_layers() const { return false; }
     // true: nothing may be decided before every layer has been seen (a one-shot prefill then holds the whole cache).
     virtual bool wants_all_layers() const { return false; }
     virtual std::unique_ptr<AllocatorState> begin() const { return nullptr; }

@@ -81,6 +81,7 @@ public:
     std::unique_ptr<AllocatorState> begin() const override { return std::make_unique<State>(); }
 
     bool compares_scores() const override { return true; }
+    bool ranks_across_layers() const override { return true; }
 
     void expect(const NetBudget & budget, std::span<double> weights) const override {
         std::fill(weights.begin(), weights.end(), across_layers_ ? 0.0 : budget.mean());
