@@ -23,6 +23,7 @@ using testing::tiny_model;
 using testing::tiny_spec;
 
 constexpr int kStep = CacheLayout::kWindowStep;
+constexpr int kChunk = 48;
 
 struct WindowCase {
     std::string name;
@@ -59,7 +60,7 @@ protected:
         return tiny_model(spec);
     }
 
-    static SessionOptions options(const std::string & policy, Budget budget, PrefillSchedule schedule, int chunk = 48) {
+    static SessionOptions options(const std::string & policy, Budget budget, PrefillSchedule schedule, int chunk = kChunk) {
         SessionOptions options;
         options.policy = policy;
         options.budget = budget;
@@ -73,6 +74,19 @@ protected:
         auto session = model.session(options(policy, policy == "full" ? Budget() : Budget(64), PrefillSchedule::kChunked));
         EXPECT_TRUE(session.ok()) << session.status().message();
         return std::move(*session);
+    }
+
+    // Bytes of whole pages around so many entries of each lane of a layer with a window, which may begin and end inside a page.
+    static size_t pages_of_windows(const Session & session, const RaggedCache & cache, int64_t n_entries) {
+        size_t bytes = 0;
+        for (int l = 0; l < session.n_layers(); ++l) {
+            if (session.is_governed(l)) { continue; }
+            const LaneRows rows = cache.layout().rows(l);
+            const auto n = static_cast<size_t>(n_entries);
+            const size_t of_lane = page_ceil(n * rows.bytes_k()) + page_ceil(n * rows.bytes_v()) + 2 * page_ceil(1);
+            bytes += static_cast<size_t>(cache.n_kv_heads(l)) * of_lane;
+        }
+        return bytes;
     }
 
     // Every lane of a layer with a window: no entry that is needed is gone, and few others are there.
@@ -109,13 +123,23 @@ TEST_P(Windows, HoldTheirWindowAndOneStepMoreBetweenCalls) {
             const bool full = std::string(policy) == "full";
             auto session = model->session(options(policy, full ? Budget() : Budget(64), schedule));
             ASSERT_TRUE(session.ok()) << session.status().message();
-            ASSERT_TRUE(session->prefill(std::span(tokens).first(500)).ok());
+            // While a text is read, a chunk more.
+            int n_looks = 0;
+            RunHooks hooks;
+            hooks.progress = [&](int64_t, int64_t) {
+                const RaggedCache & cache = LayerProbe(*session).cache();
+                const int64_t most = GetParam().window + kStep + kChunk;
+                EXPECT_LE(cache.allocated_bytes(Layers::kWindows), pages_of_windows(*session, cache, most)) << n_looks;
+                ++n_looks;
+            };
+            ASSERT_TRUE(session->prefill(std::span(tokens).first(500), hooks).ok());
+            EXPECT_GE(n_looks, 500 / kChunk);
             check_windows(*session);
             for (int i = 500; i < 800; ++i) {
                 ASSERT_TRUE(session->append(tokens[static_cast<size_t>(i)]).ok());
                 if (i % 20 == 0) { check_windows(*session); }
             }
-            ASSERT_TRUE(session->prefill(std::span(tokens).subspan(800)).ok());
+            ASSERT_TRUE(session->prefill(std::span(tokens).subspan(800), hooks).ok());
             check_windows(*session);
             const Ledger & ledger = session->ledger();
             int n_governed = 0;
