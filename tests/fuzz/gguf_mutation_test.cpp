@@ -73,6 +73,7 @@ int n_files() {
 struct Base {
     std::string name;
     RandomModelSpec spec;
+    std::function<void(gguf_context *)> edit = {};  // of the metadata, behind what the spec says
 };
 
 std::ostream & operator<<(std::ostream & out, const Base & base) {
@@ -91,6 +92,14 @@ std::vector<Base> bases() {
         change(spec);
         all.push_back({name, spec});
     };
+    const auto set_states = [](RandomModelSpec & s, uint32_t inner, uint32_t rank) {
+        s.keys = {{"ssm.conv_kernel", 4U},
+                  {"ssm.state_size", 16U},
+                  {"ssm.group_count", 2U},
+                  {"ssm.inner_size", inner},
+                  {"ssm.time_step_rank", rank}};
+    };
+    const RandomKey every_other{"attention.head_count_kv", RandomList<int32_t>{{0, 2}}};
     add("Llama", [](auto &) {});
     add("Quantised", [](auto & s) { s.n_embd = s.n_ff = 64, s.head_dim = 16, s.weight_type = "q4_0"; });
     add("Experts", [](auto & s) { testing::set_experts(s, "qwen3moe"), s.n_ff_expert = 32; });
@@ -98,6 +107,44 @@ std::vector<Base> bases() {
     add("Windows", [](auto & s) { s.arch = "gemma3", s.n_layers = 6, s.window = 16; });
     add("Sinks", [](auto & s) { testing::set_experts(s, "gpt-oss"), s.n_ff_expert = 32, s.window = 16; });
     add("Split", [](auto & s) { s.n_splits = 2; });
+    add("Mamba", [&](auto & s) { s.arch = "granitehybrid", set_states(s, 64, 4), s.keys.push_back(every_other); });
+    add("DeltaNet", [&](auto & s) {
+        s.arch = "qwen35";
+        set_states(s, 64, 4);
+        s.keys.emplace_back("full_attention_interval", 2U);
+        s.keys.emplace_back("rope.dimension_sections", std::vector<int32_t>{2, 1, 1, 0});
+    });
+    add("ShortConvolution", [&](auto & s) { s.arch = "lfm2", s.keys = {{"shortconv.l_cache", 3U}, every_other}; });
+    add("UnlikeHeads", [](auto & s) {
+        s.arch = "gemma4";
+        s.n_layers = 6;
+        s.window = 16;
+        s.keys = {{"attention.sliding_window_pattern", RandomList<bool>{{true, true, false}}},
+                  {"attention.head_count_kv", RandomList<int32_t>{{4, 4, 2}}},
+                  {"attention.key_length_swa", 4U},
+                  {"attention.value_length_swa", 4U},
+                  {"attention.shared_kv_layers", 3U}};
+    });
+    add("Chunks", [](auto & s) {
+        testing::set_experts(s, "llama4");
+        s.n_layers = 4;
+        s.n_experts_used = 1;
+        s.n_ff_expert = 32;
+        s.keys = {{"interleave_moe_layer_step", 2U}};
+    });
+    add("Sections", [](auto & s) {
+        s.arch = "qwen3vl", s.keys = {{"rope.dimension_sections", std::vector<int32_t>{2, 1, 1, 0}}};
+    });
+    add("Merges", [](auto & s) { s.arch = "qwen3"; });
+    all.back().edit = [](gguf_context * gguf) {
+        const char * merges[] = {"t h", "th e", "i n", "e r", "\xC4\xA0 t"};
+        const std::vector<int32_t> types(384, 1);
+        gguf_set_val_str(gguf, "tokenizer.ggml.model", "gpt2");
+        gguf_set_val_str(gguf, "tokenizer.ggml.pre", "qwen2");
+        gguf_set_arr_str(gguf, "tokenizer.ggml.merges", merges, std::size(merges));
+        gguf_set_arr_data(gguf, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types.data(), types.size());
+        gguf_remove_key(gguf, "tokenizer.ggml.scores");
+    };
     return all;
 }
 
@@ -115,6 +162,11 @@ protected:
         const std::string path = folder_.file("good.gguf");
         const Status written = write_random_model(GetParam().spec, path);
         ASSERT_TRUE(written.ok()) << written.message();
+        if (GetParam().edit) {
+            const std::string plain = folder_.file("plain.gguf");
+            std::filesystem::rename(path, plain);
+            ASSERT_TRUE(testing::edit_gguf(plain, path, {GetParam().edit, {}}));
+        }
         path_ = random_model_files(GetParam().spec, path).back();  // of a split model the last part, read through the first
         first_ = random_model_files(GetParam().spec, path).front();
         const std::vector<char> bytes = testing::read_file(path_);
