@@ -311,13 +311,13 @@ TEST(LongTexts, ChunksBeginAnewWhereLibllamasDo) {
     const std::string path = model_with_chunks();
     const auto model = Model::load(path, {});
     ASSERT_TRUE(model.ok()) << model.status().message();
-    const auto tokens = random_tokens(kBorder + 100, model->info().n_vocab);
+    const auto tokens = random_tokens(2 * kBorder + 100, model->info().n_vocab);  // over two borders
     const auto reference = llama_logits(path, tokens, false, 2, "", 1.0F, 512);
     const auto width = static_cast<size_t>(model->info().n_vocab);
     ASSERT_EQ(reference.size(), tokens.size() * width);
     for (const auto & [schedule, n_prompt] :
-         {std::pair{PrefillSchedule::kOneShot, kBorder + 50}, std::pair{PrefillSchedule::kChunked, kBorder - 10},
-          std::pair{PrefillSchedule::kChunked, kBorder}}) {
+         {std::pair{PrefillSchedule::kOneShot, 2 * kBorder + 50}, std::pair{PrefillSchedule::kChunked, 2 * kBorder - 10},
+          std::pair{PrefillSchedule::kChunked, 2 * kBorder}}) {
         SessionOptions options;
         options.type_k = options.type_v = KvType::kF32;
         options.chunk = 500;
@@ -336,7 +336,7 @@ TEST(LongTexts, ChunksBeginAnewWhereLibllamasDo) {
         std::cout << "chunks: max |d|/range " << difference.max_relative << "\n";
         EXPECT_LE(difference.max_relative, 1e-3);
         EXPECT_EQ(difference.n_argmax_changed, 0);
-        EXPECT_EQ(session->lane_positions(0, 0).front(), kBorder);
+        EXPECT_EQ(session->lane_positions(0, 0).front(), 2 * kBorder);
         EXPECT_EQ(session->lane_positions(3, 0).front(), 0);
     }
 }
