@@ -34,7 +34,7 @@ inline constexpr int kDefaultProfileQueries = 200;
 
 struct ProfileNeeds {
     int n_queries = 0;  // 0: none
-    int margin = 32;
+    int margin = 32;    // the window, where the policy has one
     uint64_t seed = 1;
     QuerySample sample = QuerySample::kMiddle;
     HeadDistance distance = HeadDistance::kCosine;

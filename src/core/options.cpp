@@ -53,7 +53,8 @@ Pooling parse_pooling(std::string_view text) {
 std::string accepted_values(const OptionSpec & spec) {
     std::string words = join(split(spec.words, '|'), ", ");
     if (spec.type == OptionType::kWord) return words;
-    if (spec.type == OptionType::kPooling) return words + ", or max or avg with an odd width up to " + format_number(spec.max);
+    if (spec.type == OptionType::kPooling)
+        return words + ", or max or avg with an odd width of 3 to " + format_number(spec.max);
     std::string text = spec.type == OptionType::kInteger ? "an integer from " : "a number from ";
     text += format_number(spec.min) + " to " + format_number(spec.max);
     return spec.words.empty() ? text : text + ", or " + words;

@@ -27,6 +27,9 @@ struct OptionSpec {
     std::string_view help;   // the meaning; the accepted values are added from the fields above
 };
 
+// The default of an option that does what another part of the policy does.
+inline constexpr std::string_view kAsOtherParts = "same";
+
 constexpr OptionSpec integer_option(std::string_view name, std::string_view default_value, double min, double max,
                                     std::string_view help, std::string_view words = {}) {
     return {name, default_value, OptionType::kInteger, min, max, words, help};

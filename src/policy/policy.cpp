@@ -72,6 +72,24 @@ Status unknown_part(std::string_view policy, std::string_view name) {
     return bad(policy, message + (near.empty() ? "; `pith policies` lists them" : ": did you mean " + quoted(near) + "?"));
 }
 
+const OptionSpec * find_option(std::string_view part, std::string_view option) {
+    for (const OptionSpec & spec : option_table(part)) {
+        if (spec.name == option) return &spec;
+    }
+    return nullptr;
+}
+
+// Which of an alias's parts have the option. Where a part would only do as the others do (a window that is "same"), it is
+// theirs.
+std::vector<PartText *> takers(std::vector<PartText> & parts, std::string_view option) {
+    std::vector<PartText *> leaders, followers;
+    for (PartText & part : parts) {
+        const OptionSpec * spec = find_option(part.name, option);
+        if (spec != nullptr) (spec->default_value == kAsOtherParts ? followers : leaders).push_back(&part);
+    }
+    return leaders.empty() ? followers : leaders;
+}
+
 // Replaces an alias by its parts; each option goes to the one part that has it.
 Status expand(std::string_view policy, const PartText & text, const Alias & alias, std::vector<PartText> & parts) {
     std::vector<PartText> own;
@@ -86,19 +104,14 @@ Status expand(std::string_view policy, const PartText & text, const Alias & alia
     for (const GivenOption & option : text.options) {
         const std::string called = "option " + quoted(option.first) + " of " + quoted(alias.name) + " ";
         const std::string spelt = quoted(alias.name) + " is " + std::string(alias.meaning);
-        const auto n = std::count(known.begin(), known.end(), option.first);
-        if (n > 1) return bad(policy, called + "belongs to two parts: spell it out, " + spelt);
-        if (n == 0) {
+        const std::vector<PartText *> owners = takers(own, option.first);
+        if (owners.size() > 1) return bad(policy, called + "belongs to two parts: spell it out, " + spelt);
+        if (owners.empty()) {
             const std::string_view near = nearest(option.first, known);
             return bad(policy, called + "is not known: " + (near.empty() ? "" : "did you mean " + quoted(near) + "? ") + spelt +
                                    ", with " + join(known, ", "));
         }
-        for (PartText & part : own) {
-            const auto table = option_table(part.name);
-            if (std::any_of(table.begin(), table.end(), [&](const OptionSpec & spec) { return spec.name == option.first; })) {
-                part.options.push_back(option);
-            }
-        }
+        owners.front()->options.push_back(option);
     }
     parts.insert(parts.end(), own.begin(), own.end());
     return {};
@@ -227,6 +240,8 @@ EvidenceNeeds Policy::needs() const {
     EvidenceNeeds needs = scorer_->needs().merged(allocator_->needs()).merged(selector_->needs());
     if (refiner_ != nullptr) needs = needs.merged(refiner_->needs());
     if (needs.any_window() && needs.window == 0) needs.window = kDefaultWindow;
+    // SCORE samples between the first and the last window of the prompt.
+    if (needs.profile.any() && needs.any_window()) needs.profile.margin = needs.window;
     return needs;
 }
 

@@ -385,6 +385,8 @@ TEST_F(BadInput, NumbersOutsideTheirRanges) {
     expect_error(run_pith({"bench", "-m", model(), "--depth", "64", "--budget", "64,32"}), kUsage, {"64,32"});
     expect_error(run_pith({"bench", "-m", model(), "--policies", "--prefill", "chunked"}), kUsage, {"chunked"});
     expect_error(run_pith({"demo", "--samples", "-1"}), kUsage, {"--samples", "-1"});
+    expect_error(run_pith({"demo", "--samples", "0"}), kUsage, {"--samples is 0: give 1 or more"});
+    expect_error(run_pith({"eval", "ruler", "-m", model(), "--samples", "0"}), kUsage, {"--samples", "0"});
     expect_error(run_pith({"demo", "--perplexity", "--task", "vt"}), kUsage, {"--perplexity", "--task"});
     expect_error(run_pith({"demo", "--json", "--csv"}), kUsage, {"--json", "--csv"});
     expect_error(run_pith({"demo", "--perplexity", "--tokens", "0"}), kFailed, {"0 tokens"});

@@ -127,6 +127,15 @@ TEST(PolicyGrammar, APolicyHasOneWindow) {
     expect_error("snapkv+caote:space=output:squared=true", "space=output has none: leave one of them out");
     EXPECT_EQ(error_of("snapkv+fastcaote:space=output"), "");
     EXPECT_EQ(error_of("cake:pool=avg9"), "");
+    EXPECT_EQ(Policy::parse("cake:window=16").value().needs().window, 16);
+    EXPECT_EQ(Policy::parse("cake:window=16").value().n_recent(512), 16);
+}
+
+// SCORE draws its queries between the first and the last window of the prompt.
+TEST(PolicyGrammar, SampledQueriesLeaveOutAsManyAsTheWindowHas) {
+    EXPECT_EQ(Policy::parse("score").value().needs().profile.margin, 32);
+    EXPECT_EQ(Policy::parse("score:window=8").value().needs().profile.margin, 8);
+    EXPECT_EQ(Policy::parse("h2o+novelty").value().needs().profile.margin, 32);
 }
 
 // What works on query heads by themselves would pass over these reductions: it gets the reduced scores instead.
@@ -153,7 +162,7 @@ TEST(PolicyGrammar, MalformedTextIsAnError) {
     expect_error("snapkv:window=", "must be an integer");
     for (const char * pool : {"max6", "max", "avg1", "avg-3", "max1025", "med5", "max7x", ""}) {
         expect_error((std::string("snapkv:pool=") + pool).c_str(),
-                     "must be max7, avg5, avg7, none, or max or avg with an odd width");
+                     "must be max7, avg5, avg7, none, or max or avg with an odd width of 3 to 1023");
     }
     expect_error("snapkv+ada:alpha=2", "must be a number from 0 to 1");
     expect_error("snapkv:window=8:window=9", "given twice");

@@ -25,7 +25,7 @@ struct DemoFlags {
     std::vector<std::string> budgets = {"256", "128"};
     std::string policies;
     std::vector<std::string> tasks;
-    int n_samples = 0;
+    std::optional<int> n_samples;
     int n_tokens = 1024;
     int n_threads = 0;
     std::string heads;
@@ -64,10 +64,12 @@ Result<DemoOptions> demo_options(const DemoFlags & flags) {
     }
     if (flags.json && flags.csv) { return {ErrorCode::kInvalidArgument, "--json and --csv: give one of them"}; }
     if (!flags.tasks.empty()) { options.tasks = flags.tasks; }
-    if (flags.n_samples < 0) {
-        return {ErrorCode::kInvalidArgument, "--samples is " + std::to_string(flags.n_samples) + ": give 1 or more"};
+    if (flags.n_samples.has_value()) {
+        if (*flags.n_samples < 1) {
+            return {ErrorCode::kInvalidArgument, "--samples is " + std::to_string(*flags.n_samples) + ": give 1 or more"};
+        }
+        options.n_samples = *flags.n_samples;
     }
-    if (flags.n_samples > 0) { options.n_samples = flags.n_samples; }
     options.n_tokens = flags.n_tokens;
     // Dozens of policies, and some that no small budget can hold: only shared rows can say so and go on. Two settings have no
     // place for speeds, so their prefills are shared.

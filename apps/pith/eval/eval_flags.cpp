@@ -133,8 +133,9 @@ Result<std::string> heads_fingerprint(const EvalOptions & options, const Model &
 void EvalFlags::add_run_options(CLI::App & command) {
     model.add_to(command, false);
     command.add_option("--seed,-s", seed, "Seed of generated samples")->capture_default_str();
-    command.add_option("--samples", n_samples,
-                       "Samples of each task and context (default: 10 where they are generated, else all)");
+    command
+        .add_option("--samples", n_samples, "Samples of each task and context (default: 10 where they are generated, else all)")
+        ->check(CLI::PositiveNumber);
     command.add_option("--data", data, "Folder with the benchmark's data files, as it publishes them");
     command.add_option("--haystack", haystack, "Text file that needles are hidden in (default: the built-in generator's)");
     command.add_option(

@@ -28,8 +28,10 @@ namespace {
 
 constexpr OptionSpec kOptions[] = {
     integer_option("k", "200", 1, 65536, "queries whose attention is compared"),
-    word_option("sample", "middle", "middle|random|topk",
-                "which queries: not the first nor the last 32, any, or those of the highest window attention"),
+    word_option(
+        "sample", "middle", "middle|random|topk",
+        "which queries: none of the first nor of the last window (32 where the scorer has none), any, or those of the highest "
+        "window attention"),
     word_option("distance", "cos", "cos|pearson|bc|jsd|l2",
                 "how two heads are compared; jsd and l2 take every pair of queries: minutes, a tenth of it with k=64"),
     real_option("gamma", "0.5", 0, 1, "how slowly the memory of earlier layers follows"),

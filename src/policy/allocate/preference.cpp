@@ -31,7 +31,8 @@ constexpr OptionSpec kOptions[] = {
     word_option("preset", "none", kPresetWords,
                 "tau1 and tau2 of CAKE's authors for this model, at 128 or 1,024 entries, whichever is nearer to the budget; "
                 "none: both 1"),
-    integer_option("window", "same", 1, 65536, "last queries observed; same: as many as the scorer does, else 32", "same"),
+    integer_option("window", kAsOtherParts, 1, 65536, "last queries observed; same: as many as the scorer does, else 32",
+                   kAsOtherParts),
 };
 
 double total_variance(const LayerEvidence & evidence) {
