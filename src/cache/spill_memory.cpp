@@ -4,13 +4,17 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include "pith/log.h"
 
 namespace pith {
 namespace {
@@ -27,10 +31,9 @@ int open_without_name(const std::filesystem::path & folder) {
 
 // A file of so many bytes, all of them there. in: empty: the folder for temporary files. -1: `why` says what is missing.
 int open_unnamed(size_t size_bytes, const std::string & in, std::string & why) {
-    std::error_code error;
-    const std::filesystem::path folder = in.empty() ? std::filesystem::temp_directory_path(error) : std::filesystem::path(in);
-    if (error) {
-        why = "there is no folder for temporary files (TMPDIR): " + error.message();
+    const std::filesystem::path folder = in.empty() ? spill_folder() : in;
+    if (folder.empty()) {
+        why = "there is no folder for temporary files: name one with TMPDIR";
         return -1;
     }
     const int file = open_without_name(folder);
@@ -46,6 +49,31 @@ int open_unnamed(size_t size_bytes, const std::string & in, std::string & why) {
 }
 
 }  // namespace
+
+bool lies_in_memory(const std::string & folder) {
+    constexpr uint32_t kTmpfs = 0x01021994;  // linux/magic.h
+    constexpr uint32_t kRamfs = 0x858458f6;
+    struct statfs system {};
+    if (statfs(folder.c_str(), &system) != 0) { return false; }
+    const auto type = static_cast<uint32_t>(system.f_type);
+    return type == kTmpfs || type == kRamfs;
+}
+
+std::string spill_folder() {
+    std::error_code error;
+    const std::string usual = std::filesystem::temp_directory_path(error).string();
+    if (error) { return {}; }
+    if (!lies_in_memory(usual)) { return usual; }
+    const std::string other = "/var/tmp";
+    if (usual == "/tmp" && !lies_in_memory(other) && access(other.c_str(), W_OK | X_OK) == 0) { return other; }
+    static std::atomic_flag said;
+    if (!said.test_and_set()) {
+        log_line(LogLevel::kWarning, "what makes room for others goes to files in " + usual +
+                                         ", which lies in memory (tmpfs), where it takes as much as before: name a folder on a "
+                                         "disk with TMPDIR");
+    }
+    return usual;
+}
 
 Result<SpillMemory> SpillMemory::make(size_t size_bytes, Spill where, const std::string & folder) {
     SpillMemory made;

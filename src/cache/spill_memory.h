@@ -15,10 +15,17 @@ enum class Spill {
     kFile,  // without a name, in a folder; gone with the object, and with the process
 };
 
+// Whether what is written to files of this folder stays in memory (a tmpfs), where no ceiling counts it.
+bool lies_in_memory(const std::string & folder);
+
+// The folder for temporary files: $TMPDIR, or else /tmp; in whose place comes /var/tmp where /tmp lies in memory and /var/tmp
+// does not. Empty: there is none. A warning, once, where it lies in memory all the same.
+std::string spill_folder();
+
 class SpillMemory {
 public:
     SpillMemory() = default;
-    // folder: of files; empty: the one for temporary files ($TMPDIR, else /tmp).
+    // folder: of files; empty: spill_folder().
     // Errors: kOutOfMemory, also of a folder that is full or not there: names it.
     static Result<SpillMemory> make(size_t size_bytes, Spill where, const std::string & folder = {});
     SpillMemory(SpillMemory && other) noexcept;
