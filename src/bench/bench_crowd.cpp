@@ -2,14 +2,17 @@
 #include "bench/bench_crowd.h"
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "bench/random_prompt.h"
 #include "core/check.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "engine/engine_options.h"
+#include "statistics/median.h"
 
 namespace pith {
 namespace {
@@ -25,6 +28,7 @@ public:
         PITH_RETURN_IF_ERROR(decode());
         report_.ledger = engine_.ledger();
         report_.resident = resident_bytes();
+        if (options_.n_long > 0) { PITH_RETURN_IF_ERROR(read_long()); }
         for (const int64_t id : chats_) {
             PITH_ASSIGN_OR_RETURN(const Ledger ledger, engine_.ledger(id));
             report_.kv_full_bytes += ledger.kv_full_bytes;
@@ -63,8 +67,8 @@ private:
             Request request;
             request.tokens = random_prompt(model_, options_.n_tail, random_());
             request.after = base_;
-            // Who has been read answers until the last one has.
-            request.max_tokens = options_.n_generate + static_cast<int>(options_.n_tail) + 64;
+            // Who has been read answers until the last one has, and while the long prompt is read.
+            request.max_tokens = options_.n_generate + static_cast<int>(options_.n_tail + n_units()) + 64;
             request.choose = [this, pick](std::span<const float>) mutable { return pick(random_); };
             PITH_ASSIGN_OR_RETURN(const int64_t id, engine_.submit(std::move(request)));
             chats_.push_back(id);
@@ -106,12 +110,46 @@ private:
     Status decode() {
         const int64_t before = engine_.ledger().n_generated;
         const Stopwatch watch;
+        std::vector<double> steps_s;
         for (int i = 0; i < options_.n_generate; ++i) {
+            const Stopwatch one;
             PITH_RETURN_IF_ERROR(
                 step("answers, token " + std::to_string(i + 1) + " of " + std::to_string(options_.n_generate)));
+            steps_s.push_back(one.seconds());
         }
+        report_.token_s = median(steps_s);
         report_.decode_tps = static_cast<double>(engine_.ledger().n_generated - before) / watch.seconds();
         for (const int64_t id : chats_) { PITH_RETURN_IF_ERROR(engine_.status(id)); }
+        return {};
+    }
+
+    // Of the long prompt, at most: a chunk through a layer.
+    int64_t n_units() const {
+        const int64_t chunk = std::max(options_.session.chunk, 1);
+        return options_.n_long == 0 ? 0 : (options_.n_long + chunk - 1) / chunk * model_.info().n_layers;
+    }
+
+    // Beside the answers. A step is a token of each, and a unit of the prompt.
+    Status read_long() {
+        Request request;
+        request.tokens = random_prompt(model_, options_.n_long, random_());
+        request.options = options_.session;
+        request.options.policy = options_.policies.front();
+        request.options.prefill = PrefillSchedule::kOneShot;
+        request.max_tokens = 1;
+        PITH_ASSIGN_OR_RETURN(const int64_t id, engine_.submit(std::move(request)));
+        std::vector<double> steps_s;
+        while (engine_.state(id) < RequestState::kDone) {
+            const Stopwatch one;
+            PITH_RETURN_IF_ERROR(step("a prompt in one shot, step " + std::to_string(steps_s.size() + 1)));
+            steps_s.push_back(one.seconds());
+        }
+        PITH_RETURN_IF_ERROR(engine_.status(id));
+        report_.n_long_steps = std::ssize(steps_s);
+        report_.long_s = std::accumulate(steps_s.begin(), steps_s.end(), 0.0);
+        report_.median_gap_s = median(steps_s);
+        report_.longest_gap_s = *std::ranges::max_element(steps_s);
+        report_.longest_unit_s = engine_.ledger().longest_unit_s;
         return {};
     }
 
@@ -131,6 +169,7 @@ Result<CrowdReport> measure_crowd(const Model & model, const CrowdOptions & opti
     PITH_RETURN_IF_ERROR(check_at_least("--prefix", options.n_prefix, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--tail", options.n_tail, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--n-predict", options.n_generate, 1));
+    PITH_RETURN_IF_ERROR(check_at_least("--long", options.n_long, 0));
     PITH_RETURN_IF_ERROR(check_at_least("the number of policies", std::ssize(options.policies), 1));
     PITH_ASSIGN_OR_RETURN(Engine engine, model.engine(engine_options(options.session)));
     return CrowdRunner(model, options, std::move(engine)).run();

@@ -40,6 +40,28 @@ TEST(BenchCrowd, AllChatsLiveAndHaveSeenTheirTokens) {
     EXPECT_GT(report->decode_tps, 0);
 }
 
+// The chats answer between its units: each of its steps gives each of them a token.
+TEST(BenchCrowd, APromptInOneShotIsReadBesideTheAnswers) {
+    const auto model = testing::tiny_model(testing::tiny_spec());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    CrowdOptions options;
+    options.session = small_budget();
+    options.policies = {"snapkv:window=8"};
+    options.n_chats = 4;
+    options.n_prefix = 100;
+    options.n_tail = 20;
+    options.n_generate = 10;
+    options.n_long = 480;
+    const auto report = measure_crowd(*model, options);
+    ASSERT_TRUE(report.ok()) << report.status().message();
+    EXPECT_EQ(report->n_long_steps, 3 * 480 / 48);  // a chunk of a layer each
+    EXPECT_GE(report->n_tokens, 100 + 20 + 10 + 30);
+    EXPECT_GE(report->longest_gap_s, report->median_gap_s);
+    EXPECT_GE(report->longest_gap_s, report->longest_unit_s);
+    EXPECT_GT(report->longest_unit_s, 0);
+    EXPECT_GT(report->token_s, 0);
+}
+
 TEST(BenchCrowd, NamesTheNumberThatIsTooSmall) {
     const auto model = testing::tiny_model(testing::tiny_spec());
     ASSERT_TRUE(model.ok()) << model.status().message();

@@ -352,6 +352,9 @@ void add_bench_command(CLI::App & root, int & exit_code) {
         "tokens they share and --tail of their own (default: --policy snapkv --budget 512 -n 32)");
     command->add_option("--prefix", flags->crowd.n_prefix, "With --crowd: tokens that all chats share")->capture_default_str();
     command->add_option("--tail", flags->crowd.n_tail, "With --crowd: tokens of each chat's own")->capture_default_str();
+    command->add_option("--long", flags->crowd.n_long,
+                        "With --crowd: tokens of a prompt that is then read in one shot beside the chats' answers: reports the "
+                        "longest time from one of their tokens to the next");
     command->add_option(
         "--endless", flags->n_endless,
         "Report whether tokens become slower, or memory grows, while so many go through one session: in chunks, "

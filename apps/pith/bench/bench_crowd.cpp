@@ -30,6 +30,13 @@ void print_report(const CrowdOptions & options, const CrowdReport & report) {
     if (report.n_forks > 0) {
         std::printf("%d forks before any token: K/V grown by %.2f %%\n", report.n_forks, 100 * report.fork_growth);
     }
+    if (options.n_long > 0) {
+        std::printf(
+            "beside a prompt of %s tokens in one shot (%.1f s, %lld steps): from one token of an answer to the next %.0f ms "
+            "at most, %.0f ms as a rule, %.0f ms before; the prompt's longest unit %.0f ms\n",
+            with_commas(options.n_long).c_str(), report.long_s, static_cast<long long>(report.n_long_steps),
+            1e3 * report.longest_gap_s, 1e3 * report.median_gap_s, 1e3 * report.token_s, 1e3 * report.longest_unit_s);
+    }
     std::printf("\nby the ledger\n");
     line("weights", ledger.weight_bytes, "copies; the file is mapped");
     line("K/V", ledger.kv_allocated_bytes - ledger.kv_kept_bytes, "of the chats");
@@ -61,6 +68,15 @@ Json to_json(const std::string & model_path, const CrowdOptions & options, const
     object["decode_tps"] = report.decode_tps;
     object["n_forks"] = report.n_forks;
     object["fork_growth"] = report.fork_growth;
+    if (options.n_long > 0) {
+        object["n_long"] = options.n_long;
+        object["n_long_steps"] = report.n_long_steps;
+        object["long_s"] = report.long_s;
+        object["token_s"] = report.token_s;
+        object["median_gap_s"] = report.median_gap_s;
+        object["longest_gap_s"] = report.longest_gap_s;
+        object["longest_unit_s"] = report.longest_unit_s;
+    }
     object["weight_bytes"] = ledger.weight_bytes;
     object["kv_allocated_bytes"] = ledger.kv_allocated_bytes;
     object["kv_kept_bytes"] = ledger.kv_kept_bytes;
@@ -86,6 +102,7 @@ int bench_crowd(const ModelFlags & model_flags, const BenchOptions & bench, cons
     options.n_chats = flags.n_chats;
     options.n_prefix = flags.n_prefix;
     options.n_tail = flags.n_tail;
+    options.n_long = flags.n_long;
     const auto report = measure_on(model_flags, options, measure_crowd);
     return show_measured(
         report, json, [&](const auto & all) { return to_json(model_flags.path, options, all); },

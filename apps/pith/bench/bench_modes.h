@@ -33,6 +33,7 @@ struct CrowdFlags {
     int n_chats = 0;
     int64_t n_prefix = 15360;
     int64_t n_tail = 1024;
+    int64_t n_long = 0;
 };
 int bench_crowd(const ModelFlags & model, const BenchOptions & options, const CrowdFlags & flags, bool json);
 

@@ -240,6 +240,7 @@ private:
         ledger.rss_peak_bytes = resident.peak;
         ledger.rss_anonymous_bytes = resident.anonymous;
         outcome_.n_steps = all.n_steps;
+        outcome_.longest_unit_s = all.longest_unit_s;
     }
 
     const ParallelRun & job_;

@@ -27,7 +27,8 @@ struct RunOutcome {
     std::vector<Positions> kept;   // of each session, at its end
     std::optional<bool> in_sight;  // several questions of one compressed context: whether it was compressed in their sight
     Ledger ledger;
-    int64_t n_steps = 0;  // with --parallel: passes over the weights, and units of prompts that are read layer by layer
+    int64_t n_steps = 0;        // with --parallel: passes over the weights, and units of prompts that are read layer by layer
+    double longest_unit_s = 0;  // of such a prompt: what it delayed others' tokens by at most; 0: there was none
 };
 
 // Bytes that hold more than the prompt: whoever wanted a compressed cache has none.

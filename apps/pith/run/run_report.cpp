@@ -34,8 +34,13 @@ void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const Ru
     if (!flags.json) {
         std::fprintf(stderr, "\n%s", ledger_lines(outcome.ledger).c_str());
         if (flags.parallel > 1) {
-            std::fprintf(stderr, "parallel %lld answers at a time at most, %lld steps\n",
-                         static_cast<long long>(flags.parallel), static_cast<long long>(outcome.n_steps));
+            std::fprintf(stderr, "parallel %lld answers at a time at most, %lld steps", static_cast<long long>(flags.parallel),
+                         static_cast<long long>(outcome.n_steps));
+            if (outcome.longest_unit_s > 0) {
+                std::fprintf(stderr, "; a prompt read layer by layer delayed others' tokens by %.0f ms at most",
+                             1e3 * outcome.longest_unit_s);
+            }
+            std::fputc('\n', stderr);
         }
         return;
     }
@@ -68,6 +73,7 @@ void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const Ru
     if (flags.parallel > 1) {
         object["parallel"] = flags.parallel;
         object["n_steps"] = outcome.n_steps;
+        object["longest_unit_s"] = outcome.longest_unit_s;
     }
     object["n_generated"] = n_said;  // the ledger counts the tokens fed: an answer's last one is not
     if (!flags.logits.empty()) { object["logits"] = flags.logits; }
