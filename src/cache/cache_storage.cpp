@@ -44,10 +44,13 @@ Status RaggedCache::check_types(const CacheLayout & layout) {
     return {};
 }
 
-Result<std::unique_ptr<LaneStore>> RaggedCache::make_store(int layer, int64_t capacity, LaneStore::Use use) const {
-    if (const auto & there = layers_[static_cast<size_t>(layer)].store) { return there->another(capacity, use); }
-    if (auto device = layout_.device(layer)) { return BucketLanes::make(layout_.rows(layer), std::move(device)); }
-    return PageLanes::make(layout_.rows(layer), capacity, use);
+// A new one where there is none, or one in pages.
+Result<std::unique_ptr<LaneStore>> RaggedCache::make_store(int layer, int64_t capacity, LaneStore::Use use,
+                                                           std::shared_ptr<PageFile> & file) const {
+    if (layers_[static_cast<size_t>(layer)].store == nullptr) {
+        if (auto device = layout_.device(layer)) { return BucketLanes::make(layout_.rows(layer), std::move(device)); }
+    }
+    return PageLanes::make(layout_.rows(layer), capacity, use, file);
 }
 
 // All layers in pages have as many cells to a lane: where rows of unlike sizes round the number up unlike, the largest is asked
@@ -55,13 +58,14 @@ Result<std::unique_ptr<LaneStore>> RaggedCache::make_store(int layer, int64_t ca
 Result<std::vector<std::unique_ptr<LaneStore>>> RaggedCache::make_stores(int64_t capacity, LaneStore::Use use) const {
     for (;;) {
         std::vector<std::unique_ptr<LaneStore>> stores;
+        std::shared_ptr<PageFile> file;
         int64_t least = std::numeric_limits<int64_t>::max();
         int64_t most = 0;
         for (int l = 0; l < layout_.n_layers(); ++l) {
             std::unique_ptr<LaneStore> & made = stores.emplace_back();
             const auto & there = layers_[static_cast<size_t>(l)].store;
             if (there && there->has_own_room()) { continue; }
-            PITH_ASSIGN_OR_RETURN(made, make_store(l, capacity, use));
+            PITH_ASSIGN_OR_RETURN(made, make_store(l, capacity, use, file));
             if (made->has_own_room()) { continue; }
             least = std::min(least, made->capacity());
             most = std::max(most, made->capacity());
@@ -133,15 +137,17 @@ void RaggedCache::let_go_of_room() noexcept {
     for (const Layer & layer : layers_) { layer.store->let_go_of_room(); }
 }
 
-// All stores are there before the first is left; then one layer at a time, so that moving never holds more than one layer
-// twice. A fork has copied all it reads when it has moved.
+// All stores are there before the first is left, and nothing fails from then on; what has been read is given back at once, so
+// that nothing is held twice. A fork has copied all it reads when it has moved.
 Status RaggedCache::move_to(int64_t capacity, LaneStore::Use use) {
     PITH_ASSIGN_OR_RETURN(auto moved, make_stores(capacity, use));
-    for (int l = 0; l < layout_.n_layers(); ++l) {
-        std::unique_ptr<LaneStore> & to = moved[static_cast<size_t>(l)];
-        if (!to) { continue; }  // it has room of its own
-        to->copy_from(store(l), lengths_of(l));
-        layers_[static_cast<size_t>(l)].store = std::move(to);
+    std::vector<std::vector<int64_t>> lengths;  // [layer]
+    for (int l = 0; l < layout_.n_layers(); ++l) { lengths.push_back(lengths_of(l)); }
+    for (size_t l = 0; l < layers_.size(); ++l) {
+        if (!moved[l]) { continue; }  // it has room of its own
+        Layer & of = layers_[l];
+        of.most_bytes = std::max(of.most_bytes, moved[l]->take_from(*of.store, lengths[l]));
+        of.store = std::move(moved[l]);
         count_peak();
     }
     read_capacity();
@@ -155,9 +161,10 @@ Status RaggedCache::freeze(int64_t room) {
     return {};
 }
 
-Result<std::unique_ptr<RaggedCache>> RaggedCache::copy(int64_t most, int64_t room) const {
+Result<std::unique_ptr<RaggedCache>> RaggedCache::copy(int64_t most, int64_t room, bool to_fork) const {
     std::unique_ptr<RaggedCache> made(new RaggedCache(layout_));
-    PITH_ASSIGN_OR_RETURN(auto stores, make_stores(std::min<int64_t>(most, longest()) + room, LaneStore::Use::kToFork));
+    const LaneStore::Use use = to_fork ? LaneStore::Use::kToFork : LaneStore::Use::kAlone;
+    PITH_ASSIGN_OR_RETURN(auto stores, make_stores(std::min<int64_t>(most, longest()) + room, use));
     for (size_t i = 0; i < positions_.size(); ++i) {
         const auto n = std::min(most, std::ssize(positions_[i]));
         made->positions_[i].assign(positions_[i].begin(), positions_[i].begin() + n);
@@ -178,7 +185,7 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::copy(int64_t most, int64_t roo
     }
     made->read_capacity();
     made->count_peak();
-    made->frozen_ = true;
+    made->frozen_ = to_fork;
     return made;
 }
 

@@ -83,6 +83,12 @@ public:
     virtual void write(int lane, int64_t first, int64_t n, const uint8_t * k, const uint8_t * v) noexcept = 0;
     // The rows of another store of this kind, lane by lane its first lengths[lane].
     virtual void copy_from(const LaneStore & other, std::span<const int64_t> lengths) noexcept = 0;
+    // The same; the other's memory goes back as its rows are read, and it holds nothing afterwards. Returns the most that both
+    // had allocated together.
+    virtual size_t take_from(LaneStore & other, std::span<const int64_t> lengths) noexcept {
+        copy_from(other, lengths);
+        return allocated_bytes() + other.allocated_bytes();
+    }
     virtual void read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const noexcept = 0;
 
     // An empty one of this kind. Errors: kOutOfMemory.

@@ -2,6 +2,7 @@
 #include "cache/page_lanes.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -45,11 +46,13 @@ Status PageLanes::add_tensors() {
     return {};
 }
 
-Result<std::unique_ptr<LaneStore>> PageLanes::make(const LaneRows & rows, int64_t capacity, Use use) {
+Result<std::unique_ptr<LaneStore>> PageLanes::make(const LaneRows & rows, int64_t capacity, Use use,
+                                                   std::shared_ptr<PageFile> & file) {
     std::unique_ptr<PageLanes> store(new PageLanes(rows, round_capacity(rows, capacity)));
     const size_t needed = static_cast<size_t>(store->capacity() * rows.n_lanes) * rows.bytes();
     const size_t size = std::max(needed, page_size_bytes());  // a layer without lanes has tensors, too
-    PITH_ASSIGN_OR_RETURN(store->memory_, use == Use::kToFork ? PageMemory::reserve_to_fork(size) : PageMemory::reserve(size));
+    PITH_ASSIGN_OR_RETURN(store->memory_,
+                          use == Use::kToFork ? PageMemory::reserve_to_fork(size, file) : PageMemory::reserve(size));
     PITH_RETURN_IF_ERROR(store->add_tensors());
     return std::unique_ptr<LaneStore>(std::move(store));
 }
@@ -136,6 +139,53 @@ void PageLanes::copy_from(const LaneStore & other, std::span<const int64_t> leng
         write(lane, 0, n, from.row_k(lane, 0), from.row_v(lane, 0));
         set_length(lane, n, /*frees=*/false);
     }
+}
+
+// Pages of a lane from its beginning on that nobody will read again; `begin` of them are gone already.
+void PageLanes::free_front(const Pages & pages, const uint8_t * lane, size_t begin, size_t end) noexcept {
+    if (begin == end) { return; }
+    const auto start = static_cast<size_t>(lane - memory_.data());
+    memory_.release(start + begin, start + end);
+    const auto n_shared = [&pages](size_t n) { return std::min(n, pages.shared); };
+    const size_t shared = n_shared(end) - n_shared(begin);
+    shared_bytes_ -= shared;
+    allocated_bytes_ -= end - begin - shared;
+}
+
+// A piece after the other goes through a buffer of its own, and its pages are given back before others are written: what both
+// lanes hold together is never more than one of them does before or afterwards.
+size_t PageLanes::take_region(LaneRegion to, PageLanes & other, LaneRegion from, size_t size) noexcept {
+    constexpr size_t kPiece = size_t{32} << 10U;
+    std::array<uint8_t, kPiece> piece;
+    other.set_used(from.pages, from.rows, size, /*frees=*/true);
+    size_t most = allocated_bytes() + other.allocated_bytes();
+    size_t n_freed = 0;
+    for (size_t done = 0; done < size;) {
+        const size_t n = std::min(kPiece, size - done);
+        std::copy_n(from.rows + done, n, piece.data());
+        done += n;
+        const size_t whole = done == size ? page_ceil(size) : done / page_size_bytes() * page_size_bytes();
+        other.free_front(from.pages, from.rows, std::exchange(n_freed, whole), whole);
+        std::copy_n(piece.data(), n, to.rows + done - n);
+        set_used(to.pages, to.rows, done, /*frees=*/false);
+        most = std::max(most, allocated_bytes() + other.allocated_bytes());
+    }
+    from.pages = {};
+    return most;
+}
+
+size_t PageLanes::take_from(LaneStore & other, std::span<const int64_t> lengths) noexcept {
+    auto & from = static_cast<PageLanes &>(other);
+    size_t most = 0;
+    for (int lane = 0; lane < rows().n_lanes; ++lane) {
+        const auto l = static_cast<size_t>(lane);
+        const auto n = static_cast<size_t>(lengths[l]);
+        most = std::max(most, take_region({pages_k_[l], row_k(lane, 0)}, from, {from.pages_k_[l], from.row_k(lane, 0)},
+                                          n * rows().bytes_k()));
+        most = std::max(most, take_region({pages_v_[l], row_v(lane, 0)}, from, {from.pages_v_[l], from.row_v(lane, 0)},
+                                          n * rows().bytes_v()));
+    }
+    return most;
 }
 
 }  // namespace pith

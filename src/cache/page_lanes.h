@@ -5,6 +5,7 @@
 // writes to them.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "cache/lane_store.h"
@@ -17,7 +18,13 @@ namespace pith {
 class PageLanes : public LaneStore {
 public:
     // capacity is rounded up, so that every lane starts on a page, in K and in V. Errors: kOutOfMemory.
-    static Result<std::unique_ptr<LaneStore>> make(const LaneRows & rows, int64_t capacity, Use use = Use::kAlone);
+    // file: of Use::kToFork, what stores that are forked together lie in (page_memory.h).
+    static Result<std::unique_ptr<LaneStore>> make(const LaneRows & rows, int64_t capacity, Use use,
+                                                   std::shared_ptr<PageFile> & file);
+    static Result<std::unique_ptr<LaneStore>> make(const LaneRows & rows, int64_t capacity, Use use = Use::kAlone) {
+        std::shared_ptr<PageFile> own;
+        return make(rows, capacity, use, own);
+    }
     ~PageLanes() override;
 
     void make_own(int lane, int64_t first) noexcept override;
@@ -25,6 +32,7 @@ public:
     void move(int lane, int64_t from, int64_t to, int64_t n) noexcept override;
     void write(int lane, int64_t first, int64_t n, const uint8_t * k, const uint8_t * v) noexcept override;
     void copy_from(const LaneStore & other, std::span<const int64_t> lengths) noexcept override;
+    size_t take_from(LaneStore & other, std::span<const int64_t> lengths) noexcept override;
     void read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const noexcept override;
     Result<std::unique_ptr<LaneStore>> another(int64_t capacity, Use use) const override;
     Result<std::unique_ptr<LaneStore>> fork() const override;
@@ -42,6 +50,13 @@ private:
     uint8_t * row_v(int lane, int64_t i) const;
     void make_own(Pages & pages, size_t begin) noexcept;
     void set_used(Pages & pages, const uint8_t * lane, size_t used, bool frees) noexcept;
+    void free_front(const Pages & pages, const uint8_t * lane, size_t begin, size_t end) noexcept;
+    // K or V of a lane, here and there.
+    struct LaneRegion {
+        Pages & pages;
+        uint8_t * rows;
+    };
+    size_t take_region(LaneRegion to, PageLanes & other, LaneRegion from, size_t size) noexcept;
 
     PageMemory memory_;
     ggml_context * context_ = nullptr;

@@ -3,12 +3,13 @@
 // Freeing a heap buffer leaves its memory with the allocator; returning whole pages of a private mapping does not.
 // Memory that several caches read can be forked: the pages are the same until one of them writes, and then that one has a copy
 // of that page alone (copy on write, by the processor's own page tables).
-// Errors: kOutOfMemory (names the size).   Threads: one at a time.
+// Errors: kOutOfMemory (names the size, or the limit).   Threads: one at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "pith/status.h"
 
@@ -19,16 +20,37 @@ size_t page_size_bytes();
 // Rounds up to whole pages.
 size_t page_ceil(size_t size_bytes);
 
-// Regions to be forked that caches may have at a time: each takes a file descriptor and a mapping, of which other parts of the
-// program want some, too. A quarter of what the system gives the process.
-size_t most_regions_to_fork();
+// A file in memory, in which regions to be forked lie one behind the other: what is forked together needs one descriptor.
+class PageFile {
+public:
+    static Result<std::shared_ptr<PageFile>> make();
+    PageFile(const PageFile &) = delete;
+    PageFile & operator=(const PageFile &) = delete;
+    ~PageFile();
+
+    // So many of them there are in the process now.
+    static size_t n_open();
+    // So many there may be, and what says so: a quarter of what the system gives the process, of whose descriptors and mappings
+    // other parts of the program want some, too. n_regions: in each of them.
+    struct Limit {
+        size_t n_files = 0;
+        std::string name;  // "ulimit -n is 1024"
+    };
+    static Limit most_open(int n_regions);
+
+private:
+    friend class PageMemory;
+    PageFile() = default;
+    int descriptor_ = -1;
+    size_t size_bytes_ = 0;
+};
 
 // A private, zero-filled mapping that costs memory only where it was written.
 class PageMemory {
 public:
     static Result<PageMemory> reserve(size_t size_bytes);
-    // The same, to be forked.
-    static Result<PageMemory> reserve_to_fork(size_t size_bytes);
+    // The same, to be forked. file: it lies behind what is there already; null, or full: a new one, which comes back.
+    static Result<PageMemory> reserve_to_fork(size_t size_bytes, std::shared_ptr<PageFile> & file);
     // Another mapping of these pages. REQUIRES: reserve_to_fork(); nothing is written to this one any more.
     Result<PageMemory> fork() const;
 
@@ -46,11 +68,11 @@ public:
     void release(size_t begin, size_t end);
 
 private:
-    struct File;
-    static Result<PageMemory> map(size_t size_bytes, int flags, std::shared_ptr<const File> file);
+    static Result<PageMemory> map(size_t size_bytes, int flags, std::shared_ptr<const PageFile> file, size_t begin);
     uint8_t * data_ = nullptr;
     size_t size_bytes_ = 0;
-    std::shared_ptr<const File> file_;  // that forks are made of; null: none can be, or this is one
+    std::shared_ptr<const PageFile> file_;  // that forks are made of; null: none can be, or this is one
+    size_t begin_ = 0;                      // in it
 };
 
 }  // namespace pith

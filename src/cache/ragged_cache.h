@@ -22,6 +22,7 @@
 
 #include "cache/lane_store.h"
 #include "cache/layer_lanes.h"
+#include "cache/page_memory.h"
 #include "cache/spill_memory.h"
 #include "core/ragged.h"
 #include "core/shape.h"
@@ -197,12 +198,13 @@ public:
     void let_go_of_room() noexcept;
 
     // From now on nothing is written to this cache, and fork() gives others that begin with its entries, at no cost in K/V.
-    // Copies the lanes once, layer by layer, to memory that can be shared. room: cells behind the longest lane for what forks
-    // add before they must copy all. Errors: kOutOfMemory; the cache is then as before.
+    // Moves the lanes once, piece by piece, to memory that can be shared, one file for all of them (page_memory.h). room: cells
+    // behind the longest lane for what forks add before they must copy all. Errors: kOutOfMemory; the cache is then as before.
     Status freeze(int64_t room);
     bool frozen() const { return frozen_; }
-    // Another cache of the first `most` entries of each lane, frozen, in memory that can be shared. Errors: kOutOfMemory.
-    Result<std::unique_ptr<RaggedCache>> copy(int64_t most, int64_t room) const;
+    // Another cache of the first `most` entries of each lane; to_fork: frozen, in memory that can be shared. Errors:
+    // kOutOfMemory.
+    Result<std::unique_ptr<RaggedCache>> copy(int64_t most, int64_t room, bool to_fork) const;
     // It may be written to again. REQUIRES: no fork of it is left.
     void thaw() { frozen_ = false; }
     Result<std::unique_ptr<RaggedCache>> fork() const;  // REQUIRES: frozen()
@@ -251,7 +253,8 @@ private:
     void read_capacity() noexcept;
     static uint64_t next_storage_id() noexcept;
     Status make_own_room(int layer, std::span<const int64_t> lengths);
-    Result<std::unique_ptr<LaneStore>> make_store(int layer, int64_t capacity, LaneStore::Use use) const;
+    Result<std::unique_ptr<LaneStore>> make_store(int layer, int64_t capacity, LaneStore::Use use,
+                                                  std::shared_ptr<PageFile> & file) const;
     Result<std::vector<std::unique_ptr<LaneStore>>> make_stores(int64_t capacity, LaneStore::Use use) const;
     std::vector<int64_t> lengths_of(int layer) const;  // as its store has the lanes
     int n_lanes_of_seq() const { return first_lanes_.back(); }

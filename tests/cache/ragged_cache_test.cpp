@@ -5,6 +5,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <new>
 #include <numeric>
@@ -359,6 +361,96 @@ TEST_F(RaggedCacheTest, ForksReadTheBaseAndCopyWhatTheyWrite) {
     EXPECT_EQ(forks[3]->shared_bytes(), 0U);
     ASSERT_TRUE(forks[3]->check_invariants().ok()) << forks[3]->check_invariants().message();
     expect_rows_follow_positions(*forks[3]);
+}
+
+// What resident_bytes().peak tells begins anew. false: the system does not do that.
+bool forget_peak() {
+    std::ofstream clear("/proc/self/clear_refs");
+    clear << "5" << std::flush;
+    return clear.good();
+}
+
+TEST_F(RaggedCacheTest, LanesThatMoveAreNeverHeldTwice) {
+    constexpr int kLayers = 2;
+    constexpr int kEntries = 40000;
+    constexpr size_t kUnlike = size_t{4} << 20U;  // what the system may count late, of 60 MiB, half of which is a layer
+    auto cache = RaggedCache::make(layout_of(GGML_TYPE_F32), kEntries + 8);
+    ASSERT_TRUE(cache.ok());
+    for (int l = 0; l < kLayers; ++l) { append(**cache, l, 0, kEntries); }
+    const size_t bytes = (*cache)->allocated_bytes();
+    bool tells = kSystemTells && forget_peak();
+    size_t before = resident_bytes().now;
+    ASSERT_TRUE((*cache)->freeze(1000).ok());
+    EXPECT_EQ((*cache)->allocated_bytes(), bytes);
+    EXPECT_EQ((*cache)->peak_bytes(), bytes) << "the peak counts what both hold";
+    if (tells) { EXPECT_LT(resident_bytes().peak, before + kUnlike); }
+    expect_rows_follow_positions(**cache);
+
+    // A fork that has written somewhere has all of it afterwards, and at no time more.
+    auto fork = (*cache)->fork();
+    ASSERT_TRUE(fork.ok());
+    for (int l = 0; l < kLayers; ++l) { append(**fork, l, kEntries, 70); }
+    const size_t own = (*fork)->allocated_bytes();
+    tells = kSystemTells && forget_peak();
+    before = resident_bytes().now;
+    ASSERT_TRUE((*fork)->reserve(0, 0, 5000).ok());
+    EXPECT_EQ((*fork)->shared_bytes(), 0U);
+    EXPECT_EQ((*fork)->peak_bytes(), (*fork)->allocated_bytes());
+    if (tells) { EXPECT_LT(resident_bytes().peak, before + (*fork)->allocated_bytes() - own + kUnlike); }
+    ASSERT_TRUE((*fork)->check_invariants().ok()) << (*fork)->check_invariants().message();
+    expect_rows_follow_positions(**fork);
+    expect_rows_follow_positions(**cache);
+
+    // Behind an eviction that left lanes of unlike lengths.
+    Ragged<int32_t> keep;
+    for (int h = 0; h < 3; ++h) {
+        std::vector<int32_t> kept;
+        for (int j = h; j < 100 + 9000 * h; j += 2) { kept.push_back(j); }
+        keep.push_row(kept);
+    }
+    (*fork)->compact(0, 1, keep);
+    ASSERT_TRUE((*fork)->freeze(10).ok());
+    ASSERT_TRUE((*fork)->check_invariants().ok()) << (*fork)->check_invariants().message();
+    expect_rows_follow_positions(**fork);
+}
+
+TEST_F(RaggedCacheTest, TheLayersOfACacheThatOthersForkLieInOneFile) {
+    const size_t before = PageFile::n_open();
+    {
+        auto cache = RaggedCache::make(layout_of(GGML_TYPE_F16, 7), 100);
+        ASSERT_TRUE(cache.ok());
+        for (int l = 0; l < 7; ++l) { ASSERT_TRUE((*cache)->reserve(0, l, 50).ok()); }
+        EXPECT_EQ(PageFile::n_open(), before);
+        ASSERT_TRUE((*cache)->freeze(100).ok());
+        EXPECT_EQ(PageFile::n_open(), before + 1);
+        ASSERT_TRUE((*cache)->freeze(200).ok());
+        EXPECT_EQ(PageFile::n_open(), before + 1);
+        const auto own = (*cache)->copy(50, 10, /*to_fork=*/false);
+        ASSERT_TRUE(own.ok());
+        EXPECT_FALSE((*own)->frozen());
+        EXPECT_EQ(PageFile::n_open(), before + 1);
+    }
+    EXPECT_EQ(PageFile::n_open(), before);
+}
+
+// With so few files that none is left: what freeze() says.
+std::string said_without_files(RaggedCache & cache) {
+    const rlimit few{30, 30};
+    setrlimit(RLIMIT_NOFILE, &few);
+    std::vector<std::shared_ptr<PageFile>> all;
+    for (auto one = PageFile::make(); one.ok(); one = PageFile::make()) { all.push_back(*one); }
+    return cache.freeze(10).message();
+}
+
+TEST_F(RaggedCacheTest, WithoutAFileForItTheLimitIsNamed) {
+    auto cache = RaggedCache::make(layout_of(GGML_TYPE_F16), 100);
+    ASSERT_TRUE(cache.ok());
+    append(**cache, 0, 0, 10);
+    const auto say = [&] {
+        std::fputs(said_without_files(**cache).c_str(), stderr);
+        std::_Exit(0);
+    };
+    EXPECT_EXIT(say(), testing::ExitedWithCode(0), "ulimit -n is 30\\): raise that, or keep fewer requests");
 }
 
 }  // namespace

@@ -32,8 +32,7 @@ int64_t chunk_end_before(const RunPlan & plan, int64_t n) {
 }
 
 SharedStates::SharedStates(uint64_t most_idle_bytes, int n_layers)
-    : most_idle_bytes_(most_idle_bytes),
-      most_states_(std::max<size_t>(1, most_regions_to_fork() / static_cast<size_t>(std::max(n_layers, 1)))) {}
+    : most_idle_bytes_(most_idle_bytes), most_states_(PageFile::most_open(n_layers).n_files) {}
 
 FoundShared SharedStates::find(const StateScope & scope, std::span<const int32_t> tokens) const {
     FoundShared longest;
@@ -97,6 +96,16 @@ bool SharedStates::drop_least_recent() noexcept {
 
 void SharedStates::trim() noexcept {
     while ((bytes_idle() > most_idle_bytes_ || held_.size() > most_states_) && drop_least_recent()) {}
+}
+
+size_t SharedStates::n_idle() const {
+    return static_cast<size_t>(std::ranges::count_if(held_, [](const Held & one) { return !one.in_use(); }));
+}
+
+size_t SharedStates::state_bytes() const {
+    size_t n = 0;
+    for (const Held & one : held_) { n += one.state->state.states.size_bytes(); }
+    return n;
 }
 
 size_t SharedStates::bytes_of(bool in_use) const {

@@ -45,8 +45,8 @@ int64_t chunk_end_before(const RunPlan & plan, int64_t n);
 
 class SharedStates {
 public:
-    // most_idle_bytes: of all that nobody goes on from. n_layers: of the model: each of a state's is a region that can be
-    // forked, of which there may be so many at a time (cache/page_memory.h).
+    // most_idle_bytes: of all that nobody goes on from. n_layers: of the model: each of a state's is a region in a file, of
+    // which there may be so many at a time (cache/page_memory.h).
     SharedStates(uint64_t most_idle_bytes, int n_layers);
 
     uint64_t most_idle_bytes() const { return most_idle_bytes_; }
@@ -70,6 +70,8 @@ public:
     size_t bytes() const { return bytes_in_use() + bytes_idle(); }  // K/V, and states of recurrent layers
     size_t bytes_in_use() const { return bytes_of(/*in_use=*/true); }
     size_t bytes_idle() const { return bytes_of(/*in_use=*/false); }
+    size_t n_idle() const;
+    size_t state_bytes() const;  // of bytes(): of recurrent layers
 
 private:
     struct Held {

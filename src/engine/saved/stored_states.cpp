@@ -137,7 +137,7 @@ Status StoredStates::go_on_from(const FoundShared & shared, std::optional<int64_
     std::unique_ptr<RaggedCache> cache;
     if (copy_to_room) {
         const int64_t most = shared.n_tokens < from.state.n_tokens ? shared.n_tokens : from.cache->capacity();
-        PITH_ASSIGN_OR_RETURN(cache, from.cache->copy(most, *copy_to_room));
+        PITH_ASSIGN_OR_RETURN(cache, from.cache->copy(most, *copy_to_room, /*to_fork=*/false));
     } else {
         PITH_ASSIGN_OR_RETURN(cache, from.cache->fork());
     }
@@ -202,7 +202,7 @@ std::shared_ptr<const SharedState> StoredStates::hold(Session::Impl & session, c
         shared->n_evictions = session.ledger.n_evictions;
         shared->evicted_entries = session.ledger.evicted_entries;
         if (copies) {
-            PITH_ASSIGN_OR_RETURN(shared->cache, seq.cache->copy(seq.cache->capacity(), room));
+            PITH_ASSIGN_OR_RETURN(shared->cache, seq.cache->copy(seq.cache->capacity(), room, /*to_fork=*/true));
             return {};
         }
         PITH_RETURN_IF_ERROR(seq.cache->freeze(room));
