@@ -123,9 +123,10 @@ struct EngineLedger {
     int64_t n_generated = 0;        // tokens of answers that were fed
     size_t ceiling_bytes = 0;       // 0: none
     size_t kv_reserved_bytes = 0;   // what the running ones may come to need, the states that they share once
-    size_t kv_allocated_bytes = 0;  // pages held now, each counted once
+    size_t kv_allocated_bytes = 0;  // held now: pages, and states of recurrent layers, each counted once
     size_t kv_kept_bytes = 0;       // of these: of requests that are done and were submitted with `keep`
-    size_t kv_idle_bytes = 0;       // and of states in memory that nobody goes on from now, which nothing is reserved for
+    size_t kv_idle_bytes = 0;       // of states in memory that nobody goes on from now, which nothing is reserved for
+    size_t kv_state_bytes = 0;      // and of recurrent layers, whoever holds them
     size_t kv_peak_bytes = 0;       // the most that was ever held
     // Beside K/V, what the process's own memory holds now. The K/V of requests that are kept lies in memory files, which
     // systems count apart; so does what is read where a file of weights is mapped.

@@ -261,5 +261,52 @@ TEST(BatchEngineFailures, AnEngineThatCannotBeMadeIsAnError) {
     EXPECT_GT(k, 3);
 }
 
+// A prompt goes on from another's state, reads more, and should leave its own to others: what it has read moves, and then
+// cannot be mapped for those. It is its own then, and in its reservation.
+TEST(BatchEngineFailures, WhatCannotBeSharedOnceItHasMovedIsReserved) {
+    EngineOptions options;
+    options.type_k = options.type_v = KvType::kF32;
+    options.n_threads = 1;
+    options.grid = 0;
+    options.cache_memory_bytes = uint64_t{64} << 20U;
+    Request first;
+    first.tokens = random_tokens(300, 384, 5);
+    first.options.policy = "full";
+    first.options.prefill = PrefillSchedule::kChunked;
+    first.options.chunk = 20;
+    first.max_tokens = 1;
+    Request second = first;
+    const auto more = random_tokens(100, 384, 6);
+    second.tokens.insert(second.tokens.end(), more.begin(), more.end());
+    second.max_tokens = 5;
+    std::vector<int32_t> expected;
+    int n_answered = 0;
+    int64_t k = 0;
+    for (bool failed = true; failed; ++k) {  // the first time nothing fails
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok());
+        ASSERT_TRUE(engine->submit(first).ok() && engine->run().ok());
+        ASSERT_GT(engine->ledger().kv_idle_bytes, 0U);
+        const auto id = engine->submit(second);
+        ASSERT_TRUE(id.ok());
+        if (k > 0) { fail_at(Fails::kPages, k); }
+        for (bool goes_on = true; goes_on;) {
+            const auto stepped = engine->step();
+            ASSERT_TRUE(stepped.ok());
+            goes_on = *stepped;
+            const EngineLedger ledger = engine->ledger();
+            EXPECT_LE(ledger.kv_allocated_bytes, ledger.kv_reserved_bytes + ledger.kv_idle_bytes) << "the " << k << "th fails";
+        }
+        failed = k == 0 || stop_failing();
+        const auto answer = engine->answer(*id);
+        if (k == 0) { expected.assign(answer.begin(), answer.end()); }
+        if (engine->state(*id) != RequestState::kDone) { continue; }
+        EXPECT_EQ(engine->n_cached(*id), 300);
+        EXPECT_EQ(std::vector<int32_t>(answer.begin(), answer.end()), expected);
+        ++n_answered;
+    }
+    EXPECT_GT(n_answered, 4) << "nothing failed where a state was to be shared";
+}
+
 }  // namespace
 }  // namespace pith

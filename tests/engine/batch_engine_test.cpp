@@ -2,8 +2,12 @@
 #include "pith/batch_engine.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <map>
 #include <random>
 
@@ -56,6 +60,12 @@ double difference(const std::vector<float> & a, const std::vector<float> & b) {
     double worst = 0;
     for (size_t i = 0; i < a.size(); ++i) { worst = std::max(worst, std::abs(static_cast<double>(a[i]) - b[i])); }
     return worst / (*high - *low);
+}
+
+// By how much the best logit is above the second, as a share of the range.
+double gap_of_best(std::vector<float> logits) {
+    std::ranges::sort(logits, std::greater<>());
+    return (static_cast<double>(logits[0]) - logits[1]) / (logits.front() - logits.back());
 }
 
 // Requests of unlike policies, schedules and lengths.
@@ -133,35 +143,45 @@ TEST_P(BatchEngine, GivesWhatEachSequenceGivesAlone) {
     EXPECT_EQ(engine->ledger().kv_allocated_bytes, 0U);
 
     double worst = 0;
-    int n_same = 0;
+    std::vector<double> ties;  // where answers part: by how much the two best logits differ, as a share of the range
     for (size_t i = 0; i < requests.size(); ++i) {
         SCOPED_TRACE(requests[i].options.policy);
         ASSERT_EQ(engine->state(ids[i]), RequestState::kDone) << engine->status(ids[i]).message();
         const Answer expected = alone(*model, requests[i], options);
         const auto answer = engine->answer(ids[i]);
         ASSERT_EQ(answer.size(), expected.tokens.size());
-        bool same = true;
-        for (size_t t = 0; t < expected.tokens.size() && same; ++t) {  // behind a tie they may part
+        for (size_t t = 0; t < expected.tokens.size(); ++t) {
+            EXPECT_EQ(answer[t], likeliest_token(got[i].logits[t]));
+            if (answer[t] != expected.tokens[t]) {  // behind a tie they go ways of their own
+                ties.push_back(gap_of_best(expected.logits[t]));
+                break;
+            }
             worst = std::max(worst, difference(expected.logits[t], got[i].logits[t]));
-            same = answer[t] == expected.tokens[t];
         }
-        n_same += same ? 1 : 0;
         const auto ledger = engine->ledger(ids[i]);
         ASSERT_TRUE(ledger.ok());
         EXPECT_EQ(ledger->n_prompt, std::ssize(requests[i].tokens));
         EXPECT_EQ(ledger->n_generated, std::ssize(answer) - 1);  // the last is not fed
     }
-    RecordProperty("worst", std::to_string(worst));
+    std::printf("largest difference %.2e of the range; %zu of %zu answers part, behind ties\n", worst, ties.size(),
+                requests.size());
     EXPECT_LE(worst, c.type == KvType::kF32 ? 1e-5 : 0.03);
-    EXPECT_GE(n_same, c.type == KvType::kF32 ? static_cast<int>(requests.size()) : 8);
+    for (const double gap : ties) { EXPECT_LE(gap, 2 * worst) << "that was no tie"; }
+    if (c.type == KvType::kF32) { EXPECT_TRUE(ties.empty()); }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, BatchEngine,
-                         ::testing::Values(EngineCase{KvType::kF32, 2, 2, 512}, EngineCase{KvType::kF32, 2, 2, 16},
-                                           EngineCase{KvType::kF32, 1, 1, 7}, EngineCase{KvType::kF32, 1, 8, 64},
-                                           EngineCase{KvType::kF16, 2, 4, 48}, EngineCase{KvType::kBF16, 2, 2, 48},
-                                           EngineCase{KvType::kQ8_0, 2, 2, 48}, EngineCase{KvType::kQ4_0, 2, 2, 48},
-                                           EngineCase{KvType::kF32, 2, 2, 48, true}));
+// scripts/sanitize takes the first two.
+std::vector<EngineCase> engine_cases() {
+    std::vector<EngineCase> all = {{KvType::kF32, 2, 2, 512}, {KvType::kF32, 2, 2, 16},  {KvType::kF32, 1, 1, 7},
+                                   {KvType::kF32, 1, 8, 64},  {KvType::kF16, 2, 4, 48},  {KvType::kBF16, 2, 2, 48},
+                                   {KvType::kQ8_0, 2, 2, 48}, {KvType::kQ4_0, 2, 2, 48}, {KvType::kF32, 2, 2, 48, true}};
+    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kBF16, KvType::kQ8_0, KvType::kQ4_0}) {
+        for (const int n_group : {3, 5, 6, 7}) { all.push_back({type, n_group % 2 + 1, n_group, 40}); }
+    }
+    return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, BatchEngine, ::testing::ValuesIn(engine_cases()));
 
 // Nothing that a row goes through depends on the rows beside it: prompts of one pass, and then tokens of one pass.
 TEST(BatchEngineBits, AreThoseOfEachSequenceAloneWhereWeightsAndEntriesAreF32) {
@@ -634,6 +654,49 @@ TEST(BatchEngineForks, ReserveWhatTheirEvictionCopies) {
     EXPECT_GT(most_waiting, 4) << "all fitted: the test shows nothing";
     EXPECT_LE(engine->ledger().kv_peak_bytes, size_t{1} << 20);
     for (const int64_t id : ids) { EXPECT_EQ(engine->state(id), RequestState::kDone) << engine->status(id).message(); }
+}
+
+// Prompts are kept until one is refused; what it says. n_kept: how many were.
+std::string said_when_files_run_out(int & n_kept) {
+    const rlimit few{40, 40};
+    setrlimit(RLIMIT_NOFILE, &few);
+    EngineOptions options;
+    options.n_threads = 1;  // a child of fork() has no others
+    auto engine = tiny().engine(options);
+    if (!engine.ok()) { return engine.status().message(); }
+    Request prefix = request_of(30, "full", Budget());
+    prefix.keep = true;
+    prefix.max_tokens = 0;
+    std::vector<int64_t> ids;
+    for (n_kept = 0; n_kept < 40; ++n_kept) {
+        const auto id = engine->submit(prefix);
+        if (!id.ok() || !engine->run().ok()) { return "submit() or run() failed"; }
+        if (engine->state(*id) != RequestState::kDone) { break; }
+        ids.push_back(*id);
+    }
+    const auto refused = engine->submit(prefix);
+    if (!refused.ok() || !engine->run().ok() || engine->state(*refused) != RequestState::kFailed) { return "there is room"; }
+    const std::string said = engine->status(*refused).message();
+    // Who runs beside it may make room, so it waits; others are not concerned, and one that is forgotten makes room.
+    const auto answering = engine->submit(request_of(30, "full", Budget()));
+    const auto waiting = engine->submit(prefix);
+    if (!answering.ok() || !waiting.ok() || !engine->step().ok()) { return "step() failed"; }
+    if (engine->state(*waiting) != RequestState::kWaiting) { return "it does not wait: " + engine->status(*waiting).message(); }
+    if (!engine->forget(ids.front()).ok() || !engine->run().ok()) { return "run() failed"; }
+    if (engine->state(*answering) != RequestState::kDone) { return engine->status(*answering).message(); }
+    if (engine->state(*waiting) != RequestState::kDone) { return engine->status(*waiting).message(); }
+    return said;
+}
+
+TEST(BatchEngineForks, AreRefusedByNameBeforeFilesRunOut) {
+    const auto say = [] {
+        int n_kept = 0;
+        const std::string said = said_when_files_run_out(n_kept);
+        std::fputs((std::to_string(n_kept) + " kept; " + said).c_str(), stderr);
+        std::_Exit(0);  // the parent's files stay
+    };
+    EXPECT_EXIT(say(), ::testing::ExitedWithCode(0),
+                "^10 kept; .*10 are taken by requests that are kept, of 10 that may be \\(ulimit -n is 40\\): forget some");
 }
 
 TEST(BatchEngineForks, CountABaseAsLongAsItIsRead) {

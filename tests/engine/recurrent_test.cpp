@@ -268,6 +268,63 @@ TEST_P(RecurrentLayers, AKeptPromptIsReadByItsForks) {
     testing::expect_forks_answer_as_alone(*model_, options("full", Budget(), PrefillSchedule::kChunked), tokens(200), 140, 30);
 }
 
+TEST_P(RecurrentLayers, OfAnEnginesRequestsAreCountedAndInsideItsCeiling) {
+    Session one = session("full");
+    ASSERT_TRUE(one.prefill(tokens(20)).ok());
+    const size_t of_one = one.ledger().kv_state_bytes;
+    ASSERT_GT(of_one, 0U);
+    Request prefix;
+    prefix.options = options("full", Budget(), PrefillSchedule::kChunked);
+    prefix.keep = true;
+    prefix.max_tokens = 0;
+    EngineOptions with;
+    with.n_threads = 1;
+    size_t of_kept = 0;
+    {
+        auto engine = model_->engine(with);
+        ASSERT_TRUE(engine.ok()) << engine.status().message();
+        int64_t newest = 0;
+        for (size_t n = 1; n <= 3; ++n) {
+            prefix.tokens = tokens(20, static_cast<unsigned>(n));
+            const auto id = engine->submit(prefix);
+            ASSERT_TRUE(id.ok() && engine->run().ok());
+            newest = *id;
+            const EngineLedger ledger = engine->ledger();
+            EXPECT_EQ(ledger.kv_state_bytes, n * of_one);
+            EXPECT_GT(ledger.kv_allocated_bytes, n * of_one);
+            EXPECT_EQ(ledger.kv_kept_bytes, ledger.kv_allocated_bytes);
+            EXPECT_EQ(ledger.kv_reserved_bytes, ledger.kv_kept_bytes) << "they stay";
+            EXPECT_GE(ledger.kv_peak_bytes, ledger.kv_allocated_bytes);
+            of_kept = ledger.kv_kept_bytes / n;
+        }
+        // Who goes on from one reads its states until a token writes others.
+        Request fork;
+        fork.after = newest;
+        fork.max_tokens = 3;
+        const auto id = engine->submit(fork);
+        ASSERT_TRUE(id.ok());
+        EXPECT_EQ(engine->ledger().kv_state_bytes, 3 * of_one);
+        ASSERT_TRUE(engine->step().ok());
+        EXPECT_EQ(engine->ledger().kv_state_bytes, 4 * of_one);
+        ASSERT_TRUE(engine->run().ok());
+        EXPECT_EQ(engine->ledger().kv_state_bytes, 3 * of_one);
+    }
+    with.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(6 * of_kept));
+    auto engine = model_->engine(with);
+    ASSERT_TRUE(engine.ok());
+    size_t n_kept = 0;
+    for (bool fits = true; fits; n_kept += fits ? 1 : 0) {
+        ASSERT_LT(n_kept, 7U) << "they are outside the ceiling";
+        prefix.tokens = tokens(20, static_cast<unsigned>(n_kept));
+        const auto id = engine->submit(prefix);
+        ASSERT_TRUE(id.ok() && engine->run().ok()) << id.status().message();
+        fits = engine->state(*id) == RequestState::kDone;
+        EXPECT_LE(engine->ledger().kv_peak_bytes, 6 * of_kept);
+        if (!fits) { EXPECT_EQ(engine->status(*id).code(), ErrorCode::kBudget) << engine->status(*id).message(); }
+    }
+    EXPECT_GE(n_kept, 3U);
+}
+
 // From a folder of states: the same logits, to the bit, as without.
 TEST_P(RecurrentLayers, PromptsGoOnFromStatesOfOthers) {
     for (const char * policy : {"full", "h2o"}) {

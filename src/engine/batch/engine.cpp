@@ -107,8 +107,8 @@ Result<int64_t> Engine::submit(Request request) {
                                                      ": no request of this number is done and was submitted with keep"};
         }
         if (base != nullptr && base->is_aside() && turn->request().evict) {  // what is evicted is looked at now
-            if (!impl_->has_bytes(*turn)) { impl_->set_idle_aside(*turn); }
-            if (!impl_->has_bytes(*turn)) {
+            if (!impl_->has_memory(*turn)) { impl_->set_idle_aside(*turn); }
+            if (!impl_->has_memory(*turn)) {
                 return {ErrorCode::kBudget,
                         "request " + std::to_string(after) +
                             " is set aside, and there is no room for it now: evict it when others have ended"};
@@ -222,12 +222,15 @@ EngineLedger Engine::ledger() const {
         ledger.n_waiting += turn->state() == RequestState::kWaiting ? 1 : 0;
         ledger.n_running += turn->running() ? 1 : 0;
         ledger.n_set_aside += turn->state() == RequestState::kSetAside || turn->is_aside() ? 1 : 0;
-        ledger.kv_kept_bytes += turn->kept() ? turn->kv_bytes(/*at_most=*/false) : 0;
+        const size_t states = turn->state_bytes(impl_->base_of(*turn));
+        ledger.kv_state_bytes += states;
+        ledger.kv_kept_bytes += turn->kept() ? turn->kv_bytes(/*at_most=*/false) + states : 0;
         ledger.evidence_bytes += turn->evidence_bytes();
         ledger.undo_bytes += turn->undo_bytes();
         ledger.sequence_bytes += turn->other_bytes();
         if (turn->session() != nullptr) { of_model = turn->session()->output->size_bytes(); }
     }
+    ledger.kv_state_bytes += impl_->store ? impl_->store->shared().state_bytes() : 0;
     ledger.kv_idle_bytes = impl_->store ? impl_->store->shared().bytes_idle() : 0;
     ledger.n_cache_kept = impl_->store ? impl_->store->n_kept() : 0;
     ledger.weight_bytes = file_of(impl_->model).resident_copies_bytes();

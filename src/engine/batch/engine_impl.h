@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache/page_memory.h"
 #include "engine/batch/batch_pass.h"
 #include "engine/batch/step_plan.h"
 #include "engine/batch/turn.h"
@@ -31,7 +32,8 @@ struct Engine::Impl {
     BatchPass pass;
     std::map<int64_t, std::unique_ptr<Turn>> turns;
     int64_t next_id = 1;
-    bool changed = false;  // since the last admission: a request came or ended
+    PageFile::Limit most_files;  // of caches that others go on from
+    bool changed = false;        // since the last admission: a request came or ended
     bool in_step = false;
     EngineLedger ledger;
 
@@ -39,7 +41,8 @@ struct Engine::Impl {
         : model(std::move(of)),
           options(std::move(with)),
           execution(std::move(on)),
-          pass(std::shared_ptr<Forward>(execution, &execution->forward)) {}
+          pass(std::shared_ptr<Forward>(execution, &execution->forward)),
+          most_files(PageFile::most_open(model.info().n_layers)) {}
 
     // As users see it.
     Turn * asked(int64_t id) {
@@ -59,7 +62,12 @@ struct Engine::Impl {
     void choose_first_tokens();
     bool has_room(const Turn & turn, std::span<Turn * const> without = {}) const;
     bool has_slot(const Turn & turn, std::span<Turn * const> without = {}) const;
-    bool has_bytes(const Turn & turn, std::span<Turn * const> without = {}) const;
+    bool has_memory(const Turn & turn, std::span<Turn * const> without = {}) const;
+    bool has_files(const Turn & turn, std::span<Turn * const> without = {}) const;
+    size_t files_in_use(std::span<Turn * const> without = {}) const;
+    size_t wanted_files(const Turn & turn) const;
+    bool make_files(size_t n);
+    Status why_it_cannot_start(const Turn & turn) const;
     bool fits(size_t reserved) const { return ledger.ceiling_bytes == 0 || reserved <= ledger.ceiling_bytes; }
     bool make_room(const Turn & turn);
     bool finds_room(Turn & turn);

@@ -28,7 +28,7 @@ size_t Engine::Impl::reserved_bytes() const {
 
 // Whether it may run beside those that run, and under the ceiling. without: of these, some that are imagined gone.
 bool Engine::Impl::has_room(const Turn & turn, std::span<Turn * const> without) const {
-    return has_slot(turn, without) && has_bytes(turn, without);
+    return has_slot(turn, without) && has_memory(turn, without);
 }
 
 bool Engine::Impl::has_slot(const Turn & turn, std::span<Turn * const> without) const {
@@ -42,6 +42,35 @@ bool Engine::Impl::has_slot(const Turn & turn, std::span<Turn * const> without) 
     return turn.state() != RequestState::kWaiting || !turn.reads_layers() || n_layered < kMaxLayered;
 }
 
+// Files that keys and values lie in which others go on from: those there are, but for idle states, which go when others want
+// theirs; and those of requests that will be kept.
+size_t Engine::Impl::files_in_use(std::span<Turn * const> without) const {
+    size_t n = PageFile::n_open() - std::min(PageFile::n_open(), store ? store->shared().n_idle() : 0);
+    for (const auto & [id, other] : turns) {
+        const bool counts = std::ranges::find(without, other.get()) == without.end();
+        n += counts && other->running() && other->request().keep ? 1 : 0;
+    }
+    return n;
+}
+
+size_t Engine::Impl::wanted_files(const Turn & turn) const {
+    const Turn * base = turn.state() == RequestState::kWaiting ? base_of(turn) : nullptr;
+    return (turn.request().keep ? 1U : 0U) + (base != nullptr && base->is_aside() ? 1U : 0U);
+}
+
+bool Engine::Impl::has_files(const Turn & turn, std::span<Turn * const> without) const {
+    const size_t wanted = wanted_files(turn);
+    return wanted == 0 || files_in_use(without) + wanted <= most_files.n_files;
+}
+
+// Idle states go, the least recently used first, until there may be so many files more; none, where there may not.
+bool Engine::Impl::make_files(size_t n) {
+    if (files_in_use() + n > most_files.n_files) { return false; }
+    while (store && files_in_use() + store->shared().n_idle() + n > most_files.n_files && store->shared().drop_least_recent()) {
+    }
+    return true;
+}
+
 // What it wants beside what the others have.
 size_t Engine::Impl::wanted_bytes(const Turn & turn) const {
     const Turn * base = turn.state() == RequestState::kWaiting ? base_of(turn) : nullptr;
@@ -49,7 +78,8 @@ size_t Engine::Impl::wanted_bytes(const Turn & turn) const {
 }
 
 // Idle states in memory are in nobody's way: they go when the room is taken (make_space()).
-bool Engine::Impl::has_bytes(const Turn & turn, std::span<Turn * const> without) const {
+bool Engine::Impl::has_memory(const Turn & turn, std::span<Turn * const> without) const {
+    if (!has_files(turn, without)) { return false; }
     size_t reserved = reserved_bytes();
     for (const Turn * one : without) { reserved -= one->reserved_bytes(); }
     return fits(reserved + wanted_bytes(turn));
@@ -74,7 +104,7 @@ bool Engine::Impl::is_read(int64_t id, bool by_running) const {
 void Engine::Impl::set_idle_aside(const Turn & for_whom) {
     if (folder().empty()) { return; }
     for (const auto & [id, idle] : turns) {
-        if (has_bytes(for_whom)) { return; }
+        if (has_memory(for_whom)) { return; }
         if (!idle->kept() || idle->is_aside() || id == for_whom.request().after || is_read(id, /*by_running=*/true)) {
             continue;
         }
@@ -123,18 +153,34 @@ bool Engine::Impl::finds_room(Turn & turn) {
         if (!pays_off(turn, base, turn.reserved_bytes(), n_alike)) { turn.copy_shared_state(); }
     }
     bool found = has_room(turn);
-    if (!found && base > 0 && has_slot(turn) && fits(reserved_bytes() - base + turn.bytes_alone())) {
+    if (!found && base > 0 && has_slot(turn) && has_files(turn) && fits(reserved_bytes() - base + turn.bytes_alone())) {
         turn.take_shared_state();
         found = true;
     }
     found = found || make_room(turn);
     if (found) {
         make_space(reserved_bytes() + wanted_bytes(turn));
+        if (const size_t n = wanted_files(turn); n > 0) { make_files(n); }
     } else if (waits) {
         turn.let_go_of_shared_state();
     }
     if (store) { store->shared().trim(); }  // of whom was set aside
     return found;
+}
+
+// Of one that nobody runs beside.
+Status Engine::Impl::why_it_cannot_start(const Turn & turn) const {
+    if (!has_files(turn)) {
+        return {ErrorCode::kBudget, "the request wants a file in memory for keys and values that others go on from; " +
+                                        with_commas(static_cast<int64_t>(files_in_use())) +
+                                        " are taken by requests that are kept, of " +
+                                        with_commas(static_cast<int64_t>(most_files.n_files)) + " that may be (" +
+                                        most_files.name + "): forget some of them, or raise that"};
+    }
+    return {ErrorCode::kBudget, "the request may come to need " + with_commas(static_cast<int64_t>(turn.reserved_bytes())) +
+                                    " bytes of KV cache, and requests that are kept take " +
+                                    with_commas(static_cast<int64_t>(reserved_bytes())) + " of the ceiling of " +
+                                    with_commas(static_cast<int64_t>(ledger.ceiling_bytes)) + ": forget some of them"};
 }
 
 // Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit.
@@ -159,11 +205,7 @@ void Engine::Impl::admit() {
             const bool hopeless = std::ranges::none_of(turns, [](const auto & one) { return one.second->running(); });
             if (!hopeless) { break; }
             // Nothing will become free by itself.
-            turn->fail({ErrorCode::kBudget,
-                        "the request may come to need " + with_commas(static_cast<int64_t>(turn->reserved_bytes())) +
-                            " bytes of KV cache, and requests that are kept take " +
-                            with_commas(static_cast<int64_t>(reserved_bytes())) + " of the ceiling of " +
-                            with_commas(static_cast<int64_t>(ledger.ceiling_bytes)) + ": forget some of them"});
+            turn->fail(why_it_cannot_start(*turn));
         } else if (turn->state() == RequestState::kSetAside) {
             if (const Status back = turn->bring_back(); !back.ok()) { turn->fail(back); }
         } else {
@@ -208,6 +250,7 @@ Turn::Holding Engine::Impl::how_to_hold(const Turn & turn, size_t bytes) {
         }
         shares = fits(others + waiting + bytes + behind);
     }
+    if (!make_files(1)) { return Turn::Holding::kNot; }
     if (shares && make_space(others + bytes + behind)) { return Turn::Holding::kShared; }
     return stays && make_space(others + turn.reserved_bytes() + bytes) ? Turn::Holding::kCopied : Turn::Holding::kNot;
 }
@@ -250,8 +293,9 @@ void Engine::Impl::count_bytes(const Turn * ran) {
     size_t most = bytes;
     size_t undo = 0;
     for (const auto & [id, turn] : turns) {
-        bytes += turn->kv_bytes(/*at_most=*/false);
-        most += turn->kv_bytes(/*at_most=*/turn.get() == ran);
+        const size_t states = turn->state_bytes(base_of(*turn));
+        bytes += turn->kv_bytes(/*at_most=*/false) + states;
+        most += turn->kv_bytes(/*at_most=*/turn.get() == ran) + states;
         undo += turn->undo_bytes();
     }
     ledger.undo_peak_bytes = std::max(ledger.undo_peak_bytes, undo);

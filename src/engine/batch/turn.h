@@ -50,7 +50,7 @@ public:
     bool ended() const { return state_ >= RequestState::kDone; }
     bool kept() const { return state_ == RequestState::kDone && session_ != nullptr; }  // what others may go on from
     // What it may come to take, or, kept, takes: beside a base that it goes on from, which is counted once for all.
-    size_t reserved_bytes() const { return kept() ? kv_bytes(false) : reserved_bytes_; }
+    size_t reserved_bytes() const { return kept() ? kv_bytes(false) + state_bytes(nullptr) : reserved_bytes_; }
     size_t bytes_alone() const { return bytes_alone_; }  // what that would be without one
     // The same if the state that it holds, which has just been read, became a base that others go on from.
     size_t bytes_behind_own_state() const;
@@ -59,6 +59,9 @@ public:
     const Ledger & ledger() const { return session_ ? session_->ledger : ledger_; }
     // Of its lanes now; at_most: with what a unit that has just run took in between.
     size_t kv_bytes(bool at_most) const;
+    // Of its recurrent layers' states those that are not still those of the state in memory that it goes on from, or of `base`
+    // (null: none), which count them.
+    size_t state_bytes(const Turn * base) const;
     size_t undo_bytes() const { return session_ ? session_->seq.undo_bytes() : 0; }
     size_t evidence_bytes() const { return session_ ? session_->seq.evidence.size_bytes() : 0; }
     size_t other_bytes() const;  // in memory, beside its entries, evidence and undo

@@ -68,13 +68,20 @@ size_t Turn::most_behind_shared() const {
 Turn::Extent Turn::extent() const {
     if (is_aside()) { return extent_; }
     const RaggedCache & cache = *session_->seq.cache;
-    return {cache.n_entries(), cache.longest(), cache.capacity(), cache.allocated_bytes()};
+    return {cache.n_entries(), cache.longest(), cache.capacity(), cache.allocated_bytes() + state_bytes(nullptr)};
 }
 
 size_t Turn::kv_bytes(bool at_most) const {
     if (!session_ || !session_->seq.cache) { return 0; }
     const RaggedCache & cache = *session_->seq.cache;
     return at_most ? cache.peak_bytes() : cache.allocated_bytes();
+}
+
+size_t Turn::state_bytes(const Turn * base) const {
+    if (!session_) { return 0; }
+    const RecurrentStates & states = session_->seq.states;
+    if (shared_) { return states.bytes_beside(shared_->state.states); }
+    return base != nullptr && base->session_ ? states.bytes_beside(base->session_->seq.states) : states.size_bytes();
 }
 
 size_t Turn::other_bytes() const {
@@ -164,7 +171,14 @@ void Turn::hold_state() {
         const size_t bytes = seq.cache->allocated_bytes() + seq.cache->shared_bytes() + seq.states.size_bytes();
         const Holding how = how_to_hold_(*this, bytes);
         if (how == Holding::kNot) { return {}; }
+        const size_t behind = how == Holding::kShared ? bytes_behind_own_state() : 0;
         auto state = states_->hold(*session_, *scope_, how == Holding::kCopied, room_to_fork());
+        if (!state && how == Holding::kShared && seq.cache->shared_bytes() == 0) {
+            // It has moved, and what should have gone on from there could not be made: the entries are its own now, in the room
+            // that was made for both.
+            shared_.reset();
+            reserved_bytes_ = std::min(bytes_alone_, bytes + behind);
+        }
         if (!state) { return {}; }
         if (how == Holding::kShared) {
             shared_ = std::move(state);
