@@ -26,6 +26,7 @@ struct Plan {
 };
 thread_local Plan plan;
 std::atomic<bool> cancel{false};
+thread_local RegionWatch * watch = nullptr;
 
 bool fails_now(Fails what) {
     if (!plan.armed || plan.what != what || plan.failed) { return false; }
@@ -86,6 +87,10 @@ bool stop_failing() {
     return plan.failed;
 }
 
+void watch_regions(RegionWatch * now) {
+    watch = now;
+}
+
 const std::atomic<bool> & cancel_flag() {
     return cancel;
 }
@@ -100,6 +105,7 @@ using pith::testing::count_graph;
 using pith::testing::Fails;
 using pith::testing::fails_now;
 using pith::testing::next_of;
+using pith::testing::watch;
 
 #if !defined(__SANITIZE_THREAD__)  // which has its own, and runs before this program could
 using pith::testing::allocate;
@@ -137,7 +143,21 @@ extern "C" void * mmap(void * address, size_t length, int protection, int flags,
         errno = ENOMEM;
         return MAP_FAILED;
     }
-    return reinterpret_cast<void *>(syscall(SYS_mmap, address, length, protection, flags, file, offset));
+    void * made = reinterpret_cast<void *>(syscall(SYS_mmap, address, length, protection, flags, file, offset));
+    if (watch != nullptr && made != MAP_FAILED && (flags & MAP_NORESERVE) != 0) {
+        watch->mapped(made, length, file >= 0 && (flags & MAP_PRIVATE) != 0);
+    }
+    return made;
+}
+
+extern "C" int munmap(void * address, size_t length) noexcept {
+    if (watch != nullptr) { watch->unmapped(address); }
+    return static_cast<int>(syscall(SYS_munmap, address, length));
+}
+
+extern "C" int madvise(void * address, size_t length, int advice) noexcept {
+    if (watch != nullptr && (advice == MADV_DONTNEED || advice == MADV_REMOVE)) { watch->gives_back(); }
+    return static_cast<int>(syscall(SYS_madvise, address, length, advice));
 }
 #endif
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 namespace pith::testing {
@@ -18,5 +19,17 @@ bool stop_failing();
 
 const std::atomic<bool> & cancel_flag();
 int64_t n_graphs_after_cancel();  // that began since then
+
+// Told of regions of addresses that cost memory only where they are written (those of KV caches), by the thread that set it;
+// not where ThreadSanitizer watches. Must not allocate.
+class RegionWatch {
+public:
+    virtual ~RegionWatch() = default;
+    // reads_file: its pages are a file's until they are written.
+    virtual void mapped(void * begin, size_t size, bool reads_file) noexcept = 0;
+    virtual void unmapped(void * begin) noexcept = 0;
+    virtual void gives_back() noexcept = 0;  // before pages go
+};
+void watch_regions(RegionWatch * watch);  // null: nobody
 
 }  // namespace pith::testing
