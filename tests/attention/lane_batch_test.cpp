@@ -128,10 +128,19 @@ TEST_P(LaneBatchTest, GivesEachPartTheBitsItHasAlone) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, LaneBatchTest,
-                         ::testing::Values(BatchCase{GGML_TYPE_F32, 2, 2, 64}, BatchCase{GGML_TYPE_F16, 3, 1, 32},
-                                           BatchCase{GGML_TYPE_BF16, 1, 8, 64}, BatchCase{GGML_TYPE_Q8_0, 2, 4, 64},
-                                           BatchCase{GGML_TYPE_Q4_0, 4, 7, 128}));
+// All types, groups of 1 to 8; the number of KV heads and their size go along.
+std::vector<BatchCase> all_cases() {
+    std::vector<BatchCase> all;
+    for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}) {
+        for (int n_group = 1; n_group <= 8; ++n_group) {
+            const int head_dim = n_group == 1 ? 32 : n_group == 7 ? 128 : 64;
+            all.push_back({type, 1 + (n_group + static_cast<int>(all.size())) % 3, n_group, head_dim});
+        }
+    }
+    return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(TypesAndGroups, LaneBatchTest, ::testing::ValuesIn(all_cases()));
 
 }  // namespace
 }  // namespace pith
