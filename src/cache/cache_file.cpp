@@ -16,6 +16,8 @@ namespace {
 using Header = std::array<uint8_t, CacheFileLayout::kHeaderBytes>;
 
 constexpr std::array<uint8_t, CacheFileLayout::kAlign> kZeros{};
+// The header is written last; until then there are zeros in its place.
+constexpr NewFile::Beginning kBeginning{CacheFileLayout::kMagic, CacheFileLayout::kHeaderBytes};
 
 uint64_t padding_behind(uint64_t size) {
     return (CacheFileLayout::kAlign - size % CacheFileLayout::kAlign) % CacheFileLayout::kAlign;
@@ -55,7 +57,7 @@ Header make_header(std::span<const CacheSection> sections, uint64_t file_size, u
 }  // namespace
 
 Result<CacheFileWriter> CacheFileWriter::create(const std::string & path) {
-    PITH_ASSIGN_OR_RETURN(NewFile file, NewFile::create_private(path));
+    PITH_ASSIGN_OR_RETURN(NewFile file, NewFile::create_private(path, kBeginning));
     CacheFileWriter writer(std::move(file));
     const Header nothing{};
     PITH_RETURN_IF_ERROR(writer.file_.write(nothing.data(), nothing.size()));
@@ -163,6 +165,7 @@ Result<std::span<const uint8_t>> CacheFileView::section(std::string_view name) c
 
 Status check_can_save(const std::string & path) {
     PITH_RETURN_IF_ERROR(check_can_write(path));
+    PITH_RETURN_IF_ERROR(NewFile::check_private(path, kBeginning));
     std::error_code error;
     const auto what = std::filesystem::status(path, error);
     if (!std::filesystem::exists(what)) { return {}; }

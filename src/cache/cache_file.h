@@ -100,8 +100,9 @@ private:
     CacheFileView view_;
 };
 
-// Whether a cache file may be written there, asked before the work whose result it is to hold: not over a file of another kind.
-// Leaves no trace. Errors: those of check_can_write(); kInvalidArgument: there is such a file.
+// Whether a cache file may be written there, asked before the work whose result it is to hold: not over a file of another kind,
+// there or where it lies until it is whole. Leaves no trace.
+// Errors: those of check_can_write(); kInvalidArgument: there is such a file; names it.
 Status check_can_save(const std::string & path);
 
 }  // namespace pith

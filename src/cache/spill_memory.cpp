@@ -2,31 +2,51 @@
 #include "cache/spill_memory.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string>
 #include <system_error>
 #include <utility>
 
+#include "file/left_file.h"
 #include "pith/log.h"
 
 namespace pith {
 namespace {
 
-// One that never had a name; where the file system has none of these, one whose name goes at once.
+constexpr std::string_view kNameBegin = ".pith-put-aside-";
+constexpr std::string_view kNameEnd = ".tmp";
+constexpr std::string_view kAnyLetters = "XXXXXX";  // mkostemps's
+
+// One whose name goes at once. It is locked as long as it has the name: of a process that was killed in between it is not, and
+// whoever starts in the folder removes it (is_put_aside()).
+int open_with_name_for_a_moment(const std::filesystem::path & folder) {
+    for (;;) {
+        std::string name = (folder / name_put_aside(kAnyLetters)).string();
+        const int file = mkostemps(name.data(), static_cast<int>(kNameEnd.size()), O_CLOEXEC);
+        if (file < 0) { return file; }
+        const bool is_taken = flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        if (!is_taken && is_at(file, name)) {
+            unlink(name.c_str());
+            return file;
+        }
+        close(file);  // somebody was about to remove it
+    }
+}
+
+// One that never had a name, where the file system has these.
 int open_without_name(const std::filesystem::path & folder) {
     const int unnamed = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (unnamed >= 0) { return unnamed; }
-    std::string name = (folder / "pith-XXXXXX").string();
-    const int file = mkostemp(name.data(), O_CLOEXEC);
-    if (file >= 0) { unlink(name.c_str()); }
-    return file;
+    return unnamed >= 0 ? unnamed : open_with_name_for_a_moment(folder);
 }
 
 // A file of so many bytes, all of them there. in: empty: the folder for temporary files. -1: `why` says what is missing.
@@ -73,6 +93,15 @@ std::string spill_folder() {
                                          "disk with TMPDIR");
     }
     return usual;
+}
+
+std::string name_put_aside(std::string_view letters) {
+    return std::string(kNameBegin) + std::string(letters) + std::string(kNameEnd);
+}
+
+bool is_put_aside(std::string_view file_name) {
+    return file_name.size() == kNameBegin.size() + kAnyLetters.size() + kNameEnd.size() && file_name.starts_with(kNameBegin) &&
+           file_name.ends_with(kNameEnd);
 }
 
 Result<SpillMemory> SpillMemory::make(size_t size_bytes, Spill where, const std::string & folder) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "pith/status.h"
 
@@ -21,6 +22,11 @@ bool lies_in_memory(const std::string & folder);
 // The folder for temporary files: $TMPDIR, or else /tmp; in whose place comes /var/tmp where /tmp lies in memory and /var/tmp
 // does not. Empty: there is none. A warning, once, where it lies in memory all the same.
 std::string spill_folder();
+
+// Where the file system has no files without names, one has such a name for a moment. letters: six, of its own. Whether a
+// file's name is one of them: if nobody has it locked, a process that was killed in that moment left it.
+std::string name_put_aside(std::string_view letters);
+bool is_put_aside(std::string_view file_name);
 
 class SpillMemory {
 public:

@@ -12,8 +12,10 @@
 #include <system_error>
 #include <utility>
 
+#include "cache/spill_memory.h"
 #include "core/hash64.h"
 #include "core/parse_integer.h"
+#include "file/left_file.h"
 #include "file/new_file.h"
 
 namespace pith {
@@ -93,6 +95,7 @@ Result<StateStore> StateStore::open(const std::string & folder, uint64_t most_by
 void StateStore::remove_unfinished() const {
     std::error_code error;
     for (const std::string & name : names_in(folder_, error)) {
+        if (is_put_aside(name)) { remove_unless_locked(folder_ + "/" + name); }
         if (!name.ends_with(kUnfinishedSuffix)) { continue; }
         const std::string state = name.substr(0, name.size() - kUnfinishedSuffix.size()) + std::string(kStateSuffix);
         if (StateName::parse(state)) { NewFile::remove_abandoned(folder_ + "/" + state); }

@@ -9,7 +9,7 @@
 
 namespace pith::train {
 
-// Architecture llama, weights f32, tokeniser included. Written to PATH.tmp, then renamed.
+// Architecture llama, weights f32, tokeniser included. Appears whole or not at all (file/new_file.h).
 // Errors: kIo (names the path), kInvalidArgument (vocabulary and model differ in size).
 Status export_gguf(const Parameters & parameters, const Vocabulary & vocabulary, const std::string & name,
                    const std::string & path);

@@ -67,7 +67,7 @@ public:
     void forget_graphs();
 
     // A checkpoint: weights, moments, the step, and the caller's own words (`fingerprint` must match on loading; `state` is
-    // handed back). Written to PATH.tmp, then renamed.
+    // handed back). Appears whole or not at all (file/new_file.h).
     // Errors: kIo; on loading kNotFound, kBadFile, kInvalidArgument (made with other options: says so).
     Status save(const std::string & path, const std::string & fingerprint, const std::string & state) const;
     Result<std::string> load(const std::string & path, const std::string & fingerprint);

@@ -2,8 +2,11 @@
 // leave of it.
 #include "cache/state_store.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +18,7 @@
 #include <cstring>
 
 #include "cache/cache_file.h"
+#include "cache/spill_memory.h"
 #include "file/new_file.h"
 #include "file/write_file.h"
 #include "model/gguf_edit.h"
@@ -183,7 +187,7 @@ TEST(StateStore, RemovesWhatNobodyWritesAnyMore) {
     const std::string abandoned = store->path_of(kScope, some_tokens(5, 1));
     const std::string written = store->path_of(kScope, some_tokens(5, 2));
     ASSERT_TRUE(write_file(abandoned + ".tmp", "half of a").ok());
-    auto writer = NewFile::create_private(written);
+    auto writer = NewFile::create_private(written, {"PITHKV", 64});
     ASSERT_TRUE(writer.ok() && writer->write("all", 3).ok());
     EXPECT_EQ(n_unfinished(folder.file("s")), 2);
     store = StateStore::open(folder.file("s"), kNoLimit);
@@ -191,6 +195,27 @@ TEST(StateStore, RemovesWhatNobodyWritesAnyMore) {
               std::vector<std::string>{std::filesystem::path(written + ".tmp").filename().string()});
     ASSERT_TRUE(writer->publish().ok());
     EXPECT_TRUE(store->holds(written));
+}
+
+// On a file system that knows no files without names, a process may be killed before it has taken the name away.
+TEST(StateStore, RemovesWhatWasPutAsideByAKilledProcess) {
+    const TempFolder folder;
+    const std::string left = folder.file(name_put_aside("aB3xY9"));
+    const std::string in_use = folder.file(name_put_aside("123456"));
+    for (const std::string & path : {left, in_use, folder.file(name_put_aside("1234567")), folder.file("pith-letter")}) {
+        ASSERT_TRUE(write_file(path, "entries").ok());
+    }
+    ASSERT_EQ(mkfifo(folder.file(name_put_aside("a-pipe")).c_str(), 0600), 0);
+    const int locked = ::open(in_use.c_str(), O_RDWR);
+    ASSERT_GE(locked, 0);
+    ASSERT_EQ(flock(locked, LOCK_EX | LOCK_NB), 0);
+    ASSERT_TRUE(StateStore::open(folder.file(""), kNoLimit).ok());
+    EXPECT_FALSE(std::filesystem::exists(left));
+    EXPECT_EQ(names_of(folder.file("")).size(), 4U);
+    ::close(locked);
+    ASSERT_TRUE(StateStore::open(folder.file(""), kNoLimit).ok());
+    EXPECT_EQ(names_of(folder.file("")).size(), 3U);
+    EXPECT_FALSE(std::filesystem::exists(in_use));
 }
 
 TEST(StateStore, AFolderThatCannotBeIsSaidSo) {

@@ -198,9 +198,31 @@ TEST_F(CacheFiles, AreNotWrittenOverFilesOfOtherKinds) {
     expect_error(run_pith({"run", "-m", model_, "-p", "a", "--save-cache", model_}), 1, {"is no cache file"});
     expect_error(compress({"-o", "/dev/null"}), 1, {"/dev/null' is there, and is no cache file"});
     EXPECT_EQ(read_file(book_), before);
+    // Nor over one that lies where it would until it is whole; said before anything is read.
+    write_text(file_ + ".tmp", "somebody's notes");
+    const std::string no_model = folder_.file("no.gguf");
+    for (const auto & refused :
+         {compress({"-m", no_model}), run_pith({"run", "-m", no_model, "-p", "a", "--save-cache", file_})}) {
+        expect_error(refused, 1, {"book.pith.tmp', where it would lie until it is whole, is another file"});
+    }
+    EXPECT_EQ(read_file(file_ + ".tmp").size(), 16U);
+    std::filesystem::remove(file_ + ".tmp");
     write_text(file_, "");
     EXPECT_EQ(compress().exit_code, 0);  // an empty one, as mktemp makes it
     EXPECT_EQ(compress().exit_code, 0);
+}
+
+TEST_F(CacheFiles, AreWrittenWhereALinkPoints) {
+    const std::string link = folder_.file("link.pith");
+    std::filesystem::create_symlink("book.pith", link);
+    ASSERT_EQ(compress({"-o", link}).exit_code, 0);
+    ASSERT_TRUE(std::filesystem::is_symlink(link));
+    const std::vector<char> first = read_file(file_);
+    ASSERT_FALSE(first.empty());
+    ASSERT_EQ(compress({"-o", link, "--budget", "32"}).exit_code, 0);
+    EXPECT_TRUE(std::filesystem::is_symlink(link));
+    EXPECT_LT(read_file(file_).size(), first.size());
+    EXPECT_EQ(run_pith({"cache", "verify", link, "-m", model_}).exit_code, 0);
 }
 
 TEST_F(CacheFiles, CountTowardsTheContextSize) {

@@ -110,8 +110,7 @@ Status HubCache::set_main(const std::string & repo, const std::string & revision
     const fs::path path = folder(repo) / "refs" / "main";
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
-    // Several processes may fetch the same repository.
-    PITH_ASSIGN_OR_RETURN(NewFile file, NewFile::create(path.string(), "." + std::to_string(getpid())));
+    PITH_ASSIGN_OR_RETURN(NewFile file, NewFile::create(path.string()));
     PITH_RETURN_IF_ERROR(file.write(revision.data(), revision.size()));
     return file.publish();
 }
