@@ -547,6 +547,49 @@ TEST(StatesInMemory, GoTheLeastRecentlyUsedFirst) {
 }
 
 // A ceiling that holds one request and no more: it goes on from a state all the same.
+// A prompt is read once, and of each state a few tokens, whatever they have in common.
+TEST(StatesInMemory, AreFoundWithoutReadingAllThatBeginAlike) {
+    constexpr int kStates = 2000;
+    constexpr int kAlike = 8192;
+    constexpr int kBehind = 100;
+    const auto tokens = random_tokens(kAlike, 1000);
+    TokenHistory alike;
+    alike.append(tokens);
+    const auto tail_of = [](int i) {
+        std::vector<int32_t> tail(kBehind, 5);
+        tail.front() = 1000 + i;
+        return tail;
+    };
+    for (const bool prefixes : {false, true}) {
+        const StateScope scope{1, false, prefixes};
+        SharedStates states(uint64_t{1} << 40U, 1);
+        for (int i = 0; i < kStates; ++i) {
+            auto one = std::make_shared<SharedState>();
+            one->state.tokens = alike;
+            one->state.tokens.append(tail_of(i));
+            one->state.n_tokens = kAlike + kBehind;
+            one->state.plan = RunPlan{};
+            one->state.plan->chunk = 32;
+            one->prefixes = PrefixHashes(one->state.tokens.all());
+            states.prepare_to_add();
+            states.add(scope, std::move(one));
+        }
+        auto prompt = tokens;
+        for (const int32_t token : tail_of(1234)) { prompt.push_back(token); }
+        EXPECT_TRUE(states.covers(scope, prompt));
+        prompt.resize(prompt.size() + 30, 6);
+        const FoundShared whole = states.find(scope, prompt);
+        ASSERT_TRUE(whole.state);
+        EXPECT_EQ(whole.n_tokens, kAlike + kBehind);
+        EXPECT_EQ(whole.state->state.tokens.all()[kAlike], 1000 + 1234);
+        prompt[kAlike + 50] = 7;
+        EXPECT_EQ(states.find(scope, prompt).n_tokens, prefixes ? kAlike + 32 : 0);
+        prompt[kAlike - 1] = -1;
+        EXPECT_EQ(states.find(scope, prompt).n_tokens, prefixes ? kAlike - 32 : 0);
+        EXPECT_LE(states.n_compared(), 4 * (std::ssize(prompt) + kStates * int64_t{PrefixHashes::kStep}));
+    }
+}
+
 TEST(StatesInMemory, AreTakenOverWhereThereIsNoRoomForACopy) {
     for (const char * policy : {"full", "h2o"}) {
         SCOPED_TRACE(policy);

@@ -24,6 +24,20 @@ struct StateScope {
     bool prefixes = false;       // cut back to a chunk's end, a state is that of fewer tokens: nothing is ever evicted
 };
 
+// Hashes of the first kStep tokens, the first 2·kStep, …: how many tokens two begin with is found without reading them all.
+class PrefixHashes {
+public:
+    static constexpr size_t kStep = 64;
+
+    PrefixHashes() = default;
+    explicit PrefixHashes(std::span<const int32_t> tokens);
+    // So many tokens are the same, as far as hashes say it: a multiple of kStep, and less than kStep too few.
+    size_t n_common(const PrefixHashes & other) const;
+
+private:
+    std::vector<uint64_t> hashes_;
+};
+
 struct SharedState {
     SequenceState state;
     std::vector<float> logits;
@@ -31,6 +45,7 @@ struct SharedState {
     SessionOptions options;
     int64_t n_evictions = 0;
     int64_t evicted_entries = 0;
+    PrefixHashes prefixes = {};  // of its tokens
 
     size_t bytes() const { return cache->allocated_bytes() + state.states.size_bytes(); }
 };
@@ -50,7 +65,8 @@ public:
     SharedStates(uint64_t most_idle_bytes, int n_layers);
 
     uint64_t most_idle_bytes() const { return most_idle_bytes_; }
-    // The longest beginning of these tokens, or all of them, that a state of the scope serves.
+    // The longest beginning of these tokens, or all of them, that a state of the scope serves.   Cost, of covers(), too: reads
+    // the tokens once; of each state's at most PrefixHashes::kStep, of the one that is found all.
     FoundShared find(const StateScope & scope, std::span<const int32_t> tokens) const;
     // Whether one is there that serves all of these tokens, or goes on behind them.
     bool covers(const StateScope & scope, std::span<const int32_t> tokens) const;
@@ -72,6 +88,7 @@ public:
     size_t bytes_idle() const { return bytes_of(/*in_use=*/false); }
     size_t n_idle() const;
     size_t state_bytes() const;  // of bytes(): of recurrent layers
+    int64_t n_compared() const { return n_compared_; }  // tokens, since it was made
 
 private:
     struct Held {
@@ -81,11 +98,20 @@ private:
         bool in_use() const { return state.use_count() > 1; }
     };
     size_t bytes_of(bool in_use) const;
+    // Tokens that are being looked for.
+    struct Wanted {
+        explicit Wanted(std::span<const int32_t> of) : tokens(of), prefixes(of) {}
+        std::span<const int32_t> tokens;
+        PrefixHashes prefixes;
+    };
+    int64_t n_common(const SharedState & state, const Wanted & wanted) const;
+    bool begin_alike(const SharedState & state, std::span<const int32_t> tokens) const;
 
     uint64_t most_idle_bytes_;
     size_t most_states_;
     uint64_t now_ = 0;  // counts uses
     std::vector<Held> held_;
+    mutable int64_t n_compared_ = 0;
 };
 
 }  // namespace pith

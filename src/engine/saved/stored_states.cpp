@@ -201,6 +201,7 @@ std::shared_ptr<const SharedState> StoredStates::hold(Session::Impl & session, c
         shared->options = session.options;
         shared->n_evictions = session.ledger.n_evictions;
         shared->evicted_entries = session.ledger.evicted_entries;
+        shared->prefixes = PrefixHashes(seq.tokens.all());
         if (copies) {
             PITH_ASSIGN_OR_RETURN(shared->cache, seq.cache->copy(seq.cache->capacity(), room, /*to_fork=*/true));
             return {};
