@@ -43,17 +43,26 @@ struct CacheFileInfo {
 
 class Model;
 
+// Where a session that goes on from a file has the file's entries.
+enum class Entries : uint8_t {
+    kShared,  // once in memory for all sessions of the file, which copy what they change: its ledger counts only that
+    kOwn,     // in memory of its own: for a file that gives one session, as Model::open_session() does
+};
+
 // A cache file that is read and checked once, for as many sessions as come; the file stays mapped, and whoever writes another
-// in its place changes nothing here. Copies share it.   Threads: const-safe.
+// in its place changes nothing here. Copies share it.   Threads: const-safe; its sessions may run on threads of their own.
 class SessionFile {
 public:
     // Errors: those of read_cache_info().
     static Result<SessionFile> open(const std::string & path);
 
     const CacheFileInfo & info() const;
-    // One that goes on from it, as Model::open_session() gives it.   Cost: a copy of its entries, and of what was seen of them;
-    // of the file nothing else is read again.
-    Result<Session> session(const Model & model, int n_threads = 0) const;
+    // One that goes on from it, as Model::open_session() gives it.   Cost: of kShared the first copies the entries; others
+    // share these, and copy a page (of 4 KiB) where they first write to it: behind the last entry, or where an eviction moves
+    // entries. Shared entries stay until the file and all its sessions are gone. Sessions have their own where lanes lie on
+    // devices, where another loaded model's sessions share them already, and where the system gives no more memory that can be
+    // shared.
+    Result<Session> session(const Model & model, int n_threads = 0, Entries entries = Entries::kShared) const;
 
 private:
     struct Impl;

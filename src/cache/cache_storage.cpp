@@ -198,6 +198,11 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::fork() const {
     }
     forked->capacity_ = capacity_;
     forked->positions_ = positions_;
+    for (int l = 0; l < layout_.n_layers(); ++l) {
+        for (int h = 0; layout_.governs(l) && h < n_kv_heads(l); ++h) {
+            forked->peak_lane_entries_ = std::max(forked->peak_lane_entries_, length(lane(0, l, h)));
+        }
+    }
     return forked;
 }
 

@@ -181,7 +181,7 @@ struct Session::Impl {
     Result<std::vector<LayerPlan>> plan_cascade();
 
     // saved/session_file.cpp
-    Status take(SavedSession saved, const CacheFileView & from);
+    Status take(SavedSession saved, const CacheFileView & from, const RaggedCache * base = nullptr);
 
     void update_ledger() const;
     void tell_device_bytes() const;

@@ -8,6 +8,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <thread>
 
 #include "cache/cache_file.h"
 #include "engine/gated_model.h"
@@ -26,8 +29,11 @@ namespace pith {
 namespace {
 
 using testing::a_file;
+using testing::add_logits;
 using testing::expect_same_from_here;
 using testing::expect_saving_changes_nothing;
+using testing::feed_further;
+using testing::further_tokens;
 using testing::gated_model;
 using testing::kFurther;
 using testing::random_tokens;
@@ -129,6 +135,17 @@ TEST(SavedSession, OfPolicyFullGoesOnToo) {
     }
 }
 
+TEST(SavedSession, WhoseKeysAndValuesAreOfUnlikeTypesGoesOn) {
+    for (const auto & [type_k, type_v] : {std::pair(KvType::kQ8_0, KvType::kF16), std::pair(KvType::kF32, KvType::kQ4_0)}) {
+        for (const Schedule & schedule : kSchedules) {
+            SessionOptions options = options_of(tiny(), "snapkv:window=8", schedule, type_k);
+            options.type_v = type_v;
+            Session session = read_some(tiny(), options);
+            expect_saving_changes_nothing(tiny(), session, true);
+        }
+    }
+}
+
 TEST(SavedSession, OfPolicyAutoGoesOnUnderTheChosenOne) {
     for (const bool with_heads : {true, false}) {
         SessionOptions options = options_of(tiny(), "auto", kSchedules[1], KvType::kF16);
@@ -139,6 +156,7 @@ TEST(SavedSession, OfPolicyAutoGoesOnUnderTheChosenOne) {
 }
 
 TEST(SavedSession, WithGatesOfAnyKindGoesOn) {
+    size_t i = 0;
     for (const GateKind kind : {GateKind::kAttention, GateKind::kLinear}) {
         for (const bool causal : {true, false}) {
             for (const int n_recent : {1, 6}) {
@@ -152,7 +170,8 @@ TEST(SavedSession, WithGatesOfAnyKindGoesOn) {
                     for (const Schedule & schedule : kSchedules) {
                         if (!gate.works_in_chunks() && schedule.prefill != PrefillSchedule::kOneShot) { continue; }
                         SCOPED_TRACE(std::string(policy) + ", " + schedule.name);
-                        SessionOptions options = options_of(*model, policy, schedule, KvType::kF16);
+                        const KvType type = kKvTypes[i++ % std::size(kKvTypes)];
+                        SessionOptions options = options_of(*model, policy, schedule, type);
                         if (std::string(policy) == "gated") { options.budget = Budget(); }
                         Session session = read_some(*model, options);
                         expect_saving_changes_nothing(*model, session, false);
@@ -170,8 +189,12 @@ TEST(SavedSession, OfEveryShapeOfModelGoesOn) {
         const auto model = testing::tiny_model(one.spec);
         ASSERT_TRUE(model.ok()) << model.status().message();
         for (const char * policy : {"h2o:recent=6", "laprox", "expected"}) {
-            const Schedule & schedule = kSchedules[i++ % std::size(kSchedules)];
-            Session session = read_some(*model, options_of(*model, policy, schedule, KvType::kF16));
+            const Schedule & schedule = kSchedules[i % std::size(kSchedules)];
+            SessionOptions options = options_of(*model, policy, schedule, kKvTypes[i % std::size(kKvTypes)]);
+            ++i;
+            if (!model->session(options).ok()) { options.type_k = options.type_v = KvType::kF16; }  // no whole blocks in a head
+            SCOPED_TRACE(std::string(policy) + ", " + schedule.name + ", " + std::string(to_string(options.type_k)));
+            Session session = read_some(*model, options);
             expect_saving_changes_nothing(*model, session, true);
         }
     }
@@ -260,6 +283,113 @@ TEST(SavedSession, OfAFileThatIsOpenServesManyAndStaysWhatItWas) {
     EXPECT_TRUE(state_of(*second) == saved);
     EXPECT_EQ(file->session(tiny(), -1).status().code(), ErrorCode::kInvalidArgument);
     EXPECT_EQ(file->session(causal_gates()).status().code(), ErrorCode::kInvalidArgument);
+}
+
+// Pages that a process maps several times count once (Linux's proportional set size).
+size_t memory_bytes() {
+    std::ifstream all("/proc/self/smaps_rollup");
+    std::string word;
+    while (all >> word) {
+        size_t kib = 0;
+        if (word == "Pss:" && all >> kib) { return kib * 1024; }
+    }
+    return 0;
+}
+
+TEST(SavedSession, EightOfAFileHoldItsEntriesOnce) {
+    constexpr int kSessions = 8;
+    SessionOptions options = options_of(tiny(), "full", kSchedules[0], KvType::kF32);
+    options.observe = {"h2o:recent=6"};  // so that there is evidence to come back
+    options.chunk = 512;
+    auto read = tiny().session(options);
+    ASSERT_TRUE(read.ok());
+    ASSERT_TRUE(read->prefill(random_tokens(4000, tiny().info().n_vocab)).ok());
+    ASSERT_TRUE(read->save(a_file()).ok());
+    const size_t all = read->ledger().kv_needed_bytes;
+    const auto file = SessionFile::open(a_file());
+    ASSERT_TRUE(file.ok());
+    std::vector<Session> sessions;
+    const size_t before = memory_bytes();
+    for (int i = 0; i < kSessions; ++i) {
+        auto opened = file->session(tiny(), 1);
+        ASSERT_TRUE(opened.ok()) << opened.status().message();
+        EXPECT_TRUE(state_of(*opened) == state_of(*read)) << i;
+        EXPECT_EQ(opened->ledger().kv_allocated_bytes, 0U) << i;
+        EXPECT_EQ(opened->ledger().peak_lane_entries, 4000);
+        sessions.push_back(std::move(*opened));
+    }
+    EXPECT_LT(memory_bytes() - before, 3 * all);  // what else a session has included; alone they would hold it eight times
+
+    // Each goes on as one that is opened alone, whatever the others do: tails first, then an eviction in every other.
+    for (int i = 0; i < kSessions; ++i) {
+        Session & shared = sessions[static_cast<size_t>(i)];
+        auto alone = tiny().open_session(a_file(), 1);
+        ASSERT_TRUE(alone.ok());
+        EXPECT_GE(alone->ledger().kv_allocated_bytes, all);
+        if (i % 2 == 1) {
+            for (Session * each : {&shared, &*alone}) { ASSERT_TRUE(each->evict("h2o:recent=6", 100 + i).ok()); }
+        }
+        expect_same_from_here(shared, *alone, random_tokens(kFurther, tiny().info().n_vocab, 20U + static_cast<unsigned>(i)));
+        EXPECT_LT(shared.ledger().kv_allocated_bytes, all / 5) << i;
+    }
+    auto later = file->session(tiny(), 1);
+    ASSERT_TRUE(later.ok());
+    EXPECT_TRUE(state_of(*later) == state_of(*read));
+}
+
+TEST(SavedSession, OfAFileMayRunOnThreadsOfTheirOwn) {
+    Session read = read_some(tiny(), options_of(tiny(), "h2o:recent=6", kSchedules[1], KvType::kF16));
+    ASSERT_TRUE(read.save(a_file()).ok());
+    const auto file = SessionFile::open(a_file());
+    ASSERT_TRUE(file.ok());
+    const auto tokens = further_tokens(tiny());
+    std::vector<uint64_t> hashes(4);
+    std::vector<std::thread> threads;
+    for (uint64_t & of_thread : hashes) {
+        threads.emplace_back([&] {
+            Hash64 hash;
+            auto session = file->session(tiny(), 1);
+            const bool fed = session.ok() && feed_further(*session, tokens, [&] {
+                                 add_logits(*session, hash);
+                                 return true;
+                             });
+            of_thread = fed ? hash.value() : 0;
+        });
+    }
+    for (std::thread & thread : threads) { thread.join(); }
+    Hash64 expected;
+    ASSERT_TRUE(feed_further(read, tokens, [&] {
+        add_logits(read, expected);
+        return true;
+    }));
+    for (const uint64_t hash : hashes) { EXPECT_EQ(hash, expected.value()); }
+}
+
+// Of another loaded model, of one that is gone, and where the file goes first.
+TEST(SavedSession, OfAFileOutlivesItAndTheModelThatItWasFirstAskedFor) {
+    Session read = read_some(tiny(), options_of(tiny(), "h2o:recent=6", kSchedules[1], KvType::kF16));
+    ASSERT_TRUE(read.save(a_file()).ok());
+    auto file = SessionFile::open(a_file());
+    ASSERT_TRUE(file.ok());
+    std::optional<Session> first;
+    std::optional<Session> second;
+    {
+        const auto model = Model::load(tiny().info().path);
+        ASSERT_TRUE(model.ok());
+        first = file->session(*model, 1).value();
+        second = file->session(tiny(), 1).value();  // has entries of its own
+        EXPECT_GT(second->ledger().kv_allocated_bytes, 0U);
+        EXPECT_EQ(first->ledger().kv_allocated_bytes, 0U);
+    }
+    const SessionState saved = state_of(*second);
+    EXPECT_TRUE(state_of(*first) == saved);
+    first.reset();
+    auto third = file->session(tiny(), 1);
+    ASSERT_TRUE(third.ok());
+    EXPECT_EQ(third->ledger().kv_allocated_bytes, 0U);
+    file = Status(ErrorCode::kIo, "gone");
+    EXPECT_TRUE(state_of(*third) == saved);
+    expect_same_from_here(*third, *second, further_tokens(tiny()));
 }
 
 TEST(SavedSession, WithoutTokensIsRefused) {

@@ -1,8 +1,6 @@
 // hub_cache.cpp - reads and extends the cache. Folders that cannot be read are as good as empty.
 #include "app/models/hub_cache.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <set>

@@ -182,7 +182,7 @@ Status Conversation::load(const std::string & path) {
     }
     PITH_ASSIGN_OR_RETURN(ChatFrame frame, chat_frame(tokenizer_, !text.system.empty()));
     PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
-    PITH_ASSIGN_OR_RETURN(Session opened, file.session(model_, options_.session.n_threads));
+    PITH_ASSIGN_OR_RETURN(Session opened, file.session(model_, options_.session.n_threads, Entries::kOwn));
     std::vector<int32_t> tokens = opened.tokens();
     for (const int32_t token : tokens) { sampler.accept(token); }
     const int n_threads = options_.session.n_threads;

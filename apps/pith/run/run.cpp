@@ -208,7 +208,7 @@ private:
         return session.evict_for_questions(question, policy, budget, &cancel_);
     }
 
-    Result<Session> open_cached() const { return cached_->session(model_, flags_.session.n_threads); }
+    Result<Session> open_cached() const { return cached_->session(model_, flags_.session.n_threads, Entries::kOwn); }
 
     // Each question behind what the file holds.
     Status go_on_from_cache() {

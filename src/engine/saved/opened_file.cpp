@@ -1,8 +1,11 @@
 // opened_file.cpp - a cache file that was read and checked once: what it says of itself, and the sessions that begin with it.
 // Stage: engine.
+#include <mutex>
 #include <utility>
 
+#include "cache/page_memory.h"
 #include "core/guarded.h"
+#include "engine/model_parts.h"
 #include "engine/saved/saved_session.h"
 #include "engine/session_impl.h"
 #include "pith/cache_file.h"
@@ -44,11 +47,71 @@ CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
 
 }  // namespace
 
+// The entries of a file in memory that sessions of one loaded model fork.
+class SharedEntries {
+public:
+    // The session's become those that it shares with others. Null: there is no memory for that, and it is as before.
+    static std::shared_ptr<const SharedEntries> share(Session::Impl & session) {
+        RaggedCache & own = *session.seq.cache;
+        if (own.any_in_buckets()) { return nullptr; }  // where a fork is a copy
+        if (PageFile::n_open() >= PageFile::most_open(own.layout().n_layers()).n_files) { return nullptr; }
+        auto shared = std::make_shared<SharedEntries>(session.file);
+        // As many cells as the session would have alone.
+        if (!own.freeze(own.capacity() - own.longest()).ok()) { return nullptr; }
+        auto forked = own.fork();
+        if (!forked.ok()) {
+            own.thaw();
+            return nullptr;
+        }
+        shared->cache_ = std::exchange(session.seq.cache, std::move(*forked));
+        return shared;
+    }
+
+    explicit SharedEntries(const std::shared_ptr<const ModelFile> & model) : model_(model) {}
+
+    bool is_of(const Model & model) const { return model_.lock().get() == &file_of(model); }
+    bool is_of_nobody() const { return model_.expired(); }
+    const RaggedCache & cache() const { return *cache_; }
+
+private:
+    std::weak_ptr<const ModelFile> model_;      // that a file is open keeps no model in memory
+    std::unique_ptr<const RaggedCache> cache_;  // frozen
+};
+
 struct SessionFile::Impl {
+    Impl(CacheFile of_file, SavedSession of_session, CacheFileInfo of_both)
+        : file(std::move(of_file)), saved(std::move(of_session)), info(std::move(of_both)) {}
+
     CacheFile file;  // mapped
     SavedSession saved;
     CacheFileInfo info;
+
+    // Evidence and tokens are read for each session anew: copies of these may not be used on several threads.
+    Result<std::unique_ptr<Session::Impl>> open(const Model & model, int n_threads, const RaggedCache * base) const {
+        return open_saved(model, saved, file.view(), {.n_threads = n_threads, .base = base});
+    }
+    Result<std::unique_ptr<Session::Impl>> open_to_share(const Model & model, int n_threads) const;
+
+private:
+    mutable std::mutex mutex_;
+    mutable std::shared_ptr<const SharedEntries> shared_;  // null: nobody has asked for them
 };
+
+Result<std::unique_ptr<Session::Impl>> SessionFile::Impl::open_to_share(const Model & model, int n_threads) const {
+    std::unique_lock lock(mutex_);
+    if (!shared_ || shared_->is_of_nobody()) {
+        PITH_ASSIGN_OR_RETURN(auto first, open(model, n_threads, nullptr));
+        shared_ = SharedEntries::share(*first);
+        first->update_ledger();
+        return first;
+    }
+    const std::shared_ptr<const SharedEntries> shared = shared_;
+    lock.unlock();
+    if (!shared->is_of(model)) { return open(model, n_threads, nullptr); }
+    auto opened = open(model, n_threads, &shared->cache());
+    const bool no_memory = opened.status().code() == ErrorCode::kOutOfMemory;
+    return no_memory ? open(model, n_threads, nullptr) : std::move(opened);
+}
 
 SessionFile::SessionFile(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
@@ -57,7 +120,7 @@ Result<SessionFile> SessionFile::open(const std::string & path) {
         PITH_ASSIGN_OR_RETURN(CacheFile file, CacheFile::open(path));
         PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file.view()));
         CacheFileInfo info = info_of(file, saved);
-        return SessionFile(std::make_shared<const Impl>(Impl{std::move(file), std::move(saved), std::move(info)}));
+        return SessionFile(std::make_shared<const Impl>(std::move(file), std::move(saved), std::move(info)));
     });
 }
 
@@ -65,17 +128,19 @@ const CacheFileInfo & SessionFile::info() const {
     return impl_->info;
 }
 
-Result<Session> SessionFile::session(const Model & model, int n_threads) const {
+Result<Session> SessionFile::session(const Model & model, int n_threads, Entries entries) const {
     return guarded([&]() -> Result<Session> {
         if (n_threads < 0) { return Status(ErrorCode::kInvalidArgument, "the number of threads must not be negative"); }
-        PITH_ASSIGN_OR_RETURN(auto opened, open_saved(model, impl_->saved, impl_->file.view(), {.n_threads = n_threads}));
-        return Session::Impl::hand_out(std::move(opened));
+        auto opened =
+            entries == Entries::kShared ? impl_->open_to_share(model, n_threads) : impl_->open(model, n_threads, nullptr);
+        PITH_RETURN_IF_ERROR(opened.status());
+        return Session::Impl::hand_out(std::move(*opened));
     });
 }
 
 Result<Session> Model::open_session(const std::string & path, int n_threads) const {
     PITH_ASSIGN_OR_RETURN(const SessionFile file, SessionFile::open(path));
-    return file.session(*this, n_threads);
+    return file.session(*this, n_threads, Entries::kOwn);
 }
 
 Result<CacheFileInfo> read_cache_info(const std::string & path) {

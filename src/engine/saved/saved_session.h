@@ -97,6 +97,7 @@ struct OpenAs {
     std::shared_ptr<Execution> execution = nullptr;  // nullptr: on threads of its own, so many:
     int n_threads = 0;
     const SessionOptions * options = nullptr;  // that it must have been saved with, and has; nullptr: the file's
+    const RaggedCache * base = nullptr;        // frozen, with the file's entries, of the same model: it forks that; or nullptr
 };
 // file: the one that it was read from.
 Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, SavedSession saved, const CacheFileView & file,

@@ -157,8 +157,8 @@ Result<GateState> read_gates_of(const Session::Impl & session, ByteReader & from
     return read_gates(from, session.layout.shape_of_model(), config.n_recent, key_floats, n_tokens);
 }
 
-// What the file says of gates and of evidence, and all the rest of it, becomes the session's.
-Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
+// What the file says of gates and of evidence, and all the rest of it, becomes the session's. base: as OpenAs has it.
+Status Session::Impl::take(SavedSession saved, const CacheFileView & from, const RaggedCache * base) {
     const auto damaged = [&from](const std::string & what) { return from.damaged(what); };
     if (!same_lanes(saved, layout)) { return damaged("its lanes are not those of its model"); }
     auto states = states_of(saved, file->hparams());
@@ -202,9 +202,13 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from) {
     }
 
     seq.plan = saved.plan;
-    PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(static_cast<int64_t>(longest)));
-    PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, capacity));
-    PITH_RETURN_IF_ERROR(seq.cache->load(0, lanes));
+    if (base != nullptr) {
+        PITH_ASSIGN_OR_RETURN(seq.cache, base->fork());
+    } else {
+        PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(static_cast<int64_t>(longest)));
+        PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, capacity));
+        PITH_RETURN_IF_ERROR(seq.cache->load(0, lanes));
+    }
     seq.states = std::move(*states);
     reset_gates();
     seq.gate_state = std::move(*gate_state);
@@ -246,7 +250,7 @@ Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, SavedSess
         const bool makes_no_sense = made.status().code() == ErrorCode::kInvalidArgument;
         return makes_no_sense ? file.damaged(made.status().message()) : made.status();
     }
-    PITH_RETURN_IF_ERROR((*made)->take(std::move(saved), file));
+    PITH_RETURN_IF_ERROR((*made)->take(std::move(saved), file, as.base));
     return made;
 }
 
