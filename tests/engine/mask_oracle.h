@@ -22,12 +22,18 @@ namespace pith::testing {
 class EvictionLog {
 public:
     void look(const Session & session) {
-        for (int l = 0; l < session.n_layers(); ++l) {
-            for (int h = 0; h < session.n_kv_heads(); ++h) {
-                const auto kept = session.lane_positions(l, h);
-                for (int32_t position = 0; position < session.n_tokens(); ++position) {
+        look(session.n_layers(), session.n_kv_heads(), session.n_tokens(),
+             [&](int layer, int kv_head) { return session.lane_positions(layer, kv_head); });
+    }
+    // kept_positions(layer, kv_head): of a sequence that has read so many tokens.
+    template <class KeptPositions>
+    void look(int n_layers, int n_kv_heads, int64_t n_tokens, const KeptPositions & kept_positions) {
+        for (int l = 0; l < n_layers; ++l) {
+            for (int h = 0; h < n_kv_heads; ++h) {
+                const auto kept = kept_positions(l, h);
+                for (int32_t position = 0; position < n_tokens; ++position) {
                     if (!std::ranges::binary_search(kept, position)) {
-                        gone_.try_emplace({l, h, position}, static_cast<int>(session.n_tokens()));
+                        gone_.try_emplace({l, h, position}, static_cast<int>(n_tokens));
                     }
                 }
             }
