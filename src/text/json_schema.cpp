@@ -35,9 +35,17 @@ object ::= "{" ws (string ws ":" ws value (ws "," ws string ws ":" ws value)*)? 
 array ::= "[" ws (value (ws "," ws value)*)? ws "]"
 )";
 
+constexpr size_t kMostSchemaBytes = size_t{1} << 20;
+constexpr size_t kMostWork = size_t{16} << 20;  // bytes of all expressions, those inside of others, too
+
 // The keywords that say nothing about the text, or not enough to write it down.
 const std::set<std::string> kSilent = {"title", "description", "default", "examples", "$schema",   "$id",       "$comment",
                                        "$defs", "definitions", "format",  "readOnly", "writeOnly", "deprecated"};
+
+// Where a schema says nothing.
+const Json kAnything = true;
+const Json kNothing = false;
+const Json kNoProperties = Json::object();
 
 std::string literal_json(const Json & value) {
     return grammar_literal(value.dump());
@@ -75,8 +83,20 @@ private:
         return {};
     }
 
+    // A short schema may say the same place again and again ($ref, allOf), and each time costs what is written down.
+    Status spend(size_t n_bytes, const std::string & where) {
+        n_bytes_ += n_bytes;
+        if (n_bytes_ <= kMostWork) { return {}; }
+        return bad(where, "the schema says more than can be written down: leave out some of it");
+    }
+
     // An expression of the grammar, in brackets where it needs them.
     Result<std::string> convert(const Json & schema, const std::string & where) {
+        PITH_ASSIGN_OR_RETURN(std::string text, convert_as_it_is(schema, where));
+        PITH_RETURN_IF_ERROR(spend(text.size() + 1, where));
+        return text;
+    }
+    Result<std::string> convert_as_it_is(const Json & schema, const std::string & where) {
         if (schema.is_boolean()) {
             if (schema.get<bool>()) { return std::string("value"); }
             return bad(where, "is false, which no text fits");
@@ -110,10 +130,11 @@ private:
         }
         if (schema["type"].is_array()) {
             std::string out;
+            std::set<std::string> listed;
             for (const Json & one : schema["type"]) {
-                Json alone = schema;
-                alone["type"] = one;
-                PITH_ASSIGN_OR_RETURN(const std::string part, typed(keywords_of(alone), where));
+                // Else a place would be written down twice, the places in it four times, and so on.
+                if (!listed.insert(one.dump()).second) { return bad(where, "'type' has " + one.dump() + " twice"); }
+                PITH_ASSIGN_OR_RETURN(const std::string part, typed(keywords_of(schema, one), where));
                 out += (out.empty() ? "" : " | ") + part;
             }
             if (out.empty()) { return bad(where, "'type' is an empty list"); }
@@ -122,16 +143,17 @@ private:
         return typed(schema, where);
     }
 
-    // Of several types each has the keywords that are about it.
-    static Json keywords_of(const Json & schema) {
+    // Of several types each has the keywords that are about it. What is about others is not copied: a schema is deep.
+    static Json keywords_of(const Json & schema, const Json & type) {
         static const std::map<std::string, std::set<std::string>> about = {
             {"object", {"properties", "required", "additionalProperties"}},
             {"array", {"items", "prefixItems", "minItems", "maxItems"}},
             {"string", {"minLength", "maxLength"}}};
-        Json out = schema;
-        for (const auto & [type, keys] : about) {
-            if (schema["type"] == type) { continue; }
-            for (const std::string & key : keys) { out.erase(key); }
+        Json out = {{"type", type}};
+        for (const auto & [key, value] : schema.items()) {
+            const bool is_others = std::ranges::any_of(
+                about, [&, &name = key](const auto & one) { return type != one.first && one.second.contains(name); });
+            if (key != "type" && !is_others && !kSilent.contains(key)) { out[key] = value; }
         }
         return out;
     }
@@ -184,9 +206,13 @@ private:
             PITH_RETURN_IF_ERROR(only(*part, part_where, {"type", "properties", "required", "additionalProperties"}));
             PITH_RETURN_IF_ERROR(check_object(*part, part_where));
             if (part->contains("properties")) {
-                for (const auto & [key, value] : (*part)["properties"].items()) { together["properties"][key] = value; }
+                for (const auto & [key, value] : (*part)["properties"].items()) {
+                    PITH_RETURN_IF_ERROR(spend(key.size() + together["properties"].size(), where));  // each is looked at
+                    together["properties"][key] = value;
+                }
             }
             if (part->contains("required")) {
+                PITH_RETURN_IF_ERROR(spend((*part)["required"].size(), where));
                 for (const Json & key : (*part)["required"]) { together["required"].push_back(key); }
             }
             if (part->contains("additionalProperties")) { together["additionalProperties"] = (*part)["additionalProperties"]; }
@@ -245,6 +271,11 @@ private:
         return add_rule("\"\\\"\" char" + times(low, high) + " \"\\\"\"");
     }
 
+    static const Json & or_else(const Json & schema, const char * key, const Json & otherwise) {
+        const auto found = schema.find(key);
+        return found == schema.end() ? otherwise : *found;
+    }
+
     // From here on something has been said: whoever refers to what is open does not begin with itself.
     struct Said {
         std::set<std::string> & front;
@@ -271,7 +302,7 @@ private:
             }
             return add_rule("\"[\" ws " + out + " ws \"]\"");
         }
-        PITH_ASSIGN_OR_RETURN(const std::string item, convert(schema.value("items", Json(true)), where + "/items"));
+        PITH_ASSIGN_OR_RETURN(const std::string item, convert(or_else(schema, "items", kAnything), where + "/items"));
         if (high == 0) { return std::string("\"[\" ws \"]\""); }
         std::string items = item + " (" + comma + item + ")" + times(std::max(low - 1, 0), high < 0 ? -1 : high - 1);
         if (low == 0) { items = "(" + items + ")?"; }
@@ -284,7 +315,7 @@ private:
         const Said said{at_front_};
         PITH_RETURN_IF_ERROR(only(schema, where, {"type", "properties", "required", "additionalProperties"}));
         PITH_RETURN_IF_ERROR(check_object(schema, where));
-        const Json properties = schema.value("properties", Json::object());
+        const Json & properties = or_else(schema, "properties", kNoProperties);
         std::set<std::string> required;
         for (const Json & key : schema.value("required", Json::array())) {
             if (!key.is_string()) { return bad(where, "'required' is no list of names"); }
@@ -294,18 +325,18 @@ private:
             if (!properties.contains(key)) { return bad(where, "'" + key + "' is required, and no property says what it is"); }
         }
         std::string other;  // a property that the schema does not name; empty: there may be none
-        const Json more = schema.value("additionalProperties", Json(properties.empty()));
+        const Json & more = or_else(schema, "additionalProperties", properties.empty() ? kAnything : kNothing);
         if (more != Json(false)) {
             PITH_ASSIGN_OR_RETURN(const std::string value, convert(more, where + "/additionalProperties"));
             other = "string ws \":\" ws " + value;
         }
         std::string first = other.empty() ? "" : "(" + other + " (ws \",\" ws " + other + ")*)?";
         std::string after = other.empty() ? "" : "(ws \",\" ws " + other + ")*";
-        std::vector<std::pair<std::string, Json>> in_order;
-        for (const auto & [key, value] : properties.items()) { in_order.emplace_back(key, value); }
+        std::vector<std::pair<std::string, const Json *>> in_order;
+        for (const auto & [key, value] : properties.items()) { in_order.emplace_back(key, &value); }
         for (auto property = in_order.rbegin(); property != in_order.rend(); ++property) {
             const auto & [key, value] = *property;
-            PITH_ASSIGN_OR_RETURN(const std::string text, convert(value, where + "/properties/" + key));
+            PITH_ASSIGN_OR_RETURN(const std::string text, convert(*value, where + "/properties/" + key));
             const std::string pair = literal_json(Json(key)) + " ws \":\" ws " + text;
             const std::string behind = after.empty() ? "" : " " + add_rule(after);
             const bool must = required.count(key) != 0;
@@ -320,12 +351,17 @@ private:
     std::string prefix_;
     std::vector<std::pair<std::string, std::string>> rules_;
     std::map<std::string, std::string> referenced_;
+    size_t n_bytes_ = 0;
     std::set<std::string> at_front_;  // references whose text may begin here
 };
 
 Result<std::string> rules_of(std::string_view schema, const std::string & first, const std::string & prefix) {
     if (const std::string problem = json_problem(schema); !problem.empty()) {
         return {ErrorCode::kInvalidArgument, "the JSON schema is no JSON: " + problem};
+    }
+    if (schema.size() > kMostSchemaBytes) {
+        return {ErrorCode::kInvalidArgument, "the JSON schema has " + std::to_string(schema.size()) +
+                                                 " bytes: " + std::to_string(kMostSchemaBytes) + " at most"};
     }
     const Json document = Json::parse(schema, nullptr, /*allow_exceptions=*/false);
     if (document.is_discarded()) {

@@ -8,11 +8,14 @@
 #include <exception>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/likeliest_token.h"
 #include "pith/text.h"
+#include "text/grammar_matcher.h"
 #include "text/llama_log.h"
 #include "text/tokenizer_impl.h"
 
@@ -146,14 +149,21 @@ Status check(const SamplerOptions & o, const Tokenizer * tokenizer) {
     return {};
 }
 
+// The token whose text that is, where there is one.
+std::optional<int32_t> one_token(const Tokenizer & tokenizer, std::string_view text) {
+    const auto tokens = tokenizer.encode(text, /*add_special=*/false, /*parse_special=*/true);
+    return tokens.ok() && tokens->size() == 1 ? std::optional(tokens->front()) : std::nullopt;
+}
+
 }  // namespace
 
 struct Sampler::Impl {
     SamplerOptions options;
     const llama_vocab * vocab = nullptr;
-    SamplerPtr chain;               // made with the first logits, where nobody said how many there are
-    SamplerPtr grammar;             // null: any text
-    std::vector<int32_t> accepted;  // before there was a chain
+    SamplerPtr chain;                       // made with the first logits, where nobody said how many there are
+    std::optional<GrammarMatcher> grammar;  // nothing: any text
+    std::vector<bool> allowed;              // by the grammar, of each token
+    std::vector<int32_t> accepted;          // before there was a chain
     std::vector<llama_token_data> candidates;
 
     void make(int32_t n_vocab) {
@@ -164,17 +174,29 @@ struct Sampler::Impl {
     llama_token pick(std::span<const float> logits, bool by_grammar) {
         if (!by_grammar && takes_likeliest(options)) { return likeliest_token(logits); }
         candidates.resize(logits.size());
-        for (size_t i = 0; i < logits.size(); ++i) { candidates[i] = {static_cast<llama_token>(i), logits[i], 0.0F}; }
+        for (size_t i = 0; i < logits.size(); ++i) {
+            const bool out = by_grammar && !(i < allowed.size() && allowed[i]);
+            const float logit = out ? -std::numeric_limits<float>::infinity() : logits[i];
+            candidates[i] = {static_cast<llama_token>(i), logit, 0.0F};
+        }
         llama_token_data_array array{candidates.data(), candidates.size(), -1, false};
-        if (by_grammar) { llama_sampler_apply(grammar.get(), &array); }
         llama_sampler_apply(chain.get(), &array);
         return array.data[array.selected >= 0 ? array.selected : 0].id;
     }
-    bool allows(llama_token token) const {
-        llama_token_data one{token, 1.0F, 0.0F};
-        llama_token_data_array array{&one, 1, -1, false};
-        llama_sampler_apply(grammar.get(), &array);
-        return one.logit != -std::numeric_limits<float>::infinity();
+    Result<llama_token> pick_by_grammar(std::span<const float> logits) {
+        // Asking the grammar about all tokens costs much more than about one, which it mostly allows.
+        llama_token token = pick(logits, false);
+        PITH_ASSIGN_OR_RETURN(const bool good, grammar->allows(token));
+        if (!good) {
+            PITH_RETURN_IF_ERROR(grammar->allowed(allowed));
+            token = pick(logits, true);
+            if (!(static_cast<size_t>(token) < allowed.size() && allowed[static_cast<size_t>(token)])) {
+                return {ErrorCode::kUnsupported,
+                        "no token goes on with the grammar: the vocabulary cannot spell what it asks for"};
+            }
+        }
+        PITH_RETURN_IF_ERROR(grammar->accept(token));
+        return token;
     }
 };
 
@@ -189,13 +211,10 @@ Result<Sampler> Sampler::make(const SamplerOptions & options, const Tokenizer * 
     }
     try {
         if (!options.grammar.empty()) {
-            const LlamaErrorCapture capture;
-            impl->grammar.reset(llama_sampler_init_grammar(impl->vocab, options.grammar.c_str(), "root"));
-            if (!impl->grammar) {
-                const std::string why = capture.first_error().empty() ? "" : " (" + capture.first_error() + ")";
-                return {ErrorCode::kInvalidArgument,
-                        "the grammar cannot be read" + why + ": it is GBNF with a rule called root"};
-            }
+            PITH_ASSIGN_OR_RETURN(Grammar grammar, read_grammar(options.grammar, [&](std::string_view text) {
+                                      return one_token(*tokenizer, text);
+                                  }));
+            PITH_ASSIGN_OR_RETURN(impl->grammar, GrammarMatcher::make(std::move(grammar), tokenizer->impl_->texts(*tokenizer)));
         }
         if (tokenizer != nullptr) { impl->make(tokenizer->n_vocab()); }
     } catch (const std::exception & error) {
@@ -209,25 +228,21 @@ Result<int32_t> Sampler::sample(std::span<const float> logits) {
     Impl & self = *impl_;
     try {
         if (!self.chain) { self.make(static_cast<int32_t>(logits.size())); }
-        llama_token token = self.pick(logits, false);
-        // Asking the grammar about all tokens costs much more than about one, which it mostly allows.
-        if (self.grammar && !self.allows(token)) {
-            token = self.pick(logits, true);
-            if (!self.allows(token)) {
-                return {ErrorCode::kUnsupported,
-                        "no token goes on with the grammar: the vocabulary cannot spell what it asks for"};
-            }
+        llama_token token = 0;
+        if (self.grammar) {
+            PITH_ASSIGN_OR_RETURN(token, self.pick_by_grammar(logits));
+        } else {
+            token = self.pick(logits, false);
         }
-        if (self.grammar) { llama_sampler_accept(self.grammar.get(), token); }
         llama_sampler_accept(self.chain.get(), token);
         return token;
     } catch (const std::exception & error) {
-        return {ErrorCode::kUnsupported, std::string("the grammar cannot go on: ") + error.what()};
+        return {ErrorCode::kUnsupported, std::string("libllama failed to pick a token: ") + error.what()};
     }
 }
 
 void Sampler::begin_answer() {
-    if (impl_->grammar) { llama_sampler_reset(impl_->grammar.get()); }
+    if (impl_->grammar) { (void)impl_->grammar->reset(); }  // it could begin once, so it can again
 }
 
 void Sampler::accept(int32_t token) {
@@ -241,7 +256,7 @@ void Sampler::accept(int32_t token) {
 void Sampler::reset() {
     impl_->accepted.clear();
     if (impl_->chain) { llama_sampler_reset(impl_->chain.get()); }
-    if (impl_->grammar) { llama_sampler_reset(impl_->grammar.get()); }
+    begin_answer();
 }
 
 Sampler::Sampler(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -4,11 +4,13 @@
 #include <llama.h>
 
 #include <memory>
+#include <mutex>
 
 #include "pith/text.h"
 #include "text/chat_template.h"
 #include "text/lone_characters.h"
 #include "text/plain_text.h"
+#include "text/token_texts.h"
 
 namespace pith {
 
@@ -25,7 +27,16 @@ struct Tokenizer::Impl {
     Impl & operator=(const Impl &) = delete;
     // The template of this text; empty: the model's own.
     std::unique_ptr<const ChatTemplate> make_chat(const std::string & source) const;
+    // Of `whole`, whose insides this is. For grammars: made when the first one comes. Threads: any.
+    const TokenTexts & texts(const Tokenizer & whole) const {
+        std::call_once(has_texts_, [&] { texts_ = std::make_unique<const TokenTexts>(whole); });
+        return *texts_;
+    }
     ~Impl() { llama_model_free(model); }
+
+private:
+    mutable std::once_flag has_texts_;
+    mutable std::unique_ptr<const TokenTexts> texts_;
 };
 
 }  // namespace pith

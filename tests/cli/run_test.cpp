@@ -417,6 +417,17 @@ TEST_F(Run, GivesTheLogProbabilitiesOfWhatIsSaidAndOfTheLikeliest) {
     expect_error(run_pith(arguments({"-p", "Who?", "--logprobs", "-1", "--json"})), 2, {"--logprobs is -1"});
 }
 
+// Each of these ended the program by a signal, or never ended.
+TEST_F(Run, RefusesGrammarsThatAReaderCouldNotStand) {
+    const std::string nested = std::string(17'000, '(') + "\"a\"" + std::string(17'000, ')');
+    const auto with = [&](const std::string & grammar) {
+        return run_pith(arguments({"-p", "x", "-n", "2", "--grammar", grammar}));
+    };
+    expect_error(with("root ::= " + nested), 1, {"the grammar cannot be read: line 1", "nested deeper than 200"});
+    expect_error(with("root ::= \"a\"{3,2}"), 1, {"{3,2} is no range"});
+    expect_error(with("root ::= root \"a\" | \"b\""), 1, {"'root' begins with itself"});
+}
+
 TEST_F(Run, AnAnswerEndsWhereItSaysAReversePrompt) {
     const std::vector<std::string> base = {"-p", "Once upon a time", "--temp",           "1.5",        "-s", "7", "-n",
                                            "24", "--grammar",        "root ::= [a-z ]+", "--logprobs", "1"};

@@ -143,7 +143,28 @@ TEST(JsonSchema, WhatIsNotUnderstoodIsRefusedByName) {
     expect_error(R"({"$ref": "http://example.org/x"})", "only places of this document");
     expect_error(R"({"$ref": "#/nowhere"})", "no such place");
     expect_error(R"({"type": "object", "required": ["x"]})", "'x' is required");
+    expect_error(R"({"type": ["null", "object", "object"]})", "#: 'type' has \"object\" twice");
+    expect_error("{\"title\": \"" + std::string(size_t{1} << 20, 'x') + "\"}", "1048576 at most");
     expect_error(R"({"type": "array", "minItems": 3, "maxItems": 2})", "'maxItems' is less than 'minItems'");
+}
+
+// Each place may be said once for every type, and what it refers to again: a short schema would be gigabytes of grammar.
+TEST(JsonSchema, RefusesWhatWouldBeWrittenDownWithoutEnd) {
+    std::string doubled = R"({"type":"null"})";
+    for (int i = 0; i < 60; ++i) { doubled = R"({"type":["object","object"],"properties":{"a":)" + doubled + "}}"; }
+    EXPECT_FALSE(grammar_of_json_schema(doubled).ok());
+    std::string properties;
+    for (int i = 0; i < 4000; ++i) { properties += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":true"; }
+    std::string parts;
+    for (int i = 0; i < 1000; ++i) { parts += (i > 0 ? "," : "") + std::string(R"({"$ref":"#/$defs/a"})"); }
+    const auto again =
+        grammar_of_json_schema(R"({"allOf":[)" + parts + R"(],"$defs":{"a":{"properties":{)" + properties + "}}}}");
+    ASSERT_FALSE(again.ok());
+    EXPECT_NE(again.status().message().find("more than can be written down"), std::string::npos) << again.status().message();
+    // Every type once, as deep as JSON may be.
+    std::string all = "true";
+    for (int i = 0; i < 60; ++i) { all = R"({"type":["object","array","string","null"],"properties":{"a":)" + all + "}}"; }
+    EXPECT_TRUE(grammar_of_json_schema(all).ok());
 }
 
 // A grammar that begins with itself cannot be read.

@@ -1,0 +1,84 @@
+// grammar.h - a grammar in GBNF, read into rules that a matcher can follow. Stage: text.
+// Pure C++: no libllama. Threads: pure functions; a Grammar is a value.
+//
+// Clients send grammars, so nothing here costs more than their length says: reading takes one pass and little stack, and what
+// is large, nested deeply, repeated often, or begins with itself is refused. Repetitions become rules: S* is R ::= S R |
+// nothing, S{2,4} is S S and two rules, each of which says S and the next one, or nothing. Source: llama.cpp's
+// grammars/README.md.   Differs: S{3,2} and empty brackets [] are errors.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "pith/status.h"
+
+namespace pith {
+
+inline constexpr size_t kMostGrammarBytes = size_t{512} << 10;
+inline constexpr size_t kMostGrammarSymbols = size_t{512} << 10;  // once repetitions are rules
+inline constexpr int kMostGrammarDepth = 200;                     // of brackets inside of brackets
+inline constexpr int kMostGrammarTimes = 10'000;                  // of {m,n}
+
+enum class GrammarKind : uint32_t {
+    kEnd,         // of an alternative
+    kRule,        // value: its number
+    kCharacters,  // value: the number of a set
+    kToken,       // value: this token and no other, <name> or <[5]>
+    kOtherToken,  // any but this one, !<name>
+};
+
+// Four bytes: a grammar may have many.
+class GrammarSymbol {
+public:
+    GrammarSymbol(GrammarKind kind, uint32_t value) : packed_((value << kKindBits) | static_cast<uint32_t>(kind)) {}
+    GrammarKind kind() const { return static_cast<GrammarKind>(packed_ & ((1U << kKindBits) - 1)); }
+    uint32_t value() const { return packed_ >> kKindBits; }
+    auto operator<=>(const GrammarSymbol &) const = default;
+
+    static constexpr uint32_t kKindBits = 3;
+    static constexpr uint32_t kMostValue = UINT32_MAX >> kKindBits;
+
+private:
+    uint32_t packed_;
+};
+
+// Characters between pairs of bounds, both of them included; or all others.
+struct CharacterSet {
+    uint32_t begin = 0;  // in Grammar::bounds
+    uint32_t end = 0;
+    bool all_others = false;
+};
+
+struct Grammar {
+    std::vector<GrammarSymbol> symbols;  // alternatives, each up to its kEnd; the first is a kEnd alone
+    std::vector<uint32_t> begins;        // of all alternatives, rule by rule
+    std::vector<uint32_t> first;         // of each rule, in begins; one more at the end
+    std::vector<CharacterSet> sets;
+    std::vector<char32_t> bounds;
+    uint32_t root = 0;  // the rule
+
+    size_t n_rules() const { return first.size() - 1; }
+    // Where the rule's alternatives begin.
+    std::span<const uint32_t> alternatives(uint32_t rule) const {
+        return std::span(begins).subspan(first[rule], first[rule + 1] - first[rule]);
+    }
+    bool holds(const CharacterSet & set, char32_t character) const;
+};
+
+// The one token whose text that is, marks such as <|im_end|> among them.
+using TokenOfText = std::function<std::optional<int32_t>(std::string_view)>;
+
+// The rule called root is where it begins. Errors: kInvalidArgument: names the line and what is wrong, or the limit.
+Result<Grammar> read_grammar(std::string_view text, const TokenOfText & token_of_text);
+
+// Whether following the rules ends: not where a rule begins with itself and goes on behind that, however many rules and empty
+// ones stand between. The number of such a rule, or nothing. Cost: linear, no recursion.
+std::optional<uint32_t> rule_that_begins_with_itself(const Grammar & grammar);
+
+}  // namespace pith

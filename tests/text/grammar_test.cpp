@@ -1,0 +1,364 @@
+// grammar_test.cpp - grammars of strangers: what is read, what is refused, and that each costs no more than a limit.
+#include "text/grammar.h"
+
+#include <gtest/gtest.h>
+#include <llama.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pith/text.h"
+#include "text/grammar_matcher.h"
+#include "text/tiny_vocabulary.h"
+
+namespace pith {
+namespace {
+
+using testing::TempFolder;
+using testing::write_tiny;
+
+std::string times(const std::string & text, int n) {
+    std::string all;
+    for (int i = 0; i < n; ++i) { all += text; }
+    return all;
+}
+
+Result<Grammar> read(const std::string & text) {
+    return read_grammar(text, [](std::string_view) { return std::optional<int32_t>(); });
+}
+
+TEST(Grammar, ThatIsWrongIsRefusedByOneLineThatSaysWhere) {
+    const std::vector<std::pair<std::string, std::string>> rows = {
+        {"", "a rule called root"},
+        {"a ::= \"x\"", "a rule called root"},
+        {"root ::= nothing", "the rule 'nothing' is used"},
+        {"x x", "line 1: ::= belongs"},
+        {"root ::= \"a\"\n= 3", "line 2: a rule's name"},
+        {"root ::= \"a\nb", "quotation marks"},
+        {"root ::= [a", "brackets []"},
+        {"root ::= []", "no character"},
+        {"root ::= \"\\q\"", "behind a \\"},
+        {"root ::= \"\\u12\"", "4 hexadecimal digits"},
+        {"root ::= (\"a\"", "')' is missing"},
+        {"root ::= \"a\")", "not ')'"},
+        {"root ::= *", "nothing stands before '*'"},
+        {"root ::= \"a\" | +", "nothing stands before '+'"},
+        {"root ::= \"\"*", "nothing stands before '*'"},
+        {"root ::= \"a\"{", "a number belongs"},
+        {"root ::= \"a\"{1", "'}' is missing"},
+        {"root ::= \"a\"{3,2}", "{3,2} is no range"},
+        {"root ::= \"a\"{1000000}", "repeated 1000000 times: 10000 at most"},
+        {"root ::= \"a\"{0,99999999999999999999999}", "10000 at most"},
+        {"root ::= <x>", "'<x>' is no token"},
+        {"root ::= <", "a token is <name>"},
+        {"root ::= \"\xFF\"", "not UTF-8"},
+        {std::string("root ::= \"a\"\0", 13), "a line break or the end"},
+    };
+    for (const auto & [text, part] : rows) {
+        const auto grammar = read(text);
+        ASSERT_FALSE(grammar.ok()) << text;
+        EXPECT_EQ(grammar.status().code(), ErrorCode::kInvalidArgument);
+        EXPECT_NE(grammar.status().message().find(part), std::string::npos) << text << ": " << grammar.status().message();
+        EXPECT_EQ(grammar.status().message().find('\n'), std::string::npos) << grammar.status().message();
+    }
+}
+
+// What a reader that calls itself for every bracket and every rule would run out of stack, memory or time with.
+TEST(Grammar, ThatIsLargeOrNestedWithoutEndIsRefused) {
+    std::string chain = "root ::= a0\n";
+    for (int i = 0; i < 120'000; ++i) { chain += "a" + std::to_string(i) + " ::= a" + std::to_string(i + 1) + "\n"; }
+    const std::vector<std::pair<std::string, std::string>> rows = {
+        {"root ::= " + times("(", 17'000) + "\"a\"" + times(")", 17'000), "nested deeper than 200"},
+        {"root ::= " + times("(", 17'000), "nested deeper than 200"},
+        {chain + "a120000 ::= \"a\"", "bytes: 524288 at most"},
+        {"root ::= " + times("\"a\"{10000} ", 100), "more than 524288 symbols"},
+        {"root ::= " + times("(\"a\"{10000} ", 100), "more than 524288 symbols"},
+        {"root ::= " + times("(.{9999} \"b\" ){0,10000} ", 40), "more than 524288 symbols"},
+    };
+    for (const auto & [text, part] : rows) {
+        const auto grammar = read(text);
+        ASSERT_FALSE(grammar.ok()) << text.substr(0, 50);
+        EXPECT_NE(grammar.status().message().find(part), std::string::npos) << grammar.status().message();
+    }
+    EXPECT_TRUE(read("root ::= " + times("(", 200) + "\"a\"" + times(")", 200)).ok());
+    EXPECT_TRUE(read("root ::= \"" + times("(", 5000) + "\" [" + times("(", 5000) + "] # " + times("(", 5000)).ok());
+    EXPECT_TRUE(read("root ::= \"\\\"(((\" [\\](((]").ok());
+}
+
+TEST(Grammar, ThatBeginsWithItselfIsRefusedUnlessItStaysTheSame) {
+    for (const char * text : {
+             "root ::= root \"a\" | \"b\"",
+             "root ::= a\na ::= b \"x\" | \"y\"\nb ::= a",
+             "root ::= a\na ::= empty a \"x\" | \"y\"\nempty ::= also\nalso ::= | \"z\"",  // behind rules that say nothing
+             "root ::= a*\na ::= (b? a) \"x\" | \"y\"\nb ::= \"z\"",
+             "root ::= (root | \"a\")*",
+         }) {
+        const auto grammar = read(text);
+        ASSERT_FALSE(grammar.ok()) << text;
+        EXPECT_NE(grammar.status().message().find("begins with itself"), std::string::npos) << grammar.status().message();
+    }
+    for (const char * text : {"root ::= ([a-z]*)*", "root ::= ((\"a\"? \"b\"*)+)*", "root ::= ws* \"a\"\nws ::= | \" \" ws",
+                              "root ::= \"(\" root \")\" | \"\"", "root ::= a | \"x\"\na ::= root"}) {
+        const auto grammar = read(text);
+        EXPECT_TRUE(grammar.ok()) << text << ": " << grammar.status().message();
+    }
+}
+
+// Two ways into each rule: 2^60 ways in all, and each rule is looked at once.
+TEST(Grammar, IsCheckedOnceHoweverManyWaysLeadToARule) {
+    std::string text = "root ::= a0\n";
+    for (int i = 0; i < 60; ++i) {
+        const std::string next = "a" + std::to_string(i + 1);
+        text += "a" + std::to_string(i) + " ::= " + next + " | " + next + "\n";
+    }
+    EXPECT_TRUE(read(text + "a60 ::= \"a\"").ok());
+    EXPECT_FALSE(read(text + "a60 ::= a0 \"a\"").ok());
+}
+
+class Grammars : public ::testing::Test {
+protected:
+    static std::string path() {
+        static const TempFolder folder;
+        static const std::string path = write_tiny(folder);
+        return path;
+    }
+    static const Tokenizer & tokenizer() {
+        static const Tokenizer tokenizer = Tokenizer::load(path()).value();
+        return tokenizer;
+    }
+    static const TokenTexts & texts() {
+        static const TokenTexts texts(tokenizer());
+        return texts;
+    }
+    static GrammarMatcher matcher(const std::string & text) {
+        auto grammar = read(text);
+        EXPECT_TRUE(grammar.ok()) << grammar.status().message();
+        return GrammarMatcher::make(std::move(*grammar), texts()).value();
+    }
+    // The token that is this one byte.
+    static int32_t byte_token(char byte) { return 3 + static_cast<int32_t>(static_cast<unsigned char>(byte)); }
+
+    // Says it byte by byte; false: not all of it may be said.
+    static bool says(GrammarMatcher & matcher, const std::string & text) {
+        for (const char byte : text) {
+            if (!matcher.allows(byte_token(byte)).value()) { return false; }
+            EXPECT_TRUE(matcher.accept(byte_token(byte)).ok());
+        }
+        return true;
+    }
+    // All of it, and then it may end.
+    static bool fits(const std::string & grammar, const std::string & text) {
+        GrammarMatcher one = matcher(grammar);
+        return says(one, text) && one.allows(tokenizer().eos()).value();
+    }
+};
+
+TEST_F(Grammars, SayWhatTheirRulesSay) {
+    EXPECT_TRUE(fits("root ::= \"a\" | \"b\"", "b"));
+    EXPECT_FALSE(fits("root ::= \"a\" | \"b\"", "ab"));
+    EXPECT_TRUE(fits("# begins\nroot ::= x-1 # here\n  x-1 ::= \"a\"\r\n  # ends", "a"));
+    EXPECT_TRUE(fits("root ::= (\n \"a\" |\n \"b\"\n)+", "abba"));
+    EXPECT_TRUE(fits("root ::= \"a\" |\n \"b\"", "b"));
+    EXPECT_TRUE(fits("root ::= \"ab\"*", "abab"));
+    EXPECT_FALSE(fits("root ::= \"ab\"*", "aba"));
+    EXPECT_TRUE(fits("root ::= \"\"", ""));
+    EXPECT_TRUE(fits("root ::= [^a-c\\]\\-] .", "d\n"));
+    EXPECT_FALSE(fits("root ::= [^a-c\\]\\-]", "]"));
+    EXPECT_TRUE(fits("root ::= [a-] \"\\x41\\u0042\\U00000043\\t\\\"\\\\\"", "-ABC\t\"\\"));
+    EXPECT_TRUE(fits("root ::= \"(\" root \")\" | \"\"", times("(", 3000) + times(")", 3000)));
+    EXPECT_FALSE(fits("root ::= \"(\" root \")\" | \"\"", "(()"));
+    EXPECT_TRUE(fits("root ::= ([a-z]*)*", "abc"));
+    EXPECT_TRUE(fits("root ::= a\na ::= \"x\"\na ::= \"y\"", "y")) << "the last rule of a name counts";
+    for (const int n : {0, 1, 2, 3, 4, 5, 6, 7}) {
+        const std::string said = times("ab", n);
+        EXPECT_EQ(fits("root ::= \"ab\"{3}", said), n == 3) << n;
+        EXPECT_EQ(fits("root ::= \"ab\"{3,}", said), n >= 3) << n;
+        EXPECT_EQ(fits("root ::= \"ab\"{2,4}", said), n >= 2 && n <= 4) << n;
+        EXPECT_EQ(fits("root ::= \"ab\"{ 0 , 2 }", said), n <= 2) << n;
+    }
+}
+
+TEST_F(Grammars, ReadCharactersThatTokensCut) {
+    EXPECT_TRUE(fits("root ::= [à-ü]+", "éü"));
+    EXPECT_FALSE(fits("root ::= [à-ü]+", "éÀ"));
+    EXPECT_TRUE(fits("root ::= [^a]", "\xF0\x9F\x98\x80"));  // a smile
+    for (const char * no_utf8 : {"\x80", "\xC1\x81", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xC3", "\xFF"}) {
+        EXPECT_FALSE(fits("root ::= .*", no_utf8)) << no_utf8;
+    }
+    // The first byte is refused where nothing of it can follow.
+    GrammarMatcher one = matcher("root ::= \"é\"");
+    EXPECT_FALSE(one.allows(byte_token('\xE2')).value());
+    EXPECT_TRUE(one.allows(byte_token('\xC3')).value());
+    EXPECT_TRUE(one.accept(byte_token('\xC3')).ok());
+    EXPECT_FALSE(one.allows(tokenizer().eos()).value()) << "in the middle of a character";
+    EXPECT_FALSE(one.allows(byte_token('\xA8')).value());
+    EXPECT_TRUE(one.allows(byte_token('\xA9')).value());
+}
+
+TEST_F(Grammars, NameTokens) {
+    GrammarMatcher one = matcher("root ::= <[70]> !<[71]>");
+    std::vector<bool> allowed;
+    ASSERT_TRUE(one.allowed(allowed).ok());
+    for (int32_t token = 0; token < tokenizer().n_vocab(); ++token) {
+        EXPECT_EQ(allowed[static_cast<size_t>(token)], token == 70) << token;
+        EXPECT_EQ(one.allows(token).value(), token == 70) << token;
+    }
+    ASSERT_TRUE(one.accept(70).ok());
+    ASSERT_TRUE(one.allowed(allowed).ok());
+    EXPECT_TRUE(allowed[72]);
+    EXPECT_FALSE(allowed[71]);
+    ASSERT_TRUE(one.accept(72).ok());
+    EXPECT_TRUE(one.allows(tokenizer().eos()).value());
+}
+
+struct FreeModel {
+    void operator()(llama_model * model) const { llama_model_free(model); }
+};
+struct FreeSampler {
+    void operator()(llama_sampler * sampler) const { llama_sampler_free(sampler); }
+};
+
+// libllama is asked about every token, at every place of random texts. What is no ASCII is left out: bytes that are no UTF-8
+// are allowed there.
+TEST_F(Grammars, AllowTheTokensThatLlamaAllows) {
+    llama_model_params params = llama_model_default_params();
+    params.vocab_only = true;
+    const std::unique_ptr<llama_model, FreeModel> model(llama_model_load_from_file(path().c_str(), params));
+    ASSERT_NE(model, nullptr);
+    const llama_vocab * vocab = llama_model_get_vocab(model.get());
+    const auto n = static_cast<size_t>(tokenizer().n_vocab());
+    std::vector<std::string> grammars = {
+        "root ::= [a-z ]+",
+        "root ::= (\" \" [a-z]+)* \".\"?",
+        "root ::= ([a-z]+ \" \")+ \".\" | \"the\" [^x]{2,5}",
+        "root ::= expr\nexpr ::= term ([-+] term)*\nterm ::= \"(\" expr \")\" | [0-9]{1,3} | \" \" [a-h]+ \"s\"",
+        "root ::= \"a\"? \"b\"? \" \"? \"t\"? \"h\"? \"e\"? [^a-m]* \"!\"",
+        "root ::= s \"x\"\ns ::= \"a\" s \"b\" | \" \" \"t\"",
+    };
+    for (const char * schema :
+         {"{}", R"({"type":"object","properties":{"the":{"type":"string","maxLength":5},"n":{"type":"integer"},
+            "all":{"type":"array","items":{"enum":["to","the","then"]},"maxItems":3}},"required":["n"]})"}) {
+        grammars.push_back(grammar_of_json_schema(schema).value());
+    }
+    for (const std::string & text : grammars) {
+        for (unsigned seed = 0; seed < 3; ++seed) {
+            const std::unique_ptr<llama_sampler, FreeSampler> theirs(llama_sampler_init_grammar(vocab, text.c_str(), "root"));
+            ASSERT_NE(theirs, nullptr) << text;
+            GrammarMatcher ours = matcher(text);
+            std::mt19937 random(seed);
+            std::string said;
+            for (int step = 0; step < 24; ++step) {
+                std::vector<llama_token_data> candidates(n);
+                for (size_t i = 0; i < n; ++i) { candidates[i] = {static_cast<llama_token>(i), 0.0F, 0.0F}; }
+                llama_token_data_array array{candidates.data(), n, -1, false};
+                llama_sampler_apply(theirs.get(), &array);
+                std::vector<bool> allowed;
+                ASSERT_TRUE(ours.allowed(allowed).ok());
+                std::vector<int32_t> next;
+                for (size_t i = 0; i < n; ++i) {
+                    const auto token = static_cast<int32_t>(i);
+                    const std::string piece = tokenizer().piece(token, true);
+                    if (!std::ranges::all_of(piece, [](char c) { return static_cast<unsigned char>(c) < 0x80; })) { continue; }
+                    const bool there = candidates[i].logit == 0.0F;
+                    ASSERT_EQ(allowed[i], there) << text << "\n" << said << " then " << piece;
+                    ASSERT_EQ(ours.allows(token).value(), there) << text << "\n" << said << " then " << piece;
+                    if (there && !tokenizer().is_end_of_generation(token)) { next.push_back(token); }
+                }
+                if (next.empty()) { break; }
+                const int32_t token = next[random() % next.size()];
+                said += tokenizer().piece(token, true);
+                llama_sampler_accept(theirs.get(), token);
+                ASSERT_TRUE(ours.accept(token).ok());
+            }
+        }
+    }
+}
+
+// Of the 400 letters any may be left out: the ways to read ten of them are more than 10^19, and the places 400.
+TEST_F(Grammars, MayHaveManyWaysToReadATextThatLeadToFewPlaces) {
+    for (const char * part : {"\"a\"? ", "[a-z]? ", "([a-z]|[a-z]|.)? ", "([a-z] [a-z]? )? "}) {
+        GrammarMatcher one = matcher("root ::= " + times(part, 400));
+        std::vector<bool> allowed;
+        for (int i = 0; i < 30; ++i) {
+            ASSERT_TRUE(one.allowed(allowed).ok()) << part;
+            ASSERT_TRUE(allowed[static_cast<size_t>(byte_token('a'))]);
+            ASSERT_TRUE(one.accept(byte_token('a')).ok());
+        }
+    }
+}
+
+TEST_F(Grammars, ForgetPlacesThatTheyHaveLeft) {
+    const std::string grammar = "root ::= " + times("\"a\"? ", 2000);  // as many states, each of up to 2,000 places
+    EXPECT_TRUE(fits(grammar, times("a", 2000)));
+    EXPECT_FALSE(fits(grammar, times("a", 2001)));
+    GrammarMatcher one = matcher(grammar);
+    EXPECT_TRUE(says(one, times("a", 1500)));
+    EXPECT_TRUE(one.reset().ok());
+    EXPECT_TRUE(says(one, times("a", 2000)));
+    EXPECT_FALSE(says(one, "a"));
+}
+
+// Every "a" doubles the places: the request that brings such a grammar fails, by name, and nobody waits for it.
+TEST_F(Grammars, WithEverMorePlacesEndWithAnError) {
+    SamplerOptions options;
+    options.grammar = "root ::= s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"d\"";
+    auto sampler = Sampler::make(options, &tokenizer());
+    ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+    std::vector<float> logits(static_cast<size_t>(tokenizer().n_vocab()));
+    logits[static_cast<size_t>(byte_token('a'))] = 50.0F;
+    Result<int32_t> token = 0;
+    int n_said = 0;
+    while (n_said < 200 && (token = sampler->sample(logits)).ok()) { ++n_said; }
+    ASSERT_FALSE(token.ok());
+    EXPECT_GT(n_said, 5);
+    EXPECT_EQ(token.status().code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(token.status().message().find("too many ways"), std::string::npos) << token.status().message();
+    // And one whose beginning has as many.
+    std::string deep = "root ::= a0\n";
+    for (int i = 0; i < 40; ++i) {
+        const std::string next = "a" + std::to_string(i + 1);
+        deep += "a" + std::to_string(i) + " ::= " + next + " \"x\" | " + next + " \"y\"\n";
+    }
+    options.grammar = deep + "a40 ::= \"z\"";
+    EXPECT_NE(Sampler::make(options, &tokenizer()).status().message().find("too many ways"), std::string::npos);
+}
+
+// What users send goes on as before.
+TEST_F(Grammars, OfLongSchemasAreFollowed) {
+    std::string properties;
+    for (int i = 0; i < 300; ++i) {
+        properties += (i > 0 ? ",\"" : "\"") + ("name" + std::to_string(i)) + R"(":{"type":"string","maxLength":50})";
+    }
+    std::string values = "\"v0\"";
+    for (int i = 1; i < 5000; ++i) { values += ",\"value " + std::to_string(i) + "\""; }
+    for (const std::string & schema :
+         {std::string(R"({"type":"string","maxLength":5000})"), std::string(R"({"type":"array","maxItems":5000})"),
+          R"({"type":"object","properties":{)" + properties + "}}", R"({"enum":[)" + values + "]}"}) {
+        const auto grammar = grammar_of_json_schema(schema);
+        ASSERT_TRUE(grammar.ok()) << grammar.status().message();
+        SamplerOptions options;
+        options.grammar = *grammar;
+        options.seed = 7;
+        auto sampler = Sampler::make(options, &tokenizer());
+        ASSERT_TRUE(sampler.ok()) << sampler.status().message();
+        std::vector<float> logits(static_cast<size_t>(tokenizer().n_vocab()));
+        for (int32_t token = 0; token < tokenizer().n_vocab(); ++token) {  // letters alone
+            const std::string piece = tokenizer().piece(token);
+            const bool letters = !piece.empty() && std::ranges::all_of(piece, [](char c) { return c >= 'a' && c <= 'z'; });
+            logits[static_cast<size_t>(token)] = letters ? 5.0F : 0.0F;
+        }
+        for (int i = 0; i < 100; ++i) {
+            const auto token = sampler->sample(logits);
+            ASSERT_TRUE(token.ok()) << token.status().message() << " " << schema.substr(0, 60);
+            if (tokenizer().is_end_of_generation(*token)) { break; }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace pith
