@@ -1,4 +1,4 @@
-// body_fuzz.cpp - libFuzzer's entry: any bytes as a request's body, a schema, a model's answer (scripts/fuzz body).
+// body_fuzz.cpp - libFuzzer's entry: any bytes as a request's body, a schema, a grammar, a model's answer (scripts/fuzz body).
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

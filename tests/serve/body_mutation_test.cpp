@@ -1,5 +1,5 @@
-// body_mutation_test.cpp - bodies, schemas and answers with something wrong in them, by seed: each is read, or refused by one
-// line.
+// body_mutation_test.cpp - bodies, schemas, grammars and answers with something wrong in them, by seed: each is read, or
+// refused by one line.
 #include <cstdlib>
 #include <random>
 

@@ -1,6 +1,8 @@
 // read_body.cpp - what must hold of any bytes.
 #include "serve/read_body.h"
 
+#include <cstdint>
+
 #include "serve/answer_parser.h"
 #include "serve/shapes/completion_request.h"
 #include "serve/shapes/messages_request.h"
@@ -17,21 +19,49 @@ std::string fault_of_status(const Status & status) {
     return is_clients ? "" : "an error that blames the server: " + status.message();
 }
 
+// A grammar that Pith wrote is read, but for one that is too large: a schema may repeat too much.
 std::string fault_of_grammar(const Tokenizer & tokenizer, const std::string & grammar) {
     SamplerOptions options;
     options.grammar = grammar;
-    const auto sampler = Sampler::make(options, &tokenizer);
-    return sampler.ok() ? "" : "a grammar that cannot be read: " + sampler.status().message();
+    const Status status = Sampler::make(options, &tokenizer).status();
+    const bool too_large =
+        status.message().find("at most") != std::string::npos || status.message().find("repeat less") != std::string::npos;
+    return status.ok() || too_large ? "" : "a grammar that cannot be read: " + status.message();
+}
+
+// A client's own may be anything. Some tokens are said under it, of which each is likeliest by a number that comes of the text.
+std::string fault_of_clients_grammar(const Tokenizer & tokenizer, std::string_view grammar) {
+    constexpr int kTokens = 6;
+    if (grammar.empty()) { return {}; }
+    SamplerOptions options;
+    options.grammar = grammar;
+    options.temperature = 0;
+    auto sampler = Sampler::make(options, &tokenizer);
+    if (!sampler.ok()) { return fault_of_status(sampler.status()); }
+    auto random = static_cast<uint32_t>(grammar.size());
+    std::vector<float> logits(static_cast<size_t>(tokenizer.n_vocab()));
+    for (int i = 0; i < kTokens; ++i) {
+        for (float & logit : logits) {
+            random = random * 1664525U + 1013904223U;
+            logit = static_cast<float>(random >> 8U);
+        }
+        const auto token = sampler->sample(logits);
+        if (!token.ok()) { return fault_of_status(token.status()); }
+        if (tokenizer.is_end_of_generation(*token)) { break; }
+    }
+    return {};
 }
 
 std::string fault_of_chat(const Tokenizer & tokenizer, const Result<serve::ChatRequest> & asked) {
     if (!asked.ok()) { return fault_of_status(asked.status()); }
+    std::string fault = fault_of_clients_grammar(tokenizer, asked->options.sampler.grammar);
+    if (!fault.empty()) { return fault; }
     const auto text = with_tools_as_text(asked->messages, asked->tools.json);
     if (!text.ok()) { return fault_of_status(text.status()); }
     if (!asked->tools.must_call) { return {}; }
     for (const ToolForm form : {ToolForm::kTagged, ToolForm::kPairs, ToolForm::kParameters}) {
         const auto grammar = tool_grammar(form, asked->tools.functions, asked->tools.only_one, {});
-        std::string fault = grammar.ok() ? fault_of_grammar(tokenizer, *grammar) : fault_of_status(grammar.status());
+        fault = grammar.ok() ? fault_of_grammar(tokenizer, *grammar) : fault_of_status(grammar.status());
         if (!fault.empty()) { return fault; }
     }
     return {};
@@ -73,6 +103,11 @@ const std::vector<std::string> & body_examples() {
         R"({"name": "f", "parameters": {"a": [1, {"b": 2}]}}; <|python_tag|>{"name": "weather"})",
         "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Elm</arg_value>\n</tool_call>\n<tool_call>\n<function=f>\n"
         "<parameter=a>\n{\"b\": 1}\n</parameter>\n</function>\n</tool_call>",
+        R"({"prompt":"a","grammar":"root ::= s{2,3}\ns ::= \"a\" s \"b\" | [^x-z]? | ( . \"c\" )* # d","dry_sequence_breakers":["e"]})",
+        "root ::= (item \",\"? )* \"x\"{2,} # all\nitem ::= [a-z\\x41]+ | \"\\u00e9\" | (.{0,3} item)? \"(\"\n",
+        "root ::= expr\nexpr ::= term ([-+*/] term)*\nterm ::= \"(\" expr \")\" | [0-9]+ | <[70]> | !<[71]> | \"a\"? \"a\"? "
+        "\"a\"?",
+        "root ::= a b\na ::= \"x\" a \"y\" | \"x\" a \"z\" | \"\"\nb ::= ((([^\"\\\\]*)?)+){0,9}",
         R"(<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|><|start|>assistant<|channel|>commentary<|message|>x)",
     };
     return examples;
@@ -88,15 +123,18 @@ std::string read_body_fault(const Tokenizer & tokenizer, std::string_view bytes)
             return "form " + std::to_string(static_cast<int>(tools)) + ": an answer's parts depend on how it was cut";
         }
     }
+    std::string of_grammar = fault_of_clients_grammar(tokenizer, bytes);
+    if (!of_grammar.empty()) { return of_grammar; }
     const auto body = serve::parse_body(bytes);
     if (!body.ok()) { return fault_of_status(body.status()); }
     const serve::CompletionOptions defaults;
+    const auto text = serve::parse_text_request(*body, defaults, tokenizer);
     std::vector<std::string> faults = {
         fault_of_chat(tokenizer, serve::parse_chat_request(*body, defaults, tokenizer)),
         fault_of_chat(tokenizer, serve::parse_messages_request(*body, defaults, tokenizer)),
         fault_of_chat(tokenizer, serve::parse_count_request(*body)),
         fault_of_chat(tokenizer, serve::parse_conversation(*body)),
-        fault_of_status(serve::parse_text_request(*body, defaults, tokenizer).status()),
+        text.ok() ? fault_of_clients_grammar(tokenizer, text->options.sampler.grammar) : fault_of_status(text.status()),
     };
     const auto grammar = grammar_of_json_schema(bytes);
     faults.push_back(grammar.ok() ? fault_of_grammar(tokenizer, *grammar) : fault_of_status(grammar.status()));
