@@ -23,7 +23,7 @@ enum class Next { kValue, kFirstItem, kFirstName, kName, kColon, kMore, kNothing
 
 class Reader {
 public:
-    explicit Reader(std::string_view text) : text_(text) {
+    Reader(std::string_view text, const JsonLimits & limits) : text_(text), limits_(limits) {
         if (text_.starts_with(kByteOrderMark)) { at_ = kByteOrderMark.size(); }
     }
 
@@ -35,8 +35,7 @@ public:
             if (!step(text_[at_])) { return problem_.empty() ? wanted() : problem_; }
         }
     }
-    bool is_too_deep() const { return is_too_deep_; }
-    bool has_too_many() const { return has_too_many_; }
+    const std::string & beyond() const { return beyond_; }  // which limit the text is beyond
     size_t at() const { return at_; }
 
 private:
@@ -87,8 +86,10 @@ private:
         return true;
     }
     bool open(char c) {
-        is_too_deep_ = open_.size() == static_cast<size_t>(kMostJsonDepth);
-        if (is_too_deep_) { return false; }
+        if (open_.size() == static_cast<size_t>(kMostJsonDepth)) {
+            beyond_ = "nested deeper than " + std::to_string(kMostJsonDepth);
+            return false;
+        }
         open_.push_back(c);
         n_names_.push_back(0);
         return go_on(c == '{' ? Next::kFirstName : Next::kFirstItem);
@@ -104,10 +105,21 @@ private:
         return true;
     }
 
+    bool count(int64_t & n, int64_t most, std::string_view what) {
+        if (++n <= most) { return true; }
+        beyond_ = "more than " + std::to_string(most) + " " + std::string(what);
+        return false;
+    }
+
     bool value(char c) {
+        const bool is_number = c == '-' || is_digit(c);
+        if (is_number ? !count(n_numbers_, limits_.most_numbers, "numbers")
+                      : !count(n_values_, limits_.most_values, "values")) {
+            return false;
+        }
         if (c == '{' || c == '[') { return open(c); }
         if (c == '"') { return string() && end_value(); }
-        if (c == '-' || is_digit(c)) { return number() && end_value(); }
+        if (is_number) { return number() && end_value(); }
         for (const std::string_view word : {"true", "false", "null"}) {
             if (!text_.substr(at_).starts_with(word)) { continue; }
             at_ += word.size();
@@ -117,8 +129,12 @@ private:
     }
 
     bool name(char c) {
-        has_too_many_ = c == '"' && n_names_.back()++ == kMostJsonNames;
-        if (c != '"' || has_too_many_ || !string()) { return false; }
+        if (c != '"') { return false; }
+        if (n_names_.back()++ == kMostJsonNames) {
+            beyond_ = "an object of more than " + std::to_string(kMostJsonNames) + " names";
+            return false;
+        }
+        if (!count(n_values_, limits_.most_values, "values") || !string()) { return false; }
         next_ = Next::kColon;
         return true;
     }
@@ -176,19 +192,21 @@ private:
     }
 
     std::string_view text_;
+    JsonLimits limits_;
     size_t at_ = 0;
     Next next_ = Next::kValue;
     std::vector<char> open_;
     std::vector<int> n_names_;  // of each that is open
     std::string problem_;       // inside of a text or a number
-    bool is_too_deep_ = false;
-    bool has_too_many_ = false;
+    std::string beyond_;
+    int64_t n_values_ = 0;
+    int64_t n_numbers_ = 0;
 };
 
 }  // namespace
 
-std::string json_problem(std::string_view text) {
-    Reader reader(text);
+std::string json_problem(std::string_view text, const JsonLimits & limits) {
+    Reader reader(text, limits);
     const std::string wanted = reader.read();
     if (wanted.empty()) { return {}; }
     const std::string_view before = text.substr(0, reader.at());
@@ -196,8 +214,7 @@ std::string json_problem(std::string_view text) {
     const size_t line_begin = before.rfind('\n') + 1;  // 0 where there is none
     const std::string place =
         "line " + std::to_string(line) + ", byte " + std::to_string(before.size() - line_begin + 1) + ": ";
-    if (reader.is_too_deep()) { return place + "nested deeper than " + std::to_string(kMostJsonDepth); }
-    if (reader.has_too_many()) { return place + "an object of more than " + std::to_string(kMostJsonNames) + " names"; }
+    if (!reader.beyond().empty()) { return place + reader.beyond(); }
     if (reader.at() == text.size()) { return place + wanted + " belongs here, where the text ends"; }
     const char found = text[reader.at()];
     const bool printable = found > ' ' && found <= '~';

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/guarded.h"
+#include "serve/body_room.h"
 #include "serve/connection_threads.h"
 #include "serve/shapes/api_error.h"
 
@@ -185,13 +186,19 @@ void write_reply(ApiReply reply, httplib::Response & response) {
         });
 }
 
-// false: it did not come as a whole, or is too long: the status says which. httplib itself would read a body as a form where
-// its type says so, as curl's does, and take 8 KiB of it.
-bool read_body(const httplib::ContentReader & content, std::string & body, httplib::Response & response) {
-    const bool whole = content([&body](const char * bytes, size_t n) {
-        body.append(bytes, n);
-        return true;
+constexpr int64_t kRetryBodyS = 1;  // other bodies come and go
+
+// false: it did not come as a whole, is too long, or finds no room beside others: the status says which. httplib itself would
+// read a body as a form where its type says so, as curl's does, and take 8 KiB of it.
+bool read_body(const httplib::ContentReader & content, BodyRoom::Share & room, std::string & body,
+               httplib::Response & response) {
+    bool fits = true;
+    const bool whole = content([&](const char * bytes, size_t n) {
+        fits = room.take(n);
+        if (fits) { body.append(bytes, n); }
+        return fits;
     });
+    if (!fits) { response.status = 429; }
     if (!whole && response.status < 400) { response.status = 400; }
     return whole;
 }
@@ -204,6 +211,8 @@ ApiError error_of_http(int status, size_t most_body_bytes) {
             return too_large(most_body_bytes);
         case 414:
             return {414, "invalid_request_error", "the address is too long"};
+        case 429:
+            return no_room("the bodies of other requests take all the room there is: try again later", kRetryBodyS);
         case 500:
             return {500, "server_error", "the request failed inside the server"};
         default:
@@ -214,11 +223,13 @@ ApiError error_of_http(int status, size_t most_body_bytes) {
 }  // namespace
 
 struct HttpServer::Impl {
-    Impl(Api & with, HttpOptions as) : api(with), options(std::move(as)), server(options.receive_timeout_s) {}
+    Impl(Api & with, HttpOptions as)
+        : api(with), options(std::move(as)), server(options.receive_timeout_s), room(options.most_bodies_bytes) {}
 
     Api & api;
     HttpOptions options;
     TimedServer server;
+    BodyRoom room;
     int port = 0;
 
     void set_limits() {
@@ -255,6 +266,7 @@ struct HttpServer::Impl {
         });
         const auto serve = [this](const httplib::Request & request, httplib::Response & response,
                                   const httplib::ContentReader * content) {
+            BodyRoom::Share share(room);  // until all that came of the body is gone
             ApiRequest asked;
             asked.method = request.method == "HEAD" ? "GET" : request.method;
             asked.path = request.path;
@@ -266,7 +278,7 @@ struct HttpServer::Impl {
                 return write_reply(
                     reply_of(invalid_request("the body is a form of several parts: send a JSON object"), asked.path), response);
             }
-            if (content != nullptr && !read_body(*content, asked.body, response)) { return; }
+            if (content != nullptr && !read_body(*content, share, asked.body, response)) { return; }
             server.has_arrived();
             write_reply(api.handle(asked), response);
         };

@@ -1,9 +1,8 @@
 // http_server.h - the API behind HTTP: connections, limits, CORS. Stage: serve.
 //
 // A request must have arrived as a whole within a given time, however slowly its bytes come; a body and its headers have a
-// largest size, and none is kept of who brings no key; connections have a largest number, and one more is closed. A client that
-// goes away ends what runs for it.
-// Threads: one for each connection that is being served.
+// largest size, all bodies together, too, and none is kept of who brings no key; connections have a largest number, and one
+// more is closed. A client that goes away ends what runs for it. Threads: one for each connection that is being served.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +20,11 @@ struct HttpOptions {
     int port = 8080;  // 0: any that is free
     int most_connections = 512;
     size_t most_body_bytes = size_t{32} << 20;
-    int receive_timeout_s = 60;     // for a whole request to arrive
-    int write_timeout_s = 60;       // for a client to take what is written
-    int keep_alive_s = 5;           // for the next request of a connection
-    std::string cors_origin = "*";  // whose pages may call; empty: none
+    size_t most_bodies_bytes = size_t{256} << 20;  // of all requests that are in hand
+    int receive_timeout_s = 60;                    // for a whole request to arrive
+    int write_timeout_s = 60;                      // for a client to take what is written
+    int keep_alive_s = 5;                          // for the next request of a connection
+    std::string cors_origin = "*";                 // whose pages may call; empty: none
 };
 
 class HttpServer {

@@ -61,5 +61,16 @@ TEST(JsonSyntax, RefusesNamesWithoutEnd) {
     EXPECT_NE(json_problem("{\"a\": " + object(kMostJsonNames + 1) + "}").find("4096 names"), std::string::npos);
 }
 
+// "[]," is three bytes, and fifty in memory.
+TEST(JsonSyntax, RefusesMoreValuesThanItIsToldOf) {
+    const JsonLimits limits{.most_values = 6, .most_numbers = 3};
+    EXPECT_EQ(json_problem("[[],[],[],[],[]]", limits), "");
+    EXPECT_EQ(json_problem("[[],[],[],[],[],[]]", limits), "line 1, byte 17: more than 6 values");
+    EXPECT_EQ(json_problem("[\"a\", true, null, {\"n\": 1, \"m\": 2}]", limits), "line 1, byte 28: more than 6 values");
+    EXPECT_EQ(json_problem("[[1, -2], 3]", limits), "");
+    EXPECT_EQ(json_problem("[[1, -2], 3, 4]", limits), "line 1, byte 14: more than 3 numbers");
+    EXPECT_EQ(json_problem("[1, 2, 3, 4, [], [], [], [], [], [], []]"), "");
+}
+
 }  // namespace
 }  // namespace pith

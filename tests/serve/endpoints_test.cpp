@@ -53,6 +53,26 @@ std::string object_of_names(int n) {
     return text + "}";
 }
 
+// 0: the system does not say.
+int64_t resident_mib() {
+    std::ifstream file("/proc/self/statm");
+    int64_t all = 0;
+    int64_t resident = 0;
+    file >> all >> resident;
+    return resident * sysconf(_SC_PAGESIZE) >> 20;
+}
+
+// As a text of JSON.
+std::string nested_grammar(int n) {
+    return "root ::= " + many_times("(", n) + R"(\"a\")" + many_times(")", n);
+}
+
+std::string chain_of_rules(int n) {
+    std::string text = R"(root ::= a0\n)";
+    for (int i = 0; i < n; ++i) { text += "a" + std::to_string(i) + " ::= a" + std::to_string(i + 1) + R"(\n)"; }
+    return text + "a" + std::to_string(n) + R"( ::= \"a\")";
+}
+
 TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
     const Serving serving;
     const int port = serving.port();
@@ -105,6 +125,20 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
         {chat, m + R"("response_format":{"type":"json_schema"}})", 400, wrong, "schema"},
         {chat, m + R"("response_format":{"type":"json_object"},"grammar":"root ::= \"a\""})", 400, wrong, "one of them"},
         {chat, m + R"("grammar":"x x"})", 400, wrong, "grammar"},
+        {chat, m + R"("grammar":")" + nested_grammar(17'000) + "\"}", 400, wrong, "nested deeper"},
+        {text, p + R"("grammar":")" + nested_grammar(17'000) + "\"}", 400, wrong, "nested deeper"},
+        {chat, m + R"("grammar":")" + chain_of_rules(120'000) + "\"}", 400, wrong, "bytes: 524288 at most"},
+        {text, p + R"("grammar":")" + chain_of_rules(120'000) + "\"}", 400, wrong, "bytes: 524288 at most"},
+        {text, p + R"("grammar":"root ::= root \"a\" | \"b\""})", 400, wrong, "begins with itself"},
+        {text, p + R"("grammar":"root ::= \"a\"{1000000}"})", 400, wrong, "10000 at most"},
+        {text, p + R"("grammar":"root ::= \"a\"{3,2}"})", 400, wrong, "no range"},
+        {text, p + R"("json_schema":{"type":["object","object"]}})", 400, wrong, "twice"},
+        {text, p + R"("json_schema":{"enum":[)" + many_times("\"much of a value\",", 60'000) + "0]}}", 400, wrong, "at most"},
+        {text, p + R"("stop":")" + std::string(4097, 'x') + "\"}", 400, wrong, "4097 bytes"},
+        {text, p + R"("dry_sequence_breakers":[)" + many_times("\"x\",", 64) + "\"x\"]}", 400, wrong, "65 texts"},
+        {text, p + R"("dry_sequence_breakers":")" + std::string(4097, 'x') + "\"}", 400, wrong, "4097 bytes"},
+        {text, p + R"("ignored":[)" + many_times("[[]],", 150'000) + "0]}", 400, wrong, "more than 262144 values"},
+        {text, p + R"("ignored":[)" + many_times("1,", 2'100'000) + "0]}", 400, wrong, "more than 2097152 numbers"},
         {chat, m + R"("tools":5})", 400, wrong, "'tools'"},
         {chat, m + R"("tools":[{"type":"web_search"}]})", 501, never, "web_search"},
         {chat, m + R"("tools":[{"type":"function","function":{"name":"no name"}}]})", 400, wrong, "'no name'"},
@@ -156,6 +190,66 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
     for (const char * method : {"GET", "DELETE", "PUT"}) { EXPECT_EQ(ask(port, method, chat).status, 404) << method; }
     EXPECT_EQ(get(port, "/health").status, 200);
 }
+
+// Each "a" doubles the places where the text may stand. Whoever asks for that gets an error, and others their answers.
+TEST_F(Endpoints, EndARequestWhoseGrammarCanBeReadInTooManyWays) {
+    const Serving serving;
+    const std::string many = "root ::= s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"d\"";
+    const Json a = (*served_tokenizer().encode("a", false, false)).back();
+    Json body = {{"prompt", "x"}, {"max_tokens", 200}, {"grammar", many}, {"logit_bias", Json::array({Json::array({a, 100})})}};
+    const HttpAnswer whole = serving.text(body);
+    EXPECT_EQ(whole.status, 400) << whole.body;
+    EXPECT_NE(whole.body.find("too many ways"), std::string::npos) << whole.body;
+    body["stream"] = true;
+    const HttpAnswer streamed = serving.text(body);
+    EXPECT_NE(streamed.body.find("too many ways"), std::string::npos) << streamed.body;
+    EXPECT_EQ(serving.text({{"prompt", "x"}, {"max_tokens", 2}, {"grammar", "root ::= [a-z]+"}}).status, 200);
+}
+
+// A body is as large as what has come of it. Beside one that is half there, another finds room for a part.
+TEST_F(Endpoints, HaveRoomForSoManyBytesOfBodiesAndNoMore) {
+    ServingOptions options;
+    options.http.most_bodies_bytes = 1'500'000;
+    const Serving serving(options);
+    const std::string text = "{\"content\":\"" + std::string(1'000'000, 'x');
+    const std::string head =
+        "POST /tokenize HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " + std::to_string(text.size() + 2) +
+        "\r\n\r\n";
+    Connection half(serving.port());
+    ASSERT_TRUE(half.send(head + text));
+    HttpAnswer refused;
+    EXPECT_TRUE(comes_true([&] {
+        Connection other(serving.port());
+        other.send(head + text.substr(0, 500'100));  // no more: what nobody reads might cut the answer off
+        refused = answer_of(other.read_until("}}", 500));
+        return refused.status != 0;  // none until the half has arrived
+    }));
+    EXPECT_EQ(refused.status, 429);
+    EXPECT_EQ(refused.json()["error"]["type"], "rate_limit_error") << refused.body;
+    EXPECT_NE(refused.headers.find("Retry-After: "), std::string::npos) << refused.headers;
+    EXPECT_EQ(ask(serving.port(), "POST", "/tokenize", R"({"content":"x"})").status, 200) << "a small one has room";
+    ASSERT_TRUE(half.send("\"}"));
+    EXPECT_EQ(answer_of(half.read_until("never", 10'000)).status, 200);
+    EXPECT_TRUE(comes_true([&] { return ask(serving.port(), "POST", "/tokenize", text + "\"}").status == 200; }));
+}
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Small pieces that an allocator keeps unless it is asked.
+TEST_F(Endpoints, GiveMemoryBackBehindALargeBody) {
+    const Serving serving;
+    EXPECT_EQ(ask(serving.port(), "POST", "/tokenize", R"({"content":"x"})").status, 200);
+    const int64_t before = resident_mib();
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 4; ++i) {
+        clients.emplace_back([&serving] {
+            const std::string values = many_times("[\"text of more than a few letters\"],", 120'000);
+            EXPECT_EQ(ask(serving.port(), "POST", "/tokenize", R"({"content":"x","ignored":[)" + values + "0]}").status, 200);
+        });
+    }
+    for (std::thread & client : clients) { client.join(); }
+    EXPECT_TRUE(comes_true([&] { return resident_mib() <= before + 24; })) << before << " MiB became " << resident_mib();
+}
+#endif
 
 TEST_F(Endpoints, IgnoreWhatChangesNoAnswer) {
     const Serving serving;
@@ -330,15 +424,6 @@ int64_t open_files() {
     std::error_code error;
     const std::filesystem::directory_iterator files("/proc/self/fd", error);
     return error ? 0 : std::distance(begin(files), end(files));
-}
-
-// 0: the system does not say.
-int64_t resident_mib() {
-    std::ifstream file("/proc/self/statm");
-    int64_t all = 0;
-    int64_t resident = 0;
-    file >> all >> resident;
-    return resident * sysconf(_SC_PAGESIZE) >> 20;
 }
 
 // Opened and dropped: at once, in the middle of a request, without waiting for its answer, in the middle of a stream; politely

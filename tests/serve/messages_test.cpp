@@ -173,6 +173,9 @@ TEST_F(Messages, HaveErrorsOfTheirOwnShape) {
              {m + R"(,"tool_choice":{"type":"any"}})", 400, "no 'tools'"},
              {m + R"(,"tool_choice":{"type":"tool","name":"f"}})", 400, "'f'"},
              {m + R"(,"kv_policy":"nonsense"})", 400, "'kv_policy'"},
+             {m + R"(,"grammar":"root ::= )" + std::string(17'000, '(') + R"("})", 400, "nested deeper"},
+             {m + R"(,"grammar":"root ::= root \"a\" | \"b\""})", 400, "begins with itself"},
+             {m + R"(,"grammar":"root ::= a # )" + std::string(600'000, 'x') + R"("})", 400, "524288 at most"},
          }) {
         const HttpAnswer answer = ask(served_->port(), "POST", kPath, row.body);
         EXPECT_EQ(answer.status, row.code) << row.body << "\n" << answer.body;

@@ -18,6 +18,8 @@ namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(50);  // for signals, and whether all has been answered
 
+constexpr size_t kBodies = 8;  // of the largest size, for which there is room at a time
+
 std::atomic<bool> asked_to_end{false};
 
 void ask_to_end(int) {
@@ -87,6 +89,7 @@ int serve_command(ServeFlags flags) {
     serve::HttpOptions http = flags.http;
     http.write_timeout_s = http.receive_timeout_s;
     http.most_body_bytes = static_cast<size_t>(flags.most_body_mib) << 20U;
+    http.most_bodies_bytes = kBodies * http.most_body_bytes;
     const auto server = serve::HttpServer::bind(api, http);
     if (!server.ok()) { return fail(server.status()); }
     if (keys->empty() && !is_this_machine(flags.http.host)) {

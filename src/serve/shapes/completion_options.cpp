@@ -12,7 +12,8 @@ namespace pith::serve {
 namespace {
 
 constexpr int64_t kMostInt = std::numeric_limits<int32_t>::max();
-constexpr size_t kMostStops = 64;
+constexpr size_t kMostTexts = 64;
+constexpr size_t kMostTextBytes = 4096;
 constexpr size_t kMostPins = 1024;
 
 struct NumberField {
@@ -58,6 +59,7 @@ Status read_sampler(Fields & fields, SamplerOptions & s) {
         PITH_RETURN_IF_ERROR(fields.read(name, s.*value, low, high));
     }
     PITH_RETURN_IF_ERROR(fields.read("dry_sequence_breakers", s.dry_breakers));
+    PITH_RETURN_IF_ERROR(check_texts("dry_sequence_breakers", s.dry_breakers));
     int64_t seed = -1;
     PITH_RETURN_IF_ERROR(fields.read("seed", seed, std::numeric_limits<int64_t>::min(), int64_t{1} << 62));
     if (fields.has("seed")) { s.seed = static_cast<uint32_t>(seed); }  // of -1 that is SamplerOptions' random one
@@ -215,7 +217,7 @@ Status read_limits(Fields & fields, CompletionOptions & options) {
     PITH_RETURN_IF_ERROR(fields.read("ignore_eos", options.ignore_eos));
     PITH_RETURN_IF_ERROR(fields.read("stop", options.stop));
     std::erase_if(options.stop, [](const std::string & text) { return text.empty(); });
-    return check_stops("stop", options.stop);
+    return check_texts("stop", options.stop);
 }
 
 Status read_stream(Fields & fields, CompletionOptions & options) {
@@ -263,10 +265,17 @@ Status check_refused(Fields & fields) {
 
 }  // namespace
 
-Status check_stops(std::string_view name, const std::vector<std::string> & stops) {
-    if (stops.size() <= kMostStops) { return {}; }
-    return wrong(pith::quoted(name) + " has " + std::to_string(stops.size()) + " texts: give " + std::to_string(kMostStops) +
-                 " at most");
+Status check_texts(std::string_view name, const std::vector<std::string> & texts) {
+    if (texts.size() > kMostTexts) {
+        return wrong(pith::quoted(name) + " has " + std::to_string(texts.size()) + " texts: give " +
+                     std::to_string(kMostTexts) + " at most");
+    }
+    for (const std::string & text : texts) {
+        if (text.size() <= kMostTextBytes) { continue; }
+        return wrong(pith::quoted(name) + " has a text of " + std::to_string(text.size()) + " bytes: give " +
+                     std::to_string(kMostTextBytes) + " at most");
+    }
+    return {};
 }
 
 Status read_options(Fields & fields, const Tokenizer & tokenizer, CompletionOptions & options) {

@@ -5,6 +5,12 @@
 #include "text/utf8.h"
 
 namespace pith::serve {
+namespace {
+
+// Far more than messages, functions and biases of all tokens are, and than a context has tokens; together some 50 MB.
+constexpr JsonLimits kLimits{.most_values = int64_t{1} << 18, .most_numbers = int64_t{1} << 21};
+
+}  // namespace
 
 std::string dump(const Json & value) {
     return value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -20,7 +26,7 @@ Result<Json> parse_body(std::string_view body) {
     if (const auto offset = invalid_utf8_offset(body)) {
         return {ErrorCode::kInvalidArgument, "the body is not UTF-8: byte " + std::to_string(*offset)};
     }
-    if (const std::string problem = json_problem(body); !problem.empty()) {
+    if (const std::string problem = json_problem(body, kLimits); !problem.empty()) {
         return {ErrorCode::kInvalidArgument, "the body is not JSON: " + problem};
     }
     Json value = Json::parse(body, nullptr, /*allow_exceptions=*/false);

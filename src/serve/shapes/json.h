@@ -18,7 +18,7 @@ std::string dump(const Json & value);
 // Its bytes, each as a number.
 Json bytes_of(const std::string & text);
 
-// A body. Errors: kInvalidArgument: no UTF-8, no JSON (names the byte), no object.
+// A body. Errors: kInvalidArgument: no UTF-8, no JSON (names the byte), no object, more values than a request has.
 Result<Json> parse_body(std::string_view body);
 
 }  // namespace pith::serve

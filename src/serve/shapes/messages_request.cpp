@@ -194,7 +194,7 @@ Result<ChatRequest> parse_messages_request(const Json & body, const CompletionOp
     PITH_RETURN_IF_ERROR(read_options(fields, tokenizer, request.options));
     std::ranges::copy_if(stops, std::back_inserter(request.options.stop),
                          [](const std::string & text) { return !text.empty(); });
-    PITH_RETURN_IF_ERROR(check_stops("stop_sequences", request.options.stop));
+    PITH_RETURN_IF_ERROR(check_texts("stop_sequences", request.options.stop));
     request.options.n = 1;
     return request;
 }
