@@ -108,7 +108,8 @@ TEST_P(BatchMaskOracle, EvictionOfEachSequenceEqualsMasking) {
         most_running = std::max(most_running, engine->ledger().n_running);
         for (OneOfBatch & one : all) {
             const RequestState state = engine->state(one.id);
-            // While a prompt is read layer by layer, lanes of the layers behind are empty, and nothing has been evicted from them.
+            // While a prompt is read layer by layer, lanes of the layers behind are empty, and nothing has been evicted from
+            // them.
             const bool reads_chunks = state == RequestState::kReading && one.prefill == PrefillSchedule::kChunked;
             if (!reads_chunks && state != RequestState::kAnswering) { continue; }
             const auto ledger = engine->ledger(one.id);

@@ -87,7 +87,7 @@ public:
     size_t bytes_in_use() const { return bytes_of(/*in_use=*/true); }
     size_t bytes_idle() const { return bytes_of(/*in_use=*/false); }
     size_t n_idle() const;
-    size_t state_bytes() const;  // of bytes(): of recurrent layers
+    size_t state_bytes() const;                         // of bytes(): of recurrent layers
     int64_t n_compared() const { return n_compared_; }  // tokens, since it was made
 
 private:
