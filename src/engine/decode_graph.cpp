@@ -12,15 +12,6 @@
 #include "model/layer_graph.h"
 
 namespace pith {
-namespace {
-
-// Room for a layer's operations of one token: some forty, of the widest forms about a hundred, and two for each expert.
-size_t layer_nodes(const Hparams & hparams) {
-    return 128 + 2 * static_cast<size_t>(hparams.n_experts_used);
-}
-
-}  // namespace
-
 DecodeGraph::Wants DecodeGraph::wants_of(const EvidenceState & evidence) {
     return {evidence.wants_queries(), evidence.wants_running(), evidence.wants_moments(), evidence.wants_key_norms()};
 }

@@ -340,6 +340,10 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
     return feed_forward(hparams.form.parallel ? x : norm(ctx, hparams, hidden, w.ffn_norm));
 }
 
+size_t layer_nodes(const Hparams & hparams) {
+    return 128 + 2 * static_cast<size_t>(hparams.n_experts_used);
+}
+
 ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden,
                          MulMatFn mul_mat) {
     ggml_tensor * x = norm(ctx, hparams, hidden, weights.output_norm);

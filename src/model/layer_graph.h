@@ -51,6 +51,10 @@ ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams
                           ggml_tensor * keep_rows = nullptr, const RopeTap & tap = {}, const InputTap & input_tap = {},
                           MulMatFn mul_mat = ggml_mul_mat, const RecurrentFn & recurrent = {}, ggml_tensor * tokens = nullptr);
 
+// Room for what build_layer() adds to a graph, beside what attention, taps and recurrent layers' rows add themselves: some
+// forty operations, of the widest forms about a hundred, and two for each expert that a token uses.
+size_t layer_nodes(const Hparams & hparams);
+
 // attended [dv·H, n]  →  [D, n]: the output projection with its adapter, without its bias and what comes behind.
 ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended,
                                       MulMatFn mul_mat = ggml_mul_mat);

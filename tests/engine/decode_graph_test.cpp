@@ -102,6 +102,28 @@ TEST_F(DecodeGraphTest, EqualsGraphsBuiltForEveryTokenUnderEveryKindOfEvidence) 
     }
 }
 
+// Each expert that a token uses is two operations more, in a layer's graph as in the one that is kept.
+TEST_F(DecodeGraphTest, HasRoomForEveryExpertOfALayerAtOnce) {
+    RandomModelSpec spec = tiny_spec();
+    spec.arch = "qwen3moe";
+    spec.n_layers = 2;
+    spec.n_experts = spec.n_experts_used = 256;
+    spec.n_ff_expert = 32;
+    const auto model = tiny_model(spec);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto fed = random_tokens(20, model->info().n_vocab);
+    SessionOptions options;
+    options.policy = "full";
+    options.observe = {"expected", "snapkv", "h2o"};
+    options.n_threads = 1;
+    auto kept = model->session(options);
+    auto built = model->session(options);
+    ASSERT_TRUE(kept.ok() && built.ok());
+    Pair pair(std::move(*kept), std::move(*built));
+    pair.prefill(std::span(fed).first(16));
+    pair.feed(std::span(fed).subspan(16));
+}
+
 TEST_F(DecodeGraphTest, SurvivesEvictionsRestoresAndCutBacks) {
     const auto fed = tokens(200);
     Pair pair(open("snapkv", 48, 6), open("snapkv", 48, 6));
