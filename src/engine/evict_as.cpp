@@ -179,6 +179,7 @@ Status Session::Impl::evict_as(std::string_view text, const Budget & budget) {
     tell_policy(std::move(names));
     seq.since_eviction = 0;
     if (none) { seq.evidence = std::move(*none); }
+    seq.gate_state.show_all();  // no policy to follow is gated: under this one, what gates said no to would be there to stay
     ledger.budget_entries = seq.plan->budget;
     return {};
 }

@@ -24,6 +24,12 @@ struct GateState {
     bool hides_any() const {
         return std::ranges::any_of(hidden, [](const HiddenKeys & layer) { return layer.any(); });
     }
+    // Nobody will ask for them any more: what they hide stays in the lanes.
+    void show_all() noexcept {
+        for (HiddenKeys & layer : hidden) {
+            for (auto & lane : layer.positions) { lane.clear(); }
+        }
+    }
     size_t size_bytes() const {
         size_t n = 0;
         for (const GateMemory & layer : memory) {

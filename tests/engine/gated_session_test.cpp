@@ -616,6 +616,44 @@ TEST(Gated, ACancelledPromptLeavesTheSessionEmptyAndUsable) {
     EXPECT_EQ(logits_of(other), expected);
 }
 
+// A prompt so short that every query still saw all: nothing has been dropped when the policy behind the gates takes over, and
+// what gates said no to is then as good as the rest.
+TEST(Gated, AfterAnEvictionUnderAnotherPolicyNothingIsHiddenAnyMore) {
+    GateConfig gate = even_gate();
+    gate.causal = true;
+    gate.n_recent = 64;
+    const Model model = model_with(gate);
+    constexpr int kShort = 60;
+    constexpr int kBudget = 40;
+    const std::string policy = "snapkv:window=8";
+    const auto tokens = random_tokens(kShort, model.info().n_vocab);
+    const auto questions = random_tokens(12, model.info().n_vocab, 2);
+    auto gated = *model.session(options_of("gated+" + policy, 2 * kShort));
+    auto plain = *model.session(options_of(policy, 2 * kShort));
+    for (Session * each : {&gated, &plain}) {
+        ASSERT_TRUE(each->prefill(tokens).ok());
+        EXPECT_EQ(each->ledger().kept_entries, kShort * each->ledger().n_lanes);
+        const Status evicted = each->evict(policy, kBudget);
+        ASSERT_TRUE(evicted.ok()) << evicted.message();
+        const Status second = each->evict_for_questions(questions, policy, kBudget - 10);
+        ASSERT_TRUE(second.ok()) << second.message();
+    }
+    const auto expect_same = [&] {
+        for (int l = 0; l < gated.n_layers(); ++l) {
+            for (int h = 0; h < gated.n_kv_heads(); ++h) {
+                const auto lane = gated.lane_positions(l, h);
+                EXPECT_TRUE(std::ranges::equal(lane, plain.lane_positions(l, h)));
+                EXPECT_TRUE(lane.empty() || lane.back() < gated.n_tokens()) << "a question's entry has stayed";
+            }
+        }
+    };
+    expect_same();
+    for (const int32_t token : questions) {
+        for (Session * each : {&gated, &plain}) { ASSERT_TRUE(each->append(token).ok()); }
+        expect_same();
+    }
+}
+
 TEST(Gated, WhatCannotWorkIsRefusedWithAReason) {
     const auto expect_refusal = [](const Status & status, const std::string & part) {
         EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
