@@ -35,7 +35,7 @@ struct Ledger {
     size_t kv_state_bytes = 0;         // of these: states of recurrent layers, as long as the text may be
     size_t kv_saved_bytes = 0;         // of these: saved by snapshots
     size_t kv_peak_bytes = 0;          // the most that was ever allocated
-    size_t evidence_peak_bytes = 0;    // evidence and kept queries
+    size_t evidence_peak_bytes = 0;    // evidence and kept queries, and what of them an open call would go back to
     size_t activation_peak_bytes = 0;  // compute buffers and hidden states
     size_t rss_peak_bytes = 0;         // of the whole process
     size_t rss_anonymous_bytes = 0;    // of the whole process now, without mapped files; 0 where the system does not say

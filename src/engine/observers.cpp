@@ -31,11 +31,7 @@ Result<bool> Session::Impl::feed_for(std::span<const int32_t> tokens, std::span<
         return {ErrorCode::kInvalidArgument,
                 "prefill_for_questions() is for an empty session, and for a prompt that ends in no question (n_question 0)"};
     }
-    struct Leave {  // whatever is thrown: the tokens are the caller's
-        Session::Impl & self;
-        ~Leave() { self.observers = {}; }
-    } const leave{*this};
-    begin_observing(questions);
+    const Observing observing(*this, questions);
     PITH_RETURN_IF_ERROR(feed(tokens, /*is_prompt=*/true, hooks));
     return end_observing();
 }

@@ -161,6 +161,7 @@ Status Session::Impl::check_tokens(std::span<const int32_t> tokens) const {
 }
 
 // A token behind others, which nobody looks into and after which nothing is evicted, changes little before it has succeeded.
+// Where entries leave a window behind it, memory for that may be missing once evidence has been told of it.
 Sequence::Reach Session::Impl::reach_of(std::span<const int32_t> tokens, const RunHooks & hooks) const {
     const bool plain =
         tokens.size() == 1 && seq.n_tokens > 0 && !keeps_whole_way_back && !hooks.on_logits && !hooks.progress && !gating;
@@ -168,7 +169,8 @@ Sequence::Reach Session::Impl::reach_of(std::span<const int32_t> tokens, const R
     const int64_t n_lanes = shape().n_lanes();
     const bool may_evict = evicts() && seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1) &&
                            seq.cache->n_entries() + n_lanes > seq.plan->budget * n_lanes;
-    if (may_evict || !forward->can_run_tokens(*seq.cache, seq.evidence) || seq.gate_state.hides_any()) {
+    if (may_evict || !forward->can_run_tokens(*seq.cache, seq.evidence) || seq.gate_state.hides_any() ||
+        seq.trims(seq.n_tokens + 1)) {
         return Sequence::Reach::kAll;
     }
     return Sequence::Reach::kOneToken;
@@ -224,6 +226,7 @@ Status Session::Impl::begin_call(std::span<const int32_t> tokens, bool is_prompt
 void Session::Impl::end_call(const Status & status) noexcept {
     end_gating();
     if (status.ok()) {
+        see_evidence_peak();
         seq.commit();
         seq.logits.swap(next_logits);
     } else {

@@ -23,26 +23,27 @@ Status Session::Impl::evict_for(std::span<const int32_t> questions, std::string_
         return {ErrorCode::kInvalidArgument, "evict_for_questions() was given no questions: evict() evicts without"};
     }
     PITH_RETURN_IF_ERROR(check_tokens(questions));
-    begin_observing(questions);
+    Observing observing(*this, questions);
     if (observers.empty()) {
         return {ErrorCode::kInvalidArgument,
                 "the model's gates are asked what to keep: questions that come later cannot be in their sight"};
     }
-    const Ledger before = ledger;
+    Ledger before = ledger;
     const Status status = guarded([&]() -> Status {
         seq.begin(Sequence::Reach::kAll);
         PITH_RETURN_IF_ERROR(evict_in_their_sight(policy, budget));
         tell_policy(policy_names(seq));
         return {};
     });
-    observers = {};
+    observing.end();
     if (status.ok()) {
+        see_evidence_peak();
         seq.commit();
         ledger.budget_entries = seq.plan->budget;
     } else {
         update_ledger();  // peaks, while they can be seen
         seq.rollback();
-        forget_call(before);
+        forget_call(std::move(before));
     }
     return status;
 }

@@ -56,12 +56,17 @@ void Sequence::commit() noexcept {
     way_back_.removed.clear();
 }
 
+size_t Sequence::undo_evidence_bytes() const {
+    const WayBack & back = way_back_;
+    size_t n = 0;
+    for (const SharedRow & sums : back.running) { n += sums.size_bytes(); }
+    return back.state ? n + back.state->evidence.size_bytes() : n;
+}
+
 size_t Sequence::undo_bytes() const {
     const WayBack & back = way_back_;
-    size_t n = back.lengths.capacity() * sizeof(int) + back.running.capacity() * sizeof(SharedRow) +
+    size_t n = undo_evidence_bytes() + back.lengths.capacity() * sizeof(int) + back.running.capacity() * sizeof(SharedRow) +
                (back.state ? back.state->states : back.states).bytes_beside(states);
-    for (const SharedRow & sums : back.running) { n += sums.size_bytes(); }
-    if (back.state) { n += back.state->evidence.size_bytes(); }
     for (const RemovedEntries & entries : back.removed) { n += entries.rows.memory_bytes(); }
     return n;
 }
@@ -123,6 +128,14 @@ int Sequence::n_behind_window(int layer, int64_t next_position) const noexcept {
     const auto positions = cache->positions(cache->lane(0, layer, 0));
     const int32_t begin = cache->layout().window_begin(layer, next_position);
     return static_cast<int>(std::ranges::lower_bound(positions, begin) - positions.begin());
+}
+
+bool Sequence::trims(int64_t next_position) const noexcept {
+    if (cache->layout().governs_all()) { return false; }
+    for (int l = 0; l < cache->layout().n_layers(); ++l) {
+        if (n_behind_window(l, next_position) > 0) { return true; }
+    }
+    return false;
 }
 
 Status Sequence::prepare_trim(int begin, int end, int64_t next_position, bool is_last) {

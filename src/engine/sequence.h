@@ -91,11 +91,13 @@ public:
     // between the two.
     Status prepare_trim(int begin, int end, int64_t next_position, bool is_last);
     void trim(int begin, int end, int64_t next_position) noexcept;
+    bool trims(int64_t next_position) const noexcept;  // whether that would take anything out of any layer
 
     // The most that was ever held in memory: lanes, snapshots' entries, recurrent states, and what a rollback would put back.
     size_t peak_bytes() const { return peak_bytes_; }
     // What the open call would go back to, in memory.
     size_t undo_bytes() const;
+    size_t undo_evidence_bytes() const;  // of that what attention left behind: the rest is lanes' entries and recurrent states
     // Beside lanes' entries, evidence and undo: positions, tokens and logits.
     size_t bookkeeping_bytes() const;
 

@@ -94,6 +94,11 @@ void Session::Impl::tell_device_bytes() const {
     }
 }
 
+void Session::Impl::see_evidence_peak() const {
+    ledger.evidence_peak_bytes =
+        std::max(ledger.evidence_peak_bytes, seq.evidence.size_bytes() + seq.undo_evidence_bytes() + output->size_bytes());
+}
+
 void Session::Impl::update_ledger() const {
     if (seq.cache) {
         const size_t saved = seq.saved_bytes();
@@ -114,7 +119,7 @@ void Session::Impl::update_ledger() const {
                       ledger.kv_allocated_bytes + ledger.kv_state_bytes});  // a call keeps those that it began with
     }
     tell_device_bytes();
-    ledger.evidence_peak_bytes = std::max(ledger.evidence_peak_bytes, seq.evidence.size_bytes() + output->size_bytes());
+    see_evidence_peak();
     ledger.activation_peak_bytes =
         std::max(ledger.activation_peak_bytes, forward->activation_bytes() + hidden.capacity() * sizeof(float));
 }

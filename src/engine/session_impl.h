@@ -144,6 +144,20 @@ struct Session::Impl {
 
     // observers.cpp
     Result<bool> feed_for(std::span<const int32_t> tokens, std::span<const int32_t> questions, const RunHooks & hooks);
+    // begin_observing(), and however the call ends nobody observes any more: the questions are the caller's.
+    class Observing {
+    public:
+        Observing(Impl & session, std::span<const int32_t> questions) : session_(session) {
+            session.begin_observing(questions);
+        }
+        ~Observing() { end(); }
+        Observing(const Observing &) = delete;
+        Observing & operator=(const Observing &) = delete;
+        void end() { session_.observers = {}; }
+
+    private:
+        Impl & session_;
+    };
     void begin_observing(std::span<const int32_t> questions);
     bool end_observing();
     EvidenceNeeds needs_in_sight() const;
@@ -184,6 +198,7 @@ struct Session::Impl {
     Status take(SavedSession saved, const CacheFileView & from, const RaggedCache * base = nullptr);
 
     void update_ledger() const;
+    void see_evidence_peak() const;  // while a call is open: what it would go back to is part of it
     void tell_device_bytes() const;
 };
 

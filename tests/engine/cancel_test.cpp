@@ -2,9 +2,7 @@
 // shot and in chunks, gates, observers, gathering, planning and eviction.
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include "engine/fail_at.h"
+#include "engine/fail_everywhere.h"
 #include "engine/gated_model.h"
 #include "engine/policy_probe.h"
 #include "engine/session_state.h"
@@ -13,34 +11,10 @@
 namespace pith {
 namespace {
 
-using testing::Fails;
+using testing::cancel_everywhere;
 using testing::random_tokens;
-using testing::SessionState;
-using testing::state_of;
 
-using Call = std::function<Status(Session &, const std::atomic<bool> *)>;
-
-// The call, cancelled in its first graph run, in its second, and so on until it has no more of them. Returns how many it had.
-int64_t cancel_everywhere(Session & session, const Call & call) {
-    for (int64_t k = 1;; ++k) {
-        const auto snapshot = session.snapshot();  // so that a success can be taken back
-        EXPECT_TRUE(snapshot.ok());
-        const SessionState before = state_of(session);
-        testing::fail_at(Fails::kCancel, k);
-        const Status status = call(session, &testing::cancel_flag());
-        EXPECT_EQ(testing::n_graphs_after_cancel(), 0) << "it went on after the " << k << "th";
-        const bool was_cancelled = testing::stop_failing();
-        if (status.ok()) {  // nobody asked, or nothing was left to do but to drop what is evicted
-            EXPECT_TRUE(session.restore(*snapshot).ok());
-            if (!was_cancelled) { return k - 1; }
-            continue;
-        }
-        EXPECT_TRUE(was_cancelled) << status.message();
-        EXPECT_EQ(status.code(), ErrorCode::kCancelled) << status.message();
-        EXPECT_TRUE(state_of(session) == before) << "the " << k << "th";
-        if (::testing::Test::HasFailure()) { return k; }
-    }
-}
+using Call = testing::CancelledCall;
 
 constexpr int kChunk = 16;
 constexpr int kBudget = 40;
@@ -135,6 +109,19 @@ TEST_P(Cancel, AnEvictionEndsBeforeItDropsAnything) {
               0);
     ASSERT_TRUE(session.evict(GetParam().policy, kBudget).ok());
     EXPECT_EQ(session.ledger().kept_entries, kBudget * session.ledger().n_lanes);
+}
+
+TEST_P(Cancel, ASecondStageEndsWithTheRunItIsAskedIn) {
+    if (GetParam().gated) { GTEST_SKIP() << "gates decide while the prompt is read"; }
+    const auto questions = random_tokens(6, model_->info().n_vocab, 2);
+    Session session = open();
+    ASSERT_TRUE(session.prefill(std::span(tokens_).first(80)).ok());
+    const Call second = [&](Session & each, const std::atomic<bool> * cancel) {
+        return each.evict_for_questions(questions, "snapkv:window=8", kBudget / 2, cancel);
+    };
+    EXPECT_GE(cancel_everywhere(session, second), kLayers);
+    ASSERT_TRUE(second(session, nullptr).ok());
+    EXPECT_EQ(session.ledger().kept_entries, kBudget / 2 * session.ledger().n_lanes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, Cancel,

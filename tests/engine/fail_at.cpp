@@ -2,14 +2,16 @@
 #include "engine/fail_at.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <new>
+#include <string_view>
 
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -47,14 +49,15 @@ F * next_of(const char * name) {
 
 #if !defined(__SANITIZE_THREAD__)
 
-// ggml has no way to hand an exception on.
-bool is_of_ggml(const void * caller) {
+// ggml, and libllama where C calls it, have no way to hand an exception on.
+bool is_of_c_libraries(const void * caller) {
     plan.armed = false;  // what dladdr() may ask for
     Dl_info info{};
-    const bool found =
-        dladdr(caller, &info) != 0 && info.dli_fname != nullptr && std::strstr(info.dli_fname, "ggml") != nullptr;
+    const bool found = dladdr(caller, &info) != 0 && info.dli_fname != nullptr;
+    const std::string_view path = found ? info.dli_fname : "";
+    const std::string_view name = path.substr(path.rfind('/') + 1);
     plan.armed = true;
-    return found;
+    return name.starts_with("libggml") || name.starts_with("libllama");
 }
 
 [[gnu::noinline]] void release(void * memory) noexcept {
@@ -62,7 +65,7 @@ bool is_of_ggml(const void * caller) {
 }
 
 void * allocate(size_t size, size_t alignment, const void * caller) {
-    if (plan.armed && plan.what == Fails::kNew && !is_of_ggml(caller) && fails_now(Fails::kNew)) { return nullptr; }
+    if (plan.armed && plan.what == Fails::kNew && !is_of_c_libraries(caller) && fails_now(Fails::kNew)) { return nullptr; }
     const size_t rounded = (size == 0 ? 1 : size) + alignment - 1;
     return std::aligned_alloc(alignment, rounded / alignment * alignment);
 }
@@ -78,6 +81,9 @@ void * allocate_or_throw(size_t size, size_t alignment, const void * caller) {
 }  // namespace
 
 void fail_at(Fails what, int64_t k) {
+    // What a process of its own does fails there alone, and nobody here could tell.
+    static const int disarmed_in_children = pthread_atfork(nullptr, nullptr, [] { plan.armed = false; });
+    static_cast<void>(disarmed_in_children);
     plan = {true, what, k, false, 0};
 }
 
@@ -190,6 +196,47 @@ int ftruncate(int file, off_t length) noexcept {
         return -1;
     }
     return next_of<int(int, off_t)>("ftruncate")(file, length);
+}
+
+FILE * fopen(const char * path, const char * mode) {
+    if (fails_now(Fails::kNamedFiles)) {
+        errno = EMFILE;
+        return nullptr;
+    }
+    return next_of<FILE *(const char *, const char *)>("fopen")(path, mode);
+}
+
+FILE * fdopen(int file, const char * mode) noexcept {
+    if (fails_now(Fails::kNamedFiles)) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    return next_of<FILE *(int, const char *)>("fdopen")(file, mode);
+}
+
+// As on a full disk: half of it is there.
+size_t fwrite(const void * data, size_t size, size_t n, FILE * file) {
+    static auto * const next = next_of<size_t(const void *, size_t, size_t, FILE *)>("fwrite");
+    if (n == 0 || !fails_now(Fails::kNamedFiles)) { return next(data, size, n, file); }
+    const size_t written = next(data, size, n / 2, file);
+    errno = ENOSPC;
+    return written;
+}
+
+int fsync(int file) {
+    if (fails_now(Fails::kNamedFiles)) {
+        errno = EIO;
+        return -1;
+    }
+    return next_of<int(int)>("fsync")(file);
+}
+
+int rename(const char * from, const char * to) noexcept {
+    if (fails_now(Fails::kNamedFiles)) {
+        errno = EACCES;
+        return -1;
+    }
+    return next_of<int(const char *, const char *)>("rename")(from, to);
 }
 
 bool ggml_gallocr_alloc_graph(ggml_gallocr_t allocator, ggml_cgraph * graph) {

@@ -1,6 +1,6 @@
-// fail_at.h - makes the k-th of something fail, once: memory, pages, buffers, graph runs, temporary files. Only in the thread
-// that armed it, and of memory only what Pith's own code and the standard library ask for, not ggml's. Where ThreadSanitizer
-// watches, memory and pages are its own, and do not fail.
+// fail_at.h - makes the k-th of something fail, once: memory, pages, buffers, graph runs, files. Only in the thread that armed
+// it, and of memory only what Pith's own code and the standard library ask for, not ggml's or libllama's. Where
+// ThreadSanitizer watches, memory and pages are its own, and do not fail.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,9 @@
 namespace pith::testing {
 
 // kFiles: what a temporary file needs: a name, room on disk, a place in memory; and what pages that caches share need of one.
+// kNamedFiles: what it takes to write and to read a file that has a name: to open it, its bytes, fsync, rename.
 // kCancel: nothing fails: as the k-th graph run begins, cancel_flag() is set.
-enum class Fails { kNew, kPages, kBuffers, kGraphs, kFiles, kCancel };
+enum class Fails { kNew, kPages, kBuffers, kGraphs, kFiles, kNamedFiles, kCancel };
 
 void fail_at(Fails what, int64_t k);  // the k-th from now on, from 1
 // Nothing fails any more. Whether something did.

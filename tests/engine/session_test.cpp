@@ -282,6 +282,20 @@ TEST_F(SessionTest, ATokenThatIsCancelledBeforeItIsReadTakesNothingAway) {
     EXPECT_TRUE(session.append(7).ok());
 }
 
+// A second prompt adds to the moments of the queries before it: those of before are kept until it has succeeded.
+TEST_F(SessionTest, TheLedgersPeakOfEvidenceCountsWhatAnOpenCallWouldGoBackTo) {
+    SessionOptions options = options_of("full", Budget());
+    options.observe = {"expected:future=8"};
+    Session session = open(options);
+    const auto tokens = random_tokens(220, tiny_spec().n_vocab);
+    ASSERT_TRUE(session.prefill(std::span(tokens).first(200)).ok());
+    const size_t before = LayerProbe(session).evidence().size_bytes();
+    ASSERT_TRUE(session.prefill(std::span(tokens).last(20)).ok());
+    const size_t after = LayerProbe(session).evidence().size_bytes();
+    EXPECT_GT(before, 0U);
+    EXPECT_GE(session.ledger().evidence_peak_bytes, after + before / 2);
+}
+
 TEST_F(SessionTest, BadRequestsAreErrorsThatNameTheValue) {
     const auto tokens = random_tokens(300, model_->info().n_vocab);
     const auto error = [&](const SessionOptions & options, std::span<const int32_t> prompt) {

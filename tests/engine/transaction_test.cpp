@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <functional>
 #include <stdexcept>
 
-#include "engine/fail_at.h"
+#include "engine/fail_everywhere.h"
 #include "engine/gated_model.h"
 #include "engine/model_parts.h"
 #include "engine/session_state.h"
@@ -16,44 +15,12 @@
 namespace pith {
 namespace {
 
-using testing::fail_at;
-using testing::Fails;
+using testing::fail_everywhere;
 using testing::random_tokens;
 using testing::SessionState;
 using testing::state_of;
-using testing::stop_failing;
 
-using Call = std::function<Status(Session &)>;
-
-// The call, with the k-th of each kind failing, for every k until none fails any more: each time the session is as before. Then
-// the call as it is. Returns how often something failed.
-int64_t fail_everywhere(Session & session, const Call & call) {
-    int64_t n_failed = 0;
-    for (const Fails what : {Fails::kPages, Fails::kBuffers, Fails::kGraphs, Fails::kNew}) {
-        for (int64_t k = 1;; ++k) {
-            const auto snapshot = session.snapshot();  // so that a success can be taken back
-            EXPECT_TRUE(snapshot.ok());
-            const SessionState before = state_of(session);
-            fail_at(what, k);
-            const Status status = call(session);
-            const bool failed = stop_failing();
-            n_failed += failed ? 1 : 0;
-            if (status.ok()) {  // nothing failed, or it did without
-                EXPECT_TRUE(session.restore(*snapshot).ok());
-                if (!failed) { break; }
-                continue;
-            }
-            EXPECT_TRUE(failed) << status.message();
-            EXPECT_FALSE(status.message().empty());
-            EXPECT_TRUE(state_of(session) == before)
-                << "kind " << static_cast<int>(what) << ", the " << k << "th: " << status.message();
-            if (::testing::Test::HasFailure()) { return n_failed; }
-        }
-    }
-    const Status status = call(session);
-    EXPECT_TRUE(status.ok()) << status.message();
-    return n_failed;
-}
+using Call = testing::FailingCall;
 
 constexpr int kChunk = 16;
 constexpr int kBudget = 40;
@@ -176,6 +143,69 @@ TEST(Transactions, APromptForQuestionsFailsWithoutATrace) {
         for (Session * each : {&*session, &*twin}) { ASSERT_TRUE(each->append(7).ok()); }
         EXPECT_TRUE(std::ranges::equal(session->logits(), twin->logits()));
     }
+}
+
+// What a session was asked once more, in the sight of its questions.
+TEST(Transactions, ASecondStageFailsWithoutATrace) {
+    const auto model = testing::tiny_model(testing::tiny_spec());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(90, model->info().n_vocab);
+    const auto questions = random_tokens(6, model->info().n_vocab, 2);
+    for (const char * policy : {"keydiff", "h2o:recent=8"}) {
+        SCOPED_TRACE(policy);
+        SessionOptions options;
+        options.policy = policy;
+        options.budget = kBudget;
+        options.prefill = PrefillSchedule::kChunked;
+        options.chunk = kChunk;
+        options.evict_every = kEvery;
+        options.n_threads = 1;
+        const Call second = [&](Session & s) { return s.evict_for_questions(questions, "snapkv:window=8", kBudget / 2); };
+        auto session = model->session(options);
+        auto twin = model->session(options);
+        ASSERT_TRUE(session.ok() && twin.ok());
+        for (Session * each : {&*session, &*twin}) { ASSERT_TRUE(each->prefill(tokens).ok()); }
+        EXPECT_GT(fail_everywhere(*session, second), 50);
+        ASSERT_TRUE(second(*twin).ok());
+        EXPECT_TRUE(testing::contents_of(*session) == testing::contents_of(*twin));
+        for (Session * each : {&*session, &*twin}) {
+            for (int i = 0; i < 2 * kEvery; ++i) { ASSERT_TRUE(each->append(7).ok()); }
+        }
+        EXPECT_TRUE(testing::contents_of(*session) == testing::contents_of(*twin));
+    }
+}
+
+// Every so many tokens entries leave the windows, which may need memory when evidence has been told of the token already.
+TEST(Transactions, ATokenBehindWhichEntriesLeaveAWindowFailsWithoutATrace) {
+    RandomModelSpec spec = testing::tiny_spec();
+    spec.arch = "gemma2";
+    spec.n_layers = 2;
+    spec.window = 5;
+    const auto model = testing::tiny_model(spec);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(140, model->info().n_vocab);
+    SessionOptions options;
+    options.policy = "full";
+    options.observe = {"expected:future=8", "snapkv:window=8", "h2o:recent=8"};
+    options.n_threads = 1;
+    auto session = model->session(options);
+    auto twin = model->session(options);
+    ASSERT_TRUE(session.ok() && twin.ok());
+    const size_t n_first = 128;
+    for (Session * each : {&*session, &*twin}) { ASSERT_TRUE(each->prefill(std::span(tokens).first(n_first)).ok()); }
+    const auto n_in_window = [&] {
+        const int layer = session->is_governed(0) ? 1 : 0;
+        return session->lane_positions(layer, 0).size();
+    };
+    bool left = false;
+    for (size_t i = n_first; i < tokens.size() && !HasFailure(); ++i) {
+        const size_t n_before = n_in_window();
+        fail_everywhere(*session, [&](Session & s) { return s.append(tokens[i]); });
+        left = left || n_in_window() < n_before;
+        ASSERT_TRUE(twin->append(tokens[i]).ok());
+        EXPECT_TRUE(testing::contents_of(*session) == testing::contents_of(*twin)) << "token " << i;
+    }
+    EXPECT_TRUE(left);
 }
 
 TEST_P(Transaction, ASecondPromptThatIsCancelledLeavesTheSessionAsItWas) {
