@@ -1,8 +1,10 @@
-// random_calls_test.cpp - sessions under calls drawn at random, of which many fail: by what they are given, by a hook, by
-// memory, pages, buffers or a graph run that there is not.
+// random_calls_test.cpp - sessions under sequences of calls drawn at random, of which many fail: by what they are given, by a
+// hook, by memory, pages, buffers, files or a graph run that there is not.
 //
-// PITH_RANDOM_STEPS   calls in all (10,000; the label slow has 100,000)
-// PITH_RANDOM_SEED    only this walk: a failure says which
+// Most sequences are short, so that there are many beginnings; every fortieth is long.
+//
+// PITH_RANDOM_SEQUENCES   in all (10,000; the label slow has 100,000; a tenth where AddressSanitizer watches)
+// PITH_RANDOM_SEED        only this sequence: a failure says which
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -140,6 +142,7 @@ SessionOptions options_of(const Case & c) {
     options.prefill = c.prefill;
     options.chunk = 16;
     options.evict_every = c.evict_every;
+    options.grid = c.grid;
     options.pinned = c.pinned;
     options.observe = c.observe;
     auto heads = std::make_shared<HeadImportance>();
@@ -153,7 +156,7 @@ SessionOptions options_of(const Case & c) {
 
 Trouble one_failure() {
     const auto begin = [](corpus::Random & dice) {
-        const auto what = static_cast<Fails>(dice.below(4));
+        const auto what = static_cast<Fails>(dice.below(static_cast<int>(Fails::kCancel)));
         const int magnitude = dice.below(what == Fails::kNew ? 12 : 6);
         fail_at(what, 1 + dice.below(1 << magnitude));
     };
@@ -165,18 +168,27 @@ int64_t number_from(const char * variable, int64_t otherwise) {
     return text != nullptr ? std::atoll(text) : otherwise;
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int64_t kSequences = 1000;
+#else
+constexpr int64_t kSequences = 10000;
+#endif
+constexpr int kShort = 5;  // calls
+constexpr int kLong = 40;
+constexpr int kOneIsLong = 40;  // of so many
+
 class RandomCalls : public ::testing::TestWithParam<Case> {};
 
 TEST_P(RandomCalls, EveryFailureLeavesNoTraceAndEverySurvivorIsAsBuiltAfresh) {
-    constexpr int kWalk = 40;
     const int64_t only = number_from("PITH_RANDOM_SEED", 0);
-    const int64_t n_walks = number_from("PITH_RANDOM_STEPS", 10000) / kWalk / std::ssize(cases()) + 1;
+    const int64_t n_walks = number_from("PITH_RANDOM_SEQUENCES", kSequences) / std::ssize(cases()) + 1;
     const Model & model = GetParam().windows ? model_with_windows() : model_with(GetParam().gates);
     const auto row = std::ranges::find(cases(), GetParam().name, &Case::name) - cases().begin();
     for (int64_t seed = only > 0 ? only : 1; seed <= (only > 0 ? only : n_walks); ++seed) {
         const corpus::Random dice(corpus::SeedSpace::kTask, static_cast<uint64_t>(row), static_cast<uint64_t>(seed));
         RandomWalk walk(model, options_of(GetParam()), dice, one_failure());
-        for (int i = 0; i < kWalk && !HasFailure(); ++i) { walk.step(); }
+        const int n_calls = seed % kOneIsLong == 0 ? kLong : kShort;
+        for (int i = 0; i < n_calls && !HasFailure(); ++i) { walk.step(); }
         if (!HasFailure()) { walk.check_survivors(); }
         ASSERT_FALSE(HasFailure()) << "seed " << seed << " (PITH_RANDOM_SEED=" << seed << " walks it alone):\n" << walk.story();
     }

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
+
+#include "engine/tiny_model.h"
 
 namespace pith::testing {
 namespace {
@@ -21,8 +24,13 @@ Session open(const Model & model, const SessionOptions & options) {
 }
 
 std::string name_of(Call::Kind kind) {
-    constexpr const char * kNames[] = {"prefill", "prefill_for_questions", "append", "decode", "evict"};
+    constexpr const char * kNames[] = {"prefill", "prefill_for_questions", "append", "decode", "evict", "evict_for_questions"};
     return kNames[static_cast<int>(kind)];
+}
+
+std::string file_of_its_own() {
+    static std::atomic<int> n_files{0};
+    return scratch_file("walk-" + std::to_string(n_files++) + ".pith").string();
 }
 
 // What a user sees must fit what is there.
@@ -83,26 +91,35 @@ Status Call::run(Session & session, const RunHooks & hooks, const std::function<
             return status_of(session.decode());
         case Kind::kEvict:
             return status_of(session.evict(policy, budget));
+        case Kind::kEvictFor:
+            return status_of(session.evict_for_questions(questions, policy, budget));
     }
     return {};
 }
 
 std::string Call::text() const {
     std::string text = name_of(kind);
-    if (kind == Kind::kEvict) { return text + " " + policy + " " + budget.to_string(); }
+    if (kind >= Kind::kEvict) { text += " " + policy + " " + budget.to_string(); }
     if (!tokens.empty()) { text += " " + std::to_string(tokens.size()); }
     if (!questions.empty()) { text += ", questions " + std::to_string(questions.size()); }
     if (n_question > 0) { text += ", question " + std::to_string(n_question); }
     return text + (is_answer ? ", answer" : "") + (shows_logits ? ", all logits" : "");
 }
 
-RandomWalk::RandomWalk(const Model & model, SessionOptions options, corpus::Random dice, Trouble trouble)
+RandomWalk::RandomWalk(const Model & model, SessionOptions options, corpus::Random dice, Trouble trouble, int n_most)
     : model_(model),
       options_(std::move(options)),
       n_vocab_(model.info().n_vocab),
       dice_(dice),
       trouble_(std::move(trouble)),
+      n_most_(n_most),
+      path_(file_of_its_own()),
       session_(open(model, options_)) {}
+
+RandomWalk::~RandomWalk() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+}
 
 Call RandomWalk::draw_prompt(int n_most) {
     Call call;
@@ -118,7 +135,7 @@ Call RandomWalk::draw_call() {
     const bool empty = session_.n_tokens() == 0;
     const int drawn = dice_.below(100);
     if (drawn < (empty ? 20 : 2)) {
-        Call call = draw_prompt(60);
+        Call call = draw_prompt(n_most_ * 2 / 3);
         call.kind = Call::Kind::kQuestions;
         call.n_question = dice_.chance(0.95) ? 0 : 1;
         call.is_answer = false;
@@ -126,8 +143,17 @@ Call RandomWalk::draw_call() {
         for (int32_t & one : call.questions) { one = token(); }
         return call;
     }
-    if (drawn < (empty ? 90 : 30)) { return draw_prompt(empty ? 90 : 30); }
+    if (drawn < (empty ? 90 : 30)) { return draw_prompt(empty ? n_most_ : n_most_ / 3); }
     Call call;
+    if (drawn < 34) {
+        call.kind = Call::Kind::kEvictFor;
+        call.questions.resize(static_cast<size_t>(dice_.between(1, 8)));
+        for (int32_t & one : call.questions) { one = token(); }
+        const std::vector<std::string> policies = {options_.policy, "snapkv:window=8", "knorm:recent=8", "auto"};
+        call.policy = dice_.pick(policies);
+        call.budget = dice_.between(20, 60);
+        return call;
+    }
     if (drawn < 45 && !options_.observe.empty()) {
         call.kind = Call::Kind::kEvict;
         call.policy = dice_.pick(options_.observe);
@@ -162,7 +188,7 @@ void RandomWalk::check_call(const std::string & name, const SessionState & befor
 
 void RandomWalk::change(const Call & call) {
     const bool empty = session_.n_tokens() == 0;
-    bool may_fail = call.kind == Call::Kind::kEvict || (empty && call.kind >= Call::Kind::kAppend) ||
+    bool may_fail = call.kind >= Call::Kind::kEvict || (empty && call.kind >= Call::Kind::kAppend) ||
                     (call.kind == Call::Kind::kQuestions && (!empty || call.n_question > 0));
     Call asked = call;
     std::atomic<bool> cancel = false;
@@ -244,6 +270,33 @@ void RandomWalk::come_back() {
     if (dice_.chance(0.2)) { kept_.erase(kept_.begin() + static_cast<int64_t>(which)); }
 }
 
+// Changes nothing of the session, and the file is whole or the one before.
+void RandomWalk::save() {
+    const SessionState before = state_of(session_);
+    const bool troubled = trouble_.begin && dice_.chance(0.4);
+    if (troubled) { trouble_.begin(dice_); }
+    const Status status = session_.save(path_);
+    const bool failed = troubled && trouble_.end();
+    check_call("save", before, status, failed, session_.n_tokens() == 0);
+    expect_same(before, state_of(session_), "before and after a save");
+    if (status.ok()) { saved_ = Saved{way_, contents_of(session_)}; }
+}
+
+// Snapshots are void then: no other session takes them.
+void RandomWalk::load() {
+    const SessionState before = state_of(session_);
+    const bool troubled = trouble_.begin && dice_.chance(0.4);
+    if (troubled) { trouble_.begin(dice_); }
+    const Status status = session_.load(path_);
+    const bool failed = troubled && trouble_.end();
+    if (status.ok()) { kept_.clear(); }
+    check_call("load", before, status, failed, !saved_);
+    if (!status.ok()) { return; }
+    ASSERT_TRUE(saved_.has_value());
+    expect_same(saved_->contents, contents_of(session_), "what was saved and what is loaded");
+    way_ = saved_->way;
+}
+
 void RandomWalk::step() {
     if (again_) {
         const Call call = *std::exchange(again_, std::nullopt);
@@ -255,6 +308,8 @@ void RandomWalk::step() {
         keep();
     } else if (drawn < 20 || session_.n_tokens() > kMostTokens) {
         come_back();
+    } else if (drawn < 23) {
+        drawn < 22 ? save() : load();
     } else {
         change(draw_call());
     }
@@ -282,6 +337,12 @@ void RandomWalk::check_survivors() {
         EXPECT_TRUE(status.ok()) << status.message();
         expect_same(one.contents, contents_of(session_), "a snapshot and what comes back");
         check_against_new(one.way);
+    }
+    if (saved_) {
+        const Status status = session_.load(path_);
+        EXPECT_TRUE(status.ok()) << status.message();
+        expect_same(saved_->contents, contents_of(session_), "what was saved and what is loaded");
+        check_against_new(saved_->way);
     }
 }
 

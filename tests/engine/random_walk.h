@@ -1,7 +1,7 @@
 // random_walk.h - leads a session through calls drawn at random, some of which fail, and checks after each what must hold.
 //
-// A call that fails leaves the session as it was, bit for bit. What a session or a snapshot holds in the end is what a new
-// session holds after the calls alone that succeeded on the way there, and both go on alike.
+// A call that fails leaves the session as it was, bit for bit. What a session, a snapshot or a saved file holds in the end is
+// what a new session holds after the calls alone that succeeded on the way there, and both go on alike.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace pith::testing {
 
 // A call that changes what a session holds.
 struct Call {
-    enum class Kind { kPrefill, kQuestions, kAppend, kDecode, kEvict };
+    enum class Kind { kPrefill, kQuestions, kAppend, kDecode, kEvict, kEvictFor };
     Kind kind = Kind::kPrefill;
     std::vector<int32_t> tokens;
     std::vector<int32_t> questions;
@@ -43,8 +43,11 @@ struct Trouble {
 
 class RandomWalk {
 public:
-    // REQUIRES: a call without trouble succeeds under these options; evict() is free to refuse.
-    RandomWalk(const Model & model, SessionOptions options, corpus::Random dice, Trouble trouble = {});
+    // n_most: tokens of a prompt. REQUIRES: a call without trouble succeeds under these options; evict() is free to refuse.
+    RandomWalk(const Model & model, SessionOptions options, corpus::Random dice, Trouble trouble = {}, int n_most = 90);
+    ~RandomWalk();
+    RandomWalk(const RandomWalk &) = delete;
+    RandomWalk & operator=(const RandomWalk &) = delete;
 
     void step();
     // The session and what its snapshots hold, against new sessions. It is left at one of them.
@@ -57,11 +60,17 @@ private:
         std::vector<Call> way;
         SessionState contents;
     };
+    struct Saved {
+        std::vector<Call> way;
+        SessionState contents;
+    };
     Call draw_call();
     Call draw_prompt(int n_most);
     void change(const Call & call);
     void keep();
     void come_back();
+    void save();
+    void load();
     bool is_too_short(const Status & status) const;
     void check_call(const std::string & name, const SessionState & before, const Status & status, bool failed, bool may_fail);
     void check_against_new(const std::vector<Call> & way);
@@ -72,9 +81,12 @@ private:
     int n_vocab_;
     corpus::Random dice_;
     Trouble trouble_;
+    int n_most_;
+    std::string path_;  // of its file
     Session session_;
     std::vector<Call> way_;  // the calls that made the session what it is
     std::vector<Kept> kept_;
+    std::optional<Saved> saved_;
     std::optional<Call> again_;  // failed just now
     std::string story_;
 };
