@@ -23,6 +23,7 @@ import ctypes
 import ctypes.util
 import json
 import os
+import threading
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 CODES = ("ok", "invalid_argument", "not_found", "bad_file", "unsupported", "missing_evidence", "not_finite", "budget",
@@ -178,6 +179,12 @@ def _declare(library):
         "pith_run_options_init": (None, [POINTER(_RunOptions), c_size_t]),
         "pith_session_new": (c_int32, [handle, POINTER(_SessionOptions), out]),
         "pith_session_free": (None, [handle]),
+        "pith_cancel_new": (c_int32, [out]),
+        "pith_cancel_free": (None, [handle]),
+        "pith_cancel_set": (None, [handle]),
+        "pith_cancel_clear": (None, [handle]),
+        "pith_session_cancel_by": (c_int32, [handle, handle]),
+        "pith_engine_cancel_by": (c_int32, [handle, handle]),
         "pith_prefill": (c_int32, [handle, tokens, c_size_t, POINTER(_RunOptions)]),
         "pith_prefill_for_questions": (c_int32, [handle, tokens, c_size_t, tokens, c_size_t, POINTER(_RunOptions), POINTER(c_bool)]),
         "pith_append": (c_int32, [handle, c_int32]),
@@ -302,6 +309,50 @@ class _Handle:
             self.close()
 
 
+class _CancelFlag(_Handle):
+    _free = staticmethod(_lib.pith_cancel_free)
+
+    def __init__(self):
+        super().__init__()
+        _check(_lib.pith_cancel_new(byref(self._handle)))
+
+
+class _Interruptible(_Handle):
+    """Whose long calls an exception in the main thread, as Ctrl-C raises it, ends in the middle of a chunk. C does not come back for
+    it: so such calls run on another thread, with their callbacks, while the main thread waits."""
+
+    def __init__(self):
+        super().__init__()
+        self._flag = _CancelFlag()
+
+    def _run(self, call):
+        _lib.pith_cancel_clear(self._flag._handle)
+        if threading.current_thread() is not threading.main_thread():
+            call()
+            return
+        raised, interrupt, done = [], None, threading.Event()
+
+        def work():
+            try:
+                call()
+            except BaseException as error:
+                raised.append(error)
+            finally:
+                done.set()
+
+        threading.Thread(target=work).start()
+        while not done.is_set():  # join() takes a thread for ended once it was interrupted
+            try:
+                done.wait()
+            except BaseException as error:
+                interrupt = interrupt or error
+                _lib.pith_cancel_set(self._flag._handle)
+        if interrupt is not None:
+            raise interrupt
+        if raised:
+            raise raised[0]
+
+
 class Model(_Handle):
     """A GGUF file. Options: those of struct pith_model_options; progress(fraction) -> bool may cancel."""
 
@@ -364,12 +415,13 @@ class Model(_Handle):
     def open_session(self, path, n_threads=0):
         """A session that was saved, under the settings it was saved with. path: a file, or a SessionFile."""
         session = Session.__new__(Session)
-        _Handle.__init__(session)
+        _Interruptible.__init__(session)
         session.model = self
         if isinstance(path, SessionFile):
             _check(_lib.pith_session_file_session(path._handle, self._handle, n_threads, byref(session._handle)))
         else:
             _check(_lib.pith_session_open(self._handle, os.fsencode(path), n_threads, byref(session._handle)))
+        _check(_lib.pith_session_cancel_by(session._handle, session._flag._handle))
         return session
 
     def sampler(self, **options):
@@ -379,8 +431,9 @@ class Model(_Handle):
         return Engine(self, **options)
 
 
-class Session(_Handle):
-    """One conversation. Options: those of struct pith_session_options; pinned: [(begin, end), …]."""
+class Session(_Interruptible):
+    """One conversation. Options: those of struct pith_session_options; pinned: [(begin, end), …]. Ctrl-C ends a prefill or an eviction
+    at once, and cancel() does from another thread: the session is then as before the call."""
 
     _free = staticmethod(_lib.pith_session_free)
 
@@ -389,20 +442,25 @@ class Session(_Handle):
         self.model = model
         given, _kept = _session_options(options, pinned)
         _check(_lib.pith_session_new(model._handle, byref(given), byref(self._handle)))
+        _check(_lib.pith_session_cancel_by(self._handle, self._flag._handle))
+
+    def cancel(self):
+        """Ends the prefill or the eviction that another thread is in: it raises pith.Error, code "cancelled"."""
+        _lib.pith_cancel_set(self._flag._handle)
 
     def prefill(self, tokens, n_question=0, is_answer=False, progress=None):
         """progress(n_done, n_total) -> bool may cancel."""
         run = _run_options(progress)
         run.n_question, run.is_answer = n_question, is_answer
-        _check(_lib.pith_prefill(self._handle, _as_tokens(tokens), len(tokens), byref(run)))
+        self._run(lambda: _check(_lib.pith_prefill(self._handle, _as_tokens(tokens), len(tokens), byref(run))))
 
     def prefill_for_questions(self, tokens, questions, progress=None):
         """Reads a first prompt for questions that will be asked of it later: questions is a list of their tokens' lists. Returns
         whether what is kept was chosen in their sight. Then: snapshot(), and for each of them prefill, generate, restore."""
         together = [token for question in questions for token in question]
         seen, run = c_bool(), _run_options(progress)
-        _check(_lib.pith_prefill_for_questions(self._handle, _as_tokens(tokens), len(tokens), _as_tokens(together), len(together),
-                                               byref(run), byref(seen)))
+        self._run(lambda: _check(_lib.pith_prefill_for_questions(
+            self._handle, _as_tokens(tokens), len(tokens), _as_tokens(together), len(together), byref(run), byref(seen))))
         return seen.value
 
     def append(self, token):
@@ -434,11 +492,13 @@ class Session(_Handle):
         return _lib.pith_n_tokens(self._handle)
 
     def evict(self, policy, budget=None):
-        _check(_lib.pith_evict(self._handle, policy.encode(), None if budget is None else str(budget).encode()))
+        given = None if budget is None else str(budget).encode()
+        self._run(lambda: _check(_lib.pith_evict(self._handle, policy.encode(), given)))
 
     def evict_for_questions(self, questions, budget, policy="auto"):
         """The second of two stages: what is left, evicted once more in the sight of these tokens, which are prefilled next."""
-        _check(_lib.pith_evict_for_questions(self._handle, _as_tokens(questions), len(questions), policy.encode(), str(budget).encode()))
+        self._run(lambda: _check(_lib.pith_evict_for_questions(
+            self._handle, _as_tokens(questions), len(questions), policy.encode(), str(budget).encode())))
 
     def lane_positions(self, layer, kv_head):
         positions, size = POINTER(c_int32)(), c_size_t()

@@ -44,7 +44,7 @@ typedef enum pith_code {
     PITH_BUDGET = 7,           /* the budget cannot hold what is protected */
     PITH_OUT_OF_MEMORY = 8,
     PITH_IO = 9,
-    PITH_CANCELLED = 10, /* a callback said no */
+    PITH_CANCELLED = 10, /* a callback said no, or pith_cancel_set() */
     PITH_INTERNAL = 11   /* a bug in Pith */
 } pith_code;
 
@@ -54,6 +54,7 @@ typedef struct pith_snapshot pith_snapshot;
 typedef struct pith_session_file pith_session_file;
 typedef struct pith_sampler pith_sampler;
 typedef struct pith_engine pith_engine;
+typedef struct pith_cancel pith_cancel;
 
 PITH_API const char * pith_version(void);
 /* Of the last call of this thread that failed; "" before one did. Lives until the thread's next failing call. */
@@ -64,6 +65,16 @@ PITH_API const char * pith_code_name(pith_code code); /* "kBudget" → "budget",
  * `line` is valid during the call. Set it before the first model is loaded. */
 typedef void (*pith_log_fn)(int level, const char * line, size_t n_bytes, void * user);
 PITH_API void pith_set_log(pith_log_fn log, void * user);
+
+/* ---- ending long calls ---- */
+
+/* A flag for sessions and engines (pith_session_cancel_by, pith_engine_cancel_by): soon after it is set, in the middle of a
+ * chunk or of an eviction, the call that runs ends with PITH_CANCELLED, and all is as before it. It stays set until it is
+ * cleared. It may be set from any thread, and from a signal handler. */
+PITH_API pith_code pith_cancel_new(pith_cancel ** cancel);
+PITH_API void pith_cancel_free(pith_cancel * cancel); /* whom it was given go on without */
+PITH_API void pith_cancel_set(pith_cancel * cancel);
+PITH_API void pith_cancel_clear(pith_cancel * cancel);
 
 /* ---- models ---- */
 
@@ -185,6 +196,8 @@ struct pith_ledger {
 PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,
                                     pith_session ** session);
 PITH_API void pith_session_free(pith_session * session);
+/* From the next call on the flag ends what takes long: prefills and evictions. NULL: nothing does. */
+PITH_API pith_code pith_session_cancel_by(pith_session * session, pith_cancel * cancel);
 /* Feeds tokens; the first call follows the prefill schedule. After an error the session is as before the call. */
 PITH_API pith_code pith_prefill(pith_session * session, const int32_t * tokens, size_t n_tokens,
                                 const struct pith_run_options * run);
@@ -367,6 +380,10 @@ PITH_API pith_code pith_engine_submit(pith_engine * engine, const struct pith_re
 PITH_API pith_code pith_engine_cancel(pith_engine * engine, int64_t id);
 /* Forgets a request that has ended, and frees what it kept as soon as nobody reads it who went on from it. */
 PITH_API pith_code pith_engine_forget(pith_engine * engine, int64_t id);
+/* From the next call on the flag ends passes in the middle: pith_engine_run() with PITH_CANCELLED, pith_engine_step() with more
+ * to do. What the pass had begun is taken back, and a later step does it. NULL: nothing does. pith_engine_cancel() ends a
+ * single request. */
+PITH_API pith_code pith_engine_cancel_by(pith_engine * engine, pith_cancel * cancel);
 /* One pass over the weights. more: there is something left to do. A request that fails ends alone. */
 PITH_API pith_code pith_engine_step(pith_engine * engine, bool * more);
 /* Until nothing is left to do. go_on (NULL: always) is asked before each step; false: PITH_CANCELLED, and everything stays as

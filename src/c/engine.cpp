@@ -57,6 +57,10 @@ Result<std::vector<int32_t>> tokens_of(const int32_t * tokens, size_t n, const c
     return std::vector<int32_t>(tokens, tokens + n);
 }
 
+const std::atomic<bool> * cancel_of(const pith_engine & engine) {
+    return engine.cancel ? engine.cancel->get() : nullptr;
+}
+
 // A callback that throws ends the request: Engine sees to that.
 Result<pith::Request> request_of(const pith_engine & engine, const pith_request & given) {
     pith::Request request;
@@ -111,7 +115,7 @@ pith_code pith_engine_new(const pith_model * model, const struct pith_engine_opt
         const pith::ModelInfo & info = model->model.info();
         std::vector<int32_t> ends;
         if (model->tokenizer.ok()) { ends = model->tokenizer->end_of_generation_tokens(); }
-        *engine = new pith_engine{std::move(made), std::move(ends), info.n_layers, info.n_kv_heads, {}};
+        *engine = new pith_engine{std::move(made), std::move(ends), info.n_layers, info.n_kv_heads, nullptr, {}};
         return {};
     });
 }
@@ -140,7 +144,7 @@ pith_code pith_engine_forget(pith_engine * engine, int64_t id) {
 pith_code pith_engine_step(pith_engine * engine, bool * more) {
     return guarded([&]() -> Status {
         if (engine == nullptr || more == nullptr) { return missing(engine == nullptr ? "engine" : "more"); }
-        PITH_ASSIGN_OR_RETURN(*more, engine->engine.step());
+        PITH_ASSIGN_OR_RETURN(*more, engine->engine.step(cancel_of(*engine)));
         return {};
     });
 }
@@ -150,7 +154,8 @@ pith_code pith_engine_run(pith_engine * engine, bool (*go_on)(void * user), void
         if (engine == nullptr) { return missing("engine"); }
         for (bool more = true; more;) {
             if (go_on != nullptr && !go_on(user)) { return {ErrorCode::kCancelled, "cancelled between two steps"}; }
-            PITH_ASSIGN_OR_RETURN(more, engine->engine.step());
+            if (engine->cancel && engine->cancel->get()->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
+            PITH_ASSIGN_OR_RETURN(more, engine->engine.step(cancel_of(*engine)));
         }
         return {};
     });

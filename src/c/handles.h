@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -14,12 +15,44 @@
 #include "pith/engine.h"
 #include "pith/pith.h"
 
+namespace pith::c {
+
+// Ends a call: for its caller, and for a callback that says no, which ends one call alone.
+class CancelFlag {
+public:
+    const std::atomic<bool> * get() const { return &ends_; }
+    void set() {
+        is_set_ = true;
+        ends_ = true;
+    }
+    void clear() {
+        is_set_ = false;
+        ends_ = false;
+    }
+    void end_this_call() { ends_ = true; }
+    void end_no_more() {
+        ends_ = false;
+        if (is_set_) { ends_ = true; }  // by another thread, or before
+    }
+
+private:
+    std::atomic<bool> ends_ = false;
+    std::atomic<bool> is_set_ = false;
+};
+
+}  // namespace pith::c
+
+struct pith_cancel {
+    std::shared_ptr<pith::c::CancelFlag> flag;
+};
 struct pith_model {
     pith::Model model;
     pith::Result<pith::Tokenizer> tokenizer;  // a model without a vocabulary runs all the same
 };
 struct pith_session {
     pith::Session session;
+    std::shared_ptr<pith::c::CancelFlag> cancel =
+        std::make_shared<pith::c::CancelFlag>();  // its own, or one that its user sets
 };
 struct pith_snapshot {
     std::shared_ptr<pith::Session::Snapshot> state;
@@ -39,7 +72,8 @@ struct pith_engine {
     std::vector<int32_t> end_tokens;  // of the model
     int n_layers = 0;
     int n_kv_heads = 0;
-    pith::Ledger ledger;  // whose texts the caller was given last
+    std::shared_ptr<pith::c::CancelFlag> cancel;  // null: none
+    pith::Ledger ledger;                          // whose texts the caller was given last
 };
 
 namespace pith::c {

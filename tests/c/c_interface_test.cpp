@@ -228,6 +228,64 @@ TEST_F(CInterface, QuestionsThatCannotBeInSightAreRefusedOrSaidToBeOut) {
     EXPECT_TRUE(seen);
 }
 
+// In the middle of a chunk: nobody is asked in between. The first graph that is built reads the flag.
+TEST_F(CInterface, AFlagEndsWhatTakesLongUntilItIsCleared) {
+    pith_cancel * cancel = nullptr;
+    EXPECT_EQ(pith_cancel_new(nullptr), PITH_INVALID_ARGUMENT);
+    ASSERT_EQ(pith_cancel_new(&cancel), PITH_OK);
+    const SessionHandle session = open(options_of("full", nullptr));
+    const auto prefill = [&](const pith_run_options * run) {
+        return pith_prefill(session.get(), context_.data(), context_.size(), run);
+    };
+    EXPECT_EQ(pith_session_cancel_by(nullptr, cancel), PITH_INVALID_ARGUMENT);
+    ASSERT_EQ(pith_session_cancel_by(session.get(), cancel), PITH_OK);
+    pith_cancel_set(cancel);
+    EXPECT_EQ(prefill(nullptr), PITH_CANCELLED);
+    EXPECT_EQ(prefill(nullptr), PITH_CANCELLED) << "it stays set";
+    EXPECT_EQ(pith_n_tokens(session.get()), 0);
+    pith_cancel_clear(cancel);
+    pith_run_options run;
+    pith_run_options_init(&run, sizeof run);
+    run.progress = [](int64_t, int64_t, void *) { return false; };
+    EXPECT_EQ(prefill(&run), PITH_CANCELLED);
+    EXPECT_EQ(prefill(nullptr), PITH_OK) << "a callback that says no ends one call alone";
+    // Set while a call runs, by its callback.
+    run.progress = [](int64_t, int64_t, void * flag) {
+        pith_cancel_set(static_cast<pith_cancel *>(flag));
+        return true;
+    };
+    run.user = cancel;
+    EXPECT_EQ(pith_prefill(session.get(), questions_.data(), questions_.size(), &run), PITH_OK) << "it was done";
+    EXPECT_EQ(pith_evict_for_questions(session.get(), questions_.data(), questions_.size(), "snapkv:window=8", "64"),
+              PITH_CANCELLED);
+    ASSERT_EQ(pith_session_cancel_by(session.get(), nullptr), PITH_OK);
+    EXPECT_EQ(pith_evict_for_questions(session.get(), questions_.data(), questions_.size(), "snapkv:window=8", "64"), PITH_OK)
+        << pith_error();
+
+    pith_engine * engine = nullptr;
+    ASSERT_EQ(pith_engine_new(model_.get(), nullptr, &engine), PITH_OK) << pith_error();
+    pith_request request;
+    pith_request_init(&request, sizeof request);
+    request.tokens = context_.data();
+    request.n_tokens = context_.size();
+    request.max_tokens = 2;
+    request.stop_at_end = false;
+    int64_t id = 0;
+    ASSERT_EQ(pith_engine_submit(engine, &request, &id), PITH_OK);
+    ASSERT_EQ(pith_engine_cancel_by(engine, cancel), PITH_OK);
+    EXPECT_EQ(pith_engine_run(engine, nullptr, nullptr), PITH_CANCELLED);
+    bool more = false;
+    EXPECT_EQ(pith_engine_step(engine, &more), PITH_OK);
+    EXPECT_TRUE(more);
+    EXPECT_NE(pith_engine_state(engine, id), PITH_REQUEST_DONE);
+    pith_cancel_clear(cancel);
+    EXPECT_EQ(pith_engine_run(engine, nullptr, nullptr), PITH_OK) << pith_error();
+    EXPECT_EQ(pith_engine_state(engine, id), PITH_REQUEST_DONE);
+    pith_cancel_free(cancel);  // the engine keeps what it needs
+    EXPECT_EQ(pith_engine_step(engine, &more), PITH_OK);
+    pith_engine_free(engine);
+}
+
 // A caller compiled against an older header, whose structs end earlier.
 TEST_F(CInterface, StructsOfOlderCallersAreTakenAsFarAsTheyGo) {
     pith_session_options options = options_of("snapkv", "64");

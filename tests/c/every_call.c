@@ -98,6 +98,12 @@ static int questions(const pith_model * model, const int32_t * tokens) {
     pith_run_options_init(&run, sizeof run);
     run.progress = refuse;
     bool seen = true;
+    pith_cancel * cancel = NULL;
+    EXPECT(pith_cancel_new(&cancel) == PITH_OK && pith_session_cancel_by(session, cancel) == PITH_OK);
+    pith_cancel_set(cancel);
+    EXPECT(pith_prefill(session, tokens, kTokens, NULL) == PITH_CANCELLED && pith_n_tokens(session) == 0);
+    pith_cancel_clear(cancel);
+    pith_cancel_free(cancel);
     EXPECT(pith_prefill_for_questions(session, tokens, kTokens, tokens, kQuestion, &run, &seen) == PITH_CANCELLED && !seen);
     run.progress = go_on;
     run.user = &left;
@@ -219,6 +225,7 @@ static int many_at_once(const pith_model * model, const int32_t * tokens) {
     request.n_questions = kQuestion;
     EXPECT(pith_engine_submit(engine, &request, &base) == PITH_OK && base > 0);
     EXPECT(pith_engine_run(engine, never, NULL) == PITH_CANCELLED);
+    EXPECT(pith_engine_cancel_by(engine, NULL) == PITH_OK);
     EXPECT(pith_engine_run(engine, NULL, NULL) == PITH_OK && pith_engine_state(engine, base) == PITH_REQUEST_DONE);
     struct pith_ledger ledger;
     ledger.size = sizeof ledger;

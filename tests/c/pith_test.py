@@ -1,8 +1,11 @@
 """pith_test.py - python/pith.py does what libpith does.   python pith_test.py MODEL.gguf   (PITH_LIBRARY: the library)"""
 import ctypes
 import os
+import signal
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 sys.dont_write_bytecode = True
@@ -222,6 +225,32 @@ class Python(unittest.TestCase):
         with self.assertRaises(pith.Error) as refused:
             self.model.engine(ceiling="1024")
         self.assertIn("1024", str(refused.exception))
+
+    def test_an_interrupt_ends_a_prefill_in_the_middle_and_the_session_is_as_before(self):
+        session, twin = (self.model.session(policy=POLICY, budget=str(BUDGET), prefill="chunked", chunk=8) for _ in range(2))
+
+        def interrupt(n_done, n_total):
+            if n_done == 16:
+                os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)  # the main thread takes the signal meanwhile
+            return True
+
+        with self.assertRaises(KeyboardInterrupt):
+            session.prefill(self.context, progress=interrupt)
+        self.assertEqual(session.n_tokens(), 0)
+        for each in (session, twin):
+            each.prefill(self.context)
+        self.assertEqual(session.logits(), twin.logits())
+
+    def test_another_thread_may_cancel_a_prefill(self):
+        session = self.model.session(prefill="chunked", chunk=8)
+        canceller = threading.Timer(0.02, session.cancel)
+        canceller.start()
+        with self.assertRaises(pith.Error) as raised:
+            session.prefill(self.context, progress=lambda n_done, n_total: time.sleep(0.05) is None)
+        canceller.join()
+        self.assertIn("cancelled", str(raised.exception))
+        self.assertEqual(session.n_tokens(), 0)
 
     def test_conversations_are_rendered_by_the_template(self):
         source = ("{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ m.reasoning_content }}{% endfor %}"
