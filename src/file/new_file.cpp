@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -61,12 +62,13 @@ int open_without_name(const std::string & folder) {
 bool is_left(int file, const NewFile::Beginning & beginning) {
     struct stat info {};
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) { return false; }
-    std::string bytes(std::max(beginning.n_zeros, beginning.magic.size()), '\0');
-    const ssize_t n = pread(file, bytes.data(), bytes.size(), 0);
+    std::array<char, 4096> buffer{};  // no memory is asked for while the file is nobody's
+    const size_t n_wanted = std::min(buffer.size(), std::max(beginning.n_zeros, beginning.magic.size()));
+    const ssize_t n = pread(file, buffer.data(), n_wanted, 0);
     if (n < 0) { return false; }
-    bytes.resize(static_cast<size_t>(n));
+    const std::string_view bytes(buffer.data(), static_cast<size_t>(n));
     if (n > 0 && bytes.starts_with(beginning.magic)) { return true; }
-    return std::ranges::all_of(std::string_view(bytes).substr(0, beginning.n_zeros), [](char c) { return c == '\0'; });
+    return std::ranges::all_of(bytes.substr(0, beginning.n_zeros), [](char c) { return c == '\0'; });
 }
 
 Status something_else(const std::string & path, const std::string & unfinished) {
@@ -104,7 +106,7 @@ Result<NewFile> NewFile::create(const std::string & path) {
 Result<NewFile> NewFile::create_private(const std::string & path, const Beginning & beginning) {
     PITH_ASSIGN_OR_RETURN(std::string target, link_target(path));
     NewFile file(path, std::move(target));
-    const std::string unfinished = file.target_ + kPrivateSuffix;
+    std::string unfinished = file.target_ + kPrivateSuffix;
     for (;;) {
         const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;  // of a pipe nobody waits for the other end
         const int opened = open(unfinished.c_str(), flags, S_IRUSR | S_IWUSR);
@@ -121,7 +123,7 @@ Result<NewFile> NewFile::create_private(const std::string & path, const Beginnin
             ::close(opened);
             return something_else(path, unfinished);
         }
-        file.unfinished_ = unfinished;
+        file.unfinished_ = std::move(unfinished);  // no memory is asked for while the file is nobody's
         file.private_ = true;
         PITH_RETURN_IF_ERROR(file.take(opened));
         if (ftruncate(opened, 0) != 0 || fchmod(opened, S_IRUSR | S_IWUSR) != 0) { return file.failure(); }

@@ -115,6 +115,34 @@ void send(int fd, char kind, const std::string & text) {
 
 // --- in this process ---
 
+// The other one, and this end of its pipe: however this ends, it is over, collected, and the pipe closed.
+class Child {
+public:
+    Child(pid_t pid, int fd) : pid_(pid), fd_(fd) {}
+    ~Child() {
+        if (pid_ > 0) {
+            end();
+            collect();
+        }
+    }
+    Child(const Child &) = delete;
+    Child & operator=(const Child &) = delete;
+
+    void end() const { kill(pid_, SIGKILL); }
+    // Stays 0 where the program that Pith is part of collects its children itself: what it sent says enough.
+    int collect() {
+        close(fd_);
+        int state = 0;
+        while (waitpid(pid_, &state, 0) < 0 && errno == EINTR) {}
+        pid_ = 0;
+        return state;
+    }
+
+private:
+    pid_t pid_;  // 0: collected
+    int fd_;
+};
+
 struct Received {
     std::string bytes;
     bool timed_out = false;
@@ -217,11 +245,10 @@ Result<std::string> run_contained(const std::function<std::string()> & work, con
     }
     close(ends[1]);
     lock.unlock();
-    Received received = receive(ends[0], limits);
-    close(ends[0]);
-    if (received.timed_out || received.too_long) { kill(pid, SIGKILL); }
-    int state = 0;  // stays 0 where the program that Pith is part of collects its children itself: the text says enough
-    while (waitpid(pid, &state, 0) < 0 && errno == EINTR) {}
+    Child child(pid, ends[0]);
+    Received received = receive(ends[0], limits);  // which may throw
+    if (received.timed_out || received.too_long) { child.end(); }
+    const int state = child.collect();
     return outcome(std::move(received), state, limits);
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/guarded.h"
 #include "core/json_syntax.h"
 #include "pith/text.h"
 #include "text/json_grammar.h"
@@ -401,8 +402,10 @@ std::string_view json_grammar_basics() {
 }
 
 Result<std::string> grammar_of_json_schema(std::string_view schema) {
-    PITH_ASSIGN_OR_RETURN(const std::string rules, rules_of(schema, "root", ""));
-    return rules + kBasics;
+    return guarded([&]() -> Result<std::string> {
+        PITH_ASSIGN_OR_RETURN(const std::string rules, rules_of(schema, "root", ""));
+        return rules + kBasics;
+    });
 }
 
 }  // namespace pith

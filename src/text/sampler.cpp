@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/guarded.h"
 #include "core/likeliest_token.h"
 #include "pith/text.h"
 #include "text/grammar_matcher.h"
@@ -158,6 +159,10 @@ std::optional<int32_t> one_token(const Tokenizer & tokenizer, std::string_view t
 }  // namespace
 
 struct Sampler::Impl {
+    // Sampler's calls, which may throw std::bad_alloc.
+    static Result<Sampler> make_sampler(const SamplerOptions & options, const Tokenizer * tokenizer);
+    Result<int32_t> sample(std::span<const float> logits);
+
     SamplerOptions options;
     const llama_vocab * vocab = nullptr;
     SamplerPtr chain;                       // made with the first logits, where nobody said how many there are
@@ -201,6 +206,10 @@ struct Sampler::Impl {
 };
 
 Result<Sampler> Sampler::make(const SamplerOptions & options, const Tokenizer * tokenizer) {
+    return guarded([&] { return Impl::make_sampler(options, tokenizer); });
+}
+
+Result<Sampler> Sampler::Impl::make_sampler(const SamplerOptions & options, const Tokenizer * tokenizer) {
     PITH_RETURN_IF_ERROR(check(options, tokenizer));
     route_llama_log();
     auto impl = std::make_unique<Impl>();
@@ -217,7 +226,7 @@ Result<Sampler> Sampler::make(const SamplerOptions & options, const Tokenizer * 
             PITH_ASSIGN_OR_RETURN(impl->grammar, GrammarMatcher::make(std::move(grammar), tokenizer->impl_->texts(*tokenizer)));
         }
         if (tokenizer != nullptr) { impl->make(tokenizer->n_vocab()); }
-    } catch (const std::exception & error) {
+    } catch (const std::bad_alloc &) { throw; } catch (const std::exception & error) {
         return {ErrorCode::kInvalidArgument, std::string("libllama failed to make the sampler: ") + error.what()};
     }
     return Sampler(std::move(impl));
@@ -225,7 +234,11 @@ Result<Sampler> Sampler::make(const SamplerOptions & options, const Tokenizer * 
 
 Result<int32_t> Sampler::sample(std::span<const float> logits) {
     if (logits.empty()) { return -1; }
-    Impl & self = *impl_;
+    return guarded([&] { return impl_->sample(logits); });
+}
+
+Result<int32_t> Sampler::Impl::sample(std::span<const float> logits) {
+    Impl & self = *this;
     try {
         if (!self.chain) { self.make(static_cast<int32_t>(logits.size())); }
         llama_token token = 0;
@@ -236,6 +249,8 @@ Result<int32_t> Sampler::sample(std::span<const float> logits) {
         }
         llama_sampler_accept(self.chain.get(), token);
         return token;
+    } catch (const std::bad_alloc &) {
+        throw;
     } catch (const std::exception & error) {
         return {ErrorCode::kUnsupported, std::string("libllama failed to pick a token: ") + error.what()};
     }

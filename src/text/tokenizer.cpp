@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/guarded.h"
 #include "core/text.h"
 #include "file/file_parts.h"
 #include "file/gguf_strings.h"
@@ -200,6 +201,10 @@ std::unique_ptr<const ChatTemplate> Tokenizer::Impl::make_chat(const std::string
 }
 
 Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
+    return guarded([&] { return Impl::load(gguf_path); });
+}
+
+Result<Tokenizer> Tokenizer::Impl::load(const std::string & gguf_path) {
     PITH_ASSIGN_OR_RETURN(const Overrides overrides, check_headers(gguf_path));
     PITH_RETURN_IF_ERROR(check_tokens_differ(gguf_path));
     route_llama_log();
@@ -210,7 +215,7 @@ Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
     const LlamaErrorCapture capture;
     try {
         impl->model = llama_model_load_from_file(gguf_path.c_str(), params);
-    } catch (const std::exception & error) {
+    } catch (const std::bad_alloc &) { throw; } catch (const std::exception & error) {
         return {ErrorCode::kBadFile, "'" + gguf_path + "': " + exception_text("load the vocabulary", error)};
     }
     if (impl->model == nullptr) {
@@ -229,6 +234,10 @@ Result<Tokenizer> Tokenizer::load(const std::string & gguf_path) {
 }
 
 Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
+    return guarded([&] { return impl_->encode(text, add_special, parse_special); });
+}
+
+Result<std::vector<int32_t>> Tokenizer::Impl::encode(std::string_view text, bool add_special, bool parse_special) const {
     if (const auto bad = invalid_utf8_offset(text)) {
         std::array<char, 8> byte{};
         std::snprintf(byte.data(), byte.size(), "0x%02X", static_cast<unsigned>(static_cast<uint8_t>(text[*bad])));
@@ -239,11 +248,11 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_s
         return {ErrorCode::kInvalidArgument, "the text has " + std::to_string(text.size()) + " bytes: at most 2 GiB"};
     }
     try {
-        const std::vector<std::string_view> parts = impl_->lone_characters.cut(text);
-        PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens,
-                              parts.size() == 1 ? tokenise(impl_->vocab, text, add_special, parse_special)
-                                                : tokenise_parts(impl_->vocab, parts, add_special, parse_special));
-        if (add_special && parse_special) { drop_doubled_bos(impl_->vocab, tokens); }
+        const std::vector<std::string_view> parts = lone_characters.cut(text);
+        PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, parts.size() == 1
+                                                               ? tokenise(vocab, text, add_special, parse_special)
+                                                               : tokenise_parts(vocab, parts, add_special, parse_special));
+        if (add_special && parse_special) { drop_doubled_bos(vocab, tokens); }
         return tokens;
     } catch (const std::bad_alloc &) {
         return {ErrorCode::kOutOfMemory, "out of memory while tokenising " + std::to_string(text.size()) + " bytes"};
@@ -320,22 +329,31 @@ std::string Tokenizer::chat_template_problem() const {
 }
 
 Status Tokenizer::set_chat_template(const std::string & source, const ChatOptions & defaults) {
-    PITH_RETURN_IF_ERROR(check_chat_template(source));
-    PITH_RETURN_IF_ERROR(check_chat_options(defaults));
-    impl_->chat_defaults = defaults;
-    impl_->chat = impl_->make_chat(source);
-    return {};
+    return guarded([&]() -> Status {
+        PITH_RETURN_IF_ERROR(check_chat_template(source));
+        PITH_RETURN_IF_ERROR(check_chat_options(defaults));
+        ChatOptions options = defaults;
+        impl_->chat = impl_->make_chat(source);
+        impl_->chat_defaults = std::move(options);
+        return {};
+    });
 }
 
 Result<std::string> Tokenizer::apply_chat_template(std::span<const ChatMessage> messages, const ChatOptions & options) const {
-    if (!has_chat_template()) { return {ErrorCode::kUnsupported, "the model has no chat template: give the text as it is"}; }
-    return impl_->chat->render(messages, options);
+    return guarded([&]() -> Result<std::string> {
+        if (!has_chat_template()) {
+            return {ErrorCode::kUnsupported, "the model has no chat template: give the text as it is"};
+        }
+        return impl_->chat->render(messages, options);
+    });
 }
 
 Result<std::string> Tokenizer::apply_chat_template(std::span<const ChatMessage> messages, bool add_assistant) const {
-    ChatOptions options = impl_->chat_defaults;
-    options.add_assistant = add_assistant;
-    return apply_chat_template(messages, options);
+    return guarded([&]() -> Result<std::string> {
+        ChatOptions options = impl_->chat_defaults;
+        options.add_assistant = add_assistant;
+        return apply_chat_template(messages, options);
+    });
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -25,6 +25,9 @@ struct Tokenizer::Impl {
     Impl() = default;
     Impl(const Impl &) = delete;
     Impl & operator=(const Impl &) = delete;
+    // Tokenizer's calls of these names, which may throw std::bad_alloc.
+    static Result<Tokenizer> load(const std::string & gguf_path);
+    Result<std::vector<int32_t>> encode(std::string_view text, bool add_special, bool parse_special) const;
     // The template of this text; empty: the model's own.
     std::unique_ptr<const ChatTemplate> make_chat(const std::string & source) const;
     // Of `whole`, whose insides this is. For grammars: made when the first one comes. Threads: any.
