@@ -73,7 +73,7 @@ struct Request {
     // and what it answered (the last token of an answer is chosen, not fed). Any number of requests may go on from one. They
     // read its entries where they lie, and copy pages only where they write: a prompt that many share is read and stored once.
     // Policy, budget and the rest of `options` are then those of that request. No tokens: the answer begins with what follows
-    // that prompt. 0: begin anew.
+    // that prompt, and among those that wait it stands where that prompt stood. 0: begin anew.
     int64_t after = 0;
     // With `after`: before its own tokens come, this request's lanes are evicted as Session::evict() would, and it goes on
     // under that policy and budget; those of the request it goes on from stay as they are. So a prompt that is read once, in

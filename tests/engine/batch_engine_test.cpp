@@ -736,6 +736,47 @@ TEST(BatchEngineForks, CountABaseAsLongAsItIsRead) {
     EXPECT_EQ(engine->ledger().kv_allocated_bytes, 0U);
 }
 
+// Who came behind the prompt does not overtake the answers that begin with it.
+TEST(BatchEngineForks, StandInLineWhereTheirPromptStood) {
+    EngineOptions options;
+    options.max_sequences = 1;
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok());
+    const auto base = engine->submit(kept_prompt(40));
+    const auto other = engine->submit(request_of(30));
+    while (engine->state(*base) != RequestState::kDone) { ASSERT_TRUE(engine->step().ok()); }
+    ASSERT_EQ(engine->state(*other), RequestState::kWaiting);
+    Request answer;
+    answer.after = *base;
+    answer.max_tokens = 6;
+    const auto first = engine->submit(answer);
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    ASSERT_TRUE(engine->step().ok());
+    EXPECT_EQ(engine->state(*first), RequestState::kAnswering);
+    EXPECT_EQ(engine->state(*other), RequestState::kWaiting);
+    ASSERT_TRUE(engine->run().ok());
+    EXPECT_EQ(engine->state(*other), RequestState::kDone);
+}
+
+// The first in line fails, and what is forgotten meanwhile makes room for the next.
+TEST(BatchEngineForks, FailOneByOneWhereKeptOnesTakeTheRoom) {
+    EngineOptions options;
+    options.grid = 0;
+    options.ceiling = Budget(BudgetKind::kBytes, 1 << 20);
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok());
+    const auto base = engine->submit(kept_prompt(700));
+    ASSERT_TRUE(engine->run().ok());
+    const auto first = engine->submit(request_of(900));
+    const auto second = engine->submit(request_of(900));
+    ASSERT_TRUE(engine->step().ok());
+    EXPECT_EQ(engine->state(*first), RequestState::kFailed);
+    EXPECT_EQ(engine->state(*second), RequestState::kWaiting);
+    ASSERT_TRUE(engine->forget(*base).ok());
+    ASSERT_TRUE(engine->run().ok());
+    EXPECT_EQ(engine->state(*second), RequestState::kDone) << engine->status(*second).message();
+}
+
 // One that was read when the other came is set aside once it answers, not only when it ends.
 TEST(BatchEnginePriority, LooksAgainWhenAPromptHasBeenRead) {
     EngineOptions options;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "core/guarded.h"
 #include "core/stopwatch.h"
@@ -183,7 +184,8 @@ Status Engine::Impl::why_it_cannot_start(const Turn & turn) const {
                                     with_commas(static_cast<int64_t>(ledger.ceiling_bytes)) + ": forget some of them"};
 }
 
-// Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit.
+// Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit. An answer that begins with what
+// follows a kept prompt stands where the prompt stood: others would wait for the room that is kept for it.
 void Engine::Impl::admit() {
     if (!changed) { return; }
     std::vector<Turn *> waiting;
@@ -192,7 +194,11 @@ void Engine::Impl::admit() {
             waiting.push_back(turn.get());
         }
     }
-    std::ranges::stable_sort(waiting, std::greater<>(), [](const Turn * turn) { return turn->request().priority; });
+    const auto place = [](const Turn * turn) {
+        const Request & request = turn->request();
+        return std::pair(-int64_t{request.priority}, request.tokens.empty() ? request.after : turn->id());
+    };
+    std::ranges::stable_sort(waiting, std::less<>(), place);
     bool again = false;
     int n_evicting = 0;
     for (Turn * turn : waiting) {
@@ -204,8 +210,10 @@ void Engine::Impl::admit() {
         if (!finds_room(*turn)) {
             const bool hopeless = std::ranges::none_of(turns, [](const auto & one) { return one.second->running(); });
             if (!hopeless) { break; }
-            // Nothing will become free by itself.
+            // Nothing will become free by itself; but for what is forgotten once this one does not read it.
             turn->fail(why_it_cannot_start(*turn));
+            again = true;
+            break;
         } else if (turn->state() == RequestState::kSetAside) {
             if (const Status back = turn->bring_back(); !back.ok()) { turn->fail(back); }
         } else {

@@ -88,6 +88,7 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     const auto n_observers = static_cast<int>(std::ssize(session_->observers));
     PITH_RETURN_IF_ERROR(session_->decide(n, std::max(request_.n_question, n_observers)));
     const RunPlan plan = *session_->seq.plan;
+    session_->ledger.budget_entries = plan.budget;  // to whoever asks while it waits
     reads_layers_ = plan.one_shot;
     bytes_alone_ = most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n + n_observers,
                                                              request_.max_tokens)) +
