@@ -155,7 +155,7 @@ Result<ApiReply> Api::apply_template(const ApiRequest & request) {
     PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
     PITH_ASSIGN_OR_RETURN(const ChatRequest asked, parse_conversation(body));
     PITH_ASSIGN_OR_RETURN(const Conversation chat, conversation_of(asked));
-    PITH_ASSIGN_OR_RETURN(const std::string prompt, tokenizer_.apply_chat_template(chat.messages, chat.options));
+    PITH_ASSIGN_OR_RETURN(const std::string prompt, prompt_text(chat, /*plain=*/false));
     return reply_of(Json{{"prompt", prompt}});
 }
 

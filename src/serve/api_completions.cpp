@@ -41,6 +41,25 @@ Result<int32_t> tokens_before_last_paragraph(const Tokenizer & tokenizer, std::s
     return static_cast<int32_t>(common_prefix(before, tokens));
 }
 
+// Of messages that end in one of the assistant's: whether an answer can begin with what it says.
+Status check_begun(std::span<const ChatMessage> messages) {
+    const ChatMessage & last = messages.back();
+    if (messages.size() > 1 && messages[messages.size() - 2].role == "assistant") {
+        return {ErrorCode::kInvalidArgument,
+                "the last two messages are the assistant's: an answer goes on with one, put them together"};
+    }
+    if (!last.tool_calls.empty()) {
+        return {ErrorCode::kInvalidArgument,
+                "the last message is the assistant's and calls functions: what they returned must follow as 'tool' messages"};
+    }
+    if (!last.reasoning.empty()) {
+        return {ErrorCode::kInvalidArgument,
+                "the last message is the assistant's and has thoughts of its own: an answer goes on with what is said, leave "
+                "them out"};
+    }
+    return {};
+}
+
 // A policy that evicts wants a budget, one that does not wants none: the server's own where the request says nothing.
 Status choose_policy(const CompletionOptions & asked, SessionOptions & session) {
     if (asked.kv_budget) { session.budget = *asked.kv_budget; }
@@ -70,12 +89,34 @@ Result<Api::Conversation> Api::conversation_of(const ChatRequest & asked) const 
     chat.form = tool_form(tokenizer_.chat_template());
     chat.messages = asked.messages;
     chat.options.variables = asked.variables;
+    if (asked.continues && chat.messages.back().role == "assistant") {
+        PITH_RETURN_IF_ERROR(check_begun(chat.messages));
+        chat.begun = std::move(chat.messages.back().content);
+        chat.messages.pop_back();
+    }
     if (shows_tools(chat.form)) {
         chat.options.tools = asked.tools.json;
     } else {
-        PITH_ASSIGN_OR_RETURN(chat.messages, with_tools_as_text(asked.messages, asked.tools.json));
+        PITH_ASSIGN_OR_RETURN(chat.messages, with_tools_as_text(chat.messages, asked.tools.json));
     }
     return chat;
+}
+
+Result<std::string> Api::prompt_text(const Conversation & chat, bool plain) const {
+    PITH_ASSIGN_OR_RETURN(std::string text, plain ? render_plain_chat(tokenizer_, chat.messages, chat.options)
+                                                  : tokenizer_.apply_chat_template(chat.messages, chat.options));
+    if (!chat.begun) { return text; }
+    const ReasoningMarks marks = reasoning_marks(tokenizer_.chat_template(), text);
+    if (marks.begins_open) {
+        return {
+            ErrorCode::kInvalidArgument,
+            "the last message is the assistant's, and this model's template begins every answer with a thought, so that none "
+            "can be gone on with: leave the message out, or switch thoughts off with 'chat_template_kwargs': "
+            "{\"enable_thinking\": false}"};
+    }
+    if (!plain || marks.is_in(*chat.begun)) { return text + marks.answer + *chat.begun; }
+    PITH_ASSIGN_OR_RETURN(const std::string begun, as_plain_text(tokenizer_, *chat.begun));
+    return text + marks.answer + begun;
 }
 
 Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
@@ -84,17 +125,18 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
     }
     PITH_ASSIGN_OR_RETURN(Conversation chat, conversation_of(asked));
     const std::vector<ChatMessage> & messages = chat.messages;
-    PITH_ASSIGN_OR_RETURN(const std::string text, render_plain_chat(tokenizer_, messages, chat.options));
+    PITH_ASSIGN_OR_RETURN(const std::string text, prompt_text(chat, /*plain=*/true));
     Prompt prompt;
     PITH_ASSIGN_OR_RETURN(prompt.tokens, encode_cut(tokenizer_, text, /*add_special=*/true));
     if (options_.caches) {
         prompt.ends = last_message_ends(tokenizer_, prompt.tokens);
-        PITH_ASSIGN_OR_RETURN(const int32_t n,
-                              tokens_before_last_paragraph(tokenizer_, text, messages.back().content, prompt.tokens));
+        const std::string_view last = messages.empty() ? std::string_view() : messages.back().content;
+        PITH_ASSIGN_OR_RETURN(const int32_t n, tokens_before_last_paragraph(tokenizer_, text, last, prompt.tokens));
         if (n > 0) { prompt.ends.push_back(n); }
     }
 
-    const ReasoningMarks marks = reasoning_marks(tokenizer_.chat_template(), text);
+    ReasoningMarks marks = reasoning_marks(tokenizer_.chat_template(), text);
+    if (chat.begun) { marks.begins_open = marks.is_open_behind(*chat.begun); }
     if (asked.tells_reasoning) { prompt.form.reasoning = marks; }
     if (asked.tools.any()) {
         prompt.form.tools = chat.form;
@@ -111,7 +153,8 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
 
     size_t n_system = 0;
     while (n_system < messages.size() && messages[n_system].role == "system") { ++n_system; }
-    if (!(asked.options.pin_system || options_.caches) || n_system == 0) { return prompt; }
+    const bool is_of_use = asked.options.pin_system != PinSystem::kNo || options_.caches;
+    if (!is_of_use || n_system == 0) { return prompt; }
     chat.options.add_assistant = false;
     const auto system = render_plain_chat(tokenizer_, std::span(messages).first(n_system), chat.options);
     if (!system.ok()) { return prompt; }  // a template that wants a user: nothing is known of the border
@@ -134,7 +177,8 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
         }
         job.session.pinned.push_back(pin);
     }
-    if (options.pin_system && prompt.n_system > 0) { job.session.pinned.push_back({0, prompt.n_system}); }
+    if (options.pin_system == PinSystem::kYes && prompt.n_system > 0) { job.session.pinned.push_back({0, prompt.n_system}); }
+    if (options.pin_system == PinSystem::kWhereItFits) { job.n_system = prompt.n_system; }
     const int64_t room = options_.n_context - n_prompt;
     job.max_tokens = static_cast<int>(options.max_tokens < 0 ? room : std::min(room, options.max_tokens));
     job.cache_at = prompt.ends;  // the same conversation goes on otherwise from there
@@ -188,6 +232,7 @@ std::variant<Begun, ApiError> Api::begin(const ApiRequest & request, const std::
         auto job = job_of(prompt, options);
         if (!job.ok()) { return error_of(job.status()); }
         job->cache_name = owner_of(request);
+        job->prompt = static_cast<int>(&prompt - prompts.data());
         for (int i = 0; i < options.n; ++i) {
             jobs.push_back(*job);
             if (jobs.back().sampler.seed != SamplerOptions().seed) { jobs.back().sampler.seed += static_cast<uint32_t>(i); }

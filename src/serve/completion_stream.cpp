@@ -113,8 +113,8 @@ bool CompletionStream::next(std::string & piece) {
         piece += sent(chunk);
     } else if (const auto * progress = std::get_if<Progress>(&event->what)) {
         begin(index, piece);
-        piece +=
-            sent(shape_.progress_chunk(index, n_prompt_[static_cast<size_t>(index)], 0, progress->n_read, progress->seconds));
+        const int64_t n_prompt = n_prompt_[static_cast<size_t>(index)];
+        piece += sent(shape_.progress_chunk(index, n_prompt, progress->n_cached, progress->n_read, progress->seconds));
     } else if (const auto * map = std::get_if<KvMap>(&event->what)) {
         piece += sent(shape_.map_chunk(index, *map));
     } else if (const auto * end = std::get_if<AnswerEnd>(&event->what)) {

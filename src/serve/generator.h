@@ -1,7 +1,7 @@
 // generator.h - the one thread that drives an engine, and the requests that wait for it. Stage: serve.
 //
 // HTTP threads hand in jobs and read events; the engine's thread alone touches the engine. A job whose events nobody reads any
-// more is cancelled, and its pages are free at once.
+// more is cancelled, and its pages are free at once. A prompt that several answers of one request begin with is read once.
 #pragma once
 
 #include <atomic>
@@ -20,9 +20,8 @@
 #include "core/stopwatch.h"
 #include "pith/engine.h"
 #include "serve/answer_parser.h"
+#include "serve/events.h"
 #include "serve/metrics.h"
-#include "serve/shapes/answer.h"
-#include "serve/shapes/kv_map.h"
 
 namespace pith::serve {
 
@@ -34,7 +33,9 @@ struct GeneratorOptions {
 // One answer that somebody waits for.
 struct Job {
     std::vector<int32_t> tokens;
+    int prompt = 0;  // which of the request's: jobs of one have the same tokens, and differ in how they are sampled alone
     SessionOptions session;
+    int n_system = 0;  // the first so many tokens are pinned where there is a budget, and they fit in it; 0: nobody wants that
     bool may_evict = false;  // nobody chose a policy or a budget: where all of it can never fit, `auto` may keep a part
     int max_tokens = 1;      // 0: the prompt is read, no more
     SamplerOptions sampler;
@@ -50,37 +51,6 @@ struct Job {
     std::string cache_name;
     std::vector<int32_t> cache_at;
     bool uses_cache = true;
-};
-
-struct Accepted {};
-struct Progress {
-    int64_t n_read = 0;
-    double seconds = 0;
-};
-struct Failed {
-    Status status;
-    bool no_room = false;  // the line is full: later it may do
-    bool late = false;     // its deadline passed before anything was said
-};
-struct Event {
-    int index = 0;  // of the job
-    std::variant<Accepted, Progress, AnswerPiece, AnswerEnd, Failed, KvMap> what;
-};
-
-// From the engine's thread to the one that waits. Threads: any.
-class Events {
-public:
-    void push(Event event);
-    // Nothing: none came within so many milliseconds.
-    std::optional<Event> pop(int wait_ms);
-    void abandon() { abandoned_.store(true); }
-    bool abandoned() const { return abandoned_.load(); }
-
-private:
-    std::mutex mutex_;
-    std::condition_variable came_;
-    std::deque<Event> events_;
-    std::atomic<bool> abandoned_{false};
 };
 
 struct SlotState {
@@ -117,17 +87,35 @@ public:
     Status submit(std::vector<Job> jobs, const std::shared_ptr<Events> & events);
     // To be called after Events::abandon().
     void wake();
+    // From now on whatever runs or waits ends at once: what has been said is the answer, and what has said nothing fails.
+    void cut();
 
     GeneratorState state() const;
     int64_t n_open() const { return n_open_.load(); }  // jobs that have not ended
 
 private:
     struct Run;
+    struct Reading;
     Generator(Engine engine, const ModelInfo & model, const Tokenizer & tokenizer, const GeneratorOptions & options);
     void work();
     void begin(std::unique_ptr<Run> run);
+    Status begin_alone(Run & run);
+    Status begin_reading(Run & run);
+    Result<int64_t> submit_alone(Run & run);
+    Result<int64_t> submit_pinned(Run & run, const SessionOptions & session);
+    void go_on_from_readings(const Stopwatch & step);
+    void go_on_from(Run & run, int64_t reading);
+    void read_alone(Run & run);
+    void drop_readings();
     void look_after_runs(const Stopwatch & step);  // the newest
+    void look_after(Run & run, const Stopwatch & step);
+    void start(Run & run, const Stopwatch & step);
     void end(Run & run);
+    void end_answer(Run & run);
+    void fail(Run & run, const Status & status);
+    void cut_runs();
+    void drop(int64_t id);
+    void tell_progress(Run & run) const;
     void tell_map(Run & run, bool at_once) const;
     void tell_state();
 
@@ -142,11 +130,13 @@ private:
     std::deque<std::unique_ptr<Run>> inbox_;
     bool ending_ = false;
     bool woken_ = false;
+    bool cutting_ = false;
     GeneratorState state_;
     int64_t n_refused_ = 0;
 
     std::atomic<int64_t> n_open_{0};
-    std::vector<std::unique_ptr<Run>> runs_;  // the engine's thread alone
+    std::vector<std::unique_ptr<Run>> runs_;          // the engine's thread alone
+    std::vector<std::shared_ptr<Reading>> readings_;  // that somebody waits for
     std::vector<std::pair<std::shared_ptr<Events>, Event>> ended_;
     Metrics metrics_;             // the engine's thread alone
     std::vector<int64_t> slots_;  // request of each slot, 0: free

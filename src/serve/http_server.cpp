@@ -16,6 +16,7 @@
 
 #include "core/guarded.h"
 #include "serve/body_room.h"
+#include "core/stopwatch.h"
 #include "serve/connection_threads.h"
 #include "serve/shapes/api_error.h"
 
@@ -335,9 +336,11 @@ void HttpServer::serve() {
     impl_->server.listen_after_bind();
 }
 
-void HttpServer::drain() {
-    const auto end = Clock::now() + std::chrono::seconds(impl_->options.write_timeout_s);
-    while (impl_->server.n_in_hand() > 0 && Clock::now() < end) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
+void HttpServer::drain(double most_s) {
+    const Stopwatch watch;
+    while (impl_->server.n_in_hand() > 0 && watch.seconds() < most_s) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
 }
 
 void HttpServer::stop() {

@@ -39,8 +39,8 @@ public:
     std::string url() const;
     // Serves until stop() was called by another thread, and what had begun has been answered or cut; or the port is lost.
     void serve();
-    // Waits until the replies that had begun are written, write_timeout_s at most: a client may read slowly, or not at all.
-    void drain();
+    // Waits until the replies that had begun are written, so many seconds at most: a client may read slowly, or not at all.
+    void drain(double most_s);
     // Cuts what is still on its way.
     void stop();
 

@@ -91,9 +91,9 @@ void Metrics::add(const AnswerCosts & costs) {
     n_sequence_most = std::max(n_sequence_most, costs.n_prompt + costs.n_generated);
     prompt_s += costs.prompt_s;
     predict_s += costs.predict_s;
-    if (costs.ledger.evicted_entries > 0) {
+    if (const int64_t n_evicted = costs.ledger.evicted_entries - costs.n_evicted_before; n_evicted > 0) {
         const bool told = evicted.contains(costs.ledger.policy) || evicted.size() < kMostPolicies;
-        evicted[told ? costs.ledger.policy : "other"] += costs.ledger.evicted_entries;
+        evicted[told ? costs.ledger.policy : "other"] += n_evicted;
     }
     queue.add(costs.queue_s);
     if (costs.n_generated == 0) { return; }

@@ -44,7 +44,8 @@ ReasoningMarks reasoning_marks(std::string_view chat_template, std::string_view 
     if (holds(kChannel)) {
         marks.open = kChannel;
         marks.close = "<|end|>";
-        marks.silent = {"<|start|>assistant", "<|channel|>final<|message|>"};
+        marks.answer = "<|channel|>final<|message|>";
+        marks.silent = {"<|start|>assistant", marks.answer};
         return marks;
     }
     for (const Known & known : kKnown) {
@@ -55,6 +56,15 @@ ReasoningMarks reasoning_marks(std::string_view chat_template, std::string_view 
         return marks;
     }
     return marks;
+}
+
+bool ReasoningMarks::is_in(std::string_view text) const {
+    return any() && (text.find(open) != std::string_view::npos || text.find(close) != std::string_view::npos);
+}
+
+bool ReasoningMarks::is_open_behind(std::string_view text) const {
+    const size_t begin = any() ? text.rfind(open) : std::string_view::npos;
+    return begin != std::string_view::npos && text.find(close, begin + open.size()) == std::string_view::npos;
 }
 
 ReasoningSplitter::ReasoningSplitter(ReasoningMarks marks)

@@ -14,9 +14,13 @@ struct ReasoningMarks {
     std::string open;  // empty: no marks, all is answer
     std::string close;
     std::vector<std::string> silent;  // around an answer: neither thought nor said
+    std::string answer;               // of these, what must stand in front of one that says its first word at once
     bool begins_open = false;         // the prompt ends with the mark that opens one
 
     bool any() const { return !open.empty(); }
+    // Whether a text has one of the two marks; whether it ends inside a thought.
+    bool is_in(std::string_view text) const;
+    bool is_open_behind(std::string_view text) const;
 };
 
 // chat_template: Jinja.   prompt_end: the prompt's last text, behind the user's message.

@@ -46,6 +46,20 @@ TEST_F(Serve, FinishesWhatRunsBeforeItEnds) {
     EXPECT_EQ(server.wait(), 0);
 }
 
+TEST_F(Serve, CutsWhatRunsWhenItsTimeIsOver) {
+    ServeProcess server(serve_command({"-m", kModel, "-c", "100000", "--shutdown-timeout", "0"}));
+    const Json body = {{"prompt", "The sky is"}, {"temperature", 0}, {"ignore_eos", true}, {"stream", true}};
+    Connection connection(server.port());
+    ASSERT_TRUE(connection.send(request_text("POST", "/v1/completions", body.dump())));
+    connection.read_until("data: ");
+    server.ask_to_end();
+    const auto events = answer_of(connection.read_until("data: [DONE]")).events();
+    ASSERT_GE(events.size(), 2U);
+    EXPECT_EQ(events.back(), "[DONE]");
+    EXPECT_EQ(events[events.size() - 2]["choices"][0]["finish_reason"], "length");
+    EXPECT_EQ(server.wait(), 0);
+}
+
 TEST_F(Serve, FindsWhatAKilledServerHasRead) {
     const TempFolder folder;
     std::string prompt;
@@ -122,6 +136,7 @@ TEST_F(Serve, RefusesFlagsThatMakeNoSense) {
     expect_error(run_pith({"serve", "-m", kModel, "--cache-ram", "-2"}), 2, {"--cache-ram"});
     expect_error(run_pith({"serve", "-m", kModel, "--port", "99999"}), 2, {"--port"});
     expect_error(run_pith({"serve", "-m", kModel, "--kv-budget", "20%"}), 2, {"--kv-budget"});
+    expect_error(run_pith({"serve", "-m", kModel, "--shutdown-timeout", "-2"}), 2, {"--shutdown-timeout"});
     expect_error(run_pith({"serve", "-m", kModel, "--budget", "auto"}), 2, {"--budget"});
     expect_error(run_pith({"serve", "-m", kModel, "--api-key", " , "}), 2, {"--api-key"});
     expect_error(run_pith({"serve", "-m", kModel, "--policy", "snapkv"}), 2, {"budget"});

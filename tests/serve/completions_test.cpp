@@ -3,69 +3,10 @@
 #include <fstream>
 #include <set>
 
-#include "serve/serving.h"
+#include "serve/served_completions.h"
 
 namespace pith::testing {
 namespace {
-
-class Completions : public ::testing::Test {
-protected:
-    void SetUp() override {
-        if (!std::filesystem::exists(kServedModel)) { GTEST_SKIP() << "no reference model"; }
-        if (!serving_) { serving_ = std::make_unique<Serving>(); }
-    }
-    static void TearDownTestSuite() { serving_.reset(); }
-    static std::unique_ptr<Serving> serving_;
-};
-std::unique_ptr<Serving> Completions::serving_;
-
-constexpr const char * kPrompt = "The grass is green. The sky is blue. The sun is";
-
-// What a session alone says: what `pith run --raw --temp 0` prints.
-std::string said_alone(const std::string & prompt, int n) {
-    const auto tokens = served_tokenizer().encode(prompt, true, true);
-    auto session = served_model().session({.policy = "full", .n_threads = 1});
-    EXPECT_TRUE(session->prefill(*tokens).ok());
-    std::string text;
-    for (int i = 0; i < n; ++i) {
-        const auto token = session->decode();
-        if (served_tokenizer().is_end_of_generation(*token)) { break; }
-        text += served_tokenizer().piece(*token);
-    }
-    return text;
-}
-
-// The text of a stream, and that it has the shape of one.
-std::string streamed_text(const HttpAnswer & answer, bool is_chat, int index = 0) {
-    const auto events = answer.events();
-    EXPECT_GE(events.size(), 3U) << answer.body;
-    if (events.size() < 3) { return {}; }
-    EXPECT_EQ(events.back(), "[DONE]");
-    std::string text;
-    std::set<std::string> ids;
-    bool ended = false;
-    bool begun = false;
-    for (size_t i = 0; i + 1 < events.size(); ++i) {
-        ids.insert(events[i]["id"].get<std::string>());
-        EXPECT_EQ(events[i]["object"], is_chat ? "chat.completion.chunk" : "text_completion");
-        for (const Json & choice : events[i]["choices"]) {
-            if (choice["index"] != index) { continue; }
-            EXPECT_FALSE(ended) << "a chunk behind the last one";
-            ended = !choice["finish_reason"].is_null();
-            if (!is_chat) {
-                text += choice["text"].get<std::string>();
-                continue;
-            }
-            const Json & delta = choice["delta"];
-            EXPECT_EQ(delta.contains("role"), !begun);
-            begun = true;
-            if (delta.contains("content") && delta["content"].is_string()) { text += delta["content"].get<std::string>(); }
-        }
-    }
-    EXPECT_EQ(ids.size(), 1U);
-    EXPECT_TRUE(ended);
-    return text;
-}
 
 TEST_F(Completions, SayWhatASessionSays) {
     const HttpAnswer answer = serving_->text({{"prompt", kPrompt}, {"max_tokens", 12}, {"temperature", 0}});
@@ -142,6 +83,31 @@ TEST_F(Completions, TellProgressAndTimingsOnRequest) {
     }
     EXPECT_GT(n_read, 1000);
     EXPECT_EQ(n_said, 4);
+    // What an earlier request has read is told apart.
+    ServingOptions options;
+    options.api.caches = true;
+    options.generator.engine.cache_memory_bytes = uint64_t{64} << 20U;
+    const Serving caching(options);
+    for (const bool again : {false, true}) {
+        const auto events = caching
+                                .chat({{"messages", said_by(text)},
+                                       {"max_tokens", 2},
+                                       {"stream", true},
+                                       {"return_progress", true},
+                                       {"stream_options", {{"include_usage", true}}}})
+                                .events();
+        ASSERT_GT(events.size(), 2U);
+        const Json & n_cached = events[events.size() - 2]["usage"]["prompt_tokens_details"]["cached_tokens"];
+        EXPECT_EQ(n_cached.get<int64_t>() > 0, again);
+        int n_told = 0;
+        for (const Json & event : events) {
+            if (!event.is_object() || !event.contains("prompt_progress")) { continue; }
+            EXPECT_EQ(event["prompt_progress"]["cache"], n_cached);
+            EXPECT_GE(event["prompt_progress"]["processed"].get<int64_t>(), n_cached.get<int64_t>());
+            ++n_told;
+        }
+        EXPECT_GT(n_told, 0);
+    }
 }
 
 TEST_F(Completions, TellLogProbabilities) {
@@ -307,12 +273,6 @@ TEST_F(Completions, ReadAPromptAndSayNothing) {
     EXPECT_EQ(json["choices"][0]["finish_reason"], "length");
     EXPECT_GT(json["timings"]["prompt_ms"], 0);
     EXPECT_EQ(json["timings"]["predicted_ms"], 0);
-}
-
-std::string long_text() {
-    std::string text;
-    for (int i = 0; i < 80; ++i) { text += "The grass is green. The sky is blue. The sun is yellow. Here we go.\n"; }
-    return text;
 }
 
 TEST_F(Completions, KeepTheBudgetThatARequestGives) {

@@ -106,6 +106,26 @@ TEST_F(Messages, SayWhatChatCompletionsSay) {
     EXPECT_EQ(streamed["usage"]["output_tokens"], whole["usage"]["output_tokens"]);
 }
 
+// Anthropic's prefill: the answer is what comes behind it.
+TEST_F(Messages, GoOnWithALastMessageOfTheAssistants) {
+    Json messages = said_by("What is the sky?");
+    messages.push_back({{"role", "assistant"}, {"content", "The sky is"}});
+    Json body = {{"max_tokens", 8}, {"temperature", 0}, {"messages", messages}};
+    const Json wanted = served_->chat({{"max_tokens", 8}, {"temperature", 0}, {"messages", messages}}).json();
+    const Json whole = send(body).json();
+    ASSERT_TRUE(whole.contains("content")) << whole;
+    EXPECT_EQ(whole["content"][0]["text"], wanted["choices"][0]["message"]["content"]);
+    EXPECT_EQ(whole["usage"]["input_tokens"], wanted["usage"]["prompt_tokens"]);
+    body["messages"].back()["content"] = {{{"type", "text"}, {"text", "The sky is"}}};
+    EXPECT_EQ(send(body).json()["content"], whole["content"]);
+    EXPECT_EQ(send({{"messages", messages}}, kPath + "/count_tokens").json()["input_tokens"], whole["usage"]["input_tokens"]);
+    const std::string prompt = "<|im_start|>user\nWhat is the sky?<|im_end|>\n<|im_start|>assistant\nThe sky is";
+    const Json text = served_->text({{"prompt", prompt}, {"max_tokens", 8}, {"temperature", 0}}).json();
+    EXPECT_EQ(whole["content"][0]["text"], text["choices"][0]["text"]);
+    body["messages"].back()["content"] = {{{"type", "thinking"}, {"thinking", "x"}}, {{"type", "text"}, {"text", "y"}}};
+    EXPECT_EQ(send(body).status, 400);
+}
+
 TEST_F(Messages, TellTheStopSequence) {
     Json body = {{"max_tokens", 12}, {"temperature", 0}, {"messages", said_by("What is the sky?")}};
     const std::string said = send(body).json()["content"][0]["text"];

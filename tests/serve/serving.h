@@ -24,6 +24,7 @@ struct ServingOptions {
     serve::ApiOptions api;
     serve::GeneratorOptions generator;
     serve::HttpOptions http;
+    const Tokenizer * tokenizer = nullptr;  // in place of served_tokenizer(): with another chat template
 
     ServingOptions() {
         api.model_name = "built-in";
@@ -47,10 +48,11 @@ inline const Tokenizer & served_tokenizer() {
 class Serving {
 public:
     explicit Serving(const ServingOptions & options = {}) {
-        auto generator = serve::Generator::start(served_model(), served_tokenizer(), options.generator);
+        const Tokenizer & tokenizer = options.tokenizer != nullptr ? *options.tokenizer : served_tokenizer();
+        auto generator = serve::Generator::start(served_model(), tokenizer, options.generator);
         EXPECT_TRUE(generator.ok()) << generator.status().message();
         generator_ = std::move(*generator);
-        api_ = std::make_unique<serve::Api>(served_model(), served_tokenizer(), *generator_, options.api);
+        api_ = std::make_unique<serve::Api>(served_model(), tokenizer, *generator_, options.api);
         auto server = serve::HttpServer::bind(*api_, options.http);
         EXPECT_TRUE(server.ok()) << server.status().message();
         server_ = std::move(*server);

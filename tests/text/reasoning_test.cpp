@@ -51,6 +51,18 @@ TEST(Reasoning, BeginsWithTheAnswerWhereThePromptOpensIt) {
     EXPECT_FALSE(reasoning_marks(source, "<|Assistant|><think>\n\n</think>\n\n").begins_open);
 }
 
+TEST(Reasoning, IsGoneOnWithWhereTheAnswersBeginningOpensIt) {
+    const ReasoningMarks marks = reasoning_marks("{{ '<think>' }}{{ '</think>' }}", "");
+    EXPECT_TRUE(marks.is_open_behind("<think>It m"));
+    EXPECT_FALSE(marks.is_open_behind("<think>It may.</think>Yes"));
+    EXPECT_FALSE(marks.is_open_behind("Yes"));
+    EXPECT_TRUE(marks.is_in("so</think>"));
+    EXPECT_FALSE(marks.is_in("Yes"));
+    EXPECT_FALSE(ReasoningMarks().is_in("<think>"));
+    EXPECT_EQ(marks.answer, "");
+    EXPECT_EQ(reasoning_marks("<|channel|>analysis<|message|>", "").answer, "<|channel|>final<|message|>");
+}
+
 TEST(Reasoning, KnowsChannels) {
     const ReasoningMarks marks = reasoning_marks("<|start|>assistant<|channel|>analysis<|message|>", "<|start|>assistant");
     expect_split(marks, "<|channel|>analysis<|message|>It may.<|end|><|start|>assistant<|channel|>final<|message|>Yes.",

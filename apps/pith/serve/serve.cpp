@@ -1,4 +1,5 @@
 // serve.cpp - `pith serve`: OpenAI's HTTP interface on the batch engine, inside one ceiling for all KV caches.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -12,11 +13,13 @@
 #include "app/base/interrupt.h"
 #include "app/base/open_files.h"
 #include "app/serve/serve_flags.h"
+#include "core/stopwatch.h"
 
 namespace pith::app {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(50);  // for signals, and whether all has been answered
+constexpr double kLeastDrainS = 1;                     // for the last words of answers that were cut
 
 constexpr size_t kBodies = 8;  // of the largest size, for which there is room at a time
 
@@ -26,8 +29,25 @@ void ask_to_end(int) {
     asked_to_end = true;
 }
 
+// What runs is finished, within so many seconds (below 0: however long that takes), or cut. Replies are on their way then: a
+// client may read its own slowly.
+void finish(serve::HttpServer & server, serve::Generator & generator, double most_s, double write_timeout_s) {
+    const Stopwatch watch;
+    const auto is_over = [&] { return most_s >= 0 && watch.seconds() >= most_s; };
+    std::fprintf(stderr, "pith: finishing what runs (%lld answers)\n", static_cast<long long>(generator.n_open()));
+    while (generator.n_open() > 0 && !is_over()) { std::this_thread::sleep_for(kLook); }
+    if (const int64_t n = generator.n_open(); n > 0) {
+        std::fprintf(stderr, "pith: %lld answers were not finished within --shutdown-timeout %g: they are cut\n",
+                     static_cast<long long>(n), most_s);
+        generator.cut();
+        while (generator.n_open() > 0) { std::this_thread::sleep_for(kLook); }
+    }
+    const double left_s = most_s < 0 ? write_timeout_s : std::max(kLeastDrainS, most_s - watch.seconds());
+    server.drain(std::min(left_s, write_timeout_s));
+}
+
 // Serves until SIGTERM or Ctrl-C; then what runs is finished, and nothing new begins. Errors: kIo: the port was lost before.
-Status serve_until_asked(serve::HttpServer & server, serve::Api & api, const serve::Generator & generator) {
+Status serve_until_asked(serve::HttpServer & server, serve::Api & api, serve::Generator & generator, const ServeFlags & flags) {
     std::signal(SIGTERM, ask_to_end);
     const std::atomic<bool> & interrupted = catch_interrupt();
     std::printf("listening on %s\n", server.url().c_str());  // whoever reads it may ask it to end
@@ -40,9 +60,7 @@ Status serve_until_asked(serve::HttpServer & server, serve::Api & api, const ser
     while (!asked_to_end && !interrupted && !ended) { std::this_thread::sleep_for(kLook); }
     const bool lost = ended;
     api.close();
-    std::fprintf(stderr, "pith: finishing what runs (%lld answers)\n", static_cast<long long>(generator.n_open()));
-    while (generator.n_open() > 0) { std::this_thread::sleep_for(kLook); }
-    server.drain();
+    finish(server, generator, flags.shutdown_timeout_s, flags.http.receive_timeout_s);
     server.stop();
     serving.join();
     return lost ? Status(ErrorCode::kIo, "the port at " + server.url() + " was lost: nobody can connect any more") : Status();
@@ -81,6 +99,7 @@ int serve_command(ServeFlags flags) {
     api_options.owners = flags.owners(*keys);
     api_options.caches = !flags.cache_dir.empty() || flags.cache_ram_mib != 0;
     api_options.tells_slots = !flags.no_slots;
+    if (flags.no_pin_system) { api_options.defaults.pin_system = serve::PinSystem::kNo; }
 
     allow_more_open_files();
     const auto generator = serve::Generator::start(*model, *tokenizer, *generator_options);
@@ -95,7 +114,7 @@ int serve_command(ServeFlags flags) {
     if (keys->empty() && !is_this_machine(flags.http.host)) {
         warn("whoever reaches " + (*server)->url() + " may ask: give --api-key, or let --host be 127.0.0.1");
     }
-    const Status served = serve_until_asked(**server, api, **generator);
+    const Status served = serve_until_asked(**server, api, **generator, flags);
     return served.ok() ? kExitOk : fail(served);
 }
 

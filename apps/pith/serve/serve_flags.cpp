@@ -42,9 +42,15 @@ void ServeFlags::add_to(CLI::App & command) {
     serving("--timeout", http.receive_timeout_s, "Seconds for a request to arrive, and for a client to take what is written");
     serving("--request-timeout", request_timeout_s,
             "Seconds for an answer, its wait in line included: what has been said then is the answer; 0: none");
+    serving("--shutdown-timeout", shutdown_timeout_s,
+            "Seconds that SIGTERM leaves to what runs and waits; what has been said then is the answer; -1: no limit");
     serving("--max-connections", http.most_connections, "Connections at a time at most");
     serving("--max-body", most_body_mib, "Largest body of a request, in MiB");
     command.add_flag("--no-slots", no_slots, "Do not tell at /slots what runs")->group("Serving");
+    command
+        .add_flag("--no-pin-system", no_pin_system,
+                  "System prompts are evicted like the rest (default: never, where they take half of a budget at most)")
+        ->group("Serving");
     command
         .add_option("-n,--n-predict,--predict", n_predict, "Tokens of an answer that gives no limit; -1: until the model ends")
         ->capture_default_str();
@@ -61,6 +67,10 @@ Status ServeFlags::check() const {
     if (!(request_timeout_s >= 0)) {
         return {ErrorCode::kInvalidArgument,
                 "--request-timeout is " + format_number(request_timeout_s) + ": give seconds, or 0 for no limit"};
+    }
+    if (!(shutdown_timeout_s >= 0) && shutdown_timeout_s != -1) {
+        return {ErrorCode::kInvalidArgument,
+                "--shutdown-timeout is " + format_number(shutdown_timeout_s) + ": give seconds, or -1 for no limit"};
     }
     PITH_RETURN_IF_ERROR(check_at_least("--max-connections", http.most_connections, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--max-body", most_body_mib, 1));

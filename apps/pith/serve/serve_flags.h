@@ -31,7 +31,9 @@ struct ServeFlags {
     int most_waiting = 256;
     int most_body_mib = 32;
     double request_timeout_s = 0;
+    double shutdown_timeout_s = 25;  // less than the 30 that Kubernetes gives before it kills; below 0: no limit
     bool no_slots = false;
+    bool no_pin_system = false;
 
     void add_to(CLI::App & command);
     // Errors: kInvalidArgument: flags that make no sense.

@@ -20,11 +20,12 @@ struct TokenLogprob {
 
 struct AnswerCosts {
     int64_t n_prompt = 0;
-    int64_t n_cached = 0;     // of these, read for an earlier request
-    int64_t n_generated = 0;  // the token that ended it included
-    double queue_s = 0;       // until it began to be read
-    double prompt_s = 0;      // until the first token
-    double predict_s = 0;     // from the first to the last
+    int64_t n_cached = 0;          // of these, read for an earlier request, or for another answer
+    int64_t n_generated = 0;       // the token that ended it included
+    int64_t n_evicted_before = 0;  // of the ledger's evicted entries: in the prompt, and counted with another answer to it
+    double queue_s = 0;            // until it began to be read
+    double prompt_s = 0;           // until the first token
+    double predict_s = 0;          // from the first to the last
     Ledger ledger;
 };
 
@@ -41,6 +42,7 @@ struct AnswerPiece {
 struct AnswerEnd {
     bool by_length = false;   // else the model ended, or a stop text came
     bool has_called = false;  // a function
+    int prompt = 0;           // which of the request's it answers
     std::string stop;         // the stop text that came; empty: none
     AnswerCosts costs;
 };

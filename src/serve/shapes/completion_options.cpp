@@ -165,14 +165,15 @@ Status read_format(Fields & fields, SamplerOptions & s) {
 Status read_pins(Fields & fields, CompletionOptions & options) {
     const Json * pins = fields.find("kv_pin");
     if (pins == nullptr) { return {}; }
-    const std::string wanted = "\"system\", or a list of \"system\" and of [begin, end) in tokens";
+    const std::string wanted = "\"system\", or a list of \"system\" and of [begin, end) in tokens; an empty one pins nothing";
+    options.pin_system = PinSystem::kNo;
     const Json list = pins->is_array() ? *pins : Json::array({*pins});
     if (list.size() > kMostPins) {
         return wrong("'kv_pin' has " + std::to_string(list.size()) + " spans: give " + std::to_string(kMostPins) + " at most");
     }
     for (const Json & pin : list) {
         if (pin == "system") {
-            options.pin_system = true;
+            options.pin_system = PinSystem::kYes;
             continue;
         }
         const bool pair = pin.is_array() && pin.size() == 2 && pin[0].is_number_integer() && pin[1].is_number_integer();

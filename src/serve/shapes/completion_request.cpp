@@ -131,6 +131,10 @@ Status read_template_fields(Fields & fields, ChatRequest & request) {
 Status read_conversation(Fields & fields, ChatRequest & request) {
     PITH_ASSIGN_OR_RETURN(request.messages, read_messages(fields));
     PITH_RETURN_IF_ERROR(read_tools(fields, request.tools));
+    PITH_RETURN_IF_ERROR(fields.read("continue_final_message", request.continues));
+    if (fields.has("continue_final_message") && request.continues && request.messages.back().role != "assistant") {
+        return wrong("'continue_final_message' is true, and the last message is not the assistant's: leave it out");
+    }
     return read_template_fields(fields, request);
 }
 

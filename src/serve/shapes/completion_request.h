@@ -22,6 +22,13 @@ namespace pith::serve {
 inline constexpr int kMostChoices = 16;
 inline constexpr int kMostLogprobs = 100;
 
+// Whether the system prompt's entries are never evicted.
+enum class PinSystem {
+    kWhereItFits,  // in half of the budget
+    kYes,          // or the request is refused
+    kNo,
+};
+
 // What both have in common.
 struct CompletionOptions {
     SamplerOptions sampler;
@@ -39,8 +46,8 @@ struct CompletionOptions {
     bool cache_prompt = true;        // what was kept of an earlier prompt may serve this one
     std::optional<std::string> kv_policy;
     std::optional<Budget> kv_budget;
-    std::vector<PositionSpan> kv_pin;  // positions that are never evicted
-    bool pin_system = false;           // and the system prompt's
+    std::vector<PositionSpan> kv_pin;                // positions that are never evicted
+    PinSystem pin_system = PinSystem::kWhereItFits;  // and the system prompt's
 };
 
 struct ChatRequest {
@@ -48,6 +55,7 @@ struct ChatRequest {
     std::vector<ChatMessage> messages;
     ToolsRequest tools;
     std::string variables;        // of the template, as ChatOptions::variables
+    bool continues = true;        // where the last message is the assistant's, the answer goes on with it
     bool tells_reasoning = true;  // thoughts apart from what is said
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <utility>
 
 #include "serve/shapes/ids.h"
 
@@ -180,8 +181,7 @@ Json CompletionShape::map_chunk(int index, const KvMap & map) const {
     return json;
 }
 
-// One prompt is read for several answers: it counts once, as OpenAI counts it. Prompts are told apart by their order: answers
-// to one prompt stand together.
+// A prompt that has several answers counts once, as OpenAI counts it. Answers to one prompt stand together.
 Json usage_of(const std::vector<AnswerEnd> & ends) {
     int64_t n_prompt = 0;
     int64_t n_generated = 0;
@@ -190,11 +190,14 @@ Json usage_of(const std::vector<AnswerEnd> & ends) {
     int64_t n_evicted = 0;
     size_t bytes = 0;
     size_t full_bytes = 0;
+    int newest_prompt = -1;
     for (const AnswerEnd & end : ends) {
         const AnswerCosts & costs = end.costs;
-        n_prompt += costs.n_prompt;
+        if (std::exchange(newest_prompt, end.prompt) != end.prompt) {
+            n_prompt += costs.n_prompt;
+            n_cached += costs.n_cached;
+        }
         n_generated += costs.n_generated;
-        n_cached += costs.n_cached;
         n_kept += costs.ledger.kept_entries;
         n_evicted += costs.ledger.evicted_entries;
         bytes += costs.ledger.kv_allocated_bytes;

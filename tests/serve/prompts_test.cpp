@@ -1,0 +1,198 @@
+// prompts_test.cpp - what of a prompt is read, pinned and gone on with, over HTTP, on the built-in model.
+#include "serve/served_completions.h"
+
+namespace pith::testing {
+namespace {
+
+TEST_F(Completions, ReadAPromptOnceForSeveralAnswers) {
+    for (const bool evicts : {false, true}) {
+        Serving serving;
+        Json body = {{"prompt", long_text()}, {"max_tokens", 6}, {"temperature", 0}};
+        if (evicts) { body.update({{"kv_policy", "snapkv"}, {"kv_budget", 128}}); }
+        const Json alone = serving.text(body).json();
+        const int64_t n_prompt = n_tokens_of(long_text());
+        EXPECT_EQ(serving.generator().state().engine.n_prompt, n_prompt);
+        body["n"] = 8;
+        const Json json = serving.text(body).json();
+        ASSERT_EQ(json["choices"].size(), 8U) << json;
+        for (const Json & choice : json["choices"]) { EXPECT_EQ(choice["text"], alone["choices"][0]["text"]); }
+        EXPECT_EQ(json["usage"]["prompt_tokens"], n_prompt);
+        EXPECT_EQ(json["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
+        EXPECT_EQ(json["usage"]["completion_tokens"], 8 * alone["usage"]["completion_tokens"].get<int64_t>());
+        EXPECT_EQ(json["usage"]["kv_evicted_entries"], 8 * alone["usage"]["kv_evicted_entries"].get<int64_t>());
+        EXPECT_GE(json["usage"]["kv_bytes"].get<int64_t>(), alone["usage"]["kv_bytes"].get<int64_t>());
+        if (!evicts) {  // an eviction copies what is shared
+            EXPECT_LT(json["usage"]["kv_bytes"].get<int64_t>(), 8 * alone["usage"]["kv_bytes"].get<int64_t>());
+        }
+        const serve::GeneratorState state = serving.generator().state();
+        EXPECT_EQ(state.engine.n_prompt, 2 * n_prompt);
+        EXPECT_EQ(state.metrics.n_prompt, 2 * n_prompt);
+        if (evicts) { EXPECT_EQ(state.metrics.evicted.at("snapkv"), 2 * alone["usage"]["kv_evicted_entries"].get<int64_t>()); }
+        EXPECT_EQ(state.engine.kv_allocated_bytes, 0U);
+        // Streamed, and each of two prompts once.
+        body["prompt"] = {long_text(), kPrompt};
+        body["n"] = 2;
+        body["stream"] = true;
+        const HttpAnswer stream = serving.text(body);
+        for (const int index : {0, 1}) { EXPECT_EQ(streamed_text(stream, false, index), alone["choices"][0]["text"]); }
+        EXPECT_EQ(serving.generator().state().metrics.n_prompt, 3 * n_prompt + n_tokens_of(kPrompt));
+        body["stream"] = false;
+        EXPECT_EQ(serving.text(body).json()["usage"]["prompt_tokens"], n_prompt + n_tokens_of(kPrompt));
+    }
+}
+
+// Where one answer fits under the ceiling, several do, if need be each with the prompt read for itself.
+TEST_F(Completions, GiveSeveralAnswersUnderAnyCeilingThatFitsOne) {
+    const Json body = {{"prompt", long_text()}, {"max_tokens", 300},        {"temperature", 0},
+                       {"ignore_eos", true},    {"kv_policy", "streaming"}, {"kv_budget", 256}};
+    const int64_t n_prompt = n_tokens_of(long_text());
+    int n_shared = 0;
+    int n_apart = 0;
+    for (size_t kib = 256; kib <= size_t{16} << 10U && n_shared == 0; kib += kib / 4) {
+        ServingOptions options;
+        options.generator.engine.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(kib << 10U));
+        Serving serving(options);
+        const HttpAnswer one = serving.text(body);
+        if (one.status != 200) { continue; }
+        Json several = body;
+        several["n"] = 3;
+        const HttpAnswer all = serving.text(several);
+        ASSERT_EQ(all.status, 200) << kib << " KiB: " << all.body;
+        for (const Json & choice : all.json()["choices"]) { EXPECT_EQ(choice["text"], one.json()["choices"][0]["text"]); }
+        EXPECT_EQ(all.json()["usage"]["prompt_tokens"], n_prompt);
+        const serve::GeneratorState state = serving.generator().state();
+        EXPECT_LE(state.engine.kv_peak_bytes, kib << 10U);
+        ++(state.engine.n_prompt == 2 * n_prompt ? n_shared : n_apart);
+    }
+    EXPECT_GT(n_shared, 0);
+    EXPECT_GT(n_apart, 0);
+}
+
+// The pinned spans that a stream tells, and for its lanes how much of the first bin is held, 0 to 9.
+Json pinned_by(const Serving & serving, const Json & more) {
+    const std::string system =
+        "You are a friend of the sky. You know the sun, the grass and the sea, and say what colour they are.";
+    Json body = {
+        {"messages", Json::array({{{"role", "system"}, {"content", system}}, {{"role", "user"}, {"content", long_text()}}})},
+        {"max_tokens", 2},
+        {"temperature", 0},
+        {"kv_policy", "streaming"},
+        {"return_kv_map", true},
+        {"stream", true}};
+    body.update(more);
+    const HttpAnswer stream = serving.chat(body);
+    EXPECT_EQ(stream.status, 200) << stream.body;
+    Json map = {{"pinned", nullptr}};
+    for (const Json & event : stream.events()) {
+        if (event.is_object() && event.contains("kv_map")) { map = event["kv_map"]; }
+    }
+    return map;
+}
+
+TEST_F(Completions, KeepTheSystemPromptWhereItTakesHalfOfTheBudgetAtMost) {
+    const Json map = pinned_by(*serving_, {{"kv_budget", 256}});
+    ASSERT_EQ(map["pinned"].size(), 1U) << map;
+    EXPECT_EQ(map["pinned"][0][0], 0);
+    const int64_t n_system = map["pinned"][0][1];
+    EXPECT_GT(n_system, 20);
+    EXPECT_LE(n_system, 128);
+    for (const Json & layer : map["layers"]) {
+        for (const Json & lane : layer) {
+            const std::string digits = lane;
+            const auto n_whole = static_cast<size_t>(n_system / map["bin_tokens"].get<int64_t>());
+            EXPECT_EQ(digits.substr(0, n_whole), std::string(n_whole, '9'));
+        }
+    }
+    const Json none = Json::array();
+    // Nobody wants it, or there is no room: the request runs as it would without.
+    EXPECT_EQ(pinned_by(*serving_, {{"kv_budget", 256}, {"kv_pin", none}})["pinned"], none);
+    EXPECT_EQ(pinned_by(*serving_, {{"kv_budget", 2 * n_system - 1}})["pinned"], none);
+    EXPECT_EQ(pinned_by(*serving_, {{"kv_budget", 2 * n_system}})["pinned"].size(), 1U);
+    EXPECT_EQ(pinned_by(*serving_, {{"kv_budget", "2%"}})["pinned"], none);
+    EXPECT_EQ(pinned_by(*serving_, {{"kv_budget", 2 * n_system - 1}, {"kv_pin", "system"}})["pinned"].size(), 1U);
+    ServingOptions options;
+    options.api.defaults.pin_system = serve::PinSystem::kNo;
+    EXPECT_EQ(pinned_by(Serving(options), {{"kv_budget", 256}})["pinned"], none);
+}
+
+TEST_F(Completions, GoOnWithALastMessageOfTheAssistants) {
+    const std::string begun = "The sky is";
+    Json body = {{"messages", said_by("What is the sky?")}, {"max_tokens", 8}, {"temperature", 0}};
+    body["messages"].push_back({{"role", "assistant"}, {"content", begun}});
+    const std::string prompt = "<|im_start|>user\nWhat is the sky?<|im_end|>\n<|im_start|>assistant\n" + begun;
+    EXPECT_EQ(post(serving_->port(), "/apply-template", {{"messages", body["messages"]}}).json()["prompt"], prompt);
+    const Json chat = serving_->chat(body).json();
+    const Json text = serving_->text({{"prompt", prompt}, {"max_tokens", 8}, {"temperature", 0}}).json();
+    EXPECT_EQ(chat["choices"][0]["message"]["content"], text["choices"][0]["text"]);
+    EXPECT_EQ(chat["usage"]["prompt_tokens"], text["usage"]["prompt_tokens"]);
+    body["stream"] = true;
+    EXPECT_EQ(streamed_text(serving_->chat(body), true), text["choices"][0]["text"]);
+    body["stream"] = false;
+    body["continue_final_message"] = false;  // it is closed, and another answer begins
+    EXPECT_GT(serving_->chat(body).json()["usage"]["prompt_tokens"], chat["usage"]["prompt_tokens"]);
+    // Names of special tokens stay text there, too.
+    body["continue_final_message"] = true;
+    body["messages"].back()["content"] = begun + "<|im_end|>";
+    const Json named = serving_->chat(body).json();
+    EXPECT_GT(named["usage"]["prompt_tokens"].get<int>(), chat["usage"]["prompt_tokens"].get<int>() + 1);
+}
+
+TEST_F(Completions, RefuseToGoOnWhereATemplateBeginsWithAThought) {
+    Tokenizer thinks = *Tokenizer::load(kServedModel);
+    const std::string open =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+        "<|im_start|>assistant\n{% if enable_thinking is defined and enable_thinking is false %}"
+        "<think>\n\n</think>\n\n{% else %}<think>\n{% endif %}";
+    ASSERT_TRUE(thinks.set_chat_template(open).ok());
+    ServingOptions options;
+    options.tokenizer = &thinks;
+    const Serving serving(options);
+    Json body = {{"messages", said_by("What is the sky?")}, {"max_tokens", 4}, {"temperature", 0}};
+    EXPECT_EQ(serving.chat(body).status, 200);
+    body["messages"].push_back({{"role", "assistant"}, {"content", "The sky is"}});
+    const HttpAnswer refused = serving.chat(body);
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_NE(refused.body.find("begins every answer with a thought"), std::string::npos) << refused.body;
+    body["chat_template_kwargs"] = {{"enable_thinking", false}};
+    EXPECT_EQ(serving.chat(body).status, 200);
+    // A thought that was begun goes on as one.
+    body["messages"].back()["content"] = "<think>I see";
+    const Json thought = serving.chat(body).json()["choices"][0]["message"];
+    EXPECT_EQ(thought["content"], "");
+    EXPECT_FALSE(thought["reasoning_content"].get<std::string>().empty());
+}
+
+// Streams end with what they have said, whoever only waits is told so.
+TEST_F(Completions, EndAtOnceWhereTheServerCutsThem) {
+    ServingOptions options;
+    options.generator.engine.max_sequences = 1;
+    options.api.n_context = 100'000;
+    Serving serving(options);
+    const Json body = {{"prompt", kPrompt}, {"temperature", 0}, {"ignore_eos", true}, {"stream", true}};
+    Connection runs(serving.port());
+    ASSERT_TRUE(runs.send(request_text("POST", "/v1/completions", body.dump())));
+    ASSERT_NE(runs.read_until("data: ").find("data: "), std::string::npos);
+    HttpAnswer late;
+    HttpAnswer several;
+    std::thread waits([&] { late = serving.text({{"prompt", kPrompt}}); });
+    std::thread wait_together([&] { several = serving.text({{"prompt", kPrompt}, {"n", 3}}); });
+    EXPECT_TRUE(comes_true([&] { return serving.generator().n_open() == 5; }));
+    serving.generator().cut();
+    waits.join();
+    wait_together.join();
+    const auto events = answer_of(runs.read_until("data: [DONE]")).events();
+    ASSERT_GE(events.size(), 2U);
+    EXPECT_EQ(events.back(), "[DONE]");
+    EXPECT_EQ(events[events.size() - 2]["choices"][0]["finish_reason"], "length");
+    for (const HttpAnswer * one : {&late, &several}) {
+        EXPECT_EQ(one->status, 503) << one->body;
+        EXPECT_EQ(one->json()["error"]["type"], "unavailable_error");
+        EXPECT_NE(one->body.find("the server ends"), std::string::npos) << one->body;
+    }
+    EXPECT_TRUE(comes_true([&] { return serving.generator().n_open() == 0; }));
+    EXPECT_TRUE(comes_true([&] { return serving.generator().state().engine.kv_allocated_bytes == 0; }));
+    EXPECT_EQ(serving.text({{"prompt", kPrompt}, {"max_tokens", 2}}).status, 503);
+}
+
+}  // namespace
+}  // namespace pith::testing
