@@ -102,6 +102,18 @@ async function noSidewaysScrolling(page) {
   await page.keyboard.press('Escape');
   await ended(page);
   await page.screenshot({ path: 'narrow-dark.png' });
+  // An answer that is left while it comes ends, and leaves the next conversation free to ask: a new one, or one that was there.
+  for (const leave of [() => page.getByRole('button', { name: 'New conversation', exact: true }).first().click(),
+    () => page.locator('#list li button').nth(2).click()]) {
+    await page.locator('#text').fill('Tell me another.');
+    await page.keyboard.press('Enter');
+    await page.locator('#stop').waitFor({ state: 'visible' });
+    await page.getByRole('button', { name: 'Conversations' }).click();
+    await leave();
+    await ended(page);
+    assert.equal(await page.locator('#send').isDisabled(), false);
+    assert.equal(await page.locator('#list li button[aria-current]').count(), 1);
+  }
   await page.getByRole('button', { name: 'Cache' }).click();
   assert.equal(await page.getByRole('button', { name: 'Cache' }).getAttribute('aria-expanded'), 'true');
   await page.locator('#map').waitFor({ state: 'visible' });

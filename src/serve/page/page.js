@@ -63,6 +63,7 @@ async function ask(path, body, signal) {
 // ---- conversations ----
 
 function begin() {
+  leave();
   current = { id: String(Date.now()) + Math.random(), title: '', policy: by('policy').value.trim(),
     budget: by('budget').value.trim(), document: null, messages: [] };
   conversations.unshift(current);
@@ -70,22 +71,27 @@ function begin() {
   by('text').focus();
 }
 
-function choose(one) {
+// What is shown of a conversation goes, and its answer with it: one is streamed at a time.
+function leave() {
   if (abort) abort.abort();
-  current = one;
   lastMap = null;
   pieces = null;
+}
+
+function choose(one) {
+  leave();
+  current = one;
   closePanels();
   showAll();
 }
 
 function remove(one) {
-  if (one === current && abort) abort.abort();
   conversations = conversations.filter((other) => other !== one);
-  if (one === current) current = conversations[0] || null;
+  if (one === current) {
+    leave();
+    current = conversations[0] || null;
+  }
   if (!current) { begin(); return; }
-  lastMap = null;
-  pieces = null;
   keep();
   showAll();
   by('new').focus();
@@ -258,7 +264,7 @@ async function answer() {
   message.cost = timings ? Math.round(timings.predicted_per_second) + ' tokens/s' : '';
   if (usage) told.cost = { usage, timings };
   keep();
-  if (told === current) showAll();
+  showAll();  // whatever conversation is shown by now: it may be asked again
 }
 
 function send() {
