@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "core/guarded.h"
-#include "serve/body_room.h"
 #include "core/stopwatch.h"
+#include "serve/body_room.h"
 #include "serve/connection_threads.h"
 #include "serve/shapes/api_error.h"
 

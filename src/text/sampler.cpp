@@ -249,9 +249,7 @@ Result<int32_t> Sampler::Impl::sample(std::span<const float> logits) {
         }
         llama_sampler_accept(self.chain.get(), token);
         return token;
-    } catch (const std::bad_alloc &) {
-        throw;
-    } catch (const std::exception & error) {
+    } catch (const std::bad_alloc &) { throw; } catch (const std::exception & error) {
         return {ErrorCode::kUnsupported, std::string("libllama failed to pick a token: ") + error.what()};
     }
 }
