@@ -25,12 +25,11 @@ ggml_tensor * reordered(GraphBuild & build, ggml_tensor * x, std::vector<int32_t
     return ggml_get_rows(build.ctx(), x, indices);
 }
 
-// f16 [room, n, 1, lanes], or of one lane for all where they are as long.
-ggml_tensor * bucket_mask(GraphBuild & build, const RaggedCache & cache, int layer, const LaneBucket & bucket, int64_t n) {
+// f16 [room, n, 1, lanes]; [room, n] of one lane for all where they share it.
+ggml_tensor * bucket_mask(GraphBuild & build, const RaggedCache & cache, int layer, const LaneBucket & bucket, int64_t n,
+                          bool shared) {
     const auto length = [&cache, layer](int lane) { return cache.length(cache.lane(0, layer, lane)); };
-    const bool alike =
-        n > 1 && std::ranges::all_of(bucket.lanes, [&](int lane) { return length(lane) == length(bucket.lanes[0]); });
-    const std::vector<int> lanes(bucket.lanes.begin(), alike ? bucket.lanes.begin() + 1 : bucket.lanes.end());
+    const std::vector<int> lanes(bucket.lanes.begin(), shared ? bucket.lanes.begin() + 1 : bucket.lanes.end());
     const int64_t room = bucket.room;
     const auto n_lanes = static_cast<int64_t>(lanes.size());
     ggml_tensor * mask =
@@ -45,18 +44,46 @@ ggml_tensor * bucket_mask(GraphBuild & build, const RaggedCache & cache, int lay
                 }
             }
         });
-    return ggml_reshape_4d(build.ctx(), mask, room, n, 1, n_lanes);
+    return shared ? mask : ggml_reshape_4d(build.ctx(), mask, room, n, 1, n_lanes);
 }
 
-// A bucket's lanes: [width, room, 1, lanes].
-ggml_tensor * bucket_rows(ggml_context * ctx, ggml_tensor * flat, const LaneBucket & bucket) {
+// A bucket's lanes, as KV heads of one sequence or as sequences of one KV head: [width, room, lanes] or [width, room, 1,
+// lanes].
+ggml_tensor * bucket_rows(ggml_context * ctx, ggml_tensor * flat, const LaneBucket & bucket, bool shared) {
     const size_t row = flat->nb[1];
     const size_t lane = row * static_cast<size_t>(bucket.room);
-    return ggml_view_4d(ctx, flat, flat->ne[0], bucket.room, 1, static_cast<int64_t>(bucket.lanes.size()), row, lane, lane,
-                        row * static_cast<size_t>(bucket.first_cell));
+    const size_t first = row * static_cast<size_t>(bucket.first_cell);
+    const auto n_lanes = static_cast<int64_t>(bucket.lanes.size());
+    if (shared) { return ggml_view_3d(ctx, flat, flat->ne[0], bucket.room, n_lanes, row, lane, first); }
+    return ggml_view_4d(ctx, flat, flat->ne[0], bucket.room, 1, n_lanes, row, lane, lane, first);
+}
+
+// Where a bucket's queries are among all of them, row t·K + h being those of token t and lane h: token by token where lanes
+// share a mask, or else lane by lane.
+void add_rows(const LaneBucket & bucket, bool shared, int64_t n, int64_t n_kv, std::vector<int32_t> & rows) {
+    const auto row = [n_kv](int64_t t, int lane) { return static_cast<int32_t>(t * n_kv + lane); };
+    for (int64_t t = 0; shared && t < n; ++t) {
+        for (const int lane : bucket.lanes) { rows.push_back(row(t, lane)); }
+    }
+    if (shared) { return; }
+    for (const int lane : bucket.lanes) {
+        for (int64_t t = 0; t < n; ++t) { rows.push_back(row(t, lane)); }
+    }
+}
+
+// Row i of the inverse says where row i of all went.
+std::vector<int32_t> inverse_of(const std::vector<int32_t> & rows) {
+    std::vector<int32_t> inverse(rows.size());
+    for (size_t i = 0; i < rows.size(); ++i) { inverse[static_cast<size_t>(rows[i])] = static_cast<int32_t>(i); }
+    return inverse;
 }
 
 }  // namespace
+
+bool shares_mask(const RaggedCache & cache, int layer, const LaneBucket & bucket) {
+    const auto length = [&](int lane) { return cache.length(cache.lane(0, layer, lane)); };
+    return std::ranges::all_of(bucket.lanes, [&](int lane) { return length(lane) == length(bucket.lanes.front()); });
+}
 
 size_t bucket_attention_nodes(int n_kv_heads) {
     return 16 + 16 * static_cast<size_t>(n_kv_heads);  // every lane a bucket
@@ -68,48 +95,35 @@ ggml_tensor * attend_in_buckets(GraphBuild & build, const RaggedCache & cache, i
     const int64_t n = q->ne[2];
     const int64_t n_kv = lanes.n_kv_heads;
     const int64_t width = q->ne[0] * lanes.n_group;  // of a lane's queries
-    ggml_tensor * flat = ggml_reshape_2d(ctx, ggml_is_contiguous(q) ? q : ggml_cont(ctx, q), width, n_kv * n);  // row t·K + h
+    const auto d = static_cast<size_t>(q->ne[0]) * sizeof(float);
+    ggml_tensor * flat = ggml_reshape_2d(ctx, ggml_is_contiguous(q) ? q : ggml_cont(ctx, q), width, n_kv * n);
 
-    std::vector<int> order;  // of the lanes, bucket by bucket
+    std::vector<int32_t> rows;
     for (const LaneBucket & bucket : cache.buckets(layer)) {
-        order.insert(order.end(), bucket.lanes.begin(), bucket.lanes.end());
+        add_rows(bucket, shares_mask(cache, layer, bucket), n, n_kv, rows);
     }
-    const bool as_they_are = n == 1 && std::ranges::is_sorted(order);
-    if (!as_they_are) {
-        std::vector<int32_t> rows;  // row i·n + t is the token t of the i-th lane
-        for (const int lane : order) {
-            for (int64_t t = 0; t < n; ++t) { rows.push_back(static_cast<int32_t>(t * n_kv + lane)); }
-        }
-        flat = reordered(build, flat, std::move(rows));
-    }
-    ggml_tensor * out = nullptr;  // [dv·group, n, lanes]
-    int64_t first = 0;
+    const bool as_they_are = std::ranges::is_sorted(rows);
+    if (!as_they_are) { flat = reordered(build, flat, rows); }
+    ggml_tensor * out = nullptr;  // [dv·group, rows]
+    size_t at = 0;
     for (const LaneBucket & bucket : cache.buckets(layer)) {
         const auto n_lanes = static_cast<int64_t>(bucket.lanes.size());
-        const auto at = static_cast<size_t>(first * n);
+        const bool shared = shares_mask(cache, layer, bucket);
+        const size_t lane = flat->nb[1];
         ggml_tensor * queries =
-            ggml_view_4d(ctx, flat, q->ne[0], lanes.n_group, n, n_lanes, static_cast<size_t>(q->ne[0]) * sizeof(float),
-                         flat->nb[1], flat->nb[1] * static_cast<size_t>(n), flat->nb[1] * at);
-        queries = ggml_permute(ctx, queries, 0, 2, 1, 3);  // [d, n, group, lanes]
+            shared ? ggml_view_3d(ctx, flat, q->ne[0], lanes.n_group * n_lanes, n, d, lane * static_cast<size_t>(n_lanes), at)
+                   : ggml_view_4d(ctx, flat, q->ne[0], lanes.n_group, n, n_lanes, d, lane, lane * static_cast<size_t>(n), at);
+        queries = ggml_permute(ctx, queries, 0, 2, 1, 3);  // [d, n, group·lanes] or [d, n, group, lanes]
         ggml_tensor * some = ggml_flash_attn_ext(
-            ctx, queries, bucket_rows(ctx, cache.k(layer), bucket), bucket_rows(ctx, cache.v(layer), bucket),
-            bucket_mask(build, cache, layer, bucket, n), cache.layout().attention_scale, 0.0F,
-            cache.layout().attention_softcap);  // [dv, group, n, lanes]
-        some = ggml_reshape_3d(ctx, some, some->ne[0] * lanes.n_group, n, n_lanes);
-        out = out == nullptr ? some : ggml_concat(ctx, out, some, 2);
-        first += n_lanes;
+            ctx, queries, bucket_rows(ctx, cache.k(layer), bucket, shared), bucket_rows(ctx, cache.v(layer), bucket, shared),
+            bucket_mask(build, cache, layer, bucket, n, shared), cache.layout().attention_scale, 0.0F,
+            cache.layout().attention_softcap);  // [dv, group·lanes, n] or [dv, group, n, lanes]
+        some = ggml_reshape_2d(ctx, some, some->ne[0] * lanes.n_group, n * n_lanes);
+        out = out == nullptr ? some : ggml_concat(ctx, out, some, 1);
+        at += lane * static_cast<size_t>(n * n_lanes);
     }
     const int64_t dv = out->ne[0] / lanes.n_group;
-    out = ggml_reshape_2d(ctx, out, out->ne[0], n * n_kv);
-    if (!as_they_are) {
-        std::vector<int32_t> rows(static_cast<size_t>(n * n_kv));  // back to row t·K + h
-        for (size_t i = 0; i < order.size(); ++i) {
-            for (int64_t t = 0; t < n; ++t) {
-                rows[static_cast<size_t>(t * n_kv + order[i])] = static_cast<int32_t>(static_cast<int64_t>(i) * n + t);
-            }
-        }
-        out = reordered(build, out, std::move(rows));
-    }
+    if (!as_they_are) { out = reordered(build, out, inverse_of(rows)); }
     return ggml_reshape_3d(ctx, out, dv, n_kv * lanes.n_group, n);
 }
 
@@ -149,14 +163,19 @@ Status can_attend_in_buckets(const LaneDevice & device, const CacheLayout & layo
         }
     }
     for (const int64_t n : {int64_t{1}, int64_t{32}}) {
-        ggml_tensor * queries = ggml_permute(ctx, tensor(GGML_TYPE_F32, {rows.head_dim_k, lanes.n_group, n, n_kv}), 0, 2, 1, 3);
-        const ggml_tensor * attention = ggml_flash_attn_ext(
-            ctx, queries, tensor(rows.type_k, {rows.head_dim_k, kRoom, 1, n_kv}),
-            tensor(rows.type_v, {rows.head_dim_v, kRoom, 1, n_kv}), tensor(GGML_TYPE_F16, {kRoom, n, 1, n_kv}),
-            layout.attention_scale, 0.0F, layout.attention_softcap);
-        if (refuses(attention)) {
-            return without("flash attention over " + std::string(ggml_type_name(rows.type_k)) + " keys and " +
-                           ggml_type_name(rows.type_v) + " values of heads of " + std::to_string(rows.head_dim_k));
+        for (const bool shared : {true, false}) {
+            const int64_t heads = shared ? n_kv : 1;  // and lanes in dimension 3
+            const int64_t n_lanes = n_kv / heads;
+            ggml_tensor * queries =
+                ggml_permute(ctx, tensor(GGML_TYPE_F32, {rows.head_dim_k, lanes.n_group * heads, n, n_lanes}), 0, 2, 1, 3);
+            const ggml_tensor * attention = ggml_flash_attn_ext(
+                ctx, queries, tensor(rows.type_k, {rows.head_dim_k, kRoom, heads, n_lanes}),
+                tensor(rows.type_v, {rows.head_dim_v, kRoom, heads, n_lanes}), tensor(GGML_TYPE_F16, {kRoom, n, 1, n_lanes}),
+                layout.attention_scale, 0.0F, layout.attention_softcap);
+            if (refuses(attention)) {
+                return without("flash attention over " + std::string(ggml_type_name(rows.type_k)) + " keys and " +
+                               ggml_type_name(rows.type_v) + " values of heads of " + std::to_string(rows.head_dim_k));
+            }
         }
     }
     return {};

@@ -1,8 +1,11 @@
-// bucket_attention.h - attention over lanes that lie in buckets, in a device's memory: a bucket is one flash attention, its
-// lanes in dimension 3, each with a mask of its own. Stage: attention.
+// bucket_attention.h - attention over lanes that lie in buckets, in a device's memory: a bucket is one flash attention.
+// Stage: attention.
 //
-// Built-in operations of ggml alone. A graph around it may run again as long as the cache's storage_id() stays: lanes that grow
-// inside their room change masks, which are filled before every run.
+// Lanes that are all as long share a mask, and are KV heads of one sequence, as back ends have them fastest. Ragged lanes lie
+// in dimension 3, each with a mask of its own; there a mask is not shared, although ggml's rules allow it: the CUDA back end
+// looks for each lane's last visible key in a mask of the lane's own (ggml 0.21, flash_attn_mask_to_KV_max).
+// Built-in operations of ggml alone. A graph around it may run again as long as the cache's storage_id() stays, and
+// shares_mask() of every bucket: lanes that grow inside their room change masks, which are filled before every run.
 #pragma once
 
 #include "cache/ragged_cache.h"
@@ -12,8 +15,11 @@ namespace pith {
 
 // q [d, H, n] of the newest n entries of a layer's lanes  →  [dv, H, n]. REQUIRES: cache.in_buckets(layer); the new entries
 // have been appended, and are written before it in the graph. Cost: O(H · n · room · d); masks of n · room numbers for each
-// lane, or for all of a bucket that are as long.
+// lane, or for all of a bucket that share one.
 ggml_tensor * attend_in_buckets(GraphBuild & build, const RaggedCache & cache, int layer, ggml_tensor * q);
+
+// Whether a bucket's lanes are as long as each other.
+bool shares_mask(const RaggedCache & cache, int layer, const LaneBucket & bucket);
 
 // Operations for it, at most.
 size_t bucket_attention_nodes(int n_kv_heads);

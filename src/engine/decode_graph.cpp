@@ -25,6 +25,21 @@ bool serves(const LaneBatch & batch, std::span<const BatchPart> parts) {
     });
 }
 
+// Calls visit(whether its lanes share a mask) for every bucket of the parts, until it says no; whether it never did.
+template <class Visit>
+bool each_bucket(std::span<const BatchPart> parts, Visit visit) {
+    for (const BatchPart & part : parts) {
+        const RaggedCache & cache = *part.cache;
+        for (int layer = 0; layer < cache.layout().n_layers(); ++layer) {
+            if (!cache.in_buckets(layer)) { continue; }
+            for (const LaneBucket & bucket : cache.buckets(layer)) {
+                if (!visit(shares_mask(cache, layer, bucket))) { return false; }
+            }
+        }
+    }
+    return true;
+}
+
 }  // namespace
 
 bool DecodeGraph::fits(std::span<const BatchPart> parts) const {
@@ -34,6 +49,9 @@ bool DecodeGraph::fits(std::span<const BatchPart> parts) const {
         parts.size() == 1 || std::ranges::any_of(parts, [](const BatchPart & part) { return part.cache->any_in_buckets(); });
     const auto storage_of = [](const BatchPart & part) { return part.cache->storage_id(); };
     if (holds_tensors && (seq_ != first.seq || !std::ranges::equal(storages_, parts, {}, {}, storage_of))) { return false; }
+    // Lanes that come back from a snapshot may be as long as each other where they were not, or the other way round.
+    auto mask = shared_masks_.begin();
+    if (!each_bucket(parts, [&](bool shared) { return mask != shared_masks_.end() && *mask++ == shared; })) { return false; }
     return std::ranges::equal(wants_, parts, {}, {}, [](const BatchPart & part) { return wants_of(*part.evidence); });
 }
 
@@ -100,6 +118,11 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     wants_ = std::move(wants);
     storages_.clear();
     for (const BatchPart & part : parts) { storages_.push_back(part.cache->storage_id()); }
+    shared_masks_.clear();
+    each_bucket(parts, [&](bool shared) {
+        shared_masks_.push_back(shared);
+        return true;
+    });
     seq_ = parts.front().seq;
     return {};
 }

@@ -5,7 +5,8 @@
 // evicted, cut back and restored in between: the attention operation looks at them when it runs. The graph is built anew only
 // when the number of sequences changes, or what their evidence wants; and, where there is one alone, when its cache's tensors
 // were replaced (its reservation grew, or it is another cache): its keys and values are written by ggml, straight into them.
-// Lanes in buckets are attended to where they lie, whatever the number of sequences: their tensors must stay, too.
+// Lanes in buckets are attended to where they lie, whatever the number of sequences: their tensors must stay, too, and which
+// of them share a mask.
 // Over devices also when others have used these in between (device/sent_graphs.h).
 //
 // REQUIRES: Pith's own attention, or lanes in buckets (the portable path's graphs hold the lanes' lengths).
@@ -76,6 +77,7 @@ private:
     // What the built graph depends on.
     std::vector<Wants> wants_;        // [part]; empty: there is none
     std::vector<uint64_t> storages_;  // [part]
+    std::vector<bool> shared_masks_;  // of every bucket, in order: bucket_attention.h
     int seq_ = 0;
     uint64_t epoch_ = 0;  // of what servers have, at the end of the last run
     int64_t n_builds_ = 0;

@@ -1,0 +1,171 @@
+// bucket_attention_test.cpp - attention over lanes in buckets against plain f64 code, over the CPU's back end: lanes that are
+// as long share one mask, others have theirs, and it makes no difference to what comes out.
+#include "attention/bucket_attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <random>
+
+#include "device/backend.h"
+#include "device/lane_device.h"
+
+namespace pith {
+namespace {
+
+constexpr int kLanes = 4;
+constexpr int kGroup = 2;
+constexpr int kDim = 32;
+constexpr int kHeads = kLanes * kGroup;
+constexpr int kMost = 700;
+
+// Of one flash attention: its lanes, as KV heads and as sequences, and its masks.
+struct Form {
+    int64_t heads = 0;
+    int64_t sequences = 0;
+    int64_t masks = 0;
+    bool operator==(const Form &) const = default;
+};
+void PrintTo(const Form & form, std::ostream * out) {
+    *out << form.heads << " heads of " << form.sequences << " sequences, " << form.masks << " masks";
+}
+
+class BucketAttention : public testing::Test {
+protected:
+    void SetUp() override {
+        ASSERT_TRUE(load_backends().ok());
+        backend_.reset(make_cpu_backend(2).value());
+        runner_ = std::make_unique<GraphRunner>(backend_.get());
+        auto device = LaneDevice::make(cpu_device());
+        ASSERT_TRUE(device.ok());
+        layout_.shape = {1, kLanes, kGroup, kDim};
+        layout_.head_dim_v = kDim;
+        layout_.attention_scale = usual_attention_scale(kDim);
+        layout_.type_k = layout_.type_v = GGML_TYPE_F32;
+        layout_.devices = {*device};
+        std::normal_distribution<float> normal;
+        for (auto * values : {&keys_, &values_}) {
+            values->resize(static_cast<size_t>(kLanes * kMost * kDim));
+            for (float & value : *values) { value = normal(random_); }
+        }
+        queries_.resize(static_cast<size_t>(kHeads * kMost * kDim));
+        for (float & value : queries_) { value = normal(random_); }
+    }
+
+    static const float * row(const std::vector<float> & of, int lane, int64_t i) {
+        return of.data() + (static_cast<size_t>(lane) * kMost + static_cast<size_t>(i)) * kDim;
+    }
+
+    // Lanes of these lengths, and the newest n queries of each: [n][H][d].
+    std::vector<float> attend(const std::vector<int> & lengths, int n) {
+        cache_ = RaggedCache::make(layout_, 8).value();
+        std::vector<int32_t> positions(kMost);
+        std::iota(positions.begin(), positions.end(), 0);
+        EXPECT_TRUE(cache_->reserve(0, 0, kMost).ok());
+        cache_->append(0, 0, positions);
+        Ragged<int32_t> keep;
+        for (const int length : lengths) { keep.push_row(std::span(positions).first(static_cast<size_t>(length))); }
+        cache_->compact(0, 0, keep);
+        for (int lane = 0; lane < kLanes; ++lane) {
+            for (int i = 0; i < lengths[static_cast<size_t>(lane)]; ++i) {
+                const auto at = static_cast<size_t>(cache_->cell(0, 0, lane, i)) * kDim * sizeof(float);
+                ggml_backend_tensor_set(cache_->k(0), row(keys_, lane, i), at, kDim * sizeof(float));
+                ggml_backend_tensor_set(cache_->v(0), row(values_, lane, i), at, kDim * sizeof(float));
+            }
+        }
+        GraphBuild * build = *runner_->begin(512);
+        ggml_tensor * q = build->input(GGML_TYPE_F32, kDim * kHeads, n, static_cast<const float *>(queries_.data()));
+        q = ggml_reshape_3d(build->ctx(), q, kDim, kHeads, n);
+        std::vector<float> out(static_cast<size_t>(n * kHeads * kDim));
+        build->output(attend_in_buckets(*build, *cache_, 0, q), out.data());
+        forms_.clear();
+        for (int i = 0; i < ggml_graph_n_nodes(build->graph()); ++i) {
+            const ggml_tensor * node = ggml_graph_node(build->graph(), i);
+            if (node->op != GGML_OP_FLASH_ATTN_EXT) { continue; }
+            forms_.push_back({node->src[1]->ne[2], node->src[1]->ne[3], node->src[3]->ne[3]});
+            EXPECT_EQ(node->src[3]->ne[1], n);
+        }
+        const Status ran = runner_->run();
+        EXPECT_TRUE(ran.ok()) << ran.message();
+        return out;
+    }
+
+    // The same by the formula, of query t of a head.
+    std::vector<double> plain(const std::vector<int> & lengths, int n, int t, int head) const {
+        const int lane = head / kGroup;
+        const int n_seen = lengths[static_cast<size_t>(lane)] - n + t + 1;
+        const float * query = queries_.data() + static_cast<size_t>(t * kHeads + head) * kDim;
+        std::vector<double> weights(static_cast<size_t>(n_seen));
+        for (int j = 0; j < n_seen; ++j) {
+            double score = 0;
+            for (int c = 0; c < kDim; ++c) { score += static_cast<double>(query[c]) * row(keys_, lane, j)[c]; }
+            weights[static_cast<size_t>(j)] = std::exp(score / std::sqrt(kDim));
+        }
+        const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+        std::vector<double> out(kDim);
+        for (int j = 0; j < n_seen; ++j) {
+            for (int c = 0; c < kDim; ++c) {
+                out[static_cast<size_t>(c)] += weights[static_cast<size_t>(j)] / sum * row(values_, lane, j)[c];
+            }
+        }
+        return out;
+    }
+
+    OwnedBackend backend_;
+    std::unique_ptr<GraphRunner> runner_;
+    CacheLayout layout_;
+    std::unique_ptr<RaggedCache> cache_;
+    std::mt19937 random_{11};
+    std::vector<float> keys_, values_;  // [lane][entry][d]
+    std::vector<float> queries_;        // [token][H][d]
+    std::vector<Form> forms_;           // of the last graph
+};
+
+TEST_F(BucketAttention, LanesOfOneLengthAreHeadsUnderOneMaskAndOthersHaveTheirs) {
+    struct Case {
+        std::vector<int> lengths;
+        std::vector<Form> forms;
+    };
+    const std::vector<Case> cases = {{{300, 300, 300, 300}, {{4, 1, 1}}},
+                                     {{300, 290, 300, 300}, {{1, 4, 4}}},             // in one room
+                                     {{600, 200, 600, 200}, {{2, 1, 1}, {2, 1, 1}}},  // two rooms, the lanes not in order
+                                     {{300, 300, 200, 600}, {{1, 1, 1}, {2, 1, 1}, {1, 1, 1}}},  // three
+                                     {{600, 201, 590, 200}, {{1, 2, 2}, {1, 2, 2}}}};
+    for (const Case & c : cases) {
+        for (const int n : {1, 5, 40}) {
+            SCOPED_TRACE(::testing::PrintToString(c.lengths) + ", " + std::to_string(n) + " queries");
+            const std::vector<float> got = attend(c.lengths, n);
+            EXPECT_EQ(forms_, c.forms);
+            for (int t = 0; t < n; ++t) {
+                for (int head = 0; head < kHeads; ++head) {
+                    const std::vector<double> expected = plain(c.lengths, n, t, head);
+                    const float * of = got.data() + static_cast<size_t>(t * kHeads + head) * kDim;
+                    for (size_t i = 0; i < kDim; ++i) { ASSERT_NEAR(of[i], expected[i], 1e-5) << t << ", " << head; }
+                }
+            }
+        }
+    }
+}
+
+// The last lane alone is shorter: the others have masks of their own for it, and the results that they had.
+TEST_F(BucketAttention, WhetherAMaskIsSharedMakesNoDifference) {
+    for (const int n : {1, 7, 40}) {
+        SCOPED_TRACE(n);
+        const std::vector<float> shared = attend({300, 300, 300, 300}, n);
+        EXPECT_EQ(forms_.front().masks, 1);
+        const std::vector<float> own = attend({300, 300, 300, 299}, n);
+        EXPECT_EQ(forms_.front().masks, kLanes);
+        for (int t = 0; t < n; ++t) {
+            for (size_t i = 0; i < size_t{(kLanes - 1) * kGroup * kDim}; ++i) {
+                const size_t at = static_cast<size_t>(t) * kHeads * kDim + i;
+                ASSERT_NEAR(shared[at], own[at], 1e-6) << t << ", " << i;
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace pith
