@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "device/device_work.h"
+#include "device/fallbacks.h"
 #include "device/sent_graphs.h"
 
 namespace pith {
@@ -29,20 +30,26 @@ bool is_only_a_view(const ggml_tensor * node) {
            node->op == GGML_OP_TRANSPOSE || node->op == GGML_OP_NONE;
 }
 
-// Where lanes are that an operation reads or writes; null: they lie here, or it does neither.
-ggml_backend_t lanes_of(const ggml_tensor * node, std::span<const ggml_backend_t> devices) {
-    const auto holds_lanes = [](const ggml_tensor * tensor) {
+// Where something of this use is on a device that an operation reads or writes; null: it is here, or there is none.
+ggml_backend_t place_of(const ggml_tensor * node, ggml_backend_buffer_usage use, std::span<const ggml_backend_t> devices) {
+    const auto is_it = [use](const ggml_tensor * tensor) {
         const ggml_backend_buffer_t buffer = tensor == nullptr ? nullptr : buffer_of(tensor);
-        return is_on_device(buffer) && ggml_backend_buffer_get_usage(buffer) == GGML_BACKEND_BUFFER_USAGE_ANY;
+        return is_on_device(buffer) && ggml_backend_buffer_get_usage(buffer) == use;
     };
-    const ggml_tensor * lanes = holds_lanes(node) ? node : nullptr;
+    const ggml_tensor * there = is_it(node) ? node : nullptr;
     for (const ggml_tensor * source : node->src) {
-        if (lanes == nullptr && holds_lanes(source)) { lanes = source; }
+        if (there == nullptr && is_it(source)) { there = source; }
     }
-    if (lanes == nullptr) { return nullptr; }
-    const ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(buffer_of(lanes));
+    if (there == nullptr) { return nullptr; }
+    const ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(buffer_of(there));
     const auto found = std::ranges::find_if(devices, [&](ggml_backend_t one) { return ggml_backend_supports_buft(one, type); });
     return found == devices.end() ? nullptr : *found;
+}
+ggml_backend_t lanes_of(const ggml_tensor * node, std::span<const ggml_backend_t> devices) {
+    return place_of(node, GGML_BACKEND_BUFFER_USAGE_ANY, devices);
+}
+ggml_backend_t weights_of(const ggml_tensor * node, std::span<const ggml_backend_t> devices) {
+    return place_of(node, GGML_BACKEND_BUFFER_USAGE_WEIGHTS, devices);
 }
 
 bool stays_on_cpu(const ggml_tensor * node) {
@@ -152,14 +159,18 @@ Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t>
                            "no memory for the activations of a compute graph, here or on a device: use a smaller --chunk, or "
                            "fewer layers on the device (-ngl, --tensor-split)");
     if (sched_ == nullptr) { return no_memory; }
+    Fallbacks fallbacks;
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
         ggml_tensor * node = ggml_graph_node(graph, i);
         if (is_only_a_view(node)) { continue; }
         if (ggml_backend_t at_lanes = lanes_of(node, devices); at_lanes != nullptr) {
-            // What it cannot do is left to the scheduler, which finds another.
+            // What it cannot do is left to the scheduler, which finds another, and is told.
             if (ggml_backend_supports_op(at_lanes, node)) { ggml_backend_sched_set_tensor_backend(sched_, node, at_lanes); }
+            fallbacks.expect(node, at_lanes);
         } else if (stays_on_cpu(node)) {
             ggml_backend_sched_set_tensor_backend(sched_, node, cpu);
+        } else {
+            fallbacks.expect(node, weights_of(node, devices));
         }
     }
     send_vectors(sched_, graph, devices);
@@ -167,6 +178,7 @@ Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t>
         clear();
         return no_memory;
     }
+    fallbacks.tell(sched_, cpu);
     cpu_bytes_ = ggml_backend_sched_get_buffer_size(sched_, cpu);
     return {};
 }
