@@ -1,0 +1,28 @@
+# Which ggml and libllama are taken: as PITH_GGML says, and as the back ends want that are asked for. A back end is a part of ggml
+# that is compiled with it: what is unpacked or installed already would leave -DGGML_CUDA=ON unread.
+#   pith_choose_ggml(OUT)   sets OUT to auto (the first of the others that is there), unpacked, installed or source
+set(PITH_GGML auto CACHE STRING "Where ggml and libllama come from: unpacked (by scripts/setup), installed, source, or auto")
+set_property(CACHE PITH_GGML PROPERTY STRINGS auto unpacked installed source)
+
+function(pith_choose_ggml out)
+  if(NOT PITH_GGML MATCHES "^(auto|unpacked|installed|source)$")
+    message(FATAL_ERROR "PITH_GGML is '${PITH_GGML}': give auto, unpacked, installed or source")
+  endif()
+  set(asked "")
+  foreach(name IN ITEMS BLAS CANN CUDA HEXAGON HIP METAL MUSA OPENCL OPENVINO RPC SYCL VULKAN WEBGPU ZDNN)
+    if("$CACHE{GGML_${name}}")
+      list(APPEND asked GGML_${name})
+    endif()
+  endforeach()
+  list(JOIN asked ", " asked)
+  set(choice ${PITH_GGML})
+  if(asked AND choice STREQUAL "auto")
+    set(choice source)
+    message(STATUS "Pith: llama.cpp is built from source, since ${asked} is asked for (-DPITH_GGML=installed takes what is installed)")
+  elseif(asked AND NOT choice STREQUAL "source")
+    message(WARNING "Pith: ${asked} is asked for and not read, since PITH_GGML is '${choice}': its ggml has the back ends that it was built with")
+  elseif(choice STREQUAL "source")
+    message(STATUS "Pith: llama.cpp is built from source, since PITH_GGML is 'source'")
+  endif()
+  set(${out} ${choice} PARENT_SCOPE)
+endfunction()
