@@ -14,9 +14,11 @@
 #include <thread>
 
 #include "core/likeliest_token.h"
+#include "device/on_devices.h"
 #include "device/placement.h"
 #include "device/rpc_process.h"
 #include "engine/gated_model.h"
+#include "engine/layer_probe.h"
 #include "engine/model_parts.h"
 #include "engine/tiny_model.h"
 #include "model/architecture_files.h"
@@ -28,10 +30,14 @@ namespace pith {
 namespace {
 
 using testing::compare_logits;
+using testing::load;
+using testing::nothing_to_test;
+using testing::options_of;
 using testing::random_tokens;
 using testing::RpcProcess;
 using testing::scratch_file;
 using testing::tiny_spec;
+using testing::Where;
 
 constexpr int kPrompt = 96;
 constexpr int kDecoded = 8;
@@ -69,58 +75,6 @@ TEST(Placement, OptionsAreReadFromTextsAndRefusedByName) {
     EXPECT_FALSE((DeviceOptions{.names = {"none"}, .n_layers = 5}).any());
 }
 
-// Two servers; null where there is none here.
-const std::vector<std::unique_ptr<RpcProcess>> & servers() {
-    static const auto both = [] {
-        std::vector<std::unique_ptr<RpcProcess>> made;
-        for (int i = 0; i < 2; ++i) { made.push_back(std::make_unique<RpcProcess>()); }
-        return made;
-    }();
-    return both;
-}
-
-// Why nothing can be tested; empty: all is there.
-std::string nothing_to_test() {
-    for (const auto & server : servers()) {
-        if (!server->answers()) { return "there is no ggml-rpc-server here (PITH_RPC_SERVER names one)"; }
-    }
-    const auto devices = list_devices({servers().front()->endpoint()});
-    return devices.ok() ? "" : devices.status().message();
-}
-
-struct Where {
-    std::string name;
-    int n_servers = 1;
-    int n_layers = -1;
-    std::vector<float> split = {};
-    bool kv_offload = false;
-    std::vector<std::string> devices = {};  // empty: the servers'
-
-    size_t n_devices() const { return devices.empty() ? static_cast<size_t>(n_servers) : devices.size(); }
-    // Products of a GPU's: of quantised weights they are none of the CPU's, which rounds what it multiplies them by.
-    bool multiplies_otherwise() const { return std::ranges::find(devices, "Vulkan0") != devices.end(); }
-};
-void PrintTo(const Where & where, std::ostream * out) {
-    *out << where.name;
-}
-
-DeviceOptions options_of(const Where & where) {
-    DeviceOptions options;
-    for (int i = 0; i < where.n_servers; ++i) { options.rpc_servers.push_back(servers()[static_cast<size_t>(i)]->endpoint()); }
-    options.names = where.devices;
-    options.n_layers = where.n_layers;
-    options.split = where.split;
-    options.kv_offload = where.kv_offload;
-    return options;
-}
-
-Result<Model> load(const std::string & path, const Where & where, const std::string & lora = "") {
-    ModelOptions options;
-    options.devices = options_of(where);
-    options.lora_file = lora;
-    return Model::load(path, options);
-}
-
 struct Outcome {
     std::vector<float> logits;       // [position][n_vocab]
     std::vector<int32_t> answer;     // greedy
@@ -138,11 +92,14 @@ SessionOptions session_options(const std::string & policy, KvType type = KvType:
     return options;
 }
 
-Outcome run(const Model & model, const SessionOptions & options, const std::vector<int32_t> & prompt) {
+// ggmls_evidence: what policies ask for is computed by ggml's operations on the CPU, too.
+Outcome run(const Model & model, const SessionOptions & options, const std::vector<int32_t> & prompt,
+            bool ggmls_evidence = false) {
     Outcome out;
     auto session = model.session(options);
     EXPECT_TRUE(session.ok()) << session.status().message();
     if (!session.ok()) { return out; }
+    if (ggmls_evidence) { LayerProbe(*session).runner().set_custom_operations(false); }
     RunHooks hooks;
     hooks.on_logits = [&](int64_t, std::span<const float> row) { out.logits.insert(out.logits.end(), row.begin(), row.end()); };
     const Status status = session->prefill(prompt, hooks);
@@ -189,7 +146,9 @@ protected:
         SCOPED_TRACE(policy);
         const auto prompt = random_tokens(kPrompt, cpu_->info().n_vocab);
         const SessionOptions options = session_options(policy, type);
-        expect_same(run(*devices_, options, prompt), run(*cpu_, options, prompt), cpu_->info().n_vocab, most);
+        // The CPU has norms behind W_O from products of bytes, devices have the norms themselves.
+        const bool ggmls = GetParam().kv_offload && policy.find("critical") != std::string::npos;
+        expect_same(run(*devices_, options, prompt, ggmls), run(*cpu_, options, prompt, ggmls), cpu_->info().n_vocab, most);
     }
 
     std::string path_ = scratch_file("on-devices.gguf");
@@ -200,13 +159,11 @@ TEST_P(OnDevices, LogitsTextsAndKeptEntriesAreThoseOfTheCpu) {
     RandomModelSpec spec = tiny_spec();
     spec.n_layers = 4;
     load_both(spec);
-    for (const char * policy :
-         {"full", "streaming", "knorm", "keydiff", "h2o", "tova", "snapkv:window=8", "attnvar:window=8", "vmax:window=8",
-          "expected", "matprod:window=8", "laprox", "cake", "lava", "h2o+caote+global+joint"}) {
+    for (const char * policy : {"full", "streaming", "knorm", "keydiff", "h2o", "tova", "snapkv:window=8", "attnvar:window=8",
+                                "vmax:window=8", "expected", "matprod:window=8", "laprox", "cake", "lava",
+                                "h2o+caote+global+joint", "snapkv:window=8+caote+ada+critical"}) {
         expect_same_under(policy);
     }
-    // The CPU has norms behind W_O from products of bytes, devices have the norms themselves.
-    expect_same_under(GetParam().kv_offload ? "snapkv:window=8+caote+ada" : "snapkv:window=8+caote+ada+critical");
 }
 
 TEST_P(OnDevices, QuantisedWeightsAndATiedOutputToo) {
@@ -361,7 +318,7 @@ TEST_P(OnDevices, AnAdapterGoesWithIt) {
     ModelOptions options;
     options.lora_file = adapter;
     const auto cpu = Model::load(path_, options);
-    const auto devices = load(path_, GetParam(), adapter);
+    const auto devices = load(path_, GetParam(), options);
     ASSERT_TRUE(cpu.ok() && devices.ok()) << devices.status().message();
     const auto prompt = random_tokens(kPrompt, plain->info().n_vocab);
     const Outcome expected = run(*cpu, session_options("laprox"), prompt);
@@ -456,19 +413,20 @@ TEST_P(OnDevices, TwoThreadsAtATime) {
 INSTANTIATE_TEST_SUITE_P(Rpc, OnDevices, ::testing::Values(Where{"all"}, Where{"some", 1, 2}, Where{"split", 2, -1, {1, 1}}),
                          [](const auto & test) { return test.param.name; });
 
-// What ctest wants tested beside servers.
-std::vector<Where> on_vulkan() {
-    if (std::getenv("PITH_TEST_VULKAN") == nullptr) { return {}; }
-    return {{.name = "alone", .n_servers = 0, .devices = {"Vulkan0"}},
-            {.name = "behind_a_server", .n_servers = 1, .split = {1, 1}, .devices = {"RPC0", "Vulkan0"}},
-            {.name = "alone_with_lanes", .n_servers = 0, .kv_offload = true, .devices = {"Vulkan0"}},
+// What ctest wants tested beside servers, or scripts/measure_gpu.
+std::vector<Where> on_a_device() {
+    const char * device = std::getenv("PITH_TEST_DEVICE");  // "Vulkan0", "CUDA0"
+    if (device == nullptr) { return {}; }
+    return {{.name = "alone", .n_servers = 0, .devices = {device}},
+            {.name = "behind_a_server", .n_servers = 1, .split = {1, 1}, .devices = {"RPC0", device}},
+            {.name = "alone_with_lanes", .n_servers = 0, .kv_offload = true, .devices = {device}},
             {.name = "behind_a_server_with_lanes",
              .n_servers = 1,
              .split = {1, 1},
              .kv_offload = true,
-             .devices = {"RPC0", "Vulkan0"}}};
+             .devices = {"RPC0", device}}};
 }
-INSTANTIATE_TEST_SUITE_P(Vulkan, OnDevices, ::testing::ValuesIn(on_vulkan()),
+INSTANTIATE_TEST_SUITE_P(Device, OnDevices, ::testing::ValuesIn(on_a_device()),
                          [](const auto & test) { return test.param.name; });
 
 // With keys and values there, attention and evidence are the device's.
@@ -584,7 +542,7 @@ void expect_every_kind_of_layer(const Where & where) {
         ASSERT_TRUE(testing::write_architecture_file(one, path));
         const auto cpu = Model::load(path);
         ASSERT_TRUE(cpu.ok()) << cpu.status().message();
-        if (where.multiplies_otherwise() && one.arch == "gemma4") {
+        if (where.is_vulkan() && one.arch == "gemma4") {
             EXPECT_EQ(load(path, where).status().code(), ErrorCode::kUnsupported) << "does it come out right by now?";
             continue;
         }
@@ -613,9 +571,9 @@ TEST(EveryKindOfLayer, LogitsAndKeptEntriesAreThoseOfTheCpu) {
     expect_every_kind_of_layer({"all"});
 }
 
-TEST(EveryKindOfLayer, OnVulkan) {
-    if (on_vulkan().empty()) { GTEST_SKIP() << "ctest -L vulkan runs it, where scripts/setup --devices was"; }
-    expect_every_kind_of_layer(on_vulkan().front());
+TEST(EveryKindOfLayer, OnADevice) {
+    if (on_a_device().empty()) { GTEST_SKIP() << "ctest -L vulkan runs it, where scripts/setup --devices was"; }
+    expect_every_kind_of_layer(on_a_device().front());
 }
 
 // The program: what is there, and a text as without devices.

@@ -52,14 +52,12 @@ inline Bytes lanes_of(Session & session) {
             const auto positions = session.lane_positions(l, h);
             bytes.add_all(positions);
             if (positions.empty()) { continue; }
-            const RaggedCache & cache = probe.cache();
-            const auto rows = [&](const ggml_tensor * tensor, size_t row_bytes) {
-                const auto * begin =
-                    static_cast<const uint8_t *>(tensor->data) + static_cast<size_t>(cache.cell(0, l, h, 0)) * row_bytes;
-                bytes.add_all(std::span<const uint8_t>(begin, positions.size() * row_bytes));
-            };
-            rows(cache.k(l), cache.layout().rows(l).bytes_k());
-            rows(cache.v(l), cache.layout().rows(l).bytes_v());
+            const LaneRows rows = probe.cache().layout().rows(l);
+            std::vector<uint8_t> k(positions.size() * rows.bytes_k());
+            std::vector<uint8_t> v(positions.size() * rows.bytes_v());
+            probe.cache().read(0, l, h, 0, std::ssize(positions), k.data(), v.data());  // wherever they lie
+            bytes.add_all(std::span<const uint8_t>(k));
+            bytes.add_all(std::span<const uint8_t>(v));
         }
     }
     return bytes;
