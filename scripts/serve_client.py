@@ -12,6 +12,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PITH = ROOT / "build/apps/pith/pith"
 MODEL = ROOT / "models/pith-reference.gguf"
+ROUNDING = 0.02  # of a log-probability, by what runs beside an answer: two tokens that are nearer each other may change places
 
 
 def give_up(message):
@@ -91,6 +92,25 @@ class Server:
         if self.process.stdout:
             self.process.stdout.close()
         return code
+
+
+def tokens_of(choice):
+    """Of a choice that was asked for with "logprobs": 2: each token's number, and the two likeliest with their log-probabilities."""
+    content = (choice.get("logprobs") or {}).get("content") or []
+    return [(one["id"], [(top["id"], top["logprob"]) for top in one["top_logprobs"]]) for one in content]
+
+
+def compare(alone, other):
+    """Two greedy answers to one prompt, as tokens_of() has them: "same"; "tie": they part where the two likeliest tokens of the
+    one alone lie within rounding, and each took one of them; or what is wrong."""
+    for at, ((wanted, best), (got, _)) in enumerate(zip(alone, other)):
+        if wanted == got:
+            continue
+        between = best[0][1] - best[1][1]
+        if {wanted, got} == {best[0][0], best[1][0]} and between <= ROUNDING:
+            return "tie"
+        return f"token {at} is {got}, alone it is {wanted}: the two likeliest are {best}"
+    return "same" if len(alone) == len(other) else f"{len(other)} tokens, alone {len(alone)}"
 
 
 def free_port():
