@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -783,6 +784,8 @@ TEST(StoredStates, OfAKilledProcessAreWhole) {
     std::mt19937 random(11);
     int64_t n_seen = 0;
     for (int i = 0; i < (std::getenv("PITH_STORE_LONG") != nullptr ? 300 : 30); ++i) {
+        std::array<int, 2> ends{};  // the child says a byte behind each answer
+        ASSERT_EQ(pipe(ends.data()), 0);
         const pid_t child = fork();
         ASSERT_GE(child, 0);
         if (child == 0) {
@@ -791,12 +794,18 @@ TEST(StoredStates, OfAKilledProcessAreWhole) {
                 request.tokens = random_tokens(kShared, 384, static_cast<unsigned>(i) * 1000 + n);
                 request.max_tokens = 1;
                 answer_of(options, request);
+                if (write(ends[1], "", 1) != 1) { _exit(1); }
             }
         }
+        close(ends[1]);
+        // Every other child has answered at least once, however busy the machine is.
+        char answered = 0;
+        if (i % 2 == 1) { ASSERT_EQ(read(ends[0], &answered, 1), 1); }
         usleep(random() % 40000);
         kill(child, SIGKILL);
         int state = 0;
         ASSERT_EQ(waitpid(child, &state, 0), child);
+        close(ends[0]);
         ASSERT_TRUE(WIFSIGNALED(state));
         ASSERT_TRUE(tiny().engine(options).ok());
         for (const auto & entry : std::filesystem::directory_iterator(folder.file("s"))) {
