@@ -73,9 +73,8 @@ protected:
 
 TEST_P(SessionsOnDevices, EvictionEqualsMaskingWithEverySchedule) {
     const auto tokens = random_tokens(kPrompt + kDecoded, cpu_->info().n_vocab);
-    for (const char * policy :
-         {"streaming", "h2o+caote", "keydiff+fastcaote", "snapkv:window=8+ada", "expected+global", "laprox", "cake", "lava",
-          "score", "tova+joint", "vmax:window=8+head+critical", "critical-adakv"}) {
+    for (const char * policy : {"streaming", "h2o+caote", "snapkv:window=8+ada", "expected+global", "laprox", "score",
+                                "tova+joint", "vmax:window=8+head+critical"}) {
         for (const EvictionSchedule & schedule : kEvictionSchedules) {
             SCOPED_TRACE(std::string(policy) + ", " + schedule.name);
             const EvictionRun got = run_evicting(*devices_, policy, schedule, KvType::kF32, tokens);

@@ -43,10 +43,10 @@ struct Where {
     size_t n_devices() const { return devices.empty() ? static_cast<size_t>(n_servers) : devices.size(); }
     // Products of a GPU's: of quantised weights they are none of the CPU's, which rounds what it multiplies them by.
     bool multiplies_otherwise() const {
-        return std::ranges::any_of(devices, [](const std::string & name) { return !name.starts_with("RPC"); });
+        return std::ranges::any_of(devices, [](const std::string & one) { return !one.starts_with("RPC"); });
     }
     bool is_vulkan() const {
-        return std::ranges::any_of(devices, [](const std::string & name) { return name.starts_with("Vulkan"); });
+        return std::ranges::any_of(devices, [](const std::string & one) { return one.starts_with("Vulkan"); });
     }
 };
 inline void PrintTo(const Where & where, std::ostream * out) {
