@@ -345,6 +345,7 @@ TEST_F(BadInput, DevicesThatAreNoneAreRefusedByName) {
         SCOPED_TRACE(command);
         expect_error(run_pith({command, "-m", model(), "--rpc", "x"}), kUsage, {"'x'", "host:port"});
         expect_error(run_pith({command, "-m", model(), "-ngl", "many"}), kUsage, {"--n-gpu-layers", "many", "all"});
+        expect_error(run_pith({command, "-m", model(), "-kvo"}), kUsage, {"--kv-offload", "-ngl"});
     }
     expect_error(run_pith({"eval", "ruler", "-m", model(), "-ts", "3,x"}), kUsage, {"--tensor-split", "'x'"});
     expect_error(run_pith({"bench", "-m", model(), "-dev", "NoDevice7", "-r", "1"}), 1, {"NoDevice7", "no device"});

@@ -12,9 +12,10 @@ namespace pith::app {
 namespace {
 
 const std::map<std::string, std::string> kLongNames = {
-    {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"}, {"-sys", "--system-prompt"}, {"-temp", "--temp"},
-    {"-hf", "--hf-repo"},       {"-hfr", "--hf-repo"},      {"-hff", "--hf-file"},       {"-hft", "--hf-token"},
-    {"-ngl", "--n-gpu-layers"}, {"-dev", "--device"},       {"-ts", "--tensor-split"},   {"--gpu-layers", "--n-gpu-layers"}};
+    {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"},  {"-sys", "--system-prompt"}, {"-temp", "--temp"},
+    {"-hf", "--hf-repo"},       {"-hfr", "--hf-repo"},       {"-hff", "--hf-file"},       {"-hft", "--hf-token"},
+    {"-ngl", "--n-gpu-layers"}, {"-dev", "--device"},        {"-ts", "--tensor-split"},   {"--gpu-layers", "--n-gpu-layers"},
+    {"-kvo", "--kv-offload"},   {"-nkvo", "--no-kv-offload"}};
 
 bool is_negative_number(const std::string & text) {
     return text.size() > 1 && text[0] == '-' && std::isdigit(static_cast<unsigned char>(text[1])) != 0;
