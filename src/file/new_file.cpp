@@ -28,8 +28,8 @@ std::string folder_of(const std::string & path) {
 }
 
 // So that the new name is there after a power failure, too. Where a file system cannot do this, nothing is lost by it.
-void sync_folder_of(const std::string & path) {
-    const int file = open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+void sync_folder(const std::string & folder) {
+    const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0) { return; }
     static_cast<void>(fsync(file));
     ::close(file);
@@ -202,11 +202,12 @@ Status NewFile::publish() {
     } else if (file_) {
         PITH_RETURN_IF_ERROR(close());
     }
+    const std::string folder = private_ ? folder_of(target_) : std::string();  // once it has its name nothing may fail
     if (unnamed_ >= 0) { PITH_RETURN_IF_ERROR(give_name()); }
     if (!unfinished_.empty() && std::rename(unfinished_.c_str(), target_.c_str()) != 0) { return failure(); }
     unfinished_.clear();
     file_.reset();
-    if (private_) { sync_folder_of(target_); }
+    if (private_) { sync_folder(folder); }
     return {};
 }
 

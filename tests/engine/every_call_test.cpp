@@ -3,8 +3,9 @@
 // are in transaction_test.cpp.
 #include <gtest/gtest.h>
 
-#include <optional>
-#include <string>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "engine/fail_everywhere.h"
 #include "engine/gated_model.h"
@@ -53,6 +54,11 @@ Session read_some(const Model & model, const std::string & policy) {
     return std::move(*session);
 }
 
+std::string bytes_of(const std::string & path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
 // Of a session that looks at the last queries, of one that sums what they pay, and of one whose model has gates.
 class SavedFile : public ::testing::TestWithParam<const char *> {
 protected:
@@ -68,6 +74,32 @@ protected:
     std::optional<Model> model_;
     std::string path_;
 };
+
+TEST_P(SavedFile, IsWrittenWholeOrLeftAsItWas) {
+    Session session = read_some(*model_, GetParam());
+    ASSERT_TRUE(session.save(path_).ok());
+    const std::string before = bytes_of(path_);
+    ASSERT_TRUE(session.append(7).ok());
+    const auto n_files = [&] {
+        const auto folder = std::filesystem::directory_iterator(std::filesystem::path(path_).parent_path());
+        return std::distance(begin(folder), end(folder));
+    };
+    const auto n_before = n_files();
+    const auto save = [&](Session & each) {
+        const Status status = each.save(path_);
+        testing::stop_failing();  // what follows is the test's
+        EXPECT_EQ(n_files(), n_before) << status.message();
+        if (!status.ok()) {
+            EXPECT_TRUE(bytes_of(path_) == before) << status.message();
+            return status;
+        }
+        const auto info = read_cache_info(path_);
+        EXPECT_TRUE(info.ok() && info->n_tokens == each.n_tokens());
+        std::ofstream(path_, std::ios::binary) << before;
+        return status;
+    };
+    EXPECT_GT(fail_everywhere(session, save), 20);
+}
 
 TEST_P(SavedFile, IsReadOrTheSessionIsAsItWas) {
     Session saved = read_some(*model_, GetParam());
