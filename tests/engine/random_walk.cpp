@@ -151,7 +151,7 @@ Call RandomWalk::draw_call() {
         for (int32_t & one : call.questions) { one = token(); }
         const std::vector<std::string> policies = {options_.policy, "snapkv:window=8", "knorm:recent=8", "auto"};
         call.policy = dice_.pick(policies);
-        call.budget = dice_.between(20, 60);
+        call.budget = dice_.between(33, 60);  // no less than the policies protect: the calls behind it are to go on
         return call;
     }
     if (drawn < 45 && !options_.observe.empty()) {
