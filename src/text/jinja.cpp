@@ -26,8 +26,8 @@ using minja::Context;
 using minja::Value;
 using ContextPointer = std::shared_ptr<Context>;
 
-constexpr int64_t kMostNumbers = 1'000'000;  // of a range
-constexpr size_t kMostReason = 300;          // bytes of a message
+constexpr uint64_t kMostNumbers = 1'000'000;  // of a range
+constexpr size_t kMostReason = 300;           // bytes of a message
 constexpr char kRendered = 't';
 constexpr char kRefused = 'r';
 
@@ -67,12 +67,16 @@ Value range_of(const ContextPointer &, ArgumentsValue & args) {
     const int64_t end = number(from_zero ? 0 : 1);
     const int64_t step = args.args.size() == 3 ? number(2) : 1;
     if (step == 0) { throw std::runtime_error("range() with a step of 0"); }
+    const auto distance = [](int64_t low, int64_t high) {
+        return low < high ? static_cast<uint64_t>(high) - static_cast<uint64_t>(low) : 0;
+    };
+    const uint64_t way = step > 0 ? distance(begin, end) : distance(end, begin);
+    const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
+    const uint64_t n = way / stride + (way % stride == 0 ? 0 : 1);
+    if (n > kMostNumbers) { throw std::runtime_error("range() has more than a million numbers"); }  // before any is made
     Value numbers = Value::array();
-    int64_t n = 0;
-    for (int64_t i = begin; step > 0 ? i < end : i > end;) {
-        if (++n > kMostNumbers) { throw std::runtime_error("range() has more than a million numbers"); }
-        numbers.push_back(Value(i));
-        if (__builtin_add_overflow(i, step, &i)) { break; }
+    for (uint64_t i = 0; i < n; ++i) {
+        numbers.push_back(Value(static_cast<int64_t>(static_cast<uint64_t>(begin) + i * static_cast<uint64_t>(step))));
     }
     return numbers;
 }

@@ -121,6 +121,20 @@ TEST_F(Jinja, ReadsMembersOfWhatAFunctionReturns) {
         "yesHe(said(m).x");
 }
 
+TEST_F(Jinja, RangesAreThoseOfPython) {
+    for (const auto & [range, numbers] : {std::pair{"range(3)", "0 1 2 "},
+                                          {"range(2, 5)", "2 3 4 "},
+                                          {"range(5, 2)", ""},
+                                          {"range(7, 0, -3)", "7 4 1 "},
+                                          {"range(0, 7, 3)", "0 3 6 "},
+                                          {"range(-2)", ""}}) {
+        const auto text = render("{% for i in " + std::string(range) + " %}{{ i }} {% endfor %}|");
+        ASSERT_TRUE(text.ok()) << range << ": " << text.status().message();
+        EXPECT_EQ(*text, std::string(numbers) + "|") << range;
+    }
+    EXPECT_FALSE(render("{% for i in range(0, 5, 0) %}{% endfor %}").ok());
+}
+
 TEST_F(Jinja, WhatATemplateDoesCostsALineAndNothingElse) {
     const auto begin = std::chrono::steady_clock::now();
     expect_refused(render("{% for i in range(10**12) %}x{% endfor %}"), "million");
