@@ -44,6 +44,16 @@ float * row(RaggedCache & cache, ggml_tensor * flat, int head, int index) {
                                      static_cast<size_t>(cache.cell(0, 0, head, index)) * flat->nb[1]);
 }
 
+// AddressSanitizer keeps a byte of its own for every eight that were touched; on some systems these are pages of their own, and
+// they stay.
+size_t of_sanitizer([[maybe_unused]] size_t touched_bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+    return touched_bytes / 8;
+#else
+    return 0;
+#endif
+}
+
 class RaggedCacheTest : public testing::Test {
 protected:
     void SetUp() override { ASSERT_TRUE(load_backends().ok()); }
@@ -188,12 +198,13 @@ TEST_F(RaggedCacheTest, CompactionGivesMemoryBackToTheSystem) {
     const size_t before = resident_bytes().anonymous;
     append(c, 0, 0, 20000);  // touches the first float of every row: every page of 8 rows
     const size_t full = resident_bytes().anonymous;
-    EXPECT_GT(full - before, c.needed_bytes() * 9 / 10);
+    const size_t needed = c.needed_bytes();
+    EXPECT_GT(full - before, needed * 9 / 10);
     Ragged<int32_t> keep;
     for (int h = 0; h < 4; ++h) { keep.push_row(std::vector<int32_t>{5, 17, 19999}); }
     c.compact(0, 0, keep);
     const size_t after = resident_bytes().anonymous;
-    EXPECT_LT(after, before + (full - before) / 20);
+    EXPECT_LT(after, before + (full - before) / 20 + of_sanitizer(needed));
     expect_rows_follow_positions(c);
 }
 
