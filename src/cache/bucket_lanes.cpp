@@ -45,10 +45,6 @@ Result<std::unique_ptr<LaneStore>> BucketLanes::make(const LaneRows & rows, std:
     return std::unique_ptr<LaneStore>(new BucketLanes(rows, std::move(device)));
 }
 
-Result<std::unique_ptr<LaneStore>> BucketLanes::another(int64_t /*capacity*/, Use /*use*/) const {
-    return make(rows(), device_);
-}
-
 BucketLanes::Cells::~Cells() {
     if (buffer != nullptr) {
         // Of a device that has failed nothing can be given back. In one turn: no graph may be sent between the two.

@@ -43,7 +43,6 @@ public:
     void write(int lane, int64_t first, int64_t n, const uint8_t * k, const uint8_t * v) noexcept override;
     void copy_from(const LaneStore & other, std::span<const int64_t> lengths) noexcept override;
     void read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const noexcept override;
-    Result<std::unique_ptr<LaneStore>> another(int64_t capacity, Use use) const override;
     Result<std::unique_ptr<LaneStore>> fork() const override;
 
 private:

@@ -91,8 +91,6 @@ public:
     }
     virtual void read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const noexcept = 0;
 
-    // An empty one of this kind. Errors: kOutOfMemory.
-    virtual Result<std::unique_ptr<LaneStore>> another(int64_t capacity, Use use) const = 0;
     // One that begins with this one's entries: at no cost until it writes, but with room of its own a copy. REQUIRES, of the
     // first kind: Use::kToFork; nothing is written to this
     // one any more. Errors: kOutOfMemory.

@@ -57,10 +57,6 @@ Result<std::unique_ptr<LaneStore>> PageLanes::make(const LaneRows & rows, int64_
     return std::unique_ptr<LaneStore>(std::move(store));
 }
 
-Result<std::unique_ptr<LaneStore>> PageLanes::another(int64_t capacity, Use use) const {
-    return make(rows(), capacity, use);
-}
-
 Result<std::unique_ptr<LaneStore>> PageLanes::fork() const {
     std::unique_ptr<PageLanes> store(new PageLanes(rows(), capacity()));
     PITH_ASSIGN_OR_RETURN(store->memory_, memory_.fork());

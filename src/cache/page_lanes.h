@@ -21,10 +21,6 @@ public:
     // file: of Use::kToFork, what stores that are forked together lie in (page_memory.h).
     static Result<std::unique_ptr<LaneStore>> make(const LaneRows & rows, int64_t capacity, Use use,
                                                    std::shared_ptr<PageFile> & file);
-    static Result<std::unique_ptr<LaneStore>> make(const LaneRows & rows, int64_t capacity, Use use = Use::kAlone) {
-        std::shared_ptr<PageFile> own;
-        return make(rows, capacity, use, own);
-    }
     ~PageLanes() override;
 
     void make_own(int lane, int64_t first) noexcept override;
@@ -34,7 +30,6 @@ public:
     void copy_from(const LaneStore & other, std::span<const int64_t> lengths) noexcept override;
     size_t take_from(LaneStore & other, std::span<const int64_t> lengths) noexcept override;
     void read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const noexcept override;
-    Result<std::unique_ptr<LaneStore>> another(int64_t capacity, Use use) const override;
     Result<std::unique_ptr<LaneStore>> fork() const override;
 
 private:

@@ -10,12 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cctype>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 
 #include "cache/cache_file.h"
 #include "cache/spill_memory.h"
