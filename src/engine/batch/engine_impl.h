@@ -58,6 +58,7 @@ struct Engine::Impl {
     std::vector<Turn *> running() const;
     size_t reserved_bytes() const;
     void admit();
+    void begin_or_go_on(Turn & turn);
     void start(Turn & turn);
     void choose_first_tokens();
     bool has_room(const Turn & turn, std::span<Turn * const> without = {}) const;

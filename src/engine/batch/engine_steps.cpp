@@ -148,6 +148,8 @@ bool Engine::Impl::make_room(const Turn & turn) {
 bool Engine::Impl::finds_room(Turn & turn) {
     const bool waits = turn.state() == RequestState::kWaiting;
     if (waits) { turn.look_for_shared_state(); }
+    // Where files are short, its own state is idle to it like any other.
+    if (waits && turn.idle_base_bytes() > 0 && !has_files(turn)) { turn.let_go_of_shared_state(); }
     const size_t base = turn.idle_base_bytes();
     if (base > 0 && ledger.ceiling_bytes > 0) {
         const size_t n_alike = alike(turn, turn.n_shared()).n_waiting + 1;
@@ -173,8 +175,7 @@ bool Engine::Impl::finds_room(Turn & turn) {
 Status Engine::Impl::why_it_cannot_start(const Turn & turn) const {
     if (!has_files(turn)) {
         return {ErrorCode::kBudget, "the request wants a file in memory for keys and values that others go on from; " +
-                                        with_commas(static_cast<int64_t>(files_in_use())) +
-                                        " are taken by requests that are kept, of " +
+                                        with_commas(static_cast<int64_t>(files_in_use())) + " are taken, of " +
                                         with_commas(static_cast<int64_t>(most_files.n_files)) + " that may be (" +
                                         most_files.name + "): forget some of them, or raise that"};
     }
@@ -182,6 +183,11 @@ Status Engine::Impl::why_it_cannot_start(const Turn & turn) const {
                                     " bytes of KV cache, and requests that are kept take " +
                                     with_commas(static_cast<int64_t>(reserved_bytes())) + " of the ceiling of " +
                                     with_commas(static_cast<int64_t>(ledger.ceiling_bytes)) + ": forget some of them"};
+}
+
+void Engine::Impl::begin_or_go_on(Turn & turn) {
+    if (turn.state() != RequestState::kSetAside) { return start(turn); }
+    if (const Status back = turn.bring_back(); !back.ok()) { turn.fail(back); }
 }
 
 // Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit. An answer that begins with what
@@ -210,15 +216,20 @@ void Engine::Impl::admit() {
         if (!finds_room(*turn)) {
             const bool hopeless = std::ranges::none_of(turns, [](const auto & one) { return one.second->running(); });
             if (!hopeless) { break; }
-            // Nothing will become free by itself; but for what is forgotten once this one does not read it.
-            turn->fail(why_it_cannot_start(*turn));
             again = true;
+            // Nothing will become free by itself, but for the prompts that are kept for answers that wait behind it; and for
+            // what is forgotten once this one does not read it.
+            const auto other = std::ranges::find_if(waiting, [&](Turn * one) {
+                return one != turn && !one->ended() && base_of(*one) != nullptr && finds_room(*one);
+            });
+            if (other != waiting.end()) {
+                begin_or_go_on(**other);
+            } else {
+                turn->fail(why_it_cannot_start(*turn));
+            }
             break;
-        } else if (turn->state() == RequestState::kSetAside) {
-            if (const Status back = turn->bring_back(); !back.ok()) { turn->fail(back); }
-        } else {
-            start(*turn);
         }
+        begin_or_go_on(*turn);
         again = again || turn->ended() || turn->state() == RequestState::kWaiting;  // its start was cancelled
     }
     changed = again;

@@ -54,7 +54,8 @@ public:
     static std::shared_ptr<const SharedEntries> share(Session::Impl & session) {
         RaggedCache & own = *session.seq.cache;
         if (own.any_in_buckets()) { return nullptr; }  // where a fork is a copy
-        if (PageFile::n_open() >= PageFile::most_open(own.layout().n_layers()).n_files) { return nullptr; }
+        // Half of them stay for engines, whose kept requests cannot do without.
+        if (PageFile::n_open() >= PageFile::most_open(own.layout().n_layers()).n_files / 2) { return nullptr; }
         auto shared = std::make_shared<SharedEntries>(session.file);
         // As many cells as the session would have alone.
         if (!own.freeze(own.capacity() - own.longest()).ok()) { return nullptr; }
