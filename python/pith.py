@@ -330,23 +330,32 @@ class _Interruptible(_Handle):
         if threading.current_thread() is not threading.main_thread():
             call()
             return
-        raised, interrupt, done = [], None, threading.Event()
+        raised, interrupt, begun, go, done = [], None, [], threading.Event(), threading.Event()
 
         def work():
+            go.wait()
             try:
-                call()
+                if begun:  # else nobody waits for it: the main thread was interrupted before
+                    call()
             except BaseException as error:
                 raised.append(error)
             finally:
                 done.set()
 
-        threading.Thread(target=work).start()
-        while not done.is_set():  # join() takes a thread for ended once it was interrupted
+        worker = threading.Thread(target=work)
+        while True:
             try:
-                done.wait()
+                if interrupt is not None:
+                    _lib.pith_cancel_set(self._flag._handle)
+                else:
+                    worker.start()
+                    begun.append(True)
+                go.set()
+                if begun:
+                    done.wait()  # join() takes a thread for ended once it was interrupted
+                break
             except BaseException as error:
                 interrupt = interrupt or error
-                _lib.pith_cancel_set(self._flag._handle)
         if interrupt is not None:
             raise interrupt
         if raised:

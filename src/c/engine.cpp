@@ -1,4 +1,5 @@
 // engine.cpp - engines, from C. Stage: façade.
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,9 +58,18 @@ Result<std::vector<int32_t>> tokens_of(const int32_t * tokens, size_t n, const c
     return std::vector<int32_t>(tokens, tokens + n);
 }
 
-const std::atomic<bool> * cancel_of(const pith_engine & engine) {
-    return engine.cancel ? engine.cancel->get() : nullptr;
-}
+// A call under the engine's flag, if it has one.
+class Call {
+public:
+    explicit Call(const pith_engine & engine) {
+        if (engine.cancel) { under_.emplace(engine.cancel); }
+    }
+    const std::atomic<bool> * get() const { return under_ ? under_->get() : nullptr; }
+    bool is_cancelled() const { return under_ && under_->get()->load(); }
+
+private:
+    std::optional<CancelFlag::Call> under_;
+};
 
 // A callback that throws ends the request: Engine sees to that.
 Result<pith::Request> request_of(const pith_engine & engine, const pith_request & given) {
@@ -144,7 +154,7 @@ pith_code pith_engine_forget(pith_engine * engine, int64_t id) {
 pith_code pith_engine_step(pith_engine * engine, bool * more) {
     return guarded([&]() -> Status {
         if (engine == nullptr || more == nullptr) { return missing(engine == nullptr ? "engine" : "more"); }
-        PITH_ASSIGN_OR_RETURN(*more, engine->engine.step(cancel_of(*engine)));
+        PITH_ASSIGN_OR_RETURN(*more, engine->engine.step(Call(*engine).get()));
         return {};
     });
 }
@@ -152,10 +162,11 @@ pith_code pith_engine_step(pith_engine * engine, bool * more) {
 pith_code pith_engine_run(pith_engine * engine, bool (*go_on)(void * user), void * user) {
     return guarded([&]() -> Status {
         if (engine == nullptr) { return missing("engine"); }
+        const Call call(*engine);
         for (bool more = true; more;) {
             if (go_on != nullptr && !go_on(user)) { return {ErrorCode::kCancelled, "cancelled between two steps"}; }
-            if (engine->cancel && engine->cancel->get()->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
-            PITH_ASSIGN_OR_RETURN(more, engine->engine.step(cancel_of(*engine)));
+            if (call.is_cancelled()) { return {ErrorCode::kCancelled, "cancelled"}; }
+            PITH_ASSIGN_OR_RETURN(more, engine->engine.step(call.get()));
         }
         return {};
     });

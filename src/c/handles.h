@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -11,36 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "c/cancel_flag.h"
 #include "pith/batch_engine.h"
 #include "pith/engine.h"
 #include "pith/pith.h"
-
-namespace pith::c {
-
-// Ends a call: for its caller, and for a callback that says no, which ends one call alone.
-class CancelFlag {
-public:
-    const std::atomic<bool> * get() const { return &ends_; }
-    void set() {
-        is_set_ = true;
-        ends_ = true;
-    }
-    void clear() {
-        is_set_ = false;
-        ends_ = false;
-    }
-    void end_this_call() { ends_ = true; }
-    void end_no_more() {
-        ends_ = false;
-        if (is_set_) { ends_ = true; }  // by another thread, or before
-    }
-
-private:
-    std::atomic<bool> ends_ = false;
-    std::atomic<bool> is_set_ = false;
-};
-
-}  // namespace pith::c
 
 struct pith_cancel {
     std::shared_ptr<pith::c::CancelFlag> flag;

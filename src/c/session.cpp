@@ -12,17 +12,17 @@ namespace {
 // The hooks of a caller whose callback may say no.
 class Hooks {
 public:
-    Hooks(const pith_run_options * run, CancelFlag & cancel) : given_(with_defaults(run, pith_run_options{})), cancel_(cancel) {
-        hooks_.cancel = cancel_.get();
+    Hooks(const pith_run_options * run, const pith_session & session)
+        : given_(with_defaults(run, pith_run_options{})), call_(session.cancel) {
+        hooks_.cancel = call_.get();
         hooks_.n_question = given_.n_question;
         hooks_.is_answer = given_.is_answer;
         if (given_.progress != nullptr) {
             hooks_.progress = [this](int64_t n_done, int64_t n_total) {
-                if (!given_.progress(n_done, n_total, given_.user)) { cancel_.end_this_call(); }
+                if (!given_.progress(n_done, n_total, given_.user)) { call_.end(); }
             };
         }
     }
-    ~Hooks() { cancel_.end_no_more(); }
     Hooks(const Hooks &) = delete;
     Hooks & operator=(const Hooks &) = delete;
 
@@ -30,7 +30,7 @@ public:
 
 private:
     pith_run_options given_;
-    CancelFlag & cancel_;
+    CancelFlag::Call call_;
     pith::RunHooks hooks_;
 };
 
@@ -60,7 +60,7 @@ pith_code pith_prefill(pith_session * session, const int32_t * tokens, size_t n_
         if (session == nullptr || (tokens == nullptr && n_tokens > 0)) {
             return missing(session == nullptr ? "session" : "tokens");
         }
-        return session->session.prefill({tokens, n_tokens}, Hooks(run, *session->cancel).get());
+        return session->session.prefill({tokens, n_tokens}, Hooks(run, *session).get());
     });
 }
 
@@ -71,9 +71,9 @@ pith_code pith_prefill_for_questions(pith_session * session, const int32_t * tok
         if (session == nullptr || (tokens == nullptr && n_tokens > 0) || (questions == nullptr && n_questions > 0)) {
             return missing(session == nullptr ? "session" : "tokens or questions");
         }
-        PITH_ASSIGN_OR_RETURN(const bool in_sight,
-                              session->session.prefill_for_questions({tokens, n_tokens}, {questions, n_questions},
-                                                                     Hooks(run, *session->cancel).get()));
+        PITH_ASSIGN_OR_RETURN(
+            const bool in_sight,
+            session->session.prefill_for_questions({tokens, n_tokens}, {questions, n_questions}, Hooks(run, *session).get()));
         if (seen != nullptr) { *seen = in_sight; }
         return {};
     });
@@ -106,7 +106,7 @@ pith_code pith_evict(pith_session * session, const char * policy, const char * b
         if (session == nullptr || policy == nullptr) { return missing(session == nullptr ? "session" : "policy"); }
         pith::Budget wanted;
         if (budget != nullptr) { PITH_ASSIGN_OR_RETURN(wanted, pith::Budget::parse(budget)); }
-        return session->session.evict(policy, wanted, session->cancel->get());
+        return session->session.evict(policy, wanted, CancelFlag::Call(session->cancel).get());
     });
 }
 
@@ -117,7 +117,8 @@ pith_code pith_evict_for_questions(pith_session * session, const int32_t * quest
             return missing("session, questions, policy or budget");
         }
         PITH_ASSIGN_OR_RETURN(const pith::Budget wanted, pith::Budget::parse(budget));
-        return session->session.evict_for_questions({questions, n_questions}, policy, wanted, session->cancel->get());
+        return session->session.evict_for_questions({questions, n_questions}, policy, wanted,
+                                                    CancelFlag::Call(session->cancel).get());
     });
 }
 

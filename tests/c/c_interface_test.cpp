@@ -1,6 +1,7 @@
 // c_interface_test.cpp - the library as C programs see it: structs of older callers, errors, and what C++ does, done from C.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "model/gguf_edit.h"
@@ -284,6 +286,49 @@ TEST_F(CInterface, AFlagEndsWhatTakesLongUntilItIsCleared) {
     pith_cancel_free(cancel);  // the engine keeps what it needs
     EXPECT_EQ(pith_engine_step(engine, &more), PITH_OK);
     pith_engine_free(engine);
+}
+
+// Two sessions under one flag, on threads of their own, and a third thread that sets and clears the flag of another.
+TEST_F(CInterface, ACallbackThatSaysNoEndsNobodyElsesCall) {
+    pith_cancel * cancel = nullptr;
+    ASSERT_EQ(pith_cancel_new(&cancel), PITH_OK);
+    pith_session_options options = options_of("full", nullptr);
+    options.n_threads = 1;
+    const SessionHandle says_no = open(options);
+    const SessionHandle goes_on = open(options);
+    for (const SessionHandle * session : {&says_no, &goes_on}) {
+        ASSERT_EQ(pith_session_cancel_by(session->get(), cancel), PITH_OK);
+    }
+    pith_run_options run;
+    pith_run_options_init(&run, sizeof run);
+    run.progress = [](int64_t, int64_t, void *) { return false; };
+    std::atomic<bool> done = false;
+    std::thread other([&] {
+        while (!done) { EXPECT_EQ(pith_prefill(says_no.get(), context_.data(), context_.size(), &run), PITH_CANCELLED); }
+    });
+    for (int i = 0; i < 50; ++i) {
+        EXPECT_EQ(pith_prefill(goes_on.get(), context_.data(), 8, nullptr), PITH_OK) << i << ": " << pith_error();
+    }
+    done = true;
+    other.join();
+    pith_cancel_free(cancel);
+}
+
+// By its own callback: the call under way keeps the flag that it began with.
+TEST_F(CInterface, AFlagMayBeTakenAwayWhileItIsWatched) {
+    pith_cancel * cancel = nullptr;
+    ASSERT_EQ(pith_cancel_new(&cancel), PITH_OK);
+    const SessionHandle session = open(options_of("full", nullptr));
+    ASSERT_EQ(pith_session_cancel_by(session.get(), cancel), PITH_OK);
+    pith_cancel_free(cancel);
+    pith_run_options run;
+    pith_run_options_init(&run, sizeof run);
+    run.user = session.get();
+    run.progress = [](int64_t, int64_t, void * user) {
+        return pith_session_cancel_by(static_cast<pith_session *>(user), nullptr) == PITH_OK;
+    };
+    EXPECT_EQ(pith_prefill(session.get(), context_.data(), context_.size(), &run), PITH_OK) << pith_error();
+    EXPECT_EQ(pith_prefill(session.get(), context_.data(), 4, nullptr), PITH_OK) << pith_error();
 }
 
 // A caller compiled against an older header, whose structs end earlier.

@@ -242,6 +242,26 @@ class Python(unittest.TestCase):
             each.prefill(self.context)
         self.assertEqual(session.logits(), twin.logits())
 
+    def test_an_interrupt_while_the_thread_begins_leaves_nothing_behind(self):
+        session = self.model.session(policy=POLICY, budget=str(BUDGET), prefill="chunked", chunk=8)
+        start, threads = threading.Thread.start, []
+
+        def start_and_be_interrupted(thread):
+            start(thread)
+            threads.append(thread)
+            raise KeyboardInterrupt
+
+        threading.Thread.start = start_and_be_interrupted
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                session.prefill(self.context, progress=lambda n_done, n_total: time.sleep(0.05) is None)
+        finally:
+            threading.Thread.start = start
+        threads[0].join(1)
+        self.assertFalse(threads[0].is_alive())
+        self.assertEqual(session.n_tokens(), 0)
+        session.prefill(self.context)
+
     def test_another_thread_may_cancel_a_prefill(self):
         session = self.model.session(prefill="chunked", chunk=8)
         canceller = threading.Timer(0.02, session.cancel)
