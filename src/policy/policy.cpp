@@ -241,7 +241,8 @@ EvidenceNeeds Policy::needs() const {
     if (refiner_ != nullptr) needs = needs.merged(refiner_->needs());
     if (needs.any_window() && needs.window == 0) needs.window = kDefaultWindow;
     // SCORE samples between the first and the last window of the prompt.
-    if (needs.profile.any() && needs.any_window()) needs.profile.margin = needs.window;
+    const bool has_margin = needs.profile.any() && needs.profile.sample != QuerySample::kAny;
+    if (has_margin && needs.any_window()) needs.profile.margin = needs.window;
     return needs;
 }
 
