@@ -35,11 +35,13 @@ void sync_folder(const std::string & folder) {
     ::close(file);
 }
 
-// The first name beside the path that nobody has, which `take` makes the file's: it returns a negative number, with errno.
+// The first name beside the path that nobody has, which `take` makes the file's: it returns a negative number, with errno. It
+// says nothing of the path's own, which may be as long as a name may be.
 template <class Take>
 int take_free_name(const std::string & path, std::string & name, const Take & take) {
+    const std::string folder = folder_of(path);
     for (int n = 0;; ++n) {
-        name = path + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(n);
+        name = folder + "/.pith-" + std::to_string(getpid()) + "-" + std::to_string(n) + ".tmp";
         const int taken = take(name.c_str());
         if (taken >= 0 || errno != EEXIST) { return taken; }
     }

@@ -19,8 +19,8 @@ namespace pith {
 
 class NewFile {
 public:
-    // A process that is killed leaves nothing of it (where the file system has no files without names: PATH.tmp-PID-N).
-    // Errors: kIo, here and below: "'PATH' cannot be written: No space left on device".
+    // A process that is killed leaves nothing of it (where the file system has no files without names: .pith-PID-N.tmp beside
+    // it). Errors: kIo, here and below: "'PATH' cannot be written: No space left on device".
     static Result<NewFile> create(const std::string & path);
 
     // How files of a kind begin: a finished one with `magic`, one that is being written with that, or with so many zeros.

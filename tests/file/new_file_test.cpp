@@ -47,6 +47,17 @@ TEST(NewFile, WhatIsNotPublishedLeavesWhatWasThereAndNothingElse) {
     EXPECT_EQ(text_of(path), "new");
 }
 
+TEST(NewFile, MayHaveANameAsLongAsNamesMayBe) {
+    const TempFolder folder;
+    const std::string path = folder.file(std::string(255, 'x'));
+    for (const char * text : {"first", "second"}) {
+        const Status status = write_file(path, text);
+        ASSERT_TRUE(status.ok()) << status.message();
+        EXPECT_EQ(text_of(path), text);
+    }
+    EXPECT_EQ(n_files_in(folder.file("")), 1);
+}
+
 TEST(NewFile, AProcessThatIsKilledLeavesNothingOfIt) {
     const TempFolder folder;
     const int unnamed = open(folder.file("").c_str(), O_TMPFILE | O_WRONLY, 0600);

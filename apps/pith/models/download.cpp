@@ -19,6 +19,7 @@
 #include "app/base/progress.h"
 #include "app/models/http.h"
 #include "app/models/sha256.h"
+#include "file/written_pages.h"
 
 namespace pith::app {
 namespace {
@@ -78,6 +79,7 @@ public:
     Status finish(const std::string & to) {
         if (fsync(fd_) != 0) { return io_error("write"); }
         if (std::rename(path_.c_str(), to.c_str()) != 0) { return io_error("rename"); }
+        drop_written_pages(fd_);
         return {};
     }
 

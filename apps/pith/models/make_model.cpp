@@ -10,6 +10,7 @@
 #include "app/base/interrupt.h"
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
+#include "file/written_pages.h"
 #include "model/random/random_model.h"
 
 namespace pith::app {
@@ -44,6 +45,7 @@ int make_model_command(const MakeModelFlags & flags) {
         });
     }
     if (!status.ok()) { return fail(status); }
+    drop_written_pages(flags.output);
     const auto size = std::filesystem::file_size(flags.output, error);
     std::fprintf(stderr, "%s: %s of random weights\n", flags.output.c_str(), error ? "?" : bytes_text(size).c_str());
     return kExitOk;
