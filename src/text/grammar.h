@@ -14,12 +14,14 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pith/status.h"
 
 namespace pith {
 
+inline constexpr char32_t kMostCharacter = 0x10FFFF;
 inline constexpr size_t kMostGrammarBytes = size_t{512} << 10;
 inline constexpr size_t kMostGrammarSymbols = size_t{512} << 10;  // once repetitions are rules
 inline constexpr int kMostGrammarDepth = 200;                     // of brackets inside of brackets
@@ -48,12 +50,15 @@ private:
     uint32_t packed_;
 };
 
-// Characters between pairs of bounds, both of them included; or all others.
+// Characters between pairs of bounds, both of them included; or all others. The pairs are ascending, and do not touch.
 struct CharacterSet {
     uint32_t begin = 0;  // in Grammar::bounds
     uint32_t end = 0;
     bool all_others = false;
 };
+
+// Pairs of bounds as a set has them; spans may overlap, and one that ends before it begins holds nothing.
+std::vector<char32_t> merged_spans(std::vector<std::pair<char32_t, char32_t>> spans);
 
 struct Grammar {
     std::vector<GrammarSymbol> symbols;  // alternatives, each up to its kEnd; the first is a kEnd alone
@@ -67,6 +72,9 @@ struct Grammar {
     // Where the rule's alternatives begin.
     std::span<const uint32_t> alternatives(uint32_t rule) const {
         return std::span(begins).subspan(first[rule], first[rule + 1] - first[rule]);
+    }
+    std::span<const char32_t> bounds_of(const CharacterSet & set) const {
+        return std::span(bounds).subspan(set.begin, set.end - set.begin);
     }
     bool holds(const CharacterSet & set, char32_t character) const;
 };

@@ -13,7 +13,6 @@ constexpr int64_t kStepsPerToken = 200'000;
 
 // What a character of so many bytes is at least (RFC 3629: none is written longer than it must be).
 constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
-constexpr char32_t kMostCharacter = 0x10FFFF;
 constexpr char32_t kFirstSurrogate = 0xD800;
 constexpr char32_t kLastSurrogate = 0xDFFF;
 
@@ -22,6 +21,9 @@ constexpr char32_t kLastSurrogate = 0xDFFF;
 Result<GrammarMatcher> GrammarMatcher::make(Grammar grammar, const TokenTexts & texts) {
     GrammarMatcher matcher(std::move(grammar), texts);
     PITH_RETURN_IF_ERROR(matcher.reset());
+    matcher.place_ = {};
+    matcher.has_begun_ = false;
+    matcher.states_.forget();  // until its turn comes it takes no more than the grammar
     return matcher;
 }
 
@@ -36,7 +38,12 @@ Status GrammarMatcher::reset() {
     states_.make_room(GrammarStates::kDead);
     place_ = {};
     place_.state = states_.start();
+    has_begun_ = true;
     return check_work();
+}
+
+Status GrammarMatcher::begin() {
+    return has_begun_ ? Status() : reset();
 }
 
 // Bytes that are no UTF-8 lead nowhere.
@@ -74,6 +81,7 @@ bool GrammarMatcher::goes_on(const Place & place) {
 }
 
 Result<bool> GrammarMatcher::allows(int32_t token) {
+    PITH_RETURN_IF_ERROR(begin());
     if (token < 0 || token >= texts_->size()) { return false; }
     if (texts_->is_end(token)) { return place_.n_missing == 0 && states_.may_end(place_.state); }
     const std::string_view text = texts_->text(token);
@@ -87,6 +95,7 @@ Result<bool> GrammarMatcher::allows(int32_t token) {
 }
 
 Status GrammarMatcher::allowed(std::vector<bool> & tokens) {
+    PITH_RETURN_IF_ERROR(begin());
     tokens.assign(static_cast<size_t>(texts_->size()), false);
     path_.resize(texts_->longest() + 1);
     path_[0] = place_;
@@ -113,11 +122,13 @@ Status GrammarMatcher::allowed(std::vector<bool> & tokens) {
 }
 
 Status GrammarMatcher::accept(int32_t token) {
+    PITH_RETURN_IF_ERROR(begin());
     states_.allow(std::min(states_.n_left() + kStepsPerToken, kStepsAtFirst));
     if (texts_->is_end(token)) { return {}; }
     place_.state = states_.make_room(place_.state);
     Place place = place_;
     for (const char byte : texts_->text(token)) { go(place, byte); }
+    if (!goes_on(place)) { place = {}; }  // the first byte of a character that may not come
     if (place_.n_missing == 0) {
         const uint32_t named = states_.next_token(place_.state, token);
         if (named != GrammarStates::kDead && place.n_missing == 0) { place = {states_.both(place.state, named)}; }

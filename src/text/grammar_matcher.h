@@ -42,6 +42,7 @@ private:
         uint8_t n_missing = 0;  // bytes; 0: none is begun
     };
     GrammarMatcher(Grammar grammar, const TokenTexts & texts) : states_(std::move(grammar)), texts_(&texts) {}
+    Status begin();
     void go(Place & place, char byte);
     bool goes_on(const Place & place);
     Status check_work() const;
@@ -49,6 +50,7 @@ private:
     GrammarStates states_;
     const TokenTexts * texts_;
     Place place_;
+    bool has_begun_ = false;
     std::vector<Place> path_;  // allowed()'s own
 };
 

@@ -183,7 +183,7 @@ private:
     Status read_class(Symbols & symbols) {
         skip(1);
         const bool all_others = take('^');
-        std::vector<char32_t> bounds;
+        std::vector<std::pair<char32_t, char32_t>> spans;
         while (!take(']')) {
             char32_t low = 0;
             PITH_RETURN_IF_ERROR(read_character(low));
@@ -192,11 +192,11 @@ private:
                 skip(1);
                 PITH_RETURN_IF_ERROR(read_character(high));
             }
-            bounds.insert(bounds.end(), {low, high});
+            spans.emplace_back(low, high);
         }
-        if (bounds.empty()) { return wrong("no character stands between [ and ]"); }
+        if (spans.empty()) { return wrong("no character stands between [ and ]"); }
         PITH_RETURN_IF_ERROR(count(1));
-        symbols.push_back({GrammarKind::kCharacters, add_set(bounds, all_others)});
+        symbols.push_back({GrammarKind::kCharacters, add_set(merged_spans(std::move(spans)), all_others)});
         return {};
     }
     Status read_token(Symbols & symbols) {
@@ -339,11 +339,25 @@ private:
 
 }  // namespace
 
-bool Grammar::holds(const CharacterSet & set, char32_t character) const {
-    for (uint32_t i = set.begin; i < set.end; i += 2) {
-        if (bounds[i] <= character && character <= bounds[i + 1]) { return !set.all_others; }
+std::vector<char32_t> merged_spans(std::vector<std::pair<char32_t, char32_t>> spans) {
+    std::ranges::sort(spans);
+    std::vector<char32_t> bounds;
+    for (const auto & [low, high] : spans) {
+        if (high < low) { continue; }
+        if (!bounds.empty() && low <= bounds.back() + 1) {
+            bounds.back() = std::max(bounds.back(), high);
+        } else {
+            bounds.insert(bounds.end(), {low, high});
+        }
     }
-    return set.all_others;
+    return bounds;
+}
+
+bool Grammar::holds(const CharacterSet & set, char32_t character) const {
+    const auto all = bounds_of(set);
+    const auto n_not_above = std::ranges::upper_bound(all, character) - all.begin();
+    const bool is_between = n_not_above % 2 == 1 || (n_not_above > 0 && all[static_cast<size_t>(n_not_above - 1)] == character);
+    return is_between != set.all_others;
 }
 
 Result<Grammar> read_grammar(std::string_view text, const TokenOfText & token_of_text) {

@@ -2,6 +2,7 @@
 #include "text/grammar_states.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <utility>
 
@@ -42,13 +43,15 @@ GrammarStates::GrammarStates(Grammar grammar) : grammar_(std::move(grammar)) {
 }
 
 void GrammarStates::begin_tables() {
-    nodes_ = {Node{}};
-    node_numbers_.clear();
-    seen_.clear();
-    state_numbers_.clear();
-    states_.clear();
+    // Not clear(), which keeps their memory.
+    nodes_ = std::vector<Node>(1);
+    node_numbers_ = {};
+    seen_ = {};
+    state_numbers_ = {};
+    states_ = {};
     n_members_ = 0;
-    next_.clear();
+    next_ = {};
+    ways_ = {};
     state_called({});  // kDead
 }
 
@@ -60,7 +63,7 @@ uint32_t GrammarStates::kind_of(char32_t character) const {
 
 bool GrammarStates::holds_kind(uint32_t set, uint32_t kind) {
     const CharacterSet & characters = grammar_.sets[set];
-    spend(1 + (characters.end - characters.begin) / 2);
+    spend(1 + std::bit_width(characters.end - characters.begin));
     return grammar_.holds(characters, kind == 0 ? char32_t{0} : borders_[kind - 1]);  // the first of its kind speaks for all
 }
 
@@ -119,10 +122,14 @@ uint32_t GrammarStates::next(uint32_t state, char32_t character) {
     const uint32_t kind = kind_of(character);
     const uint64_t way = pair_of(state, kind);
     if (const auto known = next_.find(way); known != next_.end()) { return known->second; }
+    const Ways & ways = ways_of(state);
     std::vector<uint32_t> open;
-    for (const uint32_t at : *states_[state]) {
-        const bool is_set = at != kNothing && symbol(at).kind() == GrammarKind::kCharacters;
-        if (is_set && holds_kind(symbol(at).value(), kind)) { open.push_back(behind(at)); }
+    spend(1 + std::bit_width(ways.singles.size()));
+    const auto single = std::ranges::lower_bound(ways.singles, std::pair(character, uint32_t{0}));
+    for (auto at = single; at != ways.singles.end() && at->first == character; ++at) { open.push_back(behind(at->second)); }
+    for (const uint32_t at : ways.others) {
+        if (is_spent()) { return kDead; }
+        if (holds_kind(symbol(at).value(), kind)) { open.push_back(behind(at)); }
     }
     const uint32_t to = open.empty() ? kDead : state_of(std::move(open));
     if (!is_spent()) { next_.emplace(way, to); }
@@ -131,6 +138,7 @@ uint32_t GrammarStates::next(uint32_t state, char32_t character) {
 
 uint32_t GrammarStates::next_token(uint32_t state, int32_t token) {
     std::vector<uint32_t> open;
+    spend(states_[state]->size());
     for (const uint32_t at : *states_[state]) {
         if (at == kNothing) { continue; }
         const GrammarSymbol here = symbol(at);
@@ -142,7 +150,8 @@ uint32_t GrammarStates::next_token(uint32_t state, int32_t token) {
     return open.empty() ? kDead : state_of(std::move(open));
 }
 
-GrammarStates::NamedTokens GrammarStates::named_tokens(uint32_t state) const {
+GrammarStates::NamedTokens GrammarStates::named_tokens(uint32_t state) {
+    spend(states_[state]->size());
     std::set<uint32_t> these;
     std::set<uint32_t> not_these;
     for (const uint32_t at : *states_[state]) {
@@ -167,15 +176,49 @@ bool GrammarStates::may_end(uint32_t state) const {
     return !states_[state]->empty() && states_[state]->front() == kNothing;
 }
 
-bool GrammarStates::goes_on(uint32_t state, char32_t low, char32_t high) {
-    const uint32_t last = kind_of(high);
+const GrammarStates::Ways & GrammarStates::ways_of(uint32_t state) {
+    static const Ways none;
+    if (const auto known = ways_.find(state); known != ways_.end()) { return known->second; }
+    Ways ways;
+    std::vector<std::pair<char32_t, char32_t>> spans;
+    spend(states_[state]->size());
     for (const uint32_t at : *states_[state]) {
+        if (is_spent()) { return none; }
         if (at == kNothing || symbol(at).kind() != GrammarKind::kCharacters) { continue; }
-        for (uint32_t kind = kind_of(low); kind <= last && !is_spent(); ++kind) {
-            if (holds_kind(symbol(at).value(), kind)) { return true; }
+        const CharacterSet & set = grammar_.sets[symbol(at).value()];
+        const std::span<const char32_t> bounds = grammar_.bounds_of(set);
+        spend(1 + bounds.size());
+        if (!set.all_others && bounds.size() == 2 && bounds[0] == bounds[1]) {
+            ways.singles.emplace_back(bounds[0], at);
+        } else {
+            ways.others.push_back(at);
         }
+        char32_t begin = 0;  // of what stands between the pairs
+        for (size_t i = 0; i < bounds.size(); i += 2) {
+            if (!set.all_others) {
+                spans.emplace_back(bounds[i], bounds[i + 1]);
+            } else if (bounds[i] > begin) {
+                spans.emplace_back(begin, bounds[i] - 1);
+            }
+            begin = bounds[i + 1] + 1;
+        }
+        if (set.all_others && begin <= kMostCharacter) { spans.emplace_back(begin, kMostCharacter); }
     }
-    return false;
+    std::ranges::sort(ways.singles);
+    ways.characters = merged_spans(std::move(spans));
+    n_members_ += ways.characters.size() + 2 * ways.singles.size() + ways.others.size();
+    if (n_members_ > kMostMembers) { n_left_ = -1; }
+    return is_spent() ? none : ways_.emplace(state, std::move(ways)).first->second;
+}
+
+bool GrammarStates::goes_on(uint32_t state, char32_t low, char32_t high) {
+    const std::vector<char32_t> & characters = ways_of(state).characters;
+    spend(1 + std::bit_width(characters.size()));
+    if (is_spent()) { return false; }
+    // The first bound at `low` or above ends a pair that holds it, or begins the next pair.
+    const auto bound = std::ranges::lower_bound(characters, low);
+    const bool is_inside = (bound - characters.begin()) % 2 == 1;
+    return bound != characters.end() && (is_inside || *bound <= high);
 }
 
 uint32_t GrammarStates::make_room(uint32_t state) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "text/grammar.h"
@@ -43,7 +44,7 @@ public:
         bool any() const { return others || !these.empty(); }
         bool has(int32_t token) const { return these.contains(static_cast<uint32_t>(token)) != others; }
     };
-    NamedTokens named_tokens(uint32_t state) const;
+    NamedTokens named_tokens(uint32_t state);
     uint32_t both(uint32_t one, uint32_t other);
     bool may_end(uint32_t state) const;
     // A character from low to high goes on there.
@@ -51,6 +52,8 @@ public:
 
     // Where the tables are half full: all states but one are given up; returns what it is called now.
     uint32_t make_room(uint32_t state);
+    // All of them, and their memory.
+    void forget() { begin_tables(); }
 
 private:
     struct Node {
@@ -59,6 +62,12 @@ private:
     };
     struct Hash {
         size_t operator()(const std::vector<uint32_t> & members) const;
+    };
+    // What may come next in a state, to be searched: it may have thousands of members.
+    struct Ways {
+        std::vector<char32_t> characters;                    // pairs of bounds, as a set's: all that some member wants
+        std::vector<std::pair<char32_t, uint32_t>> singles;  // members that want this one character, ascending
+        std::vector<uint32_t> others;                        // members that want one of several
     };
     static constexpr uint32_t kNothing = 0;  // the node of a text that may end
 
@@ -70,6 +79,7 @@ private:
     uint32_t state_of(std::vector<uint32_t> open);
     uint32_t state_called(std::vector<uint32_t> members);
     uint32_t kind_of(char32_t character) const;
+    const Ways & ways_of(uint32_t state);
     bool holds_kind(uint32_t set, uint32_t kind);
 
     Grammar grammar_;
@@ -85,6 +95,7 @@ private:
     std::vector<const std::vector<uint32_t> *> states_;                        // the keys there
     size_t n_members_ = 0;                                                     // of all states
     std::unordered_map<uint64_t, uint32_t> next_;                              // by state and kind
+    std::unordered_map<uint32_t, Ways> ways_;                                  // by state
 };
 
 }  // namespace pith

@@ -38,6 +38,7 @@ array ::= "[" ws (value (ws "," ws value)*)? ws "]"
 
 constexpr size_t kMostSchemaBytes = size_t{1} << 20;
 constexpr size_t kMostWork = size_t{16} << 20;  // bytes of all expressions, those inside of others, too
+constexpr int kMostDepth = 400;                 // of calls: a chain of references may be as long as the document
 
 // The keywords that say nothing about the text, or not enough to write it down.
 const std::set<std::string> kSilent = {"title", "description", "default", "examples", "$schema",   "$id",       "$comment",
@@ -93,7 +94,14 @@ private:
 
     // An expression of the grammar, in brackets where it needs them.
     Result<std::string> convert(const Json & schema, const std::string & where) {
-        PITH_ASSIGN_OR_RETURN(std::string text, convert_as_it_is(schema, where));
+        if (depth_ == kMostDepth) {
+            return bad(where,
+                       "schemas are nested deeper than " + std::to_string(kMostDepth) + ", what '$ref' names counted in");
+        }
+        ++depth_;
+        Result<std::string> converted = convert_as_it_is(schema, where);
+        --depth_;
+        PITH_ASSIGN_OR_RETURN(std::string text, std::move(converted));
         PITH_RETURN_IF_ERROR(spend(text.size() + 1, where));
         return text;
     }
@@ -353,6 +361,7 @@ private:
     std::vector<std::pair<std::string, std::string>> rules_;
     std::map<std::string, std::string> referenced_;
     size_t n_bytes_ = 0;
+    int depth_ = 0;
     std::set<std::string> at_front_;  // references whose text may begin here
 };
 

@@ -168,6 +168,7 @@ struct Sampler::Impl {
     SamplerPtr chain;                       // made with the first logits, where nobody said how many there are
     std::optional<GrammarMatcher> grammar;  // nothing: any text
     std::vector<bool> allowed;              // by the grammar, of each token
+    std::vector<int32_t> end_tokens;        // of the vocabulary
     std::vector<int32_t> accepted;          // before there was a chain
     std::vector<llama_token_data> candidates;
 
@@ -188,6 +189,14 @@ struct Sampler::Impl {
         llama_sampler_apply(chain.get(), &array);
         return array.data[array.selected >= 0 ? array.selected : 0].id;
     }
+    bool is_allowed(llama_token token) const {
+        return token >= 0 && static_cast<size_t>(token) < allowed.size() && allowed[static_cast<size_t>(token)];
+    }
+    // Where the caller keeps the model from ending, and nothing else may come: all has been said. -1: it has not.
+    llama_token end_token_allowed() const {
+        const auto found = std::ranges::find_if(end_tokens, [this](int32_t token) { return is_allowed(token); });
+        return found != end_tokens.end() ? *found : -1;
+    }
     Result<llama_token> pick_by_grammar(std::span<const float> logits) {
         // Asking the grammar about all tokens costs much more than about one, which it mostly allows.
         llama_token token = pick(logits, false);
@@ -195,7 +204,8 @@ struct Sampler::Impl {
         if (!good) {
             PITH_RETURN_IF_ERROR(grammar->allowed(allowed));
             token = pick(logits, true);
-            if (!(static_cast<size_t>(token) < allowed.size() && allowed[static_cast<size_t>(token)])) {
+            if (!is_allowed(token)) { token = end_token_allowed(); }
+            if (!is_allowed(token)) {
                 return {ErrorCode::kUnsupported,
                         "no token goes on with the grammar: the vocabulary cannot spell what it asks for"};
             }
@@ -223,6 +233,7 @@ Result<Sampler> Sampler::Impl::make_sampler(const SamplerOptions & options, cons
             PITH_ASSIGN_OR_RETURN(Grammar grammar, read_grammar(options.grammar, [&](std::string_view text) {
                                       return one_token(*tokenizer, text);
                                   }));
+            impl->end_tokens = tokenizer->end_of_generation_tokens();
             PITH_ASSIGN_OR_RETURN(impl->grammar, GrammarMatcher::make(std::move(grammar), tokenizer->impl_->texts(*tokenizer)));
         }
         if (tokenizer != nullptr) { impl->make(tokenizer->n_vocab()); }

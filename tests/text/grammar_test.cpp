@@ -214,6 +214,13 @@ TEST_F(Grammars, NameTokens) {
     EXPECT_FALSE(allowed[71]);
     ASSERT_TRUE(one.accept(72).ok());
     EXPECT_TRUE(one.allows(tokenizer().eos()).value());
+    // A token may be the first byte of a character, and the grammar want no character.
+    GrammarMatcher other = matcher("root ::= !<[71]> !<[71]>");
+    for (const int32_t token : {byte_token('\xE2'), 72}) {
+        EXPECT_TRUE(other.allows(token).value());
+        ASSERT_TRUE(other.accept(token).ok());
+    }
+    EXPECT_TRUE(other.allows(tokenizer().eos()).value());
 }
 
 struct FreeModel {
@@ -290,6 +297,50 @@ TEST_F(Grammars, MayHaveManyWaysToReadATextThatLeadToFewPlaces) {
             ASSERT_TRUE(one.accept(byte_token('a')).ok());
         }
     }
+}
+
+// Of many characters in one class, or in as many alternatives, each leads to one place.
+TEST_F(Grammars, MayHaveManyCharacters) {
+    std::string characters;
+    std::string words;
+    for (int i = 0; i < 6000; ++i) {
+        const auto c = static_cast<unsigned>(0x4E00 + i * 3);
+        const std::string one = {static_cast<char>(0xE0U | (c >> 12U)), static_cast<char>(0x80U | ((c >> 6U) & 0x3FU)),
+                                 static_cast<char>(0x80U | (c & 0x3FU))};
+        characters += one;
+        words += (i > 0 ? "|\"" : "\"") + one + "\"";
+    }
+    for (const std::string & grammar : {"root ::= [" + characters + "]+", "root ::= (" + words + ")+"}) {
+        GrammarMatcher one = matcher(grammar);
+        std::vector<bool> allowed;
+        for (size_t i = 0; i < 300; ++i) {
+            const char byte = characters[(i / 3 * 57 + i % 3) % characters.size()];
+            ASSERT_TRUE(one.allowed(allowed).ok()) << i;
+            ASSERT_TRUE(allowed[static_cast<size_t>(byte_token(byte))]) << i;
+            ASSERT_FALSE(allowed[static_cast<size_t>(byte_token('a'))]) << i;
+            ASSERT_TRUE(one.accept(byte_token(byte)).ok()) << i;
+        }
+    }
+}
+
+// A place that wants a token costs what any other does, and so do characters that overlap, or that none is.
+TEST_F(Grammars, CountTheirTokensToo) {
+    std::string tokens = "<[70]>";
+    for (int i = 0; i < 10'000; ++i) { tokens += "|<[70]>"; }
+    GrammarStates states(read("root ::= (t | [^\\x00-\\x7F] | [z-a] | [b-de-gc-f])*\nt ::= " + tokens).value());
+    states.allow(10'000'000);
+    const uint32_t start = states.start();
+    for (const auto & [c, is_there] : {std::pair(U'a', false), std::pair(U'b', true), std::pair(U'g', true),
+                                       std::pair(U'h', false), std::pair(U'z', false), std::pair(U'\u4E00', true)}) {
+        EXPECT_EQ(states.goes_on(start, c, c), is_there);
+        EXPECT_EQ(states.next(start, c) != GrammarStates::kDead, is_there);
+    }
+    EXPECT_FALSE(states.goes_on(start, U'h', U'\x7F'));
+    EXPECT_TRUE(states.goes_on(start, U'h', U'\x80'));
+    EXPECT_TRUE(states.goes_on(start, U'\0', U'b'));
+    const int64_t left = states.n_left();
+    EXPECT_NE(states.next_token(start, 70), GrammarStates::kDead);
+    EXPECT_LE(states.n_left(), left - 10'000);
 }
 
 TEST_F(Grammars, ForgetPlacesThatTheyHaveLeft) {

@@ -167,6 +167,19 @@ TEST(JsonSchema, RefusesWhatWouldBeWrittenDownWithoutEnd) {
     EXPECT_TRUE(grammar_of_json_schema(all).ok());
 }
 
+// A chain of references is as long as the document, and each would be a call inside of the one before.
+TEST(JsonSchema, RefusesReferencesWithoutEnd) {
+    const auto chain = [](int n) {
+        std::string all;
+        for (int i = 1; i < n; ++i) { all += R"({"$ref":"#/$defs/)" + std::to_string(i) + "\"},"; }
+        return R"({"$ref":"#/$defs/0","$defs":[)" + all + R"({"type":"null"}]})";
+    };
+    const auto refused = grammar_of_json_schema(chain(30'000));
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.status().message().find("nested deeper than 400"), std::string::npos) << refused.status().message();
+    EXPECT_TRUE(grammar_of_json_schema(chain(390)).ok());
+}
+
 // A grammar that begins with itself cannot be read.
 TEST(JsonSchema, RefusesAReferenceThatBeginsWithItself) {
     for (const char * schema :

@@ -57,7 +57,7 @@ Result<int32_t> AnswerWriter::choose(std::span<const float> logits) {
 }
 
 bool AnswerWriter::ends(int32_t token) const {
-    return !options_.ignore_eos && tokenizer_.is_end_of_generation(token);
+    return tokenizer_.is_end_of_generation(token);  // with ignore_eos only where a grammar allows nothing else
 }
 
 bool AnswerWriter::say(int32_t token) {

@@ -101,8 +101,7 @@ private:
     }
 
     Status ask(bool shared) {
-        const std::vector<int32_t> stop =
-            job_.flags.ignore_eos ? std::vector<int32_t>() : job_.tokenizer.end_of_generation_tokens();
+        const std::vector<int32_t> stop = job_.tokenizer.end_of_generation_tokens();
         for (size_t i = 0; i < job_.prompt.questions.size(); ++i) {
             PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(job_.sampler, &job_.tokenizer));
             const std::vector<int32_t> whole = job_.prompt.whole(i);
