@@ -114,7 +114,8 @@ Result<std::string> Api::prompt_text(const Conversation & chat, bool plain) cons
             "can be gone on with: leave the message out, or switch thoughts off with 'chat_template_kwargs': "
             "{\"enable_thinking\": false}"};
     }
-    if (!plain || marks.is_in(*chat.begun)) { return text + marks.answer + *chat.begun; }
+    if (marks.is_in(*chat.begun)) { return text + *chat.begun; }  // it says itself where the answer begins
+    if (!plain) { return text + marks.answer + *chat.begun; }
     PITH_ASSIGN_OR_RETURN(const std::string begun, as_plain_text(tokenizer_, *chat.begun));
     return text + marks.answer + begun;
 }
@@ -192,6 +193,7 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
     job.ignore_eos = options.ignore_eos;
     job.tells_progress = options.stream && options.return_progress;
     job.tells_map = options.stream && options.return_kv_map;
+    job.priority = options.priority;
     job.deadline_s = options.timeout_s;
     job.tells_timings = options.stream && options.timings_per_token;
     return job;

@@ -1,6 +1,8 @@
 // generator.cpp - the engine's thread: jobs come in, a step after the other, what there is to know goes out. Stage: serve.
 #include "serve/generator.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/stopwatch.h"
@@ -41,7 +43,25 @@ Generator::~Generator() {
     thread_.join();
 }
 
+bool Generator::is_full() const {
+    return state_.n_waiting + std::ssize(inbox_) >= options_.most_waiting || ending_;
+}
+
+// Each of the jobs is told to come again.
+Status Generator::refuse(size_t n_jobs, Events & events) {
+    n_refused_ += static_cast<int64_t>(n_jobs);
+    for (size_t i = 0; i < n_jobs; ++i) {
+        const Status full(ErrorCode::kOutOfMemory, "too many requests wait: try again later");
+        events.push({static_cast<int>(i), Failed{full, true}});
+    }
+    return {};
+}
+
 Status Generator::submit(std::vector<Job> jobs, const std::shared_ptr<Events> & events) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (is_full()) { return refuse(jobs.size(), *events); }  // before anything is made for them
+    }
     std::vector<std::unique_ptr<Run>> runs;
     std::shared_ptr<Reading> reading;
     for (size_t i = 0; i < jobs.size(); ++i) {
@@ -59,17 +79,9 @@ Status Generator::submit(std::vector<Job> jobs, const std::shared_ptr<Events> & 
     }
     {
         const std::lock_guard lock(mutex_);
-        const int64_t n_waiting = state_.n_waiting + std::ssize(inbox_);
-        const bool full = n_waiting >= options_.most_waiting || ending_;
-        for (auto & run : runs) {
-            if (full) {
-                ++n_refused_;
-                events->push({run->index, Failed{{ErrorCode::kOutOfMemory, "too many requests wait: try again later"}, true}});
-                continue;
-            }
-            ++n_open_;
-            inbox_.push_back(std::move(run));
-        }
+        if (is_full()) { return refuse(runs.size(), *events); }
+        n_open_ += std::ssize(runs);
+        std::ranges::move(runs, std::back_inserter(inbox_));
     }
     wake_.notify_one();
     return {};

@@ -46,6 +46,7 @@ struct Job {
     bool tells_progress = false;
     bool tells_timings = false;  // with every piece
     bool tells_map = false;      // now and then what its cache holds
+    int priority = 0;            // lower first: where there is no room, what runs with a higher number is set aside on disk
     double deadline_s = 0;       // since it came: what has been said then is the answer; 0: none
     // Of its states (Request::cache_name, cache_at).
     std::string cache_name;
@@ -97,6 +98,8 @@ private:
     struct Run;
     struct Reading;
     Generator(Engine engine, const ModelInfo & model, const Tokenizer & tokenizer, const GeneratorOptions & options);
+    bool is_full() const;                           // REQUIRES: mutex_ is held
+    Status refuse(size_t n_jobs, Events & events);  // the same
     void work();
     void begin(std::unique_ptr<Run> run);
     Status begin_alone(Run & run);

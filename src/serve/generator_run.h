@@ -59,8 +59,9 @@ struct Generator::Run {
     }
     void add_answer(Request & one) {
         one.max_tokens = job.max_tokens;
+        one.priority = -job.priority;  // an engine's are higher first
         one.keep = job.max_tokens == 0;
-        if (!job.ignore_eos) { one.stop = end_tokens; }
+        one.stop = end_tokens;
         one.choose = [this](std::span<const float> logits) { return choose(logits); };
         one.on_token = [this](int32_t token) { return say(token); };
     }
@@ -88,7 +89,8 @@ struct Generator::Run {
             metrics.between_tokens.add(now - last_s);
         }
         last_s = now;
-        if (!job.ignore_eos && std::ranges::find(end_tokens, token) != end_tokens.end()) { ended = true; }
+        // With ignore_eos only where a grammar allows nothing else.
+        if (std::ranges::find(end_tokens, token) != end_tokens.end()) { ended = true; }
         return token;
     }
 
@@ -177,7 +179,8 @@ struct Generator::Run {
     Stopwatch since_submitted;
     double map_s = -kMapS;   // when the newest map was told
     bool is_mapped = false;  // behind its prompt
-    bool late = false;       // cancelled at its deadline
+    bool late = false;       // cancelled at its deadline, with nothing said
+    bool ends_late = false;  // the same, with something said
     bool cut = false;        // since the server ends
     double started_s = 0;
     double first_s = 0;

@@ -117,6 +117,8 @@ std::string prometheus_text(const Metrics & m, const MetricsNow & now) {
     for (const auto & [policy, n] : m.evicted) {
         page.line("pith_evicted_entries_total{policy=\"" + label(policy) + "\"}", static_cast<double>(n));
     }
+    page.gauge("pith_requests_set_aside", static_cast<double>(engine.n_set_aside),
+               "Requests that have begun, and whose cache is on disk while those of a lower priority number run");
     page.counter("pith_prefix_queries_total", static_cast<double>(engine.n_cache_sought),
                  "Prompt tokens that were looked for among the states");
     page.counter("pith_prefix_hits_total", static_cast<double>(engine.n_cache_found), "Prompt tokens that were found there");

@@ -516,6 +516,8 @@ TEST_F(Endpoints, SayWhenTheLineIsFull) {
     EXPECT_EQ(refused.status, 429);
     EXPECT_EQ(refused.json()["error"]["type"], "rate_limit_error");
     EXPECT_NE(refused.headers.find("Retry-After: "), std::string::npos);
+    // Nothing is made for it before that is known: a grammar may be large.
+    EXPECT_EQ(serving.text({{"prompt", "the sky"}, {"max_tokens", 2}, {"grammar", "no grammar"}}).status, 429);
 }
 
 // Help, type and samples of every metric, in this order, each once; histograms grow to their count.

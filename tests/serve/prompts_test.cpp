@@ -1,4 +1,6 @@
 // prompts_test.cpp - what of a prompt is read, pinned and gone on with, over HTTP, on the built-in model.
+#include <atomic>
+
 #include "serve/served_completions.h"
 
 namespace pith::testing {
@@ -192,6 +194,71 @@ TEST_F(Completions, EndAtOnceWhereTheServerCutsThem) {
     EXPECT_TRUE(comes_true([&] { return serving.generator().n_open() == 0; }));
     EXPECT_TRUE(comes_true([&] { return serving.generator().state().engine.kv_allocated_bytes == 0; }));
     EXPECT_EQ(serving.text({{"prompt", kPrompt}, {"max_tokens", 2}}).status, 503);
+}
+
+// Under a ceiling that fits the long answer alone.
+TEST_F(Completions, ComeInTheOrderOfTheirPriorities) {
+    const Json slow = {
+        {"prompt", kPrompt}, {"max_tokens", 1500}, {"temperature", 0}, {"ignore_eos", true}, {"kv_policy", "full"}};
+    Json urgent = slow;
+    urgent["prompt"] = "The sky is blue. The grass is";
+    urgent["max_tokens"] = 700;
+    const Json slow_alone = serving_->text(slow).json();
+    const Json urgent_alone = serving_->text(urgent).json();
+
+    ServingOptions options;
+    options.api.defaults.may_prioritize = true;
+    std::unique_ptr<Serving> serving;
+    for (size_t kib = 256; !serving && kib <= size_t{64} << 10U; kib += kib / 4) {
+        options.generator.engine.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(kib << 10U));
+        auto tried = std::make_unique<Serving>(options);
+        if (tried->text(slow).status == 200) { serving = std::move(tried); }
+    }
+    ASSERT_TRUE(serving) << "64 MiB are not enough for one answer";
+    for (const int priority : {0, -1}) {
+        std::atomic<bool> is_slow_done = false;
+        std::jthread first([&] {
+            EXPECT_EQ(serving->text(slow).json()["choices"], slow_alone["choices"]);
+            is_slow_done = true;
+        });
+        while (!is_slow_done && serving->generator().state().n_running == 0) { std::this_thread::yield(); }
+        urgent["priority"] = priority;
+        EXPECT_EQ(serving->text(urgent).json()["choices"], urgent_alone["choices"]);
+        EXPECT_EQ(is_slow_done, priority == 0) << "priority " << priority;
+        first.join();
+    }
+    // A deadline holds while it is set aside, too: what it has said is the answer.
+    Json late = slow;
+    late["timeout"] = 0.2;
+    urgent["max_tokens"] = 1400;
+    std::atomic<bool> is_urgent_done = false;
+    std::jthread second([&] {
+        while (serving->generator().state().n_running == 0) { std::this_thread::yield(); }
+        EXPECT_EQ(serving->text(urgent).status, 200);
+        is_urgent_done = true;
+    });
+    const Json cut_short = serving->text(late).json();
+    EXPECT_FALSE(is_urgent_done);
+    EXPECT_EQ(cut_short["choices"][0]["finish_reason"], "length");
+    EXPECT_LT(cut_short["usage"]["completion_tokens"].get<int>(), 1500);
+    second.join();
+    EXPECT_EQ(serving->generator().state().engine.kv_allocated_bytes, 0U);
+    const Json refused = serving_->text(urgent).json();
+    EXPECT_NE(refused["error"]["message"].get<std::string>().find("--priorities"), std::string::npos) << refused;
+}
+
+// What a grammar allows last is the end, and it comes.
+TEST_F(Completions, EndWhereAGrammarDoesWhateverIsSaidOfTheEnd) {
+    for (const double temperature : {0.0, 1.0}) {
+        const HttpAnswer answer = serving_->text({{"prompt", kPrompt},
+                                                  {"grammar", "root ::= \"ab\""},
+                                                  {"ignore_eos", true},
+                                                  {"max_tokens", 10},
+                                                  {"temperature", temperature}});
+        ASSERT_EQ(answer.status, 200) << answer.body;
+        EXPECT_EQ(answer.json()["choices"][0]["text"], "ab");
+        EXPECT_EQ(answer.json()["choices"][0]["finish_reason"], "stop");
+    }
 }
 
 }  // namespace

@@ -99,6 +99,7 @@ int serve_command(ServeFlags flags) {
     api_options.owners = flags.owners(*keys);
     api_options.caches = !flags.cache_dir.empty() || flags.cache_ram_mib != 0;
     api_options.tells_slots = !flags.no_slots;
+    api_options.defaults.may_prioritize = flags.priorities;
     if (flags.no_pin_system) { api_options.defaults.pin_system = serve::PinSystem::kNo; }
 
     allow_more_open_files();

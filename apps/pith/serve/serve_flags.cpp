@@ -38,6 +38,10 @@ void ServeFlags::add_to(CLI::App & command) {
         ->group("Serving");
     serving("--parallel", parallel, "Answers at a time at most (-np); 0: as many as fit under the ceiling");
     serving("--max-waiting", most_waiting, "Requests in line at most; one more is told to come again (429)");
+    command
+        .add_flag("--priorities", priorities,
+                  "Requests may name a priority, the lower first: what runs with a higher one makes room, and goes on later")
+        ->group("Serving");
     serving("--cors-origin", http.cors_origin, "Web page whose scripts may call, or *; empty: none");
     serving("--timeout", http.receive_timeout_s, "Seconds for a request to arrive, and for a client to take what is written");
     serving("--request-timeout", request_timeout_s,

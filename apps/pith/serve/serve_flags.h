@@ -34,6 +34,7 @@ struct ServeFlags {
     double shutdown_timeout_s = 25;  // less than the 30 that Kubernetes gives before it kills; below 0: no limit
     bool no_slots = false;
     bool no_pin_system = false;
+    bool priorities = false;
 
     void add_to(CLI::App & command);
     // Errors: kInvalidArgument: flags that make no sense.

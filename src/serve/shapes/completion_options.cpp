@@ -221,6 +221,17 @@ Status read_limits(Fields & fields, CompletionOptions & options) {
     return check_texts("stop", options.stop);
 }
 
+// vLLM's field, with its meaning: the lower number comes first.
+Status read_priority(Fields & fields, CompletionOptions & options) {
+    PITH_RETURN_IF_ERROR(fields.read("priority", options.priority, -kMostInt, kMostInt));
+    if (options.priority != 0 && !options.may_prioritize) {
+        return wrong("'priority' is " + std::to_string(options.priority) +
+                     ", and this server serves all in the order in which they come: leave it out, or start the server with "
+                     "--priorities");
+    }
+    return {};
+}
+
 Status read_stream(Fields & fields, CompletionOptions & options) {
     PITH_RETURN_IF_ERROR(fields.read("stream", options.stream));
     PITH_RETURN_IF_ERROR(fields.read("timings_per_token", options.timings_per_token));
@@ -281,6 +292,7 @@ Status check_texts(std::string_view name, const std::vector<std::string> & texts
 
 Status read_options(Fields & fields, const Tokenizer & tokenizer, CompletionOptions & options) {
     PITH_RETURN_IF_ERROR(read_limits(fields, options));
+    PITH_RETURN_IF_ERROR(read_priority(fields, options));
     PITH_RETURN_IF_ERROR(read_stream(fields, options));
     PITH_RETURN_IF_ERROR(read_sampler(fields, options.sampler));
     PITH_RETURN_IF_ERROR(read_bias(fields, tokenizer, options.sampler));

@@ -44,6 +44,8 @@ struct CompletionOptions {
     double timeout_s = 0;            // for the whole answer; 0: none
     bool return_progress = false;    // chunks that tell how far the prompt has been read
     bool cache_prompt = true;        // what was kept of an earlier prompt may serve this one
+    bool may_prioritize = false;     // the server's alone: whether requests may name a priority
+    int priority = 0;                // lower first
     std::optional<std::string> kv_policy;
     std::optional<Budget> kv_budget;
     std::vector<PositionSpan> kv_pin;                // positions that are never evicted
