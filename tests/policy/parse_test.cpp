@@ -178,5 +178,12 @@ TEST(PolicyGrammar, CommasSeparatePolicies) {
     EXPECT_FALSE(Policy::parse_list("").ok());
 }
 
+// Samples that have no margin are the same whatever the window: one serves both policies.
+TEST(PolicyNeeds, AMarginFollowsTheWindowWhereASampleHasOne) {
+    const auto margin = [](const char * policy) { return Policy::parse(policy).value().needs().profile.margin; };
+    EXPECT_EQ(margin("snapkv:window=16+novelty"), 16);
+    EXPECT_EQ(margin("snapkv:window=16+novelty:sample=random"), margin("snapkv:window=64+novelty:sample=random"));
+}
+
 }  // namespace
 }  // namespace pith

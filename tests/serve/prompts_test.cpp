@@ -164,6 +164,30 @@ TEST_F(Completions, RefuseToGoOnWhereATemplateBeginsWithAThought) {
     EXPECT_FALSE(thought["reasoning_content"].get<std::string>().empty());
 }
 
+// gpt-oss names a channel for what is thought and one for what is said: a text that begins with one needs no other.
+TEST_F(Completions, GoOnInTheChannelThatABegunAnswerNames) {
+    Tokenizer channels = *Tokenizer::load(kServedModel);
+    ASSERT_TRUE(
+        channels
+            .set_chat_template("{% for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endfor %}"
+                               "{# <|channel|>analysis<|message|> #}<|start|>assistant")
+            .ok());
+    ServingOptions options;
+    options.tokenizer = &channels;
+    const Serving serving(options);
+    Json body = {{"messages", said_by("Why?")}};
+    const auto prompt_behind = [&](const std::string & begun) {
+        body["messages"].push_back({{"role", "assistant"}, {"content", begun}});
+        const Json prompt = post(serving.port(), "/apply-template", body).json()["prompt"];
+        body["messages"].erase(body["messages"].size() - 1);
+        return prompt;
+    };
+    const std::string front = "<|start|>user<|message|>Why?<|end|><|start|>assistant";
+    EXPECT_EQ(prompt_behind("It may"), front + "<|channel|>final<|message|>It may");
+    const std::string thought = "<|channel|>analysis<|message|>Let me";
+    EXPECT_EQ(prompt_behind(thought), front + thought);
+}
+
 // Streams end with what they have said, whoever only waits is told so.
 TEST_F(Completions, EndAtOnceWhereTheServerCutsThem) {
     ServingOptions options;
