@@ -2,11 +2,14 @@
 #include "model/model_identity.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string_view>
 #include <variant>
 
 #include "core/hash64.h"
+#include "core/on_threads.h"
+#include "device/cpu_count.h"
 
 namespace pith {
 namespace {
@@ -48,6 +51,19 @@ std::vector<Placed> by_name(std::span<const IdentitySource> files) {
     }
     std::ranges::sort(all, {}, [](const Placed & one) -> const std::string & { return one.tensor->name; });
     return all;
+}
+
+uint64_t hash_of(const Placed & one, bool samples) {
+    const std::span bytes(one.data, one.tensor->size);
+    if (!samples || bytes.size() <= kSampledBlocks * kSampledBlockBytes) { return hash64(bytes); }
+    Hash64 hash;
+    const size_t last = bytes.size() - kSampledBlockBytes;
+    for (size_t i = 0; i < kSampledBlocks; ++i) {
+        // Without the product of two large numbers, which may not fit.
+        const size_t begin = last / (kSampledBlocks - 1) * i + last % (kSampledBlocks - 1) * i / (kSampledBlocks - 1);
+        hash.add(bytes.subspan(begin, kSampledBlockBytes));
+    }
+    return hash.value();
 }
 
 }  // namespace
@@ -100,20 +116,18 @@ std::string contents_hash(std::span<const IdentitySource> files, size_t sampled_
     const std::vector<Placed> tensors = by_name(files);
     size_t total = 0;
     for (const Placed & one : tensors) { total += one.tensor->size; }
+    const bool samples = total > sampled_above;
+    std::vector<uint64_t> hashes(tensors.size());
+    std::atomic<size_t> next = 0;
+    const auto hash_some = [&](int /*part*/) -> Status {
+        for (size_t i = next++; i < tensors.size(); i = next++) { hashes[i] = hash_of(tensors[i], samples); }
+        return {};
+    };
+    // Nothing in it fails.
+    static_cast<void>(
+        on_threads(static_cast<int>(std::min<size_t>(static_cast<size_t>(available_cpus()), tensors.size())), hash_some));
     Hashed hashed;
-    for (const Placed & one : tensors) {
-        const std::span bytes(one.data, one.tensor->size);
-        if (total <= sampled_above || bytes.size() <= kSampledBlocks * kSampledBlockBytes) {
-            hashed.add(bytes);
-            continue;
-        }
-        const size_t last = bytes.size() - kSampledBlockBytes;
-        for (size_t i = 0; i < kSampledBlocks; ++i) {
-            // Without the product of two large numbers, which may not fit.
-            const size_t begin = last / (kSampledBlocks - 1) * i + last % (kSampledBlocks - 1) * i / (kSampledBlocks - 1);
-            hashed.add(bytes.subspan(begin, kSampledBlockBytes));
-        }
-    }
+    for (const uint64_t hash : hashes) { hashed.add(hash); }
     return hashed.text();
 }
 

@@ -40,9 +40,9 @@ struct IdentitySource {
 std::string metadata_hash(const GgufHeader & header, std::span<const std::string> prefixes);
 // Names, types and shapes of all tensors, in the order of their names, whichever file they lie in.
 std::string table_hash(std::span<const IdentitySource> files);
-// Their bytes, in the same order. Of files whose tensors come to more than sampled_above bytes, of each tensor that is larger
-// than kSampledBlocks blocks of kSampledBlockBytes so many, evenly spread, the first and the last among them.
-// Cost: reads those bytes, gigabytes a second where they are in memory.
+// The hashes of their bytes, tensor by tensor in the same order. Of files whose tensors come to more than sampled_above bytes,
+// of each tensor that is larger than kSampledBlocks blocks of kSampledBlockBytes so many, evenly spread, the first and the last
+// among them. Cost: reads those bytes on all CPUs, gigabytes a second where they are in memory.
 inline constexpr size_t kSampledAboveBytes = size_t{1} << 30U;
 inline constexpr size_t kSampledBlocks = 256;
 inline constexpr size_t kSampledBlockBytes = 4096;

@@ -69,7 +69,8 @@ void add_attention(const Hparams & hp, int layer, const std::string & blk, Layer
         table.vector(blk + "attn_k.bias", n_k, w.bk, hp.form.qkv_biases);
         table.vector(blk + "attn_v.bias", n_v, w.bv, hp.form.qkv_biases);
     }
-    table.vector(blk + "attn_output.bias", n_embd, w.bo, false);
+    table.vector(blk + "attn_output.bias", n_embd, w.bo,
+                 hp.form.sinks);  // gpt-oss has both, and libllama loads it with both alone
     if (hp.form.sinks) { table.vector(blk + "attn_sinks.weight", hp.n_heads, w.sinks, true); }
     if (hp.form.qk_norm != QkNorm::kNone && hp.form.qk_norm != QkNorm::kPlainRotated) {
         const bool whole = hp.form.qk_norm == QkNorm::kWhole;
