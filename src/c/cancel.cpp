@@ -4,6 +4,15 @@
 using pith::Status;
 using namespace pith::c;
 
+namespace {
+
+// NULL: one that nobody can set.
+std::shared_ptr<CancelFlag> flag_of(const pith_cancel * cancel) {
+    return cancel == nullptr ? std::make_shared<CancelFlag>() : cancel->flag;
+}
+
+}  // namespace
+
 pith_code pith_cancel_new(pith_cancel ** cancel) {
     return guarded([&]() -> Status {
         if (cancel == nullptr) { return missing("cancel"); }
@@ -28,7 +37,7 @@ void pith_cancel_clear(pith_cancel * cancel) {
 pith_code pith_session_cancel_by(pith_session * session, pith_cancel * cancel) {
     return guarded([&]() -> Status {
         if (session == nullptr) { return missing("session"); }
-        session->cancel = cancel == nullptr ? std::make_shared<CancelFlag>() : cancel->flag;
+        session->cancel = flag_of(cancel);
         return {};
     });
 }
@@ -36,7 +45,7 @@ pith_code pith_session_cancel_by(pith_session * session, pith_cancel * cancel) {
 pith_code pith_engine_cancel_by(pith_engine * engine, pith_cancel * cancel) {
     return guarded([&]() -> Status {
         if (engine == nullptr) { return missing("engine"); }
-        engine->cancel = cancel == nullptr ? nullptr : cancel->flag;
+        engine->cancel = flag_of(cancel);
         return {};
     });
 }

@@ -1,5 +1,4 @@
 // engine.cpp - engines, from C. Stage: façade.
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,19 +57,6 @@ Result<std::vector<int32_t>> tokens_of(const int32_t * tokens, size_t n, const c
     return std::vector<int32_t>(tokens, tokens + n);
 }
 
-// A call under the engine's flag, if it has one.
-class Call {
-public:
-    explicit Call(const pith_engine & engine) {
-        if (engine.cancel) { under_.emplace(engine.cancel); }
-    }
-    const std::atomic<bool> * get() const { return under_ ? under_->get() : nullptr; }
-    bool is_cancelled() const { return under_ && under_->get()->load(); }
-
-private:
-    std::optional<CancelFlag::Call> under_;
-};
-
 // A callback that throws ends the request: Engine sees to that.
 Result<pith::Request> request_of(const pith_engine & engine, const pith_request & given) {
     pith::Request request;
@@ -125,7 +111,7 @@ pith_code pith_engine_new(const pith_model * model, const struct pith_engine_opt
         const pith::ModelInfo & info = model->model.info();
         std::vector<int32_t> ends;
         if (model->tokenizer.ok()) { ends = model->tokenizer->end_of_generation_tokens(); }
-        *engine = new pith_engine{std::move(made), std::move(ends), info.n_layers, info.n_kv_heads, nullptr, {}};
+        *engine = new pith_engine{std::move(made), std::move(ends), info.n_layers, info.n_kv_heads};
         return {};
     });
 }
@@ -154,7 +140,7 @@ pith_code pith_engine_forget(pith_engine * engine, int64_t id) {
 pith_code pith_engine_step(pith_engine * engine, bool * more) {
     return guarded([&]() -> Status {
         if (engine == nullptr || more == nullptr) { return missing(engine == nullptr ? "engine" : "more"); }
-        PITH_ASSIGN_OR_RETURN(*more, engine->engine.step(Call(*engine).get()));
+        PITH_ASSIGN_OR_RETURN(*more, engine->engine.step(CancelFlag::Call(engine->cancel).get()));
         return {};
     });
 }
@@ -162,10 +148,10 @@ pith_code pith_engine_step(pith_engine * engine, bool * more) {
 pith_code pith_engine_run(pith_engine * engine, bool (*go_on)(void * user), void * user) {
     return guarded([&]() -> Status {
         if (engine == nullptr) { return missing("engine"); }
-        const Call call(*engine);
+        const CancelFlag::Call call(engine->cancel);
         for (bool more = true; more;) {
             if (go_on != nullptr && !go_on(user)) { return {ErrorCode::kCancelled, "cancelled between two steps"}; }
-            if (call.is_cancelled()) { return {ErrorCode::kCancelled, "cancelled"}; }
+            if (call.get()->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
             PITH_ASSIGN_OR_RETURN(more, engine->engine.step(call.get()));
         }
         return {};

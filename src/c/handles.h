@@ -45,8 +45,8 @@ struct pith_engine {
     std::vector<int32_t> end_tokens;  // of the model
     int n_layers = 0;
     int n_kv_heads = 0;
-    std::shared_ptr<pith::c::CancelFlag> cancel;  // null: none
-    pith::Ledger ledger;                          // whose texts the caller was given last
+    std::shared_ptr<pith::c::CancelFlag> cancel = std::make_shared<pith::c::CancelFlag>();  // as a session's
+    pith::Ledger ledger;  // whose texts the caller was given last
 };
 
 namespace pith::c {

@@ -8,7 +8,7 @@ namespace pith {
 
 void drop_written_pages(int file) {
 #ifdef POSIX_FADV_DONTNEED
-    if (fsync(file) == 0) { static_cast<void>(posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED)); }
+    static_cast<void>(posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED));
 #else
     static_cast<void>(file);
 #endif
@@ -17,7 +17,7 @@ void drop_written_pages(int file) {
 void drop_written_pages(const std::string & path) {
     const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file < 0) { return; }
-    drop_written_pages(file);
+    if (fsync(file) == 0) { drop_written_pages(file); }
     close(file);
 }
 

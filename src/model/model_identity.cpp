@@ -14,6 +14,8 @@
 namespace pith {
 namespace {
 
+constexpr size_t kBytesOfAThread = size_t{16} << 20;
+
 class Hashed {
 public:
     void add(std::span<const uint8_t> bytes) { hash_.add(bytes); }
@@ -123,9 +125,11 @@ std::string contents_hash(std::span<const IdentitySource> files, size_t sampled_
         for (size_t i = next++; i < tensors.size(); i = next++) { hashes[i] = hash_of(tensors[i], samples); }
         return {};
     };
-    // Nothing in it fails.
-    static_cast<void>(
-        on_threads(static_cast<int>(std::min<size_t>(static_cast<size_t>(available_cpus()), tensors.size())), hash_some));
+    // Adapters and gates are small: a thread of its own is for so many bytes at least. Nothing in it fails.
+    const size_t n_wanted = 1 + total / kBytesOfAThread;
+    const int n_threads =
+        n_wanted == 1 ? 1 : static_cast<int>(std::min<size_t>(n_wanted, static_cast<size_t>(available_cpus())));
+    static_cast<void>(on_threads(n_threads, hash_some));
     Hashed hashed;
     for (const uint64_t hash : hashes) { hashed.add(hash); }
     return hashed.text();

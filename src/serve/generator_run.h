@@ -179,8 +179,7 @@ struct Generator::Run {
     Stopwatch since_submitted;
     double map_s = -kMapS;   // when the newest map was told
     bool is_mapped = false;  // behind its prompt
-    bool late = false;       // cancelled at its deadline, with nothing said
-    bool ends_late = false;  // the same, with something said
+    bool late = false;       // cancelled at its deadline
     bool cut = false;        // since the server ends
     double started_s = 0;
     double first_s = 0;

@@ -159,10 +159,10 @@ void Generator::look_after_runs(const Stopwatch & step) {
 
 void Generator::look_after(Run & run, const Stopwatch & step) {
     const bool is_open = engine_.state(run.id) < RequestState::kDone;
-    run.late = run.late || (is_open && run.n_generated == 0 && run.is_late());
-    // While it is set aside, nothing is said that would look at the time.
-    run.ends_late = run.ends_late || (engine_.state(run.id) == RequestState::kSetAside && run.is_late());
-    if (is_open && (run.late || run.ends_late || run.events->abandoned())) {
+    // Whoever says something looks at the time itself.
+    const bool says_nothing = run.n_generated == 0 || engine_.state(run.id) == RequestState::kSetAside;
+    run.late = run.late || (is_open && says_nothing && run.is_late());
+    if (is_open && (run.late || run.events->abandoned())) {
         if (run.reading) { return fail(run, {ErrorCode::kCancelled, "nobody waits for it"}); }
         static_cast<void>(engine_.cancel(run.id));
     }
@@ -194,7 +194,7 @@ void Generator::end(Run & run) {
         drop(run.id);
         return read_alone(run);
     }
-    if (state == RequestState::kDone || ((run.cut || run.ends_late) && run.n_generated > 0)) {
+    if (state == RequestState::kDone || ((run.cut || run.late) && run.n_generated > 0)) {
         end_answer(run);
     } else {
         fail(run, status);

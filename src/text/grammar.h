@@ -59,6 +59,8 @@ struct CharacterSet {
 
 // Pairs of bounds as a set has them; spans may overlap, and one that ends before it begins holds nothing.
 std::vector<char32_t> merged_spans(std::vector<std::pair<char32_t, char32_t>> spans);
+// Whether some pair of them has a character from low to high.   Cost: logarithmic.
+bool any_between(std::span<const char32_t> bounds, char32_t low, char32_t high);
 
 struct Grammar {
     std::vector<GrammarSymbol> symbols;  // alternatives, each up to its kEnd; the first is a kEnd alone

@@ -353,11 +353,15 @@ std::vector<char32_t> merged_spans(std::vector<std::pair<char32_t, char32_t>> sp
     return bounds;
 }
 
+bool any_between(std::span<const char32_t> bounds, char32_t low, char32_t high) {
+    // The first bound at `low` or above ends a pair that holds it, or begins the next pair.
+    const auto bound = std::ranges::lower_bound(bounds, low);
+    const bool is_inside = (bound - bounds.begin()) % 2 == 1;
+    return bound != bounds.end() && (is_inside || *bound <= high);
+}
+
 bool Grammar::holds(const CharacterSet & set, char32_t character) const {
-    const auto all = bounds_of(set);
-    const auto n_not_above = std::ranges::upper_bound(all, character) - all.begin();
-    const bool is_between = n_not_above % 2 == 1 || (n_not_above > 0 && all[static_cast<size_t>(n_not_above - 1)] == character);
-    return is_between != set.all_others;
+    return any_between(bounds_of(set), character, character) != set.all_others;
 }
 
 Result<Grammar> read_grammar(std::string_view text, const TokenOfText & token_of_text) {

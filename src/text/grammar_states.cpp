@@ -214,11 +214,7 @@ const GrammarStates::Ways & GrammarStates::ways_of(uint32_t state) {
 bool GrammarStates::goes_on(uint32_t state, char32_t low, char32_t high) {
     const std::vector<char32_t> & characters = ways_of(state).characters;
     spend(1 + std::bit_width(characters.size()));
-    if (is_spent()) { return false; }
-    // The first bound at `low` or above ends a pair that holds it, or begins the next pair.
-    const auto bound = std::ranges::lower_bound(characters, low);
-    const bool is_inside = (bound - characters.begin()) % 2 == 1;
-    return bound != characters.end() && (is_inside || *bound <= high);
+    return !is_spent() && any_between(characters, low, high);
 }
 
 uint32_t GrammarStates::make_room(uint32_t state) {

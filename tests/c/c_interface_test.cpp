@@ -288,7 +288,7 @@ TEST_F(CInterface, AFlagEndsWhatTakesLongUntilItIsCleared) {
     pith_engine_free(engine);
 }
 
-// Two sessions under one flag, on threads of their own, and a third thread that sets and clears the flag of another.
+// Two sessions under one flag, each on a thread of its own.
 TEST_F(CInterface, ACallbackThatSaysNoEndsNobodyElsesCall) {
     pith_cancel * cancel = nullptr;
     ASSERT_EQ(pith_cancel_new(&cancel), PITH_OK);

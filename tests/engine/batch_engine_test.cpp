@@ -702,11 +702,16 @@ TEST(BatchEngineForks, AreRefusedByNameBeforeFilesRunOut) {
     }
 }
 
-TEST(BatchEngineForks, CountABaseAsLongAsItIsRead) {
+// Has room for a kept prompt of 700 tokens, or for a request of 900, and not for both.
+Result<Engine> engine_of_a_mebibyte() {
     EngineOptions options;
     options.grid = 0;
     options.ceiling = Budget(BudgetKind::kBytes, 1 << 20);
-    auto engine = tiny().engine(options);
+    return tiny().engine(options);
+}
+
+TEST(BatchEngineForks, CountABaseAsLongAsItIsRead) {
+    auto engine = engine_of_a_mebibyte();
     ASSERT_TRUE(engine.ok());
     const Request prefix = kept_prompt(700);
     const auto base = engine->submit(prefix);
@@ -741,10 +746,7 @@ TEST(BatchEngineForks, CountABaseAsLongAsItIsRead) {
 
 // What is urgent waits for the room that is kept for them, and is not refused for it.
 TEST(BatchEngineForks, FinishBeforeAnUrgentRequestThatFindsNoRoomBesideTheirPrompt) {
-    EngineOptions options;
-    options.grid = 0;
-    options.ceiling = Budget(BudgetKind::kBytes, 1 << 20);
-    auto engine = tiny().engine(options);
+    auto engine = engine_of_a_mebibyte();
     ASSERT_TRUE(engine.ok());
     const auto base = engine->submit(kept_prompt(700));
     ASSERT_TRUE(engine->run().ok());
@@ -786,10 +788,7 @@ TEST(BatchEngineForks, StandInLineWhereTheirPromptStood) {
 
 // The first in line fails, and what is forgotten meanwhile makes room for the next.
 TEST(BatchEngineForks, FailOneByOneWhereKeptOnesTakeTheRoom) {
-    EngineOptions options;
-    options.grid = 0;
-    options.ceiling = Budget(BudgetKind::kBytes, 1 << 20);
-    auto engine = tiny().engine(options);
+    auto engine = engine_of_a_mebibyte();
     ASSERT_TRUE(engine.ok());
     const auto base = engine->submit(kept_prompt(700));
     ASSERT_TRUE(engine->run().ok());

@@ -255,14 +255,16 @@ TEST_F(Completions, ComeInTheOrderOfTheirPriorities) {
     Json late = slow;
     late["timeout"] = 0.2;
     urgent["max_tokens"] = 1400;
+    std::atomic<bool> is_late_done = false;
     std::atomic<bool> is_urgent_done = false;
     std::jthread second([&] {
-        while (serving->generator().state().n_running == 0) { std::this_thread::yield(); }
+        while (!is_late_done && serving->generator().state().n_running == 0) { std::this_thread::yield(); }
         EXPECT_EQ(serving->text(urgent).status, 200);
         is_urgent_done = true;
     });
     const Json cut_short = serving->text(late).json();
     EXPECT_FALSE(is_urgent_done);
+    is_late_done = true;
     EXPECT_EQ(cut_short["choices"][0]["finish_reason"], "length");
     EXPECT_LT(cut_short["usage"]["completion_tokens"].get<int>(), 1500);
     second.join();

@@ -191,9 +191,6 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from, const
     ByteReader from_evidence(evidence_bytes);
     const SeenEntries seen = seen_entries(layout, lengths_of_lanes(saved), n_tokens);
     auto evidence = EvidenceState::read(from_evidence, layout.shape_of_model(), known, output, seen.lengths, seen.n_seen);
-    if (evidence.status().code() == ErrorCode::kUnsupported) {
-        return {ErrorCode::kUnsupported, "cache file '" + from.path() + "': " + evidence.status().message()};
-    }
     if (!evidence.ok()) { return damaged(evidence.status().message()); }
     if (!from_evidence.done()) { return damaged("its evidence does not end where it should"); }
     PITH_ASSIGN_OR_RETURN(const auto gate_bytes, from.section("gates"));
