@@ -119,6 +119,8 @@ void PageLanes::move(int lane, int64_t from, int64_t to, int64_t n) noexcept {
 }
 
 void PageLanes::write(int lane, int64_t first, int64_t n, const uint8_t * k, const uint8_t * v) noexcept {
+    memory_.make_ready(row_k(lane, first), static_cast<size_t>(n) * rows().bytes_k());
+    memory_.make_ready(row_v(lane, first), static_cast<size_t>(n) * rows().bytes_v());
     std::copy_n(k, static_cast<size_t>(n) * rows().bytes_k(), row_k(lane, first));
     std::copy_n(v, static_cast<size_t>(n) * rows().bytes_v(), row_v(lane, first));
 }

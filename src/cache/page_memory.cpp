@@ -152,4 +152,18 @@ void PageMemory::release(size_t begin, size_t end) {
     if (begin < end) { (void)madvise(data_ + begin, end - begin, file_ ? MADV_REMOVE : MADV_DONTNEED); }
 }
 
+void PageMemory::make_ready(const uint8_t * bytes, size_t size_bytes) {
+#ifdef MADV_POPULATE_WRITE
+    constexpr size_t kLeastPages = 4;  // fewer are not worth the call
+    if (size_bytes < kLeastPages * page_size_bytes()) { return; }
+    const auto offset = static_cast<size_t>(bytes - data_);
+    const size_t begin = offset / page_size_bytes() * page_size_bytes();
+    // A system that knows no such call (Linux before 5.14) finds the pages one by one.
+    (void)madvise(data_ + begin, page_ceil(offset + size_bytes) - begin, MADV_POPULATE_WRITE);
+#else
+    static_cast<void>(bytes);
+    static_cast<void>(size_bytes);
+#endif
+}
+
 }  // namespace pith

@@ -10,7 +10,7 @@ constexpr int kMaxParts = 99999;       // five digits in the name
 constexpr size_t kMaxTensors = 16384;  // in all parts: a part has as many as parse_gguf() takes
 
 Result<FilePart> open_part(const std::string & path) {
-    PITH_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
+    PITH_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path, "model", /*keeps_open=*/true));
     PITH_ASSIGN_OR_RETURN(GgufHeader header, parse_gguf(file.bytes(), path));
     return FilePart{path, std::move(file), std::move(header)};
 }

@@ -20,7 +20,7 @@ Status io_error(const std::string & path, const char * what, const char * kind) 
 
 }  // namespace
 
-Result<MappedFile> MappedFile::open(const std::string & path, const char * kind) {
+Result<MappedFile> MappedFile::open(const std::string & path, const char * kind, bool keeps_open) {
     const int fd =
         ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a named pipe is no file, and nobody waits for one
     if (fd < 0) { return io_error(path, "open", kind); }
@@ -38,30 +38,47 @@ Result<MappedFile> MappedFile::open(const std::string & path, const char * kind)
     const size_t size = static_cast<size_t>(info.st_size);
     void * data = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
     const Status status = data == MAP_FAILED ? io_error(path, "map", kind) : Status{};
-    ::close(fd);
+    if (!status.ok() || !keeps_open) { ::close(fd); }
     if (!status.ok()) { return status; }
-    return MappedFile(static_cast<uint8_t *>(data), size);
+    return MappedFile(static_cast<uint8_t *>(data), size, keeps_open ? fd : -1);
 }
 
 MappedFile::MappedFile(MappedFile && other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 MappedFile & MappedFile::operator=(MappedFile && other) noexcept {
     if (this != &other) {
-        unmap();
+        close();
         data_ = std::exchange(other.data_, nullptr);
         size_ = std::exchange(other.size_, 0);
+        descriptor_ = std::exchange(other.descriptor_, -1);
     }
     return *this;
 }
 
 MappedFile::~MappedFile() {
-    unmap();
+    close();
 }
 
-void MappedFile::unmap() {
+void MappedFile::close() {
     if (data_ != nullptr) { munmap(data_, size_); }
+    if (descriptor_ >= 0) { ::close(descriptor_); }
     data_ = nullptr;
+    descriptor_ = -1;
+}
+
+std::span<const uint8_t> MappedFile::read(size_t offset, std::span<uint8_t> buffer) const {
+    size_t n_read = 0;
+    while (descriptor_ >= 0 && n_read < buffer.size()) {
+        const ssize_t n =
+            pread(descriptor_, buffer.data() + n_read, buffer.size() - n_read, static_cast<off_t>(offset + n_read));
+        if (n < 0 && errno == EINTR) { continue; }
+        if (n <= 0) { break; }
+        n_read += static_cast<size_t>(n);
+    }
+    return n_read == buffer.size() ? std::span<const uint8_t>(buffer) : bytes().subspan(offset, buffer.size());
 }
 
 void MappedFile::prefetch() const {

@@ -228,7 +228,7 @@ Result<std::vector<float>> LoadedModel::read_output_projection(int layer) const 
 ModelIdentity LoadedModel::identity() const {
     std::call_once(identified_, [this] {
         std::vector<IdentitySource> files;
-        for (const FilePart & part : parts_) { files.push_back({&part.header, part.file.bytes()}); }
+        for (const FilePart & part : parts_) { files.push_back({&part.header, part.file.bytes(), &part.file}); }
         const std::string own = hparams_.arch_name + ".";
         const std::string prefixes[] = {own, "tokenizer.ggml."};
         identity_ = {{"architecture", hparams_.arch_name},
@@ -236,8 +236,6 @@ ModelIdentity LoadedModel::identity() const {
                      {"tensor table", table_hash(files)},
                      {"weights", contents_hash(files)},
                      {kLoraItem, "none"}};
-        if (store_.copied_bytes() < weight_bytes_ / 2) { return; }
-        for (const FilePart & part : parts_) { part.file.drop(0, part.file.bytes().size()); }  // or it would be resident twice
     });
     return identity_;
 }

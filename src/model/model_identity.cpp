@@ -2,8 +2,11 @@
 #include "model/model_identity.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <string_view>
 #include <variant>
 
@@ -43,27 +46,42 @@ private:
 
 struct Placed {
     const GgufTensor * tensor;
-    const uint8_t * data;
+    const IdentitySource * source;
 };
 
 std::vector<Placed> by_name(std::span<const IdentitySource> files) {
     std::vector<Placed> all;
     for (const IdentitySource & file : files) {
-        for (const GgufTensor & tensor : file.header->tensors) { all.push_back({&tensor, file.bytes.data() + tensor.offset}); }
+        for (const GgufTensor & tensor : file.header->tensors) { all.push_back({&tensor, &file}); }
     }
     std::ranges::sort(all, {}, [](const Placed & one) -> const std::string & { return one.tensor->name; });
     return all;
 }
 
+// [begin, end) of the tensor's bytes, in pieces that stay in the processor's cache.
+void add_bytes(Hash64 & hash, const Placed & one, size_t begin, size_t end) {
+    constexpr size_t kPiece = size_t{64} << 10U;
+    const size_t offset = one.tensor->offset;
+    if (one.source->file == nullptr) { return hash.add(one.source->bytes.subspan(offset + begin, end - begin)); }
+    std::array<uint8_t, kPiece> piece;
+    for (size_t n = 0; begin < end; begin += n) {
+        n = std::min(kPiece, end - begin);
+        hash.add(one.source->file->read(offset + begin, std::span(piece).first(n)));
+    }
+}
+
 uint64_t hash_of(const Placed & one, bool samples) {
-    const std::span bytes(one.data, one.tensor->size);
-    if (!samples || bytes.size() <= kSampledBlocks * kSampledBlockBytes) { return hash64(bytes); }
     Hash64 hash;
-    const size_t last = bytes.size() - kSampledBlockBytes;
+    const size_t size = one.tensor->size;
+    if (!samples || size <= kSampledBlocks * kSampledBlockBytes) {
+        add_bytes(hash, one, 0, size);
+        return hash.value();
+    }
+    const size_t last = size - kSampledBlockBytes;
     for (size_t i = 0; i < kSampledBlocks; ++i) {
         // Without the product of two large numbers, which may not fit.
         const size_t begin = last / (kSampledBlocks - 1) * i + last % (kSampledBlocks - 1) * i / (kSampledBlocks - 1);
-        hash.add(bytes.subspan(begin, kSampledBlockBytes));
+        add_bytes(hash, one, begin, begin + kSampledBlockBytes);
     }
     return hash.value();
 }
@@ -119,10 +137,14 @@ std::string contents_hash(std::span<const IdentitySource> files, size_t sampled_
     size_t total = 0;
     for (const Placed & one : tensors) { total += one.tensor->size; }
     const bool samples = total > sampled_above;
+    // The largest first: begun last, the embedding would keep one thread when all others have ended.
+    std::vector<size_t> order(tensors.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, std::ranges::greater{}, [&](size_t i) { return tensors[i].tensor->size; });
     std::vector<uint64_t> hashes(tensors.size());
     std::atomic<size_t> next = 0;
     const auto hash_some = [&](int /*part*/) -> Status {
-        for (size_t i = next++; i < tensors.size(); i = next++) { hashes[i] = hash_of(tensors[i], samples); }
+        for (size_t i = next++; i < order.size(); i = next++) { hashes[order[i]] = hash_of(tensors[order[i]], samples); }
         return {};
     };
     // Adapters and gates are small: a thread of its own is for so many bytes at least. Nothing in it fails.

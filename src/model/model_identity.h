@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "file/gguf_header.h"
+#include "file/mapped_file.h"
 
 namespace pith {
 
@@ -33,6 +34,7 @@ std::optional<IdentityDifference> first_difference(const ModelIdentity & saved, 
 struct IdentitySource {
     const GgufHeader * header = nullptr;
     std::span<const uint8_t> bytes;
+    const MappedFile * file = nullptr;  // that they are of, to be read as a whole (mapped_file.h); null: they are memory
 };
 
 // Of the keys that begin with `prefix`, in the order of their names: names and values. Of arrays that are not kept

@@ -138,6 +138,15 @@ TEST_F(Identity, LargeTensorsAreSampledFromTheFirstByteToTheLast) {
         EXPECT_NE(hash(0), sampled) << at;
         bytes[at] = 1;
     }
+    // A file that is read piece by piece has the hashes of its bytes in memory.
+    bytes[bytes.size() / 2] = 2;
+    testing::write_file(folder_.file("bytes"), {bytes.begin(), bytes.end()});
+    const auto file = MappedFile::open(folder_.file("bytes"), "model", /*keeps_open=*/true);
+    ASSERT_TRUE(file.ok());
+    const IdentitySource in_file{&header, file->bytes(), &*file};
+    for (const size_t sampled_above : {size_t{0}, kSampledAboveBytes}) {
+        EXPECT_EQ(contents_hash({&in_file, 1}, sampled_above), hash(sampled_above));
+    }
 }
 
 }  // namespace
