@@ -35,7 +35,7 @@ GrammarStates::GrammarStates(Grammar grammar) : grammar_(std::move(grammar)) {
         borders_.push_back(grammar_.bounds[i + 1] + 1);
     }
     std::ranges::sort(borders_);
-    borders_.erase(std::ranges::unique(borders_).begin(), borders_.end());
+    borders_.erase(std::unique(borders_.begin(), borders_.end()), borders_.end());
     for (char32_t c = 0; c < ascii_kinds_.size(); ++c) {
         ascii_kinds_[c] = static_cast<uint32_t>(std::ranges::upper_bound(borders_, c) - borders_.begin());
     }

@@ -28,7 +28,7 @@ char32_t next_character(std::string_view text, size_t & at) {
 
 void sort_and_thin(std::vector<char32_t> & characters) {
     std::ranges::sort(characters);
-    characters.erase(std::ranges::unique(characters).begin(), characters.end());
+    characters.erase(std::unique(characters.begin(), characters.end()), characters.end());
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ TEST_P(HiddenKeysTest, AreSeenByTheQueriesNextToThemAlone) {
     }
     hidden.positions.back().push_back(c.n_old + c.n_new - 1);
     std::ranges::sort(hidden.positions.back());
-    hidden.positions.back().erase(std::ranges::unique(hidden.positions.back()).begin(), hidden.positions.back().end());
+    auto & newest = hidden.positions.back();
+    newest.erase(std::unique(newest.begin(), newest.end()), newest.end());
 
     EvidenceState evidence(shape, EvidenceNeeds{.running_sum = true});
     GraphBuild * build = *lanes.runner().begin(512);

@@ -1,6 +1,7 @@
-// device_policies_test.cpp - every policy of the registry on the built-in model: with layers on one server and on two, keys and
-// values here and there, it keeps the entries that it keeps on the CPU, and says the same. Near-ties are counted: entries that
-// change places though their scores, or what else chooses them, are the same to some parts in ten thousand.
+// device_policies_test.cpp - every policy of the registry on the built-in model: with layers on one server and on two, or on
+// what ctest names, keys and values here and there, it keeps the entries that it keeps on the CPU, and says the same. Near-ties
+// are counted: entries that change places though their scores, or what else chooses them, are the same to some parts in ten
+// thousand.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ namespace {
 using testing::all_layers_on_servers;
 using testing::load;
 using testing::nothing_to_test;
+using testing::on_a_device;
 using testing::policies_of_the_registry;
 using testing::Where;
 
@@ -275,6 +277,8 @@ TEST_P(EveryPolicyOnDevices, WhatGatesLetInIsTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rpc, EveryPolicyOnDevices, ::testing::ValuesIn(all_layers_on_servers()),
+                         [](const auto & test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Device, EveryPolicyOnDevices, ::testing::ValuesIn(on_a_device()),
                          [](const auto & test) { return test.param.name; });
 
 }  // namespace

@@ -32,6 +32,7 @@ namespace {
 using testing::compare_logits;
 using testing::load;
 using testing::nothing_to_test;
+using testing::on_a_device;
 using testing::options_of;
 using testing::random_tokens;
 using testing::RpcProcess;
@@ -413,19 +414,6 @@ TEST_P(OnDevices, TwoThreadsAtATime) {
 INSTANTIATE_TEST_SUITE_P(Rpc, OnDevices, ::testing::Values(Where{"all"}, Where{"some", 1, 2}, Where{"split", 2, -1, {1, 1}}),
                          [](const auto & test) { return test.param.name; });
 
-// What ctest wants tested beside servers, or scripts/measure_gpu.
-std::vector<Where> on_a_device() {
-    const char * device = std::getenv("PITH_TEST_DEVICE");  // "Vulkan0", "CUDA0"
-    if (device == nullptr) { return {}; }
-    return {{.name = "alone", .n_servers = 0, .devices = {device}},
-            {.name = "behind_a_server", .n_servers = 1, .split = {1, 1}, .devices = {"RPC0", device}},
-            {.name = "alone_with_lanes", .n_servers = 0, .kv_offload = true, .devices = {device}},
-            {.name = "behind_a_server_with_lanes",
-             .n_servers = 1,
-             .split = {1, 1},
-             .kv_offload = true,
-             .devices = {"RPC0", device}}};
-}
 INSTANTIATE_TEST_SUITE_P(Device, OnDevices, ::testing::ValuesIn(on_a_device()),
                          [](const auto & test) { return test.param.name; });
 

@@ -73,4 +73,18 @@ inline std::vector<Where> all_layers_on_servers() {
     return {{"one"}, {"two", 2, -1, {1, 1}}, {"one_with_lanes", 1, -1, {}, true}, {"two_with_lanes", 2, -1, {1, 1}, true}};
 }
 
+// What ctest wants tested beside servers, or scripts/measure_gpu.
+inline std::vector<Where> on_a_device() {
+    const char * device = std::getenv("PITH_TEST_DEVICE");  // "Vulkan0", "CUDA0"
+    if (device == nullptr) { return {}; }
+    return {{.name = "alone", .n_servers = 0, .devices = {device}},
+            {.name = "behind_a_server", .n_servers = 1, .split = {1, 1}, .devices = {"RPC0", device}},
+            {.name = "alone_with_lanes", .n_servers = 0, .kv_offload = true, .devices = {device}},
+            {.name = "behind_a_server_with_lanes",
+             .n_servers = 1,
+             .split = {1, 1},
+             .kv_offload = true,
+             .devices = {"RPC0", device}}};
+}
+
 }  // namespace pith::testing

@@ -16,6 +16,8 @@ namespace {
 
 constexpr int kMostTokens = 150;  // in a session: then it comes back to a snapshot, or stays
 constexpr size_t kMostSnapshots = 3;
+constexpr int kLeastBudget = 40;  // of calls that evict: no less than is protected, auto's window of 32 and 6 pinned tokens
+constexpr int kMostBudget = 60;
 
 Session open(const Model & model, const SessionOptions & options) {
     auto session = model.session(options);
@@ -151,13 +153,13 @@ Call RandomWalk::draw_call() {
         for (int32_t & one : call.questions) { one = token(); }
         const std::vector<std::string> policies = {options_.policy, "snapkv:window=8", "knorm:recent=8", "auto"};
         call.policy = dice_.pick(policies);
-        call.budget = dice_.between(33, 60);  // no less than the policies protect: the calls behind it are to go on
+        call.budget = dice_.between(kLeastBudget, kMostBudget);
         return call;
     }
     if (drawn < 45 && !options_.observe.empty()) {
         call.kind = Call::Kind::kEvict;
         call.policy = dice_.pick(options_.observe);
-        call.budget = dice_.between(33, 60);  // no less than the policies protect
+        call.budget = dice_.between(kLeastBudget, kMostBudget);
         return call;
     }
     if (drawn < 60) {

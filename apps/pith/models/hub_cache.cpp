@@ -68,7 +68,7 @@ std::string HubCache::main_revision(const std::string & repo) const {
 std::vector<HubCache::Entry> HubCache::files(const std::string & repo) const {
     std::vector<fs::path> snapshots = folders_in(folder(repo) / "snapshots");
     const std::string main = main_revision(repo);
-    std::ranges::stable_partition(snapshots, [&](const fs::path & path) { return path.filename() == main; });
+    std::stable_partition(snapshots.begin(), snapshots.end(), [&](const fs::path & path) { return path.filename() == main; });
     std::vector<Entry> entries;
     std::set<std::string> seen;
     for (const fs::path & top : snapshots) {

@@ -163,6 +163,8 @@ Result<bool> Engine::step(const std::atomic<bool> * cancel) {
     impl_->in_step = true;
     const CancelScope cancelling(impl_->execution->forward, cancel);
     const Result<bool> more = guarded([&]() -> Result<bool> { return impl_->step(); });
+    // A step that memory failed in may have admitted somebody, and not come to its end, where it counts.
+    if (!more.ok()) { impl_->settle_bytes(); }
     impl_->in_step = false;
     return more;
 }

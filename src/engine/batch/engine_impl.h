@@ -90,6 +90,7 @@ struct Engine::Impl {
     void run_alone(Turn & turn, int64_t n);
     void advance(Turn & turn, int64_t n);
     void count_bytes(const Turn * ran = nullptr);
+    void settle_bytes();
     void drop_forgotten();
     Turn * base_of(const Turn & turn) const { return turn.request().after == 0 ? nullptr : find(turn.request().after); }
     std::string folder() const { return store ? store->folder() : std::string(); }  // of what goes aside

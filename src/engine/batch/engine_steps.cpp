@@ -322,6 +322,12 @@ void Engine::Impl::count_bytes(const Turn * ran) {
     ledger.kv_allocated_bytes = bytes;
 }
 
+// What all hold and may come to hold, behind a step.
+void Engine::Impl::settle_bytes() {
+    ledger.kv_reserved_bytes = reserved_bytes();
+    count_bytes();
+}
+
 // The turn's n tokens are in its lanes.
 void Engine::Impl::advance(Turn & turn, int64_t n) {
     const Stopwatch watch;
@@ -409,8 +415,7 @@ bool Engine::Impl::step() {
     if (store) { store->shared().trim(); }
     // Who ends frees memory, who has read makes room for another reader, and may be set aside from now on.
     for (size_t i = 0; i < candidates.size(); ++i) { changed = changed || candidates[i]->state() != states[i]; }
-    ledger.kv_reserved_bytes = reserved_bytes();
-    count_bytes();
+    settle_bytes();
     ledger.activation_peak_bytes = std::max(ledger.activation_peak_bytes, activation_bytes());
     const double step_s = all.seconds();
     const double decode_s = n_fed > 0 ? (step_s - unit_s) * n_fed / (n_read + n_fed) : 0;

@@ -73,8 +73,7 @@ std::vector<int64_t> ends_to_store(const RunPlan & plan, int64_t n_prompt, std::
     if (plan.budget > 0 && ends[0] > 0) { ends.push_back(chunk_end_before(plan, ends[0] - 1)); }
     for (const int32_t n : wanted) { ends.push_back(chunk_end_before(plan, std::clamp<int64_t>(n, 0, n_prompt))); }
     std::ranges::sort(ends);
-    const auto same = std::ranges::unique(ends);
-    ends.erase(same.begin(), same.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
     if (ends.front() == 0) { ends.erase(ends.begin()); }
     return ends;
 }
