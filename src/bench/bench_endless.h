@@ -34,7 +34,7 @@ struct EndlessPart {
     int64_t n_tokens = 0;
     double fresh_tps = 0;              // median of the fresh session's stretches
     double last_tps = 0;               // of the long one's last
-    double ratio = 0;                  // median over the pairs of last / fresh
+    double ratio = 0;                  // of speeds, median over the pairs of last / fresh: above 1 it is not slower
     double all_tps = 0;                // of all the long one's tokens, not a median
     size_t anonymous_first_bytes = 0;  // of the process, once the first stretches had been read
     size_t anonymous_last_bytes = 0;   // and before the fresh session came
