@@ -29,6 +29,7 @@ size_t page_ceil(size_t size_bytes) {
 namespace {
 
 std::atomic<size_t> open_page_files{0};
+std::atomic<bool> kept_from_forks{false};
 
 // Nothing: there is none.
 std::optional<rlim_t> limit_of(decltype(RLIMIT_NOFILE) what) {
@@ -86,6 +87,10 @@ Result<std::shared_ptr<PageFile>> PageFile::make() {
     return file;
 }
 
+void PageMemory::keep_from_forks(bool kept) {
+    kept_from_forks = kept;
+}
+
 Result<PageMemory> PageMemory::map(size_t size_bytes, int flags, std::shared_ptr<const PageFile> file, size_t begin) {
     const size_t size = page_ceil(size_bytes);
     const int descriptor = file ? file->descriptor_ : -1;
@@ -97,6 +102,9 @@ Result<PageMemory> PageMemory::map(size_t size_bytes, int flags, std::shared_ptr
 #ifdef MADV_NOHUGEPAGE
     // A huge page would keep 2 MiB resident for a lane of a few entries.
     (void)madvise(data, size, MADV_NOHUGEPAGE);
+#endif
+#ifdef MADV_DONTFORK
+    if (kept_from_forks) { (void)madvise(data, size, MADV_DONTFORK); }
 #endif
     PageMemory made;
     made.data_ = static_cast<uint8_t *>(data);

@@ -48,6 +48,11 @@ private:
 // A private, zero-filled mapping that costs memory only where it was written.
 class PageMemory {
 public:
+    // Processes that this one forks from now on get none of the pages that are mapped from now on: each fork would copy the
+    // tables of all of them, and the next write to each page the page. For a program whose forks never read a cache, as those
+    // that render chat templates. Threads: any.
+    static void keep_from_forks(bool kept = true);
+
     static Result<PageMemory> reserve(size_t size_bytes);
     // The same, to be forked. file: it lies behind what is there already; null, or full: a new one, which comes back.
     static Result<PageMemory> reserve_to_fork(size_t size_bytes, std::shared_ptr<PageFile> & file);

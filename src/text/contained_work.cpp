@@ -4,8 +4,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -59,6 +63,17 @@ size_t mapped_bytes() {
     return n > 0 ? std::strtoull(text.data(), nullptr, 10) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
+// A server's port, for one, would stay taken after the server is gone.
+void close_all_but(int fd) {
+#ifdef SYS_close_range
+    const auto kept = static_cast<unsigned>(fd);
+    syscall(SYS_close_range, STDERR_FILENO + 1U, kept - 1, 0U);
+    syscall(SYS_close_range, kept + 1, ~0U, 0U);
+#else
+    (void)fd;
+#endif
+}
+
 void confine(const ContainedLimits & limits) {
     for (const int signal_number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGXCPU, SIGTERM, SIGPIPE}) {
         std::signal(signal_number, SIG_DFL);  // the caller's handlers know nothing of this process
@@ -66,6 +81,9 @@ void confine(const ContainedLimits & limits) {
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_UNBLOCK, &all, nullptr);
+#ifdef PR_SET_PDEATHSIG
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody waits for it any more
+#endif
     const int nowhere = open("/dev/null", O_RDWR);
     if (nowhere >= 0) {
         for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) { dup2(nowhere, fd); }
@@ -97,6 +115,7 @@ void send(int fd, char kind, const std::string & text) {
 }
 
 [[noreturn]] void work_in_child(int fd, const std::function<std::string()> & work, const ContainedLimits & limits) {
+    close_all_but(fd);
     confine(limits);
     try {
         const std::string text = work();

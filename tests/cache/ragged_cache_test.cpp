@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -442,6 +445,31 @@ TEST_F(RaggedCacheTest, TheLayersOfACacheThatOthersForkLieInOneFile) {
         EXPECT_EQ(PageFile::n_open(), before + 1);
     }
     EXPECT_EQ(PageFile::n_open(), before);
+}
+
+// Whether a process that is forked can read this byte.
+bool can_fork_read(const uint8_t * byte) {
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        _exit(*byte == 7 ? 0 : 1);
+    }
+    int state = 0;
+    waitpid(child, &state, 0);
+    return WIFEXITED(state) && WEXITSTATUS(state) == 0;
+}
+
+TEST(PageMemory, IsKeptFromForksWhereSomebodyWantsThat) {
+    auto shared = PageMemory::reserve(page_size_bytes());
+    PageMemory::keep_from_forks();
+    auto kept = PageMemory::reserve(page_size_bytes());
+    PageMemory::keep_from_forks(false);
+    ASSERT_TRUE(shared.ok() && kept.ok());
+    *shared->data() = 7;
+    *kept->data() = 7;
+    EXPECT_TRUE(can_fork_read(shared->data()));
+    EXPECT_FALSE(can_fork_read(kept->data()));
+    EXPECT_EQ(*kept->data(), 7);
 }
 
 // With so few files that none is left: what freeze() says.
