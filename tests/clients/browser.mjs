@@ -9,12 +9,12 @@ const words = 'The sky is blue. The grass is green. The sun is yellow. Here we g
 
 async function open(width, scheme) {
   const context = await browser.newContext({ viewport: { width, height: 800 }, colorScheme: scheme });
+  await context.addInitScript((key) => sessionStorage.setItem('pith.key', key), apiKey);
   const page = await context.newPage();
   const problems = [];
   page.on('console', (message) => { if (message.type() === 'error') problems.push(message.text()); });
   page.on('pageerror', (error) => problems.push(String(error)));
   page.on('request', (request) => { if (!request.url().startsWith(url) && !request.url().startsWith('data:')) problems.push('fetched ' + request.url()); });
-  await page.addInitScript((key) => sessionStorage.setItem('pith.key', key), apiKey);
   await page.goto(url);
   return { page, problems };
 }
@@ -45,6 +45,32 @@ async function noSidewaysScrolling(page) {
   await page.getByRole('button', { name: 'Edit' }).click();
   assert.equal(await page.locator('#text').inputValue(), 'What is the colour of the sky?');
   assert.equal(await page.locator('article').count(), 0);
+  // What an edited message replaces is there until it is sent: again if the edit is cancelled, and after a reload.
+  await page.getByRole('button', { name: 'Cancel the edit' }).click();
+  assert.equal(await page.locator('article').count(), 2);
+  assert.equal(await page.locator('#text').inputValue(), '');
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await page.reload();
+  assert.equal(await page.locator('article').count(), 2);
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await page.locator('#text').fill('What is the colour of the grass?');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await ended(page);
+  assert.equal(await page.locator('article').count(), 2);
+  assert.match(await page.locator('article.user .said').textContent(), /grass/);
+  assert.match(await page.locator('article.assistant .cost').textContent(), /tokens\/s/);
+
+  // Two tabs of one browser lose nothing of each other's.
+  const second = await page.context().newPage();
+  await second.goto(url);
+  await second.getByRole('button', { name: 'New conversation', exact: true }).first().click();
+  await ask(second, 'And the sun?');
+  await ended(second);
+  await page.waitForFunction(() => document.querySelectorAll('#list li').length === 2);
+  await page.getByRole('button', { name: 'Retry' }).click();
+  await ended(page);
+  assert.equal(await page.evaluate(() => JSON.parse(localStorage.getItem('pith.conversations')).length), 2);
+  await second.close();
 
   // A document under a budget: two questions, a map with holes, a text that is shaded.
   await page.locator('#policy').fill('snapkv');
@@ -75,11 +101,17 @@ async function noSidewaysScrolling(page) {
   // Everything is there after a reload, and on another page of the same browser.
   await page.reload();
   assert.equal(await page.locator('article').count(), 4);
-  assert.equal(await page.locator('#list li').count(), 2);
+  assert.equal(await page.locator('#list li').count(), 3);
   await page.locator('#list li button').nth(2).click();
   await noSidewaysScrolling(page);
 
-  // Who cannot see finds landmarks, names, and what happens.
+  // Who cannot see finds landmarks, names, and what happens: the tree that a screen reader gets.
+  const tree = await page.locator('body').ariaSnapshot();
+  for (const line of ['- link "Skip to the message"', '- heading "Pith pith-reference.gguf" [level=1]', '- navigation "Conversations":',
+    '- log ', '- textbox "Message"', '- button "Send"', '- complementary "What the cache holds":', '- heading "Cache" [level=2]',
+    '- img "Layers and heads by position']) {
+    assert.ok(tree.includes(line), line + ' is not in\n' + tree);
+  }
   for (const role of ['navigation', 'main', 'complementary', 'banner']) assert.equal(await page.getByRole(role).count(), 1, role);
   const nameless = await page.evaluate(() => [...document.querySelectorAll('button, input:not([hidden]), textarea')]
     .filter((one) => !(one.textContent.trim() || one.getAttribute('aria-label') || (one.labels && one.labels.length > 0))).map((one) => one.outerHTML));

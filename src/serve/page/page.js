@@ -10,6 +10,7 @@ let current = null;       // one of them
 let abort = null;         // of the answer that is being streamed
 let pending = null;       // a document for the next message
 let lastMap = null;       // of the newest answer
+let edited = null;        // {of, tail, document}: messages that an edited one will replace, back again if it is not sent
 let pieces = null;        // [{begin, end}] of the document, the tokens that it stands in
 
 // ---- what is kept in the browser ----
@@ -17,6 +18,17 @@ let pieces = null;        // [{begin, end}] of the document, the tokens that it 
 function restore() {
   try { conversations = JSON.parse(localStorage.getItem(kStore) || '[]'); } catch { conversations = []; }
   if (!Array.isArray(conversations)) conversations = [];
+}
+
+// Another tab has written: what it has is there, too. What is shown here stays, above all an answer that is being streamed.
+function adopt() {
+  const mine = current;
+  restore();
+  const at = conversations.findIndex((one) => one.id === mine.id);
+  if (at >= 0 && abort === null && edited === null) current = conversations[at];
+  else if (at >= 0) conversations[at] = mine;
+  else conversations.unshift(mine);
+  showAll();
 }
 
 function keep() {
@@ -73,6 +85,7 @@ function begin() {
 
 // What is shown of a conversation goes, and its answer with it: one is streamed at a time.
 function leave() {
+  cancelEdit();
   if (abort) abort.abort();
   lastMap = null;
   pieces = null;
@@ -115,20 +128,37 @@ function actions(message, index) {
     row.append(element('button', { type: 'button', textContent: text, disabled: abort !== null, onclick: act }));
   };
   if (message.role === 'user') {
-    add('Edit', () => {
-      by('text').value = message.content;
-      current.messages.length = index;
-      if (message.document) { pending = current.document; current.document = null; }
-      keep();
-      showAll();
-      by('text').focus();
-    });
+    add('Edit', () => edit(index));
   }
   if (index === current.messages.length - 1) {
     add('Retry', () => { current.messages.length = message.role === 'user' ? index + 1 : index; answer(); });
   }
   if (message.cost) row.append(element('span', { className: 'cost', textContent: message.cost }));
   return row;
+}
+
+function edit(index) {
+  cancelEdit();
+  const tail = current.messages.splice(index);
+  edited = { of: current, tail, document: null };
+  if (tail[0].document) {
+    edited.document = pending = current.document;
+    current.document = null;
+  }
+  by('text').value = tail[0].content;
+  showAll();
+  by('text').focus();
+}
+
+function cancelEdit() {
+  if (!edited) return;
+  edited.of.messages.push(...edited.tail);
+  if (edited.document) {
+    edited.of.document = edited.document;
+    pending = null;
+  }
+  edited = null;
+  by('text').value = '';
 }
 
 function article(message, index) {
@@ -169,6 +199,7 @@ function showAll() {
   showCache();
   by('send').disabled = abort !== null;
   by('stop').hidden = abort === null;
+  by('edit-cancel').hidden = edited === null;
 }
 
 // ---- documents ----
@@ -199,7 +230,8 @@ function sentMessages() {
 }
 
 function requestBody() {
-  const body = { messages: sentMessages(), stream: true, stream_options: { include_usage: true }, return_kv_map: true, return_progress: true };
+  const body = { messages: sentMessages(), stream: true, stream_options: { include_usage: true }, return_kv_map: true, return_progress: true,
+    timings_per_token: true };
   if (current.policy) body.kv_policy = current.policy;
   if (current.budget) body.kv_budget = /^\d+$/.test(current.budget) ? Number(current.budget) : current.budget;
   return body;
@@ -223,6 +255,8 @@ async function* events(reply) {
     }
   }
 }
+
+function speed(timings) { return Math.round(timings.predicted_per_second) + ' tokens/s'; }
 
 async function answer() {
   const told = current;
@@ -252,6 +286,7 @@ async function answer() {
       const delta = event.choices.length > 0 ? event.choices[0].delta : {};
       message.content += delta.content || '';
       message.reasoning += delta.reasoning_content || '';
+      if (event.timings && event.timings.predicted_n > 1) message.cost = speed(timings);
       if (performance.now() > next) { show(); next = performance.now() + 50; }
     }
     say('Pith: ' + message.content.slice(0, 400));
@@ -261,7 +296,7 @@ async function answer() {
   }
   abort = null;
   if (message.content === '' && message.reasoning === '') told.messages.pop();
-  message.cost = timings ? Math.round(timings.predicted_per_second) + ' tokens/s' : '';
+  message.cost = timings ? speed(timings) : '';
   if (usage) told.cost = { usage, timings };
   keep();
   showAll();  // whatever conversation is shown by now: it may be asked again
@@ -272,6 +307,7 @@ function send() {
   if (abort || (text === '' && pending === null)) return;
   const message = { role: 'user', content: text };
   if (pending) { message.document = true; current.document = pending; pending = null; }
+  edited = null;  // what it replaces is gone
   current.messages.push(message);
   if (!current.title) current.title = (text || current.document.name).slice(0, 60);
   by('text').value = '';
@@ -403,6 +439,7 @@ function listen() {
   by('text').onkeydown = (event) => {
     if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) { event.preventDefault(); send(); }
   };
+  by('edit-cancel').onclick = () => { cancelEdit(); showAll(); by('text').focus(); };
   by('stop').onclick = () => { if (abort) abort.abort(); by('text').focus(); };
   by('show-list').onclick = () => togglePanel('show-list', 'list-panel');
   by('show-cache').onclick = () => togglePanel('show-cache', 'cache-panel');
@@ -419,6 +456,7 @@ function listen() {
     document.body.classList.remove('dropping');
     take(event.dataTransfer.files[0]);
   });
+  addEventListener('storage', (event) => { if (event.key === kStore && event.newValue !== null) adopt(); });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', showMap);
 }
 
