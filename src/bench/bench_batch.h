@@ -3,9 +3,10 @@
 //
 // Each measurement is a process of its own: a prompt of `depth` random tokens is read once and kept, as many requests as a
 // batch has go on from it (they share what they read, and own what they evict), and once all of them answer, n_generate steps
-// are timed: evictions included, sampling left out. llama-batched-bench shares its prompt too (-pps), and evicts nothing.
-// Measurements alternate (Pith, llama.cpp, Pith, …), so that a machine's moods hit both; medians are reported, and medians of
-// the pairs' ratios. REQUIRES: no model was loaded in this process before (it forks).   Threads: one at a time.
+// are timed, sampling left out; an eviction is among them only where n_generate passes the engine's grid. llama-batched-bench
+// shares its prompt too (-pps), and evicts nothing. Measurements alternate (Pith, llama.cpp, Pith, …), so that a machine's
+// moods hit both; medians are reported, and medians of the pairs' ratios. REQUIRES: no model was loaded in this process before
+// (it forks).   Threads: one at a time.
 #pragma once
 
 #include <cstdint>
