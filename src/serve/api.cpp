@@ -33,6 +33,11 @@ ApiReply page(const PageFile & file) {
 
 constexpr std::string_view kBearer = "bearer ";  // in any case
 constexpr std::string_view kMessages = "/v1/messages";
+constexpr std::string_view kModels = "/v1/models";
+
+bool is_health(std::string_view path) {
+    return path == "/health" || path == "/v1/health";
+}
 
 }  // namespace
 
@@ -54,7 +59,8 @@ Api::Api(const Model & model, const Tokenizer & tokenizer, Generator & generator
 }
 
 bool Api::may(const ApiRequest & request) const {
-    const bool is_open = request.path == "/health" || request.path == "/v1/health" || find_page_file(request.path) != nullptr;
+    const bool is_open_path = is_health(request.path) || find_page_file(request.path) != nullptr;
+    const bool is_open = request.method == "GET" && is_open_path;  // a body that nobody wants is read of who has a key alone
     return options_.keys.empty() || is_open || key_of(request).has_value();
 }
 
@@ -92,8 +98,11 @@ Result<ApiReply> Api::route(const ApiRequest & request) {
     const std::string & path = request.path;
     if (request.method == "GET") {
         if (const PageFile * file = find_page_file(path)) { return page(*file); }
-        if (path == "/health" || path == "/v1/health") { return reply_of(Json{{"status", "ok"}}); }
-        if (path == "/v1/models" || path == "/models") { return models(); }
+        if (is_health(path)) {  // balancers send nobody more here then
+            return closed_ ? reply_of(not_ready(kIsClosed)) : reply_of(Json{{"status", "ok"}});
+        }
+        if (path == kModels || path == "/models") { return models(); }
+        if (path == std::string(kModels) + "/" + options_.model_name) { return reply_of(model_entry()); }
         if (path == "/props") { return props(); }
         if (path == "/slots") { return slots(); }
         if (path == "/metrics") { return metrics(); }
@@ -159,6 +168,22 @@ Result<ApiReply> Api::apply_template(const ApiRequest & request) {
     return reply_of(Json{{"prompt", prompt}});
 }
 
+Json Api::model_entry() const {
+    const ModelInfo & info = model_.info();
+    const std::string & name = options_.model_name;
+    const Json meta = {{"n_vocab", info.n_vocab},  {"n_ctx", options_.n_context}, {"n_ctx_train", info.n_ctx_train},
+                       {"n_embd", info.n_embd},    {"n_params", info.n_params},   {"size", info.weight_bytes},
+                       {"ftype", info.weight_type}};
+    return {{"id", name},
+            {"aliases", {name}},
+            {"tags", Json::array()},
+            {"object", "model"},
+            {"architecture", {{"input_modalities", {"text"}}, {"output_modalities", {"text"}}}},
+            {"created", started_},
+            {"owned_by", "pith"},
+            {"meta", meta}};
+}
+
 ApiReply Api::models() const {
     const ModelInfo & info = model_.info();
     const std::string & name = options_.model_name;
@@ -169,18 +194,7 @@ ApiReply Api::models() const {
                         {"size", ""},        {"digest", ""},      {"type", "model"},
                         {"description", ""}, {"tags", {""}},      {"capabilities", {"completion"}},
                         {"parameters", ""},  {"details", details}};
-    const Json meta = {{"n_vocab", info.n_vocab},  {"n_ctx", options_.n_context}, {"n_ctx_train", info.n_ctx_train},
-                       {"n_embd", info.n_embd},    {"n_params", info.n_params},   {"size", info.weight_bytes},
-                       {"ftype", info.weight_type}};
-    const Json entry = {{"id", name},
-                        {"aliases", {name}},
-                        {"tags", Json::array()},
-                        {"object", "model"},
-                        {"architecture", {{"input_modalities", {"text"}}, {"output_modalities", {"text"}}}},
-                        {"created", started_},
-                        {"owned_by", "pith"},
-                        {"meta", meta}};
-    return reply_of(Json{{"models", Json::array({model})}, {"object", "list"}, {"data", Json::array({entry})}});
+    return reply_of(Json{{"models", Json::array({model})}, {"object", "list"}, {"data", Json::array({model_entry()})}});
 }
 
 ApiReply Api::props() const {

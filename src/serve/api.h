@@ -64,6 +64,8 @@ struct ApiReply {
 
 struct Begun;  // completion_stream.h
 
+inline constexpr const char * kIsClosed = "the server is about to end";
+
 class Api {
 public:
     // All three must live as long as this.
@@ -85,6 +87,7 @@ private:
     Result<ApiReply> tokenize(const ApiRequest & request);
     Result<ApiReply> detokenize(const ApiRequest & request);
     Result<ApiReply> apply_template(const ApiRequest & request);
+    Json model_entry() const;  // in OpenAI's list
     ApiReply models() const;
     ApiReply props() const;
     ApiReply slots() const;

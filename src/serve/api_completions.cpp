@@ -29,14 +29,25 @@ std::vector<int32_t> last_message_ends(const Tokenizer & tokenizer, std::span<co
     return ends;
 }
 
+// Where the text holds what was said for the last time; npos: nowhere. Looked for by its end, which is short: a search for the
+// whole of it can take time with the square of its length.
+size_t last_place_of(std::string_view said, std::string_view text) {
+    constexpr size_t kEnd = 256;  // bytes
+    const std::string_view end = said.substr(said.size() - std::min(said.size(), kEnd));
+    const size_t at = text.rfind(end);
+    if (at == std::string_view::npos) { return at; }
+    const size_t behind = at + end.size();
+    return text.substr(0, behind).ends_with(said) ? behind - said.size() : std::string_view::npos;
+}
+
 // How many tokens stand before the message's last paragraph: there may be a document, and others may ask about it, too.
 // 0: it has one paragraph, or does not stand in the prompt as it is.
 Result<int32_t> tokens_before_last_paragraph(const Tokenizer & tokenizer, std::string_view text, std::string_view message,
                                              std::span<const int32_t> tokens) {
-    const std::string_view said = trim(message);
+    PITH_ASSIGN_OR_RETURN(const std::string said, as_plain_text(tokenizer, trim(message)));
     const size_t paragraph = said.rfind("\n\n");
-    const size_t at = paragraph == std::string_view::npos ? paragraph : text.rfind(said);
-    if (at == std::string_view::npos) { return 0; }
+    const size_t at = paragraph == std::string::npos ? paragraph : last_place_of(said, text);
+    if (at == std::string::npos) { return 0; }
     PITH_ASSIGN_OR_RETURN(const auto before, encode_cut(tokenizer, text.substr(0, at + paragraph), /*add_special=*/true));
     return static_cast<int32_t>(common_prefix(before, tokens));
 }
@@ -224,7 +235,7 @@ Result<ApiReply> Api::text(const ApiRequest & request) {
 
 std::variant<Begun, ApiError> Api::begin(const ApiRequest & request, const std::vector<Prompt> & prompts,
                                          const CompletionOptions & options) {
-    if (closed_) { return not_ready("the server is about to end"); }
+    if (closed_) { return not_ready(kIsClosed); }
     Begun begun;
     std::vector<Job> jobs;
     for (const Prompt & prompt : prompts) {

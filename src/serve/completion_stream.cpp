@@ -8,7 +8,6 @@ namespace {
 
 constexpr int kWaitMs = 200;    // for an event
 constexpr double kLookS = 0.2;  // how long a vanished client goes unseen, however many events come
-constexpr int64_t kRetryS = 1;  // what a full line asks clients to wait
 
 std::string sent(const Json & value) {
     return "data: " + dump(value) + "\n\n";
@@ -18,7 +17,7 @@ std::string sent(const Json & value) {
 
 ApiError error_of(const Failed & failed) {
     if (failed.late) { return {504, "timeout_error", failed.status.message()}; }
-    if (failed.no_room) { return no_room(failed.status.message(), kRetryS); }
+    if (failed.retry_after_s > 0) { return no_room(failed.status.message(), failed.retry_after_s); }
     return error_of(failed.status);
 }
 

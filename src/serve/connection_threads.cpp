@@ -9,6 +9,7 @@ namespace pith::serve {
 namespace {
 
 constexpr auto kIdle = std::chrono::seconds(5);  // without work a thread ends
+constexpr size_t kShareThatMayWait = 8;          // one for so many threads
 
 }  // namespace
 
@@ -16,7 +17,8 @@ bool ConnectionThreads::enqueue(std::function<void()> job) {
     std::list<std::thread> ended;
     {
         const std::lock_guard lock(mutex_);
-        if (ending_ || jobs_.size() >= most_) { return false; }
+        // What waits has no deadline yet, so few may: as many as come while as many others are about to go.
+        if (ending_ || n_at_work_ + jobs_.size() >= most_ + most_ / kShareThatMayWait) { return false; }
         jobs_.push_back(std::move(job));
         ended.swap(ended_);
         if (jobs_.size() > n_idle_ && threads_.size() < most_) {
@@ -46,10 +48,12 @@ void ConnectionThreads::work(std::list<std::thread>::iterator self) {
         if (!jobs_.empty()) {
             std::function<void()> job = std::move(jobs_.front());
             jobs_.pop_front();
+            ++n_at_work_;
             lock.unlock();
             job();
             job = nullptr;
             lock.lock();
+            --n_at_work_;
             continue;
         }
         if (ending_) { return; }  // shutdown() joins it where it stands

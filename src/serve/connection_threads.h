@@ -18,7 +18,7 @@ namespace pith::serve {
 
 class ConnectionThreads {
 public:
-    // most: threads, and jobs that wait for one.
+    // most: threads; beyond those that are at work an eighth as many jobs may wait for one.
     explicit ConnectionThreads(size_t most) : most_(most) {}
     // REQUIRES: shutdown() was called, or nothing was enqueued.
     ~ConnectionThreads() = default;
@@ -40,6 +40,7 @@ private:
     std::list<std::thread> threads_;
     std::list<std::thread> ended_;  // to be joined
     size_t n_idle_ = 0;
+    size_t n_at_work_ = 0;
     bool ending_ = false;
 };
 

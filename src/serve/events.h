@@ -23,8 +23,8 @@ struct Progress {
 };
 struct Failed {
     Status status;
-    bool no_room = false;  // the line is full: later it may do
-    bool late = false;     // its deadline passed before anything was said
+    int64_t retry_after_s = 0;  // the line is full: so much later there may be room; 0: it is not that
+    bool late = false;          // its deadline passed before anything was said
 };
 struct Event {
     int index = 0;  // of the job

@@ -2,10 +2,12 @@
 #include "serve/generator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "core/stopwatch.h"
+#include "pith/log.h"
 #include "serve/generator_run.h"
 
 namespace pith::serve {
@@ -43,16 +45,31 @@ Generator::~Generator() {
     thread_.join();
 }
 
-bool Generator::is_full() const {
-    return state_.n_waiting + std::ssize(inbox_) >= options_.most_waiting || ending_;
+// Jobs of one request may be more than the whole line: where nobody waits they come in.
+bool Generator::is_full_for(size_t n_jobs) const {
+    const int64_t n_waiting = state_.n_waiting + std::ssize(inbox_);
+    const int64_t n_then = n_waiting + static_cast<int64_t>(n_jobs);
+    return ending_ || n_waiting >= options_.most_waiting || (n_waiting > 0 && n_then > options_.most_waiting);
+}
+
+// Until one of those that run ends, as answers went so far.
+int64_t Generator::seconds_until_room() const {
+    constexpr double kLeast = 1;
+    constexpr double kMost = 60;
+    const Histogram & whole = state_.metrics.whole;
+    if (whole.count() == 0) { return static_cast<int64_t>(kLeast); }
+    const double answer_s = whole.sum() / static_cast<double>(whole.count());
+    return static_cast<int64_t>(
+        std::ceil(std::clamp(answer_s / static_cast<double>(std::max<int64_t>(state_.n_running, 1)), kLeast, kMost)));
 }
 
 // Each of the jobs is told to come again.
 Status Generator::refuse(size_t n_jobs, Events & events) {
     n_refused_ += static_cast<int64_t>(n_jobs);
     for (size_t i = 0; i < n_jobs; ++i) {
-        const Status full(ErrorCode::kOutOfMemory, "too many requests wait: try again later");
-        events.push({static_cast<int>(i), Failed{full, true}});
+        Failed failed{{ErrorCode::kOutOfMemory, "too many requests wait: try again later"}};
+        failed.retry_after_s = seconds_until_room();
+        events.push({static_cast<int>(i), std::move(failed)});
     }
     return {};
 }
@@ -60,7 +77,7 @@ Status Generator::refuse(size_t n_jobs, Events & events) {
 Status Generator::submit(std::vector<Job> jobs, const std::shared_ptr<Events> & events) {
     {
         const std::lock_guard lock(mutex_);
-        if (is_full()) { return refuse(jobs.size(), *events); }  // before anything is made for them
+        if (is_full_for(jobs.size())) { return refuse(jobs.size(), *events); }  // before anything is made for them
     }
     std::vector<std::unique_ptr<Run>> runs;
     std::shared_ptr<Reading> reading;
@@ -79,7 +96,7 @@ Status Generator::submit(std::vector<Job> jobs, const std::shared_ptr<Events> & 
     }
     {
         const std::lock_guard lock(mutex_);
-        if (is_full()) { return refuse(runs.size(), *events); }
+        if (is_full_for(runs.size())) { return refuse(runs.size(), *events); }
         n_open_ += std::ssize(runs);
         std::ranges::move(runs, std::back_inserter(inbox_));
     }
@@ -124,15 +141,14 @@ void Generator::work() {
             if (ending_) { break; }
             cutting = cutting_;
             came.swap(inbox_);
+            state_.n_waiting += std::ssize(came);  // a step may be long: they stand in line meanwhile
         }
         for (auto & run : came) { begin(std::move(run)); }
         if (cutting) { cut_runs(); }
         const Stopwatch step;
         const Result<bool> stepped = cutting ? Result<bool>(false) : engine_.step(&stop_step_);
         n_failed = stepped.ok() ? 0 : n_failed + 1;
-        if (n_failed >= kMostFailedSteps) {  // not one request's fault: none of them would ever end
-            for (auto & run : runs_) { static_cast<void>(engine_.cancel(run->id)); }
-        }
+        if (n_failed >= kMostFailedSteps) { break_off(stepped.status()); }  // not one request's fault: none would ever end
         metrics_.n_busy += engine_.ledger().n_running;
         look_after_runs(step);
         more = !runs_.empty();
@@ -150,6 +166,14 @@ void Generator::work() {
     const std::lock_guard lock(mutex_);
     for (auto & run : inbox_) { run->events->push({run->index, Failed{{ErrorCode::kCancelled, "the server ends"}}}); }
     inbox_.clear();
+}
+
+void Generator::break_off(const Status & why) {
+    log_line(LogLevel::kError, "all answers end, since the engine fails: " + why.message());
+    for (auto & run : runs_) {
+        run->broken = why;
+        static_cast<void>(engine_.cancel(run->id));
+    }
 }
 
 void Generator::tell_state() {

@@ -98,8 +98,11 @@ private:
     struct Run;
     struct Reading;
     Generator(Engine engine, const ModelInfo & model, const Tokenizer & tokenizer, const GeneratorOptions & options);
-    bool is_full() const;                           // REQUIRES: mutex_ is held
-    Status refuse(size_t n_jobs, Events & events);  // the same
+    // REQUIRES: mutex_ is held, of these three.
+    bool is_full_for(size_t n_jobs) const;
+    int64_t seconds_until_room() const;
+    Status refuse(size_t n_jobs, Events & events);
+    void break_off(const Status & why);
     void work();
     void begin(std::unique_ptr<Run> run);
     Status begin_alone(Run & run);

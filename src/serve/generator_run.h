@@ -18,6 +18,7 @@
 namespace pith::serve {
 
 inline constexpr double kMapS = 0.5;     // between two maps of a cache
+inline constexpr double kMapShare = 50;  // and at least so many times what making one takes of everybody's time
 inline constexpr int kDefaultSlots = 4;  // shown while fewer run
 
 // A prompt that several answers begin with: a request that is kept, from which theirs go on.
@@ -177,10 +178,12 @@ struct Generator::Run {
     int64_t n_told = 0;  // of the prompt, to who asked for progress
     size_t slot = std::numeric_limits<size_t>::max();
     Stopwatch since_submitted;
-    double map_s = -kMapS;   // when the newest map was told
-    bool is_mapped = false;  // behind its prompt
-    bool late = false;       // cancelled at its deadline
-    bool cut = false;        // since the server ends
+    double map_s = -kMapS;         // when the newest map was told
+    double map_cost_s = 0;         // what making it took
+    bool is_mapped = false;        // behind its prompt
+    bool late = false;             // cancelled at its deadline
+    bool cut = false;              // since the server ends
+    std::optional<Status> broken;  // why the engine makes no step any more
     double started_s = 0;
     double first_s = 0;
     double last_s = 0;

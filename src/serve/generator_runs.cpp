@@ -221,11 +221,17 @@ void Generator::end_answer(Run & run) {
 }
 
 void Generator::fail(Run & run, const Status & status) {
-    ++(status.code() == ErrorCode::kCancelled ? metrics_.n_cancelled : metrics_.n_failed);
     Failed failed{status};
     if (run.cut) {
+        ++metrics_.n_cut;
         failed.status = {ErrorCode::kCancelled, "the server ends: ask again, or another one"};
-    } else if (run.late) {
+    } else if (run.broken) {
+        ++metrics_.n_failed;
+        failed.status = *run.broken;
+    } else if (!run.late) {
+        ++(status.code() == ErrorCode::kCancelled ? metrics_.n_cancelled : metrics_.n_failed);
+    } else {
+        ++metrics_.n_late;
         failed.late = true;
         failed.status = {ErrorCode::kCancelled, "nothing was said within " + format_number(run.job.deadline_s) +
                                                     " s, which is this request's limit: raise it, or try again later"};
@@ -258,7 +264,7 @@ void Generator::tell_progress(Run & run) const {
 
 void Generator::tell_map(Run & run, bool at_once) const {
     const double now = run.since_submitted.seconds();
-    if (!at_once && now - run.map_s < kMapS) { return; }
+    if (!at_once && now - run.map_s < std::max(kMapS, kMapShare * run.map_cost_s)) { return; }
     const auto ledger = engine_.ledger(run.id);
     if (!ledger.ok() || ledger->n_tokens == 0) { return; }
     run.map_s = now;
@@ -269,6 +275,7 @@ void Generator::tell_map(Run & run, bool at_once) const {
         }
     }
     map.set_pinned(run.session.pinned);
+    run.map_cost_s = run.since_submitted.seconds() - now;
     run.events->push({run.index, std::move(map)});
 }
 

@@ -42,20 +42,23 @@ public:
     void add(int socket) {
         const std::lock_guard lock(mutex_);
         sockets_.insert(socket);
+        if (is_cut_) { shutdown(socket, SHUT_RDWR); }
     }
     void remove(int socket) {
         const std::lock_guard lock(mutex_);
         sockets_.erase(socket);
     }
-    // Whoever reads or writes there is done at once.
+    // Whoever reads or writes there is done at once, and so is whoever comes after.
     void cut() {
         const std::lock_guard lock(mutex_);
+        is_cut_ = true;
         for (const int socket : sockets_) { shutdown(socket, SHUT_RDWR); }
     }
 
 private:
     std::mutex mutex_;
     std::set<int> sockets_;
+    bool is_cut_ = false;
 };
 
 // Ends the reading of sockets whose request has not arrived in time: a byte a second would keep a connection, and its thread,
@@ -78,6 +81,11 @@ public:
     void end(int socket) {
         const std::lock_guard lock(mutex_);
         deadlines_.erase(socket);
+    }
+    bool has_passed(int socket) {
+        const std::lock_guard lock(mutex_);
+        const auto found = deadlines_.find(socket);
+        return found != deadlines_.end() && Clock::now() > found->second;
     }
 
 private:
@@ -110,8 +118,18 @@ public:
     }
     // This thread's request is answered by an error: where the next one begins on its connection may not be known.
     static void has_failed() { failed_on_thread_ = true; }
+    // Its time passed before the whole of it was here.
+    bool is_late() { return deadlines_.has_passed(socket_of_thread_); }
     int n_in_hand() const { return n_in_hand_.load(); }  // that have arrived, and whose replies are not written
     void cut() { open_.cut(); }
+    // Server::stop() does nothing before its loop has begun: the loop ends at once then, when it begins.
+    void end() {
+        stop();
+        if (const socket_t socket = svr_sock_.exchange(INVALID_SOCKET); socket != INVALID_SOCKET) {
+            httplib::detail::shutdown_socket(socket);
+            httplib::detail::close_socket(socket);
+        }
+    }
 
 private:
     bool process_and_close_socket(socket_t sock) override {
@@ -187,6 +205,15 @@ void write_reply(ApiReply reply, httplib::Response & response) {
         });
 }
 
+// httplib would read it into memory before any of the handlers here, which look at keys and at the room that there is, is
+// asked.
+bool has_stray_body(const httplib::Request & request) {
+    const bool may_have_one =
+        request.method == "POST" || request.method == "PUT" || request.method == "PATCH" || request.method == "DELETE";
+    const bool has_one = request.get_header_value_u64("Content-Length") > 0 || request.has_header("Transfer-Encoding");
+    return has_one && !may_have_one;
+}
+
 constexpr int64_t kRetryBodyS = 1;  // other bodies come and go
 
 // false: it did not come as a whole, is too long, or finds no room beside others: the status says which. httplib itself would
@@ -208,6 +235,8 @@ ApiError error_of_http(int status, size_t most_body_bytes) {
     switch (status) {
         case 404:
             return not_found();
+        case 408:
+            return {408, "invalid_request_error", "the request did not arrive in time"};
         case 413:
             return too_large(most_body_bytes);
         case 414:
@@ -251,6 +280,7 @@ struct HttpServer::Impl {
         const std::string origin = request.get_header_value("Origin");
         if (origin.empty() || options.cors_origin.empty()) { return; }
         response.set_header("Access-Control-Allow-Origin", options.cors_origin);
+        response.set_header("Access-Control-Expose-Headers", "Retry-After");
         if (options.cors_origin != "*") { response.set_header("Vary", "Origin"); }
         if (request.method != "OPTIONS") { return; }
         response.set_header("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
@@ -261,6 +291,10 @@ struct HttpServer::Impl {
     void set_routes() {
         server.set_pre_routing_handler([this](const httplib::Request & request, httplib::Response & response) {
             set_cors(request, response);
+            if (has_stray_body(request)) {
+                write_reply(reply_of(invalid_request("a " + request.method + " request has no body"), request.path), response);
+                return httplib::Server::HandlerResponse::Handled;
+            }
             if (request.method != "OPTIONS") { return httplib::Server::HandlerResponse::Unhandled; }
             response.status = 204;
             return httplib::Server::HandlerResponse::Handled;
@@ -296,6 +330,7 @@ struct HttpServer::Impl {
         server.set_error_handler([this](const httplib::Request & request, httplib::Response & response) {
             TimedServer::has_failed();
             if (response.body.empty()) {
+                if (response.status == 400 && server.is_late()) { response.status = 408; }
                 write_reply(reply_of(error_of_http(response.status, options.most_body_bytes), request.path), response);
             }
             return httplib::Server::HandlerResponse::Handled;
@@ -344,7 +379,7 @@ void HttpServer::drain(double most_s) {
 }
 
 void HttpServer::stop() {
-    impl_->server.stop();
+    impl_->server.end();
     impl_->server.cut();
 }
 

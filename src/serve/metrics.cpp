@@ -124,6 +124,10 @@ std::string prometheus_text(const Metrics & m, const MetricsNow & now) {
     page.counter("pith_prefix_hits_total", static_cast<double>(engine.n_cache_found), "Prompt tokens that were found there");
     page.counter("pith_requests_refused_total", static_cast<double>(m.n_refused), "Answers refused since too many waited");
     page.counter("pith_requests_cancelled_total", static_cast<double>(m.n_cancelled), "Answers whose client went away");
+    page.counter("pith_requests_timed_out_total", static_cast<double>(m.n_late),
+                 "Answers that said nothing until their deadline");
+    page.counter("pith_requests_cut_total", static_cast<double>(m.n_cut),
+                 "Answers that had said nothing when the server ended");
     page.counter("pith_requests_failed_total", static_cast<double>(m.n_failed), "Answers that failed");
     page.histogram("pith_time_to_first_token_seconds", m.first_token, "From a request's arrival to its first token");
     page.histogram("pith_inter_token_latency_seconds", m.between_tokens, "Between two tokens of an answer");

@@ -20,8 +20,9 @@ namespace pith::serve {
 // How often a time came into each of some ranges.
 class Histogram {
 public:
-    static constexpr std::array<double, 14> kBounds = {0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
-                                                       0.5,   1,     2.5,  5,     10,   30,  60};  // seconds, the range's end
+    // Seconds, a range's end. A long prompt on a CPU takes minutes.
+    static constexpr std::array<double, 18> kBounds = {0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+                                                       2.5,   5,     10,   30,    60,   120, 300,  600, 1800};
     void add(double seconds);
     int64_t count() const { return count_; }
     double sum() const { return sum_; }
@@ -39,6 +40,8 @@ struct Metrics {
     int64_t n_sequence_most = 0;  // tokens of the longest
     int64_t n_refused = 0;        // 429
     int64_t n_cancelled = 0;
+    int64_t n_late = 0;  // 504
+    int64_t n_cut = 0;   // 503, since the server ends
     int64_t n_failed = 0;
     double prompt_s = 0;
     double predict_s = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 
 #include "core/text.h"
 #include "text/reasoning.h"
@@ -41,27 +42,47 @@ Result<std::vector<int32_t>> encode_inside(const Tokenizer & tokenizer, const st
     return tokenizer.encode(text, false, true);
 }
 
-}  // namespace
-
 // libllama keeps user-defined tokens whole wherever they stand: they are text.
-PlainText::PlainText(const llama_vocab * vocab) {
+std::vector<std::string> special_names(const llama_vocab * vocab) {
+    std::vector<std::string> names;
     for (int32_t id = 0; id < llama_vocab_n_tokens(vocab); ++id) {
         const auto attributes = static_cast<unsigned>(llama_vocab_get_attr(vocab, id));
         if ((attributes & static_cast<unsigned>(LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) { continue; }
         const char * text = llama_vocab_get_text(vocab, id);
-        const std::string name = text == nullptr ? "" : text;
+        names.emplace_back(text == nullptr ? "" : text);
+    }
+    return names;
+}
+
+}  // namespace
+
+PlainText::PlainText(const std::vector<std::string> & names) {
+    for (const std::string & name : names) {
         if (name.empty() || name.size() <= character_bytes(name[0])) { continue; }
         names_[static_cast<uint8_t>(name[0])].push_back(name);
     }
+    for (std::vector<std::string> & group : names_) { std::ranges::sort(group); }
 }
+
+PlainText::PlainText(const llama_vocab * vocab) : PlainText(special_names(vocab)) {}
 
 const PlainText & PlainText::of(const Tokenizer & tokenizer) {
     return tokenizer.impl_->plain_text;
 }
 
+// A vocabulary may have hundreds of names that begin alike, and a text may hold nothing but their beginnings: so not name by
+// name. A name that the text begins with stands before the text in order, and whatever stands between the two begins with it,
+// too.
 bool PlainText::begins_with_name(std::string_view text) const {
-    return std::ranges::any_of(names_[static_cast<uint8_t>(text[0])],
-                               [text](const std::string & name) { return text.starts_with(name); });
+    const std::vector<std::string> & names = names_[static_cast<uint8_t>(text[0])];
+    while (!text.empty()) {
+        const auto behind = std::ranges::upper_bound(names, text);
+        if (behind == names.begin()) { return false; }
+        const std::string_view nearest = *std::prev(behind);
+        if (text.starts_with(nearest)) { return true; }
+        text = text.substr(0, static_cast<size_t>(std::ranges::mismatch(text, nearest).in1 - text.begin()));
+    }
+    return false;
 }
 
 std::string PlainText::cut(std::string_view text) const {
@@ -111,11 +132,16 @@ Result<std::string> render_plain_chat(const Tokenizer & tokenizer, std::span<con
             if (!thinks) { *text = PlainText::of(tokenizer).cut(*text, mark); }
         }
     }
-    PITH_ASSIGN_OR_RETURN(std::string rendered, tokenizer.apply_chat_template(cut, options));
-    for (size_t at = rendered.find(mark); at != std::string::npos; at = rendered.find(mark, at)) {
-        rendered.replace(at, mark.size(), 1, kCut);
+    PITH_ASSIGN_OR_RETURN(const std::string rendered, tokenizer.apply_chat_template(cut, options));
+    std::string out;
+    out.reserve(rendered.size());
+    size_t begin = 0;
+    for (size_t at = rendered.find(mark); at != std::string::npos; at = rendered.find(mark, begin)) {
+        out.append(rendered, begin, at - begin);
+        out += kCut;
+        begin = at + mark.size();
     }
-    return rendered;
+    return out.append(rendered, begin);
 }
 
 Result<std::vector<int32_t>> encode_cut(const Tokenizer & tokenizer, std::string_view text, bool add_special) {

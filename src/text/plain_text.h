@@ -23,6 +23,7 @@ class PlainText {
 public:
     PlainText() = default;  // no names: nothing is cut
     explicit PlainText(const llama_vocab * vocab);
+    explicit PlainText(const std::vector<std::string> & names);
     static const PlainText & of(const Tokenizer & tokenizer);
 
     // With a byte that no UTF-8 has at every place to cut at, or with `mark`.
@@ -32,7 +33,7 @@ public:
 private:
     bool begins_with_name(std::string_view text) const;
 
-    std::array<std::vector<std::string>, 256> names_;  // by their first byte
+    std::array<std::vector<std::string>, 256> names_;  // by their first byte, in order
 };
 
 // The text with the cuts that its tokeniser needs. For text between what a template puts around it.

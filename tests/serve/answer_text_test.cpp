@@ -8,6 +8,7 @@
 
 #include "serve/connection_threads.h"
 #include "serve/constant_time.h"
+#include "serve/events.h"
 #include "serve/metrics.h"
 #include "serve/shapes/api_error.h"
 #include "serve/shapes/fields.h"
@@ -171,6 +172,28 @@ TEST(KvMaps, TellTheShareOfEachRunOfPositions) {
     EXPECT_EQ(lane.size(), 167U);
     EXPECT_TRUE(lane.starts_with("09979"));  // all of the first six gone, one of 18 to 23
     EXPECT_EQ(lane.back(), '9');             // the last run is shorter
+}
+
+// A client that reads a byte a second makes no heap of them.
+TEST(KvMaps, ThatNobodyHasReadGiveWayToNewerOnes) {
+    Events events;
+    for (int i = 1; i <= 3; ++i) {
+        for (const int index : {0, 1}) {
+            events.push({index, KvMap(i, 1, 1)});
+            events.push({index, Progress{0, i, 0}});
+        }
+    }
+    std::vector<int64_t> lengths;
+    int n_others = 0;
+    while (const auto event = events.pop(0)) {
+        if (const auto * map = std::get_if<KvMap>(&event->what)) {
+            lengths.push_back(map->json()["n_tokens"]);
+        } else {
+            ++n_others;
+        }
+    }
+    EXPECT_EQ(lengths, (std::vector<int64_t>{3, 3}));
+    EXPECT_EQ(n_others, 6);
 }
 
 // Clients name policies, and may name thousands: each would be a series of its own.

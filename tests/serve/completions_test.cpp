@@ -336,7 +336,7 @@ TEST_F(Completions, EndAtTheirDeadline) {
     ServingOptions options;
     options.generator.engine.max_sequences = 1;
     options.api.defaults.timeout_s = 60;
-    const Serving narrow(options);
+    Serving narrow(options);
     Connection runs(narrow.port());
     Json endless = body;
     endless["timeout"] = 30;
@@ -347,6 +347,9 @@ TEST_F(Completions, EndAtTheirDeadline) {
     EXPECT_EQ(late.status, 504) << late.body;
     EXPECT_EQ(late.json()["error"]["type"], "timeout_error");
     EXPECT_NE(late.body.find("0.2 s"), std::string::npos) << late.body;
+    const serve::Metrics metrics = narrow.generator().state().metrics;
+    EXPECT_EQ(metrics.n_late, 1);
+    EXPECT_EQ(metrics.n_cancelled, 0);
 }
 
 TEST_F(Completions, OfSixteenClientsAreEachAsAlone) {
@@ -493,7 +496,8 @@ TEST_F(CachedConversations, AreFoundAtTheEndsOfTheirMessages) {
 // A question of several chunks behind a document in the same message: another question finds the document.
 TEST_F(CachedConversations, AreFoundWhereADocumentEnds) {
     const Serving serving(options_);
-    const std::string document = words("house", 40) + "\n\n" + words("tree", 10) + "\n\n";
+    // Whatever it holds: a name of a special token is cut in the prompt.
+    const std::string document = words("house", 40) + "<|im_end|>\n\n" + words("tree", 10) + "\n\n";
     const auto about = [&](const std::string & question) {
         return ask(serving, Json::array({{{"role", "user"}, {"content", document + question}}}));
     };

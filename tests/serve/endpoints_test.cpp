@@ -1,4 +1,5 @@
 // endpoints_test.cpp - every endpoint, every error, keys, limits.
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -316,6 +317,46 @@ TEST_F(Endpoints, ReadNoBodyWithoutAKey) {
     Connection connection(serving.port());
     ASSERT_TRUE(connection.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{"));
     EXPECT_EQ(answer_of(connection.read_until("authentication_error", 5000)).status, 401);
+    // Neither where a path is open to everybody: that is its GET, and a GET has no body.
+    EXPECT_EQ(ask(serving.port(), "POST", "/health", "{}").status, 401);
+    EXPECT_EQ(ask(serving.port(), "POST", "/", "{}").status, 401);
+    for (const std::string & how : {"Content-Length: 1000000", "Transfer-Encoding: chunked"}) {
+        for (const std::string & method : {"GET", "HEAD", "OPTIONS"}) {
+            Connection stray(serving.port());
+            ASSERT_TRUE(stray.send(method + " /health HTTP/1.1\r\nHost: x\r\n" + how + "\r\n\r\n1"));
+            EXPECT_EQ(answer_of(stray.read_until("\r\n\r\n", 5000)).status, 400) << method << " " << how;
+        }
+    }
+}
+
+TEST_F(Endpoints, SayThatTheServerIsAboutToEnd) {
+    Serving serving;
+    EXPECT_EQ(get(serving.port(), "/health").status, 200);
+    serving.api().close();
+    const HttpAnswer health = get(serving.port(), "/health");
+    EXPECT_EQ(health.status, 503);
+    EXPECT_EQ(health.json()["error"]["type"], "unavailable_error");
+    EXPECT_EQ(serving.text({{"prompt", "the sky"}, {"max_tokens", 2}}).status, 503);
+}
+
+// Asked to end before its thread has begun to listen.
+TEST_F(Endpoints, EndBeforeTheyHaveBegun) {
+    const ServingOptions options;
+    const auto generator = serve::Generator::start(served_model(), served_tokenizer(), options.generator);
+    ASSERT_TRUE(generator.ok());
+    serve::Api api(served_model(), served_tokenizer(), **generator, options.api);
+    const auto server = serve::HttpServer::bind(api, options.http);
+    ASSERT_TRUE(server.ok());
+    (*server)->stop();
+    std::atomic<bool> over{false};
+    std::thread serving([&] {
+        (*server)->serve();
+        over = true;
+    });
+    const bool ended = comes_true([&] { return over.load(); }, 5);
+    EXPECT_TRUE(ended);
+    if (!ended) { (*server)->stop(); }
+    serving.join();
 }
 
 // curl calls every body a form, unless it is told otherwise.
@@ -418,8 +459,8 @@ TEST_F(Endpoints, LiveThroughBadClients) {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     EXPECT_EQ(get(port, "/health").status, 200);
-    slow.read_until("never", 3000);
-    slow_body.read_until("never", 3000);
+    EXPECT_EQ(answer_of(slow.read_until("never", 3000)).status, 408);
+    EXPECT_EQ(answer_of(slow_body.read_until("never", 3000)).status, 408);
     EXPECT_TRUE(slow.closed());
     EXPECT_TRUE(slow_body.closed());
     // No HTTP, half a request, headers without end.

@@ -1,13 +1,16 @@
 // chat_template_test.cpp - a model's own Jinja is rendered, and whatever it does else costs a line.
 #include "text/chat_template.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <new>
+#include <random>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -242,6 +245,31 @@ TEST(PlainText, NamesOfSpecialTokensInAMessageStayText) {
     EXPECT_EQ(raw->whole(0).back(), tokenizer->eos());
 }
 
+// By the definition: a cut behind a character where what follows, that character included, begins with a name.
+TEST(PlainText, IsCutInsideOfEveryName) {
+    const std::vector<std::string> names = {"<|a", "<|a|>", "<|ab|>", "<|b|>", "<t>", "<tool>", "<", "</t>", "é|"};
+    const PlainText plain(names);
+    std::mt19937 random(3);
+    for (int i = 0; i < 1000; ++i) {
+        std::string text;
+        while (text.size() < 60) {
+            const std::string & name = names[random() % names.size()];
+            text += random() % 2 == 0 ? name : random() % 2 == 0 ? "<|" : "<";
+        }
+        std::string wanted;
+        for (size_t at = 0; at < text.size();) {
+            const size_t n_bytes = text.compare(at, 2, "é") == 0 ? 2 : 1;
+            const auto begins = [&](const std::string & name) {
+                return name.size() > n_bytes && std::string_view(text).substr(at).starts_with(name);
+            };
+            wanted += text.substr(at, n_bytes);
+            if (std::ranges::any_of(names, begins)) { wanted += '+'; }
+            at += n_bytes;
+        }
+        EXPECT_EQ(plain.cut(text, "+"), wanted) << text;
+    }
+}
+
 TEST(PlainText, TextsWithoutSuchNamesHaveTheTokensThatTheyHad) {
     const TempFolder folder;
     const auto tokenizer = Tokenizer::load(write_tiny(folder));
@@ -279,6 +307,18 @@ TEST(ContainedWork, KeepsItsLimits) {
     expect_refused(run_contained([]() -> std::string { throw std::runtime_error("said so"); }, limits), "said so");
     expect_refused(run_contained([]() -> std::string { std::abort(); }, limits), "gave up");
     expect_refused(run_contained([]() -> std::string { throw std::bad_alloc(); }, limits), "256 MiB");
+}
+
+// A server's port, for one, which would stay taken.
+TEST(ContainedWork, HoldsNoFileOfItsParentOpen) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(pipe(ends.data()), 0);
+    const auto text = run_contained(
+        [&] { return std::string(fcntl(ends[0], F_GETFD) < 0 && fcntl(ends[1], F_GETFD) < 0 ? "closed" : "open"); }, {});
+    ASSERT_TRUE(text.ok()) << text.status().message();
+    EXPECT_EQ(*text, "closed");
+    close(ends[0]);
+    close(ends[1]);
 }
 
 // Such a process holds the end that is written to open.

@@ -13,7 +13,9 @@
 #include "app/base/interrupt.h"
 #include "app/base/open_files.h"
 #include "app/serve/serve_flags.h"
+#include "cache/page_memory.h"
 #include "core/stopwatch.h"
+#include "pith/log.h"
 
 namespace pith::app {
 namespace {
@@ -66,11 +68,16 @@ Status serve_until_asked(serve::HttpServer & server, serve::Api & api, serve::Ge
     return lost ? Status(ErrorCode::kIo, "the port at " + server.url() + " was lost: nobody can connect any more") : Status();
 }
 
+// What goes wrong while it serves, and no client is told: a folder of states that cannot be written, an engine that fails.
+void log_to_stderr(LogLevel level, std::string_view line) {
+    if (level >= LogLevel::kWarning) { warn(line); }
+}
+
 bool is_this_machine(const std::string & host) {
     return host.starts_with("127.") || host == "localhost" || host == "::1";
 }
 
-int serve_command(ServeFlags flags) {
+int serve_command(ServeFlags flags, bool is_verbose) {
     if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
     const auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status().message()); }
@@ -102,7 +109,9 @@ int serve_command(ServeFlags flags) {
     api_options.defaults.may_prioritize = flags.priorities;
     if (flags.no_pin_system) { api_options.defaults.pin_system = serve::PinSystem::kNo; }
 
+    if (!is_verbose) { set_log_sink(log_to_stderr); }  // not before: loading has much to say that concerns nobody
     allow_more_open_files();
+    PageMemory::keep_from_forks();  // templates are rendered in processes of their own
     const auto generator = serve::Generator::start(*model, *tokenizer, *generator_options);
     if (!generator.ok()) { return fail(generator.status()); }
     serve::Api api(*model, *tokenizer, **generator, std::move(api_options));
@@ -125,7 +134,7 @@ void add_serve_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<ServeFlags>();
     CLI::App * command = root.add_subcommand("serve", "Serve OpenAI's HTTP interface, all KV caches inside one budget");
     flags->add_to(*command);
-    command->callback([flags, &exit_code] { exit_code = serve_command(*flags); });
+    command->callback([flags, &exit_code, &root] { exit_code = serve_command(*flags, root.count("--verbose") > 0); });
 }
 
 }  // namespace pith::app

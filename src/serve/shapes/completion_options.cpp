@@ -30,6 +30,7 @@ constexpr NumberField kNumbers[] = {
     {"top_n_sigma", &SamplerOptions::top_n_sigma},
     {"xtc_probability", &SamplerOptions::xtc_probability},
     {"xtc_threshold", &SamplerOptions::xtc_threshold},
+    {"repetition_penalty", &SamplerOptions::repeat_penalty},  // as vLLM names it
     {"repeat_penalty", &SamplerOptions::repeat_penalty},
     {"presence_penalty", &SamplerOptions::presence_penalty},
     {"frequency_penalty", &SamplerOptions::frequency_penalty},
@@ -164,6 +165,7 @@ Status read_format(Fields & fields, SamplerOptions & s) {
 
 Status read_pins(Fields & fields, CompletionOptions & options) {
     const Json * pins = fields.find("kv_pin");
+    if (pins == nullptr) { pins = fields.find("pin"); }
     if (pins == nullptr) { return {}; }
     const std::string wanted = "\"system\", or a list of \"system\" and of [begin, end) in tokens; an empty one pins nothing";
     options.pin_system = PinSystem::kNo;

@@ -8,6 +8,28 @@
 #include "serve/shapes/fields.h"
 
 namespace pith::serve {
+
+Status read_template_fields(Fields & fields, ChatRequest & request) {
+    Json variables = Json::object();
+    if (const Json * given = fields.find("chat_template_kwargs")) {
+        if (!given->is_object()) {
+            return wrong_field("chat_template_kwargs", *given, "an object of the template's variables");
+        }
+        variables = *given;
+    }
+    std::string effort;
+    PITH_RETURN_IF_ERROR(fields.read("reasoning_effort", effort));
+    if (!effort.empty()) { variables["reasoning_effort"] = effort; }
+    if (!variables.empty()) { request.variables = dump(variables); }
+    std::string format = "auto";
+    PITH_RETURN_IF_ERROR(fields.read("reasoning_format", format));
+    if (format != "auto" && format != "none" && format != "deepseek") {
+        return wrong_field("reasoning_format", format, "auto, deepseek or none");
+    }
+    request.tells_reasoning = format != "none";
+    return {};
+}
+
 namespace {
 
 // Text parts stand one under the other, as llama-server has them.
@@ -104,28 +126,6 @@ Status check_text_only(Fields & fields) {
         return {ErrorCode::kUnsupported, "'modalities' is not supported: Pith reads and writes text only"};
     }
     return check_nothing(fields, "audio", "Pith reads and writes text only");
-}
-
-// What the template is told beside messages and tools.
-Status read_template_fields(Fields & fields, ChatRequest & request) {
-    Json variables = Json::object();
-    if (const Json * given = fields.find("chat_template_kwargs")) {
-        if (!given->is_object()) {
-            return wrong_field("chat_template_kwargs", *given, "an object of the template's variables");
-        }
-        variables = *given;
-    }
-    std::string effort;
-    PITH_RETURN_IF_ERROR(fields.read("reasoning_effort", effort));
-    if (!effort.empty()) { variables["reasoning_effort"] = effort; }
-    if (!variables.empty()) { request.variables = dump(variables); }
-    std::string format = "auto";
-    PITH_RETURN_IF_ERROR(fields.read("reasoning_format", format));
-    if (format != "auto" && format != "none" && format != "deepseek") {
-        return wrong_field("reasoning_format", format, "auto, deepseek or none");
-    }
-    request.tells_reasoning = format != "none";
-    return {};
 }
 
 Status read_conversation(Fields & fields, ChatRequest & request) {

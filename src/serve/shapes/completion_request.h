@@ -72,6 +72,10 @@ struct TextRequest {
 Result<ChatRequest> parse_chat_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer);
 Result<TextRequest> parse_text_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer);
 
+// What the template is told beside messages and tools: chat_template_kwargs, reasoning_effort, reasoning_format.
+class Fields;
+Status read_template_fields(Fields & fields, ChatRequest & request);
+
 // What the template is given alone: /apply-template.
 Result<ChatRequest> parse_conversation(const Json & body);
 

@@ -1,6 +1,8 @@
 // fields.cpp - typed fields. Stage: serve.
 #include "serve/shapes/fields.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "core/text.h"
@@ -10,6 +12,9 @@ namespace {
 
 constexpr size_t kMostQuoted = 60;    // bytes of a value in a message
 constexpr size_t kMostMisspelt = 64;  // bytes of a name that may be meant for another
+
+// Names that other servers have for what is of no consequence here, and that look like ones of Pith's: `model`, `seed`.
+constexpr std::array<std::string_view, 2> kOthers = {"models", "speed"};
 
 std::string shown(const Json & value) {
     std::string text = dump(value);
@@ -109,7 +114,9 @@ Status Fields::check_spelling() const {
     const std::vector<std::string_view> known(asked_.begin(), asked_.end());
     for (const auto & [name, value] : object_.items()) {
         const bool may_be_meant = name.size() >= 4 && name.size() <= kMostMisspelt;
-        if (asked_.contains(name) || value.is_null() || !may_be_meant) { continue; }
+        if (asked_.contains(name) || value.is_null() || !may_be_meant || std::ranges::find(kOthers, name) != kOthers.end()) {
+            continue;
+        }
         const std::string_view meant = nearest(name, known);
         if (!meant.empty()) {
             return {ErrorCode::kInvalidArgument,

@@ -117,25 +117,25 @@ Status read_message(const Json & value, const std::string & place, std::vector<C
 }
 
 // A tool that some server of Anthropic's runs has a type of its own, and no schema.
-Status read_anthropic_tools(Fields & fields, ToolsRequest & tools) {
-    const Json * list = fields.find("tools");
-    if (list != nullptr && !list->is_array()) { return wrong_field("tools", *list, "a list of tools"); }
-    for (size_t i = 0; list != nullptr && i < list->size(); ++i) {
-        const std::string place = "tools[" + std::to_string(i) + "]";
-        if (!(*list)[i].is_object()) { return wrong_field(place, (*list)[i], "an object with name and input_schema"); }
-        Fields tool((*list)[i]);
-        std::string type = "custom";
-        std::string name;
-        std::string description;
-        PITH_RETURN_IF_ERROR(tool.read("type", type));
-        PITH_RETURN_IF_ERROR(tool.read("name", name));
-        PITH_RETURN_IF_ERROR(tool.read("description", description));
-        if (type != "custom") {
-            return {ErrorCode::kUnsupported,
-                    pith::quoted(place) + " is of type " + pith::quoted(type) + ": Pith calls tools of yours only"};
-        }
-        PITH_RETURN_IF_ERROR(add_tool(place, name, description, tool.find("input_schema"), /*strict=*/false, tools));
+Status read_anthropic_tool(const Json & value, const std::string & place, ToolsRequest & tools) {
+    if (!value.is_object()) { return wrong_field(place, value, "an object with name and input_schema"); }
+    Fields tool(value);
+    std::string type = "custom";
+    std::string name;
+    std::string description;
+    PITH_RETURN_IF_ERROR(tool.read("type", type));
+    PITH_RETURN_IF_ERROR(tool.read("name", name));
+    PITH_RETURN_IF_ERROR(tool.read("description", description));
+    if (type != "custom") {
+        return {ErrorCode::kUnsupported,
+                pith::quoted(place) + " is of type " + pith::quoted(type) + ": Pith calls tools of yours only"};
     }
+    return add_tool(place, name, description, tool.find("input_schema"), /*strict=*/false, tools);
+}
+
+Status read_anthropic_tools(Fields & fields, ToolsRequest & tools) {
+    PITH_RETURN_IF_ERROR(each_tool(
+        fields, [&](const Json & tool, const std::string & place) { return read_anthropic_tool(tool, place, tools); }));
     const Json * choice = fields.find("tool_choice");
     if (choice == nullptr) { return {}; }
     if (!choice->is_object()) { return wrong_field("tool_choice", *choice, "an object with a type"); }
@@ -171,13 +171,16 @@ Status read_messages_fields(Fields & fields, ChatRequest & request) {
         PITH_RETURN_IF_ERROR(read_message((*list)[i], "messages[" + std::to_string(i) + "]", request.messages));
     }
     PITH_RETURN_IF_ERROR(read_anthropic_tools(fields, request.tools));
+    PITH_RETURN_IF_ERROR(read_template_fields(fields, request));
     const Json * thinking = fields.find("thinking");
     if (thinking == nullptr) { return {}; }
     if (!thinking->is_object()) { return wrong_field("thinking", *thinking, "an object with a type"); }
     Fields inner(*thinking);
     std::string type;
     PITH_RETURN_IF_ERROR(inner.read("type", type));
-    request.variables = dump({{"enable_thinking", type != "disabled"}});
+    Json variables = request.variables.empty() ? Json::object() : Json::parse(request.variables);
+    variables["enable_thinking"] = type != "disabled";
+    request.variables = dump(variables);
     return {};
 }
 

@@ -21,6 +21,8 @@ const char * messages_error_type(int code) {
             return "rate_limit_error";
         case 503:
             return "overloaded_error";
+        case 504:
+            return "timeout_error";
         default:
             return "api_error";
     }

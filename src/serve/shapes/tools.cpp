@@ -82,26 +82,33 @@ Status add_tool(const std::string & place, const std::string & name, const std::
         return wrong_field(place + ".parameters", *parameters, "a JSON schema");
     }
     const Json schema = parameters != nullptr ? *parameters : Json{{"type", "object"}, {"properties", Json::object()}};
-    Json list = tools.json.empty() ? Json::array() : Json::parse(tools.json);
-    list.push_back(
-        {{"type", "function"}, {"function", {{"name", name}, {"description", description}, {"parameters", schema}}}});
-    tools.json = dump(list);
+    const Json tool = {{"type", "function"},
+                       {"function", {{"name", name}, {"description", description}, {"parameters", schema}}}};
+    if (tools.json.empty()) {
+        tools.json = "[";
+    } else {
+        tools.json.back() = ',';  // behind the tools before it, which may be long: they are not read again
+    }
+    tools.json += dump(tool) + "]";
     tools.functions.push_back({name, parameters != nullptr ? dump(schema) : "", strict});
     return {};
 }
 
-Status read_tools(Fields & fields, ToolsRequest & tools) {
+Status each_tool(Fields & fields, const std::function<Status(const Json & tool, const std::string & place)> & read) {
     const Json * list = fields.find("tools");
-    if (list != nullptr) {
-        if (!list->is_array()) { return wrong_field("tools", *list, "a list of functions"); }
-        if (list->size() > kMostTools) {
-            return wrong("'tools' has " + std::to_string(list->size()) + " functions: give " + std::to_string(kMostTools) +
-                         " at most");
-        }
-        for (size_t i = 0; i < list->size(); ++i) {
-            PITH_RETURN_IF_ERROR(read_tool((*list)[i], "tools[" + std::to_string(i) + "]", tools));
-        }
+    if (list == nullptr) { return {}; }
+    if (!list->is_array()) { return wrong_field("tools", *list, "a list of functions"); }
+    if (list->size() > kMostTools) {
+        return wrong("'tools' has " + std::to_string(list->size()) + " functions: give " + std::to_string(kMostTools) +
+                     " at most");
     }
+    for (size_t i = 0; i < list->size(); ++i) { PITH_RETURN_IF_ERROR(read((*list)[i], "tools[" + std::to_string(i) + "]")); }
+    return {};
+}
+
+Status read_tools(Fields & fields, ToolsRequest & tools) {
+    PITH_RETURN_IF_ERROR(
+        each_tool(fields, [&](const Json & tool, const std::string & place) { return read_tool(tool, place, tools); }));
     bool parallel = true;
     PITH_RETURN_IF_ERROR(fields.read("parallel_tool_calls", parallel));
     tools.only_one = !parallel;

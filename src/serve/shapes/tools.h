@@ -2,6 +2,7 @@
 // Threads: pure functions.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct ToolsRequest {
 // One function, as OpenAI and Anthropic have them in common. place: "tools[0]". Errors: kInvalidArgument.
 Status add_tool(const std::string & place, const std::string & name, const std::string & description, const Json * parameters,
                 bool strict, ToolsRequest & tools);
+
+// Calls `read` for each of 'tools', where there is that field. Errors: kInvalidArgument: no list, or too many; those of `read`.
+Status each_tool(Fields & fields, const std::function<Status(const Json & tool, const std::string & place)> & read);
 
 // tools, tool_choice, parallel_tool_calls, as OpenAI has them. Errors: kInvalidArgument; kUnsupported: a tool of another type.
 Status read_tools(Fields & fields, ToolsRequest & tools);
