@@ -184,7 +184,7 @@ public:
     Result<Ledger> ledger(int64_t id) const;
     int64_t n_cached(int64_t id) const;  // tokens of its prompt that came with a state, once it is being read
     // Original positions of the entries that a lane of a running or kept sequence holds, ascending; valid until the next call.
-    // None while they are set aside.
+    // None while they are set aside, and none of a lane that there is not.
     std::span<const int32_t> lane_positions(int64_t id, int layer, int kv_head) const;
 
     EngineLedger ledger() const;

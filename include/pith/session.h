@@ -155,7 +155,7 @@ public:
     std::vector<int32_t> tokens() const;  // all that were fed
 
     const Ledger & ledger() const;
-    // Original positions of the entries that a lane holds, ascending.
+    // Original positions of the entries that a lane holds, ascending; none of a lane that there is not.
     std::span<const int32_t> lane_positions(int layer, int kv_head) const;
     int n_layers() const;
     // false: the layer sees a window only, and its lanes hold that, whatever the policy and the budget; or it is recurrent, and

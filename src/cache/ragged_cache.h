@@ -146,6 +146,9 @@ public:
         const auto l = static_cast<size_t>(layer);
         return first_lanes_[l + 1] - first_lanes_[l];
     }
+    bool has_lane(int layer, int kv_head) const {
+        return layer >= 0 && layer < layout_.n_layers() && kv_head >= 0 && kv_head < n_kv_heads(layer);
+    }
     int longest() const;  // entries of the longest lane
     int n_lanes() const { return static_cast<int>(positions_.size()); }
     int length(int lane) const { return static_cast<int>(positions_[static_cast<size_t>(lane)].size()); }

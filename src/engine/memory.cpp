@@ -83,7 +83,7 @@ Result<Budget> Session::Impl::device_budget() const {
 // limited, at once and as many as there are, because growing later would want the old and the new ones together.
 Result<int64_t> Session::Impl::lane_capacity(int64_t n_all) const {
     const RunPlan & plan = *seq.plan;
-    const int64_t at_once = plan.budget + std::max<int64_t>({plan.chunk + plan.n_guide, plan.evict_every, plan.grid});
+    const int64_t at_once = plan.budget + std::max<int64_t>({int64_t{plan.chunk} + plan.n_guide, plan.evict_every, plan.grid});
     const bool bounded = evicts() && !seq.plan->one_shot;
     const int64_t wanted = std::max<int64_t>(options.max_context, (bounded ? std::min(n_all, 4 * at_once) : n_all) + 256);
     const size_t addresses = available_addresses();

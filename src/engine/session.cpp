@@ -74,7 +74,7 @@ int Session::n_kv_heads() const {
 }
 
 std::span<const int32_t> Session::lane_positions(int layer, int kv_head) const {
-    if (!impl_->seq.cache || kv_head >= impl_->seq.cache->n_kv_heads(layer)) { return {}; }
+    if (!impl_->seq.cache || !impl_->seq.cache->has_lane(layer, kv_head)) { return {}; }
     return impl_->seq.cache->positions(impl_->seq.cache->lane(0, layer, kv_head));
 }
 

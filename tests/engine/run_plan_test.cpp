@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -277,6 +278,25 @@ TEST(RunPlan, WantsABudgetJustWhenThePolicyEvicts) {
     EXPECT_FALSE(plan_run(full).ok());
     full.budget = {};
     EXPECT_EQ(plan_run(full)->budget, 0);
+}
+
+// A chunk may be as long as an int can say, and the question that guides it comes beside it.
+TEST(RunPlan, CountsTheLongestChunkAndItsGuideInWideIntegers) {
+    constexpr int kLongest = std::numeric_limits<int>::max();
+    RunRequest request = request_of(1024, 100000);
+    request.prefill = PrefillSchedule::kChunked;
+    request.chunk = kLongest;
+    request.n_question = 30;
+    ASSERT_EQ(plan_run(request)->n_guide, 30);
+    EXPECT_EQ(plan_run(request)->period_of_prompt(), int64_t{kLongest} + 30);
+    request.budget = Budget(BudgetKind::kBytes, 128.0 * (1000 * 256 + 8192));
+    int64_t n_asked = 0;
+    request.ungoverned_bytes = [&](int64_t n_new) {
+        n_asked = n_new;
+        return size_t{0};
+    };
+    ASSERT_TRUE(plan_run(request).ok());
+    EXPECT_EQ(n_asked, int64_t{kLongest} + 30);
 }
 
 }  // namespace

@@ -212,7 +212,7 @@ std::span<const int32_t> Engine::lane_positions(int64_t id, int layer, int kv_he
     const Turn * turn = impl_->asked(id);
     if (turn == nullptr || turn->session() == nullptr || !turn->session()->seq.cache) { return {}; }
     const RaggedCache & cache = *turn->session()->seq.cache;
-    if (kv_head >= cache.n_kv_heads(layer)) { return {}; }
+    if (!cache.has_lane(layer, kv_head)) { return {}; }
     return cache.positions(cache.lane(0, layer, kv_head));
 }
 

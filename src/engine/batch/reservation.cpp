@@ -64,7 +64,7 @@ size_t bytes_in_front(const RaggedCache & cache, int64_t n) {
 }
 
 int64_t longest_piece(const RunPlan & plan) {
-    return std::max(plan.chunk, 1) + plan.n_guide;
+    return int64_t{std::max(plan.chunk, 1)} + plan.n_guide;
 }
 
 size_t most_bytes(const CacheLayout & layout, int64_t n_entries) {

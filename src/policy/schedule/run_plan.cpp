@@ -28,7 +28,8 @@ std::string kibibytes(double n) {
 
 // What layers with a window and recurrent ones take, at most.
 double bytes_ungoverned(const RunRequest & request) {
-    return request.ungoverned_bytes ? static_cast<double>(request.ungoverned_bytes(request.chunk + request.n_question)) : 0.0;
+    const int64_t n_new = int64_t{request.chunk} + request.n_question;
+    return request.ungoverned_bytes ? static_cast<double>(request.ungoverned_bytes(n_new)) : 0.0;
 }
 
 // Entries per lane that fit in the bytes beside the ungoverned layers, both partly used pages of a lane counted.
@@ -101,7 +102,7 @@ RunPlan chunks_in_bytes(const RunRequest & request) {
     RunPlan plan{0, false, request.chunk, request.evict_every};
     plan.chunk = static_cast<int>(std::max<int64_t>(std::min<int64_t>(capacity / 3, request.chunk), smallest));
     plan.n_guide = request.n_question <= plan.chunk ? request.n_question : 0;
-    if (plan.chunk + plan.n_guide > room) {
+    if (int64_t{plan.chunk} + plan.n_guide > room) {
         if (room - plan.n_guide < std::max(plan.n_guide, smallest)) { plan.n_guide = 0; }
         plan.chunk = static_cast<int>(std::clamp<int64_t>(room - plan.n_guide, smallest, plan.chunk));
     }

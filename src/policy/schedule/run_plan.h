@@ -60,7 +60,7 @@ struct RunPlan {
     // Tokens that come between two evictions, at most, behind a first prompt; 0: no eviction there.
     int64_t period() const { return evict_every == 0 ? 0 : grid > 0 ? grid : std::max(chunk, evict_every); }
     // The same in a first prompt that is read in chunks.
-    int64_t period_of_prompt() const { return grid > 0 && n_guide == 0 ? grid : chunk + n_guide; }
+    int64_t period_of_prompt() const { return grid > 0 && n_guide == 0 ? grid : int64_t{chunk} + n_guide; }
 };
 
 // For the ledger: "one-shot", "in chunks", …   seen: the question was.
