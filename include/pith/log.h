@@ -12,6 +12,6 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // Threads: call before the first model is loaded, or when nothing runs; the sink must be thread-safe.
 using LogSink = std::function<void(LogLevel level, std::string_view line)>;
 void set_log_sink(LogSink sink);
-void log_line(LogLevel level, std::string_view line);
+void log_line(LogLevel level, std::string_view line) noexcept;  // what the sink throws ends there
 
 }  // namespace pith

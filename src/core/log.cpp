@@ -24,13 +24,16 @@ void set_log_sink(LogSink new_sink) {
     sink() = std::move(new_sink);
 }
 
-void log_line(LogLevel level, std::string_view line) {
-    LogSink copy;
-    {
-        const std::lock_guard lock(sink_mutex());
-        copy = sink();
+void log_line(LogLevel level, std::string_view line) noexcept {
+    try {
+        LogSink copy;
+        {
+            const std::lock_guard lock(sink_mutex());
+            copy = sink();
+        }
+        if (copy) { copy(level, line); }
+    } catch (...) {  // a line is lost, and nothing else: who writes it has work under way
     }
-    if (copy) { copy(level, line); }
 }
 
 }  // namespace pith

@@ -179,7 +179,7 @@ bool Forward::can_run_tokens(const RaggedCache & cache, const EvidenceState & ev
 }
 
 Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
-                           std::span<const std::span<float>> logits) {
+                           std::span<const std::span<float>> logits, std::span<Status> of_parts) {
     if (!decode_graph_) {
         decode_graph_ = std::make_unique<DecodeGraph>(file_, backend_, devices_);
         decode_graph_->set_profile(profile_);
@@ -188,9 +188,15 @@ Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int
     const auto run = [&] { return decode_graph_->run(parts, tokens, logits); };
     // Over devices, whether the graph that is kept may run again must not change before it does.
     PITH_RETURN_IF_ERROR(devices_.empty() ? run() : on_devices(run));
-    for (const std::span<float> row : logits) { PITH_RETURN_IF_ERROR(check_logits(row)); }
+    for (size_t i = 0; i < logits.size(); ++i) {
+        Status numbers = check_logits(logits[i]);
+        if (numbers.ok()) { continue; }
+        if (of_parts.empty()) { return numbers; }
+        of_parts[i] = std::move(numbers);
+    }
 
     for (size_t i = 0; i < parts.size(); ++i) {
+        if (!of_parts.empty() && !of_parts[i].ok()) { continue; }
         const BatchPart & part = parts[i];
         EvidenceState & evidence = *part.evidence;
         if (!evidence.wants_queries() && !evidence.wants_moments() && !evidence.wants_key_norms()) { continue; }

@@ -46,9 +46,10 @@ public:
 
     // One token of each part through all layers and the head: what run_layer() and run_head() do, to the bit, by a graph that
     // is kept as long as as many sequences want the same of it (decode_graph.h). tokens [n]; logits [n] of [n_vocab].
-    // Errors: as run_layer().
+    // of_parts [n]: what each part's logits came to (check_logits()), the run is then good for the others; empty: one fails
+    // all. Errors: as run_layer(), and check_logits()'s.
     Status run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
-                      std::span<const std::span<float>> logits);
+                      std::span<const std::span<float>> logits, std::span<Status> of_parts = {});
     // Whether run_tokens() may be used: Pith's own attention serves the cache, or its lanes lie in buckets and nobody sums what
     // queries pay to them; and nobody looks at single layers.
     bool can_run_tokens(const RaggedCache & cache, const EvidenceState & evidence) const;

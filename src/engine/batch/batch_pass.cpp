@@ -13,6 +13,7 @@ bool can_share(const Session::Impl & session) {
 Status BatchPass::run(std::span<const PassPiece> pieces) {
     parts_.clear();
     tokens_.clear();
+    outcomes_.assign(pieces.size(), Status());
     for (const PassPiece & piece : pieces) {
         Sequence & seq = piece.session->seq;
         BatchPart & part = parts_.emplace_back();
@@ -24,8 +25,7 @@ Status BatchPass::run(std::span<const PassPiece> pieces) {
         tokens_.insert(tokens_.end(), piece.tokens.begin(), piece.tokens.end());
     }
     const bool single = std::ranges::all_of(pieces, [&](const PassPiece & piece) {
-        return piece.tokens.size() == 1 && piece.wants_logits &&
-               forward_->can_run_tokens(*piece.session->seq.cache, piece.session->seq.evidence);
+        return piece.tokens.size() == 1 && piece.wants_logits && can_run_tokens(*piece.session);
     });
     PITH_RETURN_IF_ERROR(single ? run_tokens(pieces) : run_pieces(pieces));
     for (const PassPiece & piece : pieces) { piece.session->seq.n_tokens += std::ssize(piece.tokens); }
@@ -39,7 +39,7 @@ Status BatchPass::run_tokens(std::span<const PassPiece> pieces) {
         piece.session->next_logits.resize(n_vocab);
         rows_.emplace_back(piece.session->next_logits);
     }
-    return forward_->run_tokens(parts_, tokens_, rows_);
+    return forward_->run_tokens(parts_, tokens_, rows_, outcomes_);
 }
 
 Status BatchPass::run_pieces(std::span<const PassPiece> pieces) {
@@ -61,11 +61,11 @@ Status BatchPass::run_pieces(std::span<const PassPiece> pieces) {
     logits_.resize(newest.size() * n_vocab);
     PITH_RETURN_IF_ERROR(
         forward_->run_head(std::span(hidden_).first(newest.size() * width), static_cast<int>(newest.size()), logits_));
-    PITH_RETURN_IF_ERROR(check_logits(logits_));
     const float * from = logits_.data();
-    for (const PassPiece & piece : pieces) {
-        if (!piece.wants_logits) { continue; }
-        piece.session->next_logits.assign(from, from + n_vocab);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        if (!pieces[i].wants_logits) { continue; }
+        outcomes_[i] = check_logits({from, n_vocab});
+        pieces[i].session->next_logits.assign(from, from + n_vocab);
         from += n_vocab;
     }
     return {};

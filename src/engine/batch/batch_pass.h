@@ -24,10 +24,18 @@ class BatchPass {
 public:
     explicit BatchPass(std::shared_ptr<Forward> forward) : forward_(std::move(forward)) {}
 
+    // Whether a token of it may be a part of one graph with others' tokens. Where one may not, all of a pass go layer by layer.
+    bool can_run_tokens(const Session::Impl & session) const {
+        return forward_->can_run_tokens(*session.seq.cache, session.seq.evidence);
+    }
+
     // Adds the pieces' K/V to their lanes, counts their tokens, tells their evidence.
     // REQUIRES: transactions are open; can_share(); at least one piece, none empty, no session twice.
     // Errors: kOutOfMemory, kInternal; the lanes may then hold new entries already, and all pieces must be rolled back.
     Status run(std::span<const PassPiece> pieces);
+    // Of a piece of a pass that has succeeded: an error where its logits are not numbers, which is its sequence's business
+    // alone.
+    const Status & outcome(size_t piece) const { return outcomes_[piece]; }
 
     size_t size_bytes() const { return (hidden_.capacity() + logits_.capacity()) * sizeof(float); }
 
@@ -39,8 +47,9 @@ private:
     std::vector<BatchPart> parts_;
     std::vector<int32_t> tokens_;
     std::vector<std::span<float>> rows_;
-    std::vector<float> hidden_;  // [rows][D]
-    std::vector<float> logits_;  // [pieces that want them][n_vocab]
+    std::vector<float> hidden_;     // [rows][D]
+    std::vector<float> logits_;     // [pieces that want them][n_vocab]
+    std::vector<Status> outcomes_;  // [piece]
 };
 
 }  // namespace pith

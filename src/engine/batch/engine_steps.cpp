@@ -277,10 +277,12 @@ Turn::Holding Engine::Impl::how_to_hold(const Turn & turn, size_t bytes) {
 void Engine::Impl::start(Turn & turn) {
     const Stopwatch watch;
     if (const Status back = bring_back_base_of(turn); !back.ok()) { return turn.fail(back); }
+    const bool again = turn.has_started();  // and was taken back
+    const int64_t n_found = again ? turn.n_cached() : 0;
     turn.start(base_of(turn), ledger.n_steps);
     if (turn.caches()) {
-        ledger.n_cache_sought += std::ssize(turn.request().tokens);
-        ledger.n_cache_found += turn.n_cached();
+        ledger.n_cache_sought += again ? 0 : std::ssize(turn.request().tokens);
+        ledger.n_cache_found += turn.n_cached() - n_found;
     }
     if (turn.request().evict || turn.request().tokens.empty()) { ledger.evict_s += watch.seconds(); }
 }
@@ -331,14 +333,15 @@ void Engine::Impl::settle_bytes() {
 // The turn's n tokens are in its lanes.
 void Engine::Impl::advance(Turn & turn, int64_t n) {
     const Stopwatch watch;
-    (turn.state() == RequestState::kReading ? ledger.n_prompt : ledger.n_generated) += n;
-    turn.advance(n, ledger.n_steps);
+    const bool answers = turn.state() == RequestState::kAnswering;
+    const bool advanced = turn.advance(n, ledger.n_steps);
+    ledger.n_generated += answers && advanced ? n : 0;
     ledger.evict_s += watch.seconds();
 }
 
 // A piece that gates are asked about, or that a failed pass held.
 void Engine::Impl::run_alone(Turn & turn, int64_t n) {
-    if (turn.state() == RequestState::kAnswering && !turn.open_token(/*beside_prompts=*/false)) { return; }
+    if (turn.state() == RequestState::kAnswering && !turn.open_token(/*by_layers=*/false)) { return; }
     const Stopwatch watch;
     const Status status = turn.run_alone(n);
     ledger.pass_s += watch.seconds();
@@ -353,14 +356,16 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * 
     pieces.reserve(plan.size());  // nothing may fail between the calls that open and the pass
     shared.reserve(plan.size());
     alone.reserve(plan.size());
-    const bool has_prompts = std::ranges::any_of(plan, [&](const StepPiece & one) {
-        return candidates[static_cast<size_t>(one.candidate)]->state() == RequestState::kReading;
+    // One of these, and the pass goes layer by layer: all of its pieces' evidence is told before it may fail.
+    const bool by_layers = std::ranges::any_of(plan, [&](const StepPiece & one) {
+        const Turn & turn = *candidates[static_cast<size_t>(one.candidate)];
+        return turn.state() == RequestState::kReading || (turn.can_share() && !pass.can_run_tokens(*turn.session()));
     });
     for (const StepPiece & one : plan) {
         Turn * turn = candidates[static_cast<size_t>(one.candidate)];
         if (!turn->can_share()) {
             alone.emplace_back(turn, one.n);
-        } else if (turn->state() == RequestState::kReading || turn->open_token(has_prompts)) {
+        } else if (turn->state() == RequestState::kReading || turn->open_token(by_layers)) {
             shared.emplace_back(turn, one.n);
             pieces.push_back(turn->piece(one.n));
         }
@@ -370,10 +375,16 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * 
         const Status status = guarded([&] { return pass.run(pieces); });
         ledger.pass_s += watch.seconds();
         count_bytes();
-        for (const auto & [turn, n] : shared) {
+        for (size_t i = 0; i < shared.size(); ++i) {
+            const auto & [turn, n] = shared[i];
             if (!turn->running()) { continue; }  // cancelled by another's hook
-            // Whose fault it was is not known: each tries once more by itself.
-            status.ok() ? advance(*turn, n) : turn->take_back(status);
+            if (!status.ok()) {                  // whose fault it was is not known: each tries once more by itself
+                turn->take_back(status);
+            } else if (!pass.outcome(i).ok()) {
+                turn->fail(pass.outcome(i));
+            } else {
+                advance(*turn, n);
+            }
         }
     }
     for (const auto & [turn, n] : alone) {
@@ -390,15 +401,22 @@ bool Engine::Impl::step() {
     choose_first_tokens();
     const std::vector<Turn *> candidates = running();
     std::vector<StepCandidate> wants;
-    std::vector<RequestState> states;
+    struct Was {
+        RequestState state;
+        int64_t n_read;
+    };
+    std::vector<Was> were;
     for (const Turn * turn : candidates) {
         wants.push_back(turn->candidate());
-        states.push_back(turn->state());
+        were.push_back({turn->state(), turn->n_read()});
     }
     const StepPlan plan = plan_step(wants, options.max_rows);
     ++ledger.n_steps;
     run_pieces(plan.pieces, candidates);
-    const auto n_read = static_cast<double>(ledger.n_prompt - before.n_prompt);
+    double n_read = 0;  // in the pass; a prompt that is taken back reads less than nothing, and later all of it again
+    for (size_t i = 0; i < candidates.size(); ++i) {
+        n_read += static_cast<double>(std::max<int64_t>(candidates[i]->n_read() - were[i].n_read, 0));
+    }
     const auto n_fed = static_cast<double>(ledger.n_generated - before.n_generated);
     if (plan.layered >= 0 && candidates[static_cast<size_t>(plan.layered)]->running()) {  // not cancelled meanwhile
         Turn & turn = *candidates[static_cast<size_t>(plan.layered)];
@@ -408,13 +426,14 @@ bool Engine::Impl::step() {
         ledger.pass_s += unit_s;
         ledger.units_s += unit_s;
         ledger.longest_unit_s = std::max(ledger.longest_unit_s, unit_s);
-        const bool read = turn.state() == RequestState::kAnswering || turn.state() == RequestState::kDone;
-        if (read) { ledger.n_prompt += std::ssize(turn.request().tokens); }
         count_bytes(&turn);
     }
     if (store) { store->shared().trim(); }
     // Who ends frees memory, who has read makes room for another reader, and may be set aside from now on.
-    for (size_t i = 0; i < candidates.size(); ++i) { changed = changed || candidates[i]->state() != states[i]; }
+    for (size_t i = 0; i < candidates.size(); ++i) {
+        changed = changed || candidates[i]->state() != were[i].state;
+        ledger.n_prompt += candidates[i]->n_read() - were[i].n_read;
+    }
     settle_bytes();
     ledger.activation_peak_bytes = std::max(ledger.activation_peak_bytes, activation_bytes());
     const double step_s = all.seconds();

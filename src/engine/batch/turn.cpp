@@ -191,9 +191,9 @@ StepCandidate Turn::candidate() const {
     return one;
 }
 
-bool Turn::open_token(bool beside_prompts) {
+bool Turn::open_token(bool by_layers) {
     call_open_ = true;
-    session_->keeps_whole_way_back = beside_prompts;
+    session_->keeps_whole_way_back = by_layers;
     const Status status = guarded([&]() -> Status {
         PITH_RETURN_IF_ERROR(session_->begin_call(std::span(&pending_, 1), /*is_prompt=*/false, hooks_));
         chunks_.emplace(*session_, std::span<const int32_t>(&pending_, 1), /*first=*/false);
@@ -216,18 +216,31 @@ Status Turn::run_alone(int64_t n) {
     });
 }
 
-void Turn::advance(int64_t n, int64_t step) {
+// Other calls are open while this runs: whatever is thrown, before the call is complete or behind it, ends this request alone.
+bool Turn::advance(int64_t n, int64_t step) {
     last_step_ = step;
-    const Status status = guarded([&] { return chunks_->advance(n, /*nothing_follows=*/true); });
-    if (!status.ok()) { return fail(status); }
-    if (chunks_->done()) { take_token(); }
+    bool advanced = false;
+    const Status status = guarded([&]() -> Status {
+        PITH_RETURN_IF_ERROR(chunks_->advance(n, /*nothing_follows=*/true));
+        advanced = true;
+        n_read_ += state_ == RequestState::kReading ? n : 0;
+        if (chunks_->done()) { take_token(); }
+        return {};
+    });
+    if (!status.ok() && !ended()) { fail(status); }
+    return advanced;
 }
 
 void Turn::advance_layered(int64_t step) {
     last_step_ = step;
-    const Status status = guarded([&] { return layers_->advance(); });
-    if (!status.ok()) { return fail(status); }
-    if (layers_->done()) { take_token(); }
+    const Status status = guarded([&]() -> Status {
+        PITH_RETURN_IF_ERROR(layers_->advance());
+        if (!layers_->done()) { return {}; }
+        n_read_ += std::ssize(part_);
+        take_token();
+        return {};
+    });
+    if (!status.ok() && !ended()) { fail(status); }
 }
 
 // The call has succeeded: its logits give the next token.
@@ -275,14 +288,14 @@ void Turn::choose_token() {
         return {};
     });
     if (ended()) { return; }  // cancelled by who was shown the token
-    if (!status.ok()) { return end(RequestState::kFailed, status); }
+    if (!status.ok()) { return end(RequestState::kFailed, copy_of(status)); }
     if (!goes_on) { request_.keep ? keep_state() : end(RequestState::kDone); }
 }
 
 // Its lanes become what others may begin with.
 void Turn::keep_state() {
     const Status status = guarded([&] { return session_->seq.cache->freeze(kForkRoom); });
-    if (!status.ok()) { return end(RequestState::kFailed, status); }
+    if (!status.ok()) { return end(RequestState::kFailed, copy_of(status)); }
     let_go_of_shared_state();  // its entries have been copied
     session_->update_ledger();
     state_ = RequestState::kDone;
@@ -299,6 +312,7 @@ void Turn::take_back(const Status & status) {
     }
     if (state_ == RequestState::kReading) {  // and begins anew
         state_ = RequestState::kWaiting;
+        n_read_ = 0;
         session_->seq.cache.reset();
         let_go_of_shared_state();
     }

@@ -46,6 +46,8 @@ public:
     const std::vector<int32_t> & answer() const { return answer_; }
     bool caches() const { return scope_.has_value(); }  // its prompt's states may be found again
     int64_t n_cached() const { return n_cached_; }      // tokens of its prompt that came with one
+    int64_t n_read() const { return n_read_; }          // and that were read, and not taken back
+    bool has_started() const { return last_step_ >= 0; }
     bool running() const { return state_ == RequestState::kReading || state_ == RequestState::kAnswering; }
     bool ended() const { return state_ >= RequestState::kDone; }
     bool kept() const { return state_ == RequestState::kDone && session_ != nullptr; }  // what others may go on from
@@ -90,14 +92,15 @@ public:
     void choose_token();
     // What it wants of the next step. REQUIRES: running().
     StepCandidate candidate() const;
-    // Opens a decoded token's transaction. beside_prompts: in a pass that tells evidence before it may fail.
+    // Opens a decoded token's transaction. by_layers: in a pass that tells evidence before it may fail.
     // false: the request has ended with an error.
-    bool open_token(bool beside_prompts);
+    bool open_token(bool by_layers);
     // Whether a pass may hold its tokens beside others'.
     bool can_share() const { return !alone_ && pith::can_share(*session_); }
     PassPiece piece(int64_t n);
     // The piece is in the lanes: evicts where that is due, and where the call is complete takes the next token.
-    void advance(int64_t n, int64_t step);
+    // false: it could not be evicted, and the piece is gone.
+    bool advance(int64_t n, int64_t step);
     // The piece's tokens by themselves, gates included.
     Status run_alone(int64_t n);
     // One unit of a prompt that is read layer by layer.
@@ -167,6 +170,7 @@ private:
     std::optional<SequenceState> fresh_;  // of its sequence before the prompt
     std::vector<int64_t> ends_;           // where states are kept, in tokens of the prompt
     int64_t n_cached_ = 0;
+    int64_t n_read_ = 0;
     HowToHold how_to_hold_;
     std::shared_ptr<const SharedState> shared_;  // whose entries it goes on from; null: none that others may share
     int64_t n_shared_ = 0;                       // tokens of it

@@ -231,7 +231,13 @@ void StoredStates::keep(const Session::Impl & session, const StateScope & scope)
         store_->add(path);
         return {};
     });
-    if (!status.ok() && !failed_) { log_line(LogLevel::kWarning, "a state is not cached: " + status.message()); }
+    if (!status.ok() && !failed_) {
+        const Status logged = guarded([&] {
+            log_line(LogLevel::kWarning, "a state is not cached: " + status.message());
+            return Status();
+        });
+        static_cast<void>(logged);  // without memory for the line nobody is told
+    }
     failed_ = !status.ok();
 }
 
