@@ -5,7 +5,8 @@
 // does changes its logits by rounding at most. The ceiling bounds the bytes of all KV caches together: a request starts when
 // what it may come to need fits, and waits until then; one that can never fit is refused. Where a request of higher priority
 // waits, answers of lower priority make room: what they hold goes to files, and comes back. Where there is a folder for them
-// (EngineOptions::cache_dir), so do those of requests that are kept, while nobody reads them and others want the room.
+// (EngineOptions::cache_dir), so do those of requests that are kept, while nobody reads them and others want the room; without
+// one they do for an answer that made room, and would not come back otherwise.
 //
 //   auto engine = model->engine({.ceiling = *pith::Budget::parse("512M")});                  // Result<Engine>
 //   auto first  = engine->submit({.tokens = a, .options = {.policy = "snapkv", .budget = 512}});
@@ -159,8 +160,8 @@ public:
     // Takes a request; step() or run() serve it. Returns its number.
     // Errors: kInvalidArgument (no tokens and nothing to go on from, options that a session would refuse, a budget of `auto`,
     //         n_question or max_tokens out of range, questions without `keep`, behind another's entries, or beside n_question,
-    //         an eviction that cannot be), kBudget (more than the ceiling would be needed, or an eviction's budget is below
-    //         what is protected: names both).
+    //         an eviction that cannot be), kBudget (more than the ceiling would be needed, with what the request goes on from,
+    //         or an eviction's budget is below what is protected: names both).
     Result<int64_t> submit(Request request);
     // Ends a request that has not ended; its pages are free at once. Errors: kNotFound.
     Status cancel(int64_t id);

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "engine/answers_alone.h"
 #include "engine/fail_at.h"
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
@@ -306,6 +307,43 @@ TEST(BatchEngineFailures, WhatCannotBeSharedOnceItHasMovedIsReserved) {
         ++n_answered;
     }
     EXPECT_GT(n_answered, 4) << "nothing failed where a state was to be shared";
+}
+
+// Memory fails an answer that was set aside, as it comes back while another runs: it waits for that one.
+TEST(BatchEngineFailures, AnAnswerThatCannotComeBackNowComesBackLater) {
+    EngineOptions options;
+    options.type_k = options.type_v = KvType::kF32;
+    options.n_threads = 1;
+    options.grid = 0;
+    options.max_sequences = 2;
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok());
+    const auto submit = [&](int n, int priority, int max_tokens) {
+        Request request;
+        request.tokens = random_tokens(n, 384, static_cast<unsigned>(n));
+        request.options.policy = "full";
+        request.priority = priority;
+        request.max_tokens = max_tokens;
+        return *engine->submit(request);
+    };
+    const int64_t runs_on = submit(30, 2, 60);
+    const int64_t low = submit(40, 0, 20);
+    while (engine->answer(low).size() < 3) { ASSERT_TRUE(engine->step().ok()); }
+    const int64_t urgent = submit(10, 1, 3);
+    while (engine->state(urgent) != RequestState::kDone) { ASSERT_TRUE(engine->step().ok()); }
+    ASSERT_EQ(engine->state(low), RequestState::kSetAside);
+    fail_at(Fails::kPages, 1);
+    ASSERT_TRUE(engine->step().ok());
+    EXPECT_TRUE(stop_failing()) << "nothing was asked for";
+    EXPECT_EQ(engine->state(low), RequestState::kSetAside) << engine->status(low).message();
+    EXPECT_EQ(engine->state(runs_on), RequestState::kAnswering);
+    ASSERT_TRUE(engine->run().ok());
+    ASSERT_EQ(engine->state(low), RequestState::kDone) << engine->status(low).message();
+    SessionOptions alone;
+    alone.policy = "full";
+    alone.type_k = alone.type_v = KvType::kF32;
+    alone.n_threads = 1;
+    testing::expect_answer(*engine, low, testing::answer_alone(tiny(), alone, {random_tokens(40, 384, 40)}, 20));
 }
 
 }  // namespace

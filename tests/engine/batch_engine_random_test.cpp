@@ -218,7 +218,12 @@ private:
             request.max_tokens = kAnswer;
         }
         const bool keep = request.keep;
+        const bool is_fork = request.after != 0;
         const auto id = engine_->submit(std::move(request));
+        if (is_fork && id.status().code() == ErrorCode::kBudget) {  // too much beside what it goes on from
+            ++n_full_;
+            return;
+        }
         ASSERT_TRUE(id.ok()) << id.status().message();
         live_[*id] = {ask, keep, n_failures_};
     }

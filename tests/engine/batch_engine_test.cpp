@@ -907,7 +907,7 @@ TEST(StepPlan, LetsEveryoneAdvanceWithinFourSteps) {
             one.priority = static_cast<int>(random() % 3);
         }
         for (int64_t step = 0; step < 40; ++step) {
-            const StepPlan plan = plan_step(candidates, max_rows);
+            const StepPlan plan = plan_step(candidates, max_rows, step);
             int64_t n_rows = 0;
             int64_t n_answers = 0;
             for (const StepPiece & piece : plan.pieces) {
@@ -927,6 +927,40 @@ TEST(StepPlan, LetsEveryoneAdvanceWithinFourSteps) {
                 ASSERT_GT(one.last_step, step - kMaxWait) << "round " << round << " step " << step;
             }
         }
+    }
+}
+
+// What is left of the rows once all who must advance have one.
+TEST(StepPlan, GivesTheRowsThatAreLeftToTheHighestPriority) {
+    std::vector<StepCandidate> candidates(8);
+    for (StepCandidate & one : candidates) { one = {StepCandidate::Kind::kReadsChunks, 100, -1, 0}; }
+    candidates[5].priority = 1;
+    std::vector<int64_t> n_rows(candidates.size());
+    for (int64_t step = 0; step < 40; ++step) {
+        for (const StepPiece & piece : plan_step(candidates, 64, step).pieces) {
+            candidates[static_cast<size_t>(piece.candidate)].last_step = step;
+            n_rows[static_cast<size_t>(piece.candidate)] += piece.n;
+        }
+        for (const StepCandidate & one : candidates) { ASSERT_GT(one.last_step, step - kMaxWait); }
+    }
+    EXPECT_GE(n_rows[5], 40 * 62) << "two others have a row in each step";
+    for (const int64_t n : n_rows) { EXPECT_GE(n, 10); }
+}
+
+TEST(StepPlan, LetsTheHighestPriorityReadLayersUnlessOthersWouldWaitTooLong) {
+    for (size_t n = 1; n <= kMaxLayered; ++n) {
+        std::vector<StepCandidate> candidates(n);
+        for (StepCandidate & one : candidates) { one.kind = StepCandidate::Kind::kReadsLayers; }
+        candidates.back().priority = 1;
+        std::vector<int> n_units(n);
+        for (int64_t step = 0; step < 40; ++step) {
+            const int chosen = plan_step(candidates, 16, step).layered;
+            ASSERT_GE(chosen, 0);
+            candidates[static_cast<size_t>(chosen)].last_step = step;
+            ++n_units[static_cast<size_t>(chosen)];
+            for (const StepCandidate & one : candidates) { ASSERT_GT(one.last_step, step - kMaxWait) << n << " at " << step; }
+        }
+        EXPECT_EQ(n_units.back(), 40 - 10 * (static_cast<int>(n) - 1));
     }
 }
 

@@ -120,11 +120,16 @@ Result<int64_t> Engine::submit(Request request) {
         PITH_RETURN_IF_ERROR(
             turn->prepare(impl_->model, impl_->options, impl_->execution, base, impl_->store.get(), how_to_hold));
         const size_t ceiling = impl_->ledger.ceiling_bytes;
-        if (ceiling > 0 && turn->reserved_bytes() > ceiling) {
+        const size_t of_base = base == nullptr ? 0 : base->reserved_bytes() + base->bytes_aside();
+        if (ceiling > 0 && turn->reserved_bytes() + of_base > ceiling) {
+            const auto bytes = [](size_t n) { return with_commas(static_cast<int64_t>(n)); };
+            const bool chooses = base == nullptr || turn->request().evict;  // a budget
             return {ErrorCode::kBudget,
-                    "the request may come to need " + with_commas(static_cast<int64_t>(turn->reserved_bytes())) +
-                        " bytes of KV cache, and the ceiling for all is " + with_commas(static_cast<int64_t>(ceiling)) +
-                        ": give it a smaller --budget or --chunk, a shorter answer, or raise the ceiling"};
+                    "the request may come to need " + bytes(turn->reserved_bytes()) + " bytes of KV cache" +
+                        (base == nullptr ? "" : " beside the " + bytes(of_base) + " of request " + std::to_string(after)) +
+                        ", and the ceiling for all is " + bytes(ceiling) + ": give it " +
+                        (chooses ? "a smaller --budget or --chunk" : "fewer tokens") +
+                        ", a shorter answer, or raise the ceiling"};
         }
         impl_->turns.emplace(impl_->next_id, std::move(turn));
         impl_->changed = true;
@@ -139,6 +144,8 @@ Status Engine::cancel(int64_t id) {
         turn->cancel();
         if (impl_->store) { impl_->store->shared().trim(); }
         impl_->changed = true;
+        if (!impl_->in_step) { impl_->drop_forgotten(); }  // it may have been the last to read one
+        impl_->settle_bytes();
         return {};
     });
 }
@@ -153,7 +160,7 @@ Status Engine::forget(int64_t id) {
         }
         turn->set_forgotten();
         impl_->drop_forgotten();
-        impl_->count_bytes();
+        impl_->settle_bytes();
         return {};
     });
 }
@@ -164,7 +171,10 @@ Result<bool> Engine::step(const std::atomic<bool> * cancel) {
     const CancelScope cancelling(impl_->execution->forward, cancel);
     const Result<bool> more = guarded([&]() -> Result<bool> { return impl_->step(); });
     // A step that memory failed in may have admitted somebody, and not come to its end, where it counts.
-    if (!more.ok()) { impl_->settle_bytes(); }
+    if (!more.ok()) {
+        impl_->claims = {};
+        impl_->settle_bytes();
+    }
     impl_->in_step = false;
     return more;
 }

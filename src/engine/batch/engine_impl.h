@@ -36,6 +36,13 @@ struct Engine::Impl {
     bool changed = false;        // since the last admission: a request came or ended
     bool in_step = false;
     EngineLedger ledger;
+    // While others are admitted: of those before them that will have it.
+    struct Claims {
+        int64_t n = 0;
+        size_t bytes = 0;
+        size_t n_files = 0;
+    };
+    Claims claims;
 
     Impl(Model of, EngineOptions with, std::shared_ptr<Execution> on)
         : model(std::move(of)),
@@ -56,6 +63,7 @@ struct Engine::Impl {
 
     // scheduling
     std::vector<Turn *> running() const;
+    bool anybody_runs() const;
     size_t reserved_bytes() const;
     void admit();
     void begin_or_go_on(Turn & turn);
@@ -63,6 +71,8 @@ struct Engine::Impl {
     void choose_first_tokens();
     bool has_room(const Turn & turn, std::span<Turn * const> without = {}) const;
     bool has_slot(const Turn & turn, std::span<Turn * const> without = {}) const;
+    bool has_place(std::span<Turn * const> without = {}) const;
+    bool waits_for_layers(const Turn & turn) const;
     bool has_memory(const Turn & turn, std::span<Turn * const> without = {}) const;
     bool has_files(const Turn & turn, std::span<Turn * const> without = {}) const;
     size_t files_in_use(std::span<Turn * const> without = {}) const;

@@ -21,6 +21,10 @@ std::vector<Turn *> Engine::Impl::running() const {
     return found;
 }
 
+bool Engine::Impl::anybody_runs() const {
+    return std::ranges::any_of(turns, [](const auto & one) { return one.second->running(); });
+}
+
 size_t Engine::Impl::reserved_bytes() const {
     size_t bytes = store ? store->shared().bytes_in_use() : 0;
     for (const auto & [id, turn] : turns) { bytes += turn->running() || turn->kept() ? turn->reserved_bytes() : 0; }
@@ -33,14 +37,20 @@ bool Engine::Impl::has_room(const Turn & turn, std::span<Turn * const> without) 
 }
 
 bool Engine::Impl::has_slot(const Turn & turn, std::span<Turn * const> without) const {
-    int64_t n_running = -std::ssize(without);
-    int n_layered = 0;
-    for (const auto & [id, other] : turns) {
-        n_running += other->running() ? 1 : 0;
-        n_layered += other->state() == RequestState::kReading && other->reads_layers() ? 1 : 0;
-    }
-    if (options.max_sequences > 0 && n_running >= options.max_sequences) { return false; }
-    return turn.state() != RequestState::kWaiting || !turn.reads_layers() || n_layered < kMaxLayered;
+    return has_place(without) && !waits_for_layers(turn);
+}
+
+bool Engine::Impl::has_place(std::span<Turn * const> without) const {
+    const auto n_running = std::ranges::count_if(turns, [](const auto & one) { return one.second->running(); });
+    return options.max_sequences == 0 || n_running + claims.n < options.max_sequences + std::ssize(without);
+}
+
+// As many prompts are read layer by layer as may be at a time, and it would be one more.
+bool Engine::Impl::waits_for_layers(const Turn & turn) const {
+    if (turn.state() != RequestState::kWaiting || !turn.reads_layers()) { return false; }
+    const auto n_layered = std::ranges::count_if(
+        turns, [](const auto & one) { return one.second->state() == RequestState::kReading && one.second->reads_layers(); });
+    return n_layered >= kMaxLayered;
 }
 
 // Files that keys and values lie in which others go on from: those there are, but for idle states, which go when others want
@@ -61,7 +71,7 @@ size_t Engine::Impl::wanted_files(const Turn & turn) const {
 
 bool Engine::Impl::has_files(const Turn & turn, std::span<Turn * const> without) const {
     const size_t wanted = wanted_files(turn);
-    return wanted == 0 || files_in_use(without) + wanted <= most_files.n_files;
+    return wanted == 0 || files_in_use(without) + claims.n_files + wanted <= most_files.n_files;
 }
 
 // Idle states go, the least recently used first, until there may be so many files more; none, where there may not.
@@ -81,7 +91,7 @@ size_t Engine::Impl::wanted_bytes(const Turn & turn) const {
 // Idle states in memory are in nobody's way: they go when the room is taken (make_space()).
 bool Engine::Impl::has_memory(const Turn & turn, std::span<Turn * const> without) const {
     if (!has_files(turn, without)) { return false; }
-    size_t reserved = reserved_bytes();
+    size_t reserved = reserved_bytes() + claims.bytes;
     for (const Turn * one : without) { reserved -= one->reserved_bytes(); }
     return fits(reserved + wanted_bytes(turn));
 }
@@ -93,22 +103,24 @@ bool Engine::Impl::make_space(size_t reserved) {
     return true;
 }
 
-// Whether a request that has not ended goes on from this one. by_running: and has begun to.
+// Whether a request that has not ended goes on from this one. by_running: and reads its entries now: what was set aside comes
+// back without them.
 bool Engine::Impl::is_read(int64_t id, bool by_running) const {
     return std::ranges::any_of(turns, [&](const auto & other) {
-        const bool counts = by_running ? other.second->state() != RequestState::kWaiting : true;
+        const bool counts = by_running ? other.second->running() : true;
         return other.second->request().after == id && !other.second->ended() && counts;
     });
 }
 
-// What is kept and read by nobody goes to the folder of states, the oldest first, until there is room.
+// What is kept and read by nobody goes to the folder of states, the oldest first, until there is room. Without that folder it
+// stays for those who come anew, and goes where answers go, for one that made room and would not come back otherwise.
 void Engine::Impl::set_idle_aside(const Turn & for_whom) {
-    if (folder().empty()) { return; }
+    const bool comes_back = for_whom.state() == RequestState::kSetAside;
+    if (folder().empty() && !comes_back) { return; }
     for (const auto & [id, idle] : turns) {
         if (has_memory(for_whom)) { return; }
-        if (!idle->kept() || idle->is_aside() || id == for_whom.request().after || is_read(id, /*by_running=*/true)) {
-            continue;
-        }
+        const bool is_base = !comes_back && id == for_whom.request().after;
+        if (!idle->kept() || idle->is_aside() || is_base || is_read(id, /*by_running=*/true)) { continue; }
         if (!idle->set_kept_aside(folder()).ok()) { return; }  // no room on disk
     }
 }
@@ -156,7 +168,8 @@ bool Engine::Impl::finds_room(Turn & turn) {
         if (!pays_off(turn, base, turn.reserved_bytes(), n_alike)) { turn.copy_shared_state(); }
     }
     bool found = has_room(turn);
-    if (!found && base > 0 && has_slot(turn) && has_files(turn) && fits(reserved_bytes() - base + turn.bytes_alone())) {
+    if (!found && base > 0 && has_slot(turn) && has_files(turn) &&
+        fits(reserved_bytes() + claims.bytes - base + turn.bytes_alone())) {
         turn.take_shared_state();
         found = true;
     }
@@ -185,13 +198,20 @@ Status Engine::Impl::why_it_cannot_start(const Turn & turn) const {
                                     with_commas(static_cast<int64_t>(ledger.ceiling_bytes)) + ": forget some of them"};
 }
 
+// An answer that memory fails as it comes back is still aside, whole: it waits for what others free, as long as there are any.
 void Engine::Impl::begin_or_go_on(Turn & turn) {
     if (turn.state() != RequestState::kSetAside) { return start(turn); }
-    if (const Status back = turn.bring_back(); !back.ok()) { turn.fail(back); }
+    Status back = turn.bring_back();
+    const auto lacks_memory = [&] { return back.code() == ErrorCode::kOutOfMemory; };
+    if (lacks_memory() && anybody_runs()) { return; }
+    while (lacks_memory() && store && store->shared().drop_least_recent()) { back = turn.bring_back(); }
+    if (!back.ok()) { turn.fail(back); }
 }
 
-// Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit. An answer that begins with what
-// follows a kept prompt stands where the prompt stood: others would wait for the room that is kept for it.
+// Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit. Those behind one that lacks
+// nothing but its turn among the prompts that are read layer by layer may begin: beside what it wants, which nobody takes. An
+// answer that begins with what follows a kept prompt stands where the prompt stood: others would wait for the room that is kept
+// for it.
 void Engine::Impl::admit() {
     if (!changed) { return; }
     std::vector<Turn *> waiting;
@@ -207,15 +227,21 @@ void Engine::Impl::admit() {
     std::ranges::stable_sort(waiting, std::less<>(), place);
     bool again = false;
     int n_evicting = 0;
+    claims = {};
     for (Turn * turn : waiting) {
+        if (waits_for_layers(*turn) && has_place() && has_memory(*turn)) {
+            ++claims.n;
+            claims.bytes += wanted_bytes(*turn);
+            claims.n_files += wanted_files(*turn);
+            continue;
+        }
         // Everybody's next token waits for these.
         if (turn->request().evict && ++n_evicting > kMaxEvicting) {
             again = true;
             break;
         }
         if (!finds_room(*turn)) {
-            const bool hopeless = std::ranges::none_of(turns, [](const auto & one) { return one.second->running(); });
-            if (!hopeless) { break; }
+            if (anybody_runs()) { break; }
             again = true;
             // Nothing will become free by itself, but for the prompts that are kept for answers that wait behind it; and for
             // what is forgotten once this one does not read it.
@@ -230,9 +256,11 @@ void Engine::Impl::admit() {
             break;
         }
         begin_or_go_on(*turn);
+        if (turn->state() == RequestState::kSetAside) { break; }                    // it stands first until it comes back
         again = again || turn->ended() || turn->state() == RequestState::kWaiting;  // its start was cancelled
     }
     changed = again;
+    claims = {};
 }
 
 // Others whose prompts begin with the same tokens, and who may go on from their state.
@@ -410,7 +438,7 @@ bool Engine::Impl::step() {
         wants.push_back(turn->candidate());
         were.push_back({turn->state(), turn->n_read()});
     }
-    const StepPlan plan = plan_step(wants, options.max_rows);
+    const StepPlan plan = plan_step(wants, options.max_rows, ledger.n_steps + 1);
     ++ledger.n_steps;
     run_pieces(plan.pieces, candidates);
     double n_read = 0;  // in the pass; a prompt that is taken back reads less than nothing, and later all of it again
