@@ -1,0 +1,104 @@
+// batch_on_devices_test.cpp - sequences of unlike policies in one pass, with lanes in buckets: where one of them cannot go as a
+// token of one graph, all go layer by layer, and a step that is cancelled in the middle takes back what it told of each.
+#include <dlfcn.h>
+#include <ggml-backend.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "core/likeliest_token.h"
+#include "device/on_devices.h"
+#include "engine/tiny_model.h"
+#include "pith/batch_engine.h"
+
+namespace {
+
+std::atomic<bool> cancel{false};
+int n_until_cancelled = 0;  // graphs over devices; 0: it is not
+
+}  // namespace
+
+// Before ggml's own: as the graph begins that was waited for, whoever runs it is cancelled.
+ggml_status ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, ggml_cgraph * graph) {
+    if (n_until_cancelled > 0 && --n_until_cancelled == 0) { cancel = true; }
+    using Compute = ggml_status(ggml_backend_sched_t, ggml_cgraph *);
+    static auto * const next = reinterpret_cast<Compute *>(dlsym(RTLD_NEXT, "ggml_backend_sched_graph_compute"));
+    return next(sched, graph);
+}
+
+namespace pith {
+namespace {
+
+using testing::random_tokens;
+
+constexpr int kAnswer = 30;
+
+struct Said {
+    std::vector<int32_t> tokens;
+    std::vector<std::vector<int32_t>> lanes;  // as the last token was chosen
+    bool operator==(const Said &) const = default;
+};
+
+// cancelled: so is every step in which both answer, once, in the middle of its pass.
+std::vector<Said> say(const Model & model, bool cancelled) {
+    EngineOptions options;
+    options.grid = 0;
+    options.n_threads = 1;
+    options.type_k = options.type_v = KvType::kF32;
+    auto engine = model.engine(options);
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    std::vector<Said> said(2);
+    std::vector<int64_t> ids(2);
+    for (size_t i = 0; i < said.size(); ++i) {
+        Request request;
+        request.tokens = random_tokens(100, 384, static_cast<unsigned>(i));
+        request.options.policy = i == 0 ? "h2o" : "snapkv:window=8";
+        request.options.budget = 40;
+        request.options.chunk = 24;
+        request.options.evict_every = 8;
+        request.max_tokens = kAnswer;
+        request.choose = [&, i](std::span<const float> logits) -> Result<int32_t> {
+            said[i].lanes.clear();
+            for (int lane = 0; lane < 6; ++lane) {
+                const auto positions = engine->lane_positions(ids[i], lane / 2, lane % 2);
+                said[i].lanes.emplace_back(positions.begin(), positions.end());
+            }
+            said[i].tokens.push_back(likeliest_token(logits));
+            return said[i].tokens.back();
+        };
+        const auto id = engine->submit(request);
+        EXPECT_TRUE(id.ok()) << id.status().message();
+        ids[i] = id.ok() ? *id : 0;
+    }
+    int n_cancelled = 0;
+    for (bool more = true; more;) {
+        const bool both = std::ranges::all_of(ids, [&](int64_t id) { return engine->state(id) == RequestState::kAnswering; });
+        if (cancelled && both) {
+            n_until_cancelled = 3;
+            EXPECT_TRUE(engine->step(&cancel).ok());
+            n_cancelled += cancel.exchange(false) ? 1 : 0;
+            n_until_cancelled = 0;
+        }
+        const auto stepped = engine->step();
+        EXPECT_TRUE(stepped.ok()) << stepped.status().message();
+        more = stepped.ok() && *stepped;
+    }
+    if (cancelled) { EXPECT_GT(n_cancelled, kAnswer / 2); }
+    for (const int64_t id : ids) { EXPECT_EQ(engine->state(id), RequestState::kDone) << engine->status(id).message(); }
+    return said;
+}
+
+TEST(BatchOnDevices, ACancelledPassOverUnlikePoliciesIsTakenBackWhole) {
+    if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+    const std::string path = testing::scratch_file("batch-on-devices.gguf");
+    ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
+    const auto model = testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    EXPECT_TRUE(say(*model, true) == say(*model, false));
+}
+
+}  // namespace
+}  // namespace pith
