@@ -320,8 +320,8 @@ TEST_F(Endpoints, ReadNoBodyWithoutAKey) {
     // Neither where a path is open to everybody: that is its GET, and a GET has no body.
     EXPECT_EQ(ask(serving.port(), "POST", "/health", "{}").status, 401);
     EXPECT_EQ(ask(serving.port(), "POST", "/", "{}").status, 401);
-    for (const std::string & how : {"Content-Length: 1000000", "Transfer-Encoding: chunked"}) {
-        for (const std::string & method : {"GET", "HEAD", "OPTIONS"}) {
+    for (const std::string how : {"Content-Length: 1000000", "Transfer-Encoding: chunked"}) {
+        for (const std::string method : {"GET", "HEAD", "OPTIONS"}) {
             Connection stray(serving.port());
             ASSERT_TRUE(stray.send(method + " /health HTTP/1.1\r\nHost: x\r\n" + how + "\r\n\r\n1"));
             EXPECT_EQ(answer_of(stray.read_until("\r\n\r\n", 5000)).status, 400) << method << " " << how;
