@@ -1,7 +1,8 @@
 // engine_impl.h - an engine's requests, and what a step does with them. Stage: engine.
 //
-//   engine.cpp        what users call
-//   engine_steps.cpp  who is admitted, and one step of all that run
+//   engine.cpp            what users call
+//   engine_admission.cpp  who has room, who makes it, and who begins
+//   engine_steps.cpp      one step of all that run
 #pragma once
 
 #include <cstddef>
