@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/likeliest_token.h"
+#include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
 #include "pith/model.h"
 
@@ -26,6 +27,27 @@ inline std::vector<int32_t> answer_alone(const Model & model, const SessionOptio
         EXPECT_TRUE(session->append(answer.back()).ok());
     }
     return answer;
+}
+
+// Of an engine of one thread that evicts where a session would, K and V in f32.
+inline EngineOptions f32_engine_options() {
+    EngineOptions options;
+    options.grid = 0;
+    options.n_threads = 1;
+    options.type_k = options.type_v = KvType::kF32;
+    return options;
+}
+
+// Some n tokens below n_vocab for such an engine; nothing is evicted.
+inline Request f32_request(int n, int max_tokens, int n_vocab) {
+    Request request;
+    request.tokens = random_tokens(n, n_vocab, static_cast<unsigned>(n));
+    request.options.policy = "full";
+    request.options.chunk = 16;
+    request.options.type_k = request.options.type_v = KvType::kF32;
+    request.options.n_threads = 1;
+    request.max_tokens = max_tokens;
+    return request;
 }
 
 inline Result<Engine> engine_without_grid(const Model & model, int max_rows = EngineOptions().max_rows) {

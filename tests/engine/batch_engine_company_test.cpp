@@ -21,7 +21,7 @@ namespace {
 
 using testing::answer_alone;
 using testing::expect_answer;
-using testing::random_tokens;
+using testing::f32_engine_options;
 
 constexpr int32_t kBadToken = 383;  // what it is embedded in is no number
 
@@ -40,22 +40,7 @@ Result<Model> model_with_a_bad_token() {
 }
 
 Request request_of(int n, int max_tokens) {
-    Request request;
-    request.tokens = random_tokens(n, kBadToken, static_cast<unsigned>(n));
-    request.options.policy = "full";
-    request.options.chunk = 16;
-    request.options.type_k = request.options.type_v = KvType::kF32;
-    request.options.n_threads = 1;
-    request.max_tokens = max_tokens;
-    return request;
-}
-
-EngineOptions f32_options() {
-    EngineOptions options;
-    options.grid = 0;
-    options.n_threads = 1;
-    options.type_k = options.type_v = KvType::kF32;
-    return options;
+    return testing::f32_request(n, max_tokens, kBadToken);
 }
 
 // Until all have ended; nobody goes back to where it waited.
@@ -71,7 +56,7 @@ void run_without_beginning_anew(Engine & engine, const std::vector<int64_t> & id
 TEST(BatchEngineCompany, LogitsThatAreNoNumbersEndTheirPromptAlone) {
     const auto model = model_with_a_bad_token();
     ASSERT_TRUE(model.ok()) << model.status().message();
-    auto engine = model->engine(f32_options());
+    auto engine = model->engine(f32_engine_options());
     ASSERT_TRUE(engine.ok());
     const std::vector<Request> good = {request_of(120, 6), request_of(150, 6)};
     std::vector<int64_t> ids;
@@ -91,7 +76,7 @@ TEST(BatchEngineCompany, LogitsThatAreNoNumbersEndTheirPromptAlone) {
 TEST(BatchEngineCompany, LogitsThatAreNoNumbersEndTheirAnswerAlone) {
     const auto model = model_with_a_bad_token();
     ASSERT_TRUE(model.ok()) << model.status().message();
-    auto engine = model->engine(f32_options());
+    auto engine = model->engine(f32_engine_options());
     ASSERT_TRUE(engine.ok());
     Request good = request_of(50, 12);
     good.options.policy = "snapkv:window=8";
@@ -114,7 +99,7 @@ TEST(BatchEngineCompany, ALogSinkThatThrowsEndsNobody) {
     const auto model = testing::tiny_model(testing::tiny_spec());
     ASSERT_TRUE(model.ok());
     const auto folder = testing::scratch_file("states-that-go");
-    EngineOptions options = f32_options();
+    EngineOptions options = f32_engine_options();
     options.cache_dir = folder;
     auto engine = model->engine(options);
     ASSERT_TRUE(engine.ok()) << engine.status().message();

@@ -265,10 +265,7 @@ TEST(BatchEngineFailures, AnEngineThatCannotBeMadeIsAnError) {
 // A prompt goes on from another's state, reads more, and should leave its own to others: what it has read moves, and then
 // cannot be mapped for those. It is its own then, and in its reservation.
 TEST(BatchEngineFailures, WhatCannotBeSharedOnceItHasMovedIsReserved) {
-    EngineOptions options;
-    options.type_k = options.type_v = KvType::kF32;
-    options.n_threads = 1;
-    options.grid = 0;
+    EngineOptions options = testing::f32_engine_options();
     options.cache_memory_bytes = uint64_t{64} << 20U;
     Request first;
     first.tokens = random_tokens(300, 384, 5);
@@ -311,10 +308,7 @@ TEST(BatchEngineFailures, WhatCannotBeSharedOnceItHasMovedIsReserved) {
 
 // Memory fails an answer that was set aside, as it comes back while another runs: it waits for that one.
 TEST(BatchEngineFailures, AnAnswerThatCannotComeBackNowComesBackLater) {
-    EngineOptions options;
-    options.type_k = options.type_v = KvType::kF32;
-    options.n_threads = 1;
-    options.grid = 0;
+    EngineOptions options = testing::f32_engine_options();
     options.max_sequences = 2;
     auto engine = tiny().engine(options);
     ASSERT_TRUE(engine.ok());

@@ -25,23 +25,13 @@ const Model & tiny() {
 }
 
 Result<Engine> engine_of(size_t ceiling) {
-    EngineOptions options;
-    options.grid = 0;
-    options.n_threads = 1;
-    options.type_k = options.type_v = KvType::kF32;
+    EngineOptions options = testing::f32_engine_options();
     if (ceiling > 0) { options.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(ceiling)); }
     return tiny().engine(options);
 }
 
 Request request_of(int n, int max_tokens = 8) {
-    Request request;
-    request.tokens = random_tokens(n, 384, static_cast<unsigned>(n));
-    request.options.policy = "full";
-    request.options.chunk = 16;
-    request.options.type_k = request.options.type_v = KvType::kF32;
-    request.options.n_threads = 1;
-    request.max_tokens = max_tokens;
-    return request;
+    return testing::f32_request(n, max_tokens, 384);
 }
 
 Request kept_prompt(int n) {
