@@ -5,20 +5,14 @@
 #include <utility>
 
 namespace pith::serve {
-namespace {
-
-bool is_of_a_moment(const Event & event) {
-    return std::holds_alternative<KvMap>(event.what);
-}
-
-}  // namespace
 
 void Events::push(Event event) {
     {
         const std::lock_guard lock(mutex_);
-        if (is_of_a_moment(event)) {  // whoever reads slowly gets the newest
-            std::erase_if(
-                events_, [&](const Event & one) { return one.index == event.index && one.what.index() == event.what.index(); });
+        if (std::holds_alternative<KvMap>(event.what)) {  // whoever reads slowly gets the newest
+            std::erase_if(events_, [&](const Event & one) {
+                return one.index == event.index && std::holds_alternative<KvMap>(one.what);
+            });
         }
         events_.push_back(std::move(event));
     }

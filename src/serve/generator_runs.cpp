@@ -228,13 +228,13 @@ void Generator::fail(Run & run, const Status & status) {
     } else if (run.broken) {
         ++metrics_.n_failed;
         failed.status = *run.broken;
-    } else if (!run.late) {
-        ++(status.code() == ErrorCode::kCancelled ? metrics_.n_cancelled : metrics_.n_failed);
-    } else {
+    } else if (run.late) {
         ++metrics_.n_late;
         failed.late = true;
         failed.status = {ErrorCode::kCancelled, "nothing was said within " + format_number(run.job.deadline_s) +
                                                     " s, which is this request's limit: raise it, or try again later"};
+    } else {
+        ++(status.code() == ErrorCode::kCancelled ? metrics_.n_cancelled : metrics_.n_failed);
     }
     ended_.emplace_back(run.events, Event{run.index, std::move(failed)});
     if (run.slot < slots_.size()) { slots_[run.slot] = 0; }

@@ -1,8 +1,9 @@
 // http_server.h - the API behind HTTP: connections, limits, CORS. Stage: serve.
 //
 // A request must have arrived as a whole within a given time, however slowly its bytes come; a body and its headers have a
-// largest size, all bodies together, too, and none is kept of who brings no key; connections have a largest number, and one
-// more is closed. A client that goes away ends what runs for it. Threads: one for each connection that is being served.
+// largest size, all bodies together, too, and none is kept of who brings no key; connections have a largest number, beyond
+// which a few wait, and one more is closed. A client that goes away ends what runs for it. Threads: one for each connection
+// that is being served.
 #pragma once
 
 #include <cstddef>

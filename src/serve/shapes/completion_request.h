@@ -52,6 +52,8 @@ struct CompletionOptions {
     PinSystem pin_system = PinSystem::kWhereItFits;  // and the system prompt's
 };
 
+class Fields;
+
 struct ChatRequest {
     CompletionOptions options;
     std::vector<ChatMessage> messages;
@@ -73,7 +75,6 @@ Result<ChatRequest> parse_chat_request(const Json & body, const CompletionOption
 Result<TextRequest> parse_text_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer);
 
 // What the template is told beside messages and tools: chat_template_kwargs, reasoning_effort, reasoning_format.
-class Fields;
 Status read_template_fields(Fields & fields, ChatRequest & request);
 
 // What the template is given alone: /apply-template.
