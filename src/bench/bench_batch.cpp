@@ -28,6 +28,7 @@ struct Case {
     int64_t depth = 0;
     std::string policy;
     bool evicts = false;
+    bool own = false;  // evicted by each request, not once for all
 };
 
 // What one child measures: all batches of a case.
@@ -71,8 +72,9 @@ private:
         Request request;
         request.tokens = some_tokens(std::max<int64_t>(case_.depth, 1));
         request.options = options_.session;
-        request.options.policy = case_.policy;
-        if (!case_.evicts) { request.options.budget = Budget(); }
+        request.options.policy = case_.own ? "full" : case_.policy;
+        if (case_.own) { request.options.observe = {case_.policy}; }
+        if (case_.own || !case_.evicts) { request.options.budget = Budget(); }
         request.max_tokens = 0;
         request.keep = true;
         PITH_ASSIGN_OR_RETURN(const int64_t id, engine.submit(std::move(request)));
@@ -88,7 +90,9 @@ private:
             Request request;
             request.tokens = some_tokens(1);
             request.after = base;
-            request.max_tokens = options_.n_generate + 2 * kUntimedSteps + 1;
+            if (case_.own) { request.evict = Eviction{case_.policy, options_.session.budget}; }
+            // Those that evict for themselves begin one after the other, and answer until the last one has.
+            request.max_tokens = options_.n_generate + 2 * kUntimedSteps + 1 + batch;
             request.choose = [this, pick](std::span<const float>) mutable { return pick(random_); };
             PITH_ASSIGN_OR_RETURN(const int64_t id, engine.submit(std::move(request)));
             ids.push_back(id);
@@ -182,7 +186,7 @@ Result<std::vector<BatchRow>> run_batch_bench(const BatchBenchOptions & options)
     for (const int64_t depth : options.depths) {
         for (const std::string & name : options.policies) {
             PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-            cases.push_back({depth, name, policy.evicts()});
+            cases.push_back({depth, name, policy.evicts(), policy.evicts() && options.own});
             for (const int batch : options.batches) {
                 BatchRow & row = rows.emplace_back();
                 row.depth = depth;

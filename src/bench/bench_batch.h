@@ -2,11 +2,12 @@
 // file, threads and depths. Stage: bench.
 //
 // Each measurement is a process of its own: a prompt of `depth` random tokens is read once and kept, as many requests as a
-// batch has go on from it (they share what they read, and own what they evict), and once all of them answer, n_generate steps
-// are timed, sampling left out; an eviction is among them only where n_generate passes the engine's grid. llama-batched-bench
-// shares its prompt too (-pps), and evicts nothing. Measurements alternate (Pith, llama.cpp, Pith, …), so that a machine's
-// moods hit both; medians are reported, and medians of the pairs' ratios. REQUIRES: no model was loaded in this process before
-// (it forks).   Threads: one at a time.
+// batch has go on from it, and once all of them answer, n_generate steps are timed, sampling left out; an eviction is among
+// them only where n_generate passes the engine's grid. What the policy keeps of the prompt all requests read where it lies;
+// with `own` the prompt is kept in full, and each request evicts for itself and reads a copy of its own, as users with prompts
+// of their own do. llama-batched-bench shares its prompt too (-pps), and evicts nothing. Measurements alternate (Pith,
+// llama.cpp, Pith, …), so that a machine's moods hit both; medians are reported, and medians of the pairs' ratios.
+// REQUIRES: no model was loaded in this process before (it forks).   Threads: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ struct BatchBenchOptions {
     std::vector<std::string> policies = {"full"};
     std::vector<int64_t> depths = {0};
     std::vector<int> batches = {1, 2, 4, 8, 16, 32};
+    bool own = false;  // each sequence evicts for itself, and holds what it keeps alone
     int n_generate = 32;
     int n_repetitions = 3;
     uint32_t seed = 1;

@@ -380,6 +380,7 @@ TEST_F(BadInput, NumbersOutsideTheirRanges) {
     expect_error(run_pith({"bench", "-m", model(), "--profile", "--in-turns"}), kUsage, {"--profile", "--in-turns"});
     expect_error(run_pith({"bench", "-m", model(), "--profile", "--depth", "-5"}), kFailed, {"-5"});
     expect_error(run_pith({"bench", "-m", model(), "--paced"}), kUsage, {"--paced", "--in-turns"});
+    expect_error(run_pith({"bench", "-m", model(), "--own"}), kUsage, {"--own", "--batch"});
     expect_error(run_pith({"bench", "-m", model(), "--in-turns", "--depth", "0"}), kFailed, {"--depth", "0"});
     expect_error(run_pith({"bench", "-m", model(), "--in-turns", "--depth", "64", "-n", "0"}), kFailed, {"--n-predict", "0"});
     expect_error(run_pith({"bench", "-m", model(), "--in-turns", "--depth", "64", "--budget", "64,,32"}), kUsage, {"budget"});

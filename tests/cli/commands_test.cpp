@@ -154,6 +154,22 @@ TEST(Commands, BenchRepeatsInOneProcessWhenAsked) {
     EXPECT_EQ(bench["rows"][0]["decode_samples"].size(), 3U);
 }
 
+TEST(Commands, BenchOfABatchSharesWhatIsKeptOrGivesEachItsOwn) {
+    const TempFolder folder;
+    const std::string model = write_model(folder);
+    const auto growth = [&](bool own) {
+        std::vector<std::string> words = {"bench",    "-m",     model,      "--batch",    "1,9",   "--depth", "600",
+                                          "--policy", "snapkv", "--budget", "256",        "-n",    "2",       "-r",
+                                          "1",        "-t",     "1",        "--no-llama", "--json"};
+        if (own) { words.emplace_back("--own"); }
+        const Json bench = run_json(words);
+        EXPECT_EQ(bench["rows"].size(), 2U);
+        for (const Json & row : bench["rows"]) { EXPECT_GT(row["tps"], 0); }
+        return bench["rows"][1]["kv_bytes"].get<double>() - bench["rows"][0]["kv_bytes"].get<double>();
+    };
+    EXPECT_GT(growth(true), 2 * growth(false));  // eight more sequences: entries they keep, or a new token's pages alone
+}
+
 TEST(Commands, BenchTellsTheShareOfScoring) {
     const TempFolder folder;
     const Json bench = run_json(

@@ -39,7 +39,7 @@ struct BenchFlags {
     bool gates = false;
     bool in_turns = false;
     bool paced = false;
-    std::vector<int> batches;             // of --batch; empty: not asked for
+    BatchFlags batch;                     // of --batch; no batches: not asked for
     std::optional<int> n_chats;           // of --crowd
     CrowdFlags crowd;                     // its lengths
     std::optional<int64_t> n_endless;     // of --endless
@@ -244,12 +244,13 @@ int policies_command(BenchFlags flags) {
 
 int bench_command(BenchFlags flags) {
     if (int{flags.scoring} + int{flags.profile} + int{flags.gates} + int{flags.in_turns} + int{flags.policies.has_value()} +
-            int{!flags.batches.empty()} + int{flags.n_chats.has_value()} + int{flags.n_endless.has_value()} >
+            int{!flags.batch.batches.empty()} + int{flags.n_chats.has_value()} + int{flags.n_endless.has_value()} >
         1) {
         return fail_usage(
             "--scoring, --policies, --profile, --gates, --in-turns, --batch, --crowd and --endless: give one of them");
     }
     if (flags.paced && (!flags.in_turns || flags.json)) { return fail_usage("--paced goes with --in-turns, without --json"); }
+    if (flags.batch.own && flags.batch.batches.empty()) { return fail_usage("--own goes with --batch"); }
     if (flags.gates && flags.model.gate.empty()) { return fail_usage("--gates measures gates: name their file with --gate"); }
     if (flags.prompts.size() > 1 && !flags.gates) { return fail_usage("-p takes several lengths only with --gates"); }
     if (!flags.prompts.empty()) { flags.n_prompt = flags.prompts.front(); }
@@ -278,9 +279,9 @@ int bench_command(BenchFlags flags) {
         const std::vector<int> lengths = flags.prompts.empty() ? std::vector<int>{2048, 8192} : flags.prompts;
         return bench_gates(flags.model, *options, lengths, flags.json);
     }
-    if (!flags.batches.empty()) {
+    if (!flags.batch.batches.empty()) {
         if (!flags.n_repetitions) { options->n_repetitions = 3; }
-        return bench_batch(*options, flags.batches, beside_llama(flags), flags.json);
+        return bench_batch(*options, flags.batch, beside_llama(flags), flags.json);
     }
     if (flags.in_turns) {
         options->n_prompt = std::max(flags.n_prompt, 0);
@@ -342,10 +343,14 @@ void add_bench_command(CLI::App & root, int & exit_code) {
         "With --in-turns: a round for each line of standard input, until it ends, each printed as lines of round, "
         "case and seconds a token; with -p also a prompt of so many tokens");
     command
-        ->add_option("--batch", flags->batches,
+        ->add_option("--batch", flags->batch.batches,
                      "Report the tokens per second of so many sequences that decode together behind --depth tokens they share "
                      "(separated by ','), beside llama-batched-bench (default: -n 32 -r 3)")
         ->delimiter(',');
+    command->add_flag(
+        "--own", flags->batch.own,
+        "With --batch: each sequence evicts for itself, and holds alone what it keeps (default: one eviction, whose "
+        "entries all share)");
     command->add_option(
         "--crowd", flags->n_chats,
         "Report the memory and the tokens per second of so many chats that live in one process, behind --prefix "

@@ -15,8 +15,8 @@ namespace {
 
 void print_rows(const BatchBenchOptions & options, const std::vector<BatchRow> & rows) {
     const int name = policy_width(rows);
-    std::printf("%d tokens of each sequence, medians of %d interleaved runs; llama-batched-bench: %s\n\n", options.n_generate,
-                options.n_repetitions,
+    std::printf("%d tokens of each sequence%s, medians of %d interleaved runs; llama-batched-bench: %s\n\n", options.n_generate,
+                options.own ? ", each with entries of its own where a policy evicts" : "", options.n_repetitions,
                 options.llama.command.empty() ? "not found, or left out" : options.llama.command.back().c_str());
     std::printf("%7s  %-*s  %7s  %5s | %9s %9s %6s | %9s | %9s | %10s\n", "depth", name, "policy", "budget", "batch",
                 "tokens/s", "llama.cpp", "ratio", "of prompt", "scheduler", "KV");
@@ -38,6 +38,7 @@ void print_rows(const BatchBenchOptions & options, const std::vector<BatchRow> &
 Json to_json(const BatchBenchOptions & options, const std::vector<BatchRow> & rows) {
     Json object = measurement_json(options.model_path, options);
     object["llama_batched_bench"] = !options.llama.command.empty();
+    object["own"] = options.own;
     object["rows"] = Json::array();
     for (const BatchRow & row : rows) {
         Json out;
@@ -60,12 +61,13 @@ Json to_json(const BatchBenchOptions & options, const std::vector<BatchRow> & ro
 
 }  // namespace
 
-int bench_batch(const BenchOptions & bench, const std::vector<int> & batches, bool with_llama, bool json) {
+int bench_batch(const BenchOptions & bench, const BatchFlags & flags, bool with_llama, bool json) {
     auto options = measure_options<BatchBenchOptions>(bench);
     options.model_path = bench.model_path;
     options.model = bench.model;
     options.depths = bench.depths;
-    options.batches = batches;
+    options.batches = flags.batches;
+    options.own = flags.own;
     if (with_llama) { options.llama = find_llama_program("llama-batched-bench"); }
     Result<std::vector<BatchRow>> rows = Status();
     {

@@ -26,7 +26,11 @@ int bench_in_turns(const ModelFlags & model, const BenchOptions & options, const
                    TurnsOutput output);
 
 // --batch: sequences that decode together, so many at a time, beside llama-batched-bench. Returns the exit code.
-int bench_batch(const BenchOptions & options, const std::vector<int> & batches, bool with_llama, bool json);
+struct BatchFlags {
+    std::vector<int> batches;
+    bool own = false;
+};
+int bench_batch(const BenchOptions & options, const BatchFlags & flags, bool with_llama, bool json);
 
 // --crowd: so many chats that live in one process, behind a prefix that all share. Returns the exit code.
 struct CrowdFlags {
