@@ -1,4 +1,4 @@
-"""A server of OpenAI's interface as a process of its own, and what clients ask it: for scripts/soak, kill_server and measure_serve."""
+"""A server of OpenAI's interface as a process of its own, and what clients ask it: for scripts/soak, kill_server, kill_replica and measure_serve."""
 import http.client
 import json
 import pathlib
