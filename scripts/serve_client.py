@@ -94,6 +94,27 @@ class Server:
         return code
 
 
+class CutOff(ValueError):
+    """A streamed reply ended before it said that it was whole."""
+
+
+def events(reply):
+    """The objects of a streamed reply, as they come."""
+    for line in reply:
+        line = line.strip()
+        if line == b"data: [DONE]":
+            return
+        if line.startswith(b"data: "):
+            yield json.loads(line[6:])
+    raise CutOff("the reply was cut off")
+
+
+def text_of(choice):
+    """Of a completion, a chat's message, or a piece of either."""
+    said = choice.get("message") or choice.get("delta")
+    return choice["text"] if said is None else said.get("content") or ""
+
+
 def tokens_of(choice):
     """Of a choice that was asked for with "logprobs": 2: each token's number, and the two likeliest with their log-probabilities."""
     content = (choice.get("logprobs") or {}).get("content") or []
