@@ -1,4 +1,5 @@
 """A server of OpenAI's interface as a process of its own, and what clients ask it: for scripts/soak, kill_server, kill_replica and measure_serve."""
+import atexit
 import http.client
 import json
 import pathlib
@@ -27,6 +28,7 @@ class Server:
         self.port = port
         out = subprocess.PIPE if port is None else subprocess.DEVNULL
         self.process = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL, text=True, cwd=folder)
+        atexit.register(self.process.kill)  # no server outlives a script that gives up
         if port is None:
             line = self.process.stdout.readline()
             found = re.search(r":(\d+)$", line.strip())
