@@ -196,6 +196,7 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::fork() const {
         PITH_ASSIGN_OR_RETURN(forked->layers_[l].store, layers_[l].store->fork());
         forked->layers_[l].n_entries = layers_[l].n_entries;
     }
+    forked->base_id_ = storage_id_;
     forked->capacity_ = capacity_;
     forked->positions_ = positions_;
     for (int l = 0; l < layout_.n_layers(); ++l) {

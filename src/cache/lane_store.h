@@ -95,6 +95,8 @@ public:
     // first kind: Use::kToFork; nothing is written to this
     // one any more. Errors: kOutOfMemory.
     virtual Result<std::unique_ptr<LaneStore>> fork() const = 0;
+    // Of a fork: entries of a lane, from the first on, whose rows are still its base's.
+    virtual int64_t n_shared(int /*lane*/) const noexcept { return 0; }
 
     size_t allocated_bytes() const {
         return allocated_bytes_;

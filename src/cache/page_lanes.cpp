@@ -72,6 +72,11 @@ Result<std::unique_ptr<LaneStore>> PageLanes::fork() const {
     return std::unique_ptr<LaneStore>(std::move(store));
 }
 
+int64_t PageLanes::n_shared(int lane) const noexcept {
+    const auto l = static_cast<size_t>(lane);
+    return static_cast<int64_t>(std::min(pages_k_[l].shared / rows().bytes_k(), pages_v_[l].shared / rows().bytes_v()));
+}
+
 uint8_t * PageLanes::row_k(int lane, int64_t i) const {
     return static_cast<uint8_t *>(k_->data) + static_cast<size_t>(cell(lane, i)) * rows().bytes_k();
 }

@@ -31,6 +31,7 @@ public:
     size_t take_from(LaneStore & other, std::span<const int64_t> lengths) noexcept override;
     void read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const noexcept override;
     Result<std::unique_ptr<LaneStore>> fork() const override;
+    int64_t n_shared(int lane) const noexcept override;
 
 private:
     // What a lane takes of a region.

@@ -35,6 +35,14 @@ size_t RaggedCache::shared_bytes() const {
     return n;
 }
 
+RaggedCache::SharedRows RaggedCache::shared_rows(int seq, int layer, int kv_head) const {
+    if (base_id_ == 0) { return {}; }
+    const int of_lane = lane(seq, layer, kv_head);
+    const auto n = std::min<int64_t>(store(layer).n_shared(in_layer(seq, kv_head)), length(of_lane));
+    if (n == 0) { return {}; }
+    return {base_id_ * positions_.size() + static_cast<uint64_t>(of_lane), static_cast<int>(n)};
+}
+
 // Layers that changed side by side may have had their most at the same time.
 void RaggedCache::count_peak() noexcept {
     size_t most = 0;

@@ -211,6 +211,13 @@ public:
     // It may be written to again. REQUIRES: no fork of it is left.
     void thaw() { frozen_ = false; }
     Result<std::unique_ptr<RaggedCache>> fork() const;  // REQUIRES: frozen()
+    // Of a fork: so many entries of a lane, from the first on, are read where the base's lie. Lanes with the same number begin
+    // with the same rows; 0: none is shared.
+    struct SharedRows {
+        uint64_t base_lane = 0;
+        int n = 0;
+    };
+    SharedRows shared_rows(int seq, int layer, int kv_head) const;
 
     // lengths: [lane of the sequence]
     SavedLanes save(int seq, std::span<const int> lengths, Layers which = Layers::kAll) const;
@@ -281,6 +288,7 @@ private:
     std::vector<int> first_lanes_;  // [layer], and how many a sequence has
     int64_t capacity_ = 0;
     uint64_t storage_id_ = 0;
+    uint64_t base_id_ = 0;  // the storage that this one was forked from; 0: none
     std::vector<Layer> layers_;
     std::vector<std::vector<int32_t>> positions_;  // [lane]
     bool frozen_ = false;

@@ -138,6 +138,18 @@ public:
         task_.lanes = lanes_;
     }
 
+    // Lane `to` begins with n entries of lane `from`, in memory of its own, and says so.
+    void share(size_t from, size_t to, int n, uint64_t base) {
+        const auto copy = [n](const Rows & source, Rows & rows, int width) {
+            std::copy_n(source.bytes.begin(), static_cast<size_t>(n) * rows.stride, rows.bytes.begin());
+            std::copy_n(source.values.begin(), n * width, rows.values.begin());
+        };
+        copy(k_[from], k_[to], c_.head_dim);
+        copy(v_[from], v_[to], c_.head_dim_v);
+        task_.lanes[to].base = base;
+        task_.lanes[to].n_shared = n;
+    }
+
     void run(AttentionPlan & plan, AttentionScratch & scratch) {
         plan.task = task_;  // its columns too
         plan.make();

@@ -77,6 +77,40 @@ TEST_P(CpuAttentionTest, RespectsPositionsAfterEviction) {
     }
 }
 
+// Two prompts that several sequences have in common, each with more behind it, beside sequences with entries of their own.
+TEST_P(CpuAttentionTest, LanesThatShareEntriesHaveTheBitsTheyHaveAlone) {
+    std::mt19937 random(3);
+    const auto below = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+    const int n_lanes = 24 + 4 * static_cast<int>(std::thread::hardware_concurrency());  // enough for all its threads
+    for (const KvFormat format : {KvFormat::kF32, KvFormat::kF16, KvFormat::kBF16, KvFormat::kQ8_0, KvFormat::kQ4_0}) {
+        for (const int n_group : {1, 2, 3, 5, 8}) {
+            Case c{format, format, 64, 64, n_group, 1 + below(8 / n_group), {}, false, 2};
+            std::vector<int> n_shared;
+            for (int l = 0; l < n_lanes; ++l) {
+                n_shared.push_back(l % 3 == 2 ? 0 : l < 3 ? 900 : 100 + below(700));
+                c.lengths.push_back(n_shared.back() + c.n_queries + below(300));
+            }
+            SCOPED_TRACE(describe(c));
+            Problem problem(c, ++seed_);
+            problem.task().n_peers = 2;  // one sequence's: spans are short
+            problem.task().softcap = n_group == 3 ? 20.0F : 0.0F;
+            for (int l = 0; l < n_lanes; ++l) {
+                const auto lane = static_cast<size_t>(l);
+                if (n_shared[lane] > 0) { problem.share(lane % 3, lane, n_shared[lane], 7 + lane % 3); }
+            }
+            problem.run(plan_, scratch_);
+            EXPECT_LT(plan_.n_jobs(), static_cast<int>(plan_.units().size())) << "nothing was computed together";
+            const std::vector<float> together = problem.out();
+            if (n_group != 3) { EXPECT_LE(problem.error(), testing::tolerance(c)); }
+
+            for (LaneView & lane : problem.task().lanes) { lane.base = 0; }
+            problem.run(plan_, scratch_);
+            EXPECT_EQ(plan_.n_jobs(), static_cast<int>(plan_.units().size()));
+            EXPECT_EQ(std::memcmp(together.data(), problem.out().data(), together.size() * sizeof(float)), 0);
+        }
+    }
+}
+
 TEST_P(CpuAttentionTest, FillsAllThreadsWithOneLongLane) {
     check({KvFormat::kF32, KvFormat::kF32, 32, 32, 4, 1, {9000}, false, 4});
     check({KvFormat::kF32, KvFormat::kF32, 32, 32, 4, 30, {5000}, false, 4});

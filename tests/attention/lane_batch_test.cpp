@@ -128,6 +128,38 @@ TEST_P(LaneBatchTest, GivesEachPartTheBitsItHasAlone) {
     }
 }
 
+// Their prompt's entries lie in the same memory, and are read for several of them at once.
+TEST_P(LaneBatchTest, GivesForksOfOnePromptTheBitsTheyHaveAlone) {
+    const BatchCase & c = GetParam();
+    constexpr int kForks = 20;
+    RandomLanes base(c.type, c.n_kv_heads, c.n_group, c.head_dim, 900, 3);
+    ASSERT_TRUE(base.cache().freeze(8).ok());
+    const CacheShape & shape = base.shape();
+    const auto width = [&](int heads) { return static_cast<size_t>(heads * shape.head_dim); };
+    const auto q = base.random_values(kForks * width(shape.n_heads()));
+    const auto k = base.random_values(kForks * width(shape.n_kv_heads), 0.3F);
+    const auto v = base.random_values(kForks * width(shape.n_kv_heads), 0.5F);
+    std::vector<std::unique_ptr<RaggedCache>> forks;
+    const auto fork = [&] {
+        forks.push_back(base.cache().fork().value());
+        EXPECT_TRUE(forks.back()->reserve(0, 0, 1).ok());
+        forks.back()->append(0, 0, std::array<int32_t, 1>{903});
+        return forks.back().get();
+    };
+    LaneBatch batch;
+    for (int i = 0; i < kForks; ++i) { batch.parts.push_back({fork(), 0, i, 1, {}, nullptr, nullptr}); }
+    EXPECT_GT(forks.back()->shared_rows(0, 0, 0).n, 256);
+    const auto out = attend(base.runner(), shape, batch, q.data(), k.data(), v.data(), kForks);
+    for (size_t i = 0; i < kForks; ++i) {
+        LaneBatch one;
+        one.parts.push_back({fork(), 0, 0, 1, {}, nullptr, nullptr});
+        const auto expected = attend(base.runner(), shape, one, q.data() + i * width(shape.n_heads()),
+                                     k.data() + i * width(shape.n_kv_heads), v.data() + i * width(shape.n_kv_heads), 1);
+        EXPECT_EQ(std::memcmp(out.data() + i * width(shape.n_heads()), expected.data(), expected.size() * sizeof(float)), 0)
+            << "fork " << i;
+    }
+}
+
 // All types, groups of 1 to 8; the number of KV heads and their size go along.
 std::vector<BatchCase> all_cases() {
     std::vector<BatchCase> all;

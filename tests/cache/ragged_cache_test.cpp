@@ -329,6 +329,27 @@ TEST_F(RaggedCacheTest, ForksReadTheBaseAndCopyWhatTheyWrite) {
         forks.push_back(std::move(*fork));
         expect_rows_follow_positions(*forks.back());
     }
+    // A fork says which rows are still the base's, and these are: at least n of each lane.
+    const uint64_t first_lane = forks.front()->shared_rows(0, 0, 0).base_lane;
+    const auto expect_shared = [&](const RaggedCache & fork, int n) {
+        const auto in_a_page = static_cast<int>(page_size_bytes() / (32 * sizeof(float)));
+        for (int l = 0; l < kLayers; ++l) {
+            for (int h = 0; h < 3; ++h) {
+                const RaggedCache::SharedRows shared = fork.shared_rows(0, l, h);
+                EXPECT_EQ(shared.base_lane, first_lane + static_cast<uint64_t>(3 * l + h));
+                ASSERT_GE(shared.n, n - in_a_page);
+                ASSERT_LE(shared.n, kBase);
+                const auto rows_of = [&](const RaggedCache & cache) {
+                    std::vector<uint8_t> rows(size_t{2} * static_cast<size_t>(shared.n) * 32 * sizeof(float));
+                    cache.read(0, l, h, 0, shared.n, rows.data(), rows.data() + rows.size() / 2);
+                    return rows;
+                };
+                EXPECT_TRUE(rows_of(fork) == rows_of(**base)) << "layer " << l << " head " << h;
+            }
+        }
+    };
+    for (const auto & fork : forks) { expect_shared(*fork, kBase); }
+    EXPECT_EQ((*base)->shared_rows(0, 0, 0).base_lane, 0U);
     const size_t of_base = (*base)->allocated_bytes();
     if (kSystemTells) { EXPECT_LT(held_bytes(), before + of_base / 10) << "reading copied something"; }
 
@@ -338,6 +359,7 @@ TEST_F(RaggedCacheTest, ForksReadTheBaseAndCopyWhatTheyWrite) {
         for (int l = 0; l < kLayers; ++l) { append(fork, l, kBase + i, 3 + i); }
         ASSERT_TRUE(fork.check_invariants().ok()) << fork.check_invariants().message();
         EXPECT_LE(fork.allocated_bytes(), size_t{2} * kLayers * 3 * 2 * page_size_bytes());  // a page or two of each lane
+        expect_shared(fork, kBase);
     }
     if (kSystemTells) { EXPECT_LT(held_bytes(), before + of_base / 10); }
     std::mt19937 random(7);
@@ -358,6 +380,7 @@ TEST_F(RaggedCacheTest, ForksReadTheBaseAndCopyWhatTheyWrite) {
         ASSERT_TRUE(fork.check_invariants().ok()) << fork.check_invariants().message();
         const int64_t n_shared = int64_t{n_still} * 2 * 32 * 4 * 3 * kLayers;
         EXPECT_GE(static_cast<int64_t>(fork.shared_bytes()), n_shared - 24 * static_cast<int64_t>(page_size_bytes()));
+        if (n_still > 0) { expect_shared(fork, n_still); }
         expect_rows_follow_positions(fork);
     }
     for (RaggedCache * one : {forks[1].get(), forks[0].get(), base->get()}) { expect_rows_follow_positions(*one); }
@@ -373,6 +396,7 @@ TEST_F(RaggedCacheTest, ForksReadTheBaseAndCopyWhatTheyWrite) {
     expect_rows_follow_positions(*forks[3]);
     ASSERT_TRUE(forks[3]->reserve(0, 0, 100000).ok());  // growing makes all its own
     EXPECT_EQ(forks[3]->shared_bytes(), 0U);
+    EXPECT_EQ(forks[3]->shared_rows(0, 0, 0).n, 0);
     ASSERT_TRUE(forks[3]->check_invariants().ok()) << forks[3]->check_invariants().message();
     expect_rows_follow_positions(*forks[3]);
 }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 #include <thread>
+#include <tuple>
 
 #include "attention/cpu/cpu_kernels.h"
 
@@ -18,6 +19,12 @@ constexpr int kMaxSpan = 1024;
 // Enough to balance this machine's threads; however many of them take part, the same, so that the result is too.
 int wanted_units() {
     static const int n = std::clamp(4 * static_cast<int>(std::thread::hardware_concurrency()), 32, 256);
+    return n;
+}
+
+// Jobs that are left when units are computed together: several for each thread of this machine.
+int wanted_jobs() {
+    static const int n = 4 * static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     return n;
 }
 
@@ -72,6 +79,7 @@ void AttentionPlan::make() {
     n_partial_ = 0;
     numbers_.clear();
     has_strands(task) ? make_strands() : make_spans();
+    make_jobs();
     longest_ = 0;
     for (const AttentionUnit & unit : units_) { longest_ = std::max(longest_, unit.end); }
     if (n_unfinished_ < tiles_.size()) {
@@ -106,6 +114,7 @@ void AttentionPlan::make_spans() {
     const int tile_rows = rows_per_tile(task);
     spans_.clear();
     for (const LaneView & lane : task.lanes) { spans_.push_back(span_of_rows(lane)); }
+    first_units_.assign(task.lanes.size(), 0);
     // Tiles with the most to see first: the last to finish are then short.
     for (int row = (n_rows - 1) / tile_rows * tile_rows; row >= 0; row -= tile_rows) {
         for (int l = 0; l < static_cast<int>(task.lanes.size()); ++l) {
@@ -113,6 +122,7 @@ void AttentionPlan::make_spans() {
             const int end_row = std::min(row + tile_rows, n_rows);
             const int seen = n_visible(task, task.lanes[static_cast<size_t>(l)], (end_row - 1) / task.n_group);
             const int begin = n_left_behind(task.lanes[static_cast<size_t>(l)], row / task.n_group);
+            first_units_[static_cast<size_t>(l)] = static_cast<int>(units_.size());
             AttentionUnit unit;
             unit.lane = l;
             unit.row = row;
@@ -172,10 +182,61 @@ void AttentionPlan::make_strands() {
     numbers_.assign(2 * static_cast<size_t>(n_heads) * units_.size(), 0.0);
 }
 
-// Units that a thread takes at once, `next` being the first that is left: fewer and fewer, so that all end together.
+// Units in the order of their making, each by itself, but for those whose entries several lanes share.
+void AttentionPlan::make_jobs() {
+    order_.clear();
+    jobs_.clear();
+    sharing_.clear();
+    const auto n_units = static_cast<int>(units_.size());
+    if (has_few_rows(task) && !task.columns.any()) {
+        const int most_lanes = std::min(kMaxDotRows / task.n_rows(), n_units / wanted_jobs());
+        if (most_lanes > 1) { add_shared_jobs(most_lanes); }
+    }
+    size_t next = 0;  // of the lanes that share, in their order
+    for (int i = 0; i < n_units; ++i) {
+        const AttentionUnit & unit = units_[static_cast<size_t>(i)];
+        while (next < sharing_.size() && sharing_[next].lane < unit.lane) { ++next; }
+        const bool is_shared = next < sharing_.size() && sharing_[next].lane == unit.lane &&
+                               i < first_units_[static_cast<size_t>(unit.lane)] + sharing_[next].n_spans;
+        if (is_shared) { continue; }
+        jobs_.push_back(static_cast<int>(order_.size()));
+        order_.push_back(i);
+    }
+    jobs_.push_back(static_cast<int>(order_.size()));
+}
+
+// Afterwards sharing_ has those lanes, ascending, whose spans are dealt with.
+void AttentionPlan::add_shared_jobs(int most_lanes) {
+    for (size_t l = 0; l < task.lanes.size(); ++l) {
+        const LaneView & lane = task.lanes[l];
+        // The last span is the lane's own: its queries' entries are in it.
+        const int n_spans = std::min(lane.n_shared, lane.length - task.n_queries) / spans_[l];
+        if (lane.base != 0 && n_spans > 0) { sharing_.push_back({lane.base, spans_[l], n_spans, static_cast<int>(l)}); }
+    }
+    std::ranges::sort(sharing_, {},
+                      [](const SharingLane & one) { return std::tie(one.base, one.span, one.n_spans, one.lane); });
+    for (size_t begin = 0, end = 0; begin < sharing_.size(); begin = end) {
+        while (end < sharing_.size() && sharing_[begin].shares_with(sharing_[end])) { ++end; }
+        // As even as can be, and not one by one.
+        const size_t n_groups = (end - begin + static_cast<size_t>(most_lanes) - 1) / static_cast<size_t>(most_lanes);
+        for (size_t g = 0; g < n_groups; ++g) {
+            const size_t first = begin + (end - begin) * g / n_groups;
+            const size_t last = begin + (end - begin) * (g + 1) / n_groups;
+            for (int s = 0; s < sharing_[begin].n_spans; ++s) {
+                jobs_.push_back(static_cast<int>(order_.size()));
+                for (size_t i = first; i < last; ++i) {
+                    order_.push_back(first_units_[static_cast<size_t>(sharing_[i].lane)] + s);
+                }
+            }
+        }
+    }
+    std::ranges::sort(sharing_, {}, &SharingLane::lane);
+}
+
+// Jobs that a thread takes at once, `next` being the first that is left: fewer and fewer, so that all end together.
 int AttentionPlan::run_length(int next, int n_threads) const {
     constexpr int kShares = 4;  // of what is left, for each thread
-    const int left = static_cast<int>(units_.size()) - next;
+    const int left = n_jobs() - next;
     return has_few_rows(task) ? std::max(1, left / (kShares * n_threads)) : 1;
 }
 
@@ -184,22 +245,25 @@ void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith, int 
         scratch.of_thread_[static_cast<size_t>(ith)].reserve(scratch_floats(plan.task, plan.longest_, plan.shortest_span_));
     float * partial = scratch.partial_.data();
     if (own == nullptr || (partial == nullptr && plan.n_partial_ > 0)) { return; }
-    const int n_units = static_cast<int>(plan.units_.size());
-    const auto run = [&](int i, const AttentionUnit * after) {
-        const AttentionUnit & unit = plan.units_[static_cast<size_t>(i)];
-        run_unit(plan.task, {unit, after}, unit.tile < 0 ? nullptr : partial + unit.partial,
-                 plan.numbers_.data() + unit.numbers, own);
-        plan.n_done_.fetch_add(1, std::memory_order_relaxed);
-        if (unit.tile < 0) { return; }
-        // Release what this thread wrote, acquire what the others did.
-        const auto tile = static_cast<size_t>(unit.tile);
-        if (plan.unfinished_[tile].fetch_sub(1, std::memory_order_acq_rel) == 1) { plan.merge(plan.tiles_[tile], partial); }
+    const int n_jobs = plan.n_jobs();
+    const auto run = [&](int i, bool reads_on) {
+        const std::span<const int> units = plan.job(i);
+        const int after = reads_on ? plan.job(i + 1).front() : -1;
+        run_units(plan.task, {plan.units_, units, after}, partial, plan.numbers_.data(), own);
+        plan.n_done_.fetch_add(static_cast<int>(units.size()), std::memory_order_relaxed);
+        for (const int u : units) {
+            const int tile = plan.units_[static_cast<size_t>(u)].tile;
+            if (tile < 0) { continue; }
+            // Release what this thread wrote, acquire what the others did.
+            const bool is_last = plan.unfinished_[static_cast<size_t>(tile)].fetch_sub(1, std::memory_order_acq_rel) == 1;
+            if (is_last) { plan.merge(plan.tiles_[static_cast<size_t>(tile)], partial); }
+        }
     };
     int begin = plan.next_.load(std::memory_order_relaxed);
-    while (begin < n_units && !(plan.cancel != nullptr && plan.cancel->load(std::memory_order_relaxed))) {
+    while (begin < n_jobs && !(plan.cancel != nullptr && plan.cancel->load(std::memory_order_relaxed))) {
         const int end = begin + plan.run_length(begin, n_threads);
         if (!plan.next_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) { continue; }
-        for (int i = begin; i < end; ++i) { run(i, i + 1 < end ? &plan.units_[static_cast<size_t>(i + 1)] : nullptr); }
+        for (int i = begin; i < end; ++i) { run(i, i + 1 < end); }
         begin = plan.next_.load(std::memory_order_relaxed);
     }
 }

@@ -9,7 +9,9 @@
 // (prefill): tiles of rows x entries with an online softmax; nothing of size rows x entries is stored. A unit of work is
 // (lane, tile of rows, span of entries), so one long lane fills all threads; spans of the same rows leave partial results
 // (maximum, sum, weighted values), and the thread that finishes the last of them merges. The cut of a lane depends on its own
-// length alone, neither on the number of threads nor on other sequences' lanes in the same task, nor does the result.
+// length alone, neither on the number of threads nor on other sequences' lanes in the same task, nor does the result. Few rows
+// of several lanes that share a span's entries (a prompt that sequences have in common) are computed together, if that leaves
+// work enough for all threads: each key and value is read once for all of them, with the same result.
 //
 // Cost:    O(rows · entries seen · head_dim). Memory is kept from call to call: nothing is allocated unless the work grew.
 // Threads: plan.make() alone; then attend_part(plan, scratch, ith, n_threads) on any number of threads at once, each with its
@@ -43,6 +45,8 @@ struct LaneView {
     const int32_t * query_positions = nullptr;  // [n_queries] ascending; used with positions and with hidden
     const float * sinks = nullptr;              // [n_group] scores of keys that every query sees, of value 0; nullptr: none
     const HiddenLane * hidden = nullptr;        // entries that later queries do not see; nullptr: none
+    uint64_t base = 0;                          // lanes with the same number begin with the same entries; 0: none does
+    int n_shared = 0;                           // so many of them, wherever k and v point
 };
 
 struct AttentionTask {
@@ -86,6 +90,17 @@ struct AttentionUnit {
     int n_heads = 0;
     int span = 0;        // of a strand: entries after which its rows start anew, to be merged as those of other tasks are
     size_t numbers = 0;  // doubles from the start of the numbers, 2 a head: see cpu_columns.cpp
+};
+
+// A lane whose first spans are those of others, too.
+struct SharingLane {
+    uint64_t base = 0;
+    int span = 0;
+    int n_spans = 0;
+    int lane = 0;
+    bool shares_with(const SharingLane & other) const {
+        return base == other.base && span == other.span && n_spans == other.n_spans;
+    }
 };
 
 // Spans of the same rows, or strands of the same heads, merged by whoever finishes last.
@@ -133,6 +148,8 @@ public:
     // REQUIRES: can_attend(); what the lanes point to lives until the last attend_part returns.
     void make();
     std::span<const AttentionUnit> units() const { return units_; }
+    // Fewer than units where some are computed together.
+    int n_jobs() const { return static_cast<int>(jobs_.size()) - 1; }
     // Whether all of it was done: a thread without memory does nothing, nor does any once it is cancelled. Once all have
     // returned.
     bool finished() const { return n_done_.load(std::memory_order_relaxed) == static_cast<int>(units_.size()); }
@@ -144,14 +161,24 @@ private:
     int span_of_rows(const LaneView & lane) const;
     void make_spans();
     void make_strands();
+    void make_jobs();
+    void add_shared_jobs(int most_lanes);
+    std::span<const int> job(int i) const {
+        const auto begin = static_cast<size_t>(jobs_[static_cast<size_t>(i)]);
+        return std::span(order_).subspan(begin, static_cast<size_t>(jobs_[static_cast<size_t>(i) + 1]) - begin);
+    }
     void merge(const SharedTile & tile, float * partial) const;
 
     std::vector<AttentionUnit> units_;
     std::vector<SharedTile> tiles_;
-    std::vector<int> spans_;                          // [lane] of rows
+    std::vector<int> spans_;        // [lane] of rows
+    std::vector<int> first_units_;  // [lane] of few rows: its first span
+    std::vector<int> order_;        // units as they are computed
+    std::vector<int> jobs_;         // [job] where it begins in them; then where the last ends
+    std::vector<SharingLane> sharing_;
     std::unique_ptr<std::atomic<int>[]> unfinished_;  // [tile] units left
     size_t n_unfinished_ = 0;
-    std::atomic<int> next_{0};  // unit
+    std::atomic<int> next_{0};  // job
     std::atomic<int> n_done_{0};
     size_t n_partial_ = 0;  // floats
     std::vector<double> numbers_;

@@ -175,12 +175,35 @@ HWY_INLINE void StoreRow(const AttentionTask & task, const LaneView & lane, size
     if (lane.log_sum != nullptr) { lane.log_sum[row] = (largest + std::log2(sum)) * kLn2; }
 }
 
-void DotUnit(const AttentionTask & task, const UnitInRun & in_run, float * partial, float * scratch) {
-    const AttentionUnit & unit = in_run.unit;
+// A row of a unit: whose it is, and where its partial result goes.
+struct DotRow {
+    const LaneView * lane;
+    size_t row;
+    float * partial;  // nullptr: it is finished
+};
+
+// Of all units, which see the same entries; returns how many there are.
+HWY_INLINE size_t ListRows(const AttentionTask & task, const UnitsInRun & in_run, float * partial, DotRow * rows) {
+    size_t n = 0;
+    for (size_t i = 0; i < in_run.which.size(); ++i) {
+        const AttentionUnit & unit = in_run.unit(i);
+        float * to = partial_of(unit, partial);
+        for (size_t r = 0; r < static_cast<size_t>(unit.n_rows); ++r) {
+            rows[n++] = {&task.lanes[static_cast<size_t>(unit.lane)], static_cast<size_t>(unit.row) + r,
+                         to == nullptr ? nullptr : to + r * partial_row_floats(task)};
+        }
+    }
+    return n;
+}
+
+// partial: of all units. Which units are computed together makes no difference to a row's result.
+void DotUnits(const AttentionTask & task, const UnitsInRun & in_run, float * partial, float * scratch) {
+    const AttentionUnit & unit = in_run.unit();
     const LaneView & lane = task.lanes[static_cast<size_t>(unit.lane)];
     const auto head_dim = static_cast<size_t>(task.head_dim);
     const auto head_dim_v = static_cast<size_t>(task.head_dim_v);
-    const auto n_rows = static_cast<size_t>(unit.n_rows);
+    DotRow listed[kMaxDotRows];
+    const size_t n_rows = ListRows(task, in_run, partial, listed);
     float * q = scratch;
     float * scores = q + n_rows * head_dim;
     float * values = scores + n_rows * kEntryBlock;
@@ -189,8 +212,8 @@ void DotUnit(const AttentionTask & task, const UnitInRun & in_run, float * parti
     const auto with_key_codes = [&](auto visit) HWY_ATTR { return head_dim_v > 0 && WithCodes(task.k_format, visit); };
     float * maxima = nullptr;
     if (task.columns.any()) {  // the weights are kept
-        scores = partial + weights_offset(task, unit);
-        maxima = partial + maxima_offset(task, unit);
+        scores = partial_of(unit, partial) + weights_offset(task, unit);
+        maxima = partial_of(unit, partial) + maxima_offset(task, unit);
     }
     keys_ahead(task, lane, unit.begin, unit.end).fetch(0, kEntryBlock / 4);  // while the rows are made ready
     float largest[kMaxDotRows];
@@ -198,13 +221,14 @@ void DotUnit(const AttentionTask & task, const UnitInRun & in_run, float * parti
     float factor[kMaxDotRows];
     int visible[kMaxDotRows];
     for (size_t r = 0; r < n_rows; ++r) {
-        const size_t row = static_cast<size_t>(unit.row) + r;
-        const size_t t = row / static_cast<size_t>(task.n_group);
-        const float * from = lane.q + t * task.q_query_stride + row % static_cast<size_t>(task.n_group) * task.q_head_stride;
+        const LaneView & of = *listed[r].lane;
+        const size_t t = listed[r].row / static_cast<size_t>(task.n_group);
+        const size_t g = listed[r].row % static_cast<size_t>(task.n_group);
+        const float * from = of.q + t * task.q_query_stride + g * task.q_head_stride;
         for (size_t c = 0; c < head_dim; ++c) { q[r * head_dim + c] = from[c] * (task.scale * kLog2E); }
         largest[r] = -std::numeric_limits<float>::infinity();
         sum[r] = 0.0F;
-        visible[r] = n_visible(task, lane, static_cast<int>(t));
+        visible[r] = n_visible(task, of, static_cast<int>(t));
     }
     std::fill(values, values + n_rows * head_dim_v, 0.0F);
     with_key_codes([&](auto codes) HWY_ATTR { MakeIntegerRows<decltype(codes)>(q, head_dim, integers); });
@@ -219,7 +243,7 @@ void DotUnit(const AttentionTask & task, const UnitInRun & in_run, float * parti
         Ahead next_k;
         if (begin + kEntryBlock < unit.end) {
             next_k = keys_ahead(task, lane, begin + kEntryBlock, unit.end);
-        } else if (const AttentionUnit * after = in_run.after; after != nullptr) {
+        } else if (const AttentionUnit * after = in_run.next(); after != nullptr) {
             next_k = keys_ahead(task, task.lanes[static_cast<size_t>(after->lane)], after->begin, after->end);
         }
         const auto score = [&](auto by) HWY_ATTR {  // by: how stored numbers are read
@@ -268,8 +292,7 @@ void DotUnit(const AttentionTask & task, const UnitInRun & in_run, float * parti
         if (maxima != nullptr) { scores += n_rows * kEntryBlock; }
     }
     for (size_t r = 0; r < n_rows; ++r) {
-        StoreRow(task, lane, static_cast<size_t>(unit.row) + r, values + r * head_dim_v, 1, largest[r], sum[r],
-                 partial == nullptr ? nullptr : partial + r * partial_row_floats(task));
+        StoreRow(task, *listed[r].lane, listed[r].row, values + r * head_dim_v, 1, largest[r], sum[r], listed[r].partial);
     }
 }
 

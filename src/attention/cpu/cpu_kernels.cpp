@@ -18,13 +18,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
 
-void RunUnit(const AttentionTask & task, const UnitInRun & in_run, float * partial, double * numbers, float * scratch) {
+void RunUnits(const AttentionTask & task, const UnitsInRun & in_run, float * partial, double * numbers, float * scratch) {
+    const AttentionUnit & unit = in_run.unit();
     if (has_strands(task)) {
-        ColumnUnit(task, in_run.unit, partial, numbers, scratch);
+        ColumnUnit(task, unit, partial_of(unit, partial), numbers + unit.numbers, scratch);
     } else if (has_few_rows(task)) {
-        DotUnit(task, in_run, partial, scratch);
+        DotUnits(task, in_run, partial, scratch);
     } else {
-        TileUnit(task, in_run.unit, partial, scratch);
+        TileUnit(task, unit, partial_of(unit, partial), scratch);
     }
 }
 
@@ -38,15 +39,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pith {
 
-HWY_EXPORT(RunUnit);
+HWY_EXPORT(RunUnits);
 HWY_EXPORT(ThisTarget);
 
-void run_unit(const AttentionTask & task, const UnitInRun & in_run, float * partial, double * numbers, float * scratch) {
-    HWY_DYNAMIC_DISPATCH(RunUnit)(task, in_run, partial, numbers, scratch);
+void run_units(const AttentionTask & task, const UnitsInRun & in_run, float * partial, double * numbers, float * scratch) {
+    HWY_DYNAMIC_DISPATCH(RunUnits)(task, in_run, partial, numbers, scratch);
 }
 
 size_t scratch_floats(const AttentionTask & task, int longest, int span) {
-    const auto n_rows = static_cast<size_t>(task.n_rows());
     const auto dims = static_cast<size_t>(task.head_dim + task.head_dim_v);
     if (has_strands(task)) {
         const size_t n_blocks = static_cast<size_t>(longest + kEntryBlock - 1) / kEntryBlock;
@@ -58,7 +58,8 @@ size_t scratch_floats(const AttentionTask & task, int longest, int span) {
     }
     if (has_few_rows(task)) {
         const auto head_dim = static_cast<size_t>(task.head_dim);
-        return n_rows * (dims + kEntryBlock + head_dim / 2 + head_dim / 16);  // and as whole numbers: two bytes, two of a block
+        // The rows as whole numbers: two bytes, two of a block.
+        return kMaxDotRows * (dims + kEntryBlock + head_dim / 2 + head_dim / 16);
     }
     return (kTileRows + kEntryBlock) * dims + kEntryBlock * kWidestPanel + 5 * kTileRows;
 }

@@ -118,14 +118,23 @@ void add_strand_columns(const AttentionTask & task, std::span<const AttentionUni
 // Floats of scratch that a unit of the task needs, which sees at most `longest` entries, a strand's in spans of `span`.
 size_t scratch_floats(const AttentionTask & task, int longest, int span);
 
-// A unit, and the one that the same thread computes after it, if it is known: its first keys are asked for in time.
-struct UnitInRun {
-    const AttentionUnit & unit;
-    const AttentionUnit * after;
+// A unit, or several of few rows whose lanes share its entries, kMaxDotRows rows at most together; and the one that the same
+// thread computes after them, if it is known: its first keys are asked for in time.
+struct UnitsInRun {
+    std::span<const AttentionUnit> all;
+    std::span<const int> which;  // of them
+    int after = -1;              // -1: not known
+
+    const AttentionUnit & unit(size_t i = 0) const { return all[static_cast<size_t>(which[i])]; }
+    const AttentionUnit * next() const { return after < 0 ? nullptr : &all[static_cast<size_t>(after)]; }
 };
 
-// Computes a unit. partial: nullptr writes the finished rows; else n_rows partial rows, and for columns what is said above.
-// scratch: 64-byte aligned.
-void run_unit(const AttentionTask & task, const UnitInRun & in_run, float * partial, double * numbers, float * scratch);
+// Where a unit's results go: its n_rows partial rows, and for columns what is said above. nullptr: its rows are finished.
+inline float * partial_of(const AttentionUnit & unit, float * partial) {
+    return unit.tile < 0 ? nullptr : partial + unit.partial;
+}
+
+// Computes them. partial, numbers: of all units. scratch: 64-byte aligned.
+void run_units(const AttentionTask & task, const UnitsInRun & in_run, float * partial, double * numbers, float * scratch);
 
 }  // namespace pith
