@@ -16,16 +16,15 @@ constexpr size_t kAlignment = 64;
 constexpr int kMinSpan = 128;  // entries: a partial result costs as much memory traffic as a few of them
 constexpr int kMaxSpan = 1024;
 
-// Enough to balance this machine's threads; however many of them take part, the same, so that the result is too.
-int wanted_units() {
-    static const int n = std::clamp(4 * static_cast<int>(std::thread::hardware_concurrency()), 32, 256);
-    return n;
-}
-
-// Jobs that are left when units are computed together: several for each thread of this machine.
+// Several for each of this machine's threads: so many jobs are left where units are computed together.
 int wanted_jobs() {
     static const int n = 4 * static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
     return n;
+}
+
+// Enough to balance this machine's threads; however many of them take part, the same, so that the result is too.
+int wanted_units() {
+    return std::clamp(wanted_jobs(), 32, 256);
 }
 
 bool has_blocks(KvFormat format) {
@@ -209,9 +208,11 @@ void AttentionPlan::make_jobs() {
 void AttentionPlan::add_shared_jobs(int most_lanes) {
     for (size_t l = 0; l < task.lanes.size(); ++l) {
         const LaneView & lane = task.lanes[l];
+        // Queries that stand among the entries may not see all that is shared.
+        if (lane.base == 0 || lane.positions != nullptr) { continue; }
         // The last span is the lane's own: its queries' entries are in it.
         const int n_spans = std::min(lane.n_shared, lane.length - task.n_queries) / spans_[l];
-        if (lane.base != 0 && n_spans > 0) { sharing_.push_back({lane.base, spans_[l], n_spans, static_cast<int>(l)}); }
+        if (n_spans > 0) { sharing_.push_back({lane.base, spans_[l], n_spans, static_cast<int>(l)}); }
     }
     std::ranges::sort(sharing_, {},
                       [](const SharingLane & one) { return std::tie(one.base, one.span, one.n_spans, one.lane); });

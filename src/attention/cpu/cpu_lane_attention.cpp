@@ -119,13 +119,14 @@ void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggm
         lane.v = static_cast<const uint8_t *>(v->data) + static_cast<size_t>(cache.cell(part.seq, layer, h, 0)) * task.v_stride;
         lane.q = static_cast<const float *>(q->data) + row * task.q_query_stride + head * task.q_head_stride;
         lane.out = static_cast<float *>(out->data) + row * task.out_query_stride + head * task.out_head_stride;
-        if (cache.layout().governs(layer)) {
-            const RaggedCache::SharedRows shared = cache.shared_rows(part.seq, layer, h);
-            lane.base = shared.base_lane;
-            lane.n_shared = shared.n;
-        }
     }
     if (!cache.layout().governs(layer)) { return cut_to_window(part, layer, first_lane, task); }
+    for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
+        const RaggedCache::SharedRows shared = cache.shared_rows(part.seq, layer, h);
+        LaneView & lane = task.lanes[first_lane + static_cast<size_t>(h)];
+        lane.base = shared.base_lane;
+        lane.n_shared = shared.n;
+    }
     if (sums && part.sums) {
         for (int head = 0; head < cache.layout().shape.n_heads(); ++head) {
             const ColumnSum sum = part.sums(layer, head);
