@@ -81,7 +81,7 @@ inline void fill_lanes(RaggedCache & cache, const BenchOptions & o, std::mt19937
             const ggml_tensor * first = flat == cache.k(l) ? cache.k(0) : cache.v(0);
             const size_t lane_bytes = flat->nb[1] * static_cast<size_t>(o.length);
             for (int h = 0; h < kLanes; ++h) {
-                auto * lane = static_cast<uint8_t *>(flat->data) + flat->nb[1] * static_cast<size_t>(cache.cell(0, h, 0));
+                auto * lane = static_cast<uint8_t *>(flat->data) + flat->nb[1] * static_cast<size_t>(cache.cell(0, l, h, 0));
                 if (l > 0 || h > 0) {
                     std::memcpy(lane, first->data, lane_bytes);
                     continue;

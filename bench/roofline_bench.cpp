@@ -169,7 +169,7 @@ private:
         for (int l = 0; l < n_layers_; ++l) {
             for (ggml_tensor * flat : {cache_.k(l), cache_.v(l)}) {
                 for (int h = 0; h < kLanes; ++h) {
-                    const size_t begin = flat->nb[1] * static_cast<size_t>(cache_.cell(0, h, 0));
+                    const size_t begin = flat->nb[1] * static_cast<size_t>(cache_.cell(0, l, h, 0));
                     job_.spans.emplace_back(static_cast<const uint8_t *>(flat->data) + begin,
                                             flat->nb[1] * static_cast<size_t>(o_.length));
                 }

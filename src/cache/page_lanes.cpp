@@ -23,7 +23,11 @@ int64_t round_capacity(const LaneRows & rows, int64_t capacity) {
 }  // namespace
 
 PageLanes::PageLanes(const LaneRows & rows, int64_t capacity)
-    : LaneStore(rows, capacity), pages_k_(static_cast<size_t>(rows.n_lanes)), pages_v_(static_cast<size_t>(rows.n_lanes)) {}
+    : LaneStore(rows, capacity),
+      row_bytes_k_(rows.bytes_k()),
+      row_bytes_v_(rows.bytes_v()),
+      pages_k_(static_cast<size_t>(rows.n_lanes)),
+      pages_v_(static_cast<size_t>(rows.n_lanes)) {}
 
 PageLanes::~PageLanes() {
     if (buffer_ != nullptr) { ggml_backend_buffer_free(buffer_); }
@@ -38,7 +42,7 @@ Status PageLanes::add_tensors() {
     if (context_ == nullptr || buffer_ == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the KV cache's tensors"}; }
     k_ = ggml_new_tensor_2d(context_, rows().type_k, rows().head_dim_k, cells);
     v_ = ggml_new_tensor_2d(context_, rows().type_v, rows().head_dim_v, cells);
-    uint8_t * values = memory_.data() + static_cast<size_t>(cells) * rows().bytes_k();
+    uint8_t * values = memory_.data() + static_cast<size_t>(cells) * row_bytes_k_;
     if (ggml_backend_tensor_alloc(buffer_, k_, memory_.data()) != GGML_STATUS_SUCCESS ||
         ggml_backend_tensor_alloc(buffer_, v_, values) != GGML_STATUS_SUCCESS) {
         return {ErrorCode::kInternal, "the KV cache's tensors do not fit their region"};
@@ -74,14 +78,14 @@ Result<std::unique_ptr<LaneStore>> PageLanes::fork() const {
 
 int64_t PageLanes::n_shared(int lane) const noexcept {
     const auto l = static_cast<size_t>(lane);
-    return static_cast<int64_t>(std::min(pages_k_[l].shared / rows().bytes_k(), pages_v_[l].shared / rows().bytes_v()));
+    return static_cast<int64_t>(std::min(pages_k_[l].shared / row_bytes_k_, pages_v_[l].shared / row_bytes_v_));
 }
 
 uint8_t * PageLanes::row_k(int lane, int64_t i) const {
-    return static_cast<uint8_t *>(k_->data) + static_cast<size_t>(cell(lane, i)) * rows().bytes_k();
+    return static_cast<uint8_t *>(k_->data) + static_cast<size_t>(cell(lane, i)) * row_bytes_k_;
 }
 uint8_t * PageLanes::row_v(int lane, int64_t i) const {
-    return static_cast<uint8_t *>(v_->data) + static_cast<size_t>(cell(lane, i)) * rows().bytes_v();
+    return static_cast<uint8_t *>(v_->data) + static_cast<size_t>(cell(lane, i)) * row_bytes_v_;
 }
 
 // begin: of the first page that is written.
@@ -96,8 +100,8 @@ void PageLanes::make_own(int lane, int64_t first) noexcept {
     const auto page_of = [first](size_t row_bytes) {
         return static_cast<size_t>(first) * row_bytes / page_size_bytes() * page_size_bytes();
     };
-    make_own(pages_k_[static_cast<size_t>(lane)], page_of(rows().bytes_k()));
-    make_own(pages_v_[static_cast<size_t>(lane)], page_of(rows().bytes_v()));
+    make_own(pages_k_[static_cast<size_t>(lane)], page_of(row_bytes_k_));
+    make_own(pages_v_[static_cast<size_t>(lane)], page_of(row_bytes_v_));
 }
 
 void PageLanes::set_used(Pages & pages, const uint8_t * lane, size_t used, bool frees) noexcept {
@@ -114,25 +118,25 @@ void PageLanes::set_used(Pages & pages, const uint8_t * lane, size_t used, bool 
 
 void PageLanes::set_length(int lane, int64_t length, bool frees) noexcept {
     const auto n = static_cast<size_t>(length);
-    set_used(pages_k_[static_cast<size_t>(lane)], row_k(lane, 0), n * rows().bytes_k(), frees);
-    set_used(pages_v_[static_cast<size_t>(lane)], row_v(lane, 0), n * rows().bytes_v(), frees);
+    set_used(pages_k_[static_cast<size_t>(lane)], row_k(lane, 0), n * row_bytes_k_, frees);
+    set_used(pages_v_[static_cast<size_t>(lane)], row_v(lane, 0), n * row_bytes_v_, frees);
 }
 
 void PageLanes::move(int lane, int64_t from, int64_t to, int64_t n) noexcept {
-    std::memmove(row_k(lane, to), row_k(lane, from), static_cast<size_t>(n) * rows().bytes_k());
-    std::memmove(row_v(lane, to), row_v(lane, from), static_cast<size_t>(n) * rows().bytes_v());
+    std::memmove(row_k(lane, to), row_k(lane, from), static_cast<size_t>(n) * row_bytes_k_);
+    std::memmove(row_v(lane, to), row_v(lane, from), static_cast<size_t>(n) * row_bytes_v_);
 }
 
 void PageLanes::write(int lane, int64_t first, int64_t n, const uint8_t * k, const uint8_t * v) noexcept {
-    memory_.make_ready(row_k(lane, first), static_cast<size_t>(n) * rows().bytes_k());
-    memory_.make_ready(row_v(lane, first), static_cast<size_t>(n) * rows().bytes_v());
-    std::copy_n(k, static_cast<size_t>(n) * rows().bytes_k(), row_k(lane, first));
-    std::copy_n(v, static_cast<size_t>(n) * rows().bytes_v(), row_v(lane, first));
+    memory_.make_ready(row_k(lane, first), static_cast<size_t>(n) * row_bytes_k_);
+    memory_.make_ready(row_v(lane, first), static_cast<size_t>(n) * row_bytes_v_);
+    std::copy_n(k, static_cast<size_t>(n) * row_bytes_k_, row_k(lane, first));
+    std::copy_n(v, static_cast<size_t>(n) * row_bytes_v_, row_v(lane, first));
 }
 
 void PageLanes::read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const noexcept {
-    std::copy_n(row_k(lane, first), static_cast<size_t>(n) * rows().bytes_k(), k);
-    std::copy_n(row_v(lane, first), static_cast<size_t>(n) * rows().bytes_v(), v);
+    std::copy_n(row_k(lane, first), static_cast<size_t>(n) * row_bytes_k_, k);
+    std::copy_n(row_v(lane, first), static_cast<size_t>(n) * row_bytes_v_, v);
 }
 
 void PageLanes::copy_from(const LaneStore & other, std::span<const int64_t> lengths) noexcept {
@@ -183,10 +187,10 @@ size_t PageLanes::take_from(LaneStore & other, std::span<const int64_t> lengths)
     for (int lane = 0; lane < rows().n_lanes; ++lane) {
         const auto l = static_cast<size_t>(lane);
         const auto n = static_cast<size_t>(lengths[l]);
-        most = std::max(most, take_region({pages_k_[l], row_k(lane, 0)}, from, {from.pages_k_[l], from.row_k(lane, 0)},
-                                          n * rows().bytes_k()));
-        most = std::max(most, take_region({pages_v_[l], row_v(lane, 0)}, from, {from.pages_v_[l], from.row_v(lane, 0)},
-                                          n * rows().bytes_v()));
+        most = std::max(
+            most, take_region({pages_k_[l], row_k(lane, 0)}, from, {from.pages_k_[l], from.row_k(lane, 0)}, n * row_bytes_k_));
+        most = std::max(
+            most, take_region({pages_v_[l], row_v(lane, 0)}, from, {from.pages_v_[l], from.row_v(lane, 0)}, n * row_bytes_v_));
     }
     return most;
 }

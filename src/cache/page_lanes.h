@@ -54,6 +54,8 @@ private:
     };
     size_t take_region(LaneRegion to, PageLanes & other, LaneRegion from, size_t size) noexcept;
 
+    const size_t row_bytes_k_;
+    const size_t row_bytes_v_;
     PageMemory memory_;
     ggml_context * context_ = nullptr;
     ggml_backend_buffer * buffer_ = nullptr;

@@ -91,12 +91,10 @@ void SharedRow::keep(std::span<const int32_t> kept) noexcept {
 }
 
 size_t SharedRow::size_bytes() const {
-    size_t n = 0;
-    for (const Buffer & buffer : {now_, spare_}) {
-        // Of its copies here, one is this row's own.
-        if (buffer) { n += buffer->capacity() * sizeof(float) / static_cast<size_t>(buffer.use_count() - 1); }
-    }
-    return n;
+    const auto bytes_of = [](const Buffer & buffer) {
+        return buffer ? buffer->capacity() * sizeof(float) / static_cast<size_t>(buffer.use_count()) : 0;
+    };
+    return bytes_of(now_) + bytes_of(spare_);
 }
 
 }  // namespace pith

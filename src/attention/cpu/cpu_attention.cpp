@@ -66,10 +66,12 @@ void AttentionScratch::reserve(const AttentionPlan & plan) {
     partial_.reserve(plan.n_partial_);
 }
 
-size_t AttentionScratch::size_bytes() const {
-    size_t n = partial_.size_bytes();
-    for (const AlignedFloats & one : of_thread_) { n += one.size_bytes(); }
-    return n;
+float * AttentionScratch::of_thread(int ith, size_t n) {
+    AlignedFloats & own = of_thread_[static_cast<size_t>(ith)];
+    const size_t before = own.size_bytes();
+    float * data = own.reserve(n);
+    of_threads_bytes_.fetch_add(own.size_bytes() - before, std::memory_order_relaxed);  // modulo 2^64: it may shrink
+    return data;
 }
 
 void AttentionPlan::make() {
@@ -242,8 +244,7 @@ int AttentionPlan::run_length(int next, int n_threads) const {
 }
 
 void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith, int n_threads) {
-    float * own =
-        scratch.of_thread_[static_cast<size_t>(ith)].reserve(scratch_floats(plan.task, plan.longest_, plan.shortest_span_));
+    float * own = scratch.of_thread(ith, scratch_floats(plan.task, plan.longest_, plan.shortest_span_));
     float * partial = scratch.partial_.data();
     if (own == nullptr || (partial == nullptr && plan.n_partial_ > 0)) { return; }
     const int n_jobs = plan.n_jobs();

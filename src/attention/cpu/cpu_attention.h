@@ -131,12 +131,14 @@ inline constexpr int kMaxAttentionThreads = 512;
 class AttentionScratch {
 public:
     void reserve(const class AttentionPlan & plan);
-    size_t size_bytes() const;
+    size_t size_bytes() const { return partial_.size_bytes() + of_threads_bytes_.load(std::memory_order_relaxed); }
 
 private:
     friend void attend_part(class AttentionPlan & plan, AttentionScratch & scratch, int ith, int n_threads);
+    float * of_thread(int ith, size_t n);  // nullptr: no memory
     AlignedFloats partial_;
     std::array<AlignedFloats, kMaxAttentionThreads> of_thread_;  // each grown by its thread
+    std::atomic<size_t> of_threads_bytes_{0};
 };
 
 // Fill in the task, make() it, run it; then change the task (or not) and make() it again. Not movable.

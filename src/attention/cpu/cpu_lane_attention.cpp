@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "attention/cpu/cpu_workspace.h"
+#include "hwy/cache_control.h"
 
 namespace pith {
 namespace {
@@ -167,26 +168,49 @@ size_t end_of_group(const std::vector<LanePart> & parts, size_t begin, int layer
     return end;
 }
 
-// Row t·K + h of the sources goes to the cell of the part's token t in lane h.
-void write_rows(ggml_tensor * out, int ith, int n_threads, void * userdata) {
-    const auto & node = *static_cast<CpuWriteNode *>(userdata);
-    const auto copy = [&](const ggml_tensor * rows, const ggml_tensor * cells, const LanePart & part, int h) {
+// A part's rows of one lane.
+struct WrittenLane {
+    const LanePart & part;
+    int layer;
+    int h;
+
+    const ggml_tensor * k() const { return part.cache->k(layer); }
+    const ggml_tensor * v() const { return part.cache->v(layer); }
+    // Where the first of them goes in K or V.
+    uint8_t * place_in(const ggml_tensor * cells) const {
+        const int length = part.cache->length(part.cache->lane(part.seq, layer, h));
+        return static_cast<uint8_t *>(cells->data) +
+               static_cast<size_t>(part.cache->cell(part.seq, layer, h, length - part.n)) * cells->nb[1];
+    }
+    // Row t·K + h of the part's goes to the cell of its token t.
+    void copy(const ggml_tensor * rows, const ggml_tensor * cells) const {
         const size_t row = cells->nb[1];
-        const auto n_kv = static_cast<size_t>(part.cache->n_kv_heads(node.layer));
+        const auto n_kv = static_cast<size_t>(part.cache->n_kv_heads(layer));
         const auto first = static_cast<size_t>(part.first_row) * n_kv + static_cast<size_t>(h);
         const auto * from = static_cast<const uint8_t *>(rows->data) + first * row;
-        const int length = part.cache->length(part.cache->lane(part.seq, node.layer, h));
-        auto * to = static_cast<uint8_t *>(cells->data) +
-                    static_cast<size_t>(part.cache->cell(part.seq, node.layer, h, length - part.n)) * row;
+        uint8_t * to = place_in(cells);
         for (int t = 0; t < part.n; ++t, from += n_kv * row, to += row) { std::memcpy(to, from, row); }
-    };
-    int i = 0;
-    for (const LanePart & part : node.batch->parts) {
-        for (int h = 0; h < part.cache->n_kv_heads(node.layer); ++h, ++i) {
-            if (i % n_threads != ith) { continue; }
-            copy(out->src[0], part.cache->k(node.layer), part, h);
-            copy(out->src[1], part.cache->v(node.layer), part, h);
+    }
+};
+
+// Lanes of many sequences lie far apart, and each copy would wait for the memory it goes to: it is asked for some lanes before.
+void write_rows(ggml_tensor * out, int ith, int n_threads, void * userdata) {
+    constexpr size_t kLanesAhead = 8;
+    const auto & node = *static_cast<CpuWriteNode *>(userdata);
+    const std::vector<LanePart> & parts = node.batch->parts;
+    const auto n_kv = static_cast<size_t>(parts.front().cache->n_kv_heads(node.layer));
+    const auto lane = [&](size_t i) { return WrittenLane{parts[i / n_kv], node.layer, static_cast<int>(i % n_kv)}; };
+    const auto step = static_cast<size_t>(n_threads);
+    const size_t n = parts.size() * n_kv;
+    for (auto i = static_cast<size_t>(ith); i < n; i += step) {
+        if (i + kLanesAhead * step < n) {
+            const WrittenLane later = lane(i + kLanesAhead * step);
+            hwy::Prefetch(later.place_in(later.k()));
+            hwy::Prefetch(later.place_in(later.v()));
         }
+        const WrittenLane now = lane(i);
+        now.copy(out->src[0], now.k());
+        now.copy(out->src[1], now.v());
     }
 }
 
