@@ -65,19 +65,20 @@ protected:
 
 TEST_F(AutoPolicyCommand, IsTheDefaultAndSaysWhatItChoseAndWhy) {
     const std::vector<std::string> chunks = {"--budget", "64", "--prefill", "chunked", "--chunk", "64"};
-    expect_choice(plain_, {"--budget", "64"}, "snapkv+preference", "the question is in sight");
-    expect_choice(plain_, chunks, "snapkv+preference", "the question is in sight");
+    expect_choice(plain_, {"--budget", "64"}, "snapkv:pool=avg45+preference", "the question is in sight");
+    expect_choice(plain_, chunks, "snapkv:pool=avg45+preference", "the question is in sight");
     expect_choice(plain_, {"--budget", "64", "--question-later"}, "keydiff+preference", "what will be asked is not known");
-    expect_choice(plain_, {"--budget", "64", "-p", "Where?"}, "snapkv+preference", "the question is in sight");
+    expect_choice(plain_, {"--budget", "64", "-p", "Where?"}, "snapkv:pool=avg45+preference", "the question is in sight");
     expect_choice(beside_, {"--budget", "64"}, "headkv", "head importances beside the model");
     expect_choice(beside_, {"--budget", "64", "--question-later"}, "headkv", "head importances beside the model");
     expect_choice(plain_, {"--budget", "64", "--heads", folder_->file("beside.heads.json")}, "headkv",
                   "head importances given");
-    expect_choice(unfit_, {"--budget", "64"}, "snapkv+preference",
+    expect_choice(unfit_, {"--budget", "64"}, "snapkv:pool=avg45+preference",
                   "the question is in sight; the head importances beside the model do not fit it");
     expect_choice(plain_, {}, "full", "memory holds the whole context");
     EXPECT_EQ(json_of(plain_, {"--budget", "auto"})["policy_reason"], "memory holds the whole context") << "the default";
-    EXPECT_EQ(json_of(plain_, {"--budget", "64", "--policy", "auto"})["policy"], "snapkv+preference") << "by name, too";
+    EXPECT_EQ(json_of(plain_, {"--budget", "64", "--policy", "auto"})["policy"], "snapkv:pool=avg45+preference")
+        << "by name, too";
 }
 
 TEST_F(AutoPolicyCommand, ABudgetThatNoChoiceHoldsIsRefusedBeforeAnythingIsLoaded) {
@@ -112,9 +113,10 @@ TEST_F(AutoPolicyCommand, AnEvaluationHasARowOfItAndKeepsWhatItWas) {
     std::vector<std::string> guided = aware_chunks;
     guided.emplace_back("--guided");
     int n = 0;
-    for (const Setting & setting : {Setting{plain_, {}, "keydiff+preference"}, Setting{plain_, aware, "snapkv+preference"},
-                                    Setting{plain_, aware_chunks, "keydiff+preference"},
-                                    Setting{plain_, guided, "snapkv+preference"}, Setting{beside_, aware, "headkv"}}) {
+    for (const Setting & setting :
+         {Setting{plain_, {}, "keydiff+preference"}, Setting{plain_, aware, "snapkv:pool=avg45+preference"},
+          Setting{plain_, aware_chunks, "keydiff+preference"}, Setting{plain_, guided, "snapkv:pool=avg45+preference"},
+          Setting{beside_, aware, "headkv"}}) {
         SCOPED_TRACE(setting.chosen + " of setting " + std::to_string(n));
         const std::string out = folder_->file("run-" + std::to_string(n++));
         std::vector<std::string> eval = {

@@ -25,7 +25,8 @@ TEST(AutoPolicy, ChoosesByGatesBudgetHeadsAndQuestionInThisOrder) {
             EXPECT_EQ(chosen({true, true, heads, question}), "gated+snapkv");
             EXPECT_EQ(chosen({false, false, heads, question}), "full");
             const bool fit = heads == KnownHeads::kGiven || heads == KnownHeads::kBesideModel;
-            const std::string without = question == KnownQuestion::kInSight ? "snapkv+preference" : "keydiff+preference";
+            const std::string without =
+                question == KnownQuestion::kInSight ? "snapkv:pool=avg45+preference" : "keydiff+preference";
             EXPECT_EQ(chosen({true, false, heads, question}), fit ? "headkv" : without);
             const std::string even = question == KnownQuestion::kInSight ? "snapkv" : "keydiff";
             EXPECT_EQ(chosen({true, false, heads, question, false, true}), even) << "divides nothing, heads measured or not";
