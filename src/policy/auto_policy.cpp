@@ -8,7 +8,7 @@ namespace {
 
 // What does best over RULER's tasks on the built-in models (docs/ruler.md; `scripts/measure auto` measures `auto` against all
 // others, on samples other than those).
-constexpr std::string_view kWithHeads = "headkv";  // in sight or not
+constexpr std::string_view kWithHeads = "headkv:pool=avg45";  // in sight or not
 // The best that needs no calibration; as wide as the longest answers that are copied, or their ends are lost.
 constexpr std::string_view kInSight = "snapkv:pool=avg45+preference";
 constexpr std::string_view kLater = "keydiff+preference";  // the same, where nobody knows what will be asked

@@ -69,9 +69,9 @@ TEST_F(AutoPolicyCommand, IsTheDefaultAndSaysWhatItChoseAndWhy) {
     expect_choice(plain_, chunks, "snapkv:pool=avg45+preference", "the question is in sight");
     expect_choice(plain_, {"--budget", "64", "--question-later"}, "keydiff+preference", "what will be asked is not known");
     expect_choice(plain_, {"--budget", "64", "-p", "Where?"}, "snapkv:pool=avg45+preference", "the question is in sight");
-    expect_choice(beside_, {"--budget", "64"}, "headkv", "head importances beside the model");
-    expect_choice(beside_, {"--budget", "64", "--question-later"}, "headkv", "head importances beside the model");
-    expect_choice(plain_, {"--budget", "64", "--heads", folder_->file("beside.heads.json")}, "headkv",
+    expect_choice(beside_, {"--budget", "64"}, "headkv:pool=avg45", "head importances beside the model");
+    expect_choice(beside_, {"--budget", "64", "--question-later"}, "headkv:pool=avg45", "head importances beside the model");
+    expect_choice(plain_, {"--budget", "64", "--heads", folder_->file("beside.heads.json")}, "headkv:pool=avg45",
                   "head importances given");
     expect_choice(unfit_, {"--budget", "64"}, "snapkv:pool=avg45+preference",
                   "the question is in sight; the head importances beside the model do not fit it");
@@ -116,7 +116,7 @@ TEST_F(AutoPolicyCommand, AnEvaluationHasARowOfItAndKeepsWhatItWas) {
     for (const Setting & setting :
          {Setting{plain_, {}, "keydiff+preference"}, Setting{plain_, aware, "snapkv:pool=avg45+preference"},
           Setting{plain_, aware_chunks, "keydiff+preference"}, Setting{plain_, guided, "snapkv:pool=avg45+preference"},
-          Setting{beside_, aware, "headkv"}}) {
+          Setting{beside_, aware, "headkv:pool=avg45"}}) {
         SCOPED_TRACE(setting.chosen + " of setting " + std::to_string(n));
         const std::string out = folder_->file("run-" + std::to_string(n++));
         std::vector<std::string> eval = {
@@ -139,7 +139,7 @@ TEST_F(AutoPolicyCommand, AnEvaluationHasARowOfItAndKeepsWhatItWas) {
         EXPECT_NE(read_text_file(out + "/table.md").find("auto at 20%, 1100 tokens: " + setting.chosen), std::string::npos);
         // The importances that it takes are among what the answers depend on.
         const Json settings = Json::parse(read_text_file(out + "/run.json"))["settings"];
-        EXPECT_EQ(settings.contains("--heads"), setting.chosen == "headkv");
+        EXPECT_EQ(settings.contains("--heads"), setting.chosen == "headkv:pool=avg45");
     }
 }
 

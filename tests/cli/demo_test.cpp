@@ -24,7 +24,7 @@ TEST(Demo, ComparesPoliciesOnTheBuiltInModel) {
         EXPECT_EQ(row["question_aware"], i < 18);
         EXPECT_EQ(row["policy"], demo["rows"][i % 18]["policy"]);
         EXPECT_EQ(row.contains("chosen"), row["policy"] == "auto");
-        if (row["policy"] == "auto") { EXPECT_EQ(row["chosen"], "headkv") << "gates are another row's"; }
+        if (row["policy"] == "auto") { EXPECT_EQ(row["chosen"], "headkv:pool=avg45") << "gates are another row's"; }
         if (row["policy"] == "full") { continue; }
         if (row["policy"] == "gated") {
             EXPECT_EQ(i % 18, 1U);

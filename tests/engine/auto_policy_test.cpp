@@ -129,9 +129,9 @@ TEST_F(AutoSession, WithHeadsIsHeadkvWhereverTheyAre) {
     for (const PrefillSchedule schedule : kSchedules) {
         SessionOptions options = options_of("auto", schedule);
         for (const int n_question : {0, kQuestion}) {
-            expect_choice(beside, options, n_question, "headkv", "head importances beside the model");
+            expect_choice(beside, options, n_question, "headkv:pool=avg45", "head importances beside the model");
             options.heads_file = heads;
-            expect_choice(plain, options, n_question, "headkv", "head importances given");
+            expect_choice(plain, options, n_question, "headkv:pool=avg45", "head importances given");
             options.heads_file.clear();
         }
     }
@@ -268,7 +268,7 @@ TEST_F(AutoSession, EvictChoosesAsASessionOfItsOwnWould) {
             ASSERT_TRUE(shared.restore(*start).ok());
             ASSERT_TRUE(shared.append(1).ok());
             ASSERT_TRUE(shared.evict("auto", kBudget).ok());
-            EXPECT_EQ(shared.ledger().policy, model == &beside ? "headkv" : "keydiff+preference");
+            EXPECT_EQ(shared.ledger().policy, model == &beside ? "headkv:pool=avg45" : "keydiff+preference");
         }
     }
 }

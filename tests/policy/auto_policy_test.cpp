@@ -27,7 +27,7 @@ TEST(AutoPolicy, ChoosesByGatesBudgetHeadsAndQuestionInThisOrder) {
             const bool fit = heads == KnownHeads::kGiven || heads == KnownHeads::kBesideModel;
             const std::string without =
                 question == KnownQuestion::kInSight ? "snapkv:pool=avg45+preference" : "keydiff+preference";
-            EXPECT_EQ(chosen({true, false, heads, question}), fit ? "headkv" : without);
+            EXPECT_EQ(chosen({true, false, heads, question}), fit ? "headkv:pool=avg45" : without);
             const std::string even = question == KnownQuestion::kInSight ? "snapkv" : "keydiff";
             EXPECT_EQ(chosen({true, false, heads, question, false, true}), even) << "divides nothing, heads measured or not";
         }
