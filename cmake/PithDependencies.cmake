@@ -53,8 +53,10 @@ else()
   endif()
   if(NOT _ggml STREQUAL "source" AND ggml_FOUND AND llama_FOUND)
     set(_whose "installed ones")
+    enable_language(C)  # their packages want a C standard of what links to them, which CMake refuses where there is no C
     set(_found_ggml "${ggml_VERSION}")
     set(_found_libllama "${llama_VERSION}")
+    target_include_directories(pith::ggml SYSTEM INTERFACE ${GGML_INCLUDE_DIR})  # which its target may not carry
     target_link_libraries(pith::ggml INTERFACE ggml::ggml)
     target_link_libraries(pith::llama INTERFACE llama pith::ggml)
   elseif(PITH_INSTALLED)
