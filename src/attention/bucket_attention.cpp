@@ -25,26 +25,32 @@ ggml_tensor * reordered(GraphBuild & build, ggml_tensor * x, std::vector<int32_t
     return ggml_get_rows(build.ctx(), x, indices);
 }
 
-// f16 [room, n, 1, lanes]; [room, n] of one lane for all where they share it.
+// f16 [room, n, 1, lanes]; [room, n] of one lane for all where they share it. From the newest query to the oldest: each sees
+// an entry less than the one before, so that all rows lie in one line of entries seen, then entries hidden, each row an
+// element further on. That line is sent, and a copy on the device makes rows of it: n times fewer bytes.
 ggml_tensor * bucket_mask(GraphBuild & build, const RaggedCache & cache, int layer, const LaneBucket & bucket, int64_t n,
                           bool shared) {
     const auto length = [&cache, layer](int lane) { return cache.length(cache.lane(0, layer, lane)); };
     const std::vector<int> lanes(bucket.lanes.begin(), shared ? bucket.lanes.begin() + 1 : bucket.lanes.end());
     const int64_t room = bucket.room;
+    const int64_t line = room + n - 1;
     const auto n_lanes = static_cast<int64_t>(lanes.size());
-    ggml_tensor * mask =
-        build.input<ggml_fp16_t>(GGML_TYPE_F16, room, n * n_lanes, [length, lanes, room, n](std::span<ggml_fp16_t> values) {
+    ggml_tensor * lines =
+        build.input<ggml_fp16_t>(GGML_TYPE_F16, line, n_lanes, [length, lanes, line](std::span<ggml_fp16_t> values) {
             const ggml_fp16_t hidden = ggml_fp32_to_fp16(-std::numeric_limits<float>::infinity());
             ggml_fp16_t * row = values.data();
             for (const int lane : lanes) {
-                for (int64_t t = 0; t < n; ++t, row += room) {
-                    const int64_t visible = length(lane) - n + t + 1;
-                    std::fill(row, row + visible, ggml_fp16_t{0});
-                    std::fill(row + visible, row + room, hidden);
-                }
+                std::fill(row, row + length(lane), ggml_fp16_t{0});
+                std::fill(row + length(lane), row + line, hidden);
+                row += line;
             }
         });
-    return shared ? mask : ggml_reshape_4d(build.ctx(), mask, room, n, 1, n_lanes);
+    if (n == 1) { return ggml_reshape_4d(build.ctx(), lines, room, 1, 1, n_lanes); }
+    lines = ggml_cont(build.ctx(), lines);  // there: what overlaps cannot cross
+    const size_t bytes = lines->nb[1];
+    ggml_tensor * rows = ggml_view_4d(build.ctx(), lines, room, 1, 1, n_lanes, lines->nb[0], bytes, bytes, 0);
+    rows->ne[1] = n;  // ggml_view_4d() refuses rows that overlap; operations read them as they do any others
+    return ggml_cont(build.ctx(), rows);
 }
 
 // A bucket's lanes, as KV heads of one sequence or as sequences of one KV head: [width, room, lanes] or [width, room, 1,
@@ -59,15 +65,15 @@ ggml_tensor * bucket_rows(ggml_context * ctx, ggml_tensor * flat, const LaneBuck
 }
 
 // Where a bucket's queries are among all of them, row t·K + h being those of token t and lane h: token by token where lanes
-// share a mask, or else lane by lane.
+// share a mask, or else lane by lane; the newest first, as masks have them.
 void add_rows(const LaneBucket & bucket, bool shared, int64_t n, int64_t n_kv, std::vector<int32_t> & rows) {
     const auto row = [n_kv](int64_t t, int lane) { return static_cast<int32_t>(t * n_kv + lane); };
-    for (int64_t t = 0; shared && t < n; ++t) {
+    for (int64_t t = n - 1; shared && t >= 0; --t) {
         for (const int lane : bucket.lanes) { rows.push_back(row(t, lane)); }
     }
     if (shared) { return; }
     for (const int lane : bucket.lanes) {
-        for (int64_t t = 0; t < n; ++t) { rows.push_back(row(t, lane)); }
+        for (int64_t t = n - 1; t >= 0; --t) { rows.push_back(row(t, lane)); }
     }
 }
 

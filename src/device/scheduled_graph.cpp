@@ -78,6 +78,13 @@ bool is_vector_here(const ggml_tensor * tensor) {
            ggml_backend_buffer_get_usage(buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
 }
 
+// A mask is made where it is read, from its first copy on.
+void place_mask(ggml_backend_sched_t sched, const ggml_tensor * attention, ggml_backend_t at) {
+    for (ggml_tensor * one = attention->src[3]; one != nullptr && one->op != GGML_OP_NONE; one = one->src[0]) {
+        if (!is_only_a_view(one)) { ggml_backend_sched_set_tensor_backend(sched, one, at); }
+    }
+}
+
 // What is multiplied by such a vector, and then by a weight on a device, would come here and go back: the vector goes there.
 void send_vectors(ggml_backend_sched_t sched, ggml_cgraph * graph, std::span<const ggml_backend_t> devices) {
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
@@ -166,6 +173,7 @@ Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t>
         if (ggml_backend_t at_lanes = lanes_of(node, devices); at_lanes != nullptr) {
             // What it cannot do is left to the scheduler, which finds another, and is told.
             if (ggml_backend_supports_op(at_lanes, node)) { ggml_backend_sched_set_tensor_backend(sched_, node, at_lanes); }
+            if (node->op == GGML_OP_FLASH_ATTN_EXT) { place_mask(sched_, node, at_lanes); }
             fallbacks.expect(node, at_lanes);
         } else if (stays_on_cpu(node)) {
             ggml_backend_sched_set_tensor_backend(sched_, node, cpu);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "device/backend.h"
 #include "device/lane_device.h"
@@ -82,12 +83,18 @@ protected:
         std::vector<float> out(static_cast<size_t>(n * kHeads * kDim));
         build->output(attend_in_buckets(*build, *cache_, 0, q), out.data());
         forms_.clear();
+        std::set<const ggml_tensor *> inputs;
         for (int i = 0; i < ggml_graph_n_nodes(build->graph()); ++i) {
             const ggml_tensor * node = ggml_graph_node(build->graph(), i);
+            for (const ggml_tensor * source : node->src) {
+                if (source != nullptr && (source->flags & GGML_TENSOR_FLAG_INPUT) != 0) { inputs.insert(source); }
+            }
             if (node->op != GGML_OP_FLASH_ATTN_EXT) { continue; }
             forms_.push_back({node->src[1]->ne[2], node->src[1]->ne[3], node->src[3]->ne[3]});
             EXPECT_EQ(node->src[3]->ne[1], n);
         }
+        n_sent_ = 0;
+        for (const ggml_tensor * input : inputs) { n_sent_ += ggml_nbytes(input); }
         const Status ran = runner_->run();
         EXPECT_TRUE(ran.ok()) << ran.message();
         return out;
@@ -122,6 +129,7 @@ protected:
     std::vector<float> keys_, values_;  // [lane][entry][d]
     std::vector<float> queries_;        // [token][H][d]
     std::vector<Form> forms_;           // of the last graph
+    size_t n_sent_ = 0;                 // bytes of its inputs
 };
 
 TEST_F(BucketAttention, LanesOfOneLengthAreHeadsUnderOneMaskAndOthersHaveTheirs) {
@@ -165,6 +173,16 @@ TEST_F(BucketAttention, WhetherAMaskIsSharedMakesNoDifference) {
             }
         }
     }
+}
+
+// A mask of 40 · 768 numbers for each of four lanes: what is sent is a line for each, the queries, and their order.
+TEST_F(BucketAttention, MasksAreMadeOnTheDevice) {
+    constexpr size_t kQueries = 40;
+    attend({600, 601, 602, 603}, kQueries);
+    EXPECT_EQ(forms_.front().masks, kLanes);
+    const size_t lines = kLanes * (768 + kQueries - 1) * sizeof(ggml_fp16_t);
+    const size_t orders = 2 * kQueries * kLanes * sizeof(int32_t);
+    EXPECT_EQ(n_sent_, lines + orders + kQueries * kHeads * kDim * sizeof(float));
 }
 
 }  // namespace
