@@ -288,9 +288,9 @@ int LoadedModel::device_of(const PlacedWeight & weight) const {
 
 Status check_comes_out_right(const Hparams & hparams, const Placement & placement) {
     for (const Device & one : placement.devices) {
-        if (!hparams.form.wrong_on_vulkan || !one.info.name.starts_with("Vulkan")) { continue; }
+        if (!hparams.form.wrong_on_gpus || !one.info.server.empty()) { continue; }
         return {ErrorCode::kUnsupported, "device '" + one.info.name + "': architecture '" + hparams.arch_name +
-                                             "' comes out wrong on ggml's Vulkan back end: leave the device out"};
+                                             "' comes out wrong on ggml's GPU back ends: leave the device out"};
     }
     return {};
 }

@@ -78,7 +78,7 @@ Architecture gemma4_architecture() {
              .experts = Experts::kWhereSaid,
              .experts_beside_dense = true,
              .layer_scale = true,
-             .wrong_on_vulkan = true},
+             .wrong_on_gpus = true},
             read_gemma4};
 }
 

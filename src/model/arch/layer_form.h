@@ -93,8 +93,8 @@ struct LayerForm {
     bool experts_beside_dense = false;
     bool layer_scale = false;  // what a layer leaves is multiplied by a number, where the file has one
 
-    // Seen to come out wrong on ggml's Vulkan back end, by devices_test (ggml 0.27): better no answer.
-    bool wrong_on_vulkan = false;
+    // Seen to come out wrong on ggml's GPU back ends, by devices_test: Vulkan (ggml 0.27), CUDA (0.18). Better no answer.
+    bool wrong_on_gpus = false;
 };
 
 }  // namespace pith
