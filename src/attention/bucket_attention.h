@@ -14,8 +14,8 @@
 namespace pith {
 
 // q [d, H, n] of the newest n entries of a layer's lanes  →  [dv, H, n]. REQUIRES: cache.in_buckets(layer); the new entries
-// have been appended, and are written before it in the graph. Cost: O(H · n · room · d); on the device masks of n · room numbers
-// for each lane, or for all of a bucket that share one, made of the n + room numbers that are sent.
+// have been appended, and are written before it in the graph. Cost: O(H · n · room · d); on the device masks of n · room
+// numbers for each lane, or for all of a bucket that share one, made of the n + room numbers that are sent.
 ggml_tensor * attend_in_buckets(GraphBuild & build, const RaggedCache & cache, int layer, ggml_tensor * q);
 
 // Whether a bucket's lanes are as long as each other.
