@@ -286,19 +286,9 @@ int LoadedModel::device_of(const PlacedWeight & weight) const {
     return placement_->of_layer[static_cast<size_t>(block)];
 }
 
-Status check_comes_out_right(const Hparams & hparams, const Placement & placement) {
-    for (const Device & one : placement.devices) {
-        if (!hparams.form.wrong_on_gpus || !one.info.server.empty()) { continue; }
-        return {ErrorCode::kUnsupported, "device '" + one.info.name + "': architecture '" + hparams.arch_name +
-                                             "' comes out wrong on ggml's GPU back ends: leave the device out"};
-    }
-    return {};
-}
-
 Status LoadedModel::choose_devices(const DeviceOptions & options) {
     if (!options.any()) { return {}; }
     PITH_ASSIGN_OR_RETURN(placement_, place_layers(options, hparams_.n_layers));
-    PITH_RETURN_IF_ERROR(check_comes_out_right(hparams_, *placement_));
     for (PlacedWeight & weight : wanted_) {
         weight.device = device_of(weight);
         if (weight.device == Placement::kCpu) { continue; }

@@ -3,11 +3,13 @@
 // vulkan), over Vulkan, too, and over both.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -77,9 +79,9 @@ TEST(Placement, OptionsAreReadFromTextsAndRefusedByName) {
 }
 
 struct Outcome {
-    std::vector<float> logits;       // [position][n_vocab]
-    std::vector<int32_t> answer;     // greedy
-    std::vector<int32_t> positions;  // that lanes hold, one lane behind the other
+    std::vector<float> logits;    // [position][n_vocab]
+    std::vector<int32_t> answer;  // greedy
+    std::vector<int64_t> kept;    // lane · 2³² + position
 };
 
 SessionOptions session_options(const std::string & policy, KvType type = KvType::kF32) {
@@ -115,7 +117,8 @@ Outcome run(const Model & model, const SessionOptions & options, const std::vect
     for (int l = 0; l < session->n_layers(); ++l) {
         for (int h = 0; h < session->n_kv_heads(); ++h) {
             const auto lane = session->lane_positions(l, h);
-            out.positions.insert(out.positions.end(), lane.begin(), lane.end());
+            const int64_t number = static_cast<int64_t>(l) * session->n_kv_heads() + h;
+            for (const int32_t position : lane) { out.kept.push_back((number << 32U) + position); }
         }
     }
     return out;
@@ -125,7 +128,7 @@ void expect_same(const Outcome & got, const Outcome & expected, int n_vocab, dou
     ASSERT_EQ(got.logits.size(), expected.logits.size());
     EXPECT_LE(compare_logits(got.logits, expected.logits, n_vocab).max_relative, most);
     EXPECT_EQ(got.answer, expected.answer);
-    EXPECT_EQ(got.positions, expected.positions);
+    EXPECT_EQ(got.kept, expected.kept);
 }
 
 class OnDevices : public ::testing::TestWithParam<Where> {
@@ -352,7 +355,7 @@ TEST_P(OnDevices, GatesSayTheSame) {
             const Outcome expected = run(*cpu, session, prompt);
             expect_same(run(*devices, session, prompt), expected, cpu->info().n_vocab);
             const size_t all = static_cast<size_t>(kPrompt + kDecoded) * 3 * 2;  // of the layers' lanes
-            EXPECT_LT(expected.positions.size(), all);
+            EXPECT_LT(expected.kept.size(), all);
         }
     }
 }
@@ -519,6 +522,22 @@ TEST_F(LanesOnDevices, BytesAreThoseOfTheDevice) {
     EXPECT_GT(session->ledger().evicted_entries, 0);
 }
 
+// A GPU sums otherwise: now and then a hair decides that another expert is asked, or another entry stays.
+void expect_about_the_same(const Outcome & got, const Outcome & expected, const ModelInfo & info) {
+    const auto before = [&](std::vector<float> logits) {  // of the prompt, before anything is evicted
+        logits.resize(static_cast<size_t>(kPrompt * info.n_vocab));
+        return logits;
+    };
+    const auto difference = compare_logits(before(got.logits), before(expected.logits), info.n_vocab);
+    std::cout << "before evictions " << difference.max_relative;
+    EXPECT_LE(difference.max_relative, info.n_experts == 0 ? 1e-3 : 0.25);
+    std::vector<int64_t> others;
+    std::ranges::set_difference(got.kept, expected.kept, std::back_inserter(others));
+    std::cout << ", " << others.size() << " of " << expected.kept.size() << " entries others\n";
+    EXPECT_EQ(got.kept.size(), expected.kept.size());
+    EXPECT_LE(others.size(), expected.kept.size() / 20);
+}
+
 // Windows, sinks, experts, recurrent layers, keys that layers share, told tokens: whatever the layers are. Of every kind one,
 // or all there are.
 void expect_every_kind_of_layer(const Where & where) {
@@ -531,10 +550,6 @@ void expect_every_kind_of_layer(const Where & where) {
         ASSERT_TRUE(testing::write_architecture_file(one, path));
         const auto cpu = Model::load(path);
         ASSERT_TRUE(cpu.ok()) << cpu.status().message();
-        if (where.multiplies_otherwise() && one.arch == "gemma4") {
-            EXPECT_EQ(load(path, where).status().code(), ErrorCode::kUnsupported) << "does it come out right by now?";
-            continue;
-        }
         const auto prompt = random_tokens(kPrompt, cpu->info().n_vocab);
         const SessionOptions options = session_options(all ? "snapkv:window=8+ada" : "snapkv:window=8");
         const Outcome expected = run(*cpu, options, prompt);
@@ -548,9 +563,13 @@ void expect_every_kind_of_layer(const Where & where) {
             ASSERT_EQ(got.logits.size(), expected.logits.size());
             const auto difference = compare_logits(got.logits, expected.logits, cpu->info().n_vocab);
             std::cout << one.name << ": max |d|/range " << difference.max_relative << "\n";
+            if (where.multiplies_otherwise()) {
+                expect_about_the_same(got, expected, cpu->info());
+                continue;
+            }
             EXPECT_LE(difference.max_relative, 1e-3);
             EXPECT_EQ(difference.n_argmax_changed, 0);
-            EXPECT_EQ(got.positions, expected.positions);
+            EXPECT_EQ(got.kept, expected.kept);
         }
     }
 }

@@ -77,8 +77,7 @@ Architecture gemma4_architecture() {
              .activation = Activation::kGelu,
              .experts = Experts::kWhereSaid,
              .experts_beside_dense = true,
-             .layer_scale = true,
-             .wrong_on_gpus = true},
+             .layer_scale = true},
             read_gemma4};
 }
 

@@ -92,9 +92,6 @@ struct LayerForm {
     // A layer's experts stand beside its dense feed-forward, both with norms of their own; the router reads the hidden state.
     bool experts_beside_dense = false;
     bool layer_scale = false;  // what a layer leaves is multiplied by a number, where the file has one
-
-    // Seen to come out wrong on ggml's GPU back ends, by devices_test: Vulkan (ggml 0.27), CUDA (0.18). Better no answer.
-    bool wrong_on_gpus = false;
 };
 
 }  // namespace pith
