@@ -168,6 +168,7 @@ Status can_attend_in_buckets(const LaneDevice & device, const CacheLayout & layo
             return without("get_rows of bytes");
         }
     }
+    if (refuses(ggml_cont(ctx, tensor(GGML_TYPE_F16, {kRoom, 1, 1, 1})))) { return without("copies of masks"); }
     for (const int64_t n : {int64_t{1}, int64_t{32}}) {
         for (const bool shared : {true, false}) {
             const int64_t heads = shared ? n_kv : 1;  // and lanes in dimension 3
