@@ -563,7 +563,8 @@ void expect_every_kind_of_layer(const Where & where) {
             ASSERT_EQ(got.logits.size(), expected.logits.size());
             const auto difference = compare_logits(got.logits, expected.logits, cpu->info().n_vocab);
             std::cout << one.name << ": max |d|/range " << difference.max_relative << "\n";
-            if (where.multiplies_otherwise()) {
+            // On Vulkan it is one of gemma4's entries; CUDA rounds the products of experts, too.
+            if (where.is_vulkan() ? one.arch == "gemma4" : where.multiplies_otherwise()) {
                 expect_about_the_same(got, expected, cpu->info());
                 continue;
             }

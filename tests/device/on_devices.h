@@ -45,6 +45,9 @@ struct Where {
     bool multiplies_otherwise() const {
         return std::ranges::any_of(devices, [](const std::string & one) { return !one.starts_with("RPC"); });
     }
+    bool is_vulkan() const {
+        return std::ranges::any_of(devices, [](const std::string & one) { return one.starts_with("Vulkan"); });
+    }
 };
 inline void PrintTo(const Where & where, std::ostream * out) {
     *out << where.name;
