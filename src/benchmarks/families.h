@@ -20,5 +20,6 @@ Tasks infinitebench_tasks();
 Tasks babilong_tasks();
 Tasks scbench_tasks();
 Tasks multiple_choice_tasks();
+Tasks document_tasks();
 
 }  // namespace pith::benchmarks

@@ -9,9 +9,9 @@ namespace {
 
 using MakeTasks = Tasks (*)();
 
-constexpr MakeTasks kFamilies[] = {ruler_tasks,     needle_tasks,         needlebench_tasks,   world_tasks,
-                                   longbench_tasks, longbench_v2_tasks,   infinitebench_tasks, babilong_tasks,
-                                   scbench_tasks,   multiple_choice_tasks};
+constexpr MakeTasks kFamilies[] = {ruler_tasks,     needle_tasks,          needlebench_tasks,   world_tasks,
+                                   longbench_tasks, longbench_v2_tasks,    infinitebench_tasks, babilong_tasks,
+                                   scbench_tasks,   multiple_choice_tasks, document_tasks};
 
 }  // namespace
 

@@ -152,6 +152,24 @@ TEST(BabiLong, WantsTheTargetAndNoOtherLabel) {
     EXPECT_FALSE(right("", "Where is Mary?"));
 }
 
+TEST(OwnDocuments, ContainAnAnswerAsAWordOfItsOwn) {
+    const Task & task = *find_task("documents", "questions");
+    const auto score = [&](std::vector<std::string> references, std::string_view said) {
+        Turn turn;
+        turn.references = std::move(references);
+        return task.score({}, turn, said);
+    };
+    EXPECT_EQ(score({"low"}, "It is LOW."), 1);
+    EXPECT_EQ(score({"low"}, "As the following says, slow."), 0);
+    EXPECT_EQ(score({"low"}, "Following this: low"), 1) << "a later place counts, too";
+    EXPECT_EQ(score({"15"}, "150 or 215 seconds"), 0);
+    EXPECT_EQ(score({"15", "fifteen"}, "Fifteen seconds"), 1);
+    EXPECT_EQ(score({"-1"}, "revision -1"), 1);
+    EXPECT_EQ(score({".i"}, "data.i and data.d"), 1) << "a sign may touch a word";
+    EXPECT_EQ(score({".i"}, "data.index"), 0);
+    EXPECT_EQ(score({""}, "anything"), 0);
+}
+
 TEST(MultipleChoice, TakesTheFirstLargest) {
     EXPECT_EQ(likeliest_choice(std::vector<double>{-4, -3, -3}), 1U);
 }
