@@ -55,10 +55,11 @@ TEST(PolicyGrammar, UnknownNamesSuggestTheNearest) {
     expect_error("snapkv+adaa", "did you mean 'ada'?");
     expect_error("pyramidvk", "did you mean 'pyramidkv'?");
     expect_error("bananas", "'bananas' is not known; `pith policies` lists them");
-    expect_error("snapkv:windw=3", "did you mean 'window'? (it has window, pool, group, pool_edges, order)");
+    expect_error("snapkv:windw=3", "did you mean 'window'? (it has window, pool, group, pool_over, pool_edges, order)");
     expect_error("full:x=1", "it takes none");
-    expect_error("adakv:windo=3",
-                 "did you mean 'window'? 'adakv' is snapkv+ada, with window, pool, group, pool_edges, order, alpha, floor");
+    expect_error(
+        "adakv:windo=3",
+        "did you mean 'window'? 'adakv' is snapkv+ada, with window, pool, group, pool_over, pool_edges, order, alpha, floor");
 }
 
 TEST(PolicyGrammar, TwoPartsOfOneKindAreAnError) {

@@ -20,7 +20,7 @@ Row reduce(const std::string & group, const std::vector<Row> & heads) {
     return out;
 }
 
-Row pool(const Row & in, const std::string & kind, bool zero_edges) {
+Row pool(const Row & in, const std::string & kind, bool over_before, bool zero_edges) {
     if (kind == "none") return in;
     const int n = static_cast<int>(in.size());
     const int kernel = std::stoi(kind.substr(3));
@@ -29,7 +29,8 @@ Row pool(const Row & in, const std::string & kind, bool zero_edges) {
         float most = in[static_cast<size_t>(j)];
         float sum = 0;
         int under = 0;
-        for (int i = j - kernel / 2; i <= j + kernel / 2; ++i) {
+        const int first = over_before ? j - kernel + 1 : j - kernel / 2;
+        for (int i = first; i < first + kernel; ++i) {
             if (i < 0 || i >= n) continue;
             most = std::max(most, in[static_cast<size_t>(i)]);
             sum += in[static_cast<size_t>(i)];
@@ -44,7 +45,7 @@ Row pool(const Row & in, const std::string & kind, bool zero_edges) {
 Row pool_past(const PartVariant & scorer, const Row & row) {
     const size_t n_past = row.size() - std::min(row.size(), static_cast<size_t>(scorer.number("window")));
     Row past(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(n_past));
-    past = pool(past, scorer.options.at("pool"), scorer.is("pool_edges", "zero"));
+    past = pool(past, scorer.options.at("pool"), scorer.is("pool_over", "before"), scorer.is("pool_edges", "zero"));
     past.insert(past.end(), row.begin() + static_cast<std::ptrdiff_t>(n_past), row.end());
     return past;
 }

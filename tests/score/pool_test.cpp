@@ -12,13 +12,13 @@ using Row = std::vector<float>;
 
 Row max_of(const Row & in, int kernel) {
     Row out(in.size());
-    pool_max(in, kernel, out);
+    pool_max(in, {.before = kernel / 2, .after = kernel / 2}, out);
     return out;
 }
 
 Row avg_of(const Row & in, int kernel, PoolEdges edges) {
     Row out(in.size());
-    pool_avg(in, kernel, edges, out);
+    pool_avg(in, {.before = kernel / 2, .after = kernel / 2}, edges, out);
     return out;
 }
 
@@ -40,6 +40,17 @@ TEST(Pool, AnAverageDividesByTheEntriesUnderTheKernel) {
 TEST(Pool, ZeroEdgesLowerTheEndsAsPublicCodeDoes) {
     EXPECT_EQ(avg_of({3, 3, 3, 3}, 3, PoolEdges::kZero), (Row{2, 3, 3, 2}));
     EXPECT_EQ(avg_of({5}, 5, PoolEdges::kZero), (Row{1}));
+}
+
+TEST(Pool, AKernelOverWhatIsBeforeLiftsWhatFollowsAPeak) {
+    const Row in = {0, 6, 0, 0, 0};
+    Row out(in.size());
+    pool_max(in, {.before = 2}, out);
+    EXPECT_EQ(out, (Row{0, 6, 6, 6, 0}));
+    pool_avg(in, {.before = 2}, PoolEdges::kCount, out);
+    EXPECT_EQ(out, (Row{0, 3, 2, 2, 0}));
+    pool_avg(in, {.before = 2}, PoolEdges::kZero, out);
+    EXPECT_EQ(out, (Row{0, 2, 2, 2, 0}));
 }
 
 }  // namespace

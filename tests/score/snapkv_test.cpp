@@ -38,6 +38,12 @@ TEST(SnapKV, AveragePoolingTakesTheOptionForItsEdges) {
     EXPECT_EQ(scores_of("snapkv:window=1:pool=avg3", evidence), (std::vector<Row>{{7.5F, 5, 0, 0, 10, 15, 1}}));
 }
 
+TEST(SnapKV, PoolingOverWhatIsBeforeKeepsWhatFollowsAKey) {
+    LayerEvidence evidence = bare_evidence(1, 1, 7);
+    evidence.window_mean.push_row(Row{0, 0, 9, 0, 0, 0, 1});
+    EXPECT_EQ(scores_of("snapkv:window=1:pool=avg3:pool_over=before", evidence), (std::vector<Row>{{0, 0, 3, 3, 3, 0, 1}}));
+}
+
 TEST(SnapKV, ALaneShorterThanTheWindowIsAllWindow) {
     LayerEvidence evidence = bare_evidence(1, 1, 3);
     evidence.window_mean.push_row(Row{1, 2, 3});

@@ -3,7 +3,7 @@
 //
 // File:     questions.jsonl: document (its name), text, question, answers (a list: any of them is right). Optional: id.
 // Prompt:   the text, a blank line, "Question: …" and how to answer. Questions with the same text share its prefill.
-// Rules:    48 new tokens. Right: the answer contains one of `answers` in any case, not inside of a longer word or number
+// Rules:    32 new tokens. Right: the answer contains one of `answers` in any case, not inside of a longer word or number
 //           ("low" is not in "follow", "15" not in "150"). Longer texts than the limit keep their first and last half.
 #include <algorithm>
 
@@ -44,7 +44,7 @@ Result<Sample> make_sample(const Record & record) {
     sample.groups["document"] = document;
     turn.question = "\n\nQuestion: " + question + "\nAnswer in a few words, from the text above.\n";
     turn.answer_prefix = "Answer:";
-    turn.max_new_tokens = 48;
+    turn.max_new_tokens = 32;
     sample.turns.push_back(std::move(turn));
     return sample;
 }

@@ -17,7 +17,7 @@ namespace {
 constexpr OptionSpec kOptions[] = {
     kWindowOption,       real_option("gamma", "200", 0, 1e6, "weight of the variance beside the mean"),
     pool_option("avg5"), kGroupOption,
-    kPoolEdgesOption,
+    kPoolOverOption,     kPoolEdgesOption,
 };
 
 class AttnVar final : public AttentionScorer {

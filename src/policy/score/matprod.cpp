@@ -31,6 +31,7 @@ constexpr OptionSpec kOptions[] = {
     word_option("group", "mean", "mean|product|exact",
                 "mean of A over the group first; each query head's product, then the mean; or the norm of their sum"),
     pool_option("avg7"),
+    kPoolOverOption,
     kPoolEdgesOption,
 };
 

@@ -12,9 +12,16 @@ enum class PoolEdges {
     kZero,   // the kernel's size, as if zeros lay outside: lowers the edges, as public code does
 };
 
-// in and out f32 [n], not overlapping; kernel odd. Cost: O(n · kernel), vectorised, no allocation.
+// What the kernel of an entry covers: itself, and so many entries on either side.
+struct PoolKernel {
+    int before = 0;
+    int after = 0;
+    int size() const { return before + 1 + after; }
+};
+
+// in and out f32 [n], not overlapping. Cost: O(n · kernel), vectorised, no allocation.
 // Each sum runs in ascending order, so equal inputs give equal outputs wherever they lie.
-void pool_max(std::span<const float> in, int kernel, std::span<float> out);
-void pool_avg(std::span<const float> in, int kernel, PoolEdges edges, std::span<float> out);
+void pool_max(std::span<const float> in, PoolKernel kernel, std::span<float> out);
+void pool_avg(std::span<const float> in, PoolKernel kernel, PoolEdges edges, std::span<float> out);
 
 }  // namespace pith

@@ -16,7 +16,11 @@
 namespace pith {
 namespace {
 
-constexpr OptionSpec kOptions[] = {kWindowOption, pool_option("max7"), kGroupOption, kPoolEdgesOption,
+constexpr OptionSpec kOptions[] = {kWindowOption,
+                                   pool_option("max7"),
+                                   kGroupOption,
+                                   kPoolOverOption,
+                                   kPoolEdgesOption,
                                    word_option("order", "group-pool", "group-pool|pool-group",
                                                "what comes first: the group's reduction, or the pooling of each query head")};
 

@@ -14,10 +14,7 @@ namespace pith {
 namespace {
 
 constexpr OptionSpec kOptions[] = {
-    kWindowOption,
-    pool_option("max7"),
-    group_option("max"),
-    kPoolEdgesOption,
+    kWindowOption, pool_option("max7"), group_option("max"), kPoolOverOption, kPoolEdgesOption,
 };
 
 class VMax final : public AttentionScorer {

@@ -5,9 +5,20 @@
 
 namespace pith {
 
+namespace {
+
+PoolKernel kernel_of(const Options & options) {
+    const int reach = parse_pooling(options.word("pool")).width - 1;
+    return options.is("pool_over", "before") ? PoolKernel{.before = reach}
+                                             : PoolKernel{.before = reach / 2, .after = reach / 2};
+}
+
+}  // namespace
+
 WindowPool::WindowPool(const Options & options)
     : window_(static_cast<int>(options.integer("window"))),
-      pooling_(parse_pooling(options.word("pool"))),
+      largest_(parse_pooling(options.word("pool")).largest),
+      kernel_(kernel_of(options)),
       edges_(options.is("pool_edges", "zero") ? PoolEdges::kZero : PoolEdges::kCount) {}
 
 size_t WindowPool::n_past(size_t length) const {
@@ -16,10 +27,10 @@ size_t WindowPool::n_past(size_t length) const {
 
 void WindowPool::apply(std::span<const float> in, std::span<float> out) const {
     const size_t n = n_past(in.size());
-    if (pooling_.largest) {
-        pool_max(in.first(n), pooling_.width, out.first(n));
+    if (largest_) {
+        pool_max(in.first(n), kernel_, out.first(n));
     } else {
-        pool_avg(in.first(n), pooling_.width, edges_, out.first(n));
+        pool_avg(in.first(n), kernel_, edges_, out.first(n));
     }
     std::copy(in.begin() + static_cast<std::ptrdiff_t>(n), in.end(), out.begin() + static_cast<std::ptrdiff_t>(n));
 }

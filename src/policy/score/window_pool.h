@@ -1,4 +1,4 @@
-// window_pool.h - the options `window`, `pool` and `pool_edges`, and what they mean for a row. Stage: score.
+// window_pool.h - the options `window`, `pool`, `pool_over` and `pool_edges`, and what they mean for a row. Stage: score.
 // Pure C++: no ggml, no I/O.
 #pragma once
 
@@ -15,12 +15,17 @@ inline constexpr OptionSpec kWindowOption =
 constexpr OptionSpec pool_option(std::string_view default_value) {
     return pooling_option("pool", default_value, "max7|avg5|avg7|none", "pooling along the tokens");
 }
+// A query finds what it looks for by the words that stand before it ("the key of the granary is 7041"): with `before` the score
+// of these words lifts all of what follows them, as far as the kernel is wide; with `around` half as far, and what led there,
+// too.
+inline constexpr OptionSpec kPoolOverOption =
+    word_option("pool_over", "around", "around|before", "the kernel lies around an entry, or on it and those before it");
 inline constexpr OptionSpec kPoolEdgesOption =
     word_option("pool_edges", "count", "count|zero", "averages divide by the entries under the kernel, or by its size");
 
 class WindowPool {
 public:
-    // REQUIRES: a table with the three options above.
+    // REQUIRES: a table with the four options above.
     explicit WindowPool(const Options & options);
 
     int window() const { return window_; }
@@ -33,7 +38,8 @@ public:
 
 private:
     int window_;
-    Pooling pooling_;
+    bool largest_;
+    PoolKernel kernel_;
     PoolEdges edges_;
 };
 
