@@ -6,7 +6,7 @@
 namespace pith {
 namespace {
 
-// What does best over RULER's tasks on the built-in models (docs/ruler.md; `scripts/measure auto` measures `auto` against all
+// What does best over RULER's tasks on the built-in models (docs/built-in-models.md; `scripts/measure auto` measures `auto` against all
 // others, on samples other than those).
 constexpr std::string_view kWithHeads = "headkv:pool=avg45";  // in sight or not
 // The best that needs no calibration; as wide as the longest answers that are copied, or their ends are lost.
