@@ -20,7 +20,7 @@ protected:
         plain_ = write_model(*folder_, spec);
         beside_ = write_model(*folder_, spec, "beside.gguf");
         unfit_ = write_model(*folder_, spec, "unfit.gguf");
-        const Outcome made = run_pith({"calibrate", "heads", "-m", beside_, "--samples", "1", "--tokens", "400", "-t", "1"});
+        const Outcome made = run_pith({"calibrate", "heads", "-m", beside_, "--samples", "1", "--tokens", "800", "-t", "1"});
         EXPECT_EQ(made.exit_code, 0) << made.err;
         write_text(folder_->file("unfit.heads.json"), "{");
         write_text(folder_->file("book.txt"), words(300));
