@@ -19,7 +19,8 @@ install(TARGETS pith_core pith_policy pith_file pith_device pith_model pith_gate
 install(TARGETS pith_c_installed EXPORT pithTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES python/pith.py DESTINATION ${CMAKE_INSTALL_DATADIR}/pith/python)
 install(DIRECTORY include/pith DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pith/models FILES_MATCHING PATTERN "*.gguf" PATTERN "*.json")
+install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pith/models FILES_MATCHING PATTERN "*.gguf" PATTERN "*.json"
+        PATTERN heads EXCLUDE) # of other models: part of the library
 install(FILES LICENSE README.md CHANGELOG.md docs/install.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # Scripts of the install step see these.

@@ -159,7 +159,7 @@ struct pith_session_options {
     int32_t evict_every;             /* 128 decoded tokens; 0: no eviction in decode */
     const struct pith_span * pinned; /* never evicted */
     size_t n_pinned;
-    const char * heads_file; /* of `pith calibrate heads`; NULL: the file beside the model, where there is one */
+    const char * heads_file; /* of `pith calibrate heads`; NULL: beside the model, else with Pith; "none": neither */
     const char * observe;    /* policies that pith_evict() may be asked for, separated by commas; NULL: none */
     int32_t n_snapshots;     /* 0; that will be held at a time: the budget "auto" leaves memory for their copies */
     int32_t grid; /* 0; evict at every grid-th token and at no other time, so that what is kept depends on the tokens alone */

@@ -42,8 +42,9 @@ struct SessionOptions {
     int grid = 0;
     std::vector<PositionSpan> pinned;  // never evicted, and kept whatever gates say
     // For policies that divide the budget by head (headkv, duo) and for `auto`: the importances, or else the file that `pith
-    // calibrate heads` made. Neither: the file beside the model (model.heads.json for model.gguf), where there is one; `auto`
-    // passes over one that does not fit.
+    // calibrate heads` made. Neither: the file beside the model (model.heads.json for model.gguf), where there is one, else
+    // those that come with Pith, where they are for this model; `auto` passes over a file that does not fit. A file called
+    // `none`: neither of these is looked for.
     std::shared_ptr<const HeadImportance> heads;
     std::string heads_file;
     // Policies that evict() may be asked for later: their evidence is gathered along with the session's own policy's.

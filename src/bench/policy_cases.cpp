@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/text.h"
+#include "engine/find_heads.h"
 #include "model/head_importance_file.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
@@ -86,9 +87,13 @@ Result<std::vector<std::string>> policies_of_list(std::string_view list, bool wi
     return names;
 }
 
-bool has_importance(const std::string & heads_file, const std::string & model_path) {
+bool has_importance(const std::string & heads_file, const std::string & model_path, bool is_adapted) {
+    if (!heads_file.empty()) { return heads_file != kNoHeads; }
     std::error_code error;
-    return !heads_file.empty() || std::filesystem::exists(default_heads_path(model_path), error);
+    if (std::filesystem::exists(default_heads_path(model_path), error)) { return true; }
+    if (is_adapted) { return false; }
+    const auto file = ModelFile::check(model_path);
+    return file.ok() && match_shipped_heads(**file).kind == ShippedMatch::Kind::kSame;
 }
 
 Result<std::vector<PolicyCase>> make_cases(const std::vector<std::string> & policies, const std::vector<Budget> & budgets) {

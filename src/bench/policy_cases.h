@@ -38,8 +38,8 @@ std::vector<std::string> all_policies(bool with_importance, GatePolicies gates =
 Result<std::vector<std::string>> policies_of_list(std::string_view list, bool with_importance,
                                                   GatePolicies gates = GatePolicies::kNone);
 
-// Head importances can be found: in heads_file, or beside the model.
-bool has_importance(const std::string & heads_file, const std::string & model_path);
+// Head importances can be found: in heads_file, beside the model, or, where it has no adapter, with Pith.
+bool has_importance(const std::string & heads_file, const std::string & model_path, bool is_adapted);
 
 // One prefill for all cases that it can become; `gated` ones have one of their own.
 struct SharedPrefill {

@@ -142,12 +142,25 @@ double draw_depth(Random & random, const TaskOptions & options, bool first) {
     return first && options.depth >= 0 ? std::min(options.depth, 1.0) : drawn;
 }
 
-Frame needle_frame(std::string_view id, Random & random, const TaskOptions & options) {
+struct DrawnNeedles {
+    std::vector<std::string> keys;
+    std::vector<std::string> values;  // of the first key, of the next, …
+};
+
+DrawnNeedles draw_needles(std::string_view id, Random & random) {
     const int n_keys = id == "multikey" ? 4 : 1;
     const int n_values = id == "multivalue" ? 4 : 1;
+    DrawnNeedles drawn;
+    drawn.keys = draw_needle_keys(random, n_keys);
+    drawn.values = draw_needle_values(random, n_keys * n_values);
+    return drawn;
+}
+
+Frame needle_frame(std::string_view id, Random & random, const TaskOptions & options) {
+    const auto [keys, values] = draw_needles(id, random);
+    const int n_keys = static_cast<int>(keys.size());
+    const int n_values = static_cast<int>(values.size()) / n_keys;
     const bool plural = n_values > 1;
-    const auto keys = draw_needle_keys(random, n_keys);
-    const auto values = draw_needle_values(random, n_keys * n_values);
     Frame frame;
     frame.preamble = needle_preamble(plural);
     for (int i = 0; i < n_keys * n_values; ++i) {
@@ -165,6 +178,11 @@ Frame needle_frame(std::string_view id, Random & random, const TaskOptions & opt
     frame.task.answer_prefix = needle_prefix(keys[0], plural);
     frame.task.max_new_tokens = kNeedleAnswerTokens * n_values;
     return frame;
+}
+
+// Samples of different tasks share nothing: 4 bits of the stream's 40 are the task.
+Random stream_of(const TaskInfo & task, const TaskOptions & options) {
+    return {options.space, options.seed, options.index << 4 | static_cast<uint64_t>(&task - kTasks.data())};
 }
 
 Frame tracking_frame(Random & random, const TaskOptions & options) {
@@ -273,8 +291,7 @@ Result<Task> make_task(std::string_view id, const TaskOptions & options, const C
     if (options.n_tokens < known->min_tokens) {
         return {ErrorCode::kInvalidArgument, too_small(id, known->min_tokens, options.n_tokens)};
     }
-    // Samples of different tasks share nothing: 4 bits of the stream's 40 are the task.
-    Random random(options.space, options.seed, options.index << 4 | static_cast<uint64_t>(known - kTasks.begin()));
+    Random random = stream_of(*known, options);
     if (id == "cwe") { return common_words(random, options, count); }
     Frame frame = id == "vt"      ? tracking_frame(random, options)
                   : id == "facts" ? facts_frame(random, options)
@@ -284,6 +301,26 @@ Result<Task> make_task(std::string_view id, const TaskOptions & options, const C
     const Haystack haystack = id == "facts" ? Haystack::kWorld : id == "vt" ? Haystack::kNoise : options.haystack;
     HaystackSource source(haystack, random);
     return fit(std::move(frame), source, random, options.n_tokens, count);
+}
+
+Result<std::vector<Task>> make_multikey_tasks(const TaskOptions & options, const CountTokens & count) {
+    constexpr std::string_view kId = "multikey";
+    PITH_ASSIGN_OR_RETURN(const Task first, make_task(kId, options, count));
+    Random random =
+        stream_of(*std::find_if(kTasks.begin(), kTasks.end(), [](const TaskInfo & one) { return one.id == kId; }), options);
+    const auto [keys, values] = draw_needles(kId, random);
+    std::vector<Task> tasks;
+    for (size_t i = 0; i < keys.size(); ++i) {
+        const std::string hidden = needle_sentence(keys[i], values[i]);
+        const size_t begin = first.context.find(hidden);
+        Task & task = tasks.emplace_back(first);
+        task.needles = {{begin, begin + hidden.size()}};
+        task.question = needle_question(keys[i], false);
+        task.answer_prefix = needle_prefix(keys[i], false);
+        task.answers = {values[i]};
+        task.completion = completion_of(task.answers);
+    }
+    return tasks;
 }
 
 double score(const Task & task, std::string_view output) {

@@ -71,6 +71,11 @@ std::span<const TaskInfo> task_list();
 // Cost:   about 12 tokenisations of the prompt.   Threads: as `count`.
 Result<Task> make_task(std::string_view id, const TaskOptions & options, const CountTokens & count);
 
+// make_task("multikey") once for each of its four keys, in the order of drawing: one context, asked another question each time,
+// so that it need be read but once. Only the first question's length is counted in options.n_tokens.
+// Errors, Cost: those of make_task().
+Result<std::vector<Task>> make_multikey_tasks(const TaskOptions & options, const CountTokens & count);
+
 // Share of the references that `output` contains, case-insensitive, 0 … 1 (RULER's string_match_all).
 double score(const Task & task, std::string_view output);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/session_impl.h"
+#include "evidence/observe.h"
 
 namespace pith {
 
@@ -42,6 +43,12 @@ RunTasks LayerProbe::run_tasks() const {
 }
 int64_t LayerProbe::n_decode_graphs_built() const {
     return impl_.forward->n_decode_graphs_built();
+}
+
+Result<Ragged<float>> LayerProbe::attention_of(int layer, std::span<const float> queries, std::span<const int32_t> positions) {
+    Observed observed;
+    PITH_RETURN_IF_ERROR(observe_queries(runner(), cache(), 0, layer, queries.data(), positions, {.rows = true}, observed));
+    return std::move(observed.rows);
 }
 
 Status LayerProbe::project_heads(int layer, std::span<const float> attention, std::vector<float> & out) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cache/ragged_cache.h"
+#include "core/ragged.h"
 #include "core/shape.h"
 #include "core/tasks.h"
 #include "device/graph_profile.h"
@@ -43,6 +44,10 @@ public:
     // The session's threads for an eviction's work; empty: it does its work alone.
     RunTasks run_tasks() const;
     int64_t n_decode_graphs_built() const;
+
+    // What queries pay to each entry of the layer's lanes, 0 to entries behind their own: [H · n], head-major.
+    // queries f32 [n][H][d], as an observer is shown them; positions [n], ascending. REQUIRES: n >= 1.
+    Result<Ragged<float>> attention_of(int layer, std::span<const float> queries, std::span<const int32_t> positions);
 
     // attention f32 [H·dv] of one token → [H][D]: what each head's output is after its slice of the output projection.
     Status project_heads(int layer, std::span<const float> attention, std::vector<float> & out);

@@ -13,12 +13,12 @@
 #include "device/backend.h"
 #include "engine/cache_layout.h"
 #include "engine/execution.h"
+#include "engine/find_heads.h"
 #include "engine/model_parts.h"
 #include "engine/session_impl.h"
 #include "evidence/evidence_notes.h"
 #include "gate/gate_file.h"
 #include "model/adapted_model.h"
-#include "model/head_importance_file.h"
 #include "model/lora_file.h"
 #include "model/model_file.h"
 #include "pith/log.h"
@@ -67,49 +67,6 @@ Result<std::shared_ptr<const ModelFile>> add_adapter(std::shared_ptr<const Model
     return adapt_model(std::move(file), std::move(adapter), scale);
 }
 
-// The importances given, or those of the file given, for a policy that wants them. false: neither was.
-Result<bool> take_given_heads(const ModelFile & file, SessionOptions & options) {
-    if (!options.heads && options.heads_file.empty()) { return false; }
-    if (!options.heads) { PITH_ASSIGN_OR_RETURN(options.heads, load_head_importance(options.heads_file, file)); }
-    PITH_RETURN_IF_ERROR(check_head_importance(*options.heads, file.hparams()));
-    return true;
-}
-
-// Those, or what the file beside the model says. No file is read for a policy that has no use for it.
-Status find_heads(const ModelFile & file, const Policy & policy, SessionOptions & options) {
-    if (!policy.wants_importance()) { return options.heads ? check_head_importance(*options.heads, file.hparams()) : Status(); }
-    PITH_ASSIGN_OR_RETURN(const bool given, take_given_heads(file, options));
-    if (given) { return {}; }
-    const std::string path = default_heads_path(file.path());
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) {
-        return {ErrorCode::kInvalidArgument,
-                "policy '" + policy.name() +
-                    "' needs head importances: make them with `pith calibrate heads -m MODEL -o heads.json` and give "
-                    "--heads heads.json"};
-    }
-    log_line(LogLevel::kInfo, "head importances from '" + path + "'");
-    PITH_ASSIGN_OR_RETURN(options.heads, load_head_importance(path, file));
-    return {};
-}
-
-// The same for `auto`, which does without: what is given must fit, what lies beside the model is passed over where it does not.
-Result<KnownHeads> find_heads_for_auto(const ModelFile & file, SessionOptions & options) {
-    PITH_ASSIGN_OR_RETURN(const bool given, take_given_heads(file, options));
-    if (given) { return KnownHeads::kGiven; }
-    const std::string path = default_heads_path(file.path());
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) { return KnownHeads::kNone; }
-    auto found = load_head_importance(path, file);
-    if (!found.ok()) {
-        log_line(LogLevel::kWarning, "policy auto does without head importances: " + found.status().message());
-        return KnownHeads::kUnfit;
-    }
-    log_line(LogLevel::kInfo, "head importances from '" + path + "'");
-    options.heads = std::move(*found);
-    return KnownHeads::kBesideModel;
-}
-
 // Whether `auto`, asked for by name or as one of the policies to observe, may come to want importances.
 bool auto_wants_heads(const SessionOptions & options, bool has_gate) {
     const bool own = is_auto(options.policy) && !has_gate && options.budget.kind != BudgetKind::kNone;
@@ -134,7 +91,7 @@ void tell_evidence_notes(const Hparams & hparams, const Policy & policy) {
 }
 
 // What options.observe asks for, and the importances where one of these policies wants them.
-Status observe(const ModelFile & file, bool has_gate, Session::Impl & session) {
+Status observe(const ModelHeads & heads, bool has_gate, Session::Impl & session) {
     for (const std::string & name : session.options.observe) {
         if (is_auto(name)) {
             PITH_RETURN_IF_ERROR(observe_auto(session));
@@ -142,7 +99,7 @@ Status observe(const ModelFile & file, bool has_gate, Session::Impl & session) {
         }
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
         PITH_RETURN_IF_ERROR(policy.check_gates(has_gate));
-        PITH_RETURN_IF_ERROR(find_heads(file, policy, session.options));
+        PITH_RETURN_IF_ERROR(find_heads(heads, policy, session.options));
         session.observed.push_back(policy.needs());
     }
     return {};
@@ -156,6 +113,7 @@ struct Model::Impl {
     std::shared_ptr<const ModelFile> file;
     std::shared_ptr<OutputMatrices> output;
     std::shared_ptr<const Gate> gate;  // null: none
+    std::unique_ptr<const ModelHeads> heads;
     ModelInfo info;
 };
 
@@ -175,6 +133,7 @@ Result<Model> Model::load(const std::string & path, const ModelOptions & options
             PITH_ASSIGN_OR_RETURN(impl->gate, Gate::load(options.gate_file, *impl->file, products));
         }
         impl->output = std::make_shared<OutputMatrices>(impl->file);
+        impl->heads = std::make_unique<const ModelHeads>(impl->file);
         impl->info = describe(*impl->file);
         impl->info.has_gates = impl->gate != nullptr;
         return Model(std::move(impl));
@@ -192,6 +151,9 @@ std::vector<DeviceUse> Model::devices() const {
 
 const ModelFile & file_of(const Model & model) {
     return *Model::Impl::of(model).file;
+}
+const ModelHeads & heads_of(const Model & model) {
+    return *Model::Impl::of(model).heads;
 }
 std::shared_ptr<const Gate> gate_of(const Model & model) {
     return Model::Impl::of(model).gate;
@@ -220,14 +182,14 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     if (known) {
         session->known_heads = *known;
     } else if (auto_wants_heads(options, has_gate)) {
-        PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl.file, session->options));
+        PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl.heads, session->options));
     }
     PITH_RETURN_IF_ERROR(session->settle_policy({.has_gates = has_gate}));
     PITH_RETURN_IF_ERROR(session->seq.policy.check_gates(has_gate));
-    PITH_RETURN_IF_ERROR(find_heads(*impl.file, session->seq.policy, session->options));
+    PITH_RETURN_IF_ERROR(find_heads(*impl.heads, session->seq.policy, session->options));
     session->tell_policy(session->policy_names(session->seq));
     tell_evidence_notes(impl.file->hparams(), session->seq.policy);
-    PITH_RETURN_IF_ERROR(observe(*impl.file, impl.gate != nullptr, *session));
+    PITH_RETURN_IF_ERROR(observe(*impl.heads, impl.gate != nullptr, *session));
     session->choose_governed_heads();
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
     for (const PositionSpan & span : options.pinned) {

@@ -5,6 +5,14 @@
 #include <utility>
 
 namespace pith {
+namespace {
+
+// A task that there is refuses nothing but its length.
+std::string too_short(const Status & refused) {
+    return refused.message().substr(0, refused.message().find(", but n_tokens"));
+}
+
+}  // namespace
 
 Result<BuiltInTask> make_built_in_task(std::string_view id, const corpus::TaskOptions & options,
                                        const corpus::CountTokens & count) {
@@ -12,10 +20,15 @@ Result<BuiltInTask> make_built_in_task(std::string_view id, const corpus::TaskOp
     if (made.ok()) { return BuiltInTask{std::move(*made), ""}; }
     const auto tasks = corpus::task_list();
     const bool known = std::ranges::find(tasks, id, &corpus::TaskInfo::id) != tasks.end();
-    // A task that there is refuses nothing but its length.
     if (!known || made.status().code() != ErrorCode::kInvalidArgument) { return made.status(); }
-    const std::string & message = made.status().message();
-    return BuiltInTask{{}, message.substr(0, message.find(", but n_tokens"))};
+    return BuiltInTask{{}, too_short(made.status())};
+}
+
+Result<BuiltInTasks> make_built_in_multikey(const corpus::TaskOptions & options, const corpus::CountTokens & count) {
+    auto made = corpus::make_multikey_tasks(options, count);
+    if (made.ok()) { return BuiltInTasks{std::move(*made), ""}; }
+    if (made.status().code() != ErrorCode::kInvalidArgument) { return made.status(); }
+    return BuiltInTasks{{}, too_short(made.status())};
 }
 
 corpus::CountTokens count_tokens_of(const Tokenizer & tokenizer) {

@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "corpus/tasks.h"
 #include "pith/text.h"
@@ -21,6 +22,13 @@ struct BuiltInTask {
 // Errors: kInvalidArgument: no task has that name.
 Result<BuiltInTask> make_built_in_task(std::string_view id, const corpus::TaskOptions & options,
                                        const corpus::CountTokens & count);
+
+// corpus::make_multikey_tasks(), likewise; no tasks where the length is too small.
+struct BuiltInTasks {
+    std::vector<corpus::Task> tasks;
+    std::string too_short;
+};
+Result<BuiltInTasks> make_built_in_multikey(const corpus::TaskOptions & options, const corpus::CountTokens & count);
 
 // Tokens of a text, without special ones. The tokeniser must outlive it.
 corpus::CountTokens count_tokens_of(const Tokenizer & tokenizer);

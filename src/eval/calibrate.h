@@ -1,13 +1,14 @@
-// calibrate.h - which query heads retrieve: probes with one needle each, answered over the full cache. Stage: eval.
+// calibrate.h - which query heads retrieve: needles are asked for, one after the other, over the full cache. Stage: eval.
 //
-// While the true answer is generated (fed token by token, whatever the model would have said), every head is credited for each
-// token of it:
+// A probe is a question for one of the four needles of a text, which is read once for all of them, and the true answer, fed
+// whatever the model would have said. Every head is credited for each token of the answer:
 //   copy    1 when the head's strongest entry lies in the needle and holds the very token that comes next
 //   reason  the attention mass of those of the head's n strongest entries that lie in the needle, n the needle's length
 // Both are means over all tokens of all answers: 0 … 1.
 // Paper:   HeadKV (Fu et al., 2024), after retrieval heads (Wu et al., 2024).
 // Differs: the true answer is fed, so that every probe counts and the result does not hang on the model's wording; the needles
-//          are corpus/tasks.h's `single`, in RULER's wording, in noise and in stories by turns.
+//          are corpus/tasks.h's `multikey`, in RULER's wording, in noise and in stories by turns: who attends to whatever
+//          stands out earns less than who finds what is asked for.
 // Threads: one at a time.
 #pragma once
 
@@ -26,12 +27,14 @@
 
 namespace pith {
 
+inline constexpr int kQuestionsOfText = 4;
+
 struct CalibrateOptions {
     int n_samples = 60;
-    int n_tokens = 1024;   // of the longest probes; a third each are half and a quarter as long, while that holds a needle
+    int n_tokens = 1024;   // of the longest texts; a third each are half and a quarter as long, while that holds the needles
     uint64_t seed = 7919;  // not the benchmarks' seed: what is measured there was not calibrated on
     int n_threads = 0;
-    std::function<void(int n_done, int n_total)> progress;
+    std::function<void(int64_t n_done, int64_t n_total)> progress;  // tokens that are computed
     const std::atomic<bool> * cancel = nullptr;
 };
 
@@ -39,7 +42,7 @@ struct CalibrateOptions {
 struct ProbesLeftOut {
     int length = 0;
     int count = 0;
-    std::string why;  // of the first: "task 'single' needs at least 210 tokens"
+    std::string why;  // of the first: "task 'multikey' needs at least 210 tokens"
 };
 
 struct Calibration {

@@ -36,6 +36,7 @@ public:
             adapter_->hash() + " at scale " + scale;
         return identity;
     }
+    std::string norms_hash() const override { return model_->norms_hash(); }
     Adapter adapter() const override { return {adapter_->path(), strength_}; }
 
     // rows[r][c] += scale · Σ_k b[r][k] · a[k][c]

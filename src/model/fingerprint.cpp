@@ -18,13 +18,20 @@ std::string norm_hash(const ModelFile & file) {
     return text;
 }
 
-Fingerprint fingerprint_of(const ModelFile & file) {
+Fingerprint shape_of(const ModelFile & file) {
     const Hparams & hp = file.hparams();
     return {
         {"architecture", hp.arch_name},         {"n_layers", int64_t{hp.n_layers}}, {"n_heads", int64_t{hp.n_heads}},
         {"n_kv_heads", int64_t{hp.n_kv_heads}}, {"head_dim", int64_t{hp.head_dim}}, {"n_embd", int64_t{hp.n_embd}},
-        {"n_vocab", int64_t{hp.n_vocab}},       {"n_params", file.n_params()},      {"norm_hash", norm_hash(file)},
     };
+}
+
+Fingerprint fingerprint_of(const ModelFile & file) {
+    Fingerprint all = shape_of(file);
+    all.emplace_back("n_vocab", int64_t{file.hparams().n_vocab});
+    all.emplace_back("n_params", file.n_params());
+    all.emplace_back("norm_hash", norm_hash(file));
+    return all;
 }
 
 std::string to_text(const FingerprintValue & value) {

@@ -22,6 +22,9 @@ std::string norm_hash(const ModelFile & file);
 
 Fingerprint fingerprint_of(const ModelFile & file);
 
+// Of these what attention's heads depend on: architecture, n_layers, n_heads, n_kv_heads, head_dim, n_embd.
+Fingerprint shape_of(const ModelFile & file);
+
 std::string to_text(const FingerprintValue & value);
 
 }  // namespace pith

@@ -2,18 +2,21 @@
 #include "model/head_importance_file.h"
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "core/json_syntax.h"
 #include "file/read_file.h"
 #include "file/write_file.h"
-#include "model/fingerprint.h"
 
 namespace pith {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr const char * kNormsHash = "norms_hash";
+constexpr double kUnits = 1e4;  // of what is written: no number of probes tells finer differences
 
 Status bad_file(const std::string & path, const std::string & what) {
     return {ErrorCode::kBadFile,
@@ -30,7 +33,8 @@ Json describe(const ModelFile & file) {
 
 Status check_model(const std::string & path, const Json & made_for, const ModelFile & file) {
     if (!made_for.is_object()) { return bad_file(path, "does not say which model it was made for"); }
-    const Json wanted = describe(file);  // items() refers to it
+    Json wanted = describe(file);  // items() refers to it
+    if (made_for.contains(kNormsHash)) { wanted[kNormsHash] = file.norms_hash(); }
     for (const auto & [key, value] : wanted.items()) {
         if (!made_for.contains(key)) { return bad_file(path, "lacks the field '" + key + "' of its model"); }
         if (made_for[key] == value) { continue; }
@@ -69,13 +73,39 @@ Status read_scores(const std::string & path, const Json & json, const char * nam
     return {};
 }
 
+Result<Json> parse_file(const std::string & path, std::string_view text) {
+    if (const std::string problem = json_problem(text); !problem.empty()) {
+        return bad_file(path, "is not whole JSON (" + problem + ")");
+    }
+    Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded()) { return bad_file(path, "has a number that is too large, or text that is not UTF-8"); }
+    if (!json.is_object() || !json.contains("pith_heads")) { return bad_file(path, "is not a file of head importances"); }
+    if (json["pith_heads"] != 1) {
+        return bad_file(path, "has version " + json["pith_heads"].dump() + " where this program reads 1");
+    }
+    return json;
+}
+
+Result<std::shared_ptr<const HeadImportance>> read_heads(const std::string & path, const Json & json, const Hparams & hp) {
+    auto heads = std::make_shared<HeadImportance>();
+    PITH_RETURN_IF_ERROR(read_scores(path, json, "copy", hp, heads->copy));
+    PITH_RETURN_IF_ERROR(read_scores(path, json, "reason", hp, heads->reason));
+    return std::shared_ptr<const HeadImportance>(std::move(heads));
+}
+
+// A whole number of an object; 0 where there is none.
+int64_t number_in(const Json & object, const char * key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+}
+
 // One layer a line: a person can read it, and it stays short.
 std::string rows_text(const std::vector<double> & scores, int n_heads) {
     std::string text = "[";
     for (size_t i = 0; i < scores.size(); ++i) {
         const bool first = i % static_cast<size_t>(n_heads) == 0;
         text += first ? (i == 0 ? "\n    [" : "],\n    [") : ", ";
-        text += Json(std::round(scores[i] * 1e6) / 1e6).dump();
+        text += Json(std::round(scores[i] * kUnits) / kUnits).dump();
     }
     return text + "]\n  ]";
 }
@@ -124,20 +154,40 @@ Result<std::shared_ptr<const HeadImportance>> load_head_importance(const std::st
                                           "' cannot be read: make them with `pith calibrate heads -m MODEL -o " + path + "`"};
     }
     PITH_RETURN_IF_ERROR(text.status());
-    if (const std::string problem = json_problem(*text); !problem.empty()) {
-        return bad_file(path, "is not whole JSON (" + problem + ")");
-    }
-    const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) { return bad_file(path, "has a number that is too large, or text that is not UTF-8"); }
-    if (!json.is_object() || !json.contains("pith_heads")) { return bad_file(path, "is not a file of head importances"); }
-    if (json["pith_heads"] != 1) {
-        return bad_file(path, "has version " + json["pith_heads"].dump() + " where this program reads 1");
-    }
+    PITH_ASSIGN_OR_RETURN(const Json json, parse_file(path, *text));
     PITH_RETURN_IF_ERROR(check_model(path, json.contains("model") ? json["model"] : Json(), file));
-    auto heads = std::make_shared<HeadImportance>();
-    PITH_RETURN_IF_ERROR(read_scores(path, json, "copy", file.hparams(), heads->copy));
-    PITH_RETURN_IF_ERROR(read_scores(path, json, "reason", file.hparams(), heads->reason));
-    return std::shared_ptr<const HeadImportance>(std::move(heads));
+    return read_heads(path, json, file.hparams());
+}
+
+Result<std::shared_ptr<const HeadImportance>> parse_head_importance(const std::string & name, std::string_view text,
+                                                                    const Hparams & hparams) {
+    PITH_ASSIGN_OR_RETURN(const Json json, parse_file(name, text));
+    return read_heads(name, json, hparams);
+}
+
+Result<HeadsOrigin> parse_heads_origin(const std::string & name, std::string_view text) {
+    PITH_ASSIGN_OR_RETURN(const Json json, parse_file(name, text));
+    if (!json.contains("model") || !json["model"].is_object()) {
+        return bad_file(name, "does not say which model it was made for");
+    }
+    HeadsOrigin origin;
+    for (const auto & [key, value] : json["model"].items()) {
+        if (value.is_string()) { origin.model.emplace_back(key, value.get<std::string>()); }
+        if (value.is_number_integer()) { origin.model.emplace_back(key, value.get<int64_t>()); }
+    }
+    if (!json.contains("probes") || !json["probes"].is_object()) { return bad_file(name, "does not say how it was made"); }
+    const Json & probes = json["probes"];
+    origin.probes.count = static_cast<int>(number_in(probes, "count"));
+    origin.probes.seed = static_cast<uint64_t>(number_in(probes, "seed"));
+    if (const auto lengths = probes.find("lengths"); lengths != probes.end() && lengths->is_array()) {
+        for (const Json & length : *lengths) {
+            if (length.is_number_integer()) { origin.probes.lengths.push_back(length.get<int>()); }
+        }
+    }
+    if (const auto file = probes.find("file"); file != probes.end() && file->is_string()) {
+        origin.file = file->get<std::string>();
+    }
+    return origin;
 }
 
 Status save_head_importance(const std::string & path, const HeadImportance & heads, const HeadProbes & probes,
@@ -147,9 +197,13 @@ Status save_head_importance(const std::string & path, const HeadImportance & hea
     how["count"] = probes.count;
     how["lengths"] = probes.lengths;
     how["seed"] = probes.seed;
+    how["file"] = std::filesystem::path(file.path()).filename().string();
+    Json model = describe(file);
+    model[kNormsHash] = file.norms_hash();
     const int n_heads = file.hparams().n_heads;
-    const std::string text = "{\n  \"pith_heads\": 1,\n  \"model\": " + describe(file).dump() +
-                             ",\n  \"probes\": " + how.dump() + ",\n  \"copy\": " + rows_text(heads.copy, n_heads) +
+    const std::string text = "{\n  \"pith_heads\": 1,\n  \"model\": " + model.dump() +
+                             ",\n  \"probes\": " + how.dump(-1, ' ', false, Json::error_handler_t::replace) +
+                             ",\n  \"copy\": " + rows_text(heads.copy, n_heads) +
                              ",\n  \"reason\": " + rows_text(heads.reason, n_heads) + "\n}\n";
     return write_file(path, text);
 }

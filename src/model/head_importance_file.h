@@ -1,14 +1,16 @@
 // head_importance_file.h - head importances as JSON, tied to the model they were measured on. Stage: engine.
 //
 //   {"pith_heads": 1, "model": {…}, "probes": {…}, "copy": [[H numbers] × layers], "reason": [[…]]}
-// "model" is its fingerprint (model/fingerprint.h).
+// "model" is its fingerprint (model/fingerprint.h) and, of newer files, "norms_hash" (ModelFile::norms_hash()).
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "model/fingerprint.h"
 #include "model/model_file.h"
 #include "pith/head_importance.h"
 #include "pith/status.h"
@@ -31,6 +33,19 @@ Status check_head_importance(const HeadImportance & heads, const Hparams & hpara
 // Errors: kNotFound, kBadFile (no JSON, a missing field, a wrong number of heads, a negative number; names it),
 //         kInvalidArgument (made for another model: names the number that differs).
 Result<std::shared_ptr<const HeadImportance>> load_head_importance(const std::string & path, const ModelFile & file);
+
+// The same of a file's text, whichever model it was made for; `name` stands for its path in messages.
+// Errors: kBadFile.
+Result<std::shared_ptr<const HeadImportance>> parse_head_importance(const std::string & name, std::string_view text,
+                                                                    const Hparams & hparams);
+
+// What a file's text says of its model, "norms_hash" included, and of how it was made.   Errors: kBadFile.
+struct HeadsOrigin {
+    Fingerprint model;
+    HeadProbes probes;
+    std::string file;  // that was measured, without its folder; empty: an older text does not say
+};
+Result<HeadsOrigin> parse_heads_origin(const std::string & name, std::string_view text);
 
 // Errors: kIo; no partial file.
 Status save_head_importance(const std::string & path, const HeadImportance & heads, const HeadProbes & probes,

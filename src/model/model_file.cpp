@@ -10,6 +10,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "core/hash64.h"
 #include "device/backend.h"
 #include "device/device_work.h"
 #include "file/file_parts.h"
@@ -80,6 +81,7 @@ public:
     const Placement * placement() const override { return placement_.get(); }
     Result<std::vector<float>> read_output_projection(int layer) const override;
     ModelIdentity identity() const override;
+    std::string norms_hash() const override;
 
 private:
     Status index_tensors();
@@ -179,7 +181,8 @@ Result<PlacedWeight> LoadedModel::match(const WantedWeight & wanted) {
     if (has_other) { return there_twice(it->second, wanted.unless); }
     PITH_RETURN_IF_ERROR(check_shape(wanted, it->second));
     it->second.used = true;
-    return PlacedWeight{it->second.info, &it->second.part->file, wanted.use, wanted.slot, nullptr};
+    return PlacedWeight{it->second.info, &it->second.part->file, wanted.use, wanted.slot,
+                        nullptr,         Placement::kCpu,        wanted.name};
 }
 
 // A tensor nobody reads (a bias, a scale) means a model that computes something else: a wrong answer, were it ignored.
@@ -238,6 +241,29 @@ ModelIdentity LoadedModel::identity() const {
                      {kLoraItem, "none"}};
     });
     return identity_;
+}
+
+std::string LoadedModel::norms_hash() const {
+    // By the names that this program has for them: converters differ.
+    std::map<std::string, const PlacedWeight *> norms;
+    for (const PlacedWeight & weight : wanted_) {
+        if (weight.use != WeightUse::kVector || weight.name.find("norm") == std::string::npos) { continue; }
+        norms.emplace(weight.name, &weight);
+    }
+    Hash64 hash;
+    std::vector<float> values;
+    for (const auto & [name, norm] : norms) {
+        const GgufTensor & info = *norm->info;
+        const uint8_t * bytes = norm->file->bytes().data() + info.offset;
+        values.resize(static_cast<size_t>(info.n_elements()));
+        if (info.type == GGML_TYPE_F32) {
+            std::memcpy(values.data(), bytes, info.size);
+        } else {
+            ggml_get_type_traits(info.type)->to_float(bytes, values.data(), info.n_elements());  // f16 or bf16: check_shape()
+        }
+        hash.add({reinterpret_cast<const uint8_t *>(values.data()), values.size() * sizeof(float)});
+    }
+    return hash_text(hash.value());
 }
 
 void LoadedModel::sum_up() {

@@ -56,6 +56,10 @@ public:
     // Which model it is, an adapter included, gates not.   Cost: the first call reads the tensors (model_identity.h).
     virtual ModelIdentity identity() const = 0;
 
+    // What all quantisations of a model share and its fine-tunes hardly ever do: a hash (core/hash64.h, 16 hexadecimal digits)
+    // of every norm's f32 values, the norms in the order of their names. Read from the file, also where weights() are empty.
+    virtual std::string norms_hash() const = 0;
+
     // The adapter that is part of it, and how often it counts, as ModelOptions has them; no path: none.
     struct Adapter {
         std::string path;

@@ -28,6 +28,7 @@ struct PlacedWeight {
     ggml_tensor ** slot = nullptr;     // its type is the file's, but for vectors, which are f32 whatever they were
     ggml_tensor ** same_as = nullptr;  // tied: the weight of the same bytes, shared unless this one can be repacked
     int device = Placement::kCpu;      // of Options::devices
+    std::string name = {};             // as this program calls it, whatever the file does
 };
 
 // The memory of a model's weights. Freed with the object; the mapped files must outlive it.

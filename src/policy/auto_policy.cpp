@@ -40,7 +40,11 @@ AutoChoice choose_policy(const AutoFacts & facts) {
     }
     if (facts.heads == KnownHeads::kGiven) { return chosen(kWithHeads, "head importances given"); }
     if (facts.heads == KnownHeads::kBesideModel) { return chosen(kWithHeads, "head importances beside the model"); }
-    const std::string heads = facts.heads == KnownHeads::kUnfit ? "; the head importances beside the model do not fit it" : "";
+    if (facts.heads == KnownHeads::kShipped) { return chosen(kWithHeads, "head importances that come with Pith"); }
+    const std::string heads = facts.heads == KnownHeads::kUnfit ? "; the head importances beside the model do not fit it"
+                              : facts.heads == KnownHeads::kOthers
+                                  ? "; the head importances that come with Pith are for another training of the model"
+                                  : "";
     switch (facts.question) {
         case KnownQuestion::kInSight:
             return chosen(kInSight, "the question is in sight" + heads);

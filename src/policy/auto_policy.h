@@ -25,6 +25,8 @@ enum class KnownHeads {
     kGiven,        // by the session's options
     kBesideModel,  // in the file beside the model
     kUnfit,        // the file beside the model is damaged, or another model's: it is not used
+    kShipped,      // those that come with Pith for this model
+    kOthers,  // those that come with Pith are for other weights of this shape, or for the model without its adapter: not used
 };
 
 enum class KnownQuestion {

@@ -20,7 +20,7 @@ protected:
         plain_ = write_model(*folder_, spec);
         beside_ = write_model(*folder_, spec, "beside.gguf");
         unfit_ = write_model(*folder_, spec, "unfit.gguf");
-        const Outcome made = run_pith({"calibrate", "heads", "-m", beside_, "--samples", "1", "--tokens", "400", "-t", "1"});
+        const Outcome made = run_pith({"calibrate", "heads", "-m", beside_, "--samples", "1", "--tokens", "800", "-t", "1"});
         EXPECT_EQ(made.exit_code, 0) << made.err;
         write_text(folder_->file("unfit.heads.json"), "{");
         write_text(folder_->file("book.txt"), words(300));
@@ -73,6 +73,7 @@ TEST_F(AutoPolicyCommand, IsTheDefaultAndSaysWhatItChoseAndWhy) {
     expect_choice(beside_, {"--budget", "64", "--question-later"}, "headkv:pool=avg45", "head importances beside the model");
     expect_choice(plain_, {"--budget", "64", "--heads", folder_->file("beside.heads.json")}, "headkv:pool=avg45",
                   "head importances given");
+    expect_choice(beside_, {"--budget", "64", "--heads", "none"}, "snapkv:pool=avg45+preference", "the question is in sight");
     expect_choice(unfit_, {"--budget", "64"}, "snapkv:pool=avg45+preference",
                   "the question is in sight; the head importances beside the model do not fit it");
     expect_choice(plain_, {}, "full", "memory holds the whole context");
@@ -154,6 +155,21 @@ TEST_F(AutoPolicyCommand, ABenchmarkOfItNamesWhatItMeasured) {
     EXPECT_EQ(rows[1]["chosen"], "keydiff+preference");
     EXPECT_EQ(rows[1]["budget"], "64");
     EXPECT_GT(rows[1]["evicted_entries"], 0);
+}
+
+TEST_F(AutoPolicyCommand, InfoSaysWhereImportancesComeFrom) {
+    const auto note = [](const std::string & model) {
+        const Outcome outcome = run_pith({"info", model, "--json"});
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        const Json said = Json::parse(outcome.out)["head_importances"];
+        EXPECT_NE(run_pith({"info", model}).out.find("calibration   " + said["note"].get<std::string>()), std::string::npos);
+        return said["from"].get<std::string>() + ": " + said["note"].get<std::string>();
+    };
+    EXPECT_EQ(note(plain_), "none: no importances (`pith calibrate heads`)");
+    EXPECT_EQ(note(beside_), "beside: importances in " + folder_->file("beside.heads.json"));
+    EXPECT_NE(note(unfit_).find("is not whole JSON"), std::string::npos);
+    expect_error(run(beside_, {"--budget", "64", "--policy", "headkv", "--heads", "none"}), 1,
+                 {"'headkv' needs head importances", "--heads none"});
 }
 
 TEST_F(AutoPolicyCommand, IsListedFirst) {

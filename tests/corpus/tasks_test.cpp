@@ -256,5 +256,34 @@ TEST(Tasks, SayWhereTheNeedlesOfTheQuestionStand) {
     }
 }
 
+// One text for four questions; the first is make_task()'s, to the byte.
+TEST(MultikeyTasks, AskForEachNeedleOfOneContext) {
+    for (const Haystack haystack : {Haystack::kNoise, Haystack::kWorld}) {
+        for (const uint64_t index : {0U, 3U}) {
+            const TaskOptions options{.n_tokens = 600, .haystack = haystack, .seed = 5, .index = index};
+            const auto tasks = make_multikey_tasks(options, count_words);
+            ASSERT_TRUE(tasks.ok()) << tasks.status().message();
+            ASSERT_EQ(tasks->size(), 4U);
+            const Task alone = make("multikey", options);
+            EXPECT_EQ(tasks->front().prompt(), alone.prompt());
+            EXPECT_EQ(tasks->front().needles, alone.needles);
+            EXPECT_EQ(tasks->front().completion, alone.completion);
+            std::set<std::string> answers;
+            for (const Task & task : *tasks) {
+                EXPECT_EQ(task.context, alone.context);
+                EXPECT_EQ(score(task, oracle(task)), 1) << task.question;
+                ASSERT_EQ(task.needles.size(), 1U);
+                const std::string needle =
+                    task.context.substr(task.needles[0].begin, task.needles[0].end - task.needles[0].begin);
+                EXPECT_NE(needle.find(" is: " + task.answers.at(0) + "."), std::string::npos) << needle;
+                EXPECT_EQ(task.completion, " " + task.answers[0] + ".");
+                answers.insert(task.answers[0]);
+            }
+            EXPECT_EQ(answers.size(), 4U);
+        }
+    }
+    EXPECT_EQ(make_multikey_tasks({.n_tokens = 100}, count_words).status().code(), ErrorCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace pith::corpus

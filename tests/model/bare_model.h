@@ -19,6 +19,7 @@ public:
     int64_t n_params() const override { return 0; }
     Result<std::vector<float>> read_output_projection(int /*layer*/) const override { return std::vector<float>{}; }
     ModelIdentity identity() const override { return {}; }
+    std::string norms_hash() const override { return {}; }
 
 protected:
     std::string name_ = "none";

@@ -11,7 +11,13 @@
 namespace pith {
 namespace {
 
-constexpr KnownHeads kAllHeads[] = {KnownHeads::kNone, KnownHeads::kGiven, KnownHeads::kBesideModel, KnownHeads::kUnfit};
+constexpr KnownHeads kAllHeads[] = {KnownHeads::kNone,  KnownHeads::kGiven,   KnownHeads::kBesideModel,
+                                    KnownHeads::kUnfit, KnownHeads::kShipped, KnownHeads::kOthers};
+
+bool fits(KnownHeads heads) {
+    return heads == KnownHeads::kGiven || heads == KnownHeads::kBesideModel || heads == KnownHeads::kShipped;
+}
+
 constexpr KnownQuestion kAllQuestions[] = {KnownQuestion::kUnknown, KnownQuestion::kInSight, KnownQuestion::kOutOfSight};
 
 std::string chosen(const AutoFacts & facts) {
@@ -24,10 +30,9 @@ TEST(AutoPolicy, ChoosesByGatesBudgetHeadsAndQuestionInThisOrder) {
             EXPECT_EQ(chosen({false, true, heads, question}), "gated");
             EXPECT_EQ(chosen({true, true, heads, question}), "gated+snapkv");
             EXPECT_EQ(chosen({false, false, heads, question}), "full");
-            const bool fit = heads == KnownHeads::kGiven || heads == KnownHeads::kBesideModel;
             const std::string without =
                 question == KnownQuestion::kInSight ? "snapkv:pool=avg45+preference" : "keydiff+preference";
-            EXPECT_EQ(chosen({true, false, heads, question}), fit ? "headkv:pool=avg45" : without);
+            EXPECT_EQ(chosen({true, false, heads, question}), fits(heads) ? "headkv:pool=avg45" : without);
             const std::string even = question == KnownQuestion::kInSight ? "snapkv" : "keydiff";
             EXPECT_EQ(chosen({true, false, heads, question, false, true}), even) << "divides nothing, heads measured or not";
         }
@@ -43,6 +48,10 @@ TEST(AutoPolicy, SaysWhy) {
     EXPECT_EQ(reason({.has_gates = true}), "the model has gates");
     EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kGiven}), "head importances given");
     EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kBesideModel}), "head importances beside the model");
+    EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kShipped}), "head importances that come with Pith");
+    EXPECT_EQ(
+        reason({.limited = true, .heads = KnownHeads::kOthers}),
+        "what will be asked is not known; the head importances that come with Pith are for another training of the model");
     EXPECT_EQ(reason({.limited = true, .question = KnownQuestion::kInSight}), "the question is in sight");
     EXPECT_EQ(reason({.limited = true, .question = KnownQuestion::kOutOfSight}), "the question is longer than a chunk");
     EXPECT_EQ(reason({.limited = true}), "what will be asked is not known");
@@ -63,8 +72,7 @@ TEST(AutoPolicy, CandidatesAreAllThatABudgetCanBringAndArePlannedAlike) {
                 EXPECT_TRUE(policy->evicts()) << name;
                 EXPECT_EQ(policy->gated(), has_gates) << name;
                 EXPECT_EQ(policy->needs_gate(), has_gates) << name;
-                const bool fit = heads == KnownHeads::kGiven || heads == KnownHeads::kBesideModel;
-                if (!fit) { EXPECT_FALSE(policy->wants_importance()) << name; }
+                if (!fits(heads)) { EXPECT_FALSE(policy->wants_importance()) << name; }
             }
         }
     }

@@ -15,7 +15,7 @@ namespace {
 
 Result<PolicyCostOptions> cost_options(const ModelFlags & model, SessionFlags session, const BenchPoliciesFlags & flags) {
     PolicyCostOptions options;
-    const bool with_importance = has_importance(session.heads, model.path);
+    const bool with_importance = has_importance(session.heads, model.path, model.is_adapted());
     const GatePolicies gates = model.gate.empty() ? GatePolicies::kNone : GatePolicies::kScorer;
     PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(flags.policies, with_importance, gates));
     if (flags.policies == "all") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/base/commands.h"
@@ -13,6 +14,7 @@
 #include "app/base/progress.h"
 #include "app/flags/engine_flags.h"
 #include "core/check.h"
+#include "core/stopwatch.h"
 #include "engine/model_parts.h"
 #include "file/can_write.h"
 #include "model/head_importance_file.h"
@@ -27,20 +29,49 @@ struct CalibrateFlags {
     bool json = false;
 };
 
-void print_map(const std::vector<double> & scores, int n_heads) {
-    for (size_t i = 0; i < scores.size(); ++i) {
-        const bool first = i % static_cast<size_t>(n_heads) == 0;
-        if (first) { std::printf("%slayer %3zu ", i == 0 ? "" : "\n", i / static_cast<size_t>(n_heads)); }
-        std::printf(" %5.3f", scores[i]);
+// How far it is; where stderr is no terminal, first how long it will take, then a line every half minute.
+class CalibrationProgress {
+public:
+    void show(int64_t n_done, int64_t n_total) {
+        if (line_.visible()) { return line_.show_tokens(n_done, n_total); }
+        const double seconds = watch_.seconds();
+        if (!told_ && seconds > kSecondsToTell) {
+            const double left = seconds * static_cast<double>(n_total - n_done) / static_cast<double>(n_done);
+            if (left > kSecondsToTell) {
+                std::fprintf(stderr, "calibrating: %lld tokens to read, about %.0f s left\n", static_cast<long long>(n_total),
+                             left);
+            }
+            told_ = seconds;
+        }
+        if (told_ && seconds - *told_ > kSecondsBetween) { line_.show_tokens(n_done, n_total); }
     }
-    std::puts("");
+
+private:
+    static constexpr double kSecondsToTell = 3;
+    static constexpr double kSecondsBetween = 30;
+    ProgressLine line_{"calibrating"};
+    Stopwatch watch_;
+    std::optional<double> told_;
+};
+
+// A line for each layer that policies govern.
+void print_map(const std::vector<double> & scores, const Hparams & hparams) {
+    const auto n_heads = static_cast<size_t>(hparams.n_heads);
+    for (const int layer : hparams.governed_layers()) {
+        std::printf("layer %3d ", layer);
+        for (size_t g = 0; g < n_heads; ++g) { std::printf(" %5.3f", scores[static_cast<size_t>(layer) * n_heads + g]); }
+        std::puts("");
+    }
 }
 
-void print_report(const Calibration & done, int n_heads, const std::string & output) {
+void print_report(const Calibration & done, const Hparams & hparams, const std::string & output) {
     std::printf("copy: share of the answers' tokens that a head's strongest entry in the needle held\n");
-    print_map(done.heads.copy, n_heads);
+    print_map(done.heads.copy, hparams);
     std::printf("\nreason: attention mass of a head's strongest entries that lay in the needle\n");
-    print_map(done.heads.reason, n_heads);
+    print_map(done.heads.reason, hparams);
+    if (!hparams.governs_all()) {
+        std::printf("\nnot measured, since policies do not govern them: %s\n", hparams.ungoverned());
+    }
     std::printf("\n%d probes, %lld answer tokens, %.0f %% of them the model's own choice; written to %s\n", done.probes.count,
                 static_cast<long long>(done.n_tokens), 100 * done.foretold, output.c_str());
 }
@@ -92,10 +123,8 @@ int calibrate_command(CalibrateFlags flags) {
     flags.options.cancel = &catch_interrupt();
     Result<Calibration> done = Status();
     {
-        ProgressLine line("calibrating");
-        flags.options.progress = [&line](int n_done, int n_total) {
-            line.show_text("probe " + std::to_string(n_done) + " of " + std::to_string(n_total));
-        };
+        CalibrationProgress progress;
+        flags.options.progress = [&progress](int64_t n_done, int64_t n_total) { progress.show(n_done, n_total); };
         done = calibrate_heads(*model, *tokenizer, flags.options);
     }
     if (!done.ok()) { return fail(done.status()); }
@@ -115,7 +144,7 @@ int calibrate_command(CalibrateFlags flags) {
     if (flags.json) {
         print_json(to_json(*done, flags.model.path, flags.output));
     } else {
-        print_report(*done, model->info().n_heads, flags.output);
+        print_report(*done, file_of(*model).hparams(), flags.output);
     }
     return kExitOk;
 }
@@ -133,8 +162,8 @@ void add_calibrate_command(CLI::App & root, int & exit_code) {
     CLI::App * heads = calibrate->add_subcommand("heads", "Which heads retrieve: for headkv, duo and the like");
     flags->model.add_to(*heads);
     heads->add_option("-o,--output", flags->output, "File to write (default: MODEL.heads.json beside MODEL.gguf)");
-    heads->add_option("--samples", flags->options.n_samples, "Probes")->capture_default_str();
-    heads->add_option("--tokens", flags->options.n_tokens, "Length of the longest probes")->capture_default_str();
+    heads->add_option("--samples", flags->options.n_samples, "Probes; four to a text")->capture_default_str();
+    heads->add_option("--tokens", flags->options.n_tokens, "Length of the longest texts")->capture_default_str();
     heads->add_option("-s,--seed", flags->options.seed, "Seed of the probes")->capture_default_str();
     heads->add_option("-t,--threads", flags->options.n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
     heads->add_flag("--json", flags->json, "One JSON object on standard output");

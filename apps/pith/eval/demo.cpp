@@ -54,7 +54,7 @@ Result<DemoOptions> demo_options(const DemoFlags & flags) {
     const bool has_gates = !flags.model.gate.empty();
     if (has_gates) { options.policies = {"gated"}; }
     if (!flags.policies.empty()) {
-        const bool with_importance = has_importance(flags.heads, flags.model.path);
+        const bool with_importance = has_importance(flags.heads, flags.model.path, flags.model.is_adapted());
         PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(flags.policies, with_importance,
                                                                  has_gates ? GatePolicies::kAll : GatePolicies::kNone));
     }

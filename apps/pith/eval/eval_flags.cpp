@@ -113,18 +113,23 @@ std::string listed(const std::vector<T> & values, const Name & name) {
 
 // The head importances that would be used, by their content; empty: none of the policies wants any, or `auto` does without.
 Result<std::string> heads_fingerprint(const EvalOptions & options, const Model & model) {
-    const std::string & model_path = model.info().path;
-    const AutoFacts facts = {.limited = true,
-                             .has_gates = model.info().has_gates,
-                             .heads = has_importance("", model_path) ? KnownHeads::kBesideModel : KnownHeads::kNone};
-    bool wanted = !options.session.heads_file.empty();
+    // Those that a session would be made with: the text of a file, or of what comes with Pith.
+    const std::string & given = options.session.heads_file;
+    if (given == kNoHeads) { return std::string(); }
+    const std::string path = given.empty() ? default_heads_path(model.info().path) : given;
+    const bool has_file = !given.empty() || exists(path);
+    const ShippedMatch & shipped = heads_of(model).shipped();
+    const bool has_any = has_file || shipped.kind == ShippedMatch::Kind::kSame;
+    const AutoFacts facts = {
+        .limited = true, .has_gates = model.info().has_gates, .heads = has_any ? KnownHeads::kGiven : KnownHeads::kNone};
+    bool wanted = !given.empty();
     for (const std::string & name : options.policies) {
         PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(name, facts));
         wanted = wanted || policy.wants_importance();
     }
     if (!wanted) { return std::string(); }
-    const std::string & given = options.session.heads_file;
-    PITH_ASSIGN_OR_RETURN(const std::string text, read_text(given.empty() ? default_heads_path(model_path) : given));
+    if (!has_file) { return fingerprint(shipped.text); }
+    PITH_ASSIGN_OR_RETURN(const std::string text, read_text(path));
     return fingerprint(text);
 }
 
@@ -301,8 +306,9 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     options.n_samples = flags.n_samples > 0 ? flags.n_samples : generated ? kGeneratedSamples : 0;
     const bool has_gates = !flags.model.gate.empty();
     const std::string policies = !flags.policies.empty() ? flags.policies : has_gates ? "gated" : kDefaultPolicies;
-    PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(policies, has_importance(flags.heads, model_path),
-                                                             has_gates ? GatePolicies::kAll : GatePolicies::kNone));
+    PITH_ASSIGN_OR_RETURN(options.policies,
+                          policies_of_list(policies, has_importance(flags.heads, model_path, flags.model.is_adapted()),
+                                           has_gates ? GatePolicies::kAll : GatePolicies::kNone));
     for (const std::string & text : flags.budgets) {
         PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(text));
         options.budgets.push_back(budget);

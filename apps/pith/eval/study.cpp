@@ -68,7 +68,7 @@ private:
         }
         if (const Status loaded = run_.load(flags_.eval.model); !loaded.ok()) { return fail(loaded); }
         model_.info = run_.model->info();
-        model_.has_heads = has_importance(flags_.eval.heads, flags_.eval.model.path);
+        model_.has_heads = has_importance(flags_.eval.heads, flags_.eval.model.path, flags_.eval.model.is_adapted());
         return kExitOk;
     }
 

@@ -73,7 +73,8 @@ Result<Model> ModelFlags::load() const {
 void add_heads_option(CLI::App & command, std::string & path) {
     command.add_option("--heads", path,
                        "Head importances, for policies that divide the budget by head, and for auto (`pith calibrate heads` "
-                       "makes them; default: MODEL.heads.json beside MODEL.gguf)");
+                       "makes them; default: MODEL.heads.json beside MODEL.gguf, else those that come with Pith for the model; "
+                       "none: neither)");
 }
 
 void CacheFlags::add_to(CLI::App & command) {

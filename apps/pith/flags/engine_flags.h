@@ -25,6 +25,7 @@ struct ModelFlags : ModelSource {
     // line. Errors: also kInvalidArgument: a usage error.
     Status find();
     ModelOptions options() const;  // REQUIRES: find() succeeded
+    bool is_adapted() const { return !lora.empty() && lora_scale != 0.0F; }
     // With a progress line where stderr is a terminal.   REQUIRES: find() succeeded.
     Result<Model> load() const;
 };

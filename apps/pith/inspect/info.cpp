@@ -1,6 +1,7 @@
 // info.cpp - `pith info`: what is in a model, and what its KV cache costs; what is in a gate file, or an adapter.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "app/base/commands.h"
@@ -18,6 +19,7 @@
 #include "engine/model_parts.h"
 #include "evidence/evidence_notes.h"
 #include "gate/gate_file.h"
+#include "model/head_importance_file.h"
 #include "model/lora_file.h"
 #include "model/model_file.h"
 #include "pith/text.h"
@@ -39,6 +41,27 @@ Result<CacheLayout> layout_of(const ModelFile & file, const CacheFlags & flags) 
     CacheLayout layout = cache_layout(file, type_k, type_v);
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(layout));
     return layout;
+}
+
+// Where `auto` and the policies that divide the budget by head get their importances from: "from" is beside, pith or none.
+Json describe_heads(const Model & model) {
+    const std::string path = default_heads_path(model.info().path);
+    std::error_code error;
+    std::string unfit;
+    if (std::filesystem::exists(path, error)) {
+        const Status fits = load_head_importance(path, file_of(model)).status();
+        if (fits.ok()) { return {{"from", "beside"}, {"note", "importances in " + path}}; }
+        unfit = fits.message() + "; ";
+    }
+    const ShippedMatch & shipped = heads_of(model).shipped();
+    if (shipped.kind == ShippedMatch::Kind::kSame) {
+        return {{"from", "pith"},
+                {"name", shipped.name},
+                {"note", unfit + "importances come with Pith for " + shipped.name + ": " + shipped.made}};
+    }
+    const std::string why = shipped.why_not();
+    return {{"from", "none"},
+            {"note", unfit + "no importances" + (why.empty() ? "" : "; " + why) + " (`pith calibrate heads`)"}};
 }
 
 Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * tokenizer, const CacheLayout & layout) {
@@ -76,6 +99,7 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     object["has_tokenizer"] = tokenizer != nullptr;
     object["has_chat_template"] = tokenizer != nullptr && tokenizer->has_chat_template();
     object["evidence_notes"] = evidence_notes(hparams);
+    object["head_importances"] = describe_heads(model);
     object["cache_type_k"] = flags.cache.type_k;
     object["cache_type_v"] = flags.cache.type_v;
     object["kv_bytes_per_token"] = per_token;
@@ -148,6 +172,7 @@ void print_lines(const Json & info) {
                  ? bytes_text(info["kv_state_bytes"].get<size_t>()) + " for the states, in all "
                  : "") +
             bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
+    info_line("calibration", info["head_importances"]["note"].get<std::string>());
     for (const Json & note : info["evidence_notes"]) { info_line("policies", note.get<std::string>()); }
 }
 

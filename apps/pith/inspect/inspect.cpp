@@ -140,9 +140,10 @@ Result<InspectOptions> inspect_options(const InspectFlags & given) {
     if (flags.policies.empty()) { flags.policies = kDefaultPolicies; }
     if (flags.budgets.empty()) { flags.budgets = {kDefaultBudget}; }
     InspectOptions options;
-    PITH_ASSIGN_OR_RETURN(const std::vector<std::string> policies,
-                          policies_of_list(flags.policies, has_importance(flags.heads, flags.model.path),
-                                           flags.model.gate.empty() ? GatePolicies::kNone : GatePolicies::kScorer));
+    PITH_ASSIGN_OR_RETURN(
+        const std::vector<std::string> policies,
+        policies_of_list(flags.policies, has_importance(flags.heads, flags.model.path, flags.model.is_adapted()),
+                         flags.model.gate.empty() ? GatePolicies::kNone : GatePolicies::kScorer));
     for (const std::string & name : policies) {
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
         if (policy.evicts()) { options.policies.push_back(name); }  // `full` is what all are compared with

@@ -89,7 +89,7 @@ Status read_state(ByteReader & from, SavedSession & session) {
     session.known_heads = static_cast<KnownHeads>(known_heads);
     session.question_end = from.number<int64_t>();
     session.since_eviction = from.number<int>();
-    bool sensible = known_heads <= static_cast<uint8_t>(KnownHeads::kUnfit) && session.since_eviction >= 0 &&
+    bool sensible = known_heads <= static_cast<uint8_t>(KnownHeads::kOthers) && session.since_eviction >= 0 &&
                     session.since_eviction <= kMostSequenceTokens && session.question_end >= 0;
     each_number(session.plan, [&](auto & n) {
         n = from.number<std::remove_reference_t<decltype(n)>>();
