@@ -6,19 +6,19 @@
 namespace pith {
 namespace {
 
-// What does best over RULER's tasks on the built-in models (docs/built-in-models.md; `scripts/measure auto` measures `auto` against all
-// others, on samples other than those).
-constexpr std::string_view kWithHeads = "headkv:pool=avg45";  // in sight or not
-// The best that needs no calibration; as wide as the longest answers that are copied, or their ends are lost.
-constexpr std::string_view kInSight = "snapkv:pool=avg45+preference";
-constexpr std::string_view kLater = "keydiff+preference";  // the same, where nobody knows what will be asked
-constexpr std::string_view kInSightEven = "snapkv";        // the best of those that give all heads as much
+// What does best on real trained models (docs/real.md; `scripts/measure real`). Pooling is as wide as the values are long that
+// get copied, and over what is before: their ends are lost otherwise.
+constexpr std::string_view kInSightWithHeads = "headkv:pool=avg45:pool_over=before";
+constexpr std::string_view kLaterWithHeads = "expected:eps=0.02+head:by=both";
+constexpr std::string_view kInSight = "snapkv:pool=avg45:pool_over=before+caote";
+constexpr std::string_view kLater = "keydiff+ada:alpha=0";  // nobody knows what will be asked
+constexpr std::string_view kInSightEven = "snapkv";         // the best of those that give all heads as much
 constexpr std::string_view kLaterEven = "keydiff";
 constexpr std::string_view kGatedInBudget = "gated+snapkv";  // gates are trained for what they keep: their word goes first
 constexpr std::string_view kGated = "gated";
 constexpr std::string_view kUnlimited = "full";
 
-constexpr std::string_view kCandidates[] = {kWithHeads, kInSight, kLater, kGatedInBudget};
+constexpr std::string_view kCandidates[] = {kInSightWithHeads, kLaterWithHeads, kInSight, kLater, kGatedInBudget};
 
 }  // namespace
 
@@ -38,9 +38,10 @@ AutoChoice choose_policy(const AutoFacts & facts) {
                       std::string(seen ? "the question is in sight" : "what will be asked is not known") +
                           "; a limit on virtual memory, so all heads hold the same");
     }
-    if (facts.heads == KnownHeads::kGiven) { return chosen(kWithHeads, "head importances given"); }
-    if (facts.heads == KnownHeads::kBesideModel) { return chosen(kWithHeads, "head importances beside the model"); }
-    if (facts.heads == KnownHeads::kShipped) { return chosen(kWithHeads, "head importances that come with Pith"); }
+    const std::string_view with_heads = facts.question == KnownQuestion::kInSight ? kInSightWithHeads : kLaterWithHeads;
+    if (facts.heads == KnownHeads::kGiven) { return chosen(with_heads, "head importances given"); }
+    if (facts.heads == KnownHeads::kBesideModel) { return chosen(with_heads, "head importances beside the model"); }
+    if (facts.heads == KnownHeads::kShipped) { return chosen(with_heads, "head importances that come with Pith"); }
     const std::string heads = facts.heads == KnownHeads::kUnfit ? "; the head importances beside the model do not fit it"
                               : facts.heads == KnownHeads::kOthers
                                   ? "; the head importances that come with Pith are for another training of the model"
@@ -66,9 +67,9 @@ std::span<const std::string_view> auto_candidates() {
 
 std::string auto_help() {
     const auto name = [](std::string_view policy) { return std::string(policy); };
-    return "chosen when the prompt comes, and said with the reason: " + name(kWithHeads) + " with head importances, else " +
-           name(kInSight) + " with the question in sight, " + name(kLater) + " without; " + name(kGatedInBudget) + " or " +
-           name(kGated) + " with gates; " + name(kUnlimited) +
+    return "chosen when the prompt comes, and said with the reason: " + name(kInSight) + " with the question in sight, " +
+           name(kLater) + " without, and with head importances " + name(kInSightWithHeads) + " and " + name(kLaterWithHeads) +
+           "; " + name(kGatedInBudget) + " or " + name(kGated) + " with gates; " + name(kUnlimited) +
            " without a budget, and with --budget auto where memory holds the whole context";
 }
 

@@ -9,6 +9,12 @@
 namespace pith::testing {
 namespace {
 
+// What `auto` is, by what is known.
+constexpr const char * kInSight = "snapkv:pool=avg45:pool_over=before+caote";
+constexpr const char * kLater = "keydiff+ada:alpha=0";
+constexpr const char * kInSightWithHeads = "headkv:pool=avg45:pool_over=before";
+constexpr const char * kLaterWithHeads = "expected:eps=0.02+head:by=both";
+
 using Json = nlohmann::json;
 
 class AutoPolicyCommand : public ::testing::Test {
@@ -65,21 +71,20 @@ protected:
 
 TEST_F(AutoPolicyCommand, IsTheDefaultAndSaysWhatItChoseAndWhy) {
     const std::vector<std::string> chunks = {"--budget", "64", "--prefill", "chunked", "--chunk", "64"};
-    expect_choice(plain_, {"--budget", "64"}, "snapkv:pool=avg45+preference", "the question is in sight");
-    expect_choice(plain_, chunks, "snapkv:pool=avg45+preference", "the question is in sight");
-    expect_choice(plain_, {"--budget", "64", "--question-later"}, "keydiff+preference", "what will be asked is not known");
-    expect_choice(plain_, {"--budget", "64", "-p", "Where?"}, "snapkv:pool=avg45+preference", "the question is in sight");
-    expect_choice(beside_, {"--budget", "64"}, "headkv:pool=avg45", "head importances beside the model");
-    expect_choice(beside_, {"--budget", "64", "--question-later"}, "headkv:pool=avg45", "head importances beside the model");
-    expect_choice(plain_, {"--budget", "64", "--heads", folder_->file("beside.heads.json")}, "headkv:pool=avg45",
+    expect_choice(plain_, {"--budget", "64"}, kInSight, "the question is in sight");
+    expect_choice(plain_, chunks, kInSight, "the question is in sight");
+    expect_choice(plain_, {"--budget", "64", "--question-later"}, kLater, "what will be asked is not known");
+    expect_choice(plain_, {"--budget", "64", "-p", "Where?"}, kInSight, "the question is in sight");
+    expect_choice(beside_, {"--budget", "64"}, kInSightWithHeads, "head importances beside the model");
+    expect_choice(beside_, {"--budget", "64", "--question-later"}, kLaterWithHeads, "head importances beside the model");
+    expect_choice(plain_, {"--budget", "64", "--heads", folder_->file("beside.heads.json")}, kInSightWithHeads,
                   "head importances given");
-    expect_choice(beside_, {"--budget", "64", "--heads", "none"}, "snapkv:pool=avg45+preference", "the question is in sight");
-    expect_choice(unfit_, {"--budget", "64"}, "snapkv:pool=avg45+preference",
+    expect_choice(beside_, {"--budget", "64", "--heads", "none"}, kInSight, "the question is in sight");
+    expect_choice(unfit_, {"--budget", "64"}, kInSight,
                   "the question is in sight; the head importances beside the model do not fit it");
     expect_choice(plain_, {}, "full", "memory holds the whole context");
     EXPECT_EQ(json_of(plain_, {"--budget", "auto"})["policy_reason"], "memory holds the whole context") << "the default";
-    EXPECT_EQ(json_of(plain_, {"--budget", "64", "--policy", "auto"})["policy"], "snapkv:pool=avg45+preference")
-        << "by name, too";
+    EXPECT_EQ(json_of(plain_, {"--budget", "64", "--policy", "auto"})["policy"], kInSight) << "by name, too";
 }
 
 TEST_F(AutoPolicyCommand, ABudgetThatNoChoiceHoldsIsRefusedBeforeAnythingIsLoaded) {
@@ -96,8 +101,8 @@ TEST_F(AutoPolicyCommand, ChatTellsWhatItIs) {
                  {0, "/policy\nOnce upon a time.\n/policy\n/policy auto 128\n/policy\n/policy snapkv 64\n/policy\n"});
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_NE(outcome.out.find("auto (chosen when the prompt comes), budget 64"), std::string::npos) << outcome.out;
-    for (const char * line : {"keydiff+preference (auto: what will be asked is not known), budget 64",
-                              "keydiff+preference (auto: what will be asked is not known), budget 128", "snapkv, budget 64"}) {
+    for (const char * line : {"keydiff+ada:alpha=0 (auto: what will be asked is not known), budget 64",
+                              "keydiff+ada:alpha=0 (auto: what will be asked is not known), budget 128", "snapkv, budget 64"}) {
         EXPECT_NE(outcome.out.find(line), std::string::npos) << line << " in: " << outcome.out;
     }
 }
@@ -115,9 +120,8 @@ TEST_F(AutoPolicyCommand, AnEvaluationHasARowOfItAndKeepsWhatItWas) {
     guided.emplace_back("--guided");
     int n = 0;
     for (const Setting & setting :
-         {Setting{plain_, {}, "keydiff+preference"}, Setting{plain_, aware, "snapkv:pool=avg45+preference"},
-          Setting{plain_, aware_chunks, "keydiff+preference"}, Setting{plain_, guided, "snapkv:pool=avg45+preference"},
-          Setting{beside_, aware, "headkv:pool=avg45"}}) {
+         {Setting{plain_, {}, kLater}, Setting{plain_, aware, kInSight}, Setting{plain_, aware_chunks, kLater},
+          Setting{plain_, guided, kInSight}, Setting{beside_, aware, kInSightWithHeads}}) {
         SCOPED_TRACE(setting.chosen + " of setting " + std::to_string(n));
         const std::string out = folder_->file("run-" + std::to_string(n++));
         std::vector<std::string> eval = {
@@ -140,7 +144,7 @@ TEST_F(AutoPolicyCommand, AnEvaluationHasARowOfItAndKeepsWhatItWas) {
         EXPECT_NE(read_text_file(out + "/table.md").find("auto at 20%, 1100 tokens: " + setting.chosen), std::string::npos);
         // The importances that it takes are among what the answers depend on.
         const Json settings = Json::parse(read_text_file(out + "/run.json"))["settings"];
-        EXPECT_EQ(settings.contains("--heads"), setting.chosen == "headkv:pool=avg45");
+        EXPECT_EQ(settings.contains("--heads"), setting.chosen == kInSightWithHeads);
     }
 }
 
@@ -152,7 +156,7 @@ TEST_F(AutoPolicyCommand, ABenchmarkOfItNamesWhatItMeasured) {
     ASSERT_EQ(rows.size(), 2U);
     EXPECT_FALSE(rows[0].contains("chosen"));
     EXPECT_EQ(rows[1]["policy"], "auto");
-    EXPECT_EQ(rows[1]["chosen"], "keydiff+preference");
+    EXPECT_EQ(rows[1]["chosen"], kLater);
     EXPECT_EQ(rows[1]["budget"], "64");
     EXPECT_GT(rows[1]["evicted_entries"], 0);
 }

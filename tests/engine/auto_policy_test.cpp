@@ -15,6 +15,12 @@
 namespace pith {
 namespace {
 
+// What `auto` is, by what is known.
+constexpr const char * kInSight = "snapkv:pool=avg45:pool_over=before+caote";
+constexpr const char * kLater = "keydiff+ada:alpha=0";
+constexpr const char * kInSightWithHeads = "headkv:pool=avg45:pool_over=before";
+constexpr const char * kLaterWithHeads = "expected:eps=0.02+head:by=both";
+
 using testing::Lanes;
 using testing::lanes_below;
 using testing::random_tokens;
@@ -112,26 +118,26 @@ TEST_F(AutoSession, WithoutHeadsIsChosenByTheQuestionInBothSchedules) {
     const Model model = make_model("auto-plain");
     for (const PrefillSchedule schedule : kSchedules) {
         const SessionOptions options = options_of("auto", schedule);
-        expect_choice(model, options, kQuestion, "snapkv:pool=avg45+preference", "the question is in sight");
-        expect_choice(model, options, 0, "keydiff+preference", "what will be asked is not known");
+        expect_choice(model, options, kQuestion, kInSight, "the question is in sight");
+        expect_choice(model, options, 0, kLater, "what will be asked is not known");
     }
     // One that no chunk can be judged by: chunks are read without it, one shot is not.
-    expect_choice(model, options_of("auto", PrefillSchedule::kChunked), kChunk + 1, "keydiff+preference",
+    expect_choice(model, options_of("auto", PrefillSchedule::kChunked), kChunk + 1, kLater,
                   "the question is longer than a chunk");
-    expect_choice(model, options_of("auto", PrefillSchedule::kOneShot), kChunk + 1, "snapkv:pool=avg45+preference",
-                  "the question is in sight");
+    expect_choice(model, options_of("auto", PrefillSchedule::kOneShot), kChunk + 1, kInSight, "the question is in sight");
 }
 
-TEST_F(AutoSession, WithHeadsIsHeadkvWhereverTheyAre) {
+TEST_F(AutoSession, WithHeadsIsChosenByTheQuestionWhereverTheyAre) {
     const Model plain = make_model("auto-heads");
     const std::string heads = write_heads(plain, "auto-given.json");
     const Model beside = make_model("auto-beside", heads);
     for (const PrefillSchedule schedule : kSchedules) {
         SessionOptions options = options_of("auto", schedule);
         for (const int n_question : {0, kQuestion}) {
-            expect_choice(beside, options, n_question, "headkv:pool=avg45", "head importances beside the model");
+            const std::string chosen = n_question > 0 ? kInSightWithHeads : kLaterWithHeads;
+            expect_choice(beside, options, n_question, chosen, "head importances beside the model");
             options.heads_file = heads;
-            expect_choice(plain, options, n_question, "headkv:pool=avg45", "head importances given");
+            expect_choice(plain, options, n_question, chosen, "head importances given");
             options.heads_file.clear();
         }
     }
@@ -154,7 +160,7 @@ TEST_F(AutoSession, HeadsThatDoNotFitArePassedOverBesideTheModelAndRefusedWhereG
     const char * names[] = {"auto-unfit-0", "auto-unfit-1"};
     for (const std::string & file : {wrong, damaged}) {
         const Model model = make_model(names[file == damaged ? 1 : 0], file);
-        expect_choice(model, options_of("auto", PrefillSchedule::kOneShot), kQuestion, "snapkv:pool=avg45+preference",
+        expect_choice(model, options_of("auto", PrefillSchedule::kOneShot), kQuestion, kInSight,
                       "the question is in sight; the head importances beside the model do not fit it");
         SessionOptions given = options_of("auto", PrefillSchedule::kOneShot);
         given.heads_file = file;
@@ -192,16 +198,14 @@ TEST_F(AutoSession, QuestionsThatComeLaterCountAsInSightWhereTheyAre) {
         const std::vector<int32_t> & questions;
         const char * chosen;
     };
-    for (const Case & one : {Case{PrefillSchedule::kOneShot, few, "snapkv:pool=avg45+preference"},
-                             Case{PrefillSchedule::kChunked, few, "snapkv:pool=avg45+preference"},
-                             Case{PrefillSchedule::kOneShot, many, "snapkv:pool=avg45+preference"},
-                             Case{PrefillSchedule::kChunked, many, "keydiff+preference"}}) {
+    for (const Case & one : {Case{PrefillSchedule::kOneShot, few, kInSight}, Case{PrefillSchedule::kChunked, few, kInSight},
+                             Case{PrefillSchedule::kOneShot, many, kInSight}, Case{PrefillSchedule::kChunked, many, kLater}}) {
         Session session = open(model, options_of("auto", one.schedule));
         Session named = open(model, options_of(one.chosen, one.schedule));
         const auto seen = session.prefill_for_questions(prompt_, one.questions);
         const auto named_seen = named.prefill_for_questions(prompt_, one.questions);
         ASSERT_TRUE(seen.ok() && named_seen.ok()) << seen.status().message() << named_seen.status().message();
-        EXPECT_EQ(*seen, std::string(one.chosen) == "snapkv:pool=avg45+preference");
+        EXPECT_EQ(*seen, std::string(one.chosen) == kInSight);
         EXPECT_EQ(*seen, *named_seen);
         EXPECT_EQ(session.ledger().policy, one.chosen);
         EXPECT_EQ(lanes_below(session, kPrompt), lanes_below(named, kPrompt));
@@ -214,7 +218,7 @@ TEST_F(AutoSession, EvictsWhenAnAnswerOutgrowsABudgetThatHeldThePrompt) {
     const Model model = make_model("auto-growing");
     SessionOptions options = options_of("auto", PrefillSchedule::kAuto);
     options.budget = Budget(kPrompt + 2);
-    expect_choice(model, options, kQuestion, "snapkv:pool=avg45+preference", "the question is in sight");
+    expect_choice(model, options, kQuestion, kInSight, "the question is in sight");
 }
 
 TEST_F(AutoSession, EachFirstPromptIsChosenForAnew) {
@@ -225,16 +229,16 @@ TEST_F(AutoSession, EachFirstPromptIsChosenForAnew) {
     RunHooks asks;
     asks.n_question = kQuestion;
     ASSERT_TRUE(session.prefill(prompt_, asks).ok());
-    EXPECT_EQ(session.ledger().policy, "snapkv:pool=avg45+preference");
+    EXPECT_EQ(session.ledger().policy, kInSight);
     const auto compressed = session.snapshot();
     ASSERT_TRUE(session.prefill(random_tokens(60, tiny_spec().n_vocab, 5)).ok());
-    EXPECT_EQ(session.ledger().policy, "snapkv:pool=avg45+preference") << "what follows changes nothing";
+    EXPECT_EQ(session.ledger().policy, kInSight) << "what follows changes nothing";
     ASSERT_TRUE(session.restore(*empty).ok());
     EXPECT_EQ(session.ledger().policy, "auto");
     ASSERT_TRUE(session.prefill(prompt_).ok());
-    EXPECT_EQ(session.ledger().policy, "keydiff+preference");
+    EXPECT_EQ(session.ledger().policy, kLater);
     ASSERT_TRUE(session.restore(*compressed).ok());
-    EXPECT_EQ(session.ledger().policy, "snapkv:pool=avg45+preference");
+    EXPECT_EQ(session.ledger().policy, kInSight);
     EXPECT_EQ(session.ledger().policy_reason, "the question is in sight");
 }
 
@@ -268,7 +272,7 @@ TEST_F(AutoSession, EvictChoosesAsASessionOfItsOwnWould) {
             ASSERT_TRUE(shared.restore(*start).ok());
             ASSERT_TRUE(shared.append(1).ok());
             ASSERT_TRUE(shared.evict("auto", kBudget).ok());
-            EXPECT_EQ(shared.ledger().policy, model == &beside ? "headkv:pool=avg45" : "keydiff+preference");
+            EXPECT_EQ(shared.ledger().policy, model == &beside ? kLaterWithHeads : kLater);
         }
     }
 }

@@ -207,7 +207,7 @@ TEST(BudgetAuto, TakesTheFullCacheWhereMemoryHoldsTheModelsWholeContext) {
     };
     constexpr int kMoreThanAnyMemory = 1 << 30;
     for (const Case & one :
-         {Case{2048, 0, "full"}, Case{kMoreThanAnyMemory, 0, "keydiff+preference"}, Case{kMoreThanAnyMemory, 2048, "full"}}) {
+         {Case{2048, 0, "full"}, Case{kMoreThanAnyMemory, 0, "keydiff+ada:alpha=0"}, Case{kMoreThanAnyMemory, 2048, "full"}}) {
         RandomModelSpec spec = tiny_spec();
         spec.n_ctx_train = one.n_ctx_train;
         const Model model = tiny_model(spec).value();

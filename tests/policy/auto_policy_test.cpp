@@ -11,6 +11,12 @@
 namespace pith {
 namespace {
 
+// What `auto` is, by what is known.
+constexpr const char * kInSight = "snapkv:pool=avg45:pool_over=before+caote";
+constexpr const char * kLater = "keydiff+ada:alpha=0";
+constexpr const char * kInSightWithHeads = "headkv:pool=avg45:pool_over=before";
+constexpr const char * kLaterWithHeads = "expected:eps=0.02+head:by=both";
+
 constexpr KnownHeads kAllHeads[] = {KnownHeads::kNone,  KnownHeads::kGiven,   KnownHeads::kBesideModel,
                                     KnownHeads::kUnfit, KnownHeads::kShipped, KnownHeads::kOthers};
 
@@ -30,9 +36,9 @@ TEST(AutoPolicy, ChoosesByGatesBudgetHeadsAndQuestionInThisOrder) {
             EXPECT_EQ(chosen({false, true, heads, question}), "gated");
             EXPECT_EQ(chosen({true, true, heads, question}), "gated+snapkv");
             EXPECT_EQ(chosen({false, false, heads, question}), "full");
-            const std::string without =
-                question == KnownQuestion::kInSight ? "snapkv:pool=avg45+preference" : "keydiff+preference";
-            EXPECT_EQ(chosen({true, false, heads, question}), fits(heads) ? "headkv:pool=avg45" : without);
+            const std::string without = question == KnownQuestion::kInSight ? kInSight : kLater;
+            const std::string with = question == KnownQuestion::kInSight ? kInSightWithHeads : kLaterWithHeads;
+            EXPECT_EQ(chosen({true, false, heads, question}), fits(heads) ? with : without);
             const std::string even = question == KnownQuestion::kInSight ? "snapkv" : "keydiff";
             EXPECT_EQ(chosen({true, false, heads, question, false, true}), even) << "divides nothing, heads measured or not";
         }
