@@ -6,6 +6,7 @@
 
 #include "engine/tiny_model.h"
 #include "real/logit_rows.h"
+#include "real/real_model.h"
 
 namespace pith::testing {
 
@@ -16,12 +17,6 @@ struct Parity {
     LogitRows llama_f32;
     double noise = 0;  // of rounded activations: libllama's distance from f32
 };
-
-inline std::string f32_copy_of(const std::string & path) {
-    const std::string copy = scratch_file("f32.gguf");
-    if (!std::filesystem::exists(copy) && !write_f32_copy(path, copy)) { return {}; }
-    return copy;
-}
 
 // f32: the same file written out as f32, loaded.
 inline Parity read_both(const Model & model, const Model & f32, const std::vector<int32_t> & tokens, size_t first) {
@@ -97,5 +92,19 @@ inline void expect_greedy_text_of(const Model & model, const LlamaModel & llama,
     }
     std::cout << "greedy text: libllama prefers another token at " << n_other << " of " << n << "\n";
 }
+
+// Tests on a model that is small enough to be held as f32, too.
+template <const RealModelFile & kFile>
+class BesideF32 : public OnRealModel<kFile> {
+protected:
+    static const Model & f32() {
+        static const Model model = [] {
+            const std::string copy = scratch_file("f32.gguf");
+            if (!write_f32_copy(OnRealModel<kFile>::path(), copy)) { throw std::runtime_error("cannot write " + copy); }
+            return needed(Model::load(copy));
+        }();
+        return model;
+    }
+};
 
 }  // namespace pith::testing

@@ -1,19 +1,17 @@
 // qwen_parity_test.cpp - Qwen2.5-Coder, 1.5 billion parameters: logits and texts against libllama's on the same file.
 #include "real/parity.h"
 #include "real/qwen.h"
-#include "real/story.h"
 
 namespace pith {
 namespace {
 
-// What rounded activations make of SmolLM2 and of Gemma 3, which are tested against f32; in f32 this one takes 6 GB.
-constexpr double kNoise = 0.045;
+// How far libllama is from these weights in f32 on the text below, measured once: there the file takes 6 GB. Pith was as far.
+constexpr double kNoise = 0.0403;
 
 class QwenParity : public testing::Qwen {};
 
 TEST_F(QwenParity, LogitsDifferFromLibllamasByLessThanRoundedActivationsMake) {
-    auto tokens = encode(testing::kStory);
-    tokens.resize(160);
+    const auto tokens = story(160);
     constexpr size_t kFirst = 96;
     const testing::LogitRows reference = testing::LlamaModel(path()).rows(tokens, kFirst);
     const testing::Distance d = testing::distance(testing::pith_rows(model(), tokens, kFirst), reference);

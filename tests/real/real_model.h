@@ -6,9 +6,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "pith/engine.h"
+#include "real/story.h"
 
 namespace pith::testing {
 
@@ -38,6 +42,13 @@ inline std::string missing(const RealModelFile & model) {
     return std::string(model.name) + " is not here (" + path_of(model) + "): scripts/fetch_models " + model.name;
 }
 
+// What a test cannot do without: it ends with the message.
+template <class T>
+T needed(Result<T> result) {
+    if (!result.ok()) { throw std::runtime_error(result.status().message()); }
+    return std::move(*result);
+}
+
 // Tests on one of them, all with the same loaded model.
 template <const RealModelFile & kFile>
 class OnRealModel : public ::testing::Test {
@@ -51,17 +62,24 @@ protected:
         return path;
     }
     static const Model & model() {
-        static const Model model = Model::load(path()).value();
+        static const Model model = needed(Model::load(path()));
         return model;
     }
     static const Tokenizer & tokenizer() {
-        static const Tokenizer tokenizer = Tokenizer::load(path()).value();
+        static const Tokenizer tokenizer = needed(Tokenizer::load(path()));
         return tokenizer;
     }
-    static std::vector<int32_t> encode(std::string_view text) { return tokenizer().encode(text, true, true).value(); }
+    static std::vector<int32_t> encode(std::string_view text) { return needed(tokenizer().encode(text, true, true)); }
+    // The first n tokens of it.
+    static std::vector<int32_t> story(size_t n) {
+        auto tokens = encode(kStory);
+        EXPECT_GE(tokens.size(), n);
+        tokens.resize(n);
+        return tokens;
+    }
     static std::string prompt_of(const std::string & message) {
         const ChatMessage user{"user", message};
-        return tokenizer().apply_chat_template(std::span(&user, 1), true).value();
+        return needed(tokenizer().apply_chat_template(std::span(&user, 1), true));
     }
 };
 
