@@ -88,32 +88,42 @@ inline std::shared_ptr<const HeadImportance> importances(const ModelInfo & info)
     return heads;
 }
 
+struct EvictionSizes {
+    int prompt = kPrompt;
+    int decoded = kDecoded;
+    int budget = kBudget;
+    int first_row = 0;  // logits of earlier positions are left out
+    int n_threads = 1;
+};
+
 inline EvictionRun run_evicting(const Model & model, const std::string & policy, const EvictionSchedule & schedule, KvType type,
-                                const std::vector<int32_t> & tokens) {
+                                const std::vector<int32_t> & tokens, const EvictionSizes & sizes = {}) {
     EvictionRun result;
     SessionOptions options;
     options.policy = policy;
-    options.budget = kBudget;
+    options.budget = sizes.budget;
     options.type_k = options.type_v = type;
     options.prefill = schedule.prefill;
     options.chunk = schedule.chunk;
     options.evict_every = schedule.evict_every;
-    options.n_threads = 1;
+    options.n_threads = sizes.n_threads;
     options.pinned = {{10, 14}};
     options.heads = importances(model.info());
     auto session = model.session(options);
     EXPECT_TRUE(session.ok()) << session.status().message();
     RunHooks hooks;
-    hooks.on_logits = [&](int64_t, std::span<const float> row) {
-        result.logits.insert(result.logits.end(), row.begin(), row.end());
-    };
+    if (sizes.first_row < sizes.prompt) {
+        hooks.on_logits = [&](int64_t position, std::span<const float> row) {
+            if (position >= sizes.first_row) { result.logits.insert(result.logits.end(), row.begin(), row.end()); }
+        };
+    }
     hooks.progress = [&](int64_t, int64_t) {
         if (schedule.prefill == PrefillSchedule::kChunked) { result.log.look(*session); }
     };
-    const Status status = session->prefill(std::span(tokens).first(kPrompt), hooks);
+    const Status status = session->prefill(std::span(tokens).first(static_cast<size_t>(sizes.prompt)), hooks);
     EXPECT_TRUE(status.ok()) << status.message();
     result.log.look(*session);
-    for (int i = kPrompt; i < kPrompt + kDecoded; ++i) {
+    for (int i = sizes.prompt; i < sizes.prompt + sizes.decoded; ++i) {
         EXPECT_TRUE(session->append(tokens[static_cast<size_t>(i)]).ok());
         result.logits.insert(result.logits.end(), session->logits().begin(), session->logits().end());
         result.log.look(*session);
@@ -134,12 +144,14 @@ inline double relative_error(const std::vector<float> & got, const std::vector<f
 }
 
 inline std::vector<float> masked_logits(const Model & model, const EvictionLog & log, const std::vector<int32_t> & tokens,
-                                        ggml_type round = GGML_TYPE_F32) {
+                                        ggml_type round = GGML_TYPE_F32, const EvictionSizes & sizes = {}) {
     const int n_group = model.info().n_heads / model.info().n_kv_heads;
     const auto mask = [&](int layer, int head, int query, int key) {
         return log.hidden(layer, head / n_group, query, key) ? -INFINITY : 0.0F;
     };
-    return plain_logits(file_of(model), tokens, mask, {}, 1, round);
+    std::vector<int32_t> rows;
+    for (int i = sizes.first_row; sizes.first_row > 0 && i < std::ssize(tokens); ++i) { rows.push_back(i); }
+    return plain_logits(file_of(model), tokens, mask, rows, sizes.n_threads, round);
 }
 
 }  // namespace pith::testing

@@ -1,4 +1,4 @@
-// serving.h - a server on a port of this machine, on the built-in model.
+// serving.h - a server on a port of this machine, on the built-in model or another.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,6 +25,7 @@ struct ServingOptions {
     serve::GeneratorOptions generator;
     serve::HttpOptions http;
     const Tokenizer * tokenizer = nullptr;  // in place of served_tokenizer(): with another chat template
+    const Model * model = nullptr;          // in place of served_model()
 
     ServingOptions() {
         api.model_name = "built-in";
@@ -49,10 +50,11 @@ class Serving {
 public:
     explicit Serving(const ServingOptions & options = {}) {
         const Tokenizer & tokenizer = options.tokenizer != nullptr ? *options.tokenizer : served_tokenizer();
-        auto generator = serve::Generator::start(served_model(), tokenizer, options.generator);
+        const Model & model = options.model != nullptr ? *options.model : served_model();
+        auto generator = serve::Generator::start(model, tokenizer, options.generator);
         EXPECT_TRUE(generator.ok()) << generator.status().message();
         generator_ = std::move(*generator);
-        api_ = std::make_unique<serve::Api>(served_model(), tokenizer, *generator_, options.api);
+        api_ = std::make_unique<serve::Api>(model, tokenizer, *generator_, options.api);
         auto server = serve::HttpServer::bind(*api_, options.http);
         EXPECT_TRUE(server.ok()) << server.status().message();
         server_ = std::move(*server);
