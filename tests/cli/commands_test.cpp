@@ -79,6 +79,39 @@ TEST(Commands, InfoCountsTheCache) {
     EXPECT_NE(run_pith({"info", "-m", model}).out.find("llama"), std::string::npos);
 }
 
+// The type that a file says it has, and what it is made of: an embedding in another type may hold most of the bytes.
+TEST(Commands, InfoSaysWhatTheFileSaysItIs) {
+    const TempFolder folder;
+    RandomModelSpec spec;
+    spec.weight_type = "q8_0";
+    spec.n_embd = spec.n_ff = 64;
+    const std::string plain = write_model(folder, spec);
+    const Json silent = run_json({"info", "-m", plain, "--json"});
+    EXPECT_EQ(silent["file_type"], "mostly q8_0");
+    const auto marked = [&](uint32_t number) {
+        GgufEdit edit;
+        edit.metadata = [number](gguf_context * gguf) { gguf_set_val_u32(gguf, "general.file_type", number); };
+        EXPECT_TRUE(edit_gguf(plain, folder.file("marked.gguf"), edit));
+        return folder.file("marked.gguf");
+    };
+    const std::string file = marked(15);
+    const Json info = run_json({"info", "-m", file, "--json"});
+    EXPECT_EQ(info["file_type"], "Q4_K - Medium");
+    EXPECT_EQ(info["weight_type"], "q8_0");
+    int64_t n_weights = 0;
+    size_t n_bytes = 0;
+    for (const Json & share : info["weight_types"]) {
+        n_weights += share["n_weights"].get<int64_t>();
+        n_bytes += share["bytes"].get<size_t>();
+    }
+    EXPECT_EQ(info["weight_types"].size(), 2U) << "norms are f32";
+    EXPECT_EQ(n_weights, info["n_params"]);
+    EXPECT_EQ(n_bytes, info["weight_bytes"]);
+    const std::string text = run_pith({"info", "-m", file}).out;
+    EXPECT_NE(text.find("Q4_K - Medium: q8_0 9"), std::string::npos) << text;
+    EXPECT_EQ(run_json({"info", "-m", marked(999), "--json"})["file_type"], "file type 999");
+}
+
 TEST(Commands, PoliciesListWhatTheIssueNames) {
     const Json list = run_json({"policies", "--json"});
     ASSERT_TRUE(list.is_array());
