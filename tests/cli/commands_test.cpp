@@ -144,6 +144,34 @@ TEST(Commands, TokenizeShowsIdsAndPieces) {
     EXPECT_EQ(run_json({"tokenize", "-m", model, "-p", "", "--no-bos", "--json"})["n_tokens"], 0);
 }
 
+// As llama-bench has it: each flag may be a list, between commas or repeated, and every combination is measured.
+TEST(Commands, BenchMeasuresEveryCombinationOfLists) {
+    const TempFolder folder;
+    const std::string model = write_model(folder);
+    const std::vector<std::string> words = {"bench", "-m",    model,     "--policy", "full,snapkv", "--budget",  "64,48",
+                                            "-p",    "32,48", "-p",      "64",       "-n",          "0,2",       "-t",
+                                            "1,2",   "-ctk",  "f16,f32", "-r",       "1",           "--no-llama"};
+    std::vector<std::string> as_json = words;
+    as_json.emplace_back("--json");
+    const Json bench = run_json(as_json);
+    ASSERT_EQ(bench["rows"].size(), size_t{3 * 2 * 2 * 2 * 3}) << "of snapkv a row for each budget";
+    std::set<std::string> cases;
+    for (const Json & row : bench["rows"]) {
+        std::string name;
+        for (const char * key : {"n_prompt", "n_generate", "n_threads", "cache_type_k", "policy", "budget"}) {
+            name += row[key].dump() + " ";
+        }
+        cases.insert(name);
+        EXPECT_EQ(row["prefill_samples"].size(), 1U);
+        EXPECT_EQ(row["decode_samples"].size(), row["n_generate"] == 0 ? 0U : 1U);
+    }
+    EXPECT_EQ(cases.size(), bench["rows"].size());
+    const std::string table = run_pith(words).out;
+    for (const char * word : {"prompt 32, 48, 64, generate 0, 2", "threads", "prompt  decode", "f32"}) {
+        EXPECT_NE(table.find(word), std::string::npos) << word << " in: " << table;
+    }
+}
+
 TEST(Commands, BenchMeasuresEachDepthAndPolicy) {
     const TempFolder folder;
     const std::string model = write_model(folder);
