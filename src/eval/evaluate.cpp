@@ -86,10 +86,12 @@ private:
     Status check_length(int length) const {
         PITH_RETURN_IF_ERROR(check_at_least("--context", length, 0));
         if (n_ctx_ == 0 || length <= n_ctx_) { return {}; }
-        return {ErrorCode::kInvalidArgument, "--context " + std::to_string(length) + " is more than the " +
-                                                 std::to_string(n_ctx_) +
-                                                 " tokens the model takes: give less, or raise --ctx-size "
-                                                 "to try it all the same"};
+        const bool perplexity = options_.tasks.empty();
+        return {
+            ErrorCode::kInvalidArgument,
+            "--context " + std::to_string(length) + " is more than the " + std::to_string(n_ctx_) + " tokens the model takes" +
+                (perplexity ? ", and a budget bounds what is kept, not the positions, which the model has not learnt" : "") +
+                ": give less, or raise --ctx-size to try it all the same"};
     }
 
     Status add_task(const Task & task, int length) {
@@ -228,6 +230,7 @@ private:
         }
         const int limit = options_.n_samples;
         int n = 0;
+        int n_all = 0;
         for (size_t t = 0; t < options_.texts.size(); ++t) {
             PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokenizer_.encode(options_.texts[t], false, false));
             const bool has_bos = tokenizer_.bos() >= 0;
@@ -240,6 +243,7 @@ private:
                           static_cast<int>(t));
                 continue;
             }
+            n_all += static_cast<int>(tokens.size() / width);
             for (size_t begin = 0; begin + width <= tokens.size() && (limit == 0 || n < limit); begin += width, ++n) {
                 std::vector<int32_t> document;
                 if (has_bos) { document.push_back(tokenizer_.bos()); }
@@ -249,6 +253,7 @@ private:
                              "text " + std::to_string(t + 1) + " from token " + std::to_string(begin));
             }
         }
+        if (!options_.texts.empty()) { plan_.stretches.push_back({length, n, n_all}); }
         if (!options_.texts.empty() && n == 0) {
             leave_out("perplexity", length, "", plan_.left_out.back().refused);  // at this length; others go on
         }

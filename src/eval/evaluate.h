@@ -86,6 +86,13 @@ struct EvalPlan {
     std::vector<Answer> left_out;  // samples the model cannot take, and tasks without a sample that fits the length
     std::vector<std::unique_ptr<std::vector<benchmarks::Sample>>> samples;  // what questions point to
 
+    struct Stretches {
+        int length = 0;
+        int n_read = 0;
+        int n_all = 0;
+    };
+    std::vector<Stretches> stretches;  // perplexity: of each length, how many of the texts' are read
+
     int n_answers() const;  // all of the run's
 };
 

@@ -392,6 +392,8 @@ TEST_F(BadInput, NumbersOutsideTheirRanges) {
     expect_error(run_pith({"demo", "--samples", "-1"}), kUsage, {"--samples", "-1"});
     expect_error(run_pith({"demo", "--samples", "0"}), kUsage, {"--samples is 0: give 1 or more"});
     expect_error(run_pith({"eval", "ruler", "-m", model(), "--samples", "0"}), kUsage, {"--samples", "0"});
+    expect_error(run_pith({"eval", "ruler", "-m", model(), "--samples", "two"}), kUsage, {"--samples", "two"});
+    expect_error(run_pith({"eval", "ruler", "-m", model(), "--samples", "all"}), kUsage, {"--samples all", "a number"});
     expect_error(run_pith({"demo", "--perplexity", "--task", "vt"}), kUsage, {"--perplexity", "--task"});
     expect_error(run_pith({"demo", "--json", "--csv"}), kUsage, {"--json", "--csv"});
     expect_error(run_pith({"demo", "--perplexity", "--tokens", "0"}), kFailed, {"0 tokens"});

@@ -587,6 +587,33 @@ TEST_F(Eval, PerplexityOfATextUnderEveryPolicy) {
     }
 }
 
+// A book is minutes of work: the first ten stretches, unless somebody wants more.
+TEST_F(Eval, PerplexityReadsTheFirstStretchesOfAText) {
+    write_text(path("long.txt"), words(700));
+    const auto with = [&](const std::vector<std::string> & more) {
+        std::vector<std::string> all = {"eval",           "perplexity", "-m",      model_,     "--text",
+                                        path("long.txt"), "--context",  "32",      "--policy", "snapkv",
+                                        "--budget",       "8%",         "--chunk", "16",       "--json"};
+        all.insert(all.end(), more.begin(), more.end());
+        return run_pith(all);
+    };
+    const auto n_read = [](const Outcome & outcome) {
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        return Json::parse(outcome.out)["rows"][0]["samples"].get<int>();
+    };
+    const Outcome some = with({});
+    EXPECT_EQ(n_read(some), 10);
+    EXPECT_NE(some.err.find("the first 10 of "), std::string::npos) << some.err;
+    EXPECT_NE(some.err.find("all for all"), std::string::npos) << some.err;
+    const Outcome asked = with({"--samples", "3"});
+    EXPECT_EQ(n_read(asked), 3);
+    EXPECT_EQ(asked.err.find("the first"), std::string::npos) << "somebody said how many";
+    const int n_all = n_read(with({"--samples", "all"}));
+    EXPECT_GT(n_all, 10);
+    EXPECT_NE(some.err.find("10 of " + std::to_string(n_all) + " stretches of 32 tokens"), std::string::npos) << some.err;
+    expect_error(with({"--context", "100000"}), 1, {"--context 100000", "not the positions", "--ctx-size"});
+}
+
 TEST_F(Eval, AModelOfAnotherArchitectureRunsThrough) {
     RandomModelSpec spec;
     spec.arch = "qwen3moe";

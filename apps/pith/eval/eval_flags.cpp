@@ -133,9 +133,10 @@ Result<std::string> heads_fingerprint(const EvalOptions & options, const Model &
 void EvalFlags::add_run_options(CLI::App & command) {
     model.add_to(command, false);
     command.add_option("--seed,-s", seed, "Seed of generated samples")->capture_default_str();
-    command
-        .add_option("--samples", n_samples, "Samples of each task and context (default: 10 where they are generated, else all)")
-        ->check(CLI::PositiveNumber);
+    command.add_option_function<std::string>(
+        "--samples", [this](const std::string & text) { take_samples(text); },
+        "Samples of each task and context, the first so many; all (default: 10 where they are generated and of a perplexity, "
+        "else all)");
     command.add_option("--data", data, "Folder with the benchmark's data files, as it publishes them");
     command.add_option("--haystack", haystack, "Text file that needles are hidden in (default: the built-in generator's)");
     command.add_option(
@@ -161,6 +162,14 @@ void EvalFlags::add_run_options(CLI::App & command) {
     command.add_option("-o,--out", out, "Folder of the run: answers are kept there as they come, the same command goes on");
     command.add_flag("--resume", resume, "Go on with the run in --out; an error if there is none");
     command.add_flag("--keep-prompts", keep_prompts, "Write what was read for each answer into answers.jsonl, too");
+}
+
+void EvalFlags::take_samples(const std::string & text) {
+    all_samples = text == "all";
+    n_samples = 0;
+    if (!all_samples && (!CLI::detail::lexical_cast(text, n_samples) || n_samples < 1)) {
+        throw CLI::ValidationError("--samples", "is " + text + ": give 1 or more, or all");
+    }
 }
 
 void EvalFlags::add_what_options(CLI::App & command) {
@@ -298,7 +307,11 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
                     "--context is 0: the samples of " + flags.family + " are generated, give the length they are to have"};
         }
     }
-    options.n_samples = flags.n_samples > 0 ? flags.n_samples : generated ? kGeneratedSamples : 0;
+    if (generated && flags.all_samples) {
+        return {ErrorCode::kInvalidArgument, "--samples all: these samples are generated, as many as one likes: give a number"};
+    }
+    const bool takes_all = flags.all_samples || !(generated || perplexity);
+    options.n_samples = flags.n_samples > 0 ? flags.n_samples : takes_all ? 0 : kGeneratedSamples;
     const bool has_gates = !flags.model.gate.empty();
     const std::string policies = !flags.policies.empty() ? flags.policies : has_gates ? "gated" : kDefaultPolicies;
     PITH_ASSIGN_OR_RETURN(options.policies, policies_of_list(policies, has_importance(flags.heads, model_path),
