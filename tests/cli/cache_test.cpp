@@ -41,6 +41,26 @@ protected:
     std::string file_;
 };
 
+// Compressed before anybody knows the question, by a policy that takes the newest tokens for one: a line says so.
+TEST_F(CacheFiles, APolicyThatDoesNotFitAQuestionAskedLaterIsTold) {
+    const std::string told = "which will not be the question";
+    const auto count = [&](const std::string & err) { return err.find(told) == std::string::npos ? 0 : 1; };
+    const Outcome unseen = compress();
+    EXPECT_EQ(count(unseen.err), 1) << unseen.err;
+    EXPECT_NE(unseen.err.find("keydiff+preference"), std::string::npos) << unseen.err;
+    EXPECT_EQ(count(compress({"-p", "Who is long?"}).err), 0);
+    EXPECT_EQ(count(compress({"--policy", "keydiff"}).err), 0);
+    const auto run = [&](const std::vector<std::string> & more) {
+        std::vector<std::string> all = {"run", "-m", model_, "-f", book_, "-p", "Who?", "-n", "2", "-t", "1", "--budget", "64"};
+        all.insert(all.end(), more.begin(), more.end());
+        return run_pith(all).err;
+    };
+    EXPECT_EQ(count(run({"--policy", "tova", "--question-later"})), 1);
+    EXPECT_EQ(count(run({"--policy", "tova"})), 0);
+    EXPECT_EQ(count(run({"--policy", "streaming", "--question-later"})), 0);
+    EXPECT_EQ(count(run({"--question-later"})), 0) << "auto chooses by that";
+}
+
 TEST_F(CacheFiles, ATextThatWasCompressedIsAskedInAnotherProcess) {
     const Outcome made = compress();
     ASSERT_EQ(made.exit_code, 0) << made.err;

@@ -369,6 +369,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
         }
     }
     PITH_ASSIGN_OR_RETURN(options.session.type_k, parse_kv_type(flags.cache.type_k));
+    warn_of_coarse_keys(options.session.type_k);
     PITH_ASSIGN_OR_RETURN(options.session.type_v, parse_kv_type(flags.cache.type_v));
     PITH_ASSIGN_OR_RETURN(options.session.prefill, parse_prefill(flags.prefill));
     options.session.chunk = flags.chunk;

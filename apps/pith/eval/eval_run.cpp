@@ -11,6 +11,7 @@
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
 #include "app/eval/eval_flags.h"
+#include "app/flags/unseen_question.h"
 #include "benchmarks/ruler/ruler.h"
 #include "core/text.h"
 #include "eval/built_in_task.h"
@@ -201,6 +202,11 @@ int run_eval(const EvalFlags & given, EvalRun & run) {
     }
     const auto folder = RunFolder::open(flags.out, plan->info, flags.resume);
     if (!folder.ok()) { return fail(folder.status()); }
+    const bool named = !flags.policies.empty() && flags.policies != "all";
+    if (named && !options->question_aware && !options->tasks.empty()) {
+        warn_of_unseen_question(options->policies, *model, flags.heads,
+                                "--question-aware compresses with the question in sight");
+    }
     const Status ran = run_in_folder(flags, *options, *model, *tokenizer, *plan, **folder);
     if (!ran.ok()) { return fail(ran); }
     warn_of_foreign_texts(make_eval_table((*folder)->info(), (*folder)->answers()), model->info().n_vocab);
