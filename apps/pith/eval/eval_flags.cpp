@@ -87,6 +87,50 @@ bool has_ready_samples(const EvalFlags & flags, const benchmarks::Task & task) {
     return !ready.empty() && !flags.data.empty() && exists(flags.data + "/" + ready);
 }
 
+// Family, tasks and lengths of the samples that a file has, in their order; with --tasks only those.
+Status read_samples_file(const EvalFlags & flags, EvalOptions & options) {
+    const std::string & file = flags.samples_file;
+    SampleFileRequest request;
+    request.name = file;
+    PITH_ASSIGN_OR_RETURN(request.text, read_text(file));
+    options.samples_hash = fingerprint(request.text);
+    auto samples = read_samples(request);
+    const auto wrong = [&file](const std::string & what) {
+        return Status(ErrorCode::kInvalidArgument, "--samples-file '" + file + "' " + what);
+    };
+    // An error of a file that is another one would speak of other options.
+    if (samples.status().code() == ErrorCode::kInvalidArgument) {
+        return wrong("is none of --write-samples: give a benchmark's own files with --data");
+    }
+    PITH_RETURN_IF_ERROR(samples.status());
+    std::vector<std::string> names;
+    const std::vector<std::string_view> asked =
+        flags.tasks.empty() || flags.tasks == "all" ? std::vector<std::string_view>() : split(flags.tasks, ',');
+    for (FileSample & one : *samples) {
+        if (one.family.empty()) { return wrong("is none of --write-samples: give a benchmark's own files with --data"); }
+        if (one.task == nullptr) { return wrong("has samples of " + one.family + "/" + one.name + ", which is no task here"); }
+        if (options.family.empty()) { options.family = one.family; }
+        if (one.family != options.family) {
+            return wrong("has samples of " + one.family + ", and " + options.family +
+                         " is asked: give one benchmark at a time");
+        }
+        names.push_back(one.name);
+        if (!asked.empty() && std::ranges::none_of(asked, [&](std::string_view name) { return trim(name) == one.name; })) {
+            continue;
+        }
+        if (std::ranges::find(options.tasks, one.task) == options.tasks.end()) { options.tasks.push_back(one.task); }
+        if (std::ranges::find(options.lengths, one.length) == options.lengths.end()) { options.lengths.push_back(one.length); }
+        options.ready_samples.push_back(std::move(one));
+    }
+    for (const std::string_view name : asked) {
+        const std::string task(trim(name));
+        if (std::ranges::find(names, task) == names.end()) {
+            return wrong("has no samples of task '" + task + "'" + did_you_mean(task, names, ""));
+        }
+    }
+    return {};
+}
+
 // A family whose samples are made here: as many and as long as one likes.
 bool is_generated(const std::string & family) {
     return std::any_of(benchmarks::all_tasks().begin(), benchmarks::all_tasks().end(),
@@ -153,6 +197,8 @@ void EvalFlags::add_run_options(CLI::App & command) {
                        "Batches at once, with -t threads each (default: as many as there are cores; 1 with "
                        "devices, where they take turns)");
     command.add_option("-c,--ctx-size", n_ctx, "Tokens the model takes (default: what it was trained on)");
+    command.add_option("-n,--n-predict,--max-new", n_new,
+                       "Tokens of an answer at most, where the task allows more: a cache that has lost what is asked rambles");
     command.add_flag("--raw", raw, "Leave out the model's chat template");
     command.add_flag("--no-share", no_share,
                      "A prefill for each policy and budget, instead of one for all: slower, same answers");
@@ -210,6 +256,8 @@ void EvalFlags::add_what_options(CLI::App & command) {
     command
         .add_option("--write-samples", write_samples, "Write the samples to this file, a line of JSON each, and ask nothing")
         ->excludes(part);
+    command.add_option("--samples-file", samples_file,
+                       "Ask the samples that --write-samples wrote, which name benchmark, tasks and lengths themselves");
     command
         .add_flag("--ruler-form", ruler_form,
                   "Write the samples of one task of RULER at one length as its own validation.jsonl")
@@ -249,6 +297,7 @@ Status EvalFlags::check() const {
     PITH_RETURN_IF_ERROR(check_at_least("--jobs", n_jobs, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--parallel", n_parallel, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", n_ctx, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--max-new", n_new, 0));
     for (const int length : lengths) { PITH_RETURN_IF_ERROR(check_at_least("--context", length, 0)); }
     PITH_RETURN_IF_ERROR(parse_prefill(prefill).status());
     if (!prefill_cache.empty() && (n_parallel > 1 || family == kPerplexity)) {
@@ -266,7 +315,7 @@ Status EvalFlags::check() const {
                     "--shard needs a folder for this part, which `pith eval merge` reads: add -o FOLDER"};
         }
     }
-    if (family.empty()) {
+    if (family.empty() && samples_file.empty()) {
         return {ErrorCode::kInvalidArgument,
                 "name a benchmark: " + join(families(), ",") + "; `pith eval --list` shows their tasks"};
     }
@@ -275,6 +324,9 @@ Status EvalFlags::check() const {
             return {ErrorCode::kInvalidArgument,
                     "perplexity asks no questions: leave out --tasks, --question-aware, --data and --haystack"};
         }
+        if (n_new > 0 || !samples_file.empty()) {
+            return {ErrorCode::kInvalidArgument, "perplexity answers nothing: leave out --max-new and --samples-file"};
+        }
         return {};
     }
     if (guided && (!question_aware || prefill != "chunked")) {
@@ -282,6 +334,7 @@ Status EvalFlags::check() const {
                 "--guided judges chunks by the question: give --question-aware and --prefill chunked, too"};
     }
     if (!texts.empty()) { return {ErrorCode::kInvalidArgument, "--text is for perplexity; essays go in with --haystack"}; }
+    if (!samples_file.empty()) { return {}; }  // it says itself what its tasks are
     const auto found = find_tasks(*this);
     return found.ok() || found.status().code() == ErrorCode::kNotFound ? Status() : found.status();  // files come later
 }
@@ -290,9 +343,14 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     EvalOptions options;
     options.family = flags.family;
     const bool perplexity = flags.family == kPerplexity;
-    if (!perplexity) { PITH_ASSIGN_OR_RETURN(options.tasks, find_tasks(flags)); }
-    const bool generated = perplexity ? flags.texts.empty() : is_generated(flags.family);
-    options.lengths = flags.lengths;
+    const bool has_samples = !flags.samples_file.empty();
+    if (has_samples) {
+        PITH_RETURN_IF_ERROR(read_samples_file(flags, options));
+    } else if (!perplexity) {
+        PITH_ASSIGN_OR_RETURN(options.tasks, find_tasks(flags));
+    }
+    const bool generated = perplexity ? flags.texts.empty() : !has_samples && is_generated(flags.family);
+    if (!has_samples) { options.lengths = flags.lengths; }
     const bool needs_length = std::any_of(options.tasks.begin(), options.tasks.end(), [&](const auto * task) {
         return task->rules().file.empty() && !has_ready_samples(flags, *task);
     });
@@ -302,7 +360,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
                                               [&](const auto * task) { return has_ready_samples(flags, *task); });
     if (options.lengths.empty()) { options.lengths = {perplexity || (generated && !all_ready) ? kGeneratedLength : 0}; }
     for (const int length : options.lengths) {
-        if (length == 0 && needs_length) {
+        if (length == 0 && needs_length && !has_samples) {
             return {ErrorCode::kInvalidArgument,
                     "--context is 0: the samples of " + flags.family + " are generated, give the length they are to have"};
         }
@@ -320,7 +378,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
         PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(text));
         options.budgets.push_back(budget);
     }
-    for (const benchmarks::Task * task : options.tasks) {
+    for (const benchmarks::Task * task : has_samples ? std::vector<const benchmarks::Task *>() : options.tasks) {
         const std::string & ready = task->rules().ready;
         if (has_ready_samples(flags, *task)) {
             PITH_ASSIGN_OR_RETURN(options.files[ready], read_text(flags.data + "/" + ready));
@@ -359,6 +417,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     options.raw = flags.raw;
     options.share = !flags.no_share;
     options.n_ctx = flags.n_ctx;
+    options.n_new = flags.n_new;
     options.keep_prompts = flags.keep_prompts;
     options.prefill_cache = flags.prefill_cache;
     if (!options.prefill_cache.empty()) {
@@ -400,7 +459,11 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     add("--policy", join(options.policies, ","));
     add("--budget", listed(options.budgets, [](const Budget & budget) { return budget.to_string(); }));
     add("--samples", options.n_samples > 0 ? number(options.n_samples) : "all");
-    add("--seed", std::to_string(options.seed));
+    if (options.samples_hash.empty()) {
+        add("--seed", std::to_string(options.seed));
+    } else {
+        add("--samples-file", options.samples_hash);
+    }
     if (!flags.shard.empty()) { add(kShardSetting, flags.shard); }
     if (!options.files.empty()) {
         std::string data;
@@ -426,6 +489,7 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     PITH_ASSIGN_OR_RETURN(const std::string heads, heads_fingerprint(options, model));
     if (!heads.empty()) { add("--heads", heads); }
     if (options.raw) { add("--raw", yes_no(true)); }
+    if (options.n_new > 0) { add("--max-new", number(options.n_new)); }
     if (options.n_ctx > 0) { add("--ctx-size", number(options.n_ctx)); }
     add("pith", PITH_VERSION);
     add("ggml", ggml_version());

@@ -41,6 +41,8 @@ struct EvalFlags {
     int n_jobs = 0;
     int n_parallel = kDefaultParallel;
     int n_ctx = 0;
+    int n_new = 0;             // tokens of an answer at most; 0: as the task has it
+    std::string samples_file;  // of --write-samples
     bool raw = false;
     bool no_share = false;
     std::string out;  // the run's folder
