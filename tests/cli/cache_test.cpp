@@ -61,6 +61,27 @@ TEST_F(CacheFiles, APolicyThatDoesNotFitAQuestionAskedLaterIsTold) {
     EXPECT_EQ(count(run({"--question-later"})), 0) << "auto chooses by that";
 }
 
+// What a window policy's file holds more than one without evidence: its window's queries, and nothing besides.
+TEST_F(CacheFiles, AFileIsLargerByTheQueriesOfThePolicysWindow) {
+    const auto info = [&](const std::string & policy) {
+        EXPECT_EQ(compress({"--policy", policy}).exit_code, 0);
+        return Json::parse(run_pith({"cache", "info", file_, "--json"}).out);
+    };
+    const Json plain = info("streaming");
+    EXPECT_EQ(run_pith({"cache", "info", file_}).out.find("newest queries"), std::string::npos);
+    const Json window = info("snapkv:window=8");
+    const std::string text = run_pith({"cache", "info", file_}).out;
+    EXPECT_NE(text.find("the 8 newest queries of every layer"), std::string::npos) << text;
+    const RandomModelSpec spec;
+    const size_t of_query = static_cast<size_t>(spec.n_heads) * static_cast<size_t>(spec.head_dim) * sizeof(float);
+    const size_t queries = static_cast<size_t>(spec.n_layers) * 8 *
+                           (of_query + sizeof(uint64_t) + sizeof(int32_t));  // a list each, and its position
+    for (const char * section : {"rows", "lanes", "logits", "tokens"}) {
+        EXPECT_EQ(window["sections"][section], plain["sections"][section]) << section;
+    }
+    EXPECT_EQ(window["sections"]["evidence"].get<size_t>() - plain["sections"]["evidence"].get<size_t>(), queries);
+}
+
 TEST_F(CacheFiles, ATextThatWasCompressedIsAskedInAnotherProcess) {
     const Outcome made = compress();
     ASSERT_EQ(made.exit_code, 0) << made.err;
