@@ -76,7 +76,8 @@ class _ModelInfo(_Options):
     _fields_ = [("size", c_size_t), ("architecture", c_char_p), ("name", c_char_p), ("weight_type", c_char_p),
                 ("n_params", c_int64), ("weight_bytes", c_uint64)] + [
                     (name, c_int32)
-                    for name in ("n_layers", "n_heads", "n_kv_heads", "head_dim", "n_embd", "n_vocab", "n_ctx_train")]
+                    for name in ("n_layers", "n_heads", "n_kv_heads", "head_dim", "n_embd", "n_vocab", "n_ctx_train")
+                ] + [("file_type", c_char_p)]
 
 
 class _Span(ctypes.Structure):

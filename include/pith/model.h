@@ -24,11 +24,21 @@ struct ModelOptions {
     DeviceOptions devices;                          // which layers' weights lie on which devices
 };
 
+// The weights of one ggml type.
+struct WeightShare {
+    std::string type;  // "q4_K"
+    int64_t n_weights = 0;
+    int n_tensors = 0;
+    size_t bytes = 0;
+};
+
 struct ModelInfo {
     std::string path;
     std::string architecture;
     std::string name;
+    std::string file_type;    // what the file says its weights are: "Q4_K - Medium"; "mostly q8_0" where it says nothing
     std::string weight_type;  // most weight bytes have it
+    std::vector<WeightShare> weight_types;  // most bytes first
     int64_t n_params = 0;
     size_t weight_bytes = 0;
     int n_layers = 0;

@@ -100,10 +100,11 @@ struct pith_model_info {
     size_t size;
     const char * architecture;
     const char * name;
-    const char * weight_type;
+    const char * weight_type; /* the one that most bytes have: "q8_0" */
     int64_t n_params;
     uint64_t weight_bytes;
     int32_t n_layers, n_heads, n_kv_heads, head_dim, n_embd, n_vocab, n_ctx_train;
+    const char * file_type; /* what the file says its weights are: "Q4_K - Medium"; "mostly q8_0" where it says nothing */
 };
 
 /* options may be NULL: the defaults. */

@@ -3,6 +3,7 @@
 // One measurement of a case, in a process of its own: load, warm up, prefill `depth` random tokens (compressed as the policy
 // says), then time a prompt of n_prompt tokens and, cut back to the depth, n_generate decoded tokens. Pairs are interleaved
 // (Pith, llama-bench, Pith, …), so that a machine's moods hit both; medians and medians of the pairs' ratios are reported.
+// Of lists every combination is a case, as in llama-bench; there are so many rows.
 // REQUIRES: no model was loaded in this process before (run_bench forks).   Threads: one at a time.
 #pragma once
 
@@ -23,6 +24,17 @@ struct LlamaBench {
     std::string working_folder;  // where it finds its back ends
 };
 
+// Values to measure one after the other; an empty list: the one that the options have.
+struct BenchLists {
+    std::vector<int> prompts;
+    std::vector<int> generates;
+    std::vector<int> threads;
+    std::vector<KvType> types_k;
+    std::vector<KvType> types_v;
+    std::vector<int> chunks;
+    std::vector<Budget> budgets;
+};
+
 struct BenchOptions {
     std::string model_path;
     ModelOptions model;
@@ -31,6 +43,7 @@ struct BenchOptions {
     std::vector<int64_t> depths = {0};
     int n_prompt = 512;
     int n_generate = 32;
+    BenchLists lists;
     int n_repetitions = 5;
     bool interleave = true;  // false: all repetitions of a case in one process, after one prefill of the depth
     uint32_t seed = 1;
@@ -53,6 +66,12 @@ struct BenchMeasurement {
 
 struct BenchRow {
     int64_t depth = 0;
+    int n_prompt = 0;
+    int n_generate = 0;
+    int n_threads = 0;  // 0: the default
+    KvType type_k = KvType::kF16;
+    KvType type_v = KvType::kF16;
+    int chunk = 0;
     std::string policy;
     std::string budget;  // empty: no limit
     BenchMeasurement pith;

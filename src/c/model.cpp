@@ -67,7 +67,8 @@ pith_code pith_model_get_info(const pith_model * model, struct pith_model_info *
                                   m.head_dim,
                                   m.n_embd,
                                   m.n_vocab,
-                                  m.n_ctx_train};
+                                  m.n_ctx_train,
+                                  m.file_type.c_str()};
         return give(all, info);
     });
 }

@@ -6,6 +6,12 @@
 #include <utility>
 
 namespace pith {
+namespace {
+
+constexpr std::string_view kSpaces = " \t\r\n\v\f";
+
+}  // namespace
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
     std::vector<std::string_view> pieces;
     size_t begin = 0;
@@ -37,6 +43,14 @@ std::string to_lower(std::string_view text) {
         if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     }
     return result;
+}
+
+bool starts_with_space(std::string_view text) {
+    return text.empty() || kSpaces.find(text.front()) != std::string_view::npos;
+}
+
+bool ends_in_space(std::string_view text) {
+    return text.empty() || kSpaces.find(text.back()) != std::string_view::npos;
 }
 
 std::string without_controls(std::string_view text) {

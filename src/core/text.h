@@ -18,6 +18,9 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 std::string quoted(std::string_view text);    // 'text'
 std::string to_lower(std::string_view text);  // of ASCII; other bytes as they are
+// White space as ASCII has it stands there, or nothing does.
+bool starts_with_space(std::string_view text);
+bool ends_in_space(std::string_view text);
 // For terminals: '?' in place of every control character (C0, DEL, C1), which in a stranger's file may move the cursor, change
 // colours, or begin a line of its own.
 std::string without_controls(std::string_view text);

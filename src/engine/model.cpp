@@ -38,7 +38,9 @@ ModelInfo describe(const ModelFile & file) {
     info.path = file.path();
     info.architecture = hp.arch_name;
     info.name = hp.name;
+    info.file_type = file.file_type();
     info.weight_type = file.weight_type_name();
+    info.weight_types = file.weight_shares();
     info.n_params = file.n_params();
     info.weight_bytes = file.weight_bytes();
     info.n_layers = hp.n_layers;

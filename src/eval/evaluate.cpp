@@ -86,16 +86,28 @@ private:
     Status check_length(int length) const {
         PITH_RETURN_IF_ERROR(check_at_least("--context", length, 0));
         if (n_ctx_ == 0 || length <= n_ctx_) { return {}; }
-        return {ErrorCode::kInvalidArgument, "--context " + std::to_string(length) + " is more than the " +
-                                                 std::to_string(n_ctx_) +
-                                                 " tokens the model takes: give less, or raise --ctx-size "
-                                                 "to try it all the same"};
+        const bool perplexity = options_.tasks.empty();
+        return {
+            ErrorCode::kInvalidArgument,
+            "--context " + std::to_string(length) + " is more than the " + std::to_string(n_ctx_) + " tokens the model takes" +
+                (perplexity ? ", and a budget bounds what is kept, not the positions, which the model has not learnt" : "") +
+                ": give less, or raise --ctx-size to try it all the same"};
+    }
+
+    // Samples as a file has them: they were made, and told apart, before.
+    Status add_ready(const Task & task, int length) {
+        std::vector<Sample> samples;
+        for (const FileSample & one : options_.ready_samples) {
+            const bool wanted = options_.n_samples == 0 || std::ssize(samples) < options_.n_samples;
+            if (wanted && one.task == &task && one.length == length) { samples.push_back(one.sample); }
+        }
+        return samples.empty() ? Status() : add_samples(task, length, std::move(samples), /*limit=*/n_ctx_);
     }
 
     Status add_task(const Task & task, int length) {
+        if (!options_.ready_samples.empty()) { return add_ready(task, length); }
         const benchmarks::TaskRules & rules = task.rules();
-        const bool chat = rules.chat && !options_.raw && tokenizer_.has_chat_template();
-        PITH_ASSIGN_OR_RETURN(const int overhead, prompt_overhead(tokenizer_, chat));
+        PITH_ASSIGN_OR_RETURN(const int overhead, prompt_overhead(tokenizer_, uses_template(rules)));
         benchmarks::SampleRequest request;
         request.n_samples = options_.n_samples;
         request.seed = options_.seed;
@@ -115,15 +127,25 @@ private:
         if (options_.n_samples > 0 && static_cast<int>(made.size()) > options_.n_samples) {
             made.resize(static_cast<size_t>(options_.n_samples));
         }
+        const bool by_length = length > 0 && rules.too_long == TooLong::kRefuse && !fits_itself;
+        return add_samples(task, length, std::move(made), by_length ? length : n_ctx_);
+    }
+
+    bool uses_template(const benchmarks::TaskRules & rules) const {
+        return rules.chat && !options_.raw && tokenizer_.has_chat_template();
+    }
+
+    // limit: tokens that a sample may take, answer included.
+    Status add_samples(const Task & task, int length, std::vector<Sample> made, int limit) {
+        const benchmarks::TaskRules & rules = task.rules();
         plan_.samples.push_back(std::make_unique<std::vector<Sample>>(std::move(made)));
         const std::vector<Sample> & samples = *plan_.samples.back();
 
         PromptRules prompt_rules;
-        prompt_rules.chat = chat;
+        prompt_rules.chat = uses_template(rules);
         prompt_rules.too_long = rules.too_long;
         prompt_rules.n_middle = rules.too_long == TooLong::kMiddle ? length : 0;
-        prompt_rules.n_ctx = n_ctx_;
-        if (length > 0 && rules.too_long == TooLong::kRefuse && !fits_itself) { prompt_rules.n_ctx = length; }
+        prompt_rules.n_ctx = limit;
         std::set<std::string> ids;
         const size_t first_unit = plan_.units.size();
         for (size_t i = 0; i < samples.size(); ++i) {
@@ -214,6 +236,7 @@ private:
             question.follow_up = turn.follow_up;
             question.choices = turn.choices;
             question.n_new = sample.turns[t].max_new_tokens;
+            if (options_.n_new > 0) { question.n_new = std::min(question.n_new, options_.n_new); }
             question.stop_at_newline = task.rules().stop_at_newline;
             last->questions.push_back(std::move(question));
         }
@@ -228,6 +251,7 @@ private:
         }
         const int limit = options_.n_samples;
         int n = 0;
+        int n_all = 0;
         for (size_t t = 0; t < options_.texts.size(); ++t) {
             PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokenizer_.encode(options_.texts[t], false, false));
             const bool has_bos = tokenizer_.bos() >= 0;
@@ -240,6 +264,7 @@ private:
                           static_cast<int>(t));
                 continue;
             }
+            n_all += static_cast<int>(tokens.size() / width);
             for (size_t begin = 0; begin + width <= tokens.size() && (limit == 0 || n < limit); begin += width, ++n) {
                 std::vector<int32_t> document;
                 if (has_bos) { document.push_back(tokenizer_.bos()); }
@@ -249,6 +274,7 @@ private:
                              "text " + std::to_string(t + 1) + " from token " + std::to_string(begin));
             }
         }
+        if (!options_.texts.empty()) { plan_.stretches.push_back({length, n, n_all}); }
         if (!options_.texts.empty() && n == 0) {
             leave_out("perplexity", length, "", plan_.left_out.back().refused);  // at this length; others go on
         }

@@ -23,6 +23,7 @@
 #include "bench/policy_cases.h"
 #include "benchmarks/benchmark.h"
 #include "eval/run_folder.h"
+#include "eval/sample_file.h"
 #include "eval/sample_prompt.h"
 #include "pith/model.h"
 #include "pith/text.h"
@@ -45,10 +46,14 @@ struct EvalOptions {
     std::string haystack;                      // text for essays; empty: the tasks' own
     std::vector<std::string> texts;            // perplexity: documents; empty: the built-in generator's
     bool question_aware = false;
-    bool guided = false;        // question-aware, in chunks: every chunk is judged by the question (RunHooks::n_question)
-    bool raw = false;           // no chat template
-    bool share = true;          // one prefill for all cases, where that is exact
-    int n_ctx = 0;              // tokens the model takes; 0: what it was trained on
+    bool guided = false;  // question-aware, in chunks: every chunk is judged by the question (RunHooks::n_question)
+    bool raw = false;     // no chat template
+    bool share = true;    // one prefill for all cases, where that is exact
+    int n_ctx = 0;        // tokens the model takes; 0: what it was trained on
+    int n_new = 0;        // tokens of an answer at most, where the task allows more; 0: as the task has it
+    // Asked in place of what the tasks would make or read (sample_file.h): those of `tasks` and `lengths`, in their order.
+    std::vector<FileSample> ready_samples;
+    std::string samples_hash;   // of their file
     bool keep_prompts = false;  // in the answers; changes none of them
     std::string prefill_cache;  // a folder of prompts that were read (kept_prefill.h); empty: none is kept
     SessionOptions session;     // types, chunk, schedule, evict_every, heads; policy and budget are the cases'
@@ -85,6 +90,13 @@ struct EvalPlan {
     std::vector<EvalUnit> units;
     std::vector<Answer> left_out;  // samples the model cannot take, and tasks without a sample that fits the length
     std::vector<std::unique_ptr<std::vector<benchmarks::Sample>>> samples;  // what questions point to
+
+    struct Stretches {
+        int length = 0;
+        int n_read = 0;
+        int n_all = 0;
+    };
+    std::vector<Stretches> stretches;  // perplexity: of each length, how many of the texts' are read
 
     int n_answers() const;  // all of the run's
 };

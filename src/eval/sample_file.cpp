@@ -50,9 +50,13 @@ Result<std::vector<FileSample>> read_own(const SampleFileRequest & request) {
     std::vector<FileSample> samples;
     const auto use = [&](const Record & record) -> Status {
         FileSample one;
-        PITH_ASSIGN_OR_RETURN(const std::string family, record.text("family"));
-        PITH_ASSIGN_OR_RETURN(const std::string task, record.text("task"));
-        one.task = benchmarks::find_task(family, task);
+        PITH_ASSIGN_OR_RETURN(one.family, record.text("family"));
+        PITH_ASSIGN_OR_RETURN(one.name, record.text("task"));
+        one.task = benchmarks::find_task(one.family, one.name);
+        if (record.has("length")) {
+            PITH_ASSIGN_OR_RETURN(const int64_t length, record.integer("length"));
+            one.length = static_cast<int>(length);
+        }
         PITH_ASSIGN_OR_RETURN(one.sample.id, record.scalar("id"));
         PITH_ASSIGN_OR_RETURN(one.sample.context, record.text("context"));
         PITH_ASSIGN_OR_RETURN(const std::vector<Record> turns, record.objects("turns"));
@@ -60,6 +64,8 @@ Result<std::vector<FileSample>> read_own(const SampleFileRequest & request) {
             PITH_ASSIGN_OR_RETURN(Turn read, read_turn(turn));
             one.sample.turns.push_back(std::move(read));
         }
+        if (record.has("groups")) { PITH_ASSIGN_OR_RETURN(one.sample.groups, record.members("groups")); }
+        if (record.has("fields")) { PITH_ASSIGN_OR_RETURN(one.sample.fields, record.members("fields")); }
         if (one.sample.turns.empty()) { return record.bad("turns", "is an empty list: nothing is asked"); }
         samples.push_back(std::move(one));
         return {};
@@ -138,7 +144,10 @@ Result<std::vector<FileSample>> read_task(const SampleFileRequest & request, con
         made.resize(static_cast<size_t>(wanted.n_samples));
     }
     std::vector<FileSample> samples;
-    for (Sample & sample : made) { samples.push_back({std::move(sample), &task}); }
+    for (Sample & sample : made) {
+        samples.emplace_back().sample = std::move(sample);
+        samples.back().task = &task;
+    }
     return samples;
 }
 

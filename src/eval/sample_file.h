@@ -30,6 +30,9 @@ struct SampleFileRequest {
 
 struct FileSample {
     benchmarks::Sample sample;
+    std::string family;  // of --write-samples, which says these; empty: another file
+    std::string name;    // of the task
+    int length = 0;
     const benchmarks::Task * task = nullptr;  // nullptr: a plain text, or a task that this Pith does not know
 };
 

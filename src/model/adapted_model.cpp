@@ -24,6 +24,8 @@ public:
     size_t weight_bytes() const override { return model_->weight_bytes(); }
     size_t resident_copies_bytes() const override { return model_->resident_copies_bytes(); }
     const std::string & weight_type_name() const override { return model_->weight_type_name(); }
+    const std::vector<WeightShare> & weight_shares() const override { return model_->weight_shares(); }
+    const std::string & file_type() const override { return model_->file_type(); }
     int64_t n_params() const override { return model_->n_params(); }
     const Placement * placement() const override { return model_->placement(); }
 

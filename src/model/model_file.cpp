@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "device/device_work.h"
 #include "file/file_parts.h"
 #include "model/arch/read_hparams.h"
+#include "model/file_type.h"
 #include "model/fused_weights.h"
 #include "model/weight_store.h"
 #include "model/weight_table.h"
@@ -76,7 +78,9 @@ public:
     const Weights & weights() const override { return weights_; }
     size_t weight_bytes() const override { return weight_bytes_; }
     size_t resident_copies_bytes() const override { return store_.copied_bytes(); }
-    const std::string & weight_type_name() const override { return weight_type_name_; }
+    const std::string & weight_type_name() const override { return shares_.front().type; }
+    const std::vector<WeightShare> & weight_shares() const override { return shares_; }
+    const std::string & file_type() const override { return file_type_; }
     int64_t n_params() const override { return n_params_; }
     const Placement * placement() const override { return placement_.get(); }
     Result<std::vector<float>> read_output_projection(int layer) const override;
@@ -104,7 +108,8 @@ private:
     std::deque<GgufTensor> parts_of_tensors_;  // in place of those that split_fused() took apart
     std::vector<PlacedWeight> wanted_;         // the tensors that become weights
     size_t weight_bytes_ = 0;
-    std::string weight_type_name_;
+    std::vector<WeightShare> shares_;
+    std::string file_type_;
     int64_t n_params_ = 0;
     mutable std::once_flag identified_;
     mutable ModelIdentity identity_;
@@ -267,16 +272,22 @@ std::string LoadedModel::norms_hash() const {
 }
 
 void LoadedModel::sum_up() {
-    std::map<ggml_type, size_t> bytes_of_type;
+    std::map<ggml_type, WeightShare> of_type;
     for (const auto & [name, found] : tensors_) {
         if (!found.used) { continue; }
         weight_bytes_ += found.info->size;
         n_params_ += found.info->n_elements();
-        bytes_of_type[found.info->type] += found.info->size;
+        WeightShare & share = of_type[found.info->type];
+        share.bytes += found.info->size;
+        share.n_weights += found.info->n_elements();
+        ++share.n_tensors;
     }
-    const auto most = std::max_element(bytes_of_type.begin(), bytes_of_type.end(),
-                                       [](const auto & a, const auto & b) { return a.second < b.second; });
-    weight_type_name_ = ggml_type_name(most->first);
+    for (auto & [type, share] : of_type) {
+        share.type = ggml_type_name(type);
+        shares_.push_back(std::move(share));
+    }
+    std::ranges::stable_sort(shares_, std::ranges::greater(), &WeightShare::bytes);
+    file_type_ = file_type_text(parts_.front().header, shares_);
 }
 
 Status LoadedModel::open(const std::string & path) {

@@ -11,6 +11,7 @@
 #include "model/arch/hparams.h"
 #include "model/model_identity.h"
 #include "model/weights.h"
+#include "pith/model.h"
 #include "pith/status.h"
 
 typedef struct ggml_backend * ggml_backend_t;
@@ -46,6 +47,8 @@ public:
     virtual size_t weight_bytes() const = 0;                   // sum of the sizes in the file of the tensors that are read
     virtual size_t resident_copies_bytes() const = 0;          // bytes copied out of the map (repacked, norms made f32)
     virtual const std::string & weight_type_name() const = 0;  // the type most weight bytes have, e.g. "q4_0"
+    virtual const std::vector<WeightShare> & weight_shares() const = 0;  // of the tensors that are read, most bytes first
+    virtual const std::string & file_type() const = 0;                   // ModelInfo::file_type
     virtual int64_t n_params() const = 0;
     virtual const Placement * placement() const { return nullptr; }  // null: all of it is computed on the CPU
 

@@ -1,6 +1,9 @@
 // auto_policy.cpp - the choices. They stand here and nowhere else: whoever measures better ones changes a name.
 #include "policy/auto_policy.h"
 
+#include <utility>
+#include <vector>
+
 #include "core/text.h"
 
 namespace pith {
@@ -59,6 +62,23 @@ AutoChoice choose_policy(const AutoFacts & facts) {
 
 Result<Policy> policy_of(std::string_view name, const AutoFacts & facts) {
     return Policy::parse(is_auto(name) ? choose_policy(facts).policy : std::string(name));
+}
+
+Result<std::string> unseen_question_text(std::span<const std::string> policies, AutoFacts facts) {
+    std::vector<std::string> unfit;
+    for (const std::string & name : policies) {
+        if (is_auto(name)) { continue; }
+        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+        if (policy.judges_by_newest_queries()) { unfit.push_back(policy.name()); }
+    }
+    if (unfit.empty()) { return std::string(); }
+    facts.limited = true;
+    facts.question = KnownQuestion::kUnknown;
+    PITH_ASSIGN_OR_RETURN(const Policy chosen, policy_of(kAutoPolicy, facts));
+    const std::string fits = chosen.judges_by_newest_queries() ? std::string(kLater) : chosen.name() + ", which auto chooses,";
+    const bool one = unfit.size() == 1;
+    return (one ? "policy " : "policies ") + join(unfit, ", ") + (one ? " judges" : " judge") +
+           " by the newest tokens, which will not be the question: " + fits + " fits";
 }
 
 std::span<const std::string_view> auto_candidates() {

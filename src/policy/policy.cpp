@@ -255,6 +255,11 @@ Status Policy::check_gates(bool has_gates) const {
     return {ErrorCode::kInvalidArgument, "policy '" + name_ + "' needs gates: --gate FILE, made by `pith train gate`"};
 }
 
+bool Policy::judges_by_newest_queries() const {
+    const EvidenceNeeds needs = scorer_->needs();
+    return needs.any_window() || needs.last_query || needs.running_last > 0;
+}
+
 bool Policy::wants_importance() const {
     return allocator_->wants_importance();
 }

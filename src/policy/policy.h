@@ -34,6 +34,9 @@ public:
     bool needs_gate() const;               // gated, or scored by what gates say
     // Errors: kInvalidArgument: it needs gates and the model has none.
     Status check_gates(bool has_gates) const;
+    // What its scorer needs is what the newest queries attended to: it keeps what they look for, as though they asked. Each
+    // scorer says so by its needs().
+    bool judges_by_newest_queries() const;
     bool wants_importance() const;       // EvictionTarget::importance must be given
     bool ranks_across_layers() const;    // scores of different layers' entries are compared
     bool wants_all_layers() const;       // a one-shot prefill cannot evict before its last layer

@@ -171,9 +171,9 @@ Result<ApiReply> Api::apply_template(const ApiRequest & request) {
 Json Api::model_entry() const {
     const ModelInfo & info = model_.info();
     const std::string & name = options_.model_name;
-    const Json meta = {{"n_vocab", info.n_vocab},  {"n_ctx", options_.n_context}, {"n_ctx_train", info.n_ctx_train},
-                       {"n_embd", info.n_embd},    {"n_params", info.n_params},   {"size", info.weight_bytes},
-                       {"ftype", info.weight_type}};
+    const Json meta = {{"n_vocab", info.n_vocab}, {"n_ctx", options_.n_context}, {"n_ctx_train", info.n_ctx_train},
+                       {"n_embd", info.n_embd},   {"n_params", info.n_params},   {"size", info.weight_bytes},
+                       {"ftype", info.file_type}};
     return {{"id", name},
             {"aliases", {name}},
             {"tags", Json::array()},
@@ -189,7 +189,7 @@ ApiReply Api::models() const {
     const std::string & name = options_.model_name;
     const Json details = {{"parent_model", ""},          {"format", "gguf"},
                           {"family", info.architecture}, {"families", {info.architecture}},
-                          {"parameter_size", ""},        {"quantization_level", info.weight_type}};
+                          {"parameter_size", ""},        {"quantization_level", info.file_type}};
     const Json model = {{"name", name},      {"model", name},     {"modified_at", ""},
                         {"size", ""},        {"digest", ""},      {"type", "model"},
                         {"description", ""}, {"tags", {""}},      {"capabilities", {"completion"}},
@@ -234,7 +234,7 @@ ApiReply Api::props() const {
     return reply_of(Json{{"default_generation_settings", {{"params", params}, {"n_ctx", options_.n_context}}},
                          {"total_slots", state.slots.size()},
                          {"model_alias", options_.model_name},
-                         {"model_ftype", model_.info().weight_type},
+                         {"model_ftype", model_.info().file_type},
                          {"model_path", model_.info().path},
                          {"modalities", {{"vision", false}, {"video", false}, {"audio", false}}},
                          {"endpoint_slots", options_.tells_slots},

@@ -96,6 +96,11 @@ Status choose_policy(const CompletionOptions & asked, SessionOptions & session) 
 }  // namespace
 
 Result<Api::Conversation> Api::conversation_of(const ChatRequest & asked) const {
+    if (!tokenizer_.has_chat_template()) {
+        return {ErrorCode::kInvalidArgument,
+                "this model has no chat template: use /v1/completions, or start the server with --chat-template NAME (chatml, "
+                "gemma, llama3, …) or --chat-template-file FILE"};
+    }
     Conversation chat;
     chat.form = tool_form(tokenizer_.chat_template());
     chat.messages = asked.messages;
@@ -132,9 +137,6 @@ Result<std::string> Api::prompt_text(const Conversation & chat, bool plain) cons
 }
 
 Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
-    if (!tokenizer_.has_chat_template()) {
-        return {ErrorCode::kUnsupported, "this model has no chat template: use /v1/completions"};
-    }
     PITH_ASSIGN_OR_RETURN(Conversation chat, conversation_of(asked));
     const std::vector<ChatMessage> & messages = chat.messages;
     PITH_ASSIGN_OR_RETURN(const std::string text, prompt_text(chat, /*plain=*/true));

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/text.h"
+
 namespace pith {
 namespace {
 
@@ -37,6 +39,12 @@ Result<ChatFrame> chat_frame(const Tokenizer & tokenizer, bool with_system) {
         frame.before_user = text.substr(0, at_user);
     }
     frame.after_user = text.substr(at_user + kUserMarker.size());
+    return frame;
+}
+
+ChatFrame plain_frame(std::string_view system) {
+    ChatFrame frame;
+    if (!ends_in_space(system)) { frame.before_user = "\n\n"; }
     return frame;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "pith/text.h"
 
@@ -17,6 +18,8 @@ struct ChatFrame {
     std::string after_user;   // up to where the answer begins
 };
 Result<ChatFrame> chat_frame(const Tokenizer & tokenizer, bool with_system);
+// Where there is no template: an empty line between a system prompt and what follows, unless white space is there.
+ChatFrame plain_frame(std::string_view system);
 
 // What stands between an answer and the user message after it.
 Result<std::string> between_turns(const Tokenizer & tokenizer);

@@ -2,22 +2,15 @@
 #include "text/prompt.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 #include <utility>
 
+#include "core/text.h"
 #include "text/chat_frame.h"
 #include "text/plain_text.h"
 
 namespace pith {
 namespace {
-
-bool ends_in_space(std::string_view text) {
-    return text.empty() || std::isspace(static_cast<unsigned char>(text.back())) != 0;
-}
-bool starts_with_space(std::string_view text) {
-    return text.empty() || std::isspace(static_cast<unsigned char>(text.front())) != 0;
-}
 
 // Words of the context must not run into those of the question; white space that is there already is left alone.
 std::string joined(std::string_view first, std::string_view second, std::string_view separator) {
@@ -45,8 +38,8 @@ Result<Prompt> build_prompt(const Tokenizer & tokenizer, const PromptRequest & r
     ChatFrame frame;
     if (request.use_template) {
         PITH_ASSIGN_OR_RETURN(frame, chat_frame(tokenizer, has_system));
-    } else if (has_system) {
-        frame.before_user = ends_in_space(request.system) ? "" : "\n\n";
+    } else {
+        frame = plain_frame(request.system);
     }
     // Without a template the texts may be one that the user has rendered: names of special tokens are what they say.
     const auto given = [&](const std::string & text) {

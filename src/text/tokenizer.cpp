@@ -342,7 +342,8 @@ Status Tokenizer::set_chat_template(const std::string & source, const ChatOption
 Result<std::string> Tokenizer::apply_chat_template(std::span<const ChatMessage> messages, const ChatOptions & options) const {
     return guarded([&]() -> Result<std::string> {
         if (!has_chat_template()) {
-            return {ErrorCode::kUnsupported, "the model has no chat template: give the text as it is"};
+            return {ErrorCode::kUnsupported,
+                    "the model has no chat template: give one (--chat-template NAME), or the text as it is"};
         }
         return impl_->chat->render(messages, options);
     });

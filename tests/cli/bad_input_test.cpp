@@ -384,11 +384,16 @@ TEST_F(BadInput, NumbersOutsideTheirRanges) {
     expect_error(run_pith({"bench", "-m", model(), "--in-turns", "--depth", "0"}), kFailed, {"--depth", "0"});
     expect_error(run_pith({"bench", "-m", model(), "--in-turns", "--depth", "64", "-n", "0"}), kFailed, {"--n-predict", "0"});
     expect_error(run_pith({"bench", "-m", model(), "--in-turns", "--depth", "64", "--budget", "64,,32"}), kUsage, {"budget"});
-    expect_error(run_pith({"bench", "-m", model(), "--depth", "64", "--budget", "64,32"}), kUsage, {"64,32"});
+    expect_error(run_pith({"bench", "-m", model(), "--policy", "h2o", "--budget", "64,x"}), kUsage, {"'x'"});
+    expect_error(run_pith({"bench", "-m", model(), "-p", "64,-1"}), kFailed, {"--n-prompt", "-1"});
+    expect_error(run_pith({"bench", "-m", model(), "--profile", "-p", "64,32"}), kUsage, {"-p", "--profile"});
+    expect_error(run_pith({"bench", "-m", model(), "-ctk", "f16,f17"}), kUsage, {"'f17'"});
     expect_error(run_pith({"bench", "-m", model(), "--policies", "--prefill", "chunked"}), kUsage, {"chunked"});
     expect_error(run_pith({"demo", "--samples", "-1"}), kUsage, {"--samples", "-1"});
     expect_error(run_pith({"demo", "--samples", "0"}), kUsage, {"--samples is 0: give 1 or more"});
     expect_error(run_pith({"eval", "ruler", "-m", model(), "--samples", "0"}), kUsage, {"--samples", "0"});
+    expect_error(run_pith({"eval", "ruler", "-m", model(), "--samples", "two"}), kUsage, {"--samples", "two"});
+    expect_error(run_pith({"eval", "ruler", "-m", model(), "--samples", "all"}), kUsage, {"--samples all", "a number"});
     expect_error(run_pith({"demo", "--perplexity", "--task", "vt"}), kUsage, {"--perplexity", "--task"});
     expect_error(run_pith({"demo", "--json", "--csv"}), kUsage, {"--json", "--csv"});
     expect_error(run_pith({"demo", "--perplexity", "--tokens", "0"}), kFailed, {"0 tokens"});

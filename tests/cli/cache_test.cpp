@@ -41,6 +41,47 @@ protected:
     std::string file_;
 };
 
+// Compressed before anybody knows the question, by a policy that takes the newest tokens for one: a line says so.
+TEST_F(CacheFiles, APolicyThatDoesNotFitAQuestionAskedLaterIsTold) {
+    const std::string told = "which will not be the question";
+    const auto count = [&](const std::string & err) { return err.find(told) == std::string::npos ? 0 : 1; };
+    const Outcome unseen = compress();
+    EXPECT_EQ(count(unseen.err), 1) << unseen.err;
+    EXPECT_NE(unseen.err.find("keydiff+preference"), std::string::npos) << unseen.err;
+    EXPECT_EQ(count(compress({"-p", "Who is long?"}).err), 0);
+    EXPECT_EQ(count(compress({"--policy", "keydiff"}).err), 0);
+    const auto run = [&](const std::vector<std::string> & more) {
+        std::vector<std::string> all = {"run", "-m", model_, "-f", book_, "-p", "Who?", "-n", "2", "-t", "1", "--budget", "64"};
+        all.insert(all.end(), more.begin(), more.end());
+        return run_pith(all).err;
+    };
+    EXPECT_EQ(count(run({"--policy", "tova", "--question-later"})), 1);
+    EXPECT_EQ(count(run({"--policy", "tova"})), 0);
+    EXPECT_EQ(count(run({"--policy", "streaming", "--question-later"})), 0);
+    EXPECT_EQ(count(run({"--question-later"})), 0) << "auto chooses by that";
+}
+
+// What a window policy's file holds more than one without evidence: its window's queries, and nothing besides.
+TEST_F(CacheFiles, AFileIsLargerByTheQueriesOfThePolicysWindow) {
+    const auto info = [&](const std::string & policy) {
+        EXPECT_EQ(compress({"--policy", policy}).exit_code, 0);
+        return Json::parse(run_pith({"cache", "info", file_, "--json"}).out);
+    };
+    const Json plain = info("streaming");
+    EXPECT_EQ(run_pith({"cache", "info", file_}).out.find("newest queries"), std::string::npos);
+    const Json window = info("snapkv:window=8");
+    const std::string text = run_pith({"cache", "info", file_}).out;
+    EXPECT_NE(text.find("the 8 newest queries of every layer"), std::string::npos) << text;
+    const RandomModelSpec spec;
+    const size_t of_query = static_cast<size_t>(spec.n_heads) * static_cast<size_t>(spec.head_dim) * sizeof(float);
+    const size_t queries = static_cast<size_t>(spec.n_layers) * 8 *
+                           (of_query + sizeof(uint64_t) + sizeof(int32_t));  // a list each, and its position
+    for (const char * section : {"rows", "lanes", "logits", "tokens"}) {
+        EXPECT_EQ(window["sections"][section], plain["sections"][section]) << section;
+    }
+    EXPECT_EQ(window["sections"]["evidence"].get<size_t>() - plain["sections"]["evidence"].get<size_t>(), queries);
+}
+
 TEST_F(CacheFiles, ATextThatWasCompressedIsAskedInAnotherProcess) {
     const Outcome made = compress();
     ASSERT_EQ(made.exit_code, 0) << made.err;

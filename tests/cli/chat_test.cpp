@@ -522,10 +522,41 @@ TEST_F(Chat, AGrammarHoldsForEveryAnswer) {
     EXPECT_EQ(outcome.out, "old\nold\nold\n");
 }
 
+// A base model goes on with what is written, as `pith run` does with it; one line says so and what else there is.
+TEST_F(Chat, AModelWithoutATemplateGoesOnWithTheText) {
+    const std::string base = write_model(folder_, {}, "base.gguf");
+    RunLimits limits;
+    limits.standard_input = "The river is long.\nThe garden is\n";
+    const std::vector<std::string> command = {"chat", "-m", base, "--temp", "0", "-t", "1", "-n", "4"};
+    const Outcome told = run_pith(command, limits);
+    EXPECT_EQ(told.exit_code, 0);
+    EXPECT_EQ(told.error_lines(), 1U) << told.err;
+    for (const char * word : {"no chat template", "--chat-template", "--raw"}) {
+        EXPECT_NE(told.err.find(word), std::string::npos) << word << " in: " << told.err;
+    }
+    const auto with = [&command](std::vector<std::string> more) {
+        more.insert(more.begin(), command.begin(), command.end());
+        return more;
+    };
+    const Outcome raw = run_pith(with({"--raw"}), limits);
+    EXPECT_EQ(raw.err, "");
+    EXPECT_EQ(raw.out, told.out);
+    const Outcome run = run_pith({"run", "-m", base, "--temp", "0", "-t", "1", "-n", "4", "-p", "The river is long."});
+    EXPECT_EQ(raw.out.substr(0, run.out.size()), run.out) << "the first answer is that of `pith run`";
+    const Outcome turns = run_pith(with({"--chat-template", "chatml"}), limits);
+    EXPECT_EQ(turns.err, "");
+    EXPECT_NE(turns.out, raw.out);
+    // A text that was saved so goes on so.
+    limits.standard_input = "The river is long.\n/save " + folder_.file("talk.pith") + "\n";
+    ASSERT_EQ(run_pith(with({"--raw"}), limits).exit_code, 0);
+    limits.standard_input = "/load " + folder_.file("talk.pith") + "\nThe garden is\n";
+    const Outcome loaded = run_pith(with({"--raw"}), limits);
+    EXPECT_EQ(run.out + loaded.out, raw.out) << loaded.err;
+}
+
 TEST_F(Chat, WhatCannotWorkIsSaidInOneLine) {
     expect_error(run_pith({"chat", "-m", folder_.file("none.gguf")}), 1, {"none.gguf"});
-    const std::string plain = write_model(folder_, {}, "plain.gguf");
-    expect_error(run_pith({"chat", "-m", plain}), 1, {"no chat template"});
+    expect_error(run_pith(words({"--raw", "--chat-template", "chatml"})), 2, {"--raw"});
     expect_error(run_pith(words({"--policy", "snapkv"})), 2, {"--budget"});
 }
 

@@ -79,6 +79,39 @@ TEST(Commands, InfoCountsTheCache) {
     EXPECT_NE(run_pith({"info", "-m", model}).out.find("llama"), std::string::npos);
 }
 
+// The type that a file says it has, and what it is made of: an embedding in another type may hold most of the bytes.
+TEST(Commands, InfoSaysWhatTheFileSaysItIs) {
+    const TempFolder folder;
+    RandomModelSpec spec;
+    spec.weight_type = "q8_0";
+    spec.n_embd = spec.n_ff = 64;
+    const std::string plain = write_model(folder, spec);
+    const Json silent = run_json({"info", "-m", plain, "--json"});
+    EXPECT_EQ(silent["file_type"], "mostly q8_0");
+    const auto marked = [&](uint32_t number) {
+        GgufEdit edit;
+        edit.metadata = [number](gguf_context * gguf) { gguf_set_val_u32(gguf, "general.file_type", number); };
+        EXPECT_TRUE(edit_gguf(plain, folder.file("marked.gguf"), edit));
+        return folder.file("marked.gguf");
+    };
+    const std::string file = marked(15);
+    const Json info = run_json({"info", "-m", file, "--json"});
+    EXPECT_EQ(info["file_type"], "Q4_K - Medium");
+    EXPECT_EQ(info["weight_type"], "q8_0");
+    int64_t n_weights = 0;
+    size_t n_bytes = 0;
+    for (const Json & share : info["weight_types"]) {
+        n_weights += share["n_weights"].get<int64_t>();
+        n_bytes += share["bytes"].get<size_t>();
+    }
+    EXPECT_EQ(info["weight_types"].size(), 2U) << "norms are f32";
+    EXPECT_EQ(n_weights, info["n_params"]);
+    EXPECT_EQ(n_bytes, info["weight_bytes"]);
+    const std::string text = run_pith({"info", "-m", file}).out;
+    EXPECT_NE(text.find("Q4_K - Medium: q8_0 9"), std::string::npos) << text;
+    EXPECT_EQ(run_json({"info", "-m", marked(999), "--json"})["file_type"], "file type 999");
+}
+
 TEST(Commands, PoliciesListWhatTheIssueNames) {
     const Json list = run_json({"policies", "--json"});
     ASSERT_TRUE(list.is_array());
@@ -109,6 +142,34 @@ TEST(Commands, TokenizeShowsIdsAndPieces) {
     EXPECT_EQ(run_json({"tokenize", "-m", model, "-p", "Hello", "--no-bos", "--json"})["n_tokens"],
               tokens["n_tokens"].get<int>() - 1);
     EXPECT_EQ(run_json({"tokenize", "-m", model, "-p", "", "--no-bos", "--json"})["n_tokens"], 0);
+}
+
+// As llama-bench has it: each flag may be a list, between commas or repeated, and every combination is measured.
+TEST(Commands, BenchMeasuresEveryCombinationOfLists) {
+    const TempFolder folder;
+    const std::string model = write_model(folder);
+    const std::vector<std::string> words = {"bench", "-m",    model,     "--policy", "full,snapkv", "--budget",  "64,48",
+                                            "-p",    "32,48", "-p",      "64",       "-n",          "0,2",       "-t",
+                                            "1,2",   "-ctk",  "f16,f32", "-r",       "1",           "--no-llama"};
+    std::vector<std::string> as_json = words;
+    as_json.emplace_back("--json");
+    const Json bench = run_json(as_json);
+    ASSERT_EQ(bench["rows"].size(), size_t{3 * 2 * 2 * 2 * 3}) << "of snapkv a row for each budget";
+    std::set<std::string> cases;
+    for (const Json & row : bench["rows"]) {
+        std::string name;
+        for (const char * key : {"n_prompt", "n_generate", "n_threads", "cache_type_k", "policy", "budget"}) {
+            name += row[key].dump() + " ";
+        }
+        cases.insert(name);
+        EXPECT_EQ(row["prefill_samples"].size(), 1U);
+        EXPECT_EQ(row["decode_samples"].size(), row["n_generate"] == 0 ? 0U : 1U);
+    }
+    EXPECT_EQ(cases.size(), bench["rows"].size());
+    const std::string table = run_pith(words).out;
+    for (const char * word : {"prompt 32, 48, 64, generate 0, 2", "threads", "prompt  decode", "f32"}) {
+        EXPECT_NE(table.find(word), std::string::npos) << word << " in: " << table;
+    }
 }
 
 TEST(Commands, BenchMeasuresEachDepthAndPolicy) {

@@ -139,6 +139,53 @@ TEST_F(Turns, UndoBringsBackTheStateBitForBitAlsoOfAnAnswerThatWasStopped) {
     }
 }
 
+// Without a template all that is said is one text; a message begins on a line of its own, unless the text waits for it.
+TEST_F(Turns, ARawConversationIsOneTextThatGoesOn) {
+    ConversationOptions options;
+    options.session.n_threads = 1;
+    options.sampler.temperature = 0;
+    options.n_predict = 6;
+    options.raw = true;
+    options.system = "A story.";
+    const auto text_of = [&](const std::vector<int32_t> & tokens) {
+        std::string all;
+        for (const int32_t token : tokens) { all += tokenizer_.piece(token, true); }
+        return all;
+    };
+    // What was said, by name where it is a special token.
+    const auto said_by = [&](Conversation & conversation, const std::string & message) {
+        const std::atomic<bool> go_on = false;
+        const auto turn = conversation.say(message, go_on, /*stream=*/false);
+        EXPECT_TRUE(turn.ok()) << turn.status().message();
+        return text_of(turn->answer.tokens);
+    };
+    const auto holds = [&](const Conversation & conversation, const std::string & part) {
+        const std::string all = text_of(conversation.tokens());
+        EXPECT_NE(all.find(part), std::string::npos) << part << " in: " << all;
+    };
+    auto plain = Conversation::open(model_, tokenizer_, options);
+    ASSERT_TRUE(plain.ok()) << plain.status().message();
+    const std::string first = said_by(*plain, "The river");
+    ASSERT_FALSE(first.empty());
+    const std::string gap = std::isspace(static_cast<unsigned char>(first.back())) == 0 ? "\n" : "";
+    said_by(*plain, "The garden");
+    holds(*plain, "A story.\n\nThe river" + first + gap + "The garden");
+    ASSERT_TRUE(*plain->undo());
+    said_by(*plain, " and the garden");
+    holds(*plain, "The river" + first + " and the garden");
+    // Behind a reverse prompt nothing comes in between.
+    options.reverse_prompts = {first.substr(0, 1)};
+    auto asked = Conversation::open(model_, tokenizer_, options);
+    ASSERT_TRUE(asked.ok());
+    const std::string said = said_by(*asked, "The river");
+    options.reverse_prompts = {said};  // and an answer that ends in one
+    auto whole = Conversation::open(model_, tokenizer_, options);
+    ASSERT_TRUE(whole.ok());
+    EXPECT_EQ(said_by(*whole, "The river"), said);
+    said_by(*whole, "The garden");
+    holds(*whole, "The river" + said + "The garden");
+}
+
 // Copies for the way back are memory that the cache cannot have.
 TEST_F(Turns, WhatMemoryAllowsHoldsTheWayBackToo) {
     ConversationOptions options;

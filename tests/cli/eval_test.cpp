@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "cli/run_process.h"
@@ -191,6 +192,10 @@ TEST_F(Eval, ComparesTwoRunsOfTheSameSamples) {
     const Outcome same = run_pith({"eval", "compare", f16, f16, "--csv"});
     EXPECT_EQ(same.exit_code, 0);
     EXPECT_EQ(n_lines(path("none")), 0U);
+    const Json of_one = Json::parse(run_pith({"eval", "compare", f16, q4, "--tasks", "vt", "--json"}).out)["rows"];
+    ASSERT_EQ(of_one.size(), 5U) << "and no average of one";
+    for (const Json & row : of_one) { EXPECT_EQ(row["task"], "vt"); }
+    expect_error(run_pith({"eval", "compare", f16, q4, "--tasks", "vt,cwe"}), 1, {"--tasks", "'cwe'", "niah_single_1, vt"});
     const Outcome policies = run_pith({"eval", "compare", f16, f16, "--policy", "snapkv,h2o"});
     EXPECT_NE(policies.out.find("snapkv 10% / h2o 10%"), std::string::npos) << policies.out << policies.err;
     ASSERT_EQ(run_pith(command(path("seed2"), {"--seed", "2", "--samples", "1"})).exit_code, 0);
@@ -317,6 +322,69 @@ TEST_F(Eval, WritesItsSamplesInsteadOfAskingThem) {
         EXPECT_FALSE(sample["turns"][0]["references"].empty());
     }
     EXPECT_EQ(n, 4);
+}
+
+TEST_F(Eval, AsksWrittenSamplesAgainAsItAskedThemFirst) {
+    const std::vector<std::string> made = {"--context", "1500,2000", "--policy", "snapkv", "--budget", "40%", "--samples", "2"};
+    const auto words = [&](std::vector<std::string> more, const std::vector<std::string> & rest) {
+        more.insert(more.begin(), {"eval", "ruler", "-m", model_, "--tasks", "niah_multikey_1,vt"});
+        more.insert(more.end(), rest.begin(), rest.end());
+        return more;
+    };
+    const std::string file = path("written.jsonl");
+    ASSERT_EQ(run_pith(words(made, {"-o", path("made"), "--json"})).exit_code, 0);
+    ASSERT_EQ(run_pith(words(made, {"--write-samples", file})).exit_code, 0);
+    const std::vector<std::string> again = {"eval",   "-m",       model_, "--samples-file", file, "--policy",
+                                            "snapkv", "--budget", "40%"};
+    const auto with = [&again](const std::vector<std::string> & more) {
+        std::vector<std::string> all = again;
+        all.insert(all.end(), more.begin(), more.end());
+        return run_pith(all);
+    };
+    const Outcome asked = with({"-o", path("asked")});
+    ASSERT_EQ(asked.exit_code, 0) << asked.err;
+    // All but seconds.
+    const auto answers = [&](const std::string & folder) {
+        std::set<std::string> lines;
+        std::ifstream in(path(folder) + "/answers.jsonl");
+        for (std::string line; std::getline(in, line);) {
+            Json answer = Json::parse(line);
+            for (const char * key : {"prefill_s", "answer_s"}) { answer.erase(key); }
+            lines.insert(answer.dump());
+        }
+        return lines;
+    };
+    EXPECT_EQ(answers("made").size(), 2U * 2 * 2 * 2);
+    EXPECT_EQ(answers("asked"), answers("made"));
+    EXPECT_EQ(Json::parse(read_text_file(path("asked") + "/table.json"))["rows"],
+              Json::parse(read_text_file(path("made") + "/table.json"))["rows"]);
+    const Json some = Json::parse(with({"--tasks", "vt", "--samples", "1", "--json"}).out);
+    for (const Json & row : some["rows"]) {
+        EXPECT_EQ(row["task"], "vt");
+        EXPECT_EQ(row["samples"], 1);
+    }
+    EXPECT_EQ(with({"--seed", "2"}).exit_code, 2);
+    expect_error(with({"--tasks", "vtt"}), 2, {"--samples-file", "'vtt'", "'vt'"});
+    write_text(path("texts.jsonl"), R"({"text": "One."})");
+    expect_error(run_pith({"eval", "-m", model_, "--samples-file", path("texts.jsonl")}), 2,
+                 {"texts.jsonl", "--write-samples"});
+    expect_error(run_pith({"eval", "needle", "-m", model_, "--samples-file", file}), 2, {"ruler", "needle"});
+}
+
+// A cache that has lost what is asked may ramble to the task's limit.
+TEST_F(Eval, AnAnswerHasNoMoreTokensThanIsAllowed) {
+    const std::string out = path("short");
+    const Outcome outcome = run_pith(command(out, {"--samples", "1", "--max-new", "3"}));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::ifstream in(out + "/answers.jsonl");
+    int n = 0;
+    int longest = 0;
+    for (std::string line; std::getline(in, line); ++n) { longest = std::max(longest, Json::parse(line)["n_new"].get<int>()); }
+    EXPECT_EQ(n, 2 * 5);
+    EXPECT_EQ(longest, 3);
+    EXPECT_EQ(Json::parse(read_text_file(out + "/run.json"))["settings"]["--max-new"], "3");
+    expect_error(run_pith(command(out, {"--samples", "1"})), 1, {"another run", "--max-new"});
+    expect_error(run_pith({"eval", "perplexity", "-m", model_, "-n", "3"}), 2, {"--max-new"});
 }
 
 TEST_F(Eval, AsksSamplesInRulersOwnFormAsItAsksThoseItMakes) {
@@ -585,6 +653,33 @@ TEST_F(Eval, PerplexityOfATextUnderEveryPolicy) {
         if (row["budget"] == "256") { EXPECT_EQ(row["to_full"], 0) << "a budget that holds everything"; }
         if (row["budget"] == "64") { EXPECT_EQ(row["entries_per_lane"], 64); }
     }
+}
+
+// A book is minutes of work: the first ten stretches, unless somebody wants more.
+TEST_F(Eval, PerplexityReadsTheFirstStretchesOfAText) {
+    write_text(path("long.txt"), words(700));
+    const auto with = [&](const std::vector<std::string> & more) {
+        std::vector<std::string> all = {"eval",           "perplexity", "-m",      model_,     "--text",
+                                        path("long.txt"), "--context",  "32",      "--policy", "snapkv",
+                                        "--budget",       "8%",         "--chunk", "16",       "--json"};
+        all.insert(all.end(), more.begin(), more.end());
+        return run_pith(all);
+    };
+    const auto n_read = [](const Outcome & outcome) {
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        return Json::parse(outcome.out)["rows"][0]["samples"].get<int>();
+    };
+    const Outcome some = with({});
+    EXPECT_EQ(n_read(some), 10);
+    EXPECT_NE(some.err.find("the first 10 of "), std::string::npos) << some.err;
+    EXPECT_NE(some.err.find("all for all"), std::string::npos) << some.err;
+    const Outcome asked = with({"--samples", "3"});
+    EXPECT_EQ(n_read(asked), 3);
+    EXPECT_EQ(asked.err.find("the first"), std::string::npos) << "somebody said how many";
+    const int n_all = n_read(with({"--samples", "all"}));
+    EXPECT_GT(n_all, 10);
+    EXPECT_NE(some.err.find("10 of " + std::to_string(n_all) + " stretches of 32 tokens"), std::string::npos) << some.err;
+    expect_error(with({"--context", "100000"}), 1, {"--context 100000", "not the positions", "--ctx-size"});
 }
 
 TEST_F(Eval, AModelOfAnotherArchitectureRunsThrough) {

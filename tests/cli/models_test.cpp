@@ -65,6 +65,7 @@ TEST_F(Models, AreListedWithWhatTheyAreAndWhetherTheyRun) {
     EXPECT_EQ(list[0]["runs"], true);
     EXPECT_EQ(list[0]["architecture"], "llama");
     EXPECT_EQ(list[0]["n_ctx_train"], 2048);
+    EXPECT_EQ(list[0]["file_type"], "mostly f32");
     EXPECT_EQ(list[0]["weight_type"], "f32");
     EXPECT_EQ(list[0]["size_bytes"], fs::file_size(model_));
     EXPECT_EQ(list[1]["name"], "user/repo:Q8_0");

@@ -33,6 +33,14 @@ TEST_F(Serve, SaysWhatRunSays) {
     EXPECT_EQ(server.wait(), 0);
 }
 
+TEST_F(Serve, GivesTheModelTheTemplateThatIsNamed) {
+    ServeProcess server(serve_command({"-m", kModel, "--chat-template", "llama2"}));
+    const Json body = {{"messages", {{{"role", "user"}, {"content", "Hello"}}}}};
+    const Json reply = post(server.port(), "/apply-template", body).json();
+    EXPECT_NE(reply["prompt"].get<std::string>().find("[INST] Hello"), std::string::npos) << reply;
+    expect_error(run_pith({"serve", "-m", kModel, "--port", "0", "--chat-template", "lama2"}), 1, {"'llama2'"});
+}
+
 TEST_F(Serve, FinishesWhatRunsBeforeItEnds) {
     ServeProcess server(serve_command({"-m", kModel}));
     const Json body = {

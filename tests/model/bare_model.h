@@ -16,6 +16,8 @@ public:
     size_t weight_bytes() const override { return 0; }
     size_t resident_copies_bytes() const override { return 0; }
     const std::string & weight_type_name() const override { return name_; }
+    const std::vector<WeightShare> & weight_shares() const override { return shares_; }
+    const std::string & file_type() const override { return name_; }
     int64_t n_params() const override { return 0; }
     Result<std::vector<float>> read_output_projection(int /*layer*/) const override { return std::vector<float>{}; }
     ModelIdentity identity() const override { return {}; }
@@ -23,6 +25,7 @@ public:
 
 protected:
     std::string name_ = "none";
+    std::vector<WeightShare> shares_;
     Hparams hparams_;
     Weights weights_;
 };

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "pith/policies.h"
 #include "policy/policy.h"
@@ -63,6 +65,31 @@ TEST(AutoPolicy, SaysWhy) {
     EXPECT_EQ(reason({.limited = true}), "what will be asked is not known");
     EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kUnfit, .question = KnownQuestion::kInSight}),
               "the question is in sight; the head importances beside the model do not fit it");
+}
+
+// A scorer that looks at the newest queries takes them for the question; its needs say so, whatever divides the budget.
+TEST(AutoPolicy, NamedPoliciesThatJudgeByTheNewestTokensAreToldWhereTheQuestionComesLater) {
+    for (const char * name : {"snapkv", "snapkv:pool=avg45+preference", "adakv", "pyramidkv", "headkv", "cake", "lava",
+                              "laprox", "score", "criticalkv", "tova", "gated+snapkv"}) {
+        EXPECT_TRUE(Policy::parse(name)->judges_by_newest_queries()) << name;
+    }
+    for (const char * name : {"full", "random", "streaming", "window", "knorm", "keydiff", "keydiff+preference", "h2o",
+                              "expected", "duo", "gated"}) {
+        EXPECT_FALSE(Policy::parse(name)->judges_by_newest_queries()) << name;
+    }
+    const auto text = [](const std::vector<std::string> & policies, const AutoFacts & facts = {}) {
+        return *unseen_question_text(policies, facts);
+    };
+    EXPECT_EQ(text({"keydiff", "auto", "full"}), "");
+    EXPECT_EQ(text({"snapkv"}),
+              "policy snapkv judges by the newest tokens, which will not be the question: keydiff+preference, which auto "
+              "chooses, fits");
+    EXPECT_EQ(text({"keydiff", "adakv", "lava"}, {.question = KnownQuestion::kInSight}),
+              "policies adakv, lava judge by the newest tokens, which will not be the question: keydiff+preference, which auto "
+              "chooses, fits");
+    EXPECT_EQ(text({"snapkv"}, {.heads = KnownHeads::kGiven}),
+              "policy snapkv judges by the newest tokens, which will not be the question: keydiff+preference fits")
+        << "auto's own choice is no better";
 }
 
 // What a session relies on before it knows which it is: that they are planned alike, and that importances are there.

@@ -30,6 +30,7 @@ TEST_F(Endpoints, Answer) {
         EXPECT_EQ(models["object"], "list");
         EXPECT_EQ(models["data"][0]["id"], "built-in");
         EXPECT_EQ(models["data"][0]["meta"]["n_ctx"], 2048);
+        EXPECT_EQ(models["data"][0]["meta"]["ftype"], "all F32") << "as its file says";
     }
     const Json props = get(port, "/props").json();
     EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 2048);

@@ -1,6 +1,7 @@
 // prompts_test.cpp - what of a prompt is read, pinned and gone on with, over HTTP, on the built-in model.
 #include <atomic>
 
+#include "model/gguf_edit.h"
 #include "serve/served_completions.h"
 
 namespace pith::testing {
@@ -162,6 +163,28 @@ TEST_F(Completions, RefuseToGoOnWhereATemplateBeginsWithAThought) {
     const Json thought = serving.chat(body).json()["choices"][0]["message"];
     EXPECT_EQ(thought["content"], "");
     EXPECT_FALSE(thought["reasoning_content"].get<std::string>().empty());
+}
+
+// A base model completes texts; who wants to talk with it is told what makes that possible.
+TEST_F(Completions, SayWhatABaseModelNeedsForAChat) {
+    const TempFolder folder;
+    GgufEdit edit;
+    edit.metadata = [](gguf_context * gguf) { gguf_remove_key(gguf, "tokenizer.chat_template"); };
+    ASSERT_TRUE(edit_gguf(kServedModel, folder.file("base.gguf"), edit));
+    const Tokenizer base = *Tokenizer::load(folder.file("base.gguf"));
+    ASSERT_FALSE(base.has_chat_template());
+    ServingOptions options;
+    options.tokenizer = &base;
+    const Serving serving(options);
+    const Json body = {{"messages", said_by("What is the sky?")}, {"max_tokens", 4}, {"temperature", 0}};
+    for (const char * path : {"/v1/chat/completions", "/apply-template", "/v1/messages", "/v1/messages/count_tokens"}) {
+        const HttpAnswer refused = post(serving.port(), path, body);
+        EXPECT_EQ(refused.status, 400) << path;
+        EXPECT_NE(refused.body.find("--chat-template"), std::string::npos) << refused.body;
+    }
+    const HttpAnswer text = serving.text({{"prompt", "The sky is"}, {"max_tokens", 4}, {"temperature", 0}});
+    EXPECT_EQ(text.status, 200);
+    EXPECT_FALSE(text.json()["choices"][0]["text"].get<std::string>().empty());
 }
 
 // gpt-oss names a channel for what is thought and one for what is said: a text that begins with one needs no other.

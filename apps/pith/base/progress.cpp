@@ -75,7 +75,7 @@ void ProgressLine::show_bytes(uint64_t n_done, uint64_t n_total, uint64_t n_befo
 }
 
 void ProgressLine::show_text(const std::string & text) {
-    if (due()) { write(text); }
+    if (due() || line_due()) { write(text); }
 }
 
 }  // namespace pith::app

@@ -1,4 +1,4 @@
-// progress.h - one line on stderr that is written over; where stderr is no terminal, tokens and bytes get a line of their own
+// progress.h - one line on stderr that is written over; where stderr is no terminal, all but fractions get a line of their own
 // every half minute, and short runs none.
 // Threads: one at a time.
 #pragma once

@@ -11,6 +11,7 @@
 #include "app/base/errors.h"
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
+#include "app/bench/bench_lists.h"
 #include "app/bench/bench_measure.h"
 #include "app/bench/bench_modes.h"
 #include "app/bench/bench_policies.h"
@@ -31,8 +32,8 @@ struct BenchFlags {
     SessionFlags session;
     std::vector<int64_t> depths = {0};
     int n_prompt = -1;
-    std::vector<int> prompts;  // as given; only --gates takes several
     int n_generate = -1;
+    BenchListFlags lists;  // as given
     std::optional<int> n_repetitions;
     bool scoring = false;
     bool profile = false;
@@ -77,22 +78,6 @@ void apply_eviction_defaults(BenchFlags & flags) {
     flags.no_llama = true;
 }
 
-// Splits the list of --in-turns and leaves its first budget, which the other flags are checked with.
-Result<std::vector<Budget>> take_budgets(std::optional<std::string> & list) {
-    std::vector<Budget> budgets;
-    if (!list) { return budgets; }
-    const std::string text = *list;
-    for (size_t begin = 0; begin <= text.size();) {
-        const size_t end = std::min(text.find(',', begin), text.size());
-        const std::string one = text.substr(begin, end - begin);
-        PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(one));
-        if (budgets.empty()) { list = one; }
-        budgets.push_back(budget);
-        begin = end + 1;
-    }
-    return budgets;
-}
-
 // llama.cpp's programs take no adapter and are told of no devices: they would measure something else.
 bool beside_llama(const BenchFlags & flags) {
     return !flags.no_llama && flags.model.lora.empty() && !flags.model.devices.any();
@@ -121,6 +106,7 @@ Result<BenchOptions> bench_options(BenchFlags flags) {
     options.depths = flags.depths;
     options.n_prompt = flags.n_prompt < 0 ? 512 : flags.n_prompt;
     options.n_generate = flags.n_generate < 0 ? 32 : flags.n_generate;
+    PITH_ASSIGN_OR_RETURN(options.lists, flags.lists.read());
     options.n_repetitions = flags.n_repetitions.value_or(options.n_repetitions);
     options.interleave = !flags.no_interleave;
     if (beside_llama(flags)) { options.llama = find_llama_bench(); }
@@ -147,6 +133,12 @@ Json to_json(const BenchOptions & options, const std::vector<BenchRow> & rows) {
         const Ledger & ledger = row.pith.ledger;
         Json out;
         out["depth"] = row.depth;
+        out["n_prompt"] = row.n_prompt;
+        out["n_generate"] = row.n_generate;
+        out["n_threads"] = row.n_threads;
+        out["cache_type_k"] = std::string(to_string(row.type_k));
+        out["cache_type_v"] = std::string(to_string(row.type_v));
+        out["chunk"] = row.chunk;
         out["policy"] = row.policy;
         if (is_auto(row.policy)) { out["chosen"] = ledger.policy; }
         out["budget"] = row.budget;
@@ -199,31 +191,37 @@ int name_width(const std::vector<BenchRow> & rows) {
 
 void print_speed(const BenchOptions & options, const std::vector<BenchRow> & rows) {
     const int name = name_width(rows);
-    std::printf("prompt %d, generate %d, medians of %d%s; llama.cpp: %s\n\n", options.n_prompt, options.n_generate,
-                options.n_repetitions, options.interleave ? " interleaved runs" : "",
+    const VariedColumns varied(options.lists);
+    std::printf("prompt %s, generate %s, medians of %d%s; llama.cpp: %s\n\n",
+                numbers_text(options.lists.prompts, options.n_prompt).c_str(),
+                numbers_text(options.lists.generates, options.n_generate).c_str(), options.n_repetitions,
+                options.interleave ? " interleaved runs" : "",
                 options.llama.command.empty() ? "not found, or left out" : options.llama.command.back().c_str());
-    std::printf("%7s  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", "depth", name, "policy", "budget",
-                "prefill", "llama.cpp", "ratio", "decode", "llama.cpp", "ratio", "KV", "KV peak", "resident", "llama.cpp");
+    std::printf("%s%7s  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", varied.header().c_str(), "depth", name,
+                "policy", "budget", "prefill", "llama.cpp", "ratio", "decode", "llama.cpp", "ratio", "KV", "KV peak",
+                "resident", "llama.cpp");
     for (const BenchRow & row : rows) {
         const std::string llama_rss = row.llama.rss_peak_bytes > 0 ? bytes_text(row.llama.rss_peak_bytes) : "-";
-        std::printf("%7lld  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", static_cast<long long>(row.depth),
-                    name, name_of(row).c_str(), row.budget.empty() ? "all" : row.budget.c_str(),
-                    number(median(row.pith.prefill_tps), "%.1f").c_str(), number(median(row.llama.prefill_tps), "%.1f").c_str(),
-                    number(row.prefill_ratio, "%.2f").c_str(), number(median(row.pith.decode_tps), "%.1f").c_str(),
-                    number(median(row.llama.decode_tps), "%.1f").c_str(), number(row.decode_ratio, "%.2f").c_str(),
-                    bytes_text(row.pith.ledger.kv_allocated_bytes).c_str(), bytes_text(row.pith.ledger.kv_peak_bytes).c_str(),
-                    bytes_text(row.pith.rss_peak_bytes).c_str(), llama_rss.c_str());
+        std::printf("%s%7lld  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", varied.cells(row).c_str(),
+                    static_cast<long long>(row.depth), name, name_of(row).c_str(),
+                    row.budget.empty() ? "all" : row.budget.c_str(), number(median(row.pith.prefill_tps), "%.1f").c_str(),
+                    number(median(row.llama.prefill_tps), "%.1f").c_str(), number(row.prefill_ratio, "%.2f").c_str(),
+                    number(median(row.pith.decode_tps), "%.1f").c_str(), number(median(row.llama.decode_tps), "%.1f").c_str(),
+                    number(row.decode_ratio, "%.2f").c_str(), bytes_text(row.pith.ledger.kv_allocated_bytes).c_str(),
+                    bytes_text(row.pith.ledger.kv_peak_bytes).c_str(), bytes_text(row.pith.rss_peak_bytes).c_str(),
+                    llama_rss.c_str());
     }
 }
 
 void print_scoring(const BenchOptions & options, const std::vector<BenchRow> & rows) {
     const int name = name_width(rows);
     std::printf("share of the prefill's time spent on evidence, plan and compaction; medians of %d\n\n", options.n_repetitions);
-    std::printf("%7s  %-*s  %7s | %9s | %10s %10s %10s | %7s\n", "tokens", name, "policy", "budget", "prefill s", "evidence s",
-                "plan s", "compact s", "share");
+    const VariedColumns varied(options.lists);
+    std::printf("%s%7s  %-*s  %7s | %9s | %10s %10s %10s | %7s\n", varied.header().c_str(), "tokens", name, "policy", "budget",
+                "prefill s", "evidence s", "plan s", "compact s", "share");
     for (const BenchRow & row : rows) {
-        std::printf("%7lld  %-*s  %7s | %9.2f | %10.3f %10.3f %10.3f | %5.1f %%\n",
-                    static_cast<long long>(row.depth > 0 ? row.depth : options.n_prompt), name, name_of(row).c_str(),
+        std::printf("%s%7lld  %-*s  %7s | %9.2f | %10.3f %10.3f %10.3f | %5.1f %%\n", varied.cells(row).c_str(),
+                    static_cast<long long>(row.depth > 0 ? row.depth : row.n_prompt), name, name_of(row).c_str(),
                     row.budget.empty() ? "all" : row.budget.c_str(), row.pith.prefill_s, row.pith.evidence_s, row.pith.plan_s,
                     row.pith.compact_s, 100 * row.scoring_share);
     }
@@ -242,6 +240,18 @@ int policies_command(BenchFlags flags) {
     return bench_policies(flags.model, flags.session, costs);
 }
 
+// The flag that asks for something else than speed at given depths; empty: none does.
+std::string mode_of(const BenchFlags & flags) {
+    return flags.gates                    ? "--gates"
+           : flags.profile                ? "--profile"
+           : flags.in_turns               ? "--in-turns"
+           : flags.policies               ? "--policies"
+           : !flags.batch.batches.empty() ? "--batch"
+           : flags.n_chats                ? "--crowd"
+           : flags.n_endless              ? "--endless"
+                                          : "";
+}
+
 int bench_command(BenchFlags flags) {
     if (int{flags.scoring} + int{flags.profile} + int{flags.gates} + int{flags.in_turns} + int{flags.policies.has_value()} +
             int{!flags.batch.batches.empty()} + int{flags.n_chats.has_value()} + int{flags.n_endless.has_value()} >
@@ -252,19 +262,14 @@ int bench_command(BenchFlags flags) {
     if (flags.paced && (!flags.in_turns || flags.json)) { return fail_usage("--paced goes with --in-turns, without --json"); }
     if (flags.batch.own && flags.batch.batches.empty()) { return fail_usage("--own goes with --batch"); }
     if (flags.gates && flags.model.gate.empty()) { return fail_usage("--gates measures gates: name their file with --gate"); }
-    if (flags.prompts.size() > 1 && !flags.gates) { return fail_usage("-p takes several lengths only with --gates"); }
-    if (!flags.prompts.empty()) { flags.n_prompt = flags.prompts.front(); }
+    const std::string mode = mode_of(flags);
+    if (const Status status = flags.lists.check(mode); !status.ok()) { return fail_usage(status.message()); }
+    flags.lists.give_first(flags.n_prompt, flags.n_generate, flags.session);
     if (flags.policies) { return policies_command(flags); }
     if (flags.scoring) { apply_scoring_defaults(flags); }
     if (flags.profile || flags.gates || flags.in_turns) { apply_mode_defaults(flags); }
     const bool one_policy = flags.n_chats || flags.n_endless;
     if (one_policy) { apply_eviction_defaults(flags); }
-    std::vector<Budget> budgets;
-    if (flags.in_turns) {
-        auto taken = take_budgets(flags.session.budget);
-        if (!taken.ok()) { return fail_usage(taken.status().message()); }
-        budgets = std::move(*taken);
-    }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = bench_options(flags);
     if (!options.ok()) { return fail_usage(options.status().message()); }
@@ -276,7 +281,8 @@ int bench_command(BenchFlags flags) {
     if (flags.n_endless) { return bench_endless(flags.model, *options, *flags.n_endless, flags.json); }
     if (flags.profile) { return bench_profile(flags.model, *options, flags.json); }
     if (flags.gates) {
-        const std::vector<int> lengths = flags.prompts.empty() ? std::vector<int>{2048, 8192} : flags.prompts;
+        const std::vector<int> & given = flags.lists.prompts;
+        const std::vector<int> lengths = given.empty() ? std::vector<int>{2048, 8192} : given;
         return bench_gates(flags.model, *options, lengths, flags.json);
     }
     if (!flags.batch.batches.empty()) {
@@ -285,7 +291,7 @@ int bench_command(BenchFlags flags) {
     }
     if (flags.in_turns) {
         options->n_prompt = std::max(flags.n_prompt, 0);
-        return bench_in_turns(flags.model, *options, budgets,
+        return bench_in_turns(flags.model, *options, options->lists.budgets,
                               flags.paced  ? TurnsOutput::kPaced
                               : flags.json ? TurnsOutput::kJson
                                            : TurnsOutput::kTable);
@@ -314,9 +320,8 @@ void add_bench_command(CLI::App & root, int & exit_code) {
     CLI::App * command = root.add_subcommand("bench", "Measure speed and memory, beside llama.cpp where llama-bench is found");
     flags->model.add_to(*command);
     flags->session.add_to(*command, "full, and gated with --gate");
+    flags->lists.add_to(*command);
     command->add_option("--depth", flags->depths, "Tokens already in the cache, separated by ','")->delimiter(',');
-    command->add_option("-p,--n-prompt", flags->prompts, "Tokens of the timed prompt (default: 512)")->delimiter(',');
-    command->add_option("-n,--n-predict", flags->n_generate, "Tokens of the timed decode (default: 32)");
     command->add_option("-r,--repetitions", flags->n_repetitions,
                         "Measurements of each case (default: 5; --policies, --gates: 3; --in-turns: 7; --profile: 1)");
     command->add_flag("--scoring", flags->scoring, "Report the share of prefill that scoring, planning and compaction take");

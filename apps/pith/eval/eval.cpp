@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "app/base/commands.h"
 #include "app/base/errors.h"
@@ -38,6 +39,7 @@ int list_command() {
 struct CompareFlags {
     std::string first, second;
     std::string policies;
+    std::vector<std::string> tasks;
     bool json = false, csv = false, markdown = false;
 };
 
@@ -65,7 +67,7 @@ int compare_command(const CompareFlags & flags) {
     if (!other.empty()) {
         return fail({ErrorCode::kInvalidArgument, "the two runs are of other samples and cannot be paired: " + other});
     }
-    const auto comparison = compare_runs(**first, **second, *policies);
+    const auto comparison = compare_runs(**first, **second, *policies, flags.tasks);
     if (!comparison.ok()) { return fail(comparison.status()); }
     print(flags.json  ? compare_json(*comparison)
           : flags.csv ? compare_csv(*comparison)
@@ -79,6 +81,8 @@ void add_compare(CLI::App & eval, int & exit_code) {
     command->add_option("FIRST", flags->first, "Folder of a run")->required();
     command->add_option("SECOND", flags->second, "Folder of another, or of the same one")->required();
     command->add_option("--policy", flags->policies, "A,B: policy A of the first run against policy B of the second");
+    command->add_option("--tasks", flags->tasks, "Tasks to compare and to average over, separated by ',' (default: all)")
+        ->delimiter(',');
     command->add_flag("--json", flags->json, "One JSON object");
     command->add_flag("--csv", flags->csv, "Comma-separated values");
     command->add_flag("--markdown", flags->markdown, "Markdown");
@@ -96,6 +100,9 @@ void add_eval_command(CLI::App & root, int & exit_code) {
     flags->add_what_options(*command);
     flags->add_run_options(*command);
     flags->add_format_options(*command);
+    for (const char * name : {"--context", "--seed", "--data", "--haystack", "--text", "--write-samples"}) {
+        command->get_option("--samples-file")->excludes(command->get_option(name));  // it has all that these say
+    }
     command->add_flag("--list", *list, "Show every benchmark and task");
     add_compare(*command, exit_code);
     add_report_command(*command, exit_code);

@@ -10,6 +10,7 @@
 
 #include "app/base/args.h"
 #include "app/base/read_text.h"
+#include "app/eval/samples_file.h"
 #include "benchmarks/files/documents.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -138,9 +139,10 @@ Result<std::string> heads_fingerprint(const EvalOptions & options, const Model &
 void EvalFlags::add_run_options(CLI::App & command) {
     model.add_to(command, false);
     command.add_option("--seed,-s", seed, "Seed of generated samples")->capture_default_str();
-    command
-        .add_option("--samples", n_samples, "Samples of each task and context (default: 10 where they are generated, else all)")
-        ->check(CLI::PositiveNumber);
+    command.add_option_function<std::string>(
+        "--samples", [this](const std::string & text) { take_samples(text); },
+        "Samples of each task and context, the first so many; all (default: 10 where they are generated and of a perplexity, "
+        "else all)");
     command.add_option("--data", data, "Folder with the benchmark's data files, as it publishes them");
     command.add_option("--haystack", haystack, "Text file that needles are hidden in (default: the built-in generator's)");
     command.add_option(
@@ -157,6 +159,8 @@ void EvalFlags::add_run_options(CLI::App & command) {
                        "Batches at once, with -t threads each (default: as many as there are cores; 1 with "
                        "devices, where they take turns)");
     command.add_option("-c,--ctx-size", n_ctx, "Tokens the model takes (default: what it was trained on)");
+    command.add_option("-n,--n-predict,--max-new", n_new,
+                       "Tokens of an answer at most, where the task allows more: a cache that has lost what is asked rambles");
     command.add_flag("--raw", raw, "Leave out the model's chat template");
     command.add_flag("--no-share", no_share,
                      "A prefill for each policy and budget, instead of one for all: slower, same answers");
@@ -166,6 +170,14 @@ void EvalFlags::add_run_options(CLI::App & command) {
     command.add_option("-o,--out", out, "Folder of the run: answers are kept there as they come, the same command goes on");
     command.add_flag("--resume", resume, "Go on with the run in --out; an error if there is none");
     command.add_flag("--keep-prompts", keep_prompts, "Write what was read for each answer into answers.jsonl, too");
+}
+
+void EvalFlags::take_samples(const std::string & text) {
+    all_samples = text == "all";
+    n_samples = 0;
+    if (!all_samples && (!CLI::detail::lexical_cast(text, n_samples) || n_samples < 1)) {
+        throw CLI::ValidationError("--samples", "is " + text + ": give 1 or more, or all");
+    }
 }
 
 void EvalFlags::add_what_options(CLI::App & command) {
@@ -206,6 +218,8 @@ void EvalFlags::add_what_options(CLI::App & command) {
     command
         .add_option("--write-samples", write_samples, "Write the samples to this file, a line of JSON each, and ask nothing")
         ->excludes(part);
+    command.add_option("--samples-file", samples_file,
+                       "Ask the samples that --write-samples wrote, which name benchmark, tasks and lengths themselves");
     command
         .add_flag("--ruler-form", ruler_form,
                   "Write the samples of one task of RULER at one length as its own validation.jsonl")
@@ -245,6 +259,7 @@ Status EvalFlags::check() const {
     PITH_RETURN_IF_ERROR(check_at_least("--jobs", n_jobs, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--parallel", n_parallel, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", n_ctx, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--max-new", n_new, 0));
     for (const int length : lengths) { PITH_RETURN_IF_ERROR(check_at_least("--context", length, 0)); }
     PITH_RETURN_IF_ERROR(parse_prefill(prefill).status());
     if (!prefill_cache.empty() && (n_parallel > 1 || family == kPerplexity)) {
@@ -262,7 +277,7 @@ Status EvalFlags::check() const {
                     "--shard needs a folder for this part, which `pith eval merge` reads: add -o FOLDER"};
         }
     }
-    if (family.empty()) {
+    if (family.empty() && samples_file.empty()) {
         return {ErrorCode::kInvalidArgument,
                 "name a benchmark: " + join(families(), ",") + "; `pith eval --list` shows their tasks"};
     }
@@ -271,6 +286,9 @@ Status EvalFlags::check() const {
             return {ErrorCode::kInvalidArgument,
                     "perplexity asks no questions: leave out --tasks, --question-aware, --data and --haystack"};
         }
+        if (n_new > 0 || !samples_file.empty()) {
+            return {ErrorCode::kInvalidArgument, "perplexity answers nothing: leave out --max-new and --samples-file"};
+        }
         return {};
     }
     if (guided && (!question_aware || prefill != "chunked")) {
@@ -278,6 +296,7 @@ Status EvalFlags::check() const {
                 "--guided judges chunks by the question: give --question-aware and --prefill chunked, too"};
     }
     if (!texts.empty()) { return {ErrorCode::kInvalidArgument, "--text is for perplexity; essays go in with --haystack"}; }
+    if (!samples_file.empty()) { return {}; }  // it says itself what its tasks are
     const auto found = find_tasks(*this);
     return found.ok() || found.status().code() == ErrorCode::kNotFound ? Status() : found.status();  // files come later
 }
@@ -286,9 +305,14 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     EvalOptions options;
     options.family = flags.family;
     const bool perplexity = flags.family == kPerplexity;
-    if (!perplexity) { PITH_ASSIGN_OR_RETURN(options.tasks, find_tasks(flags)); }
-    const bool generated = perplexity ? flags.texts.empty() : is_generated(flags.family);
-    options.lengths = flags.lengths;
+    const bool has_samples = !flags.samples_file.empty();
+    if (has_samples) {
+        PITH_RETURN_IF_ERROR(read_samples_file(flags, options));
+    } else if (!perplexity) {
+        PITH_ASSIGN_OR_RETURN(options.tasks, find_tasks(flags));
+    }
+    const bool generated = perplexity ? flags.texts.empty() : !has_samples && is_generated(flags.family);
+    if (!has_samples) { options.lengths = flags.lengths; }
     const bool needs_length = std::any_of(options.tasks.begin(), options.tasks.end(), [&](const auto * task) {
         return task->rules().file.empty() && !has_ready_samples(flags, *task);
     });
@@ -298,12 +322,16 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
                                               [&](const auto * task) { return has_ready_samples(flags, *task); });
     if (options.lengths.empty()) { options.lengths = {perplexity || (generated && !all_ready) ? kGeneratedLength : 0}; }
     for (const int length : options.lengths) {
-        if (length == 0 && needs_length) {
+        if (length == 0 && needs_length && !has_samples) {
             return {ErrorCode::kInvalidArgument,
                     "--context is 0: the samples of " + flags.family + " are generated, give the length they are to have"};
         }
     }
-    options.n_samples = flags.n_samples > 0 ? flags.n_samples : generated ? kGeneratedSamples : 0;
+    if (generated && flags.all_samples) {
+        return {ErrorCode::kInvalidArgument, "--samples all: these samples are generated, as many as one likes: give a number"};
+    }
+    const bool takes_all = flags.all_samples || !(generated || perplexity);
+    options.n_samples = flags.n_samples > 0 ? flags.n_samples : takes_all ? 0 : kGeneratedSamples;
     const bool has_gates = !flags.model.gate.empty();
     const std::string policies = !flags.policies.empty() ? flags.policies : has_gates ? "gated" : kDefaultPolicies;
     PITH_ASSIGN_OR_RETURN(options.policies,
@@ -313,7 +341,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
         PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(text));
         options.budgets.push_back(budget);
     }
-    for (const benchmarks::Task * task : options.tasks) {
+    for (const benchmarks::Task * task : has_samples ? std::vector<const benchmarks::Task *>() : options.tasks) {
         const std::string & ready = task->rules().ready;
         if (has_ready_samples(flags, *task)) {
             PITH_ASSIGN_OR_RETURN(options.files[ready], read_text(flags.data + "/" + ready));
@@ -352,6 +380,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     options.raw = flags.raw;
     options.share = !flags.no_share;
     options.n_ctx = flags.n_ctx;
+    options.n_new = flags.n_new;
     options.keep_prompts = flags.keep_prompts;
     options.prefill_cache = flags.prefill_cache;
     if (!options.prefill_cache.empty()) {
@@ -362,6 +391,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
         }
     }
     PITH_ASSIGN_OR_RETURN(options.session.type_k, parse_kv_type(flags.cache.type_k));
+    warn_of_coarse_keys(options.session.type_k);
     PITH_ASSIGN_OR_RETURN(options.session.type_v, parse_kv_type(flags.cache.type_v));
     PITH_ASSIGN_OR_RETURN(options.session.prefill, parse_prefill(flags.prefill));
     options.session.chunk = flags.chunk;
@@ -392,7 +422,11 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     add("--policy", join(options.policies, ","));
     add("--budget", listed(options.budgets, [](const Budget & budget) { return budget.to_string(); }));
     add("--samples", options.n_samples > 0 ? number(options.n_samples) : "all");
-    add("--seed", std::to_string(options.seed));
+    if (options.samples_hash.empty()) {
+        add("--seed", std::to_string(options.seed));
+    } else {
+        add("--samples-file", options.samples_hash);
+    }
     if (!flags.shard.empty()) { add(kShardSetting, flags.shard); }
     if (!options.files.empty()) {
         std::string data;
@@ -418,6 +452,7 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     PITH_ASSIGN_OR_RETURN(const std::string heads, heads_fingerprint(options, model));
     if (!heads.empty()) { add("--heads", heads); }
     if (options.raw) { add("--raw", yes_no(true)); }
+    if (options.n_new > 0) { add("--max-new", number(options.n_new)); }
     if (options.n_ctx > 0) { add("--ctx-size", number(options.n_ctx)); }
     add("pith", PITH_VERSION);
     add("ggml", ggml_version());

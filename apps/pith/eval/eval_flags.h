@@ -24,7 +24,8 @@ struct EvalFlags {
     std::vector<int> lengths;
     std::string policies;  // empty: the usual ones, or gated where there are gates
     std::vector<std::string> budgets = {"20%"};
-    int n_samples = 0;
+    int n_samples = 0;         // 0: none was given
+    bool all_samples = false;  // --samples all
     uint64_t seed = 1;
     std::string data;      // folder
     std::string haystack;  // file
@@ -40,6 +41,8 @@ struct EvalFlags {
     int n_jobs = 0;
     int n_parallel = kDefaultParallel;
     int n_ctx = 0;
+    int n_new = 0;             // tokens of an answer at most; 0: as the task has it
+    std::string samples_file;  // of --write-samples
     bool raw = false;
     bool no_share = false;
     std::string out;  // the run's folder
@@ -55,6 +58,7 @@ struct EvalFlags {
     // What is evaluated on, how, and where to: everything but family, tasks, policies, budgets and lengths.
     void add_run_options(CLI::App & command);
     void add_what_options(CLI::App & command);
+    void take_samples(const std::string & text);  // throws CLI11's error: neither a number nor "all"
     // Where the results go: --json, --csv, --markdown, --svg, --details.
     void add_format_options(CLI::App & command);
 

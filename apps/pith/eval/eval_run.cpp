@@ -11,6 +11,7 @@
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
 #include "app/eval/eval_flags.h"
+#include "app/flags/unseen_question.h"
 #include "benchmarks/ruler/ruler.h"
 #include "core/text.h"
 #include "eval/built_in_task.h"
@@ -75,6 +76,17 @@ void warn_of_tasks_left_out(const EvalPlan & plan) {
     }
 }
 
+// Of a perplexity: that not all of the texts is read, where nobody said how much.
+void tell_of_stretches(const EvalFlags & flags, const EvalPlan & plan) {
+    for (const EvalPlan::Stretches & one : plan.stretches) {
+        if (flags.n_samples > 0 || one.n_read == one.n_all) { continue; }
+        std::fprintf(stderr,
+                     "pith: the first %d of %d stretches of %s tokens, each read by itself under each of %zu policies and "
+                     "budgets: --samples N for others, all for all\n",
+                     one.n_read, one.n_all, with_commas(one.length).c_str(), plan.cases.size());
+    }
+}
+
 // Seconds of work in the answers so far, prefills apart from the rest.
 std::string summary(const RunFolder & folder, int n_now, double seconds, const EvalHooks & hooks) {
     double prefill_s = 0;
@@ -99,6 +111,7 @@ Status run_in_folder(const EvalFlags & flags, const EvalOptions & options, const
     Status status;
     {
         ProgressLine line("eval");
+        line.show_text(std::to_string(n_before) + " / " + std::to_string(plan.n_answers()) + " answers");
         int n_first = -1;
         hooks.progress = [&](int n_done, int n_total) {
             if (n_first < 0) { n_first = n_done - 1; }
@@ -171,6 +184,7 @@ int run_eval(const EvalFlags & given, EvalRun & run) {
     auto plan = plan_evaluation(*model, *tokenizer, *options);
     if (!plan.ok()) { return fail(plan.status()); }
     warn_of_tasks_left_out(*plan);
+    tell_of_stretches(flags, *plan);
     if (!flags.write_samples.empty()) {
         const Status status = write_samples(flags, *options, *plan, *tokenizer);
         return status.ok()                                    ? kExitOk
@@ -188,6 +202,11 @@ int run_eval(const EvalFlags & given, EvalRun & run) {
     }
     const auto folder = RunFolder::open(flags.out, plan->info, flags.resume);
     if (!folder.ok()) { return fail(folder.status()); }
+    const bool named = !flags.policies.empty() && flags.policies != "all";
+    if (named && !options->question_aware && !options->tasks.empty()) {
+        warn_of_unseen_question(options->policies, *model, flags.heads,
+                                "--question-aware compresses with the question in sight");
+    }
     const Status ran = run_in_folder(flags, *options, *model, *tokenizer, *plan, **folder);
     if (!ran.ok()) { return fail(ran); }
     warn_of_foreign_texts(make_eval_table((*folder)->info(), (*folder)->answers()), model->info().n_vocab);

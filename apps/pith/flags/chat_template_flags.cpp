@@ -8,11 +8,15 @@
 
 namespace pith::app {
 
-void ChatTemplateFlags::add_to(CLI::App & command) {
+void ChatTemplateFlags::add_template_to(CLI::App & command) {
     auto * given =
         command.add_option("--chat-template", name_or_text,
                            "Chat template in place of the model's own: Jinja, or a name that libllama knows (chatml, …)");
     command.add_option("--chat-template-file", file, "The same, from a file of Jinja")->excludes(given);
+}
+
+void ChatTemplateFlags::add_to(CLI::App & command) {
+    add_template_to(command);
     command.add_option("--chat-template-kwargs", variables,
                        "JSON object of more that the template reads: {\"enable_thinking\": false}");
     command.add_option("--tools", tools,

@@ -18,7 +18,8 @@ struct ChatTemplateFlags {
     std::string reasoning_format = "auto";
 
     void add_to(CLI::App & command);
-    bool any() const;  // that need a template
+    void add_template_to(CLI::App & command);  // of them the template alone
+    bool any() const;                          // that need a template
     // Behind a saved text its template goes on, unless another is named. Empty: what it was is not known.
     void stay_with(const std::string & saved_template, const Tokenizer & tokenizer);
     // Gives the tokenizer the template and what it is rendered with.

@@ -1,6 +1,9 @@
 // engine_flags.cpp - shared options, checked before anything is loaded.
 #include "app/flags/engine_flags.h"
 
+#include <utility>
+
+#include "app/base/errors.h"
 #include "app/base/progress.h"
 #include "core/check.h"
 #include "device/available_memory.h"
@@ -83,6 +86,15 @@ void CacheFlags::add_to(CLI::App & command) {
     command.add_option("--cache-type-v", type_v, "Type of cached values: the same (-ctv)")->capture_default_str();
 }
 
+void warn_of_coarse_keys(KvType type_k) {
+    static bool told = false;
+    if (type_k != KvType::kQ4_0 || std::exchange(told, true)) { return; }
+    warn(
+        "keys in q4_0 can make a model lose what it has read (Qwen2.5-Coder-1.5B found 2 of 24 facts so, and 16 of 16 with "
+        "keys "
+        "in q8_0 and values in q4_0): use -ctk q8_0");
+}
+
 void SessionFlags::add_to(CLI::App & command, const std::string & default_policy, const std::string & without_budget) {
     command.add_option("--policy", policy, "What to keep; `pith policies` lists them (default: " + default_policy + ")");
     default_budget = without_budget;
@@ -131,6 +143,7 @@ Result<SessionOptions> SessionFlags::options(bool has_gates) const {
     PITH_RETURN_IF_ERROR(check_at_least("--chunk", chunk, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--evict-every", evict_every, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--grid", grid, 0));
+    warn_of_coarse_keys(options.type_k);
     options.heads_file = heads;
     options.n_threads = n_threads;
     options.max_context = ctx_size;

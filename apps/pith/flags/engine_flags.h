@@ -40,6 +40,9 @@ struct CacheFlags {
     void add_to(CLI::App & command);
 };
 
+// One line on stderr, once in a process, where keys are rounded to four bits.
+void warn_of_coarse_keys(KvType type_k);
+
 struct SessionFlags {
     std::string policy;
     std::optional<std::string> budget;

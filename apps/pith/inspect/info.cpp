@@ -78,7 +78,13 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     object["path"] = info.path;
     object["architecture"] = info.architecture;
     object["name"] = info.name;
+    object["file_type"] = info.file_type;
     object["weight_type"] = info.weight_type;
+    object["weight_types"] = Json::array();
+    for (const WeightShare & share : info.weight_types) {
+        object["weight_types"].push_back(
+            {{"type", share.type}, {"n_weights", share.n_weights}, {"n_tensors", share.n_tensors}, {"bytes", share.bytes}});
+    }
     object["n_params"] = info.n_params;
     object["weight_bytes"] = info.weight_bytes;
     object["n_layers"] = info.n_layers;
@@ -133,13 +139,25 @@ void info_line(const char * label, const std::string & text) {
     std::printf("%-14s%s\n", label, without_controls(text).c_str());
 }
 
+// "q8_0 71.2 %, q4_K 20.1 %, f32 0.1 % of the bytes"
+std::string mixture_text(const Json & info) {
+    std::vector<std::string> parts;
+    for (const Json & share : info["weight_types"]) {
+        char percent[32];
+        std::snprintf(percent, sizeof percent, " %.1f %%",
+                      100.0 * share["bytes"].get<double>() / std::max(1.0, info["weight_bytes"].get<double>()));
+        parts.push_back(share["type"].get<std::string>() + percent);
+    }
+    return join(parts, ", ") + " of the bytes";
+}
+
 void print_lines(const Json & info) {
     const auto number = [&info](const char * key) { return std::to_string(info[key].get<int64_t>()); };
     info_line("model", info["path"].get<std::string>());
     if (!info["name"].get<std::string>().empty()) { info_line("name", info["name"].get<std::string>()); }
     info_line("architecture", info["architecture"].get<std::string>());
-    info_line("weights", number("n_params") + " parameters, " + bytes_text(info["weight_bytes"].get<size_t>()) + ", mostly " +
-                             info["weight_type"].get<std::string>());
+    info_line("weights", number("n_params") + " parameters, " + bytes_text(info["weight_bytes"].get<size_t>()));
+    info_line("type", info["file_type"].get<std::string>() + ": " + mixture_text(info));
     info_line("layers", number("n_layers") + " of width " + number("n_embd"));
     if (info["window"].get<int>() > 0) {
         info_line("windows", number("n_window_layers") + " layers see the newest " + number("window") +

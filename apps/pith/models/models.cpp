@@ -20,6 +20,7 @@ namespace {
 struct ModelRow {
     FoundModel found;
     std::string architecture;  // as far as the file says
+    std::string file_type;
     std::string weight_type;
     int64_t n_params = 0;
     int n_ctx_train = 0;
@@ -59,6 +60,7 @@ ModelRow look_at(FoundModel found) {
         return row;
     }
     row.architecture = (*model)->hparams().arch_name;
+    row.file_type = (*model)->file_type();
     row.weight_type = (*model)->weight_type_name();
     row.n_params = (*model)->n_params();
     row.n_ctx_train = (*model)->hparams().n_ctx_train;
@@ -73,6 +75,7 @@ Json to_json(const std::vector<ModelRow> & rows) {
                        {"origin", std::string(to_string(row.found.origin))},
                        {"size_bytes", row.found.size},
                        {"architecture", row.architecture},
+                       {"file_type", row.file_type},
                        {"weight_type", row.weight_type},
                        {"n_params", row.n_params},
                        {"n_ctx_train", row.n_ctx_train},
@@ -89,13 +92,13 @@ void print_table(const std::vector<ModelRow> & rows) {
     const auto print = [width](const std::string & name, const std::string & size, const std::string & type,
                                const std::string & architecture, const std::string & context, const std::string & origin,
                                const std::string & runs) {
-        std::printf("%-*s  %10s  %-6s  %-12s  %7s  %-12s  %s\n", width, without_controls(name).c_str(), size.c_str(),
+        std::printf("%-*s  %10s  %-13s  %-12s  %7s  %-12s  %s\n", width, without_controls(name).c_str(), size.c_str(),
                     type.c_str(), without_controls(architecture).c_str(), context.c_str(), origin.c_str(),
                     without_controls(runs).c_str());
     };
     print("name", "size", "type", "architecture", "context", "kept by", "runs");
     for (const ModelRow & row : rows) {
-        print(row.found.name, row.found.size > 0 ? bytes_text(row.found.size) : "", row.weight_type, row.architecture,
+        print(row.found.name, row.found.size > 0 ? bytes_text(row.found.size) : "", row.file_type, row.architecture,
               row.n_ctx_train > 0 ? std::to_string(row.n_ctx_train) : "", std::string(to_string(row.found.origin)),
               row.why_not.empty() ? "yes" : "no: " + row.why_not);
     }

@@ -16,6 +16,7 @@
 #include "core/text.h"
 #include "pith/cache_file.h"
 #include "pith/kv_type.h"
+#include "policy/policy.h"
 
 namespace pith::app {
 namespace {
@@ -66,6 +67,22 @@ Json to_json(const std::string & path, const CacheFileInfo & info) {
     return object;
 }
 
+// What the evidence is for, where it takes a part of the file that a user sees; empty: it does not.
+std::string evidence_text(const CacheFileInfo & info) {
+    const auto evidence = std::ranges::find(info.sections, "evidence", &std::pair<std::string, uint64_t>::first);
+    const auto policy = Policy::parse(info.policy);
+    constexpr uint64_t kShare = 50;  // of the file's bytes, one in so many
+    if (evidence == info.sections.end() || evidence->second < info.file_bytes / kShare || !policy.ok()) { return ""; }
+    const EvidenceNeeds needs = policy->needs();
+    std::vector<std::string> parts;
+    if (needs.any_window()) { parts.push_back("the " + std::to_string(needs.window) + " newest queries"); }
+    if (needs.running_sum) { parts.emplace_back("sums of attention"); }
+    if (needs.expected_future > 0) { parts.emplace_back("moments of all queries"); }
+    if (needs.profile.any()) { parts.emplace_back("a sample of queries"); }
+    return bytes_text(evidence->second) + ": what the policy's next eviction looks at" +
+           (parts.empty() ? "" : ", " + join(parts, ", ") + " of every layer");
+}
+
 void print_info(const std::string & path, const CacheFileInfo & info) {
     const auto line = [](const char * name, const std::string & text) {
         std::printf("%-9s %s\n", name, without_controls(text).c_str());
@@ -85,6 +102,7 @@ void print_info(const std::string & path, const CacheFileInfo & info) {
         sections += (sections.empty() ? "" : ", ") + name + " " + bytes_text(bytes);
     }
     line("sections", sections);
+    if (const std::string evidence = evidence_text(info); !evidence.empty()) { line("evidence", evidence); }
 }
 
 int info_command(const CacheCommandFlags & flags) {

@@ -41,9 +41,12 @@ struct ChatFlags {
     std::string system_prompt_file;
     std::string in_prefix;
     std::string in_suffix;
-    int64_t n_predict = -1;
+    std::optional<int64_t> n_predict;
     bool escape = false;
+    bool raw = false;
 };
+
+constexpr int64_t kRawAnswer = 128;  // tokens at most, where nobody says: a text that goes on seldom ends by itself
 
 // The system prompt, and what goes around every message.
 Status read_texts(const ChatFlags & flags, ConversationOptions & options) {
@@ -238,8 +241,11 @@ private:
 };
 
 int chat_command(ChatFlags flags) {
-    if (const Status status = check_at_least("--n-predict", flags.n_predict, -1); !status.ok()) {
+    if (const Status status = check_at_least("--n-predict", flags.n_predict.value_or(-1), -1); !status.ok()) {
         return fail_usage(status.message());
+    }
+    if (flags.raw && flags.chat_template.any()) {
+        return fail_usage("--raw is a conversation without a chat template: leave it out, or what the template is given");
     }
     ConversationOptions options;
     const auto session = flags.session.options(!flags.model.gate.empty());
@@ -253,15 +259,21 @@ int chat_command(ChatFlags flags) {
     if (!reverse_prompts.ok()) { return fail_usage(reverse_prompts.status().message()); }
     options.reverse_prompts = *reverse_prompts;
     if (const Status status = read_texts(flags, options); !status.ok()) { return fail(status); }
-    options.n_predict = flags.n_predict;
     std::optional<LoadedModel> loaded;
     if (const int code = load_model(flags.model, flags.chat_template, loaded); code != kExitOk) { return code; }
     const Tokenizer & tokenizer = loaded->tokenizer;
-    options.reasoning = flags.chat_template.marks(tokenizer);
+    options.raw = flags.raw || !tokenizer.has_chat_template();
+    options.n_predict = flags.n_predict.value_or(options.raw ? kRawAnswer : -1);
+    if (!options.raw) { options.reasoning = flags.chat_template.marks(tokenizer); }
     options.hide_reasoning = flags.chat_template.hides_reasoning();
     auto conversation = Conversation::open(loaded->model, tokenizer, options);
     if (!conversation.ok()) { return fail(conversation.status()); }
     if (const std::string problem = tokenizer.chat_template_problem(); !problem.empty()) { warn(problem); }
+    if (options.raw && !flags.raw) {
+        warn("the model has no chat template: it goes on with what you write" +
+             (flags.n_predict ? "; " : ", " + std::to_string(kRawAnswer) + " tokens at a time (-n); ") +
+             "--chat-template chatml, or another name, makes messages of it (--raw: without this line)");
+    }
     every_interrupt();
     return Chat(*conversation, tokenizer).run();
 }
@@ -274,13 +286,16 @@ void add_chat_command(CLI::App & root, int & exit_code) {
     flags->model.add_to(*command, /*required=*/false);
     auto * system = command->add_option("--system-prompt", flags->system_prompt, "System prompt, never evicted (-sys)");
     command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
-    command->add_option("-n,--n-predict,--predict", flags->n_predict, "Tokens of an answer at most; -1: until the model ends")
-        ->capture_default_str();
+    command->add_option("-n,--n-predict,--predict", flags->n_predict,
+                        "Tokens of an answer at most; -1: until the model ends (default: -1; without a chat template " +
+                            std::to_string(kRawAnswer) + ")");
     flags->reverse_prompt.add_to(*command);
     command->add_option("--in-prefix", flags->in_prefix, "Put in front of every message, inside the chat template");
     command->add_option("--in-suffix", flags->in_suffix, "The same behind it");
     command->add_flag("-e,--escape", flags->escape,
                       "\\n in -r, --in-prefix, --in-suffix and --system-prompt is a line break, \\t a tab, \\x41 a byte");
+    command->add_flag("--raw", flags->raw,
+                      "Leave out the chat template: the model goes on with what you write (as where it has none)");
     flags->chat_template.add_to(*command);
     flags->session.add_to(*command, "auto", "auto");
     flags->sampler.add_to(*command);

@@ -13,6 +13,7 @@
 #include "app/base/read_text.h"
 #include "app/flags/chat_template_flags.h"
 #include "app/flags/engine_flags.h"
+#include "app/flags/unseen_question.h"
 #include "app/run/budget_check.h"
 #include "app/run/loaded_model.h"
 #include "app/run/saved_text.h"
@@ -122,6 +123,10 @@ int compress_command(CompressFlags flags) {
     if (flags.pin_system && context->n_system > 0) { options.pinned.push_back({0, context->n_system}); }
     auto session = loaded->model.session(options);
     if (!session.ok()) { return fail(session.status()); }
+    if (flags.questions.empty()) {
+        warn_of_unseen_question(std::span(&options.policy, 1), loaded->model, options.heads_file,
+                                "name the questions that will be asked with -p");
+    }
     Status status = read_context(*session, context->tokens, *questions);
     if (status.ok()) { status = session->save(flags.output, to_notes(saved)); }
     if (!status.ok()) { return fail(status); }

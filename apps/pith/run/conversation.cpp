@@ -7,6 +7,7 @@
 #include "app/run/budget_check.h"
 #include "app/run/saved_text.h"
 #include "cache/cache_file.h"
+#include "core/text.h"
 #include "pith/cache_file.h"
 #include "text/plain_text.h"
 #include "text/prompt.h"
@@ -28,7 +29,7 @@ size_t undo_depth_inside(const ConversationOptions & options) {
 Result<Conversation> Conversation::open(const Model & model, const Tokenizer & tokenizer, ConversationOptions options) {
     Conversation conversation(model, tokenizer);
     conversation.options_ = std::move(options);
-    PITH_ASSIGN_OR_RETURN(conversation.between_, between_turns(tokenizer));
+    if (!conversation.options_.raw) { PITH_ASSIGN_OR_RETURN(conversation.between_, between_turns(tokenizer)); }
     PITH_RETURN_IF_ERROR(conversation.begin());
     return conversation;
 }
@@ -41,15 +42,17 @@ size_t Conversation::undo_depth() const {
 // A session with nothing in it.
 Status Conversation::begin() {
     const bool has_system = !options_.system.empty();
-    PITH_ASSIGN_OR_RETURN(ChatFrame frame, chat_frame(tokenizer_, has_system));
+    ChatFrame frame = plain_frame(options_.system);
+    if (!options_.raw) { PITH_ASSIGN_OR_RETURN(frame, chat_frame(tokenizer_, has_system)); }
     SessionOptions session = options_.session;
     session.n_snapshots = static_cast<int>(undo_depth_inside(options_)) + 1;  // and the turn's own
     if (has_system) {
         // What the first message will share with the system prompt alone.
-        PITH_ASSIGN_OR_RETURN(std::string system, as_plain_text(tokenizer_, options_.system));
+        std::string system = options_.system;
+        if (!options_.raw) { PITH_ASSIGN_OR_RETURN(system, as_plain_text(tokenizer_, options_.system)); }
         system.insert(0, frame.before_system);
-        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> alone, encode_cut(tokenizer_, system, true));
-        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> whole, encode_cut(tokenizer_, system + frame.before_user, true));
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> alone, encode_first(system));
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> whole, encode_first(system + frame.before_user));
         session.pinned.push_back({0, static_cast<int32_t>(common_prefix(alone, whole))});
     }
     PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
@@ -63,22 +66,43 @@ Status Conversation::begin() {
     n_turns_ = 0;
     pending_ = -1;
     in_open_turn_ = false;
-    uses_template_ = true;
+    uses_template_ = !options_.raw;
     return {};
+}
+
+// The text that a conversation begins with. Without a template all of it is the user's: names of special tokens are tokens.
+Result<std::vector<int32_t>> Conversation::encode_first(const std::string & text) const {
+    return options_.raw ? tokenizer_.encode(text, true, true) : encode_cut(tokenizer_, text, true);
+}
+
+// What keeps a message that no template frames from running into the answer in front of it: the end of a line. Nothing where
+// the user says what stands there, or the answer waits for the words: behind white space, and behind a reverse prompt.
+std::string Conversation::line_between(std::string_view words) const {
+    if (n_turns_ == 0 || !options_.in_prefix.empty() || starts_with_space(words)) { return ""; }
+    constexpr size_t kTail = 64;  // tokens: more than a reverse prompt has
+    std::string tail;
+    for (size_t i = tokens_.size() - std::min(tokens_.size(), kTail); i < tokens_.size(); ++i) {
+        tail += tokenizer_.piece(tokens_[i], /*special=*/true);
+    }
+    if (pending_ >= 0) { tail += tokenizer_.piece(pending_, /*special=*/true); }
+    const bool waits = std::ranges::any_of(options_.reverse_prompts, [&tail](const auto & end) { return tail.ends_with(end); });
+    return waits || ends_in_space(tail) ? "" : "\n";
 }
 
 // A message with what the template puts around it, behind all that was said.
 Result<std::vector<int32_t>> Conversation::encode(const std::string & message) const {
+    const std::string words = options_.in_prefix + message + options_.in_suffix;
+    if (!uses_template_ && tokens_.empty()) { return encode_first(options_.system + frame_.before_user + words); }
     if (!uses_template_ || in_open_turn_) {
         const SavedText behind{uses_template_, in_open_turn_, -1, n_turns_, options_.system};
-        return continuation(tokenizer_, behind, options_.in_prefix + message + options_.in_suffix);
+        return continuation(tokenizer_, behind, (uses_template_ ? "" : line_between(words)) + words);
     }
     PITH_ASSIGN_OR_RETURN(const std::string said, as_plain_text(tokenizer_, message));
     const std::string rest = options_.in_prefix + said + options_.in_suffix + frame_.after_user;
     if (n_turns_ > 0) { return encode_cut(tokenizer_, between_ + rest, false); }
     PITH_ASSIGN_OR_RETURN(const std::string system, as_plain_text(tokenizer_, options_.system));
     const std::string head = options_.system.empty() ? "" : frame_.before_system + system;
-    return encode_cut(tokenizer_, head + frame_.before_user + rest, true);
+    return encode_first(head + frame_.before_user + rest);
 }
 
 Result<Conversation::State> Conversation::state() {
@@ -180,7 +204,12 @@ Status Conversation::load(const std::string & path) {
                                                  "' was saved with another chat template: start with it "
                                                  "(--chat-template-file; `pith cache info --json` shows it)"};
     }
-    PITH_ASSIGN_OR_RETURN(ChatFrame frame, chat_frame(tokenizer_, !text.system.empty()));
+    ChatFrame frame = plain_frame(text.system);
+    std::string between;
+    if (text.uses_template) {
+        PITH_ASSIGN_OR_RETURN(frame, chat_frame(tokenizer_, !text.system.empty()));
+        PITH_ASSIGN_OR_RETURN(between, between_turns(tokenizer_));
+    }
     PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
     PITH_ASSIGN_OR_RETURN(Session opened, file.session(model_, options_.session.n_threads, Entries::kOwn));
     std::vector<int32_t> tokens = opened.tokens();
@@ -191,6 +220,7 @@ Status Conversation::load(const std::string & path) {
     options_.session.n_threads = n_threads;
     options_.system = std::move(text.system);
     frame_ = std::move(frame);
+    if (text.uses_template) { between_ = std::move(between); }
     session_ = std::move(opened);
     sampler_ = std::move(sampler);
     tokens_ = std::move(tokens);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/run/generate.h"
@@ -26,6 +27,7 @@ namespace pith::app {
 struct ConversationOptions {
     SessionOptions session;
     SamplerOptions sampler;
+    bool raw = false;                          // no chat template: messages and answers are one text that goes on
     std::string system;                        // pinned: never evicted
     std::string in_prefix;                     // in front of every message, inside of what the template puts around it
     std::string in_suffix;                     // and behind it
@@ -84,7 +86,9 @@ private:
 
     Conversation(const Model & model, const Tokenizer & tokenizer) : model_(model), tokenizer_(tokenizer) {}
     Status begin();
+    Result<std::vector<int32_t>> encode_first(const std::string & text) const;
     Result<std::vector<int32_t>> encode(const std::string & message) const;
+    std::string line_between(std::string_view words) const;
     Result<State> state();
     Status go_back(const State & state);
     Status read(const std::vector<int32_t> & tokens, const RunHooks & hooks);
@@ -93,7 +97,7 @@ private:
     const Tokenizer & tokenizer_;
     ConversationOptions options_;
     ChatFrame frame_;
-    std::string between_;
+    std::string between_;  // turns, where a template is used
     std::optional<Session> session_;
     std::optional<Sampler> sampler_;
     std::vector<int32_t> tokens_;
@@ -101,7 +105,7 @@ private:
     int n_turns_ = 0;
     int32_t pending_ = -1;       // said, not yet fed
     bool in_open_turn_ = false;  // the user's turn has begun, with a text that was loaded
-    bool uses_template_ = true;  // false: of a text that was loaded
+    bool uses_template_ = true;  // false: raw, or a text that was loaded is
 };
 
 }  // namespace pith::app

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
 #include "app/base/read_text.h"
+#include "app/flags/unseen_question.h"
 #include "app/run/auto_budget.h"
 #include "app/run/budget_check.h"
 #include "app/run/cached_model.h"
@@ -396,6 +398,7 @@ int run_command(RunFlags flags) {
         saved_template = saved_text(cached->info().notes).chat_template;
         options = cached->info().options;
         options->n_threads = flags.session.n_threads;
+        warn_of_coarse_keys(options->type_k);
     }
     if (flags.follow) {
         if (const Status status = check_endless(*options); !status.ok()) { return fail_usage(status.message()); }
@@ -412,6 +415,10 @@ int run_command(RunFlags flags) {
     if (const std::string problem = tokenizer.chat_template_problem(); !problem.empty()) { warn(problem); }
     const auto n_before = static_cast<size_t>(cached ? cached->info().n_tokens : 0);
     if (const Status status = check_length(flags, loaded->model, *prompt, n_before); !status.ok()) { return fail(status); }
+    if (flags.question_later && !read->context.empty()) {
+        warn_of_unseen_question(std::span(&options->policy, 1), loaded->model, options->heads_file,
+                                "leave out --question-later, so that it is in sight");
+    }
     std::optional<NpyFile> logits;
     if (!flags.logits.empty()) {
         auto made = NpyFile::create(flags.logits, loaded->model.info().n_vocab);

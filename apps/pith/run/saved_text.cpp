@@ -64,8 +64,8 @@ Result<ContextTokens> context_tokens(const Tokenizer & tokenizer, const SavedTex
     ChatFrame frame;
     if (text.uses_template) {
         PITH_ASSIGN_OR_RETURN(frame, chat_frame(tokenizer, !text.system.empty()));
-    } else if (!text.system.empty()) {
-        frame.before_user = "\n\n";
+    } else {
+        frame = plain_frame(text.system);
     }
     // Under a template, what the user wrote stays text, whatever special tokens' names it has.
     const auto plain = [&](const std::string & words) {

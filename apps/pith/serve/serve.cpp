@@ -91,8 +91,14 @@ int serve_command(ServeFlags flags, bool is_verbose) {
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
-    const auto tokenizer = Tokenizer::load(flags.model.path);
+    auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    if (const Status given = flags.chat_template.give(*tokenizer); !given.ok()) { return fail(given); }
+    if (!tokenizer->has_chat_template()) {
+        warn(
+            "the model has no chat template: /v1/completions works, chat is answered with an error; --chat-template chatml, or "
+            "another name, gives it one");
+    }
 
     serve::ApiOptions api_options;
     api_options.model_name = flags.alias.empty() ? std::filesystem::path(flags.model.path).filename().string() : flags.alias;

@@ -58,6 +58,7 @@ void ServeFlags::add_to(CLI::App & command) {
     command
         .add_option("-n,--n-predict,--predict", n_predict, "Tokens of an answer that gives no limit; -1: until the model ends")
         ->capture_default_str();
+    chat_template.add_template_to(command);
     session.add_to(command, "auto", "");
     sampler.add_to(command);
 }

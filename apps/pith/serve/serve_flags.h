@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/flags/chat_template_flags.h"
 #include "app/flags/engine_flags.h"
 #include "app/flags/sampler_flags.h"
 #include "serve/api.h"
@@ -17,6 +18,7 @@ struct ServeFlags {
     ModelFlags model;
     SessionFlags session;
     SamplerFlags sampler;
+    ChatTemplateFlags chat_template;
     serve::HttpOptions http;
     std::string alias;
     std::vector<std::string> api_keys;  // each may hold several, between commas

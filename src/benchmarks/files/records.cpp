@@ -231,6 +231,16 @@ Result<Record> Record::object(std::string_view field) const {
     return part;
 }
 
+Result<std::map<std::string, std::string>> Record::members(std::string_view field) const {
+    PITH_RETURN_IF_ERROR(object(field).status());
+    std::map<std::string, std::string> out;
+    for (const auto & [name, value] : as_json(json_)[std::string(field)].items()) {
+        if (!value.is_string()) { return wrong_kind(*this, std::string(field) + "." + name, value, "a text"); }
+        out[name] = value.get<std::string>();
+    }
+    return out;
+}
+
 Result<std::vector<Record>> Record::objects(std::string_view field) const {
     if (!has(field)) { return missing(*this, field); }
     const Json & value = as_json(json_)[std::string(field)];

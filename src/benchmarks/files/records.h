@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -47,6 +48,8 @@ public:
     // A list of [title, [text, …]] (HotpotQA's documents).
     Result<std::vector<TitledTexts>> titled_texts(std::string_view field) const;
     Result<Record> object(std::string_view field) const;
+    // An object of texts, by their names.
+    Result<std::map<std::string, std::string>> members(std::string_view field) const;
     Result<std::vector<Record>> objects(std::string_view field) const;
     bool holds_object(std::string_view field) const;
 

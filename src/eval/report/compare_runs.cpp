@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "core/text.h"
 #include "report/text_table.h"
 #include "statistics/significance.h"
 
@@ -17,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The settings on which the samples hang; the rest (policy, schedule, model …) is what one compares.
-constexpr std::array kSampleSettings = {"FAMILY", "--samples", "--seed", "--haystack", "--text", "--data"};
+constexpr std::array kSampleSettings = {"FAMILY", "--samples", "--seed", "--samples-file", "--haystack", "--text", "--data"};
 
 std::string value_of(const RunInfo & info, const std::string & name) {
     for (const auto & [known, value] : info.settings) {
@@ -84,6 +85,23 @@ bool contains(const std::vector<T> & values, const T & value) {
     return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+// Of those named, or of all.
+Result<std::vector<EvalTask>> tasks_of_both(const RunInfo & first, const RunInfo & second,
+                                            const std::vector<std::string> & named) {
+    std::vector<EvalTask> tasks;
+    std::vector<std::string_view> names;
+    for (const EvalTask & task : first.tasks) {
+        if (!contains(second.tasks, task)) { continue; }
+        names.push_back(task.name);
+        if (named.empty() || contains(named, task.name)) { tasks.push_back(task); }
+    }
+    for (const std::string & name : named) {
+        if (std::ranges::find(names, name) != names.end()) { continue; }
+        return {ErrorCode::kInvalidArgument, "--tasks: '" + name + "' is no task of both runs; they have " + join(names, ", ")};
+    }
+    return tasks;
+}
+
 std::string p_text(double p) {
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), p < 0.0001 ? "%.1e" : "%.4f", p);
@@ -110,8 +128,10 @@ std::string differing_samples(const RunInfo & first, const RunInfo & second) {
     return text;
 }
 
-Result<Comparison> compare_runs(const RunFolder & first, const RunFolder & second, const ComparePolicies & policies) {
+Result<Comparison> compare_runs(const RunFolder & first, const RunFolder & second, const ComparePolicies & policies,
+                                const std::vector<std::string> & tasks) {
     Comparison out;
+    PITH_ASSIGN_OR_RETURN(const std::vector<EvalTask> compared, tasks_of_both(first.info(), second.info(), tasks));
     out.is_perplexity = has_perplexity(first.info());
     if (out.is_perplexity != has_perplexity(second.info())) {
         return {ErrorCode::kInvalidArgument, "a perplexity cannot be compared with a score: '" + first.path() + "' and '" +
@@ -123,10 +143,8 @@ Result<Comparison> compare_runs(const RunFolder & first, const RunFolder & secon
         if (!contains(second.info().lengths, length)) { continue; }
         std::map<size_t, std::vector<std::vector<double>>> strata;
         std::map<size_t, CompareRow> averages;
-        int n_tasks = 0;
-        for (const EvalTask & task : first.info().tasks) {
-            if (!contains(second.info().tasks, task)) { continue; }
-            ++n_tasks;
+        const auto n_tasks = static_cast<int>(compared.size());
+        for (const EvalTask & task : compared) {
             for (size_t i = 0; i < cases.size(); ++i) {
                 CompareRow row;
                 row.task = task.name;

@@ -38,8 +38,10 @@ struct ComparePolicies {
     std::string first, second;
 };
 
-// Errors: kInvalidArgument: nothing that both runs have; another kind of score.
-Result<Comparison> compare_runs(const RunFolder & first, const RunFolder & second, const ComparePolicies & policies = {});
+// tasks: to compare and to average over; empty: all that both have.
+// Errors: kInvalidArgument: nothing that both runs have; a task that they do not both have; another kind of score.
+Result<Comparison> compare_runs(const RunFolder & first, const RunFolder & second, const ComparePolicies & policies = {},
+                                const std::vector<std::string> & tasks = {});
 
 // Settings that decide which samples there are, and that differ: "--seed 1 and 2".
 std::string differing_samples(const RunInfo & first, const RunInfo & second);

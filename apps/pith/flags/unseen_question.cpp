@@ -1,0 +1,23 @@
+// unseen_question.cpp - what is known of the model, and the line.
+#include "app/flags/unseen_question.h"
+
+#include <utility>
+
+#include "app/base/errors.h"
+#include "bench/policy_cases.h"
+#include "policy/auto_policy.h"
+
+namespace pith::app {
+
+void warn_of_unseen_question(std::span<const std::string> policies, const Model & model, const std::string & heads_file,
+                             const std::string & remedy) {
+    static bool told = false;
+    AutoFacts facts;
+    facts.has_gates = model.info().has_gates;
+    if (has_importance(heads_file, model.info().path)) { facts.heads = KnownHeads::kBesideModel; }
+    const auto text = unseen_question_text(policies, facts);
+    if (!text.ok() || text->empty() || std::exchange(told, true)) { return; }  // a name that is none is refused elsewhere
+    warn(*text + "; or " + remedy);
+}
+
+}  // namespace pith::app
