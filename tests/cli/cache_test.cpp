@@ -47,7 +47,7 @@ TEST_F(CacheFiles, APolicyThatDoesNotFitAQuestionAskedLaterIsTold) {
     const auto count = [&](const std::string & err) { return err.find(told) == std::string::npos ? 0 : 1; };
     const Outcome unseen = compress();
     EXPECT_EQ(count(unseen.err), 1) << unseen.err;
-    EXPECT_NE(unseen.err.find("keydiff+preference"), std::string::npos) << unseen.err;
+    EXPECT_NE(unseen.err.find("keydiff+ada:alpha=0"), std::string::npos) << unseen.err;
     EXPECT_EQ(count(compress({"-p", "Who is long?"}).err), 0);
     EXPECT_EQ(count(compress({"--policy", "keydiff"}).err), 0);
     const auto run = [&](const std::vector<std::string> & more) {

@@ -82,13 +82,18 @@ TEST(AutoPolicy, NamedPoliciesThatJudgeByTheNewestTokensAreToldWhereTheQuestionC
     };
     EXPECT_EQ(text({"keydiff", "auto", "full"}), "");
     EXPECT_EQ(text({"snapkv"}),
-              "policy snapkv judges by the newest tokens, which will not be the question: keydiff+preference, which auto "
+              "policy snapkv judges by the newest tokens, which will not be the question: keydiff+ada:alpha=0, which auto "
               "chooses, fits");
-    EXPECT_EQ(text({"keydiff", "adakv", "lava"}, {.question = KnownQuestion::kInSight}),
-              "policies adakv, lava judge by the newest tokens, which will not be the question: keydiff+preference, which auto "
-              "chooses, fits");
-    EXPECT_EQ(text({"snapkv"}, {.heads = KnownHeads::kGiven}),
-              "policy snapkv judges by the newest tokens, which will not be the question: keydiff+preference fits")
+    EXPECT_EQ(
+        text({"keydiff", "adakv", "lava"}, {.question = KnownQuestion::kInSight}),
+        "policies adakv, lava judge by the newest tokens, which will not be the question: keydiff+ada:alpha=0, which auto "
+        "chooses, fits");
+    EXPECT_EQ(
+        text({"snapkv"}, {.heads = KnownHeads::kGiven}),
+        "policy snapkv judges by the newest tokens, which will not be the question: expected:eps=0.02+head:by=both, which "
+        "auto chooses, fits");
+    EXPECT_EQ(text({"snapkv"}, {.has_gates = true}),
+              "policy snapkv judges by the newest tokens, which will not be the question: keydiff+ada:alpha=0 fits")
         << "auto's own choice is no better";
 }
 
