@@ -35,7 +35,7 @@ protected:
     }
     Outcome calibrate(std::vector<std::string> more) const {
         std::vector<std::string> arguments = {"calibrate", "heads",    "-m",  model_, "--samples",
-                                              "1",         "--tokens", "400", "-t",   "1"};
+                                              "1",         "--tokens", "500", "-t",   "1"};
         arguments.insert(arguments.end(), more.begin(), more.end());
         return run_pith(arguments);
     }
@@ -456,14 +456,14 @@ TEST_F(InspectCommand, HeadImportancesComeFromCalibrationAndGoToPolicies) {
 }
 
 TEST_F(InspectCommand, CalibrationLeavesOutProbesThatDoNotFit) {
-    const Outcome some = calibrate({"--samples", "3", "--tokens", "800", "--json"});
+    const Outcome some = calibrate({"--samples", "12", "--tokens", "1000", "--json"});
     ASSERT_EQ(some.exit_code, 0) << some.err;
-    EXPECT_NE(some.err.find("1 probe of 200 tokens left out: task 'single' needs at least"), std::string::npos) << some.err;
-    EXPECT_NE(some.err.find("raise --tokens (800"), std::string::npos) << some.err;
+    EXPECT_NE(some.err.find("4 probes of 250 tokens left out: task 'multikey' needs at least"), std::string::npos) << some.err;
+    EXPECT_NE(some.err.find("raise --tokens (1000"), std::string::npos) << some.err;
     const Json json = Json::parse(some.out);
-    EXPECT_EQ(json["n_samples"], 2);
-    EXPECT_EQ(json["n_left_out"], 1);
-    EXPECT_EQ(json["lengths"], (std::vector<int>{800, 400}));
+    EXPECT_EQ(json["n_samples"], 8);
+    EXPECT_EQ(json["n_left_out"], 4);
+    EXPECT_EQ(json["lengths"], (std::vector<int>{1000, 500}));
     expect_error(calibrate({"--tokens", "200", "-o", folder_.file("none.json")}), 1, {"no probe fits", "--tokens is 200"});
     EXPECT_FALSE(std::filesystem::exists(folder_.file("none.json")));
 }
