@@ -72,7 +72,7 @@ bool CallScanner::add(char c) {
         case ']':
             --depth_;
             done_ = depth_ == 0;
-            in_arguments_ = in_arguments_ && !done_;
+            in_arguments_ = in_arguments_ && depth_ > 1;
             break;
         case ':':
             if (depth_ == 1) {

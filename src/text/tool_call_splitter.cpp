@@ -245,14 +245,17 @@ bool ToolCallSplitter::step_object(Pieces & out) {
                ((!marked_ && scanner_.is_foreign()) || (!scanner_.name().empty() && !names_.contains(scanner_.name())));
     };
     size_t n = 0;
-    while (n < waiting_.size() && !scanner_.done() && !is_no_call()) { scanner_.add(waiting_[n++]); }
+    while (n < waiting_.size() && !scanner_.done() && !is_no_call()) {
+        scanner_.add(waiting_[n++]);
+        const bool is_call = !scanner_.name().empty() && (marked_ || scanner_.has_arguments());
+        if (is_call && !named_ && !is_no_call()) { begin_call(scanner_.name(), out); }
+    }
     if (!named_) { raw_ += waiting_.substr(0, n); }
     waiting_.erase(0, n);
     if (is_no_call()) {
         give_back(out);
         return true;
     }
-    if (!named_ && !scanner_.name().empty() && (marked_ || scanner_.has_arguments())) { begin_call(scanner_.name(), out); }
     if (named_) { add_arguments(scanner_.take_arguments(), out); }
     if (!scanner_.done()) { return false; }
     if (named_) {

@@ -24,6 +24,8 @@ import anthropic  # noqa: E402
 import litellm  # noqa: E402
 import openai  # noqa: E402
 
+litellm.suppress_debug_info = True
+
 DATA = json.loads((pathlib.Path(__file__).parent / "tool_loop.json").read_text())
 RESULTS = {tool["function"]["name"]: json.dumps(tool["result"]) for tool in DATA["tools"]}
 TOOLS = [{"type": "function", "function": tool["function"]} for tool in DATA["tools"]]

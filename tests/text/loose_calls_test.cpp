@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ public:
     void add(std::string_view text) { take(splitter_.add(text)); }
     void finish() { take(splitter_.finish()); }
     const std::string & content() const { return content_; }
+    const std::vector<std::pair<std::string, std::string>> & written() const { return calls_; }
     std::vector<Call> calls() const {
         std::vector<Call> calls;
         for (const auto & [name, arguments] : calls_) { calls.push_back({name, Json::parse(arguments, nullptr, false)}); }
@@ -342,6 +344,62 @@ TEST(LooseCalls, StandAmongCallsInTheTemplatesForm) {
                                         kNext + "</tool_call>",
                                     "",
                                     {kLisbon, kOslo}});
+}
+
+TEST(LooseCalls, DoNotDependOnHowAnyTextIsCut) {
+    const std::vector<std::string> parts = {"```",
+                                            "```json\n",
+                                            "\n```\n",
+                                            "`",
+                                            "<tool_call>",
+                                            "</tool_call>",
+                                            "<tools>",
+                                            "<",
+                                            "[",
+                                            "]",
+                                            "{",
+                                            "}",
+                                            "{{",
+                                            ",",
+                                            ";",
+                                            " ",
+                                            "\n",
+                                            "\n\n",
+                                            "words",
+                                            kCall,
+                                            kNext,
+                                            "{" + kCall + "}",
+                                            R"({"name": "rain", "arguments": {}})",
+                                            R"({"name": "get_time", "arguments": {})",
+                                            R"({"name": "get_weather", "arguments": )",
+                                            "<function=get_weather>",
+                                            "<parameter=city>",
+                                            "Lisbon</parameter>",
+                                            "</function>",
+                                            "[TOOL_CALLS]",
+                                            "get_time[ARGS]{}",
+                                            "<|python_tag|>",
+                                            "<|channel|>commentary to=functions.get_time<|message|>{}",
+                                            "\"",
+                                            "\\"};
+    std::mt19937 random(47);
+    for (int i = 0; i < 4000; ++i) {
+        const auto form = static_cast<ToolForm>(random() % 8);
+        std::string text;
+        for (size_t n = 1 + random() % 9; n > 0; --n) { text += parts[random() % parts.size()]; }
+        Told whole(form);
+        whole.add(text);
+        whole.finish();
+        Told cut(form);
+        for (size_t at = 0; at < text.size();) {
+            const size_t n = 1 + random() % 7;
+            cut.add(std::string_view(text).substr(at, n));
+            at += n;
+        }
+        cut.finish();
+        ASSERT_EQ(cut.content(), whole.content()) << "form " << static_cast<int>(form) << ": " << text;
+        ASSERT_EQ(cut.written(), whole.written()) << "form " << static_cast<int>(form) << ": " << text;
+    }
 }
 
 TEST(LooseCalls, TakeTimeInProportionToTheText) {
