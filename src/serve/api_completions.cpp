@@ -157,7 +157,7 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
         prompt.form.only_one_call = asked.tools.only_one;
         for (const ToolFunction & function : asked.tools.functions) {
             prompt.form.functions.insert(function.name);
-            if (has_tagged_arguments(chat.form)) { prompt.form.texts[function.name] = text_parameters(function.parameters); }
+            prompt.form.texts[function.name] = text_parameters(function.parameters);
         }
     }
     if (asked.tools.must_call) {

@@ -2,7 +2,6 @@
 #include "text/tool_call_splitter.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "text/tagged_call.h"
@@ -11,94 +10,15 @@
 namespace pith {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using tool_marks::is_blank;
+using tool_marks::kBlanks;
 
-constexpr const char * kBlanks = " \t\r\n";
 constexpr size_t kMostHeader = 400;  // bytes between a mark and what it announces
-
-bool is_blank(char c) {
-    return std::string_view(kBlanks).find(c) != std::string_view::npos;
-}
 
 }  // namespace
 
-// --- an object, character by character ---
-
-void CallScanner::end_string() {
-    if (!in_value_) {
-        key_ = string_;
-    } else if (name_.empty() && (key_ == "name" || key_ == "function")) {
-        const Json text = Json::parse('"' + string_ + '"', nullptr, /*allow_exceptions=*/false);
-        if (text.is_string()) { name_ = text.get<std::string>(); }
-    }
-}
-
-bool CallScanner::add(char c) {
-    if (done_ || (depth_ == 0 && c != '{')) { return false; }
-    if (in_arguments_ && !(depth_ == 1 && !in_string_ && (c == ',' || c == '}'))) {
-        if (depth_ == 1 && !in_string_) {
-            if (is_blank(c)) { return true; }
-            as_text_ = as_text_ || (!begun_ && c == '"');
-            begun_ = true;
-        }
-        arguments_ += c;
-    }
-    if (in_string_) {
-        if (escaped_) {
-            escaped_ = false;
-        } else if (c == '\\') {
-            escaped_ = true;
-        } else if (c == '"') {
-            in_string_ = false;
-            if (depth_ == 1) { end_string(); }
-            return true;
-        }
-        if (depth_ == 1 && !in_arguments_) { string_ += c; }
-        return true;
-    }
-    switch (c) {
-        case '"':
-            in_string_ = true;
-            string_.clear();
-            break;
-        case '{':
-        case '[':
-            ++depth_;
-            break;
-        case '}':
-        case ']':
-            --depth_;
-            done_ = depth_ == 0;
-            in_arguments_ = in_arguments_ && !done_;
-            break;
-        case ':':
-            if (depth_ == 1) {
-                in_value_ = true;
-                in_arguments_ = is_arguments() && !begun_;
-            }
-            break;
-        case ',':
-            if (depth_ == 1) { in_value_ = in_arguments_ = false; }
-            break;
-        default:
-            break;
-    }
-    return true;
-}
-
-std::string CallScanner::take_arguments() {
-    if (!as_text_) { return std::exchange(arguments_, {}); }
-    if (in_arguments_) { return {}; }  // known when it is whole
-    as_text_ = false;
-    const std::string written = std::exchange(arguments_, {});
-    const Json text = Json::parse(written, nullptr, /*allow_exceptions=*/false);
-    return text.is_string() ? text.get<std::string>() : written;
-}
-
-// --- an answer ---
-
 ToolCallSplitter::ToolCallSplitter(ToolForm form, std::set<std::string> names, bool only_one, TextParameters texts)
-    : form_(form), names_(std::move(names)), only_one_(only_one), texts_(std::move(texts)) {
+    : form_(form), names_(std::move(names)), only_one_(only_one), texts_(std::move(texts)), loose_(names_, texts_, only_one) {
     switch (form) {
         case ToolForm::kTagged:
         case ToolForm::kPairs:
@@ -132,18 +52,18 @@ bool ToolCallSplitter::is_part_of_mark(std::string_view name) const {
     return std::ranges::find(opens_, name) != opens_.end();
 }
 
-// Blanks at the end wait: in front of a call they are nothing that was said.
+// It may still be a call in another form.
 void ToolCallSplitter::say(std::string_view text, Pieces & out) {
-    size_t n_blank = 0;
-    while (n_blank < text.size() && is_blank(text[text.size() - 1 - n_blank])) { ++n_blank; }
-    if (n_blank == text.size()) {
-        blanks_ += text;
-        return;
+    if (text.find_first_not_of(kBlanks) != std::string_view::npos) { said_ = true; }
+    tell(loose_.add(text, out.content), out);
+}
+
+void ToolCallSplitter::tell(std::vector<TaggedCall> calls, Pieces & out) {
+    for (TaggedCall & call : calls) {
+        out.calls.push_back({n_calls_++, std::move(call.name), std::move(call.arguments)});
+        ++n_whole_;
+        said_ = true;
     }
-    out.content += std::exchange(blanks_, {});
-    out.content += text.substr(0, text.size() - n_blank);
-    blanks_ = text.substr(text.size() - n_blank);
-    said_ = true;
 }
 
 // It was no call.
@@ -160,10 +80,10 @@ void ToolCallSplitter::begin_object() {
 }
 
 void ToolCallSplitter::begin_call(const std::string & name, Pieces & out) {
+    tell(loose_.meet_call(out.content), out);
     named_ = true;
     has_arguments_ = false;
     raw_.clear();
-    blanks_.clear();
     out.calls.push_back({n_calls_++, name, ""});
 }
 
@@ -182,7 +102,7 @@ void ToolCallSplitter::end_call(Pieces & out) {
 
 bool ToolCallSplitter::step_text(Pieces & out) {
     // At the beginning an object by itself may be a call.
-    const bool may_be_bare = !said_ && (form_ == ToolForm::kBare || form_ == ToolForm::kFenced);
+    const bool may_be_bare = !said_ && form_ == ToolForm::kBare;
     const size_t first = waiting_.find_first_not_of(kBlanks);
     if (may_be_bare && first != std::string::npos && waiting_[first] == '{') {
         raw_ = waiting_.substr(0, first);
@@ -242,7 +162,7 @@ bool ToolCallSplitter::step_inside(Pieces & out) {
     const std::string inside = waiting_.substr(0, end);
     waiting_.erase(0, end + tool_marks::kTagClose.size());
     const auto call = read_tagged_call(form_, inside, texts_);
-    if (!call) {
+    if (!call || !names_.contains(call->name)) {
         raw_ += inside + std::string(tool_marks::kTagClose);
         give_back(out);
         return true;
@@ -271,7 +191,13 @@ bool ToolCallSplitter::step_header(Pieces & out) {
             return true;
         }
         const size_t begin = at + tool_marks::kRecipient.size();
-        begin_call(header.substr(begin, header.find_first_of(" <\n", begin) - begin), out);
+        const std::string name = header.substr(begin, header.find_first_of(" <\n", begin) - begin);
+        if (!names_.contains(name)) {
+            raw_ += header + std::string(tool_marks::kMessage);
+            give_back(out);
+            return true;
+        }
+        begin_call(name, out);
         state_ = State::kArguments;
         depth_ = 0;
         return true;
@@ -300,7 +226,12 @@ bool ToolCallSplitter::step_header(Pieces & out) {
         std::min({brace, waiting_.find(tool_marks::kArguments, first), waiting_.find(tool_marks::kCallId, first)});
     std::string name = waiting_.substr(first, end - first);
     while (!name.empty() && is_blank(name.back())) { name.pop_back(); }
+    raw_ += waiting_.substr(0, brace);
     waiting_.erase(0, brace);
+    if (!names_.contains(name)) {
+        give_back(out);
+        return true;
+    }
     begin_call(name, out);
     state_ = State::kArguments;
     depth_ = 0;
@@ -308,12 +239,22 @@ bool ToolCallSplitter::step_header(Pieces & out) {
 }
 
 bool ToolCallSplitter::step_object(Pieces & out) {
+    // By its keys, where no mark stands in front, or by its name.
+    const auto is_no_call = [this] {
+        return !named_ &&
+               ((!marked_ && scanner_.is_foreign()) || (!scanner_.name().empty() && !names_.contains(scanner_.name())));
+    };
     size_t n = 0;
-    while (n < waiting_.size() && !scanner_.done()) { scanner_.add(waiting_[n++]); }
+    while (n < waiting_.size() && !scanner_.done() && !is_no_call()) {
+        scanner_.add(waiting_[n++]);
+        const bool is_call = !scanner_.name().empty() && (marked_ || scanner_.has_arguments());
+        if (is_call && !named_ && !is_no_call()) { begin_call(scanner_.name(), out); }
+    }
     if (!named_) { raw_ += waiting_.substr(0, n); }
     waiting_.erase(0, n);
-    if (!named_ && !scanner_.name().empty() && (marked_ || names_.contains(scanner_.name()))) {
-        begin_call(scanner_.name(), out);
+    if (is_no_call()) {
+        give_back(out);
+        return true;
     }
     if (named_) { add_arguments(scanner_.take_arguments(), out); }
     if (!scanner_.done()) { return false; }
@@ -437,10 +378,8 @@ ToolCallSplitter::Pieces ToolCallSplitter::finish() {
     if (is_over()) { return out; }
     const bool is_open = state_ == State::kHeader || state_ == State::kInside;
     if (is_open || (state_ == State::kObject && !named_)) { give_back(out); }
-    if (state_ == State::kText) {
-        say(std::exchange(waiting_, {}), out);
-        out.content += std::exchange(blanks_, {});
-    }
+    if (state_ == State::kText) { say(std::exchange(waiting_, {}), out); }
+    tell(loose_.finish(out.content), out);
     return out;
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/call_scanner.h"
+#include "text/loose_calls.h"
 #include "text/tool_calls.h"
 
 namespace pith {
@@ -16,34 +18,6 @@ struct ToolCallPiece {
     int index = 0;          // of the call, in the answer
     std::string name;       // in a call's first piece alone
     std::string arguments;  // JSON as the model wrote it, from where the last piece ended
-};
-
-// Takes {"name": "…", "arguments": {…}} apart while it comes.
-class CallScanner {
-public:
-    // The next character. false: it belongs to no such object.
-    bool add(char c);
-    bool done() const { return done_; }  // the object has been closed
-    const std::string & name() const { return name_; }
-    // What of the arguments has come since it was last asked.
-    std::string take_arguments();
-
-private:
-    bool is_arguments() const { return depth_ == 1 && in_value_ && (key_ == "arguments" || key_ == "parameters"); }
-    void end_string();
-
-    int depth_ = 0;
-    bool done_ = false;
-    bool in_string_ = false;
-    bool escaped_ = false;
-    bool in_value_ = false;  // behind the colon, at depth 1
-    bool in_arguments_ = false;
-    std::string key_;
-    std::string string_;  // as it is written, of depth 1
-    std::string name_;
-    std::string arguments_;
-    bool begun_ = false;    // the arguments
-    bool as_text_ = false;  // they are JSON in a string
 };
 
 class ToolCallSplitter {
@@ -76,6 +50,7 @@ private:
     bool step_arguments(Pieces & out);
     bool step_behind(Pieces & out);
     void say(std::string_view text, Pieces & out);
+    void tell(std::vector<TaggedCall> calls, Pieces & out);
     void begin_object();
     void begin_call(const std::string & name, Pieces & out);
     void add_arguments(std::string text, Pieces & out);
@@ -89,14 +64,14 @@ private:
     std::vector<std::string_view> opens_;  // marks that a call may stand behind
     State state_ = State::kText;
     std::string waiting_;
-    std::string blanks_;   // of the content, in front of what may be a call
     std::string raw_;      // of a call whose name is not known yet
     bool said_ = false;    // something that is no blank
     bool marked_ = false;  // the call stands behind a mark
     bool named_ = false;   // the call's name has been told
     bool has_arguments_ = false;
     CallScanner scanner_;
-    int depth_ = 0;  // of arguments by themselves
+    LooseCalls loose_;  // in what is said
+    int depth_ = 0;     // of arguments by themselves
     bool in_string_ = false;
     bool escaped_ = false;
     int n_calls_ = 0;

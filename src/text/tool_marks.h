@@ -5,6 +5,12 @@
 
 namespace pith::tool_marks {
 
+// White space between marks is nothing.
+inline constexpr std::string_view kBlanks = " \t\r\n";
+inline bool is_blank(char c) {
+    return kBlanks.find(c) != std::string_view::npos;
+}
+
 // Hermes, Qwen, GLM: around a call.
 inline constexpr std::string_view kTagOpen = "<tool_call>";
 inline constexpr std::string_view kTagClose = "</tool_call>";
@@ -35,5 +41,18 @@ inline constexpr std::string_view kCall = "<|call|>";
 inline constexpr std::string_view kEnd = "<|end|>";
 inline constexpr std::string_view kAssistant = "<|start|>assistant";
 inline constexpr std::string_view kHarmonyNames[] = {"<|start|>", kEnd, kMessage, "<|channel|>", "<|constrain|>", kCall};
+
+// What models write around calls in a form that is not their template's. In front:
+inline constexpr std::string_view kLooseOpens[] = {
+    kTagOpen, "<tool_calls>", "<tools>", "<function_call>", "<functioncall>", "<response>",
+    "<json>", "<JSON>",       "<xml>",   "<|tool_call|>",   kPython,          kListOpen,
+};
+// Behind, where some write the opening mark once more:
+inline constexpr std::string_view kLooseCloses[] = {
+    kTagClose, "</tool_calls>", "</tools>", "</function_call>", "</functioncall>", "</response>",
+    "</json>", "</JSON>",       "</xml>",   "<|/tool_call|>",   kFunctionClose,
+};
+// What may follow <function=name>.
+inline constexpr std::string_view kTaggedBody[] = {kParameterOpen, kFunctionClose};
 
 }  // namespace pith::tool_marks

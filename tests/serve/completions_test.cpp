@@ -256,6 +256,93 @@ TEST_F(Completions, CallAFunctionThatTheyMust) {
     EXPECT_NE(prompt["prompt"].get<std::string>().find("```tool_output\ndry"), std::string::npos) << prompt;
 }
 
+// A grammar makes the model write what real ones do: the reference model was never shown a function.
+Json body_that_writes(const std::string & text) {
+    return {{"messages", said_by("What will the weather be?")},
+            {"max_tokens", 300},
+            {"temperature", 0},
+            {"tools", kTools},
+            {"tool_choice", "auto"},
+            {"grammar", "root ::= " + Json(text).dump()}};
+}
+
+struct Streamed {
+    std::string content;
+    std::vector<std::pair<std::string, Json>> calls;
+    std::string finish_reason;
+};
+
+Streamed put_together(const HttpAnswer & stream) {
+    Streamed all;
+    std::vector<std::string> arguments;
+    for (const Json & event : stream.events()) {
+        if (!event.is_object() || event["choices"].empty()) { continue; }
+        const Json & choice = event["choices"][0];
+        if (!choice["finish_reason"].is_null()) { all.finish_reason = choice["finish_reason"]; }
+        const Json content = choice["delta"].value("content", Json());
+        if (content.is_string()) { all.content += content.get<std::string>(); }
+        for (const Json & piece : choice["delta"].value("tool_calls", Json::array())) {
+            const size_t index = piece["index"];
+            if (index == arguments.size()) {
+                EXPECT_TRUE(piece.contains("id"));
+                all.calls.emplace_back(piece["function"]["name"], Json());
+                arguments.emplace_back();
+            }
+            arguments[index] += piece["function"]["arguments"].get<std::string>();
+        }
+    }
+    for (size_t i = 0; i < arguments.size(); ++i) { all.calls[i].second = Json::parse(arguments[i], nullptr, false); }
+    return all;
+}
+
+TEST_F(Completions, CallFunctionsInWhateverFormTheModelWrites) {
+    struct Row {
+        std::string text;
+        std::string content;
+        std::vector<std::string> names;
+    };
+    const std::string call = R"({"name": "weather", "arguments": {"city": "Elm"}})";
+    for (const Row & row : std::vector<Row>{
+             {"```json\n" + call + "\n```", "", {"weather"}},
+             {"{" + call + "}", "", {"weather"}},
+             {"I look.\n\n<tool_call>\n" + call + "\n</tool_call>", "I look.", {"weather"}},
+             {"```json\n[" + call + ", {\"name\": \"time\", \"arguments\": {}}]\n```\nSo.", "\nSo.", {"weather", "time"}},
+             {"```json\n{\"name\": \"John Doe\", \"age\": 30}\n```\n",
+              "```json\n{\"name\": \"John Doe\", \"age\": 30}\n```\n",
+              {}},
+             {R"({"name": "rain", "arguments": {"city": "Elm"}})", R"({"name": "rain", "arguments": {"city": "Elm"}})", {}},
+         }) {
+        Json body = body_that_writes(row.text);
+        const Json whole = serving_->chat(body).json();
+        ASSERT_TRUE(whole.contains("choices")) << whole;
+        const Json & message = whole["choices"][0]["message"];
+        EXPECT_EQ(message["content"].is_null() ? "" : message["content"].get<std::string>(), row.content) << row.text;
+        EXPECT_EQ(whole["choices"][0]["finish_reason"], row.names.empty() ? "stop" : "tool_calls") << row.text;
+        const Json calls = message.value("tool_calls", Json::array());
+        body["stream"] = true;
+        const Streamed streamed = put_together(serving_->chat(body));
+        EXPECT_EQ(streamed.content, row.content) << row.text;
+        EXPECT_EQ(streamed.finish_reason, whole["choices"][0]["finish_reason"].get<std::string>());
+        ASSERT_EQ(calls.size(), row.names.size()) << row.text;
+        ASSERT_EQ(streamed.calls.size(), row.names.size()) << row.text;
+        for (size_t i = 0; i < row.names.size(); ++i) {
+            EXPECT_EQ(calls[i]["function"]["name"], row.names[i]);
+            EXPECT_EQ(streamed.calls[i].first, row.names[i]);
+            const Json arguments = Json::parse(calls[i]["function"]["arguments"].get<std::string>(), nullptr, false);
+            EXPECT_EQ(arguments, row.names[i] == "time" ? Json::object() : Json({{"city", "Elm"}}));
+            EXPECT_EQ(streamed.calls[i].second, arguments);
+        }
+    }
+    // Where no function may be called, a call is a text.
+    Json body = body_that_writes("```json\n" + call + "\n```");
+    body["tool_choice"] = "none";
+    EXPECT_EQ(serving_->chat(body).json()["choices"][0]["message"]["content"], "```json\n" + call + "\n```");
+    body["tool_choice"] = "auto";
+    body["parallel_tool_calls"] = false;
+    body["grammar"] = "root ::= " + Json(call + "\n" + call).dump();
+    EXPECT_EQ(serving_->chat(body).json()["choices"][0]["message"]["tool_calls"].size(), 1U);
+}
+
 TEST_F(Completions, TakeNamesOfSpecialTokensForText) {
     const auto n_prompt = [](const std::string & text) {
         return serving_->chat({{"messages", said_by(text)}, {"max_tokens", 1}}).json()["usage"]["prompt_tokens"].get<int>();

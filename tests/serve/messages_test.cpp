@@ -169,6 +169,36 @@ TEST_F(Messages, UseATool) {
     EXPECT_EQ(send(body).status, 200);
 }
 
+// A grammar makes the model write what real ones do.
+TEST_F(Messages, UseAToolInWhateverFormTheModelWrites) {
+    const std::string call = R"({"name": "weather", "arguments": {"city": "Elm"}})";
+    Json body = {
+        {"max_tokens", 200}, {"temperature", 0}, {"messages", said_by("What will the weather be?")}, {"tools", kWeather}};
+    for (const std::string & text : {"I look.\n```json\n" + call + "\n```", "I look.\n\n{" + call + "}"}) {
+        body["grammar"] = "root ::= " + Json(text).dump();
+        for (const bool stream : {false, true}) {
+            body["stream"] = stream;
+            const HttpAnswer answer = send(body);
+            const Json message = stream ? put_together(answer) : answer.json();
+            ASSERT_EQ(message["content"].size(), 2U) << message;
+            EXPECT_EQ(message["content"][0]["text"], "I look.");
+            EXPECT_EQ(message["content"][1]["name"], "weather");
+            EXPECT_EQ(message["content"][1]["input"], Json({{"city", "Elm"}}));
+            EXPECT_EQ(message["stop_reason"], "tool_use");
+        }
+    }
+    const std::string other = "```json\n{\"name\": \"John Doe\", \"age\": 30}\n```";
+    body["grammar"] = "root ::= " + Json(other).dump();
+    for (const bool stream : {false, true}) {
+        body["stream"] = stream;
+        const HttpAnswer answer = send(body);
+        const Json message = stream ? put_together(answer) : answer.json();
+        ASSERT_EQ(message["content"].size(), 1U) << message;
+        EXPECT_EQ(message["content"][0]["text"], other);
+        EXPECT_EQ(message["stop_reason"], "end_turn");
+    }
+}
+
 TEST_F(Messages, HaveErrorsOfTheirOwnShape) {
     struct Row {
         std::string body;

@@ -103,6 +103,10 @@ const std::vector<std::string> & body_examples() {
         R"({"name": "f", "parameters": {"a": [1, {"b": 2}]}}; <|python_tag|>{"name": "weather"})",
         "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Elm</arg_value>\n</tool_call>\n<tool_call>\n<function=f>\n"
         "<parameter=a>\n{\"b\": 1}\n</parameter>\n</function>\n</tool_call>",
+        "So:\n```json\n{{\"name\": \"f\", \"arguments\": {\"a\": 1}}}\n```\n<tools>[{\"type\": \"function\", \"function\": "
+        "{\"name\": "
+        "\"weather\", \"parameters\": "
+        "\"{}\"}}]</tools>\n<function=f>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>",
         R"({"prompt":"a","grammar":"root ::= s{2,3}\ns ::= \"a\" s \"b\" | [^x-z]? | ( . \"c\" )* # d","dry_sequence_breakers":["e"]})",
         "root ::= (item \",\"? )* \"x\"{2,} # all\nitem ::= [a-z\\x41]+ | \"\\u00e9\" | (.{0,3} item)? \"(\"\n",
         "root ::= expr\nexpr ::= term ([-+*/] term)*\nterm ::= \"(\" expr \")\" | [0-9]+ | <[70]> | !<[71]> | \"a\"? \"a\"? "

@@ -182,7 +182,7 @@ TEST(ToolCalls, HaveArgumentsBetweenTagsOfTheirOwn) {
     expect(lines,
            "<tool_call>\n<function=weather>\n<parameter=code>\nif a < b:\n    <p>\n\n</parameter>\n</function>\n</tool_call>",
            "", {{"weather", R"({"code":"if a < b:\n    <p>\n"})"}});
-    expect(lines, "<tool_call>{\"name\": \"weather\"}</tool_call>", "<tool_call>{\"name\": \"weather\"}</tool_call>", {});
+    expect(lines, "<tool_call>{\"name\": \"rain\"}</tool_call>", "<tool_call>{\"name\": \"rain\"}</tool_call>", {});
     EXPECT_EQ(text_parameters(
                   R"({"properties": {"a": {"type": "string"}, "b": {"type": ["null", "string"]}, "c": {"type": "integer"}}})"),
               (std::set<std::string>{"a", "b"}));
