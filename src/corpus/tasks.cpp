@@ -304,7 +304,7 @@ Result<Task> make_task(std::string_view id, const TaskOptions & options, const C
 }
 
 Result<std::vector<Task>> make_multikey_tasks(const TaskOptions & options, const CountTokens & count) {
-    constexpr std::string_view kId = "multikey";
+    static constexpr std::string_view kId = "multikey";
     PITH_ASSIGN_OR_RETURN(const Task first, make_task(kId, options, count));
     Random random =
         stream_of(*std::find_if(kTasks.begin(), kTasks.end(), [](const TaskInfo & one) { return one.id == kId; }), options);
