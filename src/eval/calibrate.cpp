@@ -16,7 +16,7 @@
 namespace pith {
 namespace {
 
-constexpr int kShortestProbe = 192;  // tokens: a needle, its question, and a few sentences around
+constexpr int kShortestProbe = 192;  // tokens: with most tokenisers four needles and a question fit
 
 struct Question {
     std::vector<int32_t> tokens;  // text, question and answer

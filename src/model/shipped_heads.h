@@ -6,8 +6,7 @@
 // share. Number of parameters and vocabulary do not count: quantised files may have an output matrix of their own, or tokens
 // added.
 // Differs: a fine-tune that leaves every norm as it was, which some LoRA adapters that were merged do, passes for its base.
-// Heads
-//          that retrieve are pretraining's, and the base's serve there, too (Retrieval Head, Wu et al., 2024).
+// Heads that retrieve are pretraining's, and the base's serve there, too (Retrieval Head, Wu et al., 2024).
 // Threads: const-safe.
 #pragma once
 

@@ -9,7 +9,7 @@
 namespace pith {
 namespace {
 
-// What does best on real trained models (docs/real.md; `scripts/measure real`). Pooling is as wide as the values are long that
+// What does best on real trained models (docs/real.md; scripts/measure_real). Pooling is as wide as the values are long that
 // get copied, and over what is before: their ends are lost otherwise.
 constexpr std::string_view kInSightWithHeads = "headkv:pool=avg45:pool_over=before";
 constexpr std::string_view kLaterWithHeads = "expected:eps=0.02+head:by=both";

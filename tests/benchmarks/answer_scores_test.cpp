@@ -1,6 +1,7 @@
 // LongBench's, InfiniteBench's, SCBench's, BABILong's answers and multiple choice: the rules one by one.
 #include <gtest/gtest.h>
 
+#include "benchmarks/benchmark.h"
 #include "benchmarks/metrics/babilong_score.h"
 #include "benchmarks/metrics/infinitebench_scores.h"
 #include "benchmarks/metrics/longbench_scores.h"

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 
 // Where the model lies; empty: it was not fetched here.
 std::string fetched(const std::string & arguments) {
-    const std::string command = PITH_SOURCE_DIR "/scripts/fetch_models --cached " + arguments + " 2>/dev/null";
+    const std::string command = "\"" PITH_SOURCE_DIR "/scripts/fetch_models\" --cached " + arguments + " 2>/dev/null";
     FILE * const pipe = popen(command.c_str(), "r");
     if (pipe == nullptr) { return ""; }
     std::string said;
@@ -68,8 +68,8 @@ TEST(RealFineTune, WithOneBitOfANormChangedDoesWithoutAndSaysSo) {
         << heads;
     write_text(folder.file("book.txt"), words(200));
     for (const auto & [file, policy, reason] :
-         {std::array<std::string, 3>{path, "headkv:pool=avg45", "auto: head importances that come with Pith)"},
-          {tuned, "snapkv:pool=avg45+preference",
+         {std::array<std::string, 3>{path, "headkv:pool=avg45:pool_over=before", "auto: head importances that come with Pith)"},
+          {tuned, "snapkv:pool=avg45:pool_over=before+caote",
            "the head importances that come with Pith are for another training of the model)"}}) {
         const Outcome outcome = run_pith({"run", "-m", file, "-f", folder.file("book.txt"), "-p", "Who?", "-n", "2", "--budget",
                                           "64", "-t", "1", "--temp", "0"});

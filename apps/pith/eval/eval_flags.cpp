@@ -118,20 +118,23 @@ Result<std::string> heads_fingerprint(const EvalOptions & options, const Model &
     const std::string & given = options.session.heads_file;
     if (given == kNoHeads) { return std::string(); }
     const std::string path = given.empty() ? default_heads_path(model.info().path) : given;
-    const bool has_file = !given.empty() || exists(path);
-    const ShippedMatch & shipped = heads_of(model).shipped();
-    const bool has_any = has_file || shipped.kind == ShippedMatch::Kind::kSame;
-    const AutoFacts facts = {
-        .limited = true, .has_gates = model.info().has_gates, .heads = has_any ? KnownHeads::kGiven : KnownHeads::kNone};
-    bool wanted = !given.empty();
+    SessionOptions tried;
+    tried.heads_file = given;
+    PITH_ASSIGN_OR_RETURN(const KnownHeads known, find_heads_for_auto(heads_of(model), tried));
+    const AutoFacts facts = {.limited = true, .has_gates = model.info().has_gates, .heads = known};
+    bool by_name = false;
+    bool by_auto = false;
     for (const std::string & name : options.policies) {
         PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(name, facts));
-        wanted = wanted || policy.wants_importance();
+        if (policy.wants_importance()) { (is_auto(name) ? by_auto : by_name) = true; }
     }
-    if (!wanted) { return std::string(); }
-    if (!has_file) { return fingerprint(shipped.text); }
-    PITH_ASSIGN_OR_RETURN(const std::string text, read_text(path));
-    return fingerprint(text);
+    // A policy by name takes the file beside the model whether it fits or not; `auto` passes over one that does not.
+    if (!given.empty() || (by_name && exists(path)) || (by_auto && known == KnownHeads::kBesideModel)) {
+        PITH_ASSIGN_OR_RETURN(const std::string text, read_text(path));
+        return fingerprint(text);
+    }
+    const bool shipped = heads_of(model).shipped().kind == ShippedMatch::Kind::kSame;
+    return (by_name || by_auto) && shipped ? fingerprint(heads_of(model).shipped().text) : std::string();
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ private:
         run.policies = join(plan_.policies, ",");
         run.budgets = budgets();
         run.lengths = lengths == std::vector<int>{0} ? std::vector<int>() : lengths;
-        if (run.n_samples == 0) { run.n_samples = size_.n_samples; }
+        if (run.n_samples == 0 && !run.all_samples) { run.n_samples = size_.n_samples; }
         const bool perplexity = run.family == "perplexity";
         run.question_aware = part_.question_aware && !perplexity;
         run.prefill = part_.chunked ? "chunked" : "one-shot";

@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "app/base/errors.h"
-#include "bench/policy_cases.h"
+#include "engine/find_heads.h"
+#include "engine/model_parts.h"
 #include "policy/auto_policy.h"
 
 namespace pith::app {
@@ -14,7 +15,9 @@ void warn_of_unseen_question(std::span<const std::string> policies, const Model 
     static bool told = false;
     AutoFacts facts;
     facts.has_gates = model.info().has_gates;
-    if (has_importance(heads_file, model.info().path)) { facts.heads = KnownHeads::kBesideModel; }
+    SessionOptions options;
+    options.heads_file = heads_file;
+    if (const auto known = find_heads_for_auto(heads_of(model), options); known.ok()) { facts.heads = *known; }
     const auto text = unseen_question_text(policies, facts);
     if (!text.ok() || text->empty() || std::exchange(told, true)) { return; }  // a name that is none is refused elsewhere
     warn(*text + "; or " + remedy);

@@ -1,7 +1,7 @@
 // own_documents.cpp - the user's own documents, and questions about them whose right answers are short. Stage: benchmarks.
 // Pure C++.
 //
-// File:     questions.jsonl: document (its name), text, question, answers (a list: any of them is right). Optional: id.
+// File:     questions.jsonl: document (its name), text, question, answers (a list: any of them is right).
 // Prompt:   the text, a blank line, "Question: …" and how to answer. Questions with the same text share its prefill.
 // Rules:    32 new tokens. Right: the answer contains one of `answers` in any case, not inside of a longer word or number
 //           ("low" is not in "follow", "15" not in "150"). Longer texts than the limit keep their first and last half.

@@ -97,7 +97,9 @@ Result<std::vector<EvalTask>> tasks_of_both(const RunInfo & first, const RunInfo
     }
     for (const std::string & name : named) {
         if (std::ranges::find(names, name) != names.end()) { continue; }
-        return {ErrorCode::kInvalidArgument, "--tasks: '" + name + "' is no task of both runs; they have " + join(names, ", ")};
+        return {ErrorCode::kInvalidArgument,
+                "--tasks: '" + name + "' is no task of both runs; " +
+                    (names.empty() ? std::string("they share none") : "they have " + join(names, ", "))};
     }
     return tasks;
 }
