@@ -222,7 +222,7 @@ TEST(BudgetAuto, TakesTheFullCacheWhereMemoryHoldsTheModelsWholeContext) {
         EXPECT_EQ(ledger.policy, one.policy);
         const bool full = ledger.policy == "full";
         EXPECT_EQ(ledger.policy_reason, full ? "memory holds the whole context" : "what will be asked is not known");
-        EXPECT_EQ(ledger.evidence_peak_bytes == 0, full) << ledger.evidence_peak_bytes;
+        EXPECT_EQ(ledger.evidence_peak_bytes, 0) << "keeping all needs none, and keys by themselves are none";
         EXPECT_EQ(ledger.evicted_entries, 0);
     }
 }
