@@ -161,7 +161,7 @@ TEST_F(Eval, AnotherModelOrOtherOptionsAreRefused) {
 
 TEST_F(Eval, ADiskThatFillsUpIsSaidAndTheRunGoesOnLater) {
     const std::string out = path("disk");
-    const std::vector<std::string> words = command(out, {"--samples", "2"});
+    const std::vector<std::string> words = command(out, {"--samples", "2", "--question-aware"});
     const pid_t pid = fork();
     if (pid == 0) {
         const rlimit limit{4000, 4000};
@@ -178,7 +178,7 @@ TEST_F(Eval, ADiskThatFillsUpIsSaidAndTheRunGoesOnLater) {
     EXPECT_GT(n_lines(out + "/answers.jsonl"), 0U);
     const Outcome resumed = run_pith(words);
     ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-    EXPECT_EQ(resumed.out, run_pith(command(path("disk2"), {"--samples", "2"})).out);
+    EXPECT_EQ(resumed.out, run_pith(command(path("disk2"), {"--samples", "2", "--question-aware"})).out);
 }
 
 TEST_F(Eval, ComparesTwoRunsOfTheSameSamples) {

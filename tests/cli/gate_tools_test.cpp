@@ -161,7 +161,6 @@ TEST_F(GateTools, InspectSaysWhatIsWrongInOneLine) {
 TEST_F(GateTools, BenchMeasuresWhatGatesCostAndSave) {
     const std::vector<std::string> command = {"bench", "-m", model_, "--gates", "-p", "60,90", "-n", "2", "-r", "2", "-t", "1"};
     expect_error(run_pith(command), 2, {"--gates", "--gate"});
-    expect_error(run_pith({"bench", "-m", model_, "-p", "60,90"}), 2, {"only with --gates"});
     std::vector<std::string> whole = command;
     whole.insert(whole.end(), {"--gate", gate_, "--json"});
     const Json json = json_of(whole);
