@@ -45,16 +45,19 @@ function(pith_include_root name scope folder source)
   target_include_directories(${name} ${scope} $<BUILD_INTERFACE:${root}>)
 endfunction()
 
-# pith_library(pith_FOLDER SOURCES … LINKS …), SOURCES as for pith_sources (PithCompile.cmake), relative to the folder: the static
-# library of src/FOLDER. Headers of other folders arrive only through LINKS, so the layering is a link order.
+# pith_library(pith_FOLDER [IN PARENT] SOURCES … LINKS …), SOURCES as for pith_sources (PithCompile.cmake), relative to the folder:
+# the static library of FOLDER. Headers of other folders arrive only through LINKS, so the layering is a link order. IN: the folder
+# lies in that of pith_PARENT, which it links and with whose headers its own arrive.
 function(pith_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "IN" "SOURCES;LINKS" ${ARGN})
   add_library(${name} STATIC)
   pith_sources(${name} ${ARG_SOURCES})
   add_library(pith::${name} ALIAS ${name})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
-  string(REGEX REPLACE "^pith_" "" folder ${name})
-  pith_include_root(${name} PUBLIC ${folder} ${CMAKE_CURRENT_SOURCE_DIR})
+  if(NOT ARG_IN)
+    string(REGEX REPLACE "^pith_" "" folder ${name})
+    pith_include_root(${name} PUBLIC ${folder} ${CMAKE_CURRENT_SOURCE_DIR})
+  endif()
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_link_libraries(${name} PUBLIC ${ARG_LINKS} Threads::Threads PRIVATE $<BUILD_INTERFACE:pith_flags>)
   pith_read_once(${name})

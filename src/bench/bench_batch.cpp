@@ -7,14 +7,14 @@
 #include <sstream>
 #include <utility>
 
-#include "bench/bench_child.h"
-#include "bench/child_process.h"
 #include "bench/random_prompt.h"
 #include "core/check.h"
+#include "core/median.h"
 #include "core/stopwatch.h"
 #include "engine/engine_options.h"
+#include "engine/probe/bench_child.h"
+#include "engine/probe/child_process.h"
 #include "policy/policy.h"
-#include "statistics/median.h"
 
 namespace pith {
 namespace {

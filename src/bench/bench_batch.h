@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/bench.h"
+#include "engine/probe/bench.h"
 
 namespace pith {
 

@@ -7,10 +7,10 @@
 
 #include "bench/random_prompt.h"
 #include "core/check.h"
+#include "core/median.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "device/resident.h"
-#include "statistics/median.h"
 
 namespace pith {
 namespace {

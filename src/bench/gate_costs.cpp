@@ -6,9 +6,9 @@
 
 #include "bench/random_prompt.h"
 #include "core/check.h"
+#include "core/median.h"
 #include "core/stopwatch.h"
 #include "policy/policy.h"
-#include "statistics/median.h"
 
 namespace pith {
 namespace {

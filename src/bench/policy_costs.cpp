@@ -9,12 +9,12 @@
 
 #include "attention/lane_attention.h"
 #include "bench/random_prompt.h"
+#include "core/median.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "engine/layer_probe.h"
 #include "evidence/output_norms.h"
 #include "policy/policy.h"
-#include "statistics/median.h"
 
 namespace pith {
 namespace {

@@ -6,10 +6,10 @@
 #include <span>
 #include <utility>
 
-#include "bench/policy_cases.h"
 #include "bench/random_prompt.h"
 #include "core/check.h"
 #include "core/stopwatch.h"
+#include "engine/probe/policy_cases.h"
 
 namespace pith {
 namespace {

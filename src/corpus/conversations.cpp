@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
-#include "corpus/concat.h"
 #include "corpus/training_wording.h"
-#include "corpus/worlds.h"
+#include "tasks/concat.h"
+#include "tasks/worlds.h"
 
 namespace pith::corpus {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "corpus/random.h"
+#include "tasks/random.h"
 
 namespace pith::corpus {
 

@@ -5,12 +5,12 @@
 #include <array>
 #include <numeric>
 
-#include "corpus/concat.h"
 #include "corpus/document_builder.h"
-#include "corpus/word_lists.h"
-#include "corpus/wording.h"
-#include "corpus/words.h"
-#include "corpus/worlds.h"
+#include "tasks/concat.h"
+#include "tasks/word_lists.h"
+#include "tasks/wording.h"
+#include "tasks/words.h"
+#include "tasks/worlds.h"
 
 namespace pith::corpus {
 namespace {

@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "corpus/random.h"
-#include "corpus/tasks.h"
+#include "tasks/random.h"
+#include "tasks/tasks.h"
 
 namespace pith::corpus {
 

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <set>
 
-#include "corpus/concat.h"
 #include "corpus/document_builder.h"
-#include "corpus/identifiers.h"
 #include "corpus/training_wording.h"
-#include "corpus/word_lists.h"
-#include "corpus/wording.h"
+#include "tasks/concat.h"
+#include "tasks/identifiers.h"
+#include "tasks/word_lists.h"
+#include "tasks/wording.h"
 
 namespace pith::corpus {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "corpus/concat.h"
 #include "corpus/training_wording.h"
-#include "corpus/wording.h"
-#include "corpus/worlds.h"
+#include "tasks/concat.h"
+#include "tasks/wording.h"
+#include "tasks/worlds.h"
 
 namespace pith::corpus {
 

@@ -2,10 +2,10 @@
 // document_builder.h.
 #include <algorithm>
 
-#include "corpus/concat.h"
 #include "corpus/document_builder.h"
-#include "corpus/identifiers.h"
 #include "corpus/training_wording.h"
+#include "tasks/concat.h"
+#include "tasks/identifiers.h"
 
 namespace pith::corpus {
 namespace {

@@ -1,10 +1,10 @@
 // recall_documents.cpp - what forms induction: random pairs to look up, passages copied later. See document_builder.h.
 #include <algorithm>
 
-#include "corpus/concat.h"
 #include "corpus/document_builder.h"
-#include "corpus/identifiers.h"
-#include "corpus/worlds.h"
+#include "tasks/concat.h"
+#include "tasks/identifiers.h"
+#include "tasks/worlds.h"
 
 namespace pith::corpus {
 namespace {

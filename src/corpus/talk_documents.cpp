@@ -1,11 +1,11 @@
 // talk_documents.cpp - conversations in the chat template, and passages to repeat. See document_builder.h.
 #include <algorithm>
 
-#include "corpus/concat.h"
 #include "corpus/conversations.h"
 #include "corpus/document_builder.h"
 #include "corpus/training_wording.h"
-#include "corpus/worlds.h"
+#include "tasks/concat.h"
+#include "tasks/worlds.h"
 
 namespace pith::corpus {
 namespace {

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <set>
 
-#include "corpus/concat.h"
 #include "corpus/document_builder.h"
-#include "corpus/identifiers.h"
 #include "corpus/training_wording.h"
-#include "corpus/wording.h"
+#include "tasks/concat.h"
+#include "tasks/identifiers.h"
+#include "tasks/wording.h"
 
 namespace pith::corpus {
 namespace {

@@ -2,10 +2,10 @@
 // document_builder.h.
 #include <algorithm>
 
-#include "corpus/concat.h"
 #include "corpus/document_builder.h"
-#include "corpus/wording.h"
-#include "corpus/worlds.h"
+#include "tasks/concat.h"
+#include "tasks/wording.h"
+#include "tasks/worlds.h"
 
 namespace pith::corpus {
 namespace {

@@ -6,10 +6,10 @@
 #include <memory>
 #include <utility>
 
-#include "bench/likelihood.h"
 #include "core/stopwatch.h"
 #include "engine/generate_tokens.h"
 #include "engine/model_parts.h"
+#include "engine/probe/likelihood.h"
 #include "eval/kept_prefill.h"
 #include "eval/unit_answers.h"
 #include "policy/auto_policy.h"

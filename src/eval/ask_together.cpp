@@ -6,10 +6,10 @@
 #include <memory>
 #include <utility>
 
-#include "bench/likelihood.h"
 #include "engine/cache_layout.h"
 #include "engine/engine_options.h"
 #include "engine/model_parts.h"
+#include "engine/probe/likelihood.h"
 #include "eval/unit_answers.h"
 
 namespace pith {

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/policy_cases.h"
 #include "benchmarks/benchmark.h"
+#include "engine/probe/policy_cases.h"
 #include "eval/run_folder.h"
 #include "eval/sample_file.h"
 #include "eval/sample_prompt.h"

@@ -3,22 +3,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <random>
+#include <span>
 #include <utility>
 
-#include "bench/likelihood.h"
-#include "bench/policy_cases.h"
+#include "engine/probe/likelihood.h"
+#include "engine/probe/policy_cases.h"
 #include "eval/plain_text.h"
 
 namespace pith {
 namespace {
 
 constexpr int kResamples = 2000;
-constexpr size_t kShareOfPrompt = 16;  // perplexity_of_beginning() reads one in so many tokens
-constexpr size_t kMostOfPrompt = 128;
-constexpr size_t kLeastOfPrompt = 32;
 
 struct CaseLosses {
     std::vector<double> losses;  // [text] mean over its tokens
@@ -117,34 +114,6 @@ Result<std::vector<PerplexityRow>> run_perplexity(const Model & model, const Tok
     std::vector<PerplexityRow> rows;
     for (size_t i = 0; i < cases.size(); ++i) { rows.push_back(summary(cases[i], results[i], results[0].losses)); }
     return rows;
-}
-
-bool is_foreign(double perplexity, int n_vocab) {
-    return !(perplexity <= std::sqrt(static_cast<double>(n_vocab)));
-}
-
-std::string foreign_text_message(const std::string & what, double perplexity, int n_vocab) {
-    char numbers[160];
-    std::snprintf(numbers, sizeof numbers,
-                  "perplexity %.4g with the full cache, where a guess among its %d tokens has %d and %.0f is the limit",
-                  perplexity, n_vocab, n_vocab, std::sqrt(static_cast<double>(n_vocab)));
-    return what + " is foreign to this model (" + numbers + "): differences between policies mean little on it";
-}
-
-Result<double> perplexity_of_beginning(const Model & model, std::span<const int32_t> tokens, int n_threads,
-                                       const std::atomic<bool> * cancel) {
-    const size_t n = std::min(tokens.size() / kShareOfPrompt, kMostOfPrompt);
-    if (n < kLeastOfPrompt) { return 0.0; }
-    SessionOptions options;
-    options.policy = "full";
-    options.n_threads = n_threads;
-    options.max_context = static_cast<int>(n);
-    PITH_ASSIGN_OR_RETURN(Session session, model.session(options));
-    RunHooks hooks;
-    hooks.cancel = cancel;
-    PITH_RETURN_IF_ERROR(session.prefill(tokens.first(1), hooks));
-    PITH_ASSIGN_OR_RETURN(const double loss, sum_of_losses(session, tokens.subspan(1, n - 1), hooks));
-    return std::exp(loss / static_cast<double>(n - 1));
 }
 
 }  // namespace pith

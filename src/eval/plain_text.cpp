@@ -2,7 +2,7 @@
 #include "eval/plain_text.h"
 
 #include "corpus/corpus.h"
-#include "eval/built_in_task.h"
+#include "engine/probe/built_in_task.h"
 
 namespace pith {
 namespace {

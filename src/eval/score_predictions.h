@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "benchmarks/benchmark.h"
-#include "statistics/interval.h"
+#include "core/interval.h"
 
 namespace pith {
 

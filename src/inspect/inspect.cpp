@@ -6,11 +6,11 @@
 #include <functional>
 #include <utility>
 
-#include "bench/likelihood.h"
 #include "engine/generate_tokens.h"
 #include "engine/layer_probe.h"
 #include "engine/model_parts.h"
 #include "engine/policy_probe.h"
+#include "engine/probe/likelihood.h"
 #include "inspect/fidelity.h"
 #include "policy/allocate/head_profiles.h"
 #include "policy/allocate/row_distances.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/interval.h"
 #include "inspect/inspect.h"
-#include "statistics/interval.h"
 
 namespace pith {
 

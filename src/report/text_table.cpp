@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdio>
 
+#include "core/csv_field.h"
+
 namespace pith {
 namespace {
 
@@ -66,16 +68,6 @@ std::string to_csv(const TextTable & table) {
         text += "\n";
     });
     return text;
-}
-
-std::string csv_field(const std::string & text) {
-    if (text.find_first_of(",\"\n") == std::string::npos) { return text; }
-    std::string quoted = "\"";
-    for (const char c : text) {
-        if (c == '"') { quoted += '"'; }
-        quoted += c;
-    }
-    return quoted + "\"";
 }
 
 std::string fixed(double value, int digits) {

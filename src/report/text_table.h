@@ -17,9 +17,6 @@ std::string to_text(const TextTable & table);
 std::string to_markdown(const TextTable & table);
 std::string to_csv(const TextTable & table);  // lines end with \n
 
-// A field of comma-separated values: in quotes where a comma, a quote or a line break is in it (RFC 4180).
-std::string csv_field(const std::string & text);
-
 // "12.3": `digits` after the point; never "-0.0".
 std::string fixed(double value, int digits);
 

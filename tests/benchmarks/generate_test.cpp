@@ -6,7 +6,7 @@
 
 #include "benchmarks/generate/essay.h"
 #include "benchmarks/generate/fit.h"
-#include "corpus/word_lists.h"
+#include "tasks/word_lists.h"
 
 namespace pith::benchmarks {
 namespace {

@@ -7,8 +7,8 @@
 #include "benchmarks/benchmark.h"
 #include "benchmarks/reader.h"
 #include "benchmarks/ruler/ruler.h"
-#include "corpus/random.h"
 #include "corpus/word_counter.h"
+#include "tasks/random.h"
 
 namespace pith::benchmarks {
 namespace {

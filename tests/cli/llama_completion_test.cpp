@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/bench/find_llama_bench.h"
-#include "bench/child_process.h"
 #include "cli/run_process.h"
+#include "engine/probe/child_process.h"
 #include "pith/text.h"
 
 namespace pith::testing {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run_process.h"
-#include "corpus/wording.h"
+#include "tasks/wording.h"
 
 namespace pith::testing {
 namespace {

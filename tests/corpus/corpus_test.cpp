@@ -10,8 +10,8 @@
 #include "corpus/conversations.h"
 #include "corpus/training_wording.h"
 #include "corpus/word_counter.h"
-#include "corpus/wording.h"
-#include "corpus/worlds.h"
+#include "tasks/wording.h"
+#include "tasks/worlds.h"
 
 namespace pith::corpus {
 namespace {

@@ -1,4 +1,4 @@
-#include "corpus/identifiers.h"
+#include "tasks/identifiers.h"
 
 #include <gtest/gtest.h>
 

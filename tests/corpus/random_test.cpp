@@ -1,4 +1,4 @@
-#include "corpus/random.h"
+#include "tasks/random.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "corpus/tasks.h"
+#include "tasks/tasks.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "corpus/word_counter.h"
-#include "corpus/words.h"
+#include "tasks/words.h"
 
 namespace pith::corpus {
 namespace {

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "corpus/corpus.h"
-#include "corpus/words.h"
+#include "tasks/words.h"
 
 namespace pith::train {
 namespace {

@@ -10,13 +10,13 @@
 #include <map>
 #include <optional>
 
-#include "corpus/tasks.h"
 #include "device/on_devices.h"
 #include "engine/layer_probe.h"
 #include "engine/policy_probe.h"
 #include "engine/registry_policies.h"
 #include "pith/engine.h"
 #include "policy/policy.h"
+#include "tasks/tasks.h"
 
 namespace pith {
 namespace {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "corpus/tasks.h"
 #include "engine/policy_probe.h"
 #include "pith/engine.h"
+#include "tasks/tasks.h"
 
 namespace pith {
 namespace {

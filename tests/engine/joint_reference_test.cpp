@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <numeric>
 
-#include "corpus/tasks.h"
 #include "engine/policy_probe.h"
 #include "pith/engine.h"
 #include "policy/score/scorer.h"
 #include "select/joint_lane.h"
+#include "tasks/tasks.h"
 
 namespace pith {
 namespace {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "corpus/random.h"
 #include "engine/session_state.h"
 #include "pith/model.h"
+#include "tasks/random.h"
 
 namespace pith::testing {
 

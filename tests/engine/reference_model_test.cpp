@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <iostream>
 
-#include "corpus/tasks.h"
 #include "model/llama_logits.h"
 #include "pith/engine.h"
+#include "tasks/tasks.h"
 
 namespace pith {
 namespace {

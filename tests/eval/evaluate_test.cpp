@@ -10,7 +10,7 @@
 #include <map>
 #include <memory>
 
-#include "bench/likelihood.h"
+#include "engine/probe/likelihood.h"
 #include "eval/fake_task.h"
 #include "eval/kept_prefill.h"
 #include "eval/report/eval_report.h"

@@ -9,9 +9,9 @@
 #include <numeric>
 #include <random>
 
-#include "bench/policy_cases.h"
 #include "engine/model_parts.h"
 #include "engine/policy_probe.h"
+#include "engine/probe/policy_cases.h"
 #include "engine/tiny_model.h"
 #include "model/model_file.h"
 #include "model/plain_attention.h"

@@ -8,11 +8,11 @@
 #include <memory>
 #include <string>
 
-#include "corpus/random.h"
 #include "gate/gate_graph.h"
 #include "model/gguf_edit.h"
 #include "model/model_file.h"
 #include "model/random/random_model.h"
+#include "tasks/random.h"
 
 namespace pith::testing {
 

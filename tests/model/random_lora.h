@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "corpus/random.h"
 #include "model/lora_file.h"
 #include "model/model_file.h"
+#include "tasks/random.h"
 
 namespace pith::testing {
 

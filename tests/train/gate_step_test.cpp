@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "corpus/random.h"
+#include "tasks/random.h"
 #include "train/kernels/masked_row_ops.h"
 
 namespace pith::train {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "corpus/random.h"
+#include "tasks/random.h"
 #include "train/kernels/gemm_bf16.h"
 
 namespace pith::train {

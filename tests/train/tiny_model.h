@@ -1,7 +1,7 @@
 // tiny_model.h - a small shape and a random batch for the trainer's tests.
 #pragma once
 
-#include "corpus/random.h"
+#include "tasks/random.h"
 #include "train/graph/step_graph.h"
 #include "train/trainer.h"
 

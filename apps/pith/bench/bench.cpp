@@ -17,12 +17,12 @@
 #include "app/bench/bench_policies.h"
 #include "app/bench/find_llama_bench.h"
 #include "app/flags/engine_flags.h"
-#include "bench/bench.h"
+#include "core/median.h"
 #include "core/text.h"
+#include "engine/probe/bench.h"
 #include "pith/policies.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
-#include "statistics/median.h"
 
 namespace pith::app {
 namespace {

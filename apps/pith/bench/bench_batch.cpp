@@ -8,7 +8,7 @@
 #include "app/bench/bench_measure.h"
 #include "app/bench/bench_modes.h"
 #include "app/bench/find_llama_bench.h"
-#include "statistics/median.h"
+#include "core/median.h"
 
 namespace pith::app {
 namespace {

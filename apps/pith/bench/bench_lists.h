@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "app/flags/engine_flags.h"
-#include "bench/bench.h"
+#include "engine/probe/bench.h"
 
 namespace pith::app {
 

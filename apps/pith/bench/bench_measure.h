@@ -9,7 +9,7 @@
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
 #include "app/flags/engine_flags.h"
-#include "bench/bench.h"
+#include "engine/probe/bench.h"
 
 namespace pith::app {
 

@@ -9,7 +9,7 @@
 #include "app/base/text_columns.h"
 #include "app/bench/bench_measure.h"
 #include "app/bench/bench_modes.h"
-#include "statistics/median.h"
+#include "core/median.h"
 
 namespace pith::app {
 namespace {

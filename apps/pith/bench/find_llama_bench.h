@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "bench/bench.h"
+#include "engine/probe/bench.h"
 
 namespace pith::app {
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "core/median.h"
 #include "report/text_table.h"
-#include "statistics/median.h"
 
 namespace pith::app {
 namespace {

@@ -1,5 +1,5 @@
 // calibrate.cpp - `pith calibrate heads`: measures which heads retrieve, for policies that divide the budget by head.
-#include "eval/calibrate.h"
+#include "engine/probe/calibrate.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -13,8 +13,8 @@
 #include "app/base/reference_model.h"
 #include "app/eval/demo_report.h"
 #include "app/flags/engine_flags.h"
-#include "bench/policy_cases.h"
-#include "eval/demo.h"
+#include "engine/probe/demo.h"
+#include "engine/probe/policy_cases.h"
 #include "eval/perplexity.h"
 
 namespace pith::app {

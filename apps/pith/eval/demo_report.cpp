@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "app/base/text_columns.h"
+#include "core/csv_field.h"
 #include "core/text.h"
-#include "report/text_table.h"
 
 namespace pith::app {
 namespace {

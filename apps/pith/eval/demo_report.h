@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "app/base/ledger_report.h"
-#include "eval/demo.h"
+#include "engine/probe/demo.h"
 #include "eval/perplexity.h"
 
 namespace pith::app {

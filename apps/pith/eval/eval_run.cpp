@@ -14,7 +14,7 @@
 #include "app/flags/unseen_question.h"
 #include "benchmarks/ruler/ruler.h"
 #include "core/text.h"
-#include "eval/built_in_task.h"
+#include "engine/probe/built_in_task.h"
 #include "eval/fingerprint.h"
 #include "eval/report/eval_report.h"
 #include "eval/sample_lines.h"

@@ -6,8 +6,8 @@
 #include <cstdio>
 
 #include "app/base/text_columns.h"
+#include "core/interval.h"
 #include "report/svg.h"
-#include "statistics/interval.h"
 
 namespace pith::app {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "app/base/read_text.h"
 #include "core/check.h"
-#include "eval/built_in_task.h"
+#include "engine/probe/built_in_task.h"
 #include "eval/sample_file.h"
 #include "eval/sample_prompt.h"
 #include "text/prompt.h"

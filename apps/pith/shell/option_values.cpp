@@ -7,10 +7,10 @@
 #include <string_view>
 
 #include "benchmarks/benchmark.h"
-#include "corpus/tasks.h"
 #include "eval/studies/studies.h"
 #include "model/random/random_model.h"
 #include "pith/policies.h"
+#include "tasks/tasks.h"
 
 namespace pith::app {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "corpus/worlds.h"
+#include "tasks/worlds.h"
 
 namespace pith::benchmarks {
 namespace {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "corpus/random.h"
 #include "pith/status.h"
+#include "tasks/random.h"
 
 namespace pith::benchmarks {
 

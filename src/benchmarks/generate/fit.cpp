@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "corpus/concat.h"
+#include "tasks/concat.h"
 
 namespace pith::benchmarks {
 namespace {

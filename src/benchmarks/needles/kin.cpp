@@ -5,7 +5,7 @@
 #include <array>
 
 #include "benchmarks/metrics/unicode.h"
-#include "corpus/concat.h"
+#include "tasks/concat.h"
 
 namespace pith::benchmarks {
 namespace {

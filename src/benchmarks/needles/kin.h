@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "corpus/random.h"
+#include "tasks/random.h"
 
 namespace pith::benchmarks {
 

@@ -20,7 +20,7 @@
 #include "benchmarks/generate/fit.h"
 #include "benchmarks/metrics/answer_f1.h"
 #include "benchmarks/metrics/unicode.h"
-#include "corpus/concat.h"
+#include "tasks/concat.h"
 
 namespace pith::benchmarks {
 namespace {

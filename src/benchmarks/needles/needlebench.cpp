@@ -20,8 +20,8 @@
 #include "benchmarks/generate/essay.h"
 #include "benchmarks/generate/fit.h"
 #include "benchmarks/needles/kin.h"
-#include "corpus/concat.h"
-#include "corpus/word_lists.h"
+#include "tasks/concat.h"
+#include "tasks/word_lists.h"
 
 namespace pith::benchmarks {
 namespace {

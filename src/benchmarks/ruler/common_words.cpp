@@ -9,9 +9,9 @@
 
 #include "benchmarks/generate/fit.h"
 #include "benchmarks/ruler/ruler.h"
-#include "corpus/concat.h"
-#include "corpus/word_lists.h"
-#include "corpus/wording.h"
+#include "tasks/concat.h"
+#include "tasks/word_lists.h"
+#include "tasks/wording.h"
 
 namespace pith::benchmarks {
 namespace {

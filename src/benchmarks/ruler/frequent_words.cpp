@@ -11,8 +11,8 @@
 
 #include "benchmarks/generate/fit.h"
 #include "benchmarks/ruler/ruler.h"
-#include "corpus/concat.h"
-#include "corpus/identifiers.h"
+#include "tasks/concat.h"
+#include "tasks/identifiers.h"
 
 namespace pith::benchmarks {
 namespace {

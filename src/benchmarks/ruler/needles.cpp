@@ -11,9 +11,9 @@
 #include "benchmarks/generate/fit.h"
 #include "benchmarks/ruler/ruler.h"
 #include "core/text.h"
-#include "corpus/concat.h"
-#include "corpus/identifiers.h"
-#include "corpus/word_lists.h"
+#include "tasks/concat.h"
+#include "tasks/identifiers.h"
+#include "tasks/word_lists.h"
 
 namespace pith::benchmarks {
 namespace {

@@ -12,7 +12,7 @@
 #include "benchmarks/files/records.h"
 #include "benchmarks/generate/fit.h"
 #include "benchmarks/ruler/ruler.h"
-#include "corpus/concat.h"
+#include "tasks/concat.h"
 
 namespace pith::benchmarks {
 namespace {

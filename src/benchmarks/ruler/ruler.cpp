@@ -10,8 +10,8 @@
 #include "benchmarks/files/records.h"
 #include "benchmarks/generate/essay.h"
 #include "benchmarks/metrics/unicode.h"
-#include "corpus/concat.h"
-#include "corpus/worlds.h"
+#include "tasks/concat.h"
+#include "tasks/worlds.h"
 
 namespace pith::benchmarks {
 namespace {

@@ -21,7 +21,7 @@
 
 #include "benchmarks/benchmark.h"
 #include "benchmarks/families.h"
-#include "corpus/random.h"
+#include "tasks/random.h"
 
 namespace pith::benchmarks {
 

@@ -10,9 +10,9 @@
 
 #include "benchmarks/generate/fit.h"
 #include "benchmarks/ruler/ruler.h"
-#include "corpus/concat.h"
-#include "corpus/identifiers.h"
-#include "corpus/wording.h"
+#include "tasks/concat.h"
+#include "tasks/identifiers.h"
+#include "tasks/wording.h"
 
 namespace pith::benchmarks {
 namespace {

@@ -21,11 +21,11 @@
 #include "benchmarks/generate/fit.h"
 #include "benchmarks/metrics/lcs.h"
 #include "benchmarks/metrics/unicode.h"
-#include "corpus/concat.h"
 #include "corpus/conversations.h"
 #include "corpus/training_wording.h"
-#include "corpus/wording.h"
-#include "corpus/worlds.h"
+#include "tasks/concat.h"
+#include "tasks/wording.h"
+#include "tasks/worlds.h"
 
 namespace pith::benchmarks {
 namespace {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/interval.h"
 #include "eval/run_folder.h"
-#include "statistics/interval.h"
 
 namespace pith {
 

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "corpus/random.h"
 #include "device/backend.h"
+#include "tasks/random.h"
 
 namespace pith::train {
 namespace {
