@@ -35,7 +35,7 @@ function(pith_relocatable name rpath)
 endfunction()
 
 # pith_include_root(NAME PUBLIC|PRIVATE FOLDER SOURCE): "FOLDER/…" in an include is a file of SOURCE, for NAME and, with PUBLIC, for
-# whoever links it. The compiler sees a folder of the build tree that holds this one link: no target sees a file of src/ that it
+# whoever links it. The compiler sees a folder of the build tree that holds this one link: no target sees a file of src/ or lab/ that it
 # neither owns nor links.
 function(pith_include_root name scope folder source)
   set(root ${PROJECT_BINARY_DIR}/roots/${name})

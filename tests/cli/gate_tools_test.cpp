@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "cli/run_process.h"
+#include "figures/xml_check.h"
 #include "model/random_lora.h"
-#include "report/xml_check.h"
 
 namespace pith::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "cli/run_process.h"
-#include "report/xml_check.h"
+#include "figures/xml_check.h"
 
 namespace pith::testing {
 namespace {

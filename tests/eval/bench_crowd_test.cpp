@@ -1,10 +1,10 @@
 // bench_crowd_test.cpp - what `pith bench --crowd` and `--endless` measure, on a model of a few thousand parameters.
-#include "bench/bench_crowd.h"
+#include "speed/bench_crowd.h"
 
 #include <gtest/gtest.h>
 
-#include "bench/bench_endless.h"
 #include "engine/tiny_model.h"
+#include "speed/bench_endless.h"
 
 namespace pith {
 namespace {

@@ -1,5 +1,5 @@
 // bench_turns_test.cpp - the line through measured times.
-#include "bench/bench_turns.h"
+#include "speed/bench_turns.h"
 
 #include <gtest/gtest.h>
 

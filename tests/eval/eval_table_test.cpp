@@ -9,7 +9,7 @@
 
 #include "eval/report/compare_runs.h"
 #include "eval/report/eval_report.h"
-#include "report/text_table.h"
+#include "figures/text_table.h"
 
 namespace pith {
 namespace {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <string>
 
-#include "bench/gate_costs.h"
 #include "engine/gated_model.h"
 #include "engine/model_parts.h"
+#include "speed/gate_costs.h"
 
 namespace pith {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/policy_costs.h"
 #include "engine/tiny_model.h"
+#include "speed/policy_costs.h"
 
 namespace pith {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "eval/report/eval_report.h"
 #include "eval/report/run_tables.h"
-#include "report/xml_check.h"
+#include "figures/xml_check.h"
 
 namespace pith {
 namespace {

@@ -1,5 +1,5 @@
 // bench_batch.cpp - `pith bench --batch`: sequences that decode together, as a table or as JSON.
-#include "bench/bench_batch.h"
+#include "speed/bench_batch.h"
 
 #include <algorithm>
 #include <cstdio>

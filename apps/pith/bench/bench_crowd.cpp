@@ -1,5 +1,5 @@
 // bench_crowd.cpp - `pith bench --crowd`: many chats in one process, as a table or as JSON.
-#include "bench/bench_crowd.h"
+#include "speed/bench_crowd.h"
 
 #include <cstdio>
 

@@ -1,5 +1,5 @@
 // bench_endless.cpp - `pith bench --endless`: a text without end through one session, as a table or as JSON.
-#include "bench/bench_endless.h"
+#include "speed/bench_endless.h"
 
 #include <cstdio>
 

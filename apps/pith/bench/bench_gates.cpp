@@ -8,9 +8,9 @@
 #include "app/base/text_columns.h"
 #include "app/bench/bench_measure.h"
 #include "app/bench/bench_modes.h"
-#include "bench/gate_costs.h"
 #include "core/median.h"
 #include "core/text.h"
+#include "speed/gate_costs.h"
 
 namespace pith::app {
 namespace {

@@ -6,9 +6,9 @@
 #include "app/base/errors.h"
 #include "app/base/text_columns.h"
 #include "app/bench/bench_measure.h"
-#include "bench/policy_costs.h"
 #include "core/check.h"
 #include "engine/probe/policy_cases.h"
+#include "speed/policy_costs.h"
 
 namespace pith::app {
 namespace {

@@ -1,5 +1,5 @@
 // bench_profile.cpp - the table of where a token's time goes.
-#include "bench/bench_profile.h"
+#include "speed/bench_profile.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // bench_turns.cpp - the table of decoded tokens over depths and budgets, and lines through the budgets.
-#include "bench/bench_turns.h"
+#include "speed/bench_turns.h"
 
 #include <algorithm>
 #include <cstdio>

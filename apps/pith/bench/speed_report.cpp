@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/median.h"
-#include "report/text_table.h"
+#include "figures/text_table.h"
 
 namespace pith::app {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "app/base/ledger_report.h"
-#include "bench/policy_speed.h"
+#include "speed/policy_speed.h"
 
 namespace pith::app {
 

@@ -12,7 +12,7 @@
 #include "app/eval/eval_report.h"
 #include "app/eval/eval_score.h"
 #include "eval/report/compare_runs.h"
-#include "report/text_table.h"
+#include "figures/text_table.h"
 
 namespace pith::app {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "app/eval/eval_flags.h"
-#include "bench/policy_speed.h"
 #include "eval/studies/studies.h"
+#include "speed/policy_speed.h"
 
 namespace pith::app {
 

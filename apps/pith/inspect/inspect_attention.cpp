@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/parse_integer.h"
-#include "report/svg.h"
+#include "figures/svg.h"
 
 namespace pith::app {
 namespace {

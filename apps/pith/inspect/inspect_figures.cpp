@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "app/inspect/inspect_report.h"
-#include "report/svg.h"
-#include "report/text_table.h"
+#include "figures/svg.h"
+#include "figures/text_table.h"
 
 namespace pith::app {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "app/base/text_columns.h"
 #include "core/interval.h"
-#include "report/svg.h"
+#include "figures/svg.h"
 
 namespace pith::app {
 namespace {

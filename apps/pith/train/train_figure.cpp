@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "app/base/errors.h"
+#include "figures/svg.h"
 #include "file/write_file.h"
-#include "report/svg.h"
 #include "train/training_curve.h"
 
 namespace pith::app {

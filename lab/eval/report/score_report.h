@@ -1,0 +1,19 @@
+// score_report.h - scores of predictions made elsewhere, as a table or as JSON. Stage: eval.
+// Pure.   Scores are times 100; intervals are those of interval.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "eval/score_predictions.h"
+#include "figures/text_table.h"
+
+namespace pith {
+
+// A row for each of `rows`, and behind them the average over tasks wherever it means something: two tasks or more, none of them
+// twice, of one folder, under one length, policy and budget.
+TextTable score_table(const std::vector<ScoredPredictions> & rows);
+// {"rows": [{file, family, task, metric, score, interval, samples}], "averages": [{score, interval, tasks}]}
+std::string score_json(const std::vector<ScoredPredictions> & rows);
+
+}  // namespace pith

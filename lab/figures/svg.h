@@ -1,0 +1,134 @@
+// svg.h - figures on one self-contained SVG page: line charts, heat maps, tables and strips, side by side. Stage: figures.
+// Pure C++: text in, text out; no I/O. No scripts, fonts or other resources are referred to.
+//
+// A page is made of groups. A group is a heading, the key that its panels share (the lines' names, or one colour scale for all
+// maps, so that equal colours are equal values) and the panels, side by side; groups stand side by side where there is room.
+//   lines    differ in colour, dashes and marks: they are told apart without colour, and a name looks the same on all of a page
+//   colours  follow the viewer's light or dark background (prefers-color-scheme); more colour is more
+//   values   are all there as text: a cell's and a point's <title> shows it where a viewer supports it, and programs find it
+// Threads: one at a time.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "figures/svg_draw.h"
+
+namespace pith::report {
+
+struct HeatMap {
+    std::string title;
+    std::string row_label;     // "layer"
+    std::string column_label;  // "KV head"
+    int n_rows = 0;
+    int n_columns = 0;
+    std::vector<double> values;  // [n_rows][n_columns], finite
+    // Names of rows and columns; empty: 0, 1, … (and where a map is drawn from blocks).
+    std::vector<std::string> row_names, column_names;
+};
+// Maps that are compared.
+struct MapGroup {
+    std::string title;
+    std::string value_label;  // of the colour scale, with the unit: "attention mass kept (share)"
+    std::vector<HeatMap> maps;
+    double low = 0, high = 0;  // the scale's ends; equal: the least and the largest value that is drawn
+};
+
+// A table whose cells are coloured by their values, with the values written in them.
+struct HeatTable {
+    std::string title;
+    std::vector<std::string> row_names, column_names;
+    std::vector<double> values;        // [row][column]; not finite: a cell without colour
+    std::vector<std::string> texts;    // in the cells
+    std::vector<std::string> details;  // of the cells, to be pointed at, behind the names: "93.3 (80 to 98)"; empty: none
+    size_t n_apart = 0;                // so many columns, the last ones, stand apart: averages of the others
+};
+// Tables that are compared: one colour scale from `low` to `high`.
+struct TableGroup {
+    std::string title;
+    std::string value_label;  // of the colour scale, with the unit
+    std::vector<HeatTable> tables;
+    double low = 0, high = 0;  // REQUIRES: low < high
+    std::string note;          // under the tables: what cells without colour say
+};
+
+// Lanes over positions, a thin strip each, in panels: what is kept is light, what is not is dark.
+struct StripMap {
+    std::string title;
+    std::string panel_label;  // "layer"
+    std::string row_label;    // "KV head"
+    std::string column_label;
+    int n_panels = 0;
+    int n_rows = 0;  // of a panel
+    int n_columns = 0;
+    std::vector<double> values;            // [n_panels][n_rows][n_columns], 0 (dark) … 1 (light)
+    std::vector<std::string> panel_names;  // empty: 0, 1, …
+};
+
+struct Series {
+    std::string name;
+    std::vector<double> values;  // one for each point of the axis; not finite: there is none
+    // What the others are held against: a grey line from side to side, and a band where it has an interval. Where it has one
+    // of several points, a mark shows which.
+    bool reference = false;
+    std::vector<double> low, high;  // ends of each value's error bar; empty, or not finite: there is none
+};
+struct LineChart {
+    std::string title;
+    std::string x_label, y_label;    // what and in which unit
+    std::vector<std::string> ticks;  // the points' names, under the axis
+    std::vector<Series> series;
+    // Where the points stand, ascending; empty: at equal distances. Without `ticks` the axis has round numbers.
+    std::vector<double> x;
+    bool log_x = false;   // REQUIRES: x above 0
+    bool log_y = false;   // values of 0 and less are left out
+    bool wide_x = false;  // the axis of numbers goes on to round ones, on both sides
+    double plot_width = 262, plot_height = 176;
+
+    size_t n_points() const { return x.empty() ? ticks.size() : x.size(); }
+};
+// Charts of the same lines.
+struct ChartGroup {
+    std::string title;
+    std::vector<LineChart> charts;
+};
+
+// Whether points read better on a logarithmic axis: all above 0, the largest at least four times the least.
+bool wants_log(const std::vector<double> & values);
+
+class SvgPage {
+public:
+    // Panels stand side by side as far as `width` goes. `scale` enlarges everything: text is scale times as large where there
+    // is room for the whole page, and a page that is narrow by itself can still be read on a narrow screen.
+    explicit SvgPage(std::string title, std::string subtitle = "", double width = kPageWidth, double scale = 1)
+        : title_(std::move(title)), subtitle_(std::move(subtitle)), width_(width), scale_(scale) {}
+
+    // REQUIRES: every series has one value for each point.
+    void add(const ChartGroup & group);
+    // A heat map of more than `kMostCells` a side is drawn from the means of blocks, and says so. REQUIRES: as many values as
+    // cells.
+    void add(const MapGroup & group);
+    // REQUIRES: as many values, texts and (where there are any) details as cells.
+    void add(const TableGroup & group);
+    // More than `kMostStripCells` columns are drawn as means of blocks, and said so; neighbours of one shade are one mark.
+    // REQUIRES: as many values as cells.
+    void add(const StripMap & map);
+    std::string str() const;
+
+    static constexpr int kMostCells = 128;
+    static constexpr int kMostStripCells = 720;
+
+private:
+    size_t style_of(const std::string & name);  // the same name: the same style
+
+    std::string title_;
+    std::string subtitle_;
+    double width_, scale_;
+    bool has_tables_ = false;
+    std::vector<Drawing> groups_;
+    std::vector<std::string> names_;  // of lines, in the order of their styles
+};
+
+}  // namespace pith::report

@@ -1,0 +1,16 @@
+# Finds SentencePiece for lab/train/data/sentencepiece.cpp; training time only, so its absence is no error.
+# Use: include(${CMAKE_CURRENT_LIST_DIR}/sentencepiece.cmake) then pith_link_sentencepiece(pith_train)
+find_library(PITH_SENTENCEPIECE_LIB sentencepiece)
+find_library(PITH_SENTENCEPIECE_TRAIN_LIB sentencepiece_train)
+find_path(PITH_SENTENCEPIECE_INCLUDE sentencepiece_trainer.h)
+function(pith_link_sentencepiece target)
+  if(NOT PITH_SENTENCEPIECE_LIB OR NOT PITH_SENTENCEPIECE_TRAIN_LIB OR NOT PITH_SENTENCEPIECE_INCLUDE)
+    return()
+  endif()
+  get_filename_component(_dir "${PITH_SENTENCEPIECE_LIB}" DIRECTORY)
+  target_include_directories(${target} SYSTEM PRIVATE "${PITH_SENTENCEPIECE_INCLUDE}")
+  target_compile_definitions(${target} PRIVATE PITH_HAVE_SENTENCEPIECE)
+  target_link_libraries(${target} PUBLIC "$<BUILD_INTERFACE:${PITH_SENTENCEPIECE_TRAIN_LIB}>"
+                                         "$<BUILD_INTERFACE:${PITH_SENTENCEPIECE_LIB}>")
+  target_link_options(${target} PUBLIC "$<BUILD_INTERFACE:-Wl,-rpath,${_dir}>")
+endfunction()
