@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "app/base/args.h"
-#include "app/base/commands.h"
-#include "app/base/errors.h"
 #include "app/shell/llama_flags.h"
+#include "common/base/args.h"
+#include "common/base/commands.h"
+#include "common/base/errors.h"
 #include "core/text.h"
 #include "pith/log.h"
 

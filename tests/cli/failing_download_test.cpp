@@ -6,10 +6,10 @@
 #include <fstream>
 #include <iterator>
 
-#include "app/models/download.h"
-#include "app/models/http.h"
-#include "app/models/hub_cache.h"
-#include "app/models/sha256.h"
+#include "common/models/download.h"
+#include "common/models/http.h"
+#include "common/models/hub_cache.h"
+#include "common/models/sha256.h"
 #include "file/failing_files.h"
 #include "model/gguf_edit.h"
 

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "app/models/sha256.h"
 #include "cli/hub_server.h"
 #include "cli/run_process.h"
+#include "common/models/sha256.h"
 
 namespace pith::testing {
 namespace {

@@ -1,10 +1,10 @@
 // hf_reference_test.cpp - references, names of GGUF files, and which files of a repository are the model that was asked for.
-#include "app/models/hf_reference.h"
+#include "common/models/hf_reference.h"
 
 #include <gtest/gtest.h>
 
-#include "app/models/gguf_name.h"
-#include "app/models/hub_files.h"
+#include "common/models/gguf_name.h"
+#include "common/models/hub_files.h"
 
 namespace pith::app {
 namespace {

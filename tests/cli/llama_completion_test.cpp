@@ -5,8 +5,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "app/bench/find_llama_bench.h"
 #include "cli/run_process.h"
+#include "common/bench/find_llama_bench.h"
 #include "engine/probe/child_process.h"
 #include "pith/text.h"
 

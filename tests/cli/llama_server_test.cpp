@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "app/bench/find_llama_bench.h"
 #include "cli/serve_process.h"
+#include "common/bench/find_llama_bench.h"
 
 namespace pith::testing {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "app/bench/find_llama_bench.h"
 #include "cli/serve_process.h"
+#include "common/bench/find_llama_bench.h"
 #include "model/gguf_edit.h"
 #include "model/random/random_model.h"
 #include "pith/text.h"

@@ -1,13 +1,13 @@
 // models_found_test.cpp - where other programs keep models, how they lay their folders out, and which model a name means.
-#include "app/models/models_found.h"
+#include "common/models/models_found.h"
 
 #include <filesystem>
 #include <fstream>
 #include <map>
 
-#include "app/models/hub_cache.h"
-#include "app/models/model_folders.h"
-#include "app/models/model_match.h"
+#include "common/models/hub_cache.h"
+#include "common/models/model_folders.h"
+#include "common/models/model_match.h"
 #include "model/gguf_edit.h"
 
 namespace pith::app {

@@ -1,5 +1,5 @@
 // sha256_test.cpp - published test vectors, in one piece and in several.
-#include "app/models/sha256.h"
+#include "common/models/sha256.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "app/base/ledger_report.h"
+#include "common/base/ledger_report.h"
 #include "pith/status.h"
 
 namespace pith::app {

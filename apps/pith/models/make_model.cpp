@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 
-#include "app/base/commands.h"
-#include "app/base/errors.h"
-#include "app/base/interrupt.h"
-#include "app/base/ledger_report.h"
-#include "app/base/progress.h"
+#include "common/base/commands.h"
+#include "common/base/errors.h"
+#include "common/base/interrupt.h"
+#include "common/base/ledger_report.h"
+#include "common/base/progress.h"
 #include "file/written_pages.h"
 #include "model/random/random_model.h"
 

@@ -3,12 +3,12 @@
 #include <cstdio>
 #include <memory>
 
-#include "app/base/commands.h"
-#include "app/base/errors.h"
-#include "app/base/ledger_report.h"
 #include "app/models/info_parts.h"
-#include "app/models/model_folders.h"
-#include "app/models/models_found.h"
+#include "common/base/commands.h"
+#include "common/base/errors.h"
+#include "common/base/ledger_report.h"
+#include "common/models/model_folders.h"
+#include "common/models/models_found.h"
 #include "core/text.h"
 #include "file/gguf_header.h"
 #include "file/mapped_file.h"

@@ -2,9 +2,9 @@
 // It is `pith run --cache`, with the file first and the model found by it.
 #include <memory>
 
-#include "app/base/commands.h"
 #include "app/run/run.h"
 #include "app/run/run_flags.h"
+#include "common/base/commands.h"
 
 namespace pith::app {
 

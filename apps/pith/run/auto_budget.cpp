@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "app/base/errors.h"
+#include "common/base/errors.h"
 #include "core/text.h"
 
 namespace pith::app {

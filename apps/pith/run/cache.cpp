@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "app/base/byte_count.h"
-#include "app/base/commands.h"
-#include "app/base/errors.h"
-#include "app/base/ledger_report.h"
 #include "app/run/cached_model.h"
 #include "cache/state_store.h"
+#include "common/base/byte_count.h"
+#include "common/base/commands.h"
+#include "common/base/errors.h"
+#include "common/base/ledger_report.h"
 #include "core/text.h"
 #include "pith/cache_file.h"
 #include "pith/kv_type.h"

@@ -1,7 +1,7 @@
 // cached_model.h - the model of a cache file: the one that is named, or the one that the file was saved with.
 #pragma once
 
-#include "app/flags/engine_flags.h"
+#include "common/flags/engine_flags.h"
 #include "pith/cache_file.h"
 
 namespace pith::app {

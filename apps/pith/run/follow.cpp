@@ -7,9 +7,9 @@
 #include <span>
 #include <utility>
 
-#include "app/base/ledger_report.h"
-#include "app/base/progress.h"
 #include "app/run/followed_input.h"
+#include "common/base/ledger_report.h"
+#include "common/base/progress.h"
 #include "core/text.h"
 
 namespace pith::app {

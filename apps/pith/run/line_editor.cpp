@@ -12,7 +12,7 @@
 #include <memory>
 #endif
 
-#include "app/base/interrupt.h"
+#include "common/base/interrupt.h"
 
 namespace pith::app {
 

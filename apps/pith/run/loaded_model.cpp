@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "app/base/errors.h"
+#include "common/base/errors.h"
 
 namespace pith::app {
 

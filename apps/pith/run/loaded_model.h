@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "app/flags/chat_template_flags.h"
-#include "app/flags/engine_flags.h"
+#include "common/flags/chat_template_flags.h"
+#include "common/flags/engine_flags.h"
 #include "pith/model.h"
 #include "pith/text.h"
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "app/base/interrupt.h"
-#include "app/base/ledger_report.h"
-#include "app/base/progress.h"
+#include "common/base/interrupt.h"
+#include "common/base/ledger_report.h"
+#include "common/base/progress.h"
 #include "device/available_memory.h"
 #include "device/resident.h"
 #include "engine/engine_options.h"

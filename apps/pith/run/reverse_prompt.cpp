@@ -1,7 +1,7 @@
 // reverse_prompt.cpp - the flag.
 #include "app/run/reverse_prompt.h"
 
-#include "app/base/escapes.h"
+#include "common/base/escapes.h"
 
 namespace pith::app {
 

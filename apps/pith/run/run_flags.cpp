@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/base/escapes.h"
-#include "app/base/read_text.h"
+#include "common/base/escapes.h"
+#include "common/base/read_text.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "pith/budget.h"

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "app/flags/chat_template_flags.h"
-#include "app/flags/engine_flags.h"
-#include "app/flags/sampler_flags.h"
 #include "app/run/reverse_prompt.h"
+#include "common/flags/chat_template_flags.h"
+#include "common/flags/engine_flags.h"
+#include "common/flags/sampler_flags.h"
 #include "text/prompt.h"
 
 namespace pith::app {

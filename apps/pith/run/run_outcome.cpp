@@ -1,7 +1,7 @@
 // run_outcome.cpp - the warnings.
 #include "app/run/run_outcome.h"
 
-#include "app/base/errors.h"
+#include "common/base/errors.h"
 #include "core/text.h"
 
 namespace pith::app {

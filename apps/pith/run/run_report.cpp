@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-#include "app/base/ledger_report.h"
+#include "common/base/ledger_report.h"
 
 namespace pith::app {
 namespace {

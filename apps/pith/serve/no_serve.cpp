@@ -1,6 +1,6 @@
 // no_serve.cpp - `pith serve` where it was left out of the build: says so.
-#include "app/base/commands.h"
-#include "app/base/errors.h"
+#include "common/base/commands.h"
+#include "common/base/errors.h"
 
 namespace pith::app {
 

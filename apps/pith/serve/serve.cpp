@@ -8,12 +8,12 @@
 #include <memory>
 #include <thread>
 
-#include "app/base/commands.h"
-#include "app/base/errors.h"
-#include "app/base/interrupt.h"
-#include "app/base/open_files.h"
 #include "app/serve/serve_flags.h"
 #include "cache/page_memory.h"
+#include "common/base/commands.h"
+#include "common/base/errors.h"
+#include "common/base/interrupt.h"
+#include "common/base/open_files.h"
 #include "core/stopwatch.h"
 #include "pith/log.h"
 

@@ -3,9 +3,9 @@
 
 #include <limits>
 
-#include "app/base/byte_count.h"
-#include "app/base/read_text.h"
-#include "app/models/sha256.h"
+#include "common/base/byte_count.h"
+#include "common/base/read_text.h"
+#include "common/models/sha256.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "device/available_memory.h"

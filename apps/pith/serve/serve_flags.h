@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "app/flags/chat_template_flags.h"
-#include "app/flags/engine_flags.h"
-#include "app/flags/sampler_flags.h"
+#include "common/flags/chat_template_flags.h"
+#include "common/flags/engine_flags.h"
+#include "common/flags/sampler_flags.h"
 #include "serve/api.h"
 #include "serve/generator.h"
 #include "serve/http_server.h"

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "app/base/commands.h"
-#include "app/base/errors.h"
+#include "common/base/commands.h"
+#include "common/base/errors.h"
 
 namespace pith::app {
 

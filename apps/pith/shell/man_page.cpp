@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "app/base/args.h"
-#include "app/base/commands.h"
-#include "app/base/errors.h"
+#include "common/base/args.h"
+#include "common/base/commands.h"
+#include "common/base/errors.h"
 
 namespace pith::app {
 namespace {

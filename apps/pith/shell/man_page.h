@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "app/shell/command_tree.h"
+#include "common/shell/command_tree.h"
 
 namespace pith::app {
 

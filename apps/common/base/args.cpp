@@ -1,0 +1,135 @@
+// args.cpp - prepares arguments for CLI11 and explains its errors.
+#include "common/base/args.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+
+#include "core/text.h"
+
+namespace pith::app {
+namespace {
+
+const std::map<std::string, std::string> kLongNames = {
+    {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"},  {"-sys", "--system-prompt"}, {"-temp", "--temp"},
+    {"-hf", "--hf-repo"},       {"-hfr", "--hf-repo"},       {"-hff", "--hf-file"},       {"-hft", "--hf-token"},
+    {"-ngl", "--n-gpu-layers"}, {"-dev", "--device"},        {"-ts", "--tensor-split"},   {"--gpu-layers", "--n-gpu-layers"},
+    {"-kvo", "--kv-offload"},   {"-nkvo", "--no-kv-offload"}};
+
+bool is_negative_number(const std::string & text) {
+    return text.size() > 1 && text[0] == '-' && std::isdigit(static_cast<unsigned char>(text[1])) != 0;
+}
+
+// The innermost command that was named: of `pith calibrate heads` that is `heads`.
+const CLI::App & chosen_command(const CLI::App & root) {
+    const CLI::App * command = &root;
+    while (!command->get_subcommands().empty()) { command = command->get_subcommands().front(); }
+    return *command;
+}
+
+// "pith calibrate heads"
+std::string full_name(const CLI::App & command) {
+    const CLI::App * parent = command.get_parent();
+    return parent == nullptr ? "pith" : full_name(*parent) + " " + command.get_name();
+}
+
+std::vector<std::string> flag_names(const CLI::App & command) {
+    std::vector<std::string> names;
+    for (const CLI::Option * option : command.get_options()) {
+        for (const std::string & name : option->get_lnames()) { names.push_back("--" + name); }
+        for (const std::string & name : option->get_snames()) { names.push_back("-" + name); }
+    }
+    return names;
+}
+
+// CLI11 reads "-xyz" as -x with the value "yz". Where that value makes no sense, nobody meant it.
+std::string long_flag_behind_one_dash(const CLI::ParseError & error, const std::vector<std::string> & arguments) {
+    const std::string what = error.what();
+    for (const std::string & argument : arguments) {
+        const bool is_word = argument.size() > 2 && argument[0] == '-' &&
+                             std::isalpha(static_cast<unsigned char>(argument[1])) != 0 &&
+                             std::isalpha(static_cast<unsigned char>(argument[2])) != 0;
+        if (!is_word) { continue; }
+        const std::string value = argument.substr(2);
+        if (what.ends_with(" = " + value) || what.ends_with("," + value)) { return argument; }
+    }
+    return {};
+}
+
+// Text may be empty; --budget says itself what it wants.
+bool may_be_empty(const CLI::Option & option) {
+    constexpr std::array kTexts = {"prompt", "system-prompt", "in-prefix", "in-suffix", "hf-token", "reverse-prompt", "budget"};
+    return std::ranges::any_of(kTexts, [&](const char * name) { return option.check_lname(name); });
+}
+
+}  // namespace
+
+void refuse_empty_values(CLI::App & root) {
+    for (CLI::Option * option : root.get_options()) {
+        if (option->get_items_expected_max() == 0 || may_be_empty(*option)) { continue; }
+        option->check([](const std::string & value) {
+            return std::string(value.empty() ? "the value is empty; give one, or leave the option out" : "");
+        });
+    }
+    for (CLI::App * command : root.get_subcommands([](const CLI::App *) { return true; })) { refuse_empty_values(*command); }
+}
+
+std::vector<std::string> rewrite_arguments(const std::vector<std::string> & arguments) {
+    std::vector<std::string> out;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+        const auto known = kLongNames.find(arguments[i]);
+        std::string argument = known == kLongNames.end() ? arguments[i] : known->second;
+        const bool is_flag = argument.size() > 1 && argument[0] == '-' && !is_negative_number(argument) &&
+                             argument.find('=') == std::string::npos;
+        if (is_flag && i + 1 < arguments.size() && is_negative_number(arguments[i + 1])) {
+            argument += (argument[1] == '-' ? "=" : "") + arguments[++i];
+        }
+        out.push_back(std::move(argument));
+    }
+    return out;
+}
+
+std::string nearest_name(const std::string & word, const std::vector<std::string> & names) {
+    std::string best;
+    size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+    for (const std::string & name : names) {
+        const size_t distance = edit_distance(word, name);
+        if (distance < best_distance) {
+            best = name;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+std::string did_you_mean(const std::string & word, const std::vector<std::string> & names, const std::string & otherwise) {
+    const std::string near = nearest_name(word, names);
+    return near.empty() ? otherwise : "; did you mean '" + near + "'?";
+}
+
+std::string usage_message(const CLI::App & root, const CLI::ParseError & error, const std::vector<std::string> & arguments) {
+    const CLI::App & command = chosen_command(root);
+    if (const std::string flag = long_flag_behind_one_dash(error, arguments); !flag.empty()) {
+        return "unknown option '" + flag + "'; `" + full_name(command) + " --help` lists them";
+    }
+    const bool at_root = &command == &root;
+    const std::vector<std::string> extras = root.remaining(true);
+    const bool strangers = dynamic_cast<const CLI::ExtrasError *>(&error) != nullptr ||
+                           dynamic_cast<const CLI::RequiredError *>(&error) != nullptr;  // a typo explains what is missing
+    if (strangers && !extras.empty()) {
+        const std::string word = extras.front().substr(0, extras.front().find('='));
+        if (at_root && word[0] != '-') {
+            std::vector<std::string> names;
+            for (const CLI::App * sub : root.get_subcommands([](const CLI::App *) { return true; })) {
+                names.push_back(sub->get_name());
+            }
+            return "unknown command '" + word + "'" + did_you_mean(word, names, "; `pith` alone lists them");
+        }
+        const std::string help = full_name(command) + " --help";
+        return "unknown option '" + word + "'" + did_you_mean(word, flag_names(command), "; `" + help + "` lists them");
+    }
+    return std::string(error.what()) + (at_root ? "" : " (`" + full_name(command) + " --help` lists the options)");
+}
+
+}  // namespace pith::app

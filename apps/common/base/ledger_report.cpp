@@ -1,0 +1,198 @@
+// ledger_report.cpp - writes ledgers out.
+#include "common/base/ledger_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "common/base/text_columns.h"
+#include "core/text.h"
+#include "policy/auto_policy.h"
+
+namespace pith::app {
+
+Ledger since(const Ledger & ledger, const Ledger & before) {
+    Ledger rest = ledger;
+    rest.n_prompt -= before.n_prompt;
+    rest.n_generated -= before.n_generated;
+    rest.n_evictions -= before.n_evictions;
+    rest.evicted_entries -= before.evicted_entries;
+    rest.prefill_s -= before.prefill_s;
+    rest.decode_s -= before.decode_s;
+    rest.evidence_s -= before.evidence_s;
+    rest.plan_s -= before.plan_s;
+    rest.compact_s -= before.compact_s;
+    rest.gate_s -= before.gate_s;
+    rest.gate_seen_entries -= before.gate_seen_entries;
+    rest.gate_kept_entries -= before.gate_kept_entries;
+    return rest;
+}
+
+Ledger combined(const Ledger & first, const Ledger & second) {
+    Ledger sum = second;
+    sum.n_prompt += first.n_prompt;
+    sum.n_generated += first.n_generated;
+    sum.n_evictions += first.n_evictions;
+    sum.evicted_entries += first.evicted_entries;
+    sum.prefill_s += first.prefill_s;
+    sum.decode_s += first.decode_s;
+    sum.evidence_s += first.evidence_s;
+    sum.plan_s += first.plan_s;
+    sum.compact_s += first.compact_s;
+    sum.gate_s += first.gate_s;
+    sum.gate_seen_entries += first.gate_seen_entries;
+    sum.gate_kept_entries += first.gate_kept_entries;
+    sum.budget_entries = std::max(first.budget_entries, second.budget_entries);
+    sum.kept_entries = std::max(first.kept_entries, second.kept_entries);
+    sum.peak_lane_entries = std::max(first.peak_lane_entries, second.peak_lane_entries);
+    sum.n_tokens = std::max(first.n_tokens, second.n_tokens);
+    sum.kv_full_bytes = std::max(first.kv_full_bytes, second.kv_full_bytes);
+    sum.kv_needed_bytes = std::max(first.kv_needed_bytes, second.kv_needed_bytes);
+    sum.kv_allocated_bytes = std::max(first.kv_allocated_bytes, second.kv_allocated_bytes);
+    sum.kv_window_bytes = std::max(first.kv_window_bytes, second.kv_window_bytes);
+    sum.kv_state_bytes = std::max(first.kv_state_bytes, second.kv_state_bytes);
+    sum.kv_saved_bytes = std::max(first.kv_saved_bytes, second.kv_saved_bytes);
+    sum.kv_peak_bytes = std::max(first.kv_peak_bytes, second.kv_peak_bytes);
+    sum.evidence_peak_bytes = std::max(first.evidence_peak_bytes, second.evidence_peak_bytes);
+    sum.activation_peak_bytes = std::max(first.activation_peak_bytes, second.activation_peak_bytes);
+    sum.gate_peak_bytes = std::max(first.gate_peak_bytes, second.gate_peak_bytes);
+    sum.rss_anonymous_bytes = second.rss_anonymous_bytes;
+    sum.rss_peak_bytes = std::max(first.rss_peak_bytes, second.rss_peak_bytes);
+    return sum;
+}
+
+void add_ledger(Json & object, const Ledger & ledger) {
+    object["schedule"] = ledger.schedule;
+    object["n_prompt"] = ledger.n_prompt;
+    object["n_generated"] = ledger.n_generated;
+    object["policy"] = ledger.policy;
+    if (!ledger.policy_reason.empty()) { object["policy_reason"] = ledger.policy_reason; }
+    object["budget_entries"] = ledger.budget_entries;
+    object["attention"] = ledger.attention;
+    object["n_evictions"] = ledger.n_evictions;
+    object["evicted_entries"] = ledger.evicted_entries;
+    object["kept_entries"] = ledger.kept_entries;
+    object["peak_lane_entries"] = ledger.peak_lane_entries;
+    object["kv_needed_bytes"] = ledger.kv_needed_bytes;
+    object["kv_full_bytes"] = ledger.kv_full_bytes;
+    object["kv_allocated_bytes"] = ledger.kv_allocated_bytes;
+    object["kv_window_bytes"] = ledger.kv_window_bytes;
+    object["kv_state_bytes"] = ledger.kv_state_bytes;
+    object["kv_saved_bytes"] = ledger.kv_saved_bytes;
+    object["kv_peak_bytes"] = ledger.kv_peak_bytes;
+    object["evidence_peak_bytes"] = ledger.evidence_peak_bytes;
+    object["activation_peak_bytes"] = ledger.activation_peak_bytes;
+    object["rss_peak_bytes"] = ledger.rss_peak_bytes;
+    object["rss_anonymous_bytes"] = ledger.rss_anonymous_bytes;
+    for (const DeviceUse & use : ledger.devices) { object["devices"].push_back(device_json(use)); }
+    if (ledger.gate_s > 0) {
+        object["gate_seen_entries"] = ledger.gate_seen_entries;
+        object["gate_kept_entries"] = ledger.gate_kept_entries;
+        object["gate_peak_bytes"] = ledger.gate_peak_bytes;
+        object["gate_s"] = ledger.gate_s;
+    }
+    object["prefill_s"] = ledger.prefill_s;
+    object["decode_s"] = ledger.decode_s;
+    object["evidence_s"] = ledger.evidence_s;
+    object["plan_s"] = ledger.plan_s;
+    object["compact_s"] = ledger.compact_s;
+    object["prefill_tps"] = ledger.prefill_tps();
+    object["decode_tps"] = ledger.decode_tps();
+}
+
+std::string ledger_lines(const Ledger & ledger) {
+    std::string text;
+    if (ledger.n_tokens > 0 && ledger.n_lanes > 0) {
+        const double all = static_cast<double>(ledger.n_tokens) * static_cast<double>(ledger.n_lanes);
+        const auto per_head =
+            static_cast<int64_t>(std::llround(static_cast<double>(ledger.kept_entries) / static_cast<double>(ledger.n_lanes)));
+        const double share = 100.0 * static_cast<double>(ledger.kept_entries) / all;
+        text += format(share < 10 && share > 0 && share < 99.5 ? "kept     %.1f %%" : "kept     %.0f %%", share) + " (" +
+                with_commas(per_head) + " of " + with_commas(ledger.n_tokens) + " tokens per head), " +
+                with_commas(ledger.evicted_entries) + " evicted in " + with_commas(ledger.n_evictions) + " evictions, read " +
+                (ledger.schedule.empty() ? "in chunks" : ledger.schedule) + "\n";
+        const bool less = ledger.kv_needed_bytes < ledger.kv_full_bytes;
+        const bool copies = ledger.kv_saved_bytes > 0;  // of what evictions have moved since, for /undo and further questions
+        text += "KV       " + bytes_text(ledger.kv_allocated_bytes - ledger.kv_saved_bytes) +
+                (less ? " instead of " + bytes_text(ledger.kv_full_bytes) : "") +
+                (ledger.kv_window_bytes > 0 ? " (" + bytes_text(ledger.kv_window_bytes) + " of it windows)" : "") +
+                (ledger.kv_state_bytes > 0 ? " (" + bytes_text(ledger.kv_state_bytes) + " of it recurrent states)" : "") +
+                (copies ? ", and " + bytes_text(ledger.kv_saved_bytes) + " of copies to go back to" : "") + ", " +
+                bytes_text(ledger.kv_peak_bytes) + " at the peak\n";
+    }
+    text += "policy   " + policy_text(ledger);
+    if (ledger.budget_entries > 0) { text += ", budget " + with_commas(ledger.budget_entries) + " tokens per head"; }
+    text += "\nkernels  " + ledger.attention + "\n";
+    if (ledger.gate_s > 0) {
+        text += "gates    ";
+        if (ledger.gate_seen_entries > 0) {
+            text +=
+                format("kept %.0f %% of %lld prompt entries, ",
+                       100.0 * static_cast<double>(ledger.gate_kept_entries) / static_cast<double>(ledger.gate_seen_entries),
+                       static_cast<long long>(ledger.gate_seen_entries));
+        }
+        text += format("%.2f s, ", ledger.gate_s) + bytes_text(ledger.gate_peak_bytes) + " peak\n";
+    }
+    for (const DeviceUse & use : ledger.devices) { text += "device   " + device_text(use) + "\n"; }
+    text += "memory   " + bytes_text(ledger.activation_peak_bytes) + " activations, " + bytes_text(ledger.evidence_peak_bytes) +
+            " evidence, " + bytes_text(ledger.rss_peak_bytes) + " resident at the peak\n";
+    text += format("prefill  %lld tokens in %.2f s, %.1f t/s\n", static_cast<long long>(ledger.n_prompt), ledger.prefill_s,
+                   ledger.prefill_tps());
+    text += format("decode   %lld tokens in %.2f s, %.1f t/s\n", static_cast<long long>(ledger.n_generated), ledger.decode_s,
+                   ledger.decode_tps());
+    return text;
+}
+
+std::string policy_text(const Ledger & ledger) {
+    if (ledger.policy_reason.empty()) { return ledger.policy; }
+    return ledger.policy + (is_auto(ledger.policy) ? " (" : " (auto: ") + ledger.policy_reason + ")";
+}
+
+std::string device_text(const DeviceUse & use) {
+    std::string text = use.name + (use.server.empty() ? "" : " (" + use.server + ")") + ": ";
+    const int last = use.first_layer + use.n_layers - 1;
+    if (use.n_layers == 1) { text += "layer " + std::to_string(last); }
+    if (use.n_layers > 1) { text += "layers " + std::to_string(use.first_layer) + "-" + std::to_string(last); }
+    if (use.has_output) { text += use.n_layers > 0 ? " and the output" : "the output"; }
+    text += ", " + bytes_text(use.weight_bytes) + " of weights";
+    const auto of_layers = [](int n) { return " of " + std::to_string(n) + (n == 1 ? " layer" : " layers"); };
+    if (use.n_kv_layers > 0) {
+        text += use.kv_bytes > 0 ? ", " + bytes_text(use.kv_bytes) + " of keys and values" : ", keys and values";
+        text += of_layers(use.n_kv_layers);
+    }
+    if (use.n_kv_layers_here > 0) {
+        text += "; those" + of_layers(use.n_kv_layers_here) + " stay here: " + use.kv_here_because;
+    }
+    return text;
+}
+
+Json device_json(const DeviceUse & use) {
+    return {{"name", use.name},
+            {"server", use.server},
+            {"first_layer", use.first_layer},
+            {"n_layers", use.n_layers},
+            {"has_output", use.has_output},
+            {"weight_bytes", use.weight_bytes},
+            {"n_kv_layers", use.n_kv_layers},
+            {"kv_bytes", use.kv_bytes},
+            {"n_kv_layers_here", use.n_kv_layers_here},
+            {"kv_here_because", use.kv_here_because}};
+}
+
+std::string bytes_text(size_t bytes) {
+    constexpr std::array<const char *, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+    auto value = static_cast<double>(bytes);
+    size_t unit = 0;
+    while (value >= 1024 && unit + 1 < kUnits.size()) {
+        value /= 1024;
+        ++unit;
+    }
+    return format(unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits.at(unit));
+}
+
+void print_json(const Json & value) {
+    std::puts(value.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+}  // namespace pith::app

@@ -1,0 +1,105 @@
+// device_flags.cpp - texts to options, and the list of devices.
+#include "common/flags/device_flags.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "common/base/errors.h"
+#include "common/base/ledger_report.h"
+#include "core/parse_integer.h"
+#include "core/text.h"
+#include "pith/device_failure.h"
+
+namespace pith::app {
+namespace {
+
+Status read_layers(const std::string & text, DeviceOptions & options) {
+    if (text.empty() || text == "auto") { return {}; }
+    if (text == "all") {
+        options.n_layers = 1 << 30U;
+        return {};
+    }
+    if (parse_integer(text, options.n_layers) && options.n_layers >= 0) { return {}; }
+    return {ErrorCode::kInvalidArgument, "--n-gpu-layers is '" + text + "': give a number of 0 or more, all or auto"};
+}
+
+}  // namespace
+
+void DeviceFlags::add_to(CLI::App & command) {
+    const auto add = [&](const char * name, std::string & value, const char * help) {
+        command.add_option(name, value, help)->group("Devices");
+    };
+    add("--rpc", rpc, "Servers (ggml-rpc-server) whose devices compute layers: host:port, several between commas");
+    add("--device", names,
+        "Devices to use, in this order, between commas (-dev); none: the CPU alone (default: the servers', then GPUs)");
+    add("--n-gpu-layers", n_layers,
+        "Layers on devices: the last so many, the output counted as one; all; 0: none (-ngl; default: all with --rpc, --device "
+        "or --tensor-split, else none)");
+    add("--tensor-split", split, "Each device's share of these layers, as in 3,1 (-ts; default: by their free memory)");
+    CLI::Option * there =
+        command.add_flag("--kv-offload", kv_offload, "Keys, values and attention on the devices of their layers (-kvo)");
+    command.add_flag("--no-kv-offload", no_kv_offload, "Keys, values and attention on this machine's CPU (-nkvo; the default)")
+        ->excludes(there)
+        ->group("Devices");
+    there->group("Devices");
+    // Whatever else is missing: it is thrown before anybody asks for a model. Behind --rpc, which has its value by then.
+    command
+        .add_flag_callback(
+            "--list-devices", [this] { throw CLI::RuntimeError(print_list()); },
+            "Print the devices there are, those of --rpc too, and end")
+        ->group("Devices");
+}
+
+void refuse_devices(CLI::App & command) {
+    const auto refuse = [](const std::string & name) {
+        throw CLI::ValidationError(name, "training runs on the CPU; leave it out");
+    };
+    for (const std::string name : {"--rpc", "--device", "--n-gpu-layers", "--tensor-split"}) {
+        command.add_option_function<std::string>(name, [=](const std::string &) { refuse(name); })->group("");
+    }
+    command.add_flag_callback("--kv-offload", [=] { refuse("--kv-offload"); })->group("");
+}
+
+Result<DeviceOptions> DeviceFlags::options() const {
+    PITH_ASSIGN_OR_RETURN(DeviceOptions options, parse_devices(rpc, names, split));
+    PITH_RETURN_IF_ERROR(read_layers(n_layers, options));
+    options.kv_offload = kv_offload;
+    if (options.any() || !kv_offload) { return options; }
+    return {ErrorCode::kInvalidArgument,
+            "--kv-offload (-kvo) puts keys and values where layers are, and all layers are on the CPU: add -ngl, --device or "
+            "--rpc, or leave it out"};
+}
+
+bool DeviceFlags::any() const {
+    const auto asked = options();
+    return asked.ok() && asked->any();
+}
+
+void DeviceFlags::watch() const {
+    static std::string servers;
+    if (rpc.empty()) { return; }
+    servers = rpc;
+    set_device_failure_handler([](const char * why) {
+        fail({ErrorCode::kIo, "an RPC server of --rpc " + servers + " was lost, or cannot do what was asked of it: " + why});
+        _exit(kExitFailed);
+    });
+}
+
+int DeviceFlags::print_list() const {
+    const auto options = this->options();
+    if (!options.ok()) { return fail_usage(options.status().message()); }
+    watch();
+    const auto devices = list_devices(options->rpc_servers);
+    if (!devices.ok()) { return fail(devices.status()); }
+    if (devices->empty()) { std::puts("no devices beside the CPU"); }
+    for (const DeviceInfo & one : *devices) {
+        const std::string where = one.server.empty() || one.server == one.description ? "" : " at " + one.server;
+        const std::string who = one.name + ": " + one.description + where;  // a server says both
+        std::printf("%s (%s, %s free)\n", without_controls(who).c_str(), bytes_text(one.total_bytes).c_str(),
+                    bytes_text(one.free_bytes).c_str());
+    }
+    return kExitOk;
+}
+
+}  // namespace pith::app

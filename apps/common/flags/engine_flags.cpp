@@ -1,0 +1,153 @@
+// engine_flags.cpp - shared options, checked before anything is loaded.
+#include "common/flags/engine_flags.h"
+
+#include <utility>
+
+#include "common/base/errors.h"
+#include "common/base/progress.h"
+#include "core/check.h"
+#include "device/available_memory.h"
+#include "policy/auto_policy.h"
+#include "policy/policy.h"
+
+namespace pith::app {
+namespace {
+
+// What a policy needs and cannot use; `auto` takes what there is.
+Status check_named_policy(const std::string & name, const std::optional<std::string> & budget, bool has_gates) {
+    if (is_auto(name)) { return {}; }
+    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+    PITH_RETURN_IF_ERROR(policy.check_gates(has_gates));
+    if (policy.evicts() && !budget) {
+        return {ErrorCode::kInvalidArgument,
+                "policy '" + name + "' needs a budget: add --budget 1024 (tokens per head), 20% or 512M, or use --policy full"};
+    }
+    if (!policy.evicts() && budget) {
+        return {ErrorCode::kInvalidArgument, "policy '" + name + "' evicts nothing" +
+                                                 (policy.gated() ? " more than its gates do" : "") + ": leave out --budget " +
+                                                 *budget + ", or choose another policy"};
+    }
+    return {};
+}
+
+}  // namespace
+
+void ModelFlags::add_to(CLI::App & command, bool is_required) {
+    ModelSource::add_to(command, is_required);
+    command.add_flag("--no-mmap", no_mmap, "Read the weights into memory instead of mapping the file");
+    command.add_flag("--no-repack", no_repack, "Keep the weights as they are in the file (slower prompts, less memory)");
+    command.add_option("--lora", lora, "LoRA adapter on q, k, v and o, as GGUF (`pith train sft` and llama.cpp make them)");
+    command.add_option("--lora-scale", lora_scale, "The adapter counts so many times")->capture_default_str();
+    command.add_option("--gate", gate,
+                       "Attention gates of the model (`pith train gate` makes them), for the policies gated and gate");
+    devices.add_to(command);
+}
+
+Status ModelFlags::find() {
+    PITH_RETURN_IF_ERROR(devices.options().status());
+    PITH_RETURN_IF_ERROR(ModelSource::find());
+    devices.watch();
+    return {};
+}
+
+ModelOptions ModelFlags::options() const {
+    ModelOptions options;
+    options.use_mmap = !no_mmap;
+    options.repack = !no_repack;
+    options.lora_file = lora;
+    options.lora_scale = lora_scale;
+    options.gate_file = gate;
+    options.devices = devices.options().value();
+    return options;
+}
+
+Result<Model> ModelFlags::load() const {
+    ModelOptions options = this->options();
+    ProgressLine line("loading");
+    if (line.visible()) {
+        options.progress = [&line](double fraction) {
+            line.show_fraction(fraction);
+            return true;
+        };
+    }
+    return Model::load(path, options);
+}
+
+void add_heads_option(CLI::App & command, std::string & path) {
+    command.add_option("--heads", path,
+                       "Head importances, for policies that divide the budget by head, and for auto (`pith calibrate heads` "
+                       "makes them; default: MODEL.heads.json beside MODEL.gguf, else those that come with Pith for the model; "
+                       "none: neither)");
+}
+
+void CacheFlags::add_to(CLI::App & command) {
+    command.add_option("--cache-type-k", type_k, "Type of cached keys: f32, f16, bf16, q8_0, q4_0 (-ctk)")
+        ->capture_default_str();
+    command.add_option("--cache-type-v", type_v, "Type of cached values: the same (-ctv)")->capture_default_str();
+}
+
+void warn_of_coarse_keys(KvType type_k) {
+    static bool told = false;
+    if (type_k != KvType::kQ4_0 || std::exchange(told, true)) { return; }
+    warn("keys in q4_0 can make a model lose what it has read, far more than values in q4_0 do: use -ctk q8_0");
+}
+
+void SessionFlags::add_to(CLI::App & command, const std::string & default_policy, const std::string & without_budget) {
+    command.add_option("--policy", policy, "What to keep; `pith policies` lists them (default: " + default_policy + ")");
+    default_budget = without_budget;
+    std::string help =
+        "What may be kept: tokens per head (1024), share of the prompt (20%), bytes (512M), or auto: what memory allows";
+    if (!default_budget.empty()) { help += " (default: " + default_budget + "; none with a --policy)"; }
+    command.add_option("--budget", budget, help);
+    add_heads_option(command, heads);
+    cache.add_to(command);
+    command.add_option("--prefill", prefill, "When to evict during the prompt: auto, one-shot, chunked")->capture_default_str();
+    command.add_option("--chunk", chunk, "Tokens of a chunk, and of a batch")->capture_default_str();
+    command.add_option("--evict-every", evict_every, "Generated tokens between evictions; 0: none")->capture_default_str();
+    command.add_option("--grid", grid,
+                       "Evict at every N-th token, prompt or answer, and at no other time: what is kept then depends on the "
+                       "text alone, not on how it came (default: 0, after every chunk and by --evict-every)");
+    command.add_option("-t,--threads", n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
+    command.add_option("-c,--ctx-size", ctx_size, "Positions at most (default: as many as come)");
+}
+
+Result<PrefillSchedule> parse_prefill(const std::string & text) {
+    if (text == "auto") { return PrefillSchedule::kAuto; }
+    if (text == "one-shot") { return PrefillSchedule::kOneShot; }
+    if (text == "chunked") { return PrefillSchedule::kChunked; }
+    return {ErrorCode::kInvalidArgument, "--prefill is '" + text + "': give auto, one-shot or chunked"};
+}
+
+Result<SessionOptions> SessionFlags::options(bool has_gates) const {
+    SessionOptions options;
+    if (budget) {
+        if (budget->empty()) {
+            return {ErrorCode::kInvalidArgument, "--budget is empty: give 1024 (tokens per head), 20% or 512M"};
+        }
+        PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(*budget));
+    }
+    options.policy = policy.empty() ? std::string(kAutoPolicy) : policy;
+    // A policy that was named wants its budget named, too: whoever compares policies does not mean "what memory allows".
+    if (!budget && !default_budget.empty() && is_auto(options.policy) && available_memory() > 0) {
+        PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(default_budget));
+    }
+    PITH_RETURN_IF_ERROR(check_named_policy(options.policy, budget, has_gates));
+    PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(cache.type_k));
+    PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(cache.type_v));
+    PITH_ASSIGN_OR_RETURN(options.prefill, parse_prefill(prefill));
+    PITH_RETURN_IF_ERROR(check_at_least("--threads", n_threads, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", ctx_size, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--chunk", chunk, 1));
+    PITH_RETURN_IF_ERROR(check_at_least("--evict-every", evict_every, 0));
+    PITH_RETURN_IF_ERROR(check_at_least("--grid", grid, 0));
+    warn_of_coarse_keys(options.type_k);
+    options.heads_file = heads;
+    options.n_threads = n_threads;
+    options.max_context = ctx_size;
+    options.chunk = chunk;
+    options.evict_every = evict_every;
+    options.grid = grid;
+    return options;
+}
+
+}  // namespace pith::app

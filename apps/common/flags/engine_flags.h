@@ -1,0 +1,68 @@
+// engine_flags.h - the options that `run` and others share: which model, which policy, how much cache, how many threads.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "common/flags/device_flags.h"
+#include "common/models/model_source.h"
+#include "pith/model.h"
+#include "pith/session.h"
+
+namespace pith::app {
+
+struct ModelFlags : ModelSource {
+    bool no_mmap = false;
+    bool no_repack = false;
+    std::string lora;
+    float lora_scale = 1.0F;
+    std::string gate;  // empty: none
+    DeviceFlags devices;
+
+    void add_to(CLI::App & command, bool is_required = true);
+    // ModelSource's, once the devices that are asked for make sense; from then on a server that goes ends the program with one
+    // line. Errors: also kInvalidArgument: a usage error.
+    Status find();
+    ModelOptions options() const;  // REQUIRES: find() succeeded
+    bool is_adapted() const { return !lora.empty() && lora_scale != 0.0F; }
+    // With a progress line where stderr is a terminal.   REQUIRES: find() succeeded.
+    Result<Model> load() const;
+};
+
+// --heads FILE
+void add_heads_option(CLI::App & command, std::string & path);
+
+struct CacheFlags {
+    std::string type_k = "f16";
+    std::string type_v = "f16";
+
+    void add_to(CLI::App & command);
+};
+
+// One line on stderr, once in a process, where keys are rounded to four bits.
+void warn_of_coarse_keys(KvType type_k);
+
+struct SessionFlags {
+    std::string policy;
+    std::optional<std::string> budget;
+    std::string default_budget;  // add_to's; empty: none
+    CacheFlags cache;
+    std::string heads;  // empty: the file beside the model, if there is one
+    std::string prefill = "auto";
+    int n_threads = 0;
+    int ctx_size = 0;
+    int chunk = kDefaultChunk;
+    int evict_every = kDefaultEvictEvery;
+    int grid = 0;
+
+    // default_policy: the policy without --policy. without_budget: the budget without --budget, where the policy is auto.
+    void add_to(CLI::App & command, const std::string & default_policy = "auto", const std::string & without_budget = "");
+    // Checks everything that can be checked without a model. Without a policy it is `auto`. has_gates: of the model.
+    // Errors: kInvalidArgument: a usage error.
+    Result<SessionOptions> options(bool has_gates = false) const;
+};
+
+Result<PrefillSchedule> parse_prefill(const std::string & text);
+
+}  // namespace pith::app

@@ -1,0 +1,61 @@
+// command_tree.cpp - walks CLI11's commands and options.
+#include "common/shell/command_tree.h"
+
+#include "common/shell/option_values.h"
+
+namespace pith::app {
+namespace {
+
+CommandOption read_option(const std::string & command, const CLI::Option & option) {
+    CommandOption out;
+    for (const std::string & name : option.get_snames()) { out.names.push_back("-" + name); }
+    for (const std::string & name : option.get_lnames()) { out.names.push_back("--" + name); }
+    if (out.names.empty()) { out.names.push_back(option.get_name()); }
+    out.help = option.get_description();
+    out.group = option.get_group();
+    out.required = option.get_required();
+    const bool takes_value = option.get_items_expected_max() > 0;
+    if (!takes_value) { return out; }
+    out.placeholder = option.get_type_name();
+    out.default_value = option.get_default_str();
+    out.repeats = option.get_items_expected_max() > 1;
+    const OptionValues values = values_of(command, out.names.back(), out.placeholder);
+    out.kind = values.kind;
+    out.choices = values.choices;
+    return out;
+}
+
+// `shared`: an option of the root that its commands take too.
+Command read_command(const CLI::App & app, const std::string & name, const CLI::Option * shared) {
+    Command out;
+    out.name = name;
+    out.help = app.get_description();
+    for (const CLI::Option * option : app.get_options()) {
+        if (option->get_group().empty()) { continue; }  // hidden
+        (option->nonpositional() ? out.options : out.positionals).push_back(read_option(name, *option));
+    }
+    if (shared != nullptr && !out.is_root()) { out.options.push_back(read_option(name, *shared)); }
+    for (const CLI::App * sub : app.get_subcommands([](const CLI::App *) { return true; })) {
+        out.commands.push_back(read_command(*sub, name + " " + sub->get_name(), shared));
+    }
+    return out;
+}
+
+void collect(const Command & command, std::vector<const Command *> & out) {
+    out.push_back(&command);
+    for (const Command & sub : command.commands) { collect(sub, out); }
+}
+
+}  // namespace
+
+Command read_commands(const CLI::App & app) {
+    return read_command(app, app.get_name(), app.get_option_no_throw("--verbose"));
+}
+
+std::vector<const Command *> all_commands(const Command & root) {
+    std::vector<const Command *> out;
+    collect(root, out);
+    return out;
+}
+
+}  // namespace pith::app

@@ -1,0 +1,217 @@
+// eval_run.cpp - runs an evaluation in its folder, and shows its table.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "app/eval/eval_flags.h"
+#include "benchmarks/ruler/ruler.h"
+#include "common/base/errors.h"
+#include "common/base/foreign_text.h"
+#include "common/base/interrupt.h"
+#include "common/base/ledger_report.h"
+#include "common/base/progress.h"
+#include "common/flags/unseen_question.h"
+#include "core/text.h"
+#include "engine/probe/built_in_task.h"
+#include "eval/fingerprint.h"
+#include "eval/report/eval_report.h"
+#include "eval/sample_lines.h"
+#include "eval/shards.h"
+#include "file/write_file.h"
+
+namespace pith::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string now_text() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    gmtime_r(&now, &parts);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return text;
+}
+
+// The devices that the model's layers lie on, between semicolons; empty: none do.
+std::string devices_text(const Model & model) {
+    std::vector<std::string> lines;
+    for (const DeviceUse & use : model.devices()) { lines.push_back(device_text(use)); }
+    return join(lines, "; ");
+}
+
+std::string duration_text(double seconds) {
+    const auto s = static_cast<long long>(seconds + 0.5);
+    char text[48];
+    if (s >= 3600) {
+        std::snprintf(text, sizeof text, "%lld h %02lld min", s / 3600, s / 60 % 60);
+    } else if (s >= 60) {
+        std::snprintf(text, sizeof text, "%lld min %02lld s", s / 60, s % 60);
+    } else {
+        std::snprintf(text, sizeof text, "%lld s", s);
+    }
+    return text;
+}
+
+// In the form that is the same for every benchmark, or in RULER's own, for its tools and for --data.
+Status write_samples(const EvalFlags & flags, const EvalOptions & options, const EvalPlan & plan, const Tokenizer & tokenizer) {
+    if (!flags.ruler_form) { return write_file(flags.write_samples, sample_lines(plan)); }
+    if (options.family != "ruler" || options.tasks.size() != 1 || options.lengths.size() != 1) {
+        return {ErrorCode::kInvalidArgument,
+                "--ruler-form writes one task of RULER at one length: name them with --tasks and --context"};
+    }
+    return write_file(flags.write_samples, benchmarks::ruler_lines(*plan.samples.front(), count_tokens_of(tokenizer)));
+}
+
+// Tasks of which no sample is short enough, a line each; single samples of the others are counted under the table.
+void warn_of_tasks_left_out(const EvalPlan & plan) {
+    for (const Answer & one : plan.left_out) {
+        if (one.sample.empty()) { warn(one.refused + "; left out"); }
+    }
+}
+
+// Of a perplexity: that not all of the texts is read, where nobody said how much.
+void tell_of_stretches(const EvalFlags & flags, const EvalPlan & plan) {
+    for (const EvalPlan::Stretches & one : plan.stretches) {
+        if (flags.n_samples > 0 || one.n_read == one.n_all) { continue; }
+        std::fprintf(stderr,
+                     "pith: the first %d of %d stretches of %s tokens, each read by itself under each of %zu policies and "
+                     "budgets: --samples N for others, all for all\n",
+                     one.n_read, one.n_all, with_commas(one.length).c_str(), plan.cases.size());
+    }
+}
+
+// Seconds of work in the answers so far, prefills apart from the rest.
+std::string summary(const RunFolder & folder, int n_now, double seconds, const EvalHooks & hooks) {
+    double prefill_s = 0;
+    double answer_s = 0;
+    for (const Answer & answer : folder.answers()) {
+        prefill_s += answer.prefill_s;
+        answer_s += answer.answer_s;
+    }
+    return std::to_string(n_now) + " answers in " + duration_text(seconds) + ", " +
+           std::to_string(hooks.n_jobs * hooks.n_parallel) + " at once; all answers: " + duration_text(prefill_s) +
+           " of prefill, " + duration_text(answer_s) + " of eviction and answering";
+}
+
+Status run_in_folder(const EvalFlags & flags, const EvalOptions & options, const Model & model, const Tokenizer & tokenizer,
+                     const EvalPlan & plan, RunFolder & folder) {
+    const auto start = Clock::now();
+    const size_t n_before = folder.answers().size();
+    EvalHooks hooks;
+    hooks.cancel = &catch_interrupt();
+    hooks.n_jobs = flags.jobs();
+    hooks.n_parallel = flags.n_parallel;
+    Status status;
+    {
+        ProgressLine line("eval");
+        line.show_text(std::to_string(n_before) + " / " + std::to_string(plan.n_answers()) + " answers");
+        int n_first = -1;
+        hooks.progress = [&](int n_done, int n_total) {
+            if (n_first < 0) { n_first = n_done - 1; }
+            const double left = seconds_since(start) / (n_done - n_first) * (n_total - n_done);
+            line.show_text(std::to_string(n_done) + " / " + std::to_string(n_total) + " answers, " + duration_text(left) +
+                           " left");
+        };
+        status = run_evaluation(model, tokenizer, options, plan, folder, hooks);
+    }
+    const int n_now = static_cast<int>(folder.answers().size() - n_before);
+    if (status.code() == ErrorCode::kCancelled) {
+        std::fprintf(stderr, "pith: %zu of %d answers are there; %s\n", folder.answers().size(),
+                     plan.n_answers() + static_cast<int>(plan.left_out.size()),
+                     folder.path().empty() ? "without -o FOLDER they are lost"
+                                           : ("the same command goes on from them in '" + folder.path() + "'").c_str());
+    }
+    if (status.ok() && n_now > 0) { std::fprintf(stderr, "%s\n", summary(folder, n_now, seconds_since(start), hooks).c_str()); }
+    return status;
+}
+
+}  // namespace
+
+std::string table_as_asked(const EvalFlags & flags, const EvalTable & table, const std::vector<Answer> & answers) {
+    return flags.json       ? eval_json(table)
+           : flags.csv      ? eval_csv(table)
+           : flags.markdown ? eval_markdown(table)
+           : flags.svg      ? eval_svg(table, answers)
+                            : eval_text(table, flags.details);
+}
+
+Status report_eval(const EvalFlags & flags, const RunFolder & folder, bool write) {
+    const std::string text = table_as_asked(flags, make_eval_table(folder.info(), folder.answers()), folder.answers());
+    if (write) { PITH_RETURN_IF_ERROR(write_tables(folder)); }
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return {};
+}
+
+Status write_tables(const RunFolder & folder) {
+    if (folder.path().empty()) { return {}; }
+    const EvalTable table = make_eval_table(folder.info(), folder.answers());
+    PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.csv", eval_csv(table)));
+    PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.json", eval_json(table)));
+    PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.md", eval_markdown(table)));
+    return write_file(folder.path() + "/figures.svg", eval_svg(table, folder.answers()));
+}
+
+Status EvalRun::load(const ModelFlags & flags) {
+    if (model && tokenizer) { return {}; }
+    PITH_ASSIGN_OR_RETURN(model, flags.load());
+    PITH_ASSIGN_OR_RETURN(tokenizer, Tokenizer::load(flags.path));
+    return {};
+}
+
+int run_eval(const EvalFlags & flags) {
+    EvalRun run;
+    return run_eval(flags, run);
+}
+
+int run_eval(const EvalFlags & given, EvalRun & run) {
+    EvalFlags flags = given;
+    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
+    const auto options = eval_options(flags, flags.model.path);
+    if (!options.ok()) {
+        return options.status().code() == ErrorCode::kInvalidArgument ? fail_usage(options.status().message())
+                                                                      : fail(options.status());
+    }
+    if (const Status loaded = run.load(flags.model); !loaded.ok()) { return fail(loaded); }
+    const auto & [model, tokenizer, report] = run;
+    auto plan = plan_evaluation(*model, *tokenizer, *options);
+    if (!plan.ok()) { return fail(plan.status()); }
+    warn_of_tasks_left_out(*plan);
+    tell_of_stretches(flags, *plan);
+    if (!flags.write_samples.empty()) {
+        const Status status = write_samples(flags, *options, *plan, *tokenizer);
+        return status.ok()                                    ? kExitOk
+               : status.code() == ErrorCode::kInvalidArgument ? fail_usage(status.message())
+                                                              : fail(status);
+    }
+    auto settings = eval_settings(flags, *options, *model);
+    if (!settings.ok()) { return fail(settings.status()); }
+    plan->info.settings = std::move(*settings);
+    if (!flags.shard.empty()) { keep_shard(*plan, *parse_shard(flags.shard)); }
+    plan->info.about.emplace_back("machine", machine_name());
+    plan->info.about.emplace_back("started", now_text());
+    if (const std::string devices = devices_text(*model); !devices.empty()) {
+        plan->info.about.emplace_back("devices", devices);
+    }
+    const auto folder = RunFolder::open(flags.out, plan->info, flags.resume);
+    if (!folder.ok()) { return fail(folder.status()); }
+    const bool named = !flags.policies.empty() && flags.policies != "all";
+    if (named && !options->question_aware && !options->tasks.empty()) {
+        warn_of_unseen_question(options->policies, *model, flags.heads,
+                                "--question-aware compresses with the question in sight");
+    }
+    const Status ran = run_in_folder(flags, *options, *model, *tokenizer, *plan, **folder);
+    if (!ran.ok()) { return fail(ran); }
+    warn_of_foreign_texts(make_eval_table((*folder)->info(), (*folder)->answers()), model->info().n_vocab);
+    const Status reported = report ? report(flags, **folder) : report_eval(flags, **folder, true);
+    return reported.ok() ? kExitOk : fail(reported);
+}
+
+}  // namespace pith::app
