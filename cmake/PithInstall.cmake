@@ -1,7 +1,7 @@
 # `cmake --install`: headers, static libraries, the program, the built-in model, manual pages, completions, and what
 # find_package(pith) needs. The tree may be moved, and wants neither this folder nor the build's:
-#   bin/pith          the program; where it needs a newer C library than the system's, the launcher of lib/pith/pith
-#   lib/pith/         there: the program, the libraries that it wants, and in runtime/ the C and C++ libraries with their loader
+#   bin/pith, bin/pith-lab   the programs; where they need a newer C library than the system's, the launchers of those in lib/pith
+#   lib/pith/         there: the programs, the libraries that they want, and in runtime/ the C and C++ libraries with their loader
 #   share/pith/models the built-in models, their head importances, the first one's gates, and the recipes
 include(CMakePackageConfigHelpers)
 
@@ -39,11 +39,11 @@ install(CODE "
   set(PITH_OBJDUMP \"${CMAKE_OBJDUMP}\")")
 install(SCRIPT cmake/install_manuals.cmake)
 if(PITH_PRIVATE_RUNTIME)
-  install(TARGETS pith_launcher RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-  install(TARGETS pith_installed RUNTIME DESTINATION ${_library_dir})
+  install(TARGETS pith_launcher pith-lab_launcher RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS pith_installed pith-lab_installed RUNTIME DESTINATION ${_library_dir})
   install(SCRIPT cmake/install_libraries.cmake)
 else()
-  install(TARGETS pith_installed RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS pith_installed pith-lab_installed RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   # ggml is the system's; what scripts/setup unpacked beside it comes along.
   file(GLOB _unpacked ${PITH_DEPS_DIR}/system/usr/lib/*-linux-gnu/lib*.so.*)
   list(FILTER _unpacked INCLUDE REGEX "/lib(absl|sentencepiece|protobuf|edit|bsd|md|tinfo)[^/]*$")

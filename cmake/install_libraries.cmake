@@ -108,7 +108,7 @@ file(WRITE ${_licences}/libraries.txt "Bundled library, Debian package, version.
 set(_found "")
 set(_wanted 2.0)
 file(GLOB _backends ${_newer}/${PITH_BACKENDS}/*.so)
-foreach(_file IN LISTS _backends ITEMS ${_folder}/pith)
+foreach(_file IN LISTS _backends ITEMS ${_folder}/pith ${_folder}/pith-lab)
   libraries_of(${_file})
   newest_glibc(${_file})
 endforeach()
@@ -128,6 +128,7 @@ foreach(_pair IN LISTS _found)
   licence(${_name} ${_path_found})
 endforeach()
 file(CREATE_LINK ${_loader_name} ${_folder}/runtime/pith SYMBOLIC)
+file(CREATE_LINK ${_loader_name} ${_folder}/runtime/pith-lab SYMBOLIC)
 # Compiled into the program without a library of their own.
 foreach(_package IN ITEMS libcli11-dev nlohmann-json3-dev libhwy-dev libminja-dev)
   foreach(_docs IN ITEMS ${PITH_DEPS_DIR}/system/usr/share/doc ${PITH_DEPS_DIR}/forky/usr/share/doc

@@ -1,6 +1,6 @@
-// launcher.cpp - bin/pith of an installed tree that brings its own C library: starts the program through that library's loader.
-// A program names its loader by an absolute path, so one that may be unpacked anywhere cannot name one beside it. This one
-// needs neither: it is linked statically, finds the tree from its own place, and becomes the program.
+// launcher.cpp - bin/pith, or bin/pith-lab, of an installed tree that brings its own C library: starts the program through that
+// library's loader. A program names its loader by an absolute path, so one that may be unpacked anywhere cannot name one beside
+// it. This one needs neither: it is linked statically, finds the tree from its own place, and becomes the program.
 #include <linux/limits.h>
 #include <unistd.h>
 
@@ -11,13 +11,15 @@
 
 namespace {
 
-// PITH_LIBRARY_FOLDER is "lib/pith". The loader's second name is what `ps` and `top` show.
-constexpr char kLoader[] = PITH_LIBRARY_FOLDER "/runtime/pith";
-constexpr char kProgram[] = PITH_LIBRARY_FOLDER "/pith";
+// PITH_LIBRARY_FOLDER is "lib/pith", PITH_PROGRAM_NAME "pith" or "pith-lab". The loader's second name is what `ps` and `top`
+// show.
+constexpr char kLoader[] = PITH_LIBRARY_FOLDER "/runtime/" PITH_PROGRAM_NAME;
+constexpr char kProgram[] = PITH_LIBRARY_FOLDER "/" PITH_PROGRAM_NAME;
 constexpr int kFailed = 126;  // as shells have it where a program is there and cannot be started
 
 int fail(const char * what, const char * path) {
-    std::fprintf(stderr, "pith: %s '%s': %s; unpack or install pith again\n", what, path, std::strerror(errno));
+    std::fprintf(stderr, "pith: %s '%s': %s; unpack or install " PITH_PROGRAM_NAME " again\n", what, path,
+                 std::strerror(errno));
     return kFailed;
 }
 

@@ -1,19 +1,11 @@
-// main.cpp - `pith`: finds the subcommand, and turns whatever goes wrong into one line and an exit code.
+// main.cpp - `pith`: its commands, and the laboratory's, for which it starts pith-lab.
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <exception>
-#include <new>
 #include <string>
-#include <vector>
 
+#include "app/shell/commands.h"
+#include "app/shell/lab_program.h"
 #include "app/shell/llama_flags.h"
-#include "common/base/args.h"
-#include "common/base/commands.h"
-#include "common/base/errors.h"
-#include "core/text.h"
-#include "pith/log.h"
+#include "common/base/program.h"
 
 namespace {
 
@@ -42,24 +34,8 @@ constexpr const char * kShortHelp =
     "\n"
     "`pith COMMAND --help` lists a command's options.\n";
 
-// Log lines of the libraries come out only on request: an error's one line says what matters.
-void print_log(pith::LogLevel level, std::string_view line) {
-    const char * name = level == pith::LogLevel::kError ? "error" : level == pith::LogLevel::kWarning ? "warning" : "info";
-    std::fprintf(stderr, "pith: [%s] %s\n", name, pith::without_controls(line).c_str());
-}
-
-int run(const std::vector<std::string> & arguments) {
+void add_commands(CLI::App & root, int & exit_code, const pith::app::Arguments & arguments) {
     namespace app = pith::app;
-    CLI::App root{"Runs GGUF language models inside a hard KV-cache budget."};
-    root.name("pith");
-    root.footer("`pith COMMAND --help` lists a command's options; `pith` alone shows examples.");
-    root.set_version_flag("--version", "pith " PITH_VERSION);
-    root.require_subcommand(0, 1);
-    root.fallthrough();
-    root.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as llama.cpp does
-    root.add_flag_callback(
-        "--verbose", [] { pith::set_log_sink(print_log); }, "Print the libraries' log lines on stderr");
-    int exit_code = app::kExitOk;
     app::add_run_command(root, exit_code);
     app::add_chat_command(root, exit_code);
     app::add_serve_command(root, exit_code);
@@ -70,50 +46,28 @@ int run(const std::vector<std::string> & arguments) {
     app::add_models_command(root, exit_code);
     app::add_policies_command(root, exit_code);
     app::add_tokenize_command(root, exit_code);
-    app::add_bench_command(root, exit_code);
-    app::add_train_command(root, exit_code);
-    app::add_demo_command(root, exit_code);
-    app::add_eval_command(root, exit_code);
-    app::add_study_command(root, exit_code);
-    app::add_inspect_command(root, exit_code);
+    app::add_bench_command(root, exit_code, arguments);
+    app::add_lab_word(root, app::kTrainWord);
+    app::add_demo_command(root, exit_code, arguments);
+    app::add_lab_word(root, app::kEvalWord);
+    app::add_lab_word(root, app::kStudyWord);
+    app::add_lab_word(root, app::kInspectWord);
     app::add_calibrate_command(root, exit_code);
     app::add_make_model_command(root, exit_code);
     app::add_completion_command(root, exit_code);
     app::add_man_command(root, exit_code);
-    app::refuse_empty_values(root);
-    const auto adopted = app::adopt_llama_flags(root, arguments);
-    if (!adopted.ok()) { return app::fail_usage(adopted.status().message()); }
-    std::vector<std::string> rewritten;
-    try {
-        rewritten = app::rewrite_arguments(*adopted);
-        root.parse(std::vector<std::string>(rewritten.rbegin(), rewritten.rend()));  // CLI11 wants the last one first
-    } catch (const CLI::Success & success) {
-        return root.exit(success);  // --help, --version
-    } catch (const CLI::RuntimeError & done) {
-        return root.exit(done);  // a flag that ends the command has said what it had to
-    } catch (const CLI::ParseError & error) { return app::fail_usage(app::usage_message(root, error, rewritten)); }
-    if (root.get_subcommands().empty()) { std::fputs(kShortHelp, stdout); }
-    return exit_code;
-}
-
-// What could not be written has not been said, whatever was computed: the exit code must tell.
-int finish(int exit_code) {
-    errno = 0;
-    const bool flushed = std::fflush(stdout) == 0;
-    if ((flushed && std::ferror(stdout) == 0) || exit_code != pith::app::kExitOk) { return exit_code; }
-    const std::string why = errno != 0 ? std::string(": ") + std::strerror(errno) : "";
-    return pith::app::fail({pith::ErrorCode::kIo, "standard output cannot be written" + why});
 }
 
 }  // namespace
 
 int main(int argc, char ** argv) {
-    try {
-        return finish(run(std::vector<std::string>(argv + 1, argv + argc)));
-    } catch (const std::bad_alloc &) {
-        return pith::app::fail({pith::ErrorCode::kOutOfMemory,
-                                "out of memory: use a smaller --budget, --chunk or --ctx-size, or a smaller model"});
-    } catch (const std::exception & error) {
-        return pith::app::fail({pith::ErrorCode::kInternal, std::string("internal error: ") + error.what()});
-    }
+    const pith::app::Arguments arguments(argv + 1, argv + argc);
+    const std::string of_lab = pith::app::lab_command(arguments);
+    if (!of_lab.empty()) { return pith::app::start_lab(of_lab, arguments); }
+    return pith::app::main_of({.version = "pith " PITH_VERSION,
+                               .description = "Runs GGUF language models inside a hard KV-cache budget.",
+                               .short_help = kShortHelp,
+                               .add_commands = add_commands,
+                               .adopt = pith::app::adopt_llama_flags},
+                              arguments);
 }

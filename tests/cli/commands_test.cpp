@@ -1,4 +1,5 @@
 // commands_test.cpp - the other subcommands: help, info, policies, tokenize, make-model, bench.
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -32,6 +33,41 @@ TEST(Commands, HaveAVersionAndAHelpEach) {
         EXPECT_EQ(outcome.exit_code, 0) << command;
         EXPECT_NE(outcome.out.find("--"), std::string::npos) << command;
     }
+}
+
+// `pith` copied to where no pith-lab lies beside it, with this PATH.
+Outcome run_alone(const std::string & words, const std::string & path) {
+    const TempFolder folder;
+    const std::string program = folder.file("pith");
+    std::filesystem::copy_file(PITH_PROGRAM, program);
+    const std::string command =
+        "PATH='" + path + "' '" + program + "' " + words + " >'" + folder.file("out") + "' 2>'" + folder.file("err") + "'";
+    Outcome outcome;
+    const int state = std::system(command.c_str());
+    outcome.exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+    outcome.out = read_text_file(folder.file("out"));
+    outcome.err = read_text_file(folder.file("err"));
+    return outcome;
+}
+
+TEST(Commands, OfTheLaboratorySayWhatToInstallWhereItIsMissing) {
+    const std::vector<std::string> commands = {"eval --list",     "study",           "--verbose inspect",
+                                               "train reference", "bench --profile", "demo --perplexity"};
+    for (const std::string & words : commands) {
+        const std::string named = words.starts_with("--verbose") ? "pith inspect" : "pith " + words.substr(0, words.find(' '));
+        expect_error(run_alone(words, ""), 1, {named, "install the package pith-lab"});
+    }
+    EXPECT_EQ(run_alone("policies", "").exit_code, 0) << "what is pith's own goes on";
+    const Outcome completion = run_alone("completion bash", "");
+    EXPECT_EQ(completion.exit_code, 0) << completion.err;
+    EXPECT_NE(completion.out.find("eval"), std::string::npos);
+}
+
+TEST(Commands, OfTheLaboratoryAreFoundInPath) {
+    const Outcome listed = run_alone("eval --list", std::filesystem::path(PITH_PROGRAM).parent_path().string());
+    EXPECT_EQ(listed.exit_code, 0) << listed.err;
+    EXPECT_EQ(listed.out, run_pith({"eval", "--list"}).out);
+    EXPECT_NE(listed.out.find("niah_single_1"), std::string::npos);
 }
 
 TEST(Commands, FailWhereTheirOutputCannotBeWritten) {

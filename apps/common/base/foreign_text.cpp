@@ -1,11 +1,9 @@
 // foreign_text.cpp - see foreign_text.h.
 #include "common/base/foreign_text.h"
 
-#include <algorithm>
-
 #include "common/base/errors.h"
 #include "common/base/interrupt.h"
-#include "eval/perplexity.h"
+#include "engine/probe/foreign_text.h"
 
 namespace pith::app {
 
@@ -17,16 +15,6 @@ void warn_of_foreign_prompt(double perplexity, int n_vocab) {
 void warn_of_foreign_prompt(const Model & model, std::span<const int32_t> tokens, int n_threads) {
     const auto perplexity = perplexity_of_beginning(model, tokens, n_threads, &catch_interrupt());
     if (perplexity.ok()) { warn_of_foreign_prompt(*perplexity, model.info().n_vocab); }
-}
-
-void warn_of_foreign_texts(const EvalTable & table, int n_vocab) {
-    if (!table.is_perplexity) { return; }
-    double highest = 0;
-    for (const EvalRow & row : table.rows) {
-        const bool is_full = table.info.cases[row.index].budget.empty();
-        if (is_full && row.score) { highest = std::max(highest, *row.score); }
-    }
-    if (highest > 0 && is_foreign(highest, n_vocab)) { warn(foreign_text_message("the text", highest, n_vocab)); }
 }
 
 }  // namespace pith::app

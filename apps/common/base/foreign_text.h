@@ -1,11 +1,10 @@
 // foreign_text.h - one line on stderr where a text is so foreign to the model that comparing policies on it means nothing.
-// The limit and its reason: is_foreign() in eval/perplexity.h.
+// The limit and its reason: is_foreign() in engine/probe/foreign_text.h.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "eval/report/eval_table.h"
 #include "pith/model.h"
 
 namespace pith::app {
@@ -14,7 +13,5 @@ namespace pith::app {
 void warn_of_foreign_prompt(const Model & model, std::span<const int32_t> tokens, int n_threads);
 // Of a perplexity that is known; 0: nothing is.
 void warn_of_foreign_prompt(double perplexity, int n_vocab);
-// The full cache's perplexities of a table, the highest of them. Does nothing for other tables.
-void warn_of_foreign_texts(const EvalTable & table, int n_vocab);
 
 }  // namespace pith::app

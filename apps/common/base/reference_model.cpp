@@ -1,35 +1,15 @@
 // reference_model.cpp - finds what comes with the program, from where the program lies.
 #include "common/base/reference_model.h"
 
-#include <cstdint>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "common/base/build_folders.h"
+#include "common/base/program_file.h"
 
 namespace pith::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-// bin/pith, lib/pith/pith and lib/x86_64-linux-gnu/pith/pith lie at most so many folders below the tree's root.
-constexpr int kFoldersAbove = 3;
-
-// The file that holds this code. /proc/self/exe would be the loader where that started the program (apps/common/launcher.cpp).
-fs::path program_file() {
-    const auto here = reinterpret_cast<uintptr_t>(&program_file);
-    std::ifstream maps("/proc/self/maps");
-    for (std::string line; std::getline(maps, line);) {  // "55d0-55e8 r-xp 00000000 08:01 123    /opt/pith/lib/pith/pith"
-        char * end = nullptr;
-        const uintptr_t begin = std::strtoull(line.c_str(), &end, 16);
-        const uintptr_t behind = *end == '-' ? std::strtoull(end + 1, nullptr, 16) : 0;
-        const size_t path = line.find('/');
-        if (begin <= here && here < behind && path != std::string::npos) { return line.substr(path); }
-    }
-    std::error_code error;
-    return fs::read_symlink("/proc/self/exe", error);
-}
 
 }  // namespace
 

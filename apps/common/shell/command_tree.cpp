@@ -1,12 +1,18 @@
 // command_tree.cpp - walks CLI11's commands and options.
 #include "common/shell/command_tree.h"
 
-#include "common/shell/option_values.h"
+#include <nlohmann/json.hpp>
 
 namespace pith::app {
+
+// As nlohmann::json finds them: each field under its name.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommandOption, names, placeholder, default_value, help, group, required, repeats, kind,
+                                   choices)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Command, name, help, options, positionals, commands)
+
 namespace {
 
-CommandOption read_option(const std::string & command, const CLI::Option & option) {
+CommandOption read_option(const std::string & command, const CLI::Option & option, const OptionTable & table) {
     CommandOption out;
     for (const std::string & name : option.get_snames()) { out.names.push_back("-" + name); }
     for (const std::string & name : option.get_lnames()) { out.names.push_back("--" + name); }
@@ -19,24 +25,25 @@ CommandOption read_option(const std::string & command, const CLI::Option & optio
     out.placeholder = option.get_type_name();
     out.default_value = option.get_default_str();
     out.repeats = option.get_items_expected_max() > 1;
-    const OptionValues values = values_of(command, out.names.back(), out.placeholder);
+    const OptionValues values = values_of(table, command, out.names.back(), out.placeholder);
     out.kind = values.kind;
     out.choices = values.choices;
     return out;
 }
 
 // `shared`: an option of the root that its commands take too.
-Command read_command(const CLI::App & app, const std::string & name, const CLI::Option * shared) {
+Command read_command(const CLI::App & app, const std::string & name, const CLI::Option * shared, const OptionTable & table) {
     Command out;
     out.name = name;
     out.help = app.get_description();
     for (const CLI::Option * option : app.get_options()) {
         if (option->get_group().empty()) { continue; }  // hidden
-        (option->nonpositional() ? out.options : out.positionals).push_back(read_option(name, *option));
+        (option->nonpositional() ? out.options : out.positionals).push_back(read_option(name, *option, table));
     }
-    if (shared != nullptr && !out.is_root()) { out.options.push_back(read_option(name, *shared)); }
+    if (shared != nullptr && !out.is_root()) { out.options.push_back(read_option(name, *shared, table)); }
     for (const CLI::App * sub : app.get_subcommands([](const CLI::App *) { return true; })) {
-        out.commands.push_back(read_command(*sub, name + " " + sub->get_name(), shared));
+        if (sub->get_group().empty()) { continue; }  // hidden
+        out.commands.push_back(read_command(*sub, name + " " + sub->get_name(), shared, table));
     }
     return out;
 }
@@ -48,8 +55,18 @@ void collect(const Command & command, std::vector<const Command *> & out) {
 
 }  // namespace
 
-Command read_commands(const CLI::App & app) {
-    return read_command(app, app.get_name(), app.get_option_no_throw("--verbose"));
+Command read_commands(const CLI::App & app, const OptionTable & options) {
+    return read_command(app, app.get_name(), app.get_option_no_throw("--verbose"), options);
+}
+
+std::string commands_json(const Command & root) {
+    return nlohmann::json(root).dump();
+}
+
+Command commands_of_json(std::string_view json) {
+    try {
+        return nlohmann::json::parse(json).get<Command>();
+    } catch (const nlohmann::json::exception &) { return {}; }
 }
 
 std::vector<const Command *> all_commands(const Command & root) {

@@ -3,20 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace pith::app {
+#include "common/shell/option_values.h"
 
-// What can stand where an option wants a value.
-enum class ValueKind {
-    kNone,  // a flag takes none
-    kText,  // anything: nothing to offer
-    kFile,
-    kFolder,
-    kOneOf,    // one of the choices
-    kListOf,   // choices joined by ','
-    kPolicies  // choices joined by '+' to a policy, policies joined by ','
-};
+namespace pith::app {
 
 struct CommandOption {
     std::vector<std::string> names;  // "-m", "--model"; a positional's is its placeholder
@@ -42,7 +34,11 @@ struct Command {
 };
 
 // `app` and all below it. Options of the root that every command takes too (--verbose) are listed with each.
-Command read_commands(const CLI::App & app);
+Command read_commands(const CLI::App & app, const OptionTable & options);
+
+// As JSON, by which one program tells the other what it has, and back; an empty command where the text is none.
+std::string commands_json(const Command & root);
+Command commands_of_json(std::string_view json);
 
 // The command and all below it, parents first.
 std::vector<const Command *> all_commands(const Command & root);

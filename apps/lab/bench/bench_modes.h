@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/bench/bench_flags.h"
 #include "common/flags/engine_flags.h"
 #include "engine/probe/bench.h"
 
@@ -26,19 +27,9 @@ int bench_in_turns(const ModelFlags & model, const BenchOptions & options, const
                    TurnsOutput output);
 
 // --batch: sequences that decode together, so many at a time, beside llama-batched-bench. Returns the exit code.
-struct BatchFlags {
-    std::vector<int> batches;
-    bool own = false;
-};
 int bench_batch(const BenchOptions & options, const BatchFlags & flags, bool with_llama, bool json);
 
 // --crowd: so many chats that live in one process, behind a prefix that all share. Returns the exit code.
-struct CrowdFlags {
-    int n_chats = 0;
-    int64_t n_prefix = 15360;
-    int64_t n_tail = 1024;
-    int64_t n_long = 0;
-};
 int bench_crowd(const ModelFlags & model, const BenchOptions & options, const CrowdFlags & flags, bool json);
 
 // --endless: so many tokens through one session. Returns the exit code.

@@ -9,8 +9,9 @@
 #include "app/eval/eval_merge.h"
 #include "app/eval/eval_report.h"
 #include "app/eval/eval_score.h"
-#include "common/base/commands.h"
+#include "app/shell/commands.h"
 #include "common/base/errors.h"
+#include "common/base/lab_words.h"
 #include "eval/report/compare_runs.h"
 #include "figures/text_table.h"
 
@@ -94,7 +95,7 @@ void add_compare(CLI::App & eval, int & exit_code) {
 void add_eval_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<EvalFlags>();
     auto list = std::make_shared<bool>(false);
-    CLI::App * command = root.add_subcommand("eval", "Benchmarks under policies and budgets, in one table");
+    CLI::App * command = root.add_subcommand(kEvalWord.name, kEvalWord.help);
     command->require_subcommand(0, 1);
     command->add_option("FAMILY", flags->family, "Benchmark: ruler, needle, longbench, perplexity, …");
     flags->add_what_options(*command);

@@ -15,9 +15,12 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "device/cpu_count.h"
+#include "engine/find_heads.h"
+#include "engine/model_parts.h"
 #include "eval/fingerprint.h"
 #include "eval/shards.h"
 #include "model/head_importance_file.h"
+#include "model/shipped_heads.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
 

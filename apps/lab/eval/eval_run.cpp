@@ -8,13 +8,13 @@
 #include "app/eval/eval_flags.h"
 #include "benchmarks/ruler/ruler.h"
 #include "common/base/errors.h"
-#include "common/base/foreign_text.h"
 #include "common/base/interrupt.h"
 #include "common/base/ledger_report.h"
 #include "common/base/progress.h"
 #include "common/flags/unseen_question.h"
 #include "core/text.h"
 #include "engine/probe/built_in_task.h"
+#include "engine/probe/foreign_text.h"
 #include "eval/fingerprint.h"
 #include "eval/report/eval_report.h"
 #include "eval/sample_lines.h"
@@ -44,6 +44,18 @@ std::string devices_text(const Model & model) {
     std::vector<std::string> lines;
     for (const DeviceUse & use : model.devices()) { lines.push_back(device_text(use)); }
     return join(lines, "; ");
+}
+
+// One line where the texts are so foreign to the model that comparing policies on them means nothing: the highest of the full
+// cache's perplexities decides. Does nothing for other tables.
+void warn_of_foreign_texts(const EvalTable & table, int n_vocab) {
+    if (!table.is_perplexity) { return; }
+    double highest = 0;
+    for (const EvalRow & row : table.rows) {
+        const bool is_full = table.info.cases[row.index].budget.empty();
+        if (is_full && row.score) { highest = std::max(highest, *row.score); }
+    }
+    if (highest > 0 && is_foreign(highest, n_vocab)) { warn(foreign_text_message("the text", highest, n_vocab)); }
 }
 
 std::string duration_text(double seconds) {

@@ -10,10 +10,11 @@
 #include "app/eval/eval_flags.h"
 #include "app/eval/study_list.h"
 #include "app/eval/study_part.h"
+#include "app/shell/commands.h"
 #include "common/base/args.h"
-#include "common/base/commands.h"
 #include "common/base/errors.h"
 #include "common/base/interrupt.h"
+#include "common/base/lab_words.h"
 #include "common/base/progress.h"
 #include "core/text.h"
 #include "engine/probe/policy_cases.h"
@@ -201,8 +202,7 @@ void add_study_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<StudyFlags>();
     flags->eval.budgets.clear();
     flags->eval.chunk = 0;
-    CLI::App * command = root.add_subcommand(
-        "study", "A paper's tables and figures on your model: caote, criticalkv, score, laprox, attention-gate");
+    CLI::App * command = root.add_subcommand(kStudyWord.name, kStudyWord.help);
     command->add_option("NAME", flags->name, "Which study");
     command->add_option("--part", flags->part, "One of its parts alone");
     command->add_option("--context", flags->eval.lengths, "Other lengths than the study's")->delimiter(',');

@@ -15,10 +15,11 @@
 #include "app/inspect/inspect_gates.h"
 #include "app/inspect/inspect_input.h"
 #include "app/inspect/inspect_report.h"
-#include "common/base/commands.h"
+#include "app/shell/commands.h"
 #include "common/base/errors.h"
 #include "common/base/foreign_text.h"
 #include "common/base/interrupt.h"
+#include "common/base/lab_words.h"
 #include "common/base/progress.h"
 #include "common/flags/engine_flags.h"
 #include "core/check.h"
@@ -363,10 +364,7 @@ int inspect_command(InspectFlags flags) {
 
 void add_inspect_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<InspectFlags>();
-    CLI::App * command = root.add_subcommand(
-        "inspect",
-        "Show what policies keep of a text, and what that changes; with --gate and no --policy: what gates keep; with "
-        "--attention: what its heads attend to");
+    CLI::App * command = root.add_subcommand(kInspectWord.name, kInspectWord.help);
     flags->model.add_to(*command, false);
     flags->input.add_to(*command);
     command->add_option("--policy", flags->policies, "Policies to compare, separated by ','; all: every one there is")

@@ -8,13 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "app/shell/commands.h"
 #include "app/train/train_figure.h"
 #include "app/train/train_gate.h"
 #include "app/train/train_pairs.h"
 #include "app/train/train_sft.h"
-#include "common/base/commands.h"
 #include "common/base/errors.h"
 #include "common/base/interrupt.h"
+#include "common/base/lab_words.h"
 #include "common/base/progress.h"
 #include "common/base/reference_model.h"
 #include "common/flags/device_flags.h"
@@ -119,7 +120,7 @@ int train_command(TrainFlags flags) {
 
 void add_train_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<TrainFlags>();
-    CLI::App * command = root.add_subcommand("train", "Train a model from a recipe; Ctrl-C stops it, the same command goes on");
+    CLI::App * command = root.add_subcommand(kTrainWord.name, kTrainWord.help);
     command->add_option("recipe", flags->recipe, "`reference` or `second` (the built-in models), or a recipe file (JSON)");
     command->add_option("-o,--output", flags->output, "GGUF to write (default: the recipe's name)");
     command->add_option("--work-dir", flags->work_dir, "Folder of the checkpoints (default: OUTPUT.work)");

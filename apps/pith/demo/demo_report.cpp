@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "common/base/text_columns.h"
+#include "common/demo/demo_rows.h"
 #include "core/csv_field.h"
 #include "core/text.h"
 
@@ -13,21 +14,6 @@ namespace pith::app {
 namespace {
 
 constexpr int kEnoughForIntervals = 30;  // samples: below, an interval says no more than the count
-
-// Without a budget the whole cache stays, or what gates keep of it.
-template <class Row>
-const char * budget_text(const Row & row) {
-    if (!row.budget.empty()) { return row.budget.c_str(); }
-    return row.policy == "full" ? "all" : "gates";
-}
-
-// A blank line between budgets.
-template <class Row>
-void begin_row(const Row & row, std::string & budget, int width) {
-    if (row.budget != budget) { std::puts(""); }
-    budget = row.budget;
-    std::printf("%-*s  %8s", width, row.policy.c_str(), budget_text(row));
-}
 
 std::string percent_range(const Interval & interval) {
     char text[32];
@@ -155,61 +141,6 @@ void print_answers_csv(const DemoOptions & options, const std::vector<DemoColumn
             if (!options.share) { std::printf("%.1f", row.prefill_tps); }
             std::printf(",%.1f,%s\n", row.decode_tps, csv_field(row.note).c_str());
         }
-    }
-}
-
-void print_perplexity(const PerplexityOptions & options, const std::string & model_path,
-                      const std::vector<PerplexityRow> & rows) {
-    std::printf("%s: perplexity of the %d tokens after a prompt of %d, compressed once; %d held-out texts.\n\n",
-                std::filesystem::path(model_path).filename().c_str(), options.n_continuation, options.n_tokens,
-                options.n_texts);
-    const int width = policy_width(rows);
-    std::printf("%-*s  %8s  %13s  %10s  %10s  %18s\n", width, "policy", "budget", "tokens/head", "perplexity", "- full",
-                "95 %");
-    std::string budget = rows.empty() ? "" : rows.front().budget;
-    for (const PerplexityRow & row : rows) {
-        begin_row(row, budget, width);
-        if (!row.note.empty()) {
-            std::printf("  %s\n", row.note.c_str());
-            continue;
-        }
-        char range[48];
-        std::snprintf(range, sizeof range, "%+.3f to %+.3f", row.difference_interval.low, row.difference_interval.high);
-        std::printf("  %13.0f  %10.3f  %+10.3f  %18s\n", row.kept_entries, row.perplexity, row.difference, range);
-    }
-}
-
-Json perplexity_json(const PerplexityOptions & options, const std::string & model_path,
-                     const std::vector<PerplexityRow> & rows) {
-    Json object;
-    object["model"] = model_path;
-    object["n_texts"] = options.n_texts;
-    object["n_tokens"] = options.n_tokens;
-    object["n_continuation"] = options.n_continuation;
-    object["seed"] = options.seed;
-    object["rows"] = Json::array();
-    for (const PerplexityRow & row : rows) {
-        Json out = {{"policy", row.policy}, {"budget", row.budget}, {"n_texts", row.n_texts}};
-        if (row.note.empty()) {
-            out["kept_entries_per_lane"] = row.kept_entries;
-            out["perplexity"] = row.perplexity;
-            out["difference"] = row.difference;
-            out["difference_low"] = row.difference_interval.low;
-            out["difference_high"] = row.difference_interval.high;
-        } else {
-            out["note"] = row.note;
-        }
-        object["rows"].push_back(std::move(out));
-    }
-    return object;
-}
-
-void print_perplexity_csv(const std::vector<PerplexityRow> & rows) {
-    std::puts("policy,budget,n_texts,kept_entries_per_lane,perplexity,difference,difference_low,difference_high,note");
-    for (const PerplexityRow & row : rows) {
-        std::printf("%s,%s,%d,%.2f,%.6f,%.6f,%.6f,%.6f,%s\n", csv_field(row.policy).c_str(), row.budget.c_str(), row.n_texts,
-                    row.kept_entries, row.perplexity, row.difference, row.difference_interval.low, row.difference_interval.high,
-                    csv_field(row.note).c_str());
     }
 }
 

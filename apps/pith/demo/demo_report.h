@@ -6,7 +6,6 @@
 
 #include "common/base/ledger_report.h"
 #include "engine/probe/demo.h"
-#include "eval/perplexity.h"
 
 namespace pith::app {
 
@@ -20,11 +19,5 @@ struct DemoColumn {
 void print_answers(const DemoOptions & options, const std::string & model_path, const std::vector<DemoColumn> & columns);
 Json answers_json(const DemoOptions & options, const std::string & model_path, const std::vector<DemoColumn> & columns);
 void print_answers_csv(const DemoOptions & options, const std::vector<DemoColumn> & columns);
-
-void print_perplexity(const PerplexityOptions & options, const std::string & model_path,
-                      const std::vector<PerplexityRow> & rows);
-Json perplexity_json(const PerplexityOptions & options, const std::string & model_path,
-                     const std::vector<PerplexityRow> & rows);
-void print_perplexity_csv(const std::vector<PerplexityRow> & rows);
 
 }  // namespace pith::app

@@ -5,11 +5,11 @@
 #include <memory>
 
 #include "app/models/info_parts.h"
+#include "app/shell/commands.h"
 #include "attention/lane_places.h"
 #include "cache/bucket_lanes.h"
 #include "cache/kv_type.h"
 #include "cache/ragged_cache.h"
-#include "common/base/commands.h"
 #include "common/base/errors.h"
 #include "common/base/ledger_report.h"
 #include "common/flags/engine_flags.h"

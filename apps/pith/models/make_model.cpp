@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "common/base/commands.h"
+#include "app/shell/commands.h"
 #include "common/base/errors.h"
 #include "common/base/interrupt.h"
 #include "common/base/ledger_report.h"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "app/models/info_parts.h"
-#include "common/base/commands.h"
+#include "app/shell/commands.h"
 #include "common/base/errors.h"
 #include "common/base/ledger_report.h"
 #include "common/models/model_folders.h"

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "common/base/commands.h"
+#include "app/shell/commands.h"
 #include "common/base/errors.h"
 #include "common/base/ledger_report.h"
 #include "pith/policies.h"

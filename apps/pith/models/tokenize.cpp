@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/commands.h"
+#include "app/shell/commands.h"
 #include "common/base/errors.h"
 #include "common/base/ledger_report.h"
 #include "common/base/read_text.h"

@@ -4,7 +4,7 @@
 
 #include "app/run/run.h"
 #include "app/run/run_flags.h"
-#include "common/base/commands.h"
+#include "app/shell/commands.h"
 
 namespace pith::app {
 

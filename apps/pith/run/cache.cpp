@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "app/run/cached_model.h"
+#include "app/shell/commands.h"
 #include "cache/state_store.h"
 #include "common/base/byte_count.h"
-#include "common/base/commands.h"
 #include "common/base/errors.h"
 #include "common/base/ledger_report.h"
 #include "core/text.h"

@@ -1,5 +1,5 @@
 // no_serve.cpp - `pith serve` where it was left out of the build: says so.
-#include "common/base/commands.h"
+#include "app/shell/commands.h"
 #include "common/base/errors.h"
 
 namespace pith::app {

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "app/serve/serve_flags.h"
+#include "app/shell/commands.h"
 #include "cache/page_memory.h"
-#include "common/base/commands.h"
 #include "common/base/errors.h"
 #include "common/base/interrupt.h"
 #include "common/base/open_files.h"

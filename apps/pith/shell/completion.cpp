@@ -5,7 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "common/base/commands.h"
+#include "app/shell/commands.h"
+#include "app/shell/lab_program.h"
 #include "common/base/errors.h"
 
 namespace pith::app {
@@ -16,7 +17,7 @@ void add_completion_command(CLI::App & root, int & exit_code) {
     command->add_option("SHELL", *shell, "bash, zsh or fish: source what comes out, or put it where the shell looks")
         ->required();
     command->callback([shell, &root, &exit_code] {
-        const Command tree = read_commands(root);
+        const Command tree = all_programs_commands(root);
         std::string script;
         if (*shell == "bash") {
             script = bash_completion(tree);

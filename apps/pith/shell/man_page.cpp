@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "app/shell/commands.h"
+#include "app/shell/lab_program.h"
 #include "common/base/args.h"
-#include "common/base/commands.h"
 #include "common/base/errors.h"
 
 namespace pith::app {
@@ -135,7 +136,7 @@ void add_man_command(CLI::App & root, int & exit_code) {
     command->add_option("COMMAND", *words, "Words of the command: run, train gate, …; none: pith itself");
     command->add_flag("--list", *list, "The names of all pages");
     command->callback([words, list, &root, &exit_code] {
-        const Command tree = read_commands(root);
+        const Command tree = all_programs_commands(root);
         std::string wanted = tree.name;
         for (const std::string & word : *words) { wanted += " " + word; }
         std::vector<std::string> names;

@@ -1,0 +1,29 @@
+// program.h - what both programs do from main() on: read the command line, run the command, and turn whatever goes wrong into
+// one line and an exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pith/status.h"
+
+namespace pith::app {
+
+using Arguments = std::vector<std::string>;  // without the program's own name
+
+struct Program {
+    const char * version;      // "pith 0.1.0"
+    const char * description;  // what --help begins with
+    const char * short_help;   // without a command
+    // Adds the commands, each of which sets exit_code when it was chosen. The arguments stay where they are while it runs.
+    std::function<void(CLI::App & root, int & exit_code, const Arguments & arguments)> add_commands;
+    // What stands for the arguments in this program's own words; empty: they are read as they are.
+    std::function<Result<Arguments>(const CLI::App & root, const Arguments & arguments)> adopt = {};
+};
+
+// Commands are called `pith COMMAND` in either. Returns the exit code.
+int main_of(const Program & program, const Arguments & arguments);
+
+}  // namespace pith::app
