@@ -36,7 +36,7 @@ constexpr OptionSpec kOptions[] = {
 };
 
 double total_variance(const LayerEvidence & evidence) {
-    if (evidence.n_window < 2) return 0;
+    if (evidence.n_window < 2) { return 0; }
     const double w = evidence.n_window;
     double sum = 0;
     for (int head = 0; head < evidence.window_mean.n_rows(); ++head) {

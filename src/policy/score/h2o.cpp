@@ -41,7 +41,7 @@ protected:
     void score_head(const LayerEvidence & evidence, int head, std::span<float> out) const override {
         const auto sums = evidence.running_sum.row(head);
         std::copy(sums.begin(), sums.end(), out.begin());
-        if (!visible_) return;
+        if (!visible_) { return; }
         const auto positions = evidence.positions.row(head / evidence.n_group);
         const int64_t most = observe_ > 0 ? observe_ : evidence.n_seen;
         for (size_t j = 0; j < out.size(); ++j) {

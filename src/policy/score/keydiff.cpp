@@ -21,7 +21,7 @@ public:
     Status score(const LayerEvidence & evidence, Ragged<float> & scores) const override {
         PITH_RETURN_IF_ERROR(require_rows("keydiff", "key_cosine", evidence.key_cosine, evidence, false));
         scores = evidence.key_cosine;
-        for (float & score : scores.flat()) score = -score;
+        for (float & score : scores.flat()) { score = -score; }
         return {};
     }
 

@@ -30,7 +30,7 @@ public:
         : AttentionScorer(parse_group(options)), pool_(options), group_first_(options.is("order", "group-pool")) {}
 
     Status score(const LayerEvidence & evidence, Ragged<float> & scores) const override {
-        if (!group_first_) return AttentionScorer::score(evidence, scores);
+        if (!group_first_) { return AttentionScorer::score(evidence, scores); }
         PITH_RETURN_IF_ERROR(check(evidence));
         const auto mean_of = [&](int head, std::span<float> out) {
             const auto row = evidence.window_mean.row(head);
@@ -39,7 +39,7 @@ public:
         Ragged<float> reduced;
         reduce_heads(evidence, mean_of, reduced);
         scores = make_lane_scores(evidence);
-        for (int h = 0; h < scores.n_rows(); ++h) pool_.apply(reduced.row(h), scores.row(h));
+        for (int h = 0; h < scores.n_rows(); ++h) { pool_.apply(reduced.row(h), scores.row(h)); }
         return {};
     }
 

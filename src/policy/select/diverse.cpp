@@ -74,12 +74,12 @@ public:
             auto range = ranges.begin();
             for (const int32_t j : lane.keep) {
                 lane.priority.push_back(lowered[static_cast<size_t>(j)]);
-                while (range != ranges.end() && range->end <= j) ++range;
-                if (range != ranges.end() && range->begin <= j) continue;
+                while (range != ranges.end() && range->end <= j) { ++range; }
+                if (range != ranges.end() && range->begin <= j) { continue; }
                 ++n_chosen[static_cast<size_t>(positions[static_cast<size_t>(j)])];
             }
         }
-        for (const LaneChoice & lane : lanes) choice.push_lane(lane);
+        for (const LaneChoice & lane : lanes) { choice.push_lane(lane); }
         return {};
     }
 
