@@ -92,8 +92,12 @@ private:
 }  // namespace
 
 AllocatorInfo entropy_allocator() {
-    return {"entropy", "layers get entries by the entropy of their scores, heads as they hold the best ones",
-            "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation", kOptions,
+    return {"entropy",
+            "layers get entries by the entropy of their scores, heads as they hold the best ones",
+            "layer ∝ entropy of its scores over the log of their number; within a layer, by how many of its best scores each "
+            "lane holds",
+            "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Entropy>(options); }};
 }
 

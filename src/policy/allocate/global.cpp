@@ -132,8 +132,11 @@ private:
 }  // namespace
 
 AllocatorInfo global_allocator() {
-    return {"global", "the best entries of the whole model stay, whatever their layer and head",
-            "Reformulating KV Cache Eviction Problem for Long-Context LLM Inference (LaProx)", kOptions,
+    return {"global",
+            "the best entries of the whole model stay, whatever their layer and head",
+            "how many of the model's best candidates it holds, scores divided by their layer's sum",
+            "Reformulating KV Cache Eviction Problem for Long-Context LLM Inference (LaProx)",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Global>(options); }};
 }
 

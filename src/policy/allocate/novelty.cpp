@@ -146,7 +146,9 @@ private:
 }  // namespace
 
 AllocatorInfo novelty_allocator() {
-    return {"novelty", "layers and heads get entries as their attention differs from that of others",
+    return {"novelty",
+            "layers and heads get entries as their attention differs from that of others",
+            "layer ∝ λ1·IR + λ2·TD; in it ∝ HD·T",
             "SCORE: Similarity-Aware Contextual Overlap-Redundancy Eviction for Efficient KV Cache Compression in LLMs",
             kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Novelty>(options); }};

@@ -44,8 +44,11 @@ private:
 }  // namespace
 
 AllocatorInfo pyramid_allocator() {
-    return {"pyramid", "linear: most for the first layer, least for the last",
-            "PyramidKV: Dynamic KV Cache Compression based on Pyramidal Information Funneling", kOptions,
+    return {"pyramid",
+            "linear: most for the first layer, least for the last",
+            "linear in depth, from 2B − B/β at the first layer to B/β at the last",
+            "PyramidKV: Dynamic KV Cache Compression based on Pyramidal Information Funneling",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Pyramid>(options); }};
 }
 

@@ -92,8 +92,11 @@ private:
 }  // namespace
 
 AllocatorInfo retrieval_allocator() {
-    return {"retrieval", "retrieval heads keep all, the others sinks and the newest entries (needs pith calibrate heads)",
-            "DuoAttention: Efficient Long-Context LLM Inference with Retrieval and Streaming Heads", kOptions,
+    return {"retrieval",
+            "retrieval heads keep all, the others sinks and the newest entries (needs pith calibrate heads)",
+            "important lanes keep everything, the others `sinks` + `recent` and an even part of the rest",
+            "DuoAttention: Efficient Long-Context LLM Inference with Retrieval and Streaming Heads",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Retrieval>(options); }};
 }
 

@@ -93,8 +93,11 @@ private:
 }  // namespace
 
 ScorerInfo expected_scorer() {
-    return {"expected", "attention expected from queries still to come, times the value's norm",
-            "Expected Attention: KV Cache Compression by Estimating Attention from Future Queries Distribution", kOptions,
+    return {"expected",
+            "attention expected from queries still to come, times the value's norm",
+            "softmax_j(k·μ/√d + k·Σ·k/2d) · ‖v_j‖₂",
+            "Expected Attention: KV Cache Compression by Estimating Attention from Future Queries Distribution",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<Expected>(options); }};
 }
 

@@ -59,8 +59,11 @@ private:
 }  // namespace
 
 ScorerInfo h2o_scorer() {
-    return {"h2o", "attention drawn from all queries so far",
-            "H2O: Heavy-Hitter Oracle for Efficient Generative Inference of Large Language Models", kOptions,
+    return {"h2o",
+            "attention drawn from all queries so far",
+            "Σ_i A[g,i,j] over all queries so far",
+            "H2O: Heavy-Hitter Oracle for Efficient Generative Inference of Large Language Models",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<H2O>(options); }};
 }
 

@@ -33,9 +33,12 @@ private:
 
 ScorerInfo keydiff_scorer() {
     return {
-        "keydiff", "keys unlike the others",
+        "keydiff",
+        "keys unlike the others",
+        "−cos(k_j, mean of the lane's unit keys)",
         "KeyDiff: Key Similarity-Based KV Cache Eviction for Long-Context LLM Inference in Resource-Constrained Environments",
-        kOptions, [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<KeyDiff>(options); }};
+        kOptions,
+        [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<KeyDiff>(options); }};
 }
 
 }  // namespace pith

@@ -179,8 +179,11 @@ private:
 }  // namespace
 
 ScorerInfo matprod_scorer() {
-    return {"matprod", "an entry's part of the layer's output: attention column times value through W_O",
-            "Reformulating KV Cache Eviction Problem for Long-Context LLM Inference (LaProx)", kOptions,
+    return {"matprod",
+            "an entry's part of the layer's output: attention column times value through W_O",
+            "pool(‖Ā[h,W,j]‖₂) · mean_g ‖v_j·W_O^g‖₂",
+            "Reformulating KV Cache Eviction Problem for Long-Context LLM Inference (LaProx)",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<MatProd>(options); }};
 }
 

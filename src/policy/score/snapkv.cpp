@@ -63,7 +63,10 @@ private:
 }  // namespace
 
 ScorerInfo snapkv_scorer() {
-    return {"snapkv", "attention of the last queries, pooled", "SnapKV: LLM Knows What You are Looking for Before Generation",
+    return {"snapkv",
+            "attention of the last queries, pooled",
+            "pool(mean_W of A over the group)",
+            "SnapKV: LLM Knows What You are Looking for Before Generation",
             kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<SnapKV>(options); }};
 }

@@ -78,7 +78,11 @@ private:
 }  // namespace
 
 ScorerInfo tova_scorer() {
-    return {"tova", "attention of the last query", "Transformers are Multi-State RNNs (TOVA)", kOptions,
+    return {"tova",
+            "attention of the last query",
+            "A[g,last,j]",
+            "Transformers are Multi-State RNNs (TOVA)",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<Tova>(options); }};
 }
 

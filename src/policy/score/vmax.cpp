@@ -45,8 +45,11 @@ private:
 }  // namespace
 
 ScorerInfo vmax_scorer() {
-    return {"vmax", "attention of the last queries, scaled by the head's largest value",
-            "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation", kOptions,
+    return {"vmax",
+            "attention of the last queries, scaled by the head's largest value",
+            "pool(mean_W A) · max_i ‖v_i‖₁ of the lane outside the window",
+            "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<VMax>(options); }};
 }
 

@@ -124,8 +124,11 @@ private:
 }  // namespace
 
 SelectorInfo critical_selector() {
-    return {"critical", "half of the share by score, the rest by score times what the value does to the output",
-            "Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective (CriticalKV)", kOptions,
+    return {"critical",
+            "half of the share by score, the rest by score times what the value does to the output",
+            "⌊α·share⌋ by score, the rest by (score + ε)·mean_g ‖v·W_O^g‖₁",
+            "Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective (CriticalKV)",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Selector> { return std::make_shared<Critical>(options); }};
 }
 

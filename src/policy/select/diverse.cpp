@@ -111,7 +111,9 @@ private:
 }  // namespace
 
 SelectorInfo diverse_selector() {
-    return {"diverse", "the highest scores, with less weight for what other heads of the layer keep already",
+    return {"diverse",
+            "the highest scores, with less weight for what other heads of the layer keep already",
+            "the highest score·exp(−α/HD · r), r = how many lanes of the layer chose the position before",
             "SCORE: Similarity-Aware Contextual Overlap-Redundancy Eviction for Efficient KV Cache Compression in LLMs",
             kOptions,
             [](const Options & options) -> std::shared_ptr<const Selector> { return std::make_shared<Diverse>(options); }};

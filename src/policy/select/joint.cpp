@@ -187,6 +187,7 @@ public:
 SelectorInfo joint_selector() {
     return {"joint",
             "evicts one by one what keeps the attention output nearest (for chunks: costs evictions times entries)",
+            "what is left when entries are evicted one by one, each time the one whose loss changes the output least",
             "beyond CAOTE: Optimizing KV Cache Memory through Attention Output Error-based Token Eviction",
             {},
             [](const Options &) -> std::shared_ptr<const Selector> { return std::make_shared<Joint>(); }};
