@@ -69,24 +69,26 @@ struct Eviction {
 
 struct Request {
     std::vector<int32_t> tokens;
-    // Policy, budget, schedule, pinned tokens, head importances. K/V types and threads are the engine's; `observe` has a use
-    // where `evict` of later requests has one, `n_snapshots` has none here, and a budget of `auto` is the ceiling's business.
+    // Policy, budget, schedule, pinned tokens, head importances. `observe` names the policies that later requests may give as
+    // `evict`. Unused here are K/V types and threads (EngineOptions has its own) and `n_snapshots`; a budget of `auto` is
+    // refused (EngineOptions::ceiling can be `auto` instead).
     SessionOptions options;
     int n_question = 0;  // the last so many tokens ask (RunHooks::n_question)
-    // The request to go on from, which must be done and have been submitted with `keep`: these tokens come behind its prompt
-    // and what it answered (the last token of an answer is chosen, not fed). Any number of requests may go on from one. They
-    // read its entries where they lie, and copy pages only where they write: a prompt that many share is read and stored once.
-    // Policy, budget and the rest of `options` are then those of that request. No tokens: the answer begins with what follows
-    // that prompt, and among those that wait it stands where that prompt stood. 0: begin anew.
+    // The number of a request to go on from; 0: begin anew. That request must be done, and have been submitted with `keep`.
+    // `tokens` then follow its prompt and its answer (but for the answer's last token, which was chosen and never read).
+    // Policy, budget and the rest of `options` are those of that request. Any number of requests may go on from one: they read
+    // its entries where they lie and copy a page only when they write to it, so a prompt that many share is read and stored
+    // once. `tokens` may be empty: the answer is then what follows that prompt, and the request waits in that one's place.
     int64_t after = 0;
-    // With `after`: before its own tokens come, this request's lanes are evicted as Session::evict() would, and it goes on
-    // under that policy and budget; those of the request it goes on from stay as they are. So a prompt that is read once, in
-    // full, under all policies that will be asked (options.observe), serves them all side by side. An eviction that fails
-    // ends this request alone.
+    // With `after`: before its own tokens are read, entries are evicted for this request as Session::evict() would, and it goes
+    // on under that policy and budget. The request that it goes on from loses nothing. So a prompt that was read once, in full,
+    // can be answered under many policies side by side, if its options.observe named them. If the eviction fails, this request
+    // ends, and no other.
     std::optional<Eviction> evict;
     bool keep = false;  // when it is done its entries stay, unchanged, until forget()
-    // With `keep`: the tokens of the questions that others will ask behind it, one question after the other. What is kept is
-    // chosen in their sight, and they are taken back (Session::prefill_for_questions()); the ledger's schedule says whether.
+    // With `keep`: the tokens of the questions that later requests will ask, one question after the other. The eviction sees
+    // them when it chooses what to keep; then they are removed (Session::prefill_for_questions()). Ledger::schedule says
+    // whether it saw them.
     std::vector<int32_t> questions;
     int max_tokens = 256;       // of the answer; 0 with `keep`: the prompt is read, no more
     std::vector<int32_t> stop;  // tokens that end the answer, and are no part of it
@@ -129,7 +131,7 @@ struct EngineLedger {
     size_t kv_reserved_bytes = 0;   // what the running ones may come to need, the states that they share once
     size_t kv_allocated_bytes = 0;  // held now: pages, and states of recurrent layers, each counted once
     size_t kv_kept_bytes = 0;       // of these: of requests that are done and were submitted with `keep`
-    size_t kv_idle_bytes = 0;       // of states in memory that nobody goes on from now, which nothing is reserved for
+    size_t kv_idle_bytes = 0;       // of stored states in memory that no request uses now; not part of kv_reserved_bytes
     size_t kv_state_bytes = 0;      // and of recurrent layers, whoever holds them
     size_t kv_peak_bytes = 0;       // the most that was ever held
     // Beside K/V, what the process's own memory holds now. The K/V of requests that are kept lies in memory files, which
