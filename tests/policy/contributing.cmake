@@ -24,10 +24,17 @@ function(put file text)
   configure_file(${_copy}/new ${_copy}/${file} COPYONLY)
 endfunction()
 
-# put_with(FILE OF MARK TEXT): a copy of OF with TEXT behind MARK.
+# put_with(FILE OF MARK TEXT): a copy of OF with TEXT behind MARK; empty: at its end.
 function(put_with file of mark text)
   file(READ ${PROJECT_SOURCE_DIR}/${of} whole)
-  string(REPLACE "${mark}" "${mark}${text}" whole "${whole}")
+  string(FIND "${whole}" "${mark}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "${of} has no '${mark}': tests/policy/contributing.cmake looks for it")
+  elseif(mark STREQUAL "")
+    string(APPEND whole "${text}")
+  else()
+    string(REPLACE "${mark}" "${mark}${text}" whole "${whole}")
+  endif()
   put(${file} "${whole}")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${of})
 endfunction()
@@ -39,7 +46,7 @@ page_part("`PITH_SCORER(" ")`" _name)
 page_part("| `vatp` |" "\n" _row)
 put(vatp.cpp "// vatp.cpp${_source}")
 put(vatp_test.cpp "// vatp_test.cpp${_test}")
-put_with(policy/score/scorers.def src/policy/score/scorers.def "PITH_SCORER(gate)\n" "PITH_SCORER(${_name})\n")
+put_with(policy/score/scorers.def src/policy/score/scorers.def "" "PITH_SCORER(${_name})\n")
 put_with(policies.md docs/policies.md "\n## Scorers\n" "| `vatp` |${_row}\n")
 
 # And the architecture that the page shows is the file that it names.
