@@ -9,22 +9,10 @@
 #include <vector>
 
 #include "pith/policies.h"
+#include "policy/policies_page.h"
 
-namespace pith {
+namespace pith::test {
 namespace {
-
-// "| `knorm` | −‖k_j‖₂ before RoPE | keys | `recent` 32 |"
-std::string row_of(const PolicyInfo & part) {
-    std::string options;
-    for (const OptionInfo & option : part.options) {
-        options += (options.empty() ? "`" : ", `") + option.name + "` " + option.default_value;
-    }
-    std::string row = "|";
-    for (const std::string & cell : {"`" + part.name + "`", part.formula, part.needs, options}) {
-        row += (cell.empty() ? "" : " ") + cell + " |";
-    }
-    return row;
-}
 
 std::string row_of_alias(const PolicyInfo & alias) {
     return "| `" + alias.name + "` | `" + alias.meaning + "` | " + alias.paper + " |";
@@ -32,7 +20,7 @@ std::string row_of_alias(const PolicyInfo & alias) {
 
 // The rows that begin with a name, of the section under `heading`.
 std::set<std::string> rows_under(std::string_view heading) {
-    std::ifstream page(PITH_POLICIES_PAGE);
+    std::ifstream page(PITH_SOURCE_DIR "/docs/policies.md");
     std::set<std::string> rows;
     bool inside = false;
     for (std::string line; std::getline(page, line);) {
@@ -76,4 +64,4 @@ TEST(PoliciesPage, HasEveryAlias) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::test
