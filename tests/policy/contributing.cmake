@@ -23,8 +23,8 @@ endfunction()
 
 # put(FILE TEXT): a file of the copy; untouched where it says that already, so that nothing is compiled again.
 function(put file text)
-  file(WRITE ${_copy}/new "${text}")
-  configure_file(${_copy}/new ${_copy}/${file} COPYONLY)
+  file(WRITE ${_copy}/text "${text}")
+  configure_file(${_copy}/text ${_copy}/${file} COPYONLY)
 endfunction()
 
 page_part("```cpp\n// vatp.cpp" "```" _source)
@@ -32,13 +32,13 @@ page_part("```cpp\n// vatp_test.cpp" "```" _test)
 page_part("`PITH_SCORER(" ")`" _name)
 put(vatp.cpp "// vatp.cpp${_source}")
 put(vatp_test.cpp "// vatp_test.cpp${_test}")
-put(policy/score/scorers.def "${_scorers}PITH_SCORER(${_name})\n")
+put(include/policy/score/scorers.def "${_scorers}PITH_SCORER(${_name})\n")
 
 # Who really adds it, as a trial, has it among the library's own.
 if(NOT _scorers MATCHES "PITH_SCORER\\(${_name}\\)")
   add_executable(contributing_test ${_copy}/vatp.cpp ${_copy}/vatp_test.cpp contributing_test.cpp
                                    ${PROJECT_SOURCE_DIR}/src/policy/registry.cpp)
-  target_include_directories(contributing_test BEFORE PRIVATE ${_copy})
+  target_include_directories(contributing_test BEFORE PRIVATE ${_copy}/include)
   target_link_libraries(contributing_test PRIVATE pith_policy_matrix)
   pith_test_sources(contributing_test)
   gtest_discover_tests(contributing_test TEST_PREFIX Contributing. TEST_FILTER "Vatp*:*/vatp*" DISCOVERY_TIMEOUT 60
