@@ -26,6 +26,18 @@ function(pith_sources name)
   endif()
 endfunction()
 
+# pith_other_sources(TARGET FOLDER…): adds every .cpp of the folders that the target has not got yet, each compiled alone: what is
+# new there needs no line in a list.
+function(pith_other_sources name)
+  get_target_property(known ${name} SOURCES)
+  foreach(folder IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH folder NORMALIZE)
+    file(GLOB found CONFIGURE_DEPENDS ${folder}/*.cpp)
+    list(REMOVE_ITEM found ${known})
+    target_sources(${name} PRIVATE ${found})
+  endforeach()
+endfunction()
+
 # pith_read_once(LIBRARY): what nearly every file of the libraries includes, read once. Every file includes what it needs
 # nonetheless: the build without PITH_UNITY and clang-tidy read each by itself.
 function(pith_read_once name)

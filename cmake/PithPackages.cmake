@@ -3,15 +3,15 @@
 # of CMake, and add warnings and things to install.
 include(PithSources)
 
-find_package(nlohmann_json CONFIG QUIET)
-if(NOT TARGET nlohmann_json::nlohmann_json)
-  message(STATUS "Pith: nlohmann-json was not found: its source is used")
-  pith_source(nlohmann_json _source)
-  add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED)
-  target_include_directories(nlohmann_json::nlohmann_json INTERFACE "${_source}/include")
-endif()
-
 if(NOT PITH_CORE_ONLY)
+  find_package(nlohmann_json CONFIG QUIET)
+  if(NOT TARGET nlohmann_json::nlohmann_json)
+    message(STATUS "Pith: nlohmann-json was not found: its source is used")
+    pith_source(nlohmann_json _source)
+    add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED)
+    target_include_directories(nlohmann_json::nlohmann_json INTERFACE "${_source}/include")
+  endif()
+
   find_package(CLI11 CONFIG QUIET)
   if(NOT TARGET CLI11::CLI11)
     message(STATUS "Pith: CLI11 was not found: its source is used")

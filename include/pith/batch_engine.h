@@ -3,10 +3,10 @@
 // A step takes one token of every sequence that is answering, and fills up with pieces of the prompts that are being read: the
 // weights are read once for all of them. Each sequence has its own policy, budget and lanes, as if it ran alone: what another
 // does changes its logits by rounding at most. The ceiling bounds the bytes of all KV caches together: a request starts when
-// what it may come to need fits, and waits until then; one that can never fit is refused. Where a request of higher priority
-// waits, answers of lower priority make room: what they hold goes to files, and comes back. Where there is a folder for them
-// (EngineOptions::cache_dir), so do those of requests that are kept, while nobody reads them and others want the room; without
-// one they do for an answer that made room, and would not come back otherwise.
+// what it may come to need fits, and waits until then; one that can never fit is refused. When a request of higher priority
+// waits for room, the entries of answers of lower priority are moved to files, and read back later. The entries of kept
+// requests (Request::keep) that nobody is reading are moved, too: with a folder for states (EngineOptions::cache_dir) whenever
+// others need the room, without one only when an answer that was moved could not come back otherwise.
 //
 //   auto engine = model->engine({.ceiling = *pith::Budget::parse("512M")});                  // Result<Engine>
 //   auto first  = engine->submit({.tokens = a, .options = {.policy = "snapkv", .budget = 512}});
@@ -41,20 +41,23 @@ struct EngineOptions {
     KvType type_v = KvType::kF16;
     int n_threads = 0;  // 0: one for each CPU that the process may use, or 1 for models under 32 MiB
     Budget ceiling;     // of all KV caches together: bytes, `auto` (what memory allows now), or none
-    // Of requests whose own SessionOptions::grid is 0: what a sequence keeps then depends on its tokens alone. 0: none.
+    // For requests whose own SessionOptions::grid is 0. On a grid, what a sequence keeps depends on nothing but its tokens.
+    // 0: no grid.
     int grid = kDefaultGrid;
     int max_rows = kDefaultBatchRows;  // tokens of a step; where more sequences answer than that, one of each all the same
     int max_sequences = 0;             // that run at a time; 0: as many as fit
-    // A folder of states (docs/caches.md); empty: none. A prompt that begins as one that was read before, by this process or
-    // another, goes on from there, as if all of it had been read. Kept are states that depend on nothing but their tokens,
-    // where chunks end: of whatever evicts on a grid, or never, with no question in sight and no gate asked; and of what is
-    // read in one shot, or evicted elsewhere, whole prompts, which are found by the same prompt alone. All of them
-    // together take at most cache_bytes; the one that nobody used for longest goes first. It is made where it is not there.
+    // The folder where states are stored (docs/caches.md); made if it does not exist; empty: none are stored. When a prompt
+    // begins like one that was read before, by this process or another, the stored state of that beginning is loaded instead
+    // of reading it again. Two kinds are stored:
+    //   - at the ends of chunks, if the state depends on nothing but the tokens before it: the policy evicts on a grid or
+    //     never, has not seen a question, and no gate was asked;
+    //   - otherwise (prompts read in one shot, evictions off the grid) the state of the whole prompt, which only the same
+    //     prompt finds.
+    // Together they take at most cache_bytes; the least recently used goes first.
     std::string cache_dir;
     uint64_t cache_bytes = kDefaultCacheBytes;
-    // The same states in memory, with a folder or without one: those that nobody goes on from any more stay, in so many bytes
-    // at most, and inside the ceiling, where they go before anybody waits; the one that nobody used for longest first. 0: none
-    // stays.
+    // The most bytes of such states that stay in memory when no request uses them, with a folder or without one. They count
+    // towards the ceiling, but are dropped, least recently used first, before any request has to wait. 0: none stay.
     uint64_t cache_memory_bytes = 0;
 };
 
@@ -66,36 +69,38 @@ struct Eviction {
 
 struct Request {
     std::vector<int32_t> tokens;
-    // Policy, budget, schedule, pinned tokens, head importances. K/V types and threads are the engine's; `observe` has a use
-    // where `evict` of later requests has one, `n_snapshots` has none here, and a budget of `auto` is the ceiling's business.
+    // Policy, budget, schedule, pinned tokens, head importances. `observe` names the policies that later requests may give as
+    // `evict`. Unused here are K/V types and threads (EngineOptions has its own) and `n_snapshots`; a budget of `auto` is
+    // refused (EngineOptions::ceiling can be `auto` instead).
     SessionOptions options;
     int n_question = 0;  // the last so many tokens ask (RunHooks::n_question)
-    // The request to go on from, which must be done and have been submitted with `keep`: these tokens come behind its prompt
-    // and what it answered (the last token of an answer is chosen, not fed). Any number of requests may go on from one. They
-    // read its entries where they lie, and copy pages only where they write: a prompt that many share is read and stored once.
-    // Policy, budget and the rest of `options` are then those of that request. No tokens: the answer begins with what follows
-    // that prompt, and among those that wait it stands where that prompt stood. 0: begin anew.
+    // The number of a request to go on from; 0: begin anew. That request must be done, and have been submitted with `keep`.
+    // `tokens` then follow its prompt and its answer (but for the answer's last token, which was chosen and never read).
+    // Policy, budget and the rest of `options` are those of that request. Any number of requests may go on from one: they read
+    // its entries where they lie and copy a page only when they write to it, so a prompt that many share is read and stored
+    // once. `tokens` may be empty: the answer is then what follows that prompt, and the request waits in that one's place.
     int64_t after = 0;
-    // With `after`: before its own tokens come, this request's lanes are evicted as Session::evict() would, and it goes on
-    // under that policy and budget; those of the request it goes on from stay as they are. So a prompt that is read once, in
-    // full, under all policies that will be asked (options.observe), serves them all side by side. An eviction that fails
-    // ends this request alone.
+    // With `after`: before its own tokens are read, entries are evicted for this request as Session::evict() would, and it goes
+    // on under that policy and budget. The request that it goes on from loses nothing. So a prompt that was read once, in full,
+    // can be answered under many policies side by side, if its options.observe named them. If the eviction fails, this request
+    // ends, and no other.
     std::optional<Eviction> evict;
     bool keep = false;  // when it is done its entries stay, unchanged, until forget()
-    // With `keep`: the tokens of the questions that others will ask behind it, one question after the other. What is kept is
-    // chosen in their sight, and they are taken back (Session::prefill_for_questions()); the ledger's schedule says whether.
+    // With `keep`: the tokens of the questions that later requests will ask, one question after the other. The eviction sees
+    // them when it chooses what to keep; then they are removed (Session::prefill_for_questions()). Ledger::schedule says
+    // whether it saw them.
     std::vector<int32_t> questions;
     int max_tokens = 256;       // of the answer; 0 with `keep`: the prompt is read, no more
     std::vector<int32_t> stop;  // tokens that end the answer, and are no part of it
     int priority = 0;           // higher first; among equals the earlier
-    // With EngineOptions::cache_dir or cache_memory_bytes: states are found by requests of the same name alone, and left by
-    // them for each other.
+    // With EngineOptions::cache_dir or cache_memory_bytes: requests share stored states with requests of the same name only.
     std::string cache_name;
-    // And prompts that begin as this one may part behind so many of its tokens: at the end of what a system is told, of a
-    // document. A state is kept at the end of the chunk before each, and one near the prompt's end in any case. Where a state
-    // stands for a whole prompt, it is kept if the prompt's end is named here, or the request is one with `keep`.
+    // Numbers of tokens after which other prompts that begin like this one are likely to differ from it: where the system
+    // prompt ends, or a document. A state is stored at the last end of a chunk before each, and always one near the prompt's
+    // end. A state of a whole prompt (EngineOptions::cache_dir) is stored only if the prompt's end is named here or `keep` is
+    // set.
     std::vector<int32_t> cache_at;
-    bool use_cache = true;  // false: no state is looked for, in memory or in a folder, and none is left
+    bool use_cache = true;  // false: no stored state is looked for, and none is stored
     // The next token, by the logits of the newest; an error ends the request. Empty: the likeliest.
     std::function<Result<int32_t>(std::span<const float> logits)> choose;
     // Shown every token of the answer at once; false ends it. Both hooks may submit() and cancel(), but not step() or forget();
@@ -126,7 +131,7 @@ struct EngineLedger {
     size_t kv_reserved_bytes = 0;   // what the running ones may come to need, the states that they share once
     size_t kv_allocated_bytes = 0;  // held now: pages, and states of recurrent layers, each counted once
     size_t kv_kept_bytes = 0;       // of these: of requests that are done and were submitted with `keep`
-    size_t kv_idle_bytes = 0;       // of states in memory that nobody goes on from now, which nothing is reserved for
+    size_t kv_idle_bytes = 0;       // of stored states in memory that no request uses now; not part of kv_reserved_bytes
     size_t kv_state_bytes = 0;      // and of recurrent layers, whoever holds them
     size_t kv_peak_bytes = 0;       // the most that was ever held
     // Beside K/V, what the process's own memory holds now. The K/V of requests that are kept lies in memory files, which
@@ -172,20 +177,22 @@ public:
     // One pass over the weights, and one unit of a prompt that is read layer by layer. true: there is more to do.
     // A sequence that fails ends alone: its state and status say so. So does one that cannot start because kept requests take
     // too much of the ceiling and nothing else runs. Errors: none of a single request's.
-    // cancel: seen all along. What the step had begun is taken back, and a later step does it: a token anew, a prompt from its
-    // beginning.
+    // cancel: looked at throughout the step. Once it is true, what the step has begun is undone, and a later step does it
+    // again: it computes the same token anew, or reads the prompt from its beginning.
     Result<bool> step(const std::atomic<bool> * cancel = nullptr);
-    // Until nothing is left to do. cancel: as step()'s, and between steps: kCancelled, and run() can go on.
+    // Steps until there is nothing left to do. cancel: as for step(), and also looked at between steps. run() then returns
+    // kCancelled, and can be called again to go on.
     Status run(const std::atomic<bool> * cancel = nullptr);
 
-    // Errors of the six: a number that submit() did not give, or forget() took, is kNotFound, kFailed, empty, 0.
+    // What is known of one request. When there is none of this number (submit() never gave it, or forget() was called),
+    // status() and ledger() return kNotFound, state() kFailed, n_cached() 0, and the others an empty span.
     RequestState state(int64_t id) const;
     Status status(int64_t id) const;
     std::span<const int32_t> answer(int64_t id) const;  // valid until the next call
     Result<Ledger> ledger(int64_t id) const;
-    int64_t n_cached(int64_t id) const;  // tokens of its prompt that came with a state, once it is being read
-    // Original positions of the entries that a lane of a running or kept sequence holds, ascending; valid until the next call.
-    // None while they are set aside, and none of a lane that there is not.
+    int64_t n_cached(int64_t id) const;  // tokens of its prompt that a stored state gave, so that they were not read again
+    // The original positions of the entries that one lane of a running or kept sequence holds, ascending; valid until the next
+    // call. Empty while the request is set aside, and when there is no such lane.
     std::span<const int32_t> lane_positions(int64_t id, int layer, int kv_head) const;
 
     EngineLedger ledger() const;

@@ -19,6 +19,8 @@ struct PolicyInfo {
     std::string name;
     std::string kind;     // "choice" (`auto` alone), "admission", "scorer", "refiner", "allocator", "selector" or "alias"
     std::string help;     // one line
+    std::string formula;  // of the score or weight, or what a selector keeps, in the notation of docs/policies.md
+    std::string needs;    // what must be recorded about attention for it: "window, values"; empty: nothing
     std::string paper;    // title, or the public code it comes from; empty where there is none
     std::string meaning;  // of an alias: what it stands for
     std::vector<OptionInfo> options;

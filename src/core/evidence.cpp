@@ -7,7 +7,7 @@ namespace pith {
 namespace {
 
 ProfileNeeds merged_profile(const ProfileNeeds & a, const ProfileNeeds & b) {
-    if (!a.any() || !b.any()) return a.any() ? a : b;
+    if (!a.any() || !b.any()) { return a.any() ? a : b; }
     const ProfileNeeds defaults;
     ProfileNeeds all = a;
     if (a.n_queries == kDefaultProfileQueries || b.n_queries == kDefaultProfileQueries) {
@@ -15,10 +15,10 @@ ProfileNeeds merged_profile(const ProfileNeeds & a, const ProfileNeeds & b) {
     } else {
         all.n_queries = std::max(a.n_queries, b.n_queries);
     }
-    if (a.margin == defaults.margin) all.margin = b.margin;
-    if (a.seed == defaults.seed) all.seed = b.seed;
-    if (a.sample == defaults.sample) all.sample = b.sample;
-    if (a.distance == defaults.distance) all.distance = b.distance;
+    if (a.margin == defaults.margin) { all.margin = b.margin; }
+    if (a.seed == defaults.seed) { all.seed = b.seed; }
+    if (a.sample == defaults.sample) { all.sample = b.sample; }
+    if (a.distance == defaults.distance) { all.distance = b.distance; }
     return all;
 }
 

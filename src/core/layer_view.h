@@ -37,7 +37,7 @@ struct LayerView {
     int n_lanes() const { return positions.n_rows(); }
     int net_length(int kv_head) const {
         int n = positions.length(kv_head);
-        for (const IndexRange & range : protected_ranges.row(kv_head)) n -= range.end - range.begin;
+        for (const IndexRange & range : protected_ranges.row(kv_head)) { n -= range.end - range.begin; }
         return n;
     }
 };
@@ -47,10 +47,10 @@ template <class Visit>
 void for_each_candidate_run(int length, std::span<const IndexRange> protected_ranges, Visit visit) {
     int begin = 0;
     for (const IndexRange & range : protected_ranges) {
-        if (begin < range.begin) visit(begin, range.begin);
+        if (begin < range.begin) { visit(begin, range.begin); }
         begin = range.end;
     }
-    if (begin < length) visit(begin, length);
+    if (begin < length) { visit(begin, length); }
 }
 
 }  // namespace pith

@@ -16,7 +16,10 @@ namespace pith {
 template <class Part>
 struct PartInfo {
     std::string_view name;
-    std::string_view help;   // one line
+    std::string_view help;  // one line
+    // A scorer's or refiner's score of entry j, an allocator's weight of a lane, what a selector keeps: a cell of the tables of
+    // docs/policies.md, which a test compares with it.
+    std::string_view formula;
     std::string_view paper;  // title; empty where there is none
     std::span<const OptionSpec> options;
     std::shared_ptr<const Part> (*make)(const Options & options) = nullptr;

@@ -14,7 +14,7 @@ using RunTasks = std::function<Status(int n_tasks, const std::function<void(int 
 
 // All of them on the calling thread.
 inline Status run_in_turn(int n_tasks, const std::function<void(int i)> & task) {
-    for (int i = 0; i < n_tasks; ++i) task(i);
+    for (int i = 0; i < n_tasks; ++i) { task(i); }
     return {};
 }
 

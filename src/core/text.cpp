@@ -26,7 +26,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 std::string_view trim(std::string_view text) {
     constexpr std::string_view kSpace = " \t\r\n";
     const size_t begin = text.find_first_not_of(kSpace);
-    if (begin == std::string_view::npos) return {};
+    if (begin == std::string_view::npos) { return {}; }
     return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
@@ -40,7 +40,7 @@ std::string quoted(std::string_view text) {
 std::string to_lower(std::string_view text) {
     std::string result(text);
     for (char & c : result) {
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+        if (c >= 'A' && c <= 'Z') { c = static_cast<char>(c - 'A' + 'a'); }
     }
     return result;
 }
@@ -95,7 +95,7 @@ std::string format_number(double number) {
 std::string with_commas(int64_t number) {
     std::string text = std::to_string(number);
     const size_t first = number < 0 ? 1 : 0;
-    for (size_t at = text.size(); at > first + 3; at -= 3) text.insert(at - 3, 1, ',');
+    for (size_t at = text.size(); at > first + 3; at -= 3) { text.insert(at - 3, 1, ','); }
     return text;
 }
 
@@ -104,7 +104,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     std::vector<size_t> before(b.size() + 1);
     std::vector<size_t> last(b.size() + 1);
     std::vector<size_t> row(b.size() + 1);
-    for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+    for (size_t j = 0; j <= b.size(); ++j) { row[j] = j; }
     for (size_t i = 1; i <= a.size(); ++i) {
         std::swap(before, last);
         std::swap(last, row);
@@ -113,7 +113,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
             const bool same = a[i - 1] == b[j - 1];
             row[j] = std::min({row[j - 1] + 1, last[j] + 1, last[j - 1] + (same ? 0 : 1)});
             const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+            if (swapped) { row[j] = std::min(row[j], before[j - 2] + 1); }
         }
     }
     return row[b.size()];

@@ -1,4 +1,4 @@
-// memory.h - what of the memory that is left KV caches may take. Stage: engine.
+// memory.h - how much of the free memory KV caches may take. Stage: engine.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +9,18 @@
 
 namespace pith {
 
-inline constexpr double kUsableMemory = 0.9;  // a tenth stays for what is not counted
+inline constexpr double kUsableMemory = 0.9;  // of the free memory; the rest is for what nobody counts
 
-// Weights that are read where the file is mapped: the system does not count them as taken, and they will be.
+// Bytes of the weights that are used in place, from the mapped file. Until they are first read, the system counts their memory
+// as free; so whoever divides up the free memory must take them off first.
 inline size_t mapped_bytes(const ModelFile & file) {
     const size_t on_devices = file.placement() == nullptr ? 0 : file.placement()->weight_bytes();
     return file.weight_bytes() - std::min(file.weight_bytes(), file.resident_copies_bytes() + on_devices);
 }
 
-// Of the memory that is left where lanes lie, on devices and here, what all of them may take: the first that is full bounds the
-// others. beside: bytes that each must leave. Below 1: nothing. Errors: kUnsupported: one does not say what is left (names it).
+// How many bytes all lanes together may take. Lanes lie in this machine's memory, on devices, or both; whichever of these is
+// full first sets the limit. beside: bytes that must stay free in each. A result below 1 means that there is no room.
+// Errors: kUnsupported when a device, or this machine, does not say how much memory is free (the message names it).
 Result<double> memory_for_lanes(const ModelFile & file, const CacheLayout & layout, double beside);
 
 }  // namespace pith

@@ -1,9 +1,9 @@
 // new_file.h - a file that appears whole or not at all. Stage: file.
 //
-// Bytes go to a file beside it; publish() puts that in its place, so a failure leaves what was there before, and what is not
-// published is removed. No file of somebody else's is written over on the way: the one beside it has no name before it is
-// whole, and a name of its own then. Where the path is a symbolic link, the file that it stands for is written. Threads: one at
-// a time.
+// Bytes are written to a temporary file in the same folder, and publish() moves it to the path. If anything fails before that,
+// the path holds what it held before, and the temporary file is removed. It overwrites no other file on the way: on Linux it
+// has no name until publish(), which then gives it one that is free. If the path is a symbolic link, the file that the link
+// points to is replaced. Threads: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -19,30 +19,33 @@ namespace pith {
 
 class NewFile {
 public:
-    // A process that is killed leaves nothing of it (where the file system has no files without names: .pith-PID-N.tmp beside
-    // it). Errors: kIo, here and below: "'PATH' cannot be written: No space left on device".
+    // If the process is killed, nothing is left behind. Only on a file system that cannot make files without a name, the
+    // temporary file remains, as .pith-PID-N.tmp.
+    // Errors, here and below: kIo, e.g. "'PATH' cannot be written: No space left on device".
     static Result<NewFile> create(const std::string & path);
 
-    // How files of a kind begin: a finished one with `magic`, one that is being written with that, or with so many zeros.
+    // The first bytes of a file of some kind, by which an earlier, unfinished one is recognised: `magic` when it is finished;
+    // until then the same, or `n_zeros` zero bytes.
     struct Beginning {
         std::string_view magic;
         size_t n_zeros = 0;
     };
-    // Of mode 0600, and on the disk before it is published. It is written as PATH.tmp, under a lock: what a process that was
-    // killed left there is used again, and of two that write the same path at a time the second is refused.
-    // Errors: also kInvalidArgument: something else lies at PATH.tmp, which is left alone; names it.
+    // The same for a file that only its owner may read (mode 0600), and whose bytes are on the disk before publish() returns.
+    // Its temporary file is PATH.tmp, locked as long as it is written: if a killed process left one there, it is written over;
+    // if a living process holds the lock, create_private() fails.
+    // Errors: also kInvalidArgument when PATH.tmp exists and does not begin as `beginning` says; that file is left alone.
     static Result<NewFile> create_private(const std::string & path, const Beginning & beginning);
-    // Whether create_private() would find something else there. Changes nothing. Errors: its.
+    // Fails where create_private() would because of what lies at PATH.tmp, with the same errors. Changes nothing.
     static Status check_private(const std::string & path, const Beginning & beginning);
-    // Removes what create_private(path) left beside it, unless whoever writes there lives. false: somebody does.
+    // Removes a PATH.tmp that a killed process left. false: a living process is writing it, and it stays.
     static bool remove_abandoned(const std::string & path);
 
     Status write(const void * data, size_t size_bytes);
-    // The next bytes go over the first ones.
+    // Goes back to the beginning: the next write() overwrites the first bytes.
     Status rewind();
-    // All bytes are there; only publish() may follow.
+    // After the last byte. Only publish() may follow.
     Status close();
-    // Closes it too, where it is open.
+    // Moves the file to the path. Calls close() first if that has not been done.
     Status publish();
 
     NewFile(NewFile && other) noexcept;
@@ -58,10 +61,10 @@ private:
     Status take(int opened);
     Status give_name();
 
-    std::string path_;        // as it was asked for
-    std::string target_;      // the same, or what that link stands for
-    std::string unfinished_;  // the path of the file beside it; empty: it has no name, or is there no more
-    int unnamed_ = -1;        // the file without a name, to give it one
+    std::string path_;        // as the caller gave it
+    std::string target_;      // the same, or the file that this link points to
+    std::string unfinished_;  // path of the temporary file; empty: it has no name, or has been moved or removed
+    int unnamed_ = -1;        // descriptor of the temporary file, as long as it has no name
     bool private_ = false;
     std::unique_ptr<std::FILE, CloseFile> file_;
 };

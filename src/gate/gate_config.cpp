@@ -17,7 +17,8 @@ bool gate_keeps(float logit, const GateConfig & config) {
 std::vector<int> layers_with_gate(const GateConfig & config, const Hparams & hparams) {
     std::vector<int> all;
     for (int l = config.first_layer; l < hparams.n_layers; ++l) {
-        // What is read of a gates' file alone has a number of layers and nothing of each.
+        // `layers` is empty when only the gates' file was read, not the model's: that file says how many layers the model has
+        // and nothing about each. Then every layer counts.
         if (hparams.layers.empty() || hparams.governs(l)) { all.push_back(l); }
     }
     return all;

@@ -36,27 +36,27 @@ Result<Budget> Budget::parse(std::string_view text) {
     constexpr std::string_view kForms =
         "is not a budget: write tokens per head (1024), per cent of the prompt (20%), bytes (512M) or auto";
     text = trim(text);
-    if (text == "auto") return Budget(BudgetKind::kAuto, 0);
+    if (text == "auto") { return Budget(BudgetKind::kAuto, 0); }
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
     const std::string_view suffix = text.substr(static_cast<size_t>(end - text.data()));
-    if (error != std::errc{} || !std::isfinite(value)) return bad(text, kForms);
+    if (error != std::errc{} || !std::isfinite(value)) { return bad(text, kForms); }
     const bool is_entries = suffix.empty();
     const bool is_percent = suffix == "%";
     const double unit = suffix.size() == 1 ? unit_of(suffix[0]) : 0;
-    if (!is_entries && !is_percent && unit == 0) return bad(text, kForms);
-    if (value <= 0) return bad(text, "must be more than 0; policy full keeps everything");
+    if (!is_entries && !is_percent && unit == 0) { return bad(text, kForms); }
+    if (value <= 0) { return bad(text, "must be more than 0; policy full keeps everything"); }
     if (is_percent) {
-        if (value > 100) return bad(text, "is more than 100%: the most there is to keep is all");
+        if (value > 100) { return bad(text, "is more than 100%: the most there is to keep is all"); }
         return Budget(BudgetKind::kPercent, value);
     }
     if (is_entries) {
-        if (value != std::floor(value)) return bad(text, "must be a whole number of tokens per head");
-        if (value > kMostEntries) return bad(text, "is more than 2147483647 tokens per head; policy full keeps everything");
+        if (value != std::floor(value)) { return bad(text, "must be a whole number of tokens per head"); }
+        if (value > kMostEntries) { return bad(text, "is more than 2147483647 tokens per head; policy full keeps everything"); }
         return Budget(BudgetKind::kEntries, value);
     }
     value = std::floor(value * unit);
-    if (value < 1 || value > kMostBytes) return bad(text, "must be from 1 byte to 1048576G");
+    if (value < 1 || value > kMostBytes) { return bad(text, "must be from 1 byte to 1048576G"); }
     return Budget(BudgetKind::kBytes, value);
 }
 
@@ -88,7 +88,7 @@ std::string Budget::to_string() const {
     // The largest unit that says it in whole numbers; K else, with decimals.
     for (const char suffix : {'G', 'M'}) {
         const double n = value / unit_of(suffix);
-        if (n >= 1 && n == std::floor(n)) return format_number(n) + suffix;
+        if (n >= 1 && n == std::floor(n)) { return format_number(n) + suffix; }
     }
     return format_number(value / kKilo) + "K";
 }

@@ -65,7 +65,7 @@ int64_t count(std::span<const IndexRange> ranges) {
 
 Ragged<IndexRange> protect(const Protection & protection, const Ragged<int32_t> & positions) {
     Ragged<IndexRange> ranges;
-    for (int h = 0; h < positions.n_rows(); ++h) ranges.push_row(protected_ranges(protection, positions.row(h)));
+    for (int h = 0; h < positions.n_rows(); ++h) { ranges.push_row(protected_ranges(protection, positions.row(h))); }
     return ranges;
 }
 
@@ -73,7 +73,7 @@ Status check_finite(const LayerEvidence & evidence, const Ragged<float> & scores
     for (int h = 0; h < scores.n_rows(); ++h) {
         const auto row = scores.row(h);
         const auto broken = std::find_if(row.begin(), row.end(), [](float score) { return !std::isfinite(score); });
-        if (broken == row.end()) continue;
+        if (broken == row.end()) { continue; }
         const auto entry = broken - row.begin();
         return {ErrorCode::kNotFinite, "policy '" + policy.name() + "' scored layer " + std::to_string(evidence.layer) +
                                            ", head " + std::to_string(h) + ", entry " + std::to_string(entry) + " (position " +
@@ -156,11 +156,11 @@ Status EvictionPass::Impl::check_layer(const LayerEvidence & evidence, int expec
         return {ErrorCode::kInvalidArgument,
                 "budget of " + std::to_string(target.budget) + " tokens per head: at least 1 is needed, raise --budget"};
     }
-    if (!policy.wants_importance()) return {};
+    if (!policy.wants_importance()) { return {}; }
     const auto n_heads = static_cast<size_t>(shape.n_lanes()) * static_cast<size_t>(shape.n_group);
     const HeadImportance none;
     const HeadImportance & importance = target.importance != nullptr ? *target.importance : none;
-    if (importance.copy.size() == n_heads && importance.reason.size() == n_heads) return {};
+    if (importance.copy.size() == n_heads && importance.reason.size() == n_heads) { return {}; }
     return {ErrorCode::kInvalidArgument,
             "policy '" + policy.name() + "' needs the importance of all " + std::to_string(n_heads) + " query heads and has " +
                 std::to_string(importance.copy.size()) + " copy and " + std::to_string(importance.reason.size()) +
@@ -175,13 +175,13 @@ Status EvictionPass::Impl::score(const LayerEvidence & evidence, LayerState & la
     const bool wants_heads = selector_wants || (refiner != nullptr && refiner->wants_head_scores());
     Ragged<float> heads;
     const bool has_heads = wants_heads && scorer.has_head_scores();
-    if (has_heads) PITH_RETURN_IF_ERROR(scorer.score_heads(evidence, heads));
-    if (selector_wants) layer.base_scores = layer.scores;
+    if (has_heads) { PITH_RETURN_IF_ERROR(scorer.score_heads(evidence, heads)); }
+    if (selector_wants) { layer.base_scores = layer.scores; }
     if (refiner != nullptr) {
         PITH_RETURN_IF_ERROR(check_finite(evidence, layer.scores, policy));  // name the scorer's entry, not what came of it
         PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, layer.scores));
     }
-    if (selector_wants && has_heads) layer.head_scores = std::move(heads);
+    if (selector_wants && has_heads) { layer.head_scores = std::move(heads); }
     return check_finite(evidence, layer.scores, policy);
 }
 
@@ -195,7 +195,7 @@ Status EvictionPass::Impl::score_all(std::span<const LayerEvidence> evidence, st
         if (statuses[at].ok()) { statuses[at] = score(evidence[at], scored[at]); }
     };
     PITH_RETURN_IF_ERROR(n == 1 || reads_values ? run_in_turn(n, score_one) : target.run_tasks(n, score_one));
-    for (Status & status : statuses) PITH_RETURN_IF_ERROR(std::move(status));
+    for (Status & status : statuses) { PITH_RETURN_IF_ERROR(std::move(status)); }
     return {};
 }
 
@@ -203,8 +203,8 @@ Status EvictionPass::Impl::add(const LayerEvidence & evidence, LayerState layer)
     layer.positions = evidence.positions;
     layer.n_recent = protection.n_recent;
     layer.protected_ranges = protect(protection, layer.positions);
-    if (wants_profiles) PITH_RETURN_IF_ERROR(profiles.add(evidence, layer.profile.emplace(), target.run_tasks));
-    if (policy.allocator().wants_evidence() || policy.selector().wants_evidence()) layer.evidence = evidence;
+    if (wants_profiles) { PITH_RETURN_IF_ERROR(profiles.add(evidence, layer.profile.emplace(), target.run_tasks)); }
+    if (policy.allocator().wants_evidence() || policy.selector().wants_evidence()) { layer.evidence = evidence; }
     if (n_added == 0 && cascade) {
         // Lanes to come are expected to hold the prompt's last n_to_come positions.
         std::vector<int32_t> positions(static_cast<size_t>(std::max(n_to_come, 0)));
@@ -229,10 +229,10 @@ Status EvictionPass::add_layers(std::span<const LayerEvidence> evidence) {
     for (size_t i = 0; i < evidence.size(); ++i) {
         PITH_RETURN_IF_ERROR(self.check_layer(evidence[i], self.n_added + static_cast<int>(i)));
     }
-    if (self.policy.evicts()) PITH_RETURN_IF_ERROR(self.score_all(evidence, scored));
+    if (self.policy.evicts()) { PITH_RETURN_IF_ERROR(self.score_all(evidence, scored)); }
     for (size_t i = 0; i < evidence.size(); ++i) {
         PITH_RETURN_IF_ERROR(self.go_on());
-        if (self.policy.evicts()) PITH_RETURN_IF_ERROR(self.add(evidence[i], std::move(scored[i])));
+        if (self.policy.evicts()) { PITH_RETURN_IF_ERROR(self.add(evidence[i], std::move(scored[i]))); }
         ++self.n_added;
     }
     return {};
@@ -277,7 +277,7 @@ std::vector<int> EvictionPass::Impl::net_lengths() const {
     size_t lane = 0;
     for (const LayerState & layer : layers) {
         const LayerView view = layer.view(0);
-        for (int h = 0; h < view.n_lanes(); ++h) lengths[lane++] = view.net_length(h);
+        for (int h = 0; h < view.n_lanes(); ++h) { lengths[lane++] = view.net_length(h); }
     }
     return lengths;
 }
@@ -293,14 +293,14 @@ Status EvictionPass::Impl::weigh(const NetBudget & budget) {
         PITH_RETURN_IF_ERROR(go_on());
         const LayerView view = layers[n_weighed].view(static_cast<int>(n_weighed));
         PITH_RETURN_IF_ERROR(allocator.weigh(view, budget, allocator_state.get(), weights));
-        if (!policy.selector().wants_evidence()) layers[n_weighed].evidence.reset();
+        if (!policy.selector().wants_evidence()) { layers[n_weighed].evidence.reset(); }
     }
     return check_weights();
 }
 
 Status EvictionPass::Impl::check_weights() const {
     for (size_t lane = 0; lane < weights.size(); ++lane) {
-        if (std::isfinite(weights[lane]) && weights[lane] >= 0) continue;
+        if (std::isfinite(weights[lane]) && weights[lane] >= 0) { continue; }
         const auto k = static_cast<size_t>(target.shape.n_kv_heads);
         return {ErrorCode::kNotFinite, "policy '" + policy.name() + "' gave layer " + std::to_string(lane / k) + ", head " +
                                            std::to_string(lane % k) + " the weight " + std::to_string(weights[lane]) +
@@ -311,14 +311,14 @@ Status EvictionPass::Impl::check_weights() const {
 
 Result<std::vector<LayerPlan>> EvictionPass::Impl::plan(bool final) {
     std::vector<LayerPlan> plans;
-    if (!policy.evicts() || n_added == 0) return plans;
+    if (!policy.evicts() || n_added == 0) { return plans; }
     PITH_ASSIGN_OR_RETURN(NetBudget budget, net_budget());
     const std::vector<int> lengths = net_lengths();
     const std::vector<int> n_protected = protected_counts();
     budget.net_lengths = lengths;
     budget.n_protected = n_protected;
     const bool keeps_all = budget.total == std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-    if (final && keeps_all) return plans;
+    if (final && keeps_all) { return plans; }
     PITH_RETURN_IF_ERROR(weigh(budget));
     const std::vector<int64_t> exact = divide(weights, lengths, budget.total);
     const std::vector<int> shares = final ? round_shares(exact, lengths, budget.total) : ceil_shares(exact, lengths);
@@ -328,14 +328,14 @@ Result<std::vector<LayerPlan>> EvictionPass::Impl::plan(bool final) {
         const std::span<const int> of_layer = std::span(shares).subspan(l * k, k);
         const LayerView view = layers[l].view(static_cast<int>(l));
         bool shrinks = false;
-        for (int h = 0; h < view.n_lanes(); ++h) shrinks = shrinks || of_layer[static_cast<size_t>(h)] < view.net_length(h);
+        for (int h = 0; h < view.n_lanes(); ++h) { shrinks = shrinks || of_layer[static_cast<size_t>(h)] < view.net_length(h); }
         // The selector's ranking is fixed when a layer arrives: it is asked even when nothing shrinks yet.
         if (shrinks || (!layers[l].selected && !final)) {
             cuts.push_back({.layer = static_cast<int>(l), .shares = of_layer, .shrinks = shrinks});
         }
     }
     PITH_RETURN_IF_ERROR(cut_all(cuts));
-    for (LayerCut & one : cuts) settle(one, plans);
+    for (LayerCut & one : cuts) { settle(one, plans); }
     return plans;
 }
 
@@ -348,11 +348,11 @@ Status EvictionPass::Impl::cut(LayerCut & one, const RunTasks & run) const {
     PITH_RETURN_IF_ERROR(state.selected ? choose_top(view, one.shares, run, one.choice)
                                         : policy.selector().select(view, one.shares, run, one.choice));
     PITH_RETURN_IF_ERROR(go_on());  // a selector that was told to end has chosen nothing
-    if (!cascade) return {};
+    if (!cascade) { return {}; }
     std::vector<int32_t> kept;
     for (int h = 0; h < view.n_lanes(); ++h) {
         kept.clear();
-        for (const int32_t j : one.choice.keep.row(h)) kept.push_back(view.positions.row(h)[static_cast<size_t>(j)]);
+        for (const int32_t j : one.choice.keep.row(h)) { kept.push_back(view.positions.row(h)[static_cast<size_t>(j)]); }
         one.positions.push_row(kept);
     }
     one.protected_ranges = protect(protection, one.positions);
@@ -362,14 +362,14 @@ Status EvictionPass::Impl::cut(LayerCut & one, const RunTasks & run) const {
 // Layers side by side. One alone gives its lanes to the threads; so do layers whose values are read on them.
 Status EvictionPass::Impl::cut_all(std::span<LayerCut> cuts) const {
     if (cuts.size() == 1 || reads_values) {
-        for (LayerCut & one : cuts) PITH_RETURN_IF_ERROR(cut(one, target.run_tasks));
+        for (LayerCut & one : cuts) { PITH_RETURN_IF_ERROR(cut(one, target.run_tasks)); }
         return {};
     }
     PITH_RETURN_IF_ERROR(target.run_tasks(static_cast<int>(cuts.size()), [&](int i) {
         LayerCut & one = cuts[static_cast<size_t>(i)];
         one.status = cut(one, run_in_turn);
     }));
-    for (LayerCut & one : cuts) PITH_RETURN_IF_ERROR(std::move(one.status));
+    for (LayerCut & one : cuts) { PITH_RETURN_IF_ERROR(std::move(one.status)); }
     return {};
 }
 
@@ -384,14 +384,16 @@ void EvictionPass::Impl::settle(LayerCut & one, std::vector<LayerPlan> & plans) 
         state.scores = std::move(one.choice.priority);
         state.protected_ranges = std::move(one.protected_ranges);
     }
-    if (one.shrinks) plans.push_back({one.layer, std::move(one.choice.keep)});
+    if (one.shrinks) { plans.push_back({one.layer, std::move(one.choice.keep)}); }
 }
 
 Result<std::vector<LayerPlan>> EvictionPass::cascade() {
     if (!impl_->cascade || impl_->done) {
         return Status(ErrorCode::kInternal, "eviction: cascade() belongs to an unfinished pass made with cascade = true");
     }
-    if (!impl_->cuts_early()) return std::vector<LayerPlan>{};  // all at once, in finish()
+    if (!impl_->cuts_early()) {
+        return std::vector<LayerPlan>{};  // all at once, in finish()
+    }
     return impl_->plan(false);
 }
 

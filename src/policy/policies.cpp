@@ -9,6 +9,36 @@
 namespace pith {
 namespace {
 
+// In the words of docs/policies.md.
+std::string to_text(const EvidenceNeeds & needs) {
+    const std::pair<bool, std::string_view> kinds[] = {
+        {needs.any_window(), "window"},
+        {needs.last_query, "last query"},
+        {needs.running_sum, "every query's attention"},
+        {needs.profile.any(), "sampled queries' attention"},
+        {needs.key_norm || needs.key_cosine, "keys"},
+        {needs.expected_future > 0, "queries' mean and covariance"},
+        {needs.value_l1 || needs.value_l2 || needs.values, "values"},
+        {needs.output_l1 || needs.output_l2 || needs.output_pairs || needs.output_errors, "values through W_O"},
+        {needs.retention, "gates"},
+    };
+    std::vector<std::string_view> words;
+    for (const auto & [needed, word] : kinds) {
+        if (needed) { words.push_back(word); }
+    }
+    return join(words, ", ");
+}
+
+template <class Part>
+std::string needs_of(const PartInfo<Part> & part) {
+    const auto options = Options::parse(part.name, part.options, {});
+    return to_text(part.make(options.value())->needs());
+}
+template <>
+std::string needs_of(const PartInfo<Admission> & /*part*/) {
+    return "gates";
+}
+
 template <class Part>
 void list_parts(std::string_view kind, std::span<const PartInfo<Part>> parts, std::vector<PolicyInfo> & list) {
     for (const PartInfo<Part> & part : parts) {
@@ -16,6 +46,8 @@ void list_parts(std::string_view kind, std::span<const PartInfo<Part>> parts, st
         info.name = part.name;
         info.kind = kind;
         info.help = part.help;
+        info.formula = part.formula;
+        info.needs = needs_of(part);
         info.paper = part.paper;
         for (const OptionSpec & spec : part.options) {
             info.options.push_back({std::string(spec.name), std::string(spec.default_value),

@@ -26,7 +26,7 @@ Status bad(std::string_view policy, const std::string & what) {
 Result<PartText> parse_part(std::string_view policy, std::string_view text) {
     const auto pieces = split(text, ':');
     PartText part{trim(pieces[0]), {}};
-    if (part.name.empty()) return bad(policy, "a part is empty: write [gated+]scorer[+refiner][+allocator][+selector]");
+    if (part.name.empty()) { return bad(policy, "a part is empty: write [gated+]scorer[+refiner][+allocator][+selector]"); }
     for (size_t i = 1; i < pieces.size(); ++i) {
         const size_t equals = pieces[i].find('=');
         const std::string_view key = trim(pieces[i].substr(0, equals));
@@ -41,32 +41,32 @@ Result<PartText> parse_part(std::string_view policy, std::string_view text) {
 template <class Part>
 const PartInfo<Part> * find_part(std::span<const PartInfo<Part>> parts, std::string_view name) {
     for (const PartInfo<Part> & part : parts) {
-        if (part.name == name) return &part;
+        if (part.name == name) { return &part; }
     }
     return nullptr;
 }
 
 const Alias * find_alias(std::string_view name) {
     for (const Alias & alias : aliases()) {
-        if (alias.name == name) return &alias;
+        if (alias.name == name) { return &alias; }
     }
     return nullptr;
 }
 
 // The option table of a part of any kind.
 std::span<const OptionSpec> option_table(std::string_view name) {
-    if (const auto * part = find_part<Admission>(admissions(), name)) return part->options;
-    if (const auto * part = find_part<Scorer>(scorers(), name)) return part->options;
-    if (const auto * part = find_part<Refiner>(refiners(), name)) return part->options;
-    if (const auto * part = find_part<Allocator>(allocators(), name)) return part->options;
-    if (const auto * part = find_part<Selector>(selectors(), name)) return part->options;
+    if (const auto * part = find_part<Admission>(admissions(), name)) { return part->options; }
+    if (const auto * part = find_part<Scorer>(scorers(), name)) { return part->options; }
+    if (const auto * part = find_part<Refiner>(refiners(), name)) { return part->options; }
+    if (const auto * part = find_part<Allocator>(allocators(), name)) { return part->options; }
+    if (const auto * part = find_part<Selector>(selectors(), name)) { return part->options; }
     return {};
 }
 
 Status unknown_part(std::string_view policy, std::string_view name) {
     const std::vector<PolicyInfo> list = list_policies();
     std::vector<std::string_view> names;
-    for (const PolicyInfo & info : list) names.push_back(info.name);
+    for (const PolicyInfo & info : list) { names.push_back(info.name); }
     std::string message = quoted(name) + " is not known";
     const std::string_view near = nearest(name, names);
     return bad(policy, message + (near.empty() ? "; `pith policies` lists them" : ": did you mean " + quoted(near) + "?"));
@@ -74,7 +74,7 @@ Status unknown_part(std::string_view policy, std::string_view name) {
 
 const OptionSpec * find_option(std::string_view part, std::string_view option) {
     for (const OptionSpec & spec : option_table(part)) {
-        if (spec.name == option) return &spec;
+        if (spec.name == option) { return &spec; }
     }
     return nullptr;
 }
@@ -85,7 +85,7 @@ std::vector<PartText *> takers(std::vector<PartText> & parts, std::string_view o
     std::vector<PartText *> leaders, followers;
     for (PartText & part : parts) {
         const OptionSpec * spec = find_option(part.name, option);
-        if (spec != nullptr) (spec->default_value == kAsOtherParts ? followers : leaders).push_back(&part);
+        if (spec != nullptr) { (spec->default_value == kAsOtherParts ? followers : leaders).push_back(&part); }
     }
     return leaders.empty() ? followers : leaders;
 }
@@ -99,13 +99,13 @@ Status expand(std::string_view policy, const PartText & text, const Alias & alia
     }
     std::vector<std::string_view> known;
     for (const PartText & part : own) {
-        for (const OptionSpec & spec : option_table(part.name)) known.push_back(spec.name);
+        for (const OptionSpec & spec : option_table(part.name)) { known.push_back(spec.name); }
     }
     for (const GivenOption & option : text.options) {
         const std::string called = "option " + quoted(option.first) + " of " + quoted(alias.name) + " ";
         const std::string spelt = quoted(alias.name) + " is " + std::string(alias.meaning);
         const std::vector<PartText *> owners = takers(own, option.first);
-        if (owners.size() > 1) return bad(policy, called + "belongs to two parts: spell it out, " + spelt);
+        if (owners.size() > 1) { return bad(policy, called + "belongs to two parts: spell it out, " + spelt); }
         if (owners.empty()) {
             const std::string_view near = nearest(option.first, known);
             return bad(policy, called + "is not known: " + (near.empty() ? "" : "did you mean " + quoted(near) + "? ") + spelt +
@@ -122,7 +122,7 @@ template <class Part>
 Status take(std::string_view policy, std::string_view kind, std::span<const PartInfo<Part>> known, const PartText & text,
             std::shared_ptr<const Part> & slot, std::string & taken, bool & found) {
     const PartInfo<Part> * info = find_part<Part>(known, text.name);
-    if (info == nullptr) return {};
+    if (info == nullptr) { return {}; }
     found = true;
     if (slot != nullptr) {
         return bad(policy, quoted(taken) + " and " + quoted(text.name) + " are both a" + (kind[0] == 'a' ? "n " : " ") +
@@ -130,7 +130,7 @@ Status take(std::string_view policy, std::string_view kind, std::span<const Part
     }
     PITH_ASSIGN_OR_RETURN(const Options options, Options::parse(info->name, info->options, text.options));
     if (info->check != nullptr) {
-        if (const std::string wrong = info->check(options); !wrong.empty()) return bad(policy, wrong);
+        if (const std::string wrong = info->check(options); !wrong.empty()) { return bad(policy, wrong); }
     }
     taken = info->name;
     slot = info->make(options);
@@ -149,9 +149,9 @@ Status check_composition(std::string_view policy, const TakenNames & names, cons
     const std::string * idle = nullptr;    // a part that has nothing to do
     const std::string * misled = nullptr;  // a part that would read positions as importance
     const auto consider = [&](const std::string & name, bool compares_scores) {
-        if (name.empty()) return;
-        if (idle == nullptr) idle = &name;
-        if (misled == nullptr && compares_scores) misled = &name;
+        if (name.empty()) { return; }
+        if (idle == nullptr) { idle = &name; }
+        if (misled == nullptr && compares_scores) { misled = &name; }
     };
     consider(names.refiner, refiner != nullptr);
     consider(names.allocator, allocator != nullptr && allocator->compares_scores());
@@ -172,7 +172,9 @@ Status check_composition(std::string_view policy, const TakenNames & names, cons
 
 Result<Policy> Policy::parse(std::string_view text) {
     const std::string_view name = trim(text);
-    if (name.empty()) return Status(ErrorCode::kInvalidArgument, "the policy is empty: give a name, e.g. snapkv or snapkv+ada");
+    if (name.empty()) {
+        return Status(ErrorCode::kInvalidArgument, "the policy is empty: give a name, e.g. snapkv or snapkv+ada");
+    }
     std::vector<PartText> parts;
     for (const std::string_view piece : split(name, '+')) {
         PITH_ASSIGN_OR_RETURN(PartText part, parse_part(name, piece));
@@ -197,11 +199,11 @@ Result<Policy> Policy::parse(std::string_view text) {
         PITH_RETURN_IF_ERROR(take<Refiner>(name, "refiner", refiners(), part, policy.refiner_, taken.refiner, found));
         PITH_RETURN_IF_ERROR(take<Allocator>(name, "allocator", allocators(), part, policy.allocator_, taken.allocator, found));
         PITH_RETURN_IF_ERROR(take<Selector>(name, "selector", selectors(), part, policy.selector_, taken.selector, found));
-        if (!found) return unknown_part(name, part.name);
+        if (!found) { return unknown_part(name, part.name); }
     }
     policy.gated_ = admission != nullptr;
     const auto defaults = [](const auto & info) { return info.make(Options::parse(info.name, info.options, {}).value()); };
-    if (policy.gated_ && parts.size() == 1) policy.scorer_ = defaults(*find_part<Scorer>(scorers(), "full"));
+    if (policy.gated_ && parts.size() == 1) { policy.scorer_ = defaults(*find_part<Scorer>(scorers(), "full")); }
     if (policy.scorer_ == nullptr) {
         return bad(name, "there is no scorer: put one first, e.g. " + std::string(policy.gated_ ? "gated+" : "") + "snapkv+" +
                              std::string(parts.front().name == taken.admission ? parts[1].name : parts.front().name));
@@ -217,8 +219,8 @@ Result<Policy> Policy::parse(std::string_view text) {
                                  ": a policy has one window, so leave out the option of " + quoted(taken.allocator));
         }
     }
-    if (policy.allocator_ == nullptr) policy.allocator_ = defaults(allocators().front());
-    if (policy.selector_ == nullptr) policy.selector_ = defaults(selectors().front());
+    if (policy.allocator_ == nullptr) { policy.allocator_ = defaults(allocators().front()); }
+    if (policy.selector_ == nullptr) { policy.selector_ = defaults(selectors().front()); }
     return policy;
 }
 
@@ -236,13 +238,13 @@ bool Policy::evicts() const {
 }
 
 EvidenceNeeds Policy::needs() const {
-    if (!evicts()) return {};
+    if (!evicts()) { return {}; }
     EvidenceNeeds needs = scorer_->needs().merged(allocator_->needs()).merged(selector_->needs());
-    if (refiner_ != nullptr) needs = needs.merged(refiner_->needs());
-    if (needs.any_window() && needs.window == 0) needs.window = kDefaultWindow;
+    if (refiner_ != nullptr) { needs = needs.merged(refiner_->needs()); }
+    if (needs.any_window() && needs.window == 0) { needs.window = kDefaultWindow; }
     // SCORE samples between the first and the last window of the prompt.
     const bool has_margin = needs.profile.any() && needs.profile.sample != QuerySample::kAny;
-    if (has_margin && needs.any_window()) needs.profile.margin = needs.window;
+    if (has_margin && needs.any_window()) { needs.profile.margin = needs.window; }
     return needs;
 }
 

@@ -1,6 +1,6 @@
 // registry.h - every part and alias there is, filled from the .def lists. Stage: set-up.
 // Pure C++: no ggml, no I/O.
-// A new part is one file, one line in a .def list and one test; the command line, the policy matrix and the docs read this.
+// A new part is a file, a line in a .def list, a row in docs/policies.md and a test (CONTRIBUTING.md); all else reads this.
 #pragma once
 
 #include <span>

@@ -19,7 +19,7 @@ inline std::string with_small_options(const PolicyInfo & info) {
         if (option.name == "window") { text += ":window=8"; }
         if (option.name == "recent" && info.name != "retrieval") { text += ":recent=6"; }
         if (option.name == "k") { text += ":k=20"; }
-        if (info.name == "retrieval" && option.name == "sinks") { text += ":sinks=4"; }
+        if (option.name == "sinks") { text += ":sinks=4"; }
         if (info.name == "retrieval" && option.name == "recent") { text += ":recent=8"; }
     }
     return text;

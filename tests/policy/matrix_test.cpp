@@ -160,7 +160,7 @@ void check_scores(const PolicyVariant & variant, const Policy & policy, const Ca
             const Status status = policy.refiner()->refine(layer, scores.heads.empty() ? nullptr : &heads, rows);
             ASSERT_TRUE(status.ok()) << status.message();
             expect_near("refined scores", lanes_of(rows), reference_refine(variant.refiner, layer, scores.base, scores.heads),
-                        score_tolerance(variant.refiner));
+                        refined_tolerance(variant.refiner));
         }
         scores.refined = lanes_of(rows);
         all.push_back(std::move(scores));

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "policy/reference_parts.h"
+#include "policy/formulas.h"
 
 namespace pith::test {
 namespace {
@@ -74,18 +74,22 @@ int ceil_of(long double share) {
     return static_cast<int>((std::llround(share * (1 << 20)) + (1 << 20) - 1) >> 20);
 }
 
-void missing(const std::string & kind, const std::string & name) {
-    throw std::runtime_error("no reference for the " + kind + " '" + name + "': add its formula to tests/policy/reference_" +
-                             kind + "s.cpp");
+void missing(std::string_view part) {
+    throw std::runtime_error("'" + std::string(part) +
+                             "' has no formula: write one in its test (tests/policy/formulas.h, CONTRIBUTING.md)");
+}
+
+void no_values(size_t kv_head) {
+    throw std::runtime_error("the evidence has no values of lane " + std::to_string(kv_head));
 }
 
 bool is_allowed(std::string_view scorer, std::string_view refiner, std::string_view allocator, std::string_view selector) {
-    const auto is_any = [](std::string_view name, std::initializer_list<std::string_view> names) {
-        return std::find(names.begin(), names.end(), name) != names.end();
-    };
-    if (scorer == "full") return refiner.empty() && allocator == "uniform" && selector == "topk";
-    if (!is_any(scorer, {"streaming", "window"})) return true;
-    return refiner.empty() && !is_any(allocator, {"ada", "entropy", "global"}) && selector == "topk";
+    if (scorer == "full") { return refiner.empty() && allocator == "uniform" && selector == "topk"; }
+    const ScorerFormula * scores = Known<ScorerFormula>::find(scorer);
+    if (scores == nullptr || !scores->by_position) { return true; }
+    const AllocatorFormula * weighs = Known<AllocatorFormula>::find(allocator);
+    const SelectorFormula * keeps = Known<SelectorFormula>::find(selector);
+    return refiner.empty() && (weighs == nullptr || !weighs->compares_scores) && (keeps == nullptr || !keeps->compares_scores);
 }
 
 std::string PolicyVariant::text() const {

@@ -1,5 +1,5 @@
 // reference.h - the whole eviction once more, slow and obvious, written from the papers' formulas (docs/policies.md).
-// A new part adds its formula (reference_scorers.cpp, …): the matrix fails, and names what is missing, until it does.
+// Every part has a formula (formulas.h): the matrix fails, and names the part, where there is none.
 //
 // Every stage is compared by itself: the formulas' scores with the policy's, then plans made from the policy's own scores.
 // Rounding in one stage would else break ties in the next, and the comparison of plans would have to be a loose one.
@@ -43,7 +43,8 @@ bool is_allowed(std::string_view scorer, std::string_view refiner, std::string_v
 Protected reference_protection(const PartVariant & scorer, const EvictionTarget & target,
                                const std::vector<LayerEvidence> & layers);
 // How far the policy's scores may be off, relative to the largest (finite) of the lane; 0 where the arithmetic is exact.
-double score_tolerance(const PartVariant & scorer_or_refiner);
+double score_tolerance(const PartVariant & scorer);
+double refined_tolerance(const PartVariant & refiner);
 Lanes reference_scores(const PartVariant & scorer, const LayerEvidence & evidence);
 Lanes reference_head_scores(const PartVariant & scorer, const LayerEvidence & evidence);
 // `heads` empty: the scorer has none.

@@ -1,4 +1,4 @@
-// reference_allocators.cpp - a weight per lane, from the formulas.
+// reference_allocators.cpp - the allocators' formulas: a weight per lane.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "policy/allocate/head_profiles.h"
-#include "policy/reference_parts.h"
+#include "policy/formulas.h"
 
 namespace pith::test {
 
@@ -281,6 +281,7 @@ std::vector<double> global_weights(const PartVariant & allocator, const Referenc
 
 // cascade: each layer's lanes are weighed by its share at the time it arrived, else by its share among all.
 std::vector<double> novelty_weights(const PartVariant & allocator, const ReferenceCase & c, int n_arrived, bool cascade) {
+    cascade = cascade && !allocator.is("exact", "two-pass");
     std::vector<double> novelties;
     std::vector<double> average;  // E
     for (int layer = 0; layer < n_arrived; ++layer) {
@@ -311,6 +312,53 @@ std::vector<double> novelty_weights(const PartVariant & allocator, const Referen
     return weights;
 }
 
+std::vector<double> pyramid_weights(const PartVariant & allocator, const ReferenceCase & c) {
+    const CacheShape & shape = c.shape;
+    const double mean = static_cast<double>(c.net_total) / shape.n_lanes();
+    double smallest = mean / allocator.number("beta");
+    double largest = 2 * mean - smallest;
+    const int past = *std::max_element(c.net_lengths.begin(), c.net_lengths.end());
+    if (largest > past) {
+        largest = past;
+        smallest = 2 * mean - largest;
+    }
+    std::vector<double> weights;
+    for (int lane = 0; lane < shape.n_lanes(); ++lane) {
+        const int layer = lane / shape.n_kv_heads;
+        weights.push_back(shape.n_layers == 1 ? mean : largest + (smallest - largest) * layer / (shape.n_layers - 1));
+    }
+    return weights;
+}
+
+using Weights = std::vector<double>;
+
+// The same whether layers are cut as they arrive or at once.
+template <Weights (*weights)(const PartVariant &, const ReferenceCase &, int)>
+Weights as_arrived(const PartVariant & allocator, const ReferenceCase & c, int n_arrived, bool /*cascade*/) {
+    return weights(allocator, c, n_arrived);
+}
+// Not asked for layer by layer.
+template <Weights (*weights)(const PartVariant &, const ReferenceCase &)>
+Weights of_all(const PartVariant & allocator, const ReferenceCase & c, int /*n_arrived*/, bool /*cascade*/) {
+    return weights(allocator, c);
+}
+
+Weights uniform_weights(const PartVariant & /*allocator*/, const ReferenceCase & c) {
+    return Weights(static_cast<size_t>(c.shape.n_lanes()), 1.0);
+}
+
+const Known<AllocatorFormula> kAllocators[] = {
+    Known<AllocatorFormula>({"uniform", of_all<uniform_weights>}),
+    Known<AllocatorFormula>({"pyramid", of_all<pyramid_weights>}),
+    Known<AllocatorFormula>({"ada", of_all<ada_weights>, /*compares_scores=*/true}),
+    Known<AllocatorFormula>({"head", of_all<head_weights>}),
+    Known<AllocatorFormula>({"retrieval", of_all<retrieval_weights>}),
+    Known<AllocatorFormula>({"preference", as_arrived<preference_weights>}),
+    Known<AllocatorFormula>({"entropy", as_arrived<entropy_weights>, /*compares_scores=*/true}),
+    Known<AllocatorFormula>({"novelty", novelty_weights}),
+    Known<AllocatorFormula>({"global", as_arrived<global_weights>, /*compares_scores=*/true}),
+};
+
 }  // namespace
 
 std::vector<LayerProfile> reference_profiles(const PolicyVariant & policy, const std::vector<LayerEvidence> & layers) {
@@ -332,38 +380,11 @@ std::vector<LayerProfile> reference_profiles(const PolicyVariant & policy, const
 }
 
 std::vector<double> reference_cascade_weights(const PartVariant & allocator, const ReferenceCase & c, int n_arrived) {
-    if (allocator.name == "preference") return preference_weights(allocator, c, n_arrived);
-    if (allocator.name == "entropy") return entropy_weights(allocator, c, n_arrived);
-    if (allocator.name == "global") return global_weights(allocator, c, n_arrived);
-    if (allocator.name == "novelty") return novelty_weights(allocator, c, n_arrived, !allocator.is("exact", "two-pass"));
-    missing("allocator", allocator.name);
+    return Known<AllocatorFormula>::of(allocator).weights(allocator, c, n_arrived, /*cascade=*/true);
 }
 
 std::vector<double> reference_weights(const PartVariant & allocator, const ReferenceCase & c) {
-    const CacheShape & shape = c.shape;
-    const double mean = static_cast<double>(c.net_total) / shape.n_lanes();
-    if (allocator.name == "uniform") return std::vector<double>(static_cast<size_t>(shape.n_lanes()), 1.0);
-    if (allocator.name == "ada") return ada_weights(allocator, c);
-    if (allocator.name == "head") return head_weights(allocator, c);
-    if (allocator.name == "retrieval") return retrieval_weights(allocator, c);
-    if (allocator.name == "preference") return preference_weights(allocator, c, shape.n_layers);
-    if (allocator.name == "entropy") return entropy_weights(allocator, c, shape.n_layers);
-    if (allocator.name == "global") return global_weights(allocator, c, shape.n_layers);
-    if (allocator.name == "novelty") return novelty_weights(allocator, c, shape.n_layers, false);
-    if (allocator.name != "pyramid") missing("allocator", allocator.name);
-    double smallest = mean / allocator.number("beta");
-    double largest = 2 * mean - smallest;
-    const int past = *std::max_element(c.net_lengths.begin(), c.net_lengths.end());
-    if (largest > past) {
-        largest = past;
-        smallest = 2 * mean - largest;
-    }
-    std::vector<double> weights;
-    for (int lane = 0; lane < shape.n_lanes(); ++lane) {
-        const int layer = lane / shape.n_kv_heads;
-        weights.push_back(shape.n_layers == 1 ? mean : largest + (smallest - largest) * layer / (shape.n_layers - 1));
-    }
-    return weights;
+    return Known<AllocatorFormula>::of(allocator).weights(allocator, c, c.shape.n_layers, /*cascade=*/false);
 }
 
 }  // namespace pith::test

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/layer_profile.h"
@@ -10,7 +11,8 @@
 
 namespace pith::test {
 
-[[noreturn]] void missing(const std::string & kind, const std::string & name);
+[[noreturn]] void missing(std::string_view part);  // it has no formula
+[[noreturn]] void no_values(size_t kv_head);       // the evidence has none
 
 struct Candidate {
     float score;

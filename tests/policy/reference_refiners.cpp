@@ -1,10 +1,10 @@
-// reference_refiners.cpp - better scores, from the formulas.
+// reference_refiners.cpp - the refiners' formulas: better scores.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "policy/evidence_maker.h"
-#include "policy/reference_parts.h"
+#include "policy/formulas.h"
 
 namespace pith::test {
 
@@ -32,8 +32,9 @@ std::vector<double> mean_value(const std::vector<double> & a, const std::vector<
     return mean;
 }
 
-Lanes reference_refine(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads) {
-    if (refiner.name != "caote" && refiner.name != "fastcaote") missing("refiner", refiner.name);
+namespace {
+
+Lanes eviction_error(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads) {
     const bool exact = refiner.is("group", "exact") && !heads.empty();
     const size_t n_rows = exact ? static_cast<size_t>(evidence.n_group) : 1;
     const auto d = static_cast<size_t>(evidence.values->head_dim_v());
@@ -41,7 +42,7 @@ Lanes reference_refine(const PartVariant & refiner, const LayerEvidence & eviden
     for (size_t h = 0; h < base.size(); ++h) {
         const size_t n = base[h].size();
         std::vector<float> values;
-        if (!evidence.values->lane_values(static_cast<int>(h), values).ok()) missing("values of lane", std::to_string(h));
+        if (!evidence.values->lane_values(static_cast<int>(h), values).ok()) no_values(h);
         std::vector<std::vector<double>> attention;
         std::vector<std::vector<double>> means;
         for (size_t g = 0; g < n_rows; ++g) {
@@ -87,6 +88,21 @@ Lanes reference_refine(const PartVariant & refiner, const LayerEvidence & eviden
         refined.push_back(out);
     }
     return refined;
+}
+
+const Known<RefinerFormula> kRefiners[] = {
+    Known<RefinerFormula>({"caote", eviction_error}),
+    Known<RefinerFormula>({"fastcaote", eviction_error}),
+};
+
+}  // namespace
+
+double refined_tolerance(const PartVariant & refiner) {
+    return Known<RefinerFormula>::of(refiner).tolerance;
+}
+
+Lanes reference_refine(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads) {
+    return Known<RefinerFormula>::of(refiner).refine(refiner, evidence, base, heads);
 }
 
 }  // namespace pith::test

@@ -1,13 +1,24 @@
-// reference_scorers.cpp - one score per entry, from the formulas.
+// reference_scorers.cpp - the scorers' formulas: one score per entry.
 #include <algorithm>
 #include <cmath>
 
-#include "policy/reference_parts.h"
+#include "policy/formulas.h"
 
 namespace pith::test {
 namespace {
 
 using Row = std::vector<float>;
+
+Row row(const Ragged<float> & rows, int r) {
+    return {rows.row(r).begin(), rows.row(r).end()};
+}
+
+// The rows of a lane's query heads.
+std::vector<Row> heads(const LayerEvidence & e, const Ragged<float> & rows, int h) {
+    std::vector<Row> group;
+    for (int g = 0; g < e.n_group; ++g) group.push_back(row(rows, h * e.n_group + g));
+    return group;
+}
 
 Row reduce(const std::string & group, const std::vector<Row> & heads) {
     Row out = heads[0];
@@ -18,6 +29,10 @@ Row reduce(const std::string & group, const std::vector<Row> & heads) {
         for (float & x : out) x /= static_cast<float>(heads.size());
     }
     return out;
+}
+
+Row reduced(const PartVariant & scorer, const std::vector<Row> & group) {
+    return reduce(scorer.options.at("group"), group);
 }
 
 Row pool(const Row & in, const std::string & kind, bool over_before, bool zero_edges) {
@@ -50,171 +65,197 @@ Row pool_past(const PartVariant & scorer, const Row & row) {
     return past;
 }
 
+Row position(const PartVariant & /*scorer*/, const LayerEvidence & e, int h) {
+    return {e.positions.row(h).begin(), e.positions.row(h).end()};
+}
+
+Row negative(const Ragged<float> & rows, int h) {
+    Row out = row(rows, h);
+    for (float & x : out) x = -x;
+    return out;
+}
+
+Row random(const PartVariant & scorer, const LayerEvidence & e, int h) {
+    const auto mix = [](uint64_t x) {
+        x += 0x9E3779B97F4A7C15U;
+        x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
+        x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
+        return x ^ (x >> 31U);
+    };
+    const auto seed = static_cast<uint64_t>(scorer.number("seed"));
+    Row out;
+    for (const int32_t position : e.positions.row(h)) {
+        uint64_t hash = mix(seed);
+        for (const int x : {e.layer, h, static_cast<int>(position)}) hash = mix(hash + static_cast<uint64_t>(x));
+        out.push_back(static_cast<float>(hash >> 40U) * 0x1p-24F);
+    }
+    return out;
+}
+
+Row h2o(const PartVariant & scorer, const LayerEvidence & e, int h) {
+    const auto positions = e.positions.row(h);
+    auto group = heads(e, e.running_sum, h);
+    if (scorer.is("normalise", "visible")) {
+        for (size_t j = 0; j < positions.size(); ++j) {
+            auto n_visible = static_cast<double>(e.n_seen - positions[j]);
+            if (!scorer.is("observe", "all")) n_visible = std::min(n_visible, scorer.number("observe"));
+            for (Row & one : group) one[j] /= static_cast<float>(n_visible);
+        }
+    }
+    return reduced(scorer, group);
+}
+
+Row tova(const PartVariant & scorer, const LayerEvidence & e, int h) {
+    if (scorer.is("heads", "lane")) return reduced(scorer, heads(e, e.last_query, h));
+    Row out;
+    for (const int32_t position : e.positions.row(h)) {
+        float sum = 0;
+        int n = 0;
+        for (int r = 0; r < e.n_kv_heads * e.n_group; ++r) {
+            const auto other = e.positions.row(r / e.n_group);
+            for (size_t i = 0; i < other.size(); ++i) {
+                if (other[i] == position) sum += e.last_query.row(r)[i], ++n;
+            }
+        }
+        out.push_back(sum / static_cast<float>(n));
+    }
+    return out;
+}
+
+Row snapkv(const PartVariant & scorer, const LayerEvidence & e, int h) {
+    auto group = heads(e, e.window_mean, h);
+    if (!scorer.is("order", "pool-group")) return pool_past(scorer, reduced(scorer, group));
+    for (Row & one : group) one = pool_past(scorer, one);
+    return reduced(scorer, group);
+}
+
+Row attnvar(const PartVariant & scorer, const LayerEvidence & e, int h) {
+    auto group = heads(e, e.window_mean, h);
+    const auto squares = heads(e, e.window_head_sq, h);
+    for (size_t g = 0; g < group.size(); ++g) {
+        for (size_t j = 0; j < group[g].size(); ++j) {
+            const double n = e.n_window;
+            const double mean = group[g][j];
+            const double variance = n == 1 ? 0 : std::max(0.0, (squares[g][j] - n * mean * mean) / (n - 1));
+            group[g][j] = static_cast<float>(mean + scorer.number("gamma") * variance);
+        }
+        group[g] = pool_past(scorer, group[g]);
+    }
+    return reduced(scorer, group);
+}
+
+Row vmax(const PartVariant & scorer, const LayerEvidence & e, int h) {
+    auto group = heads(e, e.window_mean, h);
+    for (Row & one : group) {
+        one = pool_past(scorer, one);
+        float most = 0;  // of the entries outside the window
+        for (size_t j = 0; j + static_cast<size_t>(scorer.number("window")) < one.size(); ++j) {
+            most = std::max(most, e.value_l1.row(h)[j]);
+        }
+        for (float & x : one) x *= most;
+    }
+    return reduced(scorer, group);
+}
+
+Row expected(const PartVariant & scorer, const LayerEvidence & e, int h) {
+    const auto positions = e.positions.row(h);
+    auto group = heads(e, e.expected, h);
+    for (Row & one : group) {
+        double sum = 0;  // over all but the sinks
+        const auto is_sink = [&](size_t j) { return positions[j] < static_cast<int>(scorer.number("sinks")); };
+        for (size_t j = 0; j < one.size(); ++j) sum += is_sink(j) ? 0 : std::exp(double{one[j]});
+        for (size_t j = 0; j < one.size(); ++j) {
+            one[j] = is_sink(j) ? 0.0F : static_cast<float>(std::exp(double{one[j]}) / sum);
+        }
+    }
+    Row out = reduced(scorer, group);
+    for (size_t j = 0; j < out.size(); ++j) {
+        out[j] = (out[j] + static_cast<float>(scorer.number("eps"))) * (scorer.is("vnorm", "on") ? e.value_l2.row(h)[j] : 1);
+    }
+    return out;
+}
+
+// |Σ_g A_g ⊗ v·W_O^g| over the group's size, from inner products; only the columns' norms are pooled.
+Row matprod_exact(const PartVariant & scorer, const LayerEvidence & e, int h) {
+    const int n_pairs = e.n_group * (e.n_group + 1) / 2;
+    std::vector<double> sums(e.positions.row(h).size(), 0.0);
+    std::vector<Row> norms;
+    std::vector<Row> pooled;
+    for (int g = 0, pair = 0; g < e.n_group; pair += e.n_group - g, ++g) {
+        Row norm = row(e.window_pairs, h * n_pairs + pair);
+        for (float & x : norm) x = std::sqrt(x);
+        norms.push_back(norm);
+        pooled.push_back(pool_past(scorer, norm));
+    }
+    int pair = 0;
+    for (size_t g = 0; g < norms.size(); ++g) {
+        for (size_t o = g; o < norms.size(); ++o, ++pair) {
+            for (size_t j = 0; j < sums.size(); ++j) {
+                const double angle = norms[g][j] * norms[o][j] == 0
+                                         ? 1.0
+                                         : e.window_pairs.row(h * n_pairs + pair)[j] / (double{norms[g][j]} * norms[o][j]);
+                const double behind = scorer.is("value", "vo") ? e.output_pairs.row(h * n_pairs + pair)[j] : 1.0;
+                sums[j] += (g == o ? 1 : 2) * angle * pooled[g][j] * pooled[o][j] * behind;
+            }
+        }
+    }
+    Row out;
+    for (size_t j = 0; j < sums.size(); ++j) {
+        const double v = scorer.is("value", "v") ? e.value_l2.row(h)[j] : 1.0;
+        out.push_back(static_cast<float>(std::sqrt(std::max(0.0, sums[j])) / e.n_group * v));
+    }
+    return out;
+}
+
+Row matprod(const PartVariant & scorer, const LayerEvidence & e, int h) {
+    if (scorer.is("group", "exact")) return matprod_exact(scorer, e, h);
+    const auto factor = [&](size_t g, size_t j) {
+        if (scorer.is("value", "none")) return 1.0F;
+        return scorer.is("value", "v") ? e.value_l2.row(h)[j] : e.output_l2.row(h * e.n_group + static_cast<int>(g))[j];
+    };
+    std::vector<Row> group;
+    for (size_t g = 0; g < static_cast<size_t>(e.n_group); ++g) {
+        Row column =
+            scorer.is("group", "mean") ? row(e.window_sq, h) : row(e.window_head_sq, h * e.n_group + static_cast<int>(g));
+        for (float & x : column) x = std::sqrt(x);
+        column = pool_past(scorer, column);
+        for (size_t j = 0; j < column.size(); ++j) column[j] *= factor(g, j);
+        group.push_back(column);
+    }
+    return reduce("mean", group);
+}
+
+const Known<ScorerFormula> kScorers[] = {
+    Known<ScorerFormula>(
+        {"full", [](const PartVariant &, const LayerEvidence & e, int h) { return Row(e.positions.row(h).size()); }, kExact}),
+    Known<ScorerFormula>({"random", random, kExact}),
+    Known<ScorerFormula>({"streaming", position, kExact, /*by_position=*/true}),
+    Known<ScorerFormula>({"window", position, kExact, /*by_position=*/true}),
+    Known<ScorerFormula>(
+        {"knorm", [](const PartVariant &, const LayerEvidence & e, int h) { return negative(e.key_norm, h); }, kExact}),
+    Known<ScorerFormula>(
+        {"keydiff", [](const PartVariant &, const LayerEvidence & e, int h) { return negative(e.key_cosine, h); }, kExact}),
+    Known<ScorerFormula>({"h2o", h2o, kExact}),
+    Known<ScorerFormula>({"tova", tova, kExact}),
+    Known<ScorerFormula>({"snapkv", snapkv, kExact}),
+    Known<ScorerFormula>({"attnvar", attnvar}),
+    Known<ScorerFormula>({"vmax", vmax}),
+    Known<ScorerFormula>({"expected", expected}),
+    Known<ScorerFormula>({"matprod", matprod}),
+    Known<ScorerFormula>(
+        {"gate", [](const PartVariant &, const LayerEvidence & e, int h) { return row(e.retention, h); }, kExact}),
+};
+
 }  // namespace
 
-double score_tolerance(const PartVariant & part) {
-    for (const char * exact : {"full", "random", "streaming", "window", "knorm", "h2o", "tova", "snapkv", "keydiff", "gate"}) {
-        if (part.name == exact) return 0;
-    }
-    return 1e-5;
+double score_tolerance(const PartVariant & scorer) {
+    return Known<ScorerFormula>::of(scorer).tolerance;
 }
 
 Lanes reference_scores(const PartVariant & scorer, const LayerEvidence & e) {
-    const auto row = [](const Ragged<float> & rows, int r) { return Row(rows.row(r).begin(), rows.row(r).end()); };
-    const auto heads = [&](const Ragged<float> & rows, int h) {
-        std::vector<Row> group;
-        for (int g = 0; g < e.n_group; ++g) group.push_back(row(rows, h * e.n_group + g));
-        return group;
-    };
+    const ScorerFormula & formula = Known<ScorerFormula>::of(scorer);
     Lanes scores;
-    for (int h = 0; h < e.n_kv_heads; ++h) {
-        const auto positions = e.positions.row(h);
-        Row out(positions.size());
-        if (scorer.name == "full") {
-            // all alike
-        } else if (scorer.name == "streaming" || scorer.name == "window") {
-            for (size_t j = 0; j < out.size(); ++j) out[j] = static_cast<float>(positions[j]);
-        } else if (scorer.name == "random") {
-            const auto mix = [](uint64_t x) {
-                x += 0x9E3779B97F4A7C15U;
-                x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
-                x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
-                return x ^ (x >> 31U);
-            };
-            const auto seed = static_cast<uint64_t>(scorer.number("seed"));
-            for (size_t j = 0; j < out.size(); ++j) {
-                uint64_t hash = mix(seed);
-                for (const int x : {e.layer, h, static_cast<int>(positions[j])}) hash = mix(hash + static_cast<uint64_t>(x));
-                out[j] = static_cast<float>(hash >> 40U) * 0x1p-24F;
-            }
-        } else if (scorer.name == "knorm") {
-            out = row(e.key_norm, h);
-            for (float & x : out) x = -x;
-        } else if (scorer.name == "gate") {
-            out = row(e.retention, h);
-        } else if (scorer.name == "h2o") {
-            auto group = heads(e.running_sum, h);
-            if (scorer.is("normalise", "visible")) {
-                for (size_t j = 0; j < out.size(); ++j) {
-                    auto n_visible = static_cast<double>(e.n_seen - positions[j]);
-                    if (!scorer.is("observe", "all")) n_visible = std::min(n_visible, scorer.number("observe"));
-                    for (Row & one : group) one[j] /= static_cast<float>(n_visible);
-                }
-            }
-            out = reduce(scorer.options.at("group"), group);
-        } else if (scorer.name == "tova" && scorer.is("heads", "lane")) {
-            out = reduce(scorer.options.at("group"), heads(e.last_query, h));
-        } else if (scorer.name == "tova") {
-            for (size_t j = 0; j < out.size(); ++j) {
-                float sum = 0;
-                int n = 0;
-                for (int r = 0; r < e.n_kv_heads * e.n_group; ++r) {
-                    const auto other = e.positions.row(r / e.n_group);
-                    for (size_t i = 0; i < other.size(); ++i) {
-                        if (other[i] == positions[j]) sum += e.last_query.row(r)[i], ++n;
-                    }
-                }
-                out[j] = sum / static_cast<float>(n);
-            }
-        } else if (scorer.name == "snapkv") {
-            auto group = heads(e.window_mean, h);
-            if (scorer.is("order", "pool-group")) {
-                for (Row & one : group) one = pool_past(scorer, one);
-                out = reduce(scorer.options.at("group"), group);
-            } else {
-                out = pool_past(scorer, reduce(scorer.options.at("group"), group));
-            }
-        } else if (scorer.name == "keydiff") {
-            out = row(e.key_cosine, h);
-            for (float & x : out) x = -x;
-        } else if (scorer.name == "attnvar") {
-            auto group = heads(e.window_mean, h);
-            const auto squares = heads(e.window_head_sq, h);
-            for (size_t g = 0; g < group.size(); ++g) {
-                for (size_t j = 0; j < out.size(); ++j) {
-                    const double n = e.n_window;
-                    const double mean = group[g][j];
-                    const double variance = n == 1 ? 0 : std::max(0.0, (squares[g][j] - n * mean * mean) / (n - 1));
-                    group[g][j] = static_cast<float>(mean + scorer.number("gamma") * variance);
-                }
-                group[g] = pool_past(scorer, group[g]);
-            }
-            out = reduce(scorer.options.at("group"), group);
-        } else if (scorer.name == "vmax") {
-            auto group = heads(e.window_mean, h);
-            for (Row & one : group) {
-                one = pool_past(scorer, one);
-                float most = 0;  // of the entries outside the window
-                for (size_t j = 0; j + static_cast<size_t>(scorer.number("window")) < one.size(); ++j) {
-                    most = std::max(most, e.value_l1.row(h)[j]);
-                }
-                for (float & x : one) x *= most;
-            }
-            out = reduce(scorer.options.at("group"), group);
-        } else if (scorer.name == "expected") {
-            auto group = heads(e.expected, h);
-            for (Row & one : group) {
-                double sum = 0;  // over all but the sinks
-                const auto is_sink = [&](size_t j) { return positions[j] < static_cast<int>(scorer.number("sinks")); };
-                for (size_t j = 0; j < one.size(); ++j) sum += is_sink(j) ? 0 : std::exp(double{one[j]});
-                for (size_t j = 0; j < one.size(); ++j) {
-                    one[j] = is_sink(j) ? 0.0F : static_cast<float>(std::exp(double{one[j]}) / sum);
-                }
-            }
-            out = reduce(scorer.options.at("group"), group);
-            for (size_t j = 0; j < out.size(); ++j) {
-                out[j] =
-                    (out[j] + static_cast<float>(scorer.number("eps"))) * (scorer.is("vnorm", "on") ? e.value_l2.row(h)[j] : 1);
-            }
-        } else if (scorer.name == "matprod" && scorer.is("group", "exact")) {
-            // |Σ_g A_g ⊗ v·W_O^g| over the group's size, from inner products; only the columns' norms are pooled.
-            const int n_pairs = e.n_group * (e.n_group + 1) / 2;
-            std::vector<double> sums(positions.size(), 0.0);
-            std::vector<Row> norms;
-            std::vector<Row> pooled;
-            for (int g = 0, pair = 0; g < e.n_group; pair += e.n_group - g, ++g) {
-                Row norm = row(e.window_pairs, h * n_pairs + pair);
-                for (float & x : norm) x = std::sqrt(x);
-                norms.push_back(norm);
-                pooled.push_back(pool_past(scorer, norm));
-            }
-            int pair = 0;
-            for (size_t g = 0; g < norms.size(); ++g) {
-                for (size_t o = g; o < norms.size(); ++o, ++pair) {
-                    for (size_t j = 0; j < sums.size(); ++j) {
-                        const double angle = norms[g][j] * norms[o][j] == 0 ? 1.0
-                                                                            : e.window_pairs.row(h * n_pairs + pair)[j] /
-                                                                                  (double{norms[g][j]} * norms[o][j]);
-                        const double behind = scorer.is("value", "vo") ? e.output_pairs.row(h * n_pairs + pair)[j] : 1.0;
-                        sums[j] += (g == o ? 1 : 2) * angle * pooled[g][j] * pooled[o][j] * behind;
-                    }
-                }
-            }
-            out.clear();
-            for (size_t j = 0; j < sums.size(); ++j) {
-                const double v = scorer.is("value", "v") ? e.value_l2.row(h)[j] : 1.0;
-                out.push_back(static_cast<float>(std::sqrt(std::max(0.0, sums[j])) / e.n_group * v));
-            }
-        } else if (scorer.name == "matprod") {
-            const auto factor = [&](size_t g, size_t j) {
-                if (scorer.is("value", "none")) return 1.0F;
-                return scorer.is("value", "v") ? e.value_l2.row(h)[j] : e.output_l2.row(h * e.n_group + static_cast<int>(g))[j];
-            };
-            std::vector<Row> group;
-            for (size_t g = 0; g < static_cast<size_t>(e.n_group); ++g) {
-                Row column = scorer.is("group", "mean") ? row(e.window_sq, h)
-                                                        : row(e.window_head_sq, h * e.n_group + static_cast<int>(g));
-                for (float & x : column) x = std::sqrt(x);
-                column = pool_past(scorer, column);
-                for (size_t j = 0; j < column.size(); ++j) column[j] *= factor(g, j);
-                group.push_back(column);
-            }
-            out = reduce("mean", group);
-        } else {
-            missing("scorer", scorer.name);
-        }
-        scores.push_back(out);
-    }
+    for (int h = 0; h < e.n_kv_heads; ++h) scores.push_back(formula.scores(scorer, e, h));
     return scores;
 }
 

@@ -1,10 +1,10 @@
-// reference_selectors.cpp - the entries each lane keeps, from the formulas.
+// reference_selectors.cpp - the selectors' formulas: the entries that each lane keeps.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
 
-#include "policy/reference_parts.h"
+#include "policy/formulas.h"
 
 namespace pith::test {
 namespace {
@@ -70,7 +70,7 @@ std::vector<int32_t> joint_of(const ReferenceCase & c, size_t lane, int share) {
     const LayerScores & scores = c.layer_scores[layer];
     const size_t n_rows = scores.heads.empty() ? 1 : static_cast<size_t>(c.shape.n_group);
     std::vector<float> values;
-    if (!c.layers[layer].values->lane_values(static_cast<int>(h), values).ok()) missing("values of lane", std::to_string(h));
+    if (!c.layers[layer].values->lane_values(static_cast<int>(h), values).ok()) no_values(h);
     std::vector<std::vector<double>> a;
     std::vector<std::vector<double>> first;
     std::vector<bool> left(scores.base[h].size(), true);
@@ -144,38 +144,55 @@ Lanes diverse_priority(const PartVariant & selector, const ReferenceCase & c, in
     return priority;
 }
 
+KeptLanes diverse(const PartVariant & selector, const ReferenceCase & c, const std::vector<int> & shares) {
+    KeptLanes kept;
+    for (int layer = 0; layer < c.shape.n_layers; ++layer) {
+        const auto first = shares.begin() + c.shape.lane(layer, 0);
+        const std::vector<int> own(first, first + c.shape.n_kv_heads);
+        const Lanes priority = diverse_priority(selector, c, layer, own);
+        for (size_t h = 0; h < own.size(); ++h) kept.push_back(top_of(priority[h], c.is_protected[kept.size()], own[h]));
+    }
+    return kept;
+}
+
+// Each lane by itself.
+template <class KeepOne>
+KeptLanes by_lane(const std::vector<int> & shares, const KeepOne & keep_one) {
+    KeptLanes kept;
+    for (size_t lane = 0; lane < shares.size(); ++lane) kept.push_back(keep_one(lane, shares[lane]));
+    return kept;
+}
+
+KeptLanes topk(const PartVariant & /*selector*/, const ReferenceCase & c, const std::vector<int> & shares) {
+    return by_lane(shares, [&](size_t lane, int share) { return top_of(c.scores[lane], c.is_protected[lane], share); });
+}
+
+KeptLanes critical(const PartVariant & selector, const ReferenceCase & c, const std::vector<int> & shares) {
+    return by_lane(shares, [&](size_t lane, int share) { return critical_of(selector, c, lane, share); });
+}
+
+KeptLanes joint(const PartVariant & /*selector*/, const ReferenceCase & c, const std::vector<int> & shares) {
+    return by_lane(shares, [&](size_t lane, int share) { return joint_of(c, lane, share); });
+}
+
+const Known<SelectorFormula> kSelectors[] = {
+    Known<SelectorFormula>({"topk", topk, /*compares_scores=*/false}),
+    Known<SelectorFormula>({"critical", critical}),
+    Known<SelectorFormula>({"joint", joint}),
+    Known<SelectorFormula>({"diverse", diverse}),
+};
+
 }  // namespace
 
 Lanes reference_priority(const PartVariant & selector, const ReferenceCase & c, int layer, const std::vector<int> & shares) {
     if (selector.name == "diverse") return diverse_priority(selector, c, layer, shares);
-    if (selector.name != "topk") missing("selector", selector.name);
+    if (selector.name != "topk") missing(selector.name);
     const auto first = c.scores.begin() + c.shape.lane(layer, 0);
     return {first, first + c.shape.n_kv_heads};
 }
 
 KeptLanes reference_select(const PartVariant & selector, const ReferenceCase & c, const std::vector<int> & shares) {
-    KeptLanes kept;
-    if (selector.name == "diverse") {
-        for (int layer = 0; layer < c.shape.n_layers; ++layer) {
-            const auto first = shares.begin() + c.shape.lane(layer, 0);
-            const std::vector<int> own(first, first + c.shape.n_kv_heads);
-            const Lanes priority = diverse_priority(selector, c, layer, own);
-            for (size_t h = 0; h < own.size(); ++h) kept.push_back(top_of(priority[h], c.is_protected[kept.size()], own[h]));
-        }
-        return kept;
-    }
-    for (size_t lane = 0; lane < shares.size(); ++lane) {
-        if (selector.name == "topk") {
-            kept.push_back(top_of(c.scores[lane], c.is_protected[lane], shares[lane]));
-        } else if (selector.name == "critical") {
-            kept.push_back(critical_of(selector, c, lane, shares[lane]));
-        } else if (selector.name == "joint") {
-            kept.push_back(joint_of(c, lane, shares[lane]));
-        } else {
-            missing("selector", selector.name);
-        }
-    }
-    return kept;
+    return Known<SelectorFormula>::of(selector).keep(selector, c, shares);
 }
 
 }  // namespace pith::test

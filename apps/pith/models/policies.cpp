@@ -23,6 +23,8 @@ Json to_json(const std::vector<PolicyInfo> & policies) {
                         {"paper", policy.paper},
                         {"options", options},
                         {"help", policy.help},
+                        {"formula", policy.formula},
+                        {"needs", policy.needs},
                         {"meaning", policy.meaning}});
     }
     return list;

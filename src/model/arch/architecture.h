@@ -1,5 +1,5 @@
 // architecture.h - the architectures that run, each in a file of its own. Stage: model.
-// One more is: a file here, a line in architectures.def, and a case in tests/model/architectures.h (CONTRIBUTING.md).
+// To add one: a file here, a line in architectures.def, and a case in tests/model/architecture_files.h (CONTRIBUTING.md).
 #pragma once
 
 #include <span>
@@ -15,13 +15,13 @@ namespace pith {
 struct Architecture {
     std::string_view name;  // general.architecture, and what its keys begin with
     LayerForm form;
-    // What its keys say beside those that all have (read_hparams.h), which have been read. May be null.
+    // Reads the file's keys that only this architecture has, after those that all have (read_hparams.h). May be null.
     Status (*read)(const KeyReader & keys, Hparams & hp) = nullptr;
 };
 
 std::span<const Architecture> architectures();
 
-// By its name, or by one that other converters give it. nullptr: unknown.
+// Finds one by its name, or by a name that other converters give it. nullptr: there is none of that name.
 const Architecture * find_architecture(std::string_view name);
 
 // "llama, qwen2", for messages.

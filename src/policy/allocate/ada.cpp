@@ -65,8 +65,11 @@ private:
 }  // namespace
 
 AllocatorInfo ada_allocator() {
-    return {"ada", "heads of a layer get entries as they hold its best scores",
-            "Ada-KV: Optimizing KV Cache Eviction by Adaptive Budget Allocation for Efficient LLM Inference", kOptions,
+    return {"ada",
+            "heads of a layer get entries as they hold its best scores",
+            "(1−α)·c + α·B, c = how many of the layer's ⌊K·B⌋ highest scores the lane holds",
+            "Ada-KV: Optimizing KV Cache Eviction by Adaptive Budget Allocation for Efficient LLM Inference",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Ada>(options); }};
 }
 

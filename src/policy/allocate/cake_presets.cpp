@@ -27,7 +27,7 @@ constexpr Preset kPresets[] = {
 
 std::optional<CakeConstants> cake_constants(std::string_view preset, double budget) {
     for (const Preset & row : kPresets) {
-        if (row.name == preset) return budget * budget < kSmallSize * kLargeSize ? row.small : row.large;
+        if (row.name == preset) { return budget * budget < kSmallSize * kLargeSize ? row.small : row.large; }
     }
     return std::nullopt;
 }

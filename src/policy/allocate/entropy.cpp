@@ -23,15 +23,15 @@ namespace {
 
 // The entropy of the scores normalised to 1, over the log of their number.
 double relative_entropy(std::span<const float> scores) {
-    if (scores.size() < 2) return 0;
+    if (scores.size() < 2) { return 0; }
     const double shift = std::min(0.0, static_cast<double>(*std::min_element(scores.begin(), scores.end())));
     double sum = 0;
-    for (const float score : scores) sum += score - shift;
-    if (!(sum > 0)) return 1;
+    for (const float score : scores) { sum += score - shift; }
+    if (!(sum > 0)) { return 1; }
     double entropy = 0;
     for (const float score : scores) {
         const double p = (score - shift) / sum;
-        if (p > 0) entropy -= p * std::log(p);
+        if (p > 0) { entropy -= p * std::log(p); }
     }
     return std::max(0.0, entropy / std::log(static_cast<double>(scores.size())));
 }
@@ -62,7 +62,7 @@ public:
         State & seen = static_cast<State &>(*state);
         seen.candidates.push_back(gather_candidates(layer));
         seen.entropies.push_back(relative_entropy(seen.candidates.back().scores.flat()));
-        if (!budget.cascade && layer.layer + 1 < budget.shape.n_layers) return {};
+        if (!budget.cascade && layer.layer + 1 < budget.shape.n_layers) { return {}; }
 
         std::vector<int> lengths;
         int64_t room = 0;
@@ -80,7 +80,7 @@ public:
                 weights[static_cast<size_t>(budget.shape.lane(static_cast<int>(l), h))] =
                     shares[l] * ((1 - floor_) * by_count + (n_top > 0 ? floor_ / layer.n_lanes() : 0));
             }
-            if (budget.cascade && n_top < lengths[l]) seen.candidates[l] = top_of(seen.candidates[l], counts);
+            if (budget.cascade && n_top < lengths[l]) { seen.candidates[l] = top_of(seen.candidates[l], counts); }
         }
         return {};
     }
@@ -92,8 +92,12 @@ private:
 }  // namespace
 
 AllocatorInfo entropy_allocator() {
-    return {"entropy", "layers get entries by the entropy of their scores, heads as they hold the best ones",
-            "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation", kOptions,
+    return {"entropy",
+            "layers get entries by the entropy of their scores, heads as they hold the best ones",
+            "layer ∝ entropy of its scores over the log of their number; within a layer, by how many of its best scores each "
+            "lane holds",
+            "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Entropy>(options); }};
 }
 

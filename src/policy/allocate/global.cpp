@@ -39,7 +39,7 @@ struct Ranked {
 };
 
 bool better(const Ranked & a, const Ranked & b) {
-    if (a.score != b.score) return a.score > b.score;
+    if (a.score != b.score) { return a.score > b.score; }
     return a.position != b.position ? a.position > b.position : a.lane < b.lane;
 }
 
@@ -63,10 +63,10 @@ Scale layer_scale(const LayerView & layer) {
         return row.first(row.size() - std::min(row.size(), static_cast<size_t>(layer.n_recent)));
     };
     for (int h = 0; h < layer.n_lanes(); ++h) {
-        for (const float score : outside_window(h)) scale.shift = std::min(scale.shift, static_cast<double>(score));
+        for (const float score : outside_window(h)) { scale.shift = std::min(scale.shift, static_cast<double>(score)); }
     }
     for (int h = 0; h < layer.n_lanes(); ++h) {
-        for (const float score : outside_window(h)) scale.sum += score - scale.shift;
+        for (const float score : outside_window(h)) { scale.sum += score - scale.shift; }
     }
     return scale;
 }
@@ -115,13 +115,13 @@ private:
                 }
             });
         }
-        if (!budget.cascade && layer.layer + 1 < budget.shape.n_layers) return;
+        if (!budget.cascade && layer.layer + 1 < budget.shape.n_layers) { return; }
         if (std::ssize(kept) > budget.total) {
             std::nth_element(kept.begin(), kept.begin() + budget.total, kept.end(), better);
             kept.resize(static_cast<size_t>(budget.total));
         }
         std::fill(weights.begin(), weights.end(), 0.0);
-        for (const Ranked & entry : kept) weights[static_cast<size_t>(entry.lane)] += 1;
+        for (const Ranked & entry : kept) { weights[static_cast<size_t>(entry.lane)] += 1; }
     }
 
     bool across_layers_;
@@ -132,8 +132,11 @@ private:
 }  // namespace
 
 AllocatorInfo global_allocator() {
-    return {"global", "the best entries of the whole model stay, whatever their layer and head",
-            "Reformulating KV Cache Eviction Problem for Long-Context LLM Inference (LaProx)", kOptions,
+    return {"global",
+            "the best entries of the whole model stay, whatever their layer and head",
+            "how many of the model's best candidates it holds, scores divided by their layer's sum",
+            "Reformulating KV Cache Eviction Problem for Long-Context LLM Inference (LaProx)",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Global>(options); }};
 }
 

@@ -44,8 +44,11 @@ private:
 }  // namespace
 
 AllocatorInfo head_allocator() {
-    return {"head", "heads get entries by their measured importance (needs pith calibrate heads)",
-            "Not All Heads Matter: A Head-Level KV Cache Compression Method with Integrated Retrieval and Reasoning", kOptions,
+    return {"head",
+            "heads get entries by their measured importance (needs pith calibrate heads)",
+            "s·(B/β)·L·K + B − B/β, s the lane's importance, Σ s = 1",
+            "Not All Heads Matter: A Head-Level KV Cache Compression Method with Integrated Retrieval and Reasoning",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Head>(options); }};
 }
 

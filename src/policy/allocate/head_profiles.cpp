@@ -24,7 +24,7 @@ size_t count_positions(const LayerEvidence & evidence) {
     int32_t end = 0;
     for (int h = 0; h < evidence.n_kv_heads; ++h) {
         const auto lane = evidence.positions.row(h);
-        if (!lane.empty()) end = std::max(end, lane.back() + 1);
+        if (!lane.empty()) { end = std::max(end, lane.back() + 1); }
     }
     return static_cast<size_t>(end);
 }
@@ -35,13 +35,13 @@ double inner(std::span<const double> a, std::span<const double> b) {
 }
 
 Status check(const LayerEvidence & evidence, bool wants_rows) {
-    if (!wants_rows) return require_rows("the distance of heads", "profile", evidence.profile, evidence, true);
+    if (!wants_rows) { return require_rows("the distance of heads", "profile", evidence.profile, evidence, true); }
     const int n_sampled = evidence.n_sampled;
     bool fits = evidence.sampled_rows.n_rows() == evidence.n_kv_heads * evidence.n_group * n_sampled;
     for (int r = 0; fits && r < evidence.sampled_rows.n_rows(); ++r) {
         fits = evidence.sampled_rows.length(r) == evidence.length(r / n_sampled / evidence.n_group);
     }
-    if (fits) return {};
+    if (fits) { return {}; }
     return {ErrorCode::kMissingEvidence, "the distance of heads needs the attention of " + std::to_string(n_sampled) +
                                              " sampled queries per head, and the evidence of layer " +
                                              std::to_string(evidence.layer) +
@@ -61,7 +61,7 @@ Status HeadProfiles::add(const LayerEvidence & evidence, LayerProfile & profile,
     }
     has_previous_ = true;
     for (size_t g = 0; g < heads.size(); ++g) {
-        if (std::isfinite(heads[g])) continue;
+        if (std::isfinite(heads[g])) { continue; }
         return {ErrorCode::kNotFinite, "the attention profile of layer " + std::to_string(evidence.layer) + ", query head " +
                                            std::to_string(g) + " is " + std::to_string(heads[g]) +
                                            " away from the others: the model's weights or its evidence are broken"};
@@ -81,21 +81,23 @@ void HeadProfiles::compare_means(const LayerEvidence & evidence, LayerProfile & 
     for (int g = 0; g < evidence.profile.n_rows(); ++g) {
         const auto row = evidence.profile.row(g);
         const auto positions = evidence.positions.row(g / evidence.n_group);
-        for (size_t j = 0; j < row.size(); ++j) mean[static_cast<size_t>(positions[j])] += row[j];
+        for (size_t j = 0; j < row.size(); ++j) { mean[static_cast<size_t>(positions[j])] += row[j]; }
     }
-    for (double & x : mean) x /= static_cast<double>(heads.size());
+    for (double & x : mean) { x /= static_cast<double>(heads.size()); }
 
     profile.within = 1 - inner(mean, mean);
     profile.to_previous = has_previous_ ? 1 - inner(mean, previous_mean_) : profile.within;
     std::vector<double> both = mean;  // mean over the heads of the one or two layers
     if (has_previous_) {
-        for (size_t p = 0; p < both.size(); ++p) both[p] = (mean[p] + (p < previous_mean_.size() ? previous_mean_[p] : 0)) / 2;
+        for (size_t p = 0; p < both.size(); ++p) {
+            both[p] = (mean[p] + (p < previous_mean_.size() ? previous_mean_[p] : 0)) / 2;
+        }
     }
     for (int g = 0; g < evidence.profile.n_rows(); ++g) {
         const auto row = evidence.profile.row(g);
         const auto positions = evidence.positions.row(g / evidence.n_group);
         double sum = 0;
-        for (size_t j = 0; j < row.size(); ++j) sum += row[j] * both[static_cast<size_t>(positions[j])];
+        for (size_t j = 0; j < row.size(); ++j) { sum += row[j] * both[static_cast<size_t>(positions[j])]; }
         heads[static_cast<size_t>(g)] = 1 - sum;
     }
     previous_mean_ = std::move(mean);
@@ -107,7 +109,7 @@ Status HeadProfiles::compare_rows(const LayerEvidence & evidence, const RunTasks
     std::vector<double> own;     // [H][H]
     std::vector<double> before;  // [H][H of the layer before]
     PITH_RETURN_IF_ERROR(mean_row_distances(rows, rows, distance_, run, own));
-    if (has_previous_) PITH_RETURN_IF_ERROR(mean_row_distances(rows, previous_rows_, distance_, run, before));
+    if (has_previous_) { PITH_RETURN_IF_ERROR(mean_row_distances(rows, previous_rows_, distance_, run, before)); }
     const size_t n = heads.size();
     const auto mean_of_row = [n](const std::vector<double> & means, size_t g) {
         const auto row = std::span(means).subspan(g * n, n);

@@ -22,13 +22,13 @@ void add_scores(const CacheShape & shape, std::span<const double> scores, double
         means.assign(means.size(), 1.0);
         sum = static_cast<double>(means.size());
     }
-    for (size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] += part * means[lane] / sum;
+    for (size_t lane = 0; lane < lanes.size(); ++lane) { lanes[lane] += part * means[lane] / sum; }
 }
 
 }  // namespace
 
 ImportanceKind parse_importance(const Options & options) {
-    if (options.is("by", "copy")) return ImportanceKind::kCopy;
+    if (options.is("by", "copy")) { return ImportanceKind::kCopy; }
     return options.is("by", "both") ? ImportanceKind::kBoth : ImportanceKind::kReason;
 }
 
@@ -37,8 +37,8 @@ std::vector<double> lane_importance(const NetBudget & budget, ImportanceKind kin
     const HeadImportance & importance = budget.importance != nullptr ? *budget.importance : kNone;
     std::vector<double> lanes(static_cast<size_t>(budget.shape.n_lanes()), 0.0);
     const double part = kind == ImportanceKind::kBoth ? 0.5 : 1.0;
-    if (kind != ImportanceKind::kCopy) add_scores(budget.shape, importance.reason, part, lanes);
-    if (kind != ImportanceKind::kReason) add_scores(budget.shape, importance.copy, part, lanes);
+    if (kind != ImportanceKind::kCopy) { add_scores(budget.shape, importance.reason, part, lanes); }
+    if (kind != ImportanceKind::kReason) { add_scores(budget.shape, importance.copy, part, lanes); }
     return lanes;
 }
 

@@ -63,7 +63,7 @@ std::vector<int64_t> count_top(const Candidates & candidates, int64_t n) {
     std::vector<int64_t> counts(static_cast<size_t>(candidates.scores.n_rows()), 0);
     const auto flat = candidates.scores.flat();
     n = std::min<int64_t>(n, std::ssize(flat));
-    if (n <= 0) return counts;
+    if (n <= 0) { return counts; }
     std::vector<float> sorted(flat.begin(), flat.end());
     std::nth_element(sorted.begin(), sorted.begin() + (n - 1), sorted.end(), std::greater<>());
     const float threshold = sorted[static_cast<size_t>(n - 1)];
@@ -75,14 +75,14 @@ std::vector<int64_t> count_top(const Candidates & candidates, int64_t n) {
         const auto positions = candidates.positions.row(h);
         int64_t above = 0;
         for (size_t j = 0; j < row.size(); ++j) {
-            if (row[j] > threshold) ++above;
-            if (row[j] == threshold) ties.emplace_back(-positions[j], h);
+            if (row[j] > threshold) { ++above; }
+            if (row[j] == threshold) { ties.emplace_back(-positions[j], h); }
         }
         counts[static_cast<size_t>(h)] = above;
         n_ties_in -= above;
     }
     std::nth_element(ties.begin(), ties.begin() + (n_ties_in - 1), ties.end());
-    for (int64_t i = 0; i < n_ties_in; ++i) ++counts[static_cast<size_t>(ties[static_cast<size_t>(i)].second)];
+    for (int64_t i = 0; i < n_ties_in; ++i) { ++counts[static_cast<size_t>(ties[static_cast<size_t>(i)].second)]; }
     return counts;
 }
 

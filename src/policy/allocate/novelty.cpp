@@ -43,9 +43,9 @@ constexpr OptionSpec kOptions[] = {
 };
 
 HeadDistance parse_distance(const Options & options) {
-    if (options.is("distance", "pearson")) return HeadDistance::kPearson;
-    if (options.is("distance", "bc")) return HeadDistance::kBhattacharyya;
-    if (options.is("distance", "jsd")) return HeadDistance::kJensenShannon;
+    if (options.is("distance", "pearson")) { return HeadDistance::kPearson; }
+    if (options.is("distance", "bc")) { return HeadDistance::kBhattacharyya; }
+    if (options.is("distance", "jsd")) { return HeadDistance::kJensenShannon; }
     return options.is("distance", "l2") ? HeadDistance::kEuclidean : HeadDistance::kCosine;
 }
 
@@ -54,8 +54,8 @@ ProfileNeeds parse_profile(const Options & options) {
     profile.n_queries = static_cast<int>(options.integer("k"));
     profile.seed = static_cast<uint64_t>(options.integer("seed"));
     profile.distance = parse_distance(options);
-    if (options.is("sample", "random")) profile.sample = QuerySample::kAny;
-    if (options.is("sample", "topk")) profile.sample = QuerySample::kTopWindow;
+    if (options.is("sample", "random")) { profile.sample = QuerySample::kAny; }
+    if (options.is("sample", "topk")) { profile.sample = QuerySample::kTopWindow; }
     return profile;
 }
 
@@ -72,9 +72,9 @@ public:
 std::vector<double> head_parts(const Candidates & candidates, std::span<const double> distances, double layer_share) {
     const std::vector<int64_t> counts = count_top(candidates, ceil_share(layer_share));
     std::vector<double> parts(counts.size());
-    for (size_t h = 0; h < parts.size(); ++h) parts[h] = distances[h] * static_cast<double>(counts[h]);
+    for (size_t h = 0; h < parts.size(); ++h) { parts[h] = distances[h] * static_cast<double>(counts[h]); }
     const double sum = std::accumulate(parts.begin(), parts.end(), 0.0);
-    for (double & part : parts) part = sum > 0 ? part / sum : 1.0 / static_cast<double>(parts.size());
+    for (double & part : parts) { part = sum > 0 ? part / sum : 1.0 / static_cast<double>(parts.size()); }
     return parts;
 }
 
@@ -110,7 +110,7 @@ public:
         seen.candidates.push_back(gather_candidates(layer));
         seen.distances.push_back(layer.profile->head_distance);
         seen.lengths.push_back(static_cast<int>(seen.candidates.back().scores.size()));
-        if (!budget.cascade && layer.layer + 1 < budget.shape.n_layers) return {};
+        if (!budget.cascade && layer.layer + 1 < budget.shape.n_layers) { return {}; }
 
         const int64_t room = std::accumulate(seen.lengths.begin(), seen.lengths.end(), int64_t{0});
         const std::vector<double> shares = divide_real(seen.novelties, seen.lengths, std::min(budget.total, room));
@@ -146,7 +146,9 @@ private:
 }  // namespace
 
 AllocatorInfo novelty_allocator() {
-    return {"novelty", "layers and heads get entries as their attention differs from that of others",
+    return {"novelty",
+            "layers and heads get entries as their attention differs from that of others",
+            "layer ∝ λ1·IR + λ2·TD; in it ∝ HD·T",
             "SCORE: Similarity-Aware Contextual Overlap-Redundancy Eviction for Efficient KV Cache Compression in LLMs",
             kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Novelty>(options); }};

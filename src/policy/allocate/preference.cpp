@@ -36,7 +36,7 @@ constexpr OptionSpec kOptions[] = {
 };
 
 double total_variance(const LayerEvidence & evidence) {
-    if (evidence.n_window < 2) return 0;
+    if (evidence.n_window < 2) { return 0; }
     const double w = evidence.n_window;
     double sum = 0;
     for (int head = 0; head < evidence.window_mean.n_rows(); ++head) {
@@ -112,8 +112,11 @@ private:
 }  // namespace
 
 AllocatorInfo preference_allocator() {
-    return {"preference", "layers get entries by the entropy and the variance of their attention",
-            "CAKE: Cascading and Adaptive KV Cache Eviction with Layer Preferences", kOptions,
+    return {"preference",
+            "layers get entries by the entropy and the variance of their attention",
+            "layer ∝ E^(1/τ1)·V^(1/τ2): entropy and variance of its window attention",
+            "CAKE: Cascading and Adaptive KV Cache Eviction with Layer Preferences",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Preference>(options); }};
 }
 

@@ -29,7 +29,7 @@ public:
         for (int layer = 0; layer < shape.n_layers; ++layer) {
             const double depth = shape.n_layers > 1 ? static_cast<double>(layer) / (shape.n_layers - 1) : 0.5;
             const double weight = largest - (largest - smallest) * depth;
-            for (int h = 0; h < shape.n_kv_heads; ++h) weights[static_cast<size_t>(shape.lane(layer, h))] = weight;
+            for (int h = 0; h < shape.n_kv_heads; ++h) { weights[static_cast<size_t>(shape.lane(layer, h))] = weight; }
         }
     }
     Status weigh(const LayerView & /*layer*/, const NetBudget & /*budget*/, AllocatorState * /*state*/,
@@ -44,8 +44,11 @@ private:
 }  // namespace
 
 AllocatorInfo pyramid_allocator() {
-    return {"pyramid", "linear: most for the first layer, least for the last",
-            "PyramidKV: Dynamic KV Cache Compression based on Pyramidal Information Funneling", kOptions,
+    return {"pyramid",
+            "linear: most for the first layer, least for the last",
+            "linear in depth, from 2B − B/β at the first layer to B/β at the last",
+            "PyramidKV: Dynamic KV Cache Compression based on Pyramidal Information Funneling",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Pyramid>(options); }};
 }
 

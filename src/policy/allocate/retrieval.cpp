@@ -53,11 +53,13 @@ public:
             rooms[lane] = budget.net_lengths[lane] - base;
             left -= base;
         }
-        if (left <= 0) return;  // in proportion to the bases
+        if (left <= 0) {
+            return;  // in proportion to the bases
+        }
         const std::vector<double> full = choose_full(lane_importance(budget, kind_), rooms, left);
         const int64_t room = std::accumulate(rooms.begin(), rooms.end(), int64_t{0});
         const std::vector<double> above = divide_real(full, rooms, std::min(left, room));
-        for (size_t lane = 0; lane < n_lanes; ++lane) weights[lane] += above[lane];
+        for (size_t lane = 0; lane < n_lanes; ++lane) { weights[lane] += above[lane]; }
     }
     Status weigh(const LayerView & /*layer*/, const NetBudget & /*budget*/, AllocatorState * /*state*/,
                  std::span<double> /*weights*/) const override {
@@ -74,10 +76,10 @@ private:
         auto n_full = static_cast<size_t>(std::llround((1 - sparsity_) * static_cast<double>(order.size())));
         if (auto_) {
             n_full = 0;
-            while (n_full < order.size() && rooms[order[n_full]] <= left) left -= rooms[order[n_full++]];
+            while (n_full < order.size() && rooms[order[n_full]] <= left) { left -= rooms[order[n_full++]]; }
         }
         std::vector<double> full(rooms.size(), 0.0);
-        for (size_t i = 0; i < n_full; ++i) full[order[i]] = 1;
+        for (size_t i = 0; i < n_full; ++i) { full[order[i]] = 1; }
         return full;
     }
 
@@ -90,8 +92,11 @@ private:
 }  // namespace
 
 AllocatorInfo retrieval_allocator() {
-    return {"retrieval", "retrieval heads keep all, the others sinks and the newest entries (needs pith calibrate heads)",
-            "DuoAttention: Efficient Long-Context LLM Inference with Retrieval and Streaming Heads", kOptions,
+    return {"retrieval",
+            "retrieval heads keep all, the others sinks and the newest entries (needs pith calibrate heads)",
+            "important lanes keep everything, the others `sinks` + `recent` and an even part of the rest",
+            "DuoAttention: Efficient Long-Context LLM Inference with Retrieval and Streaming Heads",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Allocator> { return std::make_shared<Retrieval>(options); }};
 }
 

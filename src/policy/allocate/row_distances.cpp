@@ -38,7 +38,7 @@ struct SumTimesLog {
 
 PITH_ALWAYS_INLINE double sum_in_double(const FloatVec & x) {
     double sum = 0;
-    for (size_t l = 0; l < kLanes; ++l) sum += double{x[l]};
+    for (size_t l = 0; l < kLanes; ++l) { sum += double{x[l]}; }
     return sum;
 }
 
@@ -60,15 +60,15 @@ PITH_ALWAYS_INLINE void add_pairs(const TilePair & tiles, double * sums, size_t 
         FloatVec parts[kRows][kTile] = {};
         for (size_t i = 0; i < tiles.n; i += kLanes) {
             FloatVec x[kRows];
-            for (size_t s = 0; s < kRows; ++s) load(x[s], a + s * tiles.a_stride + i);
+            for (size_t s = 0; s < kRows; ++s) { load(x[s], a + s * tiles.a_stride + i); }
             for (size_t t = 0; t < kTile; ++t) {
                 FloatVec y;
                 load(y, tiles.b + t * tiles.b_stride + i);
-                for (size_t s = 0; s < kRows; ++s) Term::add(x[s], y, parts[s][t]);
+                for (size_t s = 0; s < kRows; ++s) { Term::add(x[s], y, parts[s][t]); }
             }
         }
         for (size_t s = 0; s < kRows; ++s) {
-            for (size_t t = 0; t < kTile; ++t) sums[(first + s) * stride + t] += sum_in_double(parts[s][t]);
+            for (size_t t = 0; t < kTile; ++t) { sums[(first + s) * stride + t] += sum_in_double(parts[s][t]); }
         }
     }
 }
@@ -147,7 +147,7 @@ double mean_of_pair(const SampledRows & a, size_t g, const SampledRows & b, size
                 for (size_t s = first_a; s < end_a; ++s) {
                     for (size_t t = first_b; t < end_b; ++t) {
                         const size_t end = std::min(a.length(g, s), b.length(o, t));
-                        if (end <= column) continue;
+                        if (end <= column) { continue; }
                         more = more || end > column + kColumns;
                         add({a.tile(g, s) + column, a.length(g, s), b.tile(o, t) + column, b.length(o, t),
                              std::min(kColumns, end - column)},
@@ -183,7 +183,7 @@ SampledRows::SampledRows(const LayerEvidence & evidence, HeadDistance distance)
     const auto end_of = [&](size_t head, size_t query) {
         const auto row = row_of(head, query);
         size_t n = row.size();
-        while (n > 0 && row[n - 1] == 0) --n;
+        while (n > 0 && row[n - 1] == 0) { --n; }
         return n == 0 ? size_t{0} : static_cast<size_t>(evidence.positions.row(lane_of(head))[n - 1]) + 1;
     };
     size_t n_values = 0;
@@ -224,17 +224,17 @@ SampledRows::SampledRows(const LayerEvidence & evidence, HeadDistance distance)
 Status mean_row_distances(const SampledRows & a, const SampledRows & b, HeadDistance distance, const RunTasks & run,
                           std::vector<double> & means) {
     means.assign(a.n_heads() * b.n_heads(), 1.0);
-    if (a.n_sampled() == 0 || b.n_sampled() == 0) return {};
+    if (a.n_sampled() == 0 || b.n_sampled() == 0) { return {}; }
     const bool same = &a == &b;
     std::vector<std::pair<size_t, size_t>> pairs;
     for (size_t g = 0; g < a.n_heads(); ++g) {
-        for (size_t o = same ? g : 0; o < b.n_heads(); ++o) pairs.emplace_back(g, o);
+        for (size_t o = same ? g : 0; o < b.n_heads(); ++o) { pairs.emplace_back(g, o); }
     }
     PITH_RETURN_IF_ERROR(run(static_cast<int>(pairs.size()), [&](int i) {
         const auto [g, o] = pairs[static_cast<size_t>(i)];
         const double mean = mean_of_pair(a, g, b, o, distance);
         means[g * b.n_heads() + o] = mean;
-        if (same) means[o * b.n_heads() + g] = mean;
+        if (same) { means[o * b.n_heads() + g] = mean; }
     }));
     return {};
 }

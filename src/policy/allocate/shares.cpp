@@ -18,16 +18,16 @@ double fill(std::vector<size_t> lanes, std::span<const double> weights, std::spa
         return lengths[a] * weights[b] < lengths[b] * weights[a];  // length/weight, without the division
     });
     std::vector<double> weight_left(lanes.size() + 1, 0.0);  // summed from the back: no cancellation
-    for (size_t i = lanes.size(); i-- > 0;) weight_left[i] = weight_left[i + 1] + weights[lanes[i]];
+    for (size_t i = lanes.size(); i-- > 0;) { weight_left[i] = weight_left[i + 1] + weights[lanes[i]]; }
     size_t i = 0;
     for (; i < lanes.size(); ++i) {
-        if (total * weights[lanes[i]] < lengths[lanes[i]] * weight_left[i]) break;
+        if (total * weights[lanes[i]] < lengths[lanes[i]] * weight_left[i]) { break; }
         shares[lanes[i]] = lengths[lanes[i]];
         total -= lengths[lanes[i]];
     }
-    if (i == lanes.size()) return total;
+    if (i == lanes.size()) { return total; }
     const double lambda = total / weight_left[i];
-    for (; i < lanes.size(); ++i) shares[lanes[i]] = lambda * weights[lanes[i]];
+    for (; i < lanes.size(); ++i) { shares[lanes[i]] = lambda * weights[lanes[i]]; }
     return 0;
 }
 
@@ -36,7 +36,7 @@ double fill(std::vector<size_t> lanes, std::span<const double> weights, std::spa
 std::vector<double> divide_real(std::span<const double> weights, std::span<const int> net_lengths, int64_t total) {
     std::vector<size_t> weighted;
     std::vector<size_t> others;
-    for (size_t i = 0; i < weights.size(); ++i) (weights[i] > 0 ? weighted : others).push_back(i);
+    for (size_t i = 0; i < weights.size(); ++i) { (weights[i] > 0 ? weighted : others).push_back(i); }
     std::vector<double> shares(weights.size(), 0.0);
     const double rest = fill(std::move(weighted), weights, net_lengths, static_cast<double>(total), shares);
     if (rest > 0 && !others.empty()) {
@@ -59,7 +59,7 @@ int64_t ceil_share(double share) {
 
 std::vector<int> round_shares(std::span<const int64_t> shares, std::span<const int> net_lengths, int64_t total) {
     std::vector<int> rounded(shares.size());
-    for (size_t i = 0; i < shares.size(); ++i) rounded[i] = std::min(static_cast<int>(shares[i] / kOne), net_lengths[i]);
+    for (size_t i = 0; i < shares.size(); ++i) { rounded[i] = std::min(static_cast<int>(shares[i] / kOne), net_lengths[i]); }
     int64_t left = total - std::accumulate(rounded.begin(), rounded.end(), int64_t{0});
 
     std::vector<size_t> order(shares.size());
@@ -68,7 +68,7 @@ std::vector<int> round_shares(std::span<const int64_t> shares, std::span<const i
     for (size_t n_full = 0; left > 0 && n_full < order.size();) {  // one round, unless lanes with a remainder are full
         n_full = 0;
         for (const size_t i : order) {
-            if (left == 0) break;
+            if (left == 0) { break; }
             if (rounded[i] == net_lengths[i]) {
                 ++n_full;
                 continue;

@@ -21,11 +21,8 @@ public:
 }  // namespace
 
 AllocatorInfo uniform_allocator() {
-    return {"uniform",
-            "every head the same; what a short head leaves goes to the others",
-            "",
-            {},
-            [](const Options &) -> std::shared_ptr<const Allocator> { return std::make_shared<Uniform>(); }};
+    const auto make = [](const Options &) -> std::shared_ptr<const Allocator> { return std::make_shared<Uniform>(); };
+    return {"uniform", "every head the same; what a short head leaves goes to the others", "1", "", {}, make};
 }
 
 }  // namespace pith

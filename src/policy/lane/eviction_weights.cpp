@@ -8,12 +8,12 @@ namespace pith {
 
 std::vector<double> eviction_weights(std::span<const float> scores) {
     std::vector<double> weights(scores.begin(), scores.end());
-    if (weights.empty()) return weights;
+    if (weights.empty()) { return weights; }
     const double least = *std::min_element(weights.begin(), weights.end());
     if (least < 0) {
-        for (double & weight : weights) weight -= least;
+        for (double & weight : weights) { weight -= least; }
     }
-    if (*std::max_element(weights.begin(), weights.end()) <= 0) std::fill(weights.begin(), weights.end(), 1.0);
+    if (*std::max_element(weights.begin(), weights.end()) <= 0) { std::fill(weights.begin(), weights.end(), 1.0); }
     return weights;
 }
 
@@ -33,7 +33,7 @@ std::vector<double> sums_of_others(std::span<const double> weights) {
 }
 
 Status require_values(std::string_view part, const LayerEvidence & evidence) {
-    if (evidence.values != nullptr) return {};
+    if (evidence.values != nullptr) { return {}; }
     return {ErrorCode::kMissingEvidence, std::string(part) + " needs the values of every entry, and the evidence of layer " +
                                              std::to_string(evidence.layer) +
                                              " lacks them: capture what the policy's needs() ask for"};

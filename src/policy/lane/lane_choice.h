@@ -33,7 +33,7 @@ Status choose_by_lane(int n_lanes, const RunTasks & run, Choose choose, LayerCho
     std::vector<LaneChoice> lanes(static_cast<size_t>(n_lanes));
     PITH_RETURN_IF_ERROR(run(n_lanes, [&](int h) { choose(h, lanes[static_cast<size_t>(h)]); }));
     choice = {};
-    for (const LaneChoice & lane : lanes) choice.push_lane(lane);
+    for (const LaneChoice & lane : lanes) { choice.push_lane(lane); }
     return {};
 }
 

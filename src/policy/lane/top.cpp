@@ -38,13 +38,13 @@ void TopSelector::choose(std::span<const float> scores, std::span<const IndexRan
     const auto take_candidates = [&](int end) {
         for (int j = begin; j < end; ++j) {
             const float score = scores[static_cast<size_t>(j)];
-            if (score > threshold) out.push_back(j);
-            if (score == threshold && n_ties_out-- <= 0) out.push_back(j);
+            if (score > threshold) { out.push_back(j); }
+            if (score == threshold && n_ties_out-- <= 0) { out.push_back(j); }
         }
     };
     for (const IndexRange & range : protected_ranges) {
         take_candidates(range.begin);
-        for (int j = range.begin; add_protected && j < range.end; ++j) out.push_back(j);
+        for (int j = range.begin; add_protected && j < range.end; ++j) { out.push_back(j); }
         begin = range.end;
     }
     take_candidates(length);
@@ -54,7 +54,7 @@ Status choose_top(const LayerView & layer, std::span<const int> shares, const Ru
     const auto choose = [&](int h, LaneChoice & lane) {
         const auto scores = layer.scores.row(h);
         TopSelector().with_protected(scores, layer.protected_ranges.row(h), shares[static_cast<size_t>(h)], lane.keep);
-        for (const int32_t j : lane.keep) lane.priority.push_back(scores[static_cast<size_t>(j)]);
+        for (const int32_t j : lane.keep) { lane.priority.push_back(scores[static_cast<size_t>(j)]); }
     };
     return choose_by_lane(layer.n_lanes(), run, choose, choice);
 }

@@ -25,6 +25,7 @@ protected:
 RefinerInfo caote_refiner() {
     return {"caote",
             "the change of the attention output that evicting the entry makes",
+            "a_j/(1−a_j) · ‖v_j − X‖₂, X = Σ a_i v_i: how far evicting j alone moves the output",
             "CAOTE: Optimizing KV Cache Memory through Attention Output Error-based Token Eviction",
             kEvictionErrorOptions,
             [](const Options & options) -> std::shared_ptr<const Refiner> { return std::make_shared<Caote>(options); },

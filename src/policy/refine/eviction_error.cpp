@@ -10,7 +10,7 @@
 namespace pith {
 
 std::string check_eviction_error(const Options & options) {
-    if (!options.is("space", "output") || !options.is("squared", "true")) return {};
+    if (!options.is("space", "output") || !options.is("squared", "true")) { return {}; }
     return "squared=true squares each head's own distance, and space=output has none: leave one of them out";
 }
 
@@ -34,7 +34,7 @@ Status refine_in_output(const LayerEvidence & evidence, const Ragged<float> & we
     Ragged<float> finite;
     for (const std::vector<double> & row : odds) {
         std::vector<float> values;
-        for (const double x : row) values.push_back(static_cast<float>(std::isfinite(x) ? std::min(x, kMost) : 0.0));
+        for (const double x : row) { values.push_back(static_cast<float>(std::isfinite(x) ? std::min(x, kMost) : 0.0)); }
         finite.push_row(values);
     }
     PITH_RETURN_IF_ERROR(
@@ -43,7 +43,7 @@ Status refine_in_output(const LayerEvidence & evidence, const Ragged<float> & we
     for (size_t r = 0; r < odds.size(); ++r) {
         const std::span<float> out = scores.row(static_cast<int>(r / rows_per_lane));
         for (size_t j = 0; j < out.size(); ++j) {
-            if (!std::isfinite(odds[r][j])) out[j] = static_cast<float>(kMost);
+            if (!std::isfinite(odds[r][j])) { out[j] = static_cast<float>(kMost); }
         }
     }
     return {};
@@ -62,7 +62,7 @@ Status EvictionErrorRefiner::refine(const LayerEvidence & evidence, const Ragged
         const std::span<float> row = normalised.row(r);
         std::vector<double> weights = eviction_weights(row);
         const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-        for (size_t j = 0; j < row.size(); ++j) row[j] = static_cast<float>(weights[j] / sum);
+        for (size_t j = 0; j < row.size(); ++j) { row[j] = static_cast<float>(weights[j] / sum); }
         const std::vector<double> others = sums_of_others(weights);
         for (size_t j = 0; j < row.size(); ++j) {
             weights[j] = others[j] > 0 ? weights[j] / others[j] : std::numeric_limits<double>::infinity();
@@ -70,7 +70,7 @@ Status EvictionErrorRefiner::refine(const LayerEvidence & evidence, const Ragged
         odds.push_back(std::move(weights));
     }
     const Ragged<float> weights = mean_weights(evidence, std::move(normalised));
-    if (in_output_) return refine_in_output(evidence, weights, odds, scores);
+    if (in_output_) { return refine_in_output(evidence, weights, odds, scores); }
     Ragged<float> distances;
     PITH_RETURN_IF_ERROR(evidence.values->distances_to_mean(weights, distances));
 

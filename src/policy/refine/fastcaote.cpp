@@ -32,6 +32,7 @@ protected:
 RefinerInfo fastcaote_refiner() {
     return {"fastcaote",
             "CAOTE with the mean value in place of the attention output",
+            "the same with the lane's mean value for X",
             "CAOTE: Optimizing KV Cache Memory through Attention Output Error-based Token Eviction",
             kEvictionErrorOptions,
             [](const Options & options) -> std::shared_ptr<const Refiner> { return std::make_shared<FastCaote>(options); },

@@ -7,13 +7,13 @@
 namespace pith {
 
 GroupReduction parse_group(const Options & options) {
-    if (options.is("group", "max")) return GroupReduction::kMax;
+    if (options.is("group", "max")) { return GroupReduction::kMax; }
     return options.is("group", "sum") ? GroupReduction::kSum : GroupReduction::kMean;
 }
 
 Ragged<float> make_lane_scores(const LayerEvidence & evidence) {
     std::vector<int> lengths;
-    for (int h = 0; h < evidence.n_kv_heads; ++h) lengths.push_back(evidence.length(h));
+    for (int h = 0; h < evidence.n_kv_heads; ++h) { lengths.push_back(evidence.length(h)); }
     return Ragged<float>(lengths);
 }
 
@@ -21,8 +21,8 @@ Status require_rows(std::string_view scorer, std::string_view name, const Ragged
                     bool per_head) {
     const int per_lane = per_head ? evidence.n_group : 1;
     bool fits = rows.n_rows() == evidence.n_kv_heads * per_lane;
-    for (int r = 0; fits && r < rows.n_rows(); ++r) fits = rows.length(r) == evidence.length(r / per_lane);
-    if (fits) return {};
+    for (int r = 0; fits && r < rows.n_rows(); ++r) { fits = rows.length(r) == evidence.length(r / per_lane); }
+    if (fits) { return {}; }
     return {ErrorCode::kMissingEvidence, std::string(scorer) + " needs " + std::string(name) +
                                              " of every entry, and the evidence of layer " + std::to_string(evidence.layer) +
                                              " lacks it: capture what the policy's needs() ask for"};
@@ -49,14 +49,14 @@ void AttentionScorer::reduce_heads(const LayerEvidence & evidence, const OneHead
             }
             one_head(head, one);
             if (group_ == GroupReduction::kMax) {
-                for (size_t j = 0; j < out.size(); ++j) out[j] = std::max(out[j], one[j]);
+                for (size_t j = 0; j < out.size(); ++j) { out[j] = std::max(out[j], one[j]); }
             } else {
-                for (size_t j = 0; j < out.size(); ++j) out[j] += one[j];
+                for (size_t j = 0; j < out.size(); ++j) { out[j] += one[j]; }
             }
         }
         if (group_ == GroupReduction::kMean && evidence.n_group > 1) {
             const auto n = static_cast<float>(evidence.n_group);
-            for (float & x : out) x /= n;
+            for (float & x : out) { x /= n; }
         }
     }
 }
@@ -64,9 +64,11 @@ void AttentionScorer::reduce_heads(const LayerEvidence & evidence, const OneHead
 Status AttentionScorer::score_heads(const LayerEvidence & evidence, Ragged<float> & scores) const {
     PITH_RETURN_IF_ERROR(check(evidence));
     std::vector<int> lengths;
-    for (int r = 0; r < evidence.n_kv_heads * evidence.n_group; ++r) lengths.push_back(evidence.length(r / evidence.n_group));
+    for (int r = 0; r < evidence.n_kv_heads * evidence.n_group; ++r) {
+        lengths.push_back(evidence.length(r / evidence.n_group));
+    }
     scores = Ragged<float>(lengths);
-    for (int r = 0; r < scores.n_rows(); ++r) score_head(evidence, r, scores.row(r));
+    for (int r = 0; r < scores.n_rows(); ++r) { score_head(evidence, r, scores.row(r)); }
     return {};
 }
 

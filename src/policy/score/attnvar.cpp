@@ -55,8 +55,11 @@ private:
 }  // namespace
 
 ScorerInfo attnvar_scorer() {
-    return {"attnvar", "attention of the last queries, and its variance",
-            "CAKE: Cascading and Adaptive KV Cache Eviction with Layer Preferences", kOptions,
+    return {"attnvar",
+            "attention of the last queries, and its variance",
+            "pool(mean_W A + γ·Var_W A)",
+            "CAKE: Cascading and Adaptive KV Cache Eviction with Layer Preferences",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<AttnVar>(options); }};
 }
 

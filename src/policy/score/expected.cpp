@@ -62,24 +62,24 @@ protected:
         const auto first =
             static_cast<size_t>(std::lower_bound(positions.begin(), positions.end(), sinks_) - positions.begin());
         std::fill(out.begin(), out.end(), 0.0F);
-        if (first == out.size()) return;
+        if (first == out.size()) { return; }
         const float most = *std::max_element(exponents.begin() + static_cast<std::ptrdiff_t>(first), exponents.end());
         double sum = 0;
         for (size_t j = first; j < out.size(); ++j) {
             out[j] = std::exp(exponents[j] - most);
             sum += out[j];
         }
-        for (float & p : out) p = static_cast<float>(p / sum);
+        for (float & p : out) { p = static_cast<float>(p / sum); }
     }
 
 private:
     void weigh_by_value(const LayerEvidence & evidence, int rows_per_lane, Ragged<float> & scores) const {
         for (int r = 0; r < scores.n_rows(); ++r) {
             const auto row = scores.row(r);
-            for (float & score : row) score += eps_;
-            if (!value_norm_) continue;
+            for (float & score : row) { score += eps_; }
+            if (!value_norm_) { continue; }
             const auto norms = evidence.value_l2.row(r / rows_per_lane);
-            for (size_t j = 0; j < row.size(); ++j) row[j] *= norms[j];
+            for (size_t j = 0; j < row.size(); ++j) { row[j] *= norms[j]; }
         }
     }
 
@@ -93,8 +93,11 @@ private:
 }  // namespace
 
 ScorerInfo expected_scorer() {
-    return {"expected", "attention expected from queries still to come, times the value's norm",
-            "Expected Attention: KV Cache Compression by Estimating Attention from Future Queries Distribution", kOptions,
+    return {"expected",
+            "attention expected from queries still to come, times the value's norm",
+            "softmax_j(k·μ/√d + k·Σ·k/2d) · ‖v_j‖₂",
+            "Expected Attention: KV Cache Compression by Estimating Attention from Future Queries Distribution",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<Expected>(options); }};
 }
 

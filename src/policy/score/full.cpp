@@ -19,9 +19,14 @@ public:
 }  // namespace
 
 ScorerInfo full_scorer() {
-    return {"full", "keeps every entry: no eviction", "", {}, [](const Options &) -> std::shared_ptr<const Scorer> {
-                return std::make_shared<Full>();
-            }};
+    return {
+        "full",
+        "keeps every entry: no eviction",
+        "keeps everything",
+        "",
+        {},
+        [](const Options &) -> std::shared_ptr<const Scorer> { return std::make_shared<Full>(); },
+    };
 }
 
 }  // namespace pith

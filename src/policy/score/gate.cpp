@@ -36,8 +36,11 @@ private:
 }  // namespace
 
 ScorerInfo gate_scorer() {
-    return {"gate", "the model's gates' retention probability (needs --gate)",
-            "In-context KV-Cache Eviction for LLMs via Attention-Gate", kOptions,
+    return {"gate",
+            "the model's gates' retention probability (needs --gate)",
+            "the retention probability that the model's gate gives it; 1 where none was asked",
+            "In-context KV-Cache Eviction for LLMs via Attention-Gate",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<GateScorer>(options); }};
 }
 

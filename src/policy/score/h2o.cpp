@@ -41,7 +41,7 @@ protected:
     void score_head(const LayerEvidence & evidence, int head, std::span<float> out) const override {
         const auto sums = evidence.running_sum.row(head);
         std::copy(sums.begin(), sums.end(), out.begin());
-        if (!visible_) return;
+        if (!visible_) { return; }
         const auto positions = evidence.positions.row(head / evidence.n_group);
         const int64_t most = observe_ > 0 ? observe_ : evidence.n_seen;
         for (size_t j = 0; j < out.size(); ++j) {
@@ -59,8 +59,11 @@ private:
 }  // namespace
 
 ScorerInfo h2o_scorer() {
-    return {"h2o", "attention drawn from all queries so far",
-            "H2O: Heavy-Hitter Oracle for Efficient Generative Inference of Large Language Models", kOptions,
+    return {"h2o",
+            "attention drawn from all queries so far",
+            "Σ_i A[g,i,j] over all queries so far",
+            "H2O: Heavy-Hitter Oracle for Efficient Generative Inference of Large Language Models",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<H2O>(options); }};
 }
 

@@ -21,7 +21,7 @@ public:
     Status score(const LayerEvidence & evidence, Ragged<float> & scores) const override {
         PITH_RETURN_IF_ERROR(require_rows("keydiff", "key_cosine", evidence.key_cosine, evidence, false));
         scores = evidence.key_cosine;
-        for (float & score : scores.flat()) score = -score;
+        for (float & score : scores.flat()) { score = -score; }
         return {};
     }
 
@@ -33,9 +33,12 @@ private:
 
 ScorerInfo keydiff_scorer() {
     return {
-        "keydiff", "keys unlike the others",
+        "keydiff",
+        "keys unlike the others",
+        "−cos(k_j, mean of the lane's unit keys)",
         "KeyDiff: Key Similarity-Based KV Cache Eviction for Long-Context LLM Inference in Resource-Constrained Environments",
-        kOptions, [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<KeyDiff>(options); }};
+        kOptions,
+        [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<KeyDiff>(options); }};
 }
 
 }  // namespace pith

@@ -37,7 +37,11 @@ private:
 }  // namespace
 
 ScorerInfo knorm_scorer() {
-    return {"knorm", "keys of small norm", "A Simple and Effective L2 Norm-Based Strategy for KV Cache Compression", kOptions,
+    return {"knorm",
+            "keys of small norm",
+            "−‖k_j‖₂ before RoPE",
+            "A Simple and Effective L2 Norm-Based Strategy for KV Cache Compression",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<KNorm>(options); }};
 }
 

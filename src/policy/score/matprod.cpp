@@ -58,8 +58,8 @@ public:
     bool has_head_scores() const override { return product_; }
 
     Status score(const LayerEvidence & evidence, Ragged<float> & scores) const override {
-        if (product_) return AttentionScorer::score(evidence, scores);
-        if (exact_) return score_sums(evidence, scores);
+        if (product_) { return AttentionScorer::score(evidence, scores); }
+        if (exact_) { return score_sums(evidence, scores); }
         PITH_RETURN_IF_ERROR(check(evidence));
         scores = make_lane_scores(evidence);
         std::vector<float> factor;
@@ -69,9 +69,9 @@ public:
                 add(evidence.output_l2.row(h * evidence.n_group + g), factor);
             }
             if (output_norm_) {
-                for (float & x : factor) x /= static_cast<float>(evidence.n_group);
+                for (float & x : factor) { x /= static_cast<float>(evidence.n_group); }
             }
-            if (value_norm_) factor.assign(evidence.value_l2.row(h).begin(), evidence.value_l2.row(h).end());
+            if (value_norm_) { factor.assign(evidence.value_l2.row(h).begin(), evidence.value_l2.row(h).end()); }
             multiply(evidence.window_sq.row(h), factor, scores.row(h));
         }
         return {};
@@ -81,7 +81,7 @@ protected:
     Status check(const LayerEvidence & evidence) const override {
         PITH_RETURN_IF_ERROR(product_ ? require_rows("matprod", "window_head_sq", evidence.window_head_sq, evidence, true)
                                       : require_rows("matprod", "window_sq", evidence.window_sq, evidence, false));
-        if (value_norm_) return require_rows("matprod", "value_l2", evidence.value_l2, evidence, false);
+        if (value_norm_) { return require_rows("matprod", "value_l2", evidence.value_l2, evidence, false); }
         return output_norm_ ? require_rows("matprod", "output_l2", evidence.output_l2, evidence, true) : Status{};
     }
 
@@ -99,8 +99,8 @@ private:
     Status score_sums(const LayerEvidence & evidence, Ragged<float> & scores) const {
         const int n_pairs = n_head_pairs(evidence.n_group);
         PITH_RETURN_IF_ERROR(require_pairs("window_pairs", evidence.window_pairs, evidence));
-        if (output_norm_) PITH_RETURN_IF_ERROR(require_pairs("output_pairs", evidence.output_pairs, evidence));
-        if (value_norm_) PITH_RETURN_IF_ERROR(require_rows("matprod", "value_l2", evidence.value_l2, evidence, false));
+        if (output_norm_) { PITH_RETURN_IF_ERROR(require_pairs("output_pairs", evidence.output_pairs, evidence)); }
+        if (value_norm_) { PITH_RETURN_IF_ERROR(require_rows("matprod", "value_l2", evidence.value_l2, evidence, false)); }
         scores = make_lane_scores(evidence);
         std::vector<std::vector<float>> norms(static_cast<size_t>(evidence.n_group));  // of the columns
         std::vector<std::vector<float>> pooled(norms.size());
@@ -114,7 +114,7 @@ private:
                 const auto squares = row(evidence.window_pairs, g, g);
                 auto & norm = norms[static_cast<size_t>(g)];
                 norm.resize(out.size());
-                for (size_t j = 0; j < norm.size(); ++j) norm[j] = std::sqrt(squares[j]);
+                for (size_t j = 0; j < norm.size(); ++j) { norm[j] = std::sqrt(squares[j]); }
                 pooled[static_cast<size_t>(g)].resize(out.size());
                 pool_.apply(norm, pooled[static_cast<size_t>(g)]);
             }
@@ -150,23 +150,23 @@ private:
     static Status require_pairs(std::string_view name, const Ragged<float> & pairs, const LayerEvidence & evidence) {
         const int n_pairs = n_head_pairs(evidence.n_group);
         bool whole = pairs.n_rows() == evidence.n_kv_heads * n_pairs;
-        for (int r = 0; whole && r < pairs.n_rows(); ++r) whole = pairs.length(r) == evidence.length(r / n_pairs);
-        if (whole) return {};
+        for (int r = 0; whole && r < pairs.n_rows(); ++r) { whole = pairs.length(r) == evidence.length(r / n_pairs); }
+        if (whole) { return {}; }
         return {ErrorCode::kMissingEvidence, "matprod needs " + std::string(name) + ", and the evidence of layer " +
                                                  std::to_string(evidence.layer) +
                                                  " lacks it: capture what the policy's needs() ask for"};
     }
 
     static void add(std::span<const float> row, std::span<float> sum) {
-        for (size_t j = 0; j < sum.size(); ++j) sum[j] += row[j];
+        for (size_t j = 0; j < sum.size(); ++j) { sum[j] += row[j]; }
     }
 
     // out = pool(sqrt(squares)) · factor
     void multiply(std::span<const float> squares, std::span<const float> factor, std::span<float> out) const {
         std::vector<float> norms(squares.size());
-        for (size_t j = 0; j < norms.size(); ++j) norms[j] = std::sqrt(squares[j]);
+        for (size_t j = 0; j < norms.size(); ++j) { norms[j] = std::sqrt(squares[j]); }
         pool_.apply(norms, out);
-        for (size_t j = 0; j < out.size(); ++j) out[j] *= factor[j];
+        for (size_t j = 0; j < out.size(); ++j) { out[j] *= factor[j]; }
     }
 
     WindowPool pool_;
@@ -179,8 +179,11 @@ private:
 }  // namespace
 
 ScorerInfo matprod_scorer() {
-    return {"matprod", "an entry's part of the layer's output: attention column times value through W_O",
-            "Reformulating KV Cache Eviction Problem for Long-Context LLM Inference (LaProx)", kOptions,
+    return {"matprod",
+            "an entry's part of the layer's output: attention column times value through W_O",
+            "pool(‖Ā[h,W,j]‖₂) · mean_g ‖v_j·W_O^g‖₂",
+            "Reformulating KV Cache Eviction Problem for Long-Context LLM Inference (LaProx)",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<MatProd>(options); }};
 }
 

@@ -13,7 +13,7 @@ void for_each_tap(std::ptrdiff_t n, PoolKernel kernel, Tap tap) {
     for (std::ptrdiff_t offset = -kernel.before; offset <= kernel.after; ++offset) {
         const std::ptrdiff_t begin = std::max<std::ptrdiff_t>(0, -offset);
         const std::ptrdiff_t end = std::min(n, n - offset);
-        for (std::ptrdiff_t j = begin; j < end; ++j) tap(j, j + offset);
+        for (std::ptrdiff_t j = begin; j < end; ++j) { tap(j, j + offset); }
     }
 }
 

@@ -48,7 +48,11 @@ private:
 }  // namespace
 
 ScorerInfo random_scorer() {
-    return {"random", "keeps entries at random: the baseline to beat", "", kOptions,
+    return {"random",
+            "keeps entries at random: the baseline to beat",
+            "hash of seed, layer, head, position",
+            "",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<Random>(options); }};
 }
 

@@ -30,7 +30,7 @@ public:
         : AttentionScorer(parse_group(options)), pool_(options), group_first_(options.is("order", "group-pool")) {}
 
     Status score(const LayerEvidence & evidence, Ragged<float> & scores) const override {
-        if (!group_first_) return AttentionScorer::score(evidence, scores);
+        if (!group_first_) { return AttentionScorer::score(evidence, scores); }
         PITH_RETURN_IF_ERROR(check(evidence));
         const auto mean_of = [&](int head, std::span<float> out) {
             const auto row = evidence.window_mean.row(head);
@@ -39,7 +39,7 @@ public:
         Ragged<float> reduced;
         reduce_heads(evidence, mean_of, reduced);
         scores = make_lane_scores(evidence);
-        for (int h = 0; h < scores.n_rows(); ++h) pool_.apply(reduced.row(h), scores.row(h));
+        for (int h = 0; h < scores.n_rows(); ++h) { pool_.apply(reduced.row(h), scores.row(h)); }
         return {};
     }
 
@@ -63,7 +63,10 @@ private:
 }  // namespace
 
 ScorerInfo snapkv_scorer() {
-    return {"snapkv", "attention of the last queries, pooled", "SnapKV: LLM Knows What You are Looking for Before Generation",
+    return {"snapkv",
+            "attention of the last queries, pooled",
+            "pool(mean_W of A over the group)",
+            "SnapKV: LLM Knows What You are Looking for Before Generation",
             kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<SnapKV>(options); }};
 }

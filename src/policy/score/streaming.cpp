@@ -37,8 +37,11 @@ private:
 }  // namespace
 
 ScorerInfo streaming_scorer() {
-    return {"streaming", "the first positions and the newest entries, whatever they hold",
-            "Efficient Streaming Language Models with Attention Sinks (StreamingLLM)", kOptions,
+    return {"streaming",
+            "the first positions and the newest entries, whatever they hold",
+            "position",
+            "Efficient Streaming Language Models with Attention Sinks (StreamingLLM)",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<Streaming>(options); }};
 }
 

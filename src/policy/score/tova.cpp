@@ -32,7 +32,7 @@ public:
     bool has_head_scores() const override { return !whole_layer_ && AttentionScorer::has_head_scores(); }
 
     Status score(const LayerEvidence & evidence, Ragged<float> & scores) const override {
-        if (!whole_layer_) return AttentionScorer::score(evidence, scores);
+        if (!whole_layer_) { return AttentionScorer::score(evidence, scores); }
         PITH_RETURN_IF_ERROR(check(evidence));
         scores = make_lane_scores(evidence);
         average_by_position(evidence, scores);
@@ -52,7 +52,7 @@ protected:
 private:
     static void average_by_position(const LayerEvidence & evidence, Ragged<float> & scores) {
         int32_t n_positions = 0;
-        for (const int32_t position : evidence.positions.flat()) n_positions = std::max(n_positions, position + 1);
+        for (const int32_t position : evidence.positions.flat()) { n_positions = std::max(n_positions, position + 1); }
         std::vector<float> sum(static_cast<size_t>(n_positions), 0.0F);
         std::vector<int> count(static_cast<size_t>(n_positions), 0);
         for (int head = 0; head < evidence.last_query.n_rows(); ++head) {
@@ -78,7 +78,11 @@ private:
 }  // namespace
 
 ScorerInfo tova_scorer() {
-    return {"tova", "attention of the last query", "Transformers are Multi-State RNNs (TOVA)", kOptions,
+    return {"tova",
+            "attention of the last query",
+            "A[g,last,j]",
+            "Transformers are Multi-State RNNs (TOVA)",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<Tova>(options); }};
 }
 

@@ -33,9 +33,9 @@ protected:
     void score_head(const LayerEvidence & evidence, int head, std::span<float> out) const override {
         const auto norms = evidence.value_l1.row(head / evidence.n_group);
         float most = 0;
-        for (const float norm : norms.first(pool_.n_past(norms.size()))) most = std::max(most, norm);
+        for (const float norm : norms.first(pool_.n_past(norms.size()))) { most = std::max(most, norm); }
         pool_.apply(evidence.window_mean.row(head), out);
-        for (float & score : out) score *= most;
+        for (float & score : out) { score *= most; }
     }
 
 private:
@@ -45,8 +45,11 @@ private:
 }  // namespace
 
 ScorerInfo vmax_scorer() {
-    return {"vmax", "attention of the last queries, scaled by the head's largest value",
-            "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation", kOptions,
+    return {"vmax",
+            "attention of the last queries, scaled by the head's largest value",
+            "pool(mean_W A) · max_i ‖v_i‖₁ of the lane outside the window",
+            "LAVa: Layer-wise KV Cache Eviction with Dynamic Budget Allocation",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<VMax>(options); }};
 }
 

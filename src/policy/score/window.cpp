@@ -24,9 +24,8 @@ public:
 }  // namespace
 
 ScorerInfo window_scorer() {
-    return {"window", "the newest entries only", "", {}, [](const Options &) -> std::shared_ptr<const Scorer> {
-                return std::make_shared<Window>();
-            }};
+    const auto make = [](const Options &) -> std::shared_ptr<const Scorer> { return std::make_shared<Window>(); };
+    return {"window", "the newest entries only", "position", "", {}, make};
 }
 
 }  // namespace pith

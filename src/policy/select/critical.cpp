@@ -86,7 +86,7 @@ private:
         const std::vector<int32_t> by_score = ranking(candidates, values, share);
         for (const int32_t j : candidates) {
             double norm = 0;
-            for (int g = 0; g < n_group; ++g) norm += norms.row(h * n_group + g)[static_cast<size_t>(j)];
+            for (int g = 0; g < n_group; ++g) { norm += norms.row(h * n_group + g)[static_cast<size_t>(j)]; }
             double & value = values[static_cast<size_t>(j)];
             value = (value - shift + eps_) * (norm / n_group);
         }
@@ -95,7 +95,7 @@ private:
         std::vector<int32_t> grown;
         std::vector<bool> is_in(scores.size(), false);
         const auto add = [&](int32_t j) {
-            if (is_in[static_cast<size_t>(j)]) return false;
+            if (is_in[static_cast<size_t>(j)]) { return false; }
             is_in[static_cast<size_t>(j)] = true;
             grown.push_back(j);
             return true;
@@ -109,8 +109,8 @@ private:
             const bool first_grows = n_first_now > n_first;
             n_first = n_first_now;
             // An entry that stage 2 had taken already moves to stage 1 and leaves its place there free.
-            if (first_grows && add(by_score[static_cast<size_t>(n_first) - 1])) continue;
-            while (!add(by_value[next])) ++next;
+            if (first_grows && add(by_score[static_cast<size_t>(n_first) - 1])) { continue; }
+            while (!add(by_value[next])) { ++next; }
         }
         return grown;
     }
@@ -124,8 +124,11 @@ private:
 }  // namespace
 
 SelectorInfo critical_selector() {
-    return {"critical", "half of the share by score, the rest by score times what the value does to the output",
-            "Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective (CriticalKV)", kOptions,
+    return {"critical",
+            "half of the share by score, the rest by score times what the value does to the output",
+            "⌊α·share⌋ by score, the rest by (score + ε)·mean_g ‖v·W_O^g‖₁",
+            "Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective (CriticalKV)",
+            kOptions,
             [](const Options & options) -> std::shared_ptr<const Selector> { return std::make_shared<Critical>(options); }};
 }
 

@@ -74,12 +74,12 @@ public:
             auto range = ranges.begin();
             for (const int32_t j : lane.keep) {
                 lane.priority.push_back(lowered[static_cast<size_t>(j)]);
-                while (range != ranges.end() && range->end <= j) ++range;
-                if (range != ranges.end() && range->begin <= j) continue;
+                while (range != ranges.end() && range->end <= j) { ++range; }
+                if (range != ranges.end() && range->begin <= j) { continue; }
                 ++n_chosen[static_cast<size_t>(positions[static_cast<size_t>(j)])];
             }
         }
-        for (const LaneChoice & lane : lanes) choice.push_lane(lane);
+        for (const LaneChoice & lane : lanes) { choice.push_lane(lane); }
         return {};
     }
 
@@ -111,7 +111,9 @@ private:
 }  // namespace
 
 SelectorInfo diverse_selector() {
-    return {"diverse", "the highest scores, with less weight for what other heads of the layer keep already",
+    return {"diverse",
+            "the highest scores, with less weight for what other heads of the layer keep already",
+            "the highest score·exp(−α/HD · r), r = how many lanes of the layer chose the position before",
             "SCORE: Similarity-Aware Contextual Overlap-Redundancy Eviction for Efficient KV Cache Compression in LLMs",
             kOptions,
             [](const Options & options) -> std::shared_ptr<const Selector> { return std::make_shared<Diverse>(options); }};

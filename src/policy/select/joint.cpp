@@ -45,9 +45,9 @@ public:
         : candidates_(std::move(candidates)), n_(candidates_.size()), d_(d), columns_(n_ * d_), gone_(n_, 0) {
         for (size_t i = 0; i < n_; ++i) {
             const auto entry = values.subspan(static_cast<size_t>(candidates_[i]) * d, d);
-            for (size_t c = 0; c < d; ++c) columns_[c * n_ + i] = entry[c];
+            for (size_t c = 0; c < d; ++c) { columns_[c * n_ + i] = entry[c]; }
         }
-        for (std::vector<double> & of_head : weights) add_head(values, std::move(of_head));
+        for (std::vector<double> & of_head : weights) { add_head(values, std::move(of_head)); }
     }
 
     // The entry whose going leaves the output nearest to X goes. Returns its index in the lane. REQUIRES: one is left.
@@ -55,9 +55,9 @@ public:
         compute_errors();
         size_t out = n_;
         for (size_t i = 0; i < n_; ++i) {
-            if (gone_[i] == 0 && (out == n_ || errors_[i] < errors_[out])) out = i;
+            if (gone_[i] == 0 && (out == n_ || errors_[i] < errors_[out])) { out = i; }
         }
-        for (Head & head : heads_) remove(head, out);
+        for (Head & head : heads_) { remove(head, out); }
         gone_[out] = 1;
         return candidates_[out];
     }
@@ -67,12 +67,12 @@ public:
         compute_errors();
         std::vector<size_t> order;
         for (size_t i = 0; i < n_; ++i) {
-            if (gone_[i] == 0) order.push_back(i);
+            if (gone_[i] == 0) { order.push_back(i); }
         }
         std::sort(order.begin(), order.end(),
                   [&](size_t a, size_t b) { return errors_[a] != errors_[b] ? errors_[a] > errors_[b] : a > b; });
         std::vector<int32_t> entries;
-        for (const size_t i : order) entries.push_back(candidates_[i]);
+        for (const size_t i : order) { entries.push_back(candidates_[i]); }
         return entries;
     }
 
@@ -82,15 +82,15 @@ private:
         const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
         head.mean.assign(d_, 0.0);
         for (size_t j = 0; j < weights.size(); ++j) {
-            for (size_t c = 0; c < d_; ++c) head.mean[c] += weights[j] * values[j * d_ + c];
+            for (size_t c = 0; c < d_; ++c) { head.mean[c] += weights[j] * values[j * d_ + c]; }
         }
-        for (double & x : head.mean) x /= sum;
+        for (double & x : head.mean) { x /= sum; }
         head.along.assign(n_, 0.0);
         head.distance_sq.assign(n_, 0.0);
         for (size_t c = 0; c < d_; ++c) {
             const double * column = columns_.data() + c * n_;
             const double mean = head.mean[c];
-            for (size_t i = 0; i < n_; ++i) head.distance_sq[i] += (mean - column[i]) * (mean - column[i]);
+            for (size_t i = 0; i < n_; ++i) { head.distance_sq[i] += (mean - column[i]) * (mean - column[i]); }
         }
         head.weights = std::move(weights);
         heads_.push_back(std::move(head));
@@ -112,21 +112,21 @@ private:
             }
         }
         errors_.resize(n_);
-        for (size_t i = 0; i < n_; ++i) errors_[i] = static_cast<float>(std::sqrt(sums[i]));
+        for (size_t i = 0; i < n_; ++i) { errors_[i] = static_cast<float>(std::sqrt(sums[i])); }
     }
 
     // r += a_i·(X - v_i), and with it every r·(X - v_j).
     void remove(Head & head, size_t i) {
         const auto j = static_cast<size_t>(candidates_[i]);
         const double weight = head.weights[j];
-        if (weight == 0) return;
+        if (weight == 0) { return; }
         head.moved_sq = moved_sq_without(head, i, weight);
         for (size_t c = 0; c < d_; ++c) {
             const double * column = columns_.data() + c * n_;
             const double mean = head.mean[c];
             const double step = weight * (mean - column[i]);
             double * along = head.along.data();
-            for (size_t k = 0; k < n_; ++k) along[k] += step * (mean - column[k]);
+            for (size_t k = 0; k < n_; ++k) { along[k] += step * (mean - column[k]); }
         }
         head.weights[j] = 0;
     }
@@ -160,20 +160,20 @@ public:
         const auto choose = [&](int h, LaneChoice & lane) {
             std::vector<int32_t> candidates;
             for_each_candidate_run(layer.positions.length(h), layer.protected_ranges.row(h), [&](int begin, int end) {
-                for (int j = begin; j < end; ++j) candidates.push_back(j);
+                for (int j = begin; j < end; ++j) { candidates.push_back(j); }
             });
             std::vector<std::vector<double>> weights;
-            for (int g = 0; g < n_rows; ++g) weights.push_back(eviction_weights(scores.row(h * n_rows + g)));
+            for (int g = 0; g < n_rows; ++g) { weights.push_back(eviction_weights(scores.row(h * n_rows + g))); }
 
             const auto share = shares[static_cast<size_t>(h)];
             const auto n_candidates = static_cast<int>(candidates.size());
             Elimination elimination(values[static_cast<size_t>(h)], d, std::move(candidates), std::move(weights));
             for (int n_left = n_candidates; n_left > share; --n_left) {
-                if (layer.cancelled()) return;
+                if (layer.cancelled()) { return; }
                 elimination.evict();
             }
             std::vector<int32_t> next_to_go;
-            for (int i = 0; i < std::min(share, kRankedBeyond); ++i) next_to_go.push_back(elimination.evict());
+            for (int i = 0; i < std::min(share, kRankedBeyond); ++i) { next_to_go.push_back(elimination.evict()); }
             std::vector<int32_t> ranked = elimination.left();
             ranked.insert(ranked.end(), next_to_go.rbegin(), next_to_go.rend());
             lane = ranked_lane(layer.protected_ranges.row(h), ranked);
@@ -187,6 +187,7 @@ public:
 SelectorInfo joint_selector() {
     return {"joint",
             "evicts one by one what keeps the attention output nearest (for chunks: costs evictions times entries)",
+            "what is left when entries are evicted one by one, each time the one whose loss changes the output least",
             "beyond CAOTE: Optimizing KV Cache Memory through Attention Output Error-based Token Eviction",
             {},
             [](const Options &) -> std::shared_ptr<const Selector> { return std::make_shared<Joint>(); }};

@@ -12,7 +12,7 @@ std::vector<IndexRange> protected_ranges(const Protection & protection, std::spa
     const auto length = static_cast<int>(positions.size());
     std::vector<IndexRange> ranges;
     ranges.push_back({0, index_of(protection.n_sinks)});
-    for (const PositionSpan & span : protection.pinned) ranges.push_back({index_of(span.begin), index_of(span.end)});
+    for (const PositionSpan & span : protection.pinned) { ranges.push_back({index_of(span.begin), index_of(span.end)}); }
     ranges.push_back({std::max(0, length - protection.n_recent), length});
 
     std::erase_if(ranges, [](const IndexRange & range) { return range.begin >= range.end; });

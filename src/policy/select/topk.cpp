@@ -20,9 +20,14 @@ public:
 }  // namespace
 
 SelectorInfo topk_selector() {
-    return {"topk", "the highest scores; of equals the newer", "", {}, [](const Options &) -> std::shared_ptr<const Selector> {
-                return std::make_shared<TopK>();
-            }};
+    return {
+        "topk",
+        "the highest scores; of equals the newer",
+        "the highest scores of each lane",
+        "",
+        {},
+        [](const Options &) -> std::shared_ptr<const Selector> { return std::make_shared<TopK>(); },
+    };
 }
 
 }  // namespace pith

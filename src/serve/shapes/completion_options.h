@@ -1,4 +1,4 @@
-// completion_options.h - the fields that chat and text completions have in common. Stage: serve.
+// completion_options.h - the fields of a request that chat and text completions have in common. Stage: serve.
 #pragma once
 
 #include "serve/shapes/completion_request.h"
@@ -6,11 +6,13 @@
 
 namespace pith::serve {
 
-// Errors: kInvalidArgument: so many texts that looking for them would hold up other answers. name: of the field.
-// Texts that are looked for while an answer is written: few, and none of them long.
-Status check_texts(std::string_view name, const std::vector<std::string> & stops);
+// Checks a list of texts that are searched for while an answer is written (stop texts, DRY's sequence breakers). The search
+// runs at every token, so a request with many or long texts would slow down everybody's answers. name: the field that holds
+// them, for the message. Errors: kInvalidArgument: more than 64 texts, or one of more than 4,096 bytes.
+Status check_texts(std::string_view name, const std::vector<std::string> & texts);
 
-// Changes what the body says. Last of all reads: the spelling of all names is checked.
+// Sets in `options` what the request's body gives, and leaves the rest as it is. Call it after all other fields have been read:
+// it refuses names that nobody has read, as misspelt.
 Status read_options(Fields & fields, const Tokenizer & tokenizer, CompletionOptions & options);
 
 }  // namespace pith::serve
