@@ -83,9 +83,11 @@ Result<Budget> Session::Impl::device_budget() const {
 // limited, at once and as many as there are, because growing later would want the old and the new ones together.
 Result<int64_t> Session::Impl::lane_capacity(int64_t n_all) const {
     const RunPlan & plan = *seq.plan;
-    const int64_t at_once = plan.budget + std::max<int64_t>({int64_t{plan.chunk} + plan.n_guide, plan.evict_every, plan.grid});
+    const int64_t at_once =
+        plan.budget + std::max<int64_t>({int64_t{plan.chunk} + plan.n_guide, plan.evict_every, plan.grid}) + plan.n_reread;
     const bool bounded = evicts() && !seq.plan->one_shot;
-    const int64_t wanted = std::max<int64_t>(options.max_context, (bounded ? std::min(n_all, 4 * at_once) : n_all) + 256);
+    const int64_t wanted =
+        std::max<int64_t>(options.max_context, (bounded ? std::min(n_all, 4 * at_once) : n_all) + plan.n_reread + 256);
     const size_t addresses = available_addresses();
     if (addresses == 0) { return wanted; }
 
@@ -97,7 +99,7 @@ Result<int64_t> Session::Impl::lane_capacity(int64_t n_all) const {
         bytes_of_all_lanes += static_cast<double>(layout.rows(l).bytes()) * layout.lanes(l).n_kv_heads;
     }
     const auto room = static_cast<int64_t>(usable / bytes_of_all_lanes);
-    const int64_t least = bounded ? std::min(n_all, at_once) : n_all;
+    const int64_t least = bounded ? std::min(n_all + plan.n_reread, at_once) : n_all + plan.n_reread;
     if (room < least) {
         return {ErrorCode::kOutOfMemory, "the limit on virtual memory (ulimit -v, -d) leaves " +
                                              mebibytes(static_cast<double>(addresses)) + ", which holds " +

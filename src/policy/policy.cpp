@@ -219,6 +219,11 @@ Result<Policy> Policy::parse(std::string_view text) {
                                  ": a policy has one window, so leave out the option of " + quoted(taken.allocator));
         }
     }
+    if (policy.gated_ && policy.scorer_->needs().reread_max) {
+        return bad(name, quoted(taken.scorer) +
+                             " reads the text again before it evicts, and gates decide before that: leave out " +
+                             quoted(taken.admission));
+    }
     if (policy.allocator_ == nullptr) { policy.allocator_ = defaults(allocators().front()); }
     if (policy.selector_ == nullptr) { policy.selector_ = defaults(selectors().front()); }
     return policy;

@@ -110,6 +110,32 @@ TEST(RunPlan, BytesHoldQuestionsThatAreTakenBack) {
     EXPECT_EQ(plan_run(request)->budget, 200);
 }
 
+// A piece that is read again stands behind the chunk it is, with the words that ask for it.
+TEST(RunPlan, BytesHoldWhatIsReadAgain) {
+    for (const double entries : {40.0, 100.0, 600.0, 3000.0, 20000.0}) {
+        RunRequest request = request_of(Budget(BudgetKind::kBytes, 128.0 * (entries * 256 + 2 * 4096)), 100000);
+        request.rereads = true;
+        request.n_reread_prompt = 20;
+        const auto plan = plan_run(request);
+        if (!plan.ok()) {
+            EXPECT_LT(entries, 1 + 2 * 16 + 20) << plan.status().message();
+            continue;
+        }
+        EXPECT_FALSE(plan->one_shot);
+        EXPECT_EQ(plan->n_reread, plan->chunk + 20);
+        EXPECT_LE(static_cast<double>(plan->budget + plan->chunk + plan->n_reread), entries);
+        EXPECT_LE(static_cast<double>(plan->budget + plan->evict_every + plan->n_reread), entries);
+        EXPECT_GE(plan->budget, 1);
+    }
+    // In one shot all of it is held until it has been read again.
+    RunRequest whole = request_of(Budget(BudgetKind::kBytes, 128.0 * (7000 * 256 + 2 * 4096)), 4000);
+    whole.prefill = PrefillSchedule::kOneShot;
+    whole.rereads = true;
+    ASSERT_TRUE(plan_run(whole).ok());
+    whole.n_prompt = 5000;
+    EXPECT_EQ(plan_run(whole).status().code(), ErrorCode::kBudget);
+}
+
 TEST(RunPlan, BytesHoldTheQuestionBesideTheChunk) {
     RunRequest request = request_of(Budget(BudgetKind::kBytes, 64.0 * 1024 * 1024), 100000);
     const int64_t without = plan_run(request)->budget;

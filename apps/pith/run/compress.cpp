@@ -13,6 +13,7 @@
 #include "app/base/read_text.h"
 #include "app/flags/chat_template_flags.h"
 #include "app/flags/engine_flags.h"
+#include "app/flags/reread_words.h"
 #include "app/flags/unseen_question.h"
 #include "app/run/budget_check.h"
 #include "app/run/loaded_model.h"
@@ -37,6 +38,7 @@ struct CompressFlags {
     ChatTemplateFlags chat_template;
     bool raw = false;
     bool json = false;
+    std::string effort = "full";
 };
 
 struct Texts {
@@ -120,9 +122,14 @@ int compress_command(CompressFlags flags) {
     if (!context.ok()) { return fail(context.status()); }
     const auto questions = encode_questions(tokenizer, flags, saved);
     if (!questions.ok()) { return fail(questions.status()); }
+    // Where it is known what will be asked, that judges; else what a repetition of the text looks up does.
+    options.auto_may_reread = flags.effort == "full" && flags.questions.empty();
+    const Status words = set_reread_words(tokenizer, saved.uses_template, options);
+    if (!words.ok()) { return fail(words); }
     if (flags.pin_system && context->n_system > 0) { options.pinned.push_back({0, context->n_system}); }
     auto session = loaded->model.session(options);
     if (!session.ok()) { return fail(session.status()); }
+    tell_of_second_reading(loaded->model, options);
     if (flags.questions.empty()) {
         warn_of_unseen_question(std::span(&options.policy, 1), loaded->model, options.heads_file,
                                 "name the questions that will be asked with -p");
@@ -151,6 +158,12 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     auto * system = command->add_option("--system-prompt", flags->system_prompt, "System prompt (-sys)");
     command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
     command->add_flag("--pin-system", flags->pin_system, "Never evict the system prompt");
+    command
+        ->add_option("--effort", flags->effort,
+                     "full: where neither questions (-p) nor head importances are known, read the text twice and keep what its "
+                     "repetition looks up (2 to 3 times the time); quick: read it once")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"full", "quick"}));
     command->add_flag("--raw", flags->raw, "Leave out the model's chat template (-no-cnv)");
     flags->chat_template.add_to(*command);
     command->add_flag("--json", flags->json, "One JSON object on standard output");

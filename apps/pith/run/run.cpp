@@ -21,6 +21,7 @@
 #include "app/base/ledger_report.h"
 #include "app/base/progress.h"
 #include "app/base/read_text.h"
+#include "app/flags/reread_words.h"
 #include "app/flags/unseen_question.h"
 #include "app/run/auto_budget.h"
 #include "app/run/budget_check.h"
@@ -408,6 +409,10 @@ int run_command(RunFlags flags) {
     const Tokenizer & tokenizer = loaded->tokenizer;
     PromptRequest request = *read;
     request.use_template = !flags.raw && tokenizer.has_chat_template();
+    if (!cached) {  // a saved session has its own
+        const Status words = set_reread_words(tokenizer, request.use_template, *options);
+        if (!words.ok()) { return fail(words); }
+    }
     const SessionFile * file = cached ? &*cached : nullptr;
     const auto prompt = make_prompt(flags, *loaded, file, request);
     if (!prompt.ok()) { return fail(prompt.status()); }

@@ -16,6 +16,7 @@
 #include "cache/page_memory.h"
 #include "core/stopwatch.h"
 #include "pith/log.h"
+#include "text/reread_prompt.h"
 
 namespace pith::app {
 namespace {
@@ -108,6 +109,10 @@ int serve_command(ServeFlags flags, bool is_verbose) {
     api_options.defaults.max_tokens = flags.n_predict;
     api_options.defaults.timeout_s = flags.request_timeout_s;
     api_options.session = *options;
+    // For requests whose policy reads again. Where the template has no place for them, the text alone does.
+    if (auto words = reread_prompt(*tokenizer, tokenizer->has_chat_template()); words.ok()) {
+        api_options.session.reread = std::move(*words);
+    }
     api_options.keys = *keys;
     api_options.owners = flags.owners(*keys);
     api_options.caches = !flags.cache_dir.empty() || flags.cache_ram_mib != 0;
