@@ -61,7 +61,10 @@ std::string duration_text(double seconds) {
 
 // In the form that is the same for every benchmark, or in RULER's own, for its tools and for --data.
 Status write_samples(const EvalFlags & flags, const EvalOptions & options, const EvalPlan & plan, const Tokenizer & tokenizer) {
-    if (!flags.ruler_form) { return write_file(flags.write_samples, sample_lines(plan)); }
+    if (!flags.ruler_form) {
+        return write_file(flags.write_samples,
+                          flags.with_tokens ? sample_lines_with_tokens(plan, tokenizer) : sample_lines(plan));
+    }
     if (options.family != "ruler" || options.tasks.size() != 1 || options.lengths.size() != 1) {
         return {ErrorCode::kInvalidArgument,
                 "--ruler-form writes one task of RULER at one length: name them with --tasks and --context"};

@@ -19,7 +19,7 @@ struct ScoreFlags {
     std::vector<std::string> files;
     std::string task;
     std::string data;
-    bool json = false, csv = false, markdown = false;
+    bool json = false, csv = false, markdown = false, each = false;
 };
 
 // A run's folder stands for its answers, and knows which benchmark they are of.
@@ -45,8 +45,8 @@ Result<std::string> read_data(const std::string & folder, const std::string & fi
 }
 
 int score_command(const ScoreFlags & flags) {
-    if (int{flags.json} + int{flags.csv} + int{flags.markdown} > 1) {
-        return fail_usage("--json, --csv, --markdown: give one of them");
+    if (int{flags.json} + int{flags.csv} + int{flags.markdown} + int{flags.each} > 1) {
+        return fail_usage("--json, --csv, --markdown, --each: give one of them");
     }
     const benchmarks::Task * task = nullptr;
     if (!flags.task.empty()) {
@@ -66,7 +66,8 @@ int score_command(const ScoreFlags & flags) {
         rows.insert(rows.end(), scored->begin(), scored->end());
     }
     const TextTable table = score_table(rows);
-    const std::string text = flags.json       ? score_json(rows)
+    const std::string text = flags.each       ? score_lines(rows)
+                             : flags.json     ? score_json(rows)
                              : flags.csv      ? to_csv(table)
                              : flags.markdown ? to_markdown(table)
                                               : to_text(table);
@@ -89,6 +90,7 @@ void add_score_command(CLI::App & eval, int & exit_code) {
     command->add_flag("--json", flags->json, "One JSON object");
     command->add_flag("--csv", flags->csv, "Comma-separated values");
     command->add_flag("--markdown", flags->markdown, "Markdown");
+    command->add_flag("--each", flags->each, "No table, but a line of JSON for each prediction, with its score");
     command->callback([flags, &exit_code] { exit_code = score_command(*flags); });
 }
 
