@@ -178,12 +178,15 @@ public:
     // Until nothing is left to do. cancel: as step()'s, and between steps: kCancelled, and run() can go on.
     Status run(const std::atomic<bool> * cancel = nullptr);
 
-    // Errors of the six: a number that submit() did not give, or forget() took, is kNotFound, kFailed, empty, 0.
+    // Errors of the seven: a number that submit() did not give, or forget() took, is kNotFound, kFailed, empty, 0, false.
     RequestState state(int64_t id) const;
     Status status(int64_t id) const;
     std::span<const int32_t> answer(int64_t id) const;  // valid until the next call
     Result<Ledger> ledger(int64_t id) const;
     int64_t n_cached(int64_t id) const;  // tokens of its prompt that came with a state, once it is being read
+    // Once its prompt is read: whether it was compressed in the sight of Request::questions, as
+    // Session::prefill_for_questions() has it.
+    bool questions_seen(int64_t id) const;
     // Original positions of the entries that a lane of a running or kept sequence holds, ascending; valid until the next call.
     // None while they are set aside, and none of a lane that there is not.
     std::span<const int32_t> lane_positions(int64_t id, int layer, int kv_head) const;

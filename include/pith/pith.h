@@ -335,7 +335,7 @@ struct pith_request {
     int64_t after;
     bool keep;                 /* false; its entries stay when it is done, until pith_engine_forget() */
     const int32_t * questions; /* with `keep`: tokens of questions that others will ask behind it: it is compressed in */
-    size_t n_questions;        /* their sight (the ledger's schedule says whether), and they are taken back */
+    size_t n_questions;        /* their sight (pith_engine_questions_seen() says whether), and they are taken back */
     int32_t max_tokens;        /* 256, of the answer; 0 with `keep`: the prompt is read, no more */
     bool stop_at_end;          /* true: tokens that end the model's answers end this one */
     const int32_t * stop;      /* others that do; none of them is a part of it */
@@ -401,6 +401,8 @@ PITH_API pith_code pith_engine_lane_positions(const pith_engine * engine, int64_
 /* REQUIRES of both: ledger->size is set. Of a request: texts are valid until the engine's next call. */
 PITH_API pith_code pith_engine_request_ledger(pith_engine * engine, int64_t id, struct pith_ledger * ledger);
 PITH_API int64_t pith_engine_n_cached(const pith_engine * engine, int64_t id); /* of its prompt, from the folder of states */
+/* Of a request whose prompt has been read: whether it was compressed in the sight of its questions. */
+PITH_API bool pith_engine_questions_seen(const pith_engine * engine, int64_t id);
 PITH_API pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_ledger * ledger);
 
 #ifdef __cplusplus

@@ -196,6 +196,10 @@ int64_t pith_engine_n_cached(const pith_engine * engine, int64_t id) {
     return engine == nullptr ? 0 : engine->engine.n_cached(id);
 }
 
+bool pith_engine_questions_seen(const pith_engine * engine, int64_t id) {
+    return engine != nullptr && engine->engine.questions_seen(id);
+}
+
 pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_ledger * ledger) {
     return guarded([&]() -> Status {
         if (engine == nullptr || ledger == nullptr) { return missing(engine == nullptr ? "engine" : "ledger"); }

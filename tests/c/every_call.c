@@ -231,6 +231,7 @@ static int many_at_once(const pith_model * model, const int32_t * tokens) {
     ledger.size = sizeof ledger;
     EXPECT(pith_engine_request_ledger(engine, base, &ledger) == PITH_OK && ledger.evicted_entries > 0);
     EXPECT(strstr(ledger.schedule, "question seen") != NULL);
+    EXPECT(pith_engine_questions_seen(engine, base) && !pith_engine_questions_seen(NULL, base));
 
     int n_shown = 0;
     int32_t stop[] = {tokens[3]};

@@ -169,6 +169,7 @@ class Python(unittest.TestCase):
             base = engine.submit(self.context, keep=True, max_tokens=0, questions=[self.questions[:9], self.questions[9:]], **options)
             engine.run()
             self.assertEqual(engine.ledger(base)["schedule"], "one-shot, question seen")
+            self.assertTrue(engine.questions_seen(base))
             self.assertEqual(len(engine.lane_positions(base, 0, 0)), BUDGET)
             numbers = [engine.submit(self.questions[begin:end], after=base, max_tokens=6, stop_at_end=False)
                        for begin, end in ((0, 9), (9, N_QUESTIONS))]

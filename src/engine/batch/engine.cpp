@@ -218,6 +218,11 @@ int64_t Engine::n_cached(int64_t id) const {
     return turn == nullptr ? 0 : turn->n_cached();
 }
 
+bool Engine::questions_seen(int64_t id) const {
+    const Turn * turn = impl_->asked(id);
+    return turn != nullptr && turn->questions_seen();
+}
+
 std::span<const int32_t> Engine::lane_positions(int64_t id, int layer, int kv_head) const {
     const Turn * turn = impl_->asked(id);
     if (turn == nullptr || turn->session() == nullptr || !turn->session()->seq.cache) { return {}; }
