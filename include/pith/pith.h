@@ -59,6 +59,9 @@ typedef struct pith_cancel pith_cancel;
 PITH_API const char * pith_version(void);
 /* Of the last call of this thread that failed; "" before one did. Lives until the thread's next failing call. */
 PITH_API const char * pith_error(void);
+/* What that line names first of what the caller sets: the field of an options struct, as "budget", or a call; it is wrong, or
+ * helps when it is changed. "": none. Lives as long as the line. */
+PITH_API const char * pith_error_field(void);
 PITH_API const char * pith_code_name(pith_code code); /* "kBudget" → "budget", … */
 
 /* Log lines of Pith, ggml and libllama; level 0 debug, 1 information, 2 warning, 3 error. NULL: they are dropped (the default).

@@ -90,7 +90,7 @@ std::string auto_help() {
     return "chosen when the prompt comes, and said with the reason: " + name(kInSight) + " with the question in sight, " +
            name(kLater) + " without, and with head importances " + name(kInSightWithHeads) + " and " + name(kLaterWithHeads) +
            "; " + name(kGatedInBudget) + " or " + name(kGated) + " with gates; " + name(kUnlimited) +
-           " without a budget, and with --budget auto where memory holds the whole context";
+           " without a budget, and with budget auto where memory holds the whole context";
 }
 
 }  // namespace pith

@@ -36,7 +36,7 @@ private:
 }  // namespace
 
 ScorerInfo gate_scorer() {
-    return {"gate", "the model's gates' retention probability (needs --gate)",
+    return {"gate", "the model's gates' retention probability (needs gates)",
             "In-context KV-Cache Eviction for LLMs via Attention-Gate", kOptions,
             [](const Options & options) -> std::shared_ptr<const Scorer> { return std::make_shared<GateScorer>(options); }};
 }
