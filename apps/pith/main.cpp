@@ -82,7 +82,7 @@ int run(const std::vector<std::string> & arguments) {
     app::add_man_command(root, exit_code);
     app::refuse_empty_values(root);
     const auto adopted = app::adopt_llama_flags(root, arguments);
-    if (!adopted.ok()) { return app::fail_usage(adopted.status().message()); }
+    if (!adopted.ok()) { return app::fail_usage(adopted.status()); }
     std::vector<std::string> rewritten;
     try {
         rewritten = app::rewrite_arguments(*adopted);

@@ -6,6 +6,7 @@
 #include "cache/bucket_lanes.h"
 #include "cache/page_memory.h"
 #include "core/guarded.h"
+#include "core/items.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "device/available_memory.h"
@@ -52,11 +53,11 @@ Status Session::Impl::check_protected(const Policy & policy, const Budget & budg
     int64_t n_pinned = 0;
     for (const PositionSpan & span : options.pinned) { n_pinned += std::min(span.end, end) - std::min(span.begin, end); }
     return {ErrorCode::kBudget,
-            "--budget " + budget.to_string() + " gives " + std::to_string(plan.budget) + " tokens per head, but policy " +
-                policy.name() + " protects " + std::to_string(n_held) + " of the prompt's " + std::to_string(n_prompt) + " (" +
-                std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
-                std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " + std::to_string(n_pinned) +
-                " pinned): " + (least ? "use --budget " + std::to_string(*least) + " or more, or " : "") + "protect less"};
+            item::kBudget + " " + budget.to_string() + " gives " + std::to_string(plan.budget) +
+                " tokens per head, but policy " + policy.name() + " protects " + std::to_string(n_held) + " of the prompt's " +
+                std::to_string(n_prompt) + " (" + std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
+                std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " + std::to_string(n_pinned) + " pinned): " +
+                (least ? "use " + item::kBudget + " " + std::to_string(*least) + " or more, or " : "") + "protect less"};
 }
 
 Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
@@ -225,9 +226,10 @@ Status Session::Impl::begin_call(std::span<const int32_t> tokens, bool is_prompt
         gating = is_prompt && gates_prompt(first);
     }
     if (seq.plan->capacity > 0 && seq.n_tokens + n > seq.plan->capacity) {
-        return {ErrorCode::kBudget, "--budget auto: the memory that was left holds " + with_commas(seq.plan->capacity) +
+        return {ErrorCode::kBudget, item::kBudget + " auto: the memory that was left holds " + with_commas(seq.plan->capacity) +
                                         " tokens, " + with_commas(seq.n_tokens) + " are there, and policy " +
-                                        seq.policy.name() + " keeps them all: give a --budget in numbers to evict"};
+                                        seq.policy.name() + " keeps them all: give a " + item::kBudget +
+                                        " in numbers to evict"};
     }
     return {};
 }

@@ -94,7 +94,7 @@ std::string auto_help() {
            name(kLater) + " without, and with head importances " + name(kInSightWithHeads) + " and " + name(kLaterWithHeads) +
            "; without them " + name(kReread) + " in `pith compress`, which then reads a text twice; " + name(kGatedInBudget) +
            " or " + name(kGated) + " with gates; " + name(kUnlimited) +
-           " without a budget, and with --budget auto where memory holds the whole context";
+           " without a budget, and with budget auto where memory holds the whole context";
 }
 
 }  // namespace pith

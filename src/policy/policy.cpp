@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/items.h"
 #include "core/text.h"
 #include "pith/policies.h"
 #include "policy/auto_policy.h"
@@ -259,7 +260,8 @@ bool Policy::needs_gate() const {
 
 Status Policy::check_gates(bool has_gates) const {
     if (has_gates || !needs_gate()) { return {}; }
-    return {ErrorCode::kInvalidArgument, "policy '" + name_ + "' needs gates: --gate FILE, made by `pith train gate`"};
+    return {ErrorCode::kInvalidArgument,
+            "policy '" + name_ + "' needs gates: " + item::kGates + " FILE, made by `pith train gate`"};
 }
 
 bool Policy::judges_by_newest_queries() const {

@@ -263,7 +263,7 @@ int bench_command(BenchFlags flags) {
     if (flags.batch.own && flags.batch.batches.empty()) { return fail_usage("--own goes with --batch"); }
     if (flags.gates && flags.model.gate.empty()) { return fail_usage("--gates measures gates: name their file with --gate"); }
     const std::string mode = mode_of(flags);
-    if (const Status status = flags.lists.check(mode); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = flags.lists.check(mode); !status.ok()) { return fail_usage(status); }
     flags.lists.give_first(flags.n_prompt, flags.n_generate, flags.session);
     if (flags.policies) { return policies_command(flags); }
     if (flags.scoring) { apply_scoring_defaults(flags); }
@@ -272,7 +272,7 @@ int bench_command(BenchFlags flags) {
     if (one_policy) { apply_eviction_defaults(flags); }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = bench_options(flags);
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     if (one_policy && options->policies.size() > 1) { return fail_usage("--crowd and --endless measure one policy: give one"); }
     if (flags.n_chats) {
         flags.crowd.n_chats = *flags.n_chats;

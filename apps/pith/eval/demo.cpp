@@ -8,6 +8,7 @@
 
 #include "app/base/commands.h"
 #include "app/base/errors.h"
+#include "app/base/flag_names.h"
 #include "app/base/interrupt.h"
 #include "app/base/progress.h"
 #include "app/base/reference_model.h"
@@ -116,7 +117,7 @@ struct GatedDemo {
             }
             gate = loaded.status();
         }
-        warn("policy gated is left out: " + gate.status().message());
+        warn("policy gated is left out: " + message_of(gate.status()));
     }
 };
 
@@ -193,7 +194,7 @@ int demo_command(DemoFlags flags) {
     GatedDemo gated(flags);
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = demo_options(flags);
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);

@@ -279,7 +279,7 @@ Status EvalFlags::check() const {
     if (resume && out.empty()) { return {ErrorCode::kInvalidArgument, "--resume needs the folder of the run: add -o FOLDER"}; }
     if (!shard.empty()) {
         if (const auto part = parse_shard(shard); !part.ok()) {
-            return {ErrorCode::kInvalidArgument, "--shard: " + part.status().message()};
+            return {ErrorCode::kInvalidArgument, "--shard: " + part.status().wording()};
         }
         if (out.empty()) {
             return {ErrorCode::kInvalidArgument,

@@ -175,12 +175,11 @@ int run_eval(const EvalFlags & flags) {
 
 int run_eval(const EvalFlags & given, EvalRun & run) {
     EvalFlags flags = given;
-    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status); }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto options = eval_options(flags, flags.model.path);
     if (!options.ok()) {
-        return options.status().code() == ErrorCode::kInvalidArgument ? fail_usage(options.status().message())
-                                                                      : fail(options.status());
+        return options.status().code() == ErrorCode::kInvalidArgument ? fail_usage(options.status()) : fail(options.status());
     }
     if (const Status loaded = run.load(flags.model); !loaded.ok()) { return fail(loaded); }
     const auto & [model, tokenizer, report] = run;
@@ -190,9 +189,7 @@ int run_eval(const EvalFlags & given, EvalRun & run) {
     tell_of_stretches(flags, *plan);
     if (!flags.write_samples.empty()) {
         const Status status = write_samples(flags, *options, *plan, *tokenizer);
-        return status.ok()                                    ? kExitOk
-               : status.code() == ErrorCode::kInvalidArgument ? fail_usage(status.message())
-                                                              : fail(status);
+        return status.ok() ? kExitOk : status.code() == ErrorCode::kInvalidArgument ? fail_usage(status) : fail(status);
     }
     auto settings = eval_settings(flags, *options, *model);
     if (!settings.ok()) { return fail(settings.status()); }

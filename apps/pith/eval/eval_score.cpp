@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/base/errors.h"
+#include "app/base/flag_names.h"
 #include "app/base/read_text.h"
 #include "eval/report/score_report.h"
 #include "eval/run_folder.h"
@@ -51,7 +52,7 @@ int score_command(const ScoreFlags & flags) {
     const benchmarks::Task * task = nullptr;
     if (!flags.task.empty()) {
         const auto found = task_by_name(flags.task);
-        if (!found.ok()) { return fail_usage("--task: " + found.status().message()); }
+        if (!found.ok()) { return fail_usage("--task: " + message_of(found.status())); }
         task = *found;
     }
     std::vector<ScoredPredictions> rows;
@@ -60,8 +61,7 @@ int score_command(const ScoreFlags & flags) {
         if (!file.ok()) { return fail(file.status()); }
         const auto scored = score_predictions(*file, [&](const std::string & name) { return read_data(flags.data, name); });
         if (!scored.ok()) {
-            return scored.status().code() == ErrorCode::kInvalidArgument ? fail_usage(scored.status().message())
-                                                                         : fail(scored.status());
+            return scored.status().code() == ErrorCode::kInvalidArgument ? fail_usage(scored.status()) : fail(scored.status());
         }
         rows.insert(rows.end(), scored->begin(), scored->end());
     }

@@ -5,6 +5,7 @@
 
 #include "app/base/commands.h"
 #include "app/base/errors.h"
+#include "app/base/flag_names.h"
 #include "app/base/ledger_report.h"
 #include "app/models/info_parts.h"
 #include "app/models/model_folders.h"
@@ -56,7 +57,7 @@ ModelRow look_at(FoundModel found) {
     const auto model = ModelFile::check(path);
     if (!model.ok()) {
         row.architecture = architecture_of(path);
-        row.why_not = without_path(model.status().message(), path);
+        row.why_not = without_path(message_of(model.status()), path);
         return row;
     }
     row.architecture = (*model)->hparams().arch_name;

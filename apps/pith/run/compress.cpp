@@ -100,7 +100,7 @@ void print_outcome(const CompressFlags & flags, const Ledger & ledger, const Cac
 
 int compress_command(CompressFlags flags) {
     const auto given = flags.session.options(!flags.model.gate.empty());
-    if (!given.ok()) { return fail_usage(given.status().message()); }
+    if (!given.ok()) { return fail_usage(given.status()); }
     SessionOptions options = *given;
     if (flags.raw && flags.chat_template.any()) {
         return fail_usage("--raw is the text without a chat template: leave it out, or what the template is given");

@@ -79,13 +79,13 @@ bool is_this_machine(const std::string & host) {
 }
 
 int serve_command(ServeFlags flags, bool is_verbose) {
-    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status); }
     const auto options = flags.session.options(!flags.model.gate.empty());
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     const auto sampler = flags.sampler.options();
-    if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
+    if (!sampler.ok()) { return fail_usage(sampler.status()); }
     const auto generator_options = flags.generator_options(*options);
-    if (!generator_options.ok()) { return fail_usage(generator_options.status().message()); }
+    if (!generator_options.ok()) { return fail_usage(generator_options.status()); }
     const auto keys = flags.read_keys();
     if (!keys.ok()) { return fail_or_usage(keys.status()); }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/items.h"
 #include "core/text.h"
 
 namespace pith {
@@ -17,7 +18,7 @@ constexpr double kWorthOneShot = 0.9;  // of the entries that chunks would leave
 
 constexpr double kKibibyte = 1024;
 
-// As it is written behind --budget: in whole KiB, rounded up, so that it does.
+// As users write it: in whole KiB, rounded up, so that it does.
 std::string typed(double bytes) {
     return Budget(BudgetKind::kBytes, std::ceil(bytes / kKibibyte) * kKibibyte).to_string();
 }
@@ -58,15 +59,16 @@ int smallest_chunk(const RunRequest & request) {
 }
 
 // What is asked for beside each other must fit; "auto" says what it came to, and cannot be raised.
-Status too_few_bytes(const RunRequest & request, const std::string & purpose, double need, const std::string & or_else) {
+Status too_few_bytes(const RunRequest & request, const std::string & purpose, double need, const Wording & or_else) {
     need += bytes_ungoverned(request);
+    const bool nothing_else = or_else.text().empty();
     if (request.is_auto) {
-        return {ErrorCode::kBudget, "--budget auto, " + kibibytes(std::floor(request.budget.value / kKibibyte)) +
+        return {ErrorCode::kBudget, item::kBudget + " auto, " + kibibytes(std::floor(request.budget.value / kKibibyte)) +
                                         " of memory here, is too small " + purpose + ", which takes " +
-                                        kibibytes(std::ceil(need / kKibibyte)) + (or_else.empty() ? "" : ": use " + or_else)};
+                                        kibibytes(std::ceil(need / kKibibyte)) + (nothing_else ? "" : ": use " + or_else)};
     }
-    return {ErrorCode::kBudget, "--budget " + request.budget.to_string() + " is too small " + purpose + ": use --budget " +
-                                    typed(need) + " or more" + (or_else.empty() ? "" : ", or " + or_else)};
+    return {ErrorCode::kBudget, item::kBudget + " " + request.budget.to_string() + " is too small " + purpose + ": use " +
+                                    item::kBudget + " " + typed(need) + " or more" + (nothing_else ? "" : ", or " + or_else)};
 }
 
 // What is read again at a time, and what asks for it.
@@ -155,7 +157,7 @@ Result<RunPlan> plan_bytes(const RunRequest & request) {
     if (request.prefill == PrefillSchedule::kOneShot || request.whole_prompt) {
         if (whole.budget >= least) { return whole; }
         return too_few_bytes(request, to_read, least_bytes_of_one_shot(request),
-                             request.whole_prompt ? "gates trained with --causal" : "--prefill chunked");
+                             request.whole_prompt ? item::kCausalGates : item::kPrefill + " chunked");
     }
     const RunPlan chunks = chunks_in_bytes(request);
     // In one shot every layer is judged by the whole prompt's queries; worth it where the room for a whole layer costs little.
@@ -179,20 +181,20 @@ Result<RunPlan> plan_bytes(const RunRequest & request) {
 // The grid is known to have a meaning.
 Result<RunPlan> plan_on_grid(const RunRequest & request) {
     if (request.chunk < 1) {
-        return {ErrorCode::kInvalidArgument, "--chunk " + std::to_string(request.chunk) + ": must be at least 1"};
+        return {ErrorCode::kInvalidArgument, item::kChunk + " " + std::to_string(request.chunk) + ": must be at least 1"};
     }
     if (request.evict_every < 0) {
         return {ErrorCode::kInvalidArgument,
-                "--evict-every " + std::to_string(request.evict_every) + ": must be 0 (never in decode) or more"};
+                item::kEvictEvery + " " + std::to_string(request.evict_every) + ": must be 0 (never in decode) or more"};
     }
     if (request.grid < 0) {
-        return {ErrorCode::kInvalidArgument, "--grid " + std::to_string(request.grid) + ": must be 0 (none) or more"};
+        return {ErrorCode::kInvalidArgument, item::kGrid + " " + std::to_string(request.grid) + ": must be 0 (none) or more"};
     }
     if (request.whole_prompt && request.prefill == PrefillSchedule::kChunked) {
-        return {
-            ErrorCode::kInvalidArgument,
-            "--prefill chunked: these gates decide on an entry when they have seen the whole prompt, so it cannot be read in "
-            "chunks: leave --prefill out, or train gates with --causal"};
+        return {ErrorCode::kInvalidArgument,
+                item::kPrefill +
+                    " chunked: these gates decide on an entry when they have seen the whole prompt, so it cannot be " +
+                    "read in chunks: leave " + item::kPrefill + " out, or use " + item::kCausalGates};
     }
     if (request.is_auto && !request.evicts) {
         const int64_t capacity = entries_in(request, request.budget.value);
@@ -200,21 +202,22 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
             const bool whole = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
             return RunPlan{.one_shot = whole, .chunk = request.chunk, .capacity = capacity};
         }
-        return {ErrorCode::kBudget, "--budget auto: the memory that is left holds " +
-                                        with_commas(std::max<int64_t>(capacity, 0)) + " tokens, the prompt has " +
-                                        with_commas(request.n_prompt) +
-                                        ", and this policy keeps them all: choose one that evicts, e.g. --policy snapkv"};
+        return {ErrorCode::kBudget,
+                item::kBudget + " auto: the memory that is left holds " + with_commas(std::max<int64_t>(capacity, 0)) +
+                    " tokens, the prompt has " + with_commas(request.n_prompt) +
+                    ", and this policy keeps them all: choose one that evicts, e.g. " + item::kPolicy + " snapkv"};
     }
     const bool limited = request.budget.kind != BudgetKind::kNone;
     if (limited && !request.evicts) {
-        const char * all = request.gated ? "policy gated keeps every entry that the gates keep, so --budget "
-                                         : "policy full keeps every entry, so --budget ";
-        return {ErrorCode::kInvalidArgument, all + request.budget.to_string() + " cannot hold: choose another --policy" +
+        const char * all =
+            request.gated ? "policy gated keeps every entry that the gates keep, so " : "policy full keeps every entry, so ";
+        return {ErrorCode::kInvalidArgument, all + item::kBudget + " " + request.budget.to_string() +
+                                                 " cannot hold: choose another " + item::kPolicy +
                                                  (request.gated ? ", e.g. gated+snapkv" : "") + ", or leave the budget out"};
     }
     if (!limited && request.evicts) {
         return {ErrorCode::kInvalidArgument,
-                "this policy evicts, but no budget was given: add --budget (tokens per head, 20%, or 512M)"};
+                "this policy evicts, but no budget was given: add " + item::kBudget + " (tokens per head, 20%, or 512M)"};
     }
     const bool one_shot = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
     if (!limited) {
