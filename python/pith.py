@@ -31,10 +31,11 @@ CODES = ("ok", "invalid_argument", "not_found", "bad_file", "unsupported", "miss
 
 
 class Error(Exception):
-    """What went wrong; `code` is one of CODES."""
+    """What went wrong; `code` is one of CODES, `field` the keyword that the message names first ("" where it names none)."""
 
-    def __init__(self, code, message):
+    def __init__(self, code, message, field=""):
         super().__init__(message)
+        self.field = field
         self.code = CODES[code] if 0 <= code < len(CODES) else str(code)
 
 
@@ -165,6 +166,7 @@ def _declare(library):
     calls = {
         "pith_version": (c_char_p, []),
         "pith_error": (c_char_p, []),
+        "pith_error_field": (c_char_p, []),
         "pith_model_options_init": (None, [POINTER(_ModelOptions), c_size_t]),
         "pith_model_load": (c_int32, [c_char_p, POINTER(_ModelOptions), out]),
         "pith_model_free": (None, [handle]),
@@ -227,6 +229,7 @@ def _declare(library):
         "pith_engine_lane_positions": (c_int32, [handle, c_int64, c_int32, c_int32, POINTER(tokens), size]),
         "pith_engine_request_ledger": (c_int32, [handle, c_int64, POINTER(_Ledger)]),
         "pith_engine_n_cached": (c_int64, [handle, c_int64]),
+        "pith_engine_questions_seen": (c_bool, [handle, c_int64]),
         "pith_engine_get_ledger": (c_int32, [handle, POINTER(_EngineLedger)]),
     }
     for name, (result, arguments) in calls.items():
@@ -243,7 +246,7 @@ except OSError as error:
 
 def _check(code):
     if code != 0:
-        raise Error(code, _lib.pith_error().decode())
+        raise Error(code, _lib.pith_error().decode(), _lib.pith_error_field().decode())
 
 
 def _as_tokens(tokens):
@@ -688,6 +691,10 @@ class Engine(_Handle):
     def n_cached(self, number):
         """Tokens of its prompt that came from the folder of states."""
         return _lib.pith_engine_n_cached(self._handle, number)
+
+    def questions_seen(self, number):
+        """Of a request whose prompt has been read: whether it was compressed in the sight of its questions."""
+        return _lib.pith_engine_questions_seen(self._handle, number)
 
     def ledger(self, number=None):
         """Of one request, or of all together."""

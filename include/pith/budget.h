@@ -27,8 +27,8 @@ struct Budget {
     Budget(BudgetKind k, double v) : kind(k), value(v) {}
 
     // "auto", "1024" entries, "20%" of the prompt, "512K" / "512M" / "2G" bytes (powers of 1024).
-    // Errors: kInvalidArgument for anything else, 0, negative, or more than 100 %.
-    static Result<Budget> parse(std::string_view text);
+    // Errors: kInvalidArgument for anything else, 0, negative, or more than 100 %. item: what the text was given for.
+    static Result<Budget> parse(std::string_view text, Item item = {"budget"});
     // Errors: kInvalidArgument for a value that is none of its kind's: 0, negative, no number, below 1, more than 100 %.
     Status check() const;
     std::string to_string() const;

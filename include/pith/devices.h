@@ -30,7 +30,7 @@ struct DeviceOptions {
 };
 
 // Options from texts as the command line has them: "host:port,host:port", "RPC0,CUDA0", "3,1"; empty: not given.
-// Errors: kInvalidArgument: names the flag, the value and what to give.
+// Errors: kInvalidArgument: names the item, the value and what to give.
 Result<DeviceOptions> parse_devices(const std::string & rpc_servers, const std::string & names, const std::string & split);
 
 struct DeviceInfo {

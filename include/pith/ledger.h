@@ -50,7 +50,8 @@ struct Ledger {
     double evidence_s = 0;  // inside the two above
     double plan_s = 0;      // score, allocate, select
     double compact_s = 0;
-    double gate_s = 0;  // gates' own work
+    double gate_s = 0;    // gates' own work
+    double reread_s = 0;  // reading the text again
 
     double prefill_tps() const { return prefill_s > 0 ? static_cast<double>(n_prompt) / prefill_s : 0; }
     double decode_tps() const { return decode_s > 0 ? static_cast<double>(n_generated) / decode_s : 0; }

@@ -59,6 +59,9 @@ typedef struct pith_cancel pith_cancel;
 PITH_API const char * pith_version(void);
 /* Of the last call of this thread that failed; "" before one did. Lives until the thread's next failing call. */
 PITH_API const char * pith_error(void);
+/* What that line names first of what the caller sets: the field of an options struct, as "budget", or a call; it is wrong, or
+ * helps when it is changed. "": none. Lives as long as the line. */
+PITH_API const char * pith_error_field(void);
 PITH_API const char * pith_code_name(pith_code code); /* "kBudget" → "budget", … */
 
 /* Log lines of Pith, ggml and libllama; level 0 debug, 1 information, 2 warning, 3 error. NULL: they are dropped (the default).
@@ -335,7 +338,7 @@ struct pith_request {
     int64_t after;
     bool keep;                 /* false; its entries stay when it is done, until pith_engine_forget() */
     const int32_t * questions; /* with `keep`: tokens of questions that others will ask behind it: it is compressed in */
-    size_t n_questions;        /* their sight (the ledger's schedule says whether), and they are taken back */
+    size_t n_questions;        /* their sight (pith_engine_questions_seen() says whether), and they are taken back */
     int32_t max_tokens;        /* 256, of the answer; 0 with `keep`: the prompt is read, no more */
     bool stop_at_end;          /* true: tokens that end the model's answers end this one */
     const int32_t * stop;      /* others that do; none of them is a part of it */
@@ -401,6 +404,8 @@ PITH_API pith_code pith_engine_lane_positions(const pith_engine * engine, int64_
 /* REQUIRES of both: ledger->size is set. Of a request: texts are valid until the engine's next call. */
 PITH_API pith_code pith_engine_request_ledger(pith_engine * engine, int64_t id, struct pith_ledger * ledger);
 PITH_API int64_t pith_engine_n_cached(const pith_engine * engine, int64_t id); /* of its prompt, from the folder of states */
+/* Of a request whose prompt has been read: whether it was compressed in the sight of its questions. */
+PITH_API bool pith_engine_questions_seen(const pith_engine * engine, int64_t id);
 PITH_API pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_ledger * ledger);
 
 #ifdef __cplusplus

@@ -21,6 +21,17 @@
 
 namespace pith {
 
+// What a policy that reads the text again (`reread`) feeds in front of each piece of it: to ask for the first, to ask for one
+// of the others, after which the last kRereadHint tokens of the piece before come, and behind these. Empty: the text alone.
+// Tokenizer::reread_prompt() has the usual words.
+struct RereadPrompt {
+    std::vector<int32_t> first;
+    std::vector<int32_t> next;
+    std::vector<int32_t> behind;
+    bool operator==(const RereadPrompt &) const = default;
+};
+inline constexpr int kRereadHint = 8;
+
 struct SessionOptions {
     // A policy, or `auto`: chosen when the first prompt comes, by what is known then (`pith policies` says how), and told with
     // the reason in the ledger. `full` without a budget, or where the budget is `auto` and memory holds the whole context
@@ -49,6 +60,10 @@ struct SessionOptions {
     std::string heads_file;
     // Policies that evict() may be asked for later: their evidence is gathered along with the session's own policy's.
     std::vector<std::string> observe;
+    RereadPrompt reread;
+    // `auto` may take a policy that reads the text again, where neither what will be asked nor head importances are known: two
+    // to three times a prefill's time, for more right answers. The right choice for what is read once and asked often.
+    bool auto_may_reread = false;
     // Snapshots that will be held at a time. The budget `auto` leaves memory for the copies that evictions make of what they
     // hold; other budgets do not count them.
     int n_snapshots = 0;

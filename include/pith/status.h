@@ -1,5 +1,9 @@
 // status.h - results instead of exceptions: every fallible call below apps/ returns Status or Result<T>.
 // Pure C++: no ggml, no I/O.
+//
+// A message names what its reader can set: a budget, a chunk. The library does not know how that is written where the reader
+// is, as --budget, "kv_budget" or a field of a struct. So a Status keeps where in its message such names stand, and whoever
+// shows it puts his own there: message(names).
 #pragma once
 
 #include <cstddef>
@@ -7,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace pith {
 
@@ -27,23 +32,60 @@ enum class ErrorCode {
 
 std::string_view to_string(ErrorCode code);
 
+// What a caller can set, by its name in the options of the C++ and C interfaces: "budget", "chunk".
+struct Item {
+    std::string_view name;
+};
+
+// How one kind of reader writes an item; gives the name back where there is no other.
+using ItemNames = std::string_view (*)(std::string_view item);
+
+// A message while it is put together: text, and where items' names stand in it. `item::kChunk + " 0: must be at least 1"`
+class Wording {
+public:
+    struct Place {  // of a name in the text, in bytes
+        size_t begin = 0;
+        size_t size = 0;
+    };
+
+    Wording() = default;
+    Wording(std::string text) : text_(std::move(text)) {}                             // NOLINT: implicit on purpose
+    Wording(const char * text) : text_(text) {}                                       // NOLINT: implicit on purpose
+    Wording(Item item) : text_(item.name), places_(1, Place{0, item.name.size()}) {}  // NOLINT: implicit on purpose
+
+    const std::string & text() const { return text_; }
+    const std::vector<Place> & places() const { return places_; }  // in the text's order
+    Wording & operator+=(const Wording & more);
+    Wording part(size_t begin, size_t end) const;  // these bytes of it; a name that they cut becomes text
+
+private:
+    std::string text_;
+    std::vector<Place> places_;
+};
+Wording operator+(Wording begin, const Wording & end);
+
 // A code and one line that names the thing, the value, the limit and what to do.
 class [[nodiscard]] Status {
 public:
     Status() = default;
     // What a message quotes may come from a file that somebody else made: control characters become '?', and of a message over
     // kMostMessageBytes the middle is left out.
-    Status(ErrorCode code, std::string message);
+    Status(ErrorCode code, Wording message);
     static constexpr size_t kMostMessageBytes = 2000;
 
     bool ok() const { return code_ == ErrorCode::kOk; }
     explicit operator bool() const { return ok(); }
     ErrorCode code() const { return code_; }
-    const std::string & message() const { return message_; }
+    const std::string & message() const { return message_.text(); }
+    std::string message(ItemNames names) const;  // with these names for items
+    // The item that the message names first: the one that is wrong, or that helps when it is changed. Empty: it names none.
+    std::string_view item() const;
+    // For a message that says more around this one, and keeps its items: status.wording() + " (" + name + ")".
+    const Wording & wording() const { return message_; }
 
 private:
     ErrorCode code_ = ErrorCode::kOk;
-    std::string message_;
+    Wording message_;
 };
 
 // A value, or the Status that says why there is none.
@@ -53,7 +95,7 @@ class [[nodiscard]] Result {
 public:
     Result(T value) : value_(std::move(value)) {}          // NOLINT: implicit on purpose
     Result(Status status) : status_(std::move(status)) {}  // NOLINT: implicit on purpose
-    Result(ErrorCode code, std::string message) : status_(code, std::move(message)) {}
+    Result(ErrorCode code, Wording message) : status_(code, std::move(message)) {}
 
     bool ok() const { return value_.has_value(); }
     explicit operator bool() const { return ok(); }

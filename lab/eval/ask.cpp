@@ -112,6 +112,7 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
                         const PolicyCase & one, const RunHooks & hooks, const EmitAnswers & emit) {
     const Stopwatch watch;
     SessionOptions session_options = options.session_of(one);
+    session_options.reread = unit.reread;
     session_options.prefill = PrefillSchedule::kChunked;
     const bool has_gates = model.info().has_gates;
     PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = has_gates}));
@@ -146,7 +147,8 @@ Status ask_apart(const Model & model, const Tokenizer & tokenizer, const EvalOpt
                  const PolicyCase & one, const RunHooks & hooks, const EmitAnswers & emit) {
     if (unit.perplexity) { return measure_document(model, tokenizer, options, unit, one, hooks, emit); }
     const Stopwatch watch;
-    const SessionOptions of_session = options.session_of(one);
+    SessionOptions of_session = options.session_of(one);
+    of_session.reread = unit.reread;
     PITH_ASSIGN_OR_RETURN(Session session, model.session(of_session));
     RunHooks with_question = hooks;
     with_question.n_question = unit.n_question;
@@ -191,7 +193,9 @@ Status ask_unit(const Model & model, const Tokenizer & tokenizer, const EvalOpti
     const ReadPrompt read = [&](Session & session, const SessionOptions & of_session) {
         return prefill_or_open(model, session, of_session, unit.compressed, with_question, options.prefill_cache);
     };
-    return for_each_case(model, options.session_of(cases.front()), unit.compressed, cases, with_question, visit, wanted, read);
+    SessionOptions first = options.session_of(cases.front());
+    first.reread = unit.reread;
+    return for_each_case(model, first, unit.compressed, cases, with_question, visit, wanted, read);
 }
 
 }  // namespace pith

@@ -145,6 +145,7 @@ private:
         request.tokens = unit.wanted.unit->compressed;
         request.n_question = unit.wanted.unit->n_question;
         request.options = std::move(with);
+        request.options.reread = unit.wanted.unit->reread;
         request.keep = true;
         request.max_tokens = 0;
         return request;

@@ -19,6 +19,7 @@
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
 #include "policy/schedule/run_plan.h"
+#include "text/reread_prompt.h"
 
 namespace pith {
 namespace {
@@ -146,6 +147,7 @@ private:
         prompt_rules.too_long = rules.too_long;
         prompt_rules.n_middle = rules.too_long == TooLong::kMiddle ? length : 0;
         prompt_rules.n_ctx = limit;
+        PITH_ASSIGN_OR_RETURN(const RereadPrompt reread, reread_prompt(tokenizer_, prompt_rules.chat));
         std::set<std::string> ids;
         const size_t first_unit = plan_.units.size();
         for (size_t i = 0; i < samples.size(); ++i) {
@@ -163,7 +165,7 @@ private:
             PITH_ASSIGN_OR_RETURN(const SampleTokens tokens, tokenise_sample(tokenizer_, samples[i], prompt_rules));
             key.n_cut = tokens.n_cut;
             if (tokens.too_long.empty()) {
-                add_sample(task, samples[i], tokens, key, first_unit);
+                add_sample(task, samples[i], tokens, key, reread, first_unit);
                 continue;
             }
             leave_out(rules.name, length, samples[i].id, tokens.too_long, static_cast<int>(i));
@@ -201,7 +203,7 @@ private:
     }
 
     void add_sample(const Task & task, const Sample & sample, const SampleTokens & tokens, const Answer & key,
-                    size_t first_unit) {
+                    const RereadPrompt & reread, size_t first_unit) {
         std::vector<int32_t> said;  // by turns that ask nothing, since the last question
         for (size_t t = 0; t < tokens.turns.size(); ++t) {
             const TurnTokens & turn = tokens.turns[t];
@@ -215,6 +217,7 @@ private:
                 last = &plan_.units.back();
                 last->compressed = std::move(sides.compressed);
                 last->dialogue = tokens.dialogue;
+                last->reread = reread;
                 const bool chunked = options_.session.prefill == PrefillSchedule::kChunked;
                 const bool in_sight = options_.question_aware && (options_.guided || !chunked);
                 last->n_question = in_sight && !tokens.context.empty() ? static_cast<int>(turn.question.size()) : 0;

@@ -79,6 +79,7 @@ struct EvalQuestion {
 struct EvalUnit {
     std::vector<int32_t> compressed;
     std::vector<EvalQuestion> questions;
+    RereadPrompt reread;      // what asks for `compressed` once more
     int n_question = 0;       // tokens at the end of `compressed` that are in sight of all that is evicted
     bool dialogue = false;    // a question follows the one before; else all follow the compressed prompt
     bool perplexity = false;  // no questions: the likelihood of `compressed` under running eviction; questions[0] has the key

@@ -37,6 +37,7 @@ std::string name_of_prefill(const Model & model, const SessionOptions & options,
         key.array(options.heads->copy);
         key.array(options.heads->reason);
     }
+    for (const auto * tokens : {&options.reread.first, &options.reread.next, &options.reread.behind}) { key.array(*tokens); }
     key.array(prompt);
     return hash_text(hash64(key.bytes())) + ".pith";
 }

@@ -10,5 +10,8 @@ namespace pith {
 
 // The samples that would be asked, in their order; those that were left out are not among them.
 std::string sample_lines(const EvalPlan & plan);
+// The same with the tokens of their prompts, and with what ends an answer: for a program that has this model's weights but not
+// its tokeniser or chat template (docs/evaluate-data.md).
+std::string sample_lines_with_tokens(const EvalPlan & plan, const Tokenizer & tokenizer);
 
 }  // namespace pith

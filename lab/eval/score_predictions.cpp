@@ -161,6 +161,7 @@ private:
         PITH_ASSIGN_OR_RETURN(const std::string said, record.scalar(field));
         PITH_ASSIGN_OR_RETURN(const double score, score_of(record, *task, id, turn, said));
         row->scores[id].push_back(score);
+        row->out.answers.push_back({id, turn, score});
         return {};
     }
 

@@ -37,6 +37,12 @@ struct PredictionFile {
     const benchmarks::Task * task = nullptr;  // nullptr: by the lines' `task` or `dataset`, else by the file's name
 };
 
+struct ScoredAnswer {
+    std::string sample;  // its id, or the line's number
+    int64_t turn = 0;
+    double score = 0;  // 0 … 1
+};
+
 // One task of one file; of Pith's own answers, under one length, policy and budget.
 struct ScoredPredictions {
     std::string file;
@@ -44,8 +50,9 @@ struct ScoredPredictions {
     int length = 0;
     std::string policy, budget;  // empty: not Pith's
     int n_samples = 0;
-    int n_refused = 0;              // of Pith's own: samples without an answer
-    std::optional<Estimate> score;  // 0 … 1; nothing where all were refused
+    int n_refused = 0;                  // of Pith's own: samples without an answer
+    std::optional<Estimate> score;      // 0 … 1; nothing where all were refused
+    std::vector<ScoredAnswer> answers;  // in the file's order
 };
 
 // Text of a benchmark's data file, by TaskRules::file; asked for at most once a task and file of predictions.

@@ -39,9 +39,9 @@ pith_request default_request() {
 
 Result<pith::EngineOptions> engine_options(const pith_engine_options & given) {
     pith::EngineOptions options;
-    PITH_ASSIGN_OR_RETURN(options.type_k, pith::parse_kv_type(text_of(given.type_k)));
-    PITH_ASSIGN_OR_RETURN(options.type_v, pith::parse_kv_type(text_of(given.type_v)));
-    if (given.ceiling != nullptr) { PITH_ASSIGN_OR_RETURN(options.ceiling, pith::Budget::parse(given.ceiling)); }
+    PITH_ASSIGN_OR_RETURN(options.type_k, kv_type({"type_k"}, given.type_k));
+    PITH_ASSIGN_OR_RETURN(options.type_v, kv_type({"type_v"}, given.type_v));
+    if (given.ceiling != nullptr) { PITH_ASSIGN_OR_RETURN(options.ceiling, pith::Budget::parse(given.ceiling, {"ceiling"})); }
     options.n_threads = given.n_threads;
     options.max_rows = given.max_rows;
     options.max_sequences = given.max_sequences;
@@ -194,6 +194,10 @@ pith_code pith_engine_request_ledger(pith_engine * engine, int64_t id, struct pi
 
 int64_t pith_engine_n_cached(const pith_engine * engine, int64_t id) {
     return engine == nullptr ? 0 : engine->engine.n_cached(id);
+}
+
+bool pith_engine_questions_seen(const pith_engine * engine, int64_t id) {
+    return engine != nullptr && engine->engine.questions_seen(id);
 }
 
 pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_ledger * ledger) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "c/cancel_flag.h"
@@ -56,9 +57,20 @@ static_assert(static_cast<int>(ErrorCode::kInternal) == PITH_INTERNAL && static_
 
 // Of the last call of this thread that failed.
 inline thread_local std::string last_error;
+inline thread_local std::string last_error_field;
+
+// What an item is for callers of C: a field of an options struct, by the same name; or a call.
+inline std::string_view name_in_c(std::string_view item) {
+    if (item == "chat_template") { return "pith_set_chat_template"; }
+    if (item == "raw") { return "pith_tokenize"; }  // a text as it is
+    return item;
+}
 
 inline pith_code to_code(const Status & status) {
-    if (!status.ok()) { last_error = status.message(); }
+    if (!status.ok()) {
+        last_error = status.message(name_in_c);
+        last_error_field = name_in_c(status.item());
+    }
     return static_cast<pith_code>(status.code());
 }
 

@@ -11,6 +11,10 @@ const char * pith_error(void) {
     return last_error.c_str();
 }
 
+const char * pith_error_field(void) {
+    return last_error_field.c_str();
+}
+
 const char * pith_code_name(pith_code code) {
     return pith::to_string(static_cast<pith::ErrorCode>(code)).data();  // of a literal: ends with a zero
 }

@@ -35,15 +35,15 @@ Result<pith::SessionOptions> pith::c::session_options(const pith_session_options
     pith::SessionOptions options;
     options.policy = text_of(given.policy);
     if (given.budget != nullptr) { PITH_ASSIGN_OR_RETURN(options.budget, pith::Budget::parse(given.budget)); }
-    PITH_ASSIGN_OR_RETURN(options.type_k, pith::parse_kv_type(text_of(given.type_k)));
-    PITH_ASSIGN_OR_RETURN(options.type_v, pith::parse_kv_type(text_of(given.type_v)));
+    PITH_ASSIGN_OR_RETURN(options.type_k, kv_type({"type_k"}, given.type_k));
+    PITH_ASSIGN_OR_RETURN(options.type_v, kv_type({"type_v"}, given.type_v));
     const std::string prefill = text_of(given.prefill);
     if (prefill == "one-shot") {
         options.prefill = pith::PrefillSchedule::kOneShot;
     } else if (prefill == "chunked") {
         options.prefill = pith::PrefillSchedule::kChunked;
     } else if (prefill != "auto") {
-        return {ErrorCode::kInvalidArgument, "prefill is '" + prefill + "': use auto, one-shot or chunked"};
+        return {ErrorCode::kInvalidArgument, pith::Item{"prefill"} + " is '" + prefill + "': use auto, one-shot or chunked"};
     }
     options.n_threads = given.n_threads;
     options.max_context = given.max_context;
@@ -62,6 +62,12 @@ Result<pith::SessionOptions> pith::c::session_options(const pith_session_options
         begin = end + 1;
     }
     return options;
+}
+
+Result<pith::KvType> pith::c::kv_type(Item field, const char * text) {
+    auto type = parse_kv_type(text_of(text));
+    if (type.ok()) { return type; }
+    return {type.status().code(), field + ": " + type.status().wording()};
 }
 
 Status pith::c::check_lane(int32_t layer, int32_t kv_head, int n_layers, int n_kv_heads) {

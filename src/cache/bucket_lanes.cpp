@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "core/items.h"
 #include "device/device_work.h"
 #include "device/sent_graphs.h"
 
@@ -90,8 +91,8 @@ Status BucketLanes::fill(Cells & cells, std::span<const int64_t> lengths, const 
     if (n_cells == 0) { return {}; }
     const Status no_memory(ErrorCode::kOutOfMemory,
                            "no memory on " + device_->name() + " for the keys and values of a layer, " +
-                               std::to_string(static_cast<uint64_t>(n_cells) * rows().bytes()) +
-                               " bytes: use a smaller --budget or --chunk, or keep them here (--no-kv-offload)");
+                               std::to_string(static_cast<uint64_t>(n_cells) * rows().bytes()) + " bytes: use a smaller " +
+                               item::kBudget + " or " + item::kChunk + ", or keep them here (" + item::kKvOffload + ")");
     if (n_cells > std::numeric_limits<int32_t>::max()) { return no_memory; }  // cells are counted in 32 bits there
     cells.context = ggml_init({2 * ggml_tensor_overhead(), nullptr, true});
     if (cells.context == nullptr) { return no_memory; }
@@ -196,7 +197,7 @@ void BucketLanes::on_device(const std::function<void()> & work) const noexcept {
             return {};
         });
         if (!status.ok() && health_.ok()) {
-            health_ = {status.code(), status.message() + " (" + device_->name() +
+            health_ = {status.code(), status.wording() + " (" + device_->name() +
                                           "): keys and values are lost; read the prompt anew, or open a cache file"};
         }
     } catch (...) {

@@ -110,7 +110,7 @@ Result<CacheFileView> CacheFileView::parse(std::span<const uint8_t> bytes, const
     view.bytes_ = bytes;
     view.path_ = path;
     if (!begins_with_magic(bytes)) {
-        return {ErrorCode::kBadFile, "'" + path + "' is no cache file: `pith compress` and --save-cache make these"};
+        return {ErrorCode::kBadFile, "'" + path + "' is no cache file: `pith compress` and `pith run` make these"};
     }
     if (bytes.size() < Layout::kHeaderBytes) { return view.damaged("it ends in its header"); }
     Header header{};

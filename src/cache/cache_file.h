@@ -20,7 +20,7 @@
 
 namespace pith {
 
-inline constexpr uint32_t kCacheFileVersion = 3;
+inline constexpr uint32_t kCacheFileVersion = 4;
 
 struct CacheSection {
     static constexpr size_t kMostName = 15;

@@ -9,16 +9,16 @@
 #include "cache/bucket_lanes.h"
 #include "cache/page_lanes.h"
 #include "cache/ragged_cache.h"
+#include "core/items.h"
 
 namespace pith {
 namespace {
 
-Status check_block(const char * flag, ggml_type type, int head_dim) {
+Status check_block(Item item, ggml_type type, int head_dim) {
     const auto block = static_cast<int>(ggml_blck_size(type));
     if (head_dim % block == 0) { return {}; }
-    return {ErrorCode::kUnsupported, std::string(flag) + " " + ggml_type_name(type) + ": its blocks of " +
-                                         std::to_string(block) + " do not divide the model's head size " +
-                                         std::to_string(head_dim) + "; use f16"};
+    return {ErrorCode::kUnsupported, item + " " + ggml_type_name(type) + ": its blocks of " + std::to_string(block) +
+                                         " do not divide the model's head size " + std::to_string(head_dim) + "; use f16"};
 }
 
 }  // namespace
@@ -38,8 +38,8 @@ RaggedCache::~RaggedCache() = default;
 
 Status RaggedCache::check_types(const CacheLayout & layout) {
     for (int l = 0; l < layout.n_layers(); ++l) {
-        PITH_RETURN_IF_ERROR(check_block("--cache-type-k", layout.type_k, layout.lanes(l).head_dim));
-        PITH_RETURN_IF_ERROR(check_block("--cache-type-v", layout.type_v, layout.lanes(l).head_dim_v));
+        PITH_RETURN_IF_ERROR(check_block(item::kTypeK, layout.type_k, layout.lanes(l).head_dim));
+        PITH_RETURN_IF_ERROR(check_block(item::kTypeV, layout.type_v, layout.lanes(l).head_dim_v));
     }
     return {};
 }

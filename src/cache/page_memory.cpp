@@ -1,6 +1,8 @@
 // page_memory.cpp - mmap and madvise.
 #include "cache/page_memory.h"
 
+#include "core/items.h"
+
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -97,7 +99,7 @@ Result<PageMemory> PageMemory::map(size_t size_bytes, int flags, std::shared_ptr
     void * data = mmap(nullptr, size, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, descriptor, static_cast<off_t>(begin));
     if (data == MAP_FAILED) {
         return {ErrorCode::kOutOfMemory, "no address space for a KV cache region of " + std::to_string(size >> 20U) +
-                                             " MiB: lower --ctx-size, or lift the limit on virtual memory"};
+                                             " MiB: lower " + item::kContext + ", or lift the limit on virtual memory"};
     }
 #ifdef MADV_NOHUGEPAGE
     // A huge page would keep 2 MiB resident for a lane of a few entries.

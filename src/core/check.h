@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "pith/status.h"
 
 namespace pith {
 
-// Errors: kInvalidArgument: "--samples is 0: give 1 or more".
-Status check_at_least(std::string_view name, int64_t value, int64_t low);
+// Errors: kInvalidArgument: "samples is 0: give 1 or more".
+Status check_at_least(const Wording & name, int64_t value, int64_t low);
 
 }  // namespace pith

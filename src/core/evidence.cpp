@@ -28,6 +28,7 @@ EvidenceNeeds EvidenceNeeds::merged(const EvidenceNeeds & other) const {
     EvidenceNeeds all = *this;
     all.window = std::max(window, other.window);
     all.window_mean = window_mean || other.window_mean;
+    all.window_max = window_max || other.window_max;
     all.window_sq = window_sq || other.window_sq;
     all.window_head_sq = window_head_sq || other.window_head_sq;
     all.window_pairs = window_pairs || other.window_pairs;
@@ -43,6 +44,7 @@ EvidenceNeeds EvidenceNeeds::merged(const EvidenceNeeds & other) const {
     all.output_l2 = output_l2 || other.output_l2;
     all.output_pairs = output_pairs || other.output_pairs;
     all.retention = retention || other.retention;
+    all.reread_max = reread_max || other.reread_max;
     all.values = values || other.values;
     all.output_errors = output_errors || other.output_errors;
     all.profile = merged_profile(profile, other.profile);

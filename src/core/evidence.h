@@ -48,6 +48,7 @@ struct ProfileNeeds {
 struct EvidenceNeeds {
     int window = 0;               // observed queries: the last `window` ones (0: none)
     bool window_mean = false;     // mean over the window of A
+    bool window_max = false;      // max over the window of A
     bool window_sq = false;       // sum over the window of (group mean of A)²
     bool window_head_sq = false;  // sum over the window of A², per query head
     bool window_pairs = false;    // sum over the window of A of one query head times A of another of its group
@@ -64,12 +65,15 @@ struct EvidenceNeeds {
     bool output_l2 = false;       // |v·W_O|₂ per query head: by a head_dim × head_dim factor
     bool output_pairs = false;  // products of v·W_O of two query heads of a group: a product with a factor of the group's W_O
     bool retention = false;     // what the model's gate says of the entry: its retention probability
+    bool reread_max = false;    // max over the queries of the text's repetition of A, carried through compaction
     ProfileNeeds profile;
     bool values = false;         // LayerEvidence::values is set
     bool output_errors = false;  // with values: their output_errors() answers
 
     bool any() const { return !(*this == EvidenceNeeds{}); }
-    bool any_window() const { return window_mean || window_sq || window_head_sq || window_pairs || window_entropy; }
+    bool any_window() const {
+        return window_mean || window_max || window_sq || window_head_sq || window_pairs || window_entropy;
+    }
     bool any_attention() const { return any_window() || last_query || running_sum || profile.any(); }
     // The union: what two parts need together. Of two different profiles what is not the default wins, of two different numbers
     // of queries then the larger.
@@ -117,6 +121,7 @@ struct LayerEvidence {
 
     Ragged<int32_t> positions;           // [K] original positions, ascending: also the lanes' lengths
     Ragged<float> window_mean;           // [H]
+    Ragged<float> window_max;            // [H]
     Ragged<float> window_sq;             // [K]
     Ragged<float> window_head_sq;        // [H]
     Ragged<float> window_pairs;          // [K · n_head_pairs]: Σ over the window of A[g]·A[other]
@@ -133,6 +138,8 @@ struct LayerEvidence {
     Ragged<float> output_l1;     // [H]
     Ragged<float> output_l2;     // [H]
     Ragged<float> output_pairs;  // [K · n_head_pairs]: ⟨v·W_O^g, v·W_O^other⟩
+    // [H] the most that a query of the text, read again behind itself, pays to the entry.
+    Ragged<float> reread_max;
     Ragged<float> retention;  // [K] in [0, 1]; 1 for entries that no gate was asked about: decoded ones, layers without a gate
 
     // [H] ū_g: mean over the sampled queries of the unit attention row (cosine), of the centred unit row (Pearson), of the

@@ -4,11 +4,18 @@
 #include <exception>
 #include <new>
 
+#include "core/items.h"
 #include "pith/status.h"
 
 namespace pith {
 
-// A Status, its text left out where there is no memory for that either.
+// Both: their text is left out where there is no memory for that either.
+inline Status out_of_memory() noexcept {
+    try {
+        return {ErrorCode::kOutOfMemory, "out of memory: use a smaller " + item::kBudget + ", " + item::kChunk + " or context"};
+    } catch (...) { return {ErrorCode::kOutOfMemory, {}}; }
+}
+
 inline Status status_of_exception(ErrorCode code, const char * what) noexcept {
     try {
         return {code, what};
@@ -20,11 +27,9 @@ template <class F>
 auto guarded(F && call) noexcept -> decltype(call()) {
     try {
         return call();
-    } catch (const std::bad_alloc &) {
-        return status_of_exception(ErrorCode::kOutOfMemory, "out of memory: use a smaller --budget, --chunk or context");
-    } catch (const std::exception & error) { return status_of_exception(ErrorCode::kInternal, error.what()); } catch (...) {
-        return status_of_exception(ErrorCode::kInternal, "an exception of no known kind came out of a hook");
-    }
+    } catch (const std::bad_alloc &) { return out_of_memory(); } catch (const std::exception & error) {
+        return status_of_exception(ErrorCode::kInternal, error.what());
+    } catch (...) { return status_of_exception(ErrorCode::kInternal, "an exception of no known kind came out of a hook"); }
 }
 
 }  // namespace pith

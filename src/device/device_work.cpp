@@ -122,7 +122,7 @@ Status read_tensor(const ggml_tensor * tensor, void * to, size_t offset, size_t 
         return {};
     });
     if (status.ok()) { return status; }
-    return {status.code(), status.message() + " (" + ggml_backend_buffer_name(buffer) + ")"};
+    return {status.code(), status.wording() + " (" + ggml_backend_buffer_name(buffer) + ")"};
 }
 
 }  // namespace pith

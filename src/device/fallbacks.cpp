@@ -47,9 +47,9 @@ void Fallbacks::tell(ggml_backend_sched_t sched, ggml_backend_t cpu) const {
         if (wanted == nullptr) { continue; }
         const std::string what = std::string(ggml_backend_name(wanted)) + " does not run " + ggml_op_desc(one.node);
         if (!is_news(what)) { continue; }
-        log_line(LogLevel::kWarning,
-                 what + " as this model asks for it: it runs on " + (place == cpu ? "the CPU" : ggml_backend_name(place)) +
-                     ", and what it reads and makes crosses each time; fewer layers there (-ngl) may be faster");
+        log_line(LogLevel::kWarning, what + " as this model asks for it: it runs on " +
+                                         (place == cpu ? "the CPU" : ggml_backend_name(place)) +
+                                         ", and what it reads and makes crosses each time; fewer layers there may be faster");
     }
 }
 

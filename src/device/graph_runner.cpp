@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/items.h"
 #include "device/backend.h"
 #include "device/device_work.h"
 
@@ -60,7 +61,7 @@ Status GraphRunner::plan() {
     if (gallocr_ == nullptr) { gallocr_ = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend_)); }
     if (gallocr_ == nullptr || !ggml_gallocr_reserve(gallocr_, build_.graph_) ||
         !ggml_gallocr_alloc_graph(gallocr_, build_.graph_)) {
-        return {ErrorCode::kOutOfMemory, "no memory for the activations of a compute graph: use a smaller --chunk"};
+        return {ErrorCode::kOutOfMemory, "no memory for the activations of a compute graph: use a smaller " + item::kChunk};
     }
     planned_ = true;
     return {};
@@ -100,7 +101,7 @@ Status GraphRunner::run() {
     if (on_cpu_alone) { return run_planned(watch); }
     Status status = on_devices([&] { return run_planned(watch); });
     if (status.code() != ErrorCode::kIo) { return status; }
-    return {ErrorCode::kIo, status.message() + "; the model lies on " + device_names() +
+    return {ErrorCode::kIo, status.wording() + "; the model lies on " + device_names() +
                                 ": load it again once they are well, or without them. The session is as before the call"};
 }
 
@@ -116,7 +117,7 @@ Status GraphRunner::run_planned(const Stopwatch & watch) {
         return {ErrorCode::kInternal, std::string("a compute graph failed: ") + ggml_status_to_string(status)};
     }
     if (workspace_ != nullptr && !workspace_->finished()) {
-        return {ErrorCode::kOutOfMemory, "no memory to attend in: use a smaller --chunk"};
+        return {ErrorCode::kOutOfMemory, "no memory to attend in: use a smaller " + item::kChunk};
     }
     const Stopwatch reading;
     for (const auto & read : build_.reads_) { read(); }

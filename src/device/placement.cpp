@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/items.h"
 #include "core/text.h"
 #include "device/backend.h"
 #include "device/device_work.h"
@@ -27,10 +28,18 @@ Device described(ggml_backend_dev_t handle, std::shared_ptr<const RpcServer> ser
     return device;
 }
 
-// Where ggml says what has failed, and not where.
-Status named(const Status & status, const std::string & name) {
-    if (status.code() != ErrorCode::kIo || status.message().find(name) != std::string::npos) { return status; }
-    return {ErrorCode::kIo, name + ": " + status.message()};
+// Of one server. ggml says what has failed, and not where; open_rpc_server() says both.
+Status add_devices_of(const std::string & server_text, std::vector<Device> & devices) {
+    Status opened;
+    const Status status = on_devices([&]() -> Status {
+        const auto server = open_rpc_server(server_text);
+        opened = server.status();
+        if (!opened.ok()) { return {}; }
+        for (ggml_backend_dev_t handle : (*server)->devices) { devices.push_back(described(handle, *server)); }
+        return {};
+    });
+    PITH_RETURN_IF_ERROR(opened);
+    return status.ok() ? Status() : Status(status.code(), server_text + ": " + status.wording());
 }
 
 bool is_gpu(ggml_backend_dev_t handle) {
@@ -39,7 +48,8 @@ bool is_gpu(ggml_backend_dev_t handle) {
 }
 
 Status there_is_none(const DeviceOptions & options) {
-    const std::string asked = options.n_layers > 0 ? "-ngl " + std::to_string(options.n_layers) : "a split of layers";
+    const Wording asked =
+        options.n_layers > 0 ? item::kDeviceLayers + " " + std::to_string(options.n_layers) : Wording("a split of layers");
     return {ErrorCode::kNotFound, asked +
                                       " asks for a device, and ggml has found none here: its back end for yours is not "
                                       "installed (docs/devices.md); leave it out to run on the CPU"};
@@ -56,7 +66,7 @@ Result<std::vector<Device>> chosen_devices(const DeviceOptions & options) {
     for (const std::string & name : options.names) {
         const auto is_it = [&](const Device & one) { return one.info.name == name; };
         if (std::ranges::any_of(chosen, is_it)) {
-            return {ErrorCode::kInvalidArgument, "device '" + name + "' is named twice in --device"};
+            return {ErrorCode::kInvalidArgument, "device '" + name + "' is named twice in " + item::kDevices};
         }
         const auto found = std::ranges::find_if(all, is_it);
         if (found == all.end()) {
@@ -80,12 +90,13 @@ Result<std::vector<double>> shares_of(const DeviceOptions & options, const std::
         return shares;
     }
     if (shares.size() > devices.size()) {
-        return {ErrorCode::kInvalidArgument, "--tensor-split has " + std::to_string(shares.size()) + " shares for " +
+        return {ErrorCode::kInvalidArgument, item::kTensorSplit + " has " + std::to_string(shares.size()) + " shares for " +
                                                  std::to_string(devices.size()) + " devices: give one for each"};
     }
     const bool sane = std::ranges::all_of(shares, [](double share) { return std::isfinite(share) && share >= 0; });
     if (!sane || std::accumulate(shares.begin(), shares.end(), 0.0) == 0) {
-        return {ErrorCode::kInvalidArgument, "--tensor-split wants a number of 0 or more for each device, and one above 0"};
+        return {ErrorCode::kInvalidArgument,
+                item::kTensorSplit + " wants a number of 0 or more for each device, and one above 0"};
     }
     shares.resize(devices.size(), 0.0);
     return shares;
@@ -97,14 +108,7 @@ Result<std::vector<Device>> find_devices(const std::vector<std::string> & rpc_se
     PITH_RETURN_IF_ERROR(load_backends());
     std::vector<Device> devices;
     const Status found = on_devices([&]() -> Status {
-        for (const std::string & text : rpc_servers) {
-            const Status status = on_devices([&]() -> Status {
-                PITH_ASSIGN_OR_RETURN(const auto server, open_rpc_server(text));
-                for (ggml_backend_dev_t handle : server->devices) { devices.push_back(described(handle, server)); }
-                return {};
-            });
-            PITH_RETURN_IF_ERROR(named(status, text));
-        }
+        for (const std::string & text : rpc_servers) { PITH_RETURN_IF_ERROR(add_devices_of(text, devices)); }
         for (size_t i = 0; i < ggml_backend_dev_count(); ++i) {
             ggml_backend_dev_t handle = ggml_backend_dev_get(i);
             if (is_gpu(handle)) { devices.push_back(described(handle, nullptr)); }
@@ -126,31 +130,31 @@ Result<DeviceOptions> parse_devices(const std::string & rpc_servers, const std::
                                     const std::string & split_text) {
     DeviceOptions options;
     // Of what stands between commas.
-    const auto add_all = [](const char * flag, const std::string & text, const auto & add) -> Status {
+    const auto add_all = [](Item item, const std::string & text, const auto & add) -> Status {
         if (text.empty()) { return {}; }
         for (const std::string_view piece : split(text, ',')) {
             if (trim(piece).empty()) {
-                return {ErrorCode::kInvalidArgument, std::string(flag) + " " + text + ": there is nothing between two commas"};
+                return {ErrorCode::kInvalidArgument, item + " " + text + ": there is nothing between two commas"};
             }
             PITH_RETURN_IF_ERROR(add(std::string(trim(piece))));
         }
         return {};
     };
-    const Status servers = add_all("--rpc", rpc_servers, [&](std::string server) -> Status {
+    const Status servers = add_all(item::kRpcServers, rpc_servers, [&](std::string server) -> Status {
         PITH_RETURN_IF_ERROR(RpcEndpoint::parse(server).status());
         options.rpc_servers.push_back(std::move(server));
         return {};
     });
     PITH_RETURN_IF_ERROR(servers);
-    PITH_RETURN_IF_ERROR(add_all("--device", names, [&](std::string name) -> Status {
+    PITH_RETURN_IF_ERROR(add_all(item::kDevices, names, [&](std::string name) -> Status {
         options.names.push_back(std::move(name));
         return {};
     }));
-    PITH_RETURN_IF_ERROR(add_all("--tensor-split", split_text, [&](const std::string & share) -> Status {
+    PITH_RETURN_IF_ERROR(add_all(item::kTensorSplit, split_text, [&](const std::string & share) -> Status {
         char * end = nullptr;
         options.split.push_back(std::strtof(share.c_str(), &end));
         if (*end == '\0') { return {}; }
-        return {ErrorCode::kInvalidArgument, "--tensor-split " + split_text + ": '" + share +
+        return {ErrorCode::kInvalidArgument, item::kTensorSplit + " " + split_text + ": '" + share +
                                                  "' is no number; give each device's share of the layers, as in 3,1"};
     }));
     return options;

@@ -17,6 +17,7 @@
 #include <map>
 #include <span>
 
+#include "core/items.h"
 #include "core/parse_integer.h"
 #include "device/device_work.h"
 #include "device/sent_graphs.h"
@@ -51,13 +52,13 @@ private:
     int descriptor_;
 };
 
-Status no_server(const RpcEndpoint & server, const std::string & why) {
+Status no_server(const RpcEndpoint & server, const Wording & why) {
     return {ErrorCode::kIo, "RPC server '" + server.text() + "' " + why};
 }
 
 Status cannot_be_reached(const RpcEndpoint & server, const std::string & why) {
     return no_server(server, "cannot be reached (" + why + "): start `ggml-rpc-server -H " + server.host + " -p " +
-                                 std::to_string(server.port) + "` there, or leave it out of --rpc");
+                                 std::to_string(server.port) + "` there, or leave it out of " + item::kRpcServers);
 }
 
 // Whether the socket becomes ready in time; false, with errno set, where it does not.

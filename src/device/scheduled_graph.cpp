@@ -5,6 +5,7 @@
 #include <atomic>
 #include <unordered_set>
 
+#include "core/items.h"
 #include "device/device_work.h"
 #include "device/fallbacks.h"
 #include "device/sent_graphs.h"
@@ -163,8 +164,9 @@ Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t>
     sched_ = ggml_backend_sched_new(backends.data(), nullptr, static_cast<int>(backends.size()), count_tensors(graph) + 16,
                                     /*parallel=*/false, /*op_offload=*/false);
     const Status no_memory(ErrorCode::kOutOfMemory,
-                           "no memory for the activations of a compute graph, here or on a device: use a smaller --chunk, or "
-                           "fewer layers on the device (-ngl, --tensor-split)");
+                           "no memory for the activations of a compute graph, here or on a device: use a smaller " +
+                               item::kChunk + ", or fewer layers on the device (" + item::kDeviceLayers + ", " +
+                               item::kTensorSplit + ")");
     if (sched_ == nullptr) { return no_memory; }
     Fallbacks fallbacks;
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {

@@ -11,6 +11,7 @@ Status Session::Impl::settle_policy(AutoFacts facts) {
     if (!is_auto(seq.policy_asked)) { return {}; }
     facts.limited = seq.budget.kind != BudgetKind::kNone && !facts.roomy;
     facts.heads = known_heads;
+    facts.may_reread = options.auto_may_reread;
     const AutoChoice choice = choose_policy(facts);
     PITH_ASSIGN_OR_RETURN(seq.policy, Policy::parse(choice.policy));
     seq.policy_reason = choice.reason;
@@ -30,7 +31,8 @@ bool Session::Impl::memory_holds_all(int64_t n_prompt) const {
 AutoChoice Session::Impl::choice_of_eviction(const Budget & budget, bool in_sight) const {
     return choose_policy({.limited = budget.kind != BudgetKind::kNone,
                           .heads = known_heads,
-                          .question = in_sight ? KnownQuestion::kInSight : KnownQuestion::kUnknown});
+                          .question = in_sight ? KnownQuestion::kInSight : KnownQuestion::kUnknown,
+                          .may_reread = options.auto_may_reread});
 }
 
 Session::Impl::PolicyNames Session::Impl::policy_names(const SequenceState & state) const {

@@ -14,10 +14,10 @@ constexpr size_t kScoredTogetherBytes = size_t{16} << 20U;
 size_t bytes_of(const LayerEvidence & evidence) {
     size_t n = evidence.positions.size() * sizeof(int32_t);
     for (const Ragged<float> * rows :
-         {&evidence.window_mean, &evidence.window_sq, &evidence.window_head_sq, &evidence.window_pairs, &evidence.last_query,
-          &evidence.running_sum, &evidence.key_norm, &evidence.key_cosine, &evidence.expected, &evidence.value_l1,
-          &evidence.value_l2, &evidence.output_l1, &evidence.output_l2, &evidence.output_pairs, &evidence.retention,
-          &evidence.profile, &evidence.sampled_rows}) {
+         {&evidence.window_mean, &evidence.window_max, &evidence.window_sq, &evidence.window_head_sq, &evidence.window_pairs,
+          &evidence.last_query, &evidence.running_sum, &evidence.key_norm, &evidence.key_cosine, &evidence.expected,
+          &evidence.value_l1, &evidence.value_l2, &evidence.output_l1, &evidence.output_l2, &evidence.output_pairs,
+          &evidence.retention, &evidence.profile, &evidence.reread_max, &evidence.sampled_rows}) {
         n += rows->size() * sizeof(float);
     }
     return n;
@@ -70,6 +70,7 @@ Result<LayerEvidence> Session::Impl::gather(int layer, const EvidenceNeeds & nee
 Status Session::Impl::evict_all(bool is_last) {
     seq.since_eviction = 0;
     if (!over_budget()) { return {}; }
+    if (seq.policy.rereads()) { PITH_RETURN_IF_ERROR(read_again()); }
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_all());
     return apply(plans, is_last);
 }
@@ -95,6 +96,7 @@ Status Session::Impl::evict_in_sight_of(std::span<const int32_t> question) {
     const int64_t n_lanes = shape().n_lanes();
     const int64_t n_counted = observers.empty() ? std::ssize(question) : 0;  // of a question that stays
     if (seq.cache->n_entries() + n_counted * n_lanes <= seq.plan->budget * n_lanes) { return {}; }
+    if (seq.policy.rereads()) { return evict_all(/*is_last=*/false); }  // no question is asked what it looks for
     const std::vector<int> lengths = seq.lane_lengths();
     std::vector<int> governed_lengths;  // [layer of the model][K], 0 where policies do not govern
     for (int l = 0; l < n_layers(); ++l) {

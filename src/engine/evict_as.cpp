@@ -68,6 +68,7 @@ public:
           plan_(session.seq.plan) {}
     ~PolicyGuard() {
         if (kept_) { return; }
+        if (evidence_) { session_.seq.evidence = std::move(*evidence_); }
         session_.seq.policy = std::move(policy_);
         session_.seq.policy_asked = std::move(asked_);
         session_.seq.policy_reason = std::move(reason_);
@@ -77,6 +78,8 @@ public:
     PolicyGuard(const PolicyGuard &) = delete;
     PolicyGuard & operator=(const PolicyGuard &) = delete;
     void keep() { kept_ = true; }
+    // The evidence as well, which a second reading adds to. Copies share it.
+    void guard_evidence() { evidence_.emplace(session_.seq.evidence); }
 
 private:
     Session::Impl & session_;
@@ -85,6 +88,7 @@ private:
     std::string reason_;
     Budget budget_;
     std::optional<RunPlan> plan_;
+    std::optional<EvidenceState> evidence_;
     bool kept_ = false;
 };
 
@@ -169,6 +173,10 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_cascade() {
 Status Session::Impl::evict_as(std::string_view text, const Budget & budget) {
     PolicyGuard guard(*this);
     PITH_RETURN_IF_ERROR(follow(text, budget));
+    if (seq.policy.rereads()) {
+        guard.guard_evidence();
+        PITH_RETURN_IF_ERROR(read_again());
+    }
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_cascade());
     // Nothing will be evicted again: what is read and said from here on need not be remembered. A snapshot brings it back.
     std::optional<EvidenceState> none;
@@ -211,8 +219,12 @@ PolicyProbe::PolicyProbe(Session & session, const std::atomic<bool> * cancel)
 
 Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & budget) {
     const CancelScope cancelling(*impl_.forward, cancel_);
-    const PolicyGuard guard(impl_);
+    PolicyGuard guard(impl_);
     PITH_RETURN_IF_ERROR(impl_.follow(policy, budget));
+    if (impl_.seq.policy.rereads()) {
+        guard.guard_evidence();
+        PITH_RETURN_IF_ERROR(impl_.read_again());
+    }
     PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, impl_.plan_cascade());
     PolicyView view;
     for (int layer = 0; layer < impl_.n_layers(); ++layer) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/items.h"
 #include "model/head_importance_file.h"
 #include "pith/log.h"
 
@@ -44,10 +45,11 @@ Status find_heads(const ModelHeads & heads, const Policy & policy, SessionOption
     if (!policy.wants_importance()) { return options.heads ? check_head_importance(*options.heads, file.hparams()) : Status(); }
     PITH_ASSIGN_OR_RETURN(const bool given, take_given_heads(file, options));
     if (given) { return {}; }
-    const std::string make = ": make them with `pith calibrate heads -m MODEL -o heads.json` and give --heads heads.json";
+    const Wording make =
+        ": make them with `pith calibrate heads -m MODEL -o heads.json` and give " + item::kHeads + " heads.json";
     if (options.heads_file == kNoHeads) {
         return {ErrorCode::kInvalidArgument,
-                "policy '" + policy.name() + "' needs head importances, and --heads none looks for none" + make};
+                "policy '" + policy.name() + "' needs head importances, and " + item::kHeads + " none looks for none" + make};
     }
     const std::string path = default_heads_path(file.path());
     if (exists(path)) {

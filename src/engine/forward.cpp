@@ -7,6 +7,7 @@
 
 #include "attention/cpu/cpu_lane_attention.h"
 #include "attention/lane_attention.h"
+#include "core/items.h"
 #include "core/stopwatch.h"
 #include "device/crossing.h"
 #include "device/device_work.h"
@@ -236,10 +237,8 @@ Status check_logits(std::span<const float> logits) {
     int n_wrong = 0;  // counted to the end: without a way out the loop runs in vectors
     for (const float logit : logits) { n_wrong += logit < std::numeric_limits<float>::infinity() ? 0 : 1; }
     if (n_wrong == 0) { return {}; }
-    return {
-        ErrorCode::kInternal,
-        "the model's output is not a number: its weights, or those of an adapter (--lora, --lora-scale), are damaged or too "
-        "large"};
+    return {ErrorCode::kInternal, "the model's output is not a number: its weights, or those of an adapter (" + item::kLora +
+                                      ", " + item::kLoraScale + "), are damaged or too large"};
 }
 
 Status Forward::run_head(std::span<const float> hidden, int n, std::span<float> logits) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "core/items.h"
 #include "core/text.h"
 #include "engine/session_impl.h"
 
@@ -13,7 +14,8 @@ GateProbe::GateProbe(Session & session) : impl_(Session::Impl::of(session)) {}
 
 Status GateProbe::watch(int attention_layer) {
     if (!impl_.gates) {
-        return {ErrorCode::kInvalidArgument, "the model has no gates: load it with --gate FILE, made by `pith train gate`"};
+        return {ErrorCode::kInvalidArgument,
+                "the model has no gates: load it with " + item::kGates + " FILE, made by `pith train gate`"};
     }
     if (attention_layer >= 0) {
         if (impl_.gates->config().kind == GateKind::kLinear) {

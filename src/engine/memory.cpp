@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/items.h"
 #include "device/available_memory.h"
 #include "engine/memory.h"
 #include "engine/session_impl.h"
@@ -50,24 +51,24 @@ double Session::Impl::chunk_bytes() const {
                   2.0 * hp.n_vocab);
 }
 
-// `--budget auto`: what is left, less a tenth, and less what a chunk's activations take; so many snapshots are left room for,
+// The budget `auto`: what is left, less a tenth, and less what a chunk's activations take; so many snapshots are left room for,
 // each a copy of what an eviction moves.
 Result<Budget> Session::Impl::memory_budget(int n_snapshots) const {
     if (layout.any_on_device()) { return device_budget(); }
     const size_t mapped = mapped_bytes(*file);
     const auto left = static_cast<double>(available_memory(mapped));
     if (left == 0) {
-        return {ErrorCode::kUnsupported,
-                "--budget auto: this system does not say how much memory is left: give a --budget in numbers"};
+        return {ErrorCode::kUnsupported, item::kBudget + " auto: this system does not say how much memory is left: give a " +
+                                             item::kBudget + " in numbers"};
     }
     const double usable = kUsableMemory * (left - chunk_bytes()) / (1.0 + std::max(n_snapshots, 0));
     if (usable >= 1) { return Budget(BudgetKind::kBytes, usable); }
-    return {
-        ErrorCode::kBudget,
-        "--budget auto: nothing is left for the KV cache: of the memory that the system, the control group and ulimit leave, " +
-            mebibytes(static_cast<double>(available_memory())) + ", the model's mapped weights take " +
-            mebibytes(static_cast<double>(mapped)) + " and a chunk " + mebibytes(chunk_bytes()) +
-            ": free some, use a smaller model or --chunk, or give a --budget in numbers"};
+    return {ErrorCode::kBudget,
+            item::kBudget +
+                " auto: nothing is left for the KV cache: of the memory that the system, the control group and ulimit leave, " +
+                mebibytes(static_cast<double>(available_memory())) + ", the model's mapped weights take " +
+                mebibytes(static_cast<double>(mapped)) + " and a chunk " + mebibytes(chunk_bytes()) +
+                ": free some, use a smaller model or " + item::kChunk + ", or give a " + item::kBudget + " in numbers"};
 }
 
 // The same where lanes lie on devices.
@@ -75,17 +76,20 @@ Result<Budget> Session::Impl::device_budget() const {
     PITH_ASSIGN_OR_RETURN(const double usable, memory_for_lanes(*file, layout, chunk_bytes()));
     if (usable >= 1) { return Budget(BudgetKind::kBytes, usable); }
     return {ErrorCode::kBudget,
-            "--budget auto: nothing is left for keys and values where layers lie, beside a chunk, which takes " +
-                mebibytes(chunk_bytes()) + ": use a smaller --chunk, place fewer layers (-ngl), or give a --budget in numbers"};
+            item::kBudget + " auto: nothing is left for keys and values where layers lie, beside a chunk, which takes " +
+                mebibytes(chunk_bytes()) + ": use a smaller " + item::kChunk + ", place fewer layers (" + item::kDeviceLayers +
+                "), or give a " + item::kBudget + " in numbers"};
 }
 
 // Cells of a lane. Addresses are reserved ahead of use, several times the mean, since lanes grow unevenly; where they are
 // limited, at once and as many as there are, because growing later would want the old and the new ones together.
 Result<int64_t> Session::Impl::lane_capacity(int64_t n_all) const {
     const RunPlan & plan = *seq.plan;
-    const int64_t at_once = plan.budget + std::max<int64_t>({int64_t{plan.chunk} + plan.n_guide, plan.evict_every, plan.grid});
+    const int64_t at_once =
+        plan.budget + std::max<int64_t>({int64_t{plan.chunk} + plan.n_guide, plan.evict_every, plan.grid}) + plan.n_reread;
     const bool bounded = evicts() && !seq.plan->one_shot;
-    const int64_t wanted = std::max<int64_t>(options.max_context, (bounded ? std::min(n_all, 4 * at_once) : n_all) + 256);
+    const int64_t wanted =
+        std::max<int64_t>(options.max_context, (bounded ? std::min(n_all, 4 * at_once) : n_all) + plan.n_reread + 256);
     const size_t addresses = available_addresses();
     if (addresses == 0) { return wanted; }
 
@@ -97,13 +101,13 @@ Result<int64_t> Session::Impl::lane_capacity(int64_t n_all) const {
         bytes_of_all_lanes += static_cast<double>(layout.rows(l).bytes()) * layout.lanes(l).n_kv_heads;
     }
     const auto room = static_cast<int64_t>(usable / bytes_of_all_lanes);
-    const int64_t least = bounded ? std::min(n_all, at_once) : n_all;
+    const int64_t least = bounded ? std::min(n_all + plan.n_reread, at_once) : n_all + plan.n_reread;
     if (room < least) {
-        return {ErrorCode::kOutOfMemory, "the limit on virtual memory (ulimit -v, -d) leaves " +
-                                             mebibytes(static_cast<double>(addresses)) + ", which holds " +
-                                             std::to_string(std::max<int64_t>(room, 0)) + " tokens per head, and " +
-                                             std::to_string(least) + " are needed at once: raise the limit, or lower " +
-                                             (evicts() ? "--budget or --chunk" : "the context with a --budget")};
+        return {ErrorCode::kOutOfMemory,
+                "the limit on virtual memory (ulimit -v, -d) leaves " + mebibytes(static_cast<double>(addresses)) +
+                    ", which holds " + std::to_string(std::max<int64_t>(room, 0)) + " tokens per head, and " +
+                    std::to_string(least) + " are needed at once: raise the limit, or lower " +
+                    (evicts() ? item::kBudget + " or " + item::kChunk : "the context with a " + item::kBudget)};
     }
     if (options.max_context > room) { return wanted; }  // asked for by number: it fails, and says so
     return std::min(room, evicts() ? std::max(wanted, 4 * at_once) : wanted);

@@ -77,7 +77,10 @@ bool auto_wants_heads(const SessionOptions & options, bool has_gate) {
 // What `auto` may come to need when it is asked for by evict().
 Status observe_auto(Session::Impl & session) {
     for (const KnownQuestion question : {KnownQuestion::kInSight, KnownQuestion::kUnknown}) {
-        const AutoChoice choice = choose_policy({.limited = true, .heads = session.known_heads, .question = question});
+        const AutoChoice choice = choose_policy({.limited = true,
+                                                 .heads = session.known_heads,
+                                                 .question = question,
+                                                 .may_reread = session.options.auto_may_reread});
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(choice.policy));
         session.observed.push_back(policy.needs());
     }

@@ -6,6 +6,7 @@
 #include "cache/bucket_lanes.h"
 #include "cache/page_memory.h"
 #include "core/guarded.h"
+#include "core/items.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "device/available_memory.h"
@@ -52,11 +53,11 @@ Status Session::Impl::check_protected(const Policy & policy, const Budget & budg
     int64_t n_pinned = 0;
     for (const PositionSpan & span : options.pinned) { n_pinned += std::min(span.end, end) - std::min(span.begin, end); }
     return {ErrorCode::kBudget,
-            "--budget " + budget.to_string() + " gives " + std::to_string(plan.budget) + " tokens per head, but policy " +
-                policy.name() + " protects " + std::to_string(n_held) + " of the prompt's " + std::to_string(n_prompt) + " (" +
-                std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
-                std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " + std::to_string(n_pinned) +
-                " pinned): " + (least ? "use --budget " + std::to_string(*least) + " or more, or " : "") + "protect less"};
+            item::kBudget + " " + budget.to_string() + " gives " + std::to_string(plan.budget) +
+                " tokens per head, but policy " + policy.name() + " protects " + std::to_string(n_held) + " of the prompt's " +
+                std::to_string(n_prompt) + " (" + std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
+                std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " + std::to_string(n_pinned) + " pinned): " +
+                (least ? "use " + item::kBudget + " " + std::to_string(*least) + " or more, or " : "") + "protect less"};
 }
 
 Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
@@ -84,6 +85,8 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
         const auto chunk = static_cast<size_t>(chunk_bytes());
         request.free_addresses = addresses > chunk ? addresses - chunk : 1;
     }
+    request.rereads = for_policy.rereads() || std::ranges::any_of(observed, &EvidenceNeeds::reread_max);
+    request.n_reread_prompt = n_around_reread();
     request.state_bytes = static_cast<size_t>(file->hparams().n_embd) * sizeof(float);
     request.n_lanes = shape().n_lanes();
     request.n_kv_heads = shape().n_kv_heads;
@@ -99,6 +102,13 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
         request.n_protected = least_budget(for_policy, options.pinned, n_served(n_prompt)).value_or(n_served(n_prompt));
     }
     return plan_run(request);
+}
+
+// Tokens that stand in front of a piece that is read again, at most.
+int Session::Impl::n_around_reread() const {
+    const RereadPrompt & prompt = options.reread;
+    const size_t in_front = std::max(prompt.first.size(), prompt.next.size() + (prompt.next.empty() ? 0 : kRereadHint));
+    return static_cast<int>(in_front + prompt.behind.size());
 }
 
 // The first prompt decides policy and plan.
@@ -130,9 +140,10 @@ Status Session::Impl::start(int64_t n_prompt, int n_question) {
     seq.question_end = n_question > 0 && observers.empty() ? n_prompt : 0;
     const bool in_sight = seq.plan->one_shot || seq.plan->n_guide > 0;
     const bool all_fits = !evicts() || n_prompt <= seq.plan->budget;
-    bool seen = n_question > 0 && in_sight && evicts();
-    if (!observers.empty() && (all_fits || !in_sight)) {
-        observers = {};  // nothing is evicted, or they are too many for a chunk
+    const bool rereads = seq.policy.rereads();
+    bool seen = n_question > 0 && in_sight && evicts() && !rereads;
+    if (!observers.empty() && (all_fits || !in_sight || rereads)) {
+        observers = {};  // nothing is evicted, they are too many for a chunk, or nobody asks what they look for
         seq.plan->n_guide = 0;
         seen = false;
     }
@@ -215,9 +226,10 @@ Status Session::Impl::begin_call(std::span<const int32_t> tokens, bool is_prompt
         gating = is_prompt && gates_prompt(first);
     }
     if (seq.plan->capacity > 0 && seq.n_tokens + n > seq.plan->capacity) {
-        return {ErrorCode::kBudget, "--budget auto: the memory that was left holds " + with_commas(seq.plan->capacity) +
+        return {ErrorCode::kBudget, item::kBudget + " auto: the memory that was left holds " + with_commas(seq.plan->capacity) +
                                         " tokens, " + with_commas(seq.n_tokens) + " are there, and policy " +
-                                        seq.policy.name() + " keeps them all: give a --budget in numbers to evict"};
+                                        seq.policy.name() + " keeps them all: give a " + item::kBudget +
+                                        " in numbers to evict"};
     }
     return {};
 }
@@ -248,6 +260,7 @@ void Session::Impl::forget_call(Ledger before) noexcept {
     ledger.plan_s = spent.plan_s;
     ledger.compact_s = spent.compact_s;
     ledger.gate_s = spent.gate_s;
+    ledger.reread_s = spent.reread_s;
     std::vector<float>().swap(hidden);  // of a whole prompt, perhaps
 }
 

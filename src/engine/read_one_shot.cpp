@@ -15,7 +15,8 @@ OneShotReader::OneShotReader(Session::Impl & session, std::span<const int32_t> t
       n_(static_cast<int>(tokens.size())),
       n_layers_(session.n_layers()),
       must_evict_(session.evicts() && n_ > session.seq.plan->budget),
-      cascade_(!session.seq.policy.wants_all_layers()) {
+      cascade_(!session.seq.policy.wants_all_layers()),
+      rereads_(must_evict_ && session.seq.policy.rereads()) {
     session.seq.n_tokens = n_ + std::ssize(session.observers);
     pass_.emplace(session.seq.policy, session.target(), cascade_, static_cast<int>(session.seq.n_tokens));
     const auto width = static_cast<size_t>(session.file->hparams().n_embd);
@@ -68,7 +69,7 @@ int OneShotReader::end_of_run() const {
 }
 
 Status OneShotReader::end_layer(int layer) {
-    if (!must_evict_) { return {}; }
+    if (!must_evict_ || rereads_) { return {}; }
     if (!session_.observers.empty()) {
         before_[static_cast<size_t>(layer)] = session_.seq.evidence.layer(layer);
         if (session_.file->hparams().layer(layer).recurrent) { states_before_ = session_.seq.states; }
@@ -95,9 +96,22 @@ Status OneShotReader::end_layer(int layer) {
     return session_.apply(plans, /*is_last=*/false);
 }
 
+Status OneShotReader::read_again() {
+    return session_.read_again([this](int64_t n_done, int64_t) {
+        n_read_again_ = n_done;
+        if (hooks_.progress) { hooks_.progress(this->n_done(), n_); }
+    });
+}
+
 Status OneShotReader::end_prompt() {
     session_.seq.since_eviction = 0;
-    if (must_evict_) {
+    if (rereads_) {
+        PITH_RETURN_IF_ERROR(read_again());
+        PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, session_.plan_cascade());
+        PITH_RETURN_IF_ERROR(session_.apply(plans, /*is_last=*/true));
+    } else if (!must_evict_) {
+        PITH_RETURN_IF_ERROR(read_again());  // for evict(), where a policy to come wants it
+    } else {
         const Stopwatch watch;
         PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass_->finish());
         plans = session_.of_model(std::move(plans));

@@ -24,11 +24,14 @@ public:
 
     bool done() const { return layer_ == n_layers_; }
     // Of the prompt, each layer counting its share.
-    int64_t n_done() const { return (int64_t{layer_} * n_ + int64_t{end_of_run() - layer_} * first_) / n_layers_; }
+    // A prompt that is read again is half done when it has been read.
+    int64_t n_done() const { return n_read() / (rereads_ ? 2 : 1) + n_read_again_ / 2; }
     // One more unit; after a layer's last its eviction, after the prompt's last all that is left to do.
     Status advance();
 
 private:
+    int64_t n_read() const { return (int64_t{layer_} * n_ + int64_t{end_of_run() - layer_} * first_) / n_layers_; }
+    Status read_again();
     Status run_unit();
     Status end_layer(int layer);
     int end_of_run() const;  // behind the layers that a unit goes through
@@ -42,6 +45,8 @@ private:
     int n_layers_ = 0;
     bool must_evict_ = false;
     bool cascade_ = false;  // a policy that must see every layer first holds the whole prompt until then; others evict by layer
+    bool rereads_ = false;  // it holds the whole prompt until that has been read again
+    int64_t n_read_again_ = 0;
     std::optional<EvictionPass> pass_;
     std::vector<float> observing_;              // [observers][D]
     std::vector<EvidenceState::Layer> before_;  // [layer] the evidence without the observers

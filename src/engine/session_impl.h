@@ -4,6 +4,7 @@
 //   prefill.cpp   a call from its first check to its commit
 //   read_*.cpp    the schedules: which layer sees which tokens when, and when it evicts
 //   memory.cpp    what may be taken of the memory that is left
+//   reread.cpp    the text read once more, before an eviction that weighs what it looks up
 //   observers.cpp tokens that run behind a prompt, as queries only, and are taken back
 //   forward.cpp   one layer over some tokens; K/V into the lanes, attention, evidence
 //   gating.cpp    what gates say of prompt tokens, and what follows for lanes
@@ -16,6 +17,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -122,6 +124,7 @@ struct Session::Impl {
     Status check_tokens(std::span<const int32_t> tokens) const;
     Result<RunPlan> make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule, int64_t n_prompt,
                               int n_question = 0) const;
+    int n_around_reread() const;
     Status decide(int64_t n_prompt, int n_question);
     Status start(int64_t n_prompt, int n_question);
     int64_t n_served(int64_t n_prompt) const;
@@ -164,6 +167,14 @@ struct Session::Impl {
     Status observe(int layer, std::span<float> states);
     void take_back(int layer, EvidenceState::Layer before);
     void leave_out_observers(std::vector<LayerPlan> & plans) const;
+
+    // reread.cpp
+    using ReadAgainProgress = std::function<void(int64_t n_done, int64_t n_total)>;  // tokens
+    Status read_again(const ReadAgainProgress & progress = {});
+    int64_t n_unread() const;
+    Status read_piece_again(int64_t begin, int64_t end, const std::function<void(int layer)> & progress);
+    Status run_again(std::span<const int32_t> tokens, const EvidenceNeeds & needs, const PositionSpan & piece,
+                     const std::function<void(int layer)> & progress, std::vector<Ragged<float>> & maxima);
 
     // second_stage.cpp
     Status evict_for(std::span<const int32_t> questions, std::string_view policy, const Budget & budget);

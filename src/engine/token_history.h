@@ -57,6 +57,19 @@ public:
         for_each_block([&](std::span<const int32_t> block) { tokens.insert(tokens.end(), block.begin(), block.end()); });
         return tokens;
     }
+    // Those from `begin` up to `end`. REQUIRES: begin <= end <= size().
+    std::vector<int32_t> range(size_t begin, size_t end) const {
+        std::vector<int32_t> tokens;
+        tokens.reserve(end - begin);
+        while (begin < end) {
+            const size_t in_block = begin % kBlock;
+            const size_t n = std::min(end - begin, kBlock - in_block);
+            const auto from = blocks_[begin / kBlock]->tokens.begin() + static_cast<std::ptrdiff_t>(in_block);
+            tokens.insert(tokens.end(), from, from + static_cast<std::ptrdiff_t>(n));
+            begin += n;
+        }
+        return tokens;
+    }
     size_t size_bytes() const {  // of blocks that are shared its part
         size_t n = blocks_.capacity() * sizeof(blocks_[0]);
         for (const auto & block : blocks_) { n += sizeof(Block) / static_cast<size_t>(block.use_count()); }

@@ -21,6 +21,7 @@ void ask_for(const ObserveWants & wants, Observed & out, ColumnTask & columns) {
     columns.clear();
     columns.sum = rows_of(out.column_sum, wants.column_sum);
     columns.squares = rows_of(out.head_sq, wants.head_sq);
+    columns.largest = rows_of(out.column_max, wants.column_max);
     columns.group_squares = rows_of(out.group_sq, wants.group_sq);
     columns.last = rows_of(out.last, wants.last);
     columns.rows = rows_of(out.rows, wants.rows);

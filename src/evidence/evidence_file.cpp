@@ -11,10 +11,10 @@ namespace {
 
 void write_needs(const EvidenceNeeds & needs, ByteWriter & to) {
     for (const int n : {needs.window, needs.running_last, needs.expected_future}) { to.number(n); }
-    for (const bool is_wanted :
-         {needs.window_mean, needs.window_sq, needs.window_head_sq, needs.window_pairs, needs.window_entropy, needs.last_query,
-          needs.running_sum, needs.key_norm, needs.key_cosine, needs.value_l1, needs.value_l2, needs.output_l1, needs.output_l2,
-          needs.output_pairs, needs.retention, needs.values, needs.output_errors}) {
+    for (const bool is_wanted : {needs.window_mean, needs.window_max, needs.window_sq, needs.window_head_sq, needs.window_pairs,
+                                 needs.window_entropy, needs.last_query, needs.running_sum, needs.key_norm, needs.key_cosine,
+                                 needs.value_l1, needs.value_l2, needs.output_l1, needs.output_l2, needs.output_pairs,
+                                 needs.retention, needs.reread_max, needs.values, needs.output_errors}) {
         to.flag(is_wanted);
     }
     to.number(needs.profile.n_queries);
@@ -27,10 +27,10 @@ void write_needs(const EvidenceNeeds & needs, ByteWriter & to) {
 EvidenceNeeds read_needs(ByteReader & from) {
     EvidenceNeeds needs;
     for (int * n : {&needs.window, &needs.running_last, &needs.expected_future}) { *n = from.number<int>(); }
-    for (bool * is_wanted :
-         {&needs.window_mean, &needs.window_sq, &needs.window_head_sq, &needs.window_pairs, &needs.window_entropy,
-          &needs.last_query, &needs.running_sum, &needs.key_norm, &needs.key_cosine, &needs.value_l1, &needs.value_l2,
-          &needs.output_l1, &needs.output_l2, &needs.output_pairs, &needs.retention, &needs.values, &needs.output_errors}) {
+    for (bool * is_wanted : {&needs.window_mean, &needs.window_max, &needs.window_sq, &needs.window_head_sq,
+                             &needs.window_pairs, &needs.window_entropy, &needs.last_query, &needs.running_sum, &needs.key_norm,
+                             &needs.key_cosine, &needs.value_l1, &needs.value_l2, &needs.output_l1, &needs.output_l2,
+                             &needs.output_pairs, &needs.retention, &needs.reread_max, &needs.values, &needs.output_errors}) {
         *is_wanted = from.flag();
     }
     needs.profile.n_queries = from.number<int>();
@@ -69,7 +69,7 @@ void EvidenceState::write(ByteWriter & to) const {
         to.array(layer.queries.positions());
         for (size_t i = 0; i < layer.queries.size(); ++i) { to.array(layer.queries.row(i)); }
         for (const QuerySampler & sampler : layer.samplers) { sampler.write(to); }
-        for (const auto * rows : {&layer.running, &layer.retention, &layer.key_norms}) { write_rows(*rows, to); }
+        for (const auto * rows : {&layer.running, &layer.retention, &layer.key_norms, &layer.reread}) { write_rows(*rows, to); }
         to.number(layer.moments.n);
         to.flag(layer.moments.only_sinks);
         to.array(layer.moments.mean);
@@ -100,7 +100,7 @@ Status EvidenceState::read_layer(ByteReader & from, int index, std::span<const i
         if (!sampler.read(from, n_seen, n_kept)) { return no_evidence(index, "a sample of queries that is none"); }
     }
     const bool fit = read_rows(from, lengths, group, layer.running) && read_rows(from, lengths, 1, layer.retention) &&
-                     read_rows(from, lengths, 1, layer.key_norms);
+                     read_rows(from, lengths, 1, layer.key_norms) && read_rows(from, lengths, group, layer.reread);
     if (!fit) { return no_evidence(index, "rows longer than its lanes"); }
 
     QueryMoments & moments = layer.moments;

@@ -56,6 +56,16 @@ Status EvidenceState::gather_key_norms(const From & from, LayerEvidence & eviden
     return {};
 }
 
+Status EvidenceState::gather_reread(const From & from, LayerEvidence & evidence) const {
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        const auto of_head = layers_[static_cast<size_t>(from.layer)].reread[static_cast<size_t>(head)].values();
+        const auto length = static_cast<size_t>(evidence.length(head / shape_.n_group));
+        if (of_head.size() < length) { return not_made_for("a second reading"); }
+        evidence.reread_max.push_row(of_head.first(length));
+    }
+    return {};
+}
+
 Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen,
                                             const EvidenceNeeds & needs) const {
     LayerEvidence evidence;
@@ -78,6 +88,7 @@ Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCa
             evidence.retention.push_row(row);
         }
     }
+    if (needs.reread_max) { PITH_RETURN_IF_ERROR(gather_reread(from, evidence)); }
     PITH_RETURN_IF_ERROR(gather_expected(from, needs, evidence));
     PITH_RETURN_IF_ERROR(gather_values(from, needs, evidence));
     return evidence;
@@ -104,6 +115,7 @@ Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & 
         PITH_RETURN_IF_ERROR(observe_newest(from, n,
                                             {.column_sum = needs.window_mean,
                                              .group_sq = needs.window_sq,
+                                             .column_max = needs.window_max,
                                              .last = needs.last_query,
                                              .head_sq = needs.window_head_sq,
                                              .entropy = needs.window_entropy,
@@ -112,6 +124,7 @@ Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & 
         for (float & value : observed.column_sum.flat()) { value /= static_cast<float>(n); }
         evidence.n_window = n;
         evidence.window_mean = std::move(observed.column_sum);
+        evidence.window_max = std::move(observed.column_max);
         evidence.window_sq = std::move(observed.group_sq);
         evidence.window_head_sq = std::move(observed.head_sq);
         if (needs.window_pairs) { evidence.window_pairs = pairs_of_heads(observed.rows, shape_, n); }

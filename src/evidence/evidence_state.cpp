@@ -67,6 +67,7 @@ bool EvidenceState::covers(const EvidenceNeeds & needs) const {
     if (needs.running_sum && (needs.running_last > 0 ? !kept(needs.running_last) : !wants_running_)) { return false; }
     if (needs.retention && !merged_.retention) { return false; }
     if (needs.key_norm && !merged_.key_norm) { return false; }
+    if (needs.reread_max && !merged_.reread_max) { return false; }
     if (needs.expected_future > 0 && (!wants_moments_ || output_ == nullptr)) { return false; }
     const bool behind_output = needs.output_l1 || needs.output_l2 || needs.output_pairs || needs.output_errors;
     if (behind_output && output_ == nullptr) { return false; }
@@ -80,6 +81,7 @@ void EvidenceState::reset() {
         layer.running.resize(static_cast<size_t>(shape_.n_heads()));
         layer.retention.resize(static_cast<size_t>(shape_.n_kv_heads));
         layer.key_norms.resize(static_cast<size_t>(shape_.n_kv_heads));
+        layer.reread.resize(static_cast<size_t>(shape_.n_heads()));
         layer.queries = KeptQueries(query_size(), keeps_all_ ? KeptQueries::kAll : static_cast<size_t>(n_kept_queries_));
         for (const ProfileNeeds & profile : samplers_) { layer.samplers.emplace_back(profile, query_size()); }
     }
@@ -123,7 +125,7 @@ void EvidenceState::restore(EvidenceState before, std::span<const int> lengths) 
 bool EvidenceState::widen(const EvidenceNeeds & needs) {
     EvidenceNeeds of_the_past = needs;
     of_the_past.window = 0;
-    of_the_past.window_mean = of_the_past.window_sq = of_the_past.window_head_sq = false;
+    of_the_past.window_mean = of_the_past.window_max = of_the_past.window_sq = of_the_past.window_head_sq = false;
     of_the_past.window_pairs = of_the_past.window_entropy = of_the_past.last_query = false;
     if (needs.running_last > 0) {
         of_the_past.running_sum = false;
@@ -162,6 +164,7 @@ void EvidenceState::narrow(std::vector<EvidenceNeeds> needs) {
         if (!narrower.wants_running_) { forget(layer.running); }
         if (!narrower.merged_.retention) { forget(layer.retention); }
         if (!narrower.merged_.key_norm) { forget(layer.key_norms); }
+        if (!narrower.merged_.reread_max) { forget(layer.reread); }
         if (!narrower.wants_moments_) { layer.moments = {}; }
     }
     needs_ = std::move(narrower.needs_);
@@ -234,6 +237,17 @@ void EvidenceState::add_key_norms(const RaggedCache & cache, int seq, int layer,
     }
 }
 
+void EvidenceState::add_reread(const RaggedCache & cache, int seq, int layer, const Ragged<float> & maxima) {
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        const auto added = maxima.row(head);
+        const auto length = static_cast<size_t>(cache.length(cache.lane(seq, layer, head / shape_.n_group)));
+        SharedRow & of_head = layers_[static_cast<size_t>(layer)].reread[static_cast<size_t>(head)];
+        of_head.resize(length - added.size(), 0.0F);  // what was added by a call that failed afterwards goes
+        of_head.make_room(added.size());
+        for (const float most : added) { of_head.append(most); }
+    }
+}
+
 void EvidenceState::prepare_compact(int layer_index, const Ragged<int32_t> & keep) {
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
     for (int h = 0; h < shape_.n_kv_heads; ++h) {
@@ -244,6 +258,9 @@ void EvidenceState::prepare_compact(int layer_index, const Ragged<int32_t> & kee
     if (!layer.output_l1->empty()) { layer.output_l1.own(); }
     for (int head = 0; wants_running() && head < shape_.n_heads(); ++head) {
         reach_entries(keep.row(head / shape_.n_group), 0.0F, layer.running[static_cast<size_t>(head)]);
+    }
+    for (int head = 0; wants_reread() && head < shape_.n_heads(); ++head) {
+        reach_entries(keep.row(head / shape_.n_group), 0.0F, layer.reread[static_cast<size_t>(head)]);
     }
 }
 
@@ -264,6 +281,7 @@ void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool 
             norms.shrink_to_fit();  // a one-shot prefill computed the norms of the whole prompt
         }
         if (wants_running()) { layer.running[static_cast<size_t>(head)].keep(kept); }
+        if (wants_reread()) { layer.reread[static_cast<size_t>(head)].keep(kept); }
     }
 }
 
@@ -305,7 +323,7 @@ size_t EvidenceState::size_bytes() const {
     size_t n = 0;
     for (const Layer & layer : layers_) {
         n += layer.queries.size_bytes();
-        for (const auto * rows : {&layer.running, &layer.retention, &layer.key_norms}) {
+        for (const auto * rows : {&layer.running, &layer.retention, &layer.key_norms, &layer.reread}) {
             for (const SharedRow & row : *rows) { n += row.size_bytes(); }
         }
         for (const QuerySampler & sampler : layer.samplers) { n += sampler.size_bytes(); }

@@ -54,6 +54,7 @@ public:
     bool wants_moments() const { return wants_moments_; }                                           // add_moments() too
     bool wants_retention() const { return merged_.retention; }                                      // add_retention() too
     bool wants_key_norms() const { return merged_.key_norm; }                                       // add_key_norms() too
+    bool wants_reread() const { return merged_.reread_max; }                                        // add_reread() too
     int n_kept_queries() const { return n_kept_queries_; }
     // Of n new queries, how many of the newest remember() must see.
     int n_remembered(int n, int n_to_come = 0) const { return samplers_.empty() ? n_newest(n, n_to_come) : n; }
@@ -77,6 +78,13 @@ public:
     // What the gate says of the newest entries of the lanes: probabilities [n][K]. lengths [K]: of the lanes, with them.
     // Entries that nothing was said of count as 1.
     void add_retention(int layer, std::span<const float> probabilities, std::span<const int> lengths);
+
+    // What the newest entries of the lanes got at most when they were read again: maxima [H][of them].
+    // REQUIRES: all older ones have been told of theirs.
+    void add_reread(const RaggedCache & cache, int seq, int layer, const Ragged<float> & maxima);
+
+    // Entries of a lane that were told of it, from the oldest on.
+    size_t n_reread(int layer) const { return layers_[static_cast<size_t>(layer)].reread.front().size(); }
 
     // The norms of the newest entries' keys before RoPE: [n][K]. The lanes hold these entries already.
     void add_key_norms(const RaggedCache & cache, int seq, int layer, std::span<const float> norms);
@@ -110,6 +118,7 @@ public:
         std::vector<SharedRow> running;      // [H][lane length]
         std::vector<SharedRow> retention;    // [K][lane length, or less: 1 from there on]
         std::vector<SharedRow> key_norms;    // [K][lane length]
+        std::vector<SharedRow> reread;       // [H][entries of the lane that were read again: all but its newest]
         QueryMoments moments;
         // [H][as many entries of the lane as were asked about]
         mutable CopyOnWrite<std::vector<std::vector<float>>> output_l1;
@@ -162,6 +171,7 @@ private:
     Status choose_by_window(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
                             std::vector<int32_t> & positions) const;
     Status gather_key_norms(const From & from, LayerEvidence & evidence) const;
+    Status gather_reread(const From & from, LayerEvidence & evidence) const;
     Status gather_expected(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
     Status gather_values(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
     Status gather_output_l1(const From & from, Ragged<float> & out) const;

@@ -215,7 +215,7 @@ void add_outputs(GraphBuild & build, const ObserveWants & wants, int n_group, in
         block.last_row.resize(size);
         build.output(ggml_cont(ctx, row), block.last_row.data());
     }
-    if (wants.rows) {
+    if (wants.rows || wants.column_max) {  // ggml has no largest of a column
         block.rows.resize(size * static_cast<size_t>(block.n));
         build.output(ggml_cont(ctx, p), block.rows.data());
     }
@@ -250,7 +250,13 @@ void accumulate(const Block & block, int n_group, int n_queries, Observed & out)
             out.entropy[static_cast<size_t>(head)] -= block.entropies[row * n_rows + i];
         }
         for (size_t i = 0; i < n_rows && !block.rows.empty(); ++i) {
-            add(block.rows, row * n_rows + i, out.rows.row(head * n_queries + block.first + static_cast<int>(i)));
+            const size_t of_query = row * n_rows + i;
+            if (out.rows.n_rows() > 0) {
+                add(block.rows, of_query, out.rows.row(head * n_queries + block.first + static_cast<int>(i)));
+            }
+            if (out.column_max.n_rows() == 0) { continue; }
+            const auto most = out.column_max.row(head);
+            for (size_t j = 0; j < n; ++j) { most[j] = std::max(most[j], block.rows[of_query * n + j]); }
         }
     }
     if (!block.squares.empty()) { add(block.squares, 0, out.group_sq.row(block.kv_head)); }
@@ -261,6 +267,7 @@ void make_room(const RaggedCache & cache, int seq, int layer, int n_queries, con
     const std::vector<int> per_head = lane_lengths(cache, seq, layer, shape.n_group);
     if (wants.column_sum) { out.column_sum = Ragged<float>(per_head); }
     if (wants.group_sq) { out.group_sq = Ragged<float>(lane_lengths(cache, seq, layer, 1)); }
+    if (wants.column_max) { out.column_max = Ragged<float>(per_head); }
     if (wants.last) { out.last = Ragged<float>(per_head); }
     if (wants.head_sq) { out.head_sq = Ragged<float>(per_head); }
     if (wants.entropy) { out.entropy.assign(per_head.size(), 0.0); }

@@ -22,6 +22,7 @@ namespace pith {
 struct ObserveWants {
     bool column_sum = false;              // Σ over the queries of A
     bool group_sq = false;                // Σ over the queries of (group mean of A)²
+    bool column_max = false;              // max over the queries of A
     bool last = false;                    // A of the last query
     bool head_sq = false;                 // Σ over the queries of A²
     bool entropy = false;                 // -Σ over queries, and entries before the first of them, of A log A
@@ -33,6 +34,7 @@ struct ObserveWants {
 
 struct Observed {
     Ragged<float> column_sum;     // [H]
+    Ragged<float> column_max;     // [H]
     Ragged<float> group_sq;       // [K]
     Ragged<float> last;           // [H]
     Ragged<float> head_sq;        // [H]

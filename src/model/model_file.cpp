@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "core/hash64.h"
+#include "core/items.h"
 #include "device/backend.h"
 #include "device/device_work.h"
 #include "file/file_parts.h"
@@ -343,7 +344,9 @@ Status LoadedModel::place(const ModelFileOptions & options) {
     if (too_large) {
         const std::string what = "'" + path() + "': the weights take " + std::to_string(here_bytes >> 20U) + " MiB, and " +
                                  std::to_string(options.free_bytes >> 20U) + " MiB of memory are left: ";
-        if (!options.use_mmap) { return {ErrorCode::kOutOfMemory, what + "leave out --no-mmap, or use a smaller model"}; }
+        if (!options.use_mmap) {
+            return {ErrorCode::kOutOfMemory, what + "leave out " + item::kMmap + ", or use a smaller model"};
+        }
         log_line(LogLevel::kWarning, what + "they are read from the file again and again, which is slow");
     } else {
         for (const FilePart & part : parts_) { part.file.prefetch(); }
@@ -357,7 +360,7 @@ Status LoadedModel::place(const ModelFileOptions & options) {
     if (const Status placed = placement_ ? on_devices(place_weights) : place_weights(); !placed.ok()) {
         if (placed.code() != ErrorCode::kIo) { return placed; }
         return {ErrorCode::kIo,
-                placed.message() + ": of " + placement_->names() + " one does not take the weights of '" + path() + "'"};
+                placed.wording() + ": of " + placement_->names() + " one does not take the weights of '" + path() + "'"};
     }
     ggml_tensor * factors = weights_.layers.front().rope_freqs;
     if (factors == nullptr) { factors = hparams_.is_long_rope() ? weights_.rope_long : weights_.rope_short; }

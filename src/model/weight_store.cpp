@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/items.h"
 #include "device/backend.h"
 #include "device/device_work.h"
 #include "device/huge_pages.h"
@@ -59,8 +60,8 @@ Result<ggml_backend_buffer_type_t> device_buffer_type(const Device & device, con
     if (type == nullptr) { return {ErrorCode::kIo, "device '" + device.info.name + "' cannot be reached any more"}; }
     if (!is_multiplied(weight) || accepts(device.handle, type, weight, n_experts_used)) { return type; }
     return {ErrorCode::kUnsupported, "device '" + device.info.name + "' cannot multiply by '" + weight.info->name +
-                                         "' of type " + ggml_type_name(weight.info->type) +
-                                         ": place fewer layers (-ngl), leave the device out, or use another file"};
+                                         "' of type " + ggml_type_name(weight.info->type) + ": place fewer layers (" +
+                                         item::kDeviceLayers + "), leave the device out, or use another file"};
 }
 
 ggml_backend_buffer_type_t repacked_type(std::span<const ggml_backend_buffer_type_t> types, const PlacedWeight & weight,
@@ -184,7 +185,8 @@ Status WeightStore::place_copied(const Group & group) {
         for (const PlacedWeight & weight : group.weights) { bytes += weight.info->size; }
         if (!group.device.empty()) {
             return {ErrorCode::kOutOfMemory, "device '" + group.device + "' has no memory for " + std::to_string(bytes >> 20U) +
-                                                 " MiB of weights: place fewer layers there (-ngl, --tensor-split)"};
+                                                 " MiB of weights: place fewer layers there (" + item::kDeviceLayers + ", " +
+                                                 item::kTensorSplit + ")"};
         }
         return {ErrorCode::kOutOfMemory, "no memory for " + std::to_string(bytes) + " bytes of weights in " +
                                              ggml_backend_buft_name(group.type) +

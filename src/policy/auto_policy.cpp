@@ -15,13 +15,15 @@ constexpr std::string_view kInSightWithHeads = "headkv:pool=avg45:pool_over=befo
 constexpr std::string_view kLaterWithHeads = "expected:eps=0.02+head:by=both";
 constexpr std::string_view kInSight = "snapkv:pool=avg45:pool_over=before+caote";
 constexpr std::string_view kLater = "keydiff+ada:alpha=0";  // nobody knows what will be asked
-constexpr std::string_view kInSightEven = "snapkv";         // the best of those that give all heads as much
+// What a second reading looks up, where time may be spent on it. With head importances one reading does as well.
+constexpr std::string_view kReread = "reread:group=mean+global:normalise=off";
+constexpr std::string_view kInSightEven = "snapkv";  // the best of those that give all heads as much
 constexpr std::string_view kLaterEven = "keydiff";
 constexpr std::string_view kGatedInBudget = "gated+snapkv";  // gates are trained for what they keep: their word goes first
 constexpr std::string_view kGated = "gated";
 constexpr std::string_view kUnlimited = "full";
 
-constexpr std::string_view kCandidates[] = {kInSightWithHeads, kLaterWithHeads, kInSight, kLater, kGatedInBudget};
+constexpr std::string_view kCandidates[] = {kInSightWithHeads, kLaterWithHeads, kInSight, kLater, kReread, kGatedInBudget};
 
 }  // namespace
 
@@ -49,15 +51,16 @@ AutoChoice choose_policy(const AutoFacts & facts) {
                               : facts.heads == KnownHeads::kOthers
                                   ? "; the head importances that come with Pith are for another training of the model"
                                   : "";
+    const std::string_view later = facts.may_reread ? kReread : kLater;
     switch (facts.question) {
         case KnownQuestion::kInSight:
             return chosen(kInSight, "the question is in sight" + heads);
         case KnownQuestion::kOutOfSight:
-            return chosen(kLater, "the question is longer than a chunk" + heads);
+            return chosen(later, "the question is longer than a chunk" + heads);
         case KnownQuestion::kUnknown:
             break;
     }
-    return chosen(kLater, "what will be asked is not known" + heads);
+    return chosen(later, "what will be asked is not known" + heads);
 }
 
 Result<Policy> policy_of(std::string_view name, const AutoFacts & facts) {
@@ -89,8 +92,9 @@ std::string auto_help() {
     const auto name = [](std::string_view policy) { return std::string(policy); };
     return "chosen when the prompt comes, and said with the reason: " + name(kInSight) + " with the question in sight, " +
            name(kLater) + " without, and with head importances " + name(kInSightWithHeads) + " and " + name(kLaterWithHeads) +
-           "; " + name(kGatedInBudget) + " or " + name(kGated) + " with gates; " + name(kUnlimited) +
-           " without a budget, and with --budget auto where memory holds the whole context";
+           "; without them " + name(kReread) + " in `pith compress`, which then reads a text twice; " + name(kGatedInBudget) +
+           " or " + name(kGated) + " with gates; " + name(kUnlimited) +
+           " without a budget, and with budget auto where memory holds the whole context";
 }
 
 }  // namespace pith

@@ -40,8 +40,9 @@ struct AutoFacts {
     bool has_gates = false;  // the model was loaded with gates
     KnownHeads heads = KnownHeads::kNone;
     KnownQuestion question = KnownQuestion::kUnknown;
-    bool roomy = false;  // not limited, because the budget, what memory allows, holds all that can come
-    bool even = false;   // every head must hold the same: addresses are limited, and lanes that grow want them twice
+    bool roomy = false;       // not limited, because the budget, what memory allows, holds all that can come
+    bool even = false;        // every head must hold the same: addresses are limited, and lanes that grow want them twice
+    bool may_reread = false;  // the text may be read a second time, where nobody knows what will be asked
 };
 
 struct AutoChoice {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/items.h"
 #include "core/text.h"
 
 namespace pith {
@@ -26,13 +27,13 @@ double unit_of(char suffix) {
     }
 }
 
-Status bad(std::string_view text, std::string_view what) {
-    return {ErrorCode::kInvalidArgument, "budget '" + std::string(text) + "' " + std::string(what)};
+Status bad(Item item, std::string_view text, std::string_view what) {
+    return {ErrorCode::kInvalidArgument, item + " '" + std::string(text) + "' " + std::string(what)};
 }
 
 }  // namespace
 
-Result<Budget> Budget::parse(std::string_view text) {
+Result<Budget> Budget::parse(std::string_view text, Item item) {
     constexpr std::string_view kForms =
         "is not a budget: write tokens per head (1024), per cent of the prompt (20%), bytes (512M) or auto";
     text = trim(text);
@@ -40,23 +41,25 @@ Result<Budget> Budget::parse(std::string_view text) {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
     const std::string_view suffix = text.substr(static_cast<size_t>(end - text.data()));
-    if (error != std::errc{} || !std::isfinite(value)) { return bad(text, kForms); }
+    if (error != std::errc{} || !std::isfinite(value)) { return bad(item, text, kForms); }
     const bool is_entries = suffix.empty();
     const bool is_percent = suffix == "%";
     const double unit = suffix.size() == 1 ? unit_of(suffix[0]) : 0;
-    if (!is_entries && !is_percent && unit == 0) { return bad(text, kForms); }
-    if (value <= 0) { return bad(text, "must be more than 0; policy full keeps everything"); }
+    if (!is_entries && !is_percent && unit == 0) { return bad(item, text, kForms); }
+    if (value <= 0) { return bad(item, text, "must be more than 0; policy full keeps everything"); }
     if (is_percent) {
-        if (value > 100) { return bad(text, "is more than 100%: the most there is to keep is all"); }
+        if (value > 100) { return bad(item, text, "is more than 100%: the most there is to keep is all"); }
         return Budget(BudgetKind::kPercent, value);
     }
     if (is_entries) {
-        if (value != std::floor(value)) { return bad(text, "must be a whole number of tokens per head"); }
-        if (value > kMostEntries) { return bad(text, "is more than 2147483647 tokens per head; policy full keeps everything"); }
+        if (value != std::floor(value)) { return bad(item, text, "must be a whole number of tokens per head"); }
+        if (value > kMostEntries) {
+            return bad(item, text, "is more than 2147483647 tokens per head; policy full keeps everything");
+        }
         return Budget(BudgetKind::kEntries, value);
     }
     value = std::floor(value * unit);
-    if (value < 1 || value > kMostBytes) { return bad(text, "must be from 1 byte to 1048576G"); }
+    if (value < 1 || value > kMostBytes) { return bad(item, text, "must be from 1 byte to 1048576G"); }
     return Budget(BudgetKind::kBytes, value);
 }
 
@@ -67,7 +70,7 @@ Status Budget::check() const {
     if (value > 0 && (is_percent || value >= 1) && value <= most) { return {}; }  // a NaN is none of it
     const char * unit = is_percent ? " per cent of the prompt" : kind == BudgetKind::kEntries ? " tokens per head" : " bytes";
     return {ErrorCode::kInvalidArgument,
-            "the budget is " + format_number(value) + unit + ": give " +
+            "the " + item::kBudget + " is " + format_number(value) + unit + ": give " +
                 (is_percent ? "more than 0, and 100 at most"
                             : "1 to " + format_number(most) + ", or BudgetKind::kNone for no limit")};
 }

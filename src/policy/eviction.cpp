@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "core/items.h"
 #include "core/layer_view.h"
 #include "policy/allocate/allocator.h"
 #include "policy/allocate/head_profiles.h"
@@ -154,7 +155,7 @@ Status EvictionPass::Impl::check_layer(const LayerEvidence & evidence, int expec
     }
     if (target.budget < 1) {
         return {ErrorCode::kInvalidArgument,
-                "budget of " + std::to_string(target.budget) + " tokens per head: at least 1 is needed, raise --budget"};
+                item::kBudget + " of " + std::to_string(target.budget) + " tokens per head: at least 1 is needed"};
     }
     if (!policy.wants_importance()) { return {}; }
     const auto n_heads = static_cast<size_t>(shape.n_lanes()) * static_cast<size_t>(shape.n_group);
@@ -250,12 +251,11 @@ Result<NetBudget> EvictionPass::Impl::net_budget() const {
     const int64_t total = target.budget > n_entries / n_lanes ? n_entries : std::min(target.budget * n_lanes, n_entries);
     if (total < n_protected) {
         const int64_t enough = (n_protected + n_lanes - 1) / n_lanes;
-        return Status(ErrorCode::kBudget, "budget of " + std::to_string(target.budget) + " tokens per head (" +
-                                              std::to_string(total) + " in all " + std::to_string(n_lanes) +
-                                              " heads) cannot hold the " + std::to_string(n_protected) +
-                                              " protected ones of policy '" + policy.name() +
-                                              "' (sinks, recent window, pinned spans): use --budget " + std::to_string(enough) +
-                                              " or more, or protect less");
+        return Status(ErrorCode::kBudget,
+                      item::kBudget + " of " + std::to_string(target.budget) + " tokens per head (" + std::to_string(total) +
+                          " in all " + std::to_string(n_lanes) + " heads) cannot hold the " + std::to_string(n_protected) +
+                          " protected ones of policy '" + policy.name() + "' (sinks, recent window, pinned spans): use " +
+                          item::kBudget + " " + std::to_string(enough) + " or more, or protect less");
     }
     return NetBudget{
         .shape = target.shape, .total = total - n_protected, .importance = target.importance.get(), .cascade = cuts_early()};

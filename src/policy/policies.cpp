@@ -21,6 +21,7 @@ std::string to_text(const EvidenceNeeds & needs) {
         {needs.value_l1 || needs.value_l2 || needs.values, "values"},
         {needs.output_l1 || needs.output_l2 || needs.output_pairs || needs.output_errors, "values through W_O"},
         {needs.retention, "gates"},
+        {needs.reread_max, "a second reading"},
     };
     std::vector<std::string_view> words;
     for (const auto & [needed, word] : kinds) {

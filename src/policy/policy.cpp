@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/items.h"
 #include "core/text.h"
 #include "pith/policies.h"
 #include "policy/auto_policy.h"
@@ -219,6 +220,11 @@ Result<Policy> Policy::parse(std::string_view text) {
                                  ": a policy has one window, so leave out the option of " + quoted(taken.allocator));
         }
     }
+    if (policy.gated_ && policy.scorer_->needs().reread_max) {
+        return bad(name, quoted(taken.scorer) +
+                             " reads the text again before it evicts, and gates decide before that: leave out " +
+                             quoted(taken.admission));
+    }
     if (policy.allocator_ == nullptr) { policy.allocator_ = defaults(allocators().front()); }
     if (policy.selector_ == nullptr) { policy.selector_ = defaults(selectors().front()); }
     return policy;
@@ -254,7 +260,8 @@ bool Policy::needs_gate() const {
 
 Status Policy::check_gates(bool has_gates) const {
     if (has_gates || !needs_gate()) { return {}; }
-    return {ErrorCode::kInvalidArgument, "policy '" + name_ + "' needs gates: --gate FILE, made by `pith train gate`"};
+    return {ErrorCode::kInvalidArgument,
+            "policy '" + name_ + "' needs gates: " + item::kGates + " FILE, made by `pith train gate`"};
 }
 
 bool Policy::judges_by_newest_queries() const {

@@ -37,6 +37,8 @@ public:
     // What its scorer needs is what the newest queries attended to: it keeps what they look for, as though they asked. Each
     // scorer says so by its needs().
     bool judges_by_newest_queries() const;
+    // Its scorer needs the text to be read again before anything is evicted: a second pass over what is new.
+    bool rereads() const { return evicts() && needs().reread_max; }
     bool wants_importance() const;       // EvictionTarget::importance must be given
     bool ranks_across_layers() const;    // scores of different layers' entries are compared
     bool wants_all_layers() const;       // a one-shot prefill cannot evict before its last layer

@@ -21,7 +21,7 @@ namespace pith {
 std::span<const AdmissionInfo> admissions() {
     static const std::vector<AdmissionInfo> kParts = {
         {"gated",
-         "what the model's gates say no to is never cached, whatever the budget (needs --gate)",
+         "what the model's gates say no to is never cached, whatever the budget (needs gates)",
          "",
          "In-context KV-Cache Eviction for LLMs via Attention-Gate",
          {},

@@ -257,8 +257,7 @@ ApiReply Api::metrics() const {
 
 ApiReply Api::slots() const {
     if (!options_.tells_slots) {
-        return reply_of(
-            ApiError{501, "not_supported_error", "this server does not tell its slots: start it without --no-slots"});
+        return reply_of(ApiError{501, "not_supported_error", "this server does not tell its slots: it was started so"});
     }
     Json list = Json::array();
     const GeneratorState state = generator_.state();

@@ -80,13 +80,13 @@ Status choose_policy(const CompletionOptions & asked, SessionOptions & session) 
     PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(session.policy));
     if (policy.evicts() && session.budget.kind == BudgetKind::kNone) {
         return {ErrorCode::kInvalidArgument,
-                "'kv_policy' is '" + session.policy +
+                field("kv_policy") + " is '" + session.policy +
                     "', which needs a budget: add 'kv_budget', 1024 (tokens a head), \"20%\" or \"64M\""};
     }
     if (!policy.evicts()) {
         if (asked.kv_budget) {
             return {ErrorCode::kInvalidArgument,
-                    "'kv_policy' is '" + session.policy + "', which evicts nothing: leave out 'kv_budget'"};
+                    field("kv_policy") + " is '" + session.policy + "', which evicts nothing: leave out 'kv_budget'"};
         }
         session.budget = {};
     }
@@ -97,9 +97,10 @@ Status choose_policy(const CompletionOptions & asked, SessionOptions & session) 
 
 Result<Api::Conversation> Api::conversation_of(const ChatRequest & asked) const {
     if (!tokenizer_.has_chat_template()) {
-        return {ErrorCode::kInvalidArgument,
-                "this model has no chat template: use /v1/completions, or start the server with --chat-template NAME (chatml, "
-                "gemma, llama3, …) or --chat-template-file FILE"};
+        return {
+            ErrorCode::kInvalidArgument,
+            "this model has no chat template: use /v1/completions, or start the server with one (chatml, gemma, llama3, … or "
+            "a file)"};
     }
     Conversation chat;
     chat.form = tool_form(tokenizer_.chat_template());

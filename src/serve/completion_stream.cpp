@@ -16,8 +16,8 @@ std::string sent(const Json & value) {
 }  // namespace
 
 ApiError error_of(const Failed & failed) {
-    if (failed.late) { return {504, "timeout_error", failed.status.message()}; }
-    if (failed.retry_after_s > 0) { return no_room(failed.status.message(), failed.retry_after_s); }
+    if (failed.late) { return {504, "timeout_error", message_of(failed.status)}; }
+    if (failed.retry_after_s > 0) { return no_room(message_of(failed.status), failed.retry_after_s); }
     return error_of(failed.status);
 }
 

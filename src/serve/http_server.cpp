@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/guarded.h"
+#include "core/items.h"
 #include "core/stopwatch.h"
 #include "serve/body_room.h"
 #include "serve/connection_threads.h"
@@ -352,7 +353,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::bind(Api & api, const HttpOption
     }
     if (impl->port <= 0) {
         return {ErrorCode::kIo, "cannot listen at " + options.host + ":" + std::to_string(options.port) +
-                                    ": the address is taken, or not this machine's; choose another --host or --port"};
+                                    ": the address is taken, or not this machine's; choose another " + item::kHost + " or " +
+                                    item::kPort};
     }
     return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/items.h"
 #include "core/text.h"
 
 namespace pith {
@@ -28,7 +29,8 @@ Result<ChatFrame> chat_frame(const Tokenizer & tokenizer, bool with_system) {
     if (at_user == std::string::npos || at_system == std::string::npos || at_system > at_user ||
         is_there_again(kUserMarker, at_user) || (with_system && is_there_again(kSystemMarker, at_system))) {
         return {ErrorCode::kUnsupported,
-                "the model's chat template has no one place for a system prompt and a user message in that order: use --raw"};
+                "the model's chat template has no one place for a system prompt and a user message in that order: use " +
+                    item::kRaw};
     }
     ChatFrame frame;
     if (with_system) {
@@ -56,7 +58,7 @@ Result<std::string> between_turns(const Tokenizer & tokenizer) {
     const size_t begin = at_answer + kAnswerMarker.size();
     const size_t end = text.find(kUserMarker);
     if (at_answer == std::string::npos || end == std::string::npos || end < begin) {
-        return {ErrorCode::kUnsupported, "the model's chat template has no place for a second question: use --raw"};
+        return {ErrorCode::kUnsupported, "the model's chat template has no place for a second question: use " + item::kRaw};
     }
     return text.substr(begin, end - begin);
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/items.h"
 #include "core/json_syntax.h"
 #include "core/text.h"
 #include "pith/log.h"
@@ -128,12 +129,12 @@ Result<std::string> ChatTemplate::render(std::span<const ChatMessage> messages, 
     if (text.ok()) { return text; }
     const ErrorCode code = text.status().code();
     if (code != ErrorCode::kUnsupported && code != ErrorCode::kInvalidArgument) { return text; }  // nothing of the template's
-    const std::string why = "the chat template " + text.status().message();
+    const Wording why = "the chat template " + text.status().wording();
     if (code == ErrorCode::kInvalidArgument) { return {code, why}; }
     if (needs_jinja(messages, options)) { return {ErrorCode::kUnsupported, why}; }
     auto listed = by_list(messages, options.add_assistant);
-    if (!listed.ok()) { return {ErrorCode::kUnsupported, why + "; " + listed.status().message()}; }
-    const std::string instead = why + ": libllama's text for templates like it is used instead";
+    if (!listed.ok()) { return {ErrorCode::kUnsupported, why + "; " + listed.status().wording()}; }
+    const std::string instead = why.text() + ": libllama's text for templates like it is used instead";
     const std::lock_guard lock(problem_mutex_);
     if (problem_ != instead) { log_line(LogLevel::kWarning, instead); }
     problem_ = instead;
@@ -170,7 +171,7 @@ Result<std::string> ChatTemplate::by_list(std::span<const ChatMessage> messages,
         return {ErrorCode::kUnsupported, std::string("libllama failed to apply the chat template: ") + error.what()};
     }
     return {ErrorCode::kUnsupported,
-            "libllama does not know the template either: give another one, or the text as it is (pith run --raw)"};
+            "libllama does not know the template either: give another one, or the text as it is (" + item::kRaw + ")"};
 }
 
 Status check_chat_template(const std::string & source) {

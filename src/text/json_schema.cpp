@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/guarded.h"
+#include "core/items.h"
 #include "core/json_syntax.h"
 #include "pith/text.h"
 #include "text/json_grammar.h"
@@ -66,7 +67,7 @@ public:
     }
 
 private:
-    static Status bad(const std::string & where, const std::string & what) {
+    static Status bad(const std::string & where, const Wording & what) {
         return {ErrorCode::kInvalidArgument, "JSON schema, " + where + ": " + what};
     }
 
@@ -80,7 +81,8 @@ private:
     static Status only(const Json & schema, const std::string & where, const std::set<std::string> & known) {
         for (const auto & [key, value] : schema.items()) {
             if (known.count(key) != 0 || kSilent.count(key) != 0) { continue; }
-            return bad(where, "'" + key + "' is not understood; leave it out, or write the grammar by hand (--grammar)");
+            return bad(where,
+                       "'" + key + "' is not understood; leave it out, or write the grammar by hand (" + item::kGrammar + ")");
         }
         return {};
     }
@@ -380,10 +382,10 @@ Result<std::string> rules_of(std::string_view schema, const std::string & first,
     try {
         return Converter(document, prefix).run(first);
     } catch (const Json::exception &) {
-        return {
-            ErrorCode::kInvalidArgument,
-            "the JSON schema cannot be read: a keyword holds something else than JSON Schema says; write the grammar by hand "
-            "(--grammar)"};
+        return {ErrorCode::kInvalidArgument,
+                "the JSON schema cannot be read: a keyword holds something else than JSON Schema says; write the grammar by "
+                "hand (" +
+                    item::kGrammar + ")"};
     }
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/items.h"
 #include "core/text.h"
 #include "text/chat_frame.h"
 #include "text/plain_text.h"
@@ -59,12 +60,14 @@ Result<Prompt> build_prompt(const Tokenizer & tokenizer, const PromptRequest & r
     size_t n_shared = head_tokens.size();
     for (const std::string & question : request.questions) {
         if (request.context.empty() && question.empty()) {
-            return {ErrorCode::kInvalidArgument, "the prompt is empty: give some text with -p or -f"};
+            return {ErrorCode::kInvalidArgument, "the prompt is empty: give some text (" + item::kPrompt + ")"};
         }
         PITH_ASSIGN_OR_RETURN(const std::string asked, given(question));
         const std::string tail = joined(context, asked, separator).substr(context.size());
         PITH_ASSIGN_OR_RETURN(std::vector<int32_t> whole, encode(head + tail + frame.after_user));
-        if (whole.empty()) { return {ErrorCode::kInvalidArgument, "the prompt has no tokens: give some text with -p or -f"}; }
+        if (whole.empty()) {
+            return {ErrorCode::kInvalidArgument, "the prompt has no tokens: give some text (" + item::kPrompt + ")"};
+        }
         n_shared = std::min({n_shared, common_prefix(head_tokens, whole), whole.size() - 1});
         wholes.push_back(std::move(whole));
     }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "core/guarded.h"
+#include "core/items.h"
 #include "core/text.h"
 #include "file/file_parts.h"
 #include "file/gguf_strings.h"
@@ -343,7 +344,7 @@ Result<std::string> Tokenizer::apply_chat_template(std::span<const ChatMessage> 
     return guarded([&]() -> Result<std::string> {
         if (!has_chat_template()) {
             return {ErrorCode::kUnsupported,
-                    "the model has no chat template: give one (--chat-template NAME), or the text as it is"};
+                    "the model has no chat template: give one (" + item::kChatTemplate + "), or the text as it is"};
         }
         return impl_->chat->render(messages, options);
     });

@@ -45,7 +45,7 @@ Result<std::string> arguments_rule(const ToolFunction & function, const std::str
     auto rules = json_schema_rules(function.parameters, name);
     if (rules.ok()) { return rules; }
     if (!function.strict) { return any; }
-    return {rules.status().code(), "the function " + pith::quoted(function.name) + ": " + rules.status().message()};
+    return {rules.status().code(), "the function " + pith::quoted(function.name) + ": " + rules.status().wording()};
 }
 
 // A grammar's text ends at a zero, and a tag at '>'.
@@ -72,7 +72,7 @@ Result<std::string> tagged_value(const Json & property, bool is_text, const Tool
     if (is_text) { return up_to(close); }
     auto made = json_schema_rules(property.dump(), rule);
     if (!made.ok() && function.strict) {
-        return {made.status().code(), "the function " + pith::quoted(function.name) + ": " + made.status().message()};
+        return {made.status().code(), "the function " + pith::quoted(function.name) + ": " + made.status().wording()};
     }
     rules += made.ok() ? *made : rule + " ::= ws value ws\n";
     return rule + " " + grammar_literal(close);

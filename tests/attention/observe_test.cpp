@@ -46,6 +46,7 @@ constexpr HeadDistance kDistances[] = {HeadDistance::kCosine, HeadDistance::kPea
 ObserveWants everything(HeadDistance distance) {
     return {.column_sum = true,
             .group_sq = true,
+            .column_max = true,
             .last = true,
             .head_sq = true,
             .entropy = true,
@@ -114,6 +115,7 @@ void Observe::expect_equals_plain_code(const Observed & got, HeadDistance distan
         for (int head = h * n_group; head < (h + 1) * n_group; ++head) {
             Vector sums(length, 0.0);
             Vector squares(length, 0.0);
+            Vector largest(length, 0.0);
             Vector profile(length, 0.0);
             double entropy = 0;
             for (int i = 0; i < n; ++i) {
@@ -124,6 +126,7 @@ void Observe::expect_equals_plain_code(const Observed & got, HeadDistance distan
                 for (size_t j = 0; j < length; ++j) {
                     sums[j] += p[j];
                     squares[j] += p[j] * p[j];
+                    largest[j] = std::max(largest[j], p[j]);
                     profile[j] += unit[j] / n;
                     group_means[at][j] += p[j] / n_group;
                     const bool past = lanes_.cache().positions(h)[j] < positions_.front();
@@ -135,6 +138,7 @@ void Observe::expect_equals_plain_code(const Observed & got, HeadDistance distan
             for (size_t j = 0; j < length; ++j) {
                 ASSERT_NEAR(got.column_sum.row(head)[j], sums[j], tolerance * n);
                 ASSERT_NEAR(got.head_sq.row(head)[j], squares[j], tolerance * n);
+                ASSERT_NEAR(got.column_max.row(head)[j], largest[j], tolerance);
                 ASSERT_NEAR(got.profile.row(head)[j], profile[j], tolerance) << static_cast<int>(distance);
             }
             ASSERT_NEAR(got.entropy[static_cast<size_t>(head)], entropy, tolerance * (1 + entropy));
@@ -178,6 +182,7 @@ TEST_P(Observe, WhatIsAskedForDoesNotDependOnWhatElseIs) {
     EXPECT_EQ(observe({.column_sum = true}).column_sum, all.column_sum);
     EXPECT_EQ(observe({.group_sq = true}).group_sq, all.group_sq);
     EXPECT_EQ(observe({.head_sq = true}).head_sq, all.head_sq);
+    EXPECT_EQ(observe({.column_max = true}).column_max, all.column_max);
     EXPECT_EQ(observe({.entropy = true}).entropy, all.entropy);
     EXPECT_EQ(observe({.profile = HeadDistance::kCosine}).profile, all.profile);
     EXPECT_EQ(observe({.rows = true}).rows, all.rows);

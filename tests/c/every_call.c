@@ -161,7 +161,8 @@ static int one_prefill_for_many(const pith_model * model, const int32_t * tokens
     EXPECT(pith_n_tokens(session) == kTokens);
     EXPECT(pith_evict(session, "expected:recent=4", "32") != PITH_OK); /* not observed */
     EXPECT(pith_evict(session, "h2o:recent=4", "2") == PITH_BUDGET); /* below what is protected */
-    EXPECT(strstr(pith_error(), "--budget 2 gives 2 tokens per head") != NULL);
+    EXPECT(strstr(pith_error(), "budget 2 gives 2 tokens per head") != NULL);
+    EXPECT(strstr(pith_error(), "--") == NULL && strcmp(pith_error_field(), "budget") == 0);
     EXPECT(pith_evict(session, "h2o:recent=4", "32") == PITH_OK);
     EXPECT(pith_evict_for_questions(session, tokens, 0, "snapkv:window=4", "16") == PITH_INVALID_ARGUMENT); /* no questions */
     const int32_t * positions = NULL;
@@ -231,6 +232,7 @@ static int many_at_once(const pith_model * model, const int32_t * tokens) {
     ledger.size = sizeof ledger;
     EXPECT(pith_engine_request_ledger(engine, base, &ledger) == PITH_OK && ledger.evicted_entries > 0);
     EXPECT(strstr(ledger.schedule, "question seen") != NULL);
+    EXPECT(pith_engine_questions_seen(engine, base) && !pith_engine_questions_seen(NULL, base));
 
     int n_shown = 0;
     int32_t stop[] = {tokens[3]};
@@ -321,7 +323,7 @@ int main(int argc, char ** argv) {
         fprintf(stderr, "usage: every_call MODEL.gguf\n");
         return 2;
     }
-    EXPECT(strlen(pith_version()) > 0 && strcmp(pith_error(), "") == 0);
+    EXPECT(strlen(pith_version()) > 0 && strcmp(pith_error(), "") == 0 && strcmp(pith_error_field(), "") == 0);
     EXPECT(strcmp(pith_code_name(PITH_OK), "") != 0);
     pith_set_log(count_line, NULL);
     model_path = argv[1];

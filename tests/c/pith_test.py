@@ -120,6 +120,11 @@ class Python(unittest.TestCase):
         with self.assertRaises(pith.Error) as policy:
             self.model.session(policy="nosuchpolicy", budget=BUDGET)
         self.assertIn("nosuchpolicy", str(policy.exception))
+        for keyword, value in (("budget", "lots"), ("prefill", "twice"), ("type_v", "q9"), ("chunk", 0)):
+            with self.assertRaises(pith.Error) as wrong:
+                self.model.session(**{"policy": POLICY, "budget": BUDGET, keyword: value}).prefill(self.context)
+            self.assertEqual(wrong.exception.field, keyword)
+            self.assertTrue(str(wrong.exception).startswith(keyword), str(wrong.exception))
         with self.assertRaises(TypeError):
             self.model.session(polcy="full")
 
@@ -129,7 +134,9 @@ class Python(unittest.TestCase):
         with self.assertRaises(pith.Error) as refused:
             session.evict("h2o:recent=4", 2)
         self.assertEqual(refused.exception.code, "budget")
-        self.assertIn("--budget 2 gives 2 tokens per head", str(refused.exception))
+        self.assertIn("budget 2 gives 2 tokens per head", str(refused.exception))
+        self.assertNotIn("--", str(refused.exception))
+        self.assertEqual(refused.exception.field, "budget")
         session.evict("h2o:recent=4", BUDGET)
         ledger = session.ledger()
         self.assertEqual(ledger["kept_entries"], BUDGET * ledger["n_lanes"])
@@ -169,6 +176,7 @@ class Python(unittest.TestCase):
             base = engine.submit(self.context, keep=True, max_tokens=0, questions=[self.questions[:9], self.questions[9:]], **options)
             engine.run()
             self.assertEqual(engine.ledger(base)["schedule"], "one-shot, question seen")
+            self.assertTrue(engine.questions_seen(base))
             self.assertEqual(len(engine.lane_positions(base, 0, 0)), BUDGET)
             numbers = [engine.submit(self.questions[begin:end], after=base, max_tokens=6, stop_at_end=False)
                        for begin, end in ((0, 9), (9, N_QUESTIONS))]

@@ -61,6 +61,41 @@ TEST_F(CacheFiles, APolicyThatDoesNotFitAQuestionAskedLaterIsTold) {
     EXPECT_EQ(count(run({"--question-later"})), 0) << "auto chooses by that";
 }
 
+// Where nobody says what will be asked, the text is read twice and that is told, before and in the ledger.
+TEST_F(CacheFiles, WithoutAQuestionAutoReadsTheTextTwiceUnlessToldNotTo) {
+    const auto compressed = [&](const std::vector<std::string> & more) {
+        std::vector<std::string> all = {"compress", "-m",       model_, "-f", book_, "-o",
+                                        file_,      "--budget", "64",   "-t", "1",   "--json"};
+        all.insert(all.end(), more.begin(), more.end());
+        const Outcome outcome = run_pith(all);
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        const Json json = Json::parse(outcome.out, nullptr, false);
+        EXPECT_EQ(outcome.err.find("read twice") != std::string::npos, json.contains("reread_s")) << outcome.err;
+        return json;
+    };
+    const Json twice = compressed({});
+    EXPECT_EQ(twice["policy"], "reread:group=mean+global:normalise=off");
+    EXPECT_GT(twice["reread_s"], 0.0);
+    EXPECT_EQ(Json::parse(run_pith({"cache", "info", file_, "--json"}).out)["policy"], twice["policy"]);
+    EXPECT_EQ(answers({"ask", file_}, {"-p", "Who is long?"})["reread_s"].is_null(), true) << "asking reads nothing again";
+    EXPECT_EQ(compressed({"--effort", "quick"})["policy"], "keydiff+ada:alpha=0");
+    EXPECT_EQ(compressed({"-p", "Who is long?"})["policy"], "snapkv:pool=avg45:pool_over=before+caote");
+    expect_error(run_pith({"compress", "-m", model_, "-f", book_, "-o", file_, "--effort", "much"}), 2, {"--effort", "much"});
+}
+
+// A session whose policy reads again goes on from its file, in a run and in a chat, and `run` takes such a policy by name.
+TEST_F(CacheFiles, APolicyThatReadsAgainGoesOnFromItsFile) {
+    const auto of_file = [&](const std::vector<std::string> & more) {
+        const Json answer = answers({"run", "-m", model_, "--cache", file_, "-p", "Who?"}, more);
+        return answer.dump();
+    };
+    EXPECT_EQ(compress({"--policy", "kvzip"}).exit_code, 0);
+    EXPECT_NE(of_file({}).find("kvzip"), std::string::npos);
+    const Json run = answers({"run", "-m", model_, "-f", book_, "-p", "Who?", "--policy", "kvzip", "--budget", "64"}, {});
+    EXPECT_EQ(run["policy"], "kvzip");
+    EXPECT_GT(run["reread_s"], 0.0);
+}
+
 // What a window policy's file holds more than one without evidence: its window's queries, and nothing besides.
 TEST_F(CacheFiles, AFileIsLargerByTheQueriesOfThePolicysWindow) {
     const auto info = [&](const std::string & policy) {

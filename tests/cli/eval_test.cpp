@@ -324,6 +324,53 @@ TEST_F(Eval, WritesItsSamplesInsteadOfAskingThem) {
     EXPECT_EQ(n, 4);
 }
 
+// For a program with this model's weights and without its tokeniser.
+TEST_F(Eval, WritesTheTokensThatItWouldAsk) {
+    const std::string file = path("tokens.jsonl");
+    const auto written = [&](const std::vector<std::string> & more) {
+        std::vector<std::string> words = {"eval", "-m", model_, "--samples", "1", "--write-samples", file, "--with-tokens"};
+        words.insert(words.begin() + 1, more.begin(), more.end());
+        const Outcome outcome = run_pith(words);
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        std::ifstream in(file);
+        std::string line;
+        std::getline(in, line);
+        return Json::parse(line);
+    };
+    const auto joined = [](const Json & first, const Json & second) {
+        std::vector<int> all = first;
+        for (const int token : second) { all.push_back(token); }
+        return all;
+    };
+    const std::vector<std::string> needle = {"ruler", "--tasks", "niah_single_1", "--context", "700"};
+    const Json later = written(needle);
+    const Json & turn = later["turns"][0];
+    const std::string prompt =
+        later["context"].get<std::string>() + turn["question"].get<std::string>() + turn["answer_prefix"].get<std::string>();
+    const Json tokens = Json::parse(run_pith({"tokenize", "-m", model_, "--json", "-p", prompt}).out)["tokens"];
+    EXPECT_EQ(Json(joined(turn["compressed_tokens"], turn["tokens"])), tokens);
+    EXPECT_FALSE(later["end_tokens"].empty());
+    EXPECT_EQ(run_pith({"eval", "-m", model_, "--samples-file", file, "--policy", "window", "--budget", "50%"}).exit_code, 0);
+    // What stands in front of the answer alone comes after, where the question is compressed, too; and answers may be shorter.
+    std::vector<std::string> known = needle;
+    known.insert(known.end(), {"--question-aware", "--max-new", "3"});
+    const Json aware = written(known)["turns"][0];
+    EXPECT_EQ(Json(joined(aware["compressed_tokens"], aware["tokens"])), tokens);
+    EXPECT_GT(aware["compressed_tokens"].size(), turn["compressed_tokens"].size());
+    EXPECT_EQ(aware["max_new_tokens"], 3);
+    // Four questions: after one compressed context, or each compressed with it.
+    const std::vector<std::string> facts = {"world", "--tasks", "facts", "--context", "1500"};
+    std::vector<std::string> facts_known = facts;
+    facts_known.emplace_back("--question-aware");
+    const auto n_compressed = [](const Json & sample) {
+        const Json & turns = sample["turns"];
+        return std::count_if(turns.begin(), turns.end(), [](const Json & one) { return one.contains("compressed_tokens"); });
+    };
+    EXPECT_EQ(n_compressed(written(facts)), 1);
+    EXPECT_EQ(n_compressed(written(facts_known)), 4);
+    EXPECT_EQ(run_pith({"eval", "ruler", "-m", model_, "--with-tokens"}).exit_code, 2) << "nothing is written";
+}
+
 TEST_F(Eval, AsksWrittenSamplesAgainAsItAskedThemFirst) {
     const std::vector<std::string> made = {"--context", "1500,2000", "--policy", "snapkv", "--budget", "40%", "--samples", "2"};
     const auto words = [&](std::vector<std::string> more, const std::vector<std::string> & rest) {
@@ -499,6 +546,11 @@ TEST_F(Eval, ScoresPredictionsMadeElsewhere) {
     }
     EXPECT_EQ(Json::parse(run_pith({"eval", "score", file, "--json"}).out)["rows"][0]["score"], 50);
     EXPECT_EQ(run_pith({"eval", "score", file, file, "--csv"}).out.substr(0, 5), "task,");
+    const std::string each = run_pith({"eval", "score", file, "--each"}).out;
+    const Json second = Json::parse(each.substr(each.find('\n')));
+    EXPECT_EQ(second["sample"], "1");
+    EXPECT_EQ(second["score"], 0);
+    expect_error(run_pith({"eval", "score", file, "--each", "--csv"}), 2, {"--each", "one of them"});
     write_text(path("mine.jsonl"), R"({"_id": "q0", "pred": "the"})");
     expect_error(run_pith({"eval", "score", path("mine.jsonl")}), 2, {"mine.jsonl", "--task FAMILY/NAME"});
     expect_error(run_pith({"eval", "score", path("mine.jsonl"), "--task", "longbench/qasper"}), 1,

@@ -39,4 +39,33 @@ TEST(PureCore, IncludesOnlyTheStandardLibraryAndItself) {
     EXPECT_GT(n_files, 30);
 }
 
+// An error names the item, and whoever shows it says --budget, "kv_budget" or `budget`. What judges, measures and trains still
+// speaks to the command line alone.
+TEST(Library, NamesNoFlagOfTheCommandLine) {
+    const std::filesystem::path root = std::filesystem::path(PITH_SOURCE_DIR) / "src";
+    const std::vector<std::string> laboratory = {"bench",   "benchmarks", "corpus",     "eval",
+                                                 "inspect", "report",     "statistics", "train"};
+    const std::regex literal(R"re("(?:[^"\\]|\\.)*")re");
+    const std::regex flag("--[a-z]");
+    int n_files = 0;
+    for (const auto & file : std::filesystem::recursive_directory_iterator(root)) {
+        const auto extension = file.path().extension();
+        if (extension != ".h" && extension != ".cpp" && extension != ".def") { continue; }
+        const std::string folder = file.path().lexically_relative(root).begin()->string();
+        if (std::ranges::find(laboratory, folder) != laboratory.end()) { continue; }
+        ++n_files;
+        std::ifstream in(file.path());
+        int n_line = 0;
+        for (std::string line; std::getline(in, line);) {
+            ++n_line;
+            if (line.find("--") == std::string::npos) { continue; }
+            for (std::sregex_iterator text(line.begin(), line.end(), literal), end; text != end; ++text) {
+                EXPECT_FALSE(std::regex_search(text->str(), flag))
+                    << file.path() << ":" << n_line << ": name an item of core/items.h instead: " << line;
+            }
+        }
+    }
+    EXPECT_GT(n_files, 300);
+}
+
 }  // namespace

@@ -204,15 +204,15 @@ TEST_F(EvictAs, ABudgetBelowWhatIsProtectedIsRefusedAtOnce) {
             const Status status = session.evict(policy, budget);
             EXPECT_EQ(status.code(), ErrorCode::kBudget);
             for (const std::string & part :
-                 {"--budget " + budget.to_string() + " gives ", std::string(" protects "),
-                  "of the prompt's " + std::to_string(kPrompt), std::string("12 pinned"), std::string("use --budget ")}) {
+                 {"budget " + budget.to_string() + " gives ", std::string(" protects "),
+                  "of the prompt's " + std::to_string(kPrompt), std::string("12 pinned"), std::string("use budget ")}) {
                 EXPECT_NE(status.message().find(part), std::string::npos) << part << " in: " << status.message();
             }
             EXPECT_TRUE(testing::state_of(session) == before);
         }
         const Status bytes = session.evict(policy, Budget(BudgetKind::kBytes, 2048));
         EXPECT_EQ(bytes.code(), ErrorCode::kBudget);
-        EXPECT_NE(bytes.message().find("--budget 2K is too small"), std::string::npos) << bytes.message();
+        EXPECT_NE(bytes.message().find("budget 2K is too small"), std::string::npos) << bytes.message();
         EXPECT_TRUE(testing::state_of(session) == before);
     }
     EXPECT_EQ(session.ledger().evidence_s, evidence_s) << "it was found out by gathering evidence";

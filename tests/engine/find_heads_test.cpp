@@ -109,7 +109,7 @@ TEST_F(FindHeads, LooksNowhereForAFileCalledNone) {
     EXPECT_EQ(options.heads, nullptr);
     const Status refused = find_for_headkv(options);
     EXPECT_EQ(refused.code(), ErrorCode::kInvalidArgument);
-    EXPECT_NE(refused.message().find("policy 'headkv' needs head importances, and --heads none"), std::string::npos)
+    EXPECT_NE(refused.message().find("policy 'headkv' needs head importances, and heads_file none"), std::string::npos)
         << refused.message();
     options.heads =
         std::make_shared<HeadImportance>(HeadImportance{std::vector<double>(12, 1.0), std::vector<double>(12, 1.0)});

@@ -663,7 +663,7 @@ TEST(Gated, WhatCannotWorkIsRefusedWithAReason) {
     ASSERT_TRUE(plain.ok());
     for (const char * policy : {"gated", "gate"}) {
         expect_refusal(plain->session(options_of(policy, 20)).status(),
-                       "policy '" + std::string(policy) + "' needs gates: --gate FILE, made by `pith train gate`");
+                       "policy '" + std::string(policy) + "' needs gates: gate_file FILE, made by `pith train gate`");
     }
     SessionOptions observes = options_of("full");
     observes.observe = {"gate"};
@@ -673,10 +673,10 @@ TEST(Gated, WhatCannotWorkIsRefusedWithAReason) {
     const auto tokens = random_tokens(60, model.info().n_vocab);
     SessionOptions chunked = options_of("gated");
     chunked.prefill = PrefillSchedule::kChunked;
-    expect_refusal(model.session(chunked)->prefill(tokens), "train gates with --causal");
+    expect_refusal(model.session(chunked)->prefill(tokens), "use causal gates");
     chunked = options_of("gate", 20);
     chunked.prefill = PrefillSchedule::kChunked;
-    expect_refusal(model.session(chunked)->prefill(tokens), "train gates with --causal");
+    expect_refusal(model.session(chunked)->prefill(tokens), "use causal gates");
     expect_refusal(model.session(options_of("gated", 20))->prefill(tokens), "gated+snapkv");
     auto full = *model.session(options_of("full"));
     ASSERT_TRUE(full.prefill(tokens).ok());

@@ -63,7 +63,7 @@ TEST(RunPlan, OnAGridShortPromptsGoInChunksToo) {
     EXPECT_EQ(plan_run(request)->grid, 0) << "nothing is evicted in decode, so there is no grid";
     request.grid = -1;
     request.evict_every = 1;
-    EXPECT_EQ(plan_run(request).status().message(), "--grid -1: must be 0 (none) or more");
+    EXPECT_EQ(plan_run(request).status().message(), "grid -1: must be 0 (none) or more");
 }
 
 TEST(RunPlan, BytesHoldBudgetAndGridOrASmallerOne) {
@@ -93,7 +93,7 @@ TEST(RunPlan, AutoSaysWhatItCameToWhereThatIsTooLittle) {
     RunRequest request = request_of(Budget(BudgetKind::kBytes, 1e6), 1000);
     request.is_auto = true;
     const std::string message = plan_run(request).status().message();
-    EXPECT_EQ(message.rfind("--budget auto, 976 KiB of memory here, is too small", 0), 0U) << message;
+    EXPECT_EQ(message.rfind("budget auto, 976 KiB of memory here, is too small", 0), 0U) << message;
 }
 
 // Questions that come behind the prompt and are taken back: they are in the layer's lanes, and never in the prompt's length.
@@ -108,6 +108,32 @@ TEST(RunPlan, BytesHoldQuestionsThatAreTakenBack) {
     EXPECT_EQ(plan_run(request)->budget, at_the_end - 64 * 8 / 128);
     request.budget = Budget(BudgetKind::kPercent, 10);
     EXPECT_EQ(plan_run(request)->budget, 200);
+}
+
+// A piece that is read again stands behind the chunk it is, with the words that ask for it.
+TEST(RunPlan, BytesHoldWhatIsReadAgain) {
+    for (const double entries : {40.0, 100.0, 600.0, 3000.0, 20000.0}) {
+        RunRequest request = request_of(Budget(BudgetKind::kBytes, 128.0 * (entries * 256 + 2 * 4096)), 100000);
+        request.rereads = true;
+        request.n_reread_prompt = 20;
+        const auto plan = plan_run(request);
+        if (!plan.ok()) {
+            EXPECT_LT(entries, 1 + 2 * 16 + 20) << plan.status().message();
+            continue;
+        }
+        EXPECT_FALSE(plan->one_shot);
+        EXPECT_EQ(plan->n_reread, plan->chunk + 20);
+        EXPECT_LE(static_cast<double>(plan->budget + plan->chunk + plan->n_reread), entries);
+        EXPECT_LE(static_cast<double>(plan->budget + plan->evict_every + plan->n_reread), entries);
+        EXPECT_GE(plan->budget, 1);
+    }
+    // In one shot all of it is held until it has been read again.
+    RunRequest whole = request_of(Budget(BudgetKind::kBytes, 128.0 * (7000 * 256 + 2 * 4096)), 4000);
+    whole.prefill = PrefillSchedule::kOneShot;
+    whole.rereads = true;
+    ASSERT_TRUE(plan_run(whole).ok());
+    whole.n_prompt = 5000;
+    EXPECT_EQ(plan_run(whole).status().code(), ErrorCode::kBudget);
 }
 
 TEST(RunPlan, BytesHoldTheQuestionBesideTheChunk) {
@@ -157,10 +183,10 @@ TEST(RunPlan, RefusesBytesThatHoldNothingAndSaysHowManyWould) {
     const auto plan = plan_run(request_of(Budget(BudgetKind::kBytes, 1e6), 1000));
     ASSERT_FALSE(plan.ok());
     EXPECT_EQ(plan.status().code(), ErrorCode::kBudget);
-    EXPECT_NE(plan.status().message().find(": use --budget 1568K or more"), std::string::npos) << plan.status().message();
+    EXPECT_NE(plan.status().message().find(": use budget 1568K or more"), std::string::npos) << plan.status().message();
     RunRequest one_shot = request_of(Budget(BudgetKind::kBytes, 8e6), 100000);
     one_shot.prefill = PrefillSchedule::kOneShot;
-    EXPECT_NE(plan_run(one_shot).status().message().find("--prefill chunked"), std::string::npos);
+    EXPECT_NE(plan_run(one_shot).status().message().find("prefill chunked"), std::string::npos);
 }
 
 Result<RunPlan> plan_with(RunRequest request, double bytes) {
@@ -214,9 +240,9 @@ TEST(RunPlan, ARefusalNamesTheLeastBytesThatDo) {
             ASSERT_FALSE(refused.ok());
             const std::string & message = refused.status().message();
             SCOPED_TRACE(message);
-            const size_t at = message.find("use --budget ");
+            const size_t at = message.find("use budget ");
             ASSERT_NE(at, std::string::npos);
-            const size_t begin = at + std::string("use --budget ").size();
+            const size_t begin = at + std::string("use budget ").size();
             const auto said = Budget::parse(message.substr(begin, message.find(' ', begin) - begin));
             ASSERT_TRUE(said.ok()) << said.status().message();
             ASSERT_EQ(said->kind, BudgetKind::kBytes);
@@ -259,12 +285,12 @@ TEST(RunPlan, APromptThatGatesMustSeeWholeGoesInOneShot) {
     request.budget = Budget(BudgetKind::kBytes, 1e9);
     EXPECT_TRUE(plan_run(request)->one_shot);
     request.budget = Budget(BudgetKind::kBytes, 8e6);
-    EXPECT_NE(plan_run(request).status().message().find("gates trained with --causal"), std::string::npos);
+    EXPECT_NE(plan_run(request).status().message().find("causal gates"), std::string::npos);
     request.budget = {};
     request.evicts = false;
     EXPECT_TRUE(plan_run(request)->one_shot);
     request.prefill = PrefillSchedule::kChunked;
-    EXPECT_NE(plan_run(request).status().message().find("--prefill chunked"), std::string::npos);
+    EXPECT_NE(plan_run(request).status().message().find("prefill chunked"), std::string::npos);
     request.whole_prompt = false;
     EXPECT_FALSE(plan_run(request)->one_shot);
     request.budget = 64;

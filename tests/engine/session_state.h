@@ -75,6 +75,7 @@ inline Bytes evidence_of(Session & session) {
         bytes.add(evidence.running);
         bytes.add(evidence.retention);
         bytes.add(evidence.key_norms);
+        bytes.add(evidence.reread);
         bytes.add(evidence.moments.n);
         bytes.add_all(std::span<const float>(evidence.moments.mean));
         bytes.add_all(std::span<const float>(evidence.moments.squares));

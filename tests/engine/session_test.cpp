@@ -311,9 +311,9 @@ TEST_F(SessionTest, BadRequestsAreErrorsThatNameTheValue) {
     expect(error(options_of("snapkv", 20), tokens), ErrorCode::kBudget, "20");
     expect(error(options_of("snapkv:window=400", 64), tokens), ErrorCode::kBudget, "window");
     expect(error(options_of("full", 64), tokens), ErrorCode::kInvalidArgument, "full");
-    expect(error(options_of("snapkv", {}), tokens), ErrorCode::kInvalidArgument, "--budget");
+    expect(error(options_of("snapkv", {}), tokens), ErrorCode::kInvalidArgument, "add budget");
     expect(error(options_of("snapkv", Budget(BudgetKind::kBytes, 1000)), tokens), ErrorCode::kBudget,
-           "for 32 protected tokens per head and a chunk of 16: use --budget 84K or more");
+           "for 32 protected tokens per head and a chunk of 16: use budget 84K or more");
     const double nan = std::numeric_limits<double>::quiet_NaN();
     for (const Budget & none : {Budget(0), Budget(-5), Budget(BudgetKind::kEntries, nan), Budget(BudgetKind::kPercent, 0),
                                 Budget(BudgetKind::kBytes, nan)}) {
@@ -328,7 +328,7 @@ TEST_F(SessionTest, BadRequestsAreErrorsThatNameTheValue) {
     }
     SessionOptions quantised = options_of("full", {});
     quantised.chunk = 0;
-    expect(error(quantised, tokens), ErrorCode::kInvalidArgument, "--chunk 0");
+    expect(error(quantised, tokens), ErrorCode::kInvalidArgument, "chunk 0");
 }
 
 }  // namespace

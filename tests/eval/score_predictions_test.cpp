@@ -122,6 +122,24 @@ TEST(ScorePredictions, OwnAnswersAreScoredByTaskLengthPolicyAndBudget) {
     EXPECT_NE(nameless.status().message().find("line 1: the field 'task' is missing"), std::string::npos);
 }
 
+TEST(ScorePredictions, EveryAnswerHasItsScoreWithWhatItIsOf) {
+    const auto rows = scored(
+        "run/answers.jsonl",
+        R"({"task":"vt","length":512,"sample":"a","turn":0,"policy":"full","budget":"","prediction":"AAA","references":["AAA","BBB"]}
+{"task":"vt","length":512,"sample":"a","turn":1,"policy":"full","budget":"","prediction":"AAA BBB","references":["AAA","BBB"]}
+{"task":"vt","length":512,"sample":"b","turn":0,"policy":"full","budget":"","refused":"too small"}
+)");
+    ASSERT_TRUE(rows.ok()) << rows.status().message();
+    EXPECT_EQ(
+        score_lines(*rows),
+        R"({"file":"run/answers.jsonl","family":"ruler","task":"vt","length":512,"policy":"full","budget":"","sample":"a","turn":0,"score":0.5}
+{"file":"run/answers.jsonl","family":"ruler","task":"vt","length":512,"policy":"full","budget":"","sample":"a","turn":1,"score":1.0}
+)");
+    EXPECT_EQ(score_lines(*scored("preds_passkey.jsonl", R"({"id": 7, "prediction": "1", "ground_truth": "1"})")),
+              R"({"file":"preds_passkey.jsonl","family":"infinitebench","task":"passkey","sample":"7","turn":0,"score":1.0})"
+              "\n");
+}
+
 TEST(ScorePredictions, WhatALineLacksComesFromTheDataFile) {
     std::string asked;
     const ReadDataFile data = [&](const std::string & file) -> Result<std::string> {

@@ -47,6 +47,22 @@ TEST(AutoPolicy, ChoosesByGatesBudgetHeadsAndQuestionInThisOrder) {
     }
 }
 
+TEST(AutoPolicy, ReadsAgainWhereItMayAndNeitherTheQuestionNorTheHeadsAreKnown) {
+    for (const KnownHeads heads : kAllHeads) {
+        for (const KnownQuestion question : kAllQuestions) {
+            const AutoFacts once{.limited = true, .heads = heads, .question = question};
+            AutoFacts twice = once;
+            twice.may_reread = true;
+            const bool told = question == KnownQuestion::kInSight || fits(heads);
+            EXPECT_EQ(chosen(twice), told ? chosen(once) : "reread:group=mean+global:normalise=off");
+            EXPECT_EQ(choose_policy(twice).reason, choose_policy(once).reason);
+        }
+    }
+    EXPECT_EQ(chosen({.may_reread = true}), "full");
+    EXPECT_EQ(chosen({.limited = true, .even = true, .may_reread = true}), "keydiff");
+    EXPECT_EQ(chosen({.limited = true, .has_gates = true, .may_reread = true}), "gated+snapkv");
+}
+
 TEST(AutoPolicy, SaysWhy) {
     const auto reason = [](const AutoFacts & facts) { return choose_policy(facts).reason; };
     EXPECT_EQ(reason({}), "no budget");

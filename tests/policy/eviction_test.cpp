@@ -32,7 +32,7 @@ TEST(Eviction, ABudgetBelowTheProtectedEntriesIsAnErrorThatNamesBoth) {
     EXPECT_EQ(status.code(), ErrorCode::kBudget);
     EXPECT_EQ(status.message(),
               "budget of 16 tokens per head (64 in all 4 heads) cannot hold the 128 protected ones of policy 'snapkv' (sinks, "
-              "recent window, pinned spans): use --budget 32 or more, or protect less");
+              "recent window, pinned spans): use budget 32 or more, or protect less");
     EXPECT_TRUE(first_error(policy("snapkv"), {kShape, 32, {}}, layers).ok());
     EXPECT_EQ(first_error(policy("snapkv"), {kShape, 32, {{0, 1}}}, layers).code(), ErrorCode::kBudget);
 

@@ -112,6 +112,9 @@ LayerEvidence make_evidence(Rng & rng, const CacheShape & shape, int layer, int 
         for (float & x : values) x = static_cast<float>(random_int(rng, -500, 500)) / 256.0F;
         all_values.push_back(values);
         for (int g = 0; g < shape.n_group; ++g) {
+            std::vector<float> reread;  // not drawn: the other evidence stays what it is
+            for (const int32_t p : lane) reread.push_back(static_cast<float>((p * 29 + layer * 7 + g * 3) % 23) / 32.0F);
+            evidence.reread_max.push_row(reread);
             const std::vector<float> mean = row(n);
             evidence.window_mean.push_row(mean);
             std::vector<float> squares = row(n);  // no less than n · mean²

@@ -23,14 +23,14 @@ void expect_in_order(std::span<const PartInfo<Part>> parts, std::initializer_lis
 TEST(Registry, HoldsEveryPolicy) {
     expect_in_order<Admission>(admissions(), {"gated"});
     expect_in_order<Scorer>(scorers(), {"full", "random", "streaming", "window", "knorm", "keydiff", "h2o", "tova", "snapkv",
-                                        "attnvar", "vmax", "expected", "matprod", "gate"});
+                                        "attnvar", "vmax", "expected", "matprod", "reread", "gate"});
     expect_in_order<Refiner>(refiners(), {"caote", "fastcaote"});
     expect_in_order<Allocator>(
         allocators(), {"uniform", "pyramid", "ada", "head", "retrieval", "preference", "entropy", "novelty", "global"});
     std::vector<std::string_view> names;
     for (const Alias & alias : aliases()) names.push_back(alias.name);
     EXPECT_EQ(names, (std::vector<std::string_view>{"adakv", "pyramidkv", "headkv", "duo", "cake", "lava", "criticalkv",
-                                                    "critical-adakv", "critical-headkv", "score", "laprox"}));
+                                                    "critical-adakv", "critical-headkv", "score", "laprox", "kvzip"}));
     expect_in_order<Selector>(selectors(), {"topk", "critical", "joint", "diverse"});
     EXPECT_EQ(allocators().front().name, "uniform") << "the default";
     EXPECT_EQ(selectors().front().name, "topk") << "the default";

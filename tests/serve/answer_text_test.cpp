@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "core/items.h"
 #include "serve/connection_threads.h"
 #include "serve/constant_time.h"
 #include "serve/events.h"
@@ -222,6 +223,17 @@ TEST(Errors, HaveOpenAisShape) {
     EXPECT_EQ(error_of(Status(ErrorCode::kUnsupported, "x")).code, 501);
     EXPECT_EQ(error_of(Status(ErrorCode::kInternal, "x")).code, 500);
     EXPECT_EQ(error_of(Status(ErrorCode::kBudget, "x")).type, "invalid_request_error");
+    EXPECT_FALSE(error_of(Status(ErrorCode::kBudget, "x")).json()["error"].contains("param"));
+}
+
+TEST(Errors, NameTheFieldOfTheRequest) {
+    const Json of_budget =
+        error_of(Status(ErrorCode::kBudget, "use a larger " + item::kBudget + " or a smaller " + item::kChunk)).json()["error"];
+    EXPECT_EQ(of_budget["message"], "use a larger kv_budget or a smaller chunk");
+    EXPECT_EQ(of_budget["param"], "kv_budget");
+    const Json of_chunk = error_of(Status(ErrorCode::kOutOfMemory, "use a smaller " + item::kChunk)).json()["error"];
+    EXPECT_FALSE(of_chunk.contains("param")) << "no request has one: " << of_chunk;
+    EXPECT_EQ(error_of(wrong_field("temperature", "hot", "a number")).param, "temperature");
 }
 
 }  // namespace

@@ -204,6 +204,34 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
     EXPECT_EQ(get(port, "/health").status, 200);
 }
 
+// OpenAI's form says which field it was, whoever found it: the server, or the library that reads the prompt.
+TEST_F(Endpoints, NameTheFieldThatIsWrong) {
+    const Serving serving;
+    struct Row {
+        const char * more;  // of the body
+        const char * param;
+        const char * begin;  // of the message
+    };
+    const Row rows[] = {
+        {R"({"temperature":"hot"})", "temperature", "'temperature' is"},
+        {R"({"temprature":1})", "temprature", "there is no field 'temprature'"},
+        {R"({"kv_policy":"nonsense"})", "kv_policy", "'kv_policy': "},
+        {R"({"kv_budget":"lots"})", "kv_budget", "'kv_budget': "},
+        {R"({"kv_policy":"streaming","kv_budget":2})", "kv_budget",
+         "kv_budget 2 gives 2 tokens per head, but policy streaming protects"},
+    };
+    for (const Row & row : rows) {
+        Json body = {{"prompt", many_times("word ", 200)}, {"max_tokens", 2}};
+        body.update(Json::parse(row.more));
+        const HttpAnswer answer = serving.text(body);
+        EXPECT_EQ(answer.status, 400) << answer.body;
+        const Json error = answer.json()["error"];
+        EXPECT_EQ(error["param"], row.param) << error;
+        EXPECT_TRUE(error["message"].get<std::string>().starts_with(row.begin)) << error;
+        EXPECT_EQ(error["message"].get<std::string>().find("--"), std::string::npos) << error;
+    }
+}
+
 // Each "a" doubles the places where the text may stand. Whoever asks for that gets an error, and others their answers.
 TEST_F(Endpoints, EndARequestWhoseGrammarCanBeReadInTooManyWays) {
     const Serving serving;

@@ -180,7 +180,7 @@ TEST_F(Completions, SayWhatABaseModelNeedsForAChat) {
     for (const char * path : {"/v1/chat/completions", "/apply-template", "/v1/messages", "/v1/messages/count_tokens"}) {
         const HttpAnswer refused = post(serving.port(), path, body);
         EXPECT_EQ(refused.status, 400) << path;
-        EXPECT_NE(refused.body.find("--chat-template"), std::string::npos) << refused.body;
+        EXPECT_NE(refused.body.find("no chat template"), std::string::npos) << refused.body;
     }
     const HttpAnswer text = serving.text({{"prompt", "The sky is"}, {"max_tokens", 4}, {"temperature", 0}});
     EXPECT_EQ(text.status, 200);
@@ -293,7 +293,7 @@ TEST_F(Completions, ComeInTheOrderOfTheirPriorities) {
     second.join();
     EXPECT_EQ(serving->generator().state().engine.kv_allocated_bytes, 0U);
     const Json refused = serving_->text(urgent).json();
-    EXPECT_NE(refused["error"]["message"].get<std::string>().find("--priorities"), std::string::npos) << refused;
+    EXPECT_NE(refused["error"]["message"].get<std::string>().find("heeds priorities"), std::string::npos) << refused;
 }
 
 // What a grammar allows last is the end, and it comes.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "common/base/flag_names.h"
 #include "core/text.h"
 
 namespace pith::app {
@@ -23,7 +24,7 @@ int fail(const Status & status) {
         print_line("stopped");
         return kExitInterrupted;
     }
-    print_line(status.message());
+    print_line(message_of(status));
     return kExitFailed;
 }
 
@@ -32,8 +33,12 @@ int fail_usage(std::string_view message) {
     return kExitUsage;
 }
 
+int fail_usage(const Status & status) {
+    return fail_usage(message_of(status));
+}
+
 int fail_or_usage(const Status & status) {
-    return status.code() == ErrorCode::kInvalidArgument ? fail_usage(status.message()) : fail(status);
+    return status.code() == ErrorCode::kInvalidArgument ? fail_usage(status) : fail(status);
 }
 
 void warn(std::string_view message) {

@@ -24,6 +24,7 @@ Ledger since(const Ledger & ledger, const Ledger & before) {
     rest.plan_s -= before.plan_s;
     rest.compact_s -= before.compact_s;
     rest.gate_s -= before.gate_s;
+    rest.reread_s -= before.reread_s;
     rest.gate_seen_entries -= before.gate_seen_entries;
     rest.gate_kept_entries -= before.gate_kept_entries;
     return rest;
@@ -41,6 +42,7 @@ Ledger combined(const Ledger & first, const Ledger & second) {
     sum.plan_s += first.plan_s;
     sum.compact_s += first.compact_s;
     sum.gate_s += first.gate_s;
+    sum.reread_s += first.reread_s;
     sum.gate_seen_entries += first.gate_seen_entries;
     sum.gate_kept_entries += first.gate_kept_entries;
     sum.budget_entries = std::max(first.budget_entries, second.budget_entries);
@@ -95,6 +97,7 @@ void add_ledger(Json & object, const Ledger & ledger) {
     object["prefill_s"] = ledger.prefill_s;
     object["decode_s"] = ledger.decode_s;
     object["evidence_s"] = ledger.evidence_s;
+    if (ledger.reread_s > 0) { object["reread_s"] = ledger.reread_s; }
     object["plan_s"] = ledger.plan_s;
     object["compact_s"] = ledger.compact_s;
     object["prefill_tps"] = ledger.prefill_tps();
@@ -137,8 +140,9 @@ std::string ledger_lines(const Ledger & ledger) {
     for (const DeviceUse & use : ledger.devices) { text += "device   " + device_text(use) + "\n"; }
     text += "memory   " + bytes_text(ledger.activation_peak_bytes) + " activations, " + bytes_text(ledger.evidence_peak_bytes) +
             " evidence, " + bytes_text(ledger.rss_peak_bytes) + " resident at the peak\n";
-    text += format("prefill  %lld tokens in %.2f s, %.1f t/s\n", static_cast<long long>(ledger.n_prompt), ledger.prefill_s,
+    text += format("prefill  %lld tokens in %.2f s, %.1f t/s", static_cast<long long>(ledger.n_prompt), ledger.prefill_s,
                    ledger.prefill_tps());
+    text += (ledger.reread_s > 0 ? format(" (%.2f s of it a second reading)", ledger.reread_s) : "") + "\n";
     text += format("decode   %lld tokens in %.2f s, %.1f t/s\n", static_cast<long long>(ledger.n_generated), ledger.decode_s,
                    ledger.decode_tps());
     return text;

@@ -35,7 +35,7 @@ int read_and_run(const Program & program, const Arguments & arguments) {
     program.add_commands(root, exit_code, arguments);
     refuse_empty_values(root);
     const auto adopted = program.adopt ? program.adopt(root, arguments) : Result<Arguments>(arguments);
-    if (!adopted.ok()) { return fail_usage(adopted.status().message()); }
+    if (!adopted.ok()) { return fail_usage(adopted.status()); }
     Arguments rewritten;
     try {
         rewritten = rewrite_arguments(*adopted);

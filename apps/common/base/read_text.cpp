@@ -35,7 +35,7 @@ Result<std::string> read_text(const std::string & path) {
     if (!file) { return {ErrorCode::kNotFound, name + " cannot be opened: " + std::strerror(errno)}; }
     PITH_ASSIGN_OR_RETURN(std::string text, read_file(file.get(), name));
     if (const Status valid = check_utf8(name, text); !valid) {
-        return {valid.code(), valid.message() + "; convert it (iconv -t UTF-8)"};
+        return {valid.code(), valid.wording() + "; convert it (iconv -t UTF-8)"};
     }
     return text;
 }

@@ -31,7 +31,7 @@ Result<std::string> built_in_file(const std::string & name) {
 Result<std::string> reference_model() {
     auto model = built_in_file("pith-reference.gguf");
     if (model.ok()) { return model; }
-    return {ErrorCode::kNotFound, "the built-in model is missing: " + model.status().message() +
+    return {ErrorCode::kNotFound, "the built-in model is missing: " + model.status().wording() +
                                       "; give another with -m, install pith again, or run `pith train reference`"};
 }
 

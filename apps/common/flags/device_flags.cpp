@@ -88,7 +88,7 @@ void DeviceFlags::watch() const {
 
 int DeviceFlags::print_list() const {
     const auto options = this->options();
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     watch();
     const auto devices = list_devices(options->rpc_servers);
     if (!devices.ok()) { return fail(devices.status()); }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "pith/model.h"
+#include "pith/session.h"
 
 namespace pith::app {
 
@@ -12,5 +13,8 @@ namespace pith::app {
 // heads_file: as --heads; remedy: what else the user can do, "leave out --question-later".
 void warn_of_unseen_question(std::span<const std::string> policies, const Model & model, const std::string & heads_file,
                              const std::string & remedy);
+
+// A line where a session of these options will read its text twice, so that nobody wonders about the time.
+void tell_of_second_reading(const Model & model, const SessionOptions & options);
 
 }  // namespace pith::app

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "common/base/errors.h"
+#include "common/base/flag_names.h"
 #include "common/base/interrupt.h"
 #include "common/base/ledger_report.h"
 #include "common/models/download.h"
@@ -152,7 +153,7 @@ Result<std::string> fetch_model(const HfReference & reference, const FetchOption
     auto here = find_here(reference, options);
     if (options.offline) {
         if (here.ok()) { return here; }
-        return {here.status().code(), here.status().message() + ": without --offline it is fetched"};
+        return {here.status().code(), here.status().wording() + ": without --offline it is fetched"};
     }
     const InterruptGuard interrupt;
     Hub hub = options.hub;
@@ -160,7 +161,7 @@ Result<std::string> fetch_model(const HfReference & reference, const FetchOption
     const auto repo = ask_hub(hub, reference.repo);
     if (repo.ok()) { return ModelFetch(reference, options, *repo, interrupt.flag()).run(); }
     if (!here.ok() || repo.status().code() == ErrorCode::kCancelled) { return repo.status(); }
-    warn(repo.status().message() + "; taking what is there: '" + *here + "'");
+    warn(message_of(repo.status()) + "; taking what is there: '" + *here + "'");
     return here;
 }
 

@@ -82,7 +82,7 @@ Result<std::string> find_model_file(const std::string & name) {
         const bool may_be_fetched =
             match.status().code() == ErrorCode::kNotFound && parse_hf_reference(name).ok() && !parse_gguf_name(name);
         if (!may_be_fetched) { return match.status(); }
-        return {ErrorCode::kNotFound, match.status().message() + "; `-hf " + name + "` fetches it, if Hugging Face has it"};
+        return {ErrorCode::kNotFound, match.status().wording() + "; `-hf " + name + "` fetches it, if Hugging Face has it"};
     }
     const FoundModel & model = *match->model;
     if (!model.problem.empty()) {

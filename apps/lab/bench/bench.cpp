@@ -46,7 +46,7 @@ int policies_command(BenchFlags flags) {
 }
 
 int bench_command(BenchFlags flags) {
-    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status); }
     if (flags.mode().empty()) {
         return fail_usage(
             "speed at given depths is measured by `pith bench`; here give one of --policies, --profile, --gates, --in-turns, "
@@ -59,7 +59,7 @@ int bench_command(BenchFlags flags) {
     if (one_policy) { apply_eviction_defaults(flags); }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = flags.options();
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     if (one_policy && options->policies.size() > 1) { return fail_usage("--crowd and --endless measure one policy: give one"); }
     if (flags.n_chats) {
         flags.crowd.n_chats = *flags.n_chats;

@@ -98,7 +98,7 @@ Json to_json(const std::string & model_path, const PolicyCostOptions & options, 
 
 int bench_policies(const ModelFlags & model_flags, SessionFlags session, const BenchPoliciesFlags & flags) {
     const auto options = cost_options(model_flags, std::move(session), flags);
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     const auto costs = measure_on(model_flags, *options, measure_policy_costs);
     return show_measured(
         costs, flags.json, [&](const auto & all) { return to_json(model_flags.path, *options, all); },

@@ -110,7 +110,7 @@ int demo_command(DemoFlags flags) {
     if (!flags.perplexity) { return fail_usage("questions are asked by `pith demo`; here give --perplexity"); }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = flags.options();
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);

@@ -59,7 +59,7 @@ int compare_command(const CompareFlags & flags) {
         return fail_usage("--json, --csv, --markdown: give one of them");
     }
     const auto policies = policies_to_compare(flags.policies);
-    if (!policies.ok()) { return fail_usage(policies.status().message()); }
+    if (!policies.ok()) { return fail_usage(policies.status()); }
     const auto first = RunFolder::read(flags.first);
     if (!first.ok()) { return fail(first.status()); }
     const auto second = RunFolder::read(flags.second);

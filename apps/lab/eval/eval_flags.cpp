@@ -226,10 +226,16 @@ void EvalFlags::add_what_options(CLI::App & command) {
         ->excludes(part);
     command.add_option("--samples-file", samples_file,
                        "Ask the samples that --write-samples wrote, which name benchmark, tasks and lengths themselves");
+    CLI::Option * const rulers =
+        command
+            .add_flag("--ruler-form", ruler_form,
+                      "Write the samples of one task of RULER at one length as its own validation.jsonl")
+            ->needs("--write-samples");
     command
-        .add_flag("--ruler-form", ruler_form,
-                  "Write the samples of one task of RULER at one length as its own validation.jsonl")
-        ->needs("--write-samples");
+        .add_flag("--with-tokens", with_tokens,
+                  "Write the prompts' tokens, too, for a program without this model's tokeniser and chat template")
+        ->needs("--write-samples")
+        ->excludes(rulers);
 }
 
 void EvalFlags::add_format_options(CLI::App & command) {
@@ -276,7 +282,7 @@ Status EvalFlags::check() const {
     if (resume && out.empty()) { return {ErrorCode::kInvalidArgument, "--resume needs the folder of the run: add -o FOLDER"}; }
     if (!shard.empty()) {
         if (const auto part = parse_shard(shard); !part.ok()) {
-            return {ErrorCode::kInvalidArgument, "--shard: " + part.status().message()};
+            return {ErrorCode::kInvalidArgument, "--shard: " + part.status().wording()};
         }
         if (out.empty()) {
             return {ErrorCode::kInvalidArgument,

@@ -52,6 +52,7 @@ struct EvalFlags {
     bool details = false;
     std::string write_samples;
     bool ruler_form = false;
+    bool with_tokens = false;
     bool keep_prompts = false;
     std::string prefill_cache;  // folder
 

@@ -18,7 +18,7 @@ struct MergeFlags {
 };
 
 int merge_command(const MergeFlags & flags) {
-    if (const Status status = check_formats(flags.table); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = check_formats(flags.table); !status.ok()) { return fail_usage(status); }
     const auto folder = merge_shards(flags.folders, flags.table.out);
     if (!folder.ok()) { return fail(folder.status()); }
     const Status reported = report_eval(flags.table, **folder, true);

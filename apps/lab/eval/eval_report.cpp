@@ -42,9 +42,7 @@ Result<Runs> read_runs(const ReportFlags & flags) {
         EvalTable table = make_eval_table(runs.last->info(), runs.last->answers());
         if (!flags.policies.empty()) {
             Result<EvalTable> chosen = only_policies(std::move(table), flags.policies);
-            if (!chosen.ok()) {
-                return {chosen.status().code(), "--policy, '" + path + "': " + std::string(chosen.status().message())};
-            }
+            if (!chosen.ok()) { return {chosen.status().code(), "--policy, '" + path + "': " + chosen.status().wording()}; }
             table = std::move(*chosen);
         }
         runs.tables.push_back(std::move(table));
@@ -94,7 +92,7 @@ Result<std::string> report_of(const ReportFlags & flags) {
 }
 
 int report_command(const ReportFlags & flags) {
-    if (const Status status = check_formats(flags.table); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = check_formats(flags.table); !status.ok()) { return fail_usage(status); }
     const auto text = report_of(flags);
     if (!text.ok()) { return fail(text.status()); }
     std::fwrite(text->data(), 1, text->size(), stdout);

@@ -73,7 +73,10 @@ std::string duration_text(double seconds) {
 
 // In the form that is the same for every benchmark, or in RULER's own, for its tools and for --data.
 Status write_samples(const EvalFlags & flags, const EvalOptions & options, const EvalPlan & plan, const Tokenizer & tokenizer) {
-    if (!flags.ruler_form) { return write_file(flags.write_samples, sample_lines(plan)); }
+    if (!flags.ruler_form) {
+        return write_file(flags.write_samples,
+                          flags.with_tokens ? sample_lines_with_tokens(plan, tokenizer) : sample_lines(plan));
+    }
     if (options.family != "ruler" || options.tasks.size() != 1 || options.lengths.size() != 1) {
         return {ErrorCode::kInvalidArgument,
                 "--ruler-form writes one task of RULER at one length: name them with --tasks and --context"};
@@ -184,12 +187,11 @@ int run_eval(const EvalFlags & flags) {
 
 int run_eval(const EvalFlags & given, EvalRun & run) {
     EvalFlags flags = given;
-    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status); }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto options = eval_options(flags, flags.model.path);
     if (!options.ok()) {
-        return options.status().code() == ErrorCode::kInvalidArgument ? fail_usage(options.status().message())
-                                                                      : fail(options.status());
+        return options.status().code() == ErrorCode::kInvalidArgument ? fail_usage(options.status()) : fail(options.status());
     }
     if (const Status loaded = run.load(flags.model); !loaded.ok()) { return fail(loaded); }
     const auto & [model, tokenizer, report] = run;
@@ -199,9 +201,7 @@ int run_eval(const EvalFlags & given, EvalRun & run) {
     tell_of_stretches(flags, *plan);
     if (!flags.write_samples.empty()) {
         const Status status = write_samples(flags, *options, *plan, *tokenizer);
-        return status.ok()                                    ? kExitOk
-               : status.code() == ErrorCode::kInvalidArgument ? fail_usage(status.message())
-                                                              : fail(status);
+        return status.ok() ? kExitOk : status.code() == ErrorCode::kInvalidArgument ? fail_usage(status) : fail(status);
     }
     auto settings = eval_settings(flags, *options, *model);
     if (!settings.ok()) { return fail(settings.status()); }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/errors.h"
+#include "common/base/flag_names.h"
 #include "common/base/read_text.h"
 #include "eval/report/score_report.h"
 #include "eval/run_folder.h"
@@ -19,7 +20,7 @@ struct ScoreFlags {
     std::vector<std::string> files;
     std::string task;
     std::string data;
-    bool json = false, csv = false, markdown = false;
+    bool json = false, csv = false, markdown = false, each = false;
 };
 
 // A run's folder stands for its answers, and knows which benchmark they are of.
@@ -45,13 +46,13 @@ Result<std::string> read_data(const std::string & folder, const std::string & fi
 }
 
 int score_command(const ScoreFlags & flags) {
-    if (int{flags.json} + int{flags.csv} + int{flags.markdown} > 1) {
-        return fail_usage("--json, --csv, --markdown: give one of them");
+    if (int{flags.json} + int{flags.csv} + int{flags.markdown} + int{flags.each} > 1) {
+        return fail_usage("--json, --csv, --markdown, --each: give one of them");
     }
     const benchmarks::Task * task = nullptr;
     if (!flags.task.empty()) {
         const auto found = task_by_name(flags.task);
-        if (!found.ok()) { return fail_usage("--task: " + found.status().message()); }
+        if (!found.ok()) { return fail_usage("--task: " + message_of(found.status())); }
         task = *found;
     }
     std::vector<ScoredPredictions> rows;
@@ -60,13 +61,13 @@ int score_command(const ScoreFlags & flags) {
         if (!file.ok()) { return fail(file.status()); }
         const auto scored = score_predictions(*file, [&](const std::string & name) { return read_data(flags.data, name); });
         if (!scored.ok()) {
-            return scored.status().code() == ErrorCode::kInvalidArgument ? fail_usage(scored.status().message())
-                                                                         : fail(scored.status());
+            return scored.status().code() == ErrorCode::kInvalidArgument ? fail_usage(scored.status()) : fail(scored.status());
         }
         rows.insert(rows.end(), scored->begin(), scored->end());
     }
     const TextTable table = score_table(rows);
-    const std::string text = flags.json       ? score_json(rows)
+    const std::string text = flags.each       ? score_lines(rows)
+                             : flags.json     ? score_json(rows)
                              : flags.csv      ? to_csv(table)
                              : flags.markdown ? to_markdown(table)
                                               : to_text(table);
@@ -89,6 +90,7 @@ void add_score_command(CLI::App & eval, int & exit_code) {
     command->add_flag("--json", flags->json, "One JSON object");
     command->add_flag("--csv", flags->csv, "Comma-separated values");
     command->add_flag("--markdown", flags->markdown, "Markdown");
+    command->add_flag("--each", flags->each, "No table, but a line of JSON for each prediction, with its score");
     command->callback([flags, &exit_code] { exit_code = score_command(*flags); });
 }
 

@@ -77,7 +77,7 @@ private:
         const std::string name(part.name);
         const std::string table(part.table);
         const auto plan = plan_part(flags_.eval, part, model_);
-        if (!plan.ok()) { return fail_usage(plan.status().message()); }
+        if (!plan.ok()) { return fail_usage(plan.status()); }
         for (const std::string & note : plan->notes) { std::fprintf(stderr, "%s: %s\n", name.c_str(), note.c_str()); }
         if (!plan->passed_over.empty()) {
             std::fprintf(stderr, "%s, %s: passed over, %s\n", name.c_str(), table.c_str(), plan->passed_over.c_str());
@@ -170,7 +170,7 @@ Status check(const StudyFlags & flags) {
 }
 
 int study_command(StudyFlags flags) {
-    if (const Status status = check(flags); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = check(flags); !status.ok()) { return fail_usage(status); }
     if (flags.list && flags.name.empty() && !flags.paper) {
         flags.eval.json ? list_as_json(nullptr) : list_studies();
         return kExitOk;

@@ -216,8 +216,8 @@ std::vector<NamedText> files_of(const InspectFlags & flags, const std::vector<Ga
 int inspect_gates_command(const InspectFlags & flags, const Model & model, const Tokenizer & tokenizer) {
     InspectGatesOptions options;
     const auto type_k = parse_kv_type(flags.cache.type_k), type_v = parse_kv_type(flags.cache.type_v);
-    if (!type_k.ok()) { return fail_usage(type_k.status().message()); }
-    if (!type_v.ok()) { return fail_usage(type_v.status().message()); }
+    if (!type_k.ok()) { return fail_usage(type_k.status()); }
+    if (!type_v.ok()) { return fail_usage(type_v.status()); }
     options.session.type_k = *type_k;
     options.session.type_v = *type_v;
     options.session.n_threads = flags.n_threads;
@@ -323,7 +323,7 @@ int inspect_policies_command(const InspectFlags & flags, const Model & model, co
 int inspect_attention_command(const InspectFlags & flags, const Model & model, const Tokenizer & tokenizer) {
     AttentionMapOptions options;
     const auto heads = parse_map_heads(flags.attention, model.info());
-    if (!heads.ok()) { return fail_usage(heads.status().message()); }
+    if (!heads.ok()) { return fail_usage(heads.status()); }
     options.heads = *heads;
     options.n_threads = flags.n_threads;
     options.cancel = &catch_interrupt();
@@ -347,9 +347,9 @@ int inspect_attention_command(const InspectFlags & flags, const Model & model, c
 
 int inspect_command(InspectFlags flags) {
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
-    if (const Status status = check_flags(flags); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = check_flags(flags); !status.ok()) { return fail_usage(status); }
     auto options = inspect_options(flags);
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);

@@ -92,7 +92,7 @@ Status add_samples(const InspectInput & input, const Model & model, const Tokeni
     request.n_tokens = std::max(1, input.n_tokens.value_or(kBuiltInTokens) - overhead);
     auto samples = read_samples(request);
     if (samples.status().code() == ErrorCode::kBudget) {
-        return {ErrorCode::kInvalidArgument, samples.status().message() + " by --tokens: raise it"};
+        return {ErrorCode::kInvalidArgument, samples.status().wording() + " by --tokens: raise it"};
     }
     PITH_RETURN_IF_ERROR(samples.status());
     for (const FileSample & one : *samples) { PITH_RETURN_IF_ERROR(add_sample(input, model, tokenizer, one, texts)); }

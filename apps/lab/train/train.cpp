@@ -82,9 +82,7 @@ int train_command(TrainFlags flags) {
     if (flags.n_evaluate < 0) {
         return fail_usage("--evaluate is " + std::to_string(flags.n_evaluate) + ": give the samples of a task, 1 or more");
     }
-    if (const Status status = check_at_least("--threads", flags.n_threads, 0); !status.ok()) {
-        return fail_usage(status.message());
-    }
+    if (const Status status = check_at_least("--threads", flags.n_threads, 0); !status.ok()) { return fail_usage(status); }
     train::TrainOptions options;
     const auto recipe_file = recipe_path(flags.recipe);
     if (!recipe_file.ok()) { return fail(recipe_file.status()); }

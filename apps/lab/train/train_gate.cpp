@@ -39,7 +39,7 @@ Result<std::unique_ptr<train::Samples>> make_samples(const GateFlags & flags) {
         options.tasks = {{"single", 0.1}, {"multikey", 0.1}, {"multivalue", 0.1}, {"vt", 0.1}, {"facts", 0.1}};
         auto samples = train::make_generated_samples(tune.model, options);
         if (samples.status().code() != ErrorCode::kUnsupported) { return samples; }
-        return {ErrorCode::kUnsupported, samples.status().message() + ": give your own with -f TEXT"};
+        return {ErrorCode::kUnsupported, samples.status().wording() + ": give your own with -f TEXT"};
     }
     PITH_ASSIGN_OR_RETURN(const std::vector<std::string> texts, read_training_texts(tune.texts, flags.field));
     PITH_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::load(tune.model));
@@ -72,9 +72,7 @@ int write_untrained(const ModelFile & file, const train::TuneOptions & options) 
 }
 
 int gate_command(GateFlags flags) {
-    if (const Status status = check_at_least("--samples", flags.n_samples, 0); !status.ok()) {
-        return fail_usage(status.message());
-    }
+    if (const Status status = check_at_least("--samples", flags.n_samples, 0); !status.ok()) { return fail_usage(status); }
     TuneFlags & tune = flags.tune;
     if (flags.untrained && !tune.texts.empty()) { return fail_usage("--untrained reads no text: leave out -f"); }
     const auto file = tune.load();

@@ -76,9 +76,7 @@ Status convert(const std::string & path, const PairsFlags & flags, const PairFra
 }
 
 int pairs_command(const PairsFlags & flags) {
-    if (const Status status = check_at_least("--samples", flags.n_samples, 0); !status.ok()) {
-        return fail_usage(status.message());
-    }
+    if (const Status status = check_at_least("--samples", flags.n_samples, 0); !status.ok()) { return fail_usage(status); }
     const auto frame = frame_of(flags.model);
     if (!frame.ok()) { return fail(frame.status()); }
     Converted all;

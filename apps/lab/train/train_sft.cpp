@@ -63,9 +63,7 @@ int sft_command(SftFlags flags) {
         return fail_usage(
             "give prompts with completions (-f PAIRS.jsonl), or for the built-in model one of its tasks (--task)");
     }
-    if (const Status status = check_at_least("--rank", tune.options.lora.rank, 1); !status.ok()) {
-        return fail_usage(status.message());
-    }
+    if (const Status status = check_at_least("--rank", tune.options.lora.rank, 1); !status.ok()) { return fail_usage(status); }
     const auto file = tune.load();
     if (!file.ok()) { return fail(file.status()); }
     const std::string prefix = flags.output.empty() ? tune.stem() + ".sft" : flags.output;

@@ -144,13 +144,13 @@ void print_scoring(const BenchOptions & options, const std::vector<BenchRow> & r
 }
 
 int bench_command(BenchFlags flags, const std::vector<std::string> & arguments) {
-    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status); }
     if (!flags.mode().empty()) { return start_lab("pith bench " + flags.mode(), arguments); }
     flags.lists.give_first(flags.n_prompt, flags.n_generate, flags.session);
     if (flags.scoring) { apply_scoring_defaults(flags); }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = flags.options();
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     Result<std::vector<BenchRow>> rows = Status();
     {
         ProgressLine line("bench");

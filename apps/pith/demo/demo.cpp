@@ -10,6 +10,7 @@
 #include "app/shell/commands.h"
 #include "app/shell/lab_program.h"
 #include "common/base/errors.h"
+#include "common/base/flag_names.h"
 #include "common/base/interrupt.h"
 #include "common/base/progress.h"
 #include "common/base/reference_model.h"
@@ -40,7 +41,7 @@ struct GatedDemo {
             }
             gate = loaded.status();
         }
-        warn("policy gated is left out: " + gate.status().message());
+        warn("policy gated is left out: " + message_of(gate.status()));
     }
 };
 
@@ -99,7 +100,7 @@ int demo_command(DemoFlags flags, const std::vector<std::string> & arguments) {
     GatedDemo gated(flags);
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = flags.options();
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);

@@ -108,10 +108,10 @@ Json to_json(const Calibration & done, const std::string & model, const std::str
 
 int calibrate_command(CalibrateFlags flags) {
     if (const Status status = check_at_least("--samples", flags.options.n_samples, 1); !status.ok()) {
-        return fail_usage(status.message());
+        return fail_usage(status);
     }
     if (const Status status = check_at_least("--threads", flags.options.n_threads, 0); !status.ok()) {
-        return fail_usage(status.message());
+        return fail_usage(status);
     }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();

@@ -11,6 +11,7 @@
 #include "cache/kv_type.h"
 #include "cache/ragged_cache.h"
 #include "common/base/errors.h"
+#include "common/base/flag_names.h"
 #include "common/base/ledger_report.h"
 #include "common/flags/engine_flags.h"
 #include "core/check.h"
@@ -51,7 +52,7 @@ Json describe_heads(const Model & model) {
     if (std::filesystem::exists(path, error)) {
         const Status fits = load_head_importance(path, file_of(model)).status();
         if (fits.ok()) { return {{"from", "beside"}, {"note", "importances in " + path}}; }
-        unfit = fits.message() + "; ";
+        unfit = message_of(fits) + "; ";
     }
     const ShippedMatch & shipped = heads_of(model).shipped();
     if (shipped.kind == ShippedMatch::Kind::kSame) {
@@ -219,13 +220,11 @@ int info_part(InfoFlags flags, FileKind kind) {
 
 int info_command(InfoFlags flags) {
     for (const std::string & type : {flags.cache.type_k, flags.cache.type_v}) {
-        if (const auto parsed = parse_kv_type(type); !parsed.ok()) { return fail_usage(parsed.status().message()); }
+        if (const auto parsed = parse_kv_type(type); !parsed.ok()) { return fail_usage(parsed.status()); }
     }
-    if (const Status status = check_at_least("--ctx-size", flags.ctx_size, 0); !status.ok()) {
-        return fail_usage(status.message());
-    }
+    if (const Status status = check_at_least("--ctx-size", flags.ctx_size, 0); !status.ok()) { return fail_usage(status); }
     const auto devices = flags.model.devices.options();
-    if (!devices.ok()) { return fail_usage(devices.status().message()); }
+    if (!devices.ok()) { return fail_usage(devices.status()); }
     flags.model.devices.watch();
     flags.model.devices = {};      // what would lie on them is told, and no weight is sent
     flags.model.no_repack = true;  // nothing is computed here
@@ -246,7 +245,7 @@ int info_command(InfoFlags flags) {
     const auto layout = layout_of(file_of(*model), flags.cache);
     if (!layout.ok()) { return fail(layout.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);
-    if (!tokenizer.ok()) { warn(tokenizer.status().message()); }
+    if (!tokenizer.ok()) { warn(message_of(tokenizer.status())); }
     Json info = describe(flags, *model, tokenizer.ok() ? &*tokenizer : nullptr, *layout);
     const auto uses = uses_of_devices(flags.model.path, *devices, *layout, info["n_ctx"].get<int64_t>());
     if (!uses.ok()) { return fail(uses.status()); }

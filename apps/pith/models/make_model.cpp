@@ -27,7 +27,7 @@ struct MakeModelFlags {
 
 int make_model_command(const MakeModelFlags & flags) {
     auto spec = shape_preset(flags.shape);
-    if (!spec.ok()) { return fail_usage(spec.status().message()); }
+    if (!spec.ok()) { return fail_usage(spec.status()); }
     spec->weight_type = flags.type;
     spec->seed = flags.seed;
     if (flags.n_layers) { spec->n_layers = *flags.n_layers; }

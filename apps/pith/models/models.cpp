@@ -6,6 +6,7 @@
 #include "app/models/info_parts.h"
 #include "app/shell/commands.h"
 #include "common/base/errors.h"
+#include "common/base/flag_names.h"
 #include "common/base/ledger_report.h"
 #include "common/models/model_folders.h"
 #include "common/models/models_found.h"
@@ -56,7 +57,7 @@ ModelRow look_at(FoundModel found) {
     const auto model = ModelFile::check(path);
     if (!model.ok()) {
         row.architecture = architecture_of(path);
-        row.why_not = without_path(model.status().message(), path);
+        row.why_not = without_path(message_of(model.status()), path);
         return row;
     }
     row.architecture = (*model)->hparams().arch_name;

@@ -12,6 +12,7 @@
 #include "cache/state_store.h"
 #include "common/base/byte_count.h"
 #include "common/base/errors.h"
+#include "common/base/flag_names.h"
 #include "common/base/ledger_report.h"
 #include "core/text.h"
 #include "pith/cache_file.h"
@@ -150,13 +151,13 @@ int list_command(const CacheCommandFlags & flags) {
     for (const std::string & path : paths) {
         const auto info = read_cache_info(path);
         if (flags.json) {
-            all.push_back(info.ok() ? to_json(path, *info) : Json{{"file", path}, {"error", info.status().message()}});
+            all.push_back(info.ok() ? to_json(path, *info) : Json{{"file", path}, {"error", message_of(info.status())}});
         } else if (info.ok()) {
             const std::string what = info->model_name + "  " + info->policy + ", budget " + budget_text(*info) + "  " + path;
             std::printf("%-10s %10s tokens  %s\n", bytes_text(info->file_bytes).c_str(), with_commas(info->n_tokens).c_str(),
                         without_controls(what).c_str());
         } else {
-            std::printf("%s\n", info.status().message().c_str());
+            std::printf("%s\n", message_of(info.status()).c_str());
         }
     }
     if (flags.json) { print_json(all); }
@@ -166,7 +167,7 @@ int list_command(const CacheCommandFlags & flags) {
 // Of an engine's folder of states the least recently used go, and what killed processes left; other files stay.
 int prune_command(const CacheCommandFlags & flags) {
     const auto size = parse_byte_count("--size", flags.size);
-    if (!size.ok()) { return fail_usage(size.status().message()); }
+    if (!size.ok()) { return fail_usage(size.status()); }
     if (!std::filesystem::is_directory(flags.file)) {
         return fail({ErrorCode::kNotFound, "'" + flags.file + "' is no folder that can be read"});
     }

@@ -193,7 +193,7 @@ private:
         const size_t space = rest.find(' ');
         Budget budget;
         if (space != std::string::npos) {
-            PITH_ASSIGN_OR_RETURN(budget, Budget::parse(rest.substr(rest.find_first_not_of(' ', space))));
+            PITH_ASSIGN_OR_RETURN(budget, Budget::parse(rest.substr(rest.find_first_not_of(' ', space)), {"/policy's budget"}));
         }
         std::unique_ptr<ProgressLine> line;
         PITH_RETURN_IF_ERROR(conversation_.follow(rest.substr(0, space), budget, progress_on(line)));
@@ -242,21 +242,21 @@ private:
 
 int chat_command(ChatFlags flags) {
     if (const Status status = check_at_least("--n-predict", flags.n_predict.value_or(-1), -1); !status.ok()) {
-        return fail_usage(status.message());
+        return fail_usage(status);
     }
     if (flags.raw && flags.chat_template.any()) {
         return fail_usage("--raw is a conversation without a chat template: leave it out, or what the template is given");
     }
     ConversationOptions options;
     const auto session = flags.session.options(!flags.model.gate.empty());
-    if (!session.ok()) { return fail_usage(session.status().message()); }
+    if (!session.ok()) { return fail_usage(session.status()); }
     if (const Status status = check_protected(*session); !status.ok()) { return fail(status); }
     const auto sampler = flags.sampler.options();
-    if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
+    if (!sampler.ok()) { return fail_usage(sampler.status()); }
     options.session = *session;
     options.sampler = *sampler;
     const auto reverse_prompts = flags.reverse_prompt.read(flags.escape);
-    if (!reverse_prompts.ok()) { return fail_usage(reverse_prompts.status().message()); }
+    if (!reverse_prompts.ok()) { return fail_usage(reverse_prompts.status()); }
     options.reverse_prompts = *reverse_prompts;
     if (const Status status = read_texts(flags, options); !status.ok()) { return fail(status); }
     std::optional<LoadedModel> loaded;

@@ -17,6 +17,7 @@
 #include "common/base/read_text.h"
 #include "common/flags/chat_template_flags.h"
 #include "common/flags/engine_flags.h"
+#include "common/flags/reread_words.h"
 #include "common/flags/unseen_question.h"
 #include "core/check.h"
 #include "core/text.h"
@@ -37,6 +38,7 @@ struct CompressFlags {
     ChatTemplateFlags chat_template;
     bool raw = false;
     bool json = false;
+    std::string effort = "full";
 };
 
 struct Texts {
@@ -98,7 +100,7 @@ void print_outcome(const CompressFlags & flags, const Ledger & ledger, const Cac
 
 int compress_command(CompressFlags flags) {
     const auto given = flags.session.options(!flags.model.gate.empty());
-    if (!given.ok()) { return fail_usage(given.status().message()); }
+    if (!given.ok()) { return fail_usage(given.status()); }
     SessionOptions options = *given;
     if (flags.raw && flags.chat_template.any()) {
         return fail_usage("--raw is the text without a chat template: leave it out, or what the template is given");
@@ -120,9 +122,14 @@ int compress_command(CompressFlags flags) {
     if (!context.ok()) { return fail(context.status()); }
     const auto questions = encode_questions(tokenizer, flags, saved);
     if (!questions.ok()) { return fail(questions.status()); }
+    // Where it is known what will be asked, that judges; else what a repetition of the text looks up does.
+    options.auto_may_reread = flags.effort == "full" && flags.questions.empty();
+    const Status words = set_reread_words(tokenizer, saved.uses_template, options);
+    if (!words.ok()) { return fail(words); }
     if (flags.pin_system && context->n_system > 0) { options.pinned.push_back({0, context->n_system}); }
     auto session = loaded->model.session(options);
     if (!session.ok()) { return fail(session.status()); }
+    tell_of_second_reading(loaded->model, options);
     if (flags.questions.empty()) {
         warn_of_unseen_question(std::span(&options.policy, 1), loaded->model, options.heads_file,
                                 "name the questions that will be asked with -p");
@@ -151,6 +158,12 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     auto * system = command->add_option("--system-prompt", flags->system_prompt, "System prompt (-sys)");
     command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
     command->add_flag("--pin-system", flags->pin_system, "Never evict the system prompt");
+    command
+        ->add_option("--effort", flags->effort,
+                     "full: where neither questions (-p) nor head importances are known, read the text twice and keep what its "
+                     "repetition looks up (2 to 3 times the time); quick: read it once")
+        ->capture_default_str()
+        ->check(CLI::IsMember({"full", "quick"}));
     command->add_flag("--raw", flags->raw, "Leave out the model's chat template (-no-cnv)");
     flags->chat_template.add_to(*command);
     command->add_flag("--json", flags->json, "One JSON object on standard output");

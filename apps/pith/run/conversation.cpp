@@ -7,6 +7,7 @@
 #include "app/run/budget_check.h"
 #include "app/run/saved_text.h"
 #include "cache/cache_file.h"
+#include "common/flags/reread_words.h"
 #include "core/text.h"
 #include "pith/cache_file.h"
 #include "text/plain_text.h"
@@ -46,6 +47,7 @@ Status Conversation::begin() {
     if (!options_.raw) { PITH_ASSIGN_OR_RETURN(frame, chat_frame(tokenizer_, has_system)); }
     SessionOptions session = options_.session;
     session.n_snapshots = static_cast<int>(undo_depth_inside(options_)) + 1;  // and the turn's own
+    PITH_RETURN_IF_ERROR(set_reread_words(tokenizer_, !options_.raw, session));
     if (has_system) {
         // What the first message will share with the system prompt alone.
         std::string system = options_.system;

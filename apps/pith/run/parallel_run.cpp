@@ -91,7 +91,7 @@ private:
         if (cancel_.load()) { return {}; }
         PITH_RETURN_IF_ERROR(engine_.status(context_));
         PITH_ASSIGN_OR_RETURN(const Ledger ledger, engine_.ledger(context_));
-        const bool seen = ledger.schedule.find(", question seen") != std::string::npos;
+        const bool seen = engine_.questions_seen(context_);
         if (n_questions > 0 && (seen || ledger.evicted_entries > 0)) { outcome_.in_sight = seen; }
         warn_of_roomy_budget(job_.options.budget, ledger, job_.prompt.context.size());
         if (n_questions > 0 && !seen && ledger.evicted_entries > 0) {

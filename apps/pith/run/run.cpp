@@ -35,6 +35,7 @@
 #include "common/base/ledger_report.h"
 #include "common/base/progress.h"
 #include "common/base/read_text.h"
+#include "common/flags/reread_words.h"
 #include "common/flags/unseen_question.h"
 #include "core/text.h"
 #include "pith/cache_file.h"
@@ -205,7 +206,7 @@ private:
 
     // The second of two stages.
     Status compress_for(Session & session, const std::vector<int32_t> & question) const {
-        PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(flags_.ask_budget));
+        PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(flags_.ask_budget, {"--ask-budget"}));
         const std::string policy = flags_.ask_policy.empty() ? std::string(kAutoPolicy) : flags_.ask_policy;
         return session.evict_for_questions(question, policy, budget, &cancel_);
     }
@@ -372,15 +373,15 @@ Result<Prompt> make_prompt(const RunFlags & flags, const LoadedModel & loaded, c
 }  // namespace
 
 int run_command(RunFlags flags) {
-    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status); }
     auto options = flags.session.options(!flags.model.gate.empty());
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     const auto sampler = flags.sampler.options();
-    if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
+    if (!sampler.ok()) { return fail_usage(sampler.status()); }
     const auto reverse_prompts = flags.reverse_prompt.read(flags.escape);
-    if (!reverse_prompts.ok()) { return fail_usage(reverse_prompts.status().message()); }
+    if (!reverse_prompts.ok()) { return fail_usage(reverse_prompts.status()); }
     if (flags.parallel > 1) {
-        if (const Status status = check_parallel(flags, *options); !status.ok()) { return fail_usage(status.message()); }
+        if (const Status status = check_parallel(flags, *options); !status.ok()) { return fail_usage(status); }
     }
     if (const Status status = check_protected(*options); !status.ok()) { return fail(status); }
     if (!flags.save_cache.empty()) {
@@ -401,13 +402,17 @@ int run_command(RunFlags flags) {
         warn_of_coarse_keys(options->type_k);
     }
     if (flags.follow) {
-        if (const Status status = check_endless(*options); !status.ok()) { return fail_usage(status.message()); }
+        if (const Status status = check_endless(*options); !status.ok()) { return fail_usage(status); }
     }
     std::optional<LoadedModel> loaded;
     if (const int code = load_model(flags.model, flags.chat_template, loaded, saved_template); code != kExitOk) { return code; }
     const Tokenizer & tokenizer = loaded->tokenizer;
     PromptRequest request = *read;
     request.use_template = !flags.raw && tokenizer.has_chat_template();
+    if (!cached) {  // a saved session has its own
+        const Status words = set_reread_words(tokenizer, request.use_template, *options);
+        if (!words.ok()) { return fail(words); }
+    }
     const SessionFile * file = cached ? &*cached : nullptr;
     const auto prompt = make_prompt(flags, *loaded, file, request);
     if (!prompt.ok()) { return fail(prompt.status()); }

@@ -139,7 +139,7 @@ Status RunFlags::check() const {
         if (cache.empty() || follow) {
             return wrong("--ask-budget is for questions on a cache file: give --cache FILE, or use `pith ask`");
         }
-        PITH_RETURN_IF_ERROR(Budget::parse(ask_budget).status());
+        PITH_RETURN_IF_ERROR(Budget::parse(ask_budget, {"--ask-budget"}).status());
         PITH_RETURN_IF_ERROR(is_auto(ask_policy) || ask_policy.empty() ? Status() : Policy::parse(ask_policy).status());
     }
     if (!follow && save_every > 0) { return wrong("--save-every saves while a text is followed: give --follow, too"); }

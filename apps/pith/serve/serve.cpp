@@ -16,6 +16,7 @@
 #include "common/base/open_files.h"
 #include "core/stopwatch.h"
 #include "pith/log.h"
+#include "text/reread_prompt.h"
 
 namespace pith::app {
 namespace {
@@ -78,13 +79,13 @@ bool is_this_machine(const std::string & host) {
 }
 
 int serve_command(ServeFlags flags, bool is_verbose) {
-    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status.message()); }
+    if (const Status status = flags.check(); !status.ok()) { return fail_usage(status); }
     const auto options = flags.session.options(!flags.model.gate.empty());
-    if (!options.ok()) { return fail_usage(options.status().message()); }
+    if (!options.ok()) { return fail_usage(options.status()); }
     const auto sampler = flags.sampler.options();
-    if (!sampler.ok()) { return fail_usage(sampler.status().message()); }
+    if (!sampler.ok()) { return fail_usage(sampler.status()); }
     const auto generator_options = flags.generator_options(*options);
-    if (!generator_options.ok()) { return fail_usage(generator_options.status().message()); }
+    if (!generator_options.ok()) { return fail_usage(generator_options.status()); }
     const auto keys = flags.read_keys();
     if (!keys.ok()) { return fail_or_usage(keys.status()); }
 
@@ -108,6 +109,10 @@ int serve_command(ServeFlags flags, bool is_verbose) {
     api_options.defaults.max_tokens = flags.n_predict;
     api_options.defaults.timeout_s = flags.request_timeout_s;
     api_options.session = *options;
+    // For requests whose policy reads again. Where the template has no place for them, the text alone does.
+    if (auto words = reread_prompt(*tokenizer, tokenizer->has_chat_template()); words.ok()) {
+        api_options.session.reread = std::move(*words);
+    }
     api_options.keys = *keys;
     api_options.owners = flags.owners(*keys);
     api_options.caches = !flags.cache_dir.empty() || flags.cache_ram_mib != 0;

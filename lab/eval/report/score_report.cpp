@@ -144,4 +144,26 @@ std::string score_json(const std::vector<ScoredPredictions> & rows) {
     return object.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string score_lines(const std::vector<ScoredPredictions> & rows) {
+    std::string lines;
+    for (const ScoredPredictions & row : rows) {
+        Json line;
+        line["file"] = row.file;
+        line["family"] = row.task->rules().family;
+        line["task"] = row.task->rules().name;
+        if (!row.policy.empty()) {
+            line["length"] = row.length;
+            line["policy"] = row.policy;
+            line["budget"] = row.budget;
+        }
+        for (const ScoredAnswer & answer : row.answers) {
+            line["sample"] = answer.sample;
+            line["turn"] = answer.turn;
+            line["score"] = answer.score;
+            lines += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+        }
+    }
+    return lines;
+}
+
 }  // namespace pith

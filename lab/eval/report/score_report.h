@@ -15,5 +15,8 @@ namespace pith {
 TextTable score_table(const std::vector<ScoredPredictions> & rows);
 // {"rows": [{file, family, task, metric, score, interval, samples}], "averages": [{score, interval, tasks}]}
 std::string score_json(const std::vector<ScoredPredictions> & rows);
+// A line each: {file, family, task, length, policy, budget, sample, turn, score}, the score from 0 to 1 as in answers.jsonl;
+// length, policy and budget of Pith's own form alone.
+std::string score_lines(const std::vector<ScoredPredictions> & rows);
 
 }  // namespace pith

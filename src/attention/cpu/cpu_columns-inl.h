@@ -122,6 +122,21 @@ HWY_INLINE void AddColumnSums(const float * HWY_RESTRICT weights, size_t n, floa
     }
 }
 
+// to[j] = the largest over the rows of w · share, or itself; for n entries.
+template <size_t kVectors>
+HWY_INLINE void TakeColumnMaxima(const float * HWY_RESTRICT weights, size_t n, const VF (&share)[kVectors],
+                                 float * HWY_RESTRICT to) {
+    const DF df;
+    constexpr size_t kRows = kVectors * kN;
+    for (size_t j = 0; j < n; ++j) {
+        auto most = hn::Mul(hn::Load(df, weights + j * kRows), share[0]);
+        for (size_t i = 1; i < kVectors; ++i) {
+            most = hn::Max(most, hn::Mul(hn::Load(df, weights + j * kRows + i * kN), share[i]));
+        }
+        to[j] = std::max(to[j], hn::ReduceMax(df, most));
+    }
+}
+
 // Rows that are asked for themselves.
 template <size_t kVectors>
 HWY_INLINE void CopyRows(const Panel & p, const ColumnState & s, int begin, size_t n, const VF (&share)[kVectors]) {
@@ -145,6 +160,7 @@ HWY_INLINE void CopyRows(const Panel & p, const ColumnState & s, int begin, size
 struct HeadPlanes {
     float * sum;
     float * squares;
+    float * largest;
     float * profile;
     float * group_squares;
 };
@@ -173,6 +189,7 @@ HWY_INLINE void AddPanelColumns(const Panel & p, const ColumnState & s, const He
                 return hn::Mul(a, a);
             });
         }
+        if (planes.largest != nullptr) { TakeColumnMaxima<kVectors>(weights, n, share, planes.largest + begin); }
         if (planes.profile != nullptr && roots) {
             AddColumnSums<kVectors>(weights, n, planes.profile + begin,
                                     [&](size_t i, VF w) HWY_ATTR { return hn::Sqrt(hn::Mul(w, share[i])); });
@@ -235,6 +252,7 @@ void ColumnUnit(const AttentionTask & task, const AttentionUnit & unit, float * 
     };
     float * sum = take(!columns.sum.empty(), n_heads);
     float * squares = take(!columns.squares.empty(), n_heads);
+    float * largest = take(!columns.largest.empty(), n_heads);
     float * profile = take(!columns.profile.empty(), n_heads);
     float * group_squares = take(!columns.group_squares.empty(), 1);
     std::fill(planes, next, 0.0F);
@@ -247,7 +265,7 @@ void ColumnUnit(const AttentionTask & task, const AttentionUnit & unit, float * 
         for (size_t i = 0; i < n_heads; ++i) {
             const Panel panel{task, lane, first, n, unit.head + static_cast<int>(i), i + 1 == n_heads};
             const auto of_head = [&](float * plane) { return plane == nullptr ? nullptr : plane + i * width; };
-            const HeadPlanes of_this{of_head(sum), of_head(squares), of_head(profile), group_squares};
+            const HeadPlanes of_this{of_head(sum), of_head(squares), of_head(largest), of_head(profile), group_squares};
             if (n > 2 * kVector) {
                 RunPanel<3>(panel, s, unit.span, of_this, numbers + 2 * i);
             } else if (n > kVector) {

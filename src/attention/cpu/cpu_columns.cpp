@@ -93,6 +93,12 @@ private:
     }
 
     void add_row(int r, size_t head, int t) const {
+        if (!columns_.largest.empty()) {
+            float * to = columns_.largest[head];
+            for_each_block(r, [&](size_t begin, size_t n, const float * p, float) {
+                for (size_t j = 0; j < n; ++j) { to[begin + j] = std::max(to[begin + j], p[j]); }
+            });
+        }
         const auto add = [&](float * to, auto value) {
             for_each_block(r, [&](size_t begin, size_t n, const float * p, float) {
                 for (size_t j = 0; j < n; ++j) { to[begin + j] += value(p[j]); }
@@ -192,7 +198,7 @@ private:
 }  // namespace
 
 void ColumnTask::clear() {
-    for (auto * pointers : {&sum, &squares, &group_squares, &profile, &last, &rows}) { pointers->clear(); }
+    for (auto * pointers : {&sum, &squares, &largest, &group_squares, &profile, &last, &rows}) { pointers->clear(); }
     entropy.clear();
     past.clear();
     sum_before.clear();
@@ -209,23 +215,27 @@ void add_strand_columns(const AttentionTask & task, std::span<const AttentionUni
     const int length = task.lanes[static_cast<size_t>(first.lane)].length;
     const auto head_of = [&](int i) { return static_cast<size_t>(first.lane * task.n_group + first.head + i); };
     size_t plane = 0;
-    const auto add_plane = [&](float * to) {
+    const auto join_plane = [&](float * to, auto join) {
         for (const AttentionUnit & strand : strands) {
             const float * from = partial + strand.partial + plane * plane_width(strand);
-            for (int j = 0; j < strand.end; ++j) { to[j] += from[j]; }
+            for (int j = 0; j < strand.end; ++j) { to[j] = join(to[j], from[j]); }
         }
         ++plane;
     };
+    const auto add = [](float a, float b) { return a + b; };
     const auto add_heads = [&](const std::vector<float *> & to) {
-        for (int i = 0; i < first.n_heads && !to.empty(); ++i) { add_plane(to[head_of(i)]); }
+        for (int i = 0; i < first.n_heads && !to.empty(); ++i) { join_plane(to[head_of(i)], add); }
     };
     for (int i = 0; i < first.n_heads && !columns.sum.empty(); ++i) {
         if (sum_is_elsewhere(columns, head_of(i))) { move_sum(columns, head_of(i), 0, static_cast<size_t>(length)); }
     }
     add_heads(columns.sum);
     add_heads(columns.squares);
+    for (int i = 0; i < first.n_heads && !columns.largest.empty(); ++i) {
+        join_plane(columns.largest[head_of(i)], [](float a, float b) { return std::max(a, b); });
+    }
     add_heads(columns.profile);
-    if (!columns.group_squares.empty()) { add_plane(columns.group_squares[static_cast<size_t>(first.lane)]); }
+    if (!columns.group_squares.empty()) { join_plane(columns.group_squares[static_cast<size_t>(first.lane)], add); }
     for (int i = 0; i < first.n_heads; ++i) {
         double entropy = 0;
         double less = 0;  // what every entry of the lane loses: centred rows only

@@ -31,6 +31,7 @@ struct ColumnTask {
     std::vector<float *> sum;            // += Σ_i A
     std::vector<SumBefore> sum_before;   // with these: sum = them, 0 behind them, and Σ_i A
     std::vector<float *> squares;        // += Σ_i A²
+    std::vector<float *> largest;        // = max(it, max_i A)
     std::vector<float *> group_squares;  // [lane] += Σ_i (mean over the group of A)²
     std::vector<float *> profile;        // += Σ_i of the row as `distance` wants it
     std::vector<float *> last;           // = A of the last query, as far as it sees
@@ -40,8 +41,8 @@ struct ColumnTask {
     HeadDistance distance = HeadDistance::kCosine;
 
     bool any() const {
-        return !sum.empty() || !squares.empty() || !group_squares.empty() || !profile.empty() || !last.empty() ||
-               !rows.empty() || !entropy.empty();
+        return !sum.empty() || !squares.empty() || !largest.empty() || !group_squares.empty() || !profile.empty() ||
+               !last.empty() || !rows.empty() || !entropy.empty();
     }
     void clear();
 };

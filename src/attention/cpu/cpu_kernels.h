@@ -82,9 +82,10 @@ inline size_t partial_floats(const AttentionTask & task, const AttentionUnit & u
 inline size_t plane_width(const AttentionUnit & unit) {
     return static_cast<size_t>(unit.end + kEntryBlock - 1) / kEntryBlock * kEntryBlock;
 }
-// Planes: for each kind of sum one a head, then one of group squares.
+// Planes: for each kind of sum, or maximum, one a head, then one of group squares.
 inline int n_planes(const ColumnTask & columns, int n_heads) {
-    const int kinds = int{!columns.sum.empty()} + int{!columns.squares.empty()} + int{!columns.profile.empty()};
+    const int kinds = int{!columns.sum.empty()} + int{!columns.squares.empty()} + int{!columns.largest.empty()} +
+                      int{!columns.profile.empty()};
     return kinds * n_heads + int{!columns.group_squares.empty()};
 }
 

@@ -5,6 +5,7 @@
 
 #include "attention/lane_places.h"
 #include "core/guarded.h"
+#include "core/items.h"
 #include "core/text.h"
 #include "device/available_memory.h"
 #include "engine/batch/engine_impl.h"
@@ -128,7 +129,7 @@ Result<int64_t> Engine::submit(Request request) {
                     "the request may come to need " + bytes(turn->reserved_bytes()) + " bytes of KV cache" +
                         (base == nullptr ? "" : " beside the " + bytes(of_base) + " of request " + std::to_string(after)) +
                         ", and the ceiling for all is " + bytes(ceiling) + ": give it " +
-                        (chooses ? "a smaller --budget or --chunk" : "fewer tokens") +
+                        (chooses ? "a smaller " + item::kBudget + " or " + item::kChunk : "fewer tokens") +
                         ", a shorter answer, or raise the ceiling"};
         }
         impl_->turns.emplace(impl_->next_id, std::move(turn));
@@ -216,6 +217,11 @@ Result<Ledger> Engine::ledger(int64_t id) const {
 int64_t Engine::n_cached(int64_t id) const {
     const Turn * turn = impl_->asked(id);
     return turn == nullptr ? 0 : turn->n_cached();
+}
+
+bool Engine::questions_seen(int64_t id) const {
+    const Turn * turn = impl_->asked(id);
+    return turn != nullptr && turn->questions_seen();
 }
 
 std::span<const int32_t> Engine::lane_positions(int64_t id, int layer, int kv_head) const {

@@ -257,7 +257,7 @@ void Turn::take_token() {
         return;
     }
     if (state_ == RequestState::kReading) {
-        session_->end_observing();
+        questions_seen_ = session_->end_observing();
         ledger.n_prompt += std::ssize(request_.tokens) - n_cached_;
         ledger.prefill_s += phase_.seconds();
     } else {

@@ -44,9 +44,10 @@ public:
     RequestState state() const { return state_; }
     const Status & status() const { return status_; }
     const std::vector<int32_t> & answer() const { return answer_; }
-    bool caches() const { return scope_.has_value(); }  // its prompt's states may be found again
-    int64_t n_cached() const { return n_cached_; }      // tokens of its prompt that came with one
-    int64_t n_read() const { return n_read_; }          // and that were read, and not taken back
+    bool caches() const { return scope_.has_value(); }       // its prompt's states may be found again
+    int64_t n_cached() const { return n_cached_; }           // tokens of its prompt that came with one
+    bool questions_seen() const { return questions_seen_; }  // once the prompt is read: Engine::questions_seen()
+    int64_t n_read() const { return n_read_; }               // and that were read, and not taken back
     bool has_started() const { return last_step_ >= 0; }
     bool running() const { return state_ == RequestState::kReading || state_ == RequestState::kAnswering; }
     bool ended() const { return state_ >= RequestState::kDone; }
@@ -170,6 +171,7 @@ private:
     std::optional<SequenceState> fresh_;  // of its sequence before the prompt
     std::vector<int64_t> ends_;           // where states are kept, in tokens of the prompt
     int64_t n_cached_ = 0;
+    bool questions_seen_ = false;
     int64_t n_read_ = 0;
     HowToHold how_to_hold_;
     std::shared_ptr<const SharedState> shared_;  // whose entries it goes on from; null: none that others may share

@@ -19,11 +19,13 @@ int64_t Turn::most_of_fork(const Turn & base, const RunPlan & plan) const {
     const int64_t all = from.n_entries + n_lanes * n_added;
     if (session_->layout.any_on_device()) { return all; }  // a fork is a copy there
     if (request_.evict && plan.budget > 0) {               // a page is copied when a kept entry moves into it, and no other
-        return std::min(all, n_lanes * (plan.budget + std::max<int64_t>(plan.period(), n_added)));
+        return std::min(all + n_lanes * plan.n_reread,
+                        n_lanes * (plan.budget + std::max<int64_t>(plan.period(), n_added) + plan.n_reread));
     }
     const SequenceState & state = base.session_->seq;
     if (may_evict(plan, {state.n_tokens, state.since_eviction, from.n_entries, n_lanes}, n_added)) {
-        return std::min(all, std::max(from.n_entries, n_lanes * (plan.budget + plan.period())));
+        return std::min(all + n_lanes * plan.n_reread,
+                        std::max(from.n_entries, n_lanes * (plan.budget + plan.period() + plan.n_reread)));
     }
     return request_.keep || from.longest + n_added > from.capacity ? all : n_lanes * n_added;
 }

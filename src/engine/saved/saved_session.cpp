@@ -29,8 +29,8 @@ void each_counter(Ledger & ledger, const Count & count) {
          {&ledger.kv_peak_bytes, &ledger.evidence_peak_bytes, &ledger.activation_peak_bytes, &ledger.gate_peak_bytes}) {
         count(*n);
     }
-    for (double * seconds :
-         {&ledger.prefill_s, &ledger.decode_s, &ledger.evidence_s, &ledger.plan_s, &ledger.compact_s, &ledger.gate_s}) {
+    for (double * seconds : {&ledger.prefill_s, &ledger.decode_s, &ledger.evidence_s, &ledger.plan_s, &ledger.compact_s,
+                             &ledger.gate_s, &ledger.reread_s}) {
         count(*seconds);
     }
 }
@@ -39,7 +39,7 @@ template <class Number>
 void each_number(RunPlan & plan, const Number & number) {
     number(plan.budget);
     number(plan.capacity);
-    for (int * n : {&plan.chunk, &plan.evict_every, &plan.grid, &plan.n_guide}) { number(*n); }
+    for (int * n : {&plan.chunk, &plan.evict_every, &plan.grid, &plan.n_guide, &plan.n_reread}) { number(*n); }
 }
 
 void write_pairs(const std::vector<std::pair<std::string, std::string>> & pairs, ByteWriter & to) {
@@ -97,8 +97,8 @@ Status read_state(ByteReader & from, SavedSession & session) {
         sensible = sensible && wide >= 0 && wide <= kMostInMemory;
     });
     const RunPlan & plan = session.plan;
-    for (const int64_t n :
-         {plan.budget, int64_t{plan.chunk}, int64_t{plan.evict_every}, int64_t{plan.grid}, int64_t{plan.n_guide}}) {
+    for (const int64_t n : {plan.budget, int64_t{plan.chunk}, int64_t{plan.evict_every}, int64_t{plan.grid},
+                            int64_t{plan.n_guide}, int64_t{plan.n_reread}}) {
         sensible = sensible && n <= kMostOfPlan;
     }
     session.plan.one_shot = from.flag();

@@ -83,6 +83,8 @@ void write_settings(const SessionOptions & options, ByteWriter & to) {
     }
     to.number(uint64_t{options.observe.size()});
     for (const std::string & policy : options.observe) { to.text(policy); }
+    for (const auto * tokens : {&options.reread.first, &options.reread.next, &options.reread.behind}) { to.array(*tokens); }
+    to.flag(options.auto_may_reread);
     to.flag(options.heads != nullptr);
     if (options.heads) {
         to.array(options.heads->copy);
@@ -117,6 +119,10 @@ Result<SessionOptions> read_settings(ByteReader & from) {
     }
     options.observe.resize(from.count(sizeof(uint64_t)));
     for (std::string & policy : options.observe) { policy = from.text(); }
+    for (auto * tokens : {&options.reread.first, &options.reread.next, &options.reread.behind}) {
+        *tokens = from.array<int32_t>();
+    }
+    options.auto_may_reread = from.flag();
     if (from.flag()) {
         auto heads = std::make_shared<HeadImportance>();
         heads->copy = from.array<double>();
@@ -146,6 +152,11 @@ std::optional<SettingDifference> first_difference(const SessionOptions & saved, 
         if (one.saved != one.here) { return one; }
     }
     if (!same(saved.heads, here.heads)) { return SettingDifference{"head importances", "others", "these"}; }
+    if (saved.auto_may_reread != here.auto_may_reread) {
+        return SettingDifference{"a second reading", saved.auto_may_reread ? "allowed" : "not allowed",
+                                 here.auto_may_reread ? "allowed" : "not allowed"};
+    }
+    if (saved.reread != here.reread) { return SettingDifference{"words that ask for the text again", "others", "these"}; }
     if (saved.budget.value != here.budget.value) { return SettingDifference{"budget", "another", words(here.budget)}; }
     return std::nullopt;
 }

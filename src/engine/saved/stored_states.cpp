@@ -33,7 +33,7 @@ void write_plan(const RunPlan & plan, ByteWriter & to) {
 
 bool same_plan(const RunPlan & a, const RunPlan & b) {
     return a.budget == b.budget && a.one_shot == b.one_shot && a.chunk == b.chunk && a.evict_every == b.evict_every &&
-           a.grid == b.grid && a.n_guide == b.n_guide && a.capacity == b.capacity;
+           a.grid == b.grid && a.n_guide == b.n_guide && a.n_reread == b.n_reread && a.capacity == b.capacity;
 }
 
 // Whether what was saved with these goes on as the session will.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/items.h"
 #include "core/text.h"
 
 namespace pith {
@@ -17,7 +18,7 @@ constexpr double kWorthOneShot = 0.9;  // of the entries that chunks would leave
 
 constexpr double kKibibyte = 1024;
 
-// As it is written behind --budget: in whole KiB, rounded up, so that it does.
+// As users write it: in whole KiB, rounded up, so that it does.
 std::string typed(double bytes) {
     return Budget(BudgetKind::kBytes, std::ceil(bytes / kKibibyte) * kKibibyte).to_string();
 }
@@ -58,39 +59,54 @@ int smallest_chunk(const RunRequest & request) {
 }
 
 // What is asked for beside each other must fit; "auto" says what it came to, and cannot be raised.
-Status too_few_bytes(const RunRequest & request, const std::string & purpose, double need, const std::string & or_else) {
+Status too_few_bytes(const RunRequest & request, const std::string & purpose, double need, const Wording & or_else) {
     need += bytes_ungoverned(request);
+    const bool nothing_else = or_else.text().empty();
     if (request.is_auto) {
-        return {ErrorCode::kBudget, "--budget auto, " + kibibytes(std::floor(request.budget.value / kKibibyte)) +
+        return {ErrorCode::kBudget, item::kBudget + " auto, " + kibibytes(std::floor(request.budget.value / kKibibyte)) +
                                         " of memory here, is too small " + purpose + ", which takes " +
-                                        kibibytes(std::ceil(need / kKibibyte)) + (or_else.empty() ? "" : ": use " + or_else)};
+                                        kibibytes(std::ceil(need / kKibibyte)) + (nothing_else ? "" : ": use " + or_else)};
     }
-    return {ErrorCode::kBudget, "--budget " + request.budget.to_string() + " is too small " + purpose + ": use --budget " +
-                                    typed(need) + " or more" + (or_else.empty() ? "" : ", or " + or_else)};
+    return {ErrorCode::kBudget, item::kBudget + " " + request.budget.to_string() + " is too small " + purpose + ": use " +
+                                    item::kBudget + " " + typed(need) + " or more" + (nothing_else ? "" : ", or " + or_else)};
 }
 
-// One layer's KV of the whole prompt, and of what is read behind it.
-double layer_bytes(const RunRequest & request) {
+// What is read again at a time, and what asks for it.
+int n_reread(const RunRequest & request, int piece) {
+    return request.rereads ? piece + request.n_reread_prompt : 0;
+}
+
+// What a one-shot prefill holds of the whole prompt, and of what is read behind it: a layer, or where it is read again all.
+double whole_bytes(const RunRequest & request) {
+    if (request.rereads) { return bytes_of(request, request.n_prompt + n_reread(request, kRereadPiece)); }
     const int64_t n_tokens = request.n_prompt + (request.taken_back ? request.n_question : 0);
     return bytes_of_lanes(request, request.n_kv_heads, n_tokens);
 }
 
 // What is read behind the prompt before anything is evicted again. Questions that come later are read whole, each.
 int n_behind(const RunRequest & request) {
-    return std::max({request.grid > 0 ? request.grid : request.evict_every, request.taken_back ? request.n_question : 0, 1});
+    const int answer = request.grid > 0 ? request.grid : request.evict_every;
+    return std::max(
+        {answer + n_reread(request, std::min(answer, kRereadPiece)), request.taken_back ? request.n_question : 0, 1});
 }
 
 // At its peak the first layer's whole KV stands beside nothing, the last one's beside all the others' budgets.
 RunPlan one_shot_in_bytes(const RunRequest & request) {
     RunPlan plan{0, true, request.chunk, request.evict_every, request.grid};
-    plan.budget = std::min(entries_in(request, request.budget.value - layer_bytes(request)),
-                           entries_in(request, request.budget.value) - n_behind(request));
+    plan.n_reread = n_reread(request, kRereadPiece);
+    plan.budget = entries_in(request, request.budget.value) - n_behind(request);
+    if (request.rereads) {
+        if (request.budget.value < whole_bytes(request) + bytes_ungoverned(request)) { plan.budget = 0; }
+    } else {
+        plan.budget = std::min(plan.budget, entries_in(request, request.budget.value - whole_bytes(request)));
+    }
     return plan;
 }
 
 double least_bytes_of_one_shot(const RunRequest & request) {
     const int64_t least = least_entries(request);
-    return std::max(layer_bytes(request) + bytes_of(request, least), bytes_of(request, least + n_behind(request)));
+    const double reading = whole_bytes(request) + (request.rereads ? 0.0 : bytes_of(request, least));
+    return std::max(reading, bytes_of(request, least + n_behind(request)));
 }
 
 // The headroom takes at most a third of what there is, and no more than what is protected leaves. A question that does not fit
@@ -100,20 +116,24 @@ RunPlan chunks_in_bytes(const RunRequest & request) {
     const int64_t room = capacity - least_entries(request);
     const int smallest = smallest_chunk(request);
     RunPlan plan{0, false, request.chunk, request.evict_every};
-    plan.chunk = static_cast<int>(std::max<int64_t>(std::min<int64_t>(capacity / 3, request.chunk), smallest));
+    const int n_times = request.rereads ? 2 : 1;  // a chunk stands there so often
+    const int beside = request.rereads ? request.n_reread_prompt : 0;
+    plan.chunk = static_cast<int>(std::max<int64_t>(std::min<int64_t>(capacity / (3 * n_times), request.chunk), smallest));
     plan.n_guide = request.n_question <= plan.chunk ? request.n_question : 0;
-    if (int64_t{plan.chunk} + plan.n_guide > room) {
+    if (int64_t{plan.chunk} * n_times + beside + plan.n_guide > room) {
         if (room - plan.n_guide < std::max(plan.n_guide, smallest)) { plan.n_guide = 0; }
-        plan.chunk = static_cast<int>(std::clamp<int64_t>(room - plan.n_guide, smallest, plan.chunk));
+        plan.chunk = static_cast<int>(std::clamp<int64_t>((room - plan.n_guide - beside) / n_times, smallest, plan.chunk));
     }
+    plan.n_reread = n_reread(request, plan.chunk);
     if (request.evict_every > 0) { plan.evict_every = std::min(request.evict_every, plan.chunk); }
     plan.grid = std::min(request.grid, static_cast<int>(std::bit_floor(static_cast<unsigned>(plan.chunk))));
-    plan.budget = capacity - plan.period_of_prompt();
+    plan.budget = capacity - plan.period_of_prompt() - plan.n_reread;
     return plan;
 }
 
 double least_bytes_of_chunks(const RunRequest & request) {
-    return bytes_of(request, least_entries(request) + smallest_chunk(request));
+    const int smallest = smallest_chunk(request);
+    return bytes_of(request, least_entries(request) + smallest + n_reread(request, smallest));
 }
 
 // Whether a one-shot prefill of `budget` entries a lane fits in the memory that is left.
@@ -126,7 +146,7 @@ bool fits_in_memory(const RunRequest & request, int64_t budget) {
     }
     if (request.free_bytes == 0) { return true; }
     const double lanes = bytes_of(request, std::min(budget, request.n_prompt));
-    return layer_bytes(request) + bytes_ungoverned(request) + lanes + states <=
+    return whole_bytes(request) + bytes_ungoverned(request) + (request.rereads ? 0.0 : lanes) + states <=
            kUsableMemory * static_cast<double>(request.free_bytes);
 }
 
@@ -137,7 +157,7 @@ Result<RunPlan> plan_bytes(const RunRequest & request) {
     if (request.prefill == PrefillSchedule::kOneShot || request.whole_prompt) {
         if (whole.budget >= least) { return whole; }
         return too_few_bytes(request, to_read, least_bytes_of_one_shot(request),
-                             request.whole_prompt ? "gates trained with --causal" : "--prefill chunked");
+                             request.whole_prompt ? item::kCausalGates : item::kPrefill + " chunked");
     }
     const RunPlan chunks = chunks_in_bytes(request);
     // In one shot every layer is judged by the whole prompt's queries; worth it where the room for a whole layer costs little.
@@ -161,45 +181,50 @@ Result<RunPlan> plan_bytes(const RunRequest & request) {
 // The grid is known to have a meaning.
 Result<RunPlan> plan_on_grid(const RunRequest & request) {
     if (request.chunk < 1) {
-        return {ErrorCode::kInvalidArgument, "--chunk " + std::to_string(request.chunk) + ": must be at least 1"};
+        return {ErrorCode::kInvalidArgument, item::kChunk + " " + std::to_string(request.chunk) + ": must be at least 1"};
     }
     if (request.evict_every < 0) {
         return {ErrorCode::kInvalidArgument,
-                "--evict-every " + std::to_string(request.evict_every) + ": must be 0 (never in decode) or more"};
+                item::kEvictEvery + " " + std::to_string(request.evict_every) + ": must be 0 (never in decode) or more"};
     }
     if (request.grid < 0) {
-        return {ErrorCode::kInvalidArgument, "--grid " + std::to_string(request.grid) + ": must be 0 (none) or more"};
+        return {ErrorCode::kInvalidArgument, item::kGrid + " " + std::to_string(request.grid) + ": must be 0 (none) or more"};
     }
     if (request.whole_prompt && request.prefill == PrefillSchedule::kChunked) {
-        return {
-            ErrorCode::kInvalidArgument,
-            "--prefill chunked: these gates decide on an entry when they have seen the whole prompt, so it cannot be read in "
-            "chunks: leave --prefill out, or train gates with --causal"};
+        return {ErrorCode::kInvalidArgument,
+                item::kPrefill +
+                    " chunked: these gates decide on an entry when they have seen the whole prompt, so it cannot be " +
+                    "read in chunks: leave " + item::kPrefill + " out, or use " + item::kCausalGates};
     }
     if (request.is_auto && !request.evicts) {
         const int64_t capacity = entries_in(request, request.budget.value);
         if (request.n_prompt <= capacity) {
             const bool whole = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
-            return RunPlan{0, whole, request.chunk, 0, 0, 0, capacity};
+            return RunPlan{.one_shot = whole, .chunk = request.chunk, .capacity = capacity};
         }
-        return {ErrorCode::kBudget, "--budget auto: the memory that is left holds " +
-                                        with_commas(std::max<int64_t>(capacity, 0)) + " tokens, the prompt has " +
-                                        with_commas(request.n_prompt) +
-                                        ", and this policy keeps them all: choose one that evicts, e.g. --policy snapkv"};
+        return {ErrorCode::kBudget,
+                item::kBudget + " auto: the memory that is left holds " + with_commas(std::max<int64_t>(capacity, 0)) +
+                    " tokens, the prompt has " + with_commas(request.n_prompt) +
+                    ", and this policy keeps them all: choose one that evicts, e.g. " + item::kPolicy + " snapkv"};
     }
     const bool limited = request.budget.kind != BudgetKind::kNone;
     if (limited && !request.evicts) {
-        const char * all = request.gated ? "policy gated keeps every entry that the gates keep, so --budget "
-                                         : "policy full keeps every entry, so --budget ";
-        return {ErrorCode::kInvalidArgument, all + request.budget.to_string() + " cannot hold: choose another --policy" +
+        const char * all =
+            request.gated ? "policy gated keeps every entry that the gates keep, so " : "policy full keeps every entry, so ";
+        return {ErrorCode::kInvalidArgument, all + item::kBudget + " " + request.budget.to_string() +
+                                                 " cannot hold: choose another " + item::kPolicy +
                                                  (request.gated ? ", e.g. gated+snapkv" : "") + ", or leave the budget out"};
     }
     if (!limited && request.evicts) {
         return {ErrorCode::kInvalidArgument,
-                "this policy evicts, but no budget was given: add --budget (tokens per head, 20%, or 512M)"};
+                "this policy evicts, but no budget was given: add " + item::kBudget + " (tokens per head, 20%, or 512M)"};
     }
     const bool one_shot = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
-    if (!limited) { return RunPlan{0, one_shot, request.chunk, 0}; }
+    if (!limited) {
+        RunPlan plan{0, one_shot, request.chunk, 0};
+        plan.n_reread = n_reread(request, one_shot ? kRereadPiece : request.chunk);
+        return plan;
+    }
     if (request.budget.kind == BudgetKind::kBytes) {
         // A shorter chunk leaves less in windows on its way.
         RunRequest shorter = request;
@@ -221,6 +246,7 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
         request.prefill == PrefillSchedule::kAuto && (fits || (request.n_question > 0 && fits_in_memory(request, plan.budget)));
     plan.one_shot = one_shot || chosen;
     plan.n_guide = !plan.one_shot && request.n_question <= plan.chunk ? request.n_question : 0;
+    plan.n_reread = n_reread(request, plan.one_shot ? kRereadPiece : plan.chunk);
     return plan;
 }
 

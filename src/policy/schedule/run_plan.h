@@ -29,6 +29,10 @@ struct RunRequest {
     int evict_every = kDefaultEvictEvery;
     int grid = 0;  // tokens between evictions, wherever calls begin and end; 0: none
     int64_t n_prompt = 0;
+    // The policy evicts by what the text pays to itself when it is read again: piece by piece, each behind so many tokens that
+    // ask for it, and all of that is taken back.
+    bool rereads = false;
+    int n_reread_prompt = 0;
     int64_t n_protected = 0;  // tokens per head that no budget in bytes may come to less than
     int n_question = 0;       // tokens at the prompt's end that ask; 0: not known
     bool taken_back = false;  // those come behind the prompt, not at its end, and none of them stays
@@ -51,6 +55,7 @@ struct RunPlan {
     int evict_every = 0;   // 0: no eviction in decode
     int grid = 0;          // evict at its multiples, but for a first prompt in one shot or guided; 0: none
     int n_guide = 0;       // of a chunked prefill: tokens of the question that every chunk is judged by; 0: none
+    int n_reread = 0;      // tokens that run behind what an eviction weighs, and are taken back: a piece that is read again
     int64_t capacity = 0;  // tokens that memory holds where nothing is evicted and the budget is what it allows; 0: not bounded
 
     // Whether lanes go back to their budget behind a first prompt, n_tokens fed in all and since_eviction since the last time.
@@ -65,6 +70,9 @@ struct RunPlan {
 
 // For the ledger: "one-shot", "in chunks", …   seen: the question was.
 std::string name_of_schedule(const RunPlan & plan, bool seen);
+
+// A prompt that is read again goes in pieces of so many tokens where it was read in one shot, else in chunks.
+inline constexpr int kRereadPiece = 2048;
 
 // Errors: kInvalidArgument (a budget without an evicting policy or the other way round, chunk < 1, evict_every or grid < 0,
 //         chunks asked for where the prompt must be seen whole);

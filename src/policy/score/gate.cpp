@@ -37,7 +37,7 @@ private:
 
 ScorerInfo gate_scorer() {
     return {"gate",
-            "the model's gates' retention probability (needs --gate)",
+            "the model's gates' retention probability (needs gates)",
             "the retention probability that the model's gate gives it; 1 where none was asked",
             "In-context KV-Cache Eviction for LLMs via Attention-Gate",
             kOptions,

@@ -1,10 +1,78 @@
 // api_error.cpp - codes and types of errors. Stage: serve.
 #include "serve/shapes/api_error.h"
 
+#include <array>
+#include <string_view>
+
+#include "core/items.h"
+
 namespace pith::serve {
+namespace {
+
+struct RequestName {
+    Item item;
+    std::string_view name;
+    bool is_field = false;  // of a request; else of what the server was started with
+};
+constexpr auto kNames = std::to_array<RequestName>({
+    {item::kBudget, "kv_budget", true},
+    {item::kCausalGates, "causal gates"},
+    {item::kCeiling, "budget of all caches together"},
+    {item::kChatTemplate, "chat template"},
+    {item::kChunk, "chunk"},
+    {item::kContext, "context size"},
+    {item::kDeviceLayers, "n_gpu_layers"},
+    {item::kDevices, "devices"},
+    {item::kEvictEvery, "distance of evictions"},
+    {item::kGates, "gate_file"},
+    {item::kGrammar, "grammar", true},
+    {item::kGrid, "grid"},
+    {item::kHeads, "head importances"},
+    {item::kHost, "host"},
+    {item::kKvOffload, "kv_offload"},
+    {item::kLora, "adapter"},
+    {item::kLoraScale, "adapter's scale"},
+    {item::kMmap, "mapping of files"},
+    {item::kPolicy, "kv_policy", true},
+    {item::kPort, "port"},
+    {item::kPrefill, "prefill"},
+    {item::kPrompt, "prompt", true},
+    {item::kRaw, "/v1/completions"},
+    {item::kRpcServers, "RPC servers"},
+    {item::kTensorSplit, "tensor_split"},
+    {item::kTypeK, "type of keys"},
+    {item::kTypeV, "type of values"},
+});
+static_assert(item::has_all(kNames));
+
+// What is none of the library's items is a field that the server reads itself.
+RequestName name_of(std::string_view item) {
+    for (const RequestName & one : kNames) {
+        if (one.item.name == item) { return one; }
+    }
+    return {{item}, item, true};
+}
+
+std::string param_of(const Status & status) {
+    const RequestName named = name_of(status.item());
+    return named.is_field ? std::string(named.name) : std::string();
+}
+
+ApiError error_with(int code, const std::string & type, const Status & status) {
+    ApiError error{code, type, message_of(status)};
+    error.param = param_of(status);
+    return error;
+}
+
+}  // namespace
+
+std::string message_of(const Status & status) {
+    return status.message([](std::string_view item) { return name_of(item).name; });
+}
 
 Json ApiError::json() const {
     Json error = {{"code", code}, {"message", message}, {"type", type}};
+    if (!param.empty()) { error["param"] = param; }
     error.update(more);
     return {{"error", std::move(error)}};
 }
@@ -38,7 +106,7 @@ ApiError no_room(const std::string & message, int64_t retry_after_s) {
 ApiError too_long(int64_t n_prompt, int64_t n_context) {
     ApiError error{400, "exceed_context_size_error",
                    "the prompt has " + std::to_string(n_prompt) + " tokens, the context is " + std::to_string(n_context) +
-                       ": shorten it, or start the server with a larger --ctx-size"};
+                       ": shorten it, or start the server with a larger context size"};
     error.more = {{"n_prompt_tokens", n_prompt}, {"n_ctx", n_context}};
     return error;
 }
@@ -48,16 +116,16 @@ ApiError error_of(const Status & status) {
         case ErrorCode::kInvalidArgument:
         case ErrorCode::kBudget:
         case ErrorCode::kMissingEvidence:
-            return {400, "invalid_request_error", status.message()};
+            return error_with(400, "invalid_request_error", status);
         case ErrorCode::kNotFound:
-            return {404, "not_found_error", status.message()};
+            return error_with(404, "not_found_error", status);
         case ErrorCode::kUnsupported:
-            return {501, "not_supported_error", status.message()};
+            return error_with(501, "not_supported_error", status);
         case ErrorCode::kOutOfMemory:
         case ErrorCode::kCancelled:
-            return {503, "unavailable_error", status.message()};
+            return error_with(503, "unavailable_error", status);
         default:
-            return {500, "server_error", status.message()};
+            return error_with(500, "server_error", status);
     }
 }
 

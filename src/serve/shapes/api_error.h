@@ -15,8 +15,9 @@ struct ApiError {
     std::string message;
     Json more = Json::object();  // further keys of the error object
     int64_t retry_after_s = 0;   // above 0: a header says so
+    std::string param;           // the request's field that it is about, as OpenAI has it; empty: none
 
-    Json json() const;  // {"error": {code, message, type, …}}
+    Json json() const;  // {"error": {code, message, type, param, …}}
 };
 
 ApiError invalid_request(const std::string & message);
@@ -26,6 +27,8 @@ ApiError too_large(size_t most_bytes);
 ApiError not_ready(const std::string & message);                       // 503
 ApiError no_room(const std::string & message, int64_t retry_after_s);  // 429
 ApiError too_long(int64_t n_prompt, int64_t n_context);                // 400 exceed_context_size_error
+// A Status as clients read it: what the library calls its budget is their kv_budget.
+std::string message_of(const Status & status);
 // By the code: what the client got wrong is 400, what Pith does not do is 501, what it ran out of is 503, all else is 500.
 ApiError error_of(const Status & status);
 

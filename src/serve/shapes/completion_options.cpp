@@ -66,8 +66,9 @@ Status read_sampler(Fields & fields, SamplerOptions & s) {
     if (fields.has("seed")) { s.seed = static_cast<uint32_t>(seed); }  // of -1 that is SamplerOptions' random one
     const Json * samplers = fields.find("samplers");
     if (samplers != nullptr) {
-        return {ErrorCode::kUnsupported,
-                "'samplers' is not supported: they have one order, llama.cpp's default; switch one off by its own field"};
+        return {
+            ErrorCode::kUnsupported,
+            field("samplers") + " is not supported: they have one order, llama.cpp's default; switch one off by its own field"};
     }
     return {};
 }
@@ -85,7 +86,7 @@ Status add_bias(const std::string & key, const Json & value, const Tokenizer & t
     int32_t token = 0;
     if (parse_integer(key, token)) {
         if (token < 0 || token >= tokenizer.n_vocab()) {
-            return wrong("'logit_bias' has token " + key + ": the vocabulary has 0 to " +
+            return wrong(field("logit_bias") + " has token " + key + ": the vocabulary has 0 to " +
                          std::to_string(tokenizer.n_vocab() - 1));
         }
         s.logit_bias.emplace_back(token, bias);
@@ -119,7 +120,7 @@ Status read_bias(Fields & fields, const Tokenizer & tokenizer, SamplerOptions & 
 // Each is added to every choice of a token. (A text may be many tokens.)
 Status check_biases(const SamplerOptions & s, const Tokenizer & tokenizer) {
     if (std::ssize(s.logit_bias) <= tokenizer.n_vocab()) { return {}; }
-    return wrong("'logit_bias' has " + std::to_string(s.logit_bias.size()) + " tokens: the vocabulary has " +
+    return wrong(field("logit_bias") + " has " + std::to_string(s.logit_bias.size()) + " tokens: the vocabulary has " +
                  std::to_string(tokenizer.n_vocab()));
 }
 
@@ -136,7 +137,7 @@ Status read_format(Fields & fields, SamplerOptions & s) {
         ++n_given;
         if (!schema.is_object() && !schema.is_boolean()) { return wrong_field(name, schema, "a JSON schema"); }
         auto made = grammar_of_json_schema(dump(schema));
-        if (!made.ok()) { return wrong(pith::quoted(name) + ": " + made.status().message()); }
+        if (!made.ok()) { return wrong(field(name) + ": " + made.status().message()); }
         s.grammar = std::move(*made);
         return {};
     };
@@ -151,14 +152,14 @@ Status read_format(Fields & fields, SamplerOptions & s) {
         } else if (type == "json_schema") {
             const auto inner = format->find("json_schema");
             const bool has = inner != format->end() && inner->is_object() && inner->contains("schema");
-            if (!has) { return wrong("'response_format' has no json_schema.schema"); }
+            if (!has) { return wrong(field("response_format") + " has no json_schema.schema"); }
             PITH_RETURN_IF_ERROR(take_schema((*inner)["schema"], "response_format"));
         } else if (type != "text") {
             return wrong_field("response_format", *format, "a type of text, json_object or json_schema");
         }
     }
     if (n_given > 1) {
-        return wrong("'grammar', 'json_schema' and 'response_format': give one of them, an answer has one form");
+        return wrong(field("grammar") + ", 'json_schema' and 'response_format': give one of them, an answer has one form");
     }
     return {};
 }
@@ -171,7 +172,8 @@ Status read_pins(Fields & fields, CompletionOptions & options) {
     options.pin_system = PinSystem::kNo;
     const Json list = pins->is_array() ? *pins : Json::array({*pins});
     if (list.size() > kMostPins) {
-        return wrong("'kv_pin' has " + std::to_string(list.size()) + " spans: give " + std::to_string(kMostPins) + " at most");
+        return wrong(field("kv_pin") + " has " + std::to_string(list.size()) + " spans: give " + std::to_string(kMostPins) +
+                     " at most");
     }
     for (const Json & pin : list) {
         if (pin == "system") {
@@ -192,7 +194,9 @@ Status read_cache(Fields & fields, CompletionOptions & options) {
     std::string policy;
     PITH_RETURN_IF_ERROR(fields.read("kv_policy", policy));
     if (fields.has("kv_policy")) {
-        if (const Status status = check_policy(policy); !status.ok()) { return wrong("'kv_policy': " + status.message()); }
+        if (const Status status = check_policy(policy); !status.ok()) {
+            return wrong(field("kv_policy") + ": " + status.message());
+        }
         options.kv_policy = policy;
     }
     if (const Json * budget = fields.find("kv_budget")) {
@@ -201,7 +205,7 @@ Status read_cache(Fields & fields, CompletionOptions & options) {
             return wrong_field("kv_budget", *budget, "1024 (tokens a head), \"20%\" or \"64M\"");
         }
         auto parsed = Budget::parse(number ? std::to_string(budget->get<int64_t>()) : budget->get<std::string>());
-        if (!parsed.ok()) { return wrong("'kv_budget': " + parsed.status().message()); }
+        if (!parsed.ok()) { return wrong(field("kv_budget") + ": " + parsed.status().message()); }
         if (parsed->kind == BudgetKind::kAuto) {
             return wrong_field("kv_budget", *budget, "a number, or leave it out: the server decides");
         }
@@ -227,9 +231,9 @@ Status read_limits(Fields & fields, CompletionOptions & options) {
 Status read_priority(Fields & fields, CompletionOptions & options) {
     PITH_RETURN_IF_ERROR(fields.read("priority", options.priority, -kMostInt, kMostInt));
     if (options.priority != 0 && !options.may_prioritize) {
-        return wrong("'priority' is " + std::to_string(options.priority) +
-                     ", and this server serves all in the order in which they come: leave it out, or start the server with "
-                     "--priorities");
+        return wrong(field("priority") + " is " + std::to_string(options.priority) +
+                     ", and this server serves all in the order in which they come: leave it out, or start the server so "
+                     "that it heeds priorities");
     }
     return {};
 }
@@ -272,7 +276,7 @@ Status check_refused(Fields & fields) {
     for (const std::string_view name : kRefused) {
         const Json * value = fields.find(name);
         const bool nothing = value == nullptr || *value == false || *value == 0 || (value->is_structured() && value->empty());
-        if (!nothing) { return {ErrorCode::kUnsupported, pith::quoted(name) + " is not supported: leave it out"}; }
+        if (!nothing) { return {ErrorCode::kUnsupported, field(name) + " is not supported: leave it out"}; }
     }
     return {};
 }
@@ -281,12 +285,12 @@ Status check_refused(Fields & fields) {
 
 Status check_texts(std::string_view name, const std::vector<std::string> & texts) {
     if (texts.size() > kMostTexts) {
-        return wrong(pith::quoted(name) + " has " + std::to_string(texts.size()) + " texts: give " +
-                     std::to_string(kMostTexts) + " at most");
+        return wrong(field(name) + " has " + std::to_string(texts.size()) + " texts: give " + std::to_string(kMostTexts) +
+                     " at most");
     }
     for (const std::string & text : texts) {
         if (text.size() <= kMostTextBytes) { continue; }
-        return wrong(pith::quoted(name) + " has a text of " + std::to_string(text.size()) + " bytes: give " +
+        return wrong(field(name) + " has a text of " + std::to_string(text.size()) + " bytes: give " +
                      std::to_string(kMostTextBytes) + " at most");
     }
     return {};

@@ -46,7 +46,7 @@ Result<std::string> text_of_parts(const Json & parts, const std::string & name) 
             return {ErrorCode::kUnsupported,
                     pith::quoted(place) + " is of type " + pith::quoted(type) + ": Pith reads text only"};
         }
-        if (!part.has("text")) { return wrong(pith::quoted(place) + " has no text"); }
+        if (!part.has("text")) { return wrong(field(place) + " has no text"); }
         PITH_RETURN_IF_ERROR(part.read("text", piece));
         if (!text.empty()) { text += '\n'; }
         text += piece;
@@ -59,7 +59,7 @@ Result<ChatMessage> parse_message(const Json & value, const std::string & name) 
     Fields fields(value);
     ChatMessage message;
     PITH_RETURN_IF_ERROR(fields.read("role", message.role));
-    if (message.role.empty()) { return wrong(pith::quoted(name) + " has no role: give system, user or assistant"); }
+    if (message.role.empty()) { return wrong(field(name) + " has no role: give system, user or assistant"); }
     if (message.role == "developer") { message.role = "system"; }  // its newer name
     if (message.role == "function") { message.role = "tool"; }     // its older name
     PITH_RETURN_IF_ERROR(fields.read("name", message.name));
@@ -71,7 +71,7 @@ Result<ChatMessage> parse_message(const Json & value, const std::string & name) 
     }
     const Json * content = fields.find("content");
     if (content == nullptr) {
-        if (message.tool_calls.empty()) { return wrong(pith::quoted(name) + " has no content"); }
+        if (message.tool_calls.empty()) { return wrong(field(name) + " has no content"); }
         return message;
     }
     if (content->is_array()) {
@@ -117,7 +117,7 @@ Status check_nothing(Fields & fields, std::string_view name, const std::string &
     const Json * value = fields.find(name);
     const bool nothing = value == nullptr || *value == false || *value == "" || (value->is_array() && value->empty());
     if (nothing) { return {}; }
-    return {ErrorCode::kUnsupported, pith::quoted(name) + " is not supported: " + why};
+    return {ErrorCode::kUnsupported, field(name) + " is not supported: " + why};
 }
 
 Status check_text_only(Fields & fields) {
@@ -133,7 +133,7 @@ Status read_conversation(Fields & fields, ChatRequest & request) {
     PITH_RETURN_IF_ERROR(read_tools(fields, request.tools));
     PITH_RETURN_IF_ERROR(fields.read("continue_final_message", request.continues));
     if (fields.has("continue_final_message") && request.continues && request.messages.back().role != "assistant") {
-        return wrong("'continue_final_message' is true, and the last message is not the assistant's: leave it out");
+        return wrong(field("continue_final_message") + " is true, and the last message is not the assistant's: leave it out");
     }
     return read_template_fields(fields, request);
 }
@@ -157,11 +157,11 @@ Result<ChatRequest> parse_chat_request(const Json & body, const CompletionOption
     PITH_RETURN_IF_ERROR(fields.read("logprobs", wants_logprobs));
     int n_top = 0;
     PITH_RETURN_IF_ERROR(fields.read("top_logprobs", n_top, 0, kMostLogprobs));
-    if (n_top > 0 && !wants_logprobs) { return wrong("'top_logprobs' needs 'logprobs': true"); }
+    if (n_top > 0 && !wants_logprobs) { return wrong(field("top_logprobs") + " needs 'logprobs': true"); }
     if (wants_logprobs) { request.options.n_logprobs = n_top; }
     PITH_RETURN_IF_ERROR(read_options(fields, tokenizer, request.options));
     if (request.tools.must_call && !request.options.sampler.grammar.empty()) {
-        return wrong("'tool_choice' asks for a call, and a grammar or a format for something else: give one of them");
+        return wrong(field("tool_choice") + " asks for a call, and a grammar or a format for something else: give one of them");
     }
     return request;
 }
@@ -171,10 +171,10 @@ Result<TextRequest> parse_text_request(const Json & body, const CompletionOption
     TextRequest request;
     request.options = defaults;
     const Json * prompt = fields.find("prompt");
-    if (prompt == nullptr) { return wrong("'prompt' is missing: give a text, a list of tokens, or a list of these"); }
+    if (prompt == nullptr) { return wrong(field("prompt") + " is missing: give a text, a list of tokens, or a list of these"); }
     const int n_vocab = tokenizer.n_vocab();
     if (prompt->is_array() && !is_token_list(*prompt)) {
-        if (prompt->empty()) { return wrong("'prompt' is an empty list: give at least one"); }
+        if (prompt->empty()) { return wrong(field("prompt") + " is an empty list: give at least one"); }
         for (size_t i = 0; i < prompt->size(); ++i) {
             PITH_ASSIGN_OR_RETURN(TextPrompt one, parse_prompt((*prompt)[i], "prompt[" + std::to_string(i) + "]", n_vocab));
             request.prompts.push_back(std::move(one));

@@ -28,7 +28,7 @@ std::string shown(const Json & value) {
 }  // namespace
 
 Status wrong_field(std::string_view name, const Json & value, const std::string & wanted) {
-    return {ErrorCode::kInvalidArgument, pith::quoted(name) + " is " + shown(value) + ": give " + wanted};
+    return {ErrorCode::kInvalidArgument, field(name) + " is " + shown(value) + ": give " + wanted};
 }
 
 const Json * Fields::find(std::string_view name) {
@@ -39,9 +39,9 @@ const Json * Fields::find(std::string_view name) {
 
 Status Fields::read_messages(const Json *& list) {
     list = find("messages");
-    if (list == nullptr) { return wrong("'messages' is missing: give a list of them"); }
+    if (list == nullptr) { return wrong(field("messages") + " is missing: give a list of them"); }
     if (!list->is_array()) { return wrong_field("messages", *list, "a list of messages"); }
-    return list->empty() ? wrong("'messages' is empty: give at least one") : Status();
+    return list->empty() ? wrong(field("messages") + " is empty: give at least one") : Status();
 }
 
 Status Fields::read(std::string_view name, bool & value) {
@@ -120,7 +120,7 @@ Status Fields::check_spelling() const {
         const std::string_view meant = nearest(name, known);
         if (!meant.empty()) {
             return {ErrorCode::kInvalidArgument,
-                    "there is no field " + pith::quoted(name) + ": did you mean " + pith::quoted(meant) + "?"};
+                    "there is no field " + field(name) + ": did you mean " + pith::quoted(meant) + "?"};
         }
     }
     return {};

@@ -9,14 +9,20 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "serve/shapes/json.h"
 
 namespace pith::serve {
 
-inline Status wrong(const std::string & message) {
-    return {ErrorCode::kInvalidArgument, message};
+inline Status wrong(Wording message) {
+    return {ErrorCode::kInvalidArgument, std::move(message)};
+}
+
+// 'temperature': a field as messages name it; the first that one names is the error's `param`.
+inline Wording field(std::string_view name) {
+    return "'" + Item{name} + "'";
 }
 
 class Fields {

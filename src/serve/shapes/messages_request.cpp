@@ -66,7 +66,7 @@ struct BlockReader {
             std::string name;
             PITH_RETURN_IF_ERROR(block.read("id", id));
             PITH_RETURN_IF_ERROR(block.read("name", name));
-            if (name.empty()) { return wrong(pith::quoted(place) + " has no name"); }
+            if (name.empty()) { return wrong(field(place) + " has no name"); }
             const Json * input = block.find("input");
             if (input != nullptr && !input->is_object()) { return wrong_field(place + ".input", *input, "an object"); }
             calls.push_back({{"id", id},
@@ -96,10 +96,10 @@ Status read_message(const Json & value, const std::string & place, std::vector<C
     BlockReader reader;
     PITH_RETURN_IF_ERROR(fields.read("role", reader.message.role));
     if (reader.message.role != "user" && reader.message.role != "assistant") {
-        return wrong(pith::quoted(place) + " has the role " + pith::quoted(reader.message.role) + ": give user or assistant");
+        return wrong(field(place) + " has the role " + pith::quoted(reader.message.role) + ": give user or assistant");
     }
     const Json * content = fields.find("content");
-    if (content == nullptr) { return wrong(pith::quoted(place) + " has no content"); }
+    if (content == nullptr) { return wrong(field(place) + " has no content"); }
     if (content->is_string()) {
         reader.message.content = content->get<std::string>();
     } else if (content->is_array()) {
@@ -150,7 +150,7 @@ Status read_anthropic_tools(Fields & fields, ToolsRequest & tools) {
     if (type == "none") {
         tools.clear();
     } else if (type == "any") {
-        if (!tools.any()) { return wrong("'tool_choice' is of type 'any', and there are no 'tools'"); }
+        if (!tools.any()) { return wrong(field("tool_choice") + " is of type 'any', and there are no 'tools'"); }
         tools.must_call = true;
     } else if (type == "tool") {
         return tools.choose(name);
@@ -191,7 +191,9 @@ Result<ChatRequest> parse_messages_request(const Json & body, const CompletionOp
     ChatRequest request;
     request.options = defaults;
     PITH_RETURN_IF_ERROR(read_messages_fields(fields, request));
-    if (!fields.has("max_tokens")) { return wrong("'max_tokens' is missing: give the most tokens that an answer may have"); }
+    if (!fields.has("max_tokens")) {
+        return wrong(field("max_tokens") + " is missing: give the most tokens that an answer may have");
+    }
     std::vector<std::string> stops;
     PITH_RETURN_IF_ERROR(fields.read("stop_sequences", stops));
     PITH_RETURN_IF_ERROR(read_options(fields, tokenizer, request.options));

@@ -28,7 +28,7 @@ Status read_tool(const Json & value, const std::string & place, ToolsRequest & t
                 pith::quoted(place) + " is of type " + pith::quoted(type) + ": Pith calls functions only"};
     }
     const Json * function = fields.find("function");
-    if (function == nullptr || !function->is_object()) { return wrong(pith::quoted(place) + " has no object 'function'"); }
+    if (function == nullptr || !function->is_object()) { return wrong(field(place) + " has no object 'function'"); }
     Fields inner(*function);
     std::string name;
     std::string description;
@@ -47,7 +47,7 @@ Status read_choice(const Json & choice, ToolsRequest & tools) {
     }
     if (choice == "auto") { return {}; }
     if (choice == "required") {
-        if (!tools.any()) { return wrong("'tool_choice' is \"required\", and there are no 'tools'"); }
+        if (!tools.any()) { return wrong(field("tool_choice") + " is \"required\", and there are no 'tools'"); }
         tools.must_call = true;
         return {};
     }
@@ -62,7 +62,9 @@ Status read_choice(const Json & choice, ToolsRequest & tools) {
 
 Status ToolsRequest::choose(const std::string & name) {
     const auto found = std::ranges::find(functions, name, &ToolFunction::name);
-    if (found == functions.end()) { return wrong("'tool_choice' names " + pith::quoted(name) + ", which is none of 'tools'"); }
+    if (found == functions.end()) {
+        return wrong(field("tool_choice") + " names " + pith::quoted(name) + ", which is none of 'tools'");
+    }
     functions = {ToolFunction(*found)};
     must_call = true;
     only_one = true;
@@ -72,11 +74,10 @@ Status ToolsRequest::choose(const std::string & name) {
 Status add_tool(const std::string & place, const std::string & name, const std::string & description, const Json * parameters,
                 bool strict, ToolsRequest & tools) {
     if (!is_function_name(name)) {
-        return wrong(pith::quoted(place) + " has the name " + pith::quoted(name) +
-                     ": give 1 to 64 letters, digits, '_', '-' or '.'");
+        return wrong(field(place) + " has the name " + pith::quoted(name) + ": give 1 to 64 letters, digits, '_', '-' or '.'");
     }
     if (std::ranges::find(tools.functions, name, &ToolFunction::name) != tools.functions.end()) {
-        return wrong(pith::quoted(place) + " has the name " + pith::quoted(name) + " a second time");
+        return wrong(field(place) + " has the name " + pith::quoted(name) + " a second time");
     }
     if (parameters != nullptr && !parameters->is_object()) {
         return wrong_field(place + ".parameters", *parameters, "a JSON schema");
@@ -99,8 +100,8 @@ Status each_tool(Fields & fields, const std::function<Status(const Json & tool, 
     if (list == nullptr) { return {}; }
     if (!list->is_array()) { return wrong_field("tools", *list, "a list of functions"); }
     if (list->size() > kMostTools) {
-        return wrong("'tools' has " + std::to_string(list->size()) + " functions: give " + std::to_string(kMostTools) +
-                     " at most");
+        return wrong(field("tools") + " has " + std::to_string(list->size()) + " functions: give " +
+                     std::to_string(kMostTools) + " at most");
     }
     for (size_t i = 0; i < list->size(); ++i) { PITH_RETURN_IF_ERROR(read((*list)[i], "tools[" + std::to_string(i) + "]")); }
     return {};
@@ -124,7 +125,7 @@ Status check_tool_calls(const Json & calls, const std::string & place) {
         if (!calls[i].is_object() || function == calls[i].end() || !function->is_object()) {
             return wrong_field(one, calls[i], "an object with id, type and function");
         }
-        if (!function->value("name", Json()).is_string()) { return wrong(pith::quoted(one) + " has no function.name"); }
+        if (!function->value("name", Json()).is_string()) { return wrong(field(one) + " has no function.name"); }
         const auto arguments = function->find("arguments");
         if (arguments != function->end() && !arguments->is_string() && !arguments->is_object()) {
             return wrong_field(one + ".function.arguments", *arguments, "a text that holds JSON");

@@ -52,7 +52,7 @@ TEST(PolicyCases, WhatGatesDoNotServeIsRefusedByName) {
     };
     for (const char * list : {"snapkv,gated+tova", "gated+tova"}) {
         EXPECT_EQ(refusal(list, GatePolicies::kNone),
-                  "policy 'gated+tova' needs gates: --gate FILE, made by `pith train gate`");
+                  "policy 'gated+tova' needs gates: gate_file FILE, made by `pith train gate`");
         EXPECT_NE(refusal(list, GatePolicies::kScorer).find("'gated+tova' cannot be compared"), std::string::npos);
         EXPECT_TRUE(policies_of_list(list, false, GatePolicies::kAll).ok());
     }

@@ -1,0 +1,59 @@
+// items.h - what callers of the library can set, as messages name it: fields of SessionOptions, ModelOptions, EngineOptions
+// and of the C structs, and what else an edge has a word of its own for. Stage: set-up.
+//
+// Pure C++: no ggml, no I/O.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "pith/status.h"
+
+namespace pith::item {
+
+inline constexpr Item kBudget{"budget"};
+inline constexpr Item kCausalGates{"causal gates"};  // which are a kind, and trained so
+inline constexpr Item kCeiling{"ceiling"};
+inline constexpr Item kChatTemplate{"chat_template"};
+inline constexpr Item kChunk{"chunk"};
+inline constexpr Item kContext{"max_context"};
+inline constexpr Item kDeviceLayers{"n_device_layers"};
+inline constexpr Item kDevices{"devices"};
+inline constexpr Item kEvictEvery{"evict_every"};
+inline constexpr Item kGates{"gate_file"};
+inline constexpr Item kGrammar{"grammar"};
+inline constexpr Item kGrid{"grid"};
+inline constexpr Item kHeads{"heads_file"};
+inline constexpr Item kHost{"host"};
+inline constexpr Item kKvOffload{"kv_offload"};
+inline constexpr Item kLora{"lora_file"};
+inline constexpr Item kLoraScale{"lora_scale"};
+inline constexpr Item kMmap{"use_mmap"};
+inline constexpr Item kPolicy{"policy"};
+inline constexpr Item kPort{"port"};
+inline constexpr Item kPrefill{"prefill"};
+inline constexpr Item kPrompt{"prompt"};
+inline constexpr Item kRaw{"raw"};  // a text as it is, without the model's chat template
+inline constexpr Item kRpcServers{"rpc_servers"};
+inline constexpr Item kTensorSplit{"tensor_split"};
+inline constexpr Item kTypeK{"type_k"};
+inline constexpr Item kTypeV{"type_v"};
+
+// All of them: an edge's table is complete when it has each.
+inline constexpr std::array kAll = {kBudget,    kCausalGates, kCeiling,    kChatTemplate, kChunk,  kContext, kDeviceLayers,
+                                    kDevices,   kEvictEvery,  kGates,      kGrammar,      kGrid,   kHeads,   kHost,
+                                    kKvOffload, kLora,        kLoraScale,  kMmap,         kPolicy, kPort,    kPrefill,
+                                    kPrompt,    kRaw,         kRpcServers, kTensorSplit,  kTypeK,  kTypeV};
+
+// Whether an edge's table, rows with an `item`, has them all.
+template <class Row, size_t n>
+constexpr bool has_all(const std::array<Row, n> & table) {
+    for (const Item & one : kAll) {
+        bool found = false;
+        for (const Row & row : table) { found = found || row.item.name == one.name; }
+        if (!found) { return false; }
+    }
+    return true;
+}
+
+}  // namespace pith::item
