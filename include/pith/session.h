@@ -23,7 +23,7 @@ namespace pith {
 
 // What a policy that reads the text again (`reread`) feeds in front of each piece of it: to ask for the first, to ask for one
 // of the others, after which the last kRereadHint tokens of the piece before come, and behind these. Empty: the text alone.
-// Tokenizer::reread_prompt() has the usual words.
+// The commands give the usual words; without any the text alone does.
 struct RereadPrompt {
     std::vector<int32_t> first;
     std::vector<int32_t> next;

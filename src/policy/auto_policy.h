@@ -61,8 +61,8 @@ Result<Policy> policy_of(std::string_view name, const AutoFacts & facts);
 // is left out. Errors: as Policy::parse.
 Result<std::string> unseen_question_text(std::span<const std::string> policies, AutoFacts facts);
 
-// All that may be chosen under a budget in numbers.
-std::span<const std::string_view> auto_candidates();
+// All that may be chosen under a budget in numbers. may_reread: as in AutoFacts.
+std::span<const std::string_view> auto_candidates(bool may_reread);
 
 // One line for the list of policies.
 std::string auto_help();

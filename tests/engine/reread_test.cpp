@@ -73,6 +73,53 @@ TEST_P(RereadSession, TellsWhatTheTextFedAgainBehindItselfPays) {
     }
 }
 
+// The same of each piece of a text that is read again in several: behind its words and the end of the piece before.
+TEST_P(RereadSession, TellsOfEveryPieceWhatThatPieceFedAgainPays) {
+    const auto text = std::span(text_).first(3 * kChunk);  // in the budget until its last chunk: then all three are read again
+    const SessionOptions options = options_of(GetParam(), 2 * kChunk + 40, PrefillSchedule::kChunked);
+    Session session = open_tiny(options);
+    ASSERT_TRUE(session.prefill(text).ok());
+    ASSERT_EQ(session.ledger().n_evictions, 1);
+    for (int begin = 0; begin < 3 * kChunk; begin += kChunk) {
+        const int end = begin + kChunk;
+        std::vector<int32_t> again = begin == 0 ? options.reread.first : options.reread.next;
+        if (begin > 0) { again.insert(again.end(), text_.begin() + begin - kRereadHint, text_.begin() + begin); }
+        again.insert(again.end(), options.reread.behind.begin(), options.reread.behind.end());
+        again.insert(again.end(), text_.begin() + begin, text_.begin() + end);
+        const EvidenceNeeds window{.window = static_cast<int>(again.size()), .window_mean = true, .window_max = true};
+        SessionOptions plain = options_of("full", 0, PrefillSchedule::kChunked);
+        plain.observe = {"snapkv:window=" + std::to_string(again.size())};
+        Session twice = open_tiny(plain);
+        ASSERT_TRUE(twice.prefill(text).ok());
+        ASSERT_TRUE(twice.prefill(again).ok());
+        int n_compared = 0;
+        for (int l = 0; l < session.n_layers(); ++l) {
+            const auto told = PolicyProbe(session).evidence(l, {.reread_max = true});
+            const auto paid = PolicyProbe(twice).evidence(l, window);
+            ASSERT_TRUE(told.ok()) << told.status().message();
+            ASSERT_TRUE(paid.ok()) << paid.status().message();
+            for (int head = 0; head < told->reread_max.n_rows(); ++head) {
+                const auto positions = told->positions.row(head / told->n_group);
+                for (size_t j = 0; j < positions.size(); ++j) {
+                    if (positions[j] < begin || positions[j] >= end) { continue; }
+                    ASSERT_NEAR(told->reread_max.row(head)[j], paid->window_max.row(head)[static_cast<size_t>(positions[j])],
+                                1e-6)
+                        << l << " " << head << " " << positions[j];
+                    ++n_compared;
+                }
+            }
+        }
+        EXPECT_GT(n_compared, 0);
+    }
+}
+
+TEST_P(RereadSession, WordsOutsideTheVocabularyAreRefused) {
+    SessionOptions options = observing();
+    options.reread.next.push_back(tiny_spec().n_vocab);
+    const auto refused = testing::tiny_model(tiny_spec())->session(options);
+    EXPECT_NE(refused.status().message().find("ask for the text again"), std::string::npos) << refused.status().message();
+}
+
 // Lanes, logits, and what a policy beside it asks for are those of a session that never read twice.
 TEST_P(RereadSession, LeavesNothingElseOfTheSecondReading) {
     for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {

@@ -29,7 +29,10 @@ std::string kibibytes(double n) {
 
 // What layers with a window and recurrent ones take, at most.
 double bytes_ungoverned(const RunRequest & request) {
-    const int64_t n_new = int64_t{request.chunk} + request.n_question;
+    const bool whole = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
+    const int piece = whole ? std::max(kRereadPiece, request.chunk) : request.chunk;
+    const int64_t n_again = request.rereads ? int64_t{piece} + request.n_reread_prompt : 0;
+    const int64_t n_new = int64_t{request.chunk} + request.n_question + n_again;
     return request.ungoverned_bytes ? static_cast<double>(request.ungoverned_bytes(n_new)) : 0.0;
 }
 
