@@ -183,6 +183,7 @@ Status Session::Impl::evict_as(std::string_view text, const Budget & budget) {
     if (seq.plan->evict_every == 0) { none.emplace(layout.shape_of_model(), std::vector<EvidenceNeeds>(), output); }
     PolicyNames names = policy_names(seq);
     PITH_RETURN_IF_ERROR(apply(plans, /*is_last=*/true));
+    if (plans.empty()) { seq.evidence.forget_reread(); }  // a session of this policy would not have read again yet
     guard.keep();
     tell_policy(std::move(names));
     seq.since_eviction = 0;
@@ -244,6 +245,11 @@ Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & bud
 Result<LayerEvidence> PolicyProbe::evidence(int layer, const EvidenceNeeds & needs) {
     if (!impl_.seq.cache) { return Status(ErrorCode::kInvalidArgument, "a session must be prefilled before it has evidence"); }
     const CancelScope cancelling(*impl_.forward, cancel_);
+    PolicyGuard guard(impl_);
+    if (needs.reread_max && impl_.seq.evidence.wants_reread()) {
+        guard.guard_evidence();
+        PITH_RETURN_IF_ERROR(impl_.read_again());
+    }
     return impl_.gather(layer, needs);
 }
 

@@ -249,6 +249,10 @@ void EvidenceState::add_reread(const RaggedCache & cache, int seq, int layer, in
     }
 }
 
+void EvidenceState::forget_reread() {
+    for (Layer & layer : layers_) { std::ranges::fill(layer.reread, SharedRow()); }
+}
+
 void EvidenceState::prepare_compact(int layer_index, const Ragged<int32_t> & keep) {
     Layer & layer = layers_[static_cast<size_t>(layer_index)];
     for (int h = 0; h < shape_.n_kv_heads; ++h) {

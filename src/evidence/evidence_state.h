@@ -83,6 +83,7 @@ public:
     // REQUIRES: all older ones have been told of theirs.
     void add_reread(const RaggedCache & cache, int seq, int layer, int32_t begin, const Ragged<float> & maxima);
 
+    void forget_reread();  // as if none had been told
     // Entries of a lane that were told of it, from the oldest on.
     size_t n_reread(int layer) const { return layers_[static_cast<size_t>(layer)].reread.front().size(); }
 

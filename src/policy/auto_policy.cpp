@@ -14,7 +14,8 @@ namespace {
 constexpr std::string_view kInSight = "vmax:pool=avg45:pool_over=before+entropy";  // head importances add nothing to it
 constexpr std::string_view kLaterWithHeads = "expected:eps=0.02+head:by=both";
 constexpr std::string_view kLater = "keydiff+ada:alpha=0";  // nobody knows what will be asked
-// What a second reading looks up, where time may be spent on it. With head importances one reading does as well.
+// What a second reading looks up, where time may be spent on it.
+constexpr std::string_view kRereadWithHeads = "reread:group=mean+head:by=both";
 constexpr std::string_view kReread = "reread:group=mean+global:normalise=off";
 constexpr std::string_view kInSightEven = "snapkv";  // the best of those that give all heads as much
 constexpr std::string_view kLaterEven = "keydiff";
@@ -22,7 +23,8 @@ constexpr std::string_view kGatedInBudget = "gated+snapkv";  // gates are traine
 constexpr std::string_view kGated = "gated";
 constexpr std::string_view kUnlimited = "full";
 
-constexpr std::string_view kCandidates[] = {kInSight, kLaterWithHeads, kLater, kGatedInBudget, kReread};
+constexpr size_t kRereading = 2;  // of them, the last
+constexpr std::string_view kCandidates[] = {kInSight, kLaterWithHeads, kLater, kGatedInBudget, kReread, kRereadWithHeads};
 
 }  // namespace
 
@@ -43,9 +45,10 @@ AutoChoice choose_policy(const AutoFacts & facts) {
                           "; a limit on virtual memory, so all heads hold the same");
     }
     if (facts.question == KnownQuestion::kInSight) { return chosen(kInSight, "the question is in sight"); }
-    if (facts.heads == KnownHeads::kGiven) { return chosen(kLaterWithHeads, "head importances given"); }
-    if (facts.heads == KnownHeads::kBesideModel) { return chosen(kLaterWithHeads, "head importances beside the model"); }
-    if (facts.heads == KnownHeads::kShipped) { return chosen(kLaterWithHeads, "head importances that come with Pith"); }
+    const std::string_view with_heads = facts.may_reread ? kRereadWithHeads : kLaterWithHeads;
+    if (facts.heads == KnownHeads::kGiven) { return chosen(with_heads, "head importances given"); }
+    if (facts.heads == KnownHeads::kBesideModel) { return chosen(with_heads, "head importances beside the model"); }
+    if (facts.heads == KnownHeads::kShipped) { return chosen(with_heads, "head importances that come with Pith"); }
     const std::string heads = facts.heads == KnownHeads::kUnfit ? "; the head importances beside the model do not fit it"
                               : facts.heads == KnownHeads::kOthers
                                   ? "; the head importances that come with Pith are for another training of the model"
@@ -78,15 +81,15 @@ Result<std::string> unseen_question_text(std::span<const std::string> policies, 
 
 std::span<const std::string_view> auto_candidates(bool may_reread) {
     const std::span<const std::string_view> all = kCandidates;
-    return may_reread ? all : all.first(all.size() - 1);
+    return may_reread ? all : all.first(all.size() - kRereading);
 }
 
 std::string auto_help() {
     const auto name = [](std::string_view policy) { return std::string(policy); };
     return "chosen when the prompt comes, and said with the reason: " + name(kInSight) + " with the question in sight, " +
            name(kLaterWithHeads) + " without it and with head importances, " + name(kLater) +
-           " without either, or in `pith compress` " + name(kReread) + ", which reads a text twice; " + name(kGatedInBudget) +
-           " or " + name(kGated) + " with gates; " + name(kUnlimited) +
+           " without either; in `pith compress` " + name(kRereadWithHeads) + " or " + name(kReread) +
+           ", which read a text twice; " + name(kGatedInBudget) + " or " + name(kGated) + " with gates; " + name(kUnlimited) +
            " without a budget, and with budget auto where memory holds the whole context";
 }
 

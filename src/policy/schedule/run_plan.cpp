@@ -127,7 +127,7 @@ RunPlan chunks_in_bytes(const RunRequest & request) {
         if (room - plan.n_guide < std::max(plan.n_guide, smallest)) { plan.n_guide = 0; }
         plan.chunk = static_cast<int>(std::clamp<int64_t>((room - plan.n_guide - beside) / n_times, smallest, plan.chunk));
     }
-    plan.n_reread = n_reread(request, plan.chunk);
+    plan.n_reread = n_reread(request, plan.piece_to_reread());
     if (request.evict_every > 0) { plan.evict_every = std::min(request.evict_every, plan.chunk); }
     plan.grid = std::min(request.grid, static_cast<int>(std::bit_floor(static_cast<unsigned>(plan.chunk))));
     plan.budget = capacity - plan.period_of_prompt() - plan.n_reread;
@@ -249,7 +249,7 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
         request.prefill == PrefillSchedule::kAuto && (fits || (request.n_question > 0 && fits_in_memory(request, plan.budget)));
     plan.one_shot = one_shot || chosen;
     plan.n_guide = !plan.one_shot && request.n_question <= plan.chunk ? request.n_question : 0;
-    plan.n_reread = n_reread(request, plan.one_shot ? kRereadPiece : plan.chunk);
+    plan.n_reread = n_reread(request, plan.piece_to_reread());
     return plan;
 }
 
