@@ -204,8 +204,9 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     }
     constexpr size_t kMostWords = 1024;
     for (const auto * words : {&options.reread.first, &options.reread.next, &options.reread.behind}) {
-        const bool known = std::ranges::all_of(*words, [&](int32_t token) { return token >= 0 && token < impl.info.n_vocab; });
-        if (!known || words->size() > kMostWords) {
+        const bool in_vocabulary =
+            std::ranges::all_of(*words, [&](int32_t token) { return token >= 0 && token < impl.info.n_vocab; });
+        if (!in_vocabulary || words->size() > kMostWords) {
             return {ErrorCode::kInvalidArgument, "the words that ask for the text again are " + std::to_string(words->size()) +
                                                      " tokens: give at most " + std::to_string(kMostWords) +
                                                      ", each in the vocabulary"};

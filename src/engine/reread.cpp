@@ -58,7 +58,8 @@ Status Session::Impl::read_again(const ReadAgainProgress & progress) {
     // Gates hide entries from queries that come, and the second reading's are none that come.
     if (!seq.evidence.wants_reread() || governed.empty() || seq.policy.gated()) { return {}; }
     const Stopwatch watch;
-    const int64_t piece = seq.plan->piece_to_reread();
+    // Where nothing is evicted it is for evict(), which leaves what one shot would have left.
+    const int64_t piece = evicts() ? seq.plan->piece_to_reread() : kRereadPiece;
     const int64_t n_all = n_unread();
     for (int64_t n_left = n_all; n_left > 0;) {
         const int64_t begin = seq.n_tokens - n_left;

@@ -62,6 +62,12 @@ Result<Policy> policy_of(std::string_view name, const AutoFacts & facts) {
     return Policy::parse(is_auto(name) ? choose_policy(facts).policy : std::string(name));
 }
 
+bool may_read_again(std::string_view policy, bool auto_may) {
+    if (is_auto(policy)) { return auto_may; }
+    const auto named = Policy::parse(policy);
+    return named.ok() && named->rereads();
+}
+
 Result<std::string> unseen_question_text(std::span<const std::string> policies, AutoFacts facts) {
     std::vector<std::string> unfit;
     for (const std::string & name : policies) {

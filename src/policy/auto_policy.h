@@ -56,6 +56,9 @@ AutoChoice choose_policy(const AutoFacts & facts);
 // The policy of that name, or what `auto` is by these facts.   Errors: as Policy::parse.
 Result<Policy> policy_of(std::string_view name, const AutoFacts & facts);
 
+// Whether a session of this policy reads its text again, or `auto`, by its own choice, may. false: the name is none.
+bool may_read_again(std::string_view policy, bool auto_may);
+
 // One line for whoever names policies where the question comes later: which of them judge by the newest tokens, which will not
 // be the question, and what fits. Empty: all of them do, or evict nothing. facts: of the model; what is known of the question
 // is left out. Errors: as Policy::parse.

@@ -8,7 +8,6 @@
 
 #include "core/byte_stream.h"
 #include "policy/auto_policy.h"
-#include "policy/policy.h"
 
 namespace pith {
 namespace {
@@ -55,11 +54,7 @@ bool same(const std::shared_ptr<const HeadImportance> & a, const std::shared_ptr
 }
 
 bool reads_again(const SessionOptions & options) {
-    const auto rereads = [&](const std::string & name) {
-        if (is_auto(name)) { return options.auto_may_reread; }
-        const auto policy = Policy::parse(name);
-        return policy.ok() && policy->rereads();
-    };
+    const auto rereads = [&](const std::string & name) { return may_read_again(name, options.auto_may_reread); };
     return rereads(options.policy) || std::ranges::any_of(options.observe, rereads);
 }
 

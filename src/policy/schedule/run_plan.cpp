@@ -27,12 +27,16 @@ std::string kibibytes(double n) {
     return with_commas(static_cast<int64_t>(n)) + " KiB";
 }
 
+// What is read again at a time, and what asks for it.
+int n_reread(const RunRequest & request, int piece) {
+    return request.rereads ? piece + request.n_reread_prompt : 0;
+}
+
 // What layers with a window and recurrent ones take, at most.
 double bytes_ungoverned(const RunRequest & request) {
     const bool whole = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
     const int piece = whole ? std::max(kRereadPiece, request.chunk) : request.chunk;
-    const int64_t n_again = request.rereads ? int64_t{piece} + request.n_reread_prompt : 0;
-    const int64_t n_new = int64_t{request.chunk} + request.n_question + n_again;
+    const int64_t n_new = int64_t{request.chunk} + request.n_question + n_reread(request, piece);
     return request.ungoverned_bytes ? static_cast<double>(request.ungoverned_bytes(n_new)) : 0.0;
 }
 
@@ -72,11 +76,6 @@ Status too_few_bytes(const RunRequest & request, const std::string & purpose, do
     }
     return {ErrorCode::kBudget, item::kBudget + " " + request.budget.to_string() + " is too small " + purpose + ": use " +
                                     item::kBudget + " " + typed(need) + " or more" + (nothing_else ? "" : ", or " + or_else)};
-}
-
-// What is read again at a time, and what asks for it.
-int n_reread(const RunRequest & request, int piece) {
-    return request.rereads ? piece + request.n_reread_prompt : 0;
 }
 
 // What a one-shot prefill holds of the whole prompt, and of what is read behind it: a layer, or where it is read again all.
@@ -225,7 +224,7 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
     const bool one_shot = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
     if (!limited) {
         RunPlan plan{0, one_shot, request.chunk, 0};
-        plan.n_reread = n_reread(request, one_shot ? kRereadPiece : request.chunk);
+        plan.n_reread = n_reread(request, kRereadPiece);
         return plan;
     }
     if (request.budget.kind == BudgetKind::kBytes) {
