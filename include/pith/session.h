@@ -23,7 +23,7 @@ namespace pith {
 
 // What a policy that reads the text again (`reread`) feeds in front of each piece of it: to ask for the first, to ask for one
 // of the others, after which the last kRereadHint tokens of the piece before come, and behind these. Empty: the text alone.
-// Tokenizer::reread_prompt() has the usual words.
+// The commands give the usual words; without any the text alone does.
 struct RereadPrompt {
     std::vector<int32_t> first;
     std::vector<int32_t> next;
@@ -61,8 +61,8 @@ struct SessionOptions {
     // Policies that evict() may be asked for later: their evidence is gathered along with the session's own policy's.
     std::vector<std::string> observe;
     RereadPrompt reread;
-    // `auto` may take a policy that reads the text again, where neither what will be asked nor head importances are known: two
-    // to three times a prefill's time, for more right answers. The right choice for what is read once and asked often.
+    // `auto` may take a policy that reads the text again, where what will be asked is not known: two to three times the time of
+    // a prefill, for more right answers. The right choice for what is read once and asked often.
     bool auto_may_reread = false;
     // Snapshots that will be held at a time. The budget `auto` leaves memory for the copies that evictions make of what they
     // hold; other budgets do not count them.

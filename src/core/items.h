@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string_view>
 
 #include "pith/status.h"
 
@@ -45,13 +46,20 @@ inline constexpr std::array kAll = {kBudget,    kCausalGates, kCeiling,    kChat
                                     kKvOffload, kLora,        kLoraScale,  kMmap,         kPolicy, kPort,    kPrefill,
                                     kPrompt,    kRaw,         kRpcServers, kTensorSplit,  kTypeK,  kTypeV};
 
-// Whether an edge's table, rows with an `item`, has them all.
+// The row of an edge's table, rows with an `item`, that is about this one; nullptr: none is.
+template <class Row, size_t n>
+constexpr const Row * find(const std::array<Row, n> & table, std::string_view name) {
+    for (const Row & row : table) {
+        if (row.item.name == name) { return &row; }
+    }
+    return nullptr;
+}
+
+// Whether the table has them all.
 template <class Row, size_t n>
 constexpr bool has_all(const std::array<Row, n> & table) {
     for (const Item & one : kAll) {
-        bool found = false;
-        for (const Row & row : table) { found = found || row.item.name == one.name; }
-        if (!found) { return false; }
+        if (find(table, one.name) == nullptr) { return false; }
     }
     return true;
 }

@@ -11,7 +11,6 @@ Status Session::Impl::settle_policy(AutoFacts facts) {
     if (!is_auto(seq.policy_asked)) { return {}; }
     facts.limited = seq.budget.kind != BudgetKind::kNone && !facts.roomy;
     facts.heads = known_heads;
-    facts.may_reread = options.auto_may_reread;
     const AutoChoice choice = choose_policy(facts);
     PITH_ASSIGN_OR_RETURN(seq.policy, Policy::parse(choice.policy));
     seq.policy_reason = choice.reason;

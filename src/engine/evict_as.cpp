@@ -78,8 +78,11 @@ public:
     PolicyGuard(const PolicyGuard &) = delete;
     PolicyGuard & operator=(const PolicyGuard &) = delete;
     void keep() { kept_ = true; }
-    // The evidence as well, which a second reading adds to. Copies share it.
-    void guard_evidence() { evidence_.emplace(session_.seq.evidence); }
+    // What a second reading adds to the evidence goes back with the rest. Copies of evidence share it.
+    Status read_again() {
+        evidence_.emplace(session_.seq.evidence);
+        return session_.read_again();
+    }
 
 private:
     Session::Impl & session_;
@@ -173,16 +176,14 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_cascade() {
 Status Session::Impl::evict_as(std::string_view text, const Budget & budget) {
     PolicyGuard guard(*this);
     PITH_RETURN_IF_ERROR(follow(text, budget));
-    if (seq.policy.rereads()) {
-        guard.guard_evidence();
-        PITH_RETURN_IF_ERROR(read_again());
-    }
+    if (seq.policy.rereads()) { PITH_RETURN_IF_ERROR(guard.read_again()); }
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_cascade());
     // Nothing will be evicted again: what is read and said from here on need not be remembered. A snapshot brings it back.
     std::optional<EvidenceState> none;
     if (seq.plan->evict_every == 0) { none.emplace(layout.shape_of_model(), std::vector<EvidenceNeeds>(), output); }
     PolicyNames names = policy_names(seq);
     PITH_RETURN_IF_ERROR(apply(plans, /*is_last=*/true));
+    if (plans.empty()) { seq.evidence.forget_reread(); }  // a session of this policy would not have read again yet
     guard.keep();
     tell_policy(std::move(names));
     seq.since_eviction = 0;
@@ -221,10 +222,7 @@ Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & bud
     const CancelScope cancelling(*impl_.forward, cancel_);
     PolicyGuard guard(impl_);
     PITH_RETURN_IF_ERROR(impl_.follow(policy, budget));
-    if (impl_.seq.policy.rereads()) {
-        guard.guard_evidence();
-        PITH_RETURN_IF_ERROR(impl_.read_again());
-    }
+    if (impl_.seq.policy.rereads()) { PITH_RETURN_IF_ERROR(guard.read_again()); }
     PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, impl_.plan_cascade());
     PolicyView view;
     for (int layer = 0; layer < impl_.n_layers(); ++layer) {
@@ -244,6 +242,8 @@ Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & bud
 Result<LayerEvidence> PolicyProbe::evidence(int layer, const EvidenceNeeds & needs) {
     if (!impl_.seq.cache) { return Status(ErrorCode::kInvalidArgument, "a session must be prefilled before it has evidence"); }
     const CancelScope cancelling(*impl_.forward, cancel_);
+    PolicyGuard guard(impl_);
+    if (needs.reread_max) { PITH_RETURN_IF_ERROR(guard.read_again()); }
     return impl_.gather(layer, needs);
 }
 

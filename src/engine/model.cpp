@@ -202,6 +202,16 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
                     "pinned span [" + std::to_string(span.begin) + ", " + std::to_string(span.end) + ") is not a span"};
         }
     }
+    constexpr size_t kMostWords = 1024;
+    for (const auto * words : {&options.reread.first, &options.reread.next, &options.reread.behind}) {
+        const bool in_vocabulary =
+            std::ranges::all_of(*words, [&](int32_t token) { return token >= 0 && token < impl.info.n_vocab; });
+        if (!in_vocabulary || words->size() > kMostWords) {
+            return {ErrorCode::kInvalidArgument, "the words that ask for the text again are " + std::to_string(words->size()) +
+                                                     " tokens: give at most " + std::to_string(kMostWords) +
+                                                     ", each in the vocabulary"};
+        }
+    }
     if (options.n_threads < 0 || options.max_context < 0 || options.n_snapshots < 0) {
         return {ErrorCode::kInvalidArgument, "threads, context size and the number of snapshots must not be negative"};
     }

@@ -85,7 +85,8 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
         const auto chunk = static_cast<size_t>(chunk_bytes());
         request.free_addresses = addresses > chunk ? addresses - chunk : 1;
     }
-    request.rereads = for_policy.rereads() || std::ranges::any_of(observed, &EvidenceNeeds::reread_max);
+    const bool for_others = !for_policy.evicts() && std::ranges::any_of(observed, &EvidenceNeeds::reread_max);
+    request.rereads = for_policy.rereads() || for_others;
     request.n_reread_prompt = n_around_reread();
     request.state_bytes = static_cast<size_t>(file->hparams().n_embd) * sizeof(float);
     request.n_lanes = shape().n_lanes();
@@ -115,6 +116,7 @@ int Session::Impl::n_around_reread() const {
 Status Session::Impl::decide(int64_t n_prompt, int n_question) {
     AutoFacts facts;
     facts.has_gates = gates != nullptr;
+    facts.may_reread = options.auto_may_reread && n_question == 0;  // all that a question may bring is planned alike
     facts.roomy = memory_holds_all(n_prompt + std::ssize(observers));
     facts.even = seq.budget.kind == BudgetKind::kAuto && available_addresses() > 0;
     PITH_RETURN_IF_ERROR(settle_policy(facts));

@@ -62,6 +62,8 @@ Status ChunkReader::end_chunk(bool is_last) {
         PITH_RETURN_IF_ERROR(session_.evict_in_sight_of(question_));
     } else if (evicts_ && is_due()) {
         PITH_RETURN_IF_ERROR(session_.evict_all(is_last));
+    } else if (first_ && done() && !session_.evicts()) {
+        PITH_RETURN_IF_ERROR(session_.read_again());  // for evict(), where a policy to come wants it
     }
     begin_chunk();
     return {};

@@ -16,7 +16,7 @@ OneShotReader::OneShotReader(Session::Impl & session, std::span<const int32_t> t
       n_layers_(session.n_layers()),
       must_evict_(session.evicts() && n_ > session.seq.plan->budget),
       cascade_(!session.seq.policy.wants_all_layers()),
-      rereads_(must_evict_ && session.seq.policy.rereads()) {
+      rereads_(must_evict_ ? session.seq.policy.rereads() : !session.evicts() && session.seq.evidence.wants_reread()) {
     session.seq.n_tokens = n_ + std::ssize(session.observers);
     pass_.emplace(session.seq.policy, session.target(), cascade_, static_cast<int>(session.seq.n_tokens));
     const auto width = static_cast<size_t>(session.file->hparams().n_embd);
@@ -97,21 +97,21 @@ Status OneShotReader::end_layer(int layer) {
 }
 
 Status OneShotReader::read_again() {
-    return session_.read_again([this](int64_t n_done, int64_t) {
+    PITH_RETURN_IF_ERROR(session_.read_again([this](int64_t n_done, int64_t) {
         n_read_again_ = n_done;
         if (hooks_.progress) { hooks_.progress(this->n_done(), n_); }
-    });
+    }));
+    n_read_again_ = n_;
+    return {};
 }
 
 Status OneShotReader::end_prompt() {
     session_.seq.since_eviction = 0;
-    if (rereads_) {
-        PITH_RETURN_IF_ERROR(read_again());
+    if (rereads_) { PITH_RETURN_IF_ERROR(read_again()); }
+    if (rereads_ && must_evict_) {
         PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, session_.plan_cascade());
         PITH_RETURN_IF_ERROR(session_.apply(plans, /*is_last=*/true));
-    } else if (!must_evict_) {
-        PITH_RETURN_IF_ERROR(read_again());  // for evict(), where a policy to come wants it
-    } else {
+    } else if (must_evict_) {
         const Stopwatch watch;
         PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass_->finish());
         plans = session_.of_model(std::move(plans));

@@ -25,7 +25,7 @@ public:
     bool done() const { return layer_ == n_layers_; }
     // Of the prompt, each layer counting its share.
     // A prompt that is read again is half done when it has been read.
-    int64_t n_done() const { return n_read() / (rereads_ ? 2 : 1) + n_read_again_ / 2; }
+    int64_t n_done() const { return rereads_ ? (n_read() + n_read_again_) / 2 : n_read(); }
     // One more unit; after a layer's last its eviction, after the prompt's last all that is left to do.
     Status advance();
 
@@ -45,7 +45,7 @@ private:
     int n_layers_ = 0;
     bool must_evict_ = false;
     bool cascade_ = false;  // a policy that must see every layer first holds the whole prompt until then; others evict by layer
-    bool rereads_ = false;  // it holds the whole prompt until that has been read again
+    bool rereads_ = false;  // before it evicts, or where it does not, for evict(): it holds the whole prompt until then
     int64_t n_read_again_ = 0;
     std::optional<EvictionPass> pass_;
     std::vector<float> observing_;              // [observers][D]

@@ -55,9 +55,11 @@ int64_t Session::Impl::n_unread() const {
 }
 
 Status Session::Impl::read_again(const ReadAgainProgress & progress) {
-    if (!seq.evidence.wants_reread() || governed.empty()) { return {}; }
+    // Gates hide entries from queries that come, and the second reading's are none that come.
+    if (!seq.evidence.wants_reread() || governed.empty() || seq.policy.gated()) { return {}; }
     const Stopwatch watch;
-    const int64_t piece = seq.plan->one_shot ? kRereadPiece : std::min(seq.plan->chunk, kRereadPiece);
+    // Where nothing is evicted it is for evict(), which leaves what one shot would have left.
+    const int64_t piece = evicts() ? seq.plan->piece_to_reread() : kRereadPiece;
     const int64_t n_all = n_unread();
     for (int64_t n_left = n_all; n_left > 0;) {
         const int64_t begin = seq.n_tokens - n_left;
@@ -89,7 +91,9 @@ Status Session::Impl::read_piece_again(int64_t begin, int64_t end, const std::fu
         PITH_RETURN_IF_ERROR(
             run_again(tokens, needs, {static_cast<int32_t>(begin), static_cast<int32_t>(end)}, progress, maxima));
     }
-    for (const int layer : governed) { seq.evidence.add_reread(*seq.cache, 0, layer, maxima[static_cast<size_t>(layer)]); }
+    for (const int layer : governed) {
+        seq.evidence.add_reread(*seq.cache, 0, layer, static_cast<int32_t>(begin), maxima[static_cast<size_t>(layer)]);
+    }
     return {};
 }
 
@@ -103,6 +107,9 @@ Status Session::Impl::run_again(std::span<const int32_t> tokens, const EvidenceN
     for (int layer = 0; layer <= governed.back();) {
         progress(layer);
         const int end_of_run = file->hparams().end_of_run(layer);
+        for (int l = layer; l < end_of_run; ++l) {  // on a device once, and not again for every chunk
+            if (seq.cache->in_buckets(l)) { PITH_RETURN_IF_ERROR(seq.cache->reserve(0, l, n)); }
+        }
         for (int i = 0; i < n; i += seq.plan->chunk) {
             const int m = std::min(seq.plan->chunk, n - i);
             const auto rows = std::span(states).subspan(static_cast<size_t>(i) * width, static_cast<size_t>(m) * width);

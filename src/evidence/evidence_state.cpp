@@ -237,15 +237,20 @@ void EvidenceState::add_key_norms(const RaggedCache & cache, int seq, int layer,
     }
 }
 
-void EvidenceState::add_reread(const RaggedCache & cache, int seq, int layer, const Ragged<float> & maxima) {
+void EvidenceState::add_reread(const RaggedCache & cache, int seq, int layer, int32_t begin, const Ragged<float> & maxima) {
     for (int head = 0; head < shape_.n_heads(); ++head) {
         const auto added = maxima.row(head);
-        const auto length = static_cast<size_t>(cache.length(cache.lane(seq, layer, head / shape_.n_group)));
+        const auto positions = cache.positions(cache.lane(seq, layer, head / shape_.n_group));
         SharedRow & of_head = layers_[static_cast<size_t>(layer)].reread[static_cast<size_t>(head)];
-        of_head.resize(length - added.size(), 0.0F);  // what was added by a call that failed afterwards goes
+        const auto n_older = std::ranges::lower_bound(positions, begin) - positions.begin();
+        of_head.resize(static_cast<size_t>(n_older), 0.0F);  // what was added by a call that failed afterwards goes
         of_head.make_room(added.size());
         for (const float most : added) { of_head.append(most); }
     }
+}
+
+void EvidenceState::forget_reread() {
+    for (Layer & layer : layers_) { std::ranges::fill(layer.reread, SharedRow()); }
 }
 
 void EvidenceState::prepare_compact(int layer_index, const Ragged<int32_t> & keep) {

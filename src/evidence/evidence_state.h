@@ -79,10 +79,11 @@ public:
     // Entries that nothing was said of count as 1.
     void add_retention(int layer, std::span<const float> probabilities, std::span<const int> lengths);
 
-    // What the newest entries of the lanes got at most when they were read again: maxima [H][of them].
+    // What the entries from position `begin` on got at most when they were read again: maxima [H][of them].
     // REQUIRES: all older ones have been told of theirs.
-    void add_reread(const RaggedCache & cache, int seq, int layer, const Ragged<float> & maxima);
+    void add_reread(const RaggedCache & cache, int seq, int layer, int32_t begin, const Ragged<float> & maxima);
 
+    void forget_reread();  // as if none had been told
     // Entries of a lane that were told of it, from the oldest on.
     size_t n_reread(int layer) const { return layers_[static_cast<size_t>(layer)].reread.front().size(); }
 

@@ -11,11 +11,11 @@ namespace {
 
 // What does best on real trained models (docs/real.md; scripts/measure_real). Pooling is as wide as the values are long that
 // get copied, and over what is before: their ends are lost otherwise.
-constexpr std::string_view kInSightWithHeads = "headkv:pool=avg45:pool_over=before";
+constexpr std::string_view kInSight = "vmax:pool=avg45:pool_over=before+entropy";  // head importances add nothing to it
 constexpr std::string_view kLaterWithHeads = "expected:eps=0.02+head:by=both";
-constexpr std::string_view kInSight = "snapkv:pool=avg45:pool_over=before+caote";
 constexpr std::string_view kLater = "keydiff+ada:alpha=0";  // nobody knows what will be asked
-// What a second reading looks up, where time may be spent on it. With head importances one reading does as well.
+// What a second reading looks up, where time may be spent on it.
+constexpr std::string_view kRereadWithHeads = "reread:group=mean+head:by=both";
 constexpr std::string_view kReread = "reread:group=mean+global:normalise=off";
 constexpr std::string_view kInSightEven = "snapkv";  // the best of those that give all heads as much
 constexpr std::string_view kLaterEven = "keydiff";
@@ -23,7 +23,8 @@ constexpr std::string_view kGatedInBudget = "gated+snapkv";  // gates are traine
 constexpr std::string_view kGated = "gated";
 constexpr std::string_view kUnlimited = "full";
 
-constexpr std::string_view kCandidates[] = {kInSightWithHeads, kLaterWithHeads, kInSight, kLater, kReread, kGatedInBudget};
+constexpr size_t kRereading = 2;  // of them, the last
+constexpr std::string_view kCandidates[] = {kInSight, kLaterWithHeads, kLater, kGatedInBudget, kReread, kRereadWithHeads};
 
 }  // namespace
 
@@ -43,7 +44,8 @@ AutoChoice choose_policy(const AutoFacts & facts) {
                       std::string(seen ? "the question is in sight" : "what will be asked is not known") +
                           "; a limit on virtual memory, so all heads hold the same");
     }
-    const std::string_view with_heads = facts.question == KnownQuestion::kInSight ? kInSightWithHeads : kLaterWithHeads;
+    if (facts.question == KnownQuestion::kInSight) { return chosen(kInSight, "the question is in sight"); }
+    const std::string_view with_heads = facts.may_reread ? kRereadWithHeads : kLaterWithHeads;
     if (facts.heads == KnownHeads::kGiven) { return chosen(with_heads, "head importances given"); }
     if (facts.heads == KnownHeads::kBesideModel) { return chosen(with_heads, "head importances beside the model"); }
     if (facts.heads == KnownHeads::kShipped) { return chosen(with_heads, "head importances that come with Pith"); }
@@ -52,19 +54,18 @@ AutoChoice choose_policy(const AutoFacts & facts) {
                                   ? "; the head importances that come with Pith are for another training of the model"
                                   : "";
     const std::string_view later = facts.may_reread ? kReread : kLater;
-    switch (facts.question) {
-        case KnownQuestion::kInSight:
-            return chosen(kInSight, "the question is in sight" + heads);
-        case KnownQuestion::kOutOfSight:
-            return chosen(later, "the question is longer than a chunk" + heads);
-        case KnownQuestion::kUnknown:
-            break;
-    }
-    return chosen(later, "what will be asked is not known" + heads);
+    const bool too_long = facts.question == KnownQuestion::kOutOfSight;
+    return chosen(later, (too_long ? "the question is longer than a chunk" : "what will be asked is not known") + heads);
 }
 
 Result<Policy> policy_of(std::string_view name, const AutoFacts & facts) {
     return Policy::parse(is_auto(name) ? choose_policy(facts).policy : std::string(name));
+}
+
+bool may_read_again(std::string_view policy, bool auto_may) {
+    if (is_auto(policy)) { return auto_may; }
+    const auto named = Policy::parse(policy);
+    return named.ok() && named->rereads();
 }
 
 Result<std::string> unseen_question_text(std::span<const std::string> policies, AutoFacts facts) {
@@ -84,16 +85,17 @@ Result<std::string> unseen_question_text(std::span<const std::string> policies, 
            " by the newest tokens, which will not be the question: " + fits + " fits";
 }
 
-std::span<const std::string_view> auto_candidates() {
-    return kCandidates;
+std::span<const std::string_view> auto_candidates(bool may_reread) {
+    const std::span<const std::string_view> all = kCandidates;
+    return may_reread ? all : all.first(all.size() - kRereading);
 }
 
 std::string auto_help() {
     const auto name = [](std::string_view policy) { return std::string(policy); };
     return "chosen when the prompt comes, and said with the reason: " + name(kInSight) + " with the question in sight, " +
-           name(kLater) + " without, and with head importances " + name(kInSightWithHeads) + " and " + name(kLaterWithHeads) +
-           "; without them " + name(kReread) + " in `pith compress`, which then reads a text twice; " + name(kGatedInBudget) +
-           " or " + name(kGated) + " with gates; " + name(kUnlimited) +
+           name(kLaterWithHeads) + " without it and with head importances, " + name(kLater) +
+           " without either; in `pith compress` " + name(kRereadWithHeads) + " or " + name(kReread) +
+           ", which read a text twice; " + name(kGatedInBudget) + " or " + name(kGated) + " with gates; " + name(kUnlimited) +
            " without a budget, and with budget auto where memory holds the whole context";
 }
 

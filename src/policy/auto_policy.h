@@ -56,13 +56,16 @@ AutoChoice choose_policy(const AutoFacts & facts);
 // The policy of that name, or what `auto` is by these facts.   Errors: as Policy::parse.
 Result<Policy> policy_of(std::string_view name, const AutoFacts & facts);
 
+// Whether a session of this policy reads its text again, or `auto`, by its own choice, may. false: the name is none.
+bool may_read_again(std::string_view policy, bool auto_may);
+
 // One line for whoever names policies where the question comes later: which of them judge by the newest tokens, which will not
 // be the question, and what fits. Empty: all of them do, or evict nothing. facts: of the model; what is known of the question
 // is left out. Errors: as Policy::parse.
 Result<std::string> unseen_question_text(std::span<const std::string> policies, AutoFacts facts);
 
-// All that may be chosen under a budget in numbers.
-std::span<const std::string_view> auto_candidates();
+// All that may be chosen under a budget in numbers. may_reread: as in AutoFacts.
+std::span<const std::string_view> auto_candidates(bool may_reread);
 
 // One line for the list of policies.
 std::string auto_help();

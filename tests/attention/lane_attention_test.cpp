@@ -178,7 +178,9 @@ TEST_P(LaneAttentionTest, EvidenceEqualsPlainCodeOverRaggedLanes) {
     std::vector<int32_t> positions(static_cast<size_t>(n));
     std::iota(positions.begin(), positions.end(), 70);
     Observed observed;
-    ASSERT_TRUE(observe_queries(*runner_, *cache_, 0, 0, queries_.data(), positions, {true, true, true}, observed).ok());
+    ASSERT_TRUE(observe_queries(*runner_, *cache_, 0, 0, queries_.data(), positions,
+                                {.column_sum = true, .group_sq = true, .last = true}, observed)
+                    .ok());
     const double tolerance = 20 * GetParam().tolerance;
     for (int h = 0; h < shape.n_kv_heads; ++h) {
         std::vector<double> squares(static_cast<size_t>(cache_->length(h)), 0.0);

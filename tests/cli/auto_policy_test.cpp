@@ -10,9 +10,8 @@ namespace pith::testing {
 namespace {
 
 // What `auto` is, by what is known.
-constexpr const char * kInSight = "snapkv:pool=avg45:pool_over=before+caote";
+constexpr const char * kInSight = "vmax:pool=avg45:pool_over=before+entropy";
 constexpr const char * kLater = "keydiff+ada:alpha=0";
-constexpr const char * kInSightWithHeads = "headkv:pool=avg45:pool_over=before";
 constexpr const char * kLaterWithHeads = "expected:eps=0.02+head:by=both";
 
 using Json = nlohmann::json;
@@ -75,13 +74,14 @@ TEST_F(AutoPolicyCommand, IsTheDefaultAndSaysWhatItChoseAndWhy) {
     expect_choice(plain_, chunks, kInSight, "the question is in sight");
     expect_choice(plain_, {"--budget", "64", "--question-later"}, kLater, "what will be asked is not known");
     expect_choice(plain_, {"--budget", "64", "-p", "Where?"}, kInSight, "the question is in sight");
-    expect_choice(beside_, {"--budget", "64"}, kInSightWithHeads, "head importances beside the model");
+    expect_choice(beside_, {"--budget", "64"}, kInSight, "the question is in sight");
     expect_choice(beside_, {"--budget", "64", "--question-later"}, kLaterWithHeads, "head importances beside the model");
-    expect_choice(plain_, {"--budget", "64", "--heads", folder_->file("beside.heads.json")}, kInSightWithHeads,
-                  "head importances given");
-    expect_choice(beside_, {"--budget", "64", "--heads", "none"}, kInSight, "the question is in sight");
-    expect_choice(unfit_, {"--budget", "64"}, kInSight,
-                  "the question is in sight; the head importances beside the model do not fit it");
+    expect_choice(plain_, {"--budget", "64", "--question-later", "--heads", folder_->file("beside.heads.json")},
+                  kLaterWithHeads, "head importances given");
+    expect_choice(beside_, {"--budget", "64", "--question-later", "--heads", "none"}, kLater,
+                  "what will be asked is not known");
+    expect_choice(unfit_, {"--budget", "64", "--question-later"}, kLater,
+                  "what will be asked is not known; the head importances beside the model do not fit it");
     expect_choice(plain_, {}, "full", "memory holds the whole context");
     EXPECT_EQ(json_of(plain_, {"--budget", "auto"})["policy_reason"], "memory holds the whole context") << "the default";
     EXPECT_EQ(json_of(plain_, {"--budget", "64", "--policy", "auto"})["policy"], kInSight) << "by name, too";
@@ -121,7 +121,7 @@ TEST_F(AutoPolicyCommand, AnEvaluationHasARowOfItAndKeepsWhatItWas) {
     int n = 0;
     for (const Setting & setting :
          {Setting{plain_, {}, kLater}, Setting{plain_, aware, kInSight}, Setting{plain_, aware_chunks, kLater},
-          Setting{plain_, guided, kInSight}, Setting{beside_, aware, kInSightWithHeads}}) {
+          Setting{plain_, guided, kInSight}, Setting{beside_, {}, kLaterWithHeads}}) {
         SCOPED_TRACE(setting.chosen + " of setting " + std::to_string(n));
         const std::string out = folder_->file("run-" + std::to_string(n++));
         std::vector<std::string> eval = {
@@ -144,7 +144,7 @@ TEST_F(AutoPolicyCommand, AnEvaluationHasARowOfItAndKeepsWhatItWas) {
         EXPECT_NE(read_text_file(out + "/table.md").find("auto at 20%, 1100 tokens: " + setting.chosen), std::string::npos);
         // The importances that it takes are among what the answers depend on.
         const Json settings = Json::parse(read_text_file(out + "/run.json"))["settings"];
-        EXPECT_EQ(settings.contains("--heads"), setting.chosen == kInSightWithHeads);
+        EXPECT_EQ(settings.contains("--heads"), setting.chosen == kLaterWithHeads);
     }
 }
 

@@ -79,7 +79,7 @@ TEST_F(CacheFiles, WithoutAQuestionAutoReadsTheTextTwiceUnlessToldNotTo) {
     EXPECT_EQ(Json::parse(run_pith({"cache", "info", file_, "--json"}).out)["policy"], twice["policy"]);
     EXPECT_EQ(answers({"ask", file_}, {"-p", "Who is long?"})["reread_s"].is_null(), true) << "asking reads nothing again";
     EXPECT_EQ(compressed({"--effort", "quick"})["policy"], "keydiff+ada:alpha=0");
-    EXPECT_EQ(compressed({"-p", "Who is long?"})["policy"], "snapkv:pool=avg45:pool_over=before+caote");
+    EXPECT_EQ(compressed({"-p", "Who is long?"})["policy"], "vmax:pool=avg45:pool_over=before+entropy");
     expect_error(run_pith({"compress", "-m", model_, "-f", book_, "-o", file_, "--effort", "much"}), 2, {"--effort", "much"});
 }
 

@@ -25,7 +25,7 @@ TEST(Demo, ComparesPoliciesOnTheBuiltInModel) {
         EXPECT_EQ(row["policy"], demo["rows"][i % 18]["policy"]);
         EXPECT_EQ(row.contains("chosen"), row["policy"] == "auto");
         if (row["policy"] == "auto") {  // gates are another row's
-            EXPECT_EQ(row["chosen"], i < 18 ? "headkv:pool=avg45:pool_over=before" : "expected:eps=0.02+head:by=both");
+            EXPECT_EQ(row["chosen"], i < 18 ? "vmax:pool=avg45:pool_over=before+entropy" : "expected:eps=0.02+head:by=both");
         }
         if (row["policy"] == "full") { continue; }
         if (row["policy"] == "gated") {

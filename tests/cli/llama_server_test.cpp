@@ -57,7 +57,8 @@ bool says_nothing(const Shape & shape, const std::string & path) {
 
 // What only one of them tells.
 bool differs_on_purpose(const std::string & path) {
-    static const std::vector<std::string> kOurs = {".usage.kv_", ".timings.kv_",
+    static const std::vector<std::string> kOurs = {".error.param",  // the field that is wrong, as OpenAI has it
+                                                   ".usage.kv_",        ".timings.kv_",
                                                    ".timings.queue_ms",  // what the cache holds, and how long a request waited
                                                    ".kv_ceiling_bytes", ".params.kv_"};
     static const std::vector<std::string> kTheirs = {".meta.vocab_type",     // an enumeration of llama.cpp's

@@ -68,11 +68,10 @@ TEST(RealFineTune, WithOneBitOfANormChangedDoesWithoutAndSaysSo) {
         << heads;
     write_text(folder.file("book.txt"), words(200));
     for (const auto & [file, policy, reason] :
-         {std::array<std::string, 3>{path, "headkv:pool=avg45:pool_over=before", "auto: head importances that come with Pith)"},
-          {tuned, "snapkv:pool=avg45:pool_over=before+caote",
-           "the head importances that come with Pith are for another training of the model)"}}) {
-        const Outcome outcome = run_pith({"run", "-m", file, "-f", folder.file("book.txt"), "-p", "Who?", "-n", "2", "--budget",
-                                          "64", "-t", "1", "--temp", "0"});
+         {std::array<std::string, 3>{path, "expected:eps=0.02+head:by=both", "auto: head importances that come with Pith)"},
+          {tuned, "keydiff+ada:alpha=0", "the head importances that come with Pith are for another training of the model)"}}) {
+        const Outcome outcome = run_pith({"run", "-m", file, "-f", folder.file("book.txt"), "-p", "Who?", "--question-later",
+                                          "-n", "2", "--budget", "64", "-t", "1", "--temp", "0"});
         ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
         EXPECT_NE(outcome.err.find("\npolicy   " + policy + " (auto: "), std::string::npos) << outcome.err;
         EXPECT_NE(outcome.err.find(reason), std::string::npos) << outcome.err;

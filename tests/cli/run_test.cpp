@@ -68,7 +68,7 @@ TEST_F(Run, ReportsEveryKeyOfTheLedger) {
                              "interrupted"}) {
         EXPECT_TRUE(json.contains(key)) << key;
     }
-    EXPECT_EQ(json["policy"], "snapkv:pool=avg45:pool_over=before+caote");
+    EXPECT_EQ(json["policy"], "vmax:pool=avg45:pool_over=before+entropy");
     EXPECT_EQ(json["n_generated"], 6);
     EXPECT_EQ(json["budget_entries"], 64);
     EXPECT_GT(json["evicted_entries"], 0);

@@ -40,37 +40,68 @@ protected:
         return options;
     }
 
-    const std::vector<int32_t> text_ = random_tokens(kText, tiny_spec().n_vocab, 3);
-};
-
-// What it tells is what the words and the text, fed as a prompt of their own behind the text, pay to its entries.
-TEST_P(RereadSession, TellsWhatTheTextFedAgainBehindItselfPays) {
-    Session session = open_tiny(observing());
-    ASSERT_TRUE(session.prefill(text_).ok());
-
-    const SessionOptions options = observing();
-    std::vector<int32_t> again = options.reread.first;
-    again.insert(again.end(), options.reread.behind.begin(), options.reread.behind.end());
-    again.insert(again.end(), text_.begin(), text_.end());
-    const EvidenceNeeds window{.window = static_cast<int>(again.size()), .window_mean = true, .window_max = true};
-    SessionOptions plain = options_of("full", 0, PrefillSchedule::kOneShot);
-    plain.observe = {"snapkv:window=" + std::to_string(again.size())};
-    Session twice = open_tiny(plain);
-    ASSERT_TRUE(twice.prefill(text_).ok());
-    ASSERT_TRUE(twice.prefill(again).ok());
-    for (int l = 0; l < session.n_layers(); ++l) {
-        const auto told = PolicyProbe(session).evidence(l, {.reread_max = true});
-        const auto paid = PolicyProbe(twice).evidence(l, window);
-        ASSERT_TRUE(told.ok()) << told.status().message();
-        ASSERT_TRUE(paid.ok()) << paid.status().message();
-        for (int head = 0; head < told->reread_max.n_rows(); ++head) {
-            ASSERT_EQ(told->reread_max.length(head), kText);
-            for (int j = 0; j < kText; ++j) {
-                const auto at = static_cast<size_t>(j);
-                ASSERT_NEAR(told->reread_max.row(head)[at], paid->window_max.row(head)[at], 1e-6) << l << " " << head;
+    // What the session was told of the entries at [begin, end) is what the words and that piece pay to them, fed as a prompt of
+    // their own behind the text. Counts them, over all heads.
+    static void expect_paid(Session & session, std::span<const int32_t> text, int begin, int end, PrefillSchedule schedule,
+                            int64_t & n_compared) {
+        SessionOptions plain = options_of("full", 0, schedule);
+        std::vector<int32_t> again = begin == 0 ? plain.reread.first : plain.reread.next;
+        const auto add = [&again](std::span<const int32_t> tokens) { again.insert(again.end(), tokens.begin(), tokens.end()); };
+        if (begin > 0) { add(text.subspan(static_cast<size_t>(begin - kRereadHint), kRereadHint)); }
+        add(plain.reread.behind);
+        add(text.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+        const EvidenceNeeds window{.window = static_cast<int>(again.size()), .window_mean = true, .window_max = true};
+        plain.observe = {"snapkv:window=" + std::to_string(again.size())};
+        Session twice = open_tiny(plain);
+        ASSERT_TRUE(twice.prefill(text).ok());
+        ASSERT_TRUE(twice.prefill(again).ok());
+        for (int l = 0; l < session.n_layers(); ++l) {
+            const auto told = PolicyProbe(session).evidence(l, {.reread_max = true});
+            const auto paid = PolicyProbe(twice).evidence(l, window);
+            ASSERT_TRUE(told.ok()) << told.status().message();
+            ASSERT_TRUE(paid.ok()) << paid.status().message();
+            for (int head = 0; head < told->reread_max.n_rows(); ++head) {
+                const auto positions = told->positions.row(head / told->n_group);
+                for (size_t j = 0; j < positions.size(); ++j) {
+                    if (positions[j] < begin || positions[j] >= end) { continue; }
+                    ASSERT_NEAR(told->reread_max.row(head)[j], paid->window_max.row(head)[static_cast<size_t>(positions[j])],
+                                1e-6)
+                        << l << " " << head << " " << positions[j];
+                    ++n_compared;
+                }
             }
         }
     }
+
+    const std::vector<int32_t> text_ = random_tokens(kText, tiny_spec().n_vocab, 3);
+};
+
+TEST_P(RereadSession, TellsWhatTheTextFedAgainBehindItselfPays) {
+    Session session = open_tiny(observing());
+    ASSERT_TRUE(session.prefill(text_).ok());
+    int64_t n_compared = 0;
+    ASSERT_NO_FATAL_FAILURE(expect_paid(session, text_, 0, kText, PrefillSchedule::kOneShot, n_compared));
+    EXPECT_EQ(n_compared, int64_t{kText} * session.n_layers() * Session::Impl::of(session).shape().n_heads());
+}
+
+// The same of each piece of a text that is read again in several: behind its words and the end of the piece before.
+TEST_P(RereadSession, TellsOfEveryPieceWhatThatPieceFedAgainPays) {
+    const auto text = std::span(text_).first(3 * kChunk);  // in the budget until its last chunk: then all three are read again
+    Session session = open_tiny(options_of(GetParam(), 2 * kChunk + 40, PrefillSchedule::kChunked));
+    ASSERT_TRUE(session.prefill(text).ok());
+    ASSERT_EQ(session.ledger().n_evictions, 1);
+    for (int begin = 0; begin < 3 * kChunk; begin += kChunk) {
+        int64_t n_compared = 0;
+        ASSERT_NO_FATAL_FAILURE(expect_paid(session, text, begin, begin + kChunk, PrefillSchedule::kChunked, n_compared));
+        EXPECT_GT(n_compared, 0);
+    }
+}
+
+TEST_P(RereadSession, WordsOutsideTheVocabularyAreRefused) {
+    SessionOptions options = observing();
+    options.reread.next.push_back(tiny_spec().n_vocab);
+    const auto refused = testing::tiny_model(tiny_spec())->session(options);
+    EXPECT_NE(refused.status().message().find("ask for the text again"), std::string::npos) << refused.status().message();
 }
 
 // Lanes, logits, and what a policy beside it asks for are those of a session that never read twice.
@@ -94,13 +125,18 @@ TEST_P(RereadSession, LeavesNothingElseOfTheSecondReading) {
 }
 
 TEST_P(RereadSession, KeepsWhatEvictAfterAFullPrefillKeeps) {
-    Session full = open_tiny(observing());
-    ASSERT_TRUE(full.prefill(text_).ok());
-    ASSERT_TRUE(full.evict(GetParam(), kBudget).ok());
     Session session = open_tiny(options_of(GetParam(), kBudget, PrefillSchedule::kOneShot));
     const Status status = session.prefill(text_);
     ASSERT_TRUE(status.ok()) << status.message();
-    EXPECT_EQ(lanes_below(session, kText), lanes_below(full, kText));
+    for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
+        SessionOptions keeps_all = observing();
+        keeps_all.prefill = schedule;
+        Session full = open_tiny(keeps_all);
+        ASSERT_TRUE(full.prefill(text_).ok());
+        EXPECT_EQ(Session::Impl::of(full).n_unread(), 0) << "once, for all who ask later";
+        ASSERT_TRUE(full.evict(GetParam(), kBudget).ok());
+        EXPECT_EQ(lanes_below(session, kText), lanes_below(full, kText));
+    }
     EXPECT_EQ(session.ledger().kept_entries, int64_t{kBudget} * session.n_layers() * session.n_kv_heads());
     EXPECT_GT(session.ledger().reread_s, 0);
 }
@@ -114,7 +150,7 @@ TEST_P(RereadSession, StaysInItsBudgetChunkByChunkAndWhileItDecodes) {
     int n_checked = 0;
     hooks.progress = [&](int64_t n_done, int64_t) {
         if (n_done < kChunk) { return; }
-        EXPECT_EQ(session.ledger().n_evictions > 0, true);
+        EXPECT_GT(session.ledger().n_evictions, 0);
         ++n_checked;
     };
     ASSERT_TRUE(session.prefill(text_, hooks).ok());
@@ -126,7 +162,9 @@ TEST_P(RereadSession, StaysInItsBudgetChunkByChunkAndWhileItDecodes) {
         EXPECT_LE(session.ledger().kept_entries, (kBudget + options.evict_every) * n_lanes);
     }
     const auto seen = PolicyProbe(session).evidence(0, {.reread_max = true});
-    EXPECT_EQ(seen.status().code(), ErrorCode::kMissingEvidence) << "the newest were not read again yet";
+    ASSERT_TRUE(seen.ok()) << "what is new is read again for whoever looks";
+    const auto told = seen->reread_max.row(0);
+    EXPECT_TRUE(std::ranges::all_of(told, [](float paid) { return paid > 0 && paid <= 1; }));
 }
 
 TEST_P(RereadSession, GoesOnFromAFileAsIfItHadNeverBeenSaved) {
@@ -189,10 +227,9 @@ TEST_P(RereadFailure, LeavesTheSessionAsItWas) {
         const std::vector<int32_t> more = random_tokens(9, tiny_spec().n_vocab, 5);
         EXPECT_GT(testing::fail_everywhere(session, [&](Session & one) { return one.prefill(more); }), 0);
     }
-    SessionOptions keeps_all = observing();
-    keeps_all.prefill = PrefillSchedule::kChunked;  // it is read again when it is evicted
-    Session full = open_tiny(keeps_all);
-    ASSERT_TRUE(full.prefill(text).ok());
+    Session full = open_tiny(observing());
+    ASSERT_TRUE(full.prefill(text.first(kChunk)).ok());
+    ASSERT_TRUE(full.prefill(text.subspan(kChunk)).ok());  // what comes behind a first prompt is read again when it is evicted
     EXPECT_GT(testing::fail_everywhere(full, [](Session & one) { return one.evict(GetParam(), kBudget); }), 0);
 }
 

@@ -45,11 +45,9 @@ static_assert(item::has_all(kNames));
 
 }  // namespace
 
-std::string_view flag_of(std::string_view item) {
-    for (const FlagName & one : kNames) {
-        if (one.item.name == item) { return one.flag; }
-    }
-    return item;
+std::string_view flag_of(std::string_view name) {
+    const FlagName * found = item::find(kNames, name);
+    return found != nullptr ? found->flag : name;
 }
 
 std::string message_of(const Status & status) {

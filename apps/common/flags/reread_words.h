@@ -7,7 +7,7 @@
 namespace pith::app {
 
 // Sets options.reread where the policy, or what `auto` may become, reads again; else nothing.
-// Errors: those of reread_prompt(), and of a policy that is none.
+// Errors: those of reread_prompt().
 Status set_reread_words(const Tokenizer & tokenizer, bool uses_template, SessionOptions & options);
 
 }  // namespace pith::app

@@ -44,7 +44,7 @@ Result<Protection> protection_of(std::string_view name, const std::vector<Positi
 Result<Protection> protection(const SessionOptions & options, int64_t budget) {
     if (!is_auto(options.policy)) { return protection_of(options.policy, options.pinned, budget); }
     std::optional<Protection> least;
-    for (const std::string_view name : auto_candidates()) {
+    for (const std::string_view name : auto_candidates(options.auto_may_reread)) {
         PITH_ASSIGN_OR_RETURN(const Protection one, protection_of(name, options.pinned, budget));
         if (!least || one.sum() < least->sum()) { least = one; }
     }
@@ -58,7 +58,7 @@ Result<std::optional<int64_t>> enough_entries(const SessionOptions & options) {
         return least_budget(policy, options.pinned);
     }
     std::optional<int64_t> least;
-    for (const std::string_view name : auto_candidates()) {
+    for (const std::string_view name : auto_candidates(options.auto_may_reread)) {
         PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
         const std::optional<int64_t> one = least_budget(policy, options.pinned);
         if (one && (!least || *one < *least)) { least = one; }

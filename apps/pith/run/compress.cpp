@@ -160,8 +160,8 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     command->add_flag("--pin-system", flags->pin_system, "Never evict the system prompt");
     command
         ->add_option("--effort", flags->effort,
-                     "full: where neither questions (-p) nor head importances are known, read the text twice and keep what its "
-                     "repetition looks up (2 to 3 times the time); quick: read it once")
+                     "full: where no question (-p) is known, read the text twice and keep what its repetition looks up (2 to 3 "
+                     "times the time); quick: read it once")
         ->capture_default_str()
         ->check(CLI::IsMember({"full", "quick"}));
     command->add_flag("--raw", flags->raw, "Leave out the model's chat template (-no-cnv)");

@@ -218,7 +218,8 @@ Status Conversation::load(const std::string & path) {
     for (const int32_t token : tokens) { sampler.accept(token); }
     const int n_threads = options_.session.n_threads;
     options_.session = file.info().options;
-    options_.session.pinned.clear();  // the system prompt's, which begin() finds out by itself
+    options_.session.auto_may_reread = false;  // a chat that begins anew reads its turns once
+    options_.session.pinned.clear();           // the system prompt's, which begin() finds out by itself
     options_.session.n_threads = n_threads;
     options_.system = std::move(text.system);
     frame_ = std::move(frame);

@@ -92,7 +92,7 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     reads_layers_ = plan.one_shot;
     bytes_alone_ = most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n + n_observers,
                                                              request_.max_tokens)) +
-                   ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers);
+                   ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers + plan.n_reread);
     reserved_bytes_ = bytes_alone_;
     if (states != nullptr && request_.use_cache && request_.n_question == 0) {
         scope_ = states->scope_of(*session_, plan, request_.cache_name);

@@ -33,7 +33,7 @@ int64_t Turn::most_of_fork(const Turn & base, const RunPlan & plan) const {
 // Of entries of its own behind a base's. Pages at both ends of what it adds to a lane may be used in part.
 size_t Turn::bytes_behind(int64_t n_entries, const RunPlan & plan) const {
     return most_bytes(session_->layout, 0) + most_bytes(session_->layout, n_entries) +
-           ungoverned_bytes(session_->layout, longest_piece(plan));
+           ungoverned_bytes(session_->layout, longest_piece(plan) + plan.n_reread);
 }
 
 // At most, behind a state of its prompt's beginning, which lies in a base with so many cells to a lane. Where an eviction may

@@ -71,7 +71,7 @@ Result<std::vector<EvidenceNeeds>> known_needs(const Session::Impl & session, co
     known.push_back(session.seq.policy.needs());
     known.push_back(in_force.needs());
     if (is_auto(session.options.policy)) {
-        for (const std::string_view name : auto_candidates()) {
+        for (const std::string_view name : auto_candidates(session.options.auto_may_reread)) {
             PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
             known.push_back(policy.needs());
         }

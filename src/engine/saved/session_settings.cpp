@@ -1,11 +1,13 @@
 // session_settings.cpp - options field by field.
 #include "engine/saved/session_settings.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "core/byte_stream.h"
+#include "policy/auto_policy.h"
 
 namespace pith {
 namespace {
@@ -49,6 +51,11 @@ std::string words(const std::vector<std::string> & names) {
 bool same(const std::shared_ptr<const HeadImportance> & a, const std::shared_ptr<const HeadImportance> & b) {
     if (!a || !b) { return !a && !b; }
     return a->copy == b->copy && a->reason == b->reason;
+}
+
+bool reads_again(const SessionOptions & options) {
+    const auto rereads = [&](const std::string & name) { return may_read_again(name, options.auto_may_reread); };
+    return rereads(options.policy) || std::ranges::any_of(options.observe, rereads);
 }
 
 }  // namespace
@@ -152,11 +159,10 @@ std::optional<SettingDifference> first_difference(const SessionOptions & saved, 
         if (one.saved != one.here) { return one; }
     }
     if (!same(saved.heads, here.heads)) { return SettingDifference{"head importances", "others", "these"}; }
-    if (saved.auto_may_reread != here.auto_may_reread) {
-        return SettingDifference{"a second reading", saved.auto_may_reread ? "allowed" : "not allowed",
-                                 here.auto_may_reread ? "allowed" : "not allowed"};
+    // Of a policy that reads nothing again nobody asks for the words, and what `auto` might have become is settled.
+    if (reads_again(saved) && saved.reread != here.reread) {
+        return SettingDifference{"words that ask for the text again", "others", "these"};
     }
-    if (saved.reread != here.reread) { return SettingDifference{"words that ask for the text again", "others", "these"}; }
     if (saved.budget.value != here.budget.value) { return SettingDifference{"budget", "another", words(here.budget)}; }
     return std::nullopt;
 }

@@ -27,9 +27,16 @@ std::string kibibytes(double n) {
     return with_commas(static_cast<int64_t>(n)) + " KiB";
 }
 
+// What is read again at a time, and what asks for it.
+int n_reread(const RunRequest & request, int piece) {
+    return request.rereads ? piece + request.n_reread_prompt : 0;
+}
+
 // What layers with a window and recurrent ones take, at most.
 double bytes_ungoverned(const RunRequest & request) {
-    const int64_t n_new = int64_t{request.chunk} + request.n_question;
+    const bool whole = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
+    const int piece = whole ? std::max(kRereadPiece, request.chunk) : request.chunk;
+    const int64_t n_new = int64_t{request.chunk} + request.n_question + n_reread(request, piece);
     return request.ungoverned_bytes ? static_cast<double>(request.ungoverned_bytes(n_new)) : 0.0;
 }
 
@@ -69,11 +76,6 @@ Status too_few_bytes(const RunRequest & request, const std::string & purpose, do
     }
     return {ErrorCode::kBudget, item::kBudget + " " + request.budget.to_string() + " is too small " + purpose + ": use " +
                                     item::kBudget + " " + typed(need) + " or more" + (nothing_else ? "" : ", or " + or_else)};
-}
-
-// What is read again at a time, and what asks for it.
-int n_reread(const RunRequest & request, int piece) {
-    return request.rereads ? piece + request.n_reread_prompt : 0;
 }
 
 // What a one-shot prefill holds of the whole prompt, and of what is read behind it: a layer, or where it is read again all.
@@ -124,7 +126,7 @@ RunPlan chunks_in_bytes(const RunRequest & request) {
         if (room - plan.n_guide < std::max(plan.n_guide, smallest)) { plan.n_guide = 0; }
         plan.chunk = static_cast<int>(std::clamp<int64_t>((room - plan.n_guide - beside) / n_times, smallest, plan.chunk));
     }
-    plan.n_reread = n_reread(request, plan.chunk);
+    plan.n_reread = n_reread(request, plan.piece_to_reread());
     if (request.evict_every > 0) { plan.evict_every = std::min(request.evict_every, plan.chunk); }
     plan.grid = std::min(request.grid, static_cast<int>(std::bit_floor(static_cast<unsigned>(plan.chunk))));
     plan.budget = capacity - plan.period_of_prompt() - plan.n_reread;
@@ -222,7 +224,7 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
     const bool one_shot = request.prefill == PrefillSchedule::kOneShot || request.whole_prompt;
     if (!limited) {
         RunPlan plan{0, one_shot, request.chunk, 0};
-        plan.n_reread = n_reread(request, one_shot ? kRereadPiece : request.chunk);
+        plan.n_reread = n_reread(request, kRereadPiece);
         return plan;
     }
     if (request.budget.kind == BudgetKind::kBytes) {
@@ -246,7 +248,7 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
         request.prefill == PrefillSchedule::kAuto && (fits || (request.n_question > 0 && fits_in_memory(request, plan.budget)));
     plan.one_shot = one_shot || chosen;
     plan.n_guide = !plan.one_shot && request.n_question <= plan.chunk ? request.n_question : 0;
-    plan.n_reread = n_reread(request, plan.one_shot ? kRereadPiece : plan.chunk);
+    plan.n_reread = n_reread(request, plan.piece_to_reread());
     return plan;
 }
 

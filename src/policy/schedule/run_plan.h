@@ -48,6 +48,9 @@ struct RunRequest {
     std::function<size_t(int64_t n_new)> ungoverned_bytes;
 };
 
+// A prompt that is read again goes in pieces of so many tokens where the whole cache is held until then, else in chunks.
+inline constexpr int kRereadPiece = 2048;
+
 struct RunPlan {
     int64_t budget = 0;  // mean entries per lane; 0: nothing is ever evicted
     bool one_shot = false;
@@ -62,6 +65,8 @@ struct RunPlan {
     bool is_due(int64_t n_tokens, int64_t since_eviction) const {
         return evict_every > 0 && (grid > 0 ? n_tokens % grid == 0 : since_eviction >= evict_every);
     }
+    // Tokens that are read again at a time, where it evicts: on a grid its distance, so that it does not matter how they came.
+    int piece_to_reread() const { return one_shot ? kRereadPiece : grid > 0 ? grid : std::min(chunk, kRereadPiece); }
     // Tokens that come between two evictions, at most, behind a first prompt; 0: no eviction there.
     int64_t period() const { return evict_every == 0 ? 0 : grid > 0 ? grid : std::max(chunk, evict_every); }
     // The same in a first prompt that is read in chunks.
@@ -70,9 +75,6 @@ struct RunPlan {
 
 // For the ledger: "one-shot", "in chunks", …   seen: the question was.
 std::string name_of_schedule(const RunPlan & plan, bool seen);
-
-// A prompt that is read again goes in pieces of so many tokens where it was read in one shot, else in chunks.
-inline constexpr int kRereadPiece = 2048;
 
 // Errors: kInvalidArgument (a budget without an evicting policy or the other way round, chunk < 1, evict_every or grid < 0,
 //         chunks asked for where the prompt must be seen whole);

@@ -46,11 +46,9 @@ constexpr auto kNames = std::to_array<RequestName>({
 static_assert(item::has_all(kNames));
 
 // What is none of the library's items is a field that the server reads itself.
-RequestName name_of(std::string_view item) {
-    for (const RequestName & one : kNames) {
-        if (one.item.name == item) { return one; }
-    }
-    return {{item}, item, true};
+RequestName name_of(std::string_view name) {
+    const RequestName * found = item::find(kNames, name);
+    return found != nullptr ? *found : RequestName{{name}, name, true};
 }
 
 std::string param_of(const Status & status) {
