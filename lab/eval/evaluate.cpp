@@ -324,9 +324,9 @@ private:
 };
 
 // What the threads of a run share.
-class Run {
+class EvaluationRun {
 public:
-    Run(const EvalPlan & plan, RunFolder & folder, const EvalHooks & hooks)
+    EvaluationRun(const EvalPlan & plan, RunFolder & folder, const EvalHooks & hooks)
         : plan_(plan), folder_(folder), hooks_(hooks), n_total_(plan.n_answers()) {
         for (const Answer & answer : folder.answers()) { n_done_ += answer.turn >= 0 ? 1 : 0; }
     }
@@ -396,7 +396,7 @@ Result<EvalPlan> plan_evaluation(const Model & model, const Tokenizer & tokenize
 Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options, const EvalPlan & plan,
                       RunFolder & folder, const EvalHooks & hooks) {
     PITH_RETURN_IF_ERROR(folder.append(plan.left_out));
-    Run run(plan, folder, hooks);
+    EvaluationRun run(plan, folder, hooks);
     const auto next = [&]() -> std::optional<WantedUnit> {
         for (size_t i = run.next(); i < plan.units.size() && !run.stopped(); i = run.next()) {
             WantedUnit one{&plan.units[i], {}};

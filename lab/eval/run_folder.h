@@ -52,7 +52,7 @@ struct RunInfo {
         int n_answers = 0;
         int n_all = 0;  // of the whole run
     };
-    std::optional<ShardSize> shard;  // of a part of a run that is divided (shards.h)
+    std::optional<ShardSize> shard;  // of a part of a run that is divided (run_shards.h)
 };
 
 // What differs in what answers depend on, by the names of the settings; empty: nothing.

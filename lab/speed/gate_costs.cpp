@@ -23,9 +23,9 @@ Status check(const GateCostOptions & options) {
     return {};
 }
 
-class Runner {
+class GateCosts {
 public:
-    Runner(const Model & model, const GateCostOptions & options)
+    GateCosts(const Model & model, const GateCostOptions & options)
         : model_(model),
           options_(options),
           tokens_(random_prompt(model, *std::ranges::max_element(options.lengths) + kUntimedTokens + options.n_generate,
@@ -116,7 +116,7 @@ Result<std::vector<GateCostRow>> measure_gate_costs(const Model & model, const G
     if (options.lengths.empty() || options.policies.empty()) {
         return {ErrorCode::kInvalidArgument, "no length or no policy to measure"};
     }
-    return Runner(model, options).run();
+    return GateCosts(model, options).run();
 }
 
 }  // namespace pith

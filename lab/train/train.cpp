@@ -75,9 +75,9 @@ struct Position {
     }
 };
 
-class Run {
+class Training {
 public:
-    Run(const Recipe & recipe, const TrainOptions & options, const TrainHooks & hooks)
+    Training(const Recipe & recipe, const TrainOptions & options, const TrainHooks & hooks)
         : recipe_(recipe), options_(options), hooks_(hooks) {}
 
     Status prepare() {
@@ -321,7 +321,7 @@ std::string curve_path(const TrainOptions & options) {
 
 Status train(const Recipe & recipe, const TrainOptions & options, const TrainHooks & hooks) {
     return guarded_training([&]() -> Status {
-        Run run(recipe, options, hooks);
+        Training run(recipe, options, hooks);
         PITH_RETURN_IF_ERROR(run.prepare());
         if (options.resume) { PITH_RETURN_IF_ERROR(run.resume(false)); }
         return run.all_stages();
@@ -332,7 +332,7 @@ Result<Evaluation> evaluate_checkpoint(const Recipe & recipe, const TrainOptions
                                        int n_samples, const std::function<void(const std::string &)> & note) {
     return guarded_training([&]() -> Result<Evaluation> {
         const TrainHooks hooks;
-        Run run(recipe, options, hooks);
+        Training run(recipe, options, hooks);
         PITH_RETURN_IF_ERROR(run.prepare());
         PITH_RETURN_IF_ERROR(run.resume(true));
         return run.evaluate(lengths, n_samples, note);

@@ -40,9 +40,9 @@ double mean_of(const std::vector<double> & values) {
     return values.empty() ? 1.0 : sum / static_cast<double>(values.size());
 }
 
-class Run {
+class Tuning {
 public:
-    Run(const ModelFile & file, Samples & samples, const TuneOptions & options, const TuneHooks & hooks)
+    Tuning(const ModelFile & file, Samples & samples, const TuneOptions & options, const TuneHooks & hooks)
         : file_(file), samples_(samples), options_(options), hooks_(hooks) {}
 
     Status prepare() {
@@ -288,7 +288,7 @@ Status check(const TuneOptions & o, const Hparams & hparams) {
 
 Status tune(const ModelFile & file, Samples & samples, const TuneOptions & options, const TuneHooks & hooks) {
     try {
-        Run run(file, samples, options, hooks);
+        Tuning run(file, samples, options, hooks);
         PITH_RETURN_IF_ERROR(run.prepare());
         PITH_RETURN_IF_ERROR(run.plan());
         return run.steps();

@@ -7,8 +7,8 @@
 
 #include "core/items.h"
 #include "device/device_work.h"
-#include "device/fallbacks.h"
 #include "device/sent_graphs.h"
+#include "device/unsupported_ops.h"
 
 namespace pith {
 namespace {
@@ -60,7 +60,7 @@ bool stays_on_cpu(const ggml_tensor * node) {
         case GGML_OP_MAP_CUSTOM2:
         case GGML_OP_MAP_CUSTOM3:
         case GGML_OP_FLASH_ATTN_EXT:
-        case GGML_OP_CPY:  // into a cache's type, rounded as without devices; what has crossed (crossing.h)
+        case GGML_OP_CPY:  // into a cache's type, rounded as without devices; what has crossed (gathered_reads.h)
             return true;
         default:
             break;
@@ -168,7 +168,7 @@ Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t>
                                item::kChunk + ", or fewer layers on the device (" + item::kDeviceLayers + ", " +
                                item::kTensorSplit + ")");
     if (sched_ == nullptr) { return no_memory; }
-    Fallbacks fallbacks;
+    UnsupportedOps unsupported;
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
         ggml_tensor * node = ggml_graph_node(graph, i);
         if (is_only_a_view(node)) { continue; }
@@ -176,11 +176,11 @@ Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t>
             // What it cannot do is left to the scheduler, which finds another, and is told.
             if (ggml_backend_supports_op(at_lanes, node)) { ggml_backend_sched_set_tensor_backend(sched_, node, at_lanes); }
             if (node->op == GGML_OP_FLASH_ATTN_EXT) { place_mask(sched_, node, at_lanes); }
-            fallbacks.expect(node, at_lanes);
+            unsupported.expect(node, at_lanes);
         } else if (stays_on_cpu(node)) {
             ggml_backend_sched_set_tensor_backend(sched_, node, cpu);
         } else {
-            fallbacks.expect(node, weights_of(node, devices));
+            unsupported.expect(node, weights_of(node, devices));
         }
     }
     send_vectors(sched_, graph, devices);
@@ -188,7 +188,7 @@ Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t>
         clear();
         return no_memory;
     }
-    fallbacks.tell(sched_, cpu);
+    unsupported.tell(sched_, cpu);
     cpu_bytes_ = ggml_backend_sched_get_buffer_size(sched_, cpu);
     return {};
 }

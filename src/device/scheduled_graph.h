@@ -3,7 +3,7 @@
 //
 // An operation runs where its weights are, others beside those they go with. A norm's weight alone goes where it is used. On
 // the CPU, whatever a device says of itself, run Pith's own operations, attention, and what reads or writes this machine's
-// memory other than weights: lanes above all. What a device refuses runs elsewhere, and is told by name (fallbacks.h).
+// memory other than weights: lanes above all. What a device refuses runs elsewhere, and is told by name (unsupported_ops.h).
 // Errors: kOutOfMemory.   Cost: a scheduler for each graph, since its plan of memory is this graph's alone (graph_runner.h);
 // another run costs what crosses.   REQUIRES: all but needs_devices() inside on_devices().
 #pragma once

@@ -5,8 +5,8 @@
 
 #include "attention/bucket_attention.h"
 #include "attention/lane_attention.h"
-#include "device/crossing.h"
 #include "device/device_work.h"
+#include "device/gathered_reads.h"
 #include "device/sent_graphs.h"
 #include "evidence/key_norms.h"
 #include "model/layer_graph.h"
@@ -71,7 +71,7 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     }
     const auto n_floats = static_cast<size_t>(hp.recurrent.n_floats());
     if (n_floats > 0) { n_nodes += recurrent_nodes(n_parts); }
-    if (file_->placement() != nullptr) { n_nodes += kCrossingNodes; }
+    if (file_->placement() != nullptr) { n_nodes += kGatherNodes; }
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + n_layers * n_nodes));
     ++n_builds_;
     const auto any = [&](bool Wants::*what) {
@@ -84,7 +84,7 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
 
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k,
                                       ggml_tensor * v) {
-        if (is_on_device(weights.layers[static_cast<size_t>(layer)].wo)) { cross_together(*build, {&q, &k, &v}); }
+        if (is_on_device(weights.layers[static_cast<size_t>(layer)].wo)) { read_together(*build, {&q, &k, &v}); }
         if (any_queries && hp.governs(layer)) {
             build->output(q, queries_.data() + static_cast<size_t>(layer) * n_parts * query_size());
         }

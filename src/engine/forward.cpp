@@ -9,8 +9,8 @@
 #include "attention/lane_attention.h"
 #include "core/items.h"
 #include "core/stopwatch.h"
-#include "device/crossing.h"
 #include "device/device_work.h"
+#include "device/gathered_reads.h"
 #include "engine/recurrent_rows.h"
 #include "evidence/key_norms.h"
 #include "model/layer_graph.h"
@@ -74,8 +74,8 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         sums_columns(layer_runner_.custom_operations(), *parts.front().cache, parts.front().cache->layout().source(layer));
     const bool governed = hp.governs(layer);  // nobody asks what the others' queries pay
     const bool sums = custom && governed;
-    const size_t n_crossing = file_->placement() != nullptr ? kCrossingNodes : 0;
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(pass_nodes(hp, parts.size(), custom) + n_crossing));
+    const size_t n_gathered = file_->placement() != nullptr ? kGatherNodes : 0;
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(pass_nodes(hp, parts.size(), custom) + n_gathered));
     const auto batch = std::make_shared<const LaneBatch>(lane_batch(parts, sums));
     for (const BatchPart & part : parts) {  // here, where memory that is not there is an error
         if (sums) { part.evidence->prepare_running(*part.cache, part.seq, layer); }
@@ -95,7 +95,7 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         }
     };
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int l, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
-        if (is_on_device(file_->weights().layers[static_cast<size_t>(l)].wo)) { cross_together(*build, {&q, &k, &v}); }
+        if (is_on_device(file_->weights().layers[static_cast<size_t>(l)].wo)) { read_together(*build, {&q, &k, &v}); }
         if (observed) {
             queries = q;
             build->keep(q);

@@ -16,7 +16,7 @@
 #include "device/graph_runner.h"
 #include "engine/batch_part.h"
 #include "engine/decode_graph.h"
-#include "engine/tap.h"
+#include "engine/layer_tap.h"
 #include "evidence/evidence_state.h"
 #include "model/model_file.h"
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "benchmarks/benchmark.h"
-#include "benchmarks/needles/kin.h"
+#include "benchmarks/needles/kinship.h"
 #include "benchmarks/reader.h"
 #include "corpus/word_counter.h"
 

@@ -72,7 +72,7 @@ TEST_F(Turns, AMessageThatIsCancelledWhileItIsReadLeavesNoTrace) {
         Conversation plain = open();
         Conversation disturbed = open();
         for (int i = 0; i < n_before; ++i) {
-            const std::string message = "Turn " + std::to_string(i) + " of a talk about rivers.";
+            const std::string message = "ChatTurn " + std::to_string(i) + " of a talk about rivers.";
             EXPECT_EQ(say(plain, message), say(disturbed, message));
         }
         const std::vector<int32_t> tokens = disturbed.tokens();
@@ -95,7 +95,7 @@ TEST_F(Turns, AFailureInTheMiddleOfAnAnswerLeavesNoTrace) {
         Conversation plain = open();
         Conversation disturbed = open();
         for (int i = 0; i < n_before; ++i) {
-            const std::string message = "Turn " + std::to_string(i) + " of a talk about rivers.";
+            const std::string message = "ChatTurn " + std::to_string(i) + " of a talk about rivers.";
             EXPECT_EQ(say(plain, message), say(disturbed, message));
         }
         bool failed = false;
@@ -118,7 +118,7 @@ TEST_F(Turns, UndoBringsBackTheStateBitForBitAlsoOfAnAnswerThatWasStopped) {
         Conversation plain = open();
         Conversation undone = open();
         for (int i = 0; i < n_before; ++i) {
-            const std::string message = "Turn " + std::to_string(i) + " of a talk about rivers.";
+            const std::string message = "ChatTurn " + std::to_string(i) + " of a talk about rivers.";
             EXPECT_EQ(say(plain, message), say(undone, message));
         }
         say(undone, "Something else, which is then taken back again.");

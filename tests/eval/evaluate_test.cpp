@@ -14,7 +14,7 @@
 #include "eval/fake_task.h"
 #include "eval/kept_prefill.h"
 #include "eval/report/eval_report.h"
-#include "eval/shards.h"
+#include "eval/run_shards.h"
 #include "model/gguf_edit.h"
 
 namespace pith {

@@ -6,7 +6,7 @@
 
 #include "policy/evidence_maker.h"
 #include "policy/policy.h"
-#include "policy/refine/eviction_error.h"
+#include "policy/refine/caote_error.h"
 
 namespace pith::test {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
-#include "common/base/build_folders.h"
 #include "common/base/program_file.h"
+#include "common/base/source_tree.h"
 
 namespace pith::app {
 namespace {

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "common/base/build_folders.h"
+#include "common/base/source_tree.h"
 
 namespace pith::app {
 namespace {

@@ -18,7 +18,7 @@
 #include "engine/find_heads.h"
 #include "engine/model_parts.h"
 #include "eval/fingerprint.h"
-#include "eval/shards.h"
+#include "eval/run_shards.h"
 #include "model/head_importance_file.h"
 #include "model/shipped_heads.h"
 #include "policy/auto_policy.h"

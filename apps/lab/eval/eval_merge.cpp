@@ -7,7 +7,7 @@
 
 #include "app/eval/eval_flags.h"
 #include "common/base/errors.h"
-#include "eval/shards.h"
+#include "eval/run_shards.h"
 
 namespace pith::app {
 namespace {

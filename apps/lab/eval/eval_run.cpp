@@ -17,8 +17,8 @@
 #include "engine/probe/foreign_text.h"
 #include "eval/fingerprint.h"
 #include "eval/report/eval_report.h"
-#include "eval/sample_lines.h"
-#include "eval/shards.h"
+#include "eval/run_shards.h"
+#include "eval/samples_as_json.h"
 #include "file/write_file.h"
 
 namespace pith::app {

@@ -136,15 +136,15 @@ Status Conversation::read(const std::vector<int32_t> & tokens, const RunHooks & 
     return {};
 }
 
-Result<Turn> Conversation::say(const std::string & message, const std::atomic<bool> & cancel, bool stream,
-                               const Progress & progress) {
+Result<ChatTurn> Conversation::say(const std::string & message, const std::atomic<bool> & cancel, bool stream,
+                                   const Progress & progress) {
     PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, encode(message));
     if (pending_ >= 0) { tokens.insert(tokens.begin(), pending_); }
     PITH_ASSIGN_OR_RETURN(const State before, state());
     RunHooks hooks;
     hooks.cancel = &cancel;
     hooks.progress = progress;
-    Turn turn;
+    ChatTurn turn;
     turn.n_read = std::ssize(tokens);
     Status status = read(tokens, hooks);
     if (status.ok()) {

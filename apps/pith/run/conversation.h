@@ -39,7 +39,7 @@ struct ConversationOptions {
                             // (2 at most under --budget auto, which leaves memory for these copies)
 };
 
-struct Turn {
+struct ChatTurn {
     int64_t n_read = 0;  // tokens of the message, with what the template puts around it
     Generated answer;
 };
@@ -54,8 +54,8 @@ public:
 
     // stream: the answer is written to stdout as it comes. Errors: of the session and the sampler; kCancelled: while the
     // message was read. The conversation is then as before.
-    Result<Turn> say(const std::string & message, const std::atomic<bool> & cancel, bool stream = true,
-                     const Progress & progress = {});
+    Result<ChatTurn> say(const std::string & message, const std::atomic<bool> & cancel, bool stream = true,
+                         const Progress & progress = {});
     // The state before the last turn, bit for bit. false: there is none to go back to.
     Result<bool> undo();
     // From the beginning, with this system prompt.

@@ -50,9 +50,10 @@ struct Asked {
     int64_t n_said = 0;
 };
 
-class Run {
+class ParallelRunner {
 public:
-    Run(const ParallelRun & job, Engine engine) : job_(job), engine_(std::move(engine)), cancel_(catch_interrupt()) {}
+    ParallelRunner(const ParallelRun & job, Engine engine)
+        : job_(job), engine_(std::move(engine)), cancel_(catch_interrupt()) {}
 
     Result<RunOutcome> run(bool shared) {
         Status status = shared ? read_context() : Status();
@@ -190,7 +191,7 @@ private:
 
     void say(size_t index) {
         Asked & asked = *asked_[index];
-        Answer answer{job_.request.questions[index], asked.writer->finish(asked.stop)};
+        RunAnswer answer{job_.request.questions[index], asked.writer->finish(asked.stop)};
         if (!job_.flags.json) {
             line_.reset();
             if (asked_.size() > 1) {
@@ -273,7 +274,7 @@ Status check_parallel(const RunFlags & flags, const SessionOptions & options) {
 
 Result<RunOutcome> run_parallel(const ParallelRun & job, bool shared) {
     PITH_ASSIGN_OR_RETURN(Engine engine, make_engine(job));
-    return Run(job, std::move(engine)).run(shared);
+    return ParallelRunner(job, std::move(engine)).run(shared);
 }
 
 }  // namespace pith::app

@@ -46,11 +46,11 @@ namespace pith::app {
 namespace {
 
 // One run of the command, from loaded model to answers.
-class Runner {
+class SerialRunner {
 public:
-    Runner(const RunFlags & flags, SamplerOptions sampler, std::vector<std::string> reverse_prompts, SessionOptions options,
-           const LoadedModel & loaded, const SessionFile * cached, Prompt prompt, const PromptRequest & request,
-           NpyFile * logits)
+    SerialRunner(const RunFlags & flags, SamplerOptions sampler, std::vector<std::string> reverse_prompts,
+                 SessionOptions options, const LoadedModel & loaded, const SessionFile * cached, Prompt prompt,
+                 const PromptRequest & request, NpyFile * logits)
         : flags_(flags),
           sampler_(std::move(sampler)),
           reverse_prompts_(std::move(reverse_prompts)),
@@ -432,7 +432,8 @@ int run_command(RunFlags flags) {
     }
 
     auto outcome =
-        Runner(flags, *sampler, *reverse_prompts, *options, *loaded, file, *prompt, request, logits ? &*logits : nullptr).run();
+        SerialRunner(flags, *sampler, *reverse_prompts, *options, *loaded, file, *prompt, request, logits ? &*logits : nullptr)
+            .run();
     if (!outcome.ok()) { return fail(outcome.status()); }
     if (logits) {
         if (const Status status = logits->close(); !status.ok()) { return fail(status); }

@@ -15,7 +15,7 @@ namespace pith::app {
 // Original positions by layer and KV head.
 using Positions = std::vector<std::vector<std::vector<int32_t>>>;
 
-struct Answer {
+struct RunAnswer {
     std::string question;
     Generated generated;
     int64_t first_logits = 0;  // rows of --logits: [first_logits, end_logits)
@@ -23,7 +23,7 @@ struct Answer {
 };
 
 struct RunOutcome {
-    std::vector<Answer> answers;
+    std::vector<RunAnswer> answers;
     std::vector<Positions> kept;   // of each session, at its end
     std::optional<bool> in_sight;  // several questions of one compressed context: whether it was compressed in their sight
     Ledger ledger;

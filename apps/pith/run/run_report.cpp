@@ -48,7 +48,7 @@ void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const Ru
     std::string joined;
     Json answers = Json::array();
     int64_t n_said = 0;
-    for (const Answer & answer : outcome.answers) {
+    for (const RunAnswer & answer : outcome.answers) {
         n_said += answer.generated.n_generated;
         joined += (joined.empty() ? "" : "\n") + answer.generated.text;
         answers.push_back({{"question", answer.question},

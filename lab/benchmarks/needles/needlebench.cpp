@@ -19,7 +19,7 @@
 #include "benchmarks/families.h"
 #include "benchmarks/generate/essay.h"
 #include "benchmarks/generate/fit.h"
-#include "benchmarks/needles/kin.h"
+#include "benchmarks/needles/kinship.h"
 #include "tasks/concat.h"
 #include "tasks/word_lists.h"
 

@@ -38,9 +38,9 @@ std::vector<std::string> names(std::span<const std::string_view> views) {
 }
 
 // A run's values by what the paper calls them.
-class Run {
+class OneRun {
 public:
-    Run(const ComparedRun & run, PaperMeasure measure) : table_(run.table), measure_(measure) {
+    OneRun(const ComparedRun & run, PaperMeasure measure) : table_(run.table), measure_(measure) {
         if (table_ == nullptr) { return; }
         for (const EvalTask & task : table_->info.tasks) {  // without those that fit none of the lengths
             const auto is_there = [&](const EvalRow & row) { return row.task == task.name && row.score.has_value(); };
@@ -215,7 +215,7 @@ private:
     }
 
     std::vector<const PaperTable *> tables_;
-    Run run_;
+    OneRun run_;
 };
 
 std::string number(PaperMeasure measure, const std::optional<double> & value) {

@@ -100,39 +100,41 @@ Result<Engine> Model::engine(const EngineOptions & options) const {
 
 Result<int64_t> Engine::submit(Request request) {
     return guarded([&]() -> Result<int64_t> {
-        auto turn = std::make_unique<Turn>(impl_->next_id, std::move(request));
-        const int64_t after = turn->request().after;
-        const Turn * base = after == 0 ? nullptr : impl_->asked(after);
+        auto job = std::make_unique<EngineJob>(impl_->next_id, std::move(request));
+        const int64_t after = job->request().after;
+        const EngineJob * base = after == 0 ? nullptr : impl_->asked(after);
         if (after != 0 && (base == nullptr || !base->kept())) {
             return {ErrorCode::kInvalidArgument, "Request::after is " + std::to_string(after) +
                                                      ": no request of this number is done and was submitted with keep"};
         }
-        if (base != nullptr && base->is_aside() && turn->request().evict) {  // what is evicted is looked at now
-            if (!impl_->has_memory(*turn)) { impl_->set_idle_aside(*turn); }
-            if (!impl_->has_memory(*turn)) {
+        if (base != nullptr && base->is_aside() && job->request().evict) {  // what is evicted is looked at now
+            if (!impl_->has_memory(*job)) { impl_->set_idle_aside(*job); }
+            if (!impl_->has_memory(*job)) {
                 return {ErrorCode::kBudget,
                         "request " + std::to_string(after) +
                             " is set aside, and there is no room for it now: evict it when others have ended"};
             }
-            impl_->make_space(impl_->reserved_bytes() + impl_->wanted_bytes(*turn));
-            PITH_RETURN_IF_ERROR(impl_->bring_back_base_of(*turn));
+            impl_->make_space(impl_->reserved_bytes() + impl_->wanted_bytes(*job));
+            PITH_RETURN_IF_ERROR(impl_->bring_back_base_of(*job));
         }
-        const auto how_to_hold = [impl = impl_.get()](const Turn & of, size_t bytes) { return impl->how_to_hold(of, bytes); };
+        const auto how_to_hold = [impl = impl_.get()](const EngineJob & of, size_t bytes) {
+            return impl->how_to_hold(of, bytes);
+        };
         PITH_RETURN_IF_ERROR(
-            turn->prepare(impl_->model, impl_->options, impl_->execution, base, impl_->store.get(), how_to_hold));
+            job->prepare(impl_->model, impl_->options, impl_->execution, base, impl_->store.get(), how_to_hold));
         const size_t ceiling = impl_->ledger.ceiling_bytes;
         const size_t of_base = base == nullptr ? 0 : base->reserved_bytes() + base->bytes_aside();
-        if (ceiling > 0 && turn->reserved_bytes() + of_base > ceiling) {
+        if (ceiling > 0 && job->reserved_bytes() + of_base > ceiling) {
             const auto bytes = [](size_t n) { return with_commas(static_cast<int64_t>(n)); };
-            const bool chooses = base == nullptr || turn->request().evict;  // a budget
+            const bool chooses = base == nullptr || job->request().evict;  // a budget
             return {ErrorCode::kBudget,
-                    "the request may come to need " + bytes(turn->reserved_bytes()) + " bytes of KV cache" +
+                    "the request may come to need " + bytes(job->reserved_bytes()) + " bytes of KV cache" +
                         (base == nullptr ? "" : " beside the " + bytes(of_base) + " of request " + std::to_string(after)) +
                         ", and the ceiling for all is " + bytes(ceiling) + ": give it " +
                         (chooses ? "a smaller " + item::kBudget + " or " + item::kChunk : "fewer tokens") +
                         ", a shorter answer, or raise the ceiling"};
         }
-        impl_->turns.emplace(impl_->next_id, std::move(turn));
+        impl_->jobs.emplace(impl_->next_id, std::move(job));
         impl_->changed = true;
         return impl_->next_id++;
     });
@@ -140,9 +142,9 @@ Result<int64_t> Engine::submit(Request request) {
 
 Status Engine::cancel(int64_t id) {
     return guarded([&]() -> Status {
-        Turn * turn = impl_->asked(id);
-        if (turn == nullptr || turn->ended()) { return not_found(id); }
-        turn->cancel();
+        EngineJob * job = impl_->asked(id);
+        if (job == nullptr || job->ended()) { return not_found(id); }
+        job->cancel();
         if (impl_->store) { impl_->store->shared().trim(); }
         impl_->changed = true;
         if (!impl_->in_step) { impl_->drop_forgotten(); }  // it may have been the last to read one
@@ -153,13 +155,13 @@ Status Engine::cancel(int64_t id) {
 
 Status Engine::forget(int64_t id) {
     return guarded([&]() -> Status {
-        Turn * turn = impl_->asked(id);
-        if (turn == nullptr) { return not_found(id); }
+        EngineJob * job = impl_->asked(id);
+        if (job == nullptr) { return not_found(id); }
         if (impl_->in_step) { return {ErrorCode::kInvalidArgument, "forget() was called by a hook of step()"}; }
-        if (!turn->ended()) {
+        if (!job->ended()) {
             return {ErrorCode::kInvalidArgument, "request " + std::to_string(id) + " has not ended: cancel it first"};
         }
-        turn->set_forgotten();
+        job->set_forgotten();
         impl_->drop_forgotten();
         impl_->settle_bytes();
         return {};
@@ -189,45 +191,45 @@ Status Engine::run(const std::atomic<bool> * cancel) {
 }
 
 RequestState Engine::state(int64_t id) const {
-    const Turn * turn = impl_->asked(id);
-    return turn == nullptr ? RequestState::kFailed : turn->state();
+    const EngineJob * job = impl_->asked(id);
+    return job == nullptr ? RequestState::kFailed : job->state();
 }
 
 Status Engine::status(int64_t id) const {
     return guarded([&]() -> Status {
-        const Turn * turn = impl_->asked(id);
-        return turn == nullptr ? not_found(id) : turn->status();
+        const EngineJob * job = impl_->asked(id);
+        return job == nullptr ? not_found(id) : job->status();
     });
 }
 
 std::span<const int32_t> Engine::answer(int64_t id) const {
-    const Turn * turn = impl_->asked(id);
-    return turn == nullptr ? std::span<const int32_t>() : turn->answer();
+    const EngineJob * job = impl_->asked(id);
+    return job == nullptr ? std::span<const int32_t>() : job->answer();
 }
 
 Result<Ledger> Engine::ledger(int64_t id) const {
     return guarded([&]() -> Result<Ledger> {
-        const Turn * turn = impl_->asked(id);
-        if (turn == nullptr) { return not_found(id); }
-        if (turn->running()) { turn->session()->update_ledger(); }  // tokens of a prompt that is still being read
-        return turn->ledger();
+        const EngineJob * job = impl_->asked(id);
+        if (job == nullptr) { return not_found(id); }
+        if (job->running()) { job->session()->update_ledger(); }  // tokens of a prompt that is still being read
+        return job->ledger();
     });
 }
 
 int64_t Engine::n_cached(int64_t id) const {
-    const Turn * turn = impl_->asked(id);
-    return turn == nullptr ? 0 : turn->n_cached();
+    const EngineJob * job = impl_->asked(id);
+    return job == nullptr ? 0 : job->n_cached();
 }
 
 bool Engine::questions_seen(int64_t id) const {
-    const Turn * turn = impl_->asked(id);
-    return turn != nullptr && turn->questions_seen();
+    const EngineJob * job = impl_->asked(id);
+    return job != nullptr && job->questions_seen();
 }
 
 std::span<const int32_t> Engine::lane_positions(int64_t id, int layer, int kv_head) const {
-    const Turn * turn = impl_->asked(id);
-    if (turn == nullptr || turn->session() == nullptr || !turn->session()->seq.cache) { return {}; }
-    const RaggedCache & cache = *turn->session()->seq.cache;
+    const EngineJob * job = impl_->asked(id);
+    if (job == nullptr || job->session() == nullptr || !job->session()->seq.cache) { return {}; }
+    const RaggedCache & cache = *job->session()->seq.cache;
     if (!cache.has_lane(layer, kv_head)) { return {}; }
     return cache.positions(cache.lane(0, layer, kv_head));
 }
@@ -236,17 +238,17 @@ EngineLedger Engine::ledger() const {
     EngineLedger ledger = impl_->ledger;
     ledger.evidence_s = impl_->execution->forward.evidence_s();
     size_t of_model = 0;  // factors of W_O and the like: all its sequences share them
-    for (const auto & [id, turn] : impl_->turns) {
-        ledger.n_waiting += turn->state() == RequestState::kWaiting ? 1 : 0;
-        ledger.n_running += turn->running() ? 1 : 0;
-        ledger.n_set_aside += turn->state() == RequestState::kSetAside || turn->is_aside() ? 1 : 0;
-        const size_t states = turn->state_bytes(impl_->base_of(*turn));
+    for (const auto & [id, job] : impl_->jobs) {
+        ledger.n_waiting += job->state() == RequestState::kWaiting ? 1 : 0;
+        ledger.n_running += job->running() ? 1 : 0;
+        ledger.n_set_aside += job->state() == RequestState::kSetAside || job->is_aside() ? 1 : 0;
+        const size_t states = job->state_bytes(impl_->base_of(*job));
         ledger.kv_state_bytes += states;
-        ledger.kv_kept_bytes += turn->kept() ? turn->kv_bytes(/*at_most=*/false) + states : 0;
-        ledger.evidence_bytes += turn->evidence_bytes();
-        ledger.undo_bytes += turn->undo_bytes();
-        ledger.sequence_bytes += turn->other_bytes();
-        if (turn->session() != nullptr) { of_model = turn->session()->output->size_bytes(); }
+        ledger.kv_kept_bytes += job->kept() ? job->kv_bytes(/*at_most=*/false) + states : 0;
+        ledger.evidence_bytes += job->evidence_bytes();
+        ledger.undo_bytes += job->undo_bytes();
+        ledger.sequence_bytes += job->other_bytes();
+        if (job->session() != nullptr) { of_model = job->session()->output->size_bytes(); }
     }
     ledger.kv_state_bytes += impl_->store ? impl_->store->shared().state_bytes() : 0;
     ledger.kv_idle_bytes = impl_->store ? impl_->store->shared().bytes_idle() : 0;

@@ -11,55 +11,55 @@
 namespace pith {
 
 bool Engine::Impl::anybody_runs() const {
-    return std::ranges::any_of(turns, [](const auto & one) { return one.second->running(); });
+    return std::ranges::any_of(jobs, [](const auto & one) { return one.second->running(); });
 }
 
 size_t Engine::Impl::reserved_bytes() const {
     size_t bytes = store ? store->shared().bytes_in_use() : 0;
-    for (const auto & [id, turn] : turns) { bytes += turn->running() || turn->kept() ? turn->reserved_bytes() : 0; }
+    for (const auto & [id, job] : jobs) { bytes += job->running() || job->kept() ? job->reserved_bytes() : 0; }
     return bytes;
 }
 
 // Whether it may run beside those that run, and under the ceiling. without: of these, some that are imagined gone.
-bool Engine::Impl::has_room(const Turn & turn, std::span<Turn * const> without) const {
-    return has_slot(turn, without) && has_memory(turn, without);
+bool Engine::Impl::has_room(const EngineJob & job, std::span<EngineJob * const> without) const {
+    return has_slot(job, without) && has_memory(job, without);
 }
 
-bool Engine::Impl::has_slot(const Turn & turn, std::span<Turn * const> without) const {
-    return has_place(without) && !waits_for_layers(turn);
+bool Engine::Impl::has_slot(const EngineJob & job, std::span<EngineJob * const> without) const {
+    return has_place(without) && !waits_for_layers(job);
 }
 
-bool Engine::Impl::has_place(std::span<Turn * const> without) const {
-    const auto n_running = std::ranges::count_if(turns, [](const auto & one) { return one.second->running(); });
+bool Engine::Impl::has_place(std::span<EngineJob * const> without) const {
+    const auto n_running = std::ranges::count_if(jobs, [](const auto & one) { return one.second->running(); });
     return options.max_sequences == 0 || n_running + claims.n < options.max_sequences + std::ssize(without);
 }
 
 // As many prompts are read layer by layer as may be at a time, and it would be one more.
-bool Engine::Impl::waits_for_layers(const Turn & turn) const {
-    if (turn.state() != RequestState::kWaiting || !turn.reads_layers()) { return false; }
+bool Engine::Impl::waits_for_layers(const EngineJob & job) const {
+    if (job.state() != RequestState::kWaiting || !job.reads_layers()) { return false; }
     const auto n_layered = std::ranges::count_if(
-        turns, [](const auto & one) { return one.second->state() == RequestState::kReading && one.second->reads_layers(); });
+        jobs, [](const auto & one) { return one.second->state() == RequestState::kReading && one.second->reads_layers(); });
     return n_layered >= kMaxLayered;
 }
 
 // Files that keys and values lie in which others go on from: those there are, but for idle states, which go when others want
 // theirs; and those of requests that will be kept.
-size_t Engine::Impl::files_in_use(std::span<Turn * const> without) const {
+size_t Engine::Impl::files_in_use(std::span<EngineJob * const> without) const {
     size_t n = PageFile::n_open() - std::min(PageFile::n_open(), store ? store->shared().n_idle() : 0);
-    for (const auto & [id, other] : turns) {
+    for (const auto & [id, other] : jobs) {
         const bool counts = std::ranges::find(without, other.get()) == without.end();
         n += counts && other->running() && other->request().keep ? 1 : 0;
     }
     return n;
 }
 
-size_t Engine::Impl::wanted_files(const Turn & turn) const {
-    const Turn * base = turn.state() == RequestState::kWaiting ? base_of(turn) : nullptr;
-    return (turn.request().keep ? 1U : 0U) + (base != nullptr && base->is_aside() ? 1U : 0U);
+size_t Engine::Impl::wanted_files(const EngineJob & job) const {
+    const EngineJob * base = job.state() == RequestState::kWaiting ? base_of(job) : nullptr;
+    return (job.request().keep ? 1U : 0U) + (base != nullptr && base->is_aside() ? 1U : 0U);
 }
 
-bool Engine::Impl::has_files(const Turn & turn, std::span<Turn * const> without) const {
-    const size_t wanted = wanted_files(turn);
+bool Engine::Impl::has_files(const EngineJob & job, std::span<EngineJob * const> without) const {
+    const size_t wanted = wanted_files(job);
     return wanted == 0 || files_in_use(without) + claims.n_files + wanted <= most_files.n_files;
 }
 
@@ -72,17 +72,17 @@ bool Engine::Impl::make_files(size_t n) {
 }
 
 // What it wants beside what the others have.
-size_t Engine::Impl::wanted_bytes(const Turn & turn) const {
-    const Turn * base = turn.state() == RequestState::kWaiting ? base_of(turn) : nullptr;
-    return turn.reserved_bytes() + (base == nullptr ? 0 : base->bytes_aside());
+size_t Engine::Impl::wanted_bytes(const EngineJob & job) const {
+    const EngineJob * base = job.state() == RequestState::kWaiting ? base_of(job) : nullptr;
+    return job.reserved_bytes() + (base == nullptr ? 0 : base->bytes_aside());
 }
 
 // Idle states in memory are in nobody's way: they go when the room is taken (make_space()).
-bool Engine::Impl::has_memory(const Turn & turn, std::span<Turn * const> without) const {
-    if (!has_files(turn, without)) { return false; }
+bool Engine::Impl::has_memory(const EngineJob & job, std::span<EngineJob * const> without) const {
+    if (!has_files(job, without)) { return false; }
     size_t reserved = reserved_bytes() + claims.bytes;
-    for (const Turn * one : without) { reserved -= one->reserved_bytes(); }
-    return fits(reserved + wanted_bytes(turn));
+    for (const EngineJob * one : without) { reserved -= one->reserved_bytes(); }
+    return fits(reserved + wanted_bytes(job));
 }
 
 // Idle states go, the least recently used first, until those that stay fit beside so much; none, where that does not fit alone.
@@ -95,7 +95,7 @@ bool Engine::Impl::make_space(size_t reserved) {
 // Whether a request that has not ended goes on from this one. by_running: and reads its entries now: what was set aside comes
 // back without them.
 bool Engine::Impl::is_read(int64_t id, bool by_running) const {
-    return std::ranges::any_of(turns, [&](const auto & other) {
+    return std::ranges::any_of(jobs, [&](const auto & other) {
         const bool counts = by_running ? other.second->running() : true;
         return other.second->request().after == id && !other.second->ended() && counts;
     });
@@ -103,10 +103,10 @@ bool Engine::Impl::is_read(int64_t id, bool by_running) const {
 
 // What is kept and read by nobody goes to the folder of states, the oldest first, until there is room. Without that folder it
 // stays for those who come anew, and goes where answers go, for one that made room and would not come back otherwise.
-void Engine::Impl::set_idle_aside(const Turn & for_whom) {
+void Engine::Impl::set_idle_aside(const EngineJob & for_whom) {
     const bool comes_back = for_whom.state() == RequestState::kSetAside;
     if (folder().empty() && !comes_back) { return; }
-    for (const auto & [id, idle] : turns) {
+    for (const auto & [id, idle] : jobs) {
         if (has_memory(for_whom)) { return; }
         const bool is_base = !comes_back && id == for_whom.request().after;
         if (!idle->kept() || idle->is_aside() || is_base || is_read(id, /*by_running=*/true)) { continue; }
@@ -115,86 +115,86 @@ void Engine::Impl::set_idle_aside(const Turn & for_whom) {
 }
 
 // What the request goes on from is in memory again, where it was not.
-Status Engine::Impl::bring_back_base_of(const Turn & turn) {
-    Turn * base = base_of(turn);
+Status Engine::Impl::bring_back_base_of(const EngineJob & job) {
+    EngineJob * base = base_of(job);
     return base != nullptr && base->is_aside() ? base->bring_kept_back() : Status();
 }
 
 // What nobody reads is set aside, and then answers of lower priority, the lowest and latest first, where that is enough.
-bool Engine::Impl::make_room(const Turn & turn) {
-    set_idle_aside(turn);
-    if (has_room(turn)) { return true; }
-    std::vector<Turn *> victims;
-    for (Turn * other : running()) {
-        const bool lower = other->request().priority < turn.request().priority;
+bool Engine::Impl::make_room(const EngineJob & job) {
+    set_idle_aside(job);
+    if (has_room(job)) { return true; }
+    std::vector<EngineJob *> victims;
+    for (EngineJob * other : running()) {
+        const bool lower = other->request().priority < job.request().priority;
         if (lower && other->can_go_aside()) { victims.push_back(other); }
     }
-    std::ranges::stable_sort(victims, [](const Turn * a, const Turn * b) {
+    std::ranges::stable_sort(victims, [](const EngineJob * a, const EngineJob * b) {
         if (a->request().priority != b->request().priority) { return a->request().priority < b->request().priority; }
         return a->id() > b->id();
     });
     size_t n = 0;
-    while (n < victims.size() && !has_room(turn, std::span(victims).first(n))) { ++n; }
+    while (n < victims.size() && !has_room(job, std::span(victims).first(n))) { ++n; }
     victims.resize(n);
-    if (!has_room(turn, victims)) { return false; }
-    for (Turn * victim : victims) {
+    if (!has_room(job, victims)) { return false; }
+    for (EngineJob * victim : victims) {
         if (!victim->set_aside(folder()).ok()) { break; }  // no room on disk: it waits, unless it fits now
     }
-    return has_room(turn);
+    return has_room(job);
 }
 
 // Whether it may run now, which may set others aside. A state in memory that it begins with is then in use, once for all who go
 // on from it, and what it reserves comes behind that. Where nobody else uses the state, and going on from it would take more
 // than being alone, the request copies it, so that it stays idle; or, where there is no room for both, takes it over.
-bool Engine::Impl::finds_room(Turn & turn) {
-    const bool waits = turn.state() == RequestState::kWaiting;
-    if (waits) { turn.look_for_shared_state(); }
+bool Engine::Impl::finds_room(EngineJob & job) {
+    const bool waits = job.state() == RequestState::kWaiting;
+    if (waits) { job.look_for_shared_state(); }
     // Where files are short, its own state is idle to it like any other.
-    if (waits && turn.idle_base_bytes() > 0 && !has_files(turn)) { turn.let_go_of_shared_state(); }
-    const size_t base = turn.idle_base_bytes();
+    if (waits && job.idle_base_bytes() > 0 && !has_files(job)) { job.let_go_of_shared_state(); }
+    const size_t base = job.idle_base_bytes();
     if (base > 0 && ledger.ceiling_bytes > 0) {
-        const size_t n_alike = alike(turn, turn.n_shared()).n_waiting + 1;
-        if (!pays_off(turn, base, turn.reserved_bytes(), n_alike)) { turn.copy_shared_state(); }
+        const size_t n_alike = alike(job, job.n_shared()).n_waiting + 1;
+        if (!pays_off(job, base, job.reserved_bytes(), n_alike)) { job.copy_shared_state(); }
     }
-    bool found = has_room(turn);
-    if (!found && base > 0 && has_slot(turn) && has_files(turn) &&
-        fits(reserved_bytes() + claims.bytes - base + turn.bytes_alone())) {
-        turn.take_shared_state();
+    bool found = has_room(job);
+    if (!found && base > 0 && has_slot(job) && has_files(job) &&
+        fits(reserved_bytes() + claims.bytes - base + job.bytes_alone())) {
+        job.take_shared_state();
         found = true;
     }
-    found = found || make_room(turn);
+    found = found || make_room(job);
     if (found) {
-        make_space(reserved_bytes() + wanted_bytes(turn));
-        if (const size_t n = wanted_files(turn); n > 0) { make_files(n); }
+        make_space(reserved_bytes() + wanted_bytes(job));
+        if (const size_t n = wanted_files(job); n > 0) { make_files(n); }
     } else if (waits) {
-        turn.let_go_of_shared_state();
+        job.let_go_of_shared_state();
     }
     if (store) { store->shared().trim(); }  // of whom was set aside
     return found;
 }
 
 // Of one that nobody runs beside.
-Status Engine::Impl::why_it_cannot_start(const Turn & turn) const {
-    if (!has_files(turn)) {
+Status Engine::Impl::why_it_cannot_start(const EngineJob & job) const {
+    if (!has_files(job)) {
         return {ErrorCode::kBudget, "the request wants a file in memory for keys and values that others go on from; " +
                                         with_commas(static_cast<int64_t>(files_in_use())) + " are taken, of " +
                                         with_commas(static_cast<int64_t>(most_files.n_files)) + " that may be (" +
                                         most_files.name + "): forget some of them, or raise that"};
     }
-    return {ErrorCode::kBudget, "the request may come to need " + with_commas(static_cast<int64_t>(turn.reserved_bytes())) +
+    return {ErrorCode::kBudget, "the request may come to need " + with_commas(static_cast<int64_t>(job.reserved_bytes())) +
                                     " bytes of KV cache, and requests that are kept take " +
                                     with_commas(static_cast<int64_t>(reserved_bytes())) + " of the ceiling of " +
                                     with_commas(static_cast<int64_t>(ledger.ceiling_bytes)) + ": forget some of them"};
 }
 
 // An answer that memory fails as it comes back is still aside, whole: it waits for what others free, as long as there are any.
-void Engine::Impl::begin_or_go_on(Turn & turn) {
-    if (turn.state() != RequestState::kSetAside) { return start(turn); }
-    Status back = turn.bring_back();
+void Engine::Impl::begin_or_go_on(EngineJob & job) {
+    if (job.state() != RequestState::kSetAside) { return start(job); }
+    Status back = job.bring_back();
     const auto lacks_memory = [&] { return back.code() == ErrorCode::kOutOfMemory; };
     if (lacks_memory() && anybody_runs()) { return; }
-    while (lacks_memory() && store && store->shared().drop_least_recent()) { back = turn.bring_back(); }
-    if (!back.ok()) { turn.fail(back); }
+    while (lacks_memory() && store && store->shared().drop_least_recent()) { back = job.bring_back(); }
+    if (!back.ok()) { job.fail(back); }
 }
 
 // Whoever waits, by priority, then by age: nobody is overtaken by a smaller one that would fit. Those behind one that lacks
@@ -203,60 +203,58 @@ void Engine::Impl::begin_or_go_on(Turn & turn) {
 // for it.
 void Engine::Impl::admit() {
     if (!changed) { return; }
-    std::vector<Turn *> waiting;
-    for (const auto & [id, turn] : turns) {
-        if (turn->state() == RequestState::kWaiting || turn->state() == RequestState::kSetAside) {
-            waiting.push_back(turn.get());
-        }
+    std::vector<EngineJob *> waiting;
+    for (const auto & [id, job] : jobs) {
+        if (job->state() == RequestState::kWaiting || job->state() == RequestState::kSetAside) { waiting.push_back(job.get()); }
     }
-    const auto place = [](const Turn * turn) {
-        const Request & request = turn->request();
-        return std::pair(-int64_t{request.priority}, request.tokens.empty() ? request.after : turn->id());
+    const auto place = [](const EngineJob * job) {
+        const Request & request = job->request();
+        return std::pair(-int64_t{request.priority}, request.tokens.empty() ? request.after : job->id());
     };
     std::ranges::stable_sort(waiting, std::less<>(), place);
     bool again = false;
     int n_evicting = 0;
     claims = {};
-    for (Turn * turn : waiting) {
-        if (waits_for_layers(*turn) && has_place() && has_memory(*turn)) {
+    for (EngineJob * job : waiting) {
+        if (waits_for_layers(*job) && has_place() && has_memory(*job)) {
             ++claims.n;
-            claims.bytes += wanted_bytes(*turn);
-            claims.n_files += wanted_files(*turn);
+            claims.bytes += wanted_bytes(*job);
+            claims.n_files += wanted_files(*job);
             continue;
         }
         // Everybody's next token waits for these.
-        if (turn->request().evict && ++n_evicting > kMaxEvicting) {
+        if (job->request().evict && ++n_evicting > kMaxEvicting) {
             again = true;
             break;
         }
-        if (!finds_room(*turn)) {
+        if (!finds_room(*job)) {
             if (anybody_runs()) { break; }
             again = true;
             // Nothing will become free by itself, but for the prompts that are kept for answers that wait behind it; and for
             // what is forgotten once this one does not read it.
-            const auto other = std::ranges::find_if(waiting, [&](Turn * one) {
-                return one != turn && !one->ended() && base_of(*one) != nullptr && finds_room(*one);
+            const auto other = std::ranges::find_if(waiting, [&](EngineJob * one) {
+                return one != job && !one->ended() && base_of(*one) != nullptr && finds_room(*one);
             });
             if (other != waiting.end()) {
                 begin_or_go_on(**other);
             } else {
-                turn->fail(why_it_cannot_start(*turn));
+                job->fail(why_it_cannot_start(*job));
             }
             break;
         }
-        begin_or_go_on(*turn);
-        if (turn->state() == RequestState::kSetAside) { break; }                    // it stands first until it comes back
-        again = again || turn->ended() || turn->state() == RequestState::kWaiting;  // its start was cancelled
+        begin_or_go_on(*job);
+        if (job->state() == RequestState::kSetAside) { break; }                   // it stands first until it comes back
+        again = again || job->ended() || job->state() == RequestState::kWaiting;  // its start was cancelled
     }
     changed = again;
     claims = {};
 }
 
 // Others whose prompts begin with the same tokens, and who may go on from their state.
-Engine::Impl::Alike Engine::Impl::alike(const Turn & turn, int64_t n_tokens) const {
+Engine::Impl::Alike Engine::Impl::alike(const EngineJob & job, int64_t n_tokens) const {
     Alike found;
-    for (const auto & [id, other] : turns) {
-        if (other.get() == &turn || other->ended() || !other->begins_as(turn, n_tokens)) { continue; }
+    for (const auto & [id, other] : jobs) {
+        if (other.get() == &job || other->ended() || !other->begins_as(job, n_tokens)) { continue; }
         found.any = true;
         found.n_waiting += other->state() == RequestState::kWaiting ? 1 : 0;
     }
@@ -264,44 +262,44 @@ Engine::Impl::Alike Engine::Impl::alike(const Turn & turn, int64_t n_tokens) con
 }
 
 // Whether a base is worth its bytes: so many who go on from it, and one more that may come, save as much.
-bool Engine::Impl::pays_off(const Turn & turn, size_t base, size_t behind, size_t n_alike) {
-    return (n_alike + 1) * (turn.bytes_alone() - behind) >= base;
+bool Engine::Impl::pays_off(const EngineJob & job, size_t base, size_t behind, size_t n_alike) {
+    return (n_alike + 1) * (job.bytes_alone() - behind) >= base;
 }
 
-// Of the state that a running turn has just read. It is shared where others begin with it, too, or it may stay when nobody goes
+// Of the state that a running job has just read. It is shared where others begin with it, too, or it may stay when nobody goes
 // on from it any more, and that pays off. One that evictions will copy is copied at once, and idle; where none stays in memory,
 // it is shared if all who run and wait have room beside it: nobody waits for its sake.
-Turn::Holding Engine::Impl::how_to_hold(const Turn & turn, size_t bytes) {
+EngineJob::Holding Engine::Impl::how_to_hold(const EngineJob & job, size_t bytes) {
     const bool stays = bytes <= store->shared().most_idle_bytes();
-    const Alike others_alike = alike(turn, turn.session()->seq.n_tokens);
-    if (!stays && !others_alike.any) { return Turn::Holding::kNot; }
-    const size_t behind = turn.bytes_behind_own_state();
-    const size_t others = reserved_bytes() - turn.reserved_bytes();
-    bool shares = ledger.ceiling_bytes == 0 || pays_off(turn, bytes, behind, others_alike.n_waiting + 1);
+    const Alike others_alike = alike(job, job.session()->seq.n_tokens);
+    if (!stays && !others_alike.any) { return EngineJob::Holding::kNot; }
+    const size_t behind = job.bytes_behind_own_state();
+    const size_t others = reserved_bytes() - job.reserved_bytes();
+    bool shares = ledger.ceiling_bytes == 0 || pays_off(job, bytes, behind, others_alike.n_waiting + 1);
     if (!shares && !stays) {
         size_t waiting = 0;
-        for (const auto & [id, other] : turns) {
+        for (const auto & [id, other] : jobs) {
             const bool waits = other->state() == RequestState::kWaiting || other->state() == RequestState::kSetAside;
             waiting += waits ? other->reserved_bytes() : 0;
         }
         shares = fits(others + waiting + bytes + behind);
     }
-    if (!make_files(1)) { return Turn::Holding::kNot; }
-    if (shares && make_space(others + bytes + behind)) { return Turn::Holding::kShared; }
-    return stays && make_space(others + turn.reserved_bytes() + bytes) ? Turn::Holding::kCopied : Turn::Holding::kNot;
+    if (!make_files(1)) { return EngineJob::Holding::kNot; }
+    if (shares && make_space(others + bytes + behind)) { return EngineJob::Holding::kShared; }
+    return stays && make_space(others + job.reserved_bytes() + bytes) ? EngineJob::Holding::kCopied : EngineJob::Holding::kNot;
 }
 
-void Engine::Impl::start(Turn & turn) {
+void Engine::Impl::start(EngineJob & job) {
     const Stopwatch watch;
-    if (const Status back = bring_back_base_of(turn); !back.ok()) { return turn.fail(back); }
-    const bool again = turn.has_started();  // and was taken back
-    const int64_t n_found = again ? turn.n_cached() : 0;
-    turn.start(base_of(turn), ledger.n_steps);
-    if (turn.caches()) {
-        ledger.n_cache_sought += again ? 0 : std::ssize(turn.request().tokens);
-        ledger.n_cache_found += turn.n_cached() - n_found;
+    if (const Status back = bring_back_base_of(job); !back.ok()) { return job.fail(back); }
+    const bool again = job.has_started();  // and was taken back
+    const int64_t n_found = again ? job.n_cached() : 0;
+    job.start(base_of(job), ledger.n_steps);
+    if (job.caches()) {
+        ledger.n_cache_sought += again ? 0 : std::ssize(job.request().tokens);
+        ledger.n_cache_found += job.n_cached() - n_found;
     }
-    if (turn.request().evict || turn.request().tokens.empty()) { ledger.evict_s += watch.seconds(); }
+    if (job.request().evict || job.request().tokens.empty()) { ledger.evict_s += watch.seconds(); }
 }
 
 }  // namespace pith

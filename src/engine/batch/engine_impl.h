@@ -15,8 +15,8 @@
 
 #include "cache/page_memory.h"
 #include "engine/batch/batch_pass.h"
+#include "engine/batch/engine_job.h"
 #include "engine/batch/step_plan.h"
-#include "engine/batch/turn.h"
 #include "engine/execution.h"
 #include "engine/saved/stored_states.h"
 #include "pith/batch_engine.h"
@@ -31,7 +31,7 @@ struct Engine::Impl {
     std::shared_ptr<Execution> execution;
     std::unique_ptr<StoredStates> store;  // null: there is no folder, and none stays in memory
     BatchPass pass;
-    std::map<int64_t, std::unique_ptr<Turn>> turns;
+    std::map<int64_t, std::unique_ptr<EngineJob>> jobs;
     int64_t next_id = 1;
     PageFile::Limit most_files;  // of caches that others go on from
     bool changed = false;        // since the last admission: a request came or ended
@@ -53,57 +53,57 @@ struct Engine::Impl {
           most_files(PageFile::most_open(model.info().n_layers)) {}
 
     // As users see it.
-    Turn * asked(int64_t id) {
-        Turn * turn = find(id);
-        return turn == nullptr || turn->forgotten() ? nullptr : turn;
+    EngineJob * asked(int64_t id) {
+        EngineJob * job = find(id);
+        return job == nullptr || job->forgotten() ? nullptr : job;
     }
-    Turn * find(int64_t id) const {
-        const auto found = turns.find(id);
-        return found == turns.end() ? nullptr : found->second.get();
+    EngineJob * find(int64_t id) const {
+        const auto found = jobs.find(id);
+        return found == jobs.end() ? nullptr : found->second.get();
     }
 
     // scheduling
-    std::vector<Turn *> running() const;
+    std::vector<EngineJob *> running() const;
     bool anybody_runs() const;
     size_t reserved_bytes() const;
     void admit();
-    void begin_or_go_on(Turn & turn);
-    void start(Turn & turn);
+    void begin_or_go_on(EngineJob & job);
+    void start(EngineJob & job);
     void choose_first_tokens();
-    bool has_room(const Turn & turn, std::span<Turn * const> without = {}) const;
-    bool has_slot(const Turn & turn, std::span<Turn * const> without = {}) const;
-    bool has_place(std::span<Turn * const> without = {}) const;
-    bool waits_for_layers(const Turn & turn) const;
-    bool has_memory(const Turn & turn, std::span<Turn * const> without = {}) const;
-    bool has_files(const Turn & turn, std::span<Turn * const> without = {}) const;
-    size_t files_in_use(std::span<Turn * const> without = {}) const;
-    size_t wanted_files(const Turn & turn) const;
+    bool has_room(const EngineJob & job, std::span<EngineJob * const> without = {}) const;
+    bool has_slot(const EngineJob & job, std::span<EngineJob * const> without = {}) const;
+    bool has_place(std::span<EngineJob * const> without = {}) const;
+    bool waits_for_layers(const EngineJob & job) const;
+    bool has_memory(const EngineJob & job, std::span<EngineJob * const> without = {}) const;
+    bool has_files(const EngineJob & job, std::span<EngineJob * const> without = {}) const;
+    size_t files_in_use(std::span<EngineJob * const> without = {}) const;
+    size_t wanted_files(const EngineJob & job) const;
     bool make_files(size_t n);
-    Status why_it_cannot_start(const Turn & turn) const;
+    Status why_it_cannot_start(const EngineJob & job) const;
     bool fits(size_t reserved) const { return ledger.ceiling_bytes == 0 || reserved <= ledger.ceiling_bytes; }
-    bool make_room(const Turn & turn);
-    bool finds_room(Turn & turn);
-    void set_idle_aside(const Turn & for_whom);
+    bool make_room(const EngineJob & job);
+    bool finds_room(EngineJob & job);
+    void set_idle_aside(const EngineJob & for_whom);
     bool is_read(int64_t id, bool by_running) const;
-    Status bring_back_base_of(const Turn & turn);
+    Status bring_back_base_of(const EngineJob & job);
     bool make_space(size_t reserved);
-    size_t wanted_bytes(const Turn & turn) const;
-    Turn::Holding how_to_hold(const Turn & turn, size_t bytes);
+    size_t wanted_bytes(const EngineJob & job) const;
+    EngineJob::Holding how_to_hold(const EngineJob & job, size_t bytes);
     struct Alike {
         bool any = false;      // that has not ended
         size_t n_waiting = 0;  // for their start
     };
-    Alike alike(const Turn & turn, int64_t n_tokens) const;
-    static bool pays_off(const Turn & turn, size_t base, size_t behind, size_t n_alike);
+    Alike alike(const EngineJob & job, int64_t n_tokens) const;
+    static bool pays_off(const EngineJob & job, size_t base, size_t behind, size_t n_alike);
 
     // a step
-    void run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates);
-    void run_alone(Turn & turn, int64_t n);
-    void advance(Turn & turn, int64_t n);
-    void count_bytes(const Turn * ran = nullptr);
+    void run_pieces(std::span<const StepPiece> plan, std::span<EngineJob * const> candidates);
+    void run_alone(EngineJob & job, int64_t n);
+    void advance(EngineJob & job, int64_t n);
+    void count_bytes(const EngineJob * ran = nullptr);
     void settle_bytes();
     void drop_forgotten();
-    Turn * base_of(const Turn & turn) const { return turn.request().after == 0 ? nullptr : find(turn.request().after); }
+    EngineJob * base_of(const EngineJob & job) const { return job.request().after == 0 ? nullptr : find(job.request().after); }
     std::string folder() const { return store ? store->folder() : std::string(); }  // of what goes aside
     bool step();
     size_t activation_bytes() const { return execution->forward.activation_bytes() + pass.size_bytes(); }

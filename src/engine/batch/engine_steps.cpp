@@ -8,22 +8,22 @@
 
 namespace pith {
 
-std::vector<Turn *> Engine::Impl::running() const {
-    std::vector<Turn *> found;
-    for (const auto & [id, turn] : turns) {
-        if (turn->running()) { found.push_back(turn.get()); }
+std::vector<EngineJob *> Engine::Impl::running() const {
+    std::vector<EngineJob *> found;
+    for (const auto & [id, job] : jobs) {
+        if (job->running()) { found.push_back(job.get()); }
     }
     return found;
 }
 
 // Of those who have nothing to read: the logits are those that their base ended with.
 void Engine::Impl::choose_first_tokens() {
-    for (Turn * turn : running()) {
-        if (!turn->wants_first_token()) { continue; }  // or cancelled by another's hook
+    for (EngineJob * job : running()) {
+        if (!job->wants_first_token()) { continue; }  // or cancelled by another's hook
         const Stopwatch watch;
-        turn->choose_token();
+        job->choose_token();
         ledger.evict_s += watch.seconds();
-        changed = changed || turn->ended();
+        changed = changed || job->ended();
     }
 }
 
@@ -31,20 +31,20 @@ void Engine::Impl::choose_first_tokens() {
 // itself has copied them.)
 void Engine::Impl::drop_forgotten() {
     const size_t n_gone = std::erase_if(
-        turns, [&](const auto & one) { return one.second->forgotten() && !is_read(one.first, /*by_running=*/false); });
+        jobs, [&](const auto & one) { return one.second->forgotten() && !is_read(one.first, /*by_running=*/false); });
     changed = changed || n_gone > 0;
 }
 
 // ran: a layered prompt's unit has just run, in which its lanes were longer than they are now.
-void Engine::Impl::count_bytes(const Turn * ran) {
+void Engine::Impl::count_bytes(const EngineJob * ran) {
     size_t bytes = store ? store->shared().bytes() : 0;
     size_t most = bytes;
     size_t undo = 0;
-    for (const auto & [id, turn] : turns) {
-        const size_t states = turn->state_bytes(base_of(*turn));
-        bytes += turn->kv_bytes(/*at_most=*/false) + states;
-        most += turn->kv_bytes(/*at_most=*/turn.get() == ran) + states;
-        undo += turn->undo_bytes();
+    for (const auto & [id, job] : jobs) {
+        const size_t states = job->state_bytes(base_of(*job));
+        bytes += job->kv_bytes(/*at_most=*/false) + states;
+        most += job->kv_bytes(/*at_most=*/job.get() == ran) + states;
+        undo += job->undo_bytes();
     }
     ledger.undo_peak_bytes = std::max(ledger.undo_peak_bytes, undo);
     ledger.kv_peak_bytes = std::max(ledger.kv_peak_bytes, most);
@@ -57,44 +57,44 @@ void Engine::Impl::settle_bytes() {
     count_bytes();
 }
 
-// The turn's n tokens are in its lanes.
-void Engine::Impl::advance(Turn & turn, int64_t n) {
+// The job's n tokens are in its lanes.
+void Engine::Impl::advance(EngineJob & job, int64_t n) {
     const Stopwatch watch;
-    const bool answers = turn.state() == RequestState::kAnswering;
-    const bool advanced = turn.advance(n, ledger.n_steps);
+    const bool answers = job.state() == RequestState::kAnswering;
+    const bool advanced = job.advance(n, ledger.n_steps);
     ledger.n_generated += answers && advanced ? n : 0;
     ledger.evict_s += watch.seconds();
 }
 
 // A piece that gates are asked about, or that a failed pass held.
-void Engine::Impl::run_alone(Turn & turn, int64_t n) {
-    if (turn.state() == RequestState::kAnswering && !turn.open_token(/*by_layers=*/false)) { return; }
+void Engine::Impl::run_alone(EngineJob & job, int64_t n) {
+    if (job.state() == RequestState::kAnswering && !job.open_token(/*by_layers=*/false)) { return; }
     const Stopwatch watch;
-    const Status status = turn.run_alone(n);
+    const Status status = job.run_alone(n);
     ledger.pass_s += watch.seconds();
     count_bytes();
-    status.ok() ? advance(turn, n) : turn.fail(status);
+    status.ok() ? advance(job, n) : job.fail(status);
 }
 
-void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * const> candidates) {
+void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<EngineJob * const> candidates) {
     std::vector<PassPiece> pieces;
-    std::vector<std::pair<Turn *, int64_t>> shared;
-    std::vector<std::pair<Turn *, int64_t>> alone;
+    std::vector<std::pair<EngineJob *, int64_t>> shared;
+    std::vector<std::pair<EngineJob *, int64_t>> alone;
     pieces.reserve(plan.size());  // nothing may fail between the calls that open and the pass
     shared.reserve(plan.size());
     alone.reserve(plan.size());
     // One of these, and the pass goes layer by layer: all of its pieces' evidence is told before it may fail.
     const bool by_layers = std::ranges::any_of(plan, [&](const StepPiece & one) {
-        const Turn & turn = *candidates[static_cast<size_t>(one.candidate)];
-        return turn.state() == RequestState::kReading || (turn.can_share() && !pass.can_run_tokens(*turn.session()));
+        const EngineJob & job = *candidates[static_cast<size_t>(one.candidate)];
+        return job.state() == RequestState::kReading || (job.can_share() && !pass.can_run_tokens(*job.session()));
     });
     for (const StepPiece & one : plan) {
-        Turn * turn = candidates[static_cast<size_t>(one.candidate)];
-        if (!turn->can_share()) {
-            alone.emplace_back(turn, one.n);
-        } else if (turn->state() == RequestState::kReading || turn->open_token(by_layers)) {
-            shared.emplace_back(turn, one.n);
-            pieces.push_back(turn->piece(one.n));
+        EngineJob * job = candidates[static_cast<size_t>(one.candidate)];
+        if (!job->can_share()) {
+            alone.emplace_back(job, one.n);
+        } else if (job->state() == RequestState::kReading || job->open_token(by_layers)) {
+            shared.emplace_back(job, one.n);
+            pieces.push_back(job->piece(one.n));
         }
     }
     if (!pieces.empty()) {
@@ -103,19 +103,19 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<Turn * 
         ledger.pass_s += watch.seconds();
         count_bytes();
         for (size_t i = 0; i < shared.size(); ++i) {
-            const auto & [turn, n] = shared[i];
-            if (!turn->running()) { continue; }  // cancelled by another's hook
-            if (!status.ok()) {                  // whose fault it was is not known: each tries once more by itself
-                turn->take_back(status);
+            const auto & [job, n] = shared[i];
+            if (!job->running()) { continue; }  // cancelled by another's hook
+            if (!status.ok()) {                 // whose fault it was is not known: each tries once more by itself
+                job->take_back(status);
             } else if (!pass.outcome(i).ok()) {
-                turn->fail(pass.outcome(i));
+                job->fail(pass.outcome(i));
             } else {
-                advance(*turn, n);
+                advance(*job, n);
             }
         }
     }
-    for (const auto & [turn, n] : alone) {
-        if (turn->running()) { run_alone(*turn, n); }
+    for (const auto & [job, n] : alone) {
+        if (job->running()) { run_alone(*job, n); }
     }
 }
 
@@ -126,16 +126,16 @@ bool Engine::Impl::step() {
     drop_forgotten();
     admit();
     choose_first_tokens();
-    const std::vector<Turn *> candidates = running();
+    const std::vector<EngineJob *> candidates = running();
     std::vector<StepCandidate> wants;
     struct Was {
         RequestState state;
         int64_t n_read;
     };
     std::vector<Was> were;
-    for (const Turn * turn : candidates) {
-        wants.push_back(turn->candidate());
-        were.push_back({turn->state(), turn->n_read()});
+    for (const EngineJob * job : candidates) {
+        wants.push_back(job->candidate());
+        were.push_back({job->state(), job->n_read()});
     }
     const StepPlan plan = plan_step(wants, options.max_rows, ledger.n_steps + 1);
     ++ledger.n_steps;
@@ -146,14 +146,14 @@ bool Engine::Impl::step() {
     }
     const auto n_fed = static_cast<double>(ledger.n_generated - before.n_generated);
     if (plan.layered >= 0 && candidates[static_cast<size_t>(plan.layered)]->running()) {  // not cancelled meanwhile
-        Turn & turn = *candidates[static_cast<size_t>(plan.layered)];
+        EngineJob & job = *candidates[static_cast<size_t>(plan.layered)];
         const Stopwatch watch;
-        turn.advance_layered(ledger.n_steps);
+        job.advance_layered(ledger.n_steps);
         unit_s = watch.seconds();
         ledger.pass_s += unit_s;
         ledger.units_s += unit_s;
         ledger.longest_unit_s = std::max(ledger.longest_unit_s, unit_s);
-        count_bytes(&turn);
+        count_bytes(&job);
     }
     if (store) { store->shared().trim(); }
     // Who ends frees memory, who has read makes room for another reader, and may be set aside from now on.
@@ -169,7 +169,7 @@ bool Engine::Impl::step() {
     ledger.decode_s += decode_s;
     ledger.prefill_s += step_s - decode_s;
     ledger.schedule_s += step_s - (ledger.pass_s + ledger.evict_s - before.pass_s - before.evict_s);
-    return std::ranges::any_of(turns, [](const auto & one) { return !one.second->ended(); });
+    return std::ranges::any_of(jobs, [](const auto & one) { return !one.second->ended(); });
 }
 
 }  // namespace pith

@@ -7,14 +7,14 @@
 // Differs: as caote.cpp.
 #include <algorithm>
 
-#include "policy/refine/eviction_error.h"
+#include "policy/refine/caote_error.h"
 
 namespace pith {
 namespace {
 
-class FastCaote final : public EvictionErrorRefiner {
+class FastCaote final : public CaoteErrorRefiner {
 public:
-    explicit FastCaote(const Options & options) : EvictionErrorRefiner("fastcaote", options) {}
+    explicit FastCaote(const Options & options) : CaoteErrorRefiner("fastcaote", options) {}
 
 protected:
     Ragged<float> mean_weights(const LayerEvidence & evidence, Ragged<float> /*weights*/) const override {
@@ -34,9 +34,9 @@ RefinerInfo fastcaote_refiner() {
             "CAOTE with the mean value in place of the attention output",
             "the same with the lane's mean value for X",
             "CAOTE: Optimizing KV Cache Memory through Attention Output Error-based Token Eviction",
-            kEvictionErrorOptions,
+            kCaoteErrorOptions,
             [](const Options & options) -> std::shared_ptr<const Refiner> { return std::make_shared<FastCaote>(options); },
-            check_eviction_error};
+            check_caote_options};
 }
 
 }  // namespace pith

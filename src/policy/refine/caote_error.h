@@ -1,4 +1,4 @@
-// eviction_error.h - what evicting one entry does to the attention output: what CAOTE's forms share. Stage: refine.
+// caote_error.h - what evicting one entry does to the attention output: what CAOTE's forms share. Stage: refine.
 // Pure C++: no ggml, no I/O.
 //
 // space=output measures it where the query heads of a group meet: the norm of Σ_g a_{g,j}/(1-a_{g,j}) · (v_j - X_g)·W_O^g, how
@@ -18,7 +18,7 @@
 namespace pith {
 
 // The options that CAOTE and FastCAOTE have.
-inline constexpr OptionSpec kEvictionErrorOptions[] = {
+inline constexpr OptionSpec kCaoteErrorOptions[] = {
     word_option("group", "exact", "exact|mean",
                 "exact: the error of all query heads of the group together; mean: of their mean score"),
     word_option("space", "head", "head|output",
@@ -29,14 +29,14 @@ inline constexpr OptionSpec kEvictionErrorOptions[] = {
 };
 
 // squared=true with space=output has no meaning: the paper's (7) squares each head's distance.
-std::string check_eviction_error(const Options & options);
+std::string check_caote_options(const Options & options);
 
 // c_j = a_j/(1-a_j) · |v_j - X|₂ per row of scores, joined over the group as sqrt(Σ_g c_{g,j}²); finite: an entry that is all
 // of its row has the largest float. Rows: the query heads' own (group=exact, and the scorer has them), or the KV heads'. Cost:
 // O(rows · lane length · head_dim) in ValueSource, O(rows · lane length) here.
-class EvictionErrorRefiner : public Refiner {
+class CaoteErrorRefiner : public Refiner {
 public:
-    EvictionErrorRefiner(std::string_view name, const Options & options)
+    CaoteErrorRefiner(std::string_view name, const Options & options)
         : name_(name),
           exact_(options.is("group", "exact")),
           in_output_(options.is("space", "output")),

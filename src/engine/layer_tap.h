@@ -1,4 +1,4 @@
-// tap.h - what a layer shows to probes while it runs. Stage: engine.
+// layer_tap.h - what a layer shows to probes while it runs. Stage: engine.
 #pragma once
 
 #include <cstdint>

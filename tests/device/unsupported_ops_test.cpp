@@ -1,6 +1,6 @@
-// fallbacks_test.cpp - a device that refuses an operation: another place computes it, the answer is the same, and the log says
-// which operation it was. This program's ggml_backend_supports_op() stands in front of ggml's, which its scheduler asks.
-#include "device/fallbacks.h"
+// unsupported_ops_test.cpp - a device that refuses an operation: another place computes it, the answer is the same, and the log
+// says which operation it was. This program's ggml_backend_supports_op() stands in front of ggml's, which its scheduler asks.
+#include "device/unsupported_ops.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -70,9 +70,9 @@ std::vector<int32_t> answer_of(const Model & model) {
     return answer;
 }
 
-TEST(Fallbacks, WhatADeviceRefusesIsComputedElsewhereAndToldOnceByName) {
+TEST(UnsupportedOps, WhatADeviceRefusesIsComputedElsewhereAndToldOnceByName) {
     if (const std::string why = nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
-    const std::string path = scratch_file("fallbacks.gguf");
+    const std::string path = scratch_file("unsupported_ops.gguf");
     ASSERT_TRUE(write_random_model(tiny_spec(), path).ok());
     const auto cpu = Model::load(path);
     ASSERT_TRUE(cpu.ok()) << cpu.status().message();

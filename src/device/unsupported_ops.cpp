@@ -1,5 +1,5 @@
-// fallbacks.cpp - where operations were meant to run, and where they run.
-#include "device/fallbacks.h"
+// unsupported_ops.cpp - where operations were meant to run, and where they run.
+#include "device/unsupported_ops.h"
 
 #include <algorithm>
 #include <mutex>
@@ -27,12 +27,12 @@ ggml_backend_t placed_at(ggml_backend_sched_t sched, ggml_tensor * tensor) {
 
 }  // namespace
 
-void Fallbacks::expect(ggml_tensor * node, ggml_backend_t at) {
+void UnsupportedOps::expect(ggml_tensor * node, ggml_backend_t at) {
     Operation & one = operations_.emplace_back(Operation{node, at, {}});
     std::ranges::copy(node->src, one.sources.begin());
 }
 
-void Fallbacks::tell(ggml_backend_sched_t sched, ggml_backend_t cpu) const {
+void UnsupportedOps::tell(ggml_backend_sched_t sched, ggml_backend_t cpu) const {
     for (const Operation & one : operations_) {
         ggml_backend_t place = ggml_backend_sched_get_tensor_backend(sched, one.node);
         ggml_backend_t wanted = one.at;

@@ -1,5 +1,5 @@
-// sample_lines.h - an evaluation's samples as lines of JSON, the same for every benchmark (docs/evaluate-data.md). Stage: eval.
-// Pure: the same samples give the same bytes.
+// samples_as_json.h - an evaluation's samples as lines of JSON, the same for every benchmark (docs/evaluate-data.md). Stage:
+// eval. Pure: the same samples give the same bytes.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// turn.cpp - calls on a request's session, one after the other.
-#include "engine/batch/turn.h"
+// engine_job.cpp - calls on a request's session, one after the other.
+#include "engine/batch/engine_job.h"
 
 #include <algorithm>
 #include <limits>
@@ -24,7 +24,7 @@ Status copy_of(const Status & status) noexcept {
 
 }  // namespace
 
-Status Turn::check() const {
+Status EngineJob::check() const {
     if (request_.options.budget.kind == BudgetKind::kAuto) {
         return {ErrorCode::kInvalidArgument,
                 "a request's budget is 'auto': in an engine the ceiling says what memory allows; give it in numbers, or none"};
@@ -59,8 +59,8 @@ Status Turn::check() const {
     return {};
 }
 
-Status Turn::prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution,
-                     const Turn * base, StoredStates * states, HowToHold how_to_hold) {
+Status EngineJob::prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution,
+                          const EngineJob * base, StoredStates * states, HowToHold how_to_hold) {
     PITH_RETURN_IF_ERROR(check());
     SessionOptions own = base != nullptr ? base->session_->options : request_.options;
     if (own.grid == 0) { own.grid = options.grid; }
@@ -116,7 +116,7 @@ Status Turn::prepare(const Model & model, const EngineOptions & options, const s
     return {};
 }
 
-Status Turn::fork(const Turn & base) {
+Status EngineJob::fork(const EngineJob & base) {
     const Sequence & from = base.session_->seq;
     static_cast<SequenceState &>(session_->seq) = from;
     PITH_ASSIGN_OR_RETURN(session_->seq.cache, from.cache->fork());
@@ -130,7 +130,7 @@ Status Turn::fork(const Turn & base) {
     return {};
 }
 
-void Turn::start(const Turn * base, int64_t step) {
+void EngineJob::start(const EngineJob * base, int64_t step) {
     state_ = RequestState::kReading;
     last_step_ = step;
     phase_ = Stopwatch();
@@ -149,7 +149,7 @@ void Turn::start(const Turn * base, int64_t step) {
 }
 
 // Opens the call that reads the prompt's next part.
-Status Turn::open_part() {
+Status EngineJob::open_part() {
     part_ = request_.tokens;
     if (scope_) {
         const int64_t begin = session_->seq.n_tokens;
@@ -169,7 +169,7 @@ Status Turn::open_part() {
 }
 
 // A part of the prompt has been read: its state is kept where it is wanted. Whether there is another.
-bool Turn::goes_on_reading() {
+bool EngineJob::goes_on_reading() {
     if (!scope_) { return false; }
     const int64_t n_read = session_->seq.n_tokens;
     if (std::ranges::binary_search(ends_, n_read)) {
@@ -180,7 +180,7 @@ bool Turn::goes_on_reading() {
     return n_read < std::ssize(request_.tokens);
 }
 
-StepCandidate Turn::candidate() const {
+StepCandidate EngineJob::candidate() const {
     StepCandidate one;
     one.last_step = last_step_;
     one.priority = request_.priority;
@@ -191,7 +191,7 @@ StepCandidate Turn::candidate() const {
     return one;
 }
 
-bool Turn::open_token(bool by_layers) {
+bool EngineJob::open_token(bool by_layers) {
     call_open_ = true;
     session_->keeps_whole_way_back = by_layers;
     const Status status = guarded([&]() -> Status {
@@ -203,13 +203,13 @@ bool Turn::open_token(bool by_layers) {
     return status.ok();
 }
 
-PassPiece Turn::piece(int64_t n) {
+PassPiece EngineJob::piece(int64_t n) {
     const auto tokens = chunks_->next(n);
     const int64_t n_all = state_ == RequestState::kReading ? std::ssize(part_) : 1;
     return {session_.get(), tokens, chunks_->n_done() + std::ssize(tokens) == n_all};
 }
 
-Status Turn::run_alone(int64_t n) {
+Status EngineJob::run_alone(int64_t n) {
     return guarded([&] {
         const PassPiece one = piece(n);
         return session_->run_chunk(one.tokens, hooks_, one.wants_logits);
@@ -217,7 +217,7 @@ Status Turn::run_alone(int64_t n) {
 }
 
 // Other calls are open while this runs: whatever is thrown, before the call is complete or behind it, ends this request alone.
-bool Turn::advance(int64_t n, int64_t step) {
+bool EngineJob::advance(int64_t n, int64_t step) {
     last_step_ = step;
     bool advanced = false;
     const Status status = guarded([&]() -> Status {
@@ -231,7 +231,7 @@ bool Turn::advance(int64_t n, int64_t step) {
     return advanced;
 }
 
-void Turn::advance_layered(int64_t step) {
+void EngineJob::advance_layered(int64_t step) {
     last_step_ = step;
     const Status status = guarded([&]() -> Status {
         PITH_RETURN_IF_ERROR(layers_->advance());
@@ -244,7 +244,7 @@ void Turn::advance_layered(int64_t step) {
 }
 
 // The call has succeeded: its logits give the next token.
-void Turn::take_token() {
+void EngineJob::take_token() {
     session_->end_call({});
     call_open_ = false;
     alone_ = false;
@@ -270,7 +270,7 @@ void Turn::take_token() {
     request_.max_tokens == 0 ? keep_state() : choose_token();
 }
 
-void Turn::choose_token() {
+void EngineJob::choose_token() {
     has_token_ = true;
     bool goes_on = true;
     const Status status = guarded([&]() -> Status {
@@ -293,7 +293,7 @@ void Turn::choose_token() {
 }
 
 // Its lanes become what others may begin with.
-void Turn::keep_state() {
+void EngineJob::keep_state() {
     const Status status = guarded([&] { return session_->seq.cache->freeze(kForkRoom); });
     if (!status.ok()) { return end(RequestState::kFailed, copy_of(status)); }
     let_go_of_shared_state();  // its entries have been copied
@@ -301,7 +301,7 @@ void Turn::keep_state() {
     state_ = RequestState::kDone;
 }
 
-void Turn::take_back(const Status & status) {
+void EngineJob::take_back(const Status & status) {
     session_->end_call(status);
     call_open_ = false;
     chunks_.reset();
@@ -318,16 +318,16 @@ void Turn::take_back(const Status & status) {
     }
 }
 
-void Turn::fail(const Status & status) {
+void EngineJob::fail(const Status & status) {
     if (status.code() == ErrorCode::kCancelled) { return take_back(status); }
     end(RequestState::kFailed, copy_of(status));
 }
 
-void Turn::cancel() {
+void EngineJob::cancel() {
     end(RequestState::kCancelled, {ErrorCode::kCancelled, "the request was cancelled"});
 }
 
-void Turn::end(RequestState state, Status status) {
+void EngineJob::end(RequestState state, Status status) {
     if (call_open_) {
         session_->end_call(status);
         call_open_ = false;
@@ -347,7 +347,7 @@ void Turn::end(RequestState state, Status status) {
     taken_.reset();
 }
 
-Status Turn::set_aside(const std::string & folder) {
+Status EngineJob::set_aside(const std::string & folder) {
     return guarded([&]() -> Status {
         PITH_ASSIGN_OR_RETURN(aside_, SequenceAside::take(*session_, folder));
         let_go_of_shared_state();  // it comes back with entries of its own
@@ -356,7 +356,7 @@ Status Turn::set_aside(const std::string & folder) {
     });
 }
 
-Status Turn::bring_back() {
+Status EngineJob::bring_back() {
     return guarded([&]() -> Status {
         PITH_RETURN_IF_ERROR(aside_->put_back(*session_, std::nullopt));
         aside_.reset();
@@ -365,7 +365,7 @@ Status Turn::bring_back() {
     });
 }
 
-Status Turn::set_kept_aside(const std::string & folder) {
+Status EngineJob::set_kept_aside(const std::string & folder) {
     return guarded([&]() -> Status {
         const Extent before = extent();
         PITH_ASSIGN_OR_RETURN(aside_, SequenceAside::take(*session_, folder));
@@ -374,7 +374,7 @@ Status Turn::set_kept_aside(const std::string & folder) {
     });
 }
 
-Status Turn::bring_kept_back() {
+Status EngineJob::bring_kept_back() {
     return guarded([&]() -> Status {
         PITH_RETURN_IF_ERROR(aside_->put_back(*session_, kForkRoom));
         aside_.reset();

@@ -1,5 +1,5 @@
-// opened_file.cpp - a cache file that was read and checked once: what it says of itself, and the sessions that begin with it.
-// Stage: engine.
+// session_from_file.cpp - a cache file that was read and checked once: what it says of itself, and the sessions that begin with
+// it. Stage: engine.
 #include <mutex>
 #include <utility>
 

@@ -1,5 +1,5 @@
-// crossing_test.cpp - what crosses together comes as it would have come alone, in fewer pieces.
-#include "device/crossing.h"
+// gathered_reads_test.cpp - what crosses together comes as it would have come alone, in fewer pieces.
+#include "device/gathered_reads.h"
 
 #include <gtest/gtest.h>
 
@@ -82,7 +82,7 @@ Crossed cross(GraphRunner & runner, const Projections & weights, const std::vect
     }
     ggml_tensor * none = nullptr;
     if (together) {
-        cross_together(build, {&made[0], &none, &made[1], &made[2]});
+        read_together(build, {&made[0], &none, &made[1], &made[2]});
         EXPECT_EQ(made[0]->view_src == made[1]->view_src, n <= 32);
     }
     EXPECT_EQ(none, nullptr);

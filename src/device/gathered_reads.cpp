@@ -1,5 +1,5 @@
-// crossing.cpp - joined there, copied once, taken apart here.
-#include "device/crossing.h"
+// gathered_reads.cpp - joined there, copied once, taken apart here.
+#include "device/gathered_reads.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ constexpr int64_t kFewTokens = 32;
 
 }  // namespace
 
-void cross_together(GraphBuild & build, std::initializer_list<ggml_tensor **> tensors) {
+void read_together(GraphBuild & build, std::initializer_list<ggml_tensor **> tensors) {
     ggml_context * ctx = build.ctx();
     const auto is_there = [](ggml_tensor ** one) { return *one != nullptr; };
     const bool few =

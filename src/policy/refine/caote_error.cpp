@@ -1,5 +1,5 @@
-// eviction_error.cpp - weights, odds and distances into eviction errors.
-#include "policy/refine/eviction_error.h"
+// caote_error.cpp - weights, odds and distances into eviction errors.
+#include "policy/refine/caote_error.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace pith {
 
-std::string check_eviction_error(const Options & options) {
+std::string check_caote_options(const Options & options) {
     if (!options.is("space", "output") || !options.is("squared", "true")) { return {}; }
     return "squared=true squares each head's own distance, and space=output has none: leave one of them out";
 }
@@ -51,8 +51,8 @@ Status refine_in_output(const LayerEvidence & evidence, const Ragged<float> & we
 
 }  // namespace
 
-Status EvictionErrorRefiner::refine(const LayerEvidence & evidence, const Ragged<float> * head_scores,
-                                    Ragged<float> & scores) const {
+Status CaoteErrorRefiner::refine(const LayerEvidence & evidence, const Ragged<float> * head_scores,
+                                 Ragged<float> & scores) const {
     PITH_RETURN_IF_ERROR(require_values(name_, evidence));
     const bool per_head = exact_ && head_scores != nullptr;
     const int rows_per_lane = per_head ? evidence.n_group : 1;

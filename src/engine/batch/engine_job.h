@@ -1,4 +1,4 @@
-// turn.h - one request's life in an engine: waiting, reading its prompt, answering, set aside, ended. Stage: engine.
+// engine_job.h - one request's life in an engine: waiting, reading its prompt, answering, set aside, ended. Stage: engine.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +19,25 @@
 
 namespace pith {
 
-class Turn {
+class EngineJob {
 public:
-    Turn(int64_t id, Request request) : id_(id), request_(std::move(request)) {}
-    Turn(const Turn &) = delete;
-    Turn & operator=(const Turn &) = delete;
+    EngineJob(int64_t id, Request request) : id_(id), request_(std::move(request)) {}
+    EngineJob(const EngineJob &) = delete;
+    EngineJob & operator=(const EngineJob &) = delete;
 
-    // How the state that a turn has just read, of so many bytes, stays in memory for others.
+    // How the state that a job has just read, of so many bytes, stays in memory for others.
     enum class Holding {
         kNot,
-        kShared,  // the turn goes on from it, too
+        kShared,  // the job goes on from it, too
         kCopied,
     };
-    using HowToHold = std::function<Holding(const Turn & turn, size_t bytes)>;
+    using HowToHold = std::function<Holding(const EngineJob & job, size_t bytes)>;
 
     // Makes its session and finds out what its lanes may come to take: reserved_bytes().
     // base: whose state it goes on from; nullptr: none's. states: where those of prompts lie; nullptr: nowhere. They must live
     // as long as this.
     Status prepare(const Model & model, const EngineOptions & options, const std::shared_ptr<Execution> & execution,
-                   const Turn * base, StoredStates * states, HowToHold how_to_hold);
+                   const EngineJob * base, StoredStates * states, HowToHold how_to_hold);
 
     int64_t id() const { return id_; }
     const Request & request() const { return request_; }
@@ -64,7 +64,7 @@ public:
     size_t kv_bytes(bool at_most) const;
     // Of its recurrent layers' states those that are not still those of the state in memory that it goes on from, or of `base`
     // (null: none), which count them.
-    size_t state_bytes(const Turn * base) const;
+    size_t state_bytes(const EngineJob * base) const;
     size_t undo_bytes() const { return session_ ? session_->seq.undo_bytes() : 0; }
     size_t evidence_bytes() const { return session_ ? session_->seq.evidence.size_bytes() : 0; }
     size_t other_bytes() const;  // in memory, beside its entries, evidence and undo
@@ -84,9 +84,9 @@ public:
     int64_t n_shared() const { return n_shared_; }  // tokens of it that serve
     // The prompt's transaction opens, behind the base's entries where there is one, or what is evicted of them. Failing, the
     // request has ended; so has one that is kept, and has no tokens.
-    void start(const Turn * base, int64_t step);
+    void start(const EngineJob * base, int64_t step);
     // Whether the states of its prompt's first n tokens serve both.
-    bool begins_as(const Turn & other, int64_t n) const;
+    bool begins_as(const EngineJob & other, int64_t n) const;
     // It has no tokens of its own to read, and none of its answer is chosen: choose_token() comes next.
     bool wants_first_token() const { return state_ == RequestState::kAnswering && !has_token_; }
     // By the newest logits; the answer may end with it.
@@ -143,7 +143,7 @@ private:
     Extent extent() const;
 
     Status check() const;
-    Status fork(const Turn & base);
+    Status fork(const EngineJob & base);
     Status begin_from_states();
     void hold_state();
     int64_t room_to_fork() const;
@@ -151,7 +151,7 @@ private:
     size_t most_behind_shared() const;
     Status open_part();
     bool goes_on_reading();
-    int64_t most_of_fork(const Turn & base, const RunPlan & plan) const;
+    int64_t most_of_fork(const EngineJob & base, const RunPlan & plan) const;
     size_t bytes_behind(int64_t n_entries, const RunPlan & plan) const;
     void take_token();
     void keep_state();

@@ -1,5 +1,5 @@
-// shards.cpp - which prompts are whose, and whether all parts are there.
-#include "eval/shards.h"
+// run_shards.cpp - which prompts are whose, and whether all parts are there.
+#include "eval/run_shards.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// kin.cpp - see kin.h.
-#include "benchmarks/needles/kin.h"
+// kinship.cpp - see kinship.h.
+#include "benchmarks/needles/kinship.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// shards.h - a run divided among processes or machines, and its parts put together again. Stage: eval.
+// run_shards.h - a run divided among processes or machines, and its parts put together again. Stage: eval.
 //
 // Every part plans the whole run and asks what is its own: of the prompts, in the run's order, every n-th with all that is
 // asked about it. So each part has about as many samples of every task, and no prompt is read by two. Its run.json says how

@@ -1,4 +1,4 @@
-// fallbacks.h - operations that a device should have run and another place did, told by name. Stage: device.
+// unsupported_ops.h - operations that a device should have run and another place did, told by name. Stage: device.
 //
 // ggml's scheduler gives what a back end refuses to the next that takes it, without a word: results are the same, but what the
 // operation reads and makes crosses with every token. Each is told once a process, through the log, by its own name and the
@@ -15,7 +15,7 @@
 
 namespace pith {
 
-class Fallbacks {
+class UnsupportedOps {
 public:
     // at: where a weight or the lanes lie that the operation reads or writes; null: it has none. Comes before the graph is
     // placed: then the scheduler puts copies in the place of what operations read.

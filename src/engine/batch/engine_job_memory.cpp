@@ -1,5 +1,5 @@
-// turn_memory.cpp - what a turn reserves and holds, and which states in memory it goes on from.
-#include "engine/batch/turn.h"
+// engine_job_memory.cpp - what a job reserves and holds, and which states in memory it goes on from.
+#include "engine/batch/engine_job.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,7 +12,7 @@ namespace pith {
 
 // Entries of a fork's own, at most: what it adds, and, where it moves or copies the base's, those too. plan: its own, where it
 // evicts before its tokens come, else the base's.
-int64_t Turn::most_of_fork(const Turn & base, const RunPlan & plan) const {
+int64_t EngineJob::most_of_fork(const EngineJob & base, const RunPlan & plan) const {
     const Extent from = base.extent();
     const int64_t n_lanes = session_->shape().n_lanes();
     const int64_t n_added = std::ssize(request_.tokens) + request_.max_tokens;
@@ -31,7 +31,7 @@ int64_t Turn::most_of_fork(const Turn & base, const RunPlan & plan) const {
 }
 
 // Of entries of its own behind a base's. Pages at both ends of what it adds to a lane may be used in part.
-size_t Turn::bytes_behind(int64_t n_entries, const RunPlan & plan) const {
+size_t EngineJob::bytes_behind(int64_t n_entries, const RunPlan & plan) const {
     return most_bytes(session_->layout, 0) + most_bytes(session_->layout, n_entries) +
            ungoverned_bytes(session_->layout, longest_piece(plan) + plan.n_reread);
 }
@@ -39,7 +39,7 @@ size_t Turn::bytes_behind(int64_t n_entries, const RunPlan & plan) const {
 // At most, behind a state of its prompt's beginning, which lies in a base with so many cells to a lane. Where an eviction may
 // move the base's entries, it copies them: that is all that it would take alone, but for pages in front that hold what is never
 // evicted.
-size_t Turn::most_behind(const SequenceState & state, int64_t n_tokens, const RaggedCache & base, int64_t capacity) const {
+size_t EngineJob::most_behind(const SequenceState & state, int64_t n_tokens, const RaggedCache & base, int64_t capacity) const {
     const RunPlan & plan = *session_->given_plan;
     const int64_t n_lanes = session_->shape().n_lanes();
     const int64_t n_added = std::ssize(request_.tokens) - n_tokens + request_.max_tokens;
@@ -54,39 +54,39 @@ size_t Turn::most_behind(const SequenceState & state, int64_t n_tokens, const Ra
 }
 
 // Cells behind the lanes of a state that others go on from.
-int64_t Turn::room_to_fork() const {
+int64_t EngineJob::room_to_fork() const {
     return std::max<int64_t>(kForkRoom, session_->options.max_context);
 }
 
-size_t Turn::bytes_behind_own_state() const {
+size_t EngineJob::bytes_behind_own_state() const {
     const Sequence & seq = session_->seq;
     return most_behind(seq, seq.n_tokens, *seq.cache, seq.cache->longest() + room_to_fork());
 }
 
-size_t Turn::most_behind_shared() const {
+size_t EngineJob::most_behind_shared() const {
     return most_behind(shared_->state, n_shared_, *shared_->cache, shared_->cache->capacity());
 }
 
-Turn::Extent Turn::extent() const {
+EngineJob::Extent EngineJob::extent() const {
     if (is_aside()) { return extent_; }
     const RaggedCache & cache = *session_->seq.cache;
     return {cache.n_entries(), cache.longest(), cache.capacity(), cache.allocated_bytes() + state_bytes(nullptr)};
 }
 
-size_t Turn::kv_bytes(bool at_most) const {
+size_t EngineJob::kv_bytes(bool at_most) const {
     if (!session_ || !session_->seq.cache) { return 0; }
     const RaggedCache & cache = *session_->seq.cache;
     return at_most ? cache.peak_bytes() : cache.allocated_bytes();
 }
 
-size_t Turn::state_bytes(const Turn * base) const {
+size_t EngineJob::state_bytes(const EngineJob * base) const {
     if (!session_) { return 0; }
     const RecurrentStates & states = session_->seq.states;
     if (shared_) { return states.bytes_beside(shared_->state.states); }
     return base != nullptr && base->session_ ? states.bytes_beside(base->session_->seq.states) : states.size_bytes();
 }
 
-size_t Turn::other_bytes() const {
+size_t EngineJob::other_bytes() const {
     size_t n = (request_.tokens.capacity() + answer_.capacity()) * sizeof(int32_t);
     if (session_) {
         n += session_->seq.bookkeeping_bytes() +
@@ -95,7 +95,7 @@ size_t Turn::other_bytes() const {
     return n;
 }
 
-bool Turn::begins_as(const Turn & other, int64_t n) const {
+bool EngineJob::begins_as(const EngineJob & other, int64_t n) const {
     const std::span<const int32_t> here = request_.tokens;
     const std::span<const int32_t> there = other.request_.tokens;
     if (!scope_ || !other.scope_ || scope_->hash != other.scope_->hash) { return false; }
@@ -104,7 +104,7 @@ bool Turn::begins_as(const Turn & other, int64_t n) const {
     return std::min(here.size(), there.size()) >= size && std::ranges::equal(here.first(size), there.first(size));
 }
 
-void Turn::look_for_shared_state() {
+void EngineJob::look_for_shared_state() {
     if (!scope_) { return; }
     FoundShared found = states_->find_shared(*session_, *scope_, request_.tokens, ends_);
     shared_ = std::move(found.state);
@@ -113,30 +113,30 @@ void Turn::look_for_shared_state() {
     reserved_bytes_ = shared_ ? most_behind_shared() : bytes_alone_;
 }
 
-void Turn::let_go_of_shared_state() {
+void EngineJob::let_go_of_shared_state() {
     shared_.reset();
     taken_.reset();
     reserved_bytes_ = bytes_alone_;
 }
 
-size_t Turn::idle_base_bytes() const {
+size_t EngineJob::idle_base_bytes() const {
     constexpr int64_t kHeldHereAndThere = 2;
     return shared_ && shared_.use_count() == kHeldHereAndThere ? shared_->bytes() : 0;
 }
 
-void Turn::copy_shared_state() {
+void EngineJob::copy_shared_state() {
     copies_shared_ = true;
     reserved_bytes_ = bytes_alone_;
 }
 
-void Turn::take_shared_state() {
+void EngineJob::take_shared_state() {
     taken_ = states_->shared().take_out(*shared_);
     shared_.reset();
     reserved_bytes_ = bytes_alone_;
 }
 
 // The sequence is empty, or has read as much of the prompt as the longest state that was kept of its beginning.
-Status Turn::begin_from_states() {
+Status EngineJob::begin_from_states() {
     const auto empty = [this] {
         static_cast<SequenceState &>(session_->seq) = *fresh_;
         session_->seq.cache.reset();
@@ -164,7 +164,7 @@ Status Turn::begin_from_states() {
 }
 
 // The state that it has just read stays in memory, where it is of use and there is room.
-void Turn::hold_state() {
+void EngineJob::hold_state() {
     const Status held = guarded([&]() -> Status {
         const Sequence & seq = session_->seq;
         SharedStates & states = states_->shared();

@@ -1,5 +1,5 @@
-// sample_lines.cpp - what of a sample is written. Stage: eval.
-#include "eval/sample_lines.h"
+// samples_as_json.cpp - what of a sample is written. Stage: eval.
+#include "eval/samples_as_json.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// kin.h - chains of relatives: NeedleBench's needles for reasoning, and the answer in its box. Stage: benchmarks.
+// kinship.h - chains of relatives: NeedleBench's needles for reasoning, and the answer in its box. Stage: benchmarks.
 // Pure C++.   Threads: pure functions.
 #pragma once
 

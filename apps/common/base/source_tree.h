@@ -1,5 +1,5 @@
-// build_folders.h - the source tree's folders, for a program that runs where it was built. The installed program has none:
-// it is linked with a build_folders.cpp that was compiled without them (apps/CMakeLists.txt).
+// source_tree.h - the source tree's folders, for a program that runs where it was built. The installed program has none:
+// it is linked with a source_tree.cpp that was compiled without them (apps/CMakeLists.txt).
 #pragma once
 
 #include <string>

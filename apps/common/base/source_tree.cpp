@@ -1,5 +1,5 @@
-// build_folders.cpp - the folders that CMake names; compiled a second time, without them, for the installed program.
-#include "common/base/build_folders.h"
+// source_tree.cpp - the folders that CMake names; compiled a second time, without them, for the installed program.
+#include "common/base/source_tree.h"
 
 namespace pith::app {
 
