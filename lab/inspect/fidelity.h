@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/layer_view.h"
+#include "policy/evidence/layer_view.h"
 
 namespace pith {
 

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/evidence.h"
 #include "core/ragged.h"
 #include "pith/budget.h"
 #include "pith/session.h"
+#include "policy/evidence/evidence.h"
 #include "policy/policy.h"
 
 namespace pith {

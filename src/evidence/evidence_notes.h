@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "core/evidence.h"
 #include "model/model_file.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith {
 

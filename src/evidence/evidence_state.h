@@ -24,13 +24,13 @@
 #include "attention/cpu/lane_batch.h"
 #include "cache/ragged_cache.h"
 #include "core/copy_on_write.h"
-#include "core/evidence.h"
 #include "device/graph_runner.h"
 #include "evidence/kept_queries.h"
 #include "evidence/output_matrices.h"
 #include "evidence/query_moments.h"
 #include "evidence/query_sample.h"
 #include "evidence/shared_row.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith {
 

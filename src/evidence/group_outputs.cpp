@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/evidence.h"
 #include "evidence/lane_tiles.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith {
 namespace {

@@ -13,7 +13,7 @@
 
 namespace pith {
 
-// out [K · n_head_pairs]: ⟨v_j·W_O^g, v_j·W_O^other⟩ (core/evidence.h).
+// out [K · n_head_pairs]: ⟨v_j·W_O^g, v_j·W_O^other⟩ (policy/evidence/evidence.h).
 // Cost per entry and KV head: O((G·dv)²) and O(G³·dv); scratch of one tile and of the factor.
 Status output_pairs(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, std::span<const float> group_factor,
                     Ragged<float> & out);

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cache/ragged_cache.h"
-#include "core/evidence.h"
 #include "device/graph_runner.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith {
 

@@ -13,9 +13,9 @@
 
 #include "attention/cpu/hidden_keys.h"
 #include "cache/ragged_cache.h"
-#include "core/evidence.h"
 #include "core/ragged.h"
 #include "device/graph_runner.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith {
 

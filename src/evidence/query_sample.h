@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "core/copy_on_write.h"
-#include "core/evidence.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith {
 

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "core/items.h"
-#include "core/layer_view.h"
 #include "policy/allocate/allocator.h"
 #include "policy/allocate/head_profiles.h"
 #include "policy/allocate/shares.h"
+#include "policy/evidence/layer_view.h"
 #include "policy/lane/top.h"
 #include "policy/refine/refiner.h"
 #include "policy/score/scorer.h"

@@ -8,12 +8,12 @@
 #include <span>
 #include <vector>
 
-#include "core/evidence.h"
-#include "core/head_importance.h"
 #include "core/ragged.h"
 #include "core/shape.h"
 #include "core/tasks.h"
+#include "pith/head_importance.h"
 #include "pith/status.h"
+#include "policy/evidence/evidence.h"
 #include "policy/policy.h"
 
 namespace pith {

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/evidence.h"
 #include "pith/status.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith {
 

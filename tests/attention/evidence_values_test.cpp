@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "attention/random_lanes.h"
-#include "core/evidence.h"
 #include "evidence/entry_norms.h"
 #include "evidence/group_outputs.h"
 #include "evidence/lane_tiles.h"
 #include "evidence/lane_values.h"
 #include "evidence/output_norms.h"
 #include "model/output_factors.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith {
 namespace {

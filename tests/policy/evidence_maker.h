@@ -5,9 +5,9 @@
 #include <random>
 #include <vector>
 
-#include "core/evidence.h"
-#include "core/head_importance.h"
 #include "core/shape.h"
+#include "pith/head_importance.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith::test {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/evidence.h"
 #include "policy/eviction.h"
+#include "policy/evidence/evidence.h"
 #include "policy/variants.h"
 
 namespace pith::test {

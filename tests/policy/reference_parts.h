@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/layer_profile.h"
+#include "policy/evidence/layer_profile.h"
 #include "policy/reference.h"
 
 namespace pith::test {

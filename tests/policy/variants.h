@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/options.h"
+#include "policy/part/options.h"
 
 namespace pith::test {
 

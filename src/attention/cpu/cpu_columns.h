@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/evidence.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith {
 

@@ -9,11 +9,11 @@
 #include <memory>
 #include <span>
 
-#include "core/head_importance.h"
-#include "core/layer_view.h"
-#include "core/part.h"
 #include "core/shape.h"
+#include "pith/head_importance.h"
 #include "pith/status.h"
+#include "policy/evidence/layer_view.h"
+#include "policy/part/part.h"
 
 namespace pith {
 

@@ -19,10 +19,10 @@
 
 #include <vector>
 
-#include "core/evidence.h"
-#include "core/layer_profile.h"
 #include "core/tasks.h"
 #include "policy/allocate/row_distances.h"
+#include "policy/evidence/evidence.h"
+#include "policy/evidence/layer_profile.h"
 
 namespace pith {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "core/options.h"
 #include "policy/allocate/allocator.h"
+#include "policy/part/options.h"
 
 namespace pith {
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "core/layer_view.h"
 #include "core/ragged.h"
+#include "policy/evidence/layer_view.h"
 
 namespace pith {
 

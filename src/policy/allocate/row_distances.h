@@ -19,8 +19,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "core/evidence.h"
 #include "core/tasks.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/evidence.h"
+#include "policy/evidence/evidence.h"
 
 namespace pith {
 

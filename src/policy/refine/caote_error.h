@@ -11,8 +11,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/options.h"
 #include "policy/lane/eviction_weights.h"
+#include "policy/part/options.h"
 #include "policy/refine/refiner.h"
 
 namespace pith {

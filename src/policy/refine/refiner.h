@@ -6,10 +6,10 @@
 // Errors:  kMissingEvidence when the evidence lacks what needs() asks for.   Threads: immutable, const-safe.
 #pragma once
 
-#include "core/evidence.h"
-#include "core/part.h"
 #include "core/ragged.h"
 #include "pith/status.h"
+#include "policy/evidence/evidence.h"
+#include "policy/part/part.h"
 
 namespace pith {
 

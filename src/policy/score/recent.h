@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "core/options.h"
+#include "policy/part/options.h"
 
 namespace pith {
 

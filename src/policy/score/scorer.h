@@ -10,10 +10,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/evidence.h"
-#include "core/part.h"
 #include "core/ragged.h"
 #include "pith/status.h"
+#include "policy/evidence/evidence.h"
+#include "policy/part/part.h"
 
 namespace pith {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "core/options.h"
+#include "policy/part/options.h"
 #include "policy/score/pool.h"
 
 namespace pith {

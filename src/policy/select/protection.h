@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "core/layer_view.h"
 #include "pith/position_span.h"
+#include "policy/evidence/layer_view.h"
 
 namespace pith {
 

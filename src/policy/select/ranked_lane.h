@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/layer_view.h"
+#include "policy/evidence/layer_view.h"
 #include "policy/lane/lane_choice.h"
 
 namespace pith {

@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <span>
 
-#include "core/layer_view.h"
-#include "core/part.h"
 #include "core/tasks.h"
 #include "pith/status.h"
+#include "policy/evidence/layer_view.h"
 #include "policy/lane/lane_choice.h"
+#include "policy/part/part.h"
 
 namespace pith {
 

@@ -1,5 +1,5 @@
 // options.cpp - validates the options of a policy's parts.
-#include "core/options.h"
+#include "policy/part/options.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,5 +1,5 @@
 // options_test.cpp - option tables: validation, messages, and the text helpers below them.
-#include "core/options.h"
+#include "policy/part/options.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
-#include "core/evidence.h"
-#include "core/layer_profile.h"
 #include "core/ragged.h"
+#include "policy/evidence/evidence.h"
+#include "policy/evidence/layer_profile.h"
 
 namespace pith {
 

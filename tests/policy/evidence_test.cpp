@@ -1,5 +1,5 @@
 // evidence_test.cpp - the union of what scorers need.
-#include "core/evidence.h"
+#include "policy/evidence/evidence.h"
 
 #include <gtest/gtest.h>
 

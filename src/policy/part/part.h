@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/options.h"
+#include "policy/part/options.h"
 
 namespace pith {
 

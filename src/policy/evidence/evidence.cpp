@@ -1,5 +1,5 @@
 // evidence.cpp - the union of what parts of a policy ask for.
-#include "core/evidence.h"
+#include "policy/evidence/evidence.h"
 
 #include <algorithm>
 
