@@ -45,21 +45,28 @@ function(pith_include_root name scope folder source)
   target_include_directories(${name} ${scope} $<BUILD_INTERFACE:${root}>)
 endfunction()
 
-# pith_library(pith_FOLDER [IN PARENT] SOURCES … LINKS …), SOURCES as for pith_sources (PithCompile.cmake), relative to the folder:
-# the static library of FOLDER. Headers of other folders arrive only through LINKS, so the layering is a link order. IN: the folder
-# lies in that of pith_PARENT, which it links and with whose headers its own arrive.
+# pith_library(pith_FOLDER [IN PARENT] SOURCES …), SOURCES as for pith_sources (PithCompile.cmake), relative to the folder: the static
+# library of FOLDER. It links what rooms.txt allows it to include: headers of other folders arrive in no other way, so the layering
+# is a link order. IN: the folder lies in that of pith_PARENT, with whose headers its own arrive.
 function(pith_library name)
-  cmake_parse_arguments(ARG "" "IN" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "IN" "SOURCES" ${ARGN})
+  string(REGEX REPLACE "^pith_" "" folder ${name})
   add_library(${name} STATIC)
   pith_sources(${name} ${ARG_SOURCES})
   add_library(pith::${name} ALIAS ${name})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
-  if(NOT ARG_IN)
-    string(REGEX REPLACE "^pith_" "" folder ${name})
+  if(ARG_IN)
+    set(folder ${ARG_IN}/${folder})
+  else()
     pith_include_root(${name} PUBLIC ${folder} ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
   target_compile_features(${name} PUBLIC cxx_std_20)
-  target_link_libraries(${name} PUBLIC ${ARG_LINKS} Threads::Threads PRIVATE $<BUILD_INTERFACE:pith_flags>)
+  pith_links_of(links ${folder})
+  if("json" IN_LIST links)
+    list(REMOVE_ITEM links json)
+    pith_reads_json(${name})
+  endif()
+  target_link_libraries(${name} PUBLIC ${links} Threads::Threads PRIVATE $<BUILD_INTERFACE:pith_flags>)
   pith_read_once(${name})
 endfunction()
 
