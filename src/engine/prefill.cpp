@@ -119,7 +119,7 @@ Status Session::Impl::decide(int64_t n_prompt, int n_question) {
     facts.may_reread = options.auto_may_reread && n_question == 0;  // all that a question may bring is planned alike
     facts.roomy = memory_holds_all(n_prompt + std::ssize(observers));
     facts.even = seq.budget.kind == BudgetKind::kAuto && available_addresses() > 0;
-    PITH_RETURN_IF_ERROR(settle_policy(facts));
+    settle_policy(facts);
     if (given_plan) {
         seq.plan = given_plan;
     } else {
@@ -130,7 +130,7 @@ Status Session::Impl::decide(int64_t n_prompt, int n_question) {
     facts.question = n_question == 0 ? KnownQuestion::kUnknown
                      : in_sight      ? KnownQuestion::kInSight
                                      : KnownQuestion::kOutOfSight;
-    PITH_RETURN_IF_ERROR(settle_policy(facts));
+    settle_policy(facts);
     return check_protected(seq.policy, seq.budget, *seq.plan, n_prompt);
 }
 

@@ -11,6 +11,7 @@
 #include "engine/cache_layout.h"
 #include "engine/model_parts.h"
 #include "policy/auto_policy.h"
+#include "policy/named_policy.h"
 #include "policy/policy.h"
 #include "policy/protected_tokens.h"
 #include "policy/schedule/run_plan.h"
@@ -33,8 +34,7 @@ struct Protection {
     }
 };
 
-Result<Protection> protection_of(std::string_view name, const std::vector<PositionSpan> & pinned, int64_t budget) {
-    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+Protection protection_of(const Policy & policy, const std::vector<PositionSpan> & pinned, int64_t budget) {
     std::vector<PositionSpan> first = pinned;
     first.push_back({0, policy.n_sinks()});
     return Protection{policy.name(), policy.n_sinks(), policy.n_recent(budget), n_covered(pinned), n_covered(first)};
@@ -42,10 +42,13 @@ Result<Protection> protection_of(std::string_view name, const std::vector<Positi
 
 // Of what `auto` may become, that which protects least: nothing else can be chosen with certainty yet.
 Result<Protection> protection(const SessionOptions & options, int64_t budget) {
-    if (!is_auto(options.policy)) { return protection_of(options.policy, options.pinned, budget); }
+    if (!options.policy.is_auto()) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(options.policy));
+        return protection_of(policy, options.pinned, budget);
+    }
     std::optional<Protection> least;
-    for (const std::string_view name : auto_candidates(options.auto_may_reread)) {
-        PITH_ASSIGN_OR_RETURN(const Protection one, protection_of(name, options.pinned, budget));
+    for (const Policy & policy : auto_candidates(options.auto_may_reread)) {
+        const Protection one = protection_of(policy, options.pinned, budget);
         if (!least || one.sum() < least->sum()) { least = one; }
     }
     return *least;
@@ -53,13 +56,12 @@ Result<Protection> protection(const SessionOptions & options, int64_t budget) {
 
 // The entries that would do. Nothing: no number would.
 Result<std::optional<int64_t>> enough_entries(const SessionOptions & options) {
-    if (!is_auto(options.policy)) {
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(options.policy));
+    if (!options.policy.is_auto()) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(options.policy));
         return least_budget(policy, options.pinned);
     }
     std::optional<int64_t> least;
-    for (const std::string_view name : auto_candidates(options.auto_may_reread)) {
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+    for (const Policy & policy : auto_candidates(options.auto_may_reread)) {
         const std::optional<int64_t> one = least_budget(policy, options.pinned);
         if (one && (!least || *one < *least)) { least = one; }
     }

@@ -235,7 +235,7 @@ Status Conversation::load(const std::string & path) {
     return {};
 }
 
-Status Conversation::follow(const std::string & policy, const Budget & budget, const Progress & progress) {
+Status Conversation::follow(const PolicyChoice & policy, const Budget & budget, const Progress & progress) {
     Conversation other(model_, tokenizer_);
     other.options_ = options_;
     other.options_.session.policy = policy;

@@ -49,7 +49,7 @@ Status Turn::check() const {
     }
     if (request_.evict && request_.after == 0) {
         return {ErrorCode::kInvalidArgument,
-                "Request::evict is '" + request_.evict->policy +
+                "Request::evict is '" + request_.evict->policy.name() +
                     "' without a request to go on from: give Request::after, or put policy and budget into the options"};
     }
     if (request_.evict && request_.evict->budget.kind == BudgetKind::kAuto) {
