@@ -63,7 +63,7 @@ struct EngineOptions {
 
 // What a policy keeps of a prompt that was read in full (Session::evict()).
 struct Eviction {
-    std::string policy;
+    PolicyChoice policy;
     Budget budget;
 };
 

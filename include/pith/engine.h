@@ -19,6 +19,7 @@
 #include "pith/log.h"             // where log lines go
 #include "pith/model.h"           // GGUF files
 #include "pith/policies.h"        // what may be kept
+#include "pith/policy_choice.h"   // the one that is chosen
 #include "pith/session.h"         // prefill, decode, evict
 #include "pith/status.h"          // Status, Result<T>
 #include "pith/text.h"            // tokens, chat templates, sampling

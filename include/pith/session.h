@@ -7,7 +7,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "pith/head_importance.h"
 #include "pith/kv_type.h"
 #include "pith/ledger.h"
+#include "pith/policy_choice.h"
 #include "pith/position_span.h"
 #include "pith/prefill_schedule.h"
 #include "pith/status.h"
@@ -37,7 +37,7 @@ struct SessionOptions {
     // the reason in the ledger. `full` without a budget, or where the budget is `auto` and memory holds the whole context
     // (max_context, or what the model was trained on); a session of the chosen name would be the same, bit for bit. `gated` and
     // `gate` need ModelOptions::gate_file.
-    std::string policy = "auto";
+    PolicyChoice policy;
     Budget budget;
     KvType type_k = KvType::kF16;
     KvType type_v = KvType::kF16;
@@ -59,7 +59,7 @@ struct SessionOptions {
     std::shared_ptr<const HeadImportance> heads;
     std::string heads_file;
     // Policies that evict() may be asked for later: their evidence is gathered along with the session's own policy's.
-    std::vector<std::string> observe;
+    std::vector<PolicyChoice> observe;
     RereadPrompt reread;
     // `auto` may take a policy that reads the text again, where what will be asked is not known: two to three times the time of
     // a prefill, for more right answers. The right choice for what is read once and asked often.
@@ -137,7 +137,7 @@ public:
     //         kMissingEvidence (policy not observed), kBudget (names the budget and what is protected), kCancelled; the session
     //         is then as before.
     // cancel: as RunHooks::cancel.
-    Status evict(std::string_view policy, const Budget & budget, const std::atomic<bool> * cancel = nullptr);
+    Status evict(const PolicyChoice & policy, const Budget & budget, const std::atomic<bool> * cancel = nullptr);
 
     // The second of two stages, for a context that was compressed before anybody knew what would be asked: evicts what is left
     // of it down to this budget in the sight of `questions`, which are asked next, and goes on under this policy and budget.
@@ -148,7 +148,7 @@ public:
     //         kMissingEvidence (the policy asks what queries paid that ran before, and this session did not keep that: names
     //         the policy); kBudget, kOutOfMemory, kCancelled. The session is then as before.
     // Cost: a pass over the questions' tokens, and one eviction.   cancel: as RunHooks::cancel.
-    Status evict_for_questions(std::span<const int32_t> questions, std::string_view policy, const Budget & budget,
+    Status evict_for_questions(std::span<const int32_t> questions, const PolicyChoice & policy, const Budget & budget,
                                const std::atomic<bool> * cancel = nullptr);
 
     // A state to come back to, policy and budget included. Cheap while nothing is evicted in between; else the entries evicted

@@ -16,9 +16,9 @@
 #include "eval/ask_together.h"
 #include "eval/plain_text.h"
 #include "eval/sample_length.h"
+#include "plan/run_plan.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
-#include "policy/schedule/run_plan.h"
 #include "text/reread_prompt.h"
 
 namespace pith {
@@ -57,9 +57,9 @@ public:
           path_(model.info().path) {}
 
     Result<EvalPlan> plan() {
-        std::vector<std::string> policies = {"full"};
+        std::vector<PolicyChoice> policies = {"full"};
         std::copy_if(options_.policies.begin(), options_.policies.end(), std::back_inserter(policies),
-                     [&](const std::string & name) { return std::count(policies.begin(), policies.end(), name) == 0; });
+                     [&](const PolicyChoice & one) { return std::count(policies.begin(), policies.end(), one) == 0; });
         PITH_ASSIGN_OR_RETURN(plan_.cases, make_cases(policies, options_.budgets));
         for (const PolicyCase & one : plan_.cases) { PITH_RETURN_IF_ERROR(check_schedule(one)); }
         for (const int length : options_.lengths) { PITH_RETURN_IF_ERROR(check_length(length)); }
@@ -310,7 +310,7 @@ private:
             plan_.info.tasks.push_back({rules.name, rules.metric, rules.group_by, false});
         }
         for (const PolicyCase & one : plan_.cases) {
-            plan_.info.cases.push_back({one.policy, one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string()});
+            plan_.info.cases.push_back({one.policy.name(), one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string()});
         }
         plan_.info.about.emplace_back("model path", path_);
     }
@@ -335,7 +335,7 @@ public:
     bool wanted(const EvalUnit & unit, const PolicyCase & one) const {
         return std::any_of(unit.questions.begin(), unit.questions.end(), [&](const EvalQuestion & question) {
             Answer key = question.key;
-            key.policy = one.policy;
+            key.policy = one.policy.name();
             key.budget = one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string();
             return !folder_.has(key);
         });

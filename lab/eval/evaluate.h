@@ -38,7 +38,7 @@ struct EvalOptions {
     std::string family;
     std::vector<const benchmarks::Task *> tasks;  // perplexity: none
     std::vector<int> lengths = {0};               // 0: as the data is
-    std::vector<std::string> policies;            // the full cache is always among them
+    std::vector<PolicyChoice> policies;           // the full cache is always among them
     std::vector<Budget> budgets;
     int n_samples = 0;  // of each task and length; 0: all there are
     uint64_t seed = 1;

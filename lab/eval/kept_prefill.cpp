@@ -21,9 +21,9 @@ std::string name_of_prefill(const Model & model, const SessionOptions & options,
         key.text(value);
     }
     key.text(gate_of(model) ? gate_of(model)->hash() : "");
-    key.text(options.policy);
+    key.text(options.policy.name());
     key.text(options.budget.to_string());
-    for (const std::string & policy : options.observe) { key.text(policy); }
+    for (const PolicyChoice & policy : options.observe) { key.text(policy.name()); }
     key.text(to_string(options.type_k));
     key.text(to_string(options.type_v));
     key.number(static_cast<uint8_t>(options.prefill));

@@ -49,7 +49,7 @@ Interval difference_interval(std::span<const double> losses, std::span<const dou
 
 PerplexityRow summary(const PolicyCase & one, const CaseLosses & result, std::span<const double> full) {
     PerplexityRow row;
-    row.policy = one.policy;
+    row.policy = one.policy.name();
     row.budget = one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string();
     row.n_texts = static_cast<int>(result.losses.size());
     row.note = result.note;
@@ -77,9 +77,9 @@ Status check(const PerplexityOptions & options) {
 Result<std::vector<PerplexityRow>> run_perplexity(const Model & model, const Tokenizer & tokenizer,
                                                   const PerplexityOptions & options) {
     PITH_RETURN_IF_ERROR(check(options));
-    std::vector<std::string> policies = {"full"};
+    std::vector<PolicyChoice> policies = {"full"};
     std::copy_if(options.policies.begin(), options.policies.end(), std::back_inserter(policies),
-                 [](const std::string & name) { return name != "full"; });
+                 [](const PolicyChoice & one) { return one.name() != "full"; });
     PITH_ASSIGN_OR_RETURN(const std::vector<PolicyCase> cases, make_cases(policies, options.budgets));
     SessionOptions session_options;
     session_options.n_threads = options.n_threads;

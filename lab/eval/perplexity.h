@@ -15,12 +15,13 @@
 #include "core/interval.h"
 #include "pith/budget.h"
 #include "pith/model.h"
+#include "pith/policy_choice.h"
 #include "pith/text.h"
 
 namespace pith {
 
 struct PerplexityOptions {
-    std::vector<std::string> policies;
+    std::vector<PolicyChoice> policies;
     std::vector<Budget> budgets;
     int n_texts = 10;
     int n_tokens = 1024;  // of the prompt

@@ -33,7 +33,7 @@ void describe(Answer & answer, const CompressedPrompt & prompt, bool with_lanes)
 }
 
 Answer named(Answer answer, const PolicyCase & one) {
-    answer.policy = one.policy;
+    answer.policy = one.policy.name();
     answer.budget = one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string();
     return answer;
 }

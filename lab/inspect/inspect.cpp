@@ -14,6 +14,7 @@
 #include "inspect/fidelity.h"
 #include "policy/allocate/head_profiles.h"
 #include "policy/allocate/row_distances.h"
+#include "policy/named_policy.h"
 #include "policy/policy.h"
 #include "policy/score/scorer.h"
 #include "policy/select/protection.h"
@@ -36,6 +37,7 @@ struct Step {
 
 // One policy's scores over the full cache: the same for all budgets.
 struct Scored {
+    PolicyChoice choice;
     Policy policy;
     std::vector<Ragged<float>> base;     // [layer] of [K]
     std::vector<Ragged<float>> refined;  // the same after the refiner
@@ -52,7 +54,7 @@ public:
         out_.layer_numbers = std::move(numbers);
     }
 
-    Result<Inspection> run(std::span<const int32_t> tokens, std::span<const Policy> policies, const ProfileNeeds & profile) {
+    Result<Inspection> run(std::span<const int32_t> tokens, const ProfileNeeds & profile) {
         RunHooks hooks;
         hooks.cancel = options_.cancel;
         double loss = 0;
@@ -69,12 +71,12 @@ public:
         out_.next_token = likeliest_token(session_.logits());
         PITH_RETURN_IF_ERROR(summarise_attention());
         PITH_RETURN_IF_ERROR(summarise_profiles(profile));
-        for (const Policy & policy : policies) { PITH_RETURN_IF_ERROR(score(policy)); }
+        for (const PolicyChoice & choice : options_.policies) { PITH_RETURN_IF_ERROR(score(choice)); }
 
         PITH_ASSIGN_OR_RETURN(const auto full, session_.snapshot());
         PITH_ASSIGN_OR_RETURN(full_, step());
         PITH_RETURN_IF_ERROR(session_.restore(full));
-        const int n_total = static_cast<int>(policies.size() * options_.budgets.size());
+        const int n_total = static_cast<int>(options_.policies.size() * options_.budgets.size());
         for (const Budget & budget : options_.budgets) {
             for (const Scored & scored : scored_) {
                 if (options_.cancel != nullptr && options_.cancel->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
@@ -202,8 +204,9 @@ private:
         return {};
     }
 
-    Status score(const Policy & policy) {
-        Scored scored{policy, {}, {}};
+    Status score(const PolicyChoice & choice) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
+        Scored scored{choice, policy, {}, {}};
         for (int layer = 0; layer < out_.shape.n_layers; ++layer) {
             PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, look_.evidence(out_.number_of(layer), policy.needs()));
             Ragged<float> base;
@@ -235,8 +238,7 @@ private:
         InspectCase one;
         one.policy = scored.policy.name();
         one.budget = budget.to_string();
-        if (const Status status = session_.evict(scored.policy.name(), budget, options_.cancel);
-            status.code() == ErrorCode::kBudget) {
+        if (const Status status = session_.evict(scored.choice, budget, options_.cancel); status.code() == ErrorCode::kBudget) {
             one.refused = status.message();
             out_.cases.push_back(std::move(one));
             return {};
@@ -373,19 +375,17 @@ Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens,
     if (options.policies.empty() || options.budgets.empty()) {
         return {ErrorCode::kInvalidArgument, "inspection: give at least one policy and one budget"};
     }
-    std::vector<Policy> policies;
-    for (const std::string & name : options.policies) {
-        PITH_ASSIGN_OR_RETURN(Policy policy, Policy::parse(name));
+    for (const PolicyChoice & choice : options.policies) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
         if (!policy.evicts()) {
             return {ErrorCode::kInvalidArgument,
-                    "policy '" + name + "' evicts nothing: it is what the others are compared with; leave it out"};
+                    "policy '" + choice.name() + "' evicts nothing: it is what the others are compared with; leave it out"};
         }
-        policies.push_back(std::move(policy));
     }
-    PITH_ASSIGN_OR_RETURN(const Policy window, Policy::parse("snapkv"));
     const bool all_pairs = options.distance_by == "jsd" || options.distance_by == "l2";
-    PITH_ASSIGN_OR_RETURN(const Policy score, Policy::parse("snapkv+novelty:distance=" + options.distance_by +
-                                                            (all_pairs ? ":k=" + std::to_string(kQueriesOfPairs) : "")));
+    const PolicyChoice score("snapkv+novelty:distance=" + options.distance_by +
+                             (all_pairs ? ":k=" + std::to_string(kQueriesOfPairs) : ""));
+    PITH_ASSIGN_OR_RETURN(const Policy scored, named_policy(score));
     SessionOptions session_options;
     session_options.policy = "full";
     session_options.type_k = options.type_k;
@@ -395,10 +395,10 @@ Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens,
     session_options.heads = options.heads;
     session_options.heads_file = options.heads_file;
     session_options.observe = options.policies;
-    session_options.observe.push_back(window.name());
-    session_options.observe.push_back(score.name());
+    session_options.observe.emplace_back("snapkv");
+    session_options.observe.push_back(score);
     PITH_ASSIGN_OR_RETURN(Session session, model.session(session_options));
-    return Inspector(session, options, file_of(model).hparams().governed_layers()).run(tokens, policies, score.needs().profile);
+    return Inspector(session, options, file_of(model).hparams().governed_layers()).run(tokens, scored.needs().profile);
 }
 
 }  // namespace pith

@@ -36,7 +36,7 @@
 namespace pith {
 
 struct InspectOptions {
-    std::vector<std::string> policies;  // that evict
+    std::vector<PolicyChoice> policies;  // that evict
     std::vector<Budget> budgets;
     // f32, so that differences are the policy's and not the rounding of f16 attention.
     KvType type_k = KvType::kF32;

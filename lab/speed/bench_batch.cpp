@@ -13,7 +13,7 @@
 #include "engine/engine_options.h"
 #include "engine/probe/bench_child.h"
 #include "engine/probe/child_process.h"
-#include "policy/policy.h"
+#include "policy/named_policy.h"
 #include "speed/random_prompt.h"
 
 namespace pith {
@@ -26,7 +26,7 @@ constexpr int kUntimedSteps = 2;
 
 struct Case {
     int64_t depth = 0;
-    std::string policy;
+    PolicyChoice policy;
     bool evicts = false;
     bool own = false;  // evicted by each request, not once for all
 };
@@ -72,7 +72,7 @@ private:
         Request request;
         request.tokens = some_tokens(std::max<int64_t>(case_.depth, 1));
         request.options = options_.session;
-        request.options.policy = case_.own ? "full" : case_.policy;
+        request.options.policy = case_.own ? PolicyChoice("full") : case_.policy;
         if (case_.own) { request.options.observe = {case_.policy}; }
         if (case_.own || !case_.evicts) { request.options.budget = Budget(); }
         request.max_tokens = 0;
@@ -129,7 +129,7 @@ private:
 };
 
 Result<Json> measure_pith(const BatchBenchOptions & options, const Case & one) {
-    const std::string name = "'" + one.policy + "' at depth " + std::to_string(one.depth);
+    const std::string name = "'" + one.policy.name() + "' at depth " + std::to_string(one.depth);
     return measure_in_child(name, [&]() -> Result<Json> {
         PITH_ASSIGN_OR_RETURN(Model model, Model::load(options.model_path, options.model));
         return CaseRunner(options, one, std::move(model)).run();
@@ -184,13 +184,13 @@ Result<std::vector<BatchRow>> run_batch_bench(const BatchBenchOptions & options)
     std::vector<Case> cases;
     std::vector<BatchRow> rows;  // [case][batch]
     for (const int64_t depth : options.depths) {
-        for (const std::string & name : options.policies) {
-            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-            cases.push_back({depth, name, policy.evicts(), policy.evicts() && options.own});
+        for (const PolicyChoice & choice : options.policies) {
+            PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
+            cases.push_back({depth, choice, policy.evicts(), policy.evicts() && options.own});
             for (const int batch : options.batches) {
                 BatchRow & row = rows.emplace_back();
                 row.depth = depth;
-                row.policy = name;
+                row.policy = policy.name();
                 row.budget = policy.evicts() ? options.session.budget.to_string() : "";
                 row.batch = batch;
             }
@@ -206,7 +206,7 @@ Result<std::vector<BatchRow>> run_batch_bench(const BatchBenchOptions & options)
                 tell(options, round, "llama.cpp", one.depth);
                 PITH_ASSIGN_OR_RETURN(llama, measure_llama(options, one.depth));
             }
-            tell(options, round, one.policy, one.depth);
+            tell(options, round, one.policy.name(), one.depth);
             PITH_ASSIGN_OR_RETURN(const Json measured, measure_pith(options, one));
             for (size_t b = 0; b < n_batches; ++b) {
                 BatchRow & row = rows[c * n_batches + b];

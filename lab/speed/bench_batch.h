@@ -23,7 +23,7 @@ struct BatchBenchOptions {
     std::string model_path;
     ModelOptions model;
     SessionOptions session;  // threads, types, budget, schedule; the policy comes from `policies`
-    std::vector<std::string> policies = {"full"};
+    std::vector<PolicyChoice> policies = {"full"};
     std::vector<int64_t> depths = {0};
     std::vector<int> batches = {1, 2, 4, 8, 16, 32};
     bool own = false;  // each sequence evicts for itself, and holds what it keeps alone

@@ -21,7 +21,7 @@ namespace pith {
 
 struct CrowdOptions {
     SessionOptions session;  // threads, types, budget, chunk
-    std::vector<std::string> policies;
+    std::vector<PolicyChoice> policies;
     int n_chats = 100;
     int64_t n_prefix = 15360;  // tokens that all share
     int64_t n_tail = 1024;     // and of each its own

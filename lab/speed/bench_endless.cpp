@@ -58,7 +58,8 @@ private:
         while (session.ledger().evicted_entries == 0) {
             if (session.n_tokens() >= options_.n_tokens) {
                 return {ErrorCode::kInvalidArgument,
-                        "policy '" + options_.policies.front() + "' evicted nothing of " + with_commas(session.n_tokens()) +
+                        "policy '" + options_.policies.front().name() + "' evicted nothing of " +
+                            with_commas(session.n_tokens()) +
                             " tokens: give --endless a policy that evicts, and a smaller --budget"};
             }
             PITH_RETURN_IF_ERROR(feed(session, Feed::kChunks, length()).status());

@@ -20,7 +20,7 @@ namespace pith {
 
 struct EndlessOptions {
     SessionOptions session;  // threads, types, budget, chunk
-    std::vector<std::string> policies;
+    std::vector<PolicyChoice> policies;
     int64_t n_tokens = 1000000;
     int n_generate = 100000;     // of these: the last, one by one
     int64_t n_compared = 10000;  // the last of each part that are measured in turns; fewer in short parts

@@ -8,7 +8,7 @@
 #include "core/stopwatch.h"
 #include "engine/generate_tokens.h"
 #include "engine/layer_probe.h"
-#include "policy/policy.h"
+#include "policy/named_policy.h"
 #include "speed/random_prompt.h"
 
 namespace pith {
@@ -63,10 +63,10 @@ struct Meter {
 
 class CaseProfiler {
 public:
-    CaseProfiler(const Model & model, const ProfileOptions & options, ProfileRow & row)
+    CaseProfiler(const Model & model, const ProfileOptions & options, const PolicyChoice & policy, ProfileRow & row)
         : model_(model), options_(options), row_(row), prompt_(random_prompt(model, row.depth, options.seed)) {
         session_options_ = options.session;
-        session_options_.policy = row.policy;
+        session_options_.policy = policy;
         if (row.budget.empty()) { session_options_.budget = Budget(); }
         hooks_.cancel = options.cancel;
     }
@@ -151,14 +151,14 @@ Result<std::vector<ProfileRow>> measure_profile(const Model & model, const Profi
                                                            std::to_string(options.n_generate) +
                                                            " decoded ones: give 1, 1 and 0 or more");
         }
-        for (const std::string & name : options.policies) {
-            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-            if (options.progress) { options.progress(name + " at depth " + std::to_string(depth)); }
+        for (const PolicyChoice & choice : options.policies) {
+            PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
+            if (options.progress) { options.progress(choice.name() + " at depth " + std::to_string(depth)); }
             ProfileRow row;
             row.depth = depth;
             row.policy = policy.name();
             row.budget = policy.evicts() ? options.session.budget.to_string() : "";
-            PITH_RETURN_IF_ERROR(CaseProfiler(model, options, row).run());
+            PITH_RETURN_IF_ERROR(CaseProfiler(model, options, choice, row).run());
             rows.push_back(std::move(row));
         }
     }

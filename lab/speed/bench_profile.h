@@ -24,7 +24,7 @@ namespace pith {
 
 struct ProfileOptions {
     SessionOptions session;  // threads, types, budget, schedule; the policy comes from `policies`
-    std::vector<std::string> policies = {"full"};
+    std::vector<PolicyChoice> policies = {"full"};
     std::vector<int64_t> depths = {512};  // tokens of the prompt
     int n_generate = 256;                 // decoded behind it
     int n_repetitions = 1;                // of the decoding, each from the same state; the prompt is run once

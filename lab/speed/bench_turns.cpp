@@ -8,7 +8,7 @@
 
 #include "core/check.h"
 #include "core/stopwatch.h"
-#include "policy/policy.h"
+#include "policy/named_policy.h"
 #include "speed/random_prompt.h"
 
 namespace pith {
@@ -34,10 +34,10 @@ public:
     }
 
     Result<std::vector<TurnsRow>> run() {
-        for (const std::string & name : options_.policies) {
-            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+        for (const PolicyChoice & choice : options_.policies) {
+            PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
             const std::vector<Budget> budgets = policy.evicts() ? options_.budgets : std::vector<Budget>{Budget()};
-            for (const Budget & budget : budgets) { PITH_RETURN_IF_ERROR(grow(policy, budget)); }
+            for (const Budget & budget : budgets) { PITH_RETURN_IF_ERROR(grow(choice, policy.evicts(), budget)); }
         }
         for (int round = 0; round < options_.n_repetitions; ++round) {
             if (options_.next_round && !options_.next_round(round)) { break; }
@@ -64,9 +64,9 @@ private:
     }
 
     // One prompt through all depths.
-    Status grow(const Policy & policy, const Budget & budget) {
+    Status grow(const PolicyChoice & policy, bool evicts, const Budget & budget) {
         SessionOptions options = options_.session;
-        options.policy = policy.name();
+        options.policy = policy;
         options.budget = budget;
         PITH_ASSIGN_OR_RETURN(Session made, model_.session(options));
         sessions_.push_back(std::move(made));
@@ -76,7 +76,7 @@ private:
             one.session_options = options;
             one.row.n_prompt = options_.n_prompt;
             one.row.policy = policy.name();
-            one.row.budget = policy.evicts() ? budget.to_string() : "";
+            one.row.budget = evicts ? budget.to_string() : "";
             cases_.push_back(std::move(one));
         }
         int64_t seen = 0;
@@ -85,7 +85,7 @@ private:
             one.session = sessions_.size() - 1;
             one.row.depth = depth;
             one.row.policy = policy.name();
-            one.row.budget = policy.evicts() ? budget.to_string() : "";
+            one.row.budget = evicts ? budget.to_string() : "";
             tell(one.row, "prompt");
             const auto more = std::span(prompt_).subspan(static_cast<size_t>(seen), static_cast<size_t>(depth - seen));
             PITH_RETURN_IF_ERROR(session.prefill(more, hooks_));

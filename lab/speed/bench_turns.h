@@ -29,7 +29,7 @@ struct TurnsRow {
 
 struct TurnsOptions {
     SessionOptions session;  // threads, types, schedule
-    std::vector<std::string> policies = {"full"};
+    std::vector<PolicyChoice> policies = {"full"};
     std::vector<Budget> budgets;  // for the policies that evict
     std::vector<int64_t> depths;
     int n_generate = 128;

@@ -7,7 +7,7 @@
 #include "core/check.h"
 #include "core/median.h"
 #include "core/stopwatch.h"
-#include "policy/policy.h"
+#include "policy/named_policy.h"
 #include "speed/random_prompt.h"
 
 namespace pith {
@@ -37,15 +37,18 @@ public:
         std::vector<GateCostRow> rows;
         for (const int length : options_.lengths) {
             const size_t first = rows.size();
-            for (const std::string & policy : options_.policies) { rows.push_back({.n_tokens = length, .policy = policy}); }
+            for (const PolicyChoice & choice : options_.policies) {
+                rows.push_back({.n_tokens = length, .policy = choice.name()});
+            }
             for (int round = 0; round < options_.n_repetitions; ++round) {
                 for (size_t i = first; i < rows.size(); ++i) {
                     if (options_.progress) {
                         options_.progress(rows[i].policy + ", " + std::to_string(length) + " tokens, round " +
                                           std::to_string(round + 1) + " of " + std::to_string(options_.n_repetitions));
                     }
-                    if (round == 0) { PITH_RETURN_IF_ERROR(warm_up(rows[i].policy)); }
-                    PITH_RETURN_IF_ERROR(measure(rows[i]));
+                    const PolicyChoice & choice = options_.policies[i - first];
+                    if (round == 0) { PITH_RETURN_IF_ERROR(warm_up(choice)); }
+                    PITH_RETURN_IF_ERROR(measure(choice, rows[i]));
                 }
             }
         }
@@ -53,22 +56,22 @@ public:
     }
 
 private:
-    Result<Session> open(const std::string & name) const {
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+    Result<Session> open(const PolicyChoice & choice) const {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
         SessionOptions options = options_.session;
-        options.policy = name;
+        options.policy = choice;
         if (!policy.evicts()) { options.budget = Budget(); }
         if (options.prefill == PrefillSchedule::kAuto) { options.prefill = PrefillSchedule::kOneShot; }
         return model_.session(options);
     }
 
-    Status warm_up(const std::string & policy) {
-        PITH_ASSIGN_OR_RETURN(Session session, open(policy));
+    Status warm_up(const PolicyChoice & choice) {
+        PITH_ASSIGN_OR_RETURN(Session session, open(choice));
         return session.prefill(std::span(tokens_).first(std::min<size_t>(tokens_.size(), kWarmUpTokens)), hooks_);
     }
 
-    Status measure(GateCostRow & row) {
-        PITH_ASSIGN_OR_RETURN(Session session, open(row.policy));
+    Status measure(const PolicyChoice & choice, GateCostRow & row) {
+        PITH_ASSIGN_OR_RETURN(Session session, open(choice));
         const auto n = static_cast<size_t>(row.n_tokens);
         PITH_RETURN_IF_ERROR(session.prefill(std::span(tokens_).first(n), hooks_));
         const Ledger after = session.ledger();

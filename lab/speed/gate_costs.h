@@ -20,7 +20,7 @@ namespace pith {
 
 struct GateCostOptions {
     SessionOptions session;  // threads, types, chunk, budget; the prompt is read one-shot unless it says chunked
-    std::vector<std::string> policies = {"full", "gated"};
+    std::vector<PolicyChoice> policies = {"full", "gated"};
     std::vector<int> lengths = {2048, 8192};
     int n_generate = 64;
     int n_repetitions = 3;

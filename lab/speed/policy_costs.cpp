@@ -13,7 +13,7 @@
 #include "core/text.h"
 #include "engine/layer_probe.h"
 #include "evidence/output_norms.h"
-#include "policy/policy.h"
+#include "policy/named_policy.h"
 #include "speed/random_prompt.h"
 
 namespace pith {
@@ -123,24 +123,23 @@ public:
 
 private:
     Status list_policies() {
-        std::vector<std::string> names;
-        const auto add = [&names](const std::string & name) {
-            if (std::find(names.begin(), names.end(), name) == names.end()) { names.push_back(name); }
+        const auto add = [this](const PolicyChoice & choice) {
+            if (std::find(choices_.begin(), choices_.end(), choice) == choices_.end()) { choices_.push_back(choice); }
         };
-        for (const std::string & name : options_.policies) {
-            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+        for (const PolicyChoice & choice : options_.policies) {
+            PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
             if (!policy.evicts()) { continue; }
-            add(base_policy(name));
-            add(name);
+            add(base_policy(choice.name()));
+            add(choice);
         }
-        for (const std::string & name : names) {
-            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+        for (const PolicyChoice & choice : choices_) {
+            PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
             PolicyCost row;
-            row.policy = name;
+            row.policy = choice.name();
             costs_.rows.push_back(std::move(row));
             needs_.push_back(policy.needs());
         }
-        if (names.empty()) {
+        if (choices_.empty()) {
             return {ErrorCode::kInvalidArgument, "none of these policies evicts: there is nothing to measure"};
         }
         return {};
@@ -153,7 +152,7 @@ private:
         full.prefill = PrefillSchedule::kOneShot;
         full.observe.clear();
         if (!observed) { return full; }
-        for (const PolicyCost & row : costs_.rows) { full.observe.push_back(row.policy); }
+        full.observe = choices_;
         return full;
     }
 
@@ -241,7 +240,7 @@ private:
     Status evict_and_restore(Session & session, const std::shared_ptr<Session::Snapshot> & start, size_t index) {
         PolicyCost & row = costs_.rows[index];
         const Ledger before = session.ledger();
-        const Status status = session.evict(row.policy, options_.session.budget, options_.cancel);
+        const Status status = session.evict(choices_[index], options_.session.budget, options_.cancel);
         if (status.code() == ErrorCode::kBudget) {
             row.note = status.message();
             return {};
@@ -287,8 +286,9 @@ private:
     const PolicyCostOptions & options_;
     RunHooks hooks_;
     std::vector<int32_t> tokens_;
-    std::vector<EvidenceNeeds> needs_;  // [row]
-    std::vector<Samples> samples_;      // [row]
+    std::vector<EvidenceNeeds> needs_;   // [row]
+    std::vector<PolicyChoice> choices_;  // [row]
+    std::vector<Samples> samples_;       // [row]
     PolicyCosts costs_;
 };
 

@@ -25,7 +25,7 @@ namespace pith {
 
 struct PolicyCostOptions {
     SessionOptions session;  // threads, types, chunk, heads, budget; the policies come from `policies`
-    std::vector<std::string> policies;
+    std::vector<PolicyChoice> policies;
     int n_prompt = 8192;
     int n_repetitions = 3;
     uint32_t seed = 1;

@@ -23,8 +23,9 @@ public:
     }
 
     Result<std::vector<PolicySpeed>> run() {
-        std::vector<std::string> policies = {"full"};
-        std::ranges::copy_if(options_.policies, std::back_inserter(policies), [](const auto & name) { return name != "full"; });
+        std::vector<PolicyChoice> policies = {"full"};
+        std::ranges::copy_if(options_.policies, std::back_inserter(policies),
+                             [](const PolicyChoice & one) { return one.name() != "full"; });
         PITH_ASSIGN_OR_RETURN(cases_, make_cases(policies, options_.budgets));
         PITH_RETURN_IF_ERROR(warm_up());
         for (const int length : options_.lengths) {
@@ -49,7 +50,7 @@ private:
             PolicySpeed row;
             row.length = length;
             row.chunk = chunk;
-            row.policy = one.policy;
+            row.policy = one.policy.name();
             row.budget = one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string();
             rows_.push_back(std::move(row));
         }

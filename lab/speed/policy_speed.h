@@ -20,9 +20,9 @@
 namespace pith {
 
 struct PolicySpeedOptions {
-    SessionOptions session;             // schedule, threads, types, evict_every; the rest is from the lists
-    std::vector<std::string> policies;  // the full cache comes in front of them
-    std::vector<int> lengths;           // tokens of a prompt
+    SessionOptions session;              // schedule, threads, types, evict_every; the rest is from the lists
+    std::vector<PolicyChoice> policies;  // the full cache comes in front of them
+    std::vector<int> lengths;            // tokens of a prompt
     std::vector<int> chunks = {kDefaultChunk};
     std::vector<Budget> budgets;
     int n_generate = 64;

@@ -58,7 +58,7 @@ Result<pith::SessionOptions> pith::c::session_options(const pith_session_options
     const std::string observe = text_of(given.observe);
     for (size_t begin = 0; begin < observe.size();) {
         const size_t end = std::min(observe.find(',', begin), observe.size());
-        options.observe.push_back(observe.substr(begin, end - begin));
+        options.observe.emplace_back(observe.substr(begin, end - begin));
         begin = end + 1;
     }
     return options;

@@ -2,32 +2,35 @@
 #include <utility>
 
 #include "engine/session_impl.h"
+#include "policy/named_policy.h"
 
 namespace pith {
 
 // The policy that evicts, where `auto` was asked for. Once before there is a prompt, so that a session always has one that can
 // be asked what it needs, and once when the first prompt has come.
-Status Session::Impl::settle_policy(AutoFacts facts) {
-    if (!is_auto(seq.policy_asked)) { return {}; }
+void Session::Impl::settle_policy(AutoFacts facts) {
+    if (!seq.policy_asked.is_auto()) { return; }
     facts.limited = seq.budget.kind != BudgetKind::kNone && !facts.roomy;
     facts.heads = known_heads;
-    const AutoChoice choice = choose_policy(facts);
-    PITH_ASSIGN_OR_RETURN(seq.policy, Policy::parse(choice.policy));
-    seq.policy_reason = choice.reason;
-    return {};
+    AutoChoice choice = choose_policy(facts);
+    seq.policy = std::move(choice.policy);
+    seq.policy_reason = std::move(choice.reason);
 }
 
 // Whether `auto` can do without evicting: the budget is what memory allows, and that holds the prompt and all that the model,
 // or the session's context, takes.
 bool Session::Impl::memory_holds_all(int64_t n_prompt) const {
-    if (!is_auto(seq.policy_asked) || seq.budget.kind != BudgetKind::kAuto) { return false; }
+    if (!seq.policy_asked.is_auto() || seq.budget.kind != BudgetKind::kAuto) { return false; }
     const int64_t context = options.max_context > 0 ? options.max_context : file->hparams().n_ctx_train;
-    const auto all = Policy::parse("full");
-    return all.ok() && make_plan(*all, seq.budget, PrefillSchedule::kAuto, std::max(n_prompt, context)).ok();
+    return make_plan(policy_that_keeps_all(), seq.budget, PrefillSchedule::kAuto, std::max(n_prompt, context)).ok();
 }
 
-// What `auto` is for evict(): what the gates might have said comes too late.
-AutoChoice Session::Impl::choice_of_eviction(const Budget & budget, bool in_sight) const {
+// The policy to evict by. For `auto`: what the gates might have said comes too late.
+Result<AutoChoice> Session::Impl::choice_of_eviction(const PolicyChoice & asked, const Budget & budget, bool in_sight) const {
+    if (!asked.is_auto()) {
+        PITH_ASSIGN_OR_RETURN(Policy named, named_policy(asked));
+        return AutoChoice{std::move(named), ""};
+    }
     return choose_policy({.limited = budget.kind != BudgetKind::kNone,
                           .heads = known_heads,
                           .question = in_sight ? KnownQuestion::kInSight : KnownQuestion::kUnknown,
@@ -35,7 +38,7 @@ AutoChoice Session::Impl::choice_of_eviction(const Budget & budget, bool in_sigh
 }
 
 Session::Impl::PolicyNames Session::Impl::policy_names(const SequenceState & state) const {
-    const bool open = is_auto(state.policy_asked) && !state.plan;
+    const bool open = state.policy_asked.is_auto() && !state.plan;
     if (open) { return {std::string(kAutoPolicy), "chosen when the prompt comes", state.schedule}; }
     return {state.policy.name(), state.policy_reason, state.schedule};
 }

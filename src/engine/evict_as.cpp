@@ -13,6 +13,7 @@
 #include "core/stopwatch.h"
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
+#include "plan/budget_check.h"
 #include "policy/refine/refiner.h"
 #include "policy/score/scorer.h"
 
@@ -87,7 +88,7 @@ public:
 private:
     Session::Impl & session_;
     Policy policy_;
-    std::string asked_;
+    PolicyChoice asked_;
     std::string reason_;
     Budget budget_;
     std::optional<RunPlan> plan_;
@@ -97,9 +98,8 @@ private:
 
 }  // namespace
 
-// The policy of a session that is prefilled, from now on.
-Result<Policy> Session::Impl::policy_to_follow(const AutoChoice & choice) const {
-    PITH_ASSIGN_OR_RETURN(Policy next, Policy::parse(choice.policy));
+// Whether it can be the policy of a session that is prefilled, from now on.
+Status Session::Impl::check_follows(const Policy & next) const {
     if (next.gated()) {
         return {ErrorCode::kInvalidArgument, "policy '" + next.name() +
                                                  "' decides what the prompt's own queries see, so it cannot be applied after a "
@@ -113,29 +113,30 @@ Result<Policy> Session::Impl::policy_to_follow(const AutoChoice & choice) const 
                                                  "' needs head importances: name it in SessionOptions::observe, or give "
                                                  "SessionOptions::heads_file"};
     }
-    return next;
+    return {};
 }
 
 // What a one-shot prefill of the tokens fed so far would have had.
-Result<Session::Impl::NextPolicy> Session::Impl::next_policy(std::string_view text, const Budget & budget) const {
+Result<Session::Impl::NextPolicy> Session::Impl::next_policy(const PolicyChoice & asked, const Budget & budget) const {
     PITH_RETURN_IF_ERROR(budget.check());
     const bool in_sight = seq.question_end > 0 && seq.question_end == seq.n_tokens;
-    const AutoChoice choice = is_auto(text) ? choice_of_eviction(budget, in_sight) : AutoChoice{std::string(text), ""};
-    PITH_ASSIGN_OR_RETURN(Policy next, policy_to_follow(choice));
+    PITH_ASSIGN_OR_RETURN(AutoChoice choice, choice_of_eviction(asked, budget, in_sight));
+    const Policy & next = choice.policy;
+    PITH_RETURN_IF_ERROR(check_follows(next));
     if (seq.cache->n_entries() != seq.n_tokens * shape().n_lanes()) {
         return {ErrorCode::kInvalidArgument, "something was evicted already: policy '" + next.name() +
                                                  "' cannot see what is gone; restore a snapshot of the full cache first"};
     }
     PITH_ASSIGN_OR_RETURN(const RunPlan plan, make_plan(next, budget, PrefillSchedule::kOneShot, seq.n_tokens));
-    PITH_RETURN_IF_ERROR(check_protected(next, budget, plan, seq.n_tokens));
-    return NextPolicy{std::move(next), choice.reason, plan};
+    PITH_RETURN_IF_ERROR(check_prompt(options, next, budget, plan, seq.n_tokens));
+    return NextPolicy{std::move(choice), plan};
 }
 
-Status Session::Impl::follow(std::string_view text, const Budget & budget) {
-    PITH_ASSIGN_OR_RETURN(NextPolicy next, next_policy(text, budget));
-    seq.policy = std::move(next.policy);
-    seq.policy_asked = text;
-    seq.policy_reason = std::move(next.reason);
+Status Session::Impl::follow(const PolicyChoice & asked, const Budget & budget) {
+    PITH_ASSIGN_OR_RETURN(NextPolicy next, next_policy(asked, budget));
+    seq.policy = std::move(next.choice.policy);
+    seq.policy_asked = asked;
+    seq.policy_reason = std::move(next.choice.reason);
     seq.budget = budget;
     seq.plan = next.plan;
     return {};
@@ -173,9 +174,9 @@ Result<std::vector<LayerPlan>> Session::Impl::plan_cascade() {
 }
 
 // All of Session::evict(), or, on an error or std::bad_alloc, nothing.
-Status Session::Impl::evict_as(std::string_view text, const Budget & budget) {
+Status Session::Impl::evict_as(const PolicyChoice & asked, const Budget & budget) {
     PolicyGuard guard(*this);
-    PITH_RETURN_IF_ERROR(follow(text, budget));
+    PITH_RETURN_IF_ERROR(follow(asked, budget));
     if (seq.policy.rereads()) { PITH_RETURN_IF_ERROR(guard.read_again()); }
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_cascade());
     // Nothing will be evicted again: what is read and said from here on need not be remembered. A snapshot brings it back.
@@ -193,7 +194,7 @@ Status Session::Impl::evict_as(std::string_view text, const Budget & budget) {
     return {};
 }
 
-Status Session::evict(std::string_view policy, const Budget & budget, const std::atomic<bool> * cancel) {
+Status Session::evict(const PolicyChoice & policy, const Budget & budget, const std::atomic<bool> * cancel) {
     const Stopwatch watch;
     const CancelScope cancelling(*impl_->forward, cancel);
     PITH_RETURN_IF_ERROR(guarded([&] { return impl_->evict_as(policy, budget); }));
@@ -218,7 +219,7 @@ Result<Ragged<float>> refined_scores(const Policy & policy, const LayerEvidence 
 PolicyProbe::PolicyProbe(Session & session, const std::atomic<bool> * cancel)
     : impl_(Session::Impl::of(session)), cancel_(cancel) {}
 
-Result<PolicyView> PolicyProbe::view(std::string_view policy, const Budget & budget) {
+Result<PolicyView> PolicyProbe::view(const PolicyChoice & policy, const Budget & budget) {
     const CancelScope cancelling(*impl_.forward, cancel_);
     PolicyGuard guard(impl_);
     PITH_RETURN_IF_ERROR(impl_.follow(policy, budget));

@@ -21,6 +21,7 @@
 #include "model/lora_file.h"
 #include "model/model_file.h"
 #include "pith/log.h"
+#include "policy/named_policy.h"
 
 namespace pith {
 namespace {
@@ -70,21 +71,19 @@ Result<std::shared_ptr<const ModelFile>> add_adapter(std::shared_ptr<const Model
 
 // Whether `auto`, asked for by name or as one of the policies to observe, may come to want importances.
 bool auto_wants_heads(const SessionOptions & options, bool has_gate) {
-    const bool own = is_auto(options.policy) && !has_gate && options.budget.kind != BudgetKind::kNone;
-    return own || std::ranges::any_of(options.observe, is_auto);
+    const bool own = options.policy.is_auto() && !has_gate && options.budget.kind != BudgetKind::kNone;
+    return own || std::ranges::any_of(options.observe, &PolicyChoice::is_auto);
 }
 
 // What `auto` may come to need when it is asked for by evict().
-Status observe_auto(Session::Impl & session) {
+void observe_auto(Session::Impl & session) {
     for (const KnownQuestion question : {KnownQuestion::kInSight, KnownQuestion::kUnknown}) {
         const AutoChoice choice = choose_policy({.limited = true,
                                                  .heads = session.known_heads,
                                                  .question = question,
                                                  .may_reread = session.options.auto_may_reread});
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(choice.policy));
-        session.observed.push_back(policy.needs());
+        session.observed.push_back(choice.policy.needs());
     }
-    return {};
 }
 
 // What the policy looks at and the model does otherwise.
@@ -96,12 +95,12 @@ void tell_evidence_notes(const Hparams & hparams, const Policy & policy) {
 
 // What options.observe asks for, and the importances where one of these policies wants them.
 Status observe(const ModelHeads & heads, bool has_gate, Session::Impl & session) {
-    for (const std::string & name : session.options.observe) {
-        if (is_auto(name)) {
-            PITH_RETURN_IF_ERROR(observe_auto(session));
+    for (const PolicyChoice & choice : session.options.observe) {
+        if (choice.is_auto()) {
+            observe_auto(session);
             continue;
         }
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+        PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
         PITH_RETURN_IF_ERROR(policy.check_gates(has_gate));
         PITH_RETURN_IF_ERROR(find_heads(heads, policy, session.options));
         session.observed.push_back(policy.needs());
@@ -176,7 +175,7 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     // `auto` is settled when the prompt comes: until then it keeps what it would keep of one that nobody asks anything of.
     session->seq.policy_asked = options.policy;
     session->seq.budget = options.budget;
-    if (!is_auto(options.policy)) { PITH_ASSIGN_OR_RETURN(session->seq.policy, Policy::parse(options.policy)); }
+    if (!options.policy.is_auto()) { PITH_ASSIGN_OR_RETURN(session->seq.policy, named_policy(options.policy)); }
     session->layout = cache_layout(*impl.file, options.type_k, options.type_v);
     for (int l = 0; l < session->n_layers(); ++l) {
         if (session->layout.governs(l)) { session->governed.push_back(l); }
@@ -188,7 +187,7 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     } else if (auto_wants_heads(options, has_gate)) {
         PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl.heads, session->options));
     }
-    PITH_RETURN_IF_ERROR(session->settle_policy({.has_gates = has_gate}));
+    session->settle_policy({.has_gates = has_gate});
     PITH_RETURN_IF_ERROR(session->seq.policy.check_gates(has_gate));
     PITH_RETURN_IF_ERROR(find_heads(*impl.heads, session->seq.policy, session->options));
     session->tell_policy(session->policy_names(session->seq));

@@ -28,7 +28,7 @@ public:
     explicit PolicyProbe(Session & session, const std::atomic<bool> * cancel = nullptr);
 
     // REQUIRES, Errors: as Session::evict(). Cost: one gathering and two scorings of every layer.
-    Result<PolicyView> view(std::string_view policy, const Budget & budget);
+    Result<PolicyView> view(const PolicyChoice & policy, const Budget & budget);
     // Errors: kMissingEvidence when neither the session's policy nor one it observes wants this.
     Result<LayerEvidence> evidence(int layer, const EvidenceNeeds & needs);
 

@@ -4,10 +4,11 @@
 #include "core/guarded.h"
 #include "core/stopwatch.h"
 #include "engine/session_impl.h"
+#include "plan/budget_check.h"
 
 namespace pith {
 
-Status Session::evict_for_questions(std::span<const int32_t> questions, std::string_view policy, const Budget & budget,
+Status Session::evict_for_questions(std::span<const int32_t> questions, const PolicyChoice & policy, const Budget & budget,
                                     const std::atomic<bool> * cancel) {
     const Stopwatch watch;
     const CancelScope cancelling(*impl_->forward, cancel);
@@ -18,7 +19,7 @@ Status Session::evict_for_questions(std::span<const int32_t> questions, std::str
 }
 
 // A transaction around it.
-Status Session::Impl::evict_for(std::span<const int32_t> questions, std::string_view policy, const Budget & budget) {
+Status Session::Impl::evict_for(std::span<const int32_t> questions, const PolicyChoice & asked, const Budget & budget) {
     if (questions.empty()) {
         return {ErrorCode::kInvalidArgument, "evict_for_questions() was given no questions: evict() evicts without"};
     }
@@ -31,7 +32,7 @@ Status Session::Impl::evict_for(std::span<const int32_t> questions, std::string_
     Ledger before = ledger;
     const Status status = guarded([&]() -> Status {
         seq.begin(Sequence::Reach::kAll);
-        PITH_RETURN_IF_ERROR(evict_in_their_sight(policy, budget));
+        PITH_RETURN_IF_ERROR(evict_in_their_sight(asked, budget));
         tell_policy(policy_names(seq));
         return {};
     });
@@ -49,10 +50,11 @@ Status Session::Impl::evict_for(std::span<const int32_t> questions, std::string_
 }
 
 // REQUIRES: the questions observe.
-Status Session::Impl::evict_in_their_sight(std::string_view text, const Budget & budget) {
+Status Session::Impl::evict_in_their_sight(const PolicyChoice & asked, const Budget & budget) {
     PITH_RETURN_IF_ERROR(budget.check());
-    const AutoChoice choice = is_auto(text) ? choice_of_eviction(budget, /*in_sight=*/true) : AutoChoice{std::string(text), ""};
-    PITH_ASSIGN_OR_RETURN(Policy next, policy_to_follow(choice));
+    PITH_ASSIGN_OR_RETURN(AutoChoice choice, choice_of_eviction(asked, budget, /*in_sight=*/true));
+    Policy & next = choice.policy;
+    PITH_RETURN_IF_ERROR(check_follows(next));
     if (next.needs_gate()) {
         return {ErrorCode::kInvalidArgument, "policy '" + next.name() +
                                                  "' asks the model's gates, which questions that come "
@@ -60,10 +62,10 @@ Status Session::Impl::evict_in_their_sight(std::string_view text, const Budget &
     }
     // Its lanes are there: what is left to plan is as in a prompt that goes on in chunks.
     PITH_ASSIGN_OR_RETURN(RunPlan plan, make_plan(next, budget, PrefillSchedule::kChunked, seq.n_tokens));
-    PITH_RETURN_IF_ERROR(check_protected(next, budget, plan, seq.n_tokens));
+    PITH_RETURN_IF_ERROR(check_prompt(options, next, budget, plan, seq.n_tokens));
     seq.policy = std::move(next);
-    seq.policy_asked = text;
-    seq.policy_reason = choice.reason;
+    seq.policy_asked = asked;
+    seq.policy_reason = std::move(choice.reason);
     seq.budget = budget;
     seq.plan = plan;
     if (!evicts()) { return {}; }

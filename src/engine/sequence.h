@@ -22,9 +22,9 @@
 #include "engine/token_history.h"
 #include "evidence/evidence_state.h"
 #include "pith/session.h"
+#include "plan/run_plan.h"
 #include "policy/eviction.h"
 #include "policy/policy.h"
-#include "policy/schedule/run_plan.h"
 
 namespace pith {
 
@@ -34,7 +34,7 @@ inline constexpr int64_t kMostSequenceTokens = int64_t{1} << 30U;
 // All but the lanes and the newest token's logits: what a snapshot copies.
 struct SequenceState {
     Policy policy;              // the one that evicts
-    std::string policy_asked;   // `auto` may be
+    PolicyChoice policy_asked;  // `auto` may be
     std::string policy_reason;  // why `auto` chose it; empty: it did not
     Budget budget;
     std::string schedule;         // how the first prompt was read, for the ledger

@@ -30,9 +30,9 @@
 #include "engine/sequence.h"
 #include "pith/model.h"
 #include "pith/session.h"
+#include "plan/run_plan.h"
 #include "policy/auto_policy.h"
 #include "policy/eviction.h"
-#include "policy/schedule/run_plan.h"
 
 namespace pith {
 
@@ -112,9 +112,9 @@ struct Session::Impl {
         std::string reason;
         std::string schedule;
     };
-    Status settle_policy(AutoFacts facts);
+    void settle_policy(AutoFacts facts);
     bool memory_holds_all(int64_t n_prompt) const;
-    AutoChoice choice_of_eviction(const Budget & budget, bool in_sight) const;
+    Result<AutoChoice> choice_of_eviction(const PolicyChoice & asked, const Budget & budget, bool in_sight) const;
     PolicyNames policy_names(const SequenceState & state) const;
     void tell_policy(PolicyNames names) const noexcept;  // made beforehand, where nothing may fail any more
 
@@ -127,8 +127,6 @@ struct Session::Impl {
     int n_around_reread() const;
     Status decide(int64_t n_prompt, int n_question);
     Status start(int64_t n_prompt, int n_question);
-    int64_t n_served(int64_t n_prompt) const;
-    Status check_protected(const Policy & policy, const Budget & budget, const RunPlan & plan, int64_t n_prompt) const;
     Status prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks);
     Status prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first);
     Status run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks, bool is_last);
@@ -177,8 +175,8 @@ struct Session::Impl {
                      const std::function<void(int layer)> & progress, std::vector<Ragged<float>> & maxima);
 
     // second_stage.cpp
-    Status evict_for(std::span<const int32_t> questions, std::string_view policy, const Budget & budget);
-    Status evict_in_their_sight(std::string_view policy, const Budget & budget);
+    Status evict_for(std::span<const int32_t> questions, const PolicyChoice & asked, const Budget & budget);
+    Status evict_in_their_sight(const PolicyChoice & asked, const Budget & budget);
 
     // evict.cpp
     bool over_budget() const;
@@ -195,14 +193,13 @@ struct Session::Impl {
 
     // evict_as.cpp
     struct NextPolicy {
-        Policy policy;
-        std::string reason;  // why `auto` chose it
+        AutoChoice choice;
         RunPlan plan;
     };
-    Result<Policy> policy_to_follow(const AutoChoice & choice) const;
-    Result<NextPolicy> next_policy(std::string_view policy, const Budget & budget) const;
-    Status follow(std::string_view policy, const Budget & budget);
-    Status evict_as(std::string_view policy, const Budget & budget);
+    Status check_follows(const Policy & next) const;
+    Result<NextPolicy> next_policy(const PolicyChoice & asked, const Budget & budget) const;
+    Status follow(const PolicyChoice & asked, const Budget & budget);
+    Status evict_as(const PolicyChoice & asked, const Budget & budget);
     Result<std::vector<LayerPlan>> plan_cascade();
 
     // saved/session_file.cpp

@@ -1,10 +1,12 @@
 // auto_policy.cpp - the choices. They stand here and nowhere else: whoever measures better ones changes a name.
 #include "policy/auto_policy.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "core/text.h"
+#include "policy/named_policy.h"
 
 namespace pith {
 namespace {
@@ -25,16 +27,32 @@ constexpr std::string_view kUnlimited = "full";
 
 constexpr size_t kRereading = 2;  // of them, the last
 constexpr std::string_view kCandidates[] = {kInSight, kLaterWithHeads, kLater, kGatedInBudget, kReread, kRereadWithHeads};
+constexpr std::string_view kOthers[] = {kInSightEven, kLaterEven, kGated, kUnlimited};
+
+std::vector<Policy> parsed(std::span<const std::string_view> names) {
+    std::vector<Policy> policies;
+    for (const std::string_view name : names) { policies.push_back(Policy::parse(name).value()); }
+    return policies;
+}
+
+std::span<const Policy> candidates() {
+    static const std::vector<Policy> all = parsed(kCandidates);
+    return all;
+}
+
+// Of a name that stands above.
+const Policy & known_policy(std::string_view name) {
+    static const std::vector<Policy> others = parsed(kOthers);
+    const auto called_so = [name](const Policy & policy) { return policy.name() == name; };
+    const auto other = std::ranges::find_if(others, called_so);
+    return other != others.end() ? *other : *std::ranges::find_if(candidates(), called_so);
+}
 
 }  // namespace
 
-bool is_auto(std::string_view policy) {
-    return trim(policy) == kAutoPolicy;
-}
-
 AutoChoice choose_policy(const AutoFacts & facts) {
     const auto chosen = [](std::string_view policy, std::string reason) {
-        return AutoChoice{std::string(policy), std::move(reason)};
+        return AutoChoice{known_policy(policy), std::move(reason)};
     };
     if (facts.has_gates) { return chosen(facts.limited ? kGatedInBudget : kGated, "the model has gates"); }
     if (!facts.limited) { return chosen(kUnlimited, facts.roomy ? "memory holds the whole context" : "no budget"); }
@@ -58,36 +76,40 @@ AutoChoice choose_policy(const AutoFacts & facts) {
     return chosen(later, (too_long ? "the question is longer than a chunk" : "what will be asked is not known") + heads);
 }
 
-Result<Policy> policy_of(std::string_view name, const AutoFacts & facts) {
-    return Policy::parse(is_auto(name) ? choose_policy(facts).policy : std::string(name));
+Result<Policy> policy_of(const PolicyChoice & choice, const AutoFacts & facts) {
+    return choice.is_auto() ? choose_policy(facts).policy : named_policy(choice);
 }
 
-bool may_read_again(std::string_view policy, bool auto_may) {
-    if (is_auto(policy)) { return auto_may; }
-    const auto named = Policy::parse(policy);
+bool may_read_again(const PolicyChoice & choice, bool auto_may) {
+    if (choice.is_auto()) { return auto_may; }
+    const Result<Policy> named = named_policy(choice);
     return named.ok() && named->rereads();
 }
 
-Result<std::string> unseen_question_text(std::span<const std::string> policies, AutoFacts facts) {
+Result<std::string> unseen_question_text(std::span<const PolicyChoice> policies, AutoFacts facts) {
     std::vector<std::string> unfit;
-    for (const std::string & name : policies) {
-        if (is_auto(name)) { continue; }
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+    for (const PolicyChoice & choice : policies) {
+        if (choice.is_auto()) { continue; }
+        PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
         if (policy.judges_by_newest_queries()) { unfit.push_back(policy.name()); }
     }
     if (unfit.empty()) { return std::string(); }
     facts.limited = true;
     facts.question = KnownQuestion::kUnknown;
-    PITH_ASSIGN_OR_RETURN(const Policy chosen, policy_of(kAutoPolicy, facts));
+    const Policy chosen = choose_policy(facts).policy;
     const std::string fits = chosen.judges_by_newest_queries() ? std::string(kLater) : chosen.name() + ", which auto chooses,";
     const bool one = unfit.size() == 1;
     return (one ? "policy " : "policies ") + join(unfit, ", ") + (one ? " judges" : " judge") +
            " by the newest tokens, which will not be the question: " + fits + " fits";
 }
 
-std::span<const std::string_view> auto_candidates(bool may_reread) {
-    const std::span<const std::string_view> all = kCandidates;
+std::span<const Policy> auto_candidates(bool may_reread) {
+    const std::span<const Policy> all = candidates();
     return may_reread ? all : all.first(all.size() - kRereading);
+}
+
+const Policy & policy_that_keeps_all() {
+    return known_policy(kUnlimited);
 }
 
 std::string auto_help() {

@@ -9,15 +9,13 @@
 #include <string>
 #include <string_view>
 
+#include "pith/policy_choice.h"
 #include "pith/status.h"
 #include "policy/policy.h"
 
 namespace pith {
 
-inline constexpr std::string_view kAutoPolicy = "auto";
-
-// Whether it is `auto`, and nothing else: it takes no parts and no options.
-bool is_auto(std::string_view policy);
+inline constexpr std::string_view kAutoPolicy = "auto";  // it takes no parts and no options
 
 // Head importances of the model, for policies that divide the budget by head.
 enum class KnownHeads {
@@ -46,26 +44,29 @@ struct AutoFacts {
 };
 
 struct AutoChoice {
-    std::string policy;
-    std::string reason;  // in a user's words: "the question is in sight"
+    Policy policy;
+    std::string reason;  // in a user's words: "the question is in sight"; empty: `auto` did not choose it
 };
 
 // A budget in numbers that holds the whole prompt gets an evicting policy, too: the prompt is not the end, and an answer grows.
 AutoChoice choose_policy(const AutoFacts & facts);
 
-// The policy of that name, or what `auto` is by these facts.   Errors: as Policy::parse.
-Result<Policy> policy_of(std::string_view name, const AutoFacts & facts);
+// The policy that was chosen, or what `auto` is by these facts.   Errors: those of PolicyChoice::check().
+Result<Policy> policy_of(const PolicyChoice & choice, const AutoFacts & facts);
 
-// Whether a session of this policy reads its text again, or `auto`, by its own choice, may. false: the name is none.
-bool may_read_again(std::string_view policy, bool auto_may);
+// Whether a session of this policy reads its text again, or `auto`, by its own choice, may. false: it is no policy.
+bool may_read_again(const PolicyChoice & choice, bool auto_may);
 
 // One line for whoever names policies where the question comes later: which of them judge by the newest tokens, which will not
 // be the question, and what fits. Empty: all of them do, or evict nothing. facts: of the model; what is known of the question
-// is left out. Errors: as Policy::parse.
-Result<std::string> unseen_question_text(std::span<const std::string> policies, AutoFacts facts);
+// is left out. Errors: those of PolicyChoice::check().
+Result<std::string> unseen_question_text(std::span<const PolicyChoice> policies, AutoFacts facts);
 
 // All that may be chosen under a budget in numbers. may_reread: as in AutoFacts.
-std::span<const std::string_view> auto_candidates(bool may_reread);
+std::span<const Policy> auto_candidates(bool may_reread);
+
+// `full`, what it chooses without a budget.
+const Policy & policy_that_keeps_all();
 
 // One line for the list of policies.
 std::string auto_help();

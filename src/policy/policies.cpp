@@ -2,8 +2,8 @@
 #include "pith/policies.h"
 
 #include "core/text.h"
+#include "pith/policy_choice.h"
 #include "policy/auto_policy.h"
-#include "policy/policy.h"
 #include "policy/registry.h"
 
 namespace pith {
@@ -85,7 +85,7 @@ std::vector<PolicyInfo> list_policies() {
 }
 
 Status check_policy(std::string_view text) {
-    return is_auto(text) ? Status() : Policy::parse(text).status();
+    return PolicyChoice::parse(text).status();
 }
 
 }  // namespace pith

@@ -180,8 +180,8 @@ Result<Policy> Policy::parse(std::string_view text) {
     for (const std::string_view piece : split(name, '+')) {
         PITH_ASSIGN_OR_RETURN(PartText part, parse_part(name, piece));
         if (part.name == kAutoPolicy) {
-            return bad(name, is_auto(name) ? "what that is depends on the session: name a policy here, e.g. snapkv"
-                                           : "'auto' chooses a whole policy: it takes no parts and no options");
+            return bad(name, name == kAutoPolicy ? "what that is depends on the session: name a policy here, e.g. snapkv"
+                                                 : "'auto' chooses a whole policy: it takes no parts and no options");
         }
         if (const Alias * alias = find_alias(part.name)) {
             PITH_RETURN_IF_ERROR(expand(name, part, *alias, parts));
@@ -228,15 +228,6 @@ Result<Policy> Policy::parse(std::string_view text) {
     if (policy.allocator_ == nullptr) { policy.allocator_ = defaults(allocators().front()); }
     if (policy.selector_ == nullptr) { policy.selector_ = defaults(selectors().front()); }
     return policy;
-}
-
-Result<std::vector<Policy>> Policy::parse_list(std::string_view text) {
-    std::vector<Policy> policies;
-    for (const std::string_view piece : split(text, ',')) {
-        PITH_ASSIGN_OR_RETURN(Policy policy, parse(piece));
-        policies.push_back(std::move(policy));
-    }
-    return policies;
 }
 
 bool Policy::evicts() const {

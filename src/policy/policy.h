@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "pith/status.h"
 #include "policy/evidence/evidence.h"
@@ -21,11 +20,10 @@ class Selector;
 // Immutable after parse; copies share the parts. Threads: const-safe.
 class Policy {
 public:
+    // Texts of users become policies in a PolicyChoice, and nowhere else.
     // Errors: kInvalidArgument naming the part or option, with the nearest known name; two parts of one kind; `auto`, which is
     // none but stands for one (auto_policy.h).
     static Result<Policy> parse(std::string_view text);
-    // Splits at ',' and parses each.
-    static Result<std::vector<Policy>> parse_list(std::string_view text);
 
     const std::string & name() const { return name_; }  // as the user wrote it
     bool evicts() const;                                // false for `full`

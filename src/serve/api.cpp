@@ -227,7 +227,7 @@ ApiReply Api::props() const {
                          {"stream", false},
                          {"n_probs", 0},
                          {"timings_per_token", false},
-                         {"kv_policy", options_.session.policy},
+                         {"kv_policy", options_.session.policy.name()},
                          {"kv_budget", options_.session.budget.to_string()}};
     const GeneratorState state = generator_.state();
     const auto special = [this](int32_t token) { return token < 0 ? std::string() : tokenizer_.piece(token, true); };

@@ -2,8 +2,7 @@
 #include <algorithm>
 
 #include "core/text.h"
-#include "policy/auto_policy.h"
-#include "policy/policy.h"
+#include "policy/named_policy.h"
 #include "serve/api.h"
 #include "serve/completion_stream.h"
 #include "text/plain_text.h"
@@ -76,17 +75,17 @@ Status choose_policy(const CompletionOptions & asked, SessionOptions & session) 
     if (asked.kv_budget) { session.budget = *asked.kv_budget; }
     if (!asked.kv_policy) { return {}; }
     session.policy = *asked.kv_policy;
-    if (is_auto(session.policy)) { return {}; }
-    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(session.policy));
+    if (session.policy.is_auto()) { return {}; }
+    PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(session.policy));
     if (policy.evicts() && session.budget.kind == BudgetKind::kNone) {
         return {ErrorCode::kInvalidArgument,
-                field("kv_policy") + " is '" + session.policy +
+                field("kv_policy") + " is '" + session.policy.name() +
                     "', which needs a budget: add 'kv_budget', 1024 (tokens a head), \"20%\" or \"64M\""};
     }
     if (!policy.evicts()) {
         if (asked.kv_budget) {
             return {ErrorCode::kInvalidArgument,
-                    field("kv_policy") + " is '" + session.policy + "', which evicts nothing: leave out 'kv_budget'"};
+                    field("kv_policy") + " is '" + session.policy.name() + "', which evicts nothing: leave out 'kv_budget'"};
         }
         session.budget = {};
     }
@@ -183,7 +182,7 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
     job.tokens = prompt.tokens;
     job.session = options_.session;
     PITH_RETURN_IF_ERROR(choose_policy(options, job.session));
-    job.may_evict = is_auto(job.session.policy) && job.session.budget.kind == BudgetKind::kNone;
+    job.may_evict = job.session.policy.is_auto() && job.session.budget.kind == BudgetKind::kNone;
     const auto n_prompt = static_cast<int64_t>(prompt.tokens.size());
     for (const PositionSpan & pin : options.kv_pin) {
         if (pin.end > n_prompt) {

@@ -83,7 +83,8 @@ public:
     static std::unique_ptr<Reader> make(const Model & model, const std::vector<int32_t> & prompt) {
         SessionOptions options;
         options.policy = "full";
-        options.observe = all_policies();
+        const std::vector<std::string> policies = all_policies();
+        options.observe.assign(policies.begin(), policies.end());
         options.type_k = options.type_v = KvType::kF32;
         options.n_threads = 1;
         auto session = model.session(options);

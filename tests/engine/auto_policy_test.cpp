@@ -177,7 +177,7 @@ TEST_F(AutoSession, IsFullWithoutABudgetAndGatedWithGates) {
     SessionOptions options;
     options.n_threads = 1;
     options.chunk = kChunk;
-    EXPECT_EQ(options.policy, "auto") << "the default";
+    EXPECT_TRUE(options.policy.is_auto()) << "the default";
     expect_choice(model, options, kQuestion, "full", "no budget");
 
     const auto gated = testing::gated_model(tiny_spec(), testing::even_gate());

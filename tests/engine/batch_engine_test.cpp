@@ -13,8 +13,8 @@
 
 #include "core/likeliest_token.h"
 #include "core/shape.h"
-#include "engine/batch/step_plan.h"
 #include "engine/tiny_model.h"
+#include "plan/step_plan.h"
 
 namespace pith {
 namespace {
@@ -145,7 +145,7 @@ TEST_P(BatchEngine, GivesWhatEachSequenceGivesAlone) {
     double worst = 0;
     std::vector<double> ties;  // where answers part: by how much the two best logits differ, as a share of the range
     for (size_t i = 0; i < requests.size(); ++i) {
-        SCOPED_TRACE(requests[i].options.policy);
+        SCOPED_TRACE(requests[i].options.policy.name());
         ASSERT_EQ(engine->state(ids[i]), RequestState::kDone) << engine->status(ids[i]).message();
         const Answer expected = alone(*model, requests[i], options);
         const auto answer = engine->answer(ids[i]);
@@ -235,7 +235,7 @@ Request request_of(int n, const char * policy = "full", Budget budget = {}, uint
 }
 
 // A prompt that others go on from; observe: what they may be evicted under.
-Request kept_prompt(int n, std::vector<std::string> observe = {}) {
+Request kept_prompt(int n, std::vector<PolicyChoice> observe = {}) {
     Request request = request_of(n);
     request.options.prefill = observe.empty() ? PrefillSchedule::kAuto : PrefillSchedule::kOneShot;
     request.options.observe = std::move(observe);
@@ -474,7 +474,7 @@ TEST(BatchEngineForks, AreEvictedUnderPoliciesOfTheirOwn) {
         options.grid = 0;
         auto engine = tiny().engine(options);
         ASSERT_TRUE(engine.ok());
-        std::vector<std::string> policies;
+        std::vector<PolicyChoice> policies;
         for (const Case & c : cases) { policies.emplace_back(c.policy); }
         Request prefix = kept_prompt(300, policies);
         prefix.options.evict_every = evict_every;

@@ -99,7 +99,7 @@ TEST_F(EvictAs, OnePrefillServesEveryPolicyToTheBit) {
     const auto rest = std::span(tokens).subspan(kPrompt);
     const std::vector<std::string> policies = policies_of_the_registry();
     SessionOptions options = options_of("full", {});
-    options.observe = policies;
+    options.observe.assign(policies.begin(), policies.end());
     Session shared = open(options);
     ASSERT_TRUE(shared.prefill(prompt).ok());
     const auto start = shared.snapshot();
@@ -135,13 +135,13 @@ TEST_F(EvictAs, QuestionsThatFollowAreChunkedAndEvictedAsInASessionOfThatPolicy)
     Session shared = open(options);
     ASSERT_TRUE(shared.prefill(std::span(tokens).first(kPrompt)).ok());
     const auto start = shared.snapshot();
-    for (const std::string & policy : options.observe) {
-        Session alone = open(options_of(policy, 40));
+    for (const PolicyChoice & policy : options.observe) {
+        Session alone = open(options_of(policy.name(), 40));
         ASSERT_TRUE(alone.prefill(std::span(tokens).first(kPrompt)).ok());
         ASSERT_TRUE(shared.evict(policy, 40).ok());
         for (Session * session : {&alone, &shared}) { ASSERT_TRUE(session->prefill(std::span(tokens).subspan(kPrompt)).ok()); }
-        EXPECT_TRUE(std::ranges::equal(shared.logits(), alone.logits())) << policy;
-        EXPECT_EQ(lanes(shared), lanes(alone)) << policy;
+        EXPECT_TRUE(std::ranges::equal(shared.logits(), alone.logits())) << policy.name();
+        EXPECT_EQ(lanes(shared), lanes(alone)) << policy.name();
         ASSERT_TRUE(shared.restore(*start).ok());
     }
 }
@@ -198,9 +198,9 @@ TEST_F(EvictAs, ABudgetBelowWhatIsProtectedIsRefusedAtOnce) {
     ASSERT_TRUE(session.prefill(tokens).ok());
     const testing::SessionState before = testing::state_of(session);
     const double evidence_s = session.ledger().evidence_s;
-    for (const std::string & policy : options.observe) {
+    for (const PolicyChoice & policy : options.observe) {
         for (const Budget & budget : {Budget(5), Budget(BudgetKind::kPercent, 3)}) {
-            SCOPED_TRACE(policy + " " + budget.to_string());
+            SCOPED_TRACE(policy.name() + " " + budget.to_string());
             const Status status = session.evict(policy, budget);
             EXPECT_EQ(status.code(), ErrorCode::kBudget);
             for (const std::string & part :

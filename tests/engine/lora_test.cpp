@@ -29,7 +29,7 @@ constexpr int kDecoded = 8;
 
 // Logits [n][n_vocab] of a prompt and decoded tokens.
 std::vector<float> session_logits(const Model & model, const std::vector<int32_t> & tokens, PrefillSchedule schedule,
-                                  std::vector<std::string> observe = {}) {
+                                  std::vector<PolicyChoice> observe = {}) {
     SessionOptions options;
     options.observe = std::move(observe);
     options.type_k = options.type_v = KvType::kF32;

@@ -35,7 +35,7 @@ struct Case {
     KvType type_v = KvType::kF16;
     int evict_every = 8;
     Gates gates = Gates::kNone;
-    std::vector<std::string> observe = {};
+    std::vector<PolicyChoice> observe = {};
     std::vector<PositionSpan> pinned = {};
     int grid = 0;
     bool windows = false;

@@ -151,14 +151,14 @@ Call RandomWalk::draw_call() {
         call.kind = Call::Kind::kEvictFor;
         call.questions.resize(static_cast<size_t>(dice_.between(1, 8)));
         for (int32_t & one : call.questions) { one = token(); }
-        const std::vector<std::string> policies = {options_.policy, "snapkv:window=8", "knorm:recent=8", "auto"};
+        const std::vector<std::string> policies = {options_.policy.name(), "snapkv:window=8", "knorm:recent=8", "auto"};
         call.policy = dice_.pick(policies);
         call.budget = dice_.between(kLeastBudget, kMostBudget);
         return call;
     }
     if (drawn < 45 && !options_.observe.empty()) {
         call.kind = Call::Kind::kEvict;
-        call.policy = dice_.pick(options_.observe);
+        call.policy = dice_.pick(options_.observe).name();
         call.budget = dice_.between(kLeastBudget, kMostBudget);
         return call;
     }

@@ -226,7 +226,7 @@ TEST(SavedSession, ThatIsEvictedLaterOrWasEvictedAsAnotherPolicyGoesOn) {
     options.observe = {"snapkv:window=8", "h2o:recent=6", "score"};
     for (const int evict_every : {8, 0}) {
         options.evict_every = evict_every;
-        for (const std::string & policy : options.observe) {
+        for (const PolicyChoice & policy : options.observe) {
             Session session = read_some(tiny(), options);
             ASSERT_TRUE(session.save(a_file()).ok());
             auto opened = tiny().open_session(a_file(), 1);

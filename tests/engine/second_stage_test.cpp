@@ -24,13 +24,13 @@ constexpr int kAsked = 40;
 
 class SecondStage : public ::testing::Test {
 protected:
-    static SessionOptions options_of(const std::string & policy, int budget, std::vector<std::string> observe = {}) {
+    static SessionOptions options_of(const std::string & policy, int budget, std::vector<PolicyChoice> observe = {}) {
         SessionOptions options = tiny_options(policy, budget, PrefillSchedule::kChunked, 256);
         options.observe = std::move(observe);
         options.evict_every = 16;
         return options;
     }
-    static Session base(const std::string & policy = "keydiff", int budget = kBase, std::vector<std::string> observe = {}) {
+    static Session base(const std::string & policy = "keydiff", int budget = kBase, std::vector<PolicyChoice> observe = {}) {
         Session session = open_tiny(options_of(policy, budget, std::move(observe)));
         EXPECT_TRUE(session.prefill(random_tokens(kStaged, tiny_spec().n_vocab, 3)).ok());
         return session;

@@ -106,8 +106,8 @@ TEST(Transactions, EvictingRememberingAndComingBackFailWithoutATrace) {
     ASSERT_TRUE(session->prefill(tokens).ok());
     const auto full = session->snapshot();
     ASSERT_TRUE(full.ok());
-    for (const std::string & policy : options.observe) {
-        SCOPED_TRACE(policy);
+    for (const PolicyChoice & policy : options.observe) {
+        SCOPED_TRACE(policy.name());
         EXPECT_GT(fail_everywhere(*session, [&](Session & s) { return s.evict(policy, kBudget); }), 10);
         EXPECT_GT(fail_everywhere(*session, [](Session & s) { return s.snapshot().status(); }), 5);
         EXPECT_GT(fail_everywhere(*session, [&](Session & s) { return s.restore(*full); }), 5);

@@ -99,9 +99,9 @@ std::shared_ptr<const HeadImportance> random_heads(const ModelInfo & info) {
 }
 
 // All that evict.
-std::vector<std::string> evicting_policies() {
-    std::vector<std::string> policies = all_policies(true);
-    std::erase(policies, "full");
+std::vector<PolicyChoice> evicting_policies() {
+    std::vector<PolicyChoice> policies = all_policies(true);
+    std::erase(policies, PolicyChoice("full"));
     return policies;
 }
 
@@ -117,7 +117,7 @@ protected:
         model_ = nullptr;
     }
     static std::vector<int32_t> tokens() { return random_tokens(kTokens, model_->info().n_vocab, 5); }
-    static InspectOptions options(std::vector<std::string> policies, std::vector<Budget> budgets) {
+    static InspectOptions options(std::vector<PolicyChoice> policies, std::vector<Budget> budgets) {
         InspectOptions options;
         options.policies = std::move(policies);
         options.budgets = std::move(budgets);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pith/policies.h"
+#include "policy/named_policy.h"
 #include "policy/policy.h"
 
 namespace pith {
@@ -28,7 +29,7 @@ bool fits(KnownHeads heads) {
 constexpr KnownQuestion kAllQuestions[] = {KnownQuestion::kUnknown, KnownQuestion::kInSight, KnownQuestion::kOutOfSight};
 
 std::string chosen(const AutoFacts & facts) {
-    return choose_policy(facts).policy;
+    return choose_policy(facts).policy.name();
 }
 
 TEST(AutoPolicy, ChoosesByGatesBudgetHeadsAndQuestionInThisOrder) {
@@ -93,7 +94,7 @@ TEST(AutoPolicy, NamedPoliciesThatJudgeByTheNewestTokensAreToldWhereTheQuestionC
                               "expected", "duo", "gated"}) {
         EXPECT_FALSE(Policy::parse(name)->judges_by_newest_queries()) << name;
     }
-    const auto text = [](const std::vector<std::string> & policies, const AutoFacts & facts = {}) {
+    const auto text = [](const std::vector<PolicyChoice> & policies, const AutoFacts & facts = {}) {
         return *unseen_question_text(policies, facts);
     };
     EXPECT_EQ(text({"keydiff", "auto", "full"}), "");
@@ -120,7 +121,7 @@ TEST(AutoPolicy, CandidatesAreAllThatABudgetCanBringAndArePlannedAlike) {
         for (const KnownHeads heads : kAllHeads) {
             for (const KnownQuestion question : kAllQuestions) {
                 const std::string name = chosen({true, has_gates, heads, question});
-                EXPECT_NE(std::ranges::find(candidates, name), candidates.end()) << name;
+                EXPECT_NE(std::ranges::find(candidates, name, &Policy::name), candidates.end()) << name;
                 const auto policy = Policy::parse(name);
                 ASSERT_TRUE(policy.ok()) << policy.status().message();
                 EXPECT_TRUE(policy->evicts()) << name;
@@ -133,16 +134,17 @@ TEST(AutoPolicy, CandidatesAreAllThatABudgetCanBringAndArePlannedAlike) {
 }
 
 TEST(AutoPolicy, IsAWordOfItsOwn) {
-    EXPECT_TRUE(is_auto("auto"));
-    EXPECT_TRUE(is_auto(" auto "));
-    EXPECT_FALSE(is_auto("auto+caote"));
+    EXPECT_TRUE(PolicyChoice().is_auto());
+    EXPECT_TRUE(PolicyChoice("auto").is_auto());
+    EXPECT_TRUE(PolicyChoice(" auto ").is_auto());
+    EXPECT_FALSE(PolicyChoice("auto+caote").is_auto());
     EXPECT_TRUE(check_policy("auto").ok());
     for (const char * text : {"auto+caote", "gated+auto", "auto:window=8"}) {
         const Status status = check_policy(text);
         EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument) << text;
         EXPECT_NE(status.message().find("no parts and no options"), std::string::npos) << status.message();
     }
-    const Status status = Policy::parse("auto").status();  // of those who need one policy, not a choice
+    const Status status = named_policy("auto").status();  // of those who need one policy, not a choice
     EXPECT_NE(status.message().find("depends on the session"), std::string::npos) << status.message();
 }
 
@@ -150,8 +152,8 @@ TEST(AutoPolicy, StandsFirstInTheListAndNamesWhatItChooses) {
     const PolicyInfo first = list_policies().front();
     EXPECT_EQ(first.name, "auto");
     EXPECT_EQ(first.kind, "choice");
-    for (const std::string_view name : auto_candidates(/*may_reread=*/false)) {
-        EXPECT_NE(first.help.find(name), std::string::npos) << name << " in: " << first.help;
+    for (const Policy & one : auto_candidates(/*may_reread=*/false)) {
+        EXPECT_NE(first.help.find(one.name()), std::string::npos) << one.name() << " in: " << first.help;
     }
 }
 

@@ -171,14 +171,6 @@ TEST(PolicyGrammar, MalformedTextIsAnError) {
     expect_error("snapkv,h2o", "'snapkv,h2o' is not known");  // one policy, not a list
 }
 
-TEST(PolicyGrammar, CommasSeparatePolicies) {
-    const auto policies = Policy::parse_list("full, snapkv:window=16+ada,streaming").value();
-    ASSERT_EQ(policies.size(), 3U);
-    EXPECT_EQ(policies[1].name(), "snapkv:window=16+ada");
-    EXPECT_FALSE(Policy::parse_list("full,,h2o").ok());
-    EXPECT_FALSE(Policy::parse_list("").ok());
-}
-
 // Samples that have no margin are the same whatever the window: one serves both policies.
 TEST(PolicyNeeds, AMarginFollowsTheWindowWhereASampleHasOne) {
     const auto margin = [](const char * policy) { return Policy::parse(policy).value().needs().profile.margin; };

@@ -100,7 +100,7 @@ protected:
         const auto tokens = story(260);
         const auto base_tokens = std::span(tokens).first(180);
         for (const SessionOptions & of : {options("full", {}), options("snapkv:window=8+ada", 64)}) {
-            SCOPED_TRACE(of.policy);
+            SCOPED_TRACE(of.policy.name());
             auto engine = engine_of(model);
             ASSERT_TRUE(engine.ok());
             Request base;

@@ -150,7 +150,7 @@ std::string ledger_lines(const Ledger & ledger) {
 
 std::string policy_text(const Ledger & ledger) {
     if (ledger.policy_reason.empty()) { return ledger.policy; }
-    return ledger.policy + (is_auto(ledger.policy) ? " (" : " (auto: ") + ledger.policy_reason + ")";
+    return ledger.policy + (ledger.policy == kAutoPolicy ? " (" : " (auto: ") + ledger.policy_reason + ")";
 }
 
 std::string device_text(const DeviceUse & use) {

@@ -6,7 +6,7 @@
 
 #include "common/bench/find_llama_bench.h"
 #include "core/text.h"
-#include "policy/auto_policy.h"
+#include "policy/named_policy.h"
 #include "policy/policy.h"
 
 namespace pith::app {
@@ -100,19 +100,18 @@ Result<BenchOptions> BenchFlags::options() const {
     const bool has_gates = !flags.model.gate.empty();
     const std::string list = !flags.session.policy.empty() ? flags.session.policy : has_gates ? "full,gated" : "full";
     options.policies.clear();
-    flags.session.policy = "full";  // the flags check one policy and its budget: one that evicts stands for the list
+    PolicyChoice stands = "full";  // the flags check one policy and its budget: one that evicts stands for the list
     for (const std::string_view name : split(list, ',')) {
-        const bool little_said = flags.session.policy == "full" || is_auto(flags.session.policy);
-        if (is_auto(name)) {
-            options.policies.emplace_back(kAutoPolicy);
-            if (little_said) { flags.session.policy = kAutoPolicy; }
+        const PolicyChoice & choice = options.policies.emplace_back(name);
+        const bool little_said = stands.name() == "full" || stands.is_auto();
+        if (choice.is_auto()) {
+            if (little_said) { stands = choice; }
             continue;
         }
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-        options.policies.push_back(policy.name());
-        if (policy.evicts() || (policy.gated() && little_said)) { flags.session.policy = policy.name(); }
+        PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
+        if (policy.evicts() || (policy.gated() && little_said)) { stands = choice; }
     }
-    PITH_ASSIGN_OR_RETURN(options.session, flags.session.options(has_gates));
+    PITH_ASSIGN_OR_RETURN(options.session, flags.session.options_with(stands, has_gates));
     options.model_path = flags.model.path;
     options.model = flags.model.options();
     options.depths = flags.depths;

@@ -7,23 +7,23 @@
 #include "common/base/progress.h"
 #include "core/check.h"
 #include "device/available_memory.h"
-#include "policy/auto_policy.h"
-#include "policy/policy.h"
+#include "policy/named_policy.h"
 
 namespace pith::app {
 namespace {
 
 // What a policy needs and cannot use; `auto` takes what there is.
-Status check_named_policy(const std::string & name, const std::optional<std::string> & budget, bool has_gates) {
-    if (is_auto(name)) { return {}; }
-    PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+Status check_named_policy(const PolicyChoice & choice, const std::optional<std::string> & budget, bool has_gates) {
+    if (choice.is_auto()) { return {}; }
+    PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
     PITH_RETURN_IF_ERROR(policy.check_gates(has_gates));
     if (policy.evicts() && !budget) {
         return {ErrorCode::kInvalidArgument,
-                "policy '" + name + "' needs a budget: add --budget 1024 (tokens per head), 20% or 512M, or use --policy full"};
+                "policy '" + policy.name() +
+                    "' needs a budget: add --budget 1024 (tokens per head), 20% or 512M, or use --policy full"};
     }
     if (!policy.evicts() && budget) {
-        return {ErrorCode::kInvalidArgument, "policy '" + name + "' evicts nothing" +
+        return {ErrorCode::kInvalidArgument, "policy '" + policy.name() + "' evicts nothing" +
                                                  (policy.gated() ? " more than its gates do" : "") + ": leave out --budget " +
                                                  *budget + ", or choose another policy"};
     }
@@ -119,6 +119,10 @@ Result<PrefillSchedule> parse_prefill(const std::string & text) {
 }
 
 Result<SessionOptions> SessionFlags::options(bool has_gates) const {
+    return options_with(policy.empty() ? PolicyChoice() : PolicyChoice(policy), has_gates);
+}
+
+Result<SessionOptions> SessionFlags::options_with(const PolicyChoice & choice, bool has_gates) const {
     SessionOptions options;
     if (budget) {
         if (budget->empty()) {
@@ -126,9 +130,9 @@ Result<SessionOptions> SessionFlags::options(bool has_gates) const {
         }
         PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(*budget));
     }
-    options.policy = policy.empty() ? std::string(kAutoPolicy) : policy;
+    options.policy = choice;
     // A policy that was named wants its budget named, too: whoever compares policies does not mean "what memory allows".
-    if (!budget && !default_budget.empty() && is_auto(options.policy) && available_memory() > 0) {
+    if (!budget && !default_budget.empty() && options.policy.is_auto() && available_memory() > 0) {
         PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(default_budget));
     }
     PITH_RETURN_IF_ERROR(check_named_policy(options.policy, budget, has_gates));

@@ -61,6 +61,8 @@ struct SessionFlags {
     // Checks everything that can be checked without a model. Without a policy it is `auto`. has_gates: of the model.
     // Errors: kInvalidArgument: a usage error.
     Result<SessionOptions> options(bool has_gates = false) const;
+    // The same where another policy stands for the flag's.
+    Result<SessionOptions> options_with(const PolicyChoice & choice, bool has_gates) const;
 };
 
 Result<PrefillSchedule> parse_prefill(const std::string & text);

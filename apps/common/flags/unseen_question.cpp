@@ -29,12 +29,12 @@ void tell_of_second_reading(const Model & model, const SessionOptions & options)
     facts.limited = options.budget.kind != BudgetKind::kNone && options.budget.kind != BudgetKind::kAuto;
     facts.may_reread = options.auto_may_reread;
     const auto policy = policy_of(options.policy, facts);
-    if (!is_auto(options.policy) || !policy.ok() || !policy->rereads()) { return; }  // who named it knows
+    if (!options.policy.is_auto() || !policy.ok() || !policy->rereads()) { return; }  // who named it knows
     std::fputs("pith: the text is read twice, so that it can answer what nobody has asked yet (--effort quick reads it once)\n",
                stderr);
 }
 
-void warn_of_unseen_question(std::span<const std::string> policies, const Model & model, const std::string & heads_file,
+void warn_of_unseen_question(std::span<const PolicyChoice> policies, const Model & model, const std::string & heads_file,
                              const std::string & remedy) {
     static bool told = false;
     const auto text = unseen_question_text(policies, facts_of(model, heads_file));

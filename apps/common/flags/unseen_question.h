@@ -11,7 +11,7 @@ namespace pith::app {
 
 // On stderr, where a policy among them judges by the newest tokens, which will not be the question; once in a process.
 // heads_file: as --heads; remedy: what else the user can do, "leave out --question-later".
-void warn_of_unseen_question(std::span<const std::string> policies, const Model & model, const std::string & heads_file,
+void warn_of_unseen_question(std::span<const PolicyChoice> policies, const Model & model, const std::string & heads_file,
                              const std::string & remedy);
 
 // A line where a session of these options will read its text twice, so that nobody wonders about the time.

@@ -23,7 +23,7 @@ void print_report(const CrowdOptions & options, const CrowdReport & report) {
     };
     std::printf("%d chats behind %s tokens that all share, %s of their own, policy %s, budget %s; all of them live\n\n",
                 options.n_chats, with_commas(options.n_prefix).c_str(), with_commas(options.n_tail).c_str(),
-                options.policies.front().c_str(),
+                options.policies.front().name().c_str(),
                 options.session.budget.kind == BudgetKind::kNone ? "all" : options.session.budget.to_string().c_str());
     std::printf("tokens per second: prefix %.1f, the chats' own %.1f, answers %.1f\n", report.prefix_tps, report.tail_tps,
                 report.decode_tps);
@@ -57,7 +57,7 @@ void print_report(const CrowdOptions & options, const CrowdReport & report) {
 Json to_json(const std::string & model_path, const CrowdOptions & options, const CrowdReport & report) {
     const EngineLedger & ledger = report.ledger;
     Json object = measurement_json(model_path, options);
-    object["policy"] = options.policies.front();
+    object["policy"] = options.policies.front().name();
     object["budget"] = options.session.budget.to_string();
     object["n_chats"] = options.n_chats;
     object["n_prefix"] = options.n_prefix;

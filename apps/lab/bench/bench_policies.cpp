@@ -21,7 +21,7 @@ Result<PolicyCostOptions> cost_options(const ModelFlags & model, SessionFlags se
     if (flags.policies == "all") {
         // Joint elimination is for chunks: over a long prompt it takes longer than the prefill. Asked for by name it is
         // measured.
-        std::erase(options.policies, "snapkv+joint");
+        std::erase(options.policies, PolicyChoice("snapkv+joint"));
         options.policies.emplace_back("snapkv+critical:norm=2");  // the norm that costs little
     }
     if (!session.policy.empty()) {
@@ -30,9 +30,9 @@ Result<PolicyCostOptions> cost_options(const ModelFlags & model, SessionFlags se
     if (session.prefill == "chunked") {
         return {ErrorCode::kInvalidArgument, "--policies measures a one-shot prefill: leave out --prefill chunked"};
     }
-    session.policy = "snapkv";  // one that evicts stands for the list
     if (!session.budget) { session.budget = "1024"; }
-    PITH_ASSIGN_OR_RETURN(options.session, session.options(!model.gate.empty()));
+    // One that evicts stands for the list.
+    PITH_ASSIGN_OR_RETURN(options.session, session.options_with("snapkv", !model.gate.empty()));
     PITH_RETURN_IF_ERROR(check_at_least("--n-prompt", flags.n_prompt, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--repetitions", flags.n_repetitions, 1));
     options.n_prompt = flags.n_prompt;

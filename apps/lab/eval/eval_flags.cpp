@@ -127,9 +127,9 @@ Result<std::string> heads_fingerprint(const EvalOptions & options, const Model &
     const AutoFacts facts = {.limited = true, .has_gates = model.info().has_gates, .heads = known};
     bool by_name = false;
     bool by_auto = false;
-    for (const std::string & name : options.policies) {
-        PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(name, facts));
-        if (policy.wants_importance()) { (is_auto(name) ? by_auto : by_name) = true; }
+    for (const PolicyChoice & choice : options.policies) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(choice, facts));
+        if (policy.wants_importance()) { (choice.is_auto() ? by_auto : by_name) = true; }
     }
     // A policy by name takes the file beside the model whether it fits or not; `auto` passes over one that does not.
     if (!given.empty() || (by_name && exists(path)) || (by_auto && known == KnownHeads::kBesideModel)) {
@@ -431,7 +431,7 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     }
     add("--tasks", listed(options.tasks, [](const auto * task) { return task->rules().name; }));
     add("--context", listed(options.lengths, number));
-    add("--policy", join(options.policies, ","));
+    add("--policy", listed(options.policies, [](const PolicyChoice & policy) { return policy.name(); }));
     add("--budget", listed(options.budgets, [](const Budget & budget) { return budget.to_string(); }));
     add("--samples", options.n_samples > 0 ? number(options.n_samples) : "all");
     if (options.samples_hash.empty()) {

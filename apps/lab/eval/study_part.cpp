@@ -8,7 +8,7 @@
 
 #include "benchmarks/benchmark.h"
 #include "core/text.h"
-#include "policy/policy.h"
+#include "policy/named_policy.h"
 
 namespace pith::app {
 namespace {
@@ -73,10 +73,15 @@ private:
         const std::string list = with_cake_preset(part_.policies, preset);
         if (list != part_.policies) { plan_.notes.push_back("cake: its authors' constants for " + std::string(preset)); }
         for (const std::string & name : strings_of(list)) {
-            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
+            PolicyChoice choice(name);
+            PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
             const bool no_heads = policy.wants_importance() && !model_.has_heads;
             const bool no_gates = policy.needs_gate() && given_.model.gate.empty();
-            (no_heads ? without_heads : no_gates ? without_gates : plan_.policies).push_back(name);
+            if (no_heads || no_gates) {
+                (no_heads ? without_heads : without_gates).push_back(name);
+            } else {
+                plan_.policies.push_back(std::move(choice));
+            }
         }
         if (!without_heads.empty()) {
             plan_.notes.push_back(join(without_heads, ",") +
@@ -124,9 +129,12 @@ private:
 
     void plan_runs(const std::vector<int> & lengths, const std::string & tasks) {
         EvalFlags run = given_;
+        run.policies.clear();
         run.family = stands_in_ ? "ruler" : std::string(part_.family);
         run.tasks = tasks;
-        run.policies = join(plan_.policies, ",");
+        for (const PolicyChoice & policy : plan_.policies) {
+            run.policies += (run.policies.empty() ? "" : ",") + policy.name();  // flags of a run are texts
+        }
         run.budgets = budgets();
         run.lengths = lengths == std::vector<int>{0} ? std::vector<int>() : lengths;
         if (run.n_samples == 0 && !run.all_samples) { run.n_samples = size_.n_samples; }

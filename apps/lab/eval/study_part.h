@@ -20,12 +20,12 @@ struct StudyModel {
 };
 
 struct PartPlan {
-    std::string passed_over;            // why nothing is run; empty: something is
-    std::vector<std::string> notes;     // what is left out of it, and why
-    bool stands_in = false;             // RULER's tasks, in place of data that is not there
-    std::vector<EvalFlags> runs;        // one after the other: a chunk each
-    PolicySpeedOptions speed;           // where the part is StudyKind::kEfficiency
-    std::vector<std::string> policies;  // that are run
+    std::string passed_over;             // why nothing is run; empty: something is
+    std::vector<std::string> notes;      // what is left out of it, and why
+    bool stands_in = false;              // RULER's tasks, in place of data that is not there
+    std::vector<EvalFlags> runs;         // one after the other: a chunk each
+    PolicySpeedOptions speed;            // where the part is StudyKind::kEfficiency
+    std::vector<PolicyChoice> policies;  // that are run
 };
 
 // Policies without what they need, tasks without their file and lengths beyond the model's are left out, not refused.

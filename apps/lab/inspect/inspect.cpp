@@ -29,7 +29,7 @@
 #include "inspect/inspect_average.h"
 #include "inspect/inspect_gates.h"
 #include "inspect/inspect_texts.h"
-#include "policy/policy.h"
+#include "policy/named_policy.h"
 
 namespace pith::app {
 namespace {
@@ -142,12 +142,12 @@ Result<InspectOptions> inspect_options(const InspectFlags & given) {
     if (flags.budgets.empty()) { flags.budgets = {kDefaultBudget}; }
     InspectOptions options;
     PITH_ASSIGN_OR_RETURN(
-        const std::vector<std::string> policies,
+        const std::vector<PolicyChoice> policies,
         policies_of_list(flags.policies, has_importance(flags.heads, flags.model.path, flags.model.is_adapted()),
                          flags.model.gate.empty() ? GatePolicies::kNone : GatePolicies::kScorer));
-    for (const std::string & name : policies) {
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-        if (policy.evicts()) { options.policies.push_back(name); }  // `full` is what all are compared with
+    for (const PolicyChoice & choice : policies) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
+        if (policy.evicts()) { options.policies.push_back(choice); }  // `full` is what all are compared with
     }
     if (options.policies.empty()) {
         return {ErrorCode::kInvalidArgument,

@@ -56,7 +56,7 @@ Json to_json(const BenchOptions & options, const std::vector<BenchRow> & rows) {
         out["cache_type_v"] = std::string(to_string(row.type_v));
         out["chunk"] = row.chunk;
         out["policy"] = row.policy;
-        if (is_auto(row.policy)) { out["chosen"] = ledger.policy; }
+        if (row.policy == kAutoPolicy) { out["chosen"] = ledger.policy; }
         out["budget"] = row.budget;
         out["prefill_tps"] = median(row.pith.prefill_tps);
         out["decode_tps"] = median(row.pith.decode_tps);
@@ -96,7 +96,7 @@ std::string number(double value, const char * pattern) {
 }
 
 std::string name_of(const BenchRow & row) {
-    return is_auto(row.policy) ? row.policy + " (" + row.pith.ledger.policy + ")" : row.policy;
+    return row.policy == kAutoPolicy ? row.policy + " (" + row.pith.ledger.policy + ")" : row.policy;
 }
 
 int name_width(const std::vector<BenchRow> & rows) {

@@ -17,7 +17,7 @@
 #include "core/text.h"
 #include "pith/cache_file.h"
 #include "pith/kv_type.h"
-#include "policy/policy.h"
+#include "policy/named_policy.h"
 
 namespace pith::app {
 namespace {
@@ -71,8 +71,8 @@ Json to_json(const std::string & path, const CacheFileInfo & info) {
 // What the evidence is for, where it takes a part of the file that a user sees; empty: it does not.
 std::string evidence_text(const CacheFileInfo & info) {
     const auto evidence = std::ranges::find(info.sections, "evidence", &std::pair<std::string, uint64_t>::first);
-    const auto policy = Policy::parse(info.policy);
-    constexpr uint64_t kShare = 50;  // of the file's bytes, one in so many
+    const auto policy = named_policy(PolicyChoice(info.policy));  // the file's text
+    constexpr uint64_t kShare = 50;                               // of the file's bytes, one in so many
     if (evidence == info.sections.end() || evidence->second < info.file_bytes / kShare || !policy.ok()) { return ""; }
     const EvidenceNeeds needs = policy->needs();
     std::vector<std::string> parts;

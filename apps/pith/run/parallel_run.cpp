@@ -13,7 +13,6 @@
 #include "device/available_memory.h"
 #include "device/resident.h"
 #include "engine/engine_options.h"
-#include "policy/auto_policy.h"
 
 namespace pith::app {
 namespace {
@@ -265,8 +264,8 @@ Status check_parallel(const RunFlags & flags, const SessionOptions & options) {
         return wrong(
             "--n-predict -1 has no end that memory could be set aside for: with --parallel give a number, or --ctx-size");
     }
-    if (options.budget.kind == BudgetKind::kAuto && !is_auto(options.policy)) {
-        return wrong("--budget auto is what memory allows one answer: with --parallel give policy '" + options.policy +
+    if (options.budget.kind == BudgetKind::kAuto && !options.policy.is_auto()) {
+        return wrong("--budget auto is what memory allows one answer: with --parallel give policy '" + options.policy.name() +
                      "' a budget in numbers");
     }
     return {};

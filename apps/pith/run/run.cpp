@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "app/run/auto_budget.h"
-#include "app/run/budget_check.h"
 #include "app/run/cached_model.h"
 #include "app/run/follow.h"
 #include "app/run/generate.h"
@@ -39,7 +38,7 @@
 #include "common/flags/unseen_question.h"
 #include "core/text.h"
 #include "pith/cache_file.h"
-#include "policy/auto_policy.h"
+#include "plan/budget_check.h"
 #include "text/prompt.h"
 
 namespace pith::app {
@@ -193,22 +192,19 @@ private:
 
     // Each question behind what the session holds; before the next one it is as it was.
     Status ask_each_behind(Session & session, Sampler & sampler) {
+        PITH_ASSIGN_OR_RETURN(const std::optional<Eviction> second_stage, flags_.ask_eviction());
         std::shared_ptr<Session::Snapshot> before;
         if (prompt_.questions.size() > 1) { PITH_ASSIGN_OR_RETURN(before, session.snapshot()); }
         for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
             if (i > 0) { PITH_RETURN_IF_ERROR(session.restore(before)); }
-            if (!flags_.ask_budget.empty()) { PITH_RETURN_IF_ERROR(compress_for(session, prompt_.questions[i])); }
+            if (second_stage) {
+                PITH_RETURN_IF_ERROR(
+                    session.evict_for_questions(prompt_.questions[i], second_stage->policy, second_stage->budget, &cancel_));
+            }
             PITH_RETURN_IF_ERROR(prefill(session, prompt_.questions[i]));
             PITH_RETURN_IF_ERROR(answer(session, sampler, i));
         }
         return {};
-    }
-
-    // The second of two stages.
-    Status compress_for(Session & session, const std::vector<int32_t> & question) const {
-        PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(flags_.ask_budget, {"--ask-budget"}));
-        const std::string policy = flags_.ask_policy.empty() ? std::string(kAutoPolicy) : flags_.ask_policy;
-        return session.evict_for_questions(question, policy, budget, &cancel_);
     }
 
     Result<Session> open_cached() const { return cached_->session(model_, flags_.session.n_threads, Entries::kOwn); }

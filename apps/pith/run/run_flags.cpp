@@ -11,8 +11,6 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "pith/budget.h"
-#include "policy/auto_policy.h"
-#include "policy/policy.h"
 
 namespace pith::app {
 namespace {
@@ -139,8 +137,7 @@ Status RunFlags::check() const {
         if (cache.empty() || follow) {
             return wrong("--ask-budget is for questions on a cache file: give --cache FILE, or use `pith ask`");
         }
-        PITH_RETURN_IF_ERROR(Budget::parse(ask_budget, {"--ask-budget"}).status());
-        PITH_RETURN_IF_ERROR(is_auto(ask_policy) || ask_policy.empty() ? Status() : Policy::parse(ask_policy).status());
+        PITH_RETURN_IF_ERROR(ask_eviction().status());
     }
     if (!follow && save_every > 0) { return wrong("--save-every saves while a text is followed: give --follow, too"); }
     if (save_every > 0 && save_cache.empty()) { return wrong("--save-every needs a file: name it with --save-cache"); }
@@ -149,6 +146,14 @@ Status RunFlags::check() const {
     }
     if (file == "-" && prompts_file == "-") { return wrong("-f and --prompts both read standard input: give one a file"); }
     return {};
+}
+
+Result<std::optional<Eviction>> RunFlags::ask_eviction() const {
+    if (ask_budget.empty()) { return std::optional<Eviction>(); }
+    Eviction asked;
+    PITH_ASSIGN_OR_RETURN(asked.budget, Budget::parse(ask_budget, {"--ask-budget"}));
+    if (!ask_policy.empty()) { PITH_ASSIGN_OR_RETURN(asked.policy, PolicyChoice::parse(ask_policy)); }
+    return std::optional(std::move(asked));
 }
 
 Result<PromptRequest> RunFlags::read_texts() const {

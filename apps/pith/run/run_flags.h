@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "common/flags/chat_template_flags.h"
 #include "common/flags/engine_flags.h"
 #include "common/flags/sampler_flags.h"
+#include "pith/batch_engine.h"
 #include "text/prompt.h"
 
 namespace pith::app {
@@ -52,6 +54,8 @@ struct RunFlags {
     void add_answer_options(CLI::App & command);
     // Errors: kInvalidArgument: flags that do not go together. Those of session and sampler are theirs to check.
     Status check() const;
+    // --ask-budget and --ask-policy. None: a cache file is asked as it is.   Errors: kInvalidArgument.
+    Result<std::optional<Eviction>> ask_eviction() const;
     // The texts the user gave, checked as far as they can be without a model; from standard input where nobody said what is
     // asked. Errors: kInvalidArgument (no text, no UTF-8), kNotFound, kIo.
     Result<PromptRequest> read_texts() const;

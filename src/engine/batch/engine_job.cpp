@@ -8,8 +8,8 @@
 
 #include "core/guarded.h"
 #include "core/likeliest_token.h"
-#include "engine/batch/reservation.h"
-#include "engine/cache_layout.h"
+#include "plan/lane_bytes.h"
+#include "plan/reservation.h"
 
 namespace pith {
 
@@ -49,7 +49,7 @@ Status EngineJob::check() const {
     }
     if (request_.evict && request_.after == 0) {
         return {ErrorCode::kInvalidArgument,
-                "Request::evict is '" + request_.evict->policy +
+                "Request::evict is '" + request_.evict->policy.name() +
                     "' without a request to go on from: give Request::after, or put policy and budget into the options"};
     }
     if (request_.evict && request_.evict->budget.kind == BudgetKind::kAuto) {

@@ -68,7 +68,7 @@ std::vector<BenchOptions> make_points(const BenchOptions & options) {
     return points;
 }
 
-CaseRow make_row(const BenchOptions & options, const std::string & policy, bool evicts) {
+CaseRow make_row(const BenchOptions & options, const PolicyChoice & policy, bool evicts) {
     CaseRow row;
     row.options = options;
     row.bench_case = {options.depths.front(), policy, evicts};
@@ -79,7 +79,7 @@ CaseRow make_row(const BenchOptions & options, const std::string & policy, bool 
     row.row.type_k = options.session.type_k;
     row.row.type_v = options.session.type_v;
     row.row.chunk = options.session.chunk;
-    row.row.policy = policy;
+    row.row.policy = policy.name();
     row.row.budget = evicts ? options.session.budget.to_string() : "";
     return row;
 }
@@ -90,12 +90,12 @@ Result<std::vector<CaseRow>> make_rows(const BenchOptions & options) {
     for (BenchOptions point : make_points(options)) {
         for (const int chunk : values(options.lists.chunks, options.session.chunk)) {
             point.session.chunk = chunk;
-            for (const std::string & name : options.policies) {
+            for (const PolicyChoice & choice : options.policies) {
                 for (const Budget & budget : values(options.lists.budgets, options.session.budget)) {
                     const bool limited = budget.kind != BudgetKind::kNone;
-                    PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(name, {.limited = limited}));
+                    PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(choice, {.limited = limited}));
                     point.session.budget = budget;
-                    rows.push_back(make_row(point, name, policy.evicts()));
+                    rows.push_back(make_row(point, choice, policy.evicts()));
                     rows.back().point = n_points;
                     if (!policy.evicts()) { break; }  // the same under every budget
                 }

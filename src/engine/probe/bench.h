@@ -39,7 +39,7 @@ struct BenchOptions {
     std::string model_path;
     ModelOptions model;
     SessionOptions session;  // threads, types, budget, schedule; the policy comes from `policies`
-    std::vector<std::string> policies = {"full"};
+    std::vector<PolicyChoice> policies = {"full"};
     std::vector<int64_t> depths = {0};
     int n_prompt = 512;
     int n_generate = 32;

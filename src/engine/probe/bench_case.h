@@ -7,7 +7,7 @@ namespace pith {
 
 struct BenchCase {
     int64_t depth = 0;
-    std::string policy;
+    PolicyChoice policy;
     bool evicts = false;
 };
 

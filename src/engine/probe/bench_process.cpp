@@ -75,7 +75,7 @@ std::vector<std::string> llama_bench_command(const BenchOptions & options, int64
 }  // namespace
 
 Result<BenchMeasurement> measure_pith(const BenchOptions & options, const BenchCase & bench_case, int n_repetitions) {
-    const std::string name = "'" + bench_case.policy + "' at depth " + std::to_string(bench_case.depth);
+    const std::string name = "'" + bench_case.policy.name() + "' at depth " + std::to_string(bench_case.depth);
     PITH_ASSIGN_OR_RETURN(const Json json, measure_in_child(name, [&]() -> Result<Json> {
                               PITH_ASSIGN_OR_RETURN(const BenchMeasurement measured,
                                                     measure_here(options, bench_case, n_repetitions));

@@ -131,7 +131,7 @@ struct CaseOutcomes {
 DemoRow summary(const PolicyCase & one, const std::vector<Sample> & samples, const CaseOutcomes & result) {
     const std::vector<Outcome> & outcomes = result.outcomes;
     DemoRow row;
-    row.policy = one.policy;
+    row.policy = one.policy.name();
     row.budget = one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string();
     row.note = result.note;
     if (!row.note.empty()) { return row; }

@@ -16,14 +16,15 @@
 #include "core/interval.h"
 #include "pith/budget.h"
 #include "pith/model.h"
+#include "pith/policy_choice.h"
 #include "pith/text.h"
 
 namespace pith {
 
 struct DemoOptions {
     std::vector<std::string> tasks = {"single"};  // tasks/tasks.h; samples take turns
-    std::vector<std::string> policies = {"full",       "random", "streaming", "snapkv", "h2o+caote",
-                                         "criticalkv", "score",  "laprox",    "auto"};
+    std::vector<PolicyChoice> policies = {"full",       "random", "streaming", "snapkv", "h2o+caote",
+                                          "criticalkv", "score",  "laprox",    "auto"};
     std::vector<Budget> budgets = {256, 128};
     int n_samples = 10;   // texts
     int n_tokens = 1024;  // of each text, question and answer included

@@ -12,6 +12,7 @@
 #include "engine/find_heads.h"
 #include "model/head_importance_file.h"
 #include "policy/auto_policy.h"
+#include "policy/named_policy.h"
 #include "policy/policy.h"
 #include "policy/registry.h"
 
@@ -25,18 +26,19 @@ class PolicyList {
 public:
     PolicyList(bool with_importance, bool with_gates) : with_importance_(with_importance), with_gates_(with_gates) {}
     void add(const std::string & name) {
-        const auto policy = Policy::parse(name);
+        const PolicyChoice choice(name);
+        const auto policy = named_policy(choice);
         if (!policy.ok() || (policy->wants_importance() && !with_importance_)) { return; }
         if (policy->needs_gate() && !with_gates_) { return; }
         const bool known = std::any_of(aliases().begin(), aliases().end(), [&](const Alias & a) { return a.meaning == name; });
-        if (!known && std::find(names_.begin(), names_.end(), name) == names_.end()) { names_.push_back(name); }
+        if (!known && std::find(choices_.begin(), choices_.end(), choice) == choices_.end()) { choices_.push_back(choice); }
     }
-    std::vector<std::string> take() { return std::move(names_); }
+    std::vector<PolicyChoice> take() { return std::move(choices_); }
 
 private:
     bool with_importance_;
     bool with_gates_;
-    std::vector<std::string> names_;
+    std::vector<PolicyChoice> choices_;
 };
 
 // Gates decide what the prompt's own queries see; `auto` is gated where the model has some.
@@ -47,7 +49,7 @@ Result<bool> is_gated(const Model & model, const PolicyCase & one) {
 
 }  // namespace
 
-std::vector<std::string> all_policies(bool with_importance, GatePolicies gates) {
+std::vector<PolicyChoice> all_policies(bool with_importance, GatePolicies gates) {
     PolicyList list(with_importance, gates != GatePolicies::kNone);
     for (const AdmissionInfo & admission : admissions()) {
         if (gates == GatePolicies::kAll) { list.add(std::string(admission.name)); }
@@ -62,19 +64,20 @@ std::vector<std::string> all_policies(bool with_importance, GatePolicies gates) 
     return list.take();
 }
 
-Result<std::vector<std::string>> policies_of_list(std::string_view list, bool with_importance, GatePolicies gates) {
-    std::vector<std::string> names;
+Result<std::vector<PolicyChoice>> policies_of_list(std::string_view list, bool with_importance, GatePolicies gates) {
+    std::vector<PolicyChoice> choices;
     for (const std::string_view piece : split(list, ',')) {
         if (trim(piece) == kAll) {
-            std::vector<std::string> all = all_policies(with_importance, gates);
-            std::move(all.begin(), all.end(), std::back_inserter(names));
+            std::vector<PolicyChoice> all = all_policies(with_importance, gates);
+            std::move(all.begin(), all.end(), std::back_inserter(choices));
             continue;
         }
-        if (is_auto(piece)) {
-            names.emplace_back(kAutoPolicy);
+        PolicyChoice choice(piece);
+        if (choice.is_auto()) {
+            choices.push_back(std::move(choice));
             continue;
         }
-        PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(piece));
+        PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
         PITH_RETURN_IF_ERROR(policy.check_gates(gates != GatePolicies::kNone));
         if (policy.gated() && gates == GatePolicies::kScorer) {
             return {ErrorCode::kInvalidArgument,
@@ -82,9 +85,9 @@ Result<std::vector<std::string>> policies_of_list(std::string_view list, bool wi
                         "' cannot be compared on a prefill that others share: its gates decide "
                         "what the prompt's own queries see; use the scorer `gate` here, or `pith eval`"};
         }
-        names.push_back(policy.name());
+        choices.push_back(std::move(choice));
     }
-    return names;
+    return choices;
 }
 
 bool has_importance(const std::string & heads_file, const std::string & model_path, bool is_adapted) {
@@ -96,21 +99,21 @@ bool has_importance(const std::string & heads_file, const std::string & model_pa
     return file.ok() && match_shipped_heads(**file).kind == ShippedMatch::Kind::kSame;
 }
 
-Result<std::vector<PolicyCase>> make_cases(const std::vector<std::string> & policies, const std::vector<Budget> & budgets) {
+Result<std::vector<PolicyCase>> make_cases(const std::vector<PolicyChoice> & policies, const std::vector<Budget> & budgets) {
     std::vector<PolicyCase> cases;
-    std::vector<std::string> evicting;
-    for (const std::string & name : policies) {
-        PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(name, {.limited = true}));
+    std::vector<PolicyChoice> evicting;
+    for (const PolicyChoice & choice : policies) {
+        PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(choice, {.limited = true}));
         if (!policy.evicts()) {
-            cases.push_back({name, Budget()});
+            cases.push_back({choice, Budget()});
         } else if (budgets.empty()) {
-            return Status(ErrorCode::kInvalidArgument, "policy '" + name + "' needs a budget: add --budget");
+            return Status(ErrorCode::kInvalidArgument, "policy '" + choice.name() + "' needs a budget: add --budget");
         } else {
-            evicting.push_back(name);
+            evicting.push_back(choice);
         }
     }
     for (const Budget & budget : budgets) {
-        for (const std::string & name : evicting) { cases.push_back({name, budget}); }
+        for (const PolicyChoice & choice : evicting) { cases.push_back({choice, budget}); }
     }
     return cases;
 }
@@ -120,7 +123,7 @@ Result<SharedPrefill> share_prefill(const Model & model, const SessionOptions & 
     SharedPrefill shared{options, {}};
     shared.full.policy = "full";
     shared.full.budget = Budget();
-    std::vector<std::string> & observed = shared.full.observe;
+    std::vector<PolicyChoice> & observed = shared.full.observe;
     observed.clear();
     for (const PolicyCase & one : cases) {
         PITH_ASSIGN_OR_RETURN(const bool gated, is_gated(model, one));

@@ -9,18 +9,19 @@
 
 #include "pith/budget.h"
 #include "pith/model.h"
+#include "pith/policy_choice.h"
 #include "pith/session.h"
 
 namespace pith {
 
 struct PolicyCase {
-    std::string policy;
+    PolicyChoice policy;
     Budget budget;  // kNone: nothing is evicted
 };
 
 // Policies under all budgets, rows of one budget side by side; what evicts nothing stands once, in front. `auto` evicts: here
 // it always has a budget. Errors: kInvalidArgument: a policy that is none, or one that evicts without a budget.
-Result<std::vector<PolicyCase>> make_cases(const std::vector<std::string> & policies, const std::vector<Budget> & budgets);
+Result<std::vector<PolicyCase>> make_cases(const std::vector<PolicyChoice> & policies, const std::vector<Budget> & budgets);
 
 // What of the policies that need the model's gates `all` stands for.
 enum class GatePolicies {
@@ -31,12 +32,12 @@ enum class GatePolicies {
 
 // What `all` stands for: every scorer by itself, the refiners over h2o, tova and snapkv, every other part over snapkv, every
 // alias. with_importance: those too that divide the budget by head (they need a file of head importances).
-std::vector<std::string> all_policies(bool with_importance, GatePolicies gates = GatePolicies::kNone);
+std::vector<PolicyChoice> all_policies(bool with_importance, GatePolicies gates = GatePolicies::kNone);
 
 // The policies of a list separated by ',', in which `all` stands for all_policies().
 // Errors: kInvalidArgument: a policy that is none, or one that gates of this kind do not serve.
-Result<std::vector<std::string>> policies_of_list(std::string_view list, bool with_importance,
-                                                  GatePolicies gates = GatePolicies::kNone);
+Result<std::vector<PolicyChoice>> policies_of_list(std::string_view list, bool with_importance,
+                                                   GatePolicies gates = GatePolicies::kNone);
 
 // Head importances can be found: in heads_file, beside the model, or, where it has no adapter, with Pith.
 bool has_importance(const std::string & heads_file, const std::string & model_path, bool is_adapted);

@@ -14,6 +14,7 @@
 #include "engine/saved/session_settings.h"
 #include "engine/session_impl.h"
 #include "policy/auto_policy.h"
+#include "policy/named_policy.h"
 
 namespace pith {
 namespace {
@@ -43,7 +44,7 @@ SavedSession describe(const Session::Impl & session) {
     saved.options = session.options;
     saved.known_heads = session.known_heads;
     saved.policy = seq.policy.name();
-    saved.policy_asked = seq.policy_asked;
+    saved.policy_asked = seq.policy_asked.name();
     saved.policy_reason = seq.policy_reason;
     saved.schedule = seq.schedule;
     saved.budget = seq.budget;
@@ -66,15 +67,12 @@ Status check_model(const SavedSession & saved, const ModelFile & file, const Gat
 }
 
 // What the evidence of such a session may have been made for.
-Result<std::vector<EvidenceNeeds>> known_needs(const Session::Impl & session, const Policy & in_force) {
+std::vector<EvidenceNeeds> known_needs(const Session::Impl & session, const Policy & in_force) {
     std::vector<EvidenceNeeds> known = session.observed;
     known.push_back(session.seq.policy.needs());
     known.push_back(in_force.needs());
-    if (is_auto(session.options.policy)) {
-        for (const std::string_view name : auto_candidates(session.options.auto_may_reread)) {
-            PITH_ASSIGN_OR_RETURN(const Policy policy, Policy::parse(name));
-            known.push_back(policy.needs());
-        }
+    if (session.options.policy.is_auto()) {
+        for (const Policy & policy : auto_candidates(session.options.auto_may_reread)) { known.push_back(policy.needs()); }
     }
     return known;
 }
@@ -168,11 +166,11 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from, const
     if (saved.logits.size() != n_vocab || !check_logits(saved.logits).ok() || !std::ranges::all_of(saved.tokens, is_token)) {
         return damaged("its tokens or logits are not those of its model's vocabulary");
     }
-    const auto policy = Policy::parse(saved.policy);
+    const Result<Policy> policy = named_policy(PolicyChoice(saved.policy));
     if (!policy.ok()) { return damaged(policy.status().message()); }
     PITH_RETURN_IF_ERROR(policy->check_gates(gates != nullptr));
     if (policy->wants_importance() && !options.heads) { return damaged("its policy wants head importances, and it has none"); }
-    PITH_ASSIGN_OR_RETURN(const std::vector<EvidenceNeeds> known, known_needs(*this, *policy));
+    const std::vector<EvidenceNeeds> known = known_needs(*this, *policy);
 
     const auto n_tokens = static_cast<int64_t>(saved.tokens.size());
     const std::vector<StoredLane> lanes = lanes_of(saved);
@@ -214,7 +212,7 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from, const
     seq.gate_state = std::move(*gate_state);
     seq.evidence = std::move(*evidence);
     seq.policy = *policy;
-    seq.policy_asked = std::move(saved.policy_asked);
+    seq.policy_asked = saved.policy_asked;
     seq.policy_reason = std::move(saved.policy_reason);
     seq.budget = saved.budget;
     seq.schedule = std::move(saved.schedule);

@@ -42,9 +42,9 @@ std::string words(const std::vector<PositionSpan> & spans) {
     return all.empty() ? "none" : all;
 }
 
-std::string words(const std::vector<std::string> & names) {
+std::string words(const std::vector<PolicyChoice> & policies) {
     std::string all;
-    for (const std::string & name : names) { all += (all.empty() ? "" : ", ") + name; }
+    for (const PolicyChoice & one : policies) { all += (all.empty() ? "" : ", ") + one.name(); }
     return all.empty() ? "none" : all;
 }
 
@@ -54,7 +54,7 @@ bool same(const std::shared_ptr<const HeadImportance> & a, const std::shared_ptr
 }
 
 bool reads_again(const SessionOptions & options) {
-    const auto rereads = [&](const std::string & name) { return may_read_again(name, options.auto_may_reread); };
+    const auto rereads = [&](const PolicyChoice & one) { return may_read_again(one, options.auto_may_reread); };
     return rereads(options.policy) || std::ranges::any_of(options.observe, rereads);
 }
 
@@ -75,7 +75,7 @@ Result<Budget> read_budget(ByteReader & from) {
 }
 
 void write_settings(const SessionOptions & options, ByteWriter & to) {
-    to.text(options.policy);
+    to.text(options.policy.name());
     write_budget(options.budget, to);
     to.text(to_string(options.type_k));
     to.text(to_string(options.type_v));
@@ -89,7 +89,7 @@ void write_settings(const SessionOptions & options, ByteWriter & to) {
         to.number(span.end);
     }
     to.number(uint64_t{options.observe.size()});
-    for (const std::string & policy : options.observe) { to.text(policy); }
+    for (const PolicyChoice & policy : options.observe) { to.text(policy.name()); }
     for (const auto * tokens : {&options.reread.first, &options.reread.next, &options.reread.behind}) { to.array(*tokens); }
     to.flag(options.auto_may_reread);
     to.flag(options.heads != nullptr);
@@ -125,7 +125,7 @@ Result<SessionOptions> read_settings(ByteReader & from) {
         if (span.begin < 0 || span.end < span.begin) { return bad_setting("pinned"); }
     }
     options.observe.resize(from.count(sizeof(uint64_t)));
-    for (std::string & policy : options.observe) { policy = from.text(); }
+    for (PolicyChoice & policy : options.observe) { policy = from.text(); }
     for (auto * tokens : {&options.reread.first, &options.reread.next, &options.reread.behind}) {
         *tokens = from.array<int32_t>();
     }
@@ -143,7 +143,7 @@ Result<SessionOptions> read_settings(ByteReader & from) {
 std::optional<SettingDifference> first_difference(const SessionOptions & saved, const SessionOptions & here) {
     const auto number = [](int n) { return std::to_string(n); };
     const SettingDifference all[] = {
-        {"policy", saved.policy, here.policy},
+        {"policy", saved.policy.name(), here.policy.name()},
         {"budget", words(saved.budget), words(here.budget)},
         {"K type", std::string(to_string(saved.type_k)), std::string(to_string(here.type_k))},
         {"V type", std::string(to_string(saved.type_v)), std::string(to_string(here.type_v))},

@@ -6,7 +6,6 @@
 
 #include "core/parse_integer.h"
 #include "core/text.h"
-#include "pith/policies.h"
 
 namespace pith::serve {
 namespace {
@@ -194,10 +193,10 @@ Status read_cache(Fields & fields, CompletionOptions & options) {
     std::string policy;
     PITH_RETURN_IF_ERROR(fields.read("kv_policy", policy));
     if (fields.has("kv_policy")) {
-        if (const Status status = check_policy(policy); !status.ok()) {
+        options.kv_policy = policy;
+        if (const Status status = options.kv_policy->check(); !status.ok()) {
             return wrong(field("kv_policy") + ": " + status.message());
         }
-        options.kv_policy = policy;
     }
     if (const Json * budget = fields.find("kv_budget")) {
         const bool number = budget->is_number_integer();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "pith/budget.h"
+#include "pith/policy_choice.h"
 #include "pith/position_span.h"
 #include "pith/text.h"
 #include "serve/shapes/json.h"
@@ -46,7 +47,7 @@ struct CompletionOptions {
     bool cache_prompt = true;        // what was kept of an earlier prompt may serve this one
     bool may_prioritize = false;     // the server's alone: whether requests may name a priority
     int priority = 0;                // lower first
-    std::optional<std::string> kv_policy;
+    std::optional<PolicyChoice> kv_policy;
     std::optional<Budget> kv_budget;
     std::vector<PositionSpan> kv_pin;                // positions that are never evicted
     PinSystem pin_system = PinSystem::kWhereItFits;  // and the system prompt's

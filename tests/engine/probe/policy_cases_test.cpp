@@ -8,14 +8,15 @@
 
 #include "engine/gated_model.h"
 #include "pith/policies.h"
-#include "policy/policy.h"
+#include "policy/named_policy.h"
 
 namespace pith {
 namespace {
 
 TEST(PolicyCases, AllNamesEveryScorerAndAliasOnceAndOnlyWhatCanRun) {
-    const std::vector<std::string> all = all_policies(true, GatePolicies::kAll);
-    const std::set<std::string> names(all.begin(), all.end());
+    const std::vector<PolicyChoice> all = all_policies(true, GatePolicies::kAll);
+    std::set<std::string> names;
+    for (const PolicyChoice & one : all) { names.insert(one.name()); }
     EXPECT_EQ(names.size(), all.size());
     for (const PolicyInfo & info : list_policies()) {
         if (info.kind == "admission" || info.kind == "scorer" || info.kind == "alias") {
@@ -23,20 +24,20 @@ TEST(PolicyCases, AllNamesEveryScorerAndAliasOnceAndOnlyWhatCanRun) {
         }
         if (info.kind == "alias") { EXPECT_EQ(names.count(info.meaning), 0U) << info.meaning << " is " << info.name; }
     }
-    for (const std::string & name : all) { EXPECT_TRUE(check_policy(name).ok()) << name; }
+    for (const PolicyChoice & one : all) { EXPECT_TRUE(one.check().ok()) << one.name(); }
 }
 
 TEST(PolicyCases, AllLeavesOutWhatWantsHeadImportancesUnlessThereAreSome) {
-    const std::vector<std::string> without = all_policies(false);
-    for (const std::string & name : without) { EXPECT_FALSE(Policy::parse(name)->wants_importance()) << name; }
+    const std::vector<PolicyChoice> without = all_policies(false);
+    for (const PolicyChoice & one : without) { EXPECT_FALSE(named_policy(one)->wants_importance()) << one.name(); }
     EXPECT_GE(all_policies(true).size(), without.size());
 }
 
 TEST(PolicyCases, AllLeavesOutWhatWantsGatesUnlessThereAreSome) {
-    const auto has = [](const std::vector<std::string> & list, const char * name) {
+    const auto has = [](const std::vector<PolicyChoice> & list, const char * name) {
         return std::find(list.begin(), list.end(), name) != list.end();
     };
-    for (const std::string & name : all_policies(true)) { EXPECT_FALSE(Policy::parse(name)->needs_gate()) << name; }
+    for (const PolicyChoice & one : all_policies(true)) { EXPECT_FALSE(named_policy(one)->needs_gate()) << one.name(); }
     const auto scoring = all_policies(true, GatePolicies::kScorer);
     EXPECT_TRUE(has(scoring, "gate"));
     EXPECT_FALSE(has(scoring, "gated"));
@@ -64,7 +65,7 @@ TEST(PolicyCases, AListMayHoldAllAndMore) {
     const auto list = policies_of_list("all,snapkv:window=16", false);
     ASSERT_TRUE(list.ok());
     EXPECT_EQ(list->size(), all_policies(false).size() + 1);
-    EXPECT_EQ(list->back(), "snapkv:window=16");
+    EXPECT_EQ(list->back().name(), "snapkv:window=16");
     const auto bad = policies_of_list("all,snapvk", false);
     EXPECT_EQ(bad.status().code(), ErrorCode::kInvalidArgument);
     EXPECT_NE(bad.status().message().find("snapvk"), std::string::npos);
@@ -74,7 +75,7 @@ TEST(PolicyCases, StandSideBySideUnderEachBudgetAndTheFullCacheOnce) {
     const auto cases = make_cases({"h2o", "full", "tova"}, {64, 32});
     ASSERT_TRUE(cases.ok());
     std::vector<std::string> got;
-    for (const PolicyCase & one : *cases) { got.push_back(one.policy + " " + one.budget.to_string()); }
+    for (const PolicyCase & one : *cases) { got.push_back(one.policy.name() + " " + one.budget.to_string()); }
     EXPECT_EQ(got, (std::vector<std::string>{"full none", "h2o 64", "tova 64", "h2o 32", "tova 32"}));
     EXPECT_EQ(make_cases({"h2o"}, {}).status().code(), ErrorCode::kInvalidArgument);
     EXPECT_EQ(make_cases({"nothing"}, {64}).status().code(), ErrorCode::kInvalidArgument);
@@ -96,14 +97,14 @@ TEST(PolicyCases, StandWhereSessionsOfTheirOwnWouldGatedOnesToo) {
     std::vector<std::string> visited;
     const VisitCase visit = [&](size_t index, Session & session, const Status & ran) -> Status {
         const PolicyCase & one = (*cases)[index];
-        visited.push_back(one.policy);
+        visited.push_back(one.policy.name());
         SessionOptions own = options;
         own.policy = one.policy;
         own.budget = one.budget;
         auto alone = *model->session(own);
         const Status status = alone.prefill(tokens);
-        EXPECT_EQ(status.code(), ran.code()) << one.policy;
-        if (one.policy == "gated+tova") {  // 32 protected entries do not fit the budget
+        EXPECT_EQ(status.code(), ran.code()) << one.policy.name();
+        if (one.policy.name() == "gated+tova") {  // 32 protected entries do not fit the budget
             EXPECT_EQ(ran.code(), ErrorCode::kBudget);
             return {};
         }
@@ -111,8 +112,8 @@ TEST(PolicyCases, StandWhereSessionsOfTheirOwnWouldGatedOnesToo) {
             EXPECT_TRUE(session.append(next).ok());
             EXPECT_TRUE(alone.append(next).ok());
         }
-        EXPECT_TRUE(std::ranges::equal(session.logits(), alone.logits())) << one.policy;
-        EXPECT_EQ(session.ledger().kept_entries, alone.ledger().kept_entries) << one.policy;
+        EXPECT_TRUE(std::ranges::equal(session.logits(), alone.logits())) << one.policy.name();
+        EXPECT_EQ(session.ledger().kept_entries, alone.ledger().kept_entries) << one.policy.name();
         return {};
     };
     ASSERT_TRUE(for_each_case(*model, options, tokens, *cases, {}, visit).ok());

@@ -1,0 +1,46 @@
+// policy_choice.cpp - where a policy's text becomes the policy: for flags, requests, C strings and files alike.
+#include "pith/policy_choice.h"
+
+#include "core/text.h"
+#include "policy/auto_policy.h"
+#include "policy/named_policy.h"
+
+namespace pith {
+
+struct PolicyChoice::Impl {
+    std::string name;
+    bool is_auto = false;
+    Result<Policy> policy;
+
+    explicit Impl(std::string_view text) : name(trim(text)), is_auto(name == kAutoPolicy), policy(Policy::parse(name)) {}
+    static const Impl & of(const PolicyChoice & choice) {
+        static const Impl automatic(kAutoPolicy);
+        return choice.impl_ ? *choice.impl_ : automatic;
+    }
+};
+
+PolicyChoice::PolicyChoice(std::string_view text) : impl_(std::make_shared<const Impl>(text)) {}
+
+Result<PolicyChoice> PolicyChoice::parse(std::string_view text) {
+    PolicyChoice choice(text);
+    PITH_RETURN_IF_ERROR(choice.check());
+    return choice;
+}
+
+Status PolicyChoice::check() const {
+    return is_auto() ? Status() : named_policy(*this).status();
+}
+
+bool PolicyChoice::is_auto() const {
+    return Impl::of(*this).is_auto;
+}
+
+const std::string & PolicyChoice::name() const {
+    return Impl::of(*this).name;
+}
+
+Result<Policy> named_policy(const PolicyChoice & choice) {
+    return PolicyChoice::Impl::of(choice).policy;
+}
+
+}  // namespace pith
