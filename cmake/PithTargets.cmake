@@ -70,6 +70,19 @@ function(pith_library name)
   pith_read_once(${name})
 endfunction()
 
+# pith_embeds(NAME FOLDER EXTENSION SOURCE HEADER TYPE FUNCTION): FOLDER's files become SOURCE, one of NAME's, so that a program that links
+# it finds them wherever it lies. HEADER, TYPE and FUNCTION: as embed_files.cmake has them.
+function(pith_embeds name folder extension source header type function)
+  set(script ${PROJECT_SOURCE_DIR}/cmake/embed_files.cmake)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/${source})
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${folder}/*.${extension})
+  add_custom_command(OUTPUT ${out} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DEXTENSION=${extension} -DHEADER=${header} -DTYPE=${type} -DFUNCTION=${function}
+      -DOUT=${out} -P ${script}
+    DEPENDS ${PROJECT_SOURCE_DIR}/cmake/embed_bytes.cmake ${script} ${files})
+  target_sources(${name} PRIVATE ${out})
+endfunction()
+
 # JSON is read and written inside only: headers, and nothing of them is exported.
 function(pith_reads_json name)
   target_include_directories(${name} SYSTEM PRIVATE

@@ -40,11 +40,22 @@ inline constexpr Item kTensorSplit{"tensor_split"};
 inline constexpr Item kTypeK{"type_k"};
 inline constexpr Item kTypeV{"type_v"};
 
-// All of them: an edge's table is complete when it has each.
+// What only commands set that measure and show: fields of BenchOptions, DemoOptions and CalibrateOptions.
+inline constexpr Item kDepths{"depths"};
+inline constexpr Item kLlamaBench{"llama"};  // whether llama-bench is measured too
+inline constexpr Item kNewTokens{"n_generate"};
+inline constexpr Item kPromptTokens{"n_prompt"};
+inline constexpr Item kRepetitions{"n_repetitions"};
+inline constexpr Item kTextTokens{"n_tokens"};
+inline constexpr Item kThreads{"n_threads"};
+
+// An edge's table is complete when it has each of these; the command line's has the others too.
 inline constexpr std::array kAll = {kBudget,    kCausalGates, kCeiling,    kChatTemplate, kChunk,  kContext, kDeviceLayers,
                                     kDevices,   kEvictEvery,  kGates,      kGrammar,      kGrid,   kHeads,   kHost,
                                     kKvOffload, kLora,        kLoraScale,  kMmap,         kPolicy, kPort,    kPrefill,
                                     kPrompt,    kRaw,         kRpcServers, kTensorSplit,  kTypeK,  kTypeV};
+inline constexpr std::array kOfMeasuring = {kDepths,      kLlamaBench, kNewTokens, kPromptTokens,
+                                            kRepetitions, kTextTokens, kThreads};
 
 // The row of an edge's table, rows with an `item`, that is about this one; nullptr: none is.
 template <class Row, size_t n>
@@ -55,10 +66,10 @@ constexpr const Row * find(const std::array<Row, n> & table, std::string_view na
     return nullptr;
 }
 
-// Whether the table has them all.
-template <class Row, size_t n>
-constexpr bool has_all(const std::array<Row, n> & table) {
-    for (const Item & one : kAll) {
+// Whether the table has all of these.
+template <class Row, size_t n, size_t m = kAll.size()>
+constexpr bool has_all(const std::array<Row, n> & table, const std::array<Item, m> & items = kAll) {
+    for (const Item & one : items) {
         if (find(table, one.name) == nullptr) { return false; }
     }
     return true;

@@ -10,21 +10,44 @@
 namespace pith {
 namespace {
 
-constexpr const char * kNumbers = R"(
-= Table 1; part; A; a b average
-full;; 90 70 80
-cake; 20%; 50 30 40
-snapkv; 20%; 40 20 30
-= Table 1; part; B; a b average
-cake; 20%; 52 32 42
-= Table 2; part; A; a b average; evicted
-gated (1);; 10 20 15
-gated (2);; 30 40 35
-= Table 3; part; A; average@1000 average@4000 average
-cake; 20%; 7 9 8
-= Table 4; other; A; average
-cake; 20%; 1
-)";
+constexpr PaperFile kFiles[] = {{"study/table-01", R"(# paper: P
+# table: Table 1
+# part: part
+model,measure,policy,which,budget,a,b,average
+A,score,full,,,90,70,80
+A,score,cake,,20%,50,30,40
+A,score,snapkv,,20%,40,20,30
+B,score,cake,,20%,52,32,42
+)"},
+                                {"study/table-02", R"(# paper: P
+# table: Table 2
+# part: part
+model,measure,policy,which,budget,a,b,average
+A,evicted,gated,(1),,10,20,15
+A,evicted,gated,(2),,30,40,35
+)"},
+                                {"study/table-03", R"(# paper: P
+# table: Table 3
+# part: part
+model,measure,policy,which,budget,average@1000,average@4000,average
+A,score,cake,,20%,7,9,8
+)"},
+                                {"study/table-04", R"(# paper: P
+# table: Table 4
+# part: other
+model,measure,policy,which,budget,average
+A,score,cake,,20%,1
+)"}};
+
+std::vector<PaperTable> read_numbers() {
+    std::vector<PaperTable> all;
+    for (const PaperFile & file : kFiles) {
+        const auto tables = read_paper_tables(file);
+        EXPECT_TRUE(tables.ok()) << tables.status().message();
+        if (tables.ok()) { all.insert(all.end(), tables->begin(), tables->end()); }
+    }
+    return all;
+}
 
 EvalRow row(const std::string & task, int length, size_t index, double score, double kept) {
     EvalRow out;
@@ -56,9 +79,8 @@ EvalTable make_run(const std::vector<std::string> & tasks = {"a", "b"}) {
 }
 
 std::vector<PaperComparison> compare(const EvalTable * table, bool details = false) {
-    static const auto numbers = read_paper_tables(kNumbers);
-    EXPECT_TRUE(numbers.ok()) << numbers.status().message();
-    return compare_with_paper(*numbers, "part", {table, {"a", "b"}}, details);
+    static const std::vector<PaperTable> numbers = read_numbers();
+    return compare_with_paper(numbers, "part", {table, {"a", "b"}}, details);
 }
 
 const ComparedRow & find(const PaperComparison & comparison, const std::string & policy, const std::string & label = "",

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <utility>
@@ -182,7 +184,7 @@ TEST(Studies, CakeTakesTheConstantsOfTheModelItIsTunedFor) {
 
 TEST(PaperNumbers, AreOfPartsPoliciesBudgetsAndTasksThatExist) {
     for (const Study & study : studies()) {
-        const auto tables = read_paper_tables(study.numbers);
+        const auto tables = paper_tables_of(study.name);
         ASSERT_TRUE(tables.ok()) << study.name << ": " << tables.status().message();
         EXPECT_FALSE(tables->empty()) << study.name;
         for (const PaperTable & table : *tables) {
@@ -227,7 +229,7 @@ TEST(PaperNumbers, AddUpToThePrintedAverages) {
     std::set<std::string> wrong;
     int n_rows = 0;
     for (const Study & study : studies()) {
-        const auto tables = read_paper_tables(study.numbers);
+        const auto tables = paper_tables_of(study.name);
         ASSERT_TRUE(tables.ok());
         for (const PaperTable & table : *tables) {
             const size_t n = table.columns.size() - 1;
@@ -257,25 +259,147 @@ TEST(PaperNumbers, AddUpToThePrintedAverages) {
                                             "caote, Table 3: tova+caote at 4096"}));
 }
 
-TEST(PaperNumbers, SaidWronglyAreRefusedWithTheirLine) {
-    const auto message = [](std::string_view text) { return read_paper_tables(text).status().message(); };
-    EXPECT_NE(message("= Table 1; ruler; m; vt\nsnapkv; 20%; 1 2\n").find("line 2"), std::string::npos);
-    EXPECT_NE(message("= Table 1; ruler; m; vt\nsnapkv; 20%; 1 2\n").find("2 numbers for 1"), std::string::npos);
-    EXPECT_NE(message("= Table 1; ruler; m; vt\nsnapkv; 20%; 1,5\n").find("'1,5'"), std::string::npos);
-    EXPECT_NE(message("snapkv; 20%; 1\n").find("line 1"), std::string::npos);
-    EXPECT_NE(message("= Table 1; ruler; m\n").find("line 1"), std::string::npos);
-    EXPECT_NE(message("= Table 1; ruler; m; vt; luck\n").find("'luck'"), std::string::npos);
-    const auto good = read_paper_tables("\n= Table 1; ruler; m; vt @domains; evicted\ngated (2-1);; 1 - 3 4 5 6 7.5\n");
+// Every file is of a study, and named after its table: caote/table-02 has the paper's Table 2.
+TEST(PaperNumbers, SayWhichPaperAndTableTheyAreOf) {
+    std::set<std::string_view> of_studies;
+    EXPECT_GE(all_paper_files().size(), 40U);
+    for (const PaperFile & file : all_paper_files()) {
+        const size_t slash = file.name.find('/');
+        const Study * study = find_study(file.name.substr(0, slash));
+        ASSERT_NE(study, nullptr) << file.name;
+        of_studies.insert(study->name);
+        EXPECT_EQ(remark_of(file, "paper"), study->paper) << file.name;
+        const auto tables = read_paper_tables(file);
+        ASSERT_TRUE(tables.ok()) << tables.status().message();
+        for (const PaperTable & table : *tables) {
+            const std::string number(table.table.substr(table.table.find(' ') + 1));
+            EXPECT_EQ(file.name.substr(slash + 1), "table-" + std::string(number.size() < 2 ? "0" : "") + number) << file.name;
+        }
+    }
+    EXPECT_EQ(of_studies.size(), studies().size());
+}
+
+TEST(PaperNumbers, AreInTheRangeOfWhatTheyMeasure) {
+    for (const Study & study : studies()) {
+        const auto tables = paper_tables_of(study.name);
+        ASSERT_TRUE(tables.ok()) << tables.status().message();
+        for (const PaperTable & table : *tables) {
+            const bool is_perplexity = table.columns.front() == "perplexity";
+            for (const PaperRow & row : table.rows) {
+                for (const auto & value : row.values) {
+                    if (!value) { continue; }
+                    const std::string where = std::string(study.name) + ", " + std::string(table.table) + ", " +
+                                              std::string(row.policy) + ": " + std::to_string(*value);
+                    switch (table.measure) {
+                        case PaperMeasure::kScore:
+                            EXPECT_TRUE(*value >= (is_perplexity ? 1 : 0) && *value <= 100) << where;
+                            break;
+                        case PaperMeasure::kEvicted:
+                            EXPECT_TRUE(*value >= 0 && *value <= 100) << where;
+                            break;
+                        case PaperMeasure::kDifference:
+                            EXPECT_LT(std::abs(*value), 10) << where;
+                            break;
+                        case PaperMeasure::kFirstSeconds:
+                            EXPECT_TRUE(*value > 0 && *value < 3600) << where;
+                            break;
+                        case PaperMeasure::kOverhead:
+                            EXPECT_TRUE(*value > 0 && *value < 1) << where;
+                            break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+// A part that the paper has numbers of runs what these are of: each of its policies under each of its budgets, but for those
+// that the paper shows in figures alone.
+TEST(PaperNumbers, HaveACellForWhatTheirPartRuns) {
+    std::set<std::string> missing;
+    for (const Study & study : studies()) {
+        const auto tables = paper_tables_of(study.name);
+        ASSERT_TRUE(tables.ok()) << tables.status().message();
+        for (const StudyPart & part : study.parts) {
+            std::set<std::pair<std::string_view, std::string_view>> printed;
+            std::set<std::string_view> policies, budgets;
+            for (const PaperTable & table : *tables) {
+                if (table.part != part.name) { continue; }
+                for (const PaperRow & row : table.rows) {
+                    printed.emplace(row.policy, row.budget);
+                    policies.insert(row.policy);
+                    budgets.insert(row.budget);
+                }
+            }
+            if (printed.empty()) { continue; }
+            const std::string where = std::string(study.name) + " " + std::string(part.name) + ": ";
+            for (const std::string_view policy : list_of(part.policies)) {
+                const bool without_budget = printed.contains({policy, ""});
+                if (!policies.contains(policy)) { missing.insert(where + std::string(policy)); }
+                for (const std::string_view budget : list_of(part.paper.budgets)) {
+                    if (without_budget || !policies.contains(policy)) { continue; }
+                    if (!budgets.contains(budget)) {
+                        missing.insert(where + "at " + std::string(budget));
+                    } else if (!printed.contains({policy, budget})) {
+                        missing.insert(where + std::string(policy) + " at " + std::string(budget));
+                    }
+                }
+            }
+        }
+    }
+    EXPECT_EQ(missing,
+              (std::set<std::string>{"caote efficiency: h2o:recent=half", "caote efficiency: h2o:recent=half+caote",
+                                     "caote efficiency: h2o:recent=half+fastcaote", "caote efficiency: snapkv",
+                                     "caote efficiency: tova", "caote efficiency: tova+caote",
+                                     "caote efficiency: tova+fastcaote", "criticalkv ruler: at 20%", "criticalkv ruler: at 60%",
+                                     "criticalkv ruler: at 80%", "score budgets: at 128", "score budgets: at 2048"}));
+}
+
+TEST(PaperNumbers, SaidWronglyAreRefusedWithFileAndLine) {
+    const std::string top = "# paper: P\n# table: Table 1\n# part: ruler\n";
+    const std::string head = top + "model,measure,policy,which,budget,vt\n";
+    const auto message = [](const std::string & text) { return read_paper_tables({"p/table-01", text}).status().message(); };
+    const auto expect = [&](const std::string & text, std::initializer_list<const char *> words) {
+        for (const char * word : words) {
+            EXPECT_NE(message(text).find(word), std::string::npos) << word << ": " << message(text);
+        }
+    };
+    expect(head + "m,score,snapkv,,20%,1,2\n", {"line 5 of 'numbers/p/table-01.csv'", "7 cells for 6 columns"});
+    expect(head + "m,score,snapkv,,20%,x\n", {"line 5", "'x'", "write a number, or nothing"});
+    expect(head + "m,score,snapkv,,20%,nan\n", {"line 5", "'nan'"});
+    expect(head + "m,luck,snapkv,,20%,1\n", {"line 5", "'luck'", "use one of score, difference"});
+    expect(head + "m,score,snapkv,,20%,1\nm,score,snapkv,,20%,2\n", {"line 6", "leave one out"});
+    expect(top + "m,score,snapkv,,20%,1\n", {"line 4", "write model,measure,policy,which,budget"});
+    expect("# paper: P\n# part: ruler\nmodel,measure,policy,which,budget,vt\n", {"line 3", "'# table: "});
+    expect(head, {"no row"});
+    expect("", {"no row"});
+    const auto good = read_paper_tables({"p/table-01", R"(# paper: P
+# table: Table 1
+# part: ruler
+# A remark.
+model,measure,policy,which,budget,vt,few-shot,average
+m,evicted,gated,(2-1),,1,,7.5
+m,score,gated,(2-1),,2,3,4
+n,evicted,gated,(2-1),,5,6,7
+m,evicted,gated,(2-2),50%,1,2,3)"});
     ASSERT_TRUE(good.ok()) << good.status().message();
+    ASSERT_EQ(good->size(), 3U) << "by model and measure";
     const PaperTable & table = good->front();
-    EXPECT_EQ(table.columns.size(), 7U);
+    EXPECT_EQ(table.columns, (std::vector<std::string_view>{"vt", "few-shot", "average"}));
+    EXPECT_EQ(table.table, "Table 1");
+    EXPECT_EQ(table.part, "ruler");
+    EXPECT_EQ(table.model, "m");
     EXPECT_EQ(table.measure, PaperMeasure::kEvicted);
+    ASSERT_EQ(table.rows.size(), 2U);
     EXPECT_EQ(table.rows[0].policy, "gated");
     EXPECT_EQ(table.rows[0].label, "(2-1)");
     EXPECT_EQ(table.rows[0].budget, "");
     EXPECT_EQ(table.rows[0].values[0], 1.0);
     EXPECT_EQ(table.rows[0].values[1], std::nullopt);
-    EXPECT_EQ(table.rows[0].values[6], 7.5);
+    EXPECT_EQ(table.rows[0].values[2], 7.5);
+    EXPECT_EQ(table.rows[1].budget, "50%");
+    EXPECT_EQ((*good)[1].measure, PaperMeasure::kScore);
+    EXPECT_EQ((*good)[2].model, "n");
 }
 
 }  // namespace

@@ -40,8 +40,15 @@ constexpr auto kNames = std::to_array<FlagName>({
     {item::kTensorSplit, "--tensor-split"},
     {item::kTypeK, "--cache-type-k"},
     {item::kTypeV, "--cache-type-v"},
+    {item::kDepths, "--depth"},
+    {item::kLlamaBench, "--no-llama"},
+    {item::kNewTokens, "--n-predict"},
+    {item::kPromptTokens, "--n-prompt"},
+    {item::kRepetitions, "--repetitions"},
+    {item::kTextTokens, "--tokens"},
+    {item::kThreads, "--threads"},
 });
-static_assert(item::has_all(kNames));
+static_assert(item::has_all(kNames) && item::has_all(kNames, item::kOfMeasuring));
 
 }  // namespace
 

@@ -40,7 +40,7 @@ public:
     StudyRunner(const StudyFlags & flags, const Study & study) : flags_(flags), study_(study) {}
 
     int run() {
-        auto tables = read_paper_tables(study_.numbers);
+        auto tables = paper_tables_of(study_.name);
         if (!tables.ok()) { return fail(tables.status()); }
         tables_ = std::move(*tables);
         if (const int code = prepare(); code != kExitOk) { return code; }

@@ -129,7 +129,7 @@ void list_as_json(const Study * study) {
 }
 
 int list_paper_numbers(const Study & study, std::string_view part, bool details, bool json) {
-    const auto tables = read_paper_tables(study.numbers);
+    const auto tables = paper_tables_of(study.name);
     if (!tables.ok()) { return fail(tables.status()); }
     Json all = Json::array();
     bool some = false;

@@ -74,9 +74,9 @@ int ask_questions(const DemoFlags & flags, DemoOptions & options, const Model & 
                 line.show_fraction((static_cast<double>(n_before) + share) / static_cast<double>(wanted.size()));
             };
             options.question_aware = question_aware;
-            options.left_out = [&](int n_texts, const std::string & why) {
+            options.left_out = [&](int n_texts, const Status & why) {
                 if (n_before > 0) { return; }  // the same texts, already named
-                warn(why + ": " + std::to_string(n_texts) + (n_texts == 1 ? " text" : " texts") + " left out");
+                warn(message_of(why) + ": " + std::to_string(n_texts) + (n_texts == 1 ? " text" : " texts") + " left out");
                 n_left_out += n_texts;
             };
             auto rows = rows_of(model, gated, tokenizer, options);

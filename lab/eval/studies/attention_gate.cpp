@@ -68,13 +68,10 @@ constexpr PaperItem kItems[] = {
 
 Study attention_gate_study() {
     return {
-        "attention-gate",
-        "In-context KV-Cache Eviction for LLMs via Attention-Gate",
+        "attention-gate", "In-context KV-Cache Eviction for LLMs via Attention-Gate",
         "likelihoods decide between the choices, without OpenCompass's prompts; one gate file serves all tasks of a run, where "
         "the paper trains one for each in Tables 2, 3 and 5: give --data folders of one task to do the same",
-        kParts,
-        kItems,
-        attention_gate_numbers()};
+        kParts, kItems};
 }
 
 }  // namespace pith

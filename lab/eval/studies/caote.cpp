@@ -136,14 +136,11 @@ constexpr PaperItem kItems[] = {
 }  // namespace
 
 Study caote_study() {
-    return {"caote",
-            "CAOTE: KV Cache Selection for LLMs via Attention Output Error-Based Token Eviction",
+    return {"caote", "CAOTE: KV Cache Selection for LLMs via Attention Output Error-Based Token Eviction",
             "the prompt is consumed in blocks and evicted after each, and again for every token generated, as in the paper; "
             "perplexity is over the text given with --text (the paper: BookSum); window and recent entries are protected, of "
             "which the paper says nothing",
-            kParts,
-            kItems,
-            caote_numbers()};
+            kParts, kItems};
 }
 
 }  // namespace pith

@@ -136,12 +136,9 @@ constexpr PaperItem kItems[] = {
 }  // namespace
 
 Study criticalkv_study() {
-    return {"criticalkv",
-            "Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective",
+    return {"criticalkv", "Identify Critical KV Cache in LLM Inference from an Output Perturbation Perspective",
             "HeadKV's importances are measured by `pith calibrate heads`, not its authors'; DuoAttention's heads likewise",
-            kParts,
-            kItems,
-            criticalkv_numbers()};
+            kParts, kItems};
 }
 
 }  // namespace pith

@@ -1,8 +1,10 @@
-// paper_tables.cpp - reads the lines of paper_tables.h. Stage: eval.
+// paper_tables.cpp - reads the files of paper_tables.h. Stage: eval.
 #include "eval/studies/paper_tables.h"
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -25,23 +27,6 @@ struct Domain {
 constexpr Domain kDomains[] = {{"single-doc", kSingleDoc}, {"multi-doc", kMultiDoc},  {"summarization", kSummarization},
                                {"few-shot", kFewShot},     {"synthetic", kSynthetic}, {"code", kCode}};
 
-struct ColumnSet {
-    std::string_view name, columns;
-};
-constexpr ColumnSet kColumnSets[] = {
-    {"@longbench",
-     "narrativeqa qasper multifieldqa_en hotpotqa 2wikimqa musique gov_report qmsum multi_news trec triviaqa samsum "
-     "passage_count passage_retrieval_en lcc repobench-p"},
-    {"@domains", "single-doc multi-doc summarization few-shot synthetic code"},
-    {"@longbench-v2", "difficulty=easy difficulty=hard length=short length=medium length=long"},
-    {"@ruler",
-     "cwe fwe niah_multikey_1 niah_multikey_2 niah_multikey_3 niah_multiquery niah_multivalue niah_single_1 niah_single_2 "
-     "niah_single_3 qa_1 qa_2 vt"},
-    {"@infinitebench",
-     "passkey number_string code_debug code_run math_find longbook_sum_eng longbook_qa_eng longbook_choice_eng "
-     "longbook_qa_chn longdialogue_qa_eng"},
-};
-
 struct Measure {
     PaperMeasure measure;
     std::string_view name;
@@ -52,87 +37,88 @@ constexpr Measure kMeasures[] = {{PaperMeasure::kScore, "score"},
                                  {PaperMeasure::kFirstSeconds, "first_s"},
                                  {PaperMeasure::kOverhead, "overhead"}};
 
-std::vector<std::string_view> words_of(std::string_view text) {
-    std::vector<std::string_view> words = split(text, ' ');
-    std::erase(words, std::string_view());
-    return words;
-}
-
-std::vector<std::string_view> columns_of(std::string_view text) {
-    std::vector<std::string_view> columns;
-    for (const std::string_view word : words_of(text)) {
-        const auto set = std::ranges::find(kColumnSets, word, &ColumnSet::name);
-        if (set == std::end(kColumnSets)) {
-            columns.push_back(word);
-            continue;
-        }
-        const std::vector<std::string_view> more = words_of(set->columns);
-        columns.insert(columns.end(), more.begin(), more.end());
-    }
-    return columns;
-}
+constexpr std::string_view kFixedColumns = "model,measure,policy,which,budget";
+constexpr size_t kFixed = 5;
 
 class Reader {
 public:
-    Result<std::vector<PaperTable>> read(std::string_view text) {
-        for (const std::string_view line : split(text, '\n')) {
+    explicit Reader(const PaperFile & file) : file_(file) {}
+
+    Result<std::vector<PaperTable>> read() {
+        for (const std::string_view line : split(file_.text, '\n')) {
             ++n_lines_;
-            if (trim(line).empty()) { continue; }
-            PITH_RETURN_IF_ERROR(line.starts_with("= ") ? add_table(line.substr(2)) : add_row(line));
+            if (line.empty() || line.starts_with('#')) { continue; }
+            PITH_RETURN_IF_ERROR(head_.columns.empty() ? read_head(line) : add_row(line));
         }
+        if (tables_.empty()) { return bad("is the last, and no row of a table is there: add one, or remove the file"); }
         return std::move(tables_);
     }
 
 private:
     Status bad(const std::string & why) const {
-        return {ErrorCode::kBadFile, "line " + std::to_string(n_lines_) + " of a paper's numbers " + why};
+        return {ErrorCode::kBadFile,
+                "line " + std::to_string(n_lines_) + " of 'numbers/" + std::string(file_.name) + ".csv' " + why};
     }
 
-    Status add_table(std::string_view line) {
-        const std::vector<std::string_view> fields = split(line, ';');
-        if (fields.size() != 4 && fields.size() != 5) { return bad("begins no table: TABLE; PART; MODEL; COLUMNS[; MEASURE]"); }
-        PaperTable table;
-        table.table = trim(fields[0]);
-        table.part = trim(fields[1]);
-        table.model = trim(fields[2]);
-        table.columns = columns_of(fields[3]);
-        if (fields.size() == 5) {
-            const auto at = std::ranges::find(kMeasures, trim(fields[4]), &Measure::name);
-            if (at == std::end(kMeasures)) { return bad("has no measure: " + quoted(trim(fields[4]))); }
-            table.measure = at->measure;
+    Status read_head(std::string_view line) {
+        for (const std::string_view key : {"paper", "table", "part"}) {
+            if (remark_of(file_, key).empty()) { return bad("comes before '# " + std::string(key) + ": …': say it above"); }
         }
-        tables_.push_back(std::move(table));
+        head_.table = remark_of(file_, "table");
+        head_.part = remark_of(file_, "part");
+        if (!line.starts_with(std::string(kFixedColumns) + ",")) {
+            return bad("must name the columns: write " + std::string(kFixedColumns) + ", and what has numbers");
+        }
+        head_.columns = split(line.substr(kFixedColumns.size() + 1), ',');
         return {};
     }
 
     Status add_row(std::string_view line) {
-        const std::vector<std::string_view> fields = split(line, ';');
-        if (fields.size() != 3 || tables_.empty()) { return bad("is no row of a table: POLICY; BUDGET; NUMBERS"); }
-        PaperRow row;
-        const std::string_view name = trim(fields[0]);
-        const size_t space = name.find(' ');
-        row.policy = name.substr(0, space);
-        if (space != std::string_view::npos) { row.label = trim(name.substr(space)); }
-        row.budget = trim(fields[1]);
-        for (const std::string_view word : words_of(fields[2])) {
+        const std::vector<std::string_view> cells = split(line, ',');
+        if (cells.size() != kFixed + head_.columns.size()) {
+            return bad("has " + std::to_string(cells.size()) + " cells for " + std::to_string(kFixed + head_.columns.size()) +
+                       " columns: give each one, empty where the paper prints no number");
+        }
+        const auto measure = std::ranges::find(kMeasures, cells[1], &Measure::name);
+        if (measure == std::end(kMeasures)) {
+            std::string known;
+            for (const Measure & one : kMeasures) { known += (known.empty() ? "" : ", ") + std::string(one.name); }
+            return bad("has no measure " + quoted(cells[1]) + ": use one of " + known);
+        }
+        PaperRow row{cells[2], cells[3], cells[4], {}};
+        for (const std::string_view cell : std::span(cells).subspan(kFixed)) {
             double value = 0;
-            const char * end = word.data() + word.size();
-            if (word == "-") {
+            const char * end = cell.data() + cell.size();
+            if (cell.empty()) {
                 row.values.emplace_back();
-            } else if (std::from_chars(word.data(), end, value).ptr == end) {
+            } else if (std::from_chars(cell.data(), end, value).ptr == end && std::isfinite(value)) {
                 row.values.emplace_back(value);
             } else {
-                return bad("holds " + quoted(word) + " where a number belongs");
+                return bad("holds " + quoted(cell) + ": write a number, or nothing where the paper prints none");
             }
         }
-        const size_t n_columns = tables_.back().columns.size();
-        if (row.values.size() != n_columns) {
-            return bad("has " + std::to_string(row.values.size()) + " numbers for " + std::to_string(n_columns) + " columns");
+        std::vector<PaperRow> & rows = table_of(cells[0], measure->measure).rows;
+        if (std::ranges::any_of(rows, [&](const PaperRow & one) {
+                return one.policy == row.policy && one.label == row.label && one.budget == row.budget;
+            })) {
+            return bad("is about a policy and a budget that another line has: leave one out");
         }
-        tables_.back().rows.push_back(std::move(row));
+        rows.push_back(std::move(row));
         return {};
     }
 
+    PaperTable & table_of(std::string_view model, PaperMeasure measure) {
+        for (PaperTable & one : tables_) {
+            if (one.model == model && one.measure == measure) { return one; }
+        }
+        tables_.push_back(head_);
+        tables_.back().model = model;
+        tables_.back().measure = measure;
+        return tables_.back();
+    }
+
+    const PaperFile & file_;
+    PaperTable head_;  // what all of the file's tables have
     std::vector<PaperTable> tables_;
     int n_lines_ = 0;
 };
@@ -143,8 +129,27 @@ std::string_view to_string(PaperMeasure measure) {
     return std::ranges::find(kMeasures, measure, &Measure::measure)->name;
 }
 
-Result<std::vector<PaperTable>> read_paper_tables(std::string_view text) {
-    return Reader().read(text);
+Result<std::vector<PaperTable>> read_paper_tables(const PaperFile & file) {
+    return Reader(file).read();
+}
+
+std::string_view remark_of(const PaperFile & file, std::string_view key) {
+    const std::string begin = "# " + std::string(key) + ": ";
+    for (const std::string_view line : split(file.text, '\n')) {
+        if (!line.starts_with('#')) { break; }
+        if (line.starts_with(begin)) { return trim(line.substr(begin.size())); }
+    }
+    return {};
+}
+
+Result<std::vector<PaperTable>> paper_tables_of(std::string_view study) {
+    std::vector<PaperTable> all;
+    for (const PaperFile & file : all_paper_files()) {
+        if (!file.name.starts_with(std::string(study) + "/")) { continue; }
+        PITH_ASSIGN_OR_RETURN(std::vector<PaperTable> tables, read_paper_tables(file));
+        std::ranges::move(tables, std::back_inserter(all));
+    }
+    return all;
 }
 
 std::span<const std::string_view> tasks_of_domain(std::string_view domain) {

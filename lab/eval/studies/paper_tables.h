@@ -1,15 +1,21 @@
-// paper_tables.h - a paper's own numbers: the text they are kept as, read into tables. Stage: eval.
+// paper_tables.h - a paper's own numbers: the files they are kept in, read into tables. Stage: eval.
 // Pure: text in, tables out.
 //
-//   = TABLE; PART; MODEL; COLUMN COLUMN …[; MEASURE]     begins a table: those of the paper's, by model
-//   POLICY[ LABEL]; BUDGET; NUMBER NUMBER …              a row; '-': left out. LABEL: which of several gates, "(2-1)"
+// numbers/STUDY/table-NN.csv holds one table of a paper, as printed. The build puts these files into the program.
 //
+//   # paper: TITLE
+//   # table: Table 2
+//   # part: PART                                    of the study: whose runs the table is compared with
+//   # …                                             any remark: what is left out, what is not as it should be
+//   model,measure,policy,which,budget,COLUMN,…      then a line for each row; an empty number: left out
+//
+//   measure   score, difference (to the full cache), evicted (share of entries), first_s (seconds to the first token),
+//             overhead (of the prefill's operations)
+//   which     of several gates, "(2-1)"
+//   budget    empty: no limit
 //   COLUMN    a task, a domain of LongBench ("few-shot"), a group of samples ("difficulty=easy"), "average" (of the part's
-//             tasks), "average@4000" (at that length), "@30000" (a length or a chunk, of a measurement of speed);
-//             "@longbench" and the like: the benchmark's columns in the papers' order
-//   MEASURE   score (if nothing is said), difference (to the full cache), evicted (share of entries), first_s (seconds to the
-//             first token), overhead (of the prefill's operations)
-// Errors: kBadFile, naming the line: the numbers are part of the program, and a test reads them.   Threads: const-safe.
+//             tasks), "average@4000" (at that length), "@30000" (a length or a chunk, of a measurement of speed)
+// Errors: kBadFile, naming file and line: the numbers are part of the program, and a test reads them.   Threads: const-safe.
 #pragma once
 
 #include <optional>
@@ -29,6 +35,7 @@ struct PaperRow {
     std::vector<std::optional<double>> values;  // [column]
 };
 
+// What a paper's table prints of one model, by one measure.
 struct PaperTable {
     std::string_view table, part, model;
     PaperMeasure measure = PaperMeasure::kScore;
@@ -36,8 +43,20 @@ struct PaperTable {
     std::vector<PaperRow> rows;
 };
 
-// The views are into `text`, which must stay.
-Result<std::vector<PaperTable>> read_paper_tables(std::string_view text);
+struct PaperFile {
+    std::string_view name;  // "caote/table-02"
+    std::string_view text;
+};
+
+// One file's tables, by model and measure, in the order of their first rows. The views are into the file's text, which must
+// stay.
+Result<std::vector<PaperTable>> read_paper_tables(const PaperFile & file);
+// What the file says after "# KEY: "; empty: it does not.
+std::string_view remark_of(const PaperFile & file, std::string_view key);
+
+// The files that the program holds, in the order of their names; and all tables of a study.
+std::span<const PaperFile> all_paper_files();
+Result<std::vector<PaperTable>> paper_tables_of(std::string_view study);
 
 // The tasks of a domain of LongBench ("single-doc"); none: it is no domain.
 std::span<const std::string_view> tasks_of_domain(std::string_view domain);

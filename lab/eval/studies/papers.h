@@ -1,4 +1,4 @@
-// papers.h - the studies one by one: a file for each paper, and one for its numbers. Stage: eval.
+// papers.h - the studies one by one: a file for each paper. Stage: eval.
 #pragma once
 
 #include "eval/studies/studies.h"
@@ -15,12 +15,5 @@ Study criticalkv_study();
 Study score_study();
 Study laprox_study();
 Study attention_gate_study();
-
-// The papers' own numbers, transcribed from their tables; paper_tables.h has the form.
-std::string_view caote_numbers();
-std::string_view criticalkv_numbers();
-std::string_view score_numbers();
-std::string_view laprox_numbers();
-std::string_view attention_gate_numbers();
 
 }  // namespace pith

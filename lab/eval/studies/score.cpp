@@ -179,13 +179,10 @@ constexpr PaperItem kItems[] = {
 
 Study score_study() {
     return {
-        "score",
-        "SCORE: Similarity-Aware Contextual Overlap-Redundancy Eviction for Efficient KV Cache Compression",
+        "score", "SCORE: Similarity-Aware Contextual Overlap-Redundancy Eviction for Efficient KV Cache Compression",
         "HeadKV's importances are measured by `pith calibrate heads`; BABILong's data is of one length: --context says which, "
         "for --paper",
-        kParts,
-        kItems,
-        score_numbers()};
+        kParts, kItems};
 }
 
 }  // namespace pith

@@ -5,7 +5,7 @@
 // evaluation (or measurement of speed) runs: a benchmark, its policies, how they compress. It has two sizes: the paper's, for
 // models of its kind, and one for the reference model, whose contexts are a few thousand tokens: budgets there keep about the
 // paper's share of the context. Where a part's benchmark needs data that is not there, RULER's generated tasks take its place
-// (`stand_in`), or the part is passed over. One file for each paper: studies/NAME.cpp; its own numbers: NAME_numbers.cpp.
+// (`stand_in`), or the part is passed over. One file for each paper: studies/NAME.cpp; its own numbers: paper_tables.h.
 // Threads: const-safe.
 #pragma once
 
@@ -57,7 +57,6 @@ struct Study {
     std::string_view differs = {};  // from the paper, whatever the model
     std::span<const StudyPart> parts;
     std::span<const PaperItem> items;
-    std::string_view numbers = {};  // the paper's own, as studies/paper_tables.h reads them
 };
 
 std::span<const Study> studies();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/items.h"
 #include "core/median.h"
 #include "engine/probe/bench_case.h"
 #include "policy/auto_policy.h"
@@ -137,17 +138,18 @@ Status measure_round(const BenchOptions & options, std::vector<CaseRow> & rows, 
 }
 
 Status check(const BenchOptions & options) {
-    PITH_RETURN_IF_ERROR(check_at_least("--repetitions", options.n_repetitions, 1));
+    PITH_RETURN_IF_ERROR(check_at_least(item::kRepetitions, options.n_repetitions, 1));
     for (const BenchOptions & point : make_points(options)) {
-        PITH_RETURN_IF_ERROR(check_at_least("--n-prompt", point.n_prompt, 0));
-        PITH_RETURN_IF_ERROR(check_at_least("--n-predict", point.n_generate, 0));
+        PITH_RETURN_IF_ERROR(check_at_least(item::kPromptTokens, point.n_prompt, 0));
+        PITH_RETURN_IF_ERROR(check_at_least(item::kNewTokens, point.n_generate, 0));
         if (point.n_prompt == 0 && point.n_generate == 0) {
-            return {ErrorCode::kInvalidArgument, "--n-prompt and --n-predict are both 0: give one of them"};
+            return {ErrorCode::kInvalidArgument,
+                    item::kPromptTokens + " and " + item::kNewTokens + " are both 0: give one of them"};
         }
-        PITH_RETURN_IF_ERROR(check_at_least("--depth", point.depths.front(), 0));
-        PITH_RETURN_IF_ERROR(check_at_least("--threads", point.session.n_threads, 0));
+        PITH_RETURN_IF_ERROR(check_at_least(item::kDepths, point.depths.front(), 0));
+        PITH_RETURN_IF_ERROR(check_at_least(item::kThreads, point.session.n_threads, 0));
     }
-    for (const int chunk : options.lists.chunks) { PITH_RETURN_IF_ERROR(check_at_least("--chunk", chunk, 1)); }
+    for (const int chunk : options.lists.chunks) { PITH_RETURN_IF_ERROR(check_at_least(item::kChunk, chunk, 1)); }
     return {};
 }
 

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/items.h"
 #include "engine/probe/bench_case.h"
 #include "engine/probe/bench_child.h"
 #include "engine/probe/child_process.h"
@@ -90,7 +91,7 @@ Result<BenchMeasurement> measure_llama(const BenchOptions & options, int64_t dep
     const Json json = Json::parse(child.text, nullptr, false);
     if (child.exit_code != 0 || !json.is_array()) {
         return {ErrorCode::kUnsupported, "llama-bench ended with code " + std::to_string(child.exit_code) + " at depth " +
-                                             std::to_string(depth) + ": leave it out with --no-llama"};
+                                             std::to_string(depth) + ": leave it out (" + item::kLlamaBench + ")"};
     }
     BenchMeasurement measurement;
     measurement.rss_peak_bytes = child.rss_peak_bytes;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/items.h"
 #include "engine/generate_tokens.h"
 #include "engine/layer_probe.h"
 #include "engine/probe/built_in_task.h"
@@ -228,8 +229,8 @@ Result<Calibration> calibrate_heads(const Model & model, const Tokenizer & token
     }
     const std::vector<int> lengths = probe_lengths(options.n_tokens);
     if (lengths.empty()) {
-        return {ErrorCode::kInvalidArgument, "calibration: probes of " + std::to_string(options.n_tokens) +
-                                                 " tokens (--tokens) are too short: give " + std::to_string(kShortestProbe) +
+        return {ErrorCode::kInvalidArgument, "calibration: probes of " + std::to_string(options.n_tokens) + " tokens (" +
+                                                 item::kTextTokens + ") are too short: give " + std::to_string(kShortestProbe) +
                                                  " or more"};
     }
     std::vector<Text> texts;
@@ -254,8 +255,8 @@ Result<Calibration> calibrate_heads(const Model & model, const Tokenizer & token
         if (std::ranges::find(measured, task.n_tokens) == measured.end()) { measured.push_back(task.n_tokens); }
     }
     if (n_measured == 0) {
-        return {ErrorCode::kInvalidArgument, "calibration: no probe fits: " + left_out.front().why + ", but --tokens is " +
-                                                 std::to_string(options.n_tokens) + ": raise it"};
+        return {ErrorCode::kInvalidArgument, "calibration: no probe fits: " + left_out.front().why + ", but " +
+                                                 item::kTextTokens + " is " + std::to_string(options.n_tokens) + ": raise it"};
     }
     int64_t n_total = 0;
     for (const Text & text : texts) { n_total += text.n_tokens(); }

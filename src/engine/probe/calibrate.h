@@ -54,7 +54,7 @@ struct Calibration {
 };
 
 // Probes that do not fit their length are left out and counted.
-// Errors: kInvalidArgument (fewer than 1 sample; probes too short, or none that fits: says the least and names --tokens),
+// Errors: kInvalidArgument (fewer than 1 sample; probes too short, or none that fits: says the least and names n_tokens),
 //         kCancelled, those of sessions.
 Result<Calibration> calibrate_heads(const Model & model, const Tokenizer & tokenizer, const CalibrateOptions & options);
 

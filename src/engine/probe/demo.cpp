@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "core/items.h"
 #include "core/median.h"
 #include "engine/generate_tokens.h"
 #include "engine/probe/built_in_task.h"
@@ -53,12 +54,12 @@ Result<std::vector<Sample>> make_samples(const Tokenizer & tokenizer, const Demo
         PITH_ASSIGN_OR_RETURN(Prompt prompt, build_prompt(tokenizer, request));
         samples.push_back({std::move(task), std::move(prompt)});
     }
-    const std::string given = ", but --tokens is " + std::to_string(options.n_tokens);
+    const Wording given = ", but " + item::kTextTokens + " is " + std::to_string(options.n_tokens);
     if (samples.empty()) {
         return {ErrorCode::kInvalidArgument, "no text fits: " + left_out.begin()->second.second + given + ": raise it"};
     }
     for (const auto & [id, missing] : left_out) {
-        if (options.left_out) { options.left_out(missing.first, missing.second + given); }
+        if (options.left_out) { options.left_out(missing.first, {ErrorCode::kInvalidArgument, missing.second + given}); }
     }
     return samples;
 }

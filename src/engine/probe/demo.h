@@ -35,7 +35,7 @@ struct DemoOptions {
     uint64_t seed = 1;
     std::function<void(int n_done, int n_total)> progress;  // texts under a policy and budget
     // Told before the first: texts of this task are left out, because it does not fit n_tokens.
-    std::function<void(int n_texts, const std::string & why)> left_out;
+    std::function<void(int n_texts, const Status & why)> left_out;
     const std::atomic<bool> * cancel = nullptr;
 };
 

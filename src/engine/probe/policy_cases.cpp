@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/items.h"
 #include "core/text.h"
 #include "engine/find_heads.h"
 #include "model/head_importance_file.h"
@@ -107,7 +108,7 @@ Result<std::vector<PolicyCase>> make_cases(const std::vector<PolicyChoice> & pol
         if (!policy.evicts()) {
             cases.push_back({choice, Budget()});
         } else if (budgets.empty()) {
-            return Status(ErrorCode::kInvalidArgument, "policy '" + choice.name() + "' needs a budget: add --budget");
+            return Status(ErrorCode::kInvalidArgument, "policy '" + choice.name() + "' needs a budget: add " + item::kBudget);
         } else {
             evicting.push_back(choice);
         }

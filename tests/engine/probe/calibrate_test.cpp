@@ -154,7 +154,8 @@ TEST_F(CalibrateHeads, LeavesOutTheProbesThatDoNotFitAndCountsThem) {
     const Status none = calibrate_heads(*model_, *tokenizer_, short_ones).status();
     EXPECT_EQ(none.code(), ErrorCode::kInvalidArgument);
     EXPECT_NE(none.message().find("task 'multikey' needs at least "), std::string::npos) << none.message();
-    EXPECT_NE(none.message().find("--tokens is 200: raise it"), std::string::npos) << none.message();
+    EXPECT_NE(none.message().find("n_tokens is 200: raise it"), std::string::npos) << none.message();
+    EXPECT_EQ(none.item(), "n_tokens") << "an edge has a name of its own for it";
 }
 
 TEST_F(CalibrateHeads, ReportsHowFarItIsAndStopsWhenAsked) {
