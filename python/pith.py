@@ -89,7 +89,7 @@ class _SessionOptions(_Options):
     _fields_ = [("size", c_size_t), ("policy", c_char_p), ("budget", c_char_p), ("type_k", c_char_p), ("type_v", c_char_p),
                 ("prefill", c_char_p), ("n_threads", c_int32), ("max_context", c_int32), ("chunk", c_int32),
                 ("evict_every", c_int32), ("pinned", POINTER(_Span)), ("n_pinned", c_size_t), ("heads_file", c_char_p),
-                ("observe", c_char_p), ("n_snapshots", c_int32), ("grid", c_int32)]
+                ("observe", c_char_p), ("n_snapshots", c_int32), ("grid", c_int32), ("rotate_kv", c_bool)]
 
 
 class _RunOptions(_Options):
@@ -123,7 +123,7 @@ class _SamplerOptions(_Options):
 class _EngineOptions(_Options):
     _fields_ = [("size", c_size_t), ("type_k", c_char_p), ("type_v", c_char_p), ("ceiling", c_char_p), ("n_threads", c_int32),
                 ("max_rows", c_int32), ("max_sequences", c_int32), ("grid", c_int32), ("cache_dir", c_char_p),
-                ("cache_bytes", c_uint64), ("cache_memory_bytes", c_uint64)]
+                ("cache_bytes", c_uint64), ("cache_memory_bytes", c_uint64), ("rotate_kv", c_bool)]
 
 
 class _Request(_Options):

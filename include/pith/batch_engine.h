@@ -39,8 +39,9 @@ inline constexpr uint64_t kDefaultCacheBytes = uint64_t{8} << 30U;
 struct EngineOptions {
     KvType type_k = KvType::kF16;
     KvType type_v = KvType::kF16;
-    int n_threads = 0;  // 0: one for each CPU that the process may use, or 1 for models under 32 MiB
-    Budget ceiling;     // of all KV caches together: bytes, `auto` (what memory allows now), or none
+    bool rotate_kv = true;  // as SessionOptions have it
+    int n_threads = 0;      // 0: one for each CPU that the process may use, or 1 for models under 32 MiB
+    Budget ceiling;         // of all KV caches together: bytes, `auto` (what memory allows now), or none
     // For requests whose own SessionOptions::grid is 0. On a grid, what a sequence keeps depends on nothing but its tokens.
     // 0: no grid.
     int grid = kDefaultGrid;

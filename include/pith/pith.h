@@ -166,7 +166,8 @@ struct pith_session_options {
     const char * heads_file; /* of `pith calibrate heads`; NULL: beside the model, else with Pith; "none": neither */
     const char * observe;    /* policies that pith_evict() may be asked for, separated by commas; NULL: none */
     int32_t n_snapshots;     /* 0; that will be held at a time: the budget "auto" leaves memory for their copies */
-    int32_t grid; /* 0; evict at every grid-th token and at no other time, so that what is kept depends on the tokens alone */
+    int32_t grid;   /* 0; evict at every grid-th token and at no other time, so that what is kept depends on the tokens alone */
+    bool rotate_kv; /* true; rows of q8_0 and q4_0 are rotated (Hadamard) before they are rounded, which then costs less */
 };
 PITH_API void pith_session_options_init(struct pith_session_options * options, size_t size); /* size: sizeof *options */
 
@@ -323,6 +324,7 @@ struct pith_engine_options {
     uint64_t cache_bytes;   /* 8 GiB: what all of them may take; the one that nobody used for longest goes first */
     uint64_t cache_memory_bytes; /* 0; what such states may take in memory, with a folder or without, when nobody goes on from
                                   * them; inside the ceiling. 0: none stays there */
+    bool rotate_kv;              /* true; as pith_session_options has it */
 };
 PITH_API void pith_engine_options_init(struct pith_engine_options * options, size_t size); /* size: sizeof *options */
 

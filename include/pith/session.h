@@ -41,6 +41,9 @@ struct SessionOptions {
     Budget budget;
     KvType type_k = KvType::kF16;
     KvType type_v = KvType::kF16;
+    // Rows of q8_0 and q4_0 are rotated (Hadamard) before they are rounded, which then costs less; other types stay as they
+    // are.
+    bool rotate_kv = true;
     int n_threads = 0;    // 0: one per CPU that the process may use, or 1 for models under 32 MiB
     int max_context = 0;  // positions to reserve address space for; 0: the model's training length, or the prompt if longer
     PrefillSchedule prefill = PrefillSchedule::kAuto;

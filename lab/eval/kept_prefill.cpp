@@ -26,6 +26,7 @@ std::string name_of_prefill(const Model & model, const SessionOptions & options,
     for (const PolicyChoice & policy : options.observe) { key.text(policy.name()); }
     key.text(to_string(options.type_k));
     key.text(to_string(options.type_v));
+    key.flag(options.rotate_kv);
     key.number(static_cast<uint8_t>(options.prefill));
     for (const int n : {options.chunk, options.evict_every, options.grid, n_question}) { key.number(n); }
     for (const PositionSpan & span : options.pinned) {

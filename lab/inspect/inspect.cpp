@@ -390,6 +390,7 @@ Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens,
     session_options.policy = "full";
     session_options.type_k = options.type_k;
     session_options.type_v = options.type_v;
+    session_options.rotate_kv = options.rotate_kv;
     session_options.n_threads = options.n_threads;
     session_options.chunk = options.chunk;
     session_options.heads = options.heads;

@@ -41,6 +41,7 @@ struct InspectOptions {
     // f32, so that differences are the policy's and not the rounding of f16 attention.
     KvType type_k = KvType::kF32;
     KvType type_v = KvType::kF32;
+    bool rotate_kv = true;
     int n_threads = 0;
     int chunk = kDefaultChunk;
     std::shared_ptr<const HeadImportance> heads;  // as SessionOptions

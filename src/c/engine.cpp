@@ -25,6 +25,7 @@ pith_engine_options default_engine_options() {
     options.grid = defaults.grid;
     options.cache_bytes = defaults.cache_bytes;
     options.cache_memory_bytes = defaults.cache_memory_bytes;
+    options.rotate_kv = defaults.rotate_kv;
     return options;
 }
 
@@ -41,6 +42,7 @@ Result<pith::EngineOptions> engine_options(const pith_engine_options & given) {
     pith::EngineOptions options;
     PITH_ASSIGN_OR_RETURN(options.type_k, kv_type({"type_k"}, given.type_k));
     PITH_ASSIGN_OR_RETURN(options.type_v, kv_type({"type_v"}, given.type_v));
+    options.rotate_kv = given.rotate_kv;
     if (given.ceiling != nullptr) { PITH_ASSIGN_OR_RETURN(options.ceiling, pith::Budget::parse(given.ceiling, {"ceiling"})); }
     options.n_threads = given.n_threads;
     options.max_rows = given.max_rows;

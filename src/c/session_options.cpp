@@ -21,6 +21,7 @@ pith_session_options default_session_options() {
     options.prefill = "auto";
     options.chunk = defaults.chunk;
     options.evict_every = defaults.evict_every;
+    options.rotate_kv = defaults.rotate_kv;
     return options;
 }
 
@@ -37,6 +38,7 @@ Result<pith::SessionOptions> pith::c::session_options(const pith_session_options
     if (given.budget != nullptr) { PITH_ASSIGN_OR_RETURN(options.budget, pith::Budget::parse(given.budget)); }
     PITH_ASSIGN_OR_RETURN(options.type_k, kv_type({"type_k"}, given.type_k));
     PITH_ASSIGN_OR_RETURN(options.type_v, kv_type({"type_v"}, given.type_v));
+    options.rotate_kv = given.rotate_kv;
     const std::string prefill = text_of(given.prefill);
     if (prefill == "one-shot") {
         options.prefill = pith::PrefillSchedule::kOneShot;

@@ -43,6 +43,7 @@ struct CacheLayout {
     int head_dim_v = 0;
     ggml_type type_k = GGML_TYPE_F16;
     ggml_type type_v = GGML_TYPE_F16;
+    bool rotates_quantised = false;  // rows of quantised types are rotated before they are rounded: attention/lane_rotation.h
     float attention_scale = 0.0F;    // of the products of queries with these keys
     float attention_softcap = 0.0F;  // what is left of a score s: softcap · tanh(s / softcap); 0: s itself
     std::vector<LayerLanes> layers;  // [layer of the model]; empty: all are governed
@@ -52,6 +53,8 @@ struct CacheLayout {
     // [layer of the model]: whose memory its lanes lie in, null: the host's; empty: all lie there. Only of one sequence.
     std::vector<std::shared_ptr<LaneDevice>> devices;
 
+    bool rotates_k() const { return rotates_quantised && ggml_is_quantized(type_k); }
+    bool rotates_v() const { return rotates_quantised && ggml_is_quantized(type_v); }
     int n_layers() const { return layers.empty() ? shape.n_layers : static_cast<int>(layers.size()); }
     LayerLanes lanes(int layer) const {
         if (!layers.empty()) { return layers[static_cast<size_t>(layer)]; }

@@ -5,6 +5,7 @@
 
 #include "attention/bucket_attention.h"
 #include "attention/lane_attention.h"
+#include "attention/lane_rotation.h"
 #include "device/device_work.h"
 #include "device/gathered_reads.h"
 #include "device/sent_graphs.h"
@@ -63,7 +64,7 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     const auto n_parts = parts.size();
     const auto n = static_cast<int64_t>(n_parts);
     std::vector<Wants> wants;
-    size_t n_nodes = layer_nodes(hp);  // of a layer
+    size_t n_nodes = layer_nodes(hp) + LaneRotation::kNodes;  // of a layer
     for (const BatchPart & part : parts) {
         wants.push_back(wants_of(*part.evidence));
         n_nodes += wants.back().moments || wants.back().key_norms ? 20 : 2;
@@ -82,13 +83,15 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     moments_.resize(any(&Wants::moments) ? n_layers * n_parts : 0);
     key_norms_.resize(any(&Wants::key_norms) ? n_layers * n_parts : 0);
 
+    LaneRotation rotation(*build, parts.front().cache->layout());
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k,
                                       ggml_tensor * v) {
         if (is_on_device(weights.layers[static_cast<size_t>(layer)].wo)) { read_together(*build, {&q, &k, &v}); }
+        rotation.into_lanes(layer, q, k, v);
         if (any_queries && hp.governs(layer)) {
             build->output(q, queries_.data() + static_cast<size_t>(layer) * n_parts * query_size());
         }
-        return build_lane_attention(*build, batch_, layer, q, k, v);
+        return rotation.out_of_lanes(layer, build_lane_attention(*build, batch_, layer, q, k, v));
     };
     size_t at_state = 0;
     const RecurrentFn recurrent = [&](ggml_context *, int) {

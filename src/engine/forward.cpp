@@ -7,6 +7,7 @@
 
 #include "attention/cpu/cpu_lane_attention.h"
 #include "attention/lane_attention.h"
+#include "attention/lane_rotation.h"
 #include "core/items.h"
 #include "core/stopwatch.h"
 #include "device/device_work.h"
@@ -23,7 +24,7 @@ namespace {
 size_t pass_nodes(const Hparams & hparams, size_t n_parts, bool custom_operations) {
     const size_t of_part = 40 + (custom_operations ? 0 : 16 * static_cast<size_t>(hparams.n_kv_heads));
     const size_t recurrent = hparams.n_recurrent_layers() > 0 ? recurrent_nodes(n_parts) : 0;
-    return 128 + layer_nodes(hparams) + n_parts * of_part + recurrent;
+    return 128 + LaneRotation::kNodes + layer_nodes(hparams) + n_parts * of_part + recurrent;
 }
 
 // Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
@@ -94,13 +95,15 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
             if (evidence.wants_key_norms()) { build_key_norms(*build, rows(k), norms[i]); }
         }
     };
+    LaneRotation rotation(*build, parts.front().cache->layout());
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int l, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
         if (is_on_device(file_->weights().layers[static_cast<size_t>(l)].wo)) { read_together(*build, {&q, &k, &v}); }
-        if (observed) {
+        rotation.into_lanes(l, q, k, v);
+        if (observed) {  // they will meet the keys that lie in the lanes
             queries = q;
             build->keep(q);
         }
-        ggml_tensor * out = build_lane_attention(*build, batch, l, q, k, v);
+        ggml_tensor * out = rotation.out_of_lanes(l, build_lane_attention(*build, batch, l, q, k, v));
         if (tap_) {
             tapped_.resize(static_cast<size_t>(out->ne[0]));
             ggml_tensor * newest = ggml_view_1d(build->ctx(), out, out->ne[0], static_cast<size_t>(n - 1) * out->nb[1]);

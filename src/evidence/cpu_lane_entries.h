@@ -7,6 +7,7 @@
 
 #include "attention/cpu/cpu_entries.h"
 #include "attention/cpu/cpu_lane_attention.h"
+#include "attention/lane_rotation.h"
 #include "device/cpu_threads.h"
 #include "device/device_work.h"
 
@@ -44,12 +45,26 @@ inline std::vector<LaneTile> tiles_of_lanes(const RaggedCache & cache, const ggm
     return tiles;
 }
 
-// Calls visit(tile) for all tiles of the layer's lanes, each on one of the threads. REQUIRES: reads_entries().
+// Calls visit(tile) for all tiles of the layer's lanes, each on one of the threads, with entries as they were before they went
+// into the lanes: rotated ones are rotated back, in f32. REQUIRES: reads_entries().
 template <class Visit>
 Status for_each_lane_tile(GraphRunner & runner, const RaggedCache & cache, const ggml_tensor * flat, int seq, int layer,
                           Visit visit, std::span<const int> begin = {}) {
     const std::vector<LaneTile> tiles = tiles_of_lanes(cache, flat, seq, layer, begin);
-    return run_tasks(runner, static_cast<int>(tiles.size()), [&](int i) { visit(tiles[static_cast<size_t>(i)]); });
+    const bool keys = flat == cache.k(layer);
+    const bool rotated = keys ? cache.layout().rotates_k() : cache.layout().rotates_v();
+    return run_tasks(runner, static_cast<int>(tiles.size()), [&](int i) {
+        LaneTile tile = tiles[static_cast<size_t>(i)];
+        if (!rotated) { return visit(tile); }
+        const int64_t dim = tile.entries.dim;  // rows lie side by side
+        std::vector<float> rows(static_cast<size_t>(tile.entries.n * dim));
+        ggml_get_type_traits(flat->type)->to_float(tile.entries.rows, rows.data(), tile.entries.n * dim);
+        rotate_as_made(cache.layout(), keys, rows, tile.entries.dim);
+        tile.entries.format = KvFormat::kF32;
+        tile.entries.rows = rows.data();
+        tile.entries.stride = static_cast<size_t>(dim) * sizeof(float);
+        visit(tile);
+    });
 }
 
 }  // namespace pith

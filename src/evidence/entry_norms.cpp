@@ -30,15 +30,18 @@ Status norms_of(GraphRunner & runner, const RaggedCache & cache, ggml_tensor * f
     out = Ragged<float>(lengths);
     if (out.size() == 0) { return {}; }
     if (reads_entries(runner, flat)) {
-        return for_each_lane_tile(runner, cache, flat, seq, layer, [&](const LaneTile & one) {
+        const auto measure = [&](const LaneTile & one) {
             norms_of_entries(one.entries, norm, out.row(one.kv_head).data() + one.first);
-        });
+        };
+        if (norm == EntryNorm::kL1) { return for_each_lane_tile(runner, cache, flat, seq, layer, measure); }
+        const std::vector<LaneTile> tiles = tiles_of_lanes(cache, flat, seq, layer);  // of a rotated row it is the same
+        return run_tasks(runner, static_cast<int>(tiles.size()), [&](int i) { measure(tiles[static_cast<size_t>(i)]); });
     }
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + 8 * count_tiles(lengths, tile)));
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + (8 + kMadeNodes) * count_tiles(lengths, tile)));
     ggml_context * ctx = build->ctx();
     for (int h = 0; h < out.n_rows(); ++h) {
         for_each_tile(out.length(h), tile, [&](int first, int n) {
-            ggml_tensor * rows = entries_f32(ctx, cache, flat, seq, layer, h, first, n);
+            ggml_tensor * rows = entries_as_made(*build, cache, flat, seq, layer, h, first, n);
             ggml_tensor * result = norm == EntryNorm::kL2 ? l2_of_columns(ctx, rows) : ggml_sum_rows(ctx, ggml_abs(ctx, rows));
             build->output(result, out.row(h).data() + first);
         });
@@ -46,7 +49,8 @@ Status norms_of(GraphRunner & runner, const RaggedCache & cache, ggml_tensor * f
     return runner.run();
 }
 
-// Two sweeps over the keys: unit keys summed tile by tile and then in order, and cosines to the sum.
+// Two sweeps over the keys: unit keys summed tile by tile and then in order, and cosines to the sum. Of keys as they lie in the
+// lanes: between rotated ones angles are the same.
 Status cosines_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, Ragged<float> & out) {
     const ggml_tensor * keys = cache.k(layer);
     const auto d = static_cast<size_t>(keys->ne[0]);

@@ -32,7 +32,9 @@ struct GroupGraph {
             for (size_t k = 0; k < r; ++k) { std::copy_n(first + k * r, n, out.data() + k * n); }
         });
     }
-    ggml_tensor * entries(int h, int first, int n) const { return entries_f32(ctx(), cache, values, seq, layer, h, first, n); }
+    ggml_tensor * entries(int h, int first, int n) const {
+        return entries_as_made(build, cache, values, seq, layer, h, first, n);
+    }
 };
 
 int tile_of(const CacheShape & shape, int dv) {
@@ -57,7 +59,7 @@ Status output_pairs(GraphRunner & runner, const RaggedCache & cache, int seq, in
     if (out.size() == 0) { return {}; }
     const int tile = tile_of(shape, dv);
     const auto n_group = static_cast<size_t>(shape.n_group);
-    const size_t n_nodes = count_nodes(lengths, tile, n_group, 4 + n_group + 3 * static_cast<size_t>(n_pairs));
+    const size_t n_nodes = count_nodes(lengths, tile, n_group, 4 + kMadeNodes + n_group + 3 * static_cast<size_t>(n_pairs));
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(n_nodes));
     const GroupGraph graph{*build, cache, cache.v(layer), seq, layer, dv, shape.n_group, group_factor};
     for (int h = 0; h < shape.n_kv_heads; ++h) {
@@ -95,7 +97,8 @@ Status output_errors(GraphRunner & runner, const RaggedCache & cache, int seq, i
     if (out.size() == 0) { return {}; }
     const int tile = tile_of(shape, dv);
     const auto n_group = static_cast<size_t>(shape.n_group);
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(count_nodes(lengths, tile, 4 * n_group, 16 + 8 * n_group)));
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build,
+                          runner.begin(count_nodes(lengths, tile, 4 * n_group, 16 + 2 * kMadeNodes + 8 * n_group)));
     const GroupGraph graph{*build, cache, cache.v(layer), seq, layer, dv, shape.n_group, group_factor};
     ggml_context * ctx = graph.ctx();
     for (int h = 0; h < shape.n_kv_heads; ++h) {

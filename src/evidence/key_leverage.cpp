@@ -121,13 +121,13 @@ Status key_leverages(GraphRunner & runner, const ModelFile & model, const Ragged
         const int length = out.length(h) - skipped;
         if (length == 0) { continue; }
         rows.resize(static_cast<size_t>(length) * width);
-        PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + 8 * n_tiles(length, tile)));
+        PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + (8 + kMadeNodes) * n_tiles(length, tile)));
         ggml_context * ctx = build->ctx();
         ggml_tensor * columns = sketch.empty()
                                     ? nullptr
                                     : build->input(GGML_TYPE_F32, d, kSketchColumns, static_cast<const float *>(sketch.data()));
         for_each_tile(length, tile, [&](int first, int n) {
-            ggml_tensor * keys = entries_f32(ctx, cache, cache.k(layer), seq, layer, h, skipped + first, n);
+            ggml_tensor * keys = entries_as_made(*build, cache, cache.k(layer), seq, layer, h, skipped + first, n);
             ggml_tensor * at = build->input(GGML_TYPE_I32, n, 1, positions.data() + skipped + first);
             keys = build_key_unrotation(ctx, model.hparams(), model.weights(), layer, ggml_reshape_3d(ctx, keys, d, 1, n), at);
             keys = ggml_reshape_2d(ctx, keys, d, n);

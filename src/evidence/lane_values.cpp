@@ -41,7 +41,8 @@ Status LaneValues::distances_to_mean(const Ragged<float> & weights, Ragged<float
     const int tile = tile_length(d);
     size_t tiles = 0;
     for (const int length : lengths_) { tiles += n_tiles(length, tile); }
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + tiles * static_cast<size_t>(10 + 6 * n_rows)));
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build,
+                          runner_.begin(64 + tiles * (2 * kMadeNodes + static_cast<size_t>(10 + 6 * n_rows))));
     ggml_context * ctx = build->ctx();
     for (int h = 0; h < n_lanes; ++h) {
         const int length = lengths_[static_cast<size_t>(h)];
@@ -50,14 +51,14 @@ Status LaneValues::distances_to_mean(const Ragged<float> & weights, Ragged<float
         ggml_tensor * w = build->input(GGML_TYPE_F32, length, n_rows, lane_weights);
         ggml_tensor * mean = nullptr;  // [d, n_rows]
         for_each_tile(length, tile, [&](int first, int n) {
-            ggml_tensor * rows = entries_f32(ctx, cache_, values, seq_, layer_, h, first, n);
+            ggml_tensor * rows = entries_as_made(*build, cache_, values, seq_, layer_, h, first, n);
             ggml_tensor * part = ggml_view_2d(ctx, w, n, n_rows, w->nb[1], static_cast<size_t>(first) * sizeof(float));
             part = ggml_mul_mat(ctx, ggml_cont(ctx, ggml_transpose(ctx, rows)), part);
             mean = mean == nullptr ? part : ggml_add(ctx, mean, part);
         });
         mean = ggml_neg(ctx, mean);
         for_each_tile(length, tile, [&](int first, int n) {
-            ggml_tensor * rows = entries_f32(ctx, cache_, values, seq_, layer_, h, first, n);
+            ggml_tensor * rows = entries_as_made(*build, cache_, values, seq_, layer_, h, first, n);
             for (int r = 0; r < n_rows; ++r) {
                 ggml_tensor * minus_mean = ggml_view_1d(ctx, mean, d, mean->nb[1] * static_cast<size_t>(r));
                 ggml_tensor * difference = ggml_add(ctx, rows, minus_mean);  // [d, n]
@@ -87,9 +88,9 @@ Status LaneValues::lane_values(int kv_head, std::vector<float> & out) const {
     out.resize(static_cast<size_t>(length) * d);
     if (length == 0) { return {}; }
     const int tile = tile_length(values->ne[0]);
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + 4 * n_tiles(length, tile)));
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + (4 + kMadeNodes) * n_tiles(length, tile)));
     for_each_tile(length, tile, [&](int first, int n) {
-        ggml_tensor * rows = entries_f32(build->ctx(), cache_, values, seq_, layer_, kv_head, first, n);
+        ggml_tensor * rows = entries_as_made(*build, cache_, values, seq_, layer_, kv_head, first, n);
         build->output(ggml_cont(build->ctx(), rows), out.data() + static_cast<size_t>(first) * d);
     });
     return runner_.run();

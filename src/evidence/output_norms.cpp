@@ -45,7 +45,8 @@ Status norms_in_graph(GraphRunner & runner, const RaggedCache & cache, int seq, 
             for (int c = 0; c < dv; ++c) { *next++ = at(head, c, column); }
         }
     }
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + tiles * static_cast<size_t>(4 + 8 * shape.n_group)));
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build,
+                          runner.begin(64 + tiles * (kMadeNodes + static_cast<size_t>(4 + 8 * shape.n_group))));
     ggml_context * ctx = build->ctx();
     for (int h = 0; h < shape.n_kv_heads; ++h) {
         std::vector<ggml_tensor *> of_head;
@@ -56,7 +57,7 @@ Status norms_in_graph(GraphRunner & runner, const RaggedCache & cache, int seq, 
         const int known = begin.empty() ? 0 : begin[static_cast<size_t>(h)];
         for_each_tile(cache.length(cache.lane(seq, layer, h)) - known, tile, [&](int behind, int n) {
             const int first = known + behind;
-            ggml_tensor * values = entries_f32(ctx, cache, cache.v(layer), seq, layer, h, first, n);
+            ggml_tensor * values = entries_as_made(*build, cache, cache.v(layer), seq, layer, h, first, n);
             for (int g = 0; g < shape.n_group; ++g) {
                 ggml_tensor * y = ggml_mul_mat(ctx, of_head[static_cast<size_t>(g)], values);  // [n_columns, n]
                 y = ggml_sum_rows(ctx, norm == EntryNorm::kL1 ? ggml_abs(ctx, y) : ggml_mul(ctx, y, y));

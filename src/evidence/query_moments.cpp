@@ -211,7 +211,7 @@ Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int s
     }
     size_t tiles = 0;
     for (const int length : lengths) { tiles += n_tiles(length, tile); }
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + 16 * tiles + 8 * lengths.size()));
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + (16 + kMadeNodes) * tiles + 8 * lengths.size()));
     ggml_context * ctx = build->ctx();
     for (int h = 0; h < shape.n_kv_heads; ++h) {
         const int length = lengths[static_cast<size_t>(h)];
@@ -222,7 +222,7 @@ Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int s
         ggml_tensor * m = build->input(GGML_TYPE_F32, shape.head_dim, shape.n_group,
                                        static_cast<const float *>(linear.data()) + first_head * d);
         for_each_tile(length, tile, [&](int first, int n) {
-            ggml_tensor * keys = entries_f32(ctx, cache, cache.k(layer), seq, layer, h, first, n);
+            ggml_tensor * keys = entries_as_made(*build, cache, cache.k(layer), seq, layer, h, first, n);
             // k·(s²·Σ̄·k/2 + s·μ̄)
             ggml_tensor * y = ggml_reshape_3d(ctx, ggml_mul_mat(ctx, q, keys), shape.head_dim, shape.n_group, n);
             y = ggml_mul(ctx, ggml_add(ctx, y, m), ggml_view_3d(ctx, keys, shape.head_dim, 1, n, keys->nb[1], keys->nb[1], 0));

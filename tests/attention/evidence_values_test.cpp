@@ -32,7 +32,8 @@ protected:
     }
 
     // Long enough for several tiles of the widest computation.
-    RandomLanes lanes_{GetParam().type, GetParam().n_kv_heads, GetParam().n_group, GetParam().head_dim, 700, 60};
+    RandomLanes lanes_{GetParam().type,       GetParam().n_kv_heads, GetParam().n_group,   GetParam().head_dim, 700, 60,
+                       /*attention_scale=*/0, /*softcap=*/0,         /*with_sinks=*/false, GetParam().rotated};
 
     // W_O [D][H·dv] and what a value becomes behind the slice of one query head, f64.
     static constexpr int kEmbd = 48;  // less than d·H: the slices have less than full rank where d > 48
@@ -247,6 +248,9 @@ TEST_P(EvidenceValues, ErrorsBehindTheOutputProjectionAreThoseOfEvictingTheEntry
 }
 
 INSTANTIATE_TEST_SUITE_P(TypesAndGroups, EvidenceValues, testing::lane_cases());
+INSTANTIATE_TEST_SUITE_P(RotatedTypes, EvidenceValues,
+                         ::testing::Values(LaneCase{GGML_TYPE_Q8_0, 2, 3, 64, true}, LaneCase{GGML_TYPE_Q8_0, 1, 2, 96, true},
+                                           LaneCase{GGML_TYPE_Q4_0, 2, 2, 32, true}, LaneCase{GGML_TYPE_F16, 2, 2, 64, true}));
 
 // C·Cᵀ = W·Wᵀ element by element, for full and for lacking rank, and for a slice of zeros.
 TEST(OutputFactor, TimesItsTransposeIsTheGramMatrixOfTheSlice) {

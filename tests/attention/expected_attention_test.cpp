@@ -159,11 +159,12 @@ TEST_P(ExpectedAttention, FewerThanFiveQueriesCountAllTheSame) {
 
 // Head sizes that fill no block of registers, more queries than a block holds, keys of every type.
 TEST_P(ExpectedAttention, MomentsAndExponentsEqualPlainCodeForEveryShapeAndType) {
-    for (const auto & [type, n_kv_heads, n_group, head_dim] :
+    for (const auto & [type, n_kv_heads, n_group, head_dim, rotated] :
          {testing::LaneCase{GGML_TYPE_F32, 2, 1, 36}, testing::LaneCase{GGML_TYPE_F32, 1, 3, 80},
           testing::LaneCase{GGML_TYPE_F16, 2, 2, 64}, testing::LaneCase{GGML_TYPE_BF16, 1, 2, 8},
-          testing::LaneCase{GGML_TYPE_Q8_0, 1, 2, 128}, testing::LaneCase{GGML_TYPE_Q4_0, 2, 2, 32}}) {
-        RandomLanes lanes(type, n_kv_heads, n_group, head_dim, 60, 21);
+          testing::LaneCase{GGML_TYPE_Q8_0, 1, 2, 128}, testing::LaneCase{GGML_TYPE_Q4_0, 2, 2, 32},
+          testing::LaneCase{GGML_TYPE_Q8_0, 1, 2, 128, true}, testing::LaneCase{GGML_TYPE_Q4_0, 2, 2, 96, true}}) {
+        RandomLanes lanes(type, n_kv_heads, n_group, head_dim, 60, 21, 0, 0, false, rotated);
         lanes.runner().set_custom_operations(GetParam());
         SCOPED_TRACE(std::string(ggml_type_name(type)) + " d=" + std::to_string(head_dim));
         const auto d = static_cast<size_t>(head_dim);

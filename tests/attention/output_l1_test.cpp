@@ -50,14 +50,16 @@ struct Shape {
     int n_group;
     int head_dim;
     size_t n_embd;  // 40 and 75: rows of the matrix that are padded
+    bool rotated = false;
 };
 
 TEST(OutputL1, ByBytesIsCloseToPlainCodeOnRaggedLanes) {
     if (best_byte_unit() == ByteUnit::kNone) { GTEST_SKIP() << "this processor multiplies no bytes"; }
     for (const Shape & shape :
          {Shape{GGML_TYPE_F16, 3, 1, 64, 75}, Shape{GGML_TYPE_F32, 2, 4, 80, 160}, Shape{GGML_TYPE_BF16, 1, 7, 128, 40},
-          Shape{GGML_TYPE_Q8_0, 2, 4, 64, 128}, Shape{GGML_TYPE_Q4_0, 1, 7, 64, 96}}) {
-        RandomLanes lanes(shape.type, shape.n_kv_heads, shape.n_group, shape.head_dim, 300, 30);
+          Shape{GGML_TYPE_Q8_0, 2, 4, 64, 128}, Shape{GGML_TYPE_Q4_0, 1, 7, 64, 96}, Shape{GGML_TYPE_Q8_0, 2, 4, 96, 128, true},
+          Shape{GGML_TYPE_Q4_0, 1, 7, 64, 96, true}}) {
+        RandomLanes lanes(shape.type, shape.n_kv_heads, shape.n_group, shape.head_dim, 300, 30, 0, 0, false, shape.rotated);
         const auto projection = lanes.random_values(shape.n_embd * static_cast<size_t>(lanes.row_size()));
         ASSERT_TRUE(has_byte_norms(lanes.runner(), lanes.cache(), 0));
         const Ragged<float> norms = norms_by_bytes(lanes, projection);

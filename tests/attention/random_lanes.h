@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "attention/lane_attention.h"
+#include "attention/lane_rotation.h"
 #include "cache/ragged_cache.h"
 #include "device/backend.h"
 #include "device/graph_runner.h"
@@ -23,7 +25,7 @@ public:
     // Feeds n_first tokens, evicts about a third of each lane, and feeds n_last more, whose queries are kept as the newest
     // ones.
     RandomLanes(ggml_type type, int n_kv_heads, int n_group, int head_dim, int n_first, int n_last, float attention_scale = 0,
-                float softcap = 0, bool with_sinks = false) {
+                float softcap = 0, bool with_sinks = false, bool rotated = false) {
         EXPECT_TRUE(load_backends().ok());
         auto backend = make_cpu_backend(1);
         EXPECT_TRUE(backend.ok());
@@ -33,6 +35,7 @@ public:
         layout.head_dim_v = head_dim;
         layout.attention_scale = attention_scale == 0 ? usual_attention_scale(head_dim) : attention_scale;
         layout.type_k = layout.type_v = type;
+        layout.rotates_quantised = rotated;
         layout.attention_softcap = softcap;
         if (with_sinks) {  // from hardly any attention to nearly all of it
             auto sinks = std::make_shared<std::vector<std::vector<float>>>(1);
@@ -105,6 +108,7 @@ public:
         ggml_tensor * query = input(q, shape().n_heads());
         ggml_tensor * key = input(k, shape().n_kv_heads);
         ggml_tensor * value = input(v, shape().n_kv_heads);
+        LaneRotation(*build, cache_->layout()).into_lanes(0, query, key, value);
         build->output(build_lane_attention(*build, single_part(*cache_, 0, n), 0, query, key, value), out.data());
         EXPECT_TRUE(runner_->run().ok());
     }
@@ -136,7 +140,7 @@ public:
     }
 
 private:
-    // What the cache really holds (quantised rows decoded by ggml).
+    // What the cache really holds (quantised rows decoded by ggml), rotated rows as they were before.
     Vector row(ggml_tensor * flat, int head, int index) const {
         std::vector<float> values(static_cast<size_t>(flat->ne[0]));
         const auto * data =
@@ -146,7 +150,22 @@ private:
         } else {
             ggml_get_type_traits(flat->type)->to_float(data, values.data(), flat->ne[0]);
         }
-        return {values.begin(), values.end()};
+        const Vector held(values.begin(), values.end());
+        return cache_->layout().rotates_quantised && ggml_is_quantized(flat->type) ? rotated(held) : held;
+    }
+
+    // Rotated rows as they were before: the matrix's elements are (-1)^(ones that i and j have in common) / sqrt(n), and it is
+    // its own inverse; n is the largest power of two in the row's length.
+    static Vector rotated(const Vector & row) {
+        size_t n = 1;
+        while (row.size() % (2 * n) == 0) { n *= 2; }
+        Vector out(row.size(), 0.0);
+        for (size_t i = 0; i < row.size(); ++i) {
+            for (size_t j = i / n * n; j < i / n * n + n; ++j) {
+                out[i] += (std::popcount(i % n & j % n) % 2 != 0 ? -row[j] : row[j]) / std::sqrt(static_cast<double>(n));
+            }
+        }
+        return out;
     }
 
     std::mt19937 random_{17};
@@ -169,10 +188,12 @@ struct LaneCase {
     int n_kv_heads;
     int n_group;
     int head_dim;
+    bool rotated = false;
 };
 
 inline void PrintTo(const LaneCase & c, std::ostream * out) {
-    *out << ggml_type_name(c.type) << " K=" << c.n_kv_heads << " G=" << c.n_group << " d=" << c.head_dim;
+    *out << (c.rotated ? "rotated " : "") << ggml_type_name(c.type) << " K=" << c.n_kv_heads << " G=" << c.n_group
+         << " d=" << c.head_dim;
 }
 
 inline auto lane_cases() {

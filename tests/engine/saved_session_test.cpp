@@ -482,6 +482,38 @@ TEST(SavedSession, OfAnotherModelIsRefusedByWhatDiffers) {
     EXPECT_NE(gated.status().message().find("other gates"), std::string::npos) << gated.status().message();
 }
 
+TEST(SavedSession, OfRotatedRowsIsNotLoadedAmongUnrotatedOnesNorTheOtherWayRound) {
+    for (const bool rotated : {true, false}) {
+        SessionOptions options = options_of(tiny(), "snapkv:window=8", kSchedules[1], KvType::kQ4_0);
+        options.rotate_kv = rotated;
+        Session session = read_some(tiny(), options);
+        ASSERT_TRUE(session.save(a_file()).ok());
+        const auto info = read_cache_info(a_file());
+        ASSERT_TRUE(info.ok());
+        EXPECT_EQ(info->options.rotate_kv, rotated);
+        options.rotate_kv = !rotated;
+        auto other = tiny().session(options);
+        ASSERT_TRUE(other.ok());
+        const Status refused = other->load(a_file());
+        EXPECT_EQ(refused.code(), ErrorCode::kInvalidArgument);
+        EXPECT_NE(refused.message().find("another K type: "), std::string::npos) << refused.message();
+        auto opened = tiny().open_session(a_file(), 1);
+        ASSERT_TRUE(opened.ok());
+        expect_same_from_here(*opened, session, random_tokens(kFurther, tiny().info().n_vocab, 9));
+    }
+}
+
+TEST(SavedSession, OfTypesThatAreNotRoundedIsTheSameWithAndWithoutRotation) {
+    SessionOptions options = options_of(tiny(), "snapkv:window=8", kSchedules[1], KvType::kF16);
+    Session session = read_some(tiny(), options);
+    ASSERT_TRUE(session.save(a_file()).ok());
+    options.rotate_kv = false;
+    auto other = tiny().session(options);
+    ASSERT_TRUE(other.ok());
+    ASSERT_TRUE(other->load(a_file()).ok());
+    EXPECT_TRUE(state_of(*other) == state_of(session));
+}
+
 TEST(SavedSession, TellsOfItselfWithoutItsModel) {
     SessionOptions options = options_of(tiny(), "snapkv:window=8", kSchedules[1], KvType::kQ8_0);
     Session session = read_some(tiny(), options);

@@ -81,6 +81,38 @@ TEST_F(SessionTest, ABudgetThatHoldsEverythingGivesTheFullCachesLogitsToTheBit) 
     }
 }
 
+// The mask oracle has the logits of rotated rows; here, that they are rotated unless nobody wants it, and where it matters.
+TEST_F(SessionTest, QuantisedRowsAloneAreRotatedAndOnlyUntilItIsSwitchedOff) {
+    const auto tokens = random_tokens(120, model_->info().n_vocab);
+    const auto logits_of = [&](KvType type_k, KvType type_v, bool rotates) {
+        SessionOptions options = options_of("full", {});
+        options.type_k = type_k;
+        options.type_v = type_v;
+        options.rotate_kv = rotates;
+        return logits_after(options, tokens, 100);
+    };
+    const auto distance = [](const std::vector<float> & a, const std::vector<float> & b) {
+        double squares = 0;
+        double of_b = 0;
+        for (size_t i = 0; i < a.size(); ++i) {
+            squares += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+            of_b += double{b[i]} * b[i];
+        }
+        return std::sqrt(squares / of_b);
+    };
+    const auto exact = logits_of(KvType::kF32, KvType::kF32, true);
+    EXPECT_EQ(logits_of(KvType::kF32, KvType::kF32, false), exact);
+    EXPECT_EQ(logits_of(KvType::kF16, KvType::kBF16, false), logits_of(KvType::kF16, KvType::kBF16, true));
+    for (const auto & [type_k, type_v] : {std::pair(KvType::kQ8_0, KvType::kQ8_0), std::pair(KvType::kQ8_0, KvType::kF32),
+                                          std::pair(KvType::kF32, KvType::kQ8_0)}) {
+        const auto rotated = logits_of(type_k, type_v, true);
+        const auto as_they_are = logits_of(type_k, type_v, false);
+        EXPECT_NE(rotated, as_they_are);
+        EXPECT_LE(distance(rotated, exact), 1e-2);
+        EXPECT_LE(distance(as_they_are, exact), 1e-2);
+    }
+}
+
 TEST_F(SessionTest, OneShotAndChunkedPrefillAgreeToTheBitWhileNothingIsEvicted) {
     const auto tokens = random_tokens(90, model_->info().n_vocab);
     SessionOptions options = options_of("full", {});

@@ -6,6 +6,7 @@
 #include <ggml.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -73,6 +74,14 @@ public:
             }
             ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor));
         }
+        for (const auto & [n, tensor] : rotations_) {
+            std::vector<float> values;
+            for (int64_t i = 0; i < n * n; ++i) {
+                const bool odd = std::popcount(static_cast<uint64_t>(i / n & i % n)) % 2 != 0;
+                values.push_back((odd ? -1.0F : 1.0F) / std::sqrt(static_cast<float>(n)));
+            }
+            ggml_backend_tensor_set(tensor, values.data(), 0, ggml_nbytes(tensor));
+        }
         for (const auto & [layer, tensor] : masks_) {
             const int64_t n = tensor->ne[0];
             std::vector<float> values(static_cast<size_t>(ggml_nelements(tensor)));
@@ -107,10 +116,28 @@ private:
         return tensor;
     }
 
-    // What a cache of kv_type would give back.
-    ggml_tensor * rounded(ggml_context * ctx, ggml_tensor * values) const {
+    // What a cache of kv_type would give back: rows of quantised types are rounded as rotated ones.
+    ggml_tensor * rounded(ggml_context * ctx, ggml_tensor * values) {
         if (kv_type_ == GGML_TYPE_F32) { return values; }
-        return ggml_cast(ctx, ggml_cast(ctx, ggml_cont(ctx, values), kv_type_), GGML_TYPE_F32);
+        const auto round = [&](ggml_tensor * x) {
+            return ggml_cast(ctx, ggml_cast(ctx, ggml_cont(ctx, x), kv_type_), GGML_TYPE_F32);
+        };
+        if (!ggml_is_quantized(kv_type_)) { return round(values); }
+        return rotated(ctx, round(rotated(ctx, ggml_cont(ctx, values))));
+    }
+
+    // By the matrix H[i][j] = (-1)^(ones that i and j have in common) / sqrt(n), n the largest power of two in the row's
+    // length.
+    ggml_tensor * rotated(ggml_context * ctx, ggml_tensor * values) {
+        int64_t n = 1;
+        while (values->ne[0] % (2 * n) == 0) { n *= 2; }
+        ggml_tensor *& matrix = rotations_[n];
+        if (matrix == nullptr) {
+            matrix = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, n, n);
+            ggml_set_input(matrix);
+        }
+        ggml_tensor * blocks = ggml_mul_mat(ctx, matrix, ggml_reshape_2d(ctx, values, n, ggml_nelements(values) / n));
+        return ggml_reshape_3d(ctx, blocks, values->ne[0], values->ne[1], values->ne[2]);
     }
 
     ggml_tensor * mask_of(ggml_context * ctx, int layer, int64_t n) {
@@ -126,6 +153,7 @@ private:
     ggml_type kv_type_;
     const Weights * weights_;
     std::map<int, std::pair<ggml_tensor *, ggml_tensor *>> keys_;  // of each layer
+    std::map<int64_t, ggml_tensor *> rotations_;                   // by their size
     std::vector<LayerMask> masks_;
     std::vector<LayerMask> windows_;  // by their width in place of a layer, negative of chunks
 };

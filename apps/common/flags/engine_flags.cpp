@@ -84,6 +84,9 @@ void CacheFlags::add_to(CLI::App & command) {
     command.add_option("--cache-type-k", type_k, "Type of cached keys: f32, f16, bf16, q8_0, q4_0 (-ctk)")
         ->capture_default_str();
     command.add_option("--cache-type-v", type_v, "Type of cached values: the same (-ctv)")->capture_default_str();
+    command.add_flag(
+        "--no-kv-rotation", no_rotation,
+        "Round keys and values of q8_0 and q4_0 as they are, without the Hadamard rotation that makes it cost less");
 }
 
 void warn_of_coarse_keys(KvType type_k) {
@@ -138,6 +141,7 @@ Result<SessionOptions> SessionFlags::options_with(const PolicyChoice & choice, b
     PITH_RETURN_IF_ERROR(check_named_policy(options.policy, budget, has_gates));
     PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(cache.type_k));
     PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(cache.type_v));
+    options.rotate_kv = !cache.no_rotation;
     PITH_ASSIGN_OR_RETURN(options.prefill, parse_prefill(prefill));
     PITH_RETURN_IF_ERROR(check_at_least("--threads", n_threads, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", ctx_size, 0));

@@ -36,6 +36,7 @@ void add_heads_option(CLI::App & command, std::string & path);
 struct CacheFlags {
     std::string type_k = "f16";
     std::string type_v = "f16";
+    bool no_rotation = false;
 
     void add_to(CLI::App & command);
 };

@@ -405,6 +405,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     PITH_ASSIGN_OR_RETURN(options.session.type_k, parse_kv_type(flags.cache.type_k));
     warn_of_coarse_keys(options.session.type_k);
     PITH_ASSIGN_OR_RETURN(options.session.type_v, parse_kv_type(flags.cache.type_v));
+    options.session.rotate_kv = !flags.cache.no_rotation;
     PITH_ASSIGN_OR_RETURN(options.session.prefill, parse_prefill(flags.prefill));
     options.session.chunk = flags.chunk;
     options.session.evict_every = flags.evict_every;
@@ -461,6 +462,9 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     if (options.session.evict_every > 0) { add("--evict-every", number(options.session.evict_every)); }
     add("--cache-type-k", std::string(to_string(options.session.type_k)));
     add("--cache-type-v", std::string(to_string(options.session.type_v)));
+    if (is_quantised(options.session.type_k) || is_quantised(options.session.type_v)) {
+        add("--no-kv-rotation", yes_no(!options.session.rotate_kv));
+    }
     PITH_ASSIGN_OR_RETURN(const std::string heads, heads_fingerprint(options, model));
     if (!heads.empty()) { add("--heads", heads); }
     if (options.raw) { add("--raw", yes_no(true)); }

@@ -40,7 +40,7 @@ constexpr std::string_view kDistances[] = {"cos", "pearson", "bc", "jsd", "l2"};
 
 struct InspectFlags {
     ModelFlags model;
-    CacheFlags cache{"f32", "f32"};
+    CacheFlags cache{.type_k = "f32", .type_v = "f32"};
     InspectInput input;
     std::string policies;              // empty: the gates with --gate, else kDefaultPolicies
     std::vector<std::string> budgets;  // empty: kDefaultBudget
@@ -159,6 +159,7 @@ Result<InspectOptions> inspect_options(const InspectFlags & given) {
     }
     PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(flags.cache.type_k));
     PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(flags.cache.type_v));
+    options.rotate_kv = !flags.cache.no_rotation;
     options.n_threads = flags.n_threads;
     options.chunk = flags.chunk;
     options.heads_file = flags.heads;
@@ -220,6 +221,7 @@ int inspect_gates_command(const InspectFlags & flags, const Model & model, const
     if (!type_v.ok()) { return fail_usage(type_v.status()); }
     options.session.type_k = *type_k;
     options.session.type_v = *type_v;
+    options.session.rotate_kv = !flags.cache.no_rotation;
     options.session.n_threads = flags.n_threads;
     options.session.chunk = flags.chunk;
     options.attention_layer = flags.attention_layer.value_or(-1);

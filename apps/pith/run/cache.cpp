@@ -33,6 +33,10 @@ std::string budget_text(const CacheFileInfo & info) {
     return info.budget.kind == BudgetKind::kNone ? "none" : info.budget.to_string();
 }
 
+bool is_rotated(const SessionOptions & options) {
+    return options.rotate_kv && (is_quantised(options.type_k) || is_quantised(options.type_v));
+}
+
 Json to_json(const std::string & path, const CacheFileInfo & info) {
     Json identity = Json::object();
     for (const auto & [item, value] : info.model) { identity[item] = value; }
@@ -57,6 +61,7 @@ Json to_json(const std::string & path, const CacheFileInfo & info) {
     object["schedule"] = info.schedule;
     object["type_k"] = to_string(info.options.type_k);
     object["type_v"] = to_string(info.options.type_v);
+    object["rotated"] = is_rotated(info.options);
     object["n_layers"] = info.n_layers;
     object["n_lanes"] = info.n_lanes;
     object["kept_entries"] = info.n_entries;
@@ -97,6 +102,7 @@ void print_info(const std::string & path, const CacheFileInfo & info) {
     line("policy", info.policy + ", budget " + budget_text(info) + ", read " + info.schedule);
     line("kv cache", bytes_text(info.kv_bytes + info.state_bytes) + " of " + bytes_text(info.kv_full_bytes) + ", K " +
                          std::string(to_string(info.options.type_k)) + ", V " + std::string(to_string(info.options.type_v)) +
+                         (is_rotated(info.options) ? ", rotated" : "") +
                          (info.state_bytes > 0 ? ", " + bytes_text(info.state_bytes) + " of recurrent layers" : ""));
     std::string sections;
     for (const auto & [name, bytes] : info.sections) {

@@ -63,8 +63,8 @@ void RunFlags::add_to(CLI::App & command) {
     auto * from = command.add_option(
         "--cache", cache, "Go on from a cache file, under the settings it was saved with (`pith ask` says the same)");
     for (CLI::Option * option : {at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(option); }
-    for (const char * name : {"--policy", "--budget", "--heads", "--cache-type-k", "--cache-type-v", "--prefill", "--chunk",
-                              "--evict-every", "--grid"}) {
+    for (const char * name : {"--policy", "--budget", "--heads", "--cache-type-k", "--cache-type-v", "--no-kv-rotation",
+                              "--prefill", "--chunk", "--evict-every", "--grid"}) {
         from->excludes(command.get_option(name));
     }
     auto * endless = command.add_flag("--follow", follow,

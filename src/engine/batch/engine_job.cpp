@@ -66,6 +66,7 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
     if (own.grid == 0) { own.grid = options.grid; }
     own.type_k = options.type_k;
     own.type_v = options.type_v;
+    own.rotate_kv = options.rotate_kv;
     if (base != nullptr || !request_.keep) { own.observe.clear(); }
     own.n_snapshots = 0;
     PITH_ASSIGN_OR_RETURN(session_, make_session(model, own, execution));

@@ -48,6 +48,16 @@ std::string words(const std::vector<PolicyChoice> & policies) {
     return all.empty() ? "none" : all;
 }
 
+bool is_rotated(KvType type, const SessionOptions & options) {
+    return options.rotate_kv && is_quantised(type);
+}
+
+// A type, and whether rows of it are rotated before they are rounded.
+constexpr std::string_view kRotated = " rotated";
+std::string words(KvType type, const SessionOptions & options) {
+    return std::string(to_string(type)) + std::string(is_rotated(type, options) ? kRotated : "");
+}
+
 bool same(const std::shared_ptr<const HeadImportance> & a, const std::shared_ptr<const HeadImportance> & b) {
     if (!a || !b) { return !a && !b; }
     return a->copy == b->copy && a->reason == b->reason;
@@ -56,6 +66,17 @@ bool same(const std::shared_ptr<const HeadImportance> & a, const std::shared_ptr
 bool reads_again(const SessionOptions & options) {
     const auto rereads = [&](const PolicyChoice & one) { return may_read_again(one, options.auto_may_reread); };
     return rereads(options.policy) || std::ranges::any_of(options.observe, rereads);
+}
+
+// Both types are rotated or neither, where they are of a kind that may be: files from before there was a rotation have none.
+Status read_types(std::string_view text_k, std::string_view text_v, SessionOptions & options) {
+    options.rotate_kv = text_k.ends_with(kRotated) || text_v.ends_with(kRotated);
+    for (const auto & [text, type] : {std::pair{text_k, &options.type_k}, std::pair{text_v, &options.type_v}}) {
+        const auto parsed = parse_kv_type(text.ends_with(kRotated) ? text.substr(0, text.size() - kRotated.size()) : text);
+        if (!parsed.ok() || text != words(*parsed, options)) { return bad_setting("K/V type"); }
+        *type = *parsed;
+    }
+    return {};
 }
 
 }  // namespace
@@ -77,8 +98,8 @@ Result<Budget> read_budget(ByteReader & from) {
 void write_settings(const SessionOptions & options, ByteWriter & to) {
     to.text(options.policy.name());
     write_budget(options.budget, to);
-    to.text(to_string(options.type_k));
-    to.text(to_string(options.type_v));
+    to.text(words(options.type_k, options));
+    to.text(words(options.type_v, options));
     to.number(static_cast<uint8_t>(options.prefill));
     for (const int n : {options.max_context, options.chunk, options.evict_every, options.grid, options.n_snapshots}) {
         to.number(n);
@@ -103,11 +124,9 @@ Result<SessionOptions> read_settings(ByteReader & from) {
     SessionOptions options;
     options.policy = from.text();
     PITH_ASSIGN_OR_RETURN(options.budget, read_budget(from));
-    const auto type_k = parse_kv_type(from.text());
-    const auto type_v = parse_kv_type(from.text());
-    if (!type_k.ok() || !type_v.ok()) { return bad_setting("K/V type"); }
-    options.type_k = *type_k;
-    options.type_v = *type_v;
+    const std::string type_k = from.text();
+    const std::string type_v = from.text();
+    PITH_RETURN_IF_ERROR(read_types(type_k, type_v, options));
     const auto prefill = from.number<uint8_t>();
     if (prefill > static_cast<uint8_t>(PrefillSchedule::kChunked)) { return bad_setting("prefill"); }
     options.prefill = static_cast<PrefillSchedule>(prefill);
@@ -145,8 +164,8 @@ std::optional<SettingDifference> first_difference(const SessionOptions & saved, 
     const SettingDifference all[] = {
         {"policy", saved.policy.name(), here.policy.name()},
         {"budget", words(saved.budget), words(here.budget)},
-        {"K type", std::string(to_string(saved.type_k)), std::string(to_string(here.type_k))},
-        {"V type", std::string(to_string(saved.type_v)), std::string(to_string(here.type_v))},
+        {"K type", words(saved.type_k, saved), words(here.type_k, here)},
+        {"V type", words(saved.type_v, saved), words(here.type_v, here)},
         {"prefill schedule", words(saved.prefill), words(here.prefill)},
         {"chunk", number(saved.chunk), number(here.chunk)},
         {"tokens between evictions", number(saved.evict_every), number(here.evict_every)},

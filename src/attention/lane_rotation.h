@@ -1,0 +1,43 @@
+// lane_rotation.h - rows of quantised types, rotated before they are rounded (core/hadamard.h): what a graph around attention,
+// and whoever reads keys and values, does about it. Stage: attention.
+//
+// Rotated queries meet rotated keys, so that scores, and what is made of them, are those of the rows as they were. Attention's
+// output is a mean of rotated values, and is rotated back. Pieces that CacheLayout says nothing of stay as they are.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "cache/ragged_cache.h"
+#include "device/graph_runner.h"
+
+namespace pith {
+
+// Of one graph.
+class LaneRotation {
+public:
+    LaneRotation(GraphBuild & build, const CacheLayout & layout) : build_(build), layout_(layout) {}
+
+    // q [d, H, n], k [d, K, n], v [dv, K, n] as a layer's lanes have them. k and v null: it reads another's lanes.
+    void into_lanes(int layer, ggml_tensor *& q, ggml_tensor *& k, ggml_tensor *& v);
+    // attended [dv·H, n] as the model has it.
+    ggml_tensor * out_of_lanes(int layer, ggml_tensor * attended);
+    // Rows f32 [d, n] of K or of V, as they were before they went into a layer's lanes.
+    ggml_tensor * rows_as_made(int layer, ggml_tensor * rows, bool keys);
+
+    // Operations for all of a layer's, at most.
+    static constexpr size_t kNodes = 24;
+
+private:
+    ggml_tensor * rotated(ggml_tensor * x, bool on_device);
+    bool on_device(int layer) const { return layout_.device(layout_.source(layer)) != nullptr; }
+
+    GraphBuild & build_;
+    const CacheLayout & layout_;
+    std::array<ggml_tensor *, 32> matrices_{};  // [log2 of the block]: an input where no operation of Pith's own does it
+};
+
+// The same for rows that are there: n_floats of K or V of one layer.
+void rotate_as_made(const CacheLayout & layout, bool keys, std::span<float> rows, int head_dim);
+
+}  // namespace pith
