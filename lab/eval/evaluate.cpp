@@ -16,9 +16,9 @@
 #include "eval/ask_together.h"
 #include "eval/plain_text.h"
 #include "eval/sample_length.h"
+#include "plan/run_plan.h"
 #include "policy/auto_policy.h"
 #include "policy/policy.h"
-#include "policy/schedule/run_plan.h"
 #include "text/reread_prompt.h"
 
 namespace pith {

@@ -14,7 +14,7 @@
 #include "engine/read_chunks.h"
 #include "engine/read_one_shot.h"
 #include "engine/session_impl.h"
-#include "policy/protected_tokens.h"
+#include "plan/protected_tokens.h"
 
 namespace pith {
 namespace {

@@ -22,9 +22,9 @@
 #include "engine/token_history.h"
 #include "evidence/evidence_state.h"
 #include "pith/session.h"
+#include "plan/run_plan.h"
 #include "policy/eviction.h"
 #include "policy/policy.h"
-#include "policy/schedule/run_plan.h"
 
 namespace pith {
 

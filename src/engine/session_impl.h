@@ -30,9 +30,9 @@
 #include "engine/sequence.h"
 #include "pith/model.h"
 #include "pith/session.h"
+#include "plan/run_plan.h"
 #include "policy/auto_policy.h"
 #include "policy/eviction.h"
-#include "policy/schedule/run_plan.h"
 
 namespace pith {
 

@@ -13,8 +13,8 @@
 
 #include "core/likeliest_token.h"
 #include "core/shape.h"
-#include "engine/batch/step_plan.h"
 #include "engine/tiny_model.h"
+#include "plan/step_plan.h"
 
 namespace pith {
 namespace {

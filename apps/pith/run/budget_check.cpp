@@ -10,11 +10,11 @@
 #include "cache/ragged_cache.h"
 #include "engine/cache_layout.h"
 #include "engine/model_parts.h"
+#include "plan/protected_tokens.h"
+#include "plan/run_plan.h"
 #include "policy/auto_policy.h"
 #include "policy/named_policy.h"
 #include "policy/policy.h"
-#include "policy/protected_tokens.h"
-#include "policy/schedule/run_plan.h"
 
 namespace pith::app {
 namespace {

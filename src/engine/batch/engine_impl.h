@@ -15,11 +15,11 @@
 
 #include "cache/page_memory.h"
 #include "engine/batch/batch_pass.h"
-#include "engine/batch/step_plan.h"
 #include "engine/batch/turn.h"
 #include "engine/execution.h"
 #include "engine/saved/stored_states.h"
 #include "pith/batch_engine.h"
+#include "plan/step_plan.h"
 
 namespace pith {
 

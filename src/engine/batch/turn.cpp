@@ -8,8 +8,8 @@
 
 #include "core/guarded.h"
 #include "core/likeliest_token.h"
-#include "engine/batch/reservation.h"
 #include "engine/cache_layout.h"
+#include "plan/reservation.h"
 
 namespace pith {
 

@@ -10,12 +10,12 @@
 #include "core/stopwatch.h"
 #include "engine/batch/batch_pass.h"
 #include "engine/batch/sequence_aside.h"
-#include "engine/batch/step_plan.h"
 #include "engine/read_chunks.h"
 #include "engine/read_one_shot.h"
 #include "engine/saved/stored_states.h"
 #include "engine/session_impl.h"
 #include "pith/batch_engine.h"
+#include "plan/step_plan.h"
 
 namespace pith {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/guarded.h"
-#include "engine/batch/reservation.h"
 #include "engine/cache_layout.h"
+#include "plan/reservation.h"
 
 namespace pith {
 

@@ -1,5 +1,5 @@
 // reservation.cpp - budget and headroom, or all tokens.
-#include "engine/batch/reservation.h"
+#include "plan/reservation.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // protected_tokens.cpp - spans counted once each, and the budget that holds them.
-#include "policy/protected_tokens.h"
+#include "plan/protected_tokens.h"
 
 #include <algorithm>
 

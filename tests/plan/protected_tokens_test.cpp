@@ -1,5 +1,5 @@
 // What is protected, counted once each, and the smallest budget that holds it.
-#include "policy/protected_tokens.h"
+#include "plan/protected_tokens.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // run_plan_test.cpp - budgets to entries, and the choice of schedule.
-#include "policy/schedule/run_plan.h"
+#include "plan/run_plan.h"
 
 #include <gtest/gtest.h>
 

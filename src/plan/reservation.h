@@ -7,8 +7,8 @@
 
 #include "cache/ragged_cache.h"
 #include "pith/position_span.h"
+#include "plan/run_plan.h"
 #include "policy/policy.h"
-#include "policy/schedule/run_plan.h"
 
 namespace pith {
 

@@ -1,5 +1,5 @@
 // step_plan.cpp - rows for those who waited longest, and for those who matter most.
-#include "engine/batch/step_plan.h"
+#include "plan/step_plan.h"
 
 #include <algorithm>
 #include <utility>
