@@ -11,6 +11,7 @@
 #include "engine/model_parts.h"
 #include "engine/probe/likelihood.h"
 #include "eval/unit_answers.h"
+#include "plan/lane_bytes.h"
 
 namespace pith {
 namespace {

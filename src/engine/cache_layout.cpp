@@ -10,10 +10,6 @@
 namespace pith {
 namespace {
 
-size_t lane_bytes(const LaneRows & rows, int64_t n) {
-    return page_ceil(static_cast<size_t>(n) * rows.bytes_k()) + page_ceil(static_cast<size_t>(n) * rows.bytes_v());
-}
-
 std::shared_ptr<const std::vector<std::vector<float>>> read_sinks(const ModelFile & model) {
     if (!model.hparams().form.sinks) { return nullptr; }
     auto sinks = std::make_shared<std::vector<std::vector<float>>>();
@@ -51,29 +47,6 @@ CacheLayout cache_layout(const ModelFile & model, KvType type_k, KvType type_v) 
                                  .source = of.kv_source});
     }
     return layout;
-}
-
-size_t page_bytes(const CacheLayout & layout, std::span<const int> lengths) {
-    size_t bytes = 0;
-    size_t lane = 0;
-    for (int l = 0; l < layout.n_layers(); ++l) {
-        for (int h = 0; h < layout.lanes(l).n_kv_heads; ++h) { bytes += lane_bytes(layout.rows(l), lengths[lane++]); }
-    }
-    return bytes;
-}
-
-size_t window_bytes(const CacheLayout & layout, int64_t n_new) {
-    size_t bytes = 0;
-    for (int l = 0; l < layout.n_layers(); ++l) {
-        if (layout.governs(l)) { continue; }
-        const int64_t most = layout.window(l) + CacheLayout::kWindowStep + n_new;
-        bytes += static_cast<size_t>(layout.lanes(l).n_kv_heads) * lane_bytes(layout.rows(l), most);
-    }
-    return bytes;
-}
-
-size_t ungoverned_bytes(const CacheLayout & layout, int64_t n_new) {
-    return window_bytes(layout, n_new) + 2 * layout.state_bytes;
 }
 
 }  // namespace pith

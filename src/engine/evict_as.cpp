@@ -13,6 +13,7 @@
 #include "core/stopwatch.h"
 #include "engine/policy_probe.h"
 #include "engine/session_impl.h"
+#include "plan/budget_check.h"
 #include "policy/refine/refiner.h"
 #include "policy/score/scorer.h"
 
@@ -127,7 +128,7 @@ Result<Session::Impl::NextPolicy> Session::Impl::next_policy(const PolicyChoice 
                                                  "' cannot see what is gone; restore a snapshot of the full cache first"};
     }
     PITH_ASSIGN_OR_RETURN(const RunPlan plan, make_plan(next, budget, PrefillSchedule::kOneShot, seq.n_tokens));
-    PITH_RETURN_IF_ERROR(check_protected(next, budget, plan, seq.n_tokens));
+    PITH_RETURN_IF_ERROR(check_prompt(options, next, budget, plan, seq.n_tokens));
     return NextPolicy{std::move(choice), plan};
 }
 

@@ -9,6 +9,7 @@
 #include "device/available_memory.h"
 #include "engine/memory.h"
 #include "engine/session_impl.h"
+#include "plan/run_plan.h"
 
 namespace pith {
 namespace {

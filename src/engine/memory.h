@@ -9,8 +9,6 @@
 
 namespace pith {
 
-inline constexpr double kUsableMemory = 0.9;  // of the free memory; the rest is for what nobody counts
-
 // Bytes of the weights that are used in place, from the mapped file. Until they are first read, the system counts their memory
 // as free; so whoever divides up the free memory must take them off first.
 inline size_t mapped_bytes(const ModelFile & file) {

@@ -3,17 +3,16 @@
 #include <string>
 #include <utility>
 
-#include "cache/bucket_lanes.h"
-#include "cache/page_memory.h"
 #include "core/guarded.h"
 #include "core/items.h"
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "device/available_memory.h"
-#include "engine/cache_layout.h"
 #include "engine/read_chunks.h"
 #include "engine/read_one_shot.h"
 #include "engine/session_impl.h"
+#include "plan/budget_check.h"
+#include "plan/lane_bytes.h"
 #include "plan/protected_tokens.h"
 
 namespace pith {
@@ -35,30 +34,6 @@ Status with_progress(Status status, int64_t n_done) {
 }
 
 }  // namespace
-
-// What a budget must serve: a prompt that fits whole needs no more than itself, unless its answer is evicted, too.
-int64_t Session::Impl::n_served(int64_t n_prompt) const {
-    return options.evict_every > 0 ? kAnyLength : n_prompt;
-}
-
-// What no policy may evict must fit the budget: found out before the work, not after it.
-Status Session::Impl::check_protected(const Policy & policy, const Budget & budget, const RunPlan & plan,
-                                      int64_t n_prompt) const {
-    if (plan.budget == 0 || n_prompt <= plan.budget) { return {}; }
-    const int64_t n_held = n_protected(policy, options.pinned, plan.budget, n_prompt);
-    if (n_held <= plan.budget) { return {}; }
-    const int n_recent = policy.n_recent(plan.budget);
-    const auto end = static_cast<int32_t>(n_prompt);
-    const std::optional<int64_t> least = least_budget(policy, options.pinned, n_served(n_prompt));
-    int64_t n_pinned = 0;
-    for (const PositionSpan & span : options.pinned) { n_pinned += std::min(span.end, end) - std::min(span.begin, end); }
-    return {ErrorCode::kBudget,
-            item::kBudget + " " + budget.to_string() + " gives " + std::to_string(plan.budget) +
-                " tokens per head, but policy " + policy.name() + " protects " + std::to_string(n_held) + " of the prompt's " +
-                std::to_string(n_prompt) + " (" + std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
-                std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " + std::to_string(n_pinned) + " pinned): " +
-                (least ? "use " + item::kBudget + " " + std::to_string(*least) + " or more, or " : "") + "protect less"};
-}
 
 Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget & budget, PrefillSchedule schedule,
                                          int64_t n_prompt, int n_question) const {
@@ -89,18 +64,10 @@ Result<RunPlan> Session::Impl::make_plan(const Policy & for_policy, const Budget
     request.rereads = for_policy.rereads() || for_others;
     request.n_reread_prompt = n_around_reread();
     request.state_bytes = static_cast<size_t>(file->hparams().n_embd) * sizeof(float);
-    request.n_lanes = shape().n_lanes();
-    request.n_kv_heads = shape().n_kv_heads;
-    request.entry_bytes = layout.entry_bytes();
-    request.page_bytes = page_size_bytes();
-    if (layout.any_on_device()) {
-        // Lanes are rounded up to steps there, and a layer is compacted into a buffer beside its own.
-        request.page_bytes = std::max(request.page_bytes, static_cast<size_t>(BucketLanes::kStep) * request.entry_bytes / 2);
-        request.n_lanes += request.n_kv_heads;
-    }
-    request.ungoverned_bytes = [this](int64_t n_new) { return ungoverned_bytes(layout, n_new); };
+    put_lanes(layout, request);
     if (for_policy.evicts()) {
-        request.n_protected = least_budget(for_policy, options.pinned, n_served(n_prompt)).value_or(n_served(n_prompt));
+        const int64_t n_most = n_served(options, n_prompt);
+        request.n_protected = least_budget(for_policy, options.pinned, n_most).value_or(n_most);
     }
     return plan_run(request);
 }
@@ -131,7 +98,7 @@ Status Session::Impl::decide(int64_t n_prompt, int n_question) {
                      : in_sight      ? KnownQuestion::kInSight
                                      : KnownQuestion::kOutOfSight;
     settle_policy(facts);
-    return check_protected(seq.policy, seq.budget, *seq.plan, n_prompt);
+    return check_prompt(options, seq.policy, seq.budget, *seq.plan, n_prompt);
 }
 
 // And makes the cache.

@@ -4,6 +4,7 @@
 #include "core/guarded.h"
 #include "core/stopwatch.h"
 #include "engine/session_impl.h"
+#include "plan/budget_check.h"
 
 namespace pith {
 
@@ -61,7 +62,7 @@ Status Session::Impl::evict_in_their_sight(const PolicyChoice & asked, const Bud
     }
     // Its lanes are there: what is left to plan is as in a prompt that goes on in chunks.
     PITH_ASSIGN_OR_RETURN(RunPlan plan, make_plan(next, budget, PrefillSchedule::kChunked, seq.n_tokens));
-    PITH_RETURN_IF_ERROR(check_protected(next, budget, plan, seq.n_tokens));
+    PITH_RETURN_IF_ERROR(check_prompt(options, next, budget, plan, seq.n_tokens));
     seq.policy = std::move(next);
     seq.policy_asked = asked;
     seq.policy_reason = std::move(choice.reason);

@@ -127,8 +127,6 @@ struct Session::Impl {
     int n_around_reread() const;
     Status decide(int64_t n_prompt, int n_question);
     Status start(int64_t n_prompt, int n_question);
-    int64_t n_served(int64_t n_prompt) const;
-    Status check_protected(const Policy & policy, const Budget & budget, const RunPlan & plan, int64_t n_prompt) const;
     Status prefill_one_shot(std::span<const int32_t> tokens, const RunHooks & hooks);
     Status prefill_chunks(std::span<const int32_t> tokens, const RunHooks & hooks, bool first);
     Status run_chunk(std::span<const int32_t> tokens, const RunHooks & hooks, bool is_last);

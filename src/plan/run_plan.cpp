@@ -13,7 +13,6 @@ namespace pith {
 namespace {
 
 constexpr int kSmallestChunk = 16;
-constexpr double kUsableMemory = 0.9;  // of what is left: a tenth stays for the rest of the system
 constexpr double kWorthOneShot = 0.9;  // of the entries that chunks would leave
 
 constexpr double kKibibyte = 1024;

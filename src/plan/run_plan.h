@@ -18,6 +18,8 @@
 
 namespace pith {
 
+inline constexpr double kUsableMemory = 0.9;  // of the free memory; the rest is for what nobody counts
+
 struct RunRequest {
     Budget budget;              // not kAuto: whoever plans says how many bytes those are
     bool is_auto = false;       // bytes that nobody asked for: a policy that keeps all may have them

@@ -24,6 +24,7 @@
 #include "model/lora_file.h"
 #include "model/model_file.h"
 #include "pith/text.h"
+#include "plan/lane_bytes.h"
 
 namespace pith::app {
 namespace {

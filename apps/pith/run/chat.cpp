@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "app/run/auto_budget.h"
-#include "app/run/budget_check.h"
 #include "app/run/conversation.h"
 #include "app/run/line_editor.h"
 #include "app/run/loaded_model.h"
@@ -27,6 +26,7 @@
 #include "common/flags/engine_flags.h"
 #include "common/flags/sampler_flags.h"
 #include "core/check.h"
+#include "plan/budget_check.h"
 
 namespace pith::app {
 namespace {

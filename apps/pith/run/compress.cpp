@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "app/run/budget_check.h"
 #include "app/run/loaded_model.h"
 #include "app/run/saved_text.h"
 #include "app/shell/commands.h"
@@ -22,6 +21,7 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "pith/cache_file.h"
+#include "plan/budget_check.h"
 
 namespace pith::app {
 namespace {

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "app/run/budget_check.h"
 #include "app/run/saved_text.h"
 #include "cache/cache_file.h"
 #include "common/flags/reread_words.h"
 #include "core/text.h"
+#include "engine/cache_layout.h"
+#include "engine/model_parts.h"
 #include "pith/cache_file.h"
+#include "plan/budget_check.h"
 #include "text/plain_text.h"
 #include "text/prompt.h"
 
@@ -59,7 +61,8 @@ Status Conversation::begin() {
     }
     PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
     PITH_ASSIGN_OR_RETURN(Session made, model_.session(session));
-    PITH_RETURN_IF_ERROR(check_budget(model_, session));
+    const CacheLayout layout = cache_layout(file_of(model_), session.type_k, session.type_v);
+    PITH_RETURN_IF_ERROR(check_budget(session, layout, model_.info().has_gates));
     frame_ = std::move(frame);
     session_ = std::move(made);
     sampler_ = std::move(sampler);

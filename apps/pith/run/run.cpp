@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "app/run/auto_budget.h"
-#include "app/run/budget_check.h"
 #include "app/run/cached_model.h"
 #include "app/run/follow.h"
 #include "app/run/generate.h"
@@ -39,6 +38,7 @@
 #include "common/flags/unseen_question.h"
 #include "core/text.h"
 #include "pith/cache_file.h"
+#include "plan/budget_check.h"
 #include "text/prompt.h"
 
 namespace pith::app {

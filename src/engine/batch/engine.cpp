@@ -13,6 +13,7 @@
 #include "engine/memory.h"
 #include "engine/model_parts.h"
 #include "model/model_file.h"
+#include "plan/run_plan.h"
 
 namespace pith {
 

@@ -8,7 +8,7 @@
 
 #include "core/guarded.h"
 #include "core/likeliest_token.h"
-#include "engine/cache_layout.h"
+#include "plan/lane_bytes.h"
 #include "plan/reservation.h"
 
 namespace pith {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/guarded.h"
-#include "engine/cache_layout.h"
+#include "plan/lane_bytes.h"
 #include "plan/reservation.h"
 
 namespace pith {

@@ -1,22 +1,18 @@
 // budget_check.cpp - what is protected, against what a budget gives.
-#include "app/run/budget_check.h"
+#include "plan/budget_check.h"
 
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cache/page_memory.h"
-#include "cache/ragged_cache.h"
-#include "engine/cache_layout.h"
-#include "engine/model_parts.h"
+#include "core/items.h"
+#include "plan/lane_bytes.h"
 #include "plan/protected_tokens.h"
-#include "plan/run_plan.h"
 #include "policy/auto_policy.h"
 #include "policy/named_policy.h"
-#include "policy/policy.h"
 
-namespace pith::app {
+namespace pith {
 namespace {
 
 // What one policy protects under a budget of entries.
@@ -72,15 +68,15 @@ Status check_holds(const SessionOptions & options, int64_t budget) {
     PITH_ASSIGN_OR_RETURN(const Protection found, protection(options, budget));
     if (found.sum() <= budget) { return {}; }
     PITH_ASSIGN_OR_RETURN(const std::optional<int64_t> enough, enough_entries(options));
-    return {ErrorCode::kBudget,
-            "--budget " + options.budget.to_string() + " gives " + std::to_string(budget) + " tokens per head, but policy " +
-                found.policy + " protects " + std::to_string(found.sum()) + " (" + found.parts() +
-                "): " + (enough ? "use --budget " + std::to_string(*enough) + " or more, or " : "") + "protect less"};
+    return {
+        ErrorCode::kBudget,
+        item::kBudget + " " + options.budget.to_string() + " gives " + std::to_string(budget) +
+            " tokens per head, but policy " + found.policy + " protects " + std::to_string(found.sum()) + " (" + found.parts() +
+            "): " + (enough ? "use " + item::kBudget + " " + std::to_string(*enough) + " or more, or " : "") + "protect less"};
 }
 
 // As the session plans with no more of the prompt than what is pinned; the real one will not need less.
-Result<RunPlan> plan_of_bytes(const Model & model, const SessionOptions & options) {
-    const CacheLayout layout = cache_layout(file_of(model), options.type_k, options.type_v);
+Result<RunPlan> plan_of_bytes(const SessionOptions & options, const CacheLayout & layout) {
     RunRequest request;
     request.budget = options.budget;
     request.evicts = true;
@@ -93,24 +89,42 @@ Result<RunPlan> plan_of_bytes(const Model & model, const SessionOptions & option
         PITH_ASSIGN_OR_RETURN(const std::optional<int64_t> least, enough_entries(options));
         request.n_protected = least.value_or(1);
     }
-    request.n_lanes = layout.shape.n_lanes();
-    request.n_kv_heads = layout.shape.n_kv_heads;
-    request.entry_bytes = layout.entry_bytes();
-    request.page_bytes = page_size_bytes();
-    request.ungoverned_bytes = [&layout](int64_t n_new) { return ungoverned_bytes(layout, n_new); };
+    put_lanes(layout, request);
     return plan_run(request);
 }
 
 }  // namespace
+
+int64_t n_served(const SessionOptions & options, int64_t n_prompt) {
+    return options.evict_every > 0 ? kAnyLength : n_prompt;
+}
+
+Status check_prompt(const SessionOptions & options, const Policy & policy, const Budget & budget, const RunPlan & plan,
+                    int64_t n_prompt) {
+    if (plan.budget == 0 || n_prompt <= plan.budget) { return {}; }
+    const int64_t n_held = n_protected(policy, options.pinned, plan.budget, n_prompt);
+    if (n_held <= plan.budget) { return {}; }
+    const int n_recent = policy.n_recent(plan.budget);
+    const auto end = static_cast<int32_t>(n_prompt);
+    const std::optional<int64_t> least = least_budget(policy, options.pinned, n_served(options, n_prompt));
+    int64_t n_pinned = 0;
+    for (const PositionSpan & span : options.pinned) { n_pinned += std::min(span.end, end) - std::min(span.begin, end); }
+    return {ErrorCode::kBudget,
+            item::kBudget + " " + budget.to_string() + " gives " + std::to_string(plan.budget) +
+                " tokens per head, but policy " + policy.name() + " protects " + std::to_string(n_held) + " of the prompt's " +
+                std::to_string(n_prompt) + " (" + std::to_string(std::min<int64_t>(policy.n_sinks(), n_prompt)) + " sinks, " +
+                std::to_string(std::min<int64_t>(n_recent, n_prompt)) + " recent, " + std::to_string(n_pinned) + " pinned): " +
+                (least ? "use " + item::kBudget + " " + std::to_string(*least) + " or more, or " : "") + "protect less"};
+}
 
 Status check_protected(const SessionOptions & options) {
     if (options.budget.kind != BudgetKind::kEntries || options.evict_every == 0) { return {}; }
     return check_holds(options, static_cast<int64_t>(options.budget.value));
 }
 
-Status check_budget(const Model & model, const SessionOptions & options) {
-    if (options.budget.kind != BudgetKind::kBytes || model.info().has_gates) { return check_protected(options); }
-    return plan_of_bytes(model, options).status();
+Status check_budget(const SessionOptions & options, const CacheLayout & layout, bool has_gates) {
+    if (options.budget.kind != BudgetKind::kBytes || has_gates) { return check_protected(options); }
+    return plan_of_bytes(options, layout).status();
 }
 
-}  // namespace pith::app
+}  // namespace pith
