@@ -2,10 +2,10 @@
 #include "common/base/args.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <map>
 
+#include "common/options/options.h"
 #include "core/text.h"
 
 namespace pith::app {
@@ -57,10 +57,11 @@ std::string long_flag_behind_one_dash(const CLI::ParseError & error, const std::
     return {};
 }
 
-// Text may be empty; --budget says itself what it wants.
 bool may_be_empty(const CLI::Option & option) {
-    constexpr std::array kTexts = {"prompt", "system-prompt", "in-prefix", "in-suffix", "hf-token", "reverse-prompt", "budget"};
-    return std::ranges::any_of(kTexts, [&](const char * name) { return option.check_lname(name); });
+    return std::ranges::any_of(option.get_lnames(), [](const std::string & name) {
+        const OptionRow * row = find_option("--" + name);
+        return row != nullptr && row->may_be_empty;
+    });
 }
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace pith::app {
 // "-ctk f16" → "--cache-type-k f16"; "--budget -5" → "--budget=-5", so that a number is not taken for a flag.
 std::vector<std::string> rewrite_arguments(const std::vector<std::string> & arguments);
 
-// CLI11 reads an empty value as 0, and an empty name as none: `-n "$N"` with N unset. Of all commands' options those that take
-// text may be empty, no other.
+// CLI11 reads an empty value as 0, and an empty name as none: `-n "$N"` with N unset. Of all commands' options
+// those may be empty of which the table of options says so, no other.
 void refuse_empty_values(CLI::App & root);
 
 // One line for what CLI11 refused, with the nearest known flag or subcommand.

@@ -9,6 +9,7 @@
 
 #include "common/base/args.h"
 #include "common/base/errors.h"
+#include "common/options/options.h"
 #include "core/text.h"
 #include "pith/log.h"
 
@@ -29,8 +30,9 @@ int read_and_run(const Program & program, const Arguments & arguments) {
     root.require_subcommand(0, 1);
     root.fallthrough();
     root.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as llama.cpp does
+    constexpr const OptionRow & verbose = option("--verbose");
     root.add_flag_callback(
-        "--verbose", [] { set_log_sink(print_log); }, "Print the libraries' log lines on stderr");
+        std::string(verbose.names), [] { set_log_sink(print_log); }, std::string(verbose.help));
     int exit_code = kExitOk;
     program.add_commands(root, exit_code, arguments);
     refuse_empty_values(root);
