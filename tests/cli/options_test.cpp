@@ -1,4 +1,4 @@
-// options_test.cpp - the table of options: its rows are true of the commands' options.
+// options_test.cpp - the table of options: its rows are true of the commands' options, and arguments are read by it.
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "app/shell/commands.h"
+#include "app/shell/llama_flags.h"
 #include "common/base/args.h"
 #include "common/base/flag_names.h"
 #include "common/options/options.h"
+#include "common/options/read_arguments.h"
 #include "common/shell/option_values.h"
 
 namespace pith::app {
@@ -35,6 +37,11 @@ struct Commands {
         add_tokenize_command(root, exit_code);
         add_bench_command(root, exit_code, none);
         add_demo_command(root, exit_code, none);
+    }
+
+    Words read(const Words & arguments, const LlamaFlags & llama = llama_flags()) const {
+        const auto read = read_arguments(root, arguments, llama);
+        return read.ok() ? *read : Words{read.status().message()};
     }
 };
 
@@ -80,6 +87,7 @@ TEST(OptionTable, TellsWhenANameStandsTwice) {
     EXPECT_FALSE(has_name_twice(kOptions));
     EXPECT_FALSE(has_name_twice(std::array<OptionRow, 2>{{{.names = "-a,--able"}, {.names = "-b,--baker"}}}));
     EXPECT_TRUE(has_name_twice(std::array<OptionRow, 2>{{{.names = "-a,--able"}, {.names = "-b,--able"}}}));
+    EXPECT_TRUE(has_name_twice(std::array<OptionRow, 2>{{{.names = "-a,--able"}, {.names = "-b", .llama_names = "-x -a"}}}));
 }
 
 TEST(OptionTable, NamesTheLibrarysItemsInMessages) {
@@ -132,6 +140,71 @@ TEST(OptionTable, OffersValuesWhereAProgramHasNoRowOfItsOwn) {
     EXPECT_EQ(values_of(own, "pith run", "--heads", "TEXT").kind, ValueKind::kFile);
     EXPECT_EQ(values_of(own, "pith train gate", "--heads", "INT:POSITIVE").kind, ValueKind::kText);
     EXPECT_EQ(values_of(own, "pith run", "--reasoning", "TEXT:{on,off,auto}").kind, ValueKind::kOneOf);
+}
+
+TEST(ReadArguments, GivesLlamaCppsNamesPiths) {
+    const Commands commands;
+    EXPECT_EQ(commands.read({"run", "-ctk", "q8_0", "-ngl=99"}), (Words{"run", "--cache-type-k", "q8_0", "--n-gpu-layers=99"}));
+    EXPECT_EQ(commands.read({"bench", "-ngl=99", "-nr"}), (Words{"bench", "--n-gpu-layers=99", "--no-repack"}));
+    EXPECT_EQ(commands.read({"run", "-temp", "0.5", "--gpu-layers", "3"}),
+              (Words{"run", "--temp", "0.5", "--n-gpu-layers", "3"}));
+    EXPECT_EQ(commands.read({"ask", "a.pith", "-jf", "b.json"}), (Words{"ask", "a.pith", "--json-schema-file", "b.json"}));
+}
+
+TEST(ReadArguments, TakesSomeOfItsNamesInSomeCommandsOnly) {
+    const Commands commands;
+    EXPECT_EQ(commands.read({"run", "-np", "4"}), (Words{"run", "--parallel", "4"}));
+    EXPECT_EQ(commands.read({"demo", "-np", "4"}), (Words{"demo", "-np", "4"}));
+    EXPECT_EQ(commands.read({"serve", "-cram", "512"}), (Words{"serve", "--cache-ram", "512"}));
+    EXPECT_NE(commands.read({"run", "-cram", "512"}).front().find("-cram is llama.cpp's"), std::string::npos);
+    EXPECT_EQ(commands.read({"run", "-no-cnv"}), (Words{"run", "--raw"}));
+    EXPECT_NE(commands.read({"chat", "-no-cnv"}).front().find("`pith run` answers"), std::string::npos);
+}
+
+TEST(ReadArguments, LeavesAValueAsItIs) {
+    const Commands commands;
+    EXPECT_EQ(commands.read({"run", "-p", "-ngl", "-ctk", "f16"}), (Words{"run", "-p", "-ngl", "--cache-type-k", "f16"}));
+    EXPECT_EQ(commands.read({"tokenize", "-p", "-ctk"}), (Words{"tokenize", "-p", "-ctk"}));
+    EXPECT_EQ(commands.read({"run", "-p", "--mlock"}), (Words{"run", "-p", "--mlock"}));
+    // A value that may be left out is none where a flag follows.
+    EXPECT_EQ(commands.read({"bench", "--policies", "-ctk", "f16"}), (Words{"bench", "--policies", "--cache-type-k", "f16"}));
+}
+
+TEST(ReadArguments, JoinsANegativeNumberToItsFlag) {
+    const Commands commands;
+    EXPECT_EQ(commands.read({"run", "--budget", "-5", "-n", "-1"}), (Words{"run", "--budget=-5", "-n-1"}));
+    EXPECT_EQ(commands.read({"run", "-ngl", "-1"}), (Words{"run", "--n-gpu-layers=-1"}));
+    EXPECT_EQ(commands.read({"run", "--unknown", "-5"}), (Words{"run", "--unknown=-5"}));
+    EXPECT_EQ(commands.read({"run", "--budget=1", "-5"}), (Words{"run", "--budget=1", "-5"}));
+    EXPECT_EQ(commands.read({"run", "--", "-5"}), (Words{"run", "--", "-5"}));
+}
+
+TEST(ReadArguments, LeavesOutWhatPithDoesAnyway) {
+    const Commands commands;
+    EXPECT_EQ(commands.read({"run", "-fa", "on", "--no-perf", "-fa", "--mmap"}), Words{"run"});
+    EXPECT_EQ(commands.read({"run", "--keep=0", "-s", "-1", "-s", "7"}), (Words{"run", "-s", "7"}));
+    EXPECT_EQ(commands.read({"serve", "--metrics"}), Words{"serve"});
+    EXPECT_EQ(commands.read({"demo", "-fa", "on"}), (Words{"demo", "-fa", "on"})) << "no program of llama.cpp's is like it";
+    EXPECT_EQ(commands.read({"run", "-fa", "on"}, {}), (Words{"run", "-fa", "on"})) << "without the tables";
+}
+
+TEST(ReadArguments, RefusesByNameWhatPithLacks) {
+    const Commands commands;
+    const auto message = [&](const Words & arguments) { return commands.read(arguments).front(); };
+    EXPECT_EQ(message({"run", "-b", "512"}),
+              "-b is llama.cpp's: use --chunk N, the tokens read at once (and between two evictions)");
+    EXPECT_EQ(message({"run", "--flash-attn=off"}),
+              "--flash-attn is llama.cpp's: Pith's attention is always fused; leave it out");
+    EXPECT_EQ(message({"chat", "--spec-draft-max", "3"}),
+              "--spec-draft-max is llama.cpp's: Pith has no speculative decoding; leave it out");
+    EXPECT_EQ(message({"serve", "-f", "x"}), "serve") << "neither Pith's nor llama.cpp's there: CLI11 says so";
+}
+
+TEST(ReadArguments, KnowsTheCommandBelowACommand) {
+    const Commands commands;
+    // `verify` has -m, which takes what follows; `list` has not.
+    EXPECT_EQ(commands.read({"cache", "verify", "-m", "-ctk"}), (Words{"cache", "verify", "-m", "-ctk"}));
+    EXPECT_EQ(commands.read({"cache", "list", "-m", "-ctk"}), (Words{"cache", "list", "-m", "--cache-type-k"}));
 }
 
 }  // namespace

@@ -36,17 +36,15 @@ int read_and_run(const Program & program, const Arguments & arguments) {
     int exit_code = kExitOk;
     program.add_commands(root, exit_code, arguments);
     refuse_empty_values(root);
-    const auto adopted = program.adopt ? program.adopt(root, arguments) : Result<Arguments>(arguments);
-    if (!adopted.ok()) { return fail_usage(adopted.status()); }
-    Arguments rewritten;
+    const auto read = read_arguments(root, arguments, program.llama);
+    if (!read.ok()) { return fail_usage(read.status()); }
     try {
-        rewritten = rewrite_arguments(*adopted);
-        root.parse(Arguments(rewritten.rbegin(), rewritten.rend()));  // CLI11 wants the last one first
+        root.parse(Arguments(read->rbegin(), read->rend()));  // CLI11 wants the last one first
     } catch (const CLI::Success & success) {
         return root.exit(success);  // --help, --version
     } catch (const CLI::RuntimeError & done) {
         return root.exit(done);  // a flag that ends the command has said what it had to
-    } catch (const CLI::ParseError & error) { return fail_usage(usage_message(root, error, rewritten)); }
+    } catch (const CLI::ParseError & error) { return fail_usage(usage_message(root, error, *read)); }
     if (root.get_subcommands().empty()) { std::fputs(program.short_help, stdout); }
     return exit_code;
 }

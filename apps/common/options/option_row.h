@@ -30,6 +30,8 @@ struct OptionRow {
     std::string_view choices = {};      // of kOneOf, between blanks
     Words (*list)() = nullptr;          // or they come from a list of the library's
     bool may_be_empty = false;          // its value: "" is a text, or the option itself says what it wants
+    std::string_view llama_names = {};  // what llama.cpp calls it besides, between blanks: "-ngl --gpu-layers"
+    std::string_view llama_in = {};     // the commands that take those, between blanks; empty: all
     Item item = {};                     // the library's, which messages call by this option
     std::string_view item_shown = {};   // how they call it; empty: by the first long name
 };

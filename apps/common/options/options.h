@@ -1,8 +1,8 @@
 // options.h - the table of the command line's options, and how a command takes one from it: add(command, option("--model"),
 // path).
 //
-// A row is there for every option that several commands have, and for every other one whose value or item somebody must know.
-// What a command alone has and its type says all about is added where the command is.
+// A row is there for every option that several commands have, and for every other one whose value, item or name in llama.cpp
+// somebody must know. What a command alone has and its type says all about is added where the command is.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -51,7 +51,7 @@ consteval const OptionRow & option(std::string_view name) {
     return *row;
 }
 
-// Whether two of the rows share a name.
+// Whether two of the rows share a name, be it llama.cpp's.
 template <class Rows>
 constexpr bool has_name_twice(const Rows & rows) {
     const auto count = [&](std::string_view name) {
@@ -62,12 +62,13 @@ constexpr bool has_name_twice(const Rows & rows) {
                 return false;
             };
             any_word(row.names, ',', same);
+            any_word(row.llama_names, ' ', same);
         }
         return n;
     };
     const auto twice = [&](std::string_view name) { return count(name) > 1; };
     for (const OptionRow & row : rows) {
-        if (any_word(row.names, ',', twice)) { return true; }
+        if (any_word(row.names, ',', twice) || any_word(row.llama_names, ' ', twice)) { return true; }
     }
     return false;
 }

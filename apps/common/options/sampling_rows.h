@@ -9,7 +9,10 @@
 namespace pith::app {
 
 inline constexpr auto kSamplingRows = std::to_array<OptionRow>({
-    {.names = "--temp,--temperature", .help = "Temperature; 0: always the likeliest token", .kind = ValueKind::kText},
+    {.names = "--temp,--temperature",
+     .help = "Temperature; 0: always the likeliest token",
+     .kind = ValueKind::kText,
+     .llama_names = "-temp"},
     {.names = "--dynatemp-range",
      .help = "The temperature moves so far to both sides, by the entropy; 0: it stays",
      .kind = ValueKind::kText},
@@ -54,7 +57,7 @@ inline constexpr auto kSamplingRows = std::to_array<OptionRow>({
      .item = item::kGrammar},
     {.names = "--grammar-file", .help = "The same, from a file", .kind = ValueKind::kFile},
     {.names = "-j,--json-schema", .help = "Say JSON that fits this schema; {}: any JSON", .kind = ValueKind::kText},
-    {.names = "--json-schema-file", .help = "The same, from a file (-jf)", .kind = ValueKind::kFile},
+    {.names = "--json-schema-file", .help = "The same, from a file (-jf)", .kind = ValueKind::kFile, .llama_names = "-jf"},
     {.names = "-s,--seed", .help = "Seed of the draw (default: random)", .kind = ValueKind::kText},
 });
 

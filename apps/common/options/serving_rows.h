@@ -26,10 +26,14 @@ inline constexpr auto kServingRows = std::to_array<OptionRow>({
      .kind = ValueKind::kText},
     {.names = "--cache-ram",
      .help = "MiB of states in memory, inside --kv-budget, where they go before anybody waits; 0: none, -1: as many as fit",
-     .kind = ValueKind::kText},
+     .kind = ValueKind::kText,
+     .llama_names = "-cram",
+     .llama_in = "serve"},
     {.names = "--timeout",
      .help = "Seconds for a request to arrive, and for a client to take what is written",
-     .kind = ValueKind::kText},
+     .kind = ValueKind::kText,
+     .llama_names = "-to",
+     .llama_in = "serve"},
 });
 
 }  // namespace pith::app

@@ -24,12 +24,17 @@ inline constexpr auto kTemplateRows = std::to_array<OptionRow>({
     {.names = "--reasoning",
      .help = "Whether the model thinks before it answers, where its template has a say (-rea)",
      .kind = ValueKind::kOneOf,
-     .choices = "on off auto"},
+     .choices = "on off auto",
+     .llama_names = "-rea"},
     {.names = "--reasoning-format",
      .help = "What becomes of marked thoughts: auto (told apart, on stderr), hide, none (part of the answer, as written)",
      .kind = ValueKind::kOneOf,
      .choices = "auto hide none"},
-    {.names = "--raw", .help = "Leave out the model's chat template", .item = item::kRaw},
+    {.names = "--raw",
+     .help = "Leave out the model's chat template",
+     .llama_names = "-no-cnv --no-conversation",
+     .llama_in = "run compress",  // there, too, it means: without the chat template
+     .item = item::kRaw},
 });
 
 }  // namespace pith::app
