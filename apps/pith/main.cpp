@@ -68,6 +68,6 @@ int main(int argc, char ** argv) {
                                .description = "Runs GGUF language models inside a hard KV-cache budget.",
                                .short_help = kShortHelp,
                                .add_commands = add_commands,
-                               .adopt = pith::app::adopt_llama_flags},
+                               .llama = pith::app::llama_flags()},
                               arguments);
 }

@@ -1,25 +1,14 @@
-// args.cpp - prepares arguments for CLI11 and explains its errors.
+// args.cpp - explains what CLI11 refuses.
 #include "common/base/args.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <map>
 
+#include "common/options/options.h"
 #include "core/text.h"
 
 namespace pith::app {
 namespace {
-
-const std::map<std::string, std::string> kLongNames = {
-    {"-ctk", "--cache-type-k"}, {"-ctv", "--cache-type-v"},  {"-sys", "--system-prompt"}, {"-temp", "--temp"},
-    {"-hf", "--hf-repo"},       {"-hfr", "--hf-repo"},       {"-hff", "--hf-file"},       {"-hft", "--hf-token"},
-    {"-ngl", "--n-gpu-layers"}, {"-dev", "--device"},        {"-ts", "--tensor-split"},   {"--gpu-layers", "--n-gpu-layers"},
-    {"-kvo", "--kv-offload"},   {"-nkvo", "--no-kv-offload"}};
-
-bool is_negative_number(const std::string & text) {
-    return text.size() > 1 && text[0] == '-' && std::isdigit(static_cast<unsigned char>(text[1])) != 0;
-}
 
 // The innermost command that was named: of `pith calibrate heads` that is `heads`.
 const CLI::App & chosen_command(const CLI::App & root) {
@@ -57,10 +46,11 @@ std::string long_flag_behind_one_dash(const CLI::ParseError & error, const std::
     return {};
 }
 
-// Text may be empty; --budget says itself what it wants.
 bool may_be_empty(const CLI::Option & option) {
-    constexpr std::array kTexts = {"prompt", "system-prompt", "in-prefix", "in-suffix", "hf-token", "reverse-prompt", "budget"};
-    return std::ranges::any_of(kTexts, [&](const char * name) { return option.check_lname(name); });
+    return std::ranges::any_of(option.get_lnames(), [](const std::string & name) {
+        const OptionRow * row = find_option("--" + name);
+        return row != nullptr && row->may_be_empty;
+    });
 }
 
 }  // namespace
@@ -73,21 +63,6 @@ void refuse_empty_values(CLI::App & root) {
         });
     }
     for (CLI::App * command : root.get_subcommands([](const CLI::App *) { return true; })) { refuse_empty_values(*command); }
-}
-
-std::vector<std::string> rewrite_arguments(const std::vector<std::string> & arguments) {
-    std::vector<std::string> out;
-    for (size_t i = 0; i < arguments.size(); ++i) {
-        const auto known = kLongNames.find(arguments[i]);
-        std::string argument = known == kLongNames.end() ? arguments[i] : known->second;
-        const bool is_flag = argument.size() > 1 && argument[0] == '-' && !is_negative_number(argument) &&
-                             argument.find('=') == std::string::npos;
-        if (is_flag && i + 1 < arguments.size() && is_negative_number(arguments[i + 1])) {
-            argument += (argument[1] == '-' ? "=" : "") + arguments[++i];
-        }
-        out.push_back(std::move(argument));
-    }
-    return out;
 }
 
 std::string nearest_name(const std::string & word, const std::vector<std::string> & names) {

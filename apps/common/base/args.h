@@ -1,4 +1,4 @@
-// args.h - what CLI11 does not do with an argument list: llama.cpp's "-ctk", negative numbers, and "did you mean".
+// args.h - what CLI11 does not say of wrong arguments: "did you mean", and that a value is empty.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,11 +7,8 @@
 
 namespace pith::app {
 
-// "-ctk f16" → "--cache-type-k f16"; "--budget -5" → "--budget=-5", so that a number is not taken for a flag.
-std::vector<std::string> rewrite_arguments(const std::vector<std::string> & arguments);
-
-// CLI11 reads an empty value as 0, and an empty name as none: `-n "$N"` with N unset. Of all commands' options those that take
-// text may be empty, no other.
+// CLI11 reads an empty value as 0, and an empty name as none: `-n "$N"` with N unset. Of all commands' options
+// those may be empty of which the table of options says so, no other.
 void refuse_empty_values(CLI::App & root);
 
 // One line for what CLI11 refused, with the nearest known flag or subcommand.

@@ -9,6 +9,7 @@
 
 #include "common/base/args.h"
 #include "common/base/errors.h"
+#include "common/options/options.h"
 #include "core/text.h"
 #include "pith/log.h"
 
@@ -29,22 +30,21 @@ int read_and_run(const Program & program, const Arguments & arguments) {
     root.require_subcommand(0, 1);
     root.fallthrough();
     root.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as llama.cpp does
+    constexpr const OptionRow & verbose = option("--verbose");
     root.add_flag_callback(
-        "--verbose", [] { set_log_sink(print_log); }, "Print the libraries' log lines on stderr");
+        std::string(verbose.names), [] { set_log_sink(print_log); }, std::string(verbose.help));
     int exit_code = kExitOk;
     program.add_commands(root, exit_code, arguments);
     refuse_empty_values(root);
-    const auto adopted = program.adopt ? program.adopt(root, arguments) : Result<Arguments>(arguments);
-    if (!adopted.ok()) { return fail_usage(adopted.status()); }
-    Arguments rewritten;
+    const auto read = read_arguments(root, arguments, program.llama);
+    if (!read.ok()) { return fail_usage(read.status()); }
     try {
-        rewritten = rewrite_arguments(*adopted);
-        root.parse(Arguments(rewritten.rbegin(), rewritten.rend()));  // CLI11 wants the last one first
+        root.parse(Arguments(read->rbegin(), read->rend()));  // CLI11 wants the last one first
     } catch (const CLI::Success & success) {
         return root.exit(success);  // --help, --version
     } catch (const CLI::RuntimeError & done) {
         return root.exit(done);  // a flag that ends the command has said what it had to
-    } catch (const CLI::ParseError & error) { return fail_usage(usage_message(root, error, rewritten)); }
+    } catch (const CLI::ParseError & error) { return fail_usage(usage_message(root, error, *read)); }
     if (root.get_subcommands().empty()) { std::fputs(program.short_help, stdout); }
     return exit_code;
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "pith/status.h"
+#include "common/options/read_arguments.h"
 
 namespace pith::app {
 
@@ -19,8 +19,7 @@ struct Program {
     const char * short_help;   // without a command
     // Adds the commands, each of which sets exit_code when it was chosen. The arguments stay where they are while it runs.
     std::function<void(CLI::App & root, int & exit_code, const Arguments & arguments)> add_commands;
-    // What stands for the arguments in this program's own words; empty: they are read as they are.
-    std::function<Result<Arguments>(const CLI::App & root, const Arguments & arguments)> adopt = {};
+    LlamaFlags llama = {};  // what it does with llama.cpp's flags, beside those that have another name here
 };
 
 // Commands are called `pith COMMAND` in either. Returns the exit code.

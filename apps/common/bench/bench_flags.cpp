@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/bench/find_llama_bench.h"
+#include "common/options/options.h"
 #include "core/text.h"
 #include "policy/named_policy.h"
 #include "policy/policy.h"
@@ -19,13 +20,7 @@ void BenchFlags::add_to(CLI::App & command) {
     command.add_option("-r,--repetitions", n_repetitions,
                        "Measurements of each case (default: 5; --policies, --gates: 3; --in-turns: 7; --profile: 1)");
     command.add_flag("--scoring", scoring, "Report the share of prefill that scoring, planning and compaction take");
-    command
-        .add_option(
-            "--policies", policies,
-            "Report what these policies (separated by ','; nothing or all: every one but joint) add to a one-shot prefill of "
-            "--depth or -p tokens (default: 8192)")
-        ->expected(0, 1)
-        ->default_str("all");
+    add(command, option("--policies"), policies)->expected(0, 1)->default_str("all");
     command.add_flag(
         "--profile", profile,
         "Report where a token's time goes, for a prompt of --depth or -p tokens and -n decoded ones (default: 256)");
@@ -61,7 +56,7 @@ void BenchFlags::add_to(CLI::App & command) {
                        "the last -n one by one (default: a tenth of them; --policy snapkv --budget 512)");
     command.add_flag("--no-llama", no_llama, "Leave llama-bench out");
     command.add_flag("--no-interleave", no_interleave, "All repetitions of a case in one process: quicker at great depths");
-    command.add_flag("--json", json, "One JSON object on standard output");
+    add(command, option("--json"), json);
 }
 
 Status BenchFlags::check() const {

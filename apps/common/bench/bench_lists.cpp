@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/options/options.h"
 #include "core/text.h"
 
 namespace pith::app {
@@ -20,18 +21,16 @@ void BenchListFlags::add_to(CLI::App & command) {
     const auto list = [&](const char * names, auto & values, const std::string & help) {
         command.add_option(names, values, help)->delimiter(',');
     };
-    const auto instead = [&](const char * name, const char * names, auto & values, const std::string & more) {
-        CLI::Option * one = command.get_option(name);
-        const std::string help = one->get_description();
-        command.remove_option(one);
-        list(names, values, help + more);
-    };
     const std::string several = "; several between ','";
-    instead("--threads", "-t,--threads", threads, several);
-    instead("--cache-type-k", "--cache-type-k", types_k, several);
-    instead("--cache-type-v", "--cache-type-v", types_v, several);
-    instead("--chunk", "--chunk", chunks, several);
-    instead("--budget", "--budget", budgets, several);
+    const auto instead = [&](const OptionRow & row, auto & values) {
+        command.remove_option(command.get_option(std::string(long_name(row))));
+        add(command, row, values, std::string(row.help) + several)->delimiter(',');
+    };
+    instead(option("--threads"), threads);
+    instead(option("--cache-type-k"), types_k);
+    instead(option("--cache-type-v"), types_v);
+    instead(option("--chunk"), chunks);
+    instead(option("--budget"), budgets);
     list("-p,--n-prompt", prompts, "Tokens of the timed prompt" + several + " (default: 512)");
     list("-n,--n-predict", generates, "Tokens of the timed decode" + several + " (default: 32)");
 }

@@ -1,27 +1,28 @@
 // demo_flags.cpp - what `pith demo` is asked for.
 #include "common/demo/demo_flags.h"
 
+#include "common/options/options.h"
 #include "engine/probe/policy_cases.h"
 
 namespace pith::app {
 
 void DemoFlags::add_to(CLI::App & command) {
     model.add_to(command, false);
-    command.add_option("--budget", budgets, "Budgets to compare")->delimiter(',')->capture_default_str();
-    command.add_option("--policy", policies, "Policies to compare, separated by ','; all: every one there is, with --share");
+    add(command, option("--budget"), budgets, "Budgets to compare")->delimiter(',')->capture_default_str();
+    add(command, option("--policy"), policies, "Policies to compare, separated by ','; all: every one there is, with --share");
     add_heads_option(command, heads);
     command.add_option("--task", tasks, "Kinds of questions: single, multikey, multivalue, vt, cwe, facts")->delimiter(',');
     command.add_option("--samples", n_samples, "Texts");
     command.add_option("--tokens", n_tokens, "Length of a text")->capture_default_str();
-    command.add_option("-t,--threads", n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
-    command.add_option("-s,--seed", seed, "Seed of the texts")->capture_default_str();
+    add(command, option("--threads"), n_threads);
+    add(command, option("--seed"), seed, "Seed of the texts")->capture_default_str();
     command.add_flag("--question-aware", question_aware,
                      "Only with the question in sight of the policies (default: that, and --context-only beside it)");
     command.add_flag("--context-only", context_only, "Only with the text compressed before the question is known");
     command.add_flag("--share", share,
                      "One prefill of each text for all policies and budgets: quicker, the same answers, no prefill speed");
     command.add_flag("--perplexity", perplexity, "Instead of questions: how well the rest of a held-out text is predicted");
-    command.add_flag("--json", json, "One JSON object on standard output");
+    add(command, option("--json"), json);
     command.add_flag("--csv", csv, "A line of comma-separated values for each row");
 }
 

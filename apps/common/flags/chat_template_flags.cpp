@@ -4,33 +4,25 @@
 #include <vector>
 
 #include "common/base/read_text.h"
+#include "common/options/options.h"
 #include "text/chat_frame.h"
 
 namespace pith::app {
 
 void ChatTemplateFlags::add_template_to(CLI::App & command) {
-    auto * given =
-        command.add_option("--chat-template", name_or_text,
-                           "Chat template in place of the model's own: Jinja, or a name that libllama knows (chatml, …)");
-    command.add_option("--chat-template-file", file, "The same, from a file of Jinja")->excludes(given);
+    auto * given = add(command, option("--chat-template"), name_or_text);
+    add(command, option("--chat-template-file"), file)->excludes(given);
 }
 
 void ChatTemplateFlags::add_to(CLI::App & command) {
     add_template_to(command);
-    command.add_option("--chat-template-kwargs", variables,
-                       "JSON object of more that the template reads: {\"enable_thinking\": false}");
-    command.add_option("--tools", tools,
-                       "File of a JSON array of tools, as OpenAI's, that the template shows the model ('-': standard input)");
-    command
-        .add_option("--reasoning", reasoning, "Whether the model thinks before it answers, where its template has a say (-rea)")
-        ->check(CLI::IsMember({"on", "off", "auto"}))
-        ->capture_default_str();
-    command
-        .add_option(
-            "--reasoning-format", reasoning_format,
-            "What becomes of marked thoughts: auto (told apart, on stderr), hide, none (part of the answer, as written)")
-        ->check(CLI::IsMember({"auto", "hide", "none"}))
-        ->capture_default_str();
+    add(command, option("--chat-template-kwargs"), variables);
+    add(command, option("--tools"), tools);
+    const auto one_of = [&](const OptionRow & row, std::string & value) {
+        add(command, row, value)->check(CLI::IsMember(choices_of(row)))->capture_default_str();
+    };
+    one_of(option("--reasoning"), reasoning);
+    one_of(option("--reasoning-format"), reasoning_format);
 }
 
 bool ChatTemplateFlags::any() const {

@@ -7,6 +7,7 @@
 
 #include "common/base/errors.h"
 #include "common/base/ledger_report.h"
+#include "common/options/options.h"
 #include "core/parse_integer.h"
 #include "core/text.h"
 #include "pith/device_failure.h"
@@ -27,22 +28,13 @@ Status read_layers(const std::string & text, DeviceOptions & options) {
 }  // namespace
 
 void DeviceFlags::add_to(CLI::App & command) {
-    const auto add = [&](const char * name, std::string & value, const char * help) {
-        command.add_option(name, value, help)->group("Devices");
-    };
-    add("--rpc", rpc, "Servers (ggml-rpc-server) whose devices compute layers: host:port, several between commas");
-    add("--device", names,
-        "Devices to use, in this order, between commas (-dev); none: the CPU alone (default: the servers', then GPUs)");
-    add("--n-gpu-layers", n_layers,
-        "Layers on devices: the last so many, the output counted as one; all; 0: none (-ngl; default: all with --rpc, --device "
-        "or --tensor-split, else none)");
-    add("--tensor-split", split, "Each device's share of these layers, as in 3,1 (-ts; default: by their free memory)");
-    CLI::Option * there =
-        command.add_flag("--kv-offload", kv_offload, "Keys, values and attention on the devices of their layers (-kvo)");
-    command.add_flag("--no-kv-offload", no_kv_offload, "Keys, values and attention on this machine's CPU (-nkvo; the default)")
-        ->excludes(there)
-        ->group("Devices");
-    there->group("Devices");
+    const auto device = [&](const OptionRow & row, auto & value) { return add(command, row, value)->group("Devices"); };
+    device(option("--rpc"), rpc);
+    device(option("--device"), names);
+    device(option("--n-gpu-layers"), n_layers);
+    device(option("--tensor-split"), split);
+    CLI::Option * there = device(option("--kv-offload"), kv_offload);
+    device(option("--no-kv-offload"), no_kv_offload)->excludes(there);
     // Whatever else is missing: it is thrown before anybody asks for a model. Behind --rpc, which has its value by then.
     command
         .add_flag_callback(
@@ -55,7 +47,9 @@ void refuse_devices(CLI::App & command) {
     const auto refuse = [](const std::string & name) {
         throw CLI::ValidationError(name, "training runs on the CPU; leave it out");
     };
-    for (const std::string name : {"--rpc", "--device", "--n-gpu-layers", "--tensor-split"}) {
+    for (const OptionRow & row : kDeviceRows) {
+        const std::string name(row.names);
+        if (row.kind == ValueKind::kNone) { continue; }
         command.add_option_function<std::string>(name, [=](const std::string &) { refuse(name); })->group("");
     }
     command.add_flag_callback("--kv-offload", [=] { refuse("--kv-offload"); })->group("");

@@ -5,6 +5,7 @@
 
 #include "common/base/errors.h"
 #include "common/base/progress.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "device/available_memory.h"
 #include "policy/named_policy.h"
@@ -34,12 +35,11 @@ Status check_named_policy(const PolicyChoice & choice, const std::optional<std::
 
 void ModelFlags::add_to(CLI::App & command, bool is_required) {
     ModelSource::add_to(command, is_required);
-    command.add_flag("--no-mmap", no_mmap, "Read the weights into memory instead of mapping the file");
-    command.add_flag("--no-repack", no_repack, "Keep the weights as they are in the file (slower prompts, less memory)");
-    command.add_option("--lora", lora, "LoRA adapter on q, k, v and o, as GGUF (`pith train sft` and llama.cpp make them)");
-    command.add_option("--lora-scale", lora_scale, "The adapter counts so many times")->capture_default_str();
-    command.add_option("--gate", gate,
-                       "Attention gates of the model (`pith train gate` makes them), for the policies gated and gate");
+    add(command, option("--no-mmap"), no_mmap);
+    add(command, option("--no-repack"), no_repack);
+    add(command, option("--lora"), lora);
+    add(command, option("--lora-scale"), lora_scale)->capture_default_str();
+    add(command, option("--gate"), gate);
     devices.add_to(command);
 }
 
@@ -74,19 +74,13 @@ Result<Model> ModelFlags::load() const {
 }
 
 void add_heads_option(CLI::App & command, std::string & path) {
-    command.add_option("--heads", path,
-                       "Head importances, for policies that divide the budget by head, and for auto (`pith calibrate heads` "
-                       "makes them; default: MODEL.heads.json beside MODEL.gguf, else those that come with Pith for the model; "
-                       "none: neither)");
+    add(command, option("--heads"), path);
 }
 
 void CacheFlags::add_to(CLI::App & command) {
-    command.add_option("--cache-type-k", type_k, "Type of cached keys: f32, f16, bf16, q8_0, q4_0 (-ctk)")
-        ->capture_default_str();
-    command.add_option("--cache-type-v", type_v, "Type of cached values: the same (-ctv)")->capture_default_str();
-    command.add_flag(
-        "--no-kv-rotation", no_rotation,
-        "Round keys and values of q8_0 and q4_0 as they are, without the Hadamard rotation that makes it cost less");
+    add(command, option("--cache-type-k"), type_k)->capture_default_str();
+    add(command, option("--cache-type-v"), type_v)->capture_default_str();
+    add(command, option("--no-kv-rotation"), no_rotation);
 }
 
 void warn_of_coarse_keys(KvType type_k) {
@@ -96,22 +90,21 @@ void warn_of_coarse_keys(KvType type_k) {
 }
 
 void SessionFlags::add_to(CLI::App & command, const std::string & default_policy, const std::string & without_budget) {
-    command.add_option("--policy", policy, "What to keep; `pith policies` lists them (default: " + default_policy + ")");
+    constexpr const OptionRow & what_to_keep = option("--policy");
+    constexpr const OptionRow & how_much = option("--budget");
+    add(command, what_to_keep, policy, std::string(what_to_keep.help) + " (default: " + default_policy + ")");
     default_budget = without_budget;
-    std::string help =
-        "What may be kept: tokens per head (1024), share of the prompt (20%), bytes (512M), or auto: what memory allows";
+    std::string help(how_much.help);
     if (!default_budget.empty()) { help += " (default: " + default_budget + "; none with a --policy)"; }
-    command.add_option("--budget", budget, help);
+    add(command, how_much, budget, help);
     add_heads_option(command, heads);
     cache.add_to(command);
-    command.add_option("--prefill", prefill, "When to evict during the prompt: auto, one-shot, chunked")->capture_default_str();
-    command.add_option("--chunk", chunk, "Tokens of a chunk, and of a batch")->capture_default_str();
-    command.add_option("--evict-every", evict_every, "Generated tokens between evictions; 0: none")->capture_default_str();
-    command.add_option("--grid", grid,
-                       "Evict at every N-th token, prompt or answer, and at no other time: what is kept then depends on the "
-                       "text alone, not on how it came (default: 0, after every chunk and by --evict-every)");
-    command.add_option("-t,--threads", n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
-    command.add_option("-c,--ctx-size", ctx_size, "Positions at most (default: as many as come)");
+    add(command, option("--prefill"), prefill)->capture_default_str();
+    add(command, option("--chunk"), chunk)->capture_default_str();
+    add(command, option("--evict-every"), evict_every)->capture_default_str();
+    add(command, option("--grid"), grid);
+    add(command, option("--threads"), n_threads);
+    add(command, option("--ctx-size"), ctx_size);
 }
 
 Result<PrefillSchedule> parse_prefill(const std::string & text) {

@@ -6,6 +6,7 @@
 
 #include "common/base/escapes.h"
 #include "common/base/read_text.h"
+#include "common/options/options.h"
 
 namespace pith::app {
 namespace {
@@ -35,44 +36,36 @@ Result<std::pair<int32_t, float>> parse_bias(const std::string & text) {
 
 void SamplerFlags::add_to(CLI::App & command) {
     SamplerOptions & s = sampler;
-    const auto number = [&](const char * names, auto & value, const char * help) {
-        command.add_option(names, value, help)->capture_default_str()->group("Sampling");
-    };
-    number("--temp,--temperature", s.temperature, "Temperature; 0: always the likeliest token");
-    number("--dynatemp-range", s.dynatemp_range, "The temperature moves so far to both sides, by the entropy; 0: it stays");
-    number("--dynatemp-exp", s.dynatemp_exponent, "Exponent of the entropy there");
-    number("--top-k", s.top_k, "Draw from so many likeliest tokens; 0: all");
-    number("--top-p", s.top_p, "Draw from the likeliest tokens that make up this share");
-    number("--min-p", s.min_p, "Leave out tokens below this share of the likeliest one's");
-    number("--typical,--typical-p", s.typical_p, "Draw from the tokens whose surprise is nearest to the mean; 1: off");
-    number("--top-nsigma,--top-n-sigma", s.top_n_sigma, "Leave out logits so many deviations below the highest; below 0: off");
-    number("--xtc-probability", s.xtc_probability, "How often the likeliest tokens are left out (XTC); 0: never");
-    number("--xtc-threshold", s.xtc_threshold, "Those above this probability, but for the least likely of them");
-    number("--repeat-penalty", s.repeat_penalty, "Divide the logits of recent tokens; 1: off");
-    number("--repeat-last-n", s.repeat_last_n, "How many are recent; 0: none, -1: all");
-    number("--presence-penalty", s.presence_penalty, "Take this off the logits of recent tokens");
-    number("--frequency-penalty", s.frequency_penalty, "The same once for each time");
-    number("--dry-multiplier", s.dry_multiplier, "Penalise what would repeat a sequence (DRY); 0: off");
-    number("--dry-base", s.dry_base, "The penalty grows by this with every token of the sequence");
-    number("--dry-allowed-length", s.dry_allowed_length, "Sequences no longer than this may repeat");
-    number("--dry-penalty-last-n", s.dry_last_n, "Look for sequences in so many tokens; 0: off, -1: all");
-    command
-        .add_option(
-            "--dry-sequence-breaker", dry_breakers,
-            "A text at which sequences end, instead of line breaks, : \" and *; may be repeated; none: nothing ends them")
-        ->allow_extra_args(false)
-        ->group("Sampling");
-    number("--mirostat", s.mirostat, "Mirostat 1 or 2 instead of all but the temperature; 0: off");
-    number("--mirostat-ent", s.mirostat_tau, "The surprise that mirostat aims at");
-    number("--mirostat-lr", s.mirostat_eta, "How fast it goes there");
-    command.add_option("-l,--logit-bias", logit_bias, "TOKEN+BIAS or TOKEN-BIAS: added to the token's logit; may be repeated")
-        ->allow_extra_args(false)
-        ->group("Sampling");
-    command.add_option("--grammar", grammar, "Say only what this grammar (GBNF) allows")->group("Sampling");
-    command.add_option("--grammar-file", grammar_file, "The same, from a file")->group("Sampling");
-    command.add_option("-j,--json-schema", json_schema, "Say JSON that fits this schema; {}: any JSON")->group("Sampling");
-    command.add_option("--json-schema-file", json_schema_file, "The same, from a file (-jf)")->group("Sampling");
-    command.add_option("-s,--seed", s.seed, "Seed of the draw (default: random)")->group("Sampling");
+    const auto sampling = [&](const OptionRow & row, auto & value) { return add(command, row, value)->group("Sampling"); };
+    const auto number = [&](const OptionRow & row, auto & value) { sampling(row, value)->capture_default_str(); };
+    number(option("--temp"), s.temperature);
+    number(option("--dynatemp-range"), s.dynatemp_range);
+    number(option("--dynatemp-exp"), s.dynatemp_exponent);
+    number(option("--top-k"), s.top_k);
+    number(option("--top-p"), s.top_p);
+    number(option("--min-p"), s.min_p);
+    number(option("--typical"), s.typical_p);
+    number(option("--top-nsigma"), s.top_n_sigma);
+    number(option("--xtc-probability"), s.xtc_probability);
+    number(option("--xtc-threshold"), s.xtc_threshold);
+    number(option("--repeat-penalty"), s.repeat_penalty);
+    number(option("--repeat-last-n"), s.repeat_last_n);
+    number(option("--presence-penalty"), s.presence_penalty);
+    number(option("--frequency-penalty"), s.frequency_penalty);
+    number(option("--dry-multiplier"), s.dry_multiplier);
+    number(option("--dry-base"), s.dry_base);
+    number(option("--dry-allowed-length"), s.dry_allowed_length);
+    number(option("--dry-penalty-last-n"), s.dry_last_n);
+    sampling(option("--dry-sequence-breaker"), dry_breakers)->allow_extra_args(false);
+    number(option("--mirostat"), s.mirostat);
+    number(option("--mirostat-ent"), s.mirostat_tau);
+    number(option("--mirostat-lr"), s.mirostat_eta);
+    sampling(option("--logit-bias"), logit_bias)->allow_extra_args(false);
+    sampling(option("--grammar"), grammar);
+    sampling(option("--grammar-file"), grammar_file);
+    sampling(option("--json-schema"), json_schema);
+    sampling(option("--json-schema-file"), json_schema_file);
+    sampling(option("--seed"), s.seed);
 }
 
 Result<SamplerOptions> SamplerFlags::options() const {

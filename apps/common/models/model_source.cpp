@@ -10,6 +10,7 @@
 #include "common/models/model_folders.h"
 #include "common/models/model_match.h"
 #include "common/models/models_found.h"
+#include "common/options/options.h"
 #include "core/text.h"
 
 namespace pith::app {
@@ -40,14 +41,11 @@ FetchOptions fetch_options(const ModelSource & source) {
 
 void ModelSource::add_to(CLI::App & command, bool is_required) {
     required = is_required;
-    command.add_option("-m,--model", path,
-                       "GGUF file (the first part of a split one), or a model that Ollama, LM Studio, Hugging Face's tools or "
-                       "llama.cpp keep, by its name (`pith models` lists them)");
-    command.add_option("--hf-repo", hf_repo,
-                       "USER/REPO or USER/REPO:QUANT: a model of Hugging Face, fetched where it is not there yet (-hf)");
-    command.add_option("--hf-file", hf_file, "With --hf-repo: this file of the repository (-hff)");
-    command.add_option("--hf-token", hf_token, "Token of Hugging Face, for what is gated or private (-hft; default: HF_TOKEN)");
-    command.add_flag("--offline", offline, "With --hf-repo: what is there already, without asking the hub");
+    add(command, option("--model"), path);
+    add(command, option("--hf-repo"), hf_repo);
+    add(command, option("--hf-file"), hf_file);
+    add(command, option("--hf-token"), hf_token);
+    add(command, option("--offline"), offline);
 }
 
 Status ModelSource::find() {

@@ -12,7 +12,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Command, name, help, options, positionals, co
 
 namespace {
 
-CommandOption read_option(const std::string & command, const CLI::Option & option, const OptionTable & table) {
+CommandOption read_option(const std::string & command, const CLI::Option & option, const OwnOptions & own) {
     CommandOption out;
     for (const std::string & name : option.get_snames()) { out.names.push_back("-" + name); }
     for (const std::string & name : option.get_lnames()) { out.names.push_back("--" + name); }
@@ -25,25 +25,25 @@ CommandOption read_option(const std::string & command, const CLI::Option & optio
     out.placeholder = option.get_type_name();
     out.default_value = option.get_default_str();
     out.repeats = option.get_items_expected_max() > 1;
-    const OptionValues values = values_of(table, command, out.names.back(), out.placeholder);
+    const OptionValues values = values_of(own, command, out.names.back(), out.placeholder);
     out.kind = values.kind;
     out.choices = values.choices;
     return out;
 }
 
 // `shared`: an option of the root that its commands take too.
-Command read_command(const CLI::App & app, const std::string & name, const CLI::Option * shared, const OptionTable & table) {
+Command read_command(const CLI::App & app, const std::string & name, const CLI::Option * shared, const OwnOptions & own) {
     Command out;
     out.name = name;
     out.help = app.get_description();
     for (const CLI::Option * option : app.get_options()) {
         if (option->get_group().empty()) { continue; }  // hidden
-        (option->nonpositional() ? out.options : out.positionals).push_back(read_option(name, *option, table));
+        (option->nonpositional() ? out.options : out.positionals).push_back(read_option(name, *option, own));
     }
-    if (shared != nullptr && !out.is_root()) { out.options.push_back(read_option(name, *shared, table)); }
+    if (shared != nullptr && !out.is_root()) { out.options.push_back(read_option(name, *shared, own)); }
     for (const CLI::App * sub : app.get_subcommands([](const CLI::App *) { return true; })) {
         if (sub->get_group().empty()) { continue; }  // hidden
-        out.commands.push_back(read_command(*sub, name + " " + sub->get_name(), shared, table));
+        out.commands.push_back(read_command(*sub, name + " " + sub->get_name(), shared, own));
     }
     return out;
 }
@@ -55,8 +55,8 @@ void collect(const Command & command, std::vector<const Command *> & out) {
 
 }  // namespace
 
-Command read_commands(const CLI::App & app, const OptionTable & options) {
-    return read_command(app, app.get_name(), app.get_option_no_throw("--verbose"), options);
+Command read_commands(const CLI::App & app, const OwnOptions & own) {
+    return read_command(app, app.get_name(), app.get_option_no_throw("--verbose"), own);
 }
 
 std::string commands_json(const Command & root) {

@@ -33,8 +33,9 @@ struct Command {
     bool is_root() const { return name.find(' ') == std::string::npos; }
 };
 
-// `app` and all below it. Options of the root that every command takes too (--verbose) are listed with each.
-Command read_commands(const CLI::App & app, const OptionTable & options);
+// `app` and all below it; own: what the program says of its own options. Options of the root that every command takes too
+// (--verbose) are listed with each.
+Command read_commands(const CLI::App & app, const OwnOptions & own);
 
 // As JSON, by which one program tells the other what it has, and back; an empty command where the text is none.
 std::string commands_json(const Command & root);

@@ -6,46 +6,30 @@
 #include <string_view>
 #include <vector>
 
+#include "common/options/option_row.h"
+
 namespace pith::app {
-
-// What can stand where an option wants a value.
-enum class ValueKind {
-    kNone,  // a flag takes none
-    kText,  // anything: nothing to offer
-    kFile,
-    kFolder,
-    kOneOf,    // one of the choices
-    kListOf,   // choices joined by ','
-    kPolicies  // choices joined by '+' to a policy, policies joined by ','
-};
-
-using Words = std::vector<std::string>;
 
 struct OptionValues {
     ValueKind kind = ValueKind::kText;
     Words choices;
 };
 
-// An option whose value is no file.
-struct OptionRow {
+// What completion must know of a program's own option, or of one that a command takes otherwise than the table of options says.
+struct OwnOption {
     std::string_view command;  // empty: of any that no row above names
     std::string_view option;   // "--policy"; a positional's placeholder
     ValueKind kind;
     std::function<Words()> choices = [] { return Words(); };
 };
+using OwnOptions = std::vector<OwnOption>;
 
-// A program's own rows, and behind them those of options that more than one command has.
-using OptionTable = std::vector<OptionRow>;
-OptionTable with_common_options(OptionTable own);
-
-// Of option `name` ("--policy"; a positional's placeholder) of `command` ("pith run"). A text that is named nowhere is a file.
-OptionValues values_of(const OptionTable & table, const std::string & command, const std::string & name,
+// Of option `name` ("--policy"; a positional's placeholder) of `command` ("pith run"): by the program's own rows, then by the
+// table of options. A number offers nothing, and a text that is named nowhere is a file.
+OptionValues values_of(const OwnOptions & own, const std::string & command, const std::string & name,
                        const std::string & placeholder);
 
-// Lists for tables.
+// A list of the program's own rows.
 std::function<Words()> these(Words words);
-void add_once(Words & words, std::string_view word);
-Words policies_or_all();
-Words demo_tasks();
 
 }  // namespace pith::app

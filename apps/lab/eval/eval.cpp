@@ -12,6 +12,7 @@
 #include "app/shell/commands.h"
 #include "common/base/errors.h"
 #include "common/base/lab_words.h"
+#include "common/options/options.h"
 #include "eval/report/compare_runs.h"
 #include "figures/text_table.h"
 
@@ -81,10 +82,10 @@ void add_compare(CLI::App & eval, int & exit_code) {
     CLI::App * command = eval.add_subcommand("compare", "Two runs of the same samples: differences, intervals, p-values");
     command->add_option("FIRST", flags->first, "Folder of a run")->required();
     command->add_option("SECOND", flags->second, "Folder of another, or of the same one")->required();
-    command->add_option("--policy", flags->policies, "A,B: policy A of the first run against policy B of the second");
+    add(*command, option("--policy"), flags->policies, "A,B: policy A of the first run against policy B of the second");
     command->add_option("--tasks", flags->tasks, "Tasks to compare and to average over, separated by ',' (default: all)")
         ->delimiter(',');
-    command->add_flag("--json", flags->json, "One JSON object");
+    add(*command, option("--json"), flags->json, "One JSON object");
     command->add_flag("--csv", flags->csv, "Comma-separated values");
     command->add_flag("--markdown", flags->markdown, "Markdown");
     command->callback([flags, &exit_code] { exit_code = compare_command(*flags); });

@@ -12,6 +12,7 @@
 #include "benchmarks/files/documents.h"
 #include "common/base/args.h"
 #include "common/base/read_text.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "device/cpu_count.h"
@@ -144,30 +145,30 @@ Result<std::string> heads_fingerprint(const EvalOptions & options, const Model &
 
 void EvalFlags::add_run_options(CLI::App & command) {
     model.add_to(command, false);
-    command.add_option("--seed,-s", seed, "Seed of generated samples")->capture_default_str();
+    add(command, option("--seed"), seed, "Seed of generated samples")->capture_default_str();
     command.add_option_function<std::string>(
         "--samples", [this](const std::string & text) { take_samples(text); },
         "Samples of each task and context, the first so many; all (default: 10 where they are generated and of a perplexity, "
         "else all)");
     command.add_option("--data", data, "Folder with the benchmark's data files, as it publishes them");
     command.add_option("--haystack", haystack, "Text file that needles are hidden in (default: the built-in generator's)");
-    command.add_option(
-        "--chunk", chunk,
+    add(command, option("--chunk"), chunk,
         "Tokens of a batch, and of a chunk with --prefill chunked (default: " + std::to_string(kDefaultChunk) + ")");
-    command.add_option("--evict-every", evict_every, "Evict again after so many tokens of question and answer; 0: never")
+    add(command, option("--evict-every"), evict_every, "Evict again after so many tokens of question and answer; 0: never")
         ->capture_default_str();
     add_heads_option(command, heads);
     cache.add_to(command);
-    command.add_option("-t,--threads", n_threads, "Threads of a job (default: 1 with several jobs)");
-    command.add_option("--parallel", n_parallel, "Answers of a job that decode together, in one batch; 1: one after the other")
+    add(command, option("--threads"), n_threads, "Threads of a job (default: 1 with several jobs)");
+    add(command, option("--parallel"), n_parallel,
+        "Answers of a job that decode together, in one batch; 1: one after the other")
         ->capture_default_str();
     command.add_option("--jobs", n_jobs,
                        "Batches at once, with -t threads each (default: as many as there are cores; 1 with "
                        "devices, where they take turns)");
-    command.add_option("-c,--ctx-size", n_ctx, "Tokens the model takes (default: what it was trained on)");
+    add(command, option("--ctx-size"), n_ctx, "Tokens the model takes (default: what it was trained on)");
     command.add_option("-n,--n-predict,--max-new", n_new,
                        "Tokens of an answer at most, where the task allows more: a cache that has lost what is asked rambles");
-    command.add_flag("--raw", raw, "Leave out the model's chat template");
+    add(command, option("--raw"), raw);
     command.add_flag("--no-share", no_share,
                      "A prefill for each policy and budget, instead of one for all: slower, same answers");
     command.add_option("--prefill-cache", prefill_cache,
@@ -196,11 +197,11 @@ void EvalFlags::add_what_options(CLI::App & command) {
                     "Lengths in tokens, separated by ','; question and answer included (default: 1024 where samples are "
                     "generated, else as long as the data is)")
         ->delimiter(',');
-    command.add_option("--policy", policies,
-                       "Policies, separated by ','; all: every one there is. The full cache is always there (default: gated "
-                       "with --gate, else " +
-                           std::string(kDefaultPolicies) + ")");
-    command.add_option("--budget", budgets, "Budgets, separated by ',': tokens per head, or shares of what is compressed")
+    add(command, option("--policy"), policies,
+        "Policies, separated by ','; all: every one there is. The full cache is always there (default: gated "
+        "with --gate, else " +
+            std::string(kDefaultPolicies) + ")");
+    add(command, option("--budget"), budgets, "Budgets, separated by ',': tokens per head, or shares of what is compressed")
         ->delimiter(',')
         ->capture_default_str();
     command
@@ -213,9 +214,8 @@ void EvalFlags::add_what_options(CLI::App & command) {
                      "With --question-aware and --prefill chunked: every chunk is judged by the question, too");
     command.add_flag("--question-aware", question_aware,
                      "Compress context and question together (default: the context alone, the question comes later)");
-    command
-        .add_option("--prefill", prefill,
-                    "When to evict: one-shot (after the whole prompt), chunked, auto (as `pith run` would)")
+    add(command, option("--prefill"), prefill,
+        "When to evict: one-shot (after the whole prompt), chunked, auto (as `pith run` would)")
         ->capture_default_str();
     CLI::Option * const part = command.add_option(
         "--shard", shard,
@@ -240,7 +240,7 @@ void EvalFlags::add_what_options(CLI::App & command) {
 
 void EvalFlags::add_format_options(CLI::App & command) {
     command.add_flag("--details", details, "Of several tasks: one more table each, with intervals and groups");
-    command.add_flag("--json", json, "The table as JSON on standard output");
+    add(command, option("--json"), json, "The table as JSON on standard output");
     command.add_flag("--csv", csv, "The table as comma-separated values");
     command.add_flag("--markdown", markdown, "The table as Markdown");
     command.add_flag("--svg", svg, "Figures as SVG");

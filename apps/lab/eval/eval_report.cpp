@@ -9,6 +9,7 @@
 
 #include "app/eval/eval_flags.h"
 #include "common/base/errors.h"
+#include "common/options/options.h"
 #include "core/text.h"
 #include "eval/report/eval_report.h"
 #include "eval/report/run_tables.h"
@@ -107,7 +108,7 @@ void add_report_command(CLI::App & eval, int & exit_code) {
     command->add_option("FOLDER", flags->folders, "Folder of a run, finished or not; several: --csv, heatmap and memory")
         ->required();
     flags->table.add_format_options(*command);
-    command->add_option("--policy", flags->policies, "These policies alone, separated by ','")->delimiter(',');
+    add(*command, option("--policy"), flags->policies, "These policies alone, separated by ','")->delimiter(',');
     command
         ->add_option(
             "--figure", flags->figures,

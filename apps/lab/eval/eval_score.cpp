@@ -10,6 +10,7 @@
 #include "common/base/errors.h"
 #include "common/base/flag_names.h"
 #include "common/base/read_text.h"
+#include "common/options/options.h"
 #include "eval/report/score_report.h"
 #include "eval/run_folder.h"
 
@@ -87,7 +88,7 @@ void add_score_command(CLI::App & eval, int & exit_code) {
                         "preds_kv_retrieval.jsonl)");
     command->add_option("--data", flags->data,
                         "Folder with the benchmark's data files, for what a metric needs and the predictions lack");
-    command->add_flag("--json", flags->json, "One JSON object");
+    add(*command, option("--json"), flags->json, "One JSON object");
     command->add_flag("--csv", flags->csv, "Comma-separated values");
     command->add_flag("--markdown", flags->markdown, "Markdown");
     command->add_flag("--each", flags->each, "No table, but a line of JSON for each prediction, with its score");

@@ -16,6 +16,7 @@
 #include "common/base/interrupt.h"
 #include "common/base/lab_words.h"
 #include "common/base/progress.h"
+#include "common/options/options.h"
 #include "core/text.h"
 #include "engine/probe/policy_cases.h"
 #include "eval/report/eval_report.h"
@@ -206,7 +207,7 @@ void add_study_command(CLI::App & root, int & exit_code) {
     command->add_option("NAME", flags->name, "Which study");
     command->add_option("--part", flags->part, "One of its parts alone");
     command->add_option("--context", flags->eval.lengths, "Other lengths than the study's")->delimiter(',');
-    command->add_option("--budget", flags->eval.budgets, "Other budgets than the study's")->delimiter(',');
+    add(*command, option("--budget"), flags->eval.budgets, "Other budgets than the study's")->delimiter(',');
     command->add_option("--text", flags->eval.texts, "Text file for perplexity; may be repeated")->allow_extra_args(false);
     flags->eval.add_run_options(*command);
     flags->eval.evict_every = kStudysOwn;

@@ -22,6 +22,7 @@
 #include "common/base/lab_words.h"
 #include "common/base/progress.h"
 #include "common/flags/engine_flags.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/probe/policy_cases.h"
@@ -369,11 +370,11 @@ void add_inspect_command(CLI::App & root, int & exit_code) {
     CLI::App * command = root.add_subcommand(kInspectWord.name, kInspectWord.help);
     flags->model.add_to(*command, false);
     flags->input.add_to(*command);
-    command->add_option("--policy", flags->policies, "Policies to compare, separated by ','; all: every one there is")
+    add(*command, option("--policy"), flags->policies, "Policies to compare, separated by ','; all: every one there is")
         ->default_str(kDefaultPolicies);
     command->add_option("--gate-attention", flags->attention_layer,
                         "With --gate and --out: also what the gate of this layer attends to");
-    command->add_option("--budget", flags->budgets, "Budgets, separated by ',': tokens per head or shares of the text")
+    add(*command, option("--budget"), flags->budgets, "Budgets, separated by ',': tokens per head or shares of the text")
         ->delimiter(',')
         ->default_str(kDefaultBudget);
     add_heads_option(*command, flags->heads);
@@ -393,9 +394,9 @@ void add_inspect_command(CLI::App & root, int & exit_code) {
         ->add_option("--attention", flags->attention,
                      "LAYER:HEAD, several separated by ',': maps of the model's own attention, as files in --out")
         ->delimiter(',');
-    command->add_option("--chunk", flags->chunk, "Tokens of a batch")->capture_default_str();
-    command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
-    command->add_flag("--json", flags->json, "One JSON object on standard output");
+    add(*command, option("--chunk"), flags->chunk, "Tokens of a batch")->capture_default_str();
+    add(*command, option("--threads"), flags->n_threads);
+    add(*command, option("--json"), flags->json);
     command->callback([flags, &exit_code] { exit_code = inspect_command(*flags); });
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/read_text.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "engine/probe/built_in_task.h"
 #include "eval/sample_file.h"
@@ -102,9 +103,9 @@ Status add_samples(const InspectInput & input, const Model & model, const Tokeni
 }  // namespace
 
 void InspectInput::add_to(CLI::App & command) {
-    command.add_option("-f,--file", file, "Text ('-': standard input; default: a built-in one)");
-    command.add_option("-p,--prompt", prompt, "Question after the text; for --gate and --attention also a text of its own");
-    command.add_option("--token-ids", token_ids, "Token ids instead of text: a file of numbers ('-': standard input)");
+    add(command, option("--file"), file, "Text ('-': standard input; default: a built-in one)");
+    add(command, option("--prompt"), prompt, "Question after the text; for --gate and --attention also a text of its own");
+    add(command, option("--token-ids"), token_ids, "Token ids instead of text: a file of numbers ('-': standard input)");
     command.add_option(
         "--data", data,
         "Means over the samples of this file: JSON lines of a benchmark, of `pith eval --write-samples`, or with a "
@@ -116,8 +117,8 @@ void InspectInput::add_to(CLI::App & command) {
                        "Length of a built-in text (default: 1024); with --data: the most that a sample may have");
     command.add_option("--texts,--samples", n_texts,
                        "How many built-in texts (default: 1), or samples of --data (default: all): means and how texts vary");
-    command.add_option("-s,--seed", seed, "Seed of the built-in texts")->capture_default_str();
-    command.add_flag("--raw", raw, "Leave out the model's chat template");
+    add(command, option("--seed"), seed, "Seed of the built-in texts")->capture_default_str();
+    add(command, option("--raw"), raw);
 }
 
 Status InspectInput::check(bool prompt_alone) const {

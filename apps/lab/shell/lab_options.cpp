@@ -37,8 +37,8 @@ Words study_parts() {
 
 }  // namespace
 
-OptionTable lab_options() {
-    return with_common_options({
+OwnOptions lab_options() {
+    return {
         {"pith eval", "--policy", ValueKind::kPolicies, policies_or_all},
         {"pith inspect", "--policy", ValueKind::kPolicies, policies_or_all},
         {"pith eval", "--prefill", ValueKind::kOneOf, these({"one-shot", "chunked"})},
@@ -60,7 +60,16 @@ OptionTable lab_options() {
         {"pith eval compare", "FIRST", ValueKind::kFolder},
         {"pith eval compare", "SECOND", ValueKind::kFolder},
         {"pith eval report", "FOLDER", ValueKind::kFolder},
-    });
+        {"", "--kind", ValueKind::kOneOf, these({"attention", "linear"})},
+        {"", "--source", ValueKind::kOneOf, these({"own", "previous"})},
+        {"", "--data", ValueKind::kFolder},
+        {"", "--out", ValueKind::kFolder},
+        {"", "--work-dir", ValueKind::kFolder},
+        {"", "--prefill-cache", ValueKind::kFolder},
+        {"", "--field", ValueKind::kText},
+        {"", "--prompt-field", ValueKind::kText},
+        {"", "--completion-field", ValueKind::kText},
+    };
 }
 
 }  // namespace pith::app

@@ -5,6 +5,6 @@
 
 namespace pith::app {
 
-OptionTable lab_options();
+OwnOptions lab_options();
 
 }  // namespace pith::app

@@ -19,6 +19,7 @@
 #include "common/base/progress.h"
 #include "common/base/reference_model.h"
 #include "common/flags/device_flags.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "device/cpu_count.h"
 
@@ -122,7 +123,7 @@ void add_train_command(CLI::App & root, int & exit_code) {
     command->add_option("recipe", flags->recipe, "`reference` or `second` (the built-in models), or a recipe file (JSON)");
     command->add_option("-o,--output", flags->output, "GGUF to write (default: the recipe's name)");
     command->add_option("--work-dir", flags->work_dir, "Folder of the checkpoints (default: OUTPUT.work)");
-    command->add_option("-t,--threads", flags->n_threads, "Threads (default: one per core)");
+    add(*command, option("--threads"), flags->n_threads, "Threads (default: one per core)");
     command->add_flag("--restart", flags->restart, "Begin again although there is a checkpoint");
     command->add_option("--evaluate", flags->n_evaluate,
                         "Do not train: measure the checkpoint on so many samples of each task");

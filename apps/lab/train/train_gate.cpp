@@ -11,6 +11,7 @@
 #include "app/train/training_texts.h"
 #include "app/train/tune_flags.h"
 #include "common/base/errors.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "gate/gate_file.h"
 #include "pith/text.h"
@@ -92,11 +93,8 @@ void add_train_gate_command(CLI::App & train, int & exit_code) {
     auto flags = std::make_shared<GateFlags>();
     CLI::App * command = train.add_subcommand(
         "gate", "Attention gates that learn what to evict; the model stays as it is. Ctrl-C stops, the same command goes on");
-    command
-        ->add_option(
-            "-f,--file", flags->tune.texts,
-            "Text, or JSON lines (*.jsonl); several times for several files (default: generated text, for the built-in "
-            "model)")
+    add(*command, option("--file"), flags->tune.texts,
+        "Text, or JSON lines (*.jsonl); several times for several files (default: generated text, for the built-in model)")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     command->add_option("--field", flags->field, "Field of the JSON lines that holds the text")->capture_default_str();
     command->add_option("-o,--output", flags->output, "Gate file to write (default: MODEL.gate.gguf beside MODEL.gguf)");

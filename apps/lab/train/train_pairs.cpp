@@ -10,6 +10,7 @@
 #include "common/base/errors.h"
 #include "common/base/read_text.h"
 #include "common/models/model_source.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "eval/sample_pairs.h"
 #include "file/write_file.h"
@@ -108,7 +109,7 @@ void add_train_pairs_command(CLI::App & train, int & exit_code) {
     command->add_option("FILES", flags->files, "JSON lines: a benchmark's own file, or samples that `pith eval` wrote")
         ->required();
     command->add_option("--task", flags->task, "FAMILY/NAME: the task that the files are of, where their names do not say so");
-    command->add_option("-m,--model", flags->model, "Put the prompts into this model's chat template, as `pith eval` does");
+    add(*command, option("--model"), flags->model, "Put the prompts into this model's chat template, as `pith eval` does");
     command->add_option("--samples", flags->n_samples, "The first so many samples of each file (default: all)");
     command->add_option("-o,--output", flags->output, "File to write (default: standard output)");
     command->callback([flags, &exit_code] { exit_code = pairs_command(*flags); });

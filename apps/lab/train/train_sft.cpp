@@ -9,6 +9,7 @@
 #include "app/train/training_texts.h"
 #include "app/train/tune_flags.h"
 #include "common/base/errors.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "pith/text.h"
 
@@ -90,9 +91,8 @@ void add_train_sft_command(CLI::App & train, int & exit_code) {
     options.n_epochs = 2;
     CLI::App * command = train.add_subcommand(
         "sft", "A LoRA adapter on q, k, v and o, and gates with it, from prompts with completions; the model stays as it is");
-    command
-        ->add_option("-f,--file", flags->tune.texts,
-                     "JSON lines with a prompt and a completion; several times for several files")
+    add(*command, option("--file"), flags->tune.texts,
+        "JSON lines with a prompt and a completion; several times for several files")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     command->add_option("--prompt-field", flags->prompt_field, "Field that holds the prompt")->capture_default_str();
     command->add_option("--completion-field", flags->completion_field, "Field that holds the completion")

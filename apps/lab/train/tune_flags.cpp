@@ -10,6 +10,7 @@
 #include "common/base/reference_model.h"
 #include "common/flags/device_flags.h"
 #include "common/models/model_source.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "device/cpu_count.h"
 #include "gate/gate_config.h"
@@ -86,7 +87,7 @@ void TuneFlags::add_gate_options(CLI::App & command) {
     command.add_option("--source", source, "Whose input a gate reads: its `own` layer's, or the `previous` one's")
         ->capture_default_str();
     command.add_option("--first-layer", first_layer, "Layers before it evict nothing (default: 0, or 1 for `previous`)");
-    command.add_flag("--causal", gate.causal, "A gate sees only what came before: it works in chunks");
+    add(command, option("--causal"), gate.causal);
     command.add_option("--recent", gate.n_recent, "Keys a query sees whatever the gates say, its own included")
         ->capture_default_str();
     command.add_option("--tau", gate.tau, "Retention probability above which an entry is kept")->capture_default_str();
@@ -97,15 +98,15 @@ void TuneFlags::add_gate_options(CLI::App & command) {
 }
 
 void TuneFlags::add_run_options(CLI::App & command) {
-    command.add_option("-m,--model", model, "GGUF file, or a model by its name in `pith models` (default: the built-in one)");
+    add(command, option("--model"), model, "GGUF file, or a model by its name in `pith models` (default: the built-in one)");
     command.add_option("--work-dir", work_dir, "Folder of the checkpoint (default: beside the output)");
     command.add_option("--tokens", n_tokens, "Tokens of a sequence")->capture_default_str();
     command.add_option("--sequences", options.n_sequences, "Sequences of a step")->capture_default_str();
     command.add_option("--epochs", options.n_epochs, "Times the text is read")->capture_default_str();
     command.add_option("--learning-rate", options.learning_rate, "At first; it falls to a tenth")->capture_default_str();
     command.add_option("--checkpoint-every", options.checkpoint_every, "Steps")->capture_default_str();
-    command.add_option("-s,--seed", options.seed, "Of the first values and of the order of the text")->capture_default_str();
-    command.add_option("-t,--threads", n_threads, "Threads (default: one per core)");
+    add(command, option("--seed"), options.seed, "Of the first values and of the order of the text")->capture_default_str();
+    add(command, option("--threads"), n_threads, "Threads (default: one per core)");
     command.add_flag("--f32", f32, "Products in f32, not in bf16, where the processor has a matrix unit");
     command.add_flag("--restart", restart, "Begin again although there is a checkpoint");
     refuse_devices(command);

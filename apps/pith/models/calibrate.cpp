@@ -13,6 +13,7 @@
 #include "common/base/ledger_report.h"
 #include "common/base/progress.h"
 #include "common/flags/engine_flags.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "core/stopwatch.h"
 #include "engine/model_parts.h"
@@ -164,9 +165,9 @@ void add_calibrate_command(CLI::App & root, int & exit_code) {
     heads->add_option("-o,--output", flags->output, "File to write (default: MODEL.heads.json beside MODEL.gguf)");
     heads->add_option("--samples", flags->options.n_samples, "Probes; four to a text")->capture_default_str();
     heads->add_option("--tokens", flags->options.n_tokens, "Length of the longest texts")->capture_default_str();
-    heads->add_option("-s,--seed", flags->options.seed, "Seed of the probes")->capture_default_str();
-    heads->add_option("-t,--threads", flags->options.n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
-    heads->add_flag("--json", flags->json, "One JSON object on standard output");
+    add(*heads, option("--seed"), flags->options.seed, "Seed of the probes")->capture_default_str();
+    add(*heads, option("--threads"), flags->options.n_threads);
+    add(*heads, option("--json"), flags->json);
     heads->callback([flags, &exit_code] { exit_code = calibrate_command(*flags); });
 }
 

@@ -14,6 +14,7 @@
 #include "common/base/flag_names.h"
 #include "common/base/ledger_report.h"
 #include "common/flags/engine_flags.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "engine/cache_layout.h"
@@ -270,8 +271,8 @@ void add_info_command(CLI::App & root, int & exit_code) {
                         "Model (as -m has it), gates or LoRA adapter; with -m, whether gates or an adapter fit that model");
     flags->model.add_to(*command, false);
     flags->cache.add_to(*command);
-    command->add_option("-c,--ctx-size", flags->ctx_size, "Tokens to count the cache for (default: the training length)");
-    command->add_flag("--json", flags->json, "One JSON object on standard output");
+    add(*command, option("--ctx-size"), flags->ctx_size, "Tokens to count the cache for (default: the training length)");
+    add(*command, option("--json"), flags->json);
     command->callback([flags, &exit_code] { exit_code = info_command(*flags); });
 }
 

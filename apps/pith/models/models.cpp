@@ -10,6 +10,7 @@
 #include "common/base/ledger_report.h"
 #include "common/models/model_folders.h"
 #include "common/models/models_found.h"
+#include "common/options/options.h"
 #include "core/text.h"
 #include "file/gguf_header.h"
 #include "file/mapped_file.h"
@@ -135,7 +136,7 @@ void add_models_command(CLI::App & root, int & exit_code) {
     auto json = std::make_shared<bool>(false);
     CLI::App * command =
         root.add_subcommand("models", "List the models that Ollama, LM Studio, Hugging Face's tools and llama.cpp keep here");
-    command->add_flag("--json", *json, "One JSON array on standard output");
+    add(*command, option("--json"), *json, "One JSON array on standard output");
     command->callback([json, &exit_code] { exit_code = models_command(*json); });
 }
 

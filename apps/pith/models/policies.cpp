@@ -6,6 +6,7 @@
 #include "app/shell/commands.h"
 #include "common/base/errors.h"
 #include "common/base/ledger_report.h"
+#include "common/options/options.h"
 #include "pith/policies.h"
 
 namespace pith::app {
@@ -55,7 +56,7 @@ void print_table(const std::vector<PolicyInfo> & policies) {
 void add_policies_command(CLI::App & root, int & exit_code) {
     auto json = std::make_shared<bool>(false);
     CLI::App * command = root.add_subcommand("policies", "List every policy, its paper and its options");
-    command->add_flag("--json", *json, "One JSON array on standard output");
+    add(*command, option("--json"), *json, "One JSON array on standard output");
     command->callback([json, &exit_code] {
         const std::vector<PolicyInfo> policies = list_policies();
         if (*json) {

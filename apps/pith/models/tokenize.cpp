@@ -9,6 +9,7 @@
 #include "common/base/ledger_report.h"
 #include "common/base/read_text.h"
 #include "common/models/model_source.h"
+#include "common/options/options.h"
 #include "core/text.h"
 #include "pith/text.h"
 
@@ -77,12 +78,12 @@ void add_tokenize_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<TokenizeFlags>();
     CLI::App * command = root.add_subcommand("tokenize", "Show text as the model's token ids");
     flags->model.add_to(*command, /*is_required=*/true);
-    command->add_option("-f,--file", flags->file, "Text file ('-', or neither -f nor -p: standard input)");
-    CLI::Option * prompt = command->add_option("-p,--prompt", flags->prompt, "Text");
+    add(*command, option("--file"), flags->file, "Text file ('-', or neither -f nor -p: standard input)");
+    CLI::Option * prompt = add(*command, option("--prompt"), flags->prompt, "Text");
     command->add_flag("--pieces", flags->pieces, "Show each token's text, one a line");
     command->add_flag("--no-bos", flags->no_bos, "Leave out the begin-of-sequence token");
     command->add_flag("--no-parse-special", flags->no_parse_special, "Take special tokens' names as plain text");
-    command->add_flag("--json", flags->json, "One JSON object on standard output");
+    add(*command, option("--json"), flags->json);
     command->callback([flags, prompt, &exit_code] {
         flags->has_prompt = prompt->count() > 0;
         exit_code = tokenize_command(*flags);

@@ -5,6 +5,7 @@
 #include "app/run/run.h"
 #include "app/run/run_flags.h"
 #include "app/shell/commands.h"
+#include "common/options/options.h"
 
 namespace pith::app {
 
@@ -14,8 +15,8 @@ void add_ask_command(CLI::App & root, int & exit_code) {
     command->add_option("FILE", flags->cache, "A cache file: of `pith compress`, --save-cache, or /save in `pith chat`")
         ->required();
     flags->add_answer_options(*command);
-    command->add_option("-t,--threads", flags->session.n_threads, "Threads (default: one per core; 1 for models under 32 MiB)");
-    command->add_option("-c,--ctx-size", flags->session.ctx_size, "Positions at most (default: as many as come)");
+    add(*command, option("--threads"), flags->session.n_threads);
+    add(*command, option("--ctx-size"), flags->session.ctx_size);
     command->callback([flags, &exit_code] { exit_code = run_command(*flags); });
 }
 

@@ -14,6 +14,7 @@
 #include "common/base/errors.h"
 #include "common/base/flag_names.h"
 #include "common/base/ledger_report.h"
+#include "common/options/options.h"
 #include "core/text.h"
 #include "pith/cache_file.h"
 #include "pith/kv_type.h"
@@ -199,22 +200,23 @@ void add_cache_command(CLI::App & root, int & exit_code) {
     CLI::App * command = root.add_subcommand("cache", "What is in cache files, and whether they are whole");
     command->require_subcommand(1);
     auto flags = std::make_shared<CacheCommandFlags>();
-    const auto add = [&](const char * name, const char * what) {
+    const auto add_action = [&](const char * name, const char * what) {
         CLI::App * sub = command->add_subcommand(name, what);
-        sub->add_flag("--json", flags->json, "One JSON value on standard output");
+        add(*sub, option("--json"), flags->json, "One JSON value on standard output");
         return sub;
     };
-    CLI::App * info = add("info", "What a cache file holds, and which model it wants");
+    CLI::App * info = add_action("info", "What a cache file holds, and which model it wants");
     info->add_option("FILE", flags->file, "A cache file")->required();
     info->callback([flags, &exit_code] { exit_code = info_command(*flags); });
-    CLI::App * verify = add("verify", "Whether a cache file is whole; with -m, whether it opens with that model");
+    CLI::App * verify = add_action("verify", "Whether a cache file is whole; with -m, whether it opens with that model");
     verify->add_option("FILE", flags->file, "A cache file")->required();
     flags->model.add_to(*verify, /*is_required=*/false);
     verify->callback([flags, &exit_code] { exit_code = verify_command(*flags); });
-    CLI::App * list = add("list", "The cache files (*.pith) of a folder");
+    CLI::App * list = add_action("list", "The cache files (*.pith) of a folder");
     list->add_option("FOLDER", flags->file, "A folder")->required();
     list->callback([flags, &exit_code] { exit_code = list_command(*flags); });
-    CLI::App * prune = add("prune", "Remove the least recently used of an engine's folder of states (pith serve --cache-dir)");
+    CLI::App * prune =
+        add_action("prune", "Remove the least recently used of an engine's folder of states (pith serve --cache-dir)");
     prune->add_option("FOLDER", flags->file, "A folder")->required();
     prune->add_option("--size", flags->size, "Bytes that what stays may take (500M, 8G); 0: nothing stays")->required();
     prune->callback([flags, &exit_code] { exit_code = prune_command(*flags); });

@@ -25,6 +25,7 @@
 #include "common/flags/chat_template_flags.h"
 #include "common/flags/engine_flags.h"
 #include "common/flags/sampler_flags.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "plan/budget_check.h"
 
@@ -284,18 +285,18 @@ void add_chat_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<ChatFlags>();
     CLI::App * command = root.add_subcommand("chat", "A conversation in the terminal, inside a KV-cache budget");
     flags->model.add_to(*command, /*required=*/false);
-    auto * system = command->add_option("--system-prompt", flags->system_prompt, "System prompt, never evicted (-sys)");
-    command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
-    command->add_option("-n,--n-predict,--predict", flags->n_predict,
-                        "Tokens of an answer at most; -1: until the model ends (default: -1; without a chat template " +
-                            std::to_string(kRawAnswer) + ")");
+    auto * system = add(*command, option("--system-prompt"), flags->system_prompt, "System prompt, never evicted (-sys)");
+    add(*command, option("--system-prompt-file"), flags->system_prompt_file)->excludes(system);
+    add(*command, option("--n-predict"), flags->n_predict,
+        "Tokens of an answer at most; -1: until the model ends (default: -1; without a chat template " +
+            std::to_string(kRawAnswer) + ")");
     flags->reverse_prompt.add_to(*command);
-    command->add_option("--in-prefix", flags->in_prefix, "Put in front of every message, inside the chat template");
-    command->add_option("--in-suffix", flags->in_suffix, "The same behind it");
-    command->add_flag("-e,--escape", flags->escape,
-                      "\\n in -r, --in-prefix, --in-suffix and --system-prompt is a line break, \\t a tab, \\x41 a byte");
-    command->add_flag("--raw", flags->raw,
-                      "Leave out the chat template: the model goes on with what you write (as where it has none)");
+    add(*command, option("--in-prefix"), flags->in_prefix);
+    add(*command, option("--in-suffix"), flags->in_suffix);
+    add(*command, option("--escape"), flags->escape,
+        "\\n in -r, --in-prefix, --in-suffix and --system-prompt is a line break, \\t a tab, \\x41 a byte");
+    add(*command, option("--raw"), flags->raw,
+        "Leave out the chat template: the model goes on with what you write (as where it has none)");
     flags->chat_template.add_to(*command);
     flags->session.add_to(*command, "auto", "auto");
     flags->sampler.add_to(*command);

@@ -18,6 +18,7 @@
 #include "common/flags/engine_flags.h"
 #include "common/flags/reread_words.h"
 #include "common/flags/unseen_question.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "pith/cache_file.h"
@@ -149,24 +150,23 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<CompressFlags>();
     CLI::App * command = root.add_subcommand("compress", "Read a text once, and keep what a budget holds of it in a file");
     flags->model.add_to(*command, /*is_required=*/false);
-    command->add_option("-f,--file", flags->file, "Text to compress ('-': standard input)")->required();
+    add(*command, option("--file"), flags->file, "Text to compress ('-': standard input)")->required();
     command->add_option("-o,--output", flags->output, "The file: `pith ask` and `pith run --cache` go on from it")->required();
-    command
-        ->add_option("-p,--prompt", flags->questions,
-                     "A question that will be asked: what is kept is chosen in the sight of all that are given")
+    add(*command, option("--prompt"), flags->questions,
+        "A question that will be asked: what is kept is chosen in the sight of all that are given")
         ->allow_extra_args(false);
-    auto * system = command->add_option("--system-prompt", flags->system_prompt, "System prompt (-sys)");
-    command->add_option("--system-prompt-file", flags->system_prompt_file, "The same, from a file (-sysf)")->excludes(system);
-    command->add_flag("--pin-system", flags->pin_system, "Never evict the system prompt");
+    auto * system = add(*command, option("--system-prompt"), flags->system_prompt);
+    add(*command, option("--system-prompt-file"), flags->system_prompt_file)->excludes(system);
+    add(*command, option("--pin-system"), flags->pin_system);
     command
         ->add_option("--effort", flags->effort,
                      "full: where no question (-p) is known, read the text twice and keep what its repetition looks up (2 to 3 "
                      "times the time); quick: read it once")
         ->capture_default_str()
         ->check(CLI::IsMember({"full", "quick"}));
-    command->add_flag("--raw", flags->raw, "Leave out the model's chat template (-no-cnv)");
+    add(*command, option("--raw"), flags->raw, "Leave out the model's chat template (-no-cnv)");
     flags->chat_template.add_to(*command);
-    command->add_flag("--json", flags->json, "One JSON object on standard output");
+    add(*command, option("--json"), flags->json);
     flags->session.add_to(*command, "auto", "auto");
     command->callback([flags, &exit_code] { exit_code = compress_command(*flags); });
 }

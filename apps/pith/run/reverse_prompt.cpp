@@ -2,12 +2,12 @@
 #include "app/run/reverse_prompt.h"
 
 #include "common/base/escapes.h"
+#include "common/options/options.h"
 
 namespace pith::app {
 
 void ReversePromptFlags::add_to(CLI::App & command) {
-    command.add_option("-r,--reverse-prompt", texts, "An answer ends where the model says this text; may be repeated")
-        ->allow_extra_args(false);
+    add(command, option("--reverse-prompt"), texts)->allow_extra_args(false);
 }
 
 Result<std::vector<std::string>> ReversePromptFlags::read(bool escape) const {

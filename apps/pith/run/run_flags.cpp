@@ -8,6 +8,7 @@
 
 #include "common/base/escapes.h"
 #include "common/base/read_text.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "pith/budget.h"
@@ -42,16 +43,14 @@ Status read_lines(const std::string & path, std::vector<std::string> & prompts) 
 
 void RunFlags::add_to(CLI::App & command) {
     add_answer_options(command);
-    command.add_option("-f,--file", file, "Text to read first: the context ('-': standard input)");
-    auto * at_a_time = command.add_option(
-        "--parallel", parallel, "Answers at a time, together through each pass over the weights (-np); 1: one after the other");
+    add(command, option("--file"), file);
+    auto * at_a_time = add(command, option("--parallel"), parallel);
     at_a_time->capture_default_str();
-    auto * ids = command.add_option("--token-ids", token_ids,
-                                    "Token ids as the whole prompt, instead of text: a file of numbers ('-': standard input)");
-    auto * system = command.add_option("--system-prompt", system_prompt, "System prompt (-sys)");
-    auto * system_file = command.add_option("--system-prompt-file", system_prompt_file, "The same, from a file (-sysf)");
+    auto * ids = add(command, option("--token-ids"), token_ids);
+    auto * system = add(command, option("--system-prompt"), system_prompt);
+    auto * system_file = add(command, option("--system-prompt-file"), system_prompt_file);
     system_file->excludes(system);
-    command.add_flag("--pin-system", pin_system, "Never evict the system prompt");
+    add(command, option("--pin-system"), pin_system);
     session.add_to(command, "auto", "auto");
     auto * aware = command.add_flag("--question-aware", question_aware,
                                     "Compress context and question together, once per question (default with one question)");
@@ -59,10 +58,10 @@ void RunFlags::add_to(CLI::App & command) {
         command.add_flag("--question-later", question_later,
                          "Compress the context before any question is known (default: all are; several share one compression)");
     later->excludes(aware);
-    auto * raw_text = command.add_flag("--raw", raw, "Leave out the model's chat template (-no-cnv)");
+    auto * raw_text = add(command, option("--raw"), raw, "Leave out the model's chat template (-no-cnv)");
     auto * from = command.add_option(
         "--cache", cache, "Go on from a cache file, under the settings it was saved with (`pith ask` says the same)");
-    for (CLI::Option * option : {at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(option); }
+    for (CLI::Option * other : {at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(other); }
     for (const char * name : {"--policy", "--budget", "--heads", "--cache-type-k", "--cache-type-v", "--no-kv-rotation",
                               "--prefill", "--chunk", "--evict-every", "--grid"}) {
         from->excludes(command.get_option(name));
@@ -70,7 +69,7 @@ void RunFlags::add_to(CLI::App & command) {
     auto * endless = command.add_flag("--follow", follow,
                                       "Read -f as it grows, or standard input, on and on inside the budget, until it ends or "
                                       "Ctrl-C; -p is answered at the end. With --cache: where that file's text goes on");
-    for (CLI::Option * option : {at_a_time, ids, aware, later}) { endless->excludes(option); }
+    for (CLI::Option * other : {at_a_time, ids, aware, later}) { endless->excludes(other); }
     command
         .add_option("--save-every", save_every,
                     "With --follow: write --save-cache whenever so many tokens have come; 0: at the end")
@@ -79,26 +78,19 @@ void RunFlags::add_to(CLI::App & command) {
 
 void RunFlags::add_answer_options(CLI::App & command) {
     model.add_to(command, /*is_required=*/false);
-    command
-        .add_option("-p,--prompt", prompts,
-                    "Prompt, or a question on the context; may be repeated (neither -p nor -f: standard input)")
-        ->allow_extra_args(false);
+    add(command, option("--prompt"), prompts)->allow_extra_args(false);
     command.add_option("--prompts", prompts_file, "More of them: a file of one a line ('-': standard input)");
-    command.add_flag("-e,--escape", escape,
-                     "\\n in -p, --prompts, -r and --system-prompt is a line break, \\t a tab, \\x41 a byte");
-    command.add_option("-n,--n-predict,--predict", n_predict, "Tokens to generate at most; -1: until the model ends")
-        ->capture_default_str();
+    add(command, option("--escape"), escape);
+    add(command, option("--n-predict"), n_predict)->capture_default_str();
     reverse_prompt.add_to(command);
     chat_template.add_to(command);
     sampler.add_to(command);
     command.add_option("--save-cache", save_cache,
                        "Save prompt and answer to this cache file, to go on from with --cache (one prompt)");
-    command.add_option("--ask-budget", ask_budget,
-                       "Of a cache file: compress what it holds once more for each question, in its sight and in a copy of its "
-                       "own, to so many tokens per head (256), share of the text (5%) or bytes");
-    command.add_option("--ask-policy", ask_policy, "With --ask-budget: what that keeps (default: auto)");
+    add(command, option("--ask-budget"), ask_budget);
+    add(command, option("--ask-policy"), ask_policy);
     command.add_flag("--ignore-eos", ignore_eos, "Go on where the model would end");
-    command.add_flag("--json", json, "One JSON object on standard output");
+    add(command, option("--json"), json);
     command.add_flag("--kept", kept, "With --json: the positions that every layer's KV heads hold at the end");
     command
         .add_option("--logprobs,--n-probs", n_logprobs,

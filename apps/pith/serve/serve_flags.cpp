@@ -6,6 +6,7 @@
 #include "common/base/byte_count.h"
 #include "common/base/read_text.h"
 #include "common/models/sha256.h"
+#include "common/options/options.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "device/available_memory.h"
@@ -18,32 +19,32 @@ void ServeFlags::add_to(CLI::App & command) {
     const auto serving = [&](const char * names, auto & value, const char * help) {
         command.add_option(names, value, help)->capture_default_str()->group("Serving");
     };
-    serving("--host", http.host, "Address to listen at; 0.0.0.0: every one of this machine");
-    serving("--port", http.port, "Port to listen at; 0: one that is free");
+    const auto known = [&](const OptionRow & row, auto & value, const std::string & help = "") {
+        return add(command, row, value, help)->group("Serving");
+    };
+    known(option("--host"), http.host)->capture_default_str();
+    known(option("--port"), http.port)->capture_default_str();
     command.add_option("-a,--alias", alias, "What /v1/models calls the model (default: the file's name)")->group("Serving");
     command
         .add_option("--api-key", api_keys, "Keys, one of which every request must bring; several between commas, or repeated")
         ->allow_extra_args(false)
         ->group("Serving");
     command.add_option("--api-key-file", api_key_file, "The same, from a file, one a line")->group("Serving");
-    serving("--kv-budget", ceiling, "Ceiling of all KV caches together: bytes (4G), auto: what memory allows, or none");
-    command
-        .add_option("--cache-dir", cache_dir,
-                    "Folder of states: a prompt that begins as an earlier one goes on from there, after a restart, too")
-        ->group("Serving");
-    serving("--cache-size", cache_size, "What all states in it may take (8G, 500M); the least recently used goes first");
-    serving("--cache-ram", cache_ram_mib,
-            "MiB of states in memory, inside --kv-budget, where they go before anybody waits; 0: none, -1: as many as fit");
+    known(option("--kv-budget"), ceiling)->capture_default_str();
+    known(option("--cache-dir"), cache_dir);
+    known(option("--cache-size"), cache_size)->capture_default_str();
+    known(option("--cache-ram"), cache_ram_mib)->capture_default_str();
     command.add_flag("--share-prefix", share_prefix, "States are found whatever the API key (default: by the same key alone)")
         ->group("Serving");
-    serving("--parallel", parallel, "Answers at a time at most (-np); 0: as many as fit under the ceiling");
+    known(option("--parallel"), parallel, "Answers at a time at most (-np); 0: as many as fit under the ceiling")
+        ->capture_default_str();
     serving("--max-waiting", most_waiting, "Requests in line at most; one more is told to come again (429)");
     command
         .add_flag("--priorities", priorities,
                   "Requests may name a priority, the lower first: what runs with a higher one makes room, and goes on later")
         ->group("Serving");
     serving("--cors-origin", http.cors_origin, "Web page whose scripts may call, or *; empty: none");
-    serving("--timeout", http.receive_timeout_s, "Seconds for a request to arrive, and for a client to take what is written");
+    known(option("--timeout"), http.receive_timeout_s)->capture_default_str();
     serving("--request-timeout", request_timeout_s,
             "Seconds for an answer, its wait in line included: what has been said then is the answer; 0: none");
     serving("--shutdown-timeout", shutdown_timeout_s,
@@ -55,8 +56,7 @@ void ServeFlags::add_to(CLI::App & command) {
         .add_flag("--no-pin-system", no_pin_system,
                   "System prompts are evicted like the rest (default: never, where they take half of a budget at most)")
         ->group("Serving");
-    command
-        .add_option("-n,--n-predict,--predict", n_predict, "Tokens of an answer that gives no limit; -1: until the model ends")
+    add(command, option("--n-predict"), n_predict, "Tokens of an answer that gives no limit; -1: until the model ends")
         ->capture_default_str();
     chat_template.add_template_to(command);
     session.add_to(command, "auto", "");

@@ -1,59 +1,19 @@
-// llama_flags.cpp - the tables of llama.cpp's flags. Where one of them is Pith's own, too, Pith's comes first.
+// llama_flags.cpp - the tables of llama.cpp's flags that Pith does not need or does not have. What it calls an option that Pith
+// has, too, stands in the option's row (common/options); a flag that a command of Pith's has by the same name is not refused.
 #include "app/shell/llama_flags.h"
 
-#include <algorithm>
-#include <array>
-#include <span>
 #include <string_view>
-
-#include "core/text.h"
 
 namespace pith::app {
 namespace {
 
-// Where a row counts.
+// Where a row counts, and all such commands.
 constexpr std::string_view kRun = "run";
 constexpr std::string_view kChat = "chat";
 constexpr std::string_view kServe = "serve";
-constexpr std::string_view kBoth;  // of all
+constexpr std::string_view kCommands = "run chat serve";
 
-struct Renamed {
-    std::string_view names;
-    std::string_view pith;
-    std::string_view command = kBoth;
-};
-constexpr Renamed kRenamed[] = {
-    {"-ctk", "--cache-type-k"},
-    {"-ctv", "--cache-type-v"},
-    {"-sys", "--system-prompt"},
-    {"-sysf", "--system-prompt-file"},
-    {"-jf", "--json-schema-file"},
-    {"-ngl --gpu-layers", "--n-gpu-layers"},
-    {"-dev", "--device"},
-    {"-ts", "--tensor-split"},
-    {"-kvo", "--kv-offload"},
-    {"-nkvo", "--no-kv-offload"},
-    {"-temp", "--temp"},
-    {"-hf -hfr", "--hf-repo"},
-    {"-hff", "--hf-file"},
-    {"-hft", "--hf-token"},
-    {"-nr", "--no-repack"},
-    {"-np", "--parallel", kRun},
-    {"-rea", "--reasoning"},
-    {"-np", "--parallel", kServe},
-    {"-cram", "--cache-ram", kServe},
-    {"-to", "--timeout", kServe},
-    {"-v --log-verbose", "--verbose"},
-    {"-no-cnv --no-conversation", "--raw", kRun},  // there, too, it means: without the chat template
-};
-
-// Flags for what Pith does anyway. values: those for which that is so; "": the flag has none; "*": whatever it is.
-struct Taken {
-    std::string_view names;
-    std::string_view values;
-    std::string_view command = kBoth;
-};
-constexpr Taken kTaken[] = {
+constexpr TakenFlags kTaken[] = {
     {"-fa --flash-attn", "on auto 1 true enabled"},
     {"-co --color", "on off auto"},  // what Pith prints needs no colours to tell it apart
     {"--log-colors", "on off auto"},
@@ -75,11 +35,6 @@ constexpr Taken kTaken[] = {
     {"-cnv --conversation -i --interactive -if --interactive-first", "", kChat},
 };
 
-struct Refused {
-    std::string_view names;
-    std::string_view instead;
-    std::string_view command = kBoth;
-};
 constexpr std::string_view kWholeLayers =
     "Pith places whole layers: -ngl N, --device and --tensor-split say which; leave it out";
 constexpr std::string_view kOnlyTheHub = "Pith fetches from Hugging Face alone: -hf USER/REPO:QUANT, or -m FILE";
@@ -91,7 +46,7 @@ constexpr std::string_view kTextOnly = "Pith reads text only; leave it out";
 constexpr std::string_view kTalk = "`pith run` answers and ends: `pith chat` talks";
 constexpr std::string_view kOrder = "Pith's samplers have one order, llama.cpp's default; leave it out";
 constexpr std::string_view kMetadata = "Pith takes the model as its file says; leave it out";
-constexpr Refused kRefused[] = {
+constexpr RefusedFlags kRefused[] = {
     {"-sm --split-mode -mg --main-gpu -ot --override-tensor -cmoe --cpu-moe -ncmoe --n-cpu-moe --moe-cache-mib -ncffn "
      "--n-cpu-ffn --op-offload -fitt --fit-target -fitc --fit-ctx -fit --fit -bs --backend-sampling",
      kWholeLayers},
@@ -154,111 +109,14 @@ constexpr Refused kRefused[] = {
     {"-md --model-draft -hfd -hfrd --hf-repo-draft -td --threads-draft -tbd --threads-batch-draft -ngld --gpu-layers-draft "
      "--n-gpu-layers-draft -devd --device-draft -otd --override-tensor-draft -cmoed --cpu-moe-draft -ncmoed --n-cpu-moe-draft "
      "-ctkd --cache-type-k-draft -ctvd --cache-type-v-draft --draft --draft-n --draft-max --draft-min --draft-n-min "
-     "--draft-p-min --draft-p-split",
+     "--draft-p-min --draft-p-split --spec-*",
      kNoDraft},
-};
-
-template <class Row>
-const Row * find_row(std::span<const Row> rows, std::string_view name, std::string_view command) {
-    for (const Row & row : rows) {
-        if (!row.command.empty() && row.command != command) { continue; }
-        const auto names = split(row.names, ' ');
-        if (std::ranges::find(names, name) != names.end()) { return &row; }
-    }
-    return nullptr;
-}
-
-// The tables' names are llama.cpp's, so "-ngl=99" and "--flash-attn=on" are cut at the sign.
-struct Flag {
-    std::string name;
-    std::string value;  // behind the sign
-    bool has_value = false;
-};
-Flag parse_flag(const std::string & argument) {
-    const size_t equals = argument.find('=');
-    if (equals == std::string::npos) { return {argument, "", false}; }
-    return {argument.substr(0, equals), argument.substr(equals + 1), true};
-}
-
-class Adoption {
-public:
-    Adoption(const CLI::App & command, const std::vector<std::string> & arguments) : command_(command), in_(arguments) {}
-
-    Result<std::vector<std::string>> run() {
-        while (at_ < in_.size()) {
-            const std::string & argument = in_[at_];
-            if (argument.size() < 2 || argument[0] != '-' || argument == "--") {
-                out_.push_back(in_[at_++]);
-                continue;
-            }
-            PITH_RETURN_IF_ERROR(take_flag(parse_flag(argument)));
-        }
-        return std::move(out_);
-    }
-
-private:
-    Status take_flag(const Flag & flag) {
-        const std::string & command = command_.get_name();
-        if (const Taken * row = find_row<Taken>(kTaken, flag.name, command)) {
-            if (const int n = length_if_taken(*row, flag); n > 0) {
-                at_ += static_cast<size_t>(n);
-                return {};
-            }
-        }
-        if (const Renamed * row = find_row<Renamed>(kRenamed, flag.name, command)) {
-            keep(std::string(row->pith) + (flag.has_value ? "=" + flag.value : ""));
-            return {};
-        }
-        const CLI::Option * own = command_.get_option_no_throw(flag.name);
-        if (own != nullptr) {
-            keep(in_[at_]);
-            return {};
-        }
-        if (const Refused * row = find_row<Refused>(kRefused, flag.name, command)) { return refusal(flag.name, row->instead); }
-        if (flag.name.starts_with("--spec-")) { return refusal(flag.name, kNoDraft); }
-        out_.push_back(in_[at_++]);
-        return {};
-    }
-
-    static Status refusal(const std::string & name, std::string_view instead) {
-        return {ErrorCode::kInvalidArgument, name + " is llama.cpp's: " + std::string(instead)};
-    }
-
-    // How many arguments the flag and its value are, where they ask for what Pith does anyway; else 0.
-    int length_if_taken(const Taken & row, const Flag & flag) const {
-        if (row.values.empty()) { return flag.has_value ? 0 : 1; }
-        const auto values = split(row.values, ' ');
-        const auto is_one = [&](const std::string & text) { return std::ranges::find(values, text) != values.end(); };
-        if (flag.has_value) { return is_one(flag.value) ? 1 : 0; }
-        const bool has_next = at_ + 1 < in_.size();
-        if (has_next && is_one(in_[at_ + 1])) { return 2; }
-        // Some of llama.cpp's switches may stand alone.
-        const bool is_switch = values.front() == "on" && (!has_next || in_[at_ + 1].starts_with('-'));
-        return is_switch ? 1 : 0;
-    }
-
-    // An option of Pith's, with what follows it where it takes a value.
-    void keep(const std::string & argument) {
-        out_.push_back(argument);
-        const CLI::Option * option = command_.get_option_no_throw(parse_flag(argument).name);
-        const bool takes_value = option != nullptr && option->get_items_expected_max() > 0 && !parse_flag(argument).has_value;
-        ++at_;
-        if (takes_value && at_ < in_.size()) { out_.push_back(in_[at_++]); }
-    }
-
-    const CLI::App & command_;
-    const std::vector<std::string> & in_;
-    std::vector<std::string> out_;
-    size_t at_ = 0;
 };
 
 }  // namespace
 
-Result<std::vector<std::string>> adopt_llama_flags(const CLI::App & root, const std::vector<std::string> & arguments) {
-    const auto named = std::ranges::find_if(arguments, [](const std::string & word) { return !word.starts_with('-'); });
-    if (named == arguments.end() || (*named != kRun && *named != kChat && *named != kServe)) { return arguments; }
-    const auto commands = root.get_subcommands([&](const CLI::App * command) { return command->get_name() == *named; });
-    return commands.empty() ? arguments : Adoption(*commands.front(), arguments).run();
+LlamaFlags llama_flags() {
+    return {kCommands, kTaken, kRefused};
 }
 
 }  // namespace pith::app

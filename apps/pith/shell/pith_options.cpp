@@ -18,8 +18,8 @@ Words shapes_there_are() {
 
 }  // namespace
 
-OptionTable pith_options() {
-    return with_common_options({
+OwnOptions pith_options() {
+    return {
         {"pith demo", "--policy", ValueKind::kPolicies, policies_or_all},
         {"pith demo", "--task", ValueKind::kListOf, demo_tasks},
         {"pith make-model", "shape", ValueKind::kOneOf, shapes_there_are},
@@ -29,7 +29,7 @@ OptionTable pith_options() {
         {"pith cache list", "FOLDER", ValueKind::kFolder},
         {"pith cache prune", "FOLDER", ValueKind::kFolder},
         {"pith cache prune", "--size", ValueKind::kText},
-    });
+    };
 }
 
 }  // namespace pith::app

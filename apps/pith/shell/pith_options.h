@@ -5,6 +5,6 @@
 
 namespace pith::app {
 
-OptionTable pith_options();
+OwnOptions pith_options();
 
 }  // namespace pith::app
