@@ -16,6 +16,7 @@
 #include "core/text.h"
 #include "eval/studies/paper_tables.h"
 #include "pith/budget.h"
+#include "pith/policies.h"
 #include "policy/policy.h"
 
 namespace pith {
