@@ -20,7 +20,7 @@
 
 namespace pith {
 
-inline constexpr uint32_t kCacheFileVersion = 4;
+inline constexpr uint32_t kCacheFileVersion = 5;
 
 struct CacheSection {
     static constexpr size_t kMostName = 15;

@@ -37,6 +37,8 @@ EvidenceNeeds EvidenceNeeds::merged(const EvidenceNeeds & other) const {
     all.running_sum = running_sum || other.running_sum;
     all.key_norm = key_norm || other.key_norm;
     all.key_cosine = key_cosine || other.key_cosine;
+    all.key_leverage = key_leverage || other.key_leverage;
+    all.block_attention = block_attention || other.block_attention;
     all.expected_future = std::max(expected_future, other.expected_future);
     all.value_l1 = value_l1 || other.value_l1;
     all.value_l2 = value_l2 || other.value_l2;

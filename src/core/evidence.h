@@ -32,6 +32,12 @@ enum class QuerySample {
 // seed and of what has been seen (the n smallest hashes), shared by all layers and heads, and the same in every schedule.
 inline constexpr int kDefaultProfileQueries = 200;
 
+// Tokens at the first positions draw attention whatever they say, and their keys lie far from all others: they stand outside of
+// blocks and of the sums behind leverages, and count as 1 in both.
+inline constexpr int kFirstTokens = 8;
+// Blocks end at multiples of it.
+inline constexpr int kBlockTokens = 256;
+
 struct ProfileNeeds {
     int n_queries = 0;  // 0: none
     int margin = 32;    // the window, where the policy has one
@@ -58,11 +64,14 @@ struct EvidenceNeeds {
     int running_last = 0;         // with running_sum: only the last so many queries (0: all)
     bool key_norm = false;        // |k|₂ before RoPE, carried through compaction
     bool key_cosine = false;      // cos(k_j, mean over the lane of k/|k|₂), after RoPE
-    int expected_future = 0;      // exponent of the attention expected from the next so many queries (0: none)
-    bool value_l1 = false;        // |v|₁
-    bool value_l2 = false;        // |v|₂
-    bool output_l1 = false;       // |v·W_O|₁ per query head: costs a product with W_O
-    bool output_l2 = false;       // |v·W_O|₂ per query head: by a head_dim × head_dim factor
+    bool key_leverage = false;    // statistical leverage among the lane's keys before RoPE, sketched
+    // column sums of attention within blocks of tokens, in which every query sees every key; carried through compaction
+    bool block_attention = false;
+    int expected_future = 0;    // exponent of the attention expected from the next so many queries (0: none)
+    bool value_l1 = false;      // |v|₁
+    bool value_l2 = false;      // |v|₂
+    bool output_l1 = false;     // |v·W_O|₁ per query head: costs a product with W_O
+    bool output_l2 = false;     // |v·W_O|₂ per query head: by a head_dim × head_dim factor
     bool output_pairs = false;  // products of v·W_O of two query heads of a group: a product with a factor of the group's W_O
     bool retention = false;     // what the model's gate says of the entry: its retention probability
     bool reread_max = false;    // max over the queries of the text's repetition of A, carried through compaction
@@ -130,6 +139,9 @@ struct LayerEvidence {
     Ragged<float> running_sum;           // [H]
     Ragged<float> key_norm;              // [K]
     Ragged<float> key_cosine;            // [K]
+    Ragged<float> key_leverage;          // [K] in [0, 1]
+    // [H] Σ over the queries i of j's block of softmax over the block's keys of q_i·k_j, not scaled: 1 on average.
+    Ragged<float> block_attention;
     // [H] s·k·μ + s²·k·Σ·k/2, s the model's scale of products, for queries of mean μ and covariance Σ at the next positions:
     // the expected attention's exponent, before any softmax.
     Ragged<float> expected;

@@ -160,6 +160,10 @@ Status Forward::observe(const BatchPart & part, int layer, const ggml_tensor * q
                           floats_of(queries, static_cast<size_t>(first_row + part.n - n_read) * row,
                                     static_cast<size_t>(n_read) * row, queries_));
     if (evidence.wants_queries()) { evidence.remember(layer, read.data(), n_read, first_read, part.n_to_come); }
+    if (evidence.wants_blocks()) {
+        PITH_RETURN_IF_ERROR(
+            evidence.add_blocks(observe_runner_, *part.cache, part.seq, layer, read.data(), n_read, first_read));
+    }
     if (adds) {
         PITH_RETURN_IF_ERROR(evidence.add_running(observe_runner_, *part.cache, part.seq, layer, read.data(), n_read,
                                                   first_read, part.hidden_keys));
@@ -186,6 +190,11 @@ Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int
         decode_graph_->set_profile(profile_);
         decode_graph_->set_cancel(cancel());
     }
+    for (const BatchPart & part : parts) {  // here, where what fails leaves all as it was
+        if (part.evidence->wants_blocks()) {
+            PITH_RETURN_IF_ERROR(part.evidence->close_blocks(observe_runner_, *part.cache, part.seq));
+        }
+    }
     const auto run = [&] { return decode_graph_->run(parts, tokens, logits); };
     // Over devices, whether the graph that is kept may run again must not change before it does.
     PITH_RETURN_IF_ERROR(devices_.empty() ? run() : on_devices(run));
@@ -210,6 +219,9 @@ Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int
             if (evidence.wants_moments()) { evidence.add_moments(layer, decode_graph_->moments(layer, i)); }
             if (evidence.wants_queries()) {
                 evidence.remember(layer, decode_graph_->queries(layer, i), 1, part.first_position);
+                if (evidence.wants_blocks()) {
+                    evidence.add_to_block(layer, decode_graph_->queries(layer, i), part.first_position);
+                }
             }
         }
         evidence_s_ += watch.seconds();

@@ -11,10 +11,12 @@ namespace {
 
 void write_needs(const EvidenceNeeds & needs, ByteWriter & to) {
     for (const int n : {needs.window, needs.running_last, needs.expected_future}) { to.number(n); }
-    for (const bool is_wanted : {needs.window_mean, needs.window_max, needs.window_sq, needs.window_head_sq, needs.window_pairs,
-                                 needs.window_entropy, needs.last_query, needs.running_sum, needs.key_norm, needs.key_cosine,
-                                 needs.value_l1, needs.value_l2, needs.output_l1, needs.output_l2, needs.output_pairs,
-                                 needs.retention, needs.reread_max, needs.values, needs.output_errors}) {
+    for (const bool is_wanted :
+         {needs.window_mean,    needs.window_max, needs.window_sq,   needs.window_head_sq, needs.window_pairs,
+          needs.window_entropy, needs.last_query, needs.running_sum, needs.key_norm,       needs.key_cosine,
+          needs.value_l1,       needs.value_l2,   needs.output_l1,   needs.output_l2,      needs.output_pairs,
+          needs.retention,      needs.reread_max, needs.values,      needs.output_errors,  needs.key_leverage,
+          needs.block_attention}) {
         to.flag(is_wanted);
     }
     to.number(needs.profile.n_queries);
@@ -27,10 +29,12 @@ void write_needs(const EvidenceNeeds & needs, ByteWriter & to) {
 EvidenceNeeds read_needs(ByteReader & from) {
     EvidenceNeeds needs;
     for (int * n : {&needs.window, &needs.running_last, &needs.expected_future}) { *n = from.number<int>(); }
-    for (bool * is_wanted : {&needs.window_mean, &needs.window_max, &needs.window_sq, &needs.window_head_sq,
-                             &needs.window_pairs, &needs.window_entropy, &needs.last_query, &needs.running_sum, &needs.key_norm,
-                             &needs.key_cosine, &needs.value_l1, &needs.value_l2, &needs.output_l1, &needs.output_l2,
-                             &needs.output_pairs, &needs.retention, &needs.reread_max, &needs.values, &needs.output_errors}) {
+    for (bool * is_wanted :
+         {&needs.window_mean,    &needs.window_max, &needs.window_sq,   &needs.window_head_sq, &needs.window_pairs,
+          &needs.window_entropy, &needs.last_query, &needs.running_sum, &needs.key_norm,       &needs.key_cosine,
+          &needs.value_l1,       &needs.value_l2,   &needs.output_l1,   &needs.output_l2,      &needs.output_pairs,
+          &needs.retention,      &needs.reread_max, &needs.values,      &needs.output_errors,  &needs.key_leverage,
+          &needs.block_attention}) {
         *is_wanted = from.flag();
     }
     needs.profile.n_queries = from.number<int>();
@@ -39,6 +43,25 @@ EvidenceNeeds read_needs(ByteReader & from) {
     needs.profile.sample = static_cast<QuerySample>(from.number<uint8_t>());
     needs.profile.distance = static_cast<HeadDistance>(from.number<uint8_t>());
     return needs;
+}
+
+void write_queries(const KeptQueries & queries, ByteWriter & to) {
+    to.array(queries.positions());
+    for (size_t i = 0; i < queries.size(); ++i) { to.array(queries.row(i)); }
+}
+
+// Of the newest of n_seen tokens, at most so many.
+bool read_queries(ByteReader & from, size_t row_size, size_t most, int64_t n_seen, KeptQueries & queries) {
+    const std::vector<int32_t> positions = from.array<int32_t>();
+    const auto n = static_cast<int64_t>(positions.size());
+    if (positions.size() > most || n > n_seen) { return false; }
+    for (int64_t i = 0; i < n; ++i) {
+        const std::vector<float> query = from.array<float>();
+        const int32_t position = positions[static_cast<size_t>(i)];
+        if (query.size() != row_size || position != n_seen - n + i) { return false; }
+        queries.push(query.data(), position);
+    }
+    return true;
 }
 
 void write_rows(const std::vector<SharedRow> & rows, ByteWriter & to) {
@@ -66,10 +89,12 @@ void EvidenceState::write(ByteWriter & to) const {
     for (const EvidenceNeeds & needs : needs_) { write_needs(needs, to); }
     to.number(uint64_t{layers_.size()});
     for (const Layer & layer : layers_) {
-        to.array(layer.queries.positions());
-        for (size_t i = 0; i < layer.queries.size(); ++i) { to.array(layer.queries.row(i)); }
+        write_queries(layer.queries, to);
         for (const QuerySampler & sampler : layer.samplers) { sampler.write(to); }
-        for (const auto * rows : {&layer.running, &layer.retention, &layer.key_norms, &layer.reread}) { write_rows(*rows, to); }
+        for (const auto * rows : {&layer.running, &layer.retention, &layer.key_norms, &layer.reread, &layer.block_sums}) {
+            write_rows(*rows, to);
+        }
+        write_queries(layer.block, to);
         to.number(layer.moments.n);
         to.flag(layer.moments.only_sinks);
         to.array(layer.moments.mean);
@@ -84,24 +109,21 @@ Status EvidenceState::read_layer(ByteReader & from, int index, std::span<const i
     const auto n_heads = static_cast<size_t>(shape_.n_heads());
     const auto group = static_cast<size_t>(shape_.n_group);
 
-    const std::vector<int32_t> positions = from.array<int32_t>();
     const size_t limit = keeps_all_ ? KeptQueries::kAll : static_cast<size_t>(n_kept_queries_);
-    const auto n_kept = static_cast<int64_t>(positions.size());
-    if (positions.size() > limit || n_kept > n_seen) { return no_evidence(index, "too many queries"); }
-    for (int64_t i = 0; i < n_kept; ++i) {
-        const std::vector<float> query = from.array<float>();
-        const int32_t position = positions[static_cast<size_t>(i)];
-        if (query.size() != query_size() || position != n_seen - n_kept + i) {
-            return no_evidence(index, "queries that are not the newest");
-        }
-        layer.queries.push(query.data(), position);
+    if (!read_queries(from, query_size(), limit, n_seen, layer.queries)) {
+        return no_evidence(index, "queries that are not the newest, or too many");
     }
+    const auto n_kept = static_cast<int64_t>(layer.queries.size());
     for (QuerySampler & sampler : layer.samplers) {
         if (!sampler.read(from, n_seen, n_kept)) { return no_evidence(index, "a sample of queries that is none"); }
     }
     const bool fit = read_rows(from, lengths, group, layer.running) && read_rows(from, lengths, 1, layer.retention) &&
-                     read_rows(from, lengths, 1, layer.key_norms) && read_rows(from, lengths, group, layer.reread);
+                     read_rows(from, lengths, 1, layer.key_norms) && read_rows(from, lengths, group, layer.reread) &&
+                     read_rows(from, lengths, group, layer.block_sums);
     if (!fit) { return no_evidence(index, "rows longer than its lanes"); }
+    if (!read_queries(from, query_size(), wants_blocks() ? size_t{kBlockTokens} : 0, n_seen, layer.block)) {
+        return no_evidence(index, "queries of a block that are not the newest, or too many");
+    }
 
     QueryMoments & moments = layer.moments;
     moments.n = from.number<int64_t>();

@@ -1,14 +1,17 @@
 // evidence_gather.cpp - the evidence made of what a state has kept, and of the cache as it stands.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "device/cpu_threads.h"
 #include "device/device_work.h"
+#include "evidence/block_attention.h"
 #include "evidence/entry_norms.h"
 #include "evidence/evidence_state.h"
 #include "evidence/group_outputs.h"
+#include "evidence/key_leverage.h"
 #include "evidence/lane_tiles.h"
 #include "evidence/lane_values.h"
 #include "evidence/observe.h"
@@ -66,6 +69,34 @@ Status EvidenceState::gather_reread(const From & from, LayerEvidence & evidence)
     return {};
 }
 
+// What full blocks were told, and behind it the block that is not full, as if it ended here.
+Status EvidenceState::gather_blocks(const From & from, LayerEvidence & evidence) const {
+    const Layer & layer = layers_[static_cast<size_t>(from.layer)];
+    const auto n_open = static_cast<int>(layer.block.size());
+    const int32_t begin = n_open > 0 ? layer.block.positions().front() : std::numeric_limits<int32_t>::max();
+    Ragged<float> open(std::vector<int>(static_cast<size_t>(shape_.n_heads()), 0));
+    if (n_open > 0) {
+        const std::vector<float> queries = layer.block.newest(layer.block.size());
+        PITH_RETURN_IF_ERROR(
+            block_attention(from.runner, from.cache, from.seq, from.layer, queries.data(), n_open, begin, open));
+    }
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        const auto positions = evidence.positions.row(head / shape_.n_group);
+        std::vector<float> row = closed_sums(layer.block_sums[static_cast<size_t>(head)].values(), positions, begin);
+        row.insert(row.end(), open.row(head).begin(), open.row(head).end());
+        if (row.size() != positions.size() || std::ranges::any_of(row, [](float x) { return std::isnan(x); })) {
+            return not_made_for("attention within blocks");
+        }
+        evidence.block_attention.push_row(row);
+    }
+    return {};
+}
+
+Status EvidenceState::gather_leverage(const From & from, LayerEvidence & evidence) const {
+    if (output_ == nullptr) { return not_made_for("leverage of keys"); }
+    return key_leverages(from.runner, output_->factors.model(), from.cache, from.seq, from.layer, evidence.key_leverage);
+}
+
 Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen,
                                             const EvidenceNeeds & needs) const {
     LayerEvidence evidence;
@@ -89,6 +120,8 @@ Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCa
         }
     }
     if (needs.reread_max) { PITH_RETURN_IF_ERROR(gather_reread(from, evidence)); }
+    if (needs.block_attention) { PITH_RETURN_IF_ERROR(gather_blocks(from, evidence)); }
+    if (needs.key_leverage) { PITH_RETURN_IF_ERROR(gather_leverage(from, evidence)); }
     PITH_RETURN_IF_ERROR(gather_expected(from, needs, evidence));
     PITH_RETURN_IF_ERROR(gather_values(from, needs, evidence));
     return evidence;

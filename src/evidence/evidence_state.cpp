@@ -68,6 +68,8 @@ bool EvidenceState::covers(const EvidenceNeeds & needs) const {
     if (needs.retention && !merged_.retention) { return false; }
     if (needs.key_norm && !merged_.key_norm) { return false; }
     if (needs.reread_max && !merged_.reread_max) { return false; }
+    if (needs.block_attention && !wants_blocks()) { return false; }
+    if (needs.key_leverage && output_ == nullptr) { return false; }
     if (needs.expected_future > 0 && (!wants_moments_ || output_ == nullptr)) { return false; }
     const bool behind_output = needs.output_l1 || needs.output_l2 || needs.output_pairs || needs.output_errors;
     if (behind_output && output_ == nullptr) { return false; }
@@ -82,6 +84,8 @@ void EvidenceState::reset() {
         layer.retention.resize(static_cast<size_t>(shape_.n_kv_heads));
         layer.key_norms.resize(static_cast<size_t>(shape_.n_kv_heads));
         layer.reread.resize(static_cast<size_t>(shape_.n_heads()));
+        layer.block_sums.resize(static_cast<size_t>(shape_.n_heads()));
+        layer.block = KeptQueries(query_size(), wants_blocks() ? KeptQueries::kAll : 0);
         layer.queries = KeptQueries(query_size(), keeps_all_ ? KeptQueries::kAll : static_cast<size_t>(n_kept_queries_));
         for (const ProfileNeeds & profile : samplers_) { layer.samplers.emplace_back(profile, query_size()); }
     }
@@ -165,6 +169,10 @@ void EvidenceState::narrow(std::vector<EvidenceNeeds> needs) {
         if (!narrower.merged_.retention) { forget(layer.retention); }
         if (!narrower.merged_.key_norm) { forget(layer.key_norms); }
         if (!narrower.merged_.reread_max) { forget(layer.reread); }
+        if (!narrower.wants_blocks()) {
+            layer.block.set_limit(0);
+            forget(layer.block_sums);
+        }
         if (!narrower.wants_moments_) { layer.moments = {}; }
     }
     needs_ = std::move(narrower.needs_);
@@ -267,6 +275,7 @@ void EvidenceState::prepare_compact(int layer_index, const Ragged<int32_t> & kee
     for (int head = 0; wants_reread() && head < shape_.n_heads(); ++head) {
         reach_entries(keep.row(head / shape_.n_group), 0.0F, layer.reread[static_cast<size_t>(head)]);
     }
+    for (SharedRow & sums : layer.block_sums) { sums.own(); }
 }
 
 void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool evicts) noexcept {
@@ -287,6 +296,8 @@ void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool 
         }
         if (wants_running()) { layer.running[static_cast<size_t>(head)].keep(kept); }
         if (wants_reread()) { layer.reread[static_cast<size_t>(head)].keep(kept); }
+        SharedRow & sums = layer.block_sums[static_cast<size_t>(head)];
+        sums.keep({kept.begin(), std::ranges::lower_bound(kept, static_cast<int32_t>(sums.size()))});
     }
 }
 
@@ -297,6 +308,7 @@ void EvidenceState::prepare_token(const RaggedCache & cache, int seq) {
         const auto length = [&](int h) { return static_cast<size_t>(cache.length(cache.lane(seq, l, h))); };
         if (n_kept_queries_ > 0 || keeps_all_) { layer.queries.make_room(); }
         for (QuerySampler & sampler : layer.samplers) { sampler.make_room(); }
+        if (wants_blocks()) { layer.block.make_room(); }
         for (int h = 0; wants_key_norms() && h < shape_.n_kv_heads; ++h) {
             auto & norms = layer.key_norms[static_cast<size_t>(h)];
             norms.resize(length(h), std::numeric_limits<float>::quiet_NaN());
@@ -327,8 +339,8 @@ void EvidenceState::restore_running(std::span<const SharedRow> from) noexcept {
 size_t EvidenceState::size_bytes() const {
     size_t n = 0;
     for (const Layer & layer : layers_) {
-        n += layer.queries.size_bytes();
-        for (const auto * rows : {&layer.running, &layer.retention, &layer.key_norms, &layer.reread}) {
+        n += layer.queries.size_bytes() + layer.block.size_bytes();
+        for (const auto * rows : {&layer.running, &layer.retention, &layer.key_norms, &layer.reread, &layer.block_sums}) {
             for (const SharedRow & row : *rows) { n += row.size_bytes(); }
         }
         for (const QuerySampler & sampler : layer.samplers) { n += sampler.size_bytes(); }

@@ -49,15 +49,19 @@ public:
     const EvidenceNeeds & needs() const { return merged_; }
     // Whether gather() can serve these needs.
     bool covers(const EvidenceNeeds & needs) const;
-    bool wants_queries() const { return n_kept_queries_ > 0 || keeps_all_ || !samplers_.empty(); }  // remember() must see all
-    bool wants_running() const { return wants_running_; }                                           // add_running() too
-    bool wants_moments() const { return wants_moments_; }                                           // add_moments() too
-    bool wants_retention() const { return merged_.retention; }                                      // add_retention() too
-    bool wants_key_norms() const { return merged_.key_norm; }                                       // add_key_norms() too
-    bool wants_reread() const { return merged_.reread_max; }                                        // add_reread() too
+    // remember() must see all
+    bool wants_queries() const { return n_kept_queries_ > 0 || keeps_all_ || !samplers_.empty() || wants_blocks(); }
+    bool wants_running() const { return wants_running_; }          // add_running() too
+    bool wants_moments() const { return wants_moments_; }          // add_moments() too
+    bool wants_retention() const { return merged_.retention; }     // add_retention() too
+    bool wants_key_norms() const { return merged_.key_norm; }      // add_key_norms() too
+    bool wants_reread() const { return merged_.reread_max; }       // add_reread() too
+    bool wants_blocks() const { return merged_.block_attention; }  // add_blocks() too
     int n_kept_queries() const { return n_kept_queries_; }
     // Of n new queries, how many of the newest remember() must see.
-    int n_remembered(int n, int n_to_come = 0) const { return samplers_.empty() ? n_newest(n, n_to_come) : n; }
+    int n_remembered(int n, int n_to_come = 0) const {
+        return samplers_.empty() && !wants_blocks() ? n_newest(n, n_to_come) : n;
+    }
 
     // Forgets everything seen, not what it was made for.
     void reset();
@@ -86,6 +90,15 @@ public:
     void forget_reread();  // as if none had been told
     // Entries of a lane that were told of it, from the oldest on.
     size_t n_reread(int layer) const { return layers_[static_cast<size_t>(layer)].reread.front().size(); }
+
+    // Attention within blocks (block_attention.h) of these queries, the newest n of the lanes: of every block that is full
+    // then. The last one's queries are kept until it is, or somebody asks.
+    Status add_blocks(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries, int n,
+                      int32_t first_position);
+    // The same of one token: its query is kept, nothing is computed. REQUIRES: close_blocks() since the last one.
+    void add_to_block(int layer, const float * query, int32_t position);
+    // Computes what a block that is full by now paid. What can be asked for stays the same.
+    Status close_blocks(GraphRunner & runner, const RaggedCache & cache, int seq);
 
     // The norms of the newest entries' keys before RoPE: [n][K]. The lanes hold these entries already.
     void add_key_norms(const RaggedCache & cache, int seq, int layer, std::span<const float> norms);
@@ -120,6 +133,8 @@ public:
         std::vector<SharedRow> retention;    // [K][lane length, or less: 1 from there on]
         std::vector<SharedRow> key_norms;    // [K][lane length]
         std::vector<SharedRow> reread;       // [H][entries of the lane that were read again: all but its newest]
+        KeptQueries block;                   // of the block that is not full
+        std::vector<SharedRow> block_sums;   // [H][entries of the lane before that block]
         QueryMoments moments;
         // [H][as many entries of the lane as were asked about]
         mutable CopyOnWrite<std::vector<std::vector<float>>> output_l1;
@@ -173,6 +188,9 @@ private:
                             std::vector<int32_t> & positions) const;
     Status gather_key_norms(const From & from, LayerEvidence & evidence) const;
     Status gather_reread(const From & from, LayerEvidence & evidence) const;
+    Status gather_blocks(const From & from, LayerEvidence & evidence) const;
+    Status gather_leverage(const From & from, LayerEvidence & evidence) const;
+    Status close_block(GraphRunner & runner, const RaggedCache & cache, int seq, int layer);
     Status gather_expected(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
     Status gather_values(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
     Status gather_output_l1(const From & from, Ragged<float> & out) const;

@@ -52,7 +52,7 @@ ggml_tensor * as_heads(ggml_context * ctx, const Hparams & hp, ggml_tensor * y, 
 }
 
 ggml_tensor * rope(ggml_context * ctx, const Hparams & hp, int layer, ggml_tensor * x, ggml_tensor * positions,
-                   ggml_tensor * freq_factors) {
+                   ggml_tensor * freq_factors, bool back = false) {
     const LayerHparams & of = hp.layer(layer);
     if (!of.rotates) { return x; }
     const float base = of.rope_base != 0.0F ? of.rope_base : hp.rope_base;
@@ -60,6 +60,12 @@ ggml_tensor * rope(ggml_context * ctx, const Hparams & hp, int layer, ggml_tenso
     const float ext_factor = of.rope_scales ? hp.yarn_ext_factor : 0.0F;
     const float attn_factor = of.rope_scales ? hp.yarn_attn_factor : 1.0F;
     const int type = hp.form.rope == RopeKind::kHalves ? GGML_ROPE_TYPE_NEOX : GGML_ROPE_TYPE_NORMAL;
+    if (back) {  // ggml's way back turns by the same angles, and multiplies by the same magnitude once more
+        const float of_yarn = ext_factor == 0.0F ? 1.0F : 1.0F + 0.1F * std::log(1.0F / freq_scale);
+        const float undone = 1.0F / (attn_factor * of_yarn * of_yarn);
+        return ggml_rope_ext_back(ctx, x, positions, freq_factors, hp.n_rot_of(layer), type, hp.rope_n_ctx_orig, base,
+                                  freq_scale, ext_factor, undone, hp.yarn_beta_fast, hp.yarn_beta_slow);
+    }
     return ggml_rope_ext(ctx, x, positions, freq_factors, hp.n_rot_of(layer), type, hp.rope_n_ctx_orig, base, freq_scale,
                          ext_factor, attn_factor, hp.yarn_beta_fast, hp.yarn_beta_slow);
 }
@@ -274,6 +280,11 @@ ggml_tensor * build_query_rotation(ggml_context * ctx, const Hparams & hparams, 
                                    ggml_tensor * x, ggml_tensor * positions) {
     return heat(ctx, hparams, layer,
                 rope(ctx, hparams, layer, x, positions, weights.layers[static_cast<size_t>(layer)].rope_freqs), positions);
+}
+
+ggml_tensor * build_key_unrotation(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
+                                   ggml_tensor * k, ggml_tensor * positions) {
+    return rope(ctx, hparams, layer, k, positions, weights.layers[static_cast<size_t>(layer)].rope_freqs, /*back=*/true);
 }
 
 ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams, ggml_tensor * attn_norm,

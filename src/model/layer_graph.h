@@ -30,6 +30,11 @@ using RopeTap = std::function<void(ggml_tensor * q, ggml_tensor * k)>;
 ggml_tensor * build_query_rotation(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
                                    ggml_tensor * x, ggml_tensor * positions);
 
+// k [d, heads, n] as the cache has keys of layer `layer` at positions i32 [n]  →  the same turned back: before RoPE. Where keys
+// are normed behind the rotation, what the norm has done stays.
+ggml_tensor * build_key_unrotation(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
+                                   ggml_tensor * k, ggml_tensor * positions);
+
 // hidden [D, n]  →  x [D, n], the input of a layer's attention, normalised where the model does that: what a gate reads
 // (gate/gate_graph.h). attn_norm: the layer's, or a copy of it [D]; null: the model has none.
 ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams, ggml_tensor * attn_norm, ggml_tensor * hidden);

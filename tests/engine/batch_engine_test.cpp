@@ -92,6 +92,7 @@ std::vector<Request> mixture() {
     add("snapkv:window=8+ada", 40, 120, PrefillSchedule::kChunked, 7);
     add("keydiff", 40, 5, PrefillSchedule::kAuto);
     add("knorm", 40, 90, PrefillSchedule::kChunked);
+    add("compactor", 40, 90, PrefillSchedule::kChunked);
     add("snapkv:window=8+caote", 36, 90, PrefillSchedule::kOneShot, 9);
     return requests;
 }

@@ -107,8 +107,8 @@ TEST(DamagedCache, AFileThatIsCutOrGrowsIsRefused) {
 
 TEST(DamagedCache, AnotherVersionIsNamed) {
     Case a("h2o:recent=6");
-    for (const uint8_t version : {3, 5}) {
-        a.bytes[8] = version;
+    for (const uint32_t version : {kCacheFileVersion - 1, kCacheFileVersion + 1}) {
+        a.bytes[8] = static_cast<uint8_t>(version);
         const auto view = CacheFileView::parse(a.bytes, "a.pith");
         EXPECT_EQ(view.status().code(), ErrorCode::kUnsupported);
         const std::string named = "has version " + std::to_string(version);

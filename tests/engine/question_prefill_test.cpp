@@ -221,8 +221,9 @@ TEST_P(QuestionPrefill, IsForTheFirstPrompt) {
 // Windows are given as long as the questions, so that a plain prompt has the same queries in its window.
 INSTANTIATE_TEST_SUITE_P(Policies, QuestionPrefill,
                          ::testing::Values("snapkv:window=21", "snapkv:window=21+ada", "h2o:recent=4", "expected:recent=4",
-                                           "knorm:recent=4", "laprox:window=21", "snapkv:window=21+critical",
-                                           "snapkv:window=21+caote", "snapkv:window=21+novelty+diverse"),
+                                           "knorm:recent=4", "compactor:sinks=4", "laprox:window=21",
+                                           "snapkv:window=21+critical", "snapkv:window=21+caote",
+                                           "snapkv:window=21+novelty+diverse"),
                          [](const auto & of) {
                              std::string name;
                              for (const char c : std::string(of.param)) { name += std::isalnum(c) != 0 ? c : '_'; }

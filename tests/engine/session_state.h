@@ -76,6 +76,9 @@ inline Bytes evidence_of(Session & session) {
         bytes.add(evidence.retention);
         bytes.add(evidence.key_norms);
         bytes.add(evidence.reread);
+        bytes.add(evidence.block_sums);
+        for (size_t i = 0; i < evidence.block.size(); ++i) { bytes.add_all(evidence.block.row(i)); }
+        bytes.add_all(evidence.block.positions());
         bytes.add(evidence.moments.n);
         bytes.add_all(std::span<const float>(evidence.moments.mean));
         bytes.add_all(std::span<const float>(evidence.moments.squares));

@@ -249,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
     Policies, Transaction,
     ::testing::Values(Case{"snapkv:window=8"}, Case{"h2o:recent=8"}, Case{"expected:future=8+ada", PrefillSchedule::kChunked},
                       Case{"knorm", PrefillSchedule::kChunked}, Case{"laprox:window=8"}, Case{"snapkv:window=8+novelty"},
-                      Case{"h2o:recent=8", PrefillSchedule::kChunked},
+                      Case{"h2o:recent=8", PrefillSchedule::kChunked}, Case{"compactor", PrefillSchedule::kChunked},
                       Case{"gated+snapkv:window=8", PrefillSchedule::kChunked, true},
                       // What is dropped in the middle of a prompt goes to a file.
                       Case{"snapkv:window=8+caote", PrefillSchedule::kChunked, false, Budget(BudgetKind::kBytes, 56 * 1024)}));

@@ -23,6 +23,7 @@ std::vector<Policy> some_policies() {
                 for (const OptionSpec & spec : scorer.options) {  // protect little: lanes here are short
                     if (spec.name == "window") text += ":window=" + variant.window_beside("3");
                     if (spec.name == "recent") text += ":recent=3";
+                    if (spec.name == "sinks") text += ":sinks=4";
                 }
                 if (scorer.name != "full") text += "+" + variant.text();
                 policies.push_back(Policy::parse(text).value());

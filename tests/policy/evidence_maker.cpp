@@ -108,6 +108,9 @@ LayerEvidence make_evidence(Rng & rng, const CacheShape & shape, int layer, int 
         std::vector<float> cosines = row(n);
         for (float & x : cosines) x -= 0.25F;
         evidence.key_cosine.push_row(cosines);
+        std::vector<float> leverage;  // not drawn either
+        for (const int32_t p : lane) leverage.push_back(static_cast<float>((p * 37 + layer * 11) % 29) / 32.0F);
+        evidence.key_leverage.push_row(leverage);
         std::vector<float> values(n * static_cast<size_t>(shape.head_dim));
         for (float & x : values) x = static_cast<float>(random_int(rng, -500, 500)) / 256.0F;
         all_values.push_back(values);
@@ -115,6 +118,9 @@ LayerEvidence make_evidence(Rng & rng, const CacheShape & shape, int layer, int 
             std::vector<float> reread;  // not drawn: the other evidence stays what it is
             for (const int32_t p : lane) reread.push_back(static_cast<float>((p * 29 + layer * 7 + g * 3) % 23) / 32.0F);
             evidence.reread_max.push_row(reread);
+            std::vector<float> block;
+            for (const int32_t p : lane) block.push_back(static_cast<float>((p * 31 + layer * 3 + g * 7) % 19) / 8.0F);
+            evidence.block_attention.push_row(block);
             const std::vector<float> mean = row(n);
             evidence.window_mean.push_row(mean);
             std::vector<float> squares = row(n);  // no less than n · mean²

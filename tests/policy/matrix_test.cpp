@@ -177,6 +177,8 @@ void expect_unchanged(const LayerEvidence & now, const LayerEvidence & before) {
     EXPECT_EQ(now.running_sum, before.running_sum);
     EXPECT_EQ(now.key_norm, before.key_norm);
     EXPECT_EQ(now.key_cosine, before.key_cosine);
+    EXPECT_EQ(now.key_leverage, before.key_leverage);
+    EXPECT_EQ(now.block_attention, before.block_attention);
     EXPECT_EQ(now.expected, before.expected);
     EXPECT_EQ(now.value_l1, before.value_l1);
     EXPECT_EQ(now.value_l2, before.value_l2);
