@@ -34,6 +34,9 @@ struct MapGroup {
     std::string value_label;  // of the colour scale, with the unit: "attention mass kept (share)"
     std::vector<HeatMap> maps;
     double low = 0, high = 0;  // the scale's ends; equal: the least and the largest value that is drawn
+
+    // All but the first are left out, and the title says so: dozens of policies' maps would be too many to look at.
+    void keep_first(size_t most = 24);
 };
 
 // A table whose cells are coloured by their values, with the values written in them.
@@ -105,6 +108,7 @@ public:
     explicit SvgPage(std::string title, std::string subtitle = "", double width = kPageWidth, double scale = 1)
         : title_(std::move(title)), subtitle_(std::move(subtitle)), width_(width), scale_(scale) {}
 
+    // Of a group without panels nothing is drawn.
     // REQUIRES: every series has one value for each point.
     void add(const ChartGroup & group);
     // A heat map of more than `kMostCells` a side is drawn from the means of blocks, and says so. REQUIRES: as many values as
@@ -117,14 +121,16 @@ public:
     void add(const StripMap & map);
     std::string str() const;
 
-    static constexpr int kMostCells = 128;
-    static constexpr int kMostStripCells = 720;
+    static constexpr int kMostCells = 128, kMostStripCells = 720;
 
 private:
-    size_t style_of(const std::string & name);  // the same name: the same style
+    static constexpr double kLeastGroupWidth = 240;
 
-    std::string title_;
-    std::string subtitle_;
+    size_t style_of(const std::string & name);  // the same name: the same style
+    Drawing panels_beside(const std::vector<Drawing> & panels, Align align = Align::kBottom) const;
+    void add_group(const std::string & title, const Drawing & key, const Drawing & panels);  // under each other
+
+    std::string title_, subtitle_;
     double width_, scale_;
     bool has_tables_ = false;
     std::vector<Drawing> groups_;

@@ -1,11 +1,13 @@
-// svg_chart.cpp - draws a line chart and the legend of several.
+// svg_chart.cpp - draws line charts, their axes and the legend of several.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <set>
+#include <tuple>
 
-#include "figures/svg_axis.h"
-#include "figures/svg_panels.h"
+#include "figures/svg.h"
 
 namespace pith::report {
 namespace {
@@ -17,90 +19,143 @@ constexpr double kDodge = 4;       // lines with error bars stand so far apart a
 constexpr double kAboveTitle = 4;  // between the title's last line and the plot
 constexpr double kBelowPlot = 34;  // tick names and the axis' name
 constexpr double kNameGap = 7;     // between two names of ticks
+constexpr double kSample = 30;     // of a line, in the legend
+constexpr int kMostTicks = 7;
 
-bool drawn(const LineChart & chart, double value) {
+using StyleIndexOf = std::function<size_t(const std::string & name)>;
+
+// From `low` at pixel `from` to `high` at pixel `to`.
+struct Axis {
+    double low = 0, high = 1;
+    bool log = false;
+    double from = 0, to = 1;
+    std::vector<double> ticks;  // round numbers, ascending
+
+    double at(double value) const {
+        const double part = log ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
+        return from + (to - from) * part;
+    }
+};
+
+// Multiples of 1, 2 or 5 times a power of ten, about five steps.
+std::vector<double> linear_ticks(double low, double high) {
+    const double rough = (high - low) / 5;
+    const double power = std::pow(10.0, std::floor(std::log10(rough)));
+    const double part = rough / power;
+    const double step = power * (part < 1.5 ? 1 : part < 3.5 ? 2 : part < 7.5 ? 5 : 10);
+    std::vector<double> ticks;
+    for (auto i = static_cast<long long>(std::floor(low / step)); i <= static_cast<long long>(std::ceil(high / step)); ++i) {
+        ticks.push_back(static_cast<double>(i) * step);
+    }
+    return ticks;
+}
+
+// 1, 2 and 5 times powers of ten, from the last one not above `low` to the first one not below `high`; where these are many,
+// every n-th power alone.
+std::vector<double> log_ticks(double low, double high) {
+    constexpr double kSlack = 1e-9;
+    std::vector<double> ticks;
+    const auto is_past = [&] { return !ticks.empty() && ticks.back() >= high * (1 - kSlack); };
+    for (int power = static_cast<int>(std::floor(std::log10(low))); !is_past(); ++power) {
+        for (const double digit : {1.0, 2.0, 5.0}) {
+            if (is_past()) { break; }
+            const double tick = digit * std::pow(10.0, power);
+            if (tick <= low * (1 + kSlack)) { ticks.clear(); }
+            ticks.push_back(tick);
+        }
+    }
+    if (std::ssize(ticks) <= kMostTicks) { return ticks; }
+    const int first = static_cast<int>(std::floor(std::log10(low) + kSlack));
+    const int last = static_cast<int>(std::ceil(std::log10(high) - kSlack));
+    const int step = (last - first + kMostTicks - 1) / kMostTicks;
+    ticks.clear();
+    for (int power = first; power < last + step; power += step) { ticks.push_back(std::pow(10.0, power)); }
+    return ticks;
+}
+
+// The ends are the round numbers around low … high, or, `exact`, these themselves. Equal ends: room is made around them.
+Axis axis_of(double low, double high, bool log, bool exact) {
+    const bool is_range = low < high;
+    if (!is_range) { high = log ? low * 2 : low + 1; }
+    Axis axis{low, high, log, 0, 1, log ? log_ticks(low, high) : linear_ticks(low, high)};
+    if (exact && is_range) {
+        std::erase_if(axis.ticks, [&](double tick) { return tick < low || tick > high; });
+    } else {
+        axis.low = axis.ticks.front();
+        axis.high = axis.ticks.back();
+    }
+    return axis;
+}
+
+LineStyle style_of(const Series & series, const StyleIndexOf & index_of) {
+    return series.reference ? LineStyle{"rm", "", 0} : line_style(index_of(series.name));
+}
+
+bool is_drawn(const LineChart & chart, double value) {
     return std::isfinite(value) && (!chart.log_y || value > 0);
 }
 
-double end_of(const std::vector<double> & ends, size_t i) {
-    return i < ends.size() ? ends[i] : std::numeric_limits<double>::quiet_NaN();
+// A reference has marks where it stands at one point of several.
+bool has_marks(const LineChart & chart, const Series & series) {
+    const auto n = std::ranges::count_if(series.values, [&](double value) { return is_drawn(chart, value); });
+    return !series.reference || (chart.n_points() > 1 && n == 1);
 }
 
-LineStyle reference_mark() {
-    return {"rm", "", 0};
-}
-
-bool stands_at_one_point(const LineChart & chart, const Series & series) {
-    return chart.n_points() > 1 &&
-           std::count_if(series.values.begin(), series.values.end(), [&](double value) { return drawn(chart, value); }) == 1;
+std::string polyline(const Series & series, const LineStyle & style, const std::string & points) {
+    return "<polyline class=\"" + (series.reference ? "r" : "l " + style.css_class) + "\"" + style.dashes + " points=\"" +
+           points + "\"/>\n";
 }
 
 class ChartDrawer {
 public:
-    ChartDrawer(const LineChart & chart, const StyleOf & style_of) : chart_(chart), style_of_(style_of) {}
-
-    Drawing draw() {
-        scale_y();
-        double tick_width = 0;
-        for (const double tick : y_.ticks) { tick_width = std::max(tick_width, text_width(number(tick))); }
-        left_ = (chart_.y_label.empty() ? 0 : kLineHeight) + tick_width + 10;
-        right_ = left_ + chart_.plot_width;
-        double y = 0;
-        Drawing out;
-        if (!chart_.title.empty()) { out.body = paragraph(left_, y, chart_.title, chart_.plot_width, kTextSize, ""); }
-        top_ = y + kAboveTitle;
-        bottom_ = top_ + chart_.plot_height;
-        y_.from = bottom_;
-        y_.to = top_;
-        scale_x();
-        out.body += y_axis() + x_axis();
-        double dodge = dodge_width();
-        double shift = -dodge * (static_cast<double>(n_with_bars()) - 1) / 2;
-        for (const Series & series : chart_.series) {
-            if (series.reference) {
-                out.body += reference(series);
-                continue;
-            }
-            const bool has_bars = !series.low.empty();
-            out.body += line(series, has_bars ? shift : 0);
-            if (has_bars) { shift += dodge; }
-        }
-        out.width = right_ + kRight;
-        out.height = bottom_ + kBelowPlot;
-        return out;
-    }
-
-private:
-    void scale_y() {
+    ChartDrawer(const LineChart & chart, const StyleIndexOf & index_of) : chart_(chart), index_of_(index_of) {
         double low = std::numeric_limits<double>::infinity();
         double high = -low;
         for (const Series & series : chart_.series) {
             for (const auto * values : {&series.values, &series.low, &series.high}) {
                 for (const double value : *values) {
-                    if (!drawn(chart_, value)) { continue; }
+                    if (!is_drawn(chart_, value)) { continue; }
                     low = std::min(low, value);
                     high = std::max(high, value);
                 }
             }
         }
-        if (low > high) { low = high = 1; }
-        y_ = axis_around(low, high, chart_.log_y);
+        y_ = low <= high ? axis_of(low, high, chart_.log_y, false) : axis_of(1, 1, chart_.log_y, false);
+        const auto last = static_cast<double>(chart_.n_points()) - 1;
+        x_ = chart_.x.empty() ? axis_of(0, std::max(1.0, last), false, true)
+                              : axis_of(chart_.x.front(), chart_.x.back(), chart_.log_x, !chart_.wide_x);
     }
 
-    void scale_x() {
-        const size_t n = chart_.n_points();
-        if (!chart_.x.empty()) {
-            x_ = (chart_.wide_x ? axis_around : axis_between)(chart_.x.front(), chart_.x.back(), chart_.log_x);
-        } else {
-            x_ = axis_between(0, std::max<double>(1, static_cast<double>(n) - 1), false);
+    Drawing draw() {
+        std::vector<std::string> names;
+        for (const double tick : y_.ticks) { names.push_back(number(tick)); }
+        left_ = (chart_.y_label.empty() ? 0 : kLineHeight) + widest_of(names) + 10;
+        right_ = left_ + chart_.plot_width;
+        double y = 0;
+        Drawing out;
+        out.body = paragraph(left_, y, chart_.title, chart_.plot_width);
+        top_ = y + kAboveTitle;
+        bottom_ = top_ + chart_.plot_height;
+        std::tie(y_.from, y_.to) = std::pair(bottom_, top_);
+        std::tie(x_.from, x_.to) = std::pair(left_ + kInside, right_ - kInside);
+        out.body += y_axis() + x_axis();
+        const auto with_bars = [](const Series & series) { return !series.reference && !series.low.empty(); };
+        const auto n_with_bars = static_cast<double>(std::ranges::count_if(chart_.series, with_bars));
+        // All lines' bars of one point stand within half the way to the next point.
+        double nearest = chart_.plot_width / 2;
+        for (size_t i = 1; i < chart_.n_points(); ++i) { nearest = std::min(nearest, x_of(i) - x_of(i - 1)); }
+        const double dodge = std::min(kDodge, nearest / 2 / std::max(1.0, n_with_bars));
+        double shift = -dodge * (n_with_bars - 1) / 2;
+        for (const Series & series : chart_.series) {
+            out.body += line(series, with_bars(series) ? shift : 0);
+            shift += with_bars(series) ? dodge : 0;
         }
-        x_.from = left_ + kInside;
-        x_.to = right_ - kInside;
-        is_single_ = n == 1;
+        return {out.body, right_ + kRight, bottom_ + kBelowPlot};
     }
 
+private:
     double x_of(size_t i) const {
-        if (is_single_) { return (left_ + right_) / 2; }
+        if (chart_.n_points() == 1) { return (left_ + right_) / 2; }
         return x_.at(chart_.x.empty() ? static_cast<double>(i) : chart_.x[i]);
     }
 
@@ -110,12 +165,10 @@ private:
         std::string body;
         for (const double tick : y_.ticks) {
             const double y = y_.at(tick);
-            body += line_between(left_, y, right_, y, "g");
-            body += text_at(left_ - 5, y + 4, number(tick), "end", "q");
+            body += line_between(left_, y, right_, y, "g") + text_at(left_ - 5, y + 4, number(tick), "end", "q");
         }
         body += line_between(left_, top_, left_, bottom_, "a");
-        if (!chart_.y_label.empty()) { body += vertical_text(10, (top_ + bottom_) / 2, chart_.y_label); }
-        return body;
+        return body + (chart_.y_label.empty() ? "" : turned_text(10, (top_ + bottom_) / 2, 90, chart_.y_label));
     }
 
     std::string x_axis() const {
@@ -137,130 +190,98 @@ private:
         return body + text_at((left_ + right_) / 2, bottom_ + 29, label, "middle", "q");
     }
 
-    size_t n_with_bars() const {
-        return static_cast<size_t>(std::count_if(chart_.series.begin(), chart_.series.end(),
-                                                 [](const Series & s) { return !s.reference && !s.low.empty(); }));
+    // The ends of a value's error bar.
+    static std::optional<std::pair<double, double>> bar_of(const Series & series, size_t i) {
+        if (i >= std::min(series.low.size(), series.high.size()) || !std::isfinite(series.low[i]) ||
+            !std::isfinite(series.high[i])) {
+            return {};
+        }
+        return std::pair(series.low[i], series.high[i]);
     }
 
-    // All lines' bars of one point stay within half the way to the next point.
-    double dodge_width() const {
-        double nearest = chart_.plot_width / 2;
-        for (size_t i = 1; i < chart_.n_points(); ++i) { nearest = std::min(nearest, x_of(i) - x_of(i - 1)); }
-        return std::min(kDodge, nearest / 2 / static_cast<double>(std::max<size_t>(1, n_with_bars())));
-    }
-
-    std::string point_title(const Series & series, size_t i) const {
+    // A mark at (x, y), or a place to point at, with what stands there.
+    std::string point(const Series & series, size_t i, double x, double y, const LineStyle & style, bool marked) const {
         std::string title = series.name + ", " + chart_.x_label + " " + name_of(i) + ": " + number(series.values[i]);
-        const double low = end_of(series.low, i);
-        const double high = end_of(series.high, i);
-        if (std::isfinite(low) && std::isfinite(high)) { title += " (" + number(low) + " to " + number(high) + ")"; }
-        return title;
+        if (const auto bar = bar_of(series, i)) { title += " (" + number(bar->first) + " to " + number(bar->second) + ")"; }
+        return marked ? mark_at(style, x, y, title) : rect_at(x - 2, y - 2, 4, 4, "hit", title);
     }
 
+    // A reference that is level goes from side to side, over the band of its first point's interval.
     std::string line(const Series & series, double shift) const {
-        const LineStyle style = line_style(style_of_(series.name));
-        std::string bars;
-        std::string marks;
-        std::string points;
+        const LineStyle style = style_of(series, index_of_);
+        std::string bars, marks, points;
+        std::set<double> levels;
         double last_mark = -kMarkRoom;
         for (size_t i = 0; i < series.values.size(); ++i) {
-            if (!drawn(chart_, series.values[i])) { continue; }
+            if (!is_drawn(chart_, series.values[i])) { continue; }
             const double x = x_of(i) + shift;
             const double y = y_.at(series.values[i]);
             points += (points.empty() ? "" : " ") + coordinate(x) + "," + coordinate(y);
-            const double low = end_of(series.low, i);
-            const double high = end_of(series.high, i);
-            if (drawn(chart_, low) && drawn(chart_, high)) {
-                const std::string css_class = "e " + style.css_class;
-                bars += line_between(x, y_.at(low), x, y_.at(high), css_class);
-                for (const double end : {y_.at(low), y_.at(high)}) { bars += line_between(x - 2, end, x + 2, end, css_class); }
-            }
-            if (x - last_mark >= kMarkRoom) {
-                marks += mark_at(style, x, y, point_title(series, i));
-                last_mark = x;
-            } else {
-                marks += rect_at(x - 2, y - 2, 4, 4, "hit", point_title(series, i));
-            }
-        }
-        return bars + "<polyline class=\"l " + style.css_class + "\"" + style.dashes + " points=\"" + points + "\"/>\n" + marks;
-    }
-
-    // Level lines go from side to side.
-    std::string reference(const Series & series) const {
-        std::string body;
-        std::string points;
-        std::set<double> values;
-        for (size_t i = 0; i < series.values.size(); ++i) {
-            if (!drawn(chart_, series.values[i])) { continue; }
-            const double y = y_.at(series.values[i]);
-            if (values.insert(series.values[i]).second && values.size() == 1) {
-                const double low = end_of(series.low, i);
-                const double high = end_of(series.high, i);
-                if (drawn(chart_, low) && drawn(chart_, high)) {
-                    body += rect_at(left_, y_.at(high), chart_.plot_width, y_.at(low) - y_.at(high), "band");
+            if (const auto bar = bar_of(series, i); bar && is_drawn(chart_, bar->first) && is_drawn(chart_, bar->second)) {
+                const double low = y_.at(bar->first);
+                const double high = y_.at(bar->second);
+                if (series.reference) {
+                    bars += levels.empty() ? rect_at(left_, high, chart_.plot_width, low - high, "band") : "";
+                } else {
+                    const std::string css_class = "e " + style.css_class;
+                    bars += line_between(x, low, x, high, css_class);
+                    for (const double end : {low, high}) { bars += line_between(x - 2, end, x + 2, end, css_class); }
                 }
             }
-            points += coordinate(x_of(i)) + "," + coordinate(y) + " ";
-            body += stands_at_one_point(chart_, series) ? mark_at(reference_mark(), x_of(i), y, point_title(series, i))
-                                                        : rect_at(x_of(i) - 2, y - 2, 4, 4, "hit", point_title(series, i));
+            const bool is_marked = has_marks(chart_, series) && x - last_mark >= kMarkRoom;
+            marks += point(series, i, x, y, style, is_marked);
+            if (is_marked) { last_mark = x; }
+            levels.insert(series.values[i]);
         }
-        if (values.empty()) { return ""; }
-        const std::string level = coordinate(y_.at(*values.begin()));
-        if (values.size() == 1) {
-            points = coordinate(left_) + "," + level + " " + coordinate(right_) + "," + level;
-        } else {
-            points.pop_back();
+        if (series.reference && levels.empty()) { return ""; }
+        if (series.reference && levels.size() == 1) {
+            const std::string level = "," + coordinate(y_.at(*levels.begin()));
+            points = coordinate(left_) + level + " " + coordinate(right_) + level;
         }
-        return body + "<polyline class=\"r\" points=\"" + points + "\"/>\n";
+        return bars + polyline(series, style, points) + marks;
     }
 
     const LineChart & chart_;
-    const StyleOf & style_of_;
+    const StyleIndexOf & index_of_;
     Axis x_, y_;
     double left_ = 0, right_ = 0, top_ = 0, bottom_ = 0;
-    bool is_single_ = false;
 };
+
+// The lines' names with a piece of each, in columns of one width.
+Drawing draw_legend(const std::vector<LineChart> & charts, const StyleIndexOf & index_of, double width) {
+    std::vector<Drawing> entries;
+    std::set<std::string> seen;
+    double column = 0;
+    for (const LineChart & chart : charts) {
+        for (const Series & series : chart.series) {
+            if (!seen.insert(series.name).second) { continue; }
+            const LineStyle style = style_of(series, index_of);
+            entries.push_back({polyline(series, style, "0,8 " + coordinate(kSample) + ",8") +
+                                   (has_marks(chart, series) ? mark_at(style, kSample / 2, 8) : "") +
+                                   text_at(kSample + 5, 12, series.name),
+                               kSample + 5 + text_width(series.name), kLineHeight});
+            column = std::min(width, std::max(column, entries.back().width));
+        }
+    }
+    for (Drawing & entry : entries) { entry.width = std::max(entry.width, column); }
+    return beside(entries, width, 12, 0);
+}
 
 }  // namespace
 
 bool wants_log(const std::vector<double> & values) {
     if (values.empty()) { return false; }
-    const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    return *low > 0 && *high >= 4 * *low;
+    const auto [low, high] = std::ranges::minmax(values);
+    return low > 0 && high >= 4 * low;
 }
 
-Drawing draw_chart(const LineChart & chart, const StyleOf & style_of) {
-    return ChartDrawer(chart, style_of).draw();
-}
-
-Drawing draw_legend(const std::vector<LineChart> & charts, const StyleOf & style_of, double width) {
-    constexpr double kSample = 30;
-    std::vector<Drawing> entries;
-    std::set<std::string> seen;
-    for (const LineChart & chart : charts) {
-        for (const Series & series : chart.series) {
-            if (!seen.insert(series.name).second) { continue; }
-            Drawing entry;
-            if (series.reference) {
-                entry.body = "<polyline class=\"r\" points=\"0,8 " + coordinate(kSample) + ",8\"/>\n" +
-                             (stands_at_one_point(chart, series) ? mark_at(reference_mark(), kSample / 2, 8) : "");
-            } else {
-                const LineStyle style = line_style(style_of(series.name));
-                entry.body = "<polyline class=\"l " + style.css_class + "\"" + style.dashes + " points=\"0,8 " +
-                             coordinate(kSample) + ",8\"/>\n" + mark_at(style, kSample / 2, 8);
-            }
-            entry.body += text_at(kSample + 5, 12, series.name);
-            entry.width = kSample + 5 + text_width(series.name);
-            entry.height = kLineHeight;
-            entries.push_back(std::move(entry));
-        }
-    }
-    // Columns of one width, so that names stand under each other.
-    double column = 0;
-    for (const Drawing & entry : entries) { column = std::max(column, entry.width); }
-    column = std::min(column, width);
-    for (Drawing & entry : entries) { entry.width = std::max(entry.width, column); }
-    return beside(entries, width, 12, 0);
+void SvgPage::add(const ChartGroup & group) {
+    if (group.charts.empty()) { return; }
+    const StyleIndexOf styles = [this](const std::string & name) { return style_of(name); };
+    std::vector<Drawing> panels;
+    for (const LineChart & chart : group.charts) { panels.push_back(ChartDrawer(chart, styles).draw()); }
+    const Drawing drawn = panels_beside(panels);
+    add_group(group.title, draw_legend(group.charts, styles, std::max(drawn.width, 300.0)), drawn);
 }
 
 }  // namespace pith::report

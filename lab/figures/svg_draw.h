@@ -13,9 +13,7 @@
 
 namespace pith::report {
 
-inline constexpr int kTextSize = 11;
-inline constexpr int kHeadingSize = 13;
-inline constexpr int kTitleSize = 17;
+inline constexpr int kTextSize = 11, kHeadingSize = 13, kTitleSize = 17;
 inline constexpr double kLineHeight = 14;
 inline constexpr int kShades = 32;
 inline constexpr double kPageWidth = 1080;  // as wide as pages of text are shown
@@ -23,8 +21,7 @@ inline constexpr double kPageWidth = 1080;  // as wide as pages of text are show
 // A piece of SVG whose upper left corner is (0, 0).
 struct Drawing {
     std::string body;
-    double width = 0;
-    double height = 0;
+    double width = 0, height = 0;
 };
 
 // & < > " and control characters that XML does not allow (left out).
@@ -34,16 +31,20 @@ std::string coordinate(double value);  // one decimal
 
 // No fonts are measured: what wide ones need. Counts characters of UTF-8.
 double text_width(std::string_view text, int size = kTextSize);
+double widest_of(const std::vector<std::string> & texts, int size = kTextSize);
 // Lines of at most that width, broken behind a blank or one of , : + / where there is one. At least one line.
 std::vector<std::string> wrap(std::string_view text, double width, int size = kTextSize);
 
-std::string text_at(double x, double y, std::string_view text, const char * anchor = "start", const char * css_class = "");
-std::string vertical_text(double x, double y, std::string_view text);  // read upwards, centred on (x, y)
-std::string slanted_text(double x, double y, std::string_view text);   // rising to the right at 45 degrees from (x, y)
+std::string text_at(double x, double y, std::string_view text, const char * anchor = "start", std::string_view css_class = "");
+// Rising to the right from (x, y); at 90 degrees, upwards, centred on it.
+std::string turned_text(double x, double y, int degrees, std::string_view text);
 std::string line_between(double x1, double y1, double x2, double y2, std::string_view css_class);
+// Attributes: others than the place, `class="g"`. Titles, here and below, are shown where one points at the mark; empty: none.
 std::string rect_at(double x, double y, double width, double height, std::string_view css_class, std::string_view title = "");
-// Lines of text under each other, from y downwards; `y` moves below them.
-std::string paragraph(double x, double & y, std::string_view text, double width, int size, const char * css_class);
+std::string rect_with(double x, double y, double width, double height, const std::string & attributes, std::string_view title);
+// Lines of text under each other, from y downwards; `y` moves below them. Of an empty text: none.
+std::string paragraph(double x, double & y, std::string_view text, double width, int size = kTextSize,
+                      std::string_view css_class = "");
 
 // How the line of a style looks: eight colours, four dashes and seven marks go round at different speeds.
 struct LineStyle {
@@ -52,14 +53,11 @@ struct LineStyle {
     size_t mark = 0;
 };
 LineStyle line_style(size_t index);
-// A mark of that shape, for line, legend and point. Empty title: none.
 std::string mark_at(const LineStyle & style, double x, double y, std::string_view title = "");
 
-// 0 … 1 → the class of a value's colour, and that of text on it.
-std::string shade(double part);
-std::string text_on_shade(double part);
-// Black to white, in 16 steps.
-std::string grey(double part);
+// The colour of a value that is so far from the scale's low end, 0, to its high end, 1: "v17"; "n17" of text on it.
+std::string shade(double part, const char * of = "v");
+std::string grey(double part);  // black to white, in 16 steps
 
 // Drawings in rows of at most that width, in their order; `gap` is between columns, `row_gap` between rows. Those of a row
 // stand on one ground (panels, whose titles may take several lines) or hang from one height.

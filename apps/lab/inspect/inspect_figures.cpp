@@ -12,7 +12,6 @@
 namespace pith::app {
 namespace {
 
-constexpr size_t kMostMaps = 24;  // of each kind: with dozens of policies the CSV files are the place to look
 constexpr double kPercent = 100;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
@@ -190,10 +189,9 @@ template <class Get>
 report::MapGroup maps_of(const Inspection & inspection, const std::string & title, const std::string & unit,
                          const std::string & budget, bool by_lane, Get get) {
     report::MapGroup group{title, unit, {}, 0, 0};
-    size_t n_maps = 0;
     const bool several = budgets_of(inspection).size() > 1;
     for (const InspectCase & one : inspection.cases) {
-        if (!one.refused.empty() || (!budget.empty() && one.budget != budget) || ++n_maps > kMostMaps) { continue; }
+        if (!one.refused.empty() || (!budget.empty() && one.budget != budget)) { continue; }
         report::HeatMap map;
         map.title = one.policy + (budget.empty() && several ? ", " + one.budget : "");
         map.row_label = "layer";
@@ -204,20 +202,14 @@ report::MapGroup maps_of(const Inspection & inspection, const std::string & titl
         map.row_names = layer_names(inspection);
         group.maps.push_back(std::move(map));
     }
-    if (n_maps > kMostMaps) {
-        group.title += " (the first " + std::to_string(kMostMaps) + " of " + std::to_string(n_maps) + ")";
-    }
+    group.keep_first();
     return group;
-}
-
-void add_group(const report::MapGroup & group, report::SvgPage & page) {
-    if (!group.maps.empty()) { page.add(group); }
 }
 
 // One scale for the policies of one budget.
 void add_kept(const Inspection & inspection, report::SvgPage & page) {
     for (const std::string & budget : budgets_of(inspection)) {
-        add_group(maps_of(inspection, "Entries kept, budget " + budget, "tokens per head", budget, true, kept_of_lanes), page);
+        page.add(maps_of(inspection, "Entries kept, budget " + budget, "tokens per head", budget, true, kept_of_lanes));
     }
 }
 
@@ -226,7 +218,7 @@ void add_mass(const Inspection & inspection, report::SvgPage & page) {
         inspection, "Attention mass kept", "% of the last query's attention", "", false,
         [](const InspectCase & one) { return of_heads(one, [](const HeadFidelity & head) { return kPercent * head.mass; }); });
     group.high = kPercent;
-    add_group(group, page);
+    page.add(group);
 }
 
 void add_perturbation(const Inspection & inspection, report::SvgPage & page) {
@@ -235,7 +227,7 @@ void add_perturbation(const Inspection & inspection, report::SvgPage & page) {
             return of_heads(one, [](const HeadFidelity & head) { return kPercent * head.relative_perturbation; });
         });
     for (const report::HeatMap & map : group.maps) { group.high = std::max(group.high, std::ranges::max(map.values)); }
-    add_group(group, page);
+    page.add(group);
 }
 
 // IR and TD by layer, HD by KV head; of several texts with bars of one standard deviation.

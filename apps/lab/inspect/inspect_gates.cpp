@@ -260,7 +260,7 @@ std::string gates_svg(const GateInspection & inspection) {
                                   {},
                                   {}});
     }
-    if (!attention.maps.empty()) { page.add(attention); }
+    page.add(attention);
     return page.str();
 }
 

@@ -16,15 +16,8 @@
 namespace pith {
 namespace {
 
-constexpr size_t kMostMaps = 24;  // of each kind: a page of dozens of policies would be too long to look at
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr const char * kDepth = "depth";
-
-// "24 of 40" where there are more maps than are drawn.
-std::string title_of_maps(const std::string & title, size_t n_maps) {
-    return n_maps <= kMostMaps ? title
-                               : title + " (the first " + std::to_string(kMostMaps) + " of " + std::to_string(n_maps) + ")";
-}
 
 // Where the budgets stand: to scale where all are of one kind, else at equal distances.
 struct BudgetAxis {
@@ -116,7 +109,7 @@ void add_charts(report::SvgPage & page, const EvalTable & table, const std::vect
     for (const std::string & task : tasks) {
         if (auto chart = chart_of(table, task, length)) { group.charts.push_back(std::move(*chart)); }
     }
-    if (!group.charts.empty()) { page.add(group); }
+    page.add(group);
 }
 
 // A needle's score by length and depth: a map for each policy and budget, nothing where a cell has no score.
@@ -146,14 +139,12 @@ std::optional<report::HeatMap> depths_of(const EvalTable & table, const EvalTask
 
 void add_depths(report::SvgPage & page, const EvalTable & table) {
     for (const EvalTask & task : table.info.tasks) {
-        report::MapGroup group{"", "score (0 to 100)", {}, 0, 100};
-        size_t n_maps = 0;
+        report::MapGroup group{task.name + ": score by the needle's depth (%) and the length", "score (0 to 100)", {}, 0, 100};
         for (size_t i = 0; i < table.info.cases.size(); ++i) {
-            auto map = depths_of(table, task, i);
-            if (map && ++n_maps <= kMostMaps) { group.maps.push_back(std::move(*map)); }
+            if (auto map = depths_of(table, task, i)) { group.maps.push_back(std::move(*map)); }
         }
-        group.title = title_of_maps(task.name + ": score by the needle's depth (%) and the length", n_maps);
-        if (!group.maps.empty()) { page.add(group); }
+        group.keep_first();
+        page.add(group);
     }
 }
 
@@ -181,11 +172,10 @@ void add_retention(report::SvgPage & page, const EvalTable & table, const std::v
         ++sum.n;
     }
     for (const std::string & budget : budgets_of(table.info)) {
-        report::MapGroup group{"", "tokens per head (mean over samples)", {}, 0, 0};
-        size_t n_maps = 0;
+        report::MapGroup group{"Entries kept, budget " + budget, "tokens per head (mean over samples)", {}, 0, 0};
         for (const EvalCase & one : table.info.cases) {
             const auto at = sums.find({one.policy, one.budget});
-            if (one.budget != budget || at == sums.end() || ++n_maps > kMostMaps) { continue; }
+            if (one.budget != budget || at == sums.end()) { continue; }
             const Sum & sum = at->second;
             report::HeatMap map;
             map.title = one.policy;
@@ -196,8 +186,8 @@ void add_retention(report::SvgPage & page, const EvalTable & table, const std::v
             for (const double lane : sum.lanes) { map.values.push_back(lane / sum.n); }
             group.maps.push_back(std::move(map));
         }
-        group.title = title_of_maps("Entries kept, budget " + budget, n_maps);
-        if (!group.maps.empty()) { page.add(group); }
+        group.keep_first();
+        page.add(group);
     }
 }
 
