@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "device/device_work.h"
+
 namespace pith {
 namespace {
 
@@ -44,7 +46,8 @@ std::shared_ptr<const std::vector<std::vector<float>>> read_key_offsets(const Mo
         const ggml_tensor * bias = model.weights().layers[static_cast<size_t>(l)].bk;
         if (bias == nullptr) { continue; }
         all.resize(static_cast<size_t>(bias->ne[0]));
-        ggml_backend_tensor_get(bias, all.data(), 0, ggml_nbytes(bias));
+        // Where a device fails, so does whatever is computed next.
+        if (!read_tensor(bias, all.data(), 0, ggml_nbytes(bias)).ok()) { return nullptr; }
         if (!hp.layer(l).rotates) { continue; }
         const int half = hp.n_rot_of(l) / 2;
         const double base = double{hp.layer(l).rope_base != 0.0F ? hp.layer(l).rope_base : hp.rope_base};
@@ -75,7 +78,7 @@ CacheLayout cache_layout(const ModelFile & model, KvType type_k, KvType type_v) 
     layout.attention_scale = hp.attention_scale;
     layout.attention_softcap = hp.attention_softcap;
     layout.sinks = read_sinks(model);
-    layout.key_offsets = read_key_offsets(model);
+    if (is_quantised(type_k)) { layout.key_offsets = read_key_offsets(model); }
     if (hp.governs_all()) { return layout; }
     layout.state_bytes =
         static_cast<size_t>(hp.n_recurrent_layers()) * static_cast<size_t>(hp.recurrent.n_floats()) * sizeof(float);
