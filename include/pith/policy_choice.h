@@ -14,7 +14,8 @@ namespace pith {
 class PolicyChoice {
 public:
     PolicyChoice() = default;  // auto
-    // A text that is no policy makes a choice that check() refuses, and so does whatever is made or done with it.
+    // Throws nothing: a text that is no policy, or too little memory, makes a choice that check() refuses, and so does whatever
+    // is made or done with it.
     PolicyChoice(std::string_view text);                                              // NOLINT: implicit on purpose
     PolicyChoice(const std::string & text) : PolicyChoice(std::string_view(text)) {}  // NOLINT: as above
     PolicyChoice(const char * text) : PolicyChoice(std::string_view(text)) {}         // NOLINT: as above

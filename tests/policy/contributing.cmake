@@ -34,9 +34,20 @@ put(vatp.cpp "// vatp.cpp${_source}")
 put(vatp_test.cpp "// vatp_test.cpp${_test}")
 put(include/policy/score/scorers.def "${_scorers}PITH_SCORER(${_name})\n")
 
+# The new scorer is tried with every other part: formulas that stand in a part's own test belong to it, too.
+set(_formulas "")
+file(GLOB _part_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/allocate/*_test.cpp ${PROJECT_SOURCE_DIR}/tests/refine/*_test.cpp
+     ${PROJECT_SOURCE_DIR}/tests/select/*_test.cpp)
+foreach(_part_test IN LISTS _part_tests)
+  file(STRINGS ${_part_test} _known REGEX "^const Known<")
+  if(_known)
+    list(APPEND _formulas ${_part_test})
+  endif()
+endforeach()
+
 # Who really adds it, as a trial, has it among the library's own.
 if(NOT _scorers MATCHES "PITH_SCORER\\(${_name}\\)")
-  add_executable(contributing_test ${_copy}/vatp.cpp ${_copy}/vatp_test.cpp contributing_test.cpp
+  add_executable(contributing_test ${_copy}/vatp.cpp ${_copy}/vatp_test.cpp contributing_test.cpp ${_formulas}
                                    ${PROJECT_SOURCE_DIR}/src/policy/registry.cpp)
   target_include_directories(contributing_test BEFORE PRIVATE ${_copy}/include)
   target_link_libraries(contributing_test PRIVATE pith_policy_matrix)
