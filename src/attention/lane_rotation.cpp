@@ -56,10 +56,22 @@ ggml_tensor * LaneRotation::rotated(ggml_tensor * x, bool on_device) {
     return ggml_reshape_3d(ctx, blocks, x->ne[0], x->ne[1], x->ne[2]);
 }
 
+ggml_tensor * LaneRotation::without_offset(int layer, ggml_tensor * k) {
+    const std::span<const float> offset = layout_.key_offset(layer);
+    return offset.empty() ? k : ggml_sub(build_.ctx(), k, input_of(offset, k->ne[0], k->ne[1]));
+}
+
+// The numbers live as long as the graph.
+ggml_tensor * LaneRotation::input_of(std::span<const float> offset, int64_t d, int64_t n_rows) {
+    return build_.input<float>(GGML_TYPE_F32, d, n_rows, [offset, all = layout_.key_offsets](std::span<float> to) {
+        std::ranges::copy(offset, to.begin());
+    });
+}
+
 void LaneRotation::into_lanes(int layer, ggml_tensor *& q, ggml_tensor *& k, ggml_tensor *& v) {
     if (layout_.rotates_k()) {
         q = rotated(q, on_device(layer));
-        if (k != nullptr) { k = rotated(k, on_device(layer)); }
+        if (k != nullptr) { k = rotated(without_offset(layer, k), on_device(layer)); }
     }
     if (layout_.rotates_v() && v != nullptr) { v = rotated(v, on_device(layer)); }
 }
@@ -72,13 +84,19 @@ ggml_tensor * LaneRotation::out_of_lanes(int layer, ggml_tensor * attended) {
     return ggml_reshape_2d(build_.ctx(), rotated(heads, on_device(layer)), width, attended->ne[1]);
 }
 
-ggml_tensor * LaneRotation::rows_as_made(int layer, ggml_tensor * rows, bool keys) {
+ggml_tensor * LaneRotation::rows_as_made(int layer, int kv_head, ggml_tensor * rows, bool keys) {
     if (!(keys ? layout_.rotates_k() : layout_.rotates_v())) { return rows; }
-    return ggml_reshape_2d(build_.ctx(), rotated(rows, on_device(layer)), rows->ne[0], rows->ne[1]);
+    ggml_tensor * made = ggml_reshape_2d(build_.ctx(), rotated(rows, on_device(layer)), rows->ne[0], rows->ne[1]);
+    const std::span<const float> offset = keys ? layout_.key_offset(layer, kv_head) : std::span<const float>();
+    return offset.empty() ? made : ggml_add(build_.ctx(), made, input_of(offset, rows->ne[0], 1));
 }
 
-void rotate_as_made(const CacheLayout & layout, bool keys, std::span<float> rows, int head_dim) {
-    if (keys ? layout.rotates_k() : layout.rotates_v()) { rotate_hadamard(rows, hadamard_block(head_dim)); }
+void rotate_as_made(const CacheLayout & layout, int layer, int kv_head, std::span<float> rows, int head_dim, bool keys) {
+    if (!(keys ? layout.rotates_k() : layout.rotates_v())) { return; }
+    rotate_hadamard(rows, hadamard_block(head_dim));
+    if (!keys) { return; }
+    const std::span<const float> offset = layout.key_offset(layer, kv_head);
+    for (size_t i = 0; i < rows.size() && !offset.empty(); ++i) { rows[i] += offset[i % offset.size()]; }
 }
 
 }  // namespace pith

@@ -2,7 +2,8 @@
 // and whoever reads keys and values, does about it. Stage: attention.
 //
 // Rotated queries meet rotated keys, so that scores, and what is made of them, are those of the rows as they were. Attention's
-// output is a mean of rotated values, and is rotated back. Pieces that CacheLayout says nothing of stay as they are.
+// output is a mean of rotated values, and is rotated back. From keys whose model adds a bias to them a constant of the lane is
+// taken first (CacheLayout::key_offsets): a query's scores all become smaller by the same.
 #pragma once
 
 #include <array>
@@ -22,14 +23,16 @@ public:
     void into_lanes(int layer, ggml_tensor *& q, ggml_tensor *& k, ggml_tensor *& v);
     // attended [dv·H, n] as the model has it.
     ggml_tensor * out_of_lanes(int layer, ggml_tensor * attended);
-    // Rows f32 [d, n] of K or of V, as they were before they went into a layer's lanes.
-    ggml_tensor * rows_as_made(int layer, ggml_tensor * rows, bool keys);
+    // Rows f32 [d, n] of K or of V, as they were before they went into a lane.
+    ggml_tensor * rows_as_made(int layer, int kv_head, ggml_tensor * rows, bool keys);
 
     // Operations for all of a layer's, at most.
     static constexpr size_t kNodes = 24;
 
 private:
     ggml_tensor * rotated(ggml_tensor * x, bool on_device);
+    ggml_tensor * without_offset(int layer, ggml_tensor * k);
+    ggml_tensor * input_of(std::span<const float> offset, int64_t d, int64_t n_rows);
     bool on_device(int layer) const { return layout_.device(layout_.source(layer)) != nullptr; }
 
     GraphBuild & build_;
@@ -37,7 +40,7 @@ private:
     std::array<ggml_tensor *, 32> matrices_{};  // [log2 of the block]: an input where no operation of Pith's own does it
 };
 
-// The same for rows that are there: n_floats of K or V of one layer.
-void rotate_as_made(const CacheLayout & layout, bool keys, std::span<float> rows, int head_dim);
+// The same for rows [n][d] that are there.
+void rotate_as_made(const CacheLayout & layout, int layer, int kv_head, std::span<float> rows, int head_dim, bool keys);
 
 }  // namespace pith

@@ -50,6 +50,9 @@ struct CacheLayout {
     size_t state_bytes = 0;          // of a sequence's recurrent layers, in which there are no lanes
     // [layer of the model][H]: the score of a key that every query of the head sees, and whose value is 0. Null: there is none.
     std::shared_ptr<const std::vector<std::vector<float>>> sinks;
+    // [layer of the model][K·d]: what is taken off rotated keys first, the same for all of a lane: to a query's softmax it is
+    // nothing. Null: nothing is.
+    std::shared_ptr<const std::vector<std::vector<float>>> key_offsets;
     // [layer of the model]: whose memory its lanes lie in, null: the host's; empty: all lie there. Only of one sequence.
     std::vector<std::shared_ptr<LaneDevice>> devices;
 
@@ -77,6 +80,16 @@ struct CacheLayout {
     }
     std::span<const float> sinks_of(int layer) const {
         return sinks == nullptr ? std::span<const float>() : std::span<const float>((*sinks)[static_cast<size_t>(layer)]);
+    }
+    // Of a lane [d], or of all of a layer, one behind the other; empty: none.
+    std::span<const float> key_offset(int layer) const {
+        return key_offsets == nullptr || !rotates_k() ? std::span<const float>()
+                                                      : std::span<const float>((*key_offsets)[static_cast<size_t>(layer)]);
+    }
+    std::span<const float> key_offset(int layer, int kv_head) const {
+        const auto all = key_offset(layer);
+        const size_t d = all.size() / static_cast<size_t>(std::max(1, lanes(layer).n_kv_heads));
+        return all.empty() ? all : all.subspan(static_cast<size_t>(kv_head) * d, d);
     }
     // The same shape over all layers of the model: of what is kept by layer, governed or not.
     CacheShape shape_of_model() const { return {n_layers(), shape.n_kv_heads, shape.n_group, shape.head_dim}; }

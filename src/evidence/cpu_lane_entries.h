@@ -45,25 +45,32 @@ inline std::vector<LaneTile> tiles_of_lanes(const RaggedCache & cache, const ggm
     return tiles;
 }
 
-// Calls visit(tile) for all tiles of the layer's lanes, each on one of the threads, with entries as they were before they went
-// into the lanes: rotated ones are rotated back, in f32. REQUIRES: reads_entries().
+// Calls visit(entries) with a tile's as they were before they went into their lane: rotated ones are rotated back, in f32.
+template <class Visit>
+void visit_as_made(const RaggedCache & cache, const ggml_tensor * flat, int layer, const LaneTile & tile, Visit visit) {
+    const bool keys = flat == cache.k(layer);
+    if (!(keys ? cache.layout().rotates_k() : cache.layout().rotates_v())) { return visit(tile.entries); }
+    EntryRows made = tile.entries;
+    const int64_t n_floats = int64_t{made.n} * made.dim;  // rows lie side by side
+    std::vector<float> rows(static_cast<size_t>(n_floats));
+    ggml_get_type_traits(flat->type)->to_float(made.rows, rows.data(), n_floats);
+    rotate_as_made(cache.layout(), layer, tile.kv_head, rows, made.dim, keys);
+    made.format = KvFormat::kF32;
+    made.rows = rows.data();
+    made.stride = static_cast<size_t>(made.dim) * sizeof(float);
+    visit(made);
+}
+
+// Calls visit(tile) so for all tiles of the layer's lanes, each on one of the threads. REQUIRES: reads_entries().
 template <class Visit>
 Status for_each_lane_tile(GraphRunner & runner, const RaggedCache & cache, const ggml_tensor * flat, int seq, int layer,
                           Visit visit, std::span<const int> begin = {}) {
     const std::vector<LaneTile> tiles = tiles_of_lanes(cache, flat, seq, layer, begin);
-    const bool keys = flat == cache.k(layer);
-    const bool rotated = keys ? cache.layout().rotates_k() : cache.layout().rotates_v();
     return run_tasks(runner, static_cast<int>(tiles.size()), [&](int i) {
-        LaneTile tile = tiles[static_cast<size_t>(i)];
-        if (!rotated) { return visit(tile); }
-        const int64_t dim = tile.entries.dim;  // rows lie side by side
-        std::vector<float> rows(static_cast<size_t>(tile.entries.n * dim));
-        ggml_get_type_traits(flat->type)->to_float(tile.entries.rows, rows.data(), tile.entries.n * dim);
-        rotate_as_made(cache.layout(), keys, rows, tile.entries.dim);
-        tile.entries.format = KvFormat::kF32;
-        tile.entries.rows = rows.data();
-        tile.entries.stride = static_cast<size_t>(dim) * sizeof(float);
-        visit(tile);
+        const LaneTile & tile = tiles[static_cast<size_t>(i)];
+        visit_as_made(cache, flat, layer, tile, [&](const EntryRows & made) {
+            visit(LaneTile{tile.kv_head, tile.first, made});
+        });
     });
 }
 

@@ -49,8 +49,7 @@ Status norms_of(GraphRunner & runner, const RaggedCache & cache, ggml_tensor * f
     return runner.run();
 }
 
-// Two sweeps over the keys: unit keys summed tile by tile and then in order, and cosines to the sum. Of keys as they lie in the
-// lanes: between rotated ones angles are the same.
+// Two sweeps over the keys: unit keys summed tile by tile and then in order, and cosines to the sum.
 Status cosines_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, Ragged<float> & out) {
     const ggml_tensor * keys = cache.k(layer);
     const auto d = static_cast<size_t>(keys->ne[0]);
@@ -58,7 +57,8 @@ Status cosines_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, 
     const auto n_tiles = static_cast<int>(tiles.size());
     std::vector<double> sums(tiles.size() * d, 0.0);
     PITH_RETURN_IF_ERROR(run_tasks(runner, n_tiles, [&](int i) {
-        add_unit_entries(tiles[static_cast<size_t>(i)].entries, sums.data() + static_cast<size_t>(i) * d);
+        visit_as_made(cache, keys, layer, tiles[static_cast<size_t>(i)],
+                      [&](const EntryRows & made) { add_unit_entries(made, sums.data() + static_cast<size_t>(i) * d); });
     }));
     std::vector<double> sum_of_lane(static_cast<size_t>(out.n_rows()) * d, 0.0);
     for (size_t i = 0; i < tiles.size(); ++i) {
@@ -75,8 +75,10 @@ Status cosines_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, 
     }
     return run_tasks(runner, n_tiles, [&](int i) {
         const LaneTile & one = tiles[static_cast<size_t>(i)];
-        project_unit_entries(one.entries, directions.data() + static_cast<size_t>(one.kv_head) * d,
-                             out.row(one.kv_head).data() + one.first);
+        visit_as_made(cache, keys, layer, one, [&](const EntryRows & made) {
+            project_unit_entries(made, directions.data() + static_cast<size_t>(one.kv_head) * d,
+                                 out.row(one.kv_head).data() + one.first);
+        });
     });
 }
 
@@ -93,14 +95,15 @@ Status key_cosines(GraphRunner & runner, const RaggedCache & cache, int seq, int
     out = Ragged<float>(lengths);
     if (out.size() == 0) { return {}; }
     if (reads_entries(runner, keys)) { return cosines_on_cpu(runner, cache, seq, layer, out); }
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + 24 * count_tiles(lengths, tile) + 8 * lengths.size()));
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build,
+                          runner.begin(64 + (24 + 2 * kMadeNodes) * count_tiles(lengths, tile) + 8 * lengths.size()));
     ggml_context * ctx = build->ctx();
     const auto at_least_tiny = [&](ggml_tensor * x) { return ggml_clamp(ctx, x, kTiny, std::numeric_limits<float>::max()); };
     for (int h = 0; h < out.n_rows(); ++h) {
         ggml_tensor * sum = nullptr;  // of the unit keys [d]; its direction is the mean's
         std::vector<ggml_tensor *> norms;
         for_each_tile(out.length(h), tile, [&](int first, int n) {
-            ggml_tensor * rows = entries_f32(ctx, cache, keys, seq, layer, h, first, n);
+            ggml_tensor * rows = entries_as_made(*build, cache, keys, seq, layer, h, first, n);
             norms.push_back(at_least_tiny(l2_of_columns(ctx, rows)));  // [1, n]
             ggml_tensor * unit = ggml_div(ctx, rows, norms.back());
             ggml_tensor * part = ggml_sum_rows(ctx, ggml_cont(ctx, ggml_transpose(ctx, unit)));  // [1, d]
@@ -111,7 +114,8 @@ Status key_cosines(GraphRunner & runner, const RaggedCache & cache, int seq, int
         ggml_tensor * mean = ggml_div(ctx, sum, at_least_tiny(l2_of_columns(ctx, sum)));
         size_t i = 0;
         for_each_tile(out.length(h), tile, [&](int first, int n) {
-            ggml_tensor * dots = ggml_mul_mat(ctx, mean, entries_f32(ctx, cache, keys, seq, layer, h, first, n));  // [1, n]
+            ggml_tensor * dots =
+                ggml_mul_mat(ctx, mean, entries_as_made(*build, cache, keys, seq, layer, h, first, n));  // [1, n]
             build->output(ggml_div(ctx, dots, norms[i++]), out.row(h).data() + first);
         });
     }

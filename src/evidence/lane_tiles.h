@@ -38,11 +38,12 @@ inline ggml_tensor * entries_f32(ggml_context * ctx, const RaggedCache & cache, 
 }
 
 // The same as they were before they went into the lane. Up to kMadeNodes operations.
-inline constexpr size_t kMadeNodes = 6;
+inline constexpr size_t kMadeNodes = 8;
 inline ggml_tensor * entries_as_made(GraphBuild & build, const RaggedCache & cache, ggml_tensor * flat, int seq, int layer,
                                      int kv_head, int first, int n) {
     return LaneRotation(build, cache.layout())
-        .rows_as_made(layer, entries_f32(build.ctx(), cache, flat, seq, layer, kv_head, first, n), flat == cache.k(layer));
+        .rows_as_made(layer, kv_head, entries_f32(build.ctx(), cache, flat, seq, layer, kv_head, first, n),
+                      flat == cache.k(layer));
 }
 
 // The lanes' lengths, each `copies` times: the rows of a [K] (1) or [H] (group) result.

@@ -36,6 +36,10 @@ public:
         layout.attention_scale = attention_scale == 0 ? usual_attention_scale(head_dim) : attention_scale;
         layout.type_k = layout.type_v = type;
         layout.rotates_quantised = rotated;
+        if (rotated) {
+            layout.key_offsets = std::make_shared<std::vector<std::vector<float>>>(
+                1, random_values(static_cast<size_t>(n_kv_heads * head_dim), 2.0F));
+        }
         layout.attention_softcap = softcap;
         if (with_sinks) {  // from hardly any attention to nearly all of it
             auto sinks = std::make_shared<std::vector<std::vector<float>>>(1);
@@ -113,7 +117,12 @@ public:
         EXPECT_TRUE(runner_->run().ok());
     }
 
-    Vector key(int head, int index) const { return row(cache_->k(0), head, index); }
+    Vector key(int head, int index) const {
+        Vector k = row(cache_->k(0), head, index);
+        const auto offset = cache_->layout().key_offset(0, head);
+        for (size_t c = 0; c < offset.size(); ++c) { k[c] += double{offset[c]}; }
+        return k;
+    }
     Vector value(int head, int index) const { return row(cache_->v(0), head, index); }
 
     // Probabilities of query head g of the query at `position` over its lane; entries it may not see are 0.

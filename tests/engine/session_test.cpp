@@ -113,6 +113,37 @@ TEST_F(SessionTest, QuantisedRowsAloneAreRotatedAndOnlyUntilItIsSwitchedOff) {
     }
 }
 
+TEST(SessionOfKeysWithABias, ComesAsCloseToTheUnroundedCacheRotatedAsItDoesOtherwise) {
+    RandomModelSpec spec = tiny_spec();
+    spec.arch = "qwen2";
+    const auto model = tiny_model(spec);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(200, model->info().n_vocab);
+    const auto logits_of = [&](KvType type, bool rotates) {
+        SessionOptions options;
+        options.policy = "full";
+        options.type_k = options.type_v = type;
+        options.rotate_kv = rotates;
+        options.n_threads = 1;
+        auto session = model->session(options);
+        EXPECT_TRUE(session.ok());
+        EXPECT_TRUE(session->prefill(std::span(tokens).first(199)).ok());
+        EXPECT_TRUE(session->append(tokens.back()).ok());
+        return std::vector<float>(session->logits().begin(), session->logits().end());
+    };
+    const auto exact = logits_of(KvType::kF32, true);
+    const auto error = [&](const std::vector<float> & logits) {
+        double squares = 0;
+        for (size_t i = 0; i < exact.size(); ++i) {
+            squares += (double{logits[i]} - double{exact[i]}) * (double{logits[i]} - double{exact[i]});
+        }
+        return std::sqrt(squares);
+    };
+    for (const KvType type : {KvType::kQ8_0, KvType::kQ4_0}) {
+        EXPECT_LE(error(logits_of(type, true)), 1.5 * error(logits_of(type, false))) << to_string(type);
+    }
+}
+
 TEST_F(SessionTest, OneShotAndChunkedPrefillAgreeToTheBitWhileNothingIsEvicted) {
     const auto tokens = random_tokens(90, model_->info().n_vocab);
     SessionOptions options = options_of("full", {});
