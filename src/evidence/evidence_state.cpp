@@ -275,7 +275,7 @@ void EvidenceState::prepare_compact(int layer_index, const Ragged<int32_t> & kee
     for (int head = 0; wants_reread() && head < shape_.n_heads(); ++head) {
         reach_entries(keep.row(head / shape_.n_group), 0.0F, layer.reread[static_cast<size_t>(head)]);
     }
-    for (SharedRow & sums : layer.block_sums) { sums.own(); }
+    for (int head = 0; wants_blocks() && head < shape_.n_heads(); ++head) { layer.block_sums[static_cast<size_t>(head)].own(); }
 }
 
 void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool evicts) noexcept {
@@ -296,8 +296,10 @@ void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool 
         }
         if (wants_running()) { layer.running[static_cast<size_t>(head)].keep(kept); }
         if (wants_reread()) { layer.reread[static_cast<size_t>(head)].keep(kept); }
-        SharedRow & sums = layer.block_sums[static_cast<size_t>(head)];
-        sums.keep({kept.begin(), std::ranges::lower_bound(kept, static_cast<int32_t>(sums.size()))});
+        if (wants_blocks()) {
+            SharedRow & sums = layer.block_sums[static_cast<size_t>(head)];
+            sums.keep({kept.begin(), std::ranges::lower_bound(kept, static_cast<int32_t>(sums.size()))});
+        }
     }
 }
 
