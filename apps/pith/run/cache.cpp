@@ -86,6 +86,8 @@ std::string evidence_text(const CacheFileInfo & info) {
     if (needs.running_sum) { parts.emplace_back("sums of attention"); }
     if (needs.expected_future > 0) { parts.emplace_back("moments of all queries"); }
     if (needs.profile.any()) { parts.emplace_back("a sample of queries"); }
+    if (needs.reread_max) { parts.emplace_back("what a second reading looked up"); }
+    if (needs.block_attention) { parts.emplace_back("the queries of a block of 256 tokens"); }
     return bytes_text(evidence->second) + ": what the policy's next eviction looks at" +
            (parts.empty() ? "" : ", " + join(parts, ", ") + " of every layer");
 }

@@ -59,7 +59,7 @@ int start_lab(const std::string & what, const std::vector<std::string> & argumen
     if (program.empty()) {
         return fail({ErrorCode::kNotFound, "`" + what + "` wants " + kName +
                                                ", which is neither beside this program nor in PATH: install the package " +
-                                               kName});
+                                               kName + ", or build it: scripts/build " + kName});
     }
     std::vector<std::string> words = {program.string()};
     words.insert(words.end(), arguments.begin(), arguments.end());

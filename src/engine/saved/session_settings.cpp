@@ -68,7 +68,7 @@ bool reads_again(const SessionOptions & options) {
     return rereads(options.policy) || std::ranges::any_of(options.observe, rereads);
 }
 
-// Both types are rotated or neither, where they are of a kind that may be: files from before there was a rotation have none.
+// Both types are rotated or neither, where they are of a kind that may be.
 Status read_types(std::string_view text_k, std::string_view text_v, SessionOptions & options) {
     options.rotate_kv = text_k.ends_with(kRotated) || text_v.ends_with(kRotated);
     for (const auto & [text, type] : {std::pair{text_k, &options.type_k}, std::pair{text_v, &options.type_v}}) {
