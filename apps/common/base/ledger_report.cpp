@@ -12,39 +12,37 @@
 
 namespace pith::app {
 
+namespace {
+
+// change(a's, b's) of all that grows with what is read and written.
+template <class Change>
+void for_each_count(Ledger & a, const Ledger & b, const Change & change) {
+    change(a.n_prompt, b.n_prompt);
+    change(a.n_generated, b.n_generated);
+    change(a.n_evictions, b.n_evictions);
+    change(a.evicted_entries, b.evicted_entries);
+    change(a.prefill_s, b.prefill_s);
+    change(a.decode_s, b.decode_s);
+    change(a.evidence_s, b.evidence_s);
+    change(a.plan_s, b.plan_s);
+    change(a.compact_s, b.compact_s);
+    change(a.gate_s, b.gate_s);
+    change(a.reread_s, b.reread_s);
+    change(a.gate_seen_entries, b.gate_seen_entries);
+    change(a.gate_kept_entries, b.gate_kept_entries);
+}
+
+}  // namespace
+
 Ledger since(const Ledger & ledger, const Ledger & before) {
     Ledger rest = ledger;
-    rest.n_prompt -= before.n_prompt;
-    rest.n_generated -= before.n_generated;
-    rest.n_evictions -= before.n_evictions;
-    rest.evicted_entries -= before.evicted_entries;
-    rest.prefill_s -= before.prefill_s;
-    rest.decode_s -= before.decode_s;
-    rest.evidence_s -= before.evidence_s;
-    rest.plan_s -= before.plan_s;
-    rest.compact_s -= before.compact_s;
-    rest.gate_s -= before.gate_s;
-    rest.reread_s -= before.reread_s;
-    rest.gate_seen_entries -= before.gate_seen_entries;
-    rest.gate_kept_entries -= before.gate_kept_entries;
+    for_each_count(rest, before, [](auto & count, auto earlier) { count -= earlier; });
     return rest;
 }
 
 Ledger combined(const Ledger & first, const Ledger & second) {
     Ledger sum = second;
-    sum.n_prompt += first.n_prompt;
-    sum.n_generated += first.n_generated;
-    sum.n_evictions += first.n_evictions;
-    sum.evicted_entries += first.evicted_entries;
-    sum.prefill_s += first.prefill_s;
-    sum.decode_s += first.decode_s;
-    sum.evidence_s += first.evidence_s;
-    sum.plan_s += first.plan_s;
-    sum.compact_s += first.compact_s;
-    sum.gate_s += first.gate_s;
-    sum.reread_s += first.reread_s;
-    sum.gate_seen_entries += first.gate_seen_entries;
-    sum.gate_kept_entries += first.gate_kept_entries;
+    for_each_count(sum, first, [](auto & count, auto more) { count += more; });
     sum.budget_entries = std::max(first.budget_entries, second.budget_entries);
     sum.kept_entries = std::max(first.kept_entries, second.kept_entries);
     sum.peak_lane_entries = std::max(first.peak_lane_entries, second.peak_lane_entries);

@@ -4,7 +4,6 @@
 #include <string_view>
 #include <utility>
 
-#include "common/bench/find_llama_bench.h"
 #include "common/options/options.h"
 #include "core/text.h"
 #include "policy/named_policy.h"
@@ -16,7 +15,7 @@ void BenchFlags::add_to(CLI::App & command) {
     model.add_to(command);
     session.add_to(command, "full, and gated with --gate");
     lists.add_to(command);
-    command.add_option("--depth", depths, "Tokens already in the cache, separated by ','")->delimiter(',');
+    add(command, option("--depth"), depths, "Tokens already in the cache, separated by ','")->delimiter(',');
     command.add_option("-r,--repetitions", n_repetitions,
                        "Measurements of each case (default: 5; --policies, --gates: 3; --in-turns: 7; --profile: 1)");
     command.add_flag("--scoring", scoring, "Report the share of prefill that scoring, planning and compaction take");
@@ -54,7 +53,7 @@ void BenchFlags::add_to(CLI::App & command) {
     command.add_option("--endless", n_endless,
                        "Report whether tokens become slower, or memory grows, while so many go through one session: in chunks, "
                        "the last -n one by one (default: a tenth of them; --policy snapkv --budget 512)");
-    command.add_flag("--no-llama", no_llama, "Leave llama-bench out");
+    add(command, option("--no-llama"), no_llama, "Leave llama-bench out");
     command.add_flag("--no-interleave", no_interleave, "All repetitions of a case in one process: quicker at great depths");
     add(command, option("--json"), json);
 }
@@ -90,10 +89,9 @@ bool BenchFlags::beside_llama() const {
 }
 
 Result<BenchOptions> BenchFlags::options() const {
-    BenchFlags flags = *this;
     BenchOptions options;
-    const bool has_gates = !flags.model.gate.empty();
-    const std::string list = !flags.session.policy.empty() ? flags.session.policy : has_gates ? "full,gated" : "full";
+    const bool has_gates = !model.gate.empty();
+    const std::string list = !session.policy.empty() ? session.policy : has_gates ? "full,gated" : "full";
     options.policies.clear();
     PolicyChoice stands = "full";  // the flags check one policy and its budget: one that evicts stands for the list
     for (const std::string_view name : split(list, ',')) {
@@ -106,16 +104,15 @@ Result<BenchOptions> BenchFlags::options() const {
         PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
         if (policy.evicts() || (policy.gated() && little_said)) { stands = choice; }
     }
-    PITH_ASSIGN_OR_RETURN(options.session, flags.session.options_with(stands, has_gates));
-    options.model_path = flags.model.path;
-    options.model = flags.model.options();
-    options.depths = flags.depths;
-    options.n_prompt = flags.n_prompt < 0 ? 512 : flags.n_prompt;
-    options.n_generate = flags.n_generate < 0 ? 32 : flags.n_generate;
-    PITH_ASSIGN_OR_RETURN(options.lists, flags.lists.read());
-    options.n_repetitions = flags.n_repetitions.value_or(options.n_repetitions);
-    options.interleave = !flags.no_interleave;
-    if (beside_llama()) { options.llama = find_llama_bench(); }
+    PITH_ASSIGN_OR_RETURN(options.session, session.options_with(stands, has_gates));
+    options.model_path = model.path;
+    options.model = model.options();
+    options.depths = depths;
+    options.n_prompt = n_prompt < 0 ? 512 : n_prompt;
+    options.n_generate = n_generate < 0 ? 32 : n_generate;
+    PITH_ASSIGN_OR_RETURN(options.lists, lists.read());
+    options.n_repetitions = n_repetitions.value_or(options.n_repetitions);
+    options.interleave = !no_interleave;
     return options;
 }
 

@@ -13,7 +13,7 @@ void DemoFlags::add_to(CLI::App & command) {
     add_heads_option(command, heads);
     command.add_option("--task", tasks, "Kinds of questions: single, multikey, multivalue, vt, cwe, facts")->delimiter(',');
     command.add_option("--samples", n_samples, "Texts");
-    command.add_option("--tokens", n_tokens, "Length of a text")->capture_default_str();
+    add(command, option("--tokens"), n_tokens, "Length of a text")->capture_default_str();
     add(command, option("--threads"), n_threads);
     add(command, option("--seed"), seed, "Seed of the texts")->capture_default_str();
     command.add_flag("--question-aware", question_aware,

@@ -132,9 +132,7 @@ Result<SessionOptions> SessionFlags::options_with(const PolicyChoice & choice, b
         PITH_ASSIGN_OR_RETURN(options.budget, Budget::parse(default_budget));
     }
     PITH_RETURN_IF_ERROR(check_named_policy(options.policy, budget, has_gates));
-    PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(cache.type_k));
-    PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(cache.type_v));
-    options.rotate_kv = !cache.no_rotation;
+    PITH_RETURN_IF_ERROR(cache.set(options));
     PITH_ASSIGN_OR_RETURN(options.prefill, parse_prefill(prefill));
     PITH_RETURN_IF_ERROR(check_at_least("--threads", n_threads, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", ctx_size, 0));

@@ -39,6 +39,14 @@ struct CacheFlags {
     bool no_rotation = false;
 
     void add_to(CLI::App & command);
+    // Options with type_k, type_v and rotate_kv. Errors: kInvalidArgument.
+    template <class Options>
+    Status set(Options & options) const {
+        PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(type_k));
+        PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(type_v));
+        options.rotate_kv = !no_rotation;
+        return {};
+    }
 };
 
 // One line on stderr, once in a process, where keys are rounded to four bits.

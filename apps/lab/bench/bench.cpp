@@ -18,7 +18,6 @@ namespace {
 void apply_mode_defaults(BenchFlags & flags) {
     if (flags.n_generate < 0) { flags.n_generate = flags.profile ? 256 : flags.gates ? 64 : 128; }
     if (!flags.n_repetitions) { flags.n_repetitions = flags.profile ? 1 : flags.gates ? 3 : 7; }
-    flags.no_llama = true;
 }
 
 // What --crowd and --endless measure where nothing else is asked for: one policy that evicts.
@@ -29,7 +28,6 @@ void apply_eviction_defaults(BenchFlags & flags) {
     }
     if (flags.n_generate < 0) { flags.n_generate = flags.n_endless ? static_cast<int>(*flags.n_endless / 10) : 32; }
     flags.n_repetitions = 1;
-    flags.no_llama = true;
 }
 
 // --policies: --depth, where given, is the length of the one prompt.

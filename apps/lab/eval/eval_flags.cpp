@@ -402,10 +402,8 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
             return {ErrorCode::kIo, "--prefill-cache: '" + options.prefill_cache + "' cannot be made: " + error.message()};
         }
     }
-    PITH_ASSIGN_OR_RETURN(options.session.type_k, parse_kv_type(flags.cache.type_k));
+    PITH_RETURN_IF_ERROR(flags.cache.set(options.session));
     warn_of_coarse_keys(options.session.type_k);
-    PITH_ASSIGN_OR_RETURN(options.session.type_v, parse_kv_type(flags.cache.type_v));
-    options.session.rotate_kv = !flags.cache.no_rotation;
     PITH_ASSIGN_OR_RETURN(options.session.prefill, parse_prefill(flags.prefill));
     options.session.chunk = flags.chunk;
     options.session.evict_every = flags.evict_every;

@@ -170,9 +170,7 @@ private:
         }
         speed.n_repetitions = given_.n_samples > 0 ? given_.n_samples : size_.n_samples > 0 ? size_.n_samples : 3;
         speed.seed = static_cast<uint32_t>(given_.seed);
-        PITH_ASSIGN_OR_RETURN(speed.session.type_k, parse_kv_type(given_.cache.type_k));
-        PITH_ASSIGN_OR_RETURN(speed.session.type_v, parse_kv_type(given_.cache.type_v));
-        speed.session.rotate_kv = !given_.cache.no_rotation;
+        PITH_RETURN_IF_ERROR(given_.cache.set(speed.session));
         speed.session.prefill = part_.chunked ? PrefillSchedule::kChunked : PrefillSchedule::kOneShot;
         speed.session.evict_every = evict_every();
         speed.session.heads_file = given_.heads;

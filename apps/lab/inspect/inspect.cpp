@@ -158,9 +158,7 @@ Result<InspectOptions> inspect_options(const InspectFlags & given) {
         PITH_ASSIGN_OR_RETURN(const Budget budget, Budget::parse(text));
         options.budgets.push_back(budget);
     }
-    PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(flags.cache.type_k));
-    PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(flags.cache.type_v));
-    options.rotate_kv = !flags.cache.no_rotation;
+    PITH_RETURN_IF_ERROR(flags.cache.set(options));
     options.n_threads = flags.n_threads;
     options.chunk = flags.chunk;
     options.heads_file = flags.heads;
@@ -217,12 +215,7 @@ std::vector<NamedText> files_of(const InspectFlags & flags, const std::vector<Ga
 // --gate without --policy.
 int inspect_gates_command(const InspectFlags & flags, const Model & model, const Tokenizer & tokenizer) {
     InspectGatesOptions options;
-    const auto type_k = parse_kv_type(flags.cache.type_k), type_v = parse_kv_type(flags.cache.type_v);
-    if (!type_k.ok()) { return fail_usage(type_k.status()); }
-    if (!type_v.ok()) { return fail_usage(type_v.status()); }
-    options.session.type_k = *type_k;
-    options.session.type_v = *type_v;
-    options.session.rotate_kv = !flags.cache.no_rotation;
+    if (const Status status = flags.cache.set(options.session); !status.ok()) { return fail_usage(status); }
     options.session.n_threads = flags.n_threads;
     options.session.chunk = flags.chunk;
     options.attention_layer = flags.attention_layer.value_or(-1);

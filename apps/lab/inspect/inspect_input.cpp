@@ -113,8 +113,8 @@ void InspectInput::add_to(CLI::App & command) {
     command.add_option("--task", task,
                        "FAMILY/NAME: the task that --data is of, where its name does not say so; without --data: whose samples "
                        "are made (default: one fact in noise)");
-    command.add_option("--tokens", n_tokens,
-                       "Length of a built-in text (default: 1024); with --data: the most that a sample may have");
+    add(command, option("--tokens"), n_tokens,
+        "Length of a built-in text (default: 1024); with --data: the most that a sample may have");
     command.add_option("--texts,--samples", n_texts,
                        "How many built-in texts (default: 1), or samples of --data (default: all): means and how texts vary");
     add(command, option("--seed"), seed, "Seed of the built-in texts")->capture_default_str();

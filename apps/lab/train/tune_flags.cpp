@@ -100,7 +100,7 @@ void TuneFlags::add_gate_options(CLI::App & command) {
 void TuneFlags::add_run_options(CLI::App & command) {
     add(command, option("--model"), model, "GGUF file, or a model by its name in `pith models` (default: the built-in one)");
     command.add_option("--work-dir", work_dir, "Folder of the checkpoint (default: beside the output)");
-    command.add_option("--tokens", n_tokens, "Tokens of a sequence")->capture_default_str();
+    add(command, option("--tokens"), n_tokens, "Tokens of a sequence")->capture_default_str();
     command.add_option("--sequences", options.n_sequences, "Sequences of a step")->capture_default_str();
     command.add_option("--epochs", options.n_epochs, "Times the text is read")->capture_default_str();
     command.add_option("--learning-rate", options.learning_rate, "At first; it falls to a tenth")->capture_default_str();

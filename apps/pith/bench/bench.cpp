@@ -12,6 +12,7 @@
 #include "common/base/progress.h"
 #include "common/bench/bench_flags.h"
 #include "common/bench/bench_measure.h"
+#include "common/bench/find_llama_bench.h"
 #include "core/median.h"
 #include "engine/probe/bench.h"
 #include "policy/auto_policy.h"
@@ -151,6 +152,7 @@ int bench_command(BenchFlags flags, const std::vector<std::string> & arguments) 
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     auto options = flags.options();
     if (!options.ok()) { return fail_usage(options.status()); }
+    if (flags.beside_llama()) { options->llama = find_llama_bench(); }
     Result<std::vector<BenchRow>> rows = Status();
     {
         ProgressLine line("bench");

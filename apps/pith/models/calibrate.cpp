@@ -164,7 +164,7 @@ void add_calibrate_command(CLI::App & root, int & exit_code) {
     flags->model.add_to(*heads);
     heads->add_option("-o,--output", flags->output, "File to write (default: MODEL.heads.json beside MODEL.gguf)");
     heads->add_option("--samples", flags->options.n_samples, "Probes; four to a text")->capture_default_str();
-    heads->add_option("--tokens", flags->options.n_tokens, "Length of the longest texts")->capture_default_str();
+    add(*heads, option("--tokens"), flags->options.n_tokens, "Length of the longest texts")->capture_default_str();
     add(*heads, option("--seed"), flags->options.seed, "Seed of the probes")->capture_default_str();
     add(*heads, option("--threads"), flags->options.n_threads);
     add(*heads, option("--json"), flags->json);
