@@ -94,9 +94,11 @@ ggml_tensor * LaneRotation::rows_as_made(int layer, int kv_head, ggml_tensor * r
 void rotate_as_made(const CacheLayout & layout, int layer, int kv_head, std::span<float> rows, int head_dim, bool keys) {
     if (!(keys ? layout.rotates_k() : layout.rotates_v())) { return; }
     rotate_hadamard(rows, hadamard_block(head_dim));
-    if (!keys) { return; }
-    const std::span<const float> offset = layout.key_offset(layer, kv_head);
-    for (size_t i = 0; i < rows.size() && !offset.empty(); ++i) { rows[i] += offset[i % offset.size()]; }
+    const std::span<const float> offset = keys ? layout.key_offset(layer, kv_head) : std::span<const float>();
+    if (offset.empty()) { return; }
+    for (size_t first = 0; first < rows.size(); first += offset.size()) {
+        for (size_t c = 0; c < offset.size(); ++c) { rows[first + c] += offset[c]; }
+    }
 }
 
 }  // namespace pith

@@ -36,18 +36,17 @@ constexpr int kMeanOver = 4096;
 // The mean over the first positions of the keys' bias behind RoPE. Of slow pairs most of the bias is left, of fast ones
 // nothing. Where scores meet something else than each other (a sink, a cap), keys must stay whole; behind a norm the bias is no
 // longer what keys have in common. It may be any vector: scaled frequencies only make it a worse one.
-std::shared_ptr<const std::vector<std::vector<float>>> read_key_offsets(const ModelFile & model) {
+using KeyOffsets = std::shared_ptr<const std::vector<std::vector<float>>>;
+Result<KeyOffsets> read_key_offsets(const ModelFile & model) {
     const Hparams & hp = model.hparams();
-    if (hp.form.sinks || hp.attention_softcap != 0.0F || hp.form.qk_norm != QkNorm::kNone) { return nullptr; }
-    if (model.weights().layers.empty() || model.weights().layers.front().bk == nullptr) { return nullptr; }
+    if (hp.form.sinks || hp.attention_softcap != 0.0F || hp.form.qk_norm != QkNorm::kNone) { return KeyOffsets(); }
     auto offsets = std::make_shared<std::vector<std::vector<float>>>();
     for (int l = 0; l < hp.n_layers; ++l) {
         std::vector<float> & all = offsets->emplace_back();
         const ggml_tensor * bias = model.weights().layers[static_cast<size_t>(l)].bk;
         if (bias == nullptr) { continue; }
         all.resize(static_cast<size_t>(bias->ne[0]));
-        // Where a device fails, so does whatever is computed next.
-        if (!read_tensor(bias, all.data(), 0, ggml_nbytes(bias)).ok()) { return nullptr; }
+        PITH_RETURN_IF_ERROR(read_tensor(bias, all.data(), 0, ggml_nbytes(bias)));
         if (!hp.layer(l).rotates) { continue; }
         const int half = hp.n_rot_of(l) / 2;
         const double base = double{hp.layer(l).rope_base != 0.0F ? hp.layer(l).rope_base : hp.rope_base};
@@ -63,7 +62,7 @@ std::shared_ptr<const std::vector<std::vector<float>>> read_key_offsets(const Mo
             }
         }
     }
-    return offsets;
+    return KeyOffsets(std::move(offsets));
 }
 
 }  // namespace
@@ -78,7 +77,6 @@ CacheLayout cache_layout(const ModelFile & model, KvType type_k, KvType type_v) 
     layout.attention_scale = hp.attention_scale;
     layout.attention_softcap = hp.attention_softcap;
     layout.sinks = read_sinks(model);
-    if (is_quantised(type_k)) { layout.key_offsets = read_key_offsets(model); }
     if (hp.governs_all()) { return layout; }
     layout.state_bytes =
         static_cast<size_t>(hp.n_recurrent_layers()) * static_cast<size_t>(hp.recurrent.n_floats()) * sizeof(float);
@@ -94,6 +92,12 @@ CacheLayout cache_layout(const ModelFile & model, KvType type_k, KvType type_v) 
                                  .source = of.kv_source});
     }
     return layout;
+}
+
+Status rotate_quantised(const ModelFile & model, CacheLayout & layout) {
+    layout.rotates_quantised = true;
+    if (layout.rotates_k()) { PITH_ASSIGN_OR_RETURN(layout.key_offsets, read_key_offsets(model)); }
+    return {};
 }
 
 }  // namespace pith

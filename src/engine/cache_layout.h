@@ -9,4 +9,8 @@ namespace pith {
 
 CacheLayout cache_layout(const ModelFile & model, KvType type_k, KvType type_v);
 
+// Rows of quantised types will be rotated before they are rounded, keys without what the model's bias adds to all of them: that
+// is read here.   Errors: of a device that holds the biases.
+Status rotate_quantised(const ModelFile & model, CacheLayout & layout);
+
 }  // namespace pith

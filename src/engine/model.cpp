@@ -177,7 +177,7 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     session->seq.budget = options.budget;
     if (!options.policy.is_auto()) { PITH_ASSIGN_OR_RETURN(session->seq.policy, named_policy(options.policy)); }
     session->layout = cache_layout(*impl.file, options.type_k, options.type_v);
-    session->layout.rotates_quantised = options.rotate_kv;
+    if (options.rotate_kv) { PITH_RETURN_IF_ERROR(rotate_quantised(*impl.file, session->layout)); }
     for (int l = 0; l < session->n_layers(); ++l) {
         if (session->layout.governs(l)) { session->governed.push_back(l); }
     }

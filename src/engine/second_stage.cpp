@@ -70,10 +70,11 @@ Status Session::Impl::evict_in_their_sight(const PolicyChoice & asked, const Bud
     seq.plan = plan;
     if (!evicts()) { return {}; }
     if (!seq.evidence.widen(needs_in_sight())) {
-        return {ErrorCode::kMissingEvidence, "policy '" + seq.policy.name() +
-                                                 "' asks what all queries paid, for norms of keys or for a second reading, and "
-                                                 "this session did not keep that: name the policy "
-                                                 "when the session is made, or take one that looks at the last queries"};
+        return {ErrorCode::kMissingEvidence,
+                "policy '" + seq.policy.name() +
+                    "' asks what all queries paid, for attention within blocks, for norms of keys or "
+                    "for a second reading, and this session did not keep that: name the policy "
+                    "when the session is made, or take one that looks at the last queries"};
     }
     PITH_RETURN_IF_ERROR(evict_in_sight_of(observers));
     seq.evidence.narrow(all_needs(seq.policy.needs()));
