@@ -32,6 +32,7 @@ EvidenceNeeds capture_needs(const EvidenceNeeds & needs) {
     capture.running_last = needs.running_last;
     capture.expected_future = needs.expected_future;
     capture.profile = needs.profile;
+    capture.block_attention = needs.block_attention;
     return capture;
 }
 
@@ -61,6 +62,9 @@ public:
             const int32_t first = first_position + (n - n_read);
             const auto newest = queries.last(static_cast<size_t>(n_read) * row);
             if (state_.wants_queries()) { state_.remember(layer, newest.data(), n_read, first, n_to_come); }
+            if (state_.wants_blocks()) {
+                PITH_RETURN_IF_ERROR(state_.add_blocks(runner(), layers_.cache(), 0, layer, newest.data(), n_read, first));
+            }
             if (state_.wants_running() && !fused) {
                 PITH_RETURN_IF_ERROR(state_.add_running(runner(), layers_.cache(), 0, layer, newest.data(), n_read, first));
             }

@@ -42,13 +42,15 @@ Status block_attention(GraphRunner & runner, const RaggedCache & cache, int seq,
     return runner.run();
 }
 
+float sum_without_block(int32_t position) {
+    return position < kFirstTokens ? 1.0F : std::numeric_limits<float>::quiet_NaN();
+}
+
 std::vector<float> closed_sums(std::span<const float> known, std::span<const int32_t> positions, int32_t begin) {
     const auto n = static_cast<size_t>(std::ranges::lower_bound(positions, begin) - positions.begin());
     const auto from = known.first(std::min(known.size(), n));
     std::vector<float> row(from.begin(), from.end());
-    for (size_t j = row.size(); j < n; ++j) {
-        row.push_back(positions[j] < kFirstTokens ? 1.0F : std::numeric_limits<float>::quiet_NaN());
-    }
+    for (size_t j = row.size(); j < n; ++j) { row.push_back(sum_without_block(positions[j])); }
     return row;
 }
 

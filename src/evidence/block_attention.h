@@ -23,8 +23,10 @@ namespace pith {
 Status block_attention(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries, int n,
                        int32_t first_position, Ragged<float> & out);
 
-// What is known of a lane's entries before position `begin`: tokens in front of all blocks count as 1, others of which nothing
-// is known as not a number.
+// Of an entry that no block was told of: tokens in front of all blocks count as 1, of others nothing is known (not a number).
+float sum_without_block(int32_t position);
+
+// What is known of a lane's entries before position `begin`, sum_without_block() behind that.
 std::vector<float> closed_sums(std::span<const float> known, std::span<const int32_t> positions, int32_t begin);
 
 }  // namespace pith

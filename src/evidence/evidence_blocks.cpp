@@ -19,11 +19,10 @@ Status EvidenceState::close_block(GraphRunner & runner, const RaggedCache & cach
     for (int head = 0; head < shape_.n_heads(); ++head) {
         SharedRow & of_head = layer.block_sums[static_cast<size_t>(head)];
         const auto positions = cache.positions(cache.lane(seq, layer_index, head / shape_.n_group));
-        const std::vector<float> before = closed_sums(of_head.values(), positions, begin);
-        const size_t n_known = std::min(of_head.size(), before.size());
-        of_head.resize(n_known, 0.0F);  // what was added by a call that failed afterwards goes
-        of_head.make_room(before.size() - n_known + sums.row(head).size());
-        for (size_t j = n_known; j < before.size(); ++j) { of_head.append(before[j]); }
+        const auto n_before = static_cast<size_t>(std::ranges::lower_bound(positions, begin) - positions.begin());
+        of_head.resize(std::min(of_head.size(), n_before), 0.0F);  // what was added by a call that failed afterwards goes
+        of_head.make_room(n_before - of_head.size() + sums.row(head).size());
+        while (of_head.size() < n_before) { of_head.append(sum_without_block(positions[of_head.size()])); }
         for (const float sum : sums.row(head)) { of_head.append(sum); }
     }
     layer.block.keep_newest(0);

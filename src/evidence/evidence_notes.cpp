@@ -26,7 +26,7 @@ std::vector<std::string> evidence_notes(const Hparams & hparams, const EvidenceU
     }
     const auto n_readers = std::ranges::count_if(
         hparams.layers, [&](const LayerHparams & one) { return one.kv_source >= 0 && hparams.governs(one.kv_source); });
-    if (n_readers > 0 && (needs.any_attention() || needs.block_attention || needs.expected_future > 0)) {
+    if (n_readers > 0 && (needs.any_attention() || needs.expected_future > 0)) {
         notes.emplace_back("the queries of " + std::to_string(n_readers) + (n_readers == 1 ? " layer" : " layers") +
                            " that read another's keys are not counted");
     }

@@ -27,10 +27,15 @@ double uniform_of(uint64_t x) {
 // rows [n][width], centred in place.
 void centre(std::span<float> rows, size_t width) {
     std::vector<double> mean(width, 0.0);
-    for (size_t i = 0; i < rows.size(); ++i) { mean[i % width] += rows[i]; }
+    const auto each = [&](auto visit) {
+        for (size_t first = 0; first < rows.size(); first += width) {
+            for (size_t c = 0; c < width; ++c) { visit(rows[first + c], mean[c]); }
+        }
+    };
+    each([](float x, double & sum) { sum += x; });
     const auto n = static_cast<double>(rows.size() / width);
     for (double & one : mean) { one /= n; }
-    for (size_t i = 0; i < rows.size(); ++i) { rows[i] = static_cast<float>(rows[i] - mean[i % width]); }
+    each([](float & x, double of_column) { x = static_cast<float>(x - of_column); });
 }
 
 // Σ x xᵀ + εI [width][width], the lower triangle.

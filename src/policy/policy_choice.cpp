@@ -24,8 +24,9 @@ struct PolicyChoice::Impl {
 };
 
 PolicyChoice::PolicyChoice(std::string_view text) {
-    // A choice is made of a text on the way into a call, which says what went wrong instead of throwing it.
-    static const Impl kNoMemory(Status(ErrorCode::kOutOfMemory, "no memory for the policy's name"));
+    // A choice is made of a text on the way into a call, which says what went wrong instead of throwing it. So short a message
+    // needs no memory.
+    static const Impl kNoMemory(Status(ErrorCode::kOutOfMemory, "out of memory"));
     try {
         impl_ = std::make_shared<const Impl>(text);
     } catch (const std::bad_alloc &) { impl_ = std::shared_ptr<const Impl>(std::shared_ptr<const Impl>(), &kNoMemory); }
@@ -42,7 +43,7 @@ Status PolicyChoice::check() const {
 }
 
 bool PolicyChoice::is_auto() const {
-    return Impl::of(*this).is_auto;
+    return !impl_ || impl_->is_auto;
 }
 
 const std::string & PolicyChoice::name() const {

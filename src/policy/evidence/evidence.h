@@ -83,7 +83,7 @@ struct EvidenceNeeds {
     bool any_window() const {
         return window_mean || window_max || window_sq || window_head_sq || window_pairs || window_entropy;
     }
-    bool any_attention() const { return any_window() || last_query || running_sum || profile.any(); }
+    bool any_attention() const { return any_window() || last_query || running_sum || profile.any() || block_attention; }
     // The union: what two parts need together. Of two different profiles what is not the default wins, of two different numbers
     // of queries then the larger.
     EvidenceNeeds merged(const EvidenceNeeds & other) const;

@@ -56,19 +56,21 @@ public:
           sinks_(static_cast<int>(options.integer("sinks"))),
           recent_(options) {}
 
-    EvidenceNeeds needs() const override { return {.key_leverage = true, .block_attention = true, .value_l2 = true}; }
+    EvidenceNeeds needs() const override { return {.key_leverage = blend_ > 0, .block_attention = true, .value_l2 = true}; }
     int n_sinks() const override { return sinks_; }
     int n_recent(int64_t budget) const override { return recent_.count(budget); }
 
     Status score(const LayerEvidence & evidence, Ragged<float> & scores) const override {
-        PITH_RETURN_IF_ERROR(require_rows("compactor", "key_leverage", evidence.key_leverage, evidence, false));
+        if (blend_ > 0) {
+            PITH_RETURN_IF_ERROR(require_rows("compactor", "key_leverage", evidence.key_leverage, evidence, false));
+        }
         PITH_RETURN_IF_ERROR(require_rows("compactor", "block_attention", evidence.block_attention, evidence, true));
         PITH_RETURN_IF_ERROR(require_rows("compactor", "value_l2", evidence.value_l2, evidence, false));
         Ragged<float> attention = make_lane_scores(evidence);
         for (int h = 0; h < evidence.n_kv_heads; ++h) { pooled_attention(evidence, h, attention.row(h)); }
         scores = make_lane_scores(evidence);
         add_standardised(attention, evidence, 1.0, scores);
-        add_standardised(evidence.key_leverage, evidence, blend_, scores);
+        if (blend_ > 0) { add_standardised(evidence.key_leverage, evidence, blend_, scores); }
         return {};
     }
 
