@@ -27,7 +27,7 @@ public:
     ggml_tensor * rows_as_made(int layer, int kv_head, ggml_tensor * rows, bool keys);
 
     // Operations for all of a layer's, at most.
-    static constexpr size_t kNodes = 24;
+    static size_t n_nodes(const CacheLayout & layout) { return layout.rotates_k() || layout.rotates_v() ? 24 : 0; }
 
 private:
     ggml_tensor * rotated(ggml_tensor * x, bool on_device);

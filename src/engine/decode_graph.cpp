@@ -64,7 +64,7 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     const auto n_parts = parts.size();
     const auto n = static_cast<int64_t>(n_parts);
     std::vector<Wants> wants;
-    size_t n_nodes = layer_nodes(hp) + LaneRotation::kNodes;  // of a layer
+    size_t n_nodes = layer_nodes(hp) + LaneRotation::n_nodes(parts.front().cache->layout());  // of a layer
     for (const BatchPart & part : parts) {
         wants.push_back(wants_of(*part.evidence));
         n_nodes += wants.back().moments || wants.back().key_norms ? 20 : 2;

@@ -24,7 +24,7 @@ namespace {
 size_t pass_nodes(const Hparams & hparams, size_t n_parts, bool custom_operations) {
     const size_t of_part = 40 + (custom_operations ? 0 : 16 * static_cast<size_t>(hparams.n_kv_heads));
     const size_t recurrent = hparams.n_recurrent_layers() > 0 ? recurrent_nodes(n_parts) : 0;
-    return 128 + LaneRotation::kNodes + layer_nodes(hparams) + n_parts * of_part + recurrent;
+    return 128 + layer_nodes(hparams) + n_parts * of_part + recurrent;
 }
 
 // Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
@@ -76,7 +76,9 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     const bool governed = hp.governs(layer);  // nobody asks what the others' queries pay
     const bool sums = custom && governed;
     const size_t n_gathered = file_->placement() != nullptr ? kGatherNodes : 0;
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, layer_runner_.begin(pass_nodes(hp, parts.size(), custom) + n_gathered));
+    const size_t n_rotating = LaneRotation::n_nodes(parts.front().cache->layout());
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build,
+                          layer_runner_.begin(pass_nodes(hp, parts.size(), custom) + n_gathered + n_rotating));
     const auto batch = std::make_shared<const LaneBatch>(lane_batch(parts, sums));
     for (const BatchPart & part : parts) {  // here, where memory that is not there is an error
         if (sums) { part.evidence->prepare_running(*part.cache, part.seq, layer); }
