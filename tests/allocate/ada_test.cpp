@@ -1,7 +1,7 @@
 // ada_test.cpp - lanes that hold the best scores of their layer get more.
 #include "allocate/weigh_one.h"
 
-namespace pith::test {
+namespace pith::test::ada_test {
 namespace {
 
 const std::vector<std::vector<float>> kLayer = {{9, 8, 7, 1, 1, 1}, {6, 0, 0, 0, 0, 0}};
@@ -31,4 +31,4 @@ TEST(Ada, EachLayerDividesItsOwn) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::ada_test

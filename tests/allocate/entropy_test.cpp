@@ -1,7 +1,7 @@
 // entropy_test.cpp - layers whose scores are spread get more.
 #include "allocate/weigh_one.h"
 
-namespace pith::test {
+namespace pith::test::entropy_test {
 namespace {
 
 TEST(Entropy, LayersGetEntriesByTheEntropyOfTheirScores) {
@@ -24,4 +24,4 @@ TEST(Entropy, NegativeScoresAreLoweredByTheirMinimum) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::entropy_test

@@ -6,7 +6,7 @@
 #include "policy/run_cascade.h"
 #include "policy/variants.h"
 
-namespace pith::test {
+namespace pith::test::exact_budget_test {
 namespace {
 
 TEST(ExactBudget, FromOneEntryMoreThanIsProtectedToTheLongestLane) {
@@ -39,4 +39,4 @@ TEST(ExactBudget, FromOneEntryMoreThanIsProtectedToTheLongestLane) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::exact_budget_test

@@ -1,7 +1,7 @@
 // global_test.cpp - one ranking for the whole model.
 #include "allocate/weigh_one.h"
 
-namespace pith::test {
+namespace pith::test::global_test {
 namespace {
 
 using Layer = std::vector<std::vector<float>>;
@@ -34,4 +34,4 @@ TEST(Global, NegativeScoresKeepTheirOrder) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::global_test

@@ -10,7 +10,7 @@
 
 #include "policy/evidence_maker.h"
 
-namespace pith::test {
+namespace pith::test::head_profiles_test {
 namespace {
 
 using Row = std::vector<double>;  // by position
@@ -235,4 +235,4 @@ TEST(HeadProfiles, RefuseEvidenceThatIsMissingOrNotFinite) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::head_profiles_test

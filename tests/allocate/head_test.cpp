@@ -1,7 +1,7 @@
 // head_test.cpp - measured heads get more.
 #include "allocate/weigh_one.h"
 
-namespace pith::test {
+namespace pith::test::head_test {
 namespace {
 
 const std::vector<std::vector<float>> kLayer(2, std::vector<float>(100, 0.0F));
@@ -25,4 +25,4 @@ TEST(Head, ScoresOfNothingSpreadTheBudgetEvenly) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::head_test

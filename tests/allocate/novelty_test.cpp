@@ -1,7 +1,7 @@
 // novelty_test.cpp - SCORE's equations with numbers to check by hand.
 #include "allocate/weigh_one.h"
 
-namespace pith::test {
+namespace pith::test::novelty_test {
 namespace {
 
 const std::vector<std::vector<float>> kLayer = {{9, 8, 7, 6, 1, 1, 1, 1}, {5, 1, 1, 1, 1, 1, 1, 1}};
@@ -29,4 +29,4 @@ TEST(Novelty, LanesOfALayerShareByDistinctnessTimesTheBestTheyHold) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::novelty_test

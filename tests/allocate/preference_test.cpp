@@ -4,7 +4,7 @@
 #include "policy/allocate/cake_presets.h"
 #include "policy/eviction.h"
 
-namespace pith::test {
+namespace pith::test::preference_test {
 namespace {
 
 // One lane of ten entries; entropy, and a variance over two queries of (sum of squares - 2·mean²)/1 in one entry.
@@ -104,4 +104,4 @@ TEST(Preference, SaysWhichEvidenceIsMissing) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::preference_test

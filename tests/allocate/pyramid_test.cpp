@@ -1,7 +1,7 @@
 // pyramid_test.cpp - linear in depth.
 #include "allocate/weigh_one.h"
 
-namespace pith::test {
+namespace pith::test::pyramid_test {
 namespace {
 
 void expect_near(const std::vector<double> & found, const std::vector<double> & expected) {
@@ -24,4 +24,4 @@ TEST(Pyramid, ALargestLayerThatHasLessGetsAllAndTheLineIsDrawnAnew) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::pyramid_test

@@ -1,7 +1,7 @@
 // retrieval_test.cpp - the most important lanes keep all, the others their first and newest entries.
 #include "allocate/weigh_one.h"
 
-namespace pith::test {
+namespace pith::test::retrieval_test {
 namespace {
 
 const std::vector<std::vector<float>> kLayer(2, std::vector<float>(100, 0.0F));
@@ -33,4 +33,4 @@ TEST(Retrieval, ABudgetBelowTheStreamingLanesIsDividedEvenly) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::retrieval_test

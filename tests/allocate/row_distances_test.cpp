@@ -10,7 +10,7 @@
 
 #include "policy/evidence_maker.h"
 
-namespace pith::test {
+namespace pith::test::row_distances_test {
 namespace {
 
 using Row = std::vector<double>;  // by position
@@ -188,4 +188,4 @@ TEST(RowDistances, WithoutRowsAreOneAndWhatIsNotANumberShows) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::row_distances_test

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-namespace pith {
+namespace pith::shares_test {
 namespace {
 
 std::vector<int> shares(const std::vector<double> & weights, const std::vector<int> & lengths, int64_t total) {
@@ -63,4 +63,4 @@ TEST(Shares, AreExactWithinLengthsAndBelowTheirCeilings) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::shares_test

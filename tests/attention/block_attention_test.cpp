@@ -10,7 +10,7 @@
 #include "attention/random_lanes.h"
 #include "evidence/evidence_state.h"
 
-namespace pith {
+namespace pith::block_attention_test {
 namespace {
 
 using testing::LaneCase;
@@ -135,4 +135,4 @@ TEST_P(BlockAttention, EntriesOfWhichNothingIsKnownAreAnError) {
 INSTANTIATE_TEST_SUITE_P(TypesAndGroups, BlockAttention, testing::lane_cases());
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::block_attention_test

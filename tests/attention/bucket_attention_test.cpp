@@ -14,7 +14,7 @@
 #include "device/backend.h"
 #include "device/lane_device.h"
 
-namespace pith {
+namespace pith::bucket_attention_test {
 namespace {
 
 constexpr int kLanes = 4;
@@ -186,4 +186,4 @@ TEST_F(BucketAttention, MasksAreMadeOnTheDevice) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::bucket_attention_test

@@ -13,7 +13,7 @@
 #include "model/bare_model.h"
 #include "pith/session.h"
 
-namespace pith {
+namespace pith::carried_norms_test {
 namespace {
 
 using testing::random_tokens;
@@ -224,4 +224,4 @@ TEST(CarriedNormsOfASession, OutliveLookingAndEvictingTheSamePrefillTwice) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::carried_norms_test

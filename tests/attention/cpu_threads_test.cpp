@@ -12,7 +12,7 @@
 
 #include "device/backend.h"
 
-namespace pith {
+namespace pith::cpu_threads_test {
 namespace {
 
 class CpuThreadsTest : public ::testing::TestWithParam<int> {
@@ -94,4 +94,4 @@ TEST_P(CpuThreadsTest, AGraphThatIsCancelledEndsBetweenTwoOperations) {
 INSTANTIATE_TEST_SUITE_P(Threads, CpuThreadsTest, ::testing::Values(1, 3));
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::cpu_threads_test

@@ -9,7 +9,7 @@
 #include "evidence/lane_tiles.h"
 #include "evidence/observe.h"
 
-namespace pith {
+namespace pith::evidence_attention_test {
 namespace {
 
 using testing::LaneCase;
@@ -376,4 +376,4 @@ TEST(EvidenceState, KeepsNoMoreThanTheSampleTheMarginAndTheWindow) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::evidence_attention_test

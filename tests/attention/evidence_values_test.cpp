@@ -10,7 +10,7 @@
 #include "model/output_factors.h"
 #include "policy/evidence/evidence.h"
 
-namespace pith {
+namespace pith::evidence_values_test {
 namespace {
 
 using testing::dot;
@@ -288,4 +288,4 @@ TEST(OutputFactor, TimesItsTransposeIsTheGramMatrixOfTheSlice) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::evidence_values_test

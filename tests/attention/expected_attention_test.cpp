@@ -9,7 +9,7 @@
 #include "evidence/evidence_state.h"
 #include "evidence/lane_tiles.h"
 
-namespace pith {
+namespace pith::expected_attention_test {
 namespace {
 
 using testing::dot;
@@ -205,4 +205,4 @@ TEST_P(ExpectedAttention, MomentsAndExponentsEqualPlainCodeForEveryShapeAndType)
 INSTANTIATE_TEST_SUITE_P(CustomOperations, ExpectedAttention, ::testing::Bool());
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::expected_attention_test

@@ -7,7 +7,7 @@
 
 #include "device/backend.h"
 
-namespace pith {
+namespace pith::graph_runner_test {
 namespace {
 
 class GraphRunnerTest : public ::testing::Test {
@@ -130,4 +130,4 @@ TEST_F(GraphRunnerTest, AProfiledGraphGivesTheSameAndSaysWhereTimeWent) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::graph_runner_test

@@ -8,7 +8,7 @@
 #include "attention/random_lanes.h"
 #include "evidence/evidence_state.h"
 
-namespace pith {
+namespace pith::hidden_keys_test {
 namespace {
 
 using testing::RandomLanes;
@@ -208,4 +208,4 @@ TEST(HiddenKeysTargets, EveryInstructionSetHidesTheSame) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::hidden_keys_test

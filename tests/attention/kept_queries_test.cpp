@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pith {
+namespace pith::kept_queries_test {
 namespace {
 
 constexpr size_t kRow = 100;
@@ -87,4 +87,4 @@ TEST(KeptQueries, AreWrittenWhereTheyLieOnceThereIsRoom) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::kept_queries_test

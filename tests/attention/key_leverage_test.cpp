@@ -12,7 +12,7 @@
 #include "attention/rotation_only.h"
 #include "evidence/evidence_state.h"
 
-namespace pith {
+namespace pith::key_leverage_test {
 namespace {
 
 using testing::dot;
@@ -161,4 +161,4 @@ TEST(KeyLeverage, TheSketchIsGaussianAndTheSameEveryTime) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::key_leverage_test

@@ -13,7 +13,7 @@
 #include "evidence/entry_norms.h"
 #include "evidence/observe.h"
 
-namespace pith {
+namespace pith::lane_attention_test {
 namespace {
 
 struct Case {
@@ -256,4 +256,4 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{GGML_TYPE_Q4_0, 2, 2, 32, 20, 2e-2, true}));
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::lane_attention_test

@@ -12,7 +12,7 @@
 
 #include "attention/random_lanes.h"
 
-namespace pith {
+namespace pith::observe_test {
 namespace {
 
 using testing::LaneCase;
@@ -278,4 +278,4 @@ TEST(ObserveOnCpu, AKeyThatIsNotANumberMakesItsRowsNone) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::observe_test

@@ -12,7 +12,7 @@
 #include "policy/policy.h"
 #include "policy/select/selector.h"
 
-namespace pith {
+namespace pith::output_l1_test {
 namespace {
 
 using testing::RandomLanes;
@@ -177,4 +177,4 @@ TEST(OutputL1, CriticalChoosesByBytesWhatItChoosesByExactNormsButForNearTies) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::output_l1_test

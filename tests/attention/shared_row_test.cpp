@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pith {
+namespace pith::shared_row_test {
 namespace {
 
 std::vector<float> numbers(const SharedRow & row) {
@@ -134,4 +134,4 @@ TEST(SharedRow, MemoryOfAWholePromptGoesWithIt) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::shared_row_test

@@ -7,7 +7,7 @@
 #include "benchmarks/metrics/longbench_scores.h"
 #include "benchmarks/metrics/multiple_choice.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::answer_scores_test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -183,4 +183,4 @@ TEST(MultipleChoice, DividesByCharactersWithoutTheSpaceBefore) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::answer_scores_test

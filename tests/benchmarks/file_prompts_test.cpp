@@ -8,7 +8,7 @@
 #include "benchmarks/benchmark.h"
 #include "file_fixtures.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::file_prompts_test {
 namespace {
 
 // The pieces of a task's fixture with " | " between them; later turns follow their gold answer, in angle brackets.
@@ -212,4 +212,4 @@ TEST(MultipleChoice, TakesTheFirstOfTwoEqualTexts) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::file_prompts_test

@@ -10,7 +10,7 @@
 #include "benchmarks/files/documents.h"
 #include "file_fixtures.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::file_tasks_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -267,4 +267,4 @@ TEST(Documents, AreTheChaptersOfBookSumOrTexts) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::file_tasks_test

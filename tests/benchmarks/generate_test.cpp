@@ -8,7 +8,7 @@
 #include "benchmarks/generate/fit.h"
 #include "tasks/word_lists.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::generate_test {
 namespace {
 
 TEST(MostThatFit, FindsTheLargestNumberOfUnitsForAnyPrice) {
@@ -118,4 +118,4 @@ TEST(WordLists, HoldHundredsOfPlainWordsEachOnce) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::generate_test

@@ -8,7 +8,7 @@
 #include "benchmarks/reader.h"
 #include "corpus/word_counter.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::generated_tasks_test {
 namespace {
 
 const std::vector<std::string> kGenerated = {"ruler/niah_single_1",
@@ -156,4 +156,4 @@ TEST(GeneratedTasks, AreAllTestedHere) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::generated_tasks_test

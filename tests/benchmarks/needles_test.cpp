@@ -9,7 +9,7 @@
 #include "benchmarks/reader.h"
 #include "corpus/word_counter.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::needles_test {
 namespace {
 
 std::vector<Sample> make(std::string_view family, std::string_view name, int n_tokens, int n_samples) {
@@ -152,4 +152,4 @@ TEST(BoxedAnswer, IsTheLastBoxCleaned) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::needles_test

@@ -5,7 +5,7 @@
 #include "benchmarks/reader.h"
 #include "pith/text.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::reference_lengths_test {
 namespace {
 
 TEST(ReferenceTokenizer, FitsEveryRulerAndNeedleTaskWithinTwoPerCent) {
@@ -33,4 +33,4 @@ TEST(ReferenceTokenizer, FitsEveryRulerAndNeedleTaskWithinTwoPerCent) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::reference_lengths_test

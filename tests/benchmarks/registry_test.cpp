@@ -4,7 +4,7 @@
 
 #include "benchmarks/benchmark.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::registry_test {
 namespace {
 
 TEST(TaskRegistry, FindsEveryTaskByFamilyAndName) {
@@ -21,4 +21,4 @@ TEST(TaskRegistry, FindsEveryTaskByFamilyAndName) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::registry_test

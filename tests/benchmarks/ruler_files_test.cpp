@@ -10,7 +10,7 @@
 #include "corpus/word_counter.h"
 #include "tasks/random.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::ruler_files_test {
 namespace {
 
 SampleRequest request_of(int n_tokens, int n_samples) {
@@ -257,4 +257,4 @@ TEST(RulerQuestions, RefuseFilesThatAreNotTheDataset) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::ruler_files_test

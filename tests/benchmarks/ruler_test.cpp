@@ -12,7 +12,7 @@
 #include "benchmarks/reader.h"
 #include "corpus/word_counter.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::ruler_test {
 namespace {
 
 using testing::all_between;
@@ -272,4 +272,4 @@ TEST(RulerScore, TurnsControlCharactersIntoLineBreaks) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::ruler_test

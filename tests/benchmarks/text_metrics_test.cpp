@@ -9,7 +9,7 @@
 #include "benchmarks/metrics/rouge.h"
 #include "benchmarks/metrics/unicode.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::text_metrics_test {
 namespace {
 
 TEST(Unicode, ReadsAndWritesCodePointsAndReplacesBrokenBytes) {
@@ -157,4 +157,4 @@ TEST(ParagraphNumber, IsFoundInChinese) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::text_metrics_test

@@ -6,7 +6,7 @@
 #include "benchmarks/benchmark.h"
 #include "corpus/word_counter.h"
 
-namespace pith::benchmarks {
+namespace pith::benchmarks::world_tasks_test {
 namespace {
 
 Result<std::vector<Sample>> make(std::string_view name, int n_tokens, int n_samples) {
@@ -103,4 +103,4 @@ TEST(WorldTasks, PassagesScoreTheirWordsInOrder) {
 }
 
 }  // namespace
-}  // namespace pith::benchmarks
+}  // namespace pith::benchmarks::world_tasks_test

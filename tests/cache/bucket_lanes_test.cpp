@@ -14,7 +14,7 @@
 #include "device/backend.h"
 #include "device/device_work.h"
 
-namespace pith {
+namespace pith::bucket_lanes_test {
 namespace {
 
 // The CPU's back end, whose memory ends when a test says so.
@@ -291,4 +291,4 @@ TEST_F(BucketLanesTest, RowsThatAreNotWholeWordsAreRefused) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::bucket_lanes_test

@@ -25,7 +25,7 @@
 #include "device/backend.h"
 #include "device/resident.h"
 
-namespace pith {
+namespace pith::ragged_cache_test {
 namespace {
 
 CacheLayout layout_of(ggml_type type, int n_layers = 2, int n_kv_heads = 3, int head_dim = 32) {
@@ -517,4 +517,4 @@ TEST_F(RaggedCacheTest, WithoutAFileForItTheLimitIsNamed) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::ragged_cache_test

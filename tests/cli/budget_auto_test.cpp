@@ -6,7 +6,7 @@
 #include "cli/run_process.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith::testing {
+namespace pith::testing::budget_auto_test {
 namespace {
 
 // AddressSanitizer reserves more addresses than any limit here leaves.
@@ -136,4 +136,4 @@ TEST_F(BudgetAuto, AChatUnderALimitIsNeverKilled) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::budget_auto_test

@@ -7,7 +7,7 @@
 #include "figures/xml_check.h"
 #include "model/random_lora.h"
 
-namespace pith::testing {
+namespace pith::testing::gate_tools_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -233,4 +233,4 @@ TEST_F(GateTools, AnEvaluationIsThatOfItsAdapterAndGates) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::gate_tools_test

@@ -13,7 +13,7 @@
 #include "tasks/wording.h"
 #include "tasks/worlds.h"
 
-namespace pith::corpus {
+namespace pith::corpus::corpus_test {
 namespace {
 
 int length(const Document & document) {
@@ -393,4 +393,4 @@ TEST(VocabularySentences, HoldTheWordsOfEveryTask) {
 }
 
 }  // namespace
-}  // namespace pith::corpus
+}  // namespace pith::corpus::corpus_test

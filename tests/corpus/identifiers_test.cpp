@@ -5,7 +5,7 @@
 #include <regex>
 #include <set>
 
-namespace pith::corpus {
+namespace pith::corpus::identifiers_test {
 namespace {
 
 TEST(Identifiers, HaveTheFormOfTheirKind) {
@@ -45,4 +45,4 @@ TEST(Identifiers, AreDifferentAndCompoundsShareNoWord) {
 }
 
 }  // namespace
-}  // namespace pith::corpus
+}  // namespace pith::corpus::identifiers_test

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-namespace pith::corpus {
+namespace pith::corpus::random_test {
 namespace {
 
 TEST(CorpusRandom, GivesTheSameNumbersOnEveryPlatform) {
@@ -55,4 +55,4 @@ TEST(CorpusRandom, StaysInsideItsBoundsAndReachesThem) {
 }
 
 }  // namespace
-}  // namespace pith::corpus
+}  // namespace pith::corpus::random_test

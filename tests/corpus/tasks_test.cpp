@@ -10,7 +10,7 @@
 #include "corpus/word_counter.h"
 #include "tasks/words.h"
 
-namespace pith::corpus {
+namespace pith::corpus::tasks_test {
 namespace {
 
 Task make(std::string_view id, TaskOptions options) {
@@ -286,4 +286,4 @@ TEST(MultikeyTasks, AskForEachNeedleOfOneContext) {
 }
 
 }  // namespace
-}  // namespace pith::corpus
+}  // namespace pith::corpus::tasks_test

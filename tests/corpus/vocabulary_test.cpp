@@ -12,7 +12,7 @@
 #include "corpus/corpus.h"
 #include "tasks/words.h"
 
-namespace pith::train {
+namespace pith::train::vocabulary_test {
 namespace {
 
 class VocabularyTest : public ::testing::Test {
@@ -189,4 +189,4 @@ TEST_F(VocabularyTest, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace pith::train
+}  // namespace pith::train::vocabulary_test

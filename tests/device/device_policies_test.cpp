@@ -18,7 +18,7 @@
 #include "policy/policy.h"
 #include "tasks/tasks.h"
 
-namespace pith {
+namespace pith::device_policies_test {
 namespace {
 
 using testing::all_layers_on_servers;
@@ -283,4 +283,4 @@ INSTANTIATE_TEST_SUITE_P(Device, EveryPolicyOnDevices, ::testing::ValuesIn(on_a_
                          [](const auto & test) { return test.param.name; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::device_policies_test

@@ -11,7 +11,7 @@
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 
-namespace pith {
+namespace pith::device_sessions_test {
 namespace {
 
 using testing::all_layers_on_servers;
@@ -161,4 +161,4 @@ INSTANTIATE_TEST_SUITE_P(Rpc, SessionsOnDevices, ::testing::ValuesIn(all_layers_
                          [](const auto & test) { return test.param.name; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::device_sessions_test

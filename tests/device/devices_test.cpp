@@ -29,7 +29,7 @@
 #include "model/llama_logits.h"
 #include "model/random_lora.h"
 
-namespace pith {
+namespace pith::devices_test {
 namespace {
 
 using testing::compare_logits;
@@ -655,4 +655,4 @@ TEST(DevicesOfTheProgram, ServeEveryCommand) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::devices_test

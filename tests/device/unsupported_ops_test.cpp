@@ -12,7 +12,7 @@
 #include "engine/tiny_model.h"
 #include "pith/log.h"
 
-namespace pith {
+namespace pith::unsupported_ops_test {
 namespace {
 
 using testing::load;
@@ -105,7 +105,7 @@ TEST(UnsupportedOps, WhatADeviceRefusesIsComputedElsewhereAndToldOnceByName) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::unsupported_ops_test
 
 extern "C" bool ggml_backend_supports_op(ggml_backend_t backend, const ggml_tensor * op) {
     const bool is_cpu = ggml_backend_dev_type(ggml_backend_get_device(backend)) == GGML_BACKEND_DEVICE_TYPE_CPU;

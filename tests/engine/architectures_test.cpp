@@ -17,7 +17,7 @@
 #include "model/random_lora.h"
 #include "pith/log.h"
 
-namespace pith {
+namespace pith::architectures_test {
 namespace {
 
 using testing::architecture_files;
@@ -345,4 +345,4 @@ INSTANTIATE_TEST_SUITE_P(F32, ArchitectureSession, ::testing::ValuesIn(architect
                          [](const auto & test) { return test.param.name; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::architectures_test

@@ -16,7 +16,7 @@
 #include "pith/batch_engine.h"
 #include "pith/log.h"
 
-namespace pith {
+namespace pith::batch_engine_company_test {
 namespace {
 
 using testing::answer_alone;
@@ -123,4 +123,4 @@ TEST(BatchEngineCompany, ALogSinkThatThrowsEndsNobody) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::batch_engine_company_test

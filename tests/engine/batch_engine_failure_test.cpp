@@ -10,7 +10,7 @@
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
 
-namespace pith {
+namespace pith::batch_engine_failure_test {
 namespace {
 
 using testing::fail_at;
@@ -341,4 +341,4 @@ TEST(BatchEngineFailures, AnAnswerThatCannotComeBackNowComesBackLater) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::batch_engine_failure_test

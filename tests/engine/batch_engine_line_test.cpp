@@ -12,7 +12,7 @@
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
 
-namespace pith {
+namespace pith::batch_engine_line_test {
 namespace {
 
 using testing::answer_alone;
@@ -211,4 +211,4 @@ TEST(BatchEngineLine, ReservesForTheLongestChunkWhatItMayTake) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::batch_engine_line_test

@@ -22,7 +22,7 @@
 #include "model/architecture_files.h"
 #include "pith/batch_engine.h"
 
-namespace pith {
+namespace pith::batch_engine_random_test {
 namespace {
 
 using testing::fail_at;
@@ -359,4 +359,4 @@ INSTANTIATE_TEST_SUITE_P(Models, BatchEngineRandom,
                          [](const auto & test) { return std::string(test.param.name); });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::batch_engine_random_test

@@ -16,7 +16,7 @@
 #include "engine/tiny_model.h"
 #include "plan/step_plan.h"
 
-namespace pith {
+namespace pith::batch_engine_test {
 namespace {
 
 using testing::random_tokens;
@@ -966,4 +966,4 @@ TEST(StepPlan, LetsTheHighestPriorityReadLayersUnlessOthersWouldWaitTooLong) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::batch_engine_test

@@ -9,7 +9,7 @@
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
 
-namespace pith {
+namespace pith::batch_mask_oracle_test {
 namespace {
 
 using testing::EvictionLog;
@@ -137,4 +137,4 @@ TEST_P(BatchMaskOracle, EvictionOfEachSequenceEqualsMasking) {
 INSTANTIATE_TEST_SUITE_P(TypesAndGroups, BatchMaskOracle, ::testing::ValuesIn(all_cases()));
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::batch_mask_oracle_test

@@ -8,7 +8,7 @@
 #include "cache/cache_file.h"
 #include "engine/read_cache.h"
 
-namespace pith {
+namespace pith::cache_corpus_test {
 namespace {
 
 using testing::cache_seeds;
@@ -39,4 +39,4 @@ TEST(CacheCorpus, ChangedNumbersAreRefusedOrWork) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::cache_corpus_test

@@ -12,7 +12,7 @@
 
 #include "model/gguf_edit.h"
 
-namespace pith {
+namespace pith::cpu_count_test {
 namespace {
 
 using testing::TempFolder;
@@ -113,4 +113,4 @@ TEST_F(CpuCount, WhatCannotBeUnderstoodIsPassedOver) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::cpu_count_test

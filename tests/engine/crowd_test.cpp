@@ -5,7 +5,7 @@
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
 
-namespace pith {
+namespace pith::crowd_test {
 namespace {
 
 using testing::random_tokens;
@@ -118,4 +118,4 @@ TEST(Crowd, TheLedgerHoldsWhatTheProcessHolds) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::crowd_test

@@ -15,7 +15,7 @@
 #include "model/architecture_files.h"
 #include "model/gguf_edit.h"
 
-namespace pith {
+namespace pith::damaged_cache_test {
 namespace {
 
 using testing::random_tokens;
@@ -218,4 +218,4 @@ TEST(DamagedCache, OfModelsWithRecurrentLayersIsRefusedOrWorksToo) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::damaged_cache_test

@@ -10,7 +10,7 @@
 #include "engine/tiny_session.h"
 #include "pith/batch_engine.h"
 
-namespace pith {
+namespace pith::grid_test {
 namespace {
 
 using testing::Lanes;
@@ -168,4 +168,4 @@ TEST(GridOfASession, WithoutEvictionInDecodeIsNone) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::grid_test

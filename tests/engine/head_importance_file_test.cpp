@@ -14,7 +14,7 @@
 #include "engine/model_parts.h"
 #include "engine/tiny_model.h"
 
-namespace pith {
+namespace pith::head_importance_file_test {
 namespace {
 
 using testing::scratch_file;
@@ -238,4 +238,4 @@ TEST_F(HeadImportanceFile, IsCheckedWhenASessionIsMade) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::head_importance_file_test

@@ -6,7 +6,7 @@
 #include "engine/mask_oracle.h"
 #include "engine/registry_policies.h"
 
-namespace pith {
+namespace pith::mask_oracle_test {
 namespace {
 
 using testing::even_gate;
@@ -82,4 +82,4 @@ TEST(MaskOracleTypes, EvictionEqualsMaskingInEveryCacheType) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::mask_oracle_test

@@ -15,7 +15,7 @@
 #include "engine/random_walk.h"
 #include "engine/tiny_model.h"
 
-namespace pith {
+namespace pith::random_calls_test {
 namespace {
 
 using testing::fail_at;
@@ -198,4 +198,4 @@ INSTANTIATE_TEST_SUITE_P(Sessions, RandomCalls, ::testing::ValuesIn(cases()),
                          [](const auto & test) { return test.param.name; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::random_calls_test

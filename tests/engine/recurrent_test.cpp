@@ -19,7 +19,7 @@
 #include "pith/batch_engine.h"
 #include "pith/cache_file.h"
 
-namespace pith {
+namespace pith::recurrent_test {
 namespace {
 
 using testing::architecture_files;
@@ -380,4 +380,4 @@ INSTANTIATE_TEST_SUITE_P(F32, RecurrentLayers, ::testing::ValuesIn(recurrent_fil
                          [](const auto & test) { return test.param.name; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::recurrent_test

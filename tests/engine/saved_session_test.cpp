@@ -25,7 +25,7 @@
 #include "model/random_lora.h"
 #include "pith/cache_file.h"
 
-namespace pith {
+namespace pith::saved_session_test {
 namespace {
 
 using testing::a_file;
@@ -622,4 +622,4 @@ TEST(SavedSession, TwoProcessesThatSaveToOnePathLeaveAWholeFile) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::saved_session_test

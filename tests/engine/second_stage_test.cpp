@@ -9,7 +9,7 @@
 #include "engine/session_state.h"
 #include "engine/tiny_session.h"
 
-namespace pith {
+namespace pith::second_stage_test {
 namespace {
 
 using testing::contents_of;
@@ -140,4 +140,4 @@ TEST_F(SecondStage, OfASessionThatAsksItsGatesIsRefused) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::second_stage_test

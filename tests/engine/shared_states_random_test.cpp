@@ -15,7 +15,7 @@
 #include "model/gguf_edit.h"
 #include "pith/batch_engine.h"
 
-namespace pith {
+namespace pith::shared_states_random_test {
 namespace {
 
 using testing::random_tokens;
@@ -215,4 +215,4 @@ TEST(SharedStatesRandom, HoldTheCeilingAndChangeNoAnswer) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::shared_states_random_test

@@ -18,7 +18,7 @@
 #include "pith/batch_engine.h"
 #include "pith/cache_file.h"
 
-namespace pith {
+namespace pith::stored_states_test {
 namespace {
 
 using testing::random_tokens;
@@ -885,4 +885,4 @@ TEST(SetAside, KeptRequestsMakeRoomForOthersAndComeBackUnchanged) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::stored_states_test

@@ -13,7 +13,7 @@
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
 
-namespace pith {
+namespace pith::windows_test {
 namespace {
 
 using testing::contents_of;
@@ -397,4 +397,4 @@ INSTANTIATE_TEST_SUITE_P(Models, Windows,
                          [](const auto & test) { return test.param.name; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::windows_test

@@ -9,7 +9,7 @@
 #include "engine/gated_model.h"
 #include "engine/policy_probe.h"
 
-namespace pith {
+namespace pith::attention_maps_test {
 namespace {
 
 using testing::even_gate;
@@ -147,4 +147,4 @@ TEST(AttentionMaps, RefuseWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::attention_maps_test

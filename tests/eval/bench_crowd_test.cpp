@@ -6,7 +6,7 @@
 #include "engine/tiny_model.h"
 #include "speed/bench_endless.h"
 
-namespace pith {
+namespace pith::bench_crowd_test {
 namespace {
 
 SessionOptions small_budget() {
@@ -108,4 +108,4 @@ TEST(BenchEndless, SaysWhereNothingIsEvicted) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::bench_crowd_test

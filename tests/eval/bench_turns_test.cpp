@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pith {
+namespace pith::bench_turns_test {
 namespace {
 
 TEST(FitLine, FindsTheLineThatPointsLieOn) {
@@ -27,4 +27,4 @@ TEST(FitLine, TellsHowFarTheFarthestPointIs) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::bench_turns_test

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace pith {
+namespace pith::comparison_test {
 namespace {
 
 constexpr PaperFile kFiles[] = {{"study/table-01", R"(# paper: P
@@ -157,4 +157,4 @@ TEST(Comparison, ShowsThePaperAloneWithoutARun) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::comparison_test

@@ -9,7 +9,7 @@
 #include "eval/report/eval_table.h"
 #include "model/llama_logits.h"
 
-namespace pith {
+namespace pith::document_perplexity_test {
 namespace {
 
 const std::string kModel = PITH_SOURCE_DIR "/models/pith-reference.gguf";
@@ -86,4 +86,4 @@ TEST(DocumentPerplexity, ATextIsCutIntoStretchesOfTheLengthAsked) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::document_perplexity_test

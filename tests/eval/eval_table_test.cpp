@@ -11,7 +11,7 @@
 #include "eval/report/eval_report.h"
 #include "figures/text_table.h"
 
-namespace pith {
+namespace pith::eval_table_test {
 namespace {
 
 RunInfo two_tasks() {
@@ -263,4 +263,4 @@ TEST(CompareRuns, HoldsOnePolicyAgainstAnother) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::eval_table_test

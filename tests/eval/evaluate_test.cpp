@@ -17,7 +17,7 @@
 #include "eval/run_shards.h"
 #include "model/gguf_edit.h"
 
-namespace pith {
+namespace pith::evaluate_test {
 namespace {
 
 using testing::fake_options;
@@ -530,4 +530,4 @@ TEST(KeptPrefill, WithOtherHeadImportancesIsAnotherFile) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::evaluate_test

@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-namespace pith {
+namespace pith::fidelity_test {
 namespace {
 
 using Floats = std::vector<float>;
@@ -95,4 +95,4 @@ TEST(Fidelity, TheFirstStageIsWhatIsProtectedAndTheBetterPartOfTheRest) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::fidelity_test

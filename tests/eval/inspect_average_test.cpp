@@ -9,7 +9,7 @@
 
 #include "engine/tiny_model.h"
 
-namespace pith {
+namespace pith::inspect_average_test {
 namespace {
 
 struct Expected {
@@ -172,4 +172,4 @@ TEST(Moments, OneValueHasNoDeviationAndLargeOnesLoseNothing) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::inspect_average_test

@@ -11,7 +11,7 @@
 #include "engine/model_parts.h"
 #include "speed/gate_costs.h"
 
-namespace pith {
+namespace pith::inspect_gates_test {
 namespace {
 
 using testing::even_gate;
@@ -203,4 +203,4 @@ TEST(GateCosts, ALongerPrefillComesBackOverSoManyTokens) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::inspect_gates_test

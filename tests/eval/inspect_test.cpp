@@ -17,7 +17,7 @@
 #include "model/plain_attention.h"
 #include "policy/select/protection.h"
 
-namespace pith {
+namespace pith::inspect_test {
 namespace {
 
 using testing::PlainAttention;
@@ -565,4 +565,4 @@ TEST_F(Inspect, RefusesWhatCannotBeInspected) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::inspect_test

@@ -9,7 +9,7 @@
 #include "engine/tiny_model.h"
 #include "speed/policy_costs.h"
 
-namespace pith {
+namespace pith::inspect_texts_test {
 namespace {
 
 TEST(InspectTexts, MeansAreOverTextsAndHeadsAreComparedWithTheBase) {
@@ -81,4 +81,4 @@ TEST(BasePolicy, IsThePolicyWithoutWhatItAdds) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::inspect_texts_test

@@ -16,7 +16,7 @@
 #include "engine/tiny_model.h"
 #include "file/failing_files.h"
 
-namespace pith {
+namespace pith::run_folder_test {
 namespace {
 
 RunInfo some_info() {
@@ -274,4 +274,4 @@ TEST(RunFolder, AFolderOfSomethingElseIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::run_folder_test

@@ -11,7 +11,7 @@
 #include "eval/report/run_tables.h"
 #include "figures/xml_check.h"
 
-namespace pith {
+namespace pith::run_pages_test {
 namespace {
 
 using testing::xml_fault;
@@ -326,4 +326,4 @@ TEST(RunTables, ColumnsOfSeveralRunsNameTheRun) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::run_pages_test

@@ -7,7 +7,7 @@
 
 #include "eval/sample_pairs.h"
 
-namespace pith {
+namespace pith::sample_file_test {
 namespace {
 
 SampleFileRequest file(const std::string & name, const std::string & text) {
@@ -151,4 +151,4 @@ TEST(SamplePairs, LaterTurnsFollowTheContextOrTheDialogue) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::sample_file_test

@@ -6,7 +6,7 @@
 #include "engine/tiny_model.h"
 #include "model/gguf_edit.h"
 
-namespace pith {
+namespace pith::sample_prompt_test {
 namespace {
 
 using benchmarks::Sample;
@@ -164,4 +164,4 @@ TEST(SamplePrompt, WhatTheModelCannotTakeIsSaid) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::sample_prompt_test

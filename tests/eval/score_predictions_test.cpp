@@ -8,7 +8,7 @@
 
 #include "eval/report/score_report.h"
 
-namespace pith {
+namespace pith::score_predictions_test {
 namespace {
 
 using Rows = std::vector<ScoredPredictions>;
@@ -232,4 +232,4 @@ TEST(ScoreReport, AveragesDifferentTasksOfOneFolder) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::score_predictions_test

@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-namespace pith {
+namespace pith::significance_test {
 namespace {
 
 // 2·Σ C(n, k)/2^n by hand: of 6 discordant pairs 1 and 5 gives 2·(1 + 6)/64.
@@ -78,4 +78,4 @@ TEST(Significance, HolmStepsDown) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::significance_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pith {
+namespace pith::spread_test {
 namespace {
 
 TEST(Spread, OfFiveValuesByHand) {
@@ -35,4 +35,4 @@ TEST(Spread, OfOneValueHasNoWidth) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::spread_test

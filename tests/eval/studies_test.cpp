@@ -19,7 +19,7 @@
 #include "pith/policies.h"
 #include "policy/policy.h"
 
-namespace pith {
+namespace pith::studies_test {
 namespace {
 
 std::string at(const Study & study, const StudyPart & part) {
@@ -404,4 +404,4 @@ m,evicted,gated,(2-2),50%,1,2,3)"});
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::studies_test

@@ -12,7 +12,7 @@
 #include "figures/svg.h"
 #include "figures/xml_check.h"
 
-namespace pith::report {
+namespace pith::report::svg_table_test {
 namespace {
 
 using testing::xml_fault;
@@ -239,4 +239,4 @@ TEST(SvgTable, DrawsNothingAndTablesWithoutDetails) {
 }
 
 }  // namespace
-}  // namespace pith::report
+}  // namespace pith::report::svg_table_test

@@ -12,7 +12,7 @@
 
 #include "figures/xml_check.h"
 
-namespace pith::report {
+namespace pith::report::svg_test {
 namespace {
 
 using testing::xml_fault;
@@ -451,4 +451,4 @@ TEST(Svg, RefersToNothingOutside) {
 }
 
 }  // namespace
-}  // namespace pith::report
+}  // namespace pith::report::svg_test

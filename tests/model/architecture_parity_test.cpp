@@ -11,7 +11,7 @@
 #include "model/llama_logits.h"
 #include "model/plain_attention.h"
 
-namespace pith {
+namespace pith::architecture_parity_test {
 namespace {
 
 using testing::architecture_files;
@@ -425,4 +425,4 @@ TEST(Architectures, WhatIsNotRunIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::architecture_parity_test

@@ -12,7 +12,7 @@
 
 #include "model/random/random_tensors.h"
 
-namespace pith {
+namespace pith::random_model_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -128,4 +128,4 @@ TEST(ShapePreset, HasAsManyParametersAsTheModelItNames) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::random_model_test

@@ -11,7 +11,7 @@
 #include "policy/named_policy.h"
 #include "policy/policy.h"
 
-namespace pith {
+namespace pith::auto_policy_test {
 namespace {
 
 // What `auto` is, by what is known.
@@ -158,4 +158,4 @@ TEST(AutoPolicy, StandsFirstInTheListAndNamesWhatItChooses) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::auto_policy_test

@@ -13,7 +13,7 @@
 #include "policy/registry.h"
 #include "policy/score/scorer.h"
 
-namespace pith::test {
+namespace pith::test::matrix_test {
 namespace {
 
 // Names only: the parts' options vary inside a test.
@@ -269,4 +269,4 @@ INSTANTIATE_TEST_SUITE_P(Registry, PolicyMatrix, ::testing::ValuesIn(all_composi
                          [](const auto & test) { return test.param.name(); });
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::matrix_test

@@ -8,7 +8,7 @@
 #include "policy/policy.h"
 #include "policy/refine/caote_error.h"
 
-namespace pith::test {
+namespace pith::test::caote_test {
 namespace {
 
 using Row = std::vector<float>;
@@ -191,4 +191,4 @@ TEST(Caote, WithoutValuesItSaysSo) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::caote_test

@@ -4,7 +4,7 @@
 #include "policy/formulas.h"
 #include "score/score_one.h"
 
-namespace pith::test {
+namespace pith::test::compactor_test {
 namespace {
 
 // mean_g Σ_i A · |v|₂, pooled.
@@ -105,4 +105,4 @@ TEST(Compactor, ProtectsItsSinksAndItsTail) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::compactor_test

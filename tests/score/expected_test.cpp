@@ -3,7 +3,7 @@
 
 #include "score/score_one.h"
 
-namespace pith::test {
+namespace pith::test::expected_test {
 namespace {
 
 LayerEvidence evidence_of_three() {
@@ -55,4 +55,4 @@ TEST(KeyDiff, PrefersKeysThatPointElsewhere) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::expected_test

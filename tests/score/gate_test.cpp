@@ -1,7 +1,7 @@
 // gate_test.cpp - the score that the model's gates give: the probability itself, whatever the rest of the evidence.
 #include "score/score_one.h"
 
-namespace pith::test {
+namespace pith::test::gate_test {
 namespace {
 
 LayerEvidence evidence_of(const std::vector<Row> & retention) {
@@ -45,4 +45,4 @@ TEST(Gate, AsksForRetentionAndProtectsTheNewestUnlessToldNotTo) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::gate_test

@@ -1,7 +1,7 @@
 // h2o_test.cpp - running column sums.
 #include "score/score_one.h"
 
-namespace pith::test {
+namespace pith::test::h2o_test {
 namespace {
 
 LayerEvidence evidence_of_four() {
@@ -24,4 +24,4 @@ TEST(H2O, DividesByTheQueriesThatCouldSeeAnEntry) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::h2o_test

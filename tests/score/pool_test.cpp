@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace pith {
+namespace pith::pool_test {
 namespace {
 
 using Row = std::vector<float>;
@@ -54,4 +54,4 @@ TEST(Pool, AKernelOverWhatIsBeforeLiftsWhatFollowsAPeak) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::pool_test

@@ -3,7 +3,7 @@
 
 #include "score/score_one.h"
 
-namespace pith::test {
+namespace pith::test::position_scorers_test {
 namespace {
 
 TEST(PositionScorers, StreamingAndWindowPreferTheNewest) {
@@ -37,4 +37,4 @@ TEST(PositionScorers, RandomDependsOnSeedLayerHeadAndPositionOnly) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::position_scorers_test

@@ -2,7 +2,7 @@
 #include "policy/formulas.h"
 #include "score/score_one.h"
 
-namespace pith::test {
+namespace pith::test::reread_test {
 namespace {
 
 std::vector<float> reread(const PartVariant & scorer, const LayerEvidence & evidence, int h) {
@@ -47,4 +47,4 @@ TEST(Reread, GoesWithEveryAllocatorAndIsRefusedWithGates) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::reread_test

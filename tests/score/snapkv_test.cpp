@@ -1,7 +1,7 @@
 // snapkv_test.cpp - window attention, reduced over the group and pooled, in either order.
 #include "score/score_one.h"
 
-namespace pith::test {
+namespace pith::test::snapkv_test {
 namespace {
 
 TEST(SnapKV, CutsTheWindowOffBeforePooling) {
@@ -51,4 +51,4 @@ TEST(SnapKV, ALaneShorterThanTheWindowIsAllWindow) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::snapkv_test

@@ -1,7 +1,7 @@
 // tova_test.cpp - the last query's attention.
 #include "score/score_one.h"
 
-namespace pith::test {
+namespace pith::test::tova_test {
 namespace {
 
 TEST(Tova, ScoresEachLaneByItsOwnHeads) {
@@ -31,4 +31,4 @@ TEST(Tova, WithHeadsLayerOnlyLanesThatHoldAPositionCount) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::tova_test

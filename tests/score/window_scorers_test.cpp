@@ -3,7 +3,7 @@
 
 #include "score/score_one.h"
 
-namespace pith::test {
+namespace pith::test::window_scorers_test {
 namespace {
 
 TEST(AttnVar, AddsTheUnbiasedVarianceToTheMean) {
@@ -117,4 +117,4 @@ TEST(MatProd, AsksOnlyForWhatItReads) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::window_scorers_test

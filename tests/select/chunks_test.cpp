@@ -9,7 +9,7 @@
 #include "policy/policy.h"
 #include "policy/select/selector.h"
 
-namespace pith::test {
+namespace pith::test::chunks_test {
 namespace {
 
 // Entry by entry: of the best chunk that has any left the best that is left.
@@ -96,4 +96,4 @@ TEST(Chunks, OfOneEntryEachAreTheHighestScores) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::chunks_test

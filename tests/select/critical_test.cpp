@@ -9,7 +9,7 @@
 #include "policy/policy.h"
 #include "policy/select/selector.h"
 
-namespace pith::test {
+namespace pith::test::critical_test {
 namespace {
 
 struct Lane {
@@ -224,4 +224,4 @@ TEST(Critical, TheSecondStageNeverRaisesTheBoundOfTheorem35) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::critical_test

@@ -4,7 +4,7 @@
 #include "policy/policy.h"
 #include "policy/select/selector.h"
 
-namespace pith::test {
+namespace pith::test::diverse_test {
 namespace {
 
 std::vector<std::vector<int32_t>> choose(const char * policy, const std::vector<std::vector<float>> & scores,
@@ -74,4 +74,4 @@ TEST(Diverse, NegativeScoresAreLoweredByTheLanesMinimum) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::diverse_test

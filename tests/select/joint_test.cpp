@@ -6,7 +6,7 @@
 
 #include "select/joint_lane.h"
 
-namespace pith::test {
+namespace pith::test::joint_test {
 namespace {
 
 Lane random_lane(Rng & rng, size_t n, size_t d, size_t n_group, int n_protected) {
@@ -111,4 +111,4 @@ TEST(Joint, WithoutValuesItSaysSo) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::joint_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pith {
+namespace pith::protection_test {
 namespace {
 
 using Ranges = std::vector<IndexRange>;
@@ -26,4 +26,4 @@ TEST(Protection, MergesWhatOverlapsOrTouches) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::protection_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pith {
+namespace pith::top_test {
 namespace {
 
 using Indices = std::vector<int32_t>;
@@ -37,4 +37,4 @@ TEST(Top, GoesAroundWhatIsProtected) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::top_test

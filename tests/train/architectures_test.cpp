@@ -13,7 +13,7 @@
 #include "tiny_model.h"
 #include "train/graph/lora_parameters.h"
 
-namespace pith::train {
+namespace pith::train::architectures_test {
 namespace {
 
 using pith::testing::architecture_files;
@@ -112,4 +112,4 @@ INSTANTIATE_TEST_SUITE_P(Dense, TrainArchitecture, ::testing::ValuesIn(dense_fil
                          [](const auto & one) { return one.param.name; });
 
 }  // namespace
-}  // namespace pith::train
+}  // namespace pith::train::architectures_test

@@ -15,7 +15,7 @@
 #include "train/trainer.h"
 #include "train/training_curve.h"
 
-namespace pith {
+namespace pith::failing_writes_test {
 namespace {
 
 using testing::TempFolder;
@@ -108,4 +108,4 @@ TEST(FailingWrites, ATrainingCurveHasWholeRowsAndGoesOn) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::failing_writes_test

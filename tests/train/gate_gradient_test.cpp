@@ -14,7 +14,7 @@
 #include "train/graph/gate_parameters.h"
 #include "train/graph/lora_parameters.h"
 
-namespace pith::train {
+namespace pith::train::gate_gradient_test {
 namespace {
 
 using pith::testing::TempFolder;
@@ -148,4 +148,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto & one) { return one.param.name; });
 
 }  // namespace
-}  // namespace pith::train
+}  // namespace pith::train::gate_gradient_test

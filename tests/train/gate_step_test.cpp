@@ -9,7 +9,7 @@
 #include "tasks/random.h"
 #include "train/kernels/masked_row_ops.h"
 
-namespace pith::train {
+namespace pith::train::gate_step_test {
 namespace {
 
 constexpr int kTokens = 7, kHeads = 2;
@@ -148,4 +148,4 @@ TEST(MaskedSoftmax, ShareIsTheDifferenceThatAFlagMakes) {
 }
 
 }  // namespace
-}  // namespace pith::train
+}  // namespace pith::train::gate_step_test

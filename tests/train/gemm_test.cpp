@@ -10,7 +10,7 @@
 #include "tasks/random.h"
 #include "train/kernels/gemm_bf16.h"
 
-namespace pith::train {
+namespace pith::train::gemm_test {
 namespace {
 
 struct Case {
@@ -91,4 +91,4 @@ TEST(Gemm, PartsOfTheOutputMakeUpTheWhole) {
 }
 
 }  // namespace
-}  // namespace pith::train
+}  // namespace pith::train::gemm_test

@@ -10,7 +10,7 @@
 #include "tiny_model.h"
 #include "train/kernels/gemm_bf16.h"
 
-namespace pith::train {
+namespace pith::train::gradient_test {
 namespace {
 
 struct GradientCase {
@@ -107,4 +107,4 @@ TEST(GradientsBf16, PointWhereTheExactOnesDo) {
 }
 
 }  // namespace
-}  // namespace pith::train
+}  // namespace pith::train::gradient_test

@@ -16,7 +16,7 @@
 #include "train/train.h"
 #include "train/training_curve.h"
 
-namespace pith::train {
+namespace pith::train::run_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -256,4 +256,4 @@ TEST(ReadRecipe, NamesWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace pith::train
+}  // namespace pith::train::run_test

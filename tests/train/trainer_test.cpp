@@ -11,7 +11,7 @@
 
 #include "tiny_model.h"
 
-namespace pith::train {
+namespace pith::train::trainer_test {
 namespace {
 
 std::unique_ptr<Trainer> make_trainer(const AdamW & adamw = {}, int n_threads = 1) {
@@ -192,4 +192,4 @@ TEST(Trainer, BadBatchesAreErrors) {
 }
 
 }  // namespace
-}  // namespace pith::train
+}  // namespace pith::train::trainer_test

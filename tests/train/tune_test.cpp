@@ -16,7 +16,7 @@
 #include "model/lora_file.h"
 #include "model/random/random_model.h"
 
-namespace pith::train {
+namespace pith::train::tune_test {
 namespace {
 
 using pith::testing::edit_gguf;
@@ -425,4 +425,4 @@ TEST(TokenSamples, EveryEpochReadsEverySequenceOnceInAnOrderOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace pith::train
+}  // namespace pith::train::tune_test
