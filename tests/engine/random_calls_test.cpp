@@ -3,7 +3,7 @@
 //
 // Most sequences are short, so that there are many beginnings; every fortieth is long.
 //
-// PITH_RANDOM_SEQUENCES   in all (10,000; the label slow has 100,000; a tenth where AddressSanitizer watches)
+// PITH_RANDOM_SEQUENCES   in all (2,000; the label slow has 100,000; half where AddressSanitizer watches)
 // PITH_RANDOM_SEED        only this sequence: a failure says which
 #include <gtest/gtest.h>
 
@@ -171,7 +171,7 @@ int64_t number_from(const char * variable, int64_t otherwise) {
 #if defined(__SANITIZE_ADDRESS__)
 constexpr int64_t kSequences = 1000;
 #else
-constexpr int64_t kSequences = 10000;
+constexpr int64_t kSequences = 2000;
 #endif
 constexpr int kShort = 5;  // calls
 constexpr int kLong = 40;

@@ -19,6 +19,7 @@
 #include "engine/session_impl.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
+#include "every_case.h"
 #include "file/failing_files.h"
 #include "model/architectures.h"
 #include "model/gguf_edit.h"
@@ -104,19 +105,18 @@ const Model & causal_gates() {
     return model;
 }
 
-bool every_kv_type() {
-    return std::getenv("PITH_EVERY_KV_TYPE") != nullptr;
-}
-
 class SavedPolicy : public ::testing::TestWithParam<std::string> {};
 
-// Every policy under every schedule; K/V types in turns, or each of them.
+// Every policy under a schedule and with a K/V type, both in turns; or under every schedule with each type.
 TEST_P(SavedPolicy, GoesOnAsIfItHadNeverBeenSaved) {
     const Model & model = GetParam().starts_with("gate") ? causal_gates() : tiny();
-    size_t i = std::hash<std::string>()(GetParam()) % std::size(kKvTypes);
-    for (const Schedule & schedule : kSchedules) {
-        for (size_t n = 0; n < (every_kv_type() ? std::size(kKvTypes) : 1); ++n) {
-            const KvType type = kKvTypes[i++ % std::size(kKvTypes)];
+    const size_t row = std::hash<std::string>()(GetParam());
+    for (size_t i = 0; i < std::size(kSchedules); ++i) {
+        if (!testing::in_turn(row / std::size(kKvTypes), i, std::size(kSchedules))) { continue; }
+        const Schedule & schedule = kSchedules[i];
+        for (size_t n = 0; n < std::size(kKvTypes); ++n) {
+            if (!testing::in_turn(row, n, std::size(kKvTypes))) { continue; }
+            const KvType type = kKvTypes[n];
             SCOPED_TRACE(std::string(schedule.name) + ", " + std::string(to_string(type)));
             Session session = read_some(model, options_of(model, GetParam(), schedule, type));
             expect_saving_changes_nothing(model, session, true);
@@ -576,7 +576,7 @@ TEST(SavedSession, AKilledProcessLeavesAWholeFile) {
     const std::string path = scratch_file("killed.pith");
     ASSERT_TRUE(session.save(path).ok());
     std::mt19937 random(5);
-    for (int i = 0; i < (every_kv_type() ? 300 : 30); ++i) {
+    for (int i = 0; i < (testing::every_case() ? 300 : 30); ++i) {
         const pid_t child = fork();
         ASSERT_GE(child, 0);
         if (child == 0) {
