@@ -79,7 +79,7 @@ private:
     // What every session would refuse is refused before there is a folder. (A perplexity chooses its schedule itself.)
     Status check_schedule(const PolicyCase & one) const {
         if (options_.tasks.empty() || !model_.info().has_gates || gate_of(model_)->config().works_in_chunks()) { return {}; }
-        PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = true}));
+        PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .gates = known_gates(model_)}));
         if (!policy.needs_gate()) { return {}; }
         return plan_run({.whole_prompt = true, .prefill = options_.session.prefill}).status();
     }

@@ -1,6 +1,7 @@
 // auto.cpp - what the policy `auto` becomes for a session, and what the ledger says of it. Stage: engine.
 #include <utility>
 
+#include "engine/model_parts.h"
 #include "engine/session_impl.h"
 #include "policy/named_policy.h"
 
@@ -25,13 +26,16 @@ bool Session::Impl::memory_holds_all(int64_t n_prompt) const {
     return make_plan(policy_that_keeps_all(), seq.budget, PrefillSchedule::kAuto, std::max(n_prompt, context)).ok();
 }
 
-// The policy to evict by. For `auto`: what the gates might have said comes too late.
+// The policy to evict by. For `auto`: gates that evict come too late, those that rank have their word if
+// they were asked.
 Result<AutoChoice> Session::Impl::choice_of_eviction(const PolicyChoice & asked, const Budget & budget, bool in_sight) const {
     if (!asked.is_auto()) {
         PITH_ASSIGN_OR_RETURN(Policy named, named_policy(asked));
         return AutoChoice{std::move(named), ""};
     }
+    const bool ranked = gates && known_gates(&gates->gate()) == KnownGates::kRank && seq.evidence.wants_retention();
     return choose_policy({.limited = budget.kind != BudgetKind::kNone,
+                          .gates = ranked ? KnownGates::kRank : KnownGates::kNone,
                           .heads = known_heads,
                           .question = in_sight ? KnownQuestion::kInSight : KnownQuestion::kUnknown,
                           .may_reread = options.auto_may_reread});

@@ -125,17 +125,25 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         layer == 0 || hp.n_embd_per_layer > 0 ? build->input(GGML_TYPE_I32, n, 1, tokens.data()) : nullptr;
     ggml_tensor * in = layer == 0 ? build_embedding(build->ctx(), hp, file_->weights(), token_input)
                                   : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
+    const bool shows_input = input_observer_ && governed;
+    const InputTap input_tap = [&](ggml_tensor * x) {
+        inputs_.resize(static_cast<size_t>(ggml_nelements(x)));
+        build->output(x, inputs_.data());
+    };
     const auto n_out = kept_rows.empty() ? n : static_cast<int>(kept_rows.size());
     ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;
     ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));
     build->output(build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep,
-                              governed ? tap : RopeTap(), {}, mul_mat_of(*build), recurrent, token_input),
+                              governed ? tap : RopeTap(), shows_input ? input_tap : InputTap(), mul_mat_of(*build), recurrent,
+                              token_input),
                   hidden.data());
     PITH_RETURN_IF_ERROR(layer_runner_.run());
     if (tap_ && hp.layer(layer).has_attention()) {
         const auto width = static_cast<size_t>(hp.n_embd);
         tap_(layer, tapped_, hidden.subspan(static_cast<size_t>(n_out - 1) * width, width));
     }
+
+    if (shows_input) { PITH_RETURN_IF_ERROR(input_observer_(layer, inputs_, n, positions.front())); }
 
     for (size_t i = 0; governed && i < parts.size(); ++i) {
         EvidenceState & evidence = *parts[i].evidence;
@@ -178,7 +186,7 @@ Status Forward::observe(const BatchPart & part, int layer, const ggml_tensor * q
 }
 
 bool Forward::can_run_tokens(const RaggedCache & cache, const EvidenceState & evidence) const {
-    if (tap_ || query_observer_) { return false; }
+    if (tap_ || query_observer_ || input_observer_) { return false; }
     const int n_layers = hparams().n_layers;
     for (int layer = 0; layer < n_layers; ++layer) {
         const int source = cache.layout().source(layer);

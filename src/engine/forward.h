@@ -56,6 +56,8 @@ public:
 
     // Shown the queries of each run; an empty function ends it.
     void set_query_observer(QueryObserver observer) { query_observer_ = std::move(observer); }
+    // Shown what the attention of governed layers reads in each run; an empty function ends it.
+    void set_input_observer(InputObserver observer) { input_observer_ = std::move(observer); }
 
     // Shown the newest token of every layer with attention from now on; an empty tap ends it.
     void set_tap(LayerTap tap) { tap_ = std::move(tap); }
@@ -89,6 +91,8 @@ private:
     GraphProfile * profile_ = nullptr;
     std::vector<float> queries_;  // [n][H][d] of the layer just run
     QueryObserver query_observer_;
+    InputObserver input_observer_;
+    std::vector<float> inputs_;  // [n][D] of the layer just run, where somebody observes them
     LayerTap tap_;
     std::vector<float> tapped_;  // [H·dv] of the newest token of the layer just run
     double evidence_s_ = 0;

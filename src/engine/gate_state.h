@@ -24,6 +24,10 @@ struct GateState {
     bool hides_any() const {
         return std::ranges::any_of(hidden, [](const HiddenKeys & layer) { return layer.any(); });
     }
+    // Whether it differs from what a session begins with.
+    bool says_anything() const {
+        return hides_any() || std::ranges::any_of(memory, [](const GateMemory & layer) { return !layer.empty(); });
+    }
     // Nobody will ask for them any more: what they hide stays in the lanes.
     void show_all() noexcept {
         for (HiddenKeys & layer : hidden) {

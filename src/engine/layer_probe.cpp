@@ -16,6 +16,9 @@ void LayerProbe::set_tap(LayerTap tap) {
 void LayerProbe::set_query_observer(QueryObserver observer) {
     impl_.forward->set_query_observer(std::move(observer));
 }
+void LayerProbe::set_input_observer(InputObserver observer) {
+    impl_.forward->set_input_observer(std::move(observer));
+}
 void LayerProbe::set_profile(GraphProfile * profile) {
     impl_.forward->set_profile(profile);
 }

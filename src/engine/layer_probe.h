@@ -30,6 +30,8 @@ public:
     void set_tap(LayerTap tap);
     // Shown the queries of each run in a layer that policies govern from now on; an empty function ends it.
     void set_query_observer(QueryObserver observer);
+    // Shown what the attention of each of these layers reads from now on; an empty function ends it.
+    void set_input_observer(InputObserver observer);
     // Times the graphs of layers and head from now on; nullptr ends it. `profile` must live until then.
     void set_profile(GraphProfile * profile);
 

@@ -19,4 +19,7 @@ using LayerTap = std::function<void(int layer, std::span<const float> attention,
 // returns.
 using QueryObserver = std::function<Status(int layer, std::span<const float> queries, int n, int32_t first_position)>;
 
+// The normalised input of a layer's attention, all of a run's rows [n][D]: what gates read. After the layer has run.
+using InputObserver = std::function<Status(int layer, std::span<const float> inputs, int n, int32_t first_position)>;
+
 }  // namespace pith

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <string_view>
 
 #include "attention/lane_attention.h"
@@ -18,6 +19,7 @@
 #include "evidence/evidence_notes.h"
 #include "gate/gate_file.h"
 #include "model/adapted_model.h"
+#include "model/head_importance_file.h"
 #include "model/lora_file.h"
 #include "model/model_file.h"
 #include "pith/log.h"
@@ -69,16 +71,37 @@ Result<std::shared_ptr<const ModelFile>> add_adapter(std::shared_ptr<const Model
     return adapt_model(std::move(file), std::move(adapter), scale);
 }
 
+// Those given, else the importance beside the model; null: none.
+Result<std::shared_ptr<const Gate>> find_gates(const ModelOptions & options, const ModelFile & file) {
+    const GateProducts products = options.repack ? products_of_gates(file.weight_type_name()) : GateProducts::kF32;
+    if (options.gate_file == kNoGates) { return std::shared_ptr<const Gate>(); }
+    if (!options.gate_file.empty()) { return Gate::load(options.gate_file, file, products); }
+    const std::string beside = path_beside_model(file.path(), kImportanceFileEnd);
+    std::error_code error;
+    if (!std::filesystem::exists(beside, error)) { return std::shared_ptr<const Gate>(); }
+    auto found = Gate::load(beside, file, products);
+    if (found.ok() && (*found)->config().purpose == GatePurpose::kRank) { return found; }
+    log_line(LogLevel::kWarning, "the importance beside the model is not used: " +
+                                     (found.ok() ? "'" + beside + "' holds gates that evict" : found.status().message()));
+    return std::shared_ptr<const Gate>();
+}
+
 // Whether `auto`, asked for by name or as one of the policies to observe, may come to want importances.
-bool auto_wants_heads(const SessionOptions & options, bool has_gate) {
-    const bool own = options.policy.is_auto() && !has_gate && options.budget.kind != BudgetKind::kNone;
+bool auto_wants_heads(const SessionOptions & options, KnownGates gates) {
+    const bool own = options.policy.is_auto() && gates != KnownGates::kThreshold && options.budget.kind != BudgetKind::kNone;
     return own || std::ranges::any_of(options.observe, &PolicyChoice::is_auto);
 }
 
+// Gates that evict decide while a prompt is read: for evict() they come too late.
+KnownGates ranks_only(KnownGates gates) {
+    return gates == KnownGates::kRank ? gates : KnownGates::kNone;
+}
+
 // What `auto` may come to need when it is asked for by evict().
-void observe_auto(Session::Impl & session) {
+void observe_auto(KnownGates gates, Session::Impl & session) {
     for (const KnownQuestion question : {KnownQuestion::kInSight, KnownQuestion::kUnknown}) {
         const AutoChoice choice = choose_policy({.limited = true,
+                                                 .gates = ranks_only(gates),
                                                  .heads = session.known_heads,
                                                  .question = question,
                                                  .may_reread = session.options.auto_may_reread});
@@ -94,14 +117,14 @@ void tell_evidence_notes(const Hparams & hparams, const Policy & policy) {
 }
 
 // What options.observe asks for, and the importances where one of these policies wants them.
-Status observe(const ModelHeads & heads, bool has_gate, Session::Impl & session) {
+Status observe(const ModelHeads & heads, KnownGates gates, Session::Impl & session) {
     for (const PolicyChoice & choice : session.options.observe) {
         if (choice.is_auto()) {
-            observe_auto(session);
+            observe_auto(gates, session);
             continue;
         }
         PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
-        PITH_RETURN_IF_ERROR(policy.check_gates(has_gate));
+        PITH_RETURN_IF_ERROR(policy.check_gates(gates));
         PITH_RETURN_IF_ERROR(find_heads(heads, policy, session.options));
         session.observed.push_back(policy.needs());
     }
@@ -130,15 +153,12 @@ Result<Model> Model::load(const std::string & path, const ModelOptions & options
         PITH_ASSIGN_OR_RETURN(auto file, ModelFile::load(path, {options.use_mmap, options.repack, options.progress,
                                                                 available_memory(), options.devices}));
         PITH_ASSIGN_OR_RETURN(impl->file, add_adapter(std::move(file), options));
-        if (!options.gate_file.empty()) {
-            const GateProducts products =
-                options.repack ? products_of_gates(impl->file->weight_type_name()) : GateProducts::kF32;
-            PITH_ASSIGN_OR_RETURN(impl->gate, Gate::load(options.gate_file, *impl->file, products));
-        }
+        PITH_ASSIGN_OR_RETURN(impl->gate, find_gates(options, *impl->file));
         impl->output = std::make_shared<OutputMatrices>(impl->file);
         impl->heads = std::make_unique<const ModelHeads>(impl->file);
         impl->info = describe(*impl->file);
-        impl->info.has_gates = impl->gate != nullptr;
+        impl->info.has_gates = known_gates(impl->gate.get()) == KnownGates::kThreshold;
+        impl->info.has_importance = known_gates(impl->gate.get()) == KnownGates::kRank;
         return Model(std::move(impl));
     });
 }
@@ -161,6 +181,13 @@ const ModelHeads & heads_of(const Model & model) {
 std::shared_ptr<const Gate> gate_of(const Model & model) {
     return Model::Impl::of(model).gate;
 }
+KnownGates known_gates(const Gate * gate) {
+    if (gate == nullptr) { return KnownGates::kNone; }
+    return gate->config().purpose == GatePurpose::kRank ? KnownGates::kRank : KnownGates::kThreshold;
+}
+KnownGates known_gates(const Model & model) {
+    return known_gates(gate_of(model).get());
+}
 
 Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const SessionOptions & options,
                                                     const std::shared_ptr<Execution> & execution,
@@ -182,18 +209,18 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
         if (session->layout.governs(l)) { session->governed.push_back(l); }
     }
     // What can be refused before a prompt is known is refused here.
-    const bool has_gate = impl.gate != nullptr;
+    const KnownGates gates = known_gates(impl.gate.get());
     if (known) {
         session->known_heads = *known;
-    } else if (auto_wants_heads(options, has_gate)) {
+    } else if (auto_wants_heads(options, gates)) {
         PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl.heads, session->options));
     }
-    session->settle_policy({.has_gates = has_gate});
-    PITH_RETURN_IF_ERROR(session->seq.policy.check_gates(has_gate));
+    session->settle_policy({.gates = gates});
+    PITH_RETURN_IF_ERROR(session->seq.policy.check_gates(gates));
     PITH_RETURN_IF_ERROR(find_heads(*impl.heads, session->seq.policy, session->options));
     session->tell_policy(session->policy_names(session->seq));
     tell_evidence_notes(impl.file->hparams(), session->seq.policy);
-    PITH_RETURN_IF_ERROR(observe(*impl.heads, impl.gate != nullptr, *session));
+    PITH_RETURN_IF_ERROR(observe(*impl.heads, gates, *session));
     session->choose_governed_heads();
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
     for (const PositionSpan & span : options.pinned) {

@@ -16,5 +16,7 @@ const ModelFile & file_of(const Model & model);
 const ModelHeads & heads_of(const Model & model);
 // Null: the model was loaded without gates.
 std::shared_ptr<const Gate> gate_of(const Model & model);
+KnownGates known_gates(const Gate * gate);
+KnownGates known_gates(const Model & model);
 
 }  // namespace pith

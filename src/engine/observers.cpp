@@ -4,6 +4,7 @@
 
 #include "core/guarded.h"
 #include "core/stopwatch.h"
+#include "engine/model_parts.h"
 #include "engine/session_impl.h"
 
 namespace pith {
@@ -38,8 +39,11 @@ Result<bool> Session::Impl::feed_for(std::span<const int32_t> tokens, std::span<
 
 // They run behind the prompt that is read from now on, which may still find that they cannot.
 void Session::Impl::begin_observing(std::span<const int32_t> questions) {
-    // Gates decide what is cached before a layer's attention: observers that are taken back again have no place there.
-    const bool asks_gates = gates && (seq.policy.needs_gate() || gate_observer || !observed.empty());
+    // Gates that evict decide what is cached before a layer's attention: observers that are taken back again have no place
+    // there.
+    const bool evict = known_gates(gates ? &gates->gate() : nullptr) == KnownGates::kThreshold;
+    const bool may_turn = seq.policy_asked.is_auto() && !evict;  // to a policy that asks none
+    const bool asks_gates = gates && ((seq.policy.needs_gate() && !may_turn) || gate_observer || (evict && !observed.empty()));
     observers = asks_gates ? std::span<const int32_t>() : questions;
 }
 

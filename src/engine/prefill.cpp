@@ -8,6 +8,7 @@
 #include "core/stopwatch.h"
 #include "core/text.h"
 #include "device/available_memory.h"
+#include "engine/model_parts.h"
 #include "engine/read_chunks.h"
 #include "engine/read_one_shot.h"
 #include "engine/session_impl.h"
@@ -82,7 +83,7 @@ int Session::Impl::n_around_reread() const {
 // The first prompt decides policy and plan.
 Status Session::Impl::decide(int64_t n_prompt, int n_question) {
     AutoFacts facts;
-    facts.has_gates = gates != nullptr;
+    facts.gates = known_gates(gates ? &gates->gate() : nullptr);
     facts.may_reread = options.auto_may_reread && n_question == 0;  // all that a question may bring is planned alike
     facts.roomy = memory_holds_all(n_prompt + std::ssize(observers));
     facts.even = seq.budget.kind == BudgetKind::kAuto && available_addresses() > 0;

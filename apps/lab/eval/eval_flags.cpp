@@ -125,7 +125,7 @@ Result<std::string> heads_fingerprint(const EvalOptions & options, const Model &
     SessionOptions tried;
     tried.heads_file = given;
     PITH_ASSIGN_OR_RETURN(const KnownHeads known, find_heads_for_auto(heads_of(model), tried));
-    const AutoFacts facts = {.limited = true, .has_gates = model.info().has_gates, .heads = known};
+    const AutoFacts facts = {.limited = true, .gates = known_gates(model), .heads = known};
     bool by_name = false;
     bool by_auto = false;
     for (const PolicyChoice & choice : options.policies) {

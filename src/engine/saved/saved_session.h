@@ -88,6 +88,8 @@ Result<SavedSession> read_saved(const CacheFileView & file);
 // What the file of such a session says, but for what lies in its sequence. REQUIRES: it has read something.
 SavedSession describe(const Session::Impl & session);
 ModelIdentity identity_of(const ModelFile & file, const Gate * gate);
+// The session's, for its identity: gates that only rank belong to a session that asks them, and to no other. May be null.
+const Gate * gate_that_matters(const Session::Impl & session);
 
 // Of a sequence that has read something. Errors: kIo.
 Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence);

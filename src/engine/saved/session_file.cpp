@@ -33,10 +33,17 @@ ModelIdentity identity_of(const ModelFile & file, const Gate * gate) {
     return identity;
 }
 
+const Gate * gate_that_matters(const Session::Impl & session) {
+    if (!session.gates) { return nullptr; }
+    const Gate & gate = session.gates->gate();
+    const bool asks = session.seq.policy.needs_gate() || session.seq.evidence.wants_retention();
+    return asks || known_gates(&gate) == KnownGates::kThreshold ? &gate : nullptr;
+}
+
 SavedSession describe(const Session::Impl & session) {
     const Sequence & seq = session.seq;
     SavedSession saved;
-    const Gate * gate = session.gates ? &session.gates->gate() : nullptr;
+    const Gate * gate = gate_that_matters(session);
     saved.model = identity_of(*session.file, gate);
     const ModelFile::Adapter adapter = session.file->adapter();
     saved.origin = {session.file->hparams().name, absolute(session.file->path()), absolute(adapter.path), adapter.scale,
@@ -58,7 +65,8 @@ SavedSession describe(const Session::Impl & session) {
 namespace {
 
 Status check_model(const SavedSession & saved, const ModelFile & file, const Gate * gate, const std::string & path) {
-    const auto difference = first_difference(saved.model, identity_of(file, gate));
+    const bool without = known_gates(gate) == KnownGates::kRank && saved.origin.gate_file.empty();
+    const auto difference = first_difference(saved.model, identity_of(file, without ? nullptr : gate));
     if (!difference) { return {}; }
     const std::string whose = difference->item == kGatesItem || difference->item == kLoraItem ? "other " : "another model: ";
     const std::string item = difference->item == kLoraItem ? "LoRA adapters" : difference->item;
@@ -152,7 +160,10 @@ Result<GateState> read_gates_of(const Session::Impl & session, ByteReader & from
     const GateConfig & config = session.gates->config();
     const bool remembers = config.causal && config.kind == GateKind::kAttention;
     const size_t key_floats = remembers ? static_cast<size_t>(config.head_dim) * static_cast<size_t>(config.n_heads) : 0;
-    return read_gates(from, session.layout.shape_of_model(), config.n_recent, key_floats, n_tokens);
+    PITH_ASSIGN_OR_RETURN(GateState state,
+                          read_gates(from, session.layout.shape_of_model(), config.n_recent, key_floats, n_tokens));
+    if (state.hidden.empty()) { state = GateState(session.layout.shape_of_model(), config.n_recent); }  // it said nothing
+    return state;
 }
 
 // What the file says of gates and of evidence, and all the rest of it, becomes the session's. base: as OpenAs has it.
@@ -168,7 +179,7 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from, const
     }
     const Result<Policy> policy = named_policy(PolicyChoice(saved.policy));
     if (!policy.ok()) { return damaged(policy.status().message()); }
-    PITH_RETURN_IF_ERROR(policy->check_gates(gates != nullptr));
+    PITH_RETURN_IF_ERROR(policy->check_gates(known_gates(gates ? &gates->gate() : nullptr)));
     if (policy->wants_importance() && !options.heads) { return damaged("its policy wants head importances, and it has none"); }
     const std::vector<EvidenceNeeds> known = known_needs(*this, *policy);
 

@@ -83,7 +83,8 @@ Result<std::unique_ptr<StoredStates>> StoredStates::open(const Model & model, co
     ModelIdentity identity;
     if (!places.folder.empty()) {
         PITH_ASSIGN_OR_RETURN(store, StateStore::open(places.folder, places.most_bytes));
-        identity = identity_of(file_of(model), gate_of(model).get());
+        const Gate * gate = gate_of(model).get();  // those that rank count where they are asked: scope_of()
+        identity = identity_of(file_of(model), known_gates(gate) == KnownGates::kThreshold ? gate : nullptr);
     }
     SharedStates shared(places.most_memory_bytes, model.info().n_layers);
     return std::unique_ptr<StoredStates>(new StoredStates(std::move(store), std::move(identity), std::move(shared)));
@@ -91,9 +92,12 @@ Result<std::unique_ptr<StoredStates>> StoredStates::open(const Model & model, co
 
 std::optional<StateScope> StoredStates::scope_of(const Session::Impl & session, const RunPlan & plan,
                                                  std::string_view whose) const {
-    const bool asks_gates = session.gates && (session.seq.policy.needs_gate() || session.gate_observer);
-    const bool alone = session.observed.empty() && session.observers.empty();
-    if (asks_gates || !alone || plan.n_guide > 0 || plan.capacity > 0) { return std::nullopt; }
+    const bool asks_gates = session.gates && session.seq.policy.needs_gate();
+    // A linear gate judges each token by itself, so where a text is cut changes nothing of what it says.
+    const bool by_tokens_alone =
+        session.gates && session.gates->config().kind == GateKind::kLinear && !session.seq.policy.gated();
+    const bool alone = session.observed.empty() && session.observers.empty() && !session.gate_observer;
+    if ((asks_gates && !by_tokens_alone) || !alone || plan.n_guide > 0 || plan.capacity > 0) { return std::nullopt; }
     ByteWriter equal;
     for (const auto & [item, value] : model_) {
         equal.text(item);
@@ -101,6 +105,7 @@ std::optional<StateScope> StoredStates::scope_of(const Session::Impl & session, 
     }
     write_settings(without_limits(session.options), equal);
     equal.text(session.seq.policy.name());
+    equal.text(asks_gates ? session.gates->gate().hash() : "");
     write_plan(plan, equal);
     equal.text(whose);
     const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
@@ -182,7 +187,8 @@ Status StoredStates::load(Session::Impl & session, const FoundState & found, std
     PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(found.path));
     PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file.view()));
     const auto read = tokens.first(static_cast<size_t>(found.n_tokens));
-    const bool same = saved.model == model_ && same_settings(session, saved.options, saved.policy, saved.plan);
+    const bool same = saved.model == identity_of(*session.file, gate_that_matters(session)) &&
+                      same_settings(session, saved.options, saved.policy, saved.plan);
     if (!same || !std::ranges::equal(saved.tokens, read)) {
         return {ErrorCode::kInvalidArgument, "'" + found.path + "' is not what its name says"};
     }
