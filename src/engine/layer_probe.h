@@ -22,6 +22,8 @@
 
 namespace pith {
 
+struct LiveSession;
+
 class LayerProbe {
 public:
     explicit LayerProbe(Session & session);
@@ -53,7 +55,7 @@ public:
     Status project_heads(int layer, std::span<const float> attention, std::vector<float> & out);
 
 private:
-    Session::Impl & impl_;
+    LiveSession & session_;
 };
 
 }  // namespace pith

@@ -1,11 +1,14 @@
-// memory.h - how much of the free memory KV caches may take. Stage: engine.
+// memory.h - what a session, or an engine, may take of the memory and of the addresses that are left. Stage: engine.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "cache/ragged_cache.h"
+#include "engine/session_parts.h"
 #include "model/model_file.h"
+#include "plan/run_plan.h"
 
 namespace pith {
 
@@ -20,5 +23,15 @@ inline size_t mapped_bytes(const ModelFile & file) {
 // full first sets the limit. beside: bytes that must stay free in each. A result below 1 means that there is no room.
 // Errors: kUnsupported when a device, or this machine, does not say how much memory is free (the message names it).
 Result<double> memory_for_lanes(const ModelFile & file, const CacheLayout & layout, double beside);
+
+// Of a chunk: the widest intermediates of a layer that stand beside each other, and two rows of logits.
+double chunk_bytes(const SessionParts & parts);
+// The budget `auto`: what is left, less a tenth, and less what a chunk's activations take; so many snapshots are left room for,
+// each a copy of what an eviction moves.   Errors: kBudget: nothing is left; kUnsupported.
+Result<Budget> memory_budget(const SessionParts & parts, int n_snapshots);
+// Cells of a lane, for n_all tokens. Addresses are reserved ahead of use, several times the mean, since lanes grow unevenly;
+// where they are limited, at once and as many as there are, because growing later would want the old and the new ones together.
+// Errors: kOutOfMemory: there are fewer addresses than are needed at once.
+Result<int64_t> lane_capacity(const SessionParts & parts, const RunPlan & plan, int64_t n_all);
 
 }  // namespace pith

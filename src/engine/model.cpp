@@ -10,11 +10,12 @@
 #include "core/guarded.h"
 #include "device/available_memory.h"
 #include "device/backend.h"
+#include "engine/auto.h"
 #include "engine/cache_layout.h"
 #include "engine/execution.h"
 #include "engine/find_heads.h"
+#include "engine/live_session.h"
 #include "engine/model_parts.h"
-#include "engine/session_impl.h"
 #include "evidence/evidence_notes.h"
 #include "gate/gate_file.h"
 #include "model/adapted_model.h"
@@ -76,7 +77,7 @@ bool auto_wants_heads(const SessionOptions & options, bool has_gate) {
 }
 
 // What `auto` may come to need when it is asked for by evict().
-void observe_auto(Session::Impl & session) {
+void observe_auto(LiveSession & session) {
     for (const KnownQuestion question : {KnownQuestion::kInSight, KnownQuestion::kUnknown}) {
         const AutoChoice choice = choose_policy({.limited = true,
                                                  .heads = session.known_heads,
@@ -94,7 +95,7 @@ void tell_evidence_notes(const Hparams & hparams, const Policy & policy) {
 }
 
 // What options.observe asks for, and the importances where one of these policies wants them.
-Status observe(const ModelHeads & heads, bool has_gate, Session::Impl & session) {
+Status observe(const ModelHeads & heads, bool has_gate, LiveSession & session) {
     for (const PolicyChoice & choice : session.options.observe) {
         if (choice.is_auto()) {
             observe_auto(session);
@@ -106,6 +107,23 @@ Status observe(const ModelHeads & heads, bool has_gate, Session::Impl & session)
         session.observed.push_back(policy.needs());
     }
     return {};
+}
+
+// Policies see governed layers alone; importances are of all that the model has.
+std::shared_ptr<const HeadImportance> heads_governed(const SessionParts & parts) {
+    const HeadImportance * all = parts.options.heads.get();
+    if (all == nullptr || parts.layout.governs_all()) { return parts.options.heads; }
+    auto chosen = std::make_shared<HeadImportance>();
+    const auto n = static_cast<size_t>(parts.shape().n_heads());
+    const auto choose = [&](const std::vector<double> & from, std::vector<double> & to) {
+        for (const int layer : parts.governed) {
+            const auto first = from.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(layer) * n);
+            to.insert(to.end(), first, first + static_cast<std::ptrdiff_t>(n));
+        }
+    };
+    choose(all->copy, chosen->copy);
+    choose(all->reason, chosen->reason);
+    return chosen;
 }
 
 }  // namespace
@@ -162,12 +180,12 @@ std::shared_ptr<const Gate> gate_of(const Model & model) {
     return Model::Impl::of(model).gate;
 }
 
-Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const SessionOptions & options,
-                                                    const std::shared_ptr<Execution> & execution,
-                                                    std::optional<KnownHeads> known) {
+Result<std::unique_ptr<LiveSession>> make_session(const Model & model, const SessionOptions & options,
+                                                  const std::shared_ptr<Execution> & execution,
+                                                  std::optional<KnownHeads> known) {
     PITH_RETURN_IF_ERROR(options.budget.check());
     const Model::Impl & impl = Model::Impl::of(model);
-    auto session = std::make_unique<Session::Impl>();
+    auto session = std::make_unique<LiveSession>();
     session->model = model;
     session->file = impl.file;
     session->output = impl.output;
@@ -188,13 +206,13 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     } else if (auto_wants_heads(options, has_gate)) {
         PITH_ASSIGN_OR_RETURN(session->known_heads, find_heads_for_auto(*impl.heads, session->options));
     }
-    session->settle_policy({.has_gates = has_gate});
+    settle_policy(session->seq, session->known_heads, {.has_gates = has_gate});
     PITH_RETURN_IF_ERROR(session->seq.policy.check_gates(has_gate));
     PITH_RETURN_IF_ERROR(find_heads(*impl.heads, session->seq.policy, session->options));
-    session->tell_policy(session->policy_names(session->seq));
+    tell_policy(policy_names(session->seq), session->ledger);
     tell_evidence_notes(impl.file->hparams(), session->seq.policy);
     PITH_RETURN_IF_ERROR(observe(*impl.heads, impl.gate != nullptr, *session));
-    session->choose_governed_heads();
+    session->governed_heads = heads_governed(*session);
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
     for (const PositionSpan & span : options.pinned) {
         if (span.begin < 0 || span.end < span.begin) {
@@ -219,7 +237,7 @@ Result<std::unique_ptr<Session::Impl>> make_session(const Model & model, const S
     if (!runs_it) { PITH_ASSIGN_OR_RETURN(runs_it, Execution::make(impl.file, options.n_threads)); }
     session->execution = runs_it;
     session->forward = std::shared_ptr<Forward>(runs_it, &runs_it->forward);
-    if (impl.gate) { session->gates = std::make_unique<GateRunner>(impl.file, impl.gate, runs_it->backend.get()); }
+    if (impl.gate) { session->gates = std::make_unique<SessionGates>(impl.file, impl.gate, runs_it->backend.get()); }
     session->ledger.devices = model.devices();
     if (!runs_it->lane_devices.empty()) {
         const Placement & placement = *impl.file->placement();
@@ -241,7 +259,7 @@ Result<std::shared_ptr<Execution>> make_execution(const Model & model, int n_thr
 Result<Session> Model::session(const SessionOptions & options) const {
     return guarded([&]() -> Result<Session> {
         PITH_ASSIGN_OR_RETURN(auto session, make_session(*this, options, nullptr));
-        return Session::Impl::hand_out(std::move(session));
+        return hand_out(std::move(session));
     });
 }
 

@@ -3,13 +3,16 @@
 
 #include <algorithm>
 
+#include "engine/evict.h"
+#include "engine/reread.h"
+
 namespace pith {
 
-ChunkReader::ChunkReader(Session::Impl & session, std::span<const int32_t> tokens, bool first)
+ChunkReader::ChunkReader(LiveSession & session, std::span<const int32_t> tokens, bool first)
     : session_(session),
       tokens_(tokens),
       first_(first),
-      evicts_(session.evicts() && (first || session.seq.plan->evict_every > 0)),
+      evicts_(session.seq.evicts() && (first || session.seq.plan->evict_every > 0)),
       grid_(session.seq.plan->grid),
       n_context_(std::ssize(tokens)) {
     const RunPlan & plan = *session.seq.plan;
@@ -59,11 +62,11 @@ Status ChunkReader::advance(int64_t n, bool nothing_follows) {
 
 Status ChunkReader::end_chunk(bool is_last) {
     if (!question_.empty() && (!done() || !session_.observers.empty())) {
-        PITH_RETURN_IF_ERROR(session_.evict_in_sight_of(question_));
+        PITH_RETURN_IF_ERROR(evict_in_sight_of(session_, question_));
     } else if (evicts_ && is_due()) {
-        PITH_RETURN_IF_ERROR(session_.evict_all(is_last));
-    } else if (first_ && done() && !session_.evicts()) {
-        PITH_RETURN_IF_ERROR(session_.read_again());  // for evict(), where a policy to come wants it
+        PITH_RETURN_IF_ERROR(evict_all(session_, is_last));
+    } else if (first_ && done() && !session_.seq.evicts()) {
+        PITH_RETURN_IF_ERROR(read_again(session_));  // for evict(), where a policy to come wants it
     }
     begin_chunk();
     return {};

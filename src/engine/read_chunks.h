@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/session_impl.h"
+#include "engine/live_session.h"
 #include "pith/status.h"
 
 namespace pith {
@@ -19,7 +19,7 @@ namespace pith {
 class ChunkReader {
 public:
     // The session, and the tokens, must live as long as this. first: of an empty session.
-    ChunkReader(Session::Impl & session, std::span<const int32_t> tokens, bool first);
+    ChunkReader(LiveSession & session, std::span<const int32_t> tokens, bool first);
 
     int64_t n_done() const { return n_done_; }
     bool done() const { return n_done_ == std::ssize(tokens_); }
@@ -34,7 +34,7 @@ private:
     bool is_due() const;
     Status end_chunk(bool is_last);
 
-    Session::Impl & session_;
+    LiveSession & session_;
     std::span<const int32_t> tokens_;
     std::span<const int32_t> question_;  // that judges chunks; empty: none
     bool first_;

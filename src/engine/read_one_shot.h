@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/session_impl.h"
+#include "engine/live_session.h"
 #include "evidence/evidence_state.h"
 #include "policy/eviction.h"
 
@@ -20,7 +20,7 @@ namespace pith {
 class OneShotReader {
 public:
     // The session, the tokens and the hooks must live as long as this.
-    OneShotReader(Session::Impl & session, std::span<const int32_t> tokens, const RunHooks & hooks);
+    OneShotReader(LiveSession & session, std::span<const int32_t> tokens, const RunHooks & hooks);
 
     bool done() const { return layer_ == n_layers_; }
     // Of the prompt, each layer counting its share.
@@ -38,7 +38,7 @@ private:
     Status end_prompt();
     void without_observers(int layer);
 
-    Session::Impl & session_;
+    LiveSession & session_;
     std::span<const int32_t> tokens_;
     const RunHooks & hooks_;
     int n_ = 0;  // tokens

@@ -46,6 +46,8 @@ struct SequenceState {
     GateState gate_state;
     RecurrentStates states;  // empty before the first prompt
     TokenHistory tokens;     // all that were fed, those of the call at hand included
+
+    bool evicts() const { return plan.has_value() && plan->budget > 0; }
 };
 
 class Sequence : public SequenceState {

@@ -3,11 +3,9 @@
 // Lanes only grow at their end between two compactions, so a snapshot is their lengths, and coming back is a cut. Before a
 // compaction moves entries, the snapshots still alive save theirs, of the layers that it is about: those with a window lose
 // entries more often than those that policies govern, and have few.
-#include <algorithm>
 #include <utility>
 
-#include "core/guarded.h"
-#include "engine/session_impl.h"
+#include "engine/sequence.h"
 
 namespace pith {
 
@@ -84,26 +82,6 @@ Status Sequence::restore(Session::Snapshot & snapshot) {
     }
     static_cast<SequenceState &>(*this) = std::move(state);
     logits = std::move(its_logits);
-    return {};
-}
-
-Result<std::shared_ptr<Session::Snapshot>> Session::snapshot() {
-    return guarded([&]() -> Result<std::shared_ptr<Snapshot>> { return impl_->seq.snapshot(); });
-}
-
-Status Session::restore(const std::shared_ptr<Snapshot> & snapshot) {
-    Status restored = guarded([&]() -> Status {
-        if (!snapshot || snapshot->sequence != impl_->seq.id()) {
-            return {ErrorCode::kInvalidArgument, "a snapshot can only be restored into the session it was taken from"};
-        }
-        Impl::PolicyNames names = impl_->policy_names(snapshot->state);
-        PITH_RETURN_IF_ERROR(impl_->seq.restore(*snapshot));
-        impl_->tell_policy(std::move(names));
-        return {};
-    });
-    if (!restored.ok()) { return restored; }
-    impl_->ledger.budget_entries = impl_->seq.plan ? impl_->seq.plan->budget : 0;
-    impl_->update_ledger();
     return {};
 }
 

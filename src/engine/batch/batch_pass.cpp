@@ -6,8 +6,8 @@
 
 namespace pith {
 
-bool can_share(const Session::Impl & session) {
-    return !session.gating && !session.seq.gate_state.hides_any();
+bool can_share(const LiveSession & session) {
+    return !asked(session.gates) && !session.seq.gate_state.hides_any();
 }
 
 Status BatchPass::run(std::span<const PassPiece> pieces) {

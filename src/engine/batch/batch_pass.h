@@ -6,18 +6,18 @@
 #include <span>
 #include <vector>
 
-#include "engine/session_impl.h"
+#include "engine/live_session.h"
 
 namespace pith {
 
 struct PassPiece {
-    Session::Impl * session = nullptr;
+    LiveSession * session = nullptr;
     std::span<const int32_t> tokens;
     bool wants_logits = false;  // of the newest: they come to session->next_logits
 };
 
 // Whether the session's tokens may share a pass: no gate is asked about them, or has anything hidden.
-bool can_share(const Session::Impl & session);
+bool can_share(const LiveSession & session);
 
 // One pass after another over one model.   Threads: one at a time.
 class BatchPass {
@@ -25,7 +25,7 @@ public:
     explicit BatchPass(std::shared_ptr<Forward> forward) : forward_(std::move(forward)) {}
 
     // Whether a token of it may be a part of one graph with others' tokens. Where one may not, all of a pass go layer by layer.
-    bool can_run_tokens(const Session::Impl & session) const {
+    bool can_run_tokens(const LiveSession & session) const {
         return forward_->can_run_tokens(*session.seq.cache, session.seq.evidence);
     }
 
