@@ -99,7 +99,9 @@ Status read_chunks(LiveSession & session, std::span<const int32_t> tokens, const
         if (cancelled(hooks)) { return cancelled_status(reader.n_done()); }
         const auto chunk = reader.next(std::ssize(tokens));
         const bool is_last = reader.n_done() + std::ssize(chunk) == std::ssize(tokens);
-        PITH_RETURN_IF_ERROR(with_progress(run_chunk(session, chunk, hooks, is_last), reader.n_done()));
+        // A token by itself is one graph with its logits, wanted or not.
+        const PassPiece piece{&session, chunk, is_last || chunk.size() == 1, &hooks.on_logits};
+        PITH_RETURN_IF_ERROR(with_progress(run_pass(session, piece), reader.n_done()));
         const bool nothing_follows = !hooks.progress;  // a hook may throw
         PITH_RETURN_IF_ERROR(with_progress(reader.advance(std::ssize(chunk), nothing_follows), reader.n_done()));
         if (hooks.progress) { hooks.progress(reader.n_done(), std::ssize(tokens)); }

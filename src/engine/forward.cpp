@@ -146,13 +146,6 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     return {};
 }
 
-Status Forward::run_layer(const BatchPart & part, int layer, std::span<const int32_t> tokens, std::span<float> hidden,
-                          int n_out) {
-    std::vector<int32_t> newest(static_cast<size_t>(n_out));
-    std::iota(newest.begin(), newest.end(), part.n - n_out);
-    return run_layer(std::span(&part, 1), layer, tokens, hidden, newest);
-}
-
 Status Forward::observe(const BatchPart & part, int layer, const ggml_tensor * queries, int first_row) {
     const Stopwatch watch;
     EvidenceState & evidence = *part.evidence;

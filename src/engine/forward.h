@@ -38,8 +38,6 @@ public:
     // Errors: kOutOfMemory, kInternal; the lanes may then hold the new entries already.
     Status run_layer(std::span<const BatchPart> parts, int layer, std::span<const int32_t> tokens, std::span<float> hidden,
                      std::span<const int32_t> kept_rows = {});
-    // Of one part, the newest n_out rows of which go on.
-    Status run_layer(const BatchPart & part, int layer, std::span<const int32_t> tokens, std::span<float> hidden, int n_out);
 
     // hidden [n][D] → logits [n][n_vocab].
     Status run_head(std::span<const float> hidden, int n, std::span<float> logits);

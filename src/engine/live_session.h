@@ -4,7 +4,7 @@
 //   auto.h, session_plan.h, memory.h  what is decided before a prompt is read
 //   feed.h                            a call: its transaction, and tokens on their way in
 //   read_chunks.h, read_one_shot.h    the schedules: which layer sees which tokens when, and when it evicts
-//   token_pass.h                      tokens through layers and head, under what gates say (session_gates.h)
+//   token_pass.h                      the one way from tokens to logits, under what gates say (session_gates.h)
 //   observers.h, reread.h             tokens that run as queries only: of questions to come, of the text once more
 //   evict.h                           evidence → score → refine → allocate → select → plan → compaction
 //   evict_as.h, second_stage.h        the same for a prompt already read, under another policy, in sight of what is asked
@@ -20,6 +20,7 @@
 #include "engine/sequence.h"
 #include "engine/session_gates.h"
 #include "engine/session_parts.h"
+#include "engine/token_pass.h"
 #include "pith/ledger.h"
 #include "pith/session.h"
 #include "plan/run_plan.h"
@@ -35,8 +36,8 @@ struct LiveSession : SessionParts {
     Ledger ledger;
 
     // Of the call at hand.
+    TokenPass pass;                  // where its tokens are not in others' (an engine's sequences share one)
     std::vector<float> next_logits;  // the sequence's once it has succeeded
-    std::vector<float> hidden;       // [tokens][D], from layer to layer
     std::optional<Ledger> ledger_before;
 };
 

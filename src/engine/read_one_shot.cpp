@@ -26,7 +26,7 @@ OneShotReader::OneShotReader(LiveSession & session, std::span<const int32_t> tok
     session.seq.n_tokens = n_ + std::ssize(session.observers);
     pass_.emplace(session.seq.policy, eviction_target(session), cascade_, static_cast<int>(session.seq.n_tokens));
     const auto width = static_cast<size_t>(session.file->hparams().n_embd);
-    session.hidden.resize(tokens.size() * width);
+    session.pass.states().resize(tokens.size() * width);
     observing_.resize(session.observers.size() * width);
     before_.resize(session.observers.empty() ? 0 : static_cast<size_t>(n_layers_));
 }
@@ -49,7 +49,7 @@ Status OneShotReader::advance() {
 Status OneShotReader::run_unit() {
     if (first_ == 0 && session_.gates) {
         PITH_RETURN_IF_ERROR(
-            session_.gates->ask(session_, layer_, {tokens_, session_.hidden, n_}, 0, session_.seq, session_.ledger));
+            session_.gates->ask(session_, layer_, {tokens_, session_.pass.states(), n_}, 0, session_.seq, session_.ledger));
     }
     const auto width = static_cast<size_t>(session_.file->hparams().n_embd);
     const int end = end_of_run();
@@ -59,14 +59,15 @@ Status OneShotReader::run_unit() {
     const bool last_layer = end == n_layers_;
     const bool all_logits = static_cast<bool>(hooks_.on_logits);
     const int m = std::min(session_.seq.plan->chunk, n_ - first_);
-    const auto rows = std::span(session_.hidden).subspan(static_cast<size_t>(first_) * width, static_cast<size_t>(m) * width);
+    const auto rows =
+        std::span(session_.pass.states()).subspan(static_cast<size_t>(first_) * width, static_cast<size_t>(m) * width);
     const auto tokens = tokens_.subspan(static_cast<size_t>(first_), static_cast<size_t>(m));
     for (int layer = layer_; layer < end; ++layer) {
         const int n_out = layer + 1 == n_layers_ && !all_logits ? 1 : m;
         PITH_RETURN_IF_ERROR(run_layer(session_, layer, {tokens, rows, first_, n_out, n_ - first_ - m}));
     }
     const bool newest = first_ + m == n_;
-    if (last_layer && (all_logits || newest)) { PITH_RETURN_IF_ERROR(emit_logits(session_, rows, m, first_, hooks_)); }
+    if (last_layer && (all_logits || newest)) { PITH_RETURN_IF_ERROR(run_head(session_, rows, m, first_, hooks_.on_logits)); }
     first_ += m;
     PITH_RETURN_IF_ERROR(session_.seq.prepare_trim(layer_, end, first_, /*is_last=*/false));
     session_.seq.trim(layer_, end, first_);
@@ -130,8 +131,8 @@ Status OneShotReader::end_prompt() {
         PITH_RETURN_IF_ERROR(apply_plans(session_, plans, /*is_last=*/true));
     }
     session_.seq.n_tokens = n_;
-    update_ledger(session_);                     // counts the prompt's hidden states, which nobody needs any more
-    std::vector<float>().swap(session_.hidden);  // `= {}` would keep the memory
+    update_ledger(session_);  // counts the prompt's hidden states, which nobody needs any more
+    session_.pass.release_states();
     return {};
 }
 

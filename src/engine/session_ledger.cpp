@@ -51,7 +51,7 @@ void update_ledger(LiveSession & session) {
     tell_device_bytes(session);
     see_evidence_peak(session);
     ledger.activation_peak_bytes =
-        std::max(ledger.activation_peak_bytes, session.forward->activation_bytes() + session.hidden.capacity() * sizeof(float));
+        std::max(ledger.activation_peak_bytes, session.forward->activation_bytes() + session.pass.size_bytes());
 }
 
 void forget_call(LiveSession & session, Ledger before) noexcept {
@@ -66,7 +66,7 @@ void forget_call(LiveSession & session, Ledger before) noexcept {
     ledger.compact_s = spent.compact_s;
     ledger.gate_s = spent.gate_s;
     ledger.reread_s = spent.reread_s;
-    std::vector<float>().swap(session.hidden);  // of a whole prompt, perhaps
+    session.pass.release_states();  // of a whole prompt, perhaps
 }
 
 }  // namespace pith

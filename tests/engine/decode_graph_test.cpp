@@ -208,7 +208,8 @@ TEST_F(DecodeGraphTest, ServesSeveralSequencesInTurns) {
         const BatchPart part{shared->get(), &none, seq, 1, position};
         ASSERT_TRUE(forward.run_tokens(std::span(&part, 1), token, std::span(&row, 1)).ok());
         for (int l = 0; l < hp.n_layers; ++l) {
-            ASSERT_TRUE(forward.run_layer(BatchPart{&cache, &none, 0, 1, position}, l, token, hidden, 1).ok());
+            const BatchPart alone{&cache, &none, 0, 1, position};
+            ASSERT_TRUE(forward.run_layer(std::span(&alone, 1), l, token, hidden).ok());
         }
         ASSERT_TRUE(forward.run_head(hidden, 1, expected).ok());
         ASSERT_EQ(logits, expected) << "step " << i;

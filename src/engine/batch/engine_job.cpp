@@ -219,10 +219,7 @@ PassPiece EngineJob::piece(int64_t n) {
 }
 
 Status EngineJob::run_alone(int64_t n) {
-    return guarded([&] {
-        const PassPiece one = piece(n);
-        return run_chunk(*session_, one.tokens, hooks_, one.wants_logits);
-    });
+    return guarded([&] { return run_pass(*session_, piece(n)); });
 }
 
 // Other calls are open while this runs: whatever is thrown, before the call is complete or behind it, ends this request alone.

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/stopwatch.h"
-#include "engine/batch/batch_pass.h"
 #include "engine/batch/sequence_aside.h"
 #include "engine/live_session.h"
 #include "engine/read_chunks.h"
