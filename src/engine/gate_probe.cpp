@@ -6,7 +6,7 @@
 
 #include "core/items.h"
 #include "core/text.h"
-#include "engine/live_session.h"
+#include "engine/pass/live_session.h"
 
 namespace pith {
 

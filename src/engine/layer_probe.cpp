@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "engine/evict.h"
+#include "engine/evict/evict.h"
 #include "evidence/observe.h"
 
 namespace pith {

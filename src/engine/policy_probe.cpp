@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/evict.h"
-#include "engine/evict_as.h"
+#include "engine/evict/evict.h"
+#include "engine/evict/evict_as.h"
 #include "policy/refine/refiner.h"
 #include "policy/score/scorer.h"
 

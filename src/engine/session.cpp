@@ -6,14 +6,15 @@
 #include "core/guarded.h"
 #include "core/stopwatch.h"
 #include "device/resident.h"
-#include "engine/auto.h"
-#include "engine/evict_as.h"
-#include "engine/feed.h"
+#include "engine/evict/evict_as.h"
+#include "engine/evict/second_stage.h"
 #include "engine/generate_tokens.h"
-#include "engine/live_session.h"
-#include "engine/second_stage.h"
-#include "engine/session_file.h"
-#include "engine/session_ledger.h"
+#include "engine/pass/live_session.h"
+#include "engine/pass/session_ledger.h"
+#include "engine/read/feed.h"
+#include "engine/saved/session_file.h"
+#include "engine/settle/auto.h"
+#include "engine/settle/make_session.h"
 
 namespace pith {
 namespace {
@@ -25,12 +26,12 @@ Status must_be_prefilled() {
 }  // namespace
 
 struct Session::Impl {
-    static LiveSession & live(Session & session) { return *session.impl_->session; }
-    static Session hand_out(std::unique_ptr<LiveSession> session) {
-        return Session(std::make_unique<Impl>(Impl{std::move(session)}));
-    }
-
     std::unique_ptr<LiveSession> session;
+
+    static LiveSession & live(Session & of) { return *of.impl_->session; }
+    static Session hand_out(std::unique_ptr<LiveSession> live) {
+        return Session(std::make_unique<Impl>(Impl{std::move(live)}));
+    }
 };
 
 LiveSession & live_session(Session & session) {
@@ -38,6 +39,13 @@ LiveSession & live_session(Session & session) {
 }
 Session hand_out(std::unique_ptr<LiveSession> session) {
     return Session::Impl::hand_out(std::move(session));
+}
+
+Result<Session> Model::session(const SessionOptions & options) const {
+    return guarded([&]() -> Result<Session> {
+        PITH_ASSIGN_OR_RETURN(auto session, make_session(*this, options, nullptr));
+        return hand_out(std::move(session));
+    });
 }
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}

@@ -12,7 +12,7 @@
 #include <functional>
 #include <map>
 
-#include "engine/live_session.h"
+#include "engine/pass/live_session.h"
 #include "engine/tiny_model.h"
 #include "model/gguf_edit.h"
 #include "pith/session.h"

@@ -1,7 +1,7 @@
 // decode_graph_test.cpp - tokens decoded by a graph that is kept give, to the bit, what a graph built for each of them gives.
 // The oracle feeds the same tokens one by one through Session::prefill() with all logits asked for: that goes layer by layer,
 // through graphs built anew.
-#include "engine/decode_graph.h"
+#include "engine/pass/decode_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "device/backend.h"
-#include "engine/forward.h"
 #include "engine/layer_probe.h"
+#include "engine/pass/forward.h"
 #include "engine/tiny_model.h"
 
 namespace pith {

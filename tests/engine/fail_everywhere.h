@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "engine/fail_at.h"
-#include "engine/live_session.h"
+#include "engine/pass/live_session.h"
 #include "engine/session_state.h"
 
 namespace pith::testing {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/live_session.h"
+#include "engine/pass/live_session.h"
 #include "engine/policy_probe.h"
 #include "engine/tiny_session.h"
 #include "pith/session.h"

@@ -9,7 +9,7 @@
 #include "cache/cache_file.h"
 #include "core/byte_stream.h"
 #include "core/hash64.h"
-#include "engine/live_session.h"
+#include "engine/pass/live_session.h"
 #include "engine/saved/saved_session.h"
 #include "engine/tiny_model.h"
 #include "fuzz/read_gguf_headers.h"

@@ -5,9 +5,9 @@
 #include <atomic>
 #include <filesystem>
 
+#include "engine/evict/reread.h"
 #include "engine/fail_everywhere.h"
 #include "engine/policy_probe.h"
-#include "engine/reread.h"
 #include "engine/tiny_session.h"
 #include "pith/session.h"
 

@@ -14,7 +14,7 @@
 
 #include "cache/cache_file.h"
 #include "engine/gated_model.h"
-#include "engine/live_session.h"
+#include "engine/pass/live_session.h"
 #include "engine/registry_policies.h"
 #include "engine/saved_and_opened.h"
 #include "engine/session_state.h"

@@ -9,9 +9,9 @@
 
 #include "core/stopwatch.h"
 #include "engine/batch/sequence_aside.h"
-#include "engine/live_session.h"
-#include "engine/read_chunks.h"
-#include "engine/read_one_shot.h"
+#include "engine/pass/live_session.h"
+#include "engine/read/read_chunks.h"
+#include "engine/read/read_one_shot.h"
 #include "engine/saved/stored_states.h"
 #include "pith/batch_engine.h"
 #include "plan/step_plan.h"

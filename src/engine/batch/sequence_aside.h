@@ -12,7 +12,7 @@
 
 #include "cache/ragged_cache.h"
 #include "cache/spill_memory.h"
-#include "engine/live_session.h"
+#include "engine/pass/live_session.h"
 #include "pith/status.h"
 
 namespace pith {

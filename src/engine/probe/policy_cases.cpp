@@ -10,7 +10,7 @@
 
 #include "core/items.h"
 #include "core/text.h"
-#include "engine/find_heads.h"
+#include "engine/parts/find_heads.h"
 #include "model/head_importance_file.h"
 #include "policy/auto_policy.h"
 #include "policy/named_policy.h"

@@ -22,7 +22,7 @@
 
 #include "cache/cache_file.h"
 #include "cache/ragged_cache.h"
-#include "engine/sequence.h"
+#include "engine/sequence/sequence.h"
 #include "model/model_identity.h"
 #include "pith/ledger.h"
 #include "pith/model.h"

@@ -1,6 +1,6 @@
 // session_file.cpp - sessions to files, and back: what the file needs of the model, and what the session becomes. Stage:
 // engine.
-#include "engine/session_file.h"
+#include "engine/saved/session_file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,13 +10,14 @@
 #include "core/byte_stream.h"
 #include "core/guarded.h"
 #include "device/available_memory.h"
-#include "engine/auto.h"
-#include "engine/live_session.h"
-#include "engine/memory.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
+#include "engine/pass/live_session.h"
+#include "engine/pass/session_ledger.h"
 #include "engine/saved/saved_session.h"
 #include "engine/saved/session_settings.h"
-#include "engine/session_ledger.h"
+#include "engine/settle/auto.h"
+#include "engine/settle/make_session.h"
+#include "engine/settle/memory.h"
 #include "policy/auto_policy.h"
 #include "policy/named_policy.h"
 

@@ -5,9 +5,9 @@
 
 #include "cache/page_memory.h"
 #include "core/guarded.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
+#include "engine/pass/session_ledger.h"
 #include "engine/saved/saved_session.h"
-#include "engine/session_ledger.h"
 #include "pith/cache_file.h"
 
 namespace pith {

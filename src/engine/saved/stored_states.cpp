@@ -7,10 +7,11 @@
 #include "core/byte_stream.h"
 #include "core/guarded.h"
 #include "core/hash64.h"
-#include "engine/auto.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
+#include "engine/pass/session_ledger.h"
 #include "engine/saved/saved_session.h"
 #include "engine/saved/session_settings.h"
+#include "engine/settle/auto.h"
 #include "pith/log.h"
 
 namespace pith {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "cache/state_store.h"
-#include "engine/live_session.h"
+#include "engine/pass/live_session.h"
 #include "engine/saved/shared_states.h"
 #include "model/model_identity.h"
 #include "pith/model.h"
