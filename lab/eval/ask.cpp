@@ -8,7 +8,7 @@
 
 #include "core/stopwatch.h"
 #include "engine/generate_tokens.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/probe/likelihood.h"
 #include "eval/kept_prefill.h"
 #include "eval/unit_answers.h"

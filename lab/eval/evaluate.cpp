@@ -10,7 +10,7 @@
 #include "core/check.h"
 #include "core/guarded.h"
 #include "core/on_threads.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/probe/built_in_task.h"
 #include "eval/ask.h"
 #include "eval/ask_together.h"

@@ -14,13 +14,15 @@
 #include "core/tasks.h"
 #include "device/graph_profile.h"
 #include "device/graph_runner.h"
-#include "engine/layer_tap.h"
-#include "engine/recurrent_states.h"
+#include "engine/pass/layer_tap.h"
+#include "engine/sequence/recurrent_states.h"
 #include "evidence/evidence_state.h"
 #include "evidence/output_matrices.h"
 #include "pith/session.h"
 
 namespace pith {
+
+struct LiveSession;
 
 class LayerProbe {
 public:
@@ -55,7 +57,7 @@ public:
     Status project_heads(int layer, std::span<const float> attention, std::vector<float> & out);
 
 private:
-    Session::Impl & impl_;
+    LiveSession & session_;
 };
 
 }  // namespace pith

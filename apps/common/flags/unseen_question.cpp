@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/base/errors.h"
-#include "engine/find_heads.h"
-#include "engine/model_parts.h"
+#include "engine/parts/find_heads.h"
+#include "engine/parts/model_parts.h"
 #include "policy/auto_policy.h"
 
 namespace pith::app {

@@ -18,7 +18,7 @@
 #include "common/options/options.h"
 #include "core/check.h"
 #include "core/stopwatch.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "file/can_write.h"
 #include "model/head_importance_file.h"
 

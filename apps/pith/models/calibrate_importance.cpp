@@ -15,7 +15,7 @@
 #include "common/flags/engine_flags.h"
 #include "common/options/options.h"
 #include "core/check.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/probe/calibrate_importance.h"
 #include "engine/probe/importance_texts.h"
 #include "file/can_write.h"

@@ -11,7 +11,7 @@
 
 #include "core/on_threads.h"
 #include "engine/layer_probe.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/policy_probe.h"
 #include "engine/probe/ridge.h"
 #include "gate/gate_file.h"

@@ -10,8 +10,8 @@
 
 #include "core/items.h"
 #include "core/text.h"
-#include "engine/find_heads.h"
-#include "engine/model_parts.h"
+#include "engine/parts/find_heads.h"
+#include "engine/parts/model_parts.h"
 #include "model/head_importance_file.h"
 #include "policy/auto_policy.h"
 #include "policy/named_policy.h"
