@@ -67,7 +67,11 @@ AutoChoice choose_policy(const AutoFacts & facts) {
                           "; a limit on virtual memory, so all heads hold the same");
     }
     if (facts.question == KnownQuestion::kInSight) { return chosen(kInSight, "the question is in sight"); }
-    if (facts.gates == KnownGates::kRank) { return chosen(kRanked, "importance was learnt for the model"); }
+    const bool has_heads =
+        facts.heads == KnownHeads::kGiven || facts.heads == KnownHeads::kBesideModel || facts.heads == KnownHeads::kShipped;
+    if (facts.gates == KnownGates::kRank && !(facts.may_reread && has_heads)) {
+        return chosen(kRanked, "importance was learnt for the model");
+    }
     const std::string_view with_heads = facts.may_reread ? kRereadWithHeads : kLaterWithHeads;
     if (facts.heads == KnownHeads::kGiven) { return chosen(with_heads, "head importances given"); }
     if (facts.heads == KnownHeads::kBesideModel) { return chosen(with_heads, "head importances beside the model"); }

@@ -64,6 +64,22 @@ TEST(AutoPolicy, ReadsAgainWhereItMayAndNobodyKnowsWhatWillBeAsked) {
     EXPECT_EQ(chosen({.limited = true, .gates = KnownGates::kThreshold, .may_reread = true}), "gated+snapkv");
 }
 
+TEST(AutoPolicy, TakesWhatWasLearntForTheModelWhereNobodyKnowsWhatWillBeAsked) {
+    for (const KnownHeads heads : kAllHeads) {
+        const AutoFacts learnt{.limited = true, .gates = KnownGates::kRank, .heads = heads};
+        EXPECT_EQ(chosen(learnt), "gate+global:normalise=off");
+        EXPECT_EQ(choose_policy(learnt).reason, "importance was learnt for the model");
+        AutoFacts twice = learnt;
+        twice.may_reread = true;
+        EXPECT_EQ(chosen(twice), fits(heads) ? "reread:group=mean+head:by=both" : "gate+global:normalise=off");
+        AutoFacts seen = learnt;
+        seen.question = KnownQuestion::kInSight;
+        EXPECT_EQ(chosen(seen), "vmax:pool=avg45:pool_over=before+entropy");
+    }
+    EXPECT_EQ(chosen({.gates = KnownGates::kRank}), "full");
+    EXPECT_EQ(chosen({.limited = true, .gates = KnownGates::kRank, .even = true}), "keydiff");
+}
+
 TEST(AutoPolicy, SaysWhy) {
     const auto reason = [](const AutoFacts & facts) { return choose_policy(facts).reason; };
     EXPECT_EQ(reason({}), "no budget");

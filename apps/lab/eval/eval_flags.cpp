@@ -424,8 +424,8 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
         PITH_ASSIGN_OR_RETURN(const std::string adapter, file_fingerprint(flags.model.lora));
         add("--lora", adapter + " at scale " + number_text(flags.model.lora_scale));
     }
-    if (!flags.model.gate.empty()) {
-        PITH_ASSIGN_OR_RETURN(std::string gates, file_fingerprint(flags.model.gate));
+    if (const auto gate = gate_of(model)) {  // given, or found beside the model
+        PITH_ASSIGN_OR_RETURN(std::string gates, file_fingerprint(gate->path()));
         add("--gate", std::move(gates));
     }
     add("--tasks", listed(options.tasks, [](const auto * task) { return task->rules().name; }));

@@ -80,7 +80,9 @@ Result<std::vector<PolicyChoice>> policies_of_list(std::string_view list, bool w
             continue;
         }
         PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
-        PITH_RETURN_IF_ERROR(policy.check_gates(gates != GatePolicies::kNone ? KnownGates::kThreshold : KnownGates::kNone));
+        // Those that rank may lie beside the model, which is not read yet.
+        const bool none = policy.gated() && gates == GatePolicies::kNone;
+        PITH_RETURN_IF_ERROR(policy.check_gates(none ? KnownGates::kNone : KnownGates::kThreshold));
         if (policy.gated() && gates == GatePolicies::kScorer) {
             return {ErrorCode::kInvalidArgument,
                     "policy '" + policy.name() +
