@@ -20,8 +20,10 @@ struct ModelOptions {
     std::function<bool(double fraction)> progress;  // false cancels
     std::string lora_file;                          // a LoRA adapter as GGUF, of llama.cpp's or `pith train sft`; empty: none
     float lora_scale = 1.0F;                        // the adapter counts so many times; 0: not at all
-    std::string gate_file;                          // attention gates, of `pith train gate`; empty: none
-    DeviceOptions devices;                          // which layers' weights lie on which devices
+    // Gates, of `pith train gate` or `pith calibrate importance`. Empty: what the latter wrote beside the model
+    // (model.importance.gguf for model.gguf), where that is there and fits; `none`: not looked for.
+    std::string gate_file;
+    DeviceOptions devices;  // which layers' weights lie on which devices
 };
 
 // The weights of one ggml type.
@@ -49,7 +51,8 @@ struct ModelInfo {
     int n_vocab = 0;
     int n_ctx_train = 0;
     int n_experts = 0;
-    bool has_gates = false;  // of ModelOptions::gate_file
+    bool has_gates = false;       // gates that evict by themselves
+    bool has_importance = false;  // gates that say how much an entry matters, for policy `gate` and `auto`
 };
 
 // A handle: copies share the weights. Threads: const-safe; sessions of one model may run on several threads.

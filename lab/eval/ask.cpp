@@ -8,7 +8,7 @@
 
 #include "core/stopwatch.h"
 #include "engine/generate_tokens.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/probe/likelihood.h"
 #include "eval/kept_prefill.h"
 #include "eval/unit_answers.h"
@@ -115,7 +115,7 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
     session_options.reread = unit.reread;
     session_options.prefill = PrefillSchedule::kChunked;
     const bool has_gates = model.info().has_gates;
-    PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = has_gates}));
+    PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .gates = known_gates(model)}));
     if (policy.needs_gate() && has_gates && !gate_of(model)->config().works_in_chunks()) {
         if (policy.evicts()) {
             return emit(refusals(unit, one,

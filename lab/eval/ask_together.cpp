@@ -6,9 +6,9 @@
 #include <memory>
 #include <utility>
 
-#include "engine/cache_layout.h"
 #include "engine/engine_options.h"
-#include "engine/model_parts.h"
+#include "engine/parts/cache_layout.h"
+#include "engine/parts/model_parts.h"
 #include "engine/probe/likelihood.h"
 #include "eval/unit_answers.h"
 #include "plan/lane_bytes.h"

@@ -10,7 +10,7 @@
 #include "core/check.h"
 #include "core/guarded.h"
 #include "core/on_threads.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/probe/built_in_task.h"
 #include "eval/ask.h"
 #include "eval/ask_together.h"
@@ -79,7 +79,7 @@ private:
     // What every session would refuse is refused before there is a folder. (A perplexity chooses its schedule itself.)
     Status check_schedule(const PolicyCase & one) const {
         if (options_.tasks.empty() || !model_.info().has_gates || gate_of(model_)->config().works_in_chunks()) { return {}; }
-        PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = true}));
+        PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .gates = known_gates(model_)}));
         if (!policy.needs_gate()) { return {}; }
         return plan_run({.whole_prompt = true, .prefill = options_.session.prefill}).status();
     }

@@ -7,7 +7,7 @@
 
 #include "core/byte_stream.h"
 #include "core/hash64.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "pith/log.h"
 
 namespace pith {

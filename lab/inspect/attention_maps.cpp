@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/text.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/policy_probe.h"
 #include "evidence/query_sample.h"
 #include "pith/session.h"

@@ -8,7 +8,7 @@
 
 #include "engine/generate_tokens.h"
 #include "engine/layer_probe.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/policy_probe.h"
 #include "engine/probe/likelihood.h"
 #include "inspect/fidelity.h"

@@ -7,7 +7,7 @@
 
 #include "core/text.h"
 #include "engine/gate_probe.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 
 namespace pith {
 namespace {

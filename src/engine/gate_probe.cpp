@@ -6,44 +6,44 @@
 
 #include "core/items.h"
 #include "core/text.h"
-#include "engine/session_impl.h"
+#include "engine/pass/live_session.h"
 
 namespace pith {
 
-GateProbe::GateProbe(Session & session) : impl_(Session::Impl::of(session)) {}
+GateProbe::GateProbe(Session & session) : session_(live_session(session)) {}
 
 Status GateProbe::watch(int attention_layer) {
-    if (!impl_.gates) {
+    if (!session_.gates) {
         return {ErrorCode::kInvalidArgument,
                 "the model has no gates: load it with " + item::kGates + " FILE, made by `pith train gate`"};
     }
     if (attention_layer >= 0) {
-        if (impl_.gates->config().kind == GateKind::kLinear) {
+        if (session_.gates->config().kind == GateKind::kLinear) {
             return {ErrorCode::kInvalidArgument, "linear gates have no attention to show"};
         }
-        const std::vector<int> gated = layers_with_gate(impl_.gates->config(), impl_.file->hparams());
+        const std::vector<int> gated = layers_with_gate(session_.gates->config(), session_.file->hparams());
         if (!std::ranges::binary_search(gated, attention_layer)) {
             return {ErrorCode::kInvalidArgument,
                     "layer " + std::to_string(attention_layer) + " has no gate: give " + list_of_numbers(gated)};
         }
-        impl_.gates->watch_attention(attention_layer, [this](const GateRunner::AttentionRows & seen) {
+        session_.gates->runner().watch_attention(attention_layer, [this](const GateRunner::AttentionRows & seen) {
             blocks_.push_back({seen.head, seen.first_query, seen.n_queries, seen.n_keys, {seen.rows.begin(), seen.rows.end()}});
         });
     }
-    impl_.gate_observer = [this](int layer, std::span<const float> probabilities, int n, int32_t /*first_position*/) {
+    session_.gates->set_observer([this](int layer, std::span<const float> probabilities, int n, int32_t /*first_position*/) {
         auto at = std::ranges::lower_bound(layers_, layer, {}, &GateLayerView::layer);
         if (at == layers_.end() || at->layer != layer) { at = layers_.insert(at, {layer, 0, 0, {}}); }
         at->n_tokens += n;
-        at->n_kv_heads = impl_.file->hparams().n_kv_heads;
+        at->n_kv_heads = session_.file->hparams().n_kv_heads;
         at->probability.insert(at->probability.end(), probabilities.begin(), probabilities.end());
-    };
+    });
     return {};
 }
 
 std::vector<float> GateProbe::attention_map() const {
     if (blocks_.empty()) { return {}; }
     const auto n = static_cast<size_t>(blocks_.back().first_query + blocks_.back().n_queries);
-    const auto n_heads = static_cast<size_t>(impl_.gates->config().n_heads);
+    const auto n_heads = static_cast<size_t>(session_.gates->config().n_heads);
     std::vector<float> map(n_heads * n * n, 0.0F);
     for (const Block & block : blocks_) {
         for (int i = 0; i < block.n_queries; ++i) {
@@ -56,8 +56,9 @@ std::vector<float> GateProbe::attention_map() const {
 }
 
 GateProbe::~GateProbe() {
-    impl_.gate_observer = {};
-    if (impl_.gates) { impl_.gates->watch_attention(-1, {}); }
+    if (!session_.gates) { return; }
+    session_.gates->set_observer({});
+    session_.gates->runner().watch_attention(-1, {});
 }
 
 }  // namespace pith

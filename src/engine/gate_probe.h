@@ -9,6 +9,8 @@
 
 namespace pith {
 
+struct LiveSession;
+
 struct GateLayerView {
     int layer = 0;
     int n_tokens = 0;
@@ -45,7 +47,7 @@ private:
         std::vector<float> rows;
     };
 
-    Session::Impl & impl_;
+    LiveSession & session_;
     std::vector<GateLayerView> layers_;
     std::vector<Block> blocks_;
 };

@@ -3,46 +3,49 @@
 
 #include <utility>
 
-#include "engine/session_impl.h"
+#include "engine/evict/evict.h"
 #include "evidence/observe.h"
 
 namespace pith {
 
-LayerProbe::LayerProbe(Session & session) : impl_(Session::Impl::of(session)) {}
+LayerProbe::LayerProbe(Session & session) : session_(live_session(session)) {}
 
 void LayerProbe::set_tap(LayerTap tap) {
-    impl_.forward->set_tap(std::move(tap));
+    session_.forward->set_tap(std::move(tap));
 }
 void LayerProbe::set_query_observer(QueryObserver observer) {
-    impl_.forward->set_query_observer(std::move(observer));
+    session_.forward->set_query_observer(std::move(observer));
+}
+void LayerProbe::set_input_observer(InputObserver observer) {
+    session_.forward->set_input_observer(std::move(observer));
 }
 void LayerProbe::set_profile(GraphProfile * profile) {
-    impl_.forward->set_profile(profile);
+    session_.forward->set_profile(profile);
 }
 
 CacheShape LayerProbe::shape() const {
-    return impl_.layout.shape_of_model();
+    return session_.layout.shape_of_model();
 }
 const RaggedCache & LayerProbe::cache() const {
-    return *impl_.seq.cache;
+    return *session_.seq.cache;
 }
 const EvidenceState & LayerProbe::evidence() const {
-    return impl_.seq.evidence;
+    return session_.seq.evidence;
 }
 const RecurrentStates & LayerProbe::states() const {
-    return impl_.seq.states;
+    return session_.seq.states;
 }
 const std::shared_ptr<OutputMatrices> & LayerProbe::output() const {
-    return impl_.output;
+    return session_.output;
 }
 GraphRunner & LayerProbe::runner() {
-    return impl_.forward->observer();
+    return session_.forward->observer();
 }
 RunTasks LayerProbe::run_tasks() const {
-    return impl_.target().run_tasks;
+    return eviction_target(session_).run_tasks;
 }
 int64_t LayerProbe::n_decode_graphs_built() const {
-    return impl_.forward->n_decode_graphs_built();
+    return session_.forward->n_decode_graphs_built();
 }
 
 Result<Ragged<float>> LayerProbe::attention_of(int layer, std::span<const float> queries, std::span<const int32_t> positions) {
@@ -52,7 +55,7 @@ Result<Ragged<float>> LayerProbe::attention_of(int layer, std::span<const float>
 }
 
 Status LayerProbe::project_heads(int layer, std::span<const float> attention, std::vector<float> & out) {
-    return impl_.forward->project_heads(layer, attention, out);
+    return session_.forward->project_heads(layer, attention, out);
 }
 
 }  // namespace pith

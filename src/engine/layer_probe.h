@@ -14,13 +14,15 @@
 #include "core/tasks.h"
 #include "device/graph_profile.h"
 #include "device/graph_runner.h"
-#include "engine/layer_tap.h"
-#include "engine/recurrent_states.h"
+#include "engine/pass/layer_tap.h"
+#include "engine/sequence/recurrent_states.h"
 #include "evidence/evidence_state.h"
 #include "evidence/output_matrices.h"
 #include "pith/session.h"
 
 namespace pith {
+
+struct LiveSession;
 
 class LayerProbe {
 public:
@@ -30,6 +32,8 @@ public:
     void set_tap(LayerTap tap);
     // Shown the queries of each run in a layer that policies govern from now on; an empty function ends it.
     void set_query_observer(QueryObserver observer);
+    // Shown what the attention of each of these layers reads from now on; an empty function ends it.
+    void set_input_observer(InputObserver observer);
     // Times the graphs of layers and head from now on; nullptr ends it. `profile` must live until then.
     void set_profile(GraphProfile * profile);
 
@@ -53,7 +57,7 @@ public:
     Status project_heads(int layer, std::span<const float> attention, std::vector<float> & out);
 
 private:
-    Session::Impl & impl_;
+    LiveSession & session_;
 };
 
 }  // namespace pith

@@ -16,6 +16,8 @@
 
 namespace pith {
 
+struct LiveSession;
+
 // Of the lanes as they stand, [layer of the model]: layers with a window keep all that they have, and have no scores.
 struct PolicyView {
     std::vector<Ragged<int32_t>> kept;  // [layer] of [K]: indices into the lane, ascending
@@ -33,7 +35,7 @@ public:
     Result<LayerEvidence> evidence(int layer, const EvidenceNeeds & needs);
 
 private:
-    Session::Impl & impl_;
+    LiveSession & session_;
     const std::atomic<bool> * cancel_;
 };
 

@@ -1,13 +1,20 @@
 // session.cpp - the public face of a session. Stage: engine.
 #include "pith/session.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "core/guarded.h"
 #include "core/stopwatch.h"
 #include "device/resident.h"
+#include "engine/evict/evict_as.h"
+#include "engine/evict/second_stage.h"
 #include "engine/generate_tokens.h"
-#include "engine/session_impl.h"
+#include "engine/pass/live_session.h"
+#include "engine/pass/session_ledger.h"
+#include "engine/read/feed.h"
+#include "engine/saved/session_file.h"
+#include "engine/settle/auto.h"
+#include "engine/settle/make_session.h"
 
 namespace pith {
 namespace {
@@ -18,110 +25,168 @@ Status must_be_prefilled() {
 
 }  // namespace
 
+struct Session::Impl {
+    std::unique_ptr<LiveSession> session;
+
+    static LiveSession & live(Session & of) { return *of.impl_->session; }
+    static Session hand_out(std::unique_ptr<LiveSession> live) {
+        return Session(std::make_unique<Impl>(Impl{std::move(live)}));
+    }
+};
+
+LiveSession & live_session(Session & session) {
+    return Session::Impl::live(session);
+}
+Session hand_out(std::unique_ptr<LiveSession> session) {
+    return Session::Impl::hand_out(std::move(session));
+}
+
+Result<Session> Model::session(const SessionOptions & options) const {
+    return guarded([&]() -> Result<Session> {
+        PITH_ASSIGN_OR_RETURN(auto session, make_session(*this, options, nullptr));
+        return hand_out(std::move(session));
+    });
+}
+
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session &&) noexcept = default;
 Session & Session::operator=(Session &&) noexcept = default;
 Session::~Session() = default;
 
-Status Session::prefill(std::span<const int32_t> tokens, const RunHooks & hooks) {
+namespace {
+
+// A call that feeds tokens: its time goes to `spent`, and what it has done to the books.
+template <class Call>
+auto timed(LiveSession & session, double Ledger::*spent, int64_t Ledger::*counted, int64_t n, const Call & call) {
     const Stopwatch watch;
-    const double evidence_before = impl_->forward->evidence_s();
-    Status status = guarded([&] { return impl_->feed(tokens, /*is_prompt=*/!hooks.is_answer, hooks); });
-    impl_->ledger.prefill_s += watch.seconds();
-    impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
-    if (status.ok()) { impl_->ledger.n_prompt += static_cast<int64_t>(tokens.size()); }
-    impl_->update_ledger();
-    return status;
+    const double evidence_before = session.forward->evidence_s();
+    auto outcome = guarded(call);
+    Ledger & ledger = session.ledger;
+    ledger.*spent += watch.seconds();
+    ledger.evidence_s += session.forward->evidence_s() - evidence_before;
+    if (outcome.ok()) { ledger.*counted += n; }
+    update_ledger(session);
+    return outcome;
+}
+
+}  // namespace
+
+Status Session::prefill(std::span<const int32_t> tokens, const RunHooks & hooks) {
+    LiveSession & session = *impl_->session;
+    return timed(session, &Ledger::prefill_s, &Ledger::n_prompt, std::ssize(tokens),
+                 [&] { return feed(session, tokens, /*is_prompt=*/!hooks.is_answer, hooks); });
+}
+
+Result<bool> Session::prefill_for_questions(std::span<const int32_t> tokens, std::span<const int32_t> questions,
+                                            const RunHooks & hooks) {
+    LiveSession & session = *impl_->session;
+    return timed(session, &Ledger::prefill_s, &Ledger::n_prompt, std::ssize(tokens),
+                 [&] { return feed_for(session, tokens, questions, hooks); });
 }
 
 Status Session::append(int32_t token) {
-    const Stopwatch watch;
-    const double evidence_before = impl_->forward->evidence_s();
-    Status status = guarded([&]() -> Status {
-        if (impl_->seq.n_tokens == 0) { return must_be_prefilled(); }
-        return impl_->feed(std::span(&token, 1), /*is_prompt=*/false, {});
+    LiveSession & session = *impl_->session;
+    return timed(session, &Ledger::decode_s, &Ledger::n_generated, 1, [&]() -> Status {
+        if (session.seq.n_tokens == 0) { return must_be_prefilled(); }
+        return feed(session, std::span(&token, 1), /*is_prompt=*/false, {});
     });
-    impl_->ledger.decode_s += watch.seconds();
-    impl_->ledger.evidence_s += impl_->forward->evidence_s() - evidence_before;
-    if (status.ok()) { ++impl_->ledger.n_generated; }
-    impl_->update_ledger();
-    return status;
 }
 
 Result<int32_t> Session::decode() {
-    if (impl_->seq.logits.empty()) {
+    const std::vector<float> & logits = impl_->session->seq.logits;
+    if (logits.empty()) {
         return guarded([]() -> Result<int32_t> { return must_be_prefilled(); });
     }
-    const int32_t best = likeliest_token(impl_->seq.logits);
+    const int32_t best = likeliest_token(logits);
     PITH_RETURN_IF_ERROR(append(best));
     return best;
 }
 
+Status Session::evict(const PolicyChoice & policy, const Budget & budget, const std::atomic<bool> * cancel) {
+    LiveSession & session = *impl_->session;
+    const Stopwatch watch;
+    const CancelScope cancelling(*session.forward, cancel);
+    PITH_RETURN_IF_ERROR(guarded([&] { return evict_as(session, policy, budget); }));
+    session.ledger.prefill_s += watch.seconds();
+    update_ledger(session);
+    return {};
+}
+
+Status Session::evict_for_questions(std::span<const int32_t> questions, const PolicyChoice & policy, const Budget & budget,
+                                    const std::atomic<bool> * cancel) {
+    LiveSession & session = *impl_->session;
+    const Stopwatch watch;
+    const CancelScope cancelling(*session.forward, cancel);
+    const Status status = guarded([&] { return evict_for(session, questions, policy, budget); });
+    session.ledger.prefill_s += watch.seconds();
+    update_ledger(session);
+    return status;
+}
+
+Result<std::shared_ptr<Session::Snapshot>> Session::snapshot() {
+    return guarded([&]() -> Result<std::shared_ptr<Snapshot>> { return impl_->session->seq.snapshot(); });
+}
+
+Status Session::restore(const std::shared_ptr<Snapshot> & snapshot) {
+    LiveSession & session = *impl_->session;
+    Status restored = guarded([&]() -> Status {
+        if (!snapshot || snapshot->sequence != session.seq.id()) {
+            return {ErrorCode::kInvalidArgument, "a snapshot can only be restored into the session it was taken from"};
+        }
+        PolicyNames names = policy_names(snapshot->state);
+        PITH_RETURN_IF_ERROR(session.seq.restore(*snapshot));
+        tell_policy(std::move(names), session.ledger);
+        return {};
+    });
+    if (!restored.ok()) { return restored; }
+    session.ledger.budget_entries = session.seq.plan ? session.seq.plan->budget : 0;
+    update_ledger(session);
+    return {};
+}
+
+Status Session::save(const std::string & path, const CacheNotes & notes) const {
+    return guarded([&] { return save_session(*impl_->session, path, notes); });
+}
+
+Status Session::load(const std::string & path) {
+    return guarded([&]() -> Status {
+        PITH_ASSIGN_OR_RETURN(impl_->session, load_session(*impl_->session, path));
+        return {};
+    });
+}
+
+std::vector<int32_t> Session::tokens() const {
+    return impl_->session->seq.tokens.all();
+}
+
 std::span<const float> Session::logits() const {
-    return impl_->seq.logits;
+    return impl_->session->seq.logits;
 }
 int64_t Session::n_tokens() const {
-    return impl_->seq.n_tokens;
+    return impl_->session->seq.n_tokens;
 }
 int Session::n_layers() const {
-    return impl_->n_layers();
+    return impl_->session->n_layers();
 }
 bool Session::is_governed(int layer) const {
-    return impl_->layout.governs(layer);
+    return impl_->session->layout.governs(layer);
 }
 int Session::n_kv_heads() const {
-    return impl_->shape().n_kv_heads;
+    return impl_->session->shape().n_kv_heads;
 }
 
 std::span<const int32_t> Session::lane_positions(int layer, int kv_head) const {
-    if (!impl_->seq.cache || !impl_->seq.cache->has_lane(layer, kv_head)) { return {}; }
-    return impl_->seq.cache->positions(impl_->seq.cache->lane(0, layer, kv_head));
+    const auto & cache = impl_->session->seq.cache;
+    if (!cache || !cache->has_lane(layer, kv_head)) { return {}; }
+    return cache->positions(cache->lane(0, layer, kv_head));
 }
 
 const Ledger & Session::ledger() const {
+    Ledger & ledger = impl_->session->ledger;
     const ResidentBytes resident = resident_bytes();
-    impl_->ledger.rss_peak_bytes = resident.peak;
-    impl_->ledger.rss_anonymous_bytes = resident.anonymous;
-    return impl_->ledger;
-}
-
-void Session::Impl::tell_device_bytes() const {
-    for (DeviceUse & use : ledger.devices) {
-        use.kv_bytes = 0;
-        for (int l = use.first_layer; seq.cache && l < use.first_layer + use.n_layers; ++l) {
-            use.kv_bytes += seq.cache->in_buckets(l) ? seq.cache->allocated_bytes(l) : 0;
-        }
-    }
-}
-
-void Session::Impl::see_evidence_peak() const {
-    ledger.evidence_peak_bytes =
-        std::max(ledger.evidence_peak_bytes, seq.evidence.size_bytes() + seq.undo_evidence_bytes() + output->size_bytes());
-}
-
-void Session::Impl::update_ledger() const {
-    if (seq.cache) {
-        const size_t saved = seq.saved_bytes();
-        ledger.kept_entries = seq.cache->n_entries();
-        ledger.peak_lane_entries = seq.cache->peak_lane_entries();
-        ledger.kv_needed_bytes = seq.cache->needed_bytes();
-        ledger.n_lanes = shape().n_lanes();
-        ledger.n_tokens = seq.n_tokens;
-        ledger.kv_state_bytes = seq.states.size_bytes();
-        ledger.kv_window_bytes = seq.cache->allocated_bytes(Layers::kWindows);
-        ledger.kv_full_bytes = static_cast<size_t>(seq.n_tokens * ledger.n_lanes) * layout.entry_bytes() +
-                               seq.cache->needed_bytes(Layers::kWindows) + ledger.kv_state_bytes;
-        ledger.kv_needed_bytes += ledger.kv_state_bytes;
-        ledger.kv_allocated_bytes = seq.cache->allocated_bytes() + ledger.kv_state_bytes + saved;
-        ledger.kv_saved_bytes = saved;
-        ledger.kv_peak_bytes =
-            std::max({ledger.kv_peak_bytes, std::max(seq.cache->peak_bytes(), seq.peak_bytes()) + 2 * ledger.kv_state_bytes,
-                      ledger.kv_allocated_bytes + ledger.kv_state_bytes});  // a call keeps those that it began with
-    }
-    tell_device_bytes();
-    see_evidence_peak();
-    ledger.activation_peak_bytes =
-        std::max(ledger.activation_peak_bytes, forward->activation_bytes() + hidden.capacity() * sizeof(float));
+    ledger.rss_peak_bytes = resident.peak;
+    ledger.rss_anonymous_bytes = resident.anonymous;
+    return ledger;
 }
 
 }  // namespace pith

@@ -62,6 +62,9 @@ std::string_view to_string(GateKind kind) {
 std::string_view to_string(GateSource source) {
     return source == GateSource::kOwn ? "own" : "previous";
 }
+std::string_view to_string(GatePurpose purpose) {
+    return purpose == GatePurpose::kThreshold ? "threshold" : "rank";
+}
 
 Result<GateKind> parse_gate_kind(std::string_view text) {
     for (const GateKind kind : {GateKind::kAttention, GateKind::kLinear}) {
@@ -74,6 +77,13 @@ Result<GateSource> parse_gate_source(std::string_view text) {
         if (text == to_string(source)) { return source; }
     }
     return {ErrorCode::kInvalidArgument, "a gate reads its 'own' or the 'previous' layer, not '" + std::string(text) + "'"};
+}
+
+Result<GatePurpose> parse_gate_purpose(std::string_view text) {
+    for (const GatePurpose purpose : {GatePurpose::kThreshold, GatePurpose::kRank}) {
+        if (text == to_string(purpose)) { return purpose; }
+    }
+    return {ErrorCode::kInvalidArgument, "a gate is for a 'threshold' or to 'rank', not '" + std::string(text) + "'"};
 }
 
 }  // namespace pith

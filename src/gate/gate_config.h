@@ -24,9 +24,15 @@ enum class GateSource {
     kOwn,       // X of the layer whose entries it evicts
     kPrevious,  // X of the layer before: gate and attention need not wait for each other
 };
+// What the answers are for.
+enum class GatePurpose {
+    kThreshold,  // trained to evict: what is not above tau goes
+    kRank,       // says how much an entry matters; a budget decides how many stay, and tau means nothing
+};
 
 struct GateConfig {
     GateKind kind = GateKind::kAttention;
+    GatePurpose purpose = GatePurpose::kThreshold;
     GateSource source = GateSource::kOwn;
     int n_heads = 4;      // of the gate's attention
     int head_dim = 128;   // of the gate's attention
@@ -53,10 +59,12 @@ std::vector<int> layers_with_gate(const GateConfig & config, const Hparams & hpa
 // Errors: kInvalidArgument: names the field, its value and what is possible. kUnsupported: layers that read another's keys.
 Status check(const GateConfig & config, const Hparams & hparams);
 
-// "attention", "linear"; "own", "previous". Errors: kInvalidArgument (names the words there are).
+// "attention", "linear"; "own", "previous"; "threshold", "rank". Errors: kInvalidArgument (names the words there are).
 std::string_view to_string(GateKind kind);
 std::string_view to_string(GateSource source);
+std::string_view to_string(GatePurpose purpose);
 Result<GateKind> parse_gate_kind(std::string_view text);
 Result<GateSource> parse_gate_source(std::string_view text);
+Result<GatePurpose> parse_gate_purpose(std::string_view text);
 
 }  // namespace pith

@@ -52,6 +52,10 @@ public:
         const auto * v = get<std::string>(key);
         return v == nullptr ? "" : *v;
     }
+    // Of a key that older files lack.
+    std::string text_or(const std::string & key, std::string_view otherwise) {
+        return header_.find(kPrefix + key) == nullptr ? std::string(otherwise) : text(key);
+    }
     const Status & status() const { return status_; }
 
 private:
@@ -88,6 +92,7 @@ Result<GateConfig> read_config(const std::string & path, Values & values, const 
     GateConfig c;
     const Result<GateKind> kind = parse_gate_kind(values.text("kind"));
     const Result<GateSource> source = parse_gate_source(values.text("source"));
+    const Result<GatePurpose> purpose = parse_gate_purpose(values.text_or("purpose", to_string(GatePurpose::kThreshold)));
     c.n_heads = values.number("heads");
     c.head_dim = values.number("head_dim");
     c.causal = values.integer("causal") != 0;
@@ -96,11 +101,12 @@ Result<GateConfig> read_config(const std::string & path, Values & values, const 
     c.tau = values.real("tau");
     c.gamma = values.real("gamma");
     PITH_RETURN_IF_ERROR(values.status());
-    for (const Status & status : {kind.status(), source.status()}) {
+    for (const Status & status : {kind.status(), source.status(), purpose.status()}) {
         if (!status.ok()) { return bad_file(path, "cannot be used (" + status.message() + ")"); }
     }
     c.kind = *kind;
     c.source = *source;
+    c.purpose = *purpose;
     if (const Status status = check(c, hparams); !status.ok()) {
         return bad_file(path, "cannot be used (" + status.message() + ")");
     }
@@ -121,7 +127,8 @@ Status check_kind(const std::string & path, const GgufHeader & header, Values & 
 
 std::string hash_of(const GgufHeader & header, std::span<const uint8_t> bytes) {
     std::vector<std::string> keys;
-    for (const char * key : {"kind", "source", "heads", "head_dim", "causal", "recent", "first_layer", "tau", "gamma"}) {
+    for (const char * key :
+         {"kind", "purpose", "source", "heads", "head_dim", "causal", "recent", "first_layer", "tau", "gamma"}) {
         keys.push_back(kPrefix + key);
     }
     const IdentitySource source{&header, bytes};
@@ -287,6 +294,9 @@ Status save_gate(const std::string & path, const GateConfig & config, const Gate
     integer("version", kVersion);
     text("kind", to_string(config.kind));
     text("source", to_string(config.source));
+    if (config.purpose != GatePurpose::kThreshold) {
+        text("purpose", to_string(config.purpose));
+    }  // older readers know the rest
     integer("heads", config.n_heads);
     integer("head_dim", config.head_dim);
     gguf_set_val_bool(g, key("causal").c_str(), config.causal);

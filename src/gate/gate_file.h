@@ -3,6 +3,7 @@
 //   general.architecture      "pith-gate"
 //   pith.gate.version         1
 //   pith.gate.kind, .source, .heads, .head_dim, .causal, .recent, .first_layer, .tau, .gamma      see gate_config.h
+//   pith.gate.purpose         what the answers are for; absent: "threshold"
 //   pith.gate.model.*         fingerprint of the model it was made for (model/fingerprint.h)
 //   pith.gate.training.*      how it was trained; told to the user, read by no computation
 //   gate.LAYER.*              tensors f32 (gate_graph.h)
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gate/gate_config.h"
@@ -24,6 +26,11 @@ struct ggml_backend_buffer;
 struct ggml_backend_buffer_type;
 
 namespace pith {
+
+// ModelOptions::gate_file where none are to be looked for.
+inline constexpr std::string_view kNoGates = "none";
+// What `pith calibrate importance` writes beside model.gguf: model.importance.gguf.
+inline constexpr std::string_view kImportanceFileEnd = ".importance.gguf";
 
 struct GateTraining {
     float alpha = 0;       // weight of the eviction loss

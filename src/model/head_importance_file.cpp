@@ -112,7 +112,7 @@ std::string rows_text(const std::vector<double> & scores, int n_heads) {
 
 }  // namespace
 
-std::string default_heads_path(const std::string & model_path) {
+std::string path_beside_model(const std::string & model_path, std::string_view end) {
     std::string stem = model_path;
     if (stem.ends_with(".gguf")) { stem.resize(stem.size() - 5); }
     constexpr std::string_view kPart = "-00001-of-00001";
@@ -125,7 +125,11 @@ std::string default_heads_path(const std::string & model_path) {
         }
         if (is_part) { stem.resize(stem.size() - kPart.size()); }
     }
-    return stem + ".heads.json";
+    return stem + std::string(end);
+}
+
+std::string default_heads_path(const std::string & model_path) {
+    return path_beside_model(model_path, ".heads.json");
 }
 
 Status check_head_importance(const HeadImportance & heads, const Hparams & hparams) {

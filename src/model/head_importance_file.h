@@ -24,7 +24,8 @@ struct HeadProbes {
     uint64_t seed = 0;
 };
 
-// "models/a.gguf" → "models/a.heads.json"; a split model's name goes without its part number.
+// "models/a.gguf", ".heads.json" → "models/a.heads.json"; a split model's name goes without its part number.
+std::string path_beside_model(const std::string & model_path, std::string_view end);
 std::string default_heads_path(const std::string & model_path);
 
 // Ok when `heads` has one number ≥ 0 for every query head in copy and in reason.

@@ -15,7 +15,8 @@ namespace {
 // get copied, and over what is before: their ends are lost otherwise.
 constexpr std::string_view kInSight = "vmax:pool=avg45:pool_over=before+entropy";  // head importances add nothing to it
 constexpr std::string_view kLaterWithHeads = "expected:eps=0.02+head:by=both";
-constexpr std::string_view kLater = "keydiff+ada:alpha=0";  // nobody knows what will be asked
+constexpr std::string_view kLater = "keydiff+ada:alpha=0";         // nobody knows what will be asked
+constexpr std::string_view kRanked = "gate+global:normalise=off";  // what a second reading would say, foretold
 // What a second reading looks up, where time may be spent on it.
 constexpr std::string_view kRereadWithHeads = "reread:group=mean+head:by=both";
 constexpr std::string_view kReread = "reread:group=mean+global:normalise=off";
@@ -26,7 +27,8 @@ constexpr std::string_view kGated = "gated";
 constexpr std::string_view kUnlimited = "full";
 
 constexpr size_t kRereading = 2;  // of them, the last
-constexpr std::string_view kCandidates[] = {kInSight, kLaterWithHeads, kLater, kGatedInBudget, kReread, kRereadWithHeads};
+constexpr std::string_view kCandidates[] = {kInSight, kLaterWithHeads, kLater,          kGatedInBudget,
+                                            kRanked,  kReread,         kRereadWithHeads};
 constexpr std::string_view kOthers[] = {kInSightEven, kLaterEven, kGated, kUnlimited};
 
 std::vector<Policy> parsed(std::span<const std::string_view> names) {
@@ -54,7 +56,9 @@ AutoChoice choose_policy(const AutoFacts & facts) {
     const auto chosen = [](std::string_view policy, std::string reason) {
         return AutoChoice{known_policy(policy), std::move(reason)};
     };
-    if (facts.has_gates) { return chosen(facts.limited ? kGatedInBudget : kGated, "the model has gates"); }
+    if (facts.gates == KnownGates::kThreshold) {
+        return chosen(facts.limited ? kGatedInBudget : kGated, "the model has gates");
+    }
     if (!facts.limited) { return chosen(kUnlimited, facts.roomy ? "memory holds the whole context" : "no budget"); }
     if (facts.even) {
         const bool seen = facts.question == KnownQuestion::kInSight;
@@ -63,6 +67,11 @@ AutoChoice choose_policy(const AutoFacts & facts) {
                           "; a limit on virtual memory, so all heads hold the same");
     }
     if (facts.question == KnownQuestion::kInSight) { return chosen(kInSight, "the question is in sight"); }
+    const bool has_heads =
+        facts.heads == KnownHeads::kGiven || facts.heads == KnownHeads::kBesideModel || facts.heads == KnownHeads::kShipped;
+    if (facts.gates == KnownGates::kRank && !(facts.may_reread && has_heads)) {
+        return chosen(kRanked, "importance was learnt for the model");
+    }
     const std::string_view with_heads = facts.may_reread ? kRereadWithHeads : kLaterWithHeads;
     if (facts.heads == KnownHeads::kGiven) { return chosen(with_heads, "head importances given"); }
     if (facts.heads == KnownHeads::kBesideModel) { return chosen(with_heads, "head importances beside the model"); }
@@ -117,7 +126,8 @@ std::string auto_help() {
     return "chosen when the prompt comes, and said with the reason: " + name(kInSight) + " with the question in sight, " +
            name(kLaterWithHeads) + " without it and with head importances, " + name(kLater) +
            " without either; in `pith compress` " + name(kRereadWithHeads) + " or " + name(kReread) +
-           ", which read a text twice; " + name(kGatedInBudget) + " or " + name(kGated) + " with gates; " + name(kUnlimited) +
+           ", which read a text twice; " + name(kRanked) + " with what `pith calibrate importance` learnt; " +
+           name(kGatedInBudget) + " or " + name(kGated) + " with gates; " + name(kUnlimited) +
            " without a budget, and with budget auto where memory holds the whole context";
 }
 

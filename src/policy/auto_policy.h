@@ -34,8 +34,8 @@ enum class KnownQuestion {
 };
 
 struct AutoFacts {
-    bool limited = false;    // there is a budget, and it may not hold all that comes
-    bool has_gates = false;  // the model was loaded with gates
+    bool limited = false;  // there is a budget, and it may not hold all that comes
+    KnownGates gates = KnownGates::kNone;
     KnownHeads heads = KnownHeads::kNone;
     KnownQuestion question = KnownQuestion::kUnknown;
     bool roomy = false;       // not limited, because the budget, what memory allows, holds all that can come

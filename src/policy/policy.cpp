@@ -249,10 +249,18 @@ bool Policy::needs_gate() const {
     return gated_ || needs().retention;
 }
 
-Status Policy::check_gates(bool has_gates) const {
-    if (has_gates || !needs_gate()) { return {}; }
-    return {ErrorCode::kInvalidArgument,
-            "policy '" + name_ + "' needs gates: " + item::kGates + " FILE, made by `pith train gate`"};
+Status Policy::check_gates(KnownGates gates) const {
+    if (needs_gate() && gates == KnownGates::kNone) {
+        return {ErrorCode::kInvalidArgument, "policy '" + name_ + "' needs gates: " + item::kGates +
+                                                 " FILE, made by `pith train gate`" +
+                                                 (gated_ ? "" : " or `pith calibrate importance`")};
+    }
+    if (gated_ && gates == KnownGates::kRank) {
+        return {ErrorCode::kInvalidArgument, "policy '" + name_ +
+                                                 "' needs gates that were trained to evict, and those given (" + item::kGates +
+                                                 ") only rank entries: use policy gate with a budget"};
+    }
+    return {};
 }
 
 bool Policy::judges_by_newest_queries() const {

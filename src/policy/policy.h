@@ -16,6 +16,13 @@ class Refiner;
 class Allocator;
 class Selector;
 
+// What the model was loaded with.
+enum class KnownGates {
+    kNone,
+    kThreshold,  // trained to evict what is not above a threshold
+    kRank,       // they say how much an entry matters, and a budget decides
+};
+
 // Grammar: parts joined by '+', options after ':', e.g. "snapkv:window=16:pool=avg5+ada:alpha=0.2"; aliases in policy.cpp.
 // Immutable after parse; copies share the parts. Threads: const-safe.
 class Policy {
@@ -30,8 +37,8 @@ public:
     EvidenceNeeds needs() const;
     bool gated() const { return gated_; }  // entries that the model's gates say no to are never cached
     bool needs_gate() const;               // gated, or scored by what gates say
-    // Errors: kInvalidArgument: it needs gates and the model has none.
-    Status check_gates(bool has_gates) const;
+    // Errors: kInvalidArgument: it needs gates and the model has none, or has some that only rank.
+    Status check_gates(KnownGates gates) const;
     // What its scorer needs is what the newest queries attended to: it keeps what they look for, as though they asked. Each
     // scorer says so by its needs().
     bool judges_by_newest_queries() const;

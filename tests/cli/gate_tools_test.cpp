@@ -1,5 +1,6 @@
 // gate_tools_test.cpp - gates and adapters as a user handles them: made, told apart, looked at, measured, run.
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -230,6 +231,59 @@ TEST_F(GateTools, AnEvaluationIsThatOfItsAdapterAndGates) {
     other.back() = static_cast<char>(other.back() ^ 1);
     write_text(renamed, other);
     expect_error(eval({"--lora", renamed, "--gate", gate_}), 1, {"--lora was"});
+}
+
+// A model of its own, since what lies beside a model is found by every command.
+TEST_F(GateTools, ImportanceIsLearntOnceAndFoundByWhatComesAfter) {
+    RandomModelSpec spec;
+    spec.head_dim = 32;
+    spec.n_ctx_train = 4096;
+    const std::string model = write_model(*folder_, spec, "learnt.gguf");
+    const std::string text = folder_->file("text.txt");
+    std::string words;
+    for (int i = 0; i < 500; ++i) { words += "word" + std::to_string(i * 7 % 1000) + (i % 9 == 8 ? ".\n" : " "); }
+    std::ofstream(text) << words;
+    EXPECT_TRUE(json_of({"info", model, "--json"})["importance"].is_null());
+    const std::vector<std::string> command = {"calibrate", "importance", "-m", model, "-f", text, "--tokens", "256", "-t", "1"};
+    std::vector<std::string> as_json = command;
+    as_json.emplace_back("--json");
+    const Json done = json_of(as_json);
+    const std::string beside = folder_->file("learnt.importance.gguf");
+    EXPECT_EQ(done["file"], beside);
+    EXPECT_GT(done["n_tokens"], 1500);
+    EXPECT_GT(done["held_out"]["found"], 0.2);
+    EXPECT_NE(run_pith(command).out.find("of the fifth that a second reading ranks first"), std::string::npos);
+
+    EXPECT_EQ(json_of({"info", model, "--json"})["importance"], beside);
+    const Json gate = json_of({"info", beside, "--json"});
+    EXPECT_EQ(gate["purpose"], "rank");
+    EXPECT_NE(run_pith({"info", beside}).out.find("policy gate"), std::string::npos);
+    const auto policy_of = [&](std::vector<std::string> more) {
+        std::vector<std::string> run = {"run", "-m", model, "-f", text, "-n", "2", "-t", "1", "--budget", "20%", "--json"};
+        run.insert(run.end(), more.begin(), more.end());
+        return json_of(run)["policy"].get<std::string>();
+    };
+    EXPECT_EQ(policy_of({}), "gate+global:normalise=off");
+    EXPECT_EQ(policy_of({"--gate", "none"}), "keydiff+ada:alpha=0");
+    const std::string cache = folder_->file("learnt.pith");
+    ASSERT_EQ(run_pith({"compress", "-m", model, "-f", text, "-o", cache, "--budget", "20%", "-t", "1"}).exit_code, 0);
+    EXPECT_EQ(run_pith({"ask", cache, "-p", "word", "-n", "2", "-t", "1"}).exit_code, 0);
+    EXPECT_EQ(policy_of({"--policy", "gate+ada"}), "gate+ada");
+    expect_error(run_pith({"run", "-m", model, "-f", text, "--budget", "20%", "--policy", "gated+snapkv", "--gate", beside}), 1,
+                 {"only rank entries", "--gate"});
+}
+
+TEST_F(GateTools, ImportanceSaysWhatItCannotLearnFrom) {
+    const std::string few = folder_->file("few.txt");
+    std::ofstream(few) << "a few words";
+    const std::string output = folder_->file("never.gguf");
+    expect_error(run_pith({"calibrate", "importance", "-m", model_, "-f", few, "-o", output}), 1,
+                 {"too few tokens", "--tokens"});
+    expect_error(run_pith({"calibrate", "importance", "-m", model_, "-f", "absent.txt", "-o", output}), 1, {"absent.txt"});
+    expect_error(run_pith({"calibrate", "importance", "-m", model_, "--samples", "1"}), 2, {"--samples", "2"});
+    expect_error(run_pith({"calibrate", "importance", "-m", model_, "--tokens", "12"}), 2, {"--tokens", "128"});
+    expect_error(run_pith({"calibrate", "importance", "-m", model_, "--ridge", "0"}), 2, {"--ridge"});
+    EXPECT_FALSE(std::filesystem::exists(output));
 }
 
 }  // namespace

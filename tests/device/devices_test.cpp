@@ -22,7 +22,7 @@
 #include "device/rpc_process.h"
 #include "engine/gated_model.h"
 #include "engine/layer_probe.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/tiny_model.h"
 #include "every_case.h"
 #include "model/architecture_files.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "engine/gated_model.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/tiny_session.h"
 #include "model/head_importance_file.h"
 #include "pith/session.h"

@@ -12,7 +12,7 @@
 #include <functional>
 #include <map>
 
-#include "engine/session_impl.h"
+#include "engine/pass/live_session.h"
 #include "engine/tiny_model.h"
 #include "model/gguf_edit.h"
 #include "pith/session.h"
@@ -235,8 +235,8 @@ TEST(BudgetAuto, WhatKeepsAllEndsWhereMemoryDoes) {
     options.n_threads = 1;
     auto session = model.session(options);
     ASSERT_TRUE(session.ok() && session->prefill(random_tokens(300, tiny_spec().n_vocab)).ok());
-    EXPECT_GT(Session::Impl::of(*session).seq.plan->capacity, 300);
-    Session::Impl::of(*session).seq.plan->capacity = 302;
+    EXPECT_GT(live_session(*session).seq.plan->capacity, 300);
+    live_session(*session).seq.plan->capacity = 302;
     EXPECT_TRUE(session->append(1).ok());
     EXPECT_TRUE(session->append(1).ok());
     const std::vector<float> logits(session->logits().begin(), session->logits().end());

@@ -8,8 +8,8 @@
 
 #include "cache/cache_file.h"
 #include "engine/gated_model.h"
+#include "engine/pass/live_session.h"
 #include "engine/saved/saved_session.h"
-#include "engine/session_impl.h"
 #include "engine/tiny_model.h"
 #include "model/arch/architecture.h"
 #include "model/architecture_files.h"
@@ -70,7 +70,7 @@ struct Case {
         return models;
     }
     // As Model::open_session() does it.
-    Result<std::unique_ptr<Session::Impl>> open(std::span<const uint8_t> file) const {
+    Result<std::unique_ptr<LiveSession>> open(std::span<const uint8_t> file) const {
         PITH_ASSIGN_OR_RETURN(const CacheFileView view, CacheFileView::parse(file, "a.pith"));
         return open_saved(model, view, {.n_threads = 1});
     }
@@ -194,7 +194,7 @@ void expect_mutations_refused_or_working(const Case & a, int n) {
             continue;
         }
         // It may answer otherwise, or with an error, but it works.
-        Session session = Session::Impl::hand_out(std::move(*opened));
+        Session session = hand_out(std::move(*opened));
         static_cast<void>(session.prefill(random_tokens(20, a.model.info().n_vocab)));
         for (int t = 0; t < 10; ++t) { static_cast<void>(session.append(t)); }
         EXPECT_LE(session.n_tokens(), 61 + 1 + 20 + 10);

@@ -1,7 +1,7 @@
 // decode_graph_test.cpp - tokens decoded by a graph that is kept give, to the bit, what a graph built for each of them gives.
 // The oracle feeds the same tokens one by one through Session::prefill() with all logits asked for: that goes layer by layer,
 // through graphs built anew.
-#include "engine/decode_graph.h"
+#include "engine/pass/decode_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "device/backend.h"
-#include "engine/forward.h"
 #include "engine/layer_probe.h"
+#include "engine/pass/forward.h"
 #include "engine/tiny_model.h"
 
 namespace pith::decode_graph_test {
@@ -208,7 +208,8 @@ TEST_F(DecodeGraphTest, ServesSeveralSequencesInTurns) {
         const BatchPart part{shared->get(), &none, seq, 1, position};
         ASSERT_TRUE(forward.run_tokens(std::span(&part, 1), token, std::span(&row, 1)).ok());
         for (int l = 0; l < hp.n_layers; ++l) {
-            ASSERT_TRUE(forward.run_layer(BatchPart{&cache, &none, 0, 1, position}, l, token, hidden, 1).ok());
+            const BatchPart alone{&cache, &none, 0, 1, position};
+            ASSERT_TRUE(forward.run_layer(std::span(&alone, 1), l, token, hidden).ok());
         }
         ASSERT_TRUE(forward.run_head(hidden, 1, expected).ok());
         ASSERT_EQ(logits, expected) << "step " << i;

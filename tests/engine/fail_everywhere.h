@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "engine/fail_at.h"
-#include "engine/session_impl.h"
+#include "engine/pass/live_session.h"
 #include "engine/session_state.h"
 #include "every_case.h"
 
@@ -25,7 +25,7 @@ inline int64_t next_place(int64_t k) {
 
 // What no call may leave behind, however it ends.
 inline void expect_whole(Session & session) {
-    EXPECT_TRUE(Session::Impl::of(session).observers.empty());
+    EXPECT_TRUE(live_session(session).observers.empty());
     if (session.n_tokens() == 0) { return; }
     const Status status = LayerProbe(session).cache().check_invariants();
     EXPECT_TRUE(status.ok()) << status.message();

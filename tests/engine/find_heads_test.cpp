@@ -1,5 +1,5 @@
 // find_heads_test.cpp - where importances are looked for, in which order, and what is said where they are not used.
-#include "engine/find_heads.h"
+#include "engine/parts/find_heads.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/tiny_model.h"
 #include "model/head_importance_file.h"
 #include "pith/log.h"

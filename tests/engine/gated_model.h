@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/tiny_model.h"
 #include "gate/gate_file.h"
 #include "gate/random_gate.h"

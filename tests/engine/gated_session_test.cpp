@@ -10,7 +10,7 @@
 #include "engine/answers_alone.h"
 #include "engine/gate_probe.h"
 #include "engine/gated_model.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/policy_probe.h"
 #include "gate/plain_gate.h"
 #include "model/plain_attention.h"

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/tiny_model.h"
 
 namespace pith::head_importance_file_test {

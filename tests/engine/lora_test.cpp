@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "device/backend.h"
-#include "engine/forward.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
+#include "engine/pass/forward.h"
 #include "engine/tiny_model.h"
 #include "model/adapted_model.h"
 #include "model/architectures.h"

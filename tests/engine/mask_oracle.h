@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "model/plain_attention.h"
 #include "pith/model.h"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "engine/pass/live_session.h"
 #include "engine/policy_probe.h"
-#include "engine/session_impl.h"
 #include "engine/tiny_session.h"
 #include "pith/session.h"
 #include "policy/policy.h"
@@ -113,8 +113,8 @@ TEST_P(QuestionPrefill, LeavesNoQueriesOfTheQuestionsBehind) {
         Session plain = open_tiny(options_of(GetParam(), kBudget, schedule));
         ASSERT_TRUE(read(session, context_, questions_).ok());
         ASSERT_TRUE(plain.prefill(context_).ok());
-        const EvidenceState & evidence = Session::Impl::of(session).seq.evidence;
-        const EvidenceState & of_plain = Session::Impl::of(plain).seq.evidence;
+        const EvidenceState & evidence = live_session(session).seq.evidence;
+        const EvidenceState & of_plain = live_session(plain).seq.evidence;
         EXPECT_EQ(evidence.n_kept_queries(), of_plain.n_kept_queries());
         EXPECT_EQ(evidence.needs(), wanted);
         for (int l = 0; l < session.n_layers(); ++l) {
@@ -130,17 +130,17 @@ TEST_P(QuestionPrefill, AFailureWhileTheQuestionsRunLeavesTheSessionAsItWas) {
     for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
         const SessionOptions options = options_of(GetParam(), kBudget, schedule);
         Session session = open_tiny(options);
-        Session::Impl & impl = Session::Impl::of(session);
+        LiveSession & live = live_session(session);
         int n_runs = 0;
-        impl.forward->set_query_observer([&](int layer, std::span<const float>, int n, int32_t) -> Status {
+        live.forward->set_query_observer([&](int layer, std::span<const float>, int n, int32_t) -> Status {
             n_runs += n == kQuestions && layer == 1 ? 1 : 0;
             const int fails = schedule == PrefillSchedule::kChunked ? 2 : 1;
             if (n == kQuestions && layer == 1 && n_runs == fails) { return {ErrorCode::kOutOfMemory, "injected"}; }
             return {};
         });
         EXPECT_EQ(read(session, context_, questions_).message(), "injected");
-        impl.forward->set_query_observer({});
-        EXPECT_TRUE(impl.observers.empty());
+        live.forward->set_query_observer({});
+        EXPECT_TRUE(live.observers.empty());
         expect_as_new(session, options);
     }
 }

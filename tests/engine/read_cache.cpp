@@ -9,8 +9,8 @@
 #include "cache/cache_file.h"
 #include "core/byte_stream.h"
 #include "core/hash64.h"
+#include "engine/pass/live_session.h"
 #include "engine/saved/saved_session.h"
-#include "engine/session_impl.h"
 #include "engine/tiny_model.h"
 #include "fuzz/read_gguf_headers.h"
 #include "model/gguf_edit.h"
@@ -135,7 +135,7 @@ std::string read_cache(std::span<const uint8_t> bytes) {
     const Model & model = models()[bytes.empty() ? 0 : bytes[0] % models().size()];
     auto opened = open_saved(model, *view, {.n_threads = 1});
     if (!opened.ok()) { return fault(opened.status()); }
-    Session session = Session::Impl::hand_out(std::move(*opened));
+    Session session = hand_out(std::move(*opened));
     std::string faults = fault(session.prefill(random_tokens(5, model.info().n_vocab)));
     for (int t = 0; t < 5; ++t) { faults += fault(session.append(t)); }
     return faults;

@@ -5,9 +5,9 @@
 #include <atomic>
 #include <filesystem>
 
+#include "engine/evict/reread.h"
 #include "engine/fail_everywhere.h"
 #include "engine/policy_probe.h"
-#include "engine/session_impl.h"
 #include "engine/tiny_session.h"
 #include "pith/session.h"
 
@@ -81,7 +81,7 @@ TEST_P(RereadSession, TellsWhatTheTextFedAgainBehindItselfPays) {
     ASSERT_TRUE(session.prefill(text_).ok());
     int64_t n_compared = 0;
     ASSERT_NO_FATAL_FAILURE(expect_paid(session, text_, 0, kText, PrefillSchedule::kOneShot, n_compared));
-    EXPECT_EQ(n_compared, int64_t{kText} * session.n_layers() * Session::Impl::of(session).shape().n_heads());
+    EXPECT_EQ(n_compared, int64_t{kText} * session.n_layers() * live_session(session).shape().n_heads());
 }
 
 // The same of each piece of a text that is read again in several: behind its words and the end of the piece before.
@@ -133,7 +133,7 @@ TEST_P(RereadSession, KeepsWhatEvictAfterAFullPrefillKeeps) {
         keeps_all.prefill = schedule;
         Session full = open_tiny(keeps_all);
         ASSERT_TRUE(full.prefill(text_).ok());
-        EXPECT_EQ(Session::Impl::of(full).n_unread(), 0) << "once, for all who ask later";
+        EXPECT_EQ(n_unread(live_session(full)), 0) << "once, for all who ask later";
         ASSERT_TRUE(full.evict(GetParam(), kBudget).ok());
         EXPECT_EQ(lanes_below(session, kText), lanes_below(full, kText));
     }

@@ -14,9 +14,9 @@
 
 #include "cache/cache_file.h"
 #include "engine/gated_model.h"
+#include "engine/pass/live_session.h"
 #include "engine/registry_policies.h"
 #include "engine/saved_and_opened.h"
-#include "engine/session_impl.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "every_case.h"
@@ -402,17 +402,17 @@ TEST(SavedSession, WithoutTokensIsRefused) {
 // Where memory says how many tokens there may be, and there is much of it.
 TEST(SavedSession, ThatMayHoldMoreThanABillionTokensIsOpened) {
     Session session = read_some(tiny(), options_of(tiny(), "full", kSchedules[1], KvType::kF16));
-    Session::Impl::of(session).seq.plan->capacity = int64_t{1} << 34U;
+    live_session(session).seq.plan->capacity = int64_t{1} << 34U;
     ASSERT_TRUE(session.save(a_file()).ok());
     auto opened = tiny().open_session(a_file(), 1);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
-    EXPECT_EQ(Session::Impl::of(*opened).seq.plan->capacity, int64_t{1} << 34U);
+    EXPECT_EQ(live_session(*opened).seq.plan->capacity, int64_t{1} << 34U);
 }
 
 // Before they no longer fit into 32 bits, and a file of them could not be opened.
 TEST(SavedSession, TokensEndWherePositionsDo) {
     Session session = read_some(tiny(), options_of(tiny(), "snapkv:window=8", kSchedules[1], KvType::kF16));
-    Sequence & seq = Session::Impl::of(session).seq;
+    Sequence & seq = live_session(session).seq;
     const int64_t n_tokens = std::exchange(seq.n_tokens, kMostSequenceTokens - 1);
     const Status refused = session.prefill(std::vector<int32_t>{1, 2});
     EXPECT_EQ(refused.code(), ErrorCode::kInvalidArgument);

@@ -7,7 +7,7 @@
 
 #include "engine/fail_everywhere.h"
 #include "engine/gated_model.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "model/random_lora.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "engine/gated_model.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "speed/gate_costs.h"
 
 namespace pith::inspect_gates_test {

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <random>
 
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "engine/policy_probe.h"
 #include "engine/probe/policy_cases.h"
 #include "engine/tiny_model.h"

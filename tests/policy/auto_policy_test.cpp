@@ -61,7 +61,23 @@ TEST(AutoPolicy, ReadsAgainWhereItMayAndNobodyKnowsWhatWillBeAsked) {
     }
     EXPECT_EQ(chosen({.may_reread = true}), "full");
     EXPECT_EQ(chosen({.limited = true, .even = true, .may_reread = true}), "keydiff");
-    EXPECT_EQ(chosen({.limited = true, .has_gates = true, .may_reread = true}), "gated+snapkv");
+    EXPECT_EQ(chosen({.limited = true, .gates = KnownGates::kThreshold, .may_reread = true}), "gated+snapkv");
+}
+
+TEST(AutoPolicy, TakesWhatWasLearntForTheModelWhereNobodyKnowsWhatWillBeAsked) {
+    for (const KnownHeads heads : kAllHeads) {
+        const AutoFacts learnt{.limited = true, .gates = KnownGates::kRank, .heads = heads};
+        EXPECT_EQ(chosen(learnt), "gate+global:normalise=off");
+        EXPECT_EQ(choose_policy(learnt).reason, "importance was learnt for the model");
+        AutoFacts twice = learnt;
+        twice.may_reread = true;
+        EXPECT_EQ(chosen(twice), fits(heads) ? "reread:group=mean+head:by=both" : "gate+global:normalise=off");
+        AutoFacts seen = learnt;
+        seen.question = KnownQuestion::kInSight;
+        EXPECT_EQ(chosen(seen), "vmax:pool=avg45:pool_over=before+entropy");
+    }
+    EXPECT_EQ(chosen({.gates = KnownGates::kRank}), "full");
+    EXPECT_EQ(chosen({.limited = true, .gates = KnownGates::kRank, .even = true}), "keydiff");
 }
 
 TEST(AutoPolicy, SaysWhy) {
@@ -70,7 +86,7 @@ TEST(AutoPolicy, SaysWhy) {
     EXPECT_EQ(reason({.roomy = true}), "memory holds the whole context");
     EXPECT_EQ(reason({.limited = true, .even = true}),
               "what will be asked is not known; a limit on virtual memory, so all heads hold the same");
-    EXPECT_EQ(reason({.has_gates = true}), "the model has gates");
+    EXPECT_EQ(reason({.gates = KnownGates::kThreshold}), "the model has gates");
     EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kGiven}), "head importances given");
     EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kBesideModel}), "head importances beside the model");
     EXPECT_EQ(reason({.limited = true, .heads = KnownHeads::kShipped}), "head importances that come with Pith");
@@ -109,7 +125,7 @@ TEST(AutoPolicy, NamedPoliciesThatJudgeByTheNewestTokensAreToldWhereTheQuestionC
         text({"snapkv"}, {.heads = KnownHeads::kGiven}),
         "policy snapkv judges by the newest tokens, which will not be the question: expected:eps=0.02+head:by=both, which "
         "auto chooses, fits");
-    EXPECT_EQ(text({"snapkv"}, {.has_gates = true}),
+    EXPECT_EQ(text({"snapkv"}, {.gates = KnownGates::kThreshold}),
               "policy snapkv judges by the newest tokens, which will not be the question: keydiff+ada:alpha=0 fits")
         << "auto's own choice is no better";
 }
@@ -117,16 +133,17 @@ TEST(AutoPolicy, NamedPoliciesThatJudgeByTheNewestTokensAreToldWhereTheQuestionC
 // What a session relies on before it knows which it is: that they are planned alike, and that importances are there.
 TEST(AutoPolicy, CandidatesAreAllThatABudgetCanBringAndArePlannedAlike) {
     const auto candidates = auto_candidates(/*may_reread=*/false);
-    for (const bool has_gates : {false, true}) {
+    for (const KnownGates gates : {KnownGates::kNone, KnownGates::kThreshold, KnownGates::kRank}) {
         for (const KnownHeads heads : kAllHeads) {
             for (const KnownQuestion question : kAllQuestions) {
-                const std::string name = chosen({true, has_gates, heads, question});
+                const std::string name = chosen({true, gates, heads, question});
                 EXPECT_NE(std::ranges::find(candidates, name, &Policy::name), candidates.end()) << name;
                 const auto policy = Policy::parse(name);
                 ASSERT_TRUE(policy.ok()) << policy.status().message();
                 EXPECT_TRUE(policy->evicts()) << name;
-                EXPECT_EQ(policy->gated(), has_gates) << name;
-                EXPECT_EQ(policy->needs_gate(), has_gates) << name;
+                EXPECT_EQ(policy->gated(), gates == KnownGates::kThreshold) << name;
+                const bool ranks = gates == KnownGates::kRank && question != KnownQuestion::kInSight;
+                EXPECT_EQ(policy->needs_gate(), gates == KnownGates::kThreshold || ranks) << name;
                 if (!fits(heads)) { EXPECT_FALSE(policy->wants_importance()) << name; }
             }
         }

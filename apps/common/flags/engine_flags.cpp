@@ -17,7 +17,8 @@ namespace {
 Status check_named_policy(const PolicyChoice & choice, const std::optional<std::string> & budget, bool has_gates) {
     if (choice.is_auto()) { return {}; }
     PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
-    PITH_RETURN_IF_ERROR(policy.check_gates(has_gates));
+    // What gates are for is known once they are read, and those that rank may lie beside the model: the session checks that.
+    if (policy.gated()) { PITH_RETURN_IF_ERROR(policy.check_gates(has_gates ? KnownGates::kThreshold : KnownGates::kNone)); }
     if (policy.evicts() && !budget) {
         return {ErrorCode::kInvalidArgument,
                 "policy '" + policy.name() +

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "common/base/errors.h"
-#include "engine/find_heads.h"
-#include "engine/model_parts.h"
+#include "engine/parts/find_heads.h"
+#include "engine/parts/model_parts.h"
 #include "policy/auto_policy.h"
 
 namespace pith::app {
@@ -15,7 +15,7 @@ namespace {
 
 AutoFacts facts_of(const Model & model, const std::string & heads_file) {
     AutoFacts facts;
-    facts.has_gates = model.info().has_gates;
+    facts.gates = known_gates(model);
     SessionOptions options;
     options.heads_file = heads_file;
     if (const auto known = find_heads_for_auto(heads_of(model), options); known.ok()) { facts.heads = *known; }

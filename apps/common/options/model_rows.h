@@ -37,7 +37,9 @@ inline constexpr auto kModelRows = std::to_array<OptionRow>({
      .item = item::kLora},
     {.names = "--lora-scale", .help = "The adapter counts so many times", .kind = ValueKind::kText, .item = item::kLoraScale},
     {.names = "--gate",
-     .help = "Attention gates of the model (`pith train gate` makes them), for the policies gated and gate",
+     .help = "Gates of the model, of `pith train gate` or `pith calibrate importance` (default: MODEL.importance.gguf beside "
+             "MODEL.gguf, "
+             "where it is there; `none`: no gates), for the policies gated, gate and auto",
      .kind = ValueKind::kFile,
      .item = item::kGates},
     {.names = "--causal",

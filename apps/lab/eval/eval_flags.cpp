@@ -16,8 +16,8 @@
 #include "core/check.h"
 #include "core/text.h"
 #include "device/cpu_count.h"
-#include "engine/find_heads.h"
-#include "engine/model_parts.h"
+#include "engine/parts/find_heads.h"
+#include "engine/parts/model_parts.h"
 #include "eval/fingerprint.h"
 #include "eval/run_shards.h"
 #include "model/head_importance_file.h"
@@ -125,7 +125,7 @@ Result<std::string> heads_fingerprint(const EvalOptions & options, const Model &
     SessionOptions tried;
     tried.heads_file = given;
     PITH_ASSIGN_OR_RETURN(const KnownHeads known, find_heads_for_auto(heads_of(model), tried));
-    const AutoFacts facts = {.limited = true, .has_gates = model.info().has_gates, .heads = known};
+    const AutoFacts facts = {.limited = true, .gates = known_gates(model), .heads = known};
     bool by_name = false;
     bool by_auto = false;
     for (const PolicyChoice & choice : options.policies) {
@@ -424,8 +424,8 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
         PITH_ASSIGN_OR_RETURN(const std::string adapter, file_fingerprint(flags.model.lora));
         add("--lora", adapter + " at scale " + number_text(flags.model.lora_scale));
     }
-    if (!flags.model.gate.empty()) {
-        PITH_ASSIGN_OR_RETURN(std::string gates, file_fingerprint(flags.model.gate));
+    if (const auto gate = gate_of(model)) {  // given, or found beside the model
+        PITH_ASSIGN_OR_RETURN(std::string gates, file_fingerprint(gate->path()));
         add("--gate", std::move(gates));
     }
     add("--tasks", listed(options.tasks, [](const auto * task) { return task->rules().name; }));

@@ -1,4 +1,5 @@
-// calibrate.cpp - `pith calibrate heads`: measures which heads retrieve, for policies that divide the budget by head.
+// calibrate.cpp - `pith calibrate`, and `pith calibrate heads`: measures which heads retrieve, for policies that divide the
+// budget by head.
 #include "engine/probe/calibrate.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "app/models/calibrate.h"
 #include "app/shell/commands.h"
 #include "common/base/errors.h"
 #include "common/base/interrupt.h"
@@ -16,7 +18,7 @@
 #include "common/options/options.h"
 #include "core/check.h"
 #include "core/stopwatch.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
 #include "file/can_write.h"
 #include "model/head_importance_file.h"
 
@@ -158,7 +160,7 @@ void add_calibrate_command(CLI::App & root, int & exit_code) {
     calibrate->require_subcommand(0, 1);
     calibrate->callback([calibrate, &exit_code] {
         if (!calibrate->get_subcommands().empty()) { return; }
-        exit_code = fail_usage("say what to calibrate: `pith calibrate heads -m MODEL`");
+        exit_code = fail_usage("say what to calibrate: `pith calibrate heads -m MODEL`, or `importance`");
     });
     CLI::App * heads = calibrate->add_subcommand("heads", "Which heads retrieve: for headkv, duo and the like");
     flags->model.add_to(*heads);
@@ -169,6 +171,7 @@ void add_calibrate_command(CLI::App & root, int & exit_code) {
     add(*heads, option("--threads"), flags->options.n_threads);
     add(*heads, option("--json"), flags->json);
     heads->callback([flags, &exit_code] { exit_code = calibrate_command(*flags); });
+    add_calibrate_importance_command(*calibrate, exit_code);
 }
 
 }  // namespace pith::app

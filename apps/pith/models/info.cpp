@@ -17,8 +17,8 @@
 #include "common/options/options.h"
 #include "core/check.h"
 #include "core/text.h"
-#include "engine/cache_layout.h"
-#include "engine/model_parts.h"
+#include "engine/parts/cache_layout.h"
+#include "engine/parts/model_parts.h"
 #include "evidence/evidence_notes.h"
 #include "gate/gate_file.h"
 #include "model/head_importance_file.h"
@@ -109,6 +109,7 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     object["has_chat_template"] = tokenizer != nullptr && tokenizer->has_chat_template();
     object["evidence_notes"] = evidence_notes(hparams);
     object["head_importances"] = describe_heads(model);
+    object["importance"] = info.has_importance ? Json(gate_of(model)->path()) : Json();
     object["cache_type_k"] = flags.cache.type_k;
     object["cache_type_v"] = flags.cache.type_v;
     object["kv_bytes_per_token"] = per_token;
@@ -194,6 +195,8 @@ void print_lines(const Json & info) {
                  : "") +
             bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
     info_line("calibration", info["head_importances"]["note"].get<std::string>());
+    info_line("importance", info["importance"].is_null() ? "not learnt (`pith calibrate importance`)"
+                                                         : "learnt: " + info["importance"].get<std::string>());
     for (const Json & note : info["evidence_notes"]) { info_line("policies", note.get<std::string>()); }
 }
 

@@ -73,6 +73,7 @@ Result<Json> describe_gate(const std::string & path) {
     object["path"] = path;
     object["type"] = "gate";
     object["kind"] = std::string(to_string(config.kind));
+    object["purpose"] = std::string(to_string(config.purpose));
     object["source"] = std::string(to_string(config.source));
     object["heads"] = config.n_heads;
     object["head_dim"] = config.head_dim;
@@ -96,6 +97,13 @@ Result<Json> describe_gate(const std::string & path) {
     return object;
 }
 
+namespace {
+void print_weights(const Json & gate) {
+    line("weights", integer(gate, "n_params") + " parameters, " +
+                        bytes_text(static_cast<size_t>(gate["n_params"].get<int64_t>()) * sizeof(float)));
+}
+}  // namespace
+
 void print_gate(const Json & gate) {
     const Json & model = gate["model"];
     line("gates", gate["path"].get<std::string>());
@@ -107,12 +115,16 @@ void print_gate(const Json & gate) {
     line("form", form_text(gate));
     line("where", layers_text(gate));
     line("prefill", gate["works_in_chunks"].get<bool>() ? "one-shot or in chunks" : "one-shot: it needs the whole prompt");
+    if (gate["purpose"] == to_string(GatePurpose::kRank)) {
+        line("ranks", "entries; a budget decides how many stay (policy gate)");
+        line("learnt", "from " + integer(gate["training"], "tokens") + " tokens (`pith calibrate importance`)");
+        return print_weights(gate);
+    }
     line("keeps", "entries with sigmoid(logit + " + real(gate, "gamma") + ") > " + real(gate, "tau") +
                       (gate["recent"] == 1 ? ", and a query's own"
                                            : ", and the " + integer(gate, "recent") + " most recent of a query"));
     line("trained", training_text(gate));
-    line("weights", integer(gate, "n_params") + " parameters, " +
-                        bytes_text(static_cast<size_t>(gate["n_params"].get<int64_t>()) * sizeof(float)));
+    print_weights(gate);
 }
 
 Result<Json> describe_adapter(const std::string & path) {

@@ -9,9 +9,10 @@
 #include "core/text.h"
 #include "device/available_memory.h"
 #include "engine/batch/engine_impl.h"
-#include "engine/cache_layout.h"
-#include "engine/memory.h"
-#include "engine/model_parts.h"
+#include "engine/parts/cache_layout.h"
+#include "engine/parts/model_parts.h"
+#include "engine/pass/session_ledger.h"
+#include "engine/settle/memory.h"
 #include "model/model_file.h"
 #include "plan/run_plan.h"
 
@@ -212,7 +213,7 @@ Result<Ledger> Engine::ledger(int64_t id) const {
     return guarded([&]() -> Result<Ledger> {
         const EngineJob * job = impl_->asked(id);
         if (job == nullptr) { return not_found(id); }
-        if (job->running()) { job->session()->update_ledger(); }  // tokens of a prompt that is still being read
+        if (job->running()) { update_ledger(*job->session()); }  // tokens of a prompt that is still being read
         return job->ledger();
     });
 }

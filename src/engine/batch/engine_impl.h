@@ -14,9 +14,8 @@
 #include <vector>
 
 #include "cache/page_memory.h"
-#include "engine/batch/batch_pass.h"
 #include "engine/batch/engine_job.h"
-#include "engine/execution.h"
+#include "engine/pass/execution.h"
 #include "engine/saved/stored_states.h"
 #include "pith/batch_engine.h"
 #include "plan/step_plan.h"
@@ -30,7 +29,7 @@ struct Engine::Impl {
     EngineOptions options;
     std::shared_ptr<Execution> execution;
     std::unique_ptr<StoredStates> store;  // null: there is no folder, and none stays in memory
-    BatchPass pass;
+    TokenPass pass;
     std::map<int64_t, std::unique_ptr<EngineJob>> jobs;
     int64_t next_id = 1;
     PageFile::Limit most_files;  // of caches that others go on from
@@ -49,7 +48,6 @@ struct Engine::Impl {
         : model(std::move(of)),
           options(std::move(with)),
           execution(std::move(on)),
-          pass(std::shared_ptr<Forward>(execution, &execution->forward)),
           most_files(PageFile::most_open(model.info().n_layers)) {}
 
     // As users see it.

@@ -8,6 +8,14 @@
 
 #include "core/guarded.h"
 #include "core/likeliest_token.h"
+#include "engine/evict/evict_as.h"
+#include "engine/evict/observers.h"
+#include "engine/pass/session_ledger.h"
+#include "engine/pass/token_pass.h"
+#include "engine/read/feed.h"
+#include "engine/settle/auto.h"
+#include "engine/settle/make_session.h"
+#include "engine/settle/session_plan.h"
 #include "plan/lane_bytes.h"
 #include "plan/reservation.h"
 
@@ -70,24 +78,25 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
     if (base != nullptr || !request_.keep) { own.observe.clear(); }
     own.n_snapshots = 0;
     PITH_ASSIGN_OR_RETURN(session_, make_session(model, own, execution));
-    if (base == nullptr || !request_.tokens.empty()) { PITH_RETURN_IF_ERROR(session_->check_tokens(request_.tokens)); }
-    if (!request_.questions.empty()) { PITH_RETURN_IF_ERROR(session_->check_tokens(request_.questions)); }
+    if (base == nullptr || !request_.tokens.empty()) { PITH_RETURN_IF_ERROR(check_tokens(*session_->file, request_.tokens)); }
+    if (!request_.questions.empty()) { PITH_RETURN_IF_ERROR(check_tokens(*session_->file, request_.questions)); }
     const auto n = static_cast<int64_t>(request_.tokens.size());
     session_->seq.disposable = true;
     if (base != nullptr) {
         session_->known_heads = base->session_->known_heads;
         RunPlan plan = *base->session_->seq.plan;
         if (request_.evict) {
-            PITH_ASSIGN_OR_RETURN(const auto next, base->session_->next_policy(request_.evict->policy, request_.evict->budget));
+            PITH_ASSIGN_OR_RETURN(const NextPolicy next,
+                                  next_policy(*base->session_, request_.evict->policy, request_.evict->budget));
             plan = next.plan;
         }
         reserved_bytes_ = bytes_alone_ = bytes_behind(most_of_fork(*base, plan), plan);
         return {};
     }
     hooks_.n_question = request_.n_question;
-    session_->begin_observing(request_.questions);
+    begin_observing(*session_, request_.questions);
     const auto n_observers = static_cast<int>(std::ssize(session_->observers));
-    PITH_RETURN_IF_ERROR(session_->decide(n, std::max(request_.n_question, n_observers)));
+    PITH_RETURN_IF_ERROR(decide_plan(*session_, n, std::max(request_.n_question, n_observers)));
     const RunPlan plan = *session_->seq.plan;
     session_->ledger.budget_entries = plan.budget;  // to whoever asks while it waits
     reads_layers_ = plan.one_shot;
@@ -122,12 +131,12 @@ Status EngineJob::fork(const EngineJob & base) {
     static_cast<SequenceState &>(session_->seq) = from;
     PITH_ASSIGN_OR_RETURN(session_->seq.cache, from.cache->fork());
     session_->seq.logits = from.logits;
-    if (session_->gates) { session_->answers.assign(static_cast<size_t>(session_->n_layers()), {}); }
+    if (session_->gates) { session_->gates->forget_answers(session_->n_layers()); }
     session_->seq.schedule = name_of_schedule({.grid = session_->seq.plan->grid}, /*seen=*/false);
-    session_->tell_policy(session_->policy_names(session_->seq));
+    tell_policy(policy_names(session_->seq), session_->ledger);
     session_->ledger.budget_entries = session_->seq.plan->budget;
     session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;  // of a start that was taken back
-    session_->update_ledger();
+    update_ledger(*session_);
     return {};
 }
 
@@ -137,8 +146,8 @@ void EngineJob::start(const EngineJob * base, int64_t step) {
     phase_ = Stopwatch();
     const Status status = guarded([&]() -> Status {
         if (base != nullptr) { PITH_RETURN_IF_ERROR(fork(*base)); }
-        session_->begin_observing(request_.questions);
-        if (request_.evict) { PITH_RETURN_IF_ERROR(session_->evict_as(request_.evict->policy, request_.evict->budget)); }
+        begin_observing(*session_, request_.questions);
+        if (request_.evict) { PITH_RETURN_IF_ERROR(evict_as(*session_, request_.evict->policy, request_.evict->budget)); }
         if (scope_) { PITH_RETURN_IF_ERROR(begin_from_states()); }
         if (std::ssize(request_.tokens) == n_cached_) { return {}; }
         return open_part();
@@ -160,7 +169,7 @@ Status EngineJob::open_part() {
     }
     const bool first = session_->seq.n_tokens == 0;
     call_open_ = true;
-    PITH_RETURN_IF_ERROR(session_->begin_call(part_, /*is_prompt=*/true, hooks_));
+    PITH_RETURN_IF_ERROR(begin_call(*session_, part_, /*is_prompt=*/true, hooks_));
     if (reads_layers_) {
         layers_.emplace(*session_, part_, hooks_);
     } else {
@@ -194,9 +203,9 @@ StepCandidate EngineJob::candidate() const {
 
 bool EngineJob::open_token(bool by_layers) {
     call_open_ = true;
-    session_->keeps_whole_way_back = by_layers;
     const Status status = guarded([&]() -> Status {
-        PITH_RETURN_IF_ERROR(session_->begin_call(std::span(&pending_, 1), /*is_prompt=*/false, hooks_));
+        PITH_RETURN_IF_ERROR(
+            begin_call(*session_, std::span(&pending_, 1), /*is_prompt=*/false, hooks_, /*keeps_whole_way_back=*/by_layers));
         chunks_.emplace(*session_, std::span<const int32_t>(&pending_, 1), /*first=*/false);
         return {};
     });
@@ -211,10 +220,7 @@ PassPiece EngineJob::piece(int64_t n) {
 }
 
 Status EngineJob::run_alone(int64_t n) {
-    return guarded([&] {
-        const PassPiece one = piece(n);
-        return session_->run_chunk(one.tokens, hooks_, one.wants_logits);
-    });
+    return guarded([&] { return run_pass(*session_, piece(n)); });
 }
 
 // Other calls are open while this runs: whatever is thrown, before the call is complete or behind it, ends this request alone.
@@ -246,7 +252,7 @@ void EngineJob::advance_layered(int64_t step) {
 
 // The call has succeeded: its logits give the next token.
 void EngineJob::take_token() {
-    session_->end_call({});
+    end_call(*session_, {});
     call_open_ = false;
     alone_ = false;
     chunks_.reset();
@@ -258,7 +264,7 @@ void EngineJob::take_token() {
         return;
     }
     if (state_ == RequestState::kReading) {
-        questions_seen_ = session_->end_observing();
+        questions_seen_ = end_observing(*session_);
         ledger.n_prompt += std::ssize(request_.tokens) - n_cached_;
         ledger.prefill_s += phase_.seconds();
     } else {
@@ -266,7 +272,7 @@ void EngineJob::take_token() {
         ledger.decode_s += phase_.seconds();
     }
     phase_ = Stopwatch();
-    session_->update_ledger();
+    update_ledger(*session_);
     state_ = RequestState::kAnswering;
     request_.max_tokens == 0 ? keep_state() : choose_token();
 }
@@ -279,7 +285,7 @@ void EngineJob::choose_token() {
         auto chosen = request_.choose ? request_.choose(logits) : Result<int32_t>(likeliest_token(logits));
         if (ended()) { return {}; }  // cancelled by who chose
         PITH_ASSIGN_OR_RETURN(pending_, std::move(chosen));
-        PITH_RETURN_IF_ERROR(session_->check_tokens(std::span(&pending_, 1)));
+        PITH_RETURN_IF_ERROR(check_tokens(*session_->file, std::span(&pending_, 1)));
         if (std::ranges::find(request_.stop, pending_) != request_.stop.end()) {
             goes_on = false;
             return {};
@@ -298,12 +304,12 @@ void EngineJob::keep_state() {
     const Status status = guarded([&] { return session_->seq.cache->freeze(kForkRoom); });
     if (!status.ok()) { return end(RequestState::kFailed, copy_of(status)); }
     let_go_of_shared_state();  // its entries have been copied
-    session_->update_ledger();
+    update_ledger(*session_);
     state_ = RequestState::kDone;
 }
 
 void EngineJob::take_back(const Status & status) {
-    session_->end_call(status);
+    end_call(*session_, status);
     call_open_ = false;
     chunks_.reset();
     layers_.reset();
@@ -330,7 +336,7 @@ void EngineJob::cancel() {
 
 void EngineJob::end(RequestState state, Status status) {
     if (call_open_) {
-        session_->end_call(status);
+        end_call(*session_, status);
         call_open_ = false;
     }
     chunks_.reset();

@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "core/stopwatch.h"
-#include "engine/batch/batch_pass.h"
 #include "engine/batch/sequence_aside.h"
-#include "engine/read_chunks.h"
-#include "engine/read_one_shot.h"
+#include "engine/pass/live_session.h"
+#include "engine/read/read_chunks.h"
+#include "engine/read/read_one_shot.h"
 #include "engine/saved/stored_states.h"
-#include "engine/session_impl.h"
 #include "pith/batch_engine.h"
 #include "plan/step_plan.h"
 
@@ -58,7 +57,7 @@ public:
     // The same if the state that it holds, which has just been read, became a base that others go on from.
     size_t bytes_behind_own_state() const;
     bool reads_layers() const { return reads_layers_; }
-    Session::Impl * session() const { return session_.get(); }  // null once it has ended
+    LiveSession * session() const { return session_.get(); }  // null once it has ended
     const Ledger & ledger() const { return session_ ? session_->ledger : ledger_; }
     // Of its lanes now; at_most: with what a unit that has just run took in between.
     size_t kv_bytes(bool at_most) const;
@@ -162,8 +161,8 @@ private:
     RequestState state_ = RequestState::kWaiting;
     Status status_;
     std::vector<int32_t> answer_;
-    std::unique_ptr<Session::Impl> session_;  // null once it has ended, unless it is kept
-    Ledger ledger_;                           // once the session is gone
+    std::unique_ptr<LiveSession> session_;  // null once it has ended, unless it is kept
+    Ledger ledger_;                         // once the session is gone
     RunHooks hooks_;
     // A prompt whose states are kept is read in parts, each a call that ends where one is; any other is one part.
     StoredStates * states_ = nullptr;

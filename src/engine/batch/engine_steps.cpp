@@ -86,7 +86,7 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<EngineJ
     // One of these, and the pass goes layer by layer: all of its pieces' evidence is told before it may fail.
     const bool by_layers = std::ranges::any_of(plan, [&](const StepPiece & one) {
         const EngineJob & job = *candidates[static_cast<size_t>(one.candidate)];
-        return job.state() == RequestState::kReading || (job.can_share() && !pass.can_run_tokens(*job.session()));
+        return job.state() == RequestState::kReading || (job.can_share() && !can_run_tokens(*job.session()));
     });
     for (const StepPiece & one : plan) {
         EngineJob * job = candidates[static_cast<size_t>(one.candidate)];

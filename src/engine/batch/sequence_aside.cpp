@@ -44,7 +44,7 @@ std::vector<int> lengths_of(std::span<const StoredLane> lanes) {
     return lengths;
 }
 
-void write_rest(const Session::Impl & session, ByteWriter & to) {
+void write_rest(const LiveSession & session, ByteWriter & to) {
     const Sequence & seq = session.seq;
     seq.evidence.write(to);
     write_gates(seq.gate_state, to);
@@ -56,7 +56,7 @@ void write_rest(const Session::Impl & session, ByteWriter & to) {
 
 }  // namespace
 
-Result<SequenceAside> SequenceAside::take(Session::Impl & session, const std::string & folder) {
+Result<SequenceAside> SequenceAside::take(LiveSession & session, const std::string & folder) {
     Sequence & seq = session.seq;
     SequenceAside aside;
     aside.capacity_ = seq.cache->capacity();
@@ -76,7 +76,7 @@ Result<SequenceAside> SequenceAside::take(Session::Impl & session, const std::st
     return aside;
 }
 
-Status SequenceAside::put_back(Session::Impl & session, std::optional<int64_t> room_to_fork) const {
+Status SequenceAside::put_back(LiveSession & session, std::optional<int64_t> room_to_fork) const {
     Sequence & seq = session.seq;
     const std::vector<StoredLane> lanes = stored_lanes(session.layout, layers_);
     const SeenEntries seen = seen_entries(session.layout, lengths_of(lanes), seq.n_tokens);

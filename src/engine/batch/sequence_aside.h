@@ -12,7 +12,7 @@
 
 #include "cache/ragged_cache.h"
 #include "cache/spill_memory.h"
-#include "engine/session_impl.h"
+#include "engine/pass/live_session.h"
 #include "pith/status.h"
 
 namespace pith {
@@ -22,11 +22,11 @@ public:
     // Takes it out of the session's sequence, which has no lanes then: all of it or, failing, nothing.
     // folder: empty: the one for temporary files. REQUIRES: the sequence has lanes, and no call is open.
     // Errors: kOutOfMemory, also of a folder that is full or not there: names it.
-    static Result<SequenceAside> take(Session::Impl & session, const std::string & folder);
+    static Result<SequenceAside> take(LiveSession & session, const std::string & folder);
 
     // Puts it back, to the bit: all of it or, failing, nothing. room_to_fork: others will go on from it, and so many cells come
     // behind its lanes; nullopt: nobody will. REQUIRES: of the session that it was taken out of, which is as it was then.
-    Status put_back(Session::Impl & session, std::optional<int64_t> room_to_fork) const;
+    Status put_back(LiveSession & session, std::optional<int64_t> room_to_fork) const;
 
 private:
     int64_t capacity_ = 0;                // of the lanes

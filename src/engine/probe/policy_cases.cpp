@@ -10,7 +10,8 @@
 
 #include "core/items.h"
 #include "core/text.h"
-#include "engine/find_heads.h"
+#include "engine/parts/find_heads.h"
+#include "engine/parts/model_parts.h"
 #include "model/head_importance_file.h"
 #include "policy/auto_policy.h"
 #include "policy/named_policy.h"
@@ -44,7 +45,7 @@ private:
 
 // Gates decide what the prompt's own queries see; `auto` is gated where the model has some.
 Result<bool> is_gated(const Model & model, const PolicyCase & one) {
-    PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .has_gates = model.info().has_gates}));
+    PITH_ASSIGN_OR_RETURN(const Policy policy, policy_of(one.policy, {.limited = true, .gates = known_gates(model)}));
     return policy.gated();
 }
 
@@ -79,7 +80,9 @@ Result<std::vector<PolicyChoice>> policies_of_list(std::string_view list, bool w
             continue;
         }
         PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));
-        PITH_RETURN_IF_ERROR(policy.check_gates(gates != GatePolicies::kNone));
+        // Those that rank may lie beside the model, which is not read yet.
+        const bool none = policy.gated() && gates == GatePolicies::kNone;
+        PITH_RETURN_IF_ERROR(policy.check_gates(none ? KnownGates::kNone : KnownGates::kThreshold));
         if (policy.gated() && gates == GatePolicies::kScorer) {
             return {ErrorCode::kInvalidArgument,
                     "policy '" + policy.name() +

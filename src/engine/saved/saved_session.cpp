@@ -282,6 +282,7 @@ uint64_t SavedSession::state_bytes() const {
 }
 
 void write_gates(const GateState & gates, ByteWriter & to) {
+    if (!gates.says_anything()) { return to.number(uint64_t{0}); }
     to.number(uint64_t{gates.hidden.size()});
     for (const HiddenKeys & layer : gates.hidden) {
         for (const std::vector<int32_t> & lane : layer.positions) { to.array(lane); }

@@ -22,7 +22,7 @@
 
 #include "cache/cache_file.h"
 #include "cache/ragged_cache.h"
-#include "engine/sequence.h"
+#include "engine/sequence/sequence.h"
 #include "model/model_identity.h"
 #include "pith/ledger.h"
 #include "pith/model.h"
@@ -36,6 +36,7 @@ class ByteWriter;
 class Gate;
 class ModelFile;
 struct Execution;
+struct LiveSession;
 
 struct SavedOrigin {
     std::string model_name;
@@ -86,11 +87,17 @@ struct SavedSession {
 Result<SavedSession> read_saved(const CacheFileView & file);
 
 // What the file of such a session says, but for what lies in its sequence. REQUIRES: it has read something.
-SavedSession describe(const Session::Impl & session);
+SavedSession describe(const LiveSession & session);
 ModelIdentity identity_of(const ModelFile & file, const Gate * gate);
+// The session's, for its identity: gates that only rank belong to a session that asks them, and to no other. May be null.
+const Gate * gate_that_matters(const LiveSession & session);
 
 // Of a sequence that has read something. Errors: kIo.
 Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence);
+
+// What the file says becomes the session's, which is empty. base: as OpenAs has it.   Errors: kBadFile, kOutOfMemory: it is
+// then of no use.
+Status become_saved(LiveSession & session, SavedSession saved, const CacheFileView & from, const RaggedCache * base = nullptr);
 
 // The session that was saved. Errors: those of Session::load(). Throws std::bad_alloc.
 struct OpenAs {
@@ -100,9 +107,9 @@ struct OpenAs {
     const RaggedCache * base = nullptr;        // frozen, with the file's entries, of the same model: it forks that; or nullptr
 };
 // file: the one that it was read from.
-Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, SavedSession saved, const CacheFileView & file,
-                                                  const OpenAs & as);
-Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as);
+Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, SavedSession saved, const CacheFileView & file,
+                                                const OpenAs & as);
+Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as);
 
 // What evidence is of: [layer][KV head] the entries, and [layer] the tokens that were seen; 0 where policies do not govern.
 struct SeenEntries {
@@ -116,6 +123,6 @@ SeenEntries seen_entries(const CacheLayout & layout, std::span<const int> lane_l
 void write_gates(const GateState & gates, ByteWriter & to);
 Result<GateState> read_gates(ByteReader & from, const CacheShape & shape, int n_recent, size_t key_floats, int64_t n_tokens);
 // Of the session's own gates, or none.
-Result<GateState> read_gates_of(const Session::Impl & session, ByteReader & from, int64_t n_tokens);
+Result<GateState> read_gates_of(const LiveSession & session, ByteReader & from, int64_t n_tokens);
 
 }  // namespace pith

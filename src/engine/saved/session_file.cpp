@@ -1,5 +1,7 @@
 // session_file.cpp - sessions to files, and back: what the file needs of the model, and what the session becomes. Stage:
 // engine.
+#include "engine/saved/session_file.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -8,11 +10,14 @@
 #include "core/byte_stream.h"
 #include "core/guarded.h"
 #include "device/available_memory.h"
-#include "engine/execution.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
+#include "engine/pass/live_session.h"
+#include "engine/pass/session_ledger.h"
 #include "engine/saved/saved_session.h"
 #include "engine/saved/session_settings.h"
-#include "engine/session_impl.h"
+#include "engine/settle/auto.h"
+#include "engine/settle/make_session.h"
+#include "engine/settle/memory.h"
 #include "policy/auto_policy.h"
 #include "policy/named_policy.h"
 
@@ -33,10 +38,15 @@ ModelIdentity identity_of(const ModelFile & file, const Gate * gate) {
     return identity;
 }
 
-SavedSession describe(const Session::Impl & session) {
+const Gate * gate_that_matters(const LiveSession & session) {
+    const bool asks = session.seq.policy.needs_gate() || session.seq.evidence.wants_retention();
+    return session.gates && (asks || known_gates(session) == KnownGates::kThreshold) ? &session.gates->gate() : nullptr;
+}
+
+SavedSession describe(const LiveSession & session) {
     const Sequence & seq = session.seq;
     SavedSession saved;
-    const Gate * gate = session.gates ? &session.gates->gate() : nullptr;
+    const Gate * gate = gate_that_matters(session);
     saved.model = identity_of(*session.file, gate);
     const ModelFile::Adapter adapter = session.file->adapter();
     saved.origin = {session.file->hparams().name, absolute(session.file->path()), absolute(adapter.path), adapter.scale,
@@ -58,7 +68,8 @@ SavedSession describe(const Session::Impl & session) {
 namespace {
 
 Status check_model(const SavedSession & saved, const ModelFile & file, const Gate * gate, const std::string & path) {
-    const auto difference = first_difference(saved.model, identity_of(file, gate));
+    const bool without = known_gates(gate) == KnownGates::kRank && saved.origin.gate_file.empty();
+    const auto difference = first_difference(saved.model, identity_of(file, without ? nullptr : gate));
     if (!difference) { return {}; }
     const std::string whose = difference->item == kGatesItem || difference->item == kLoraItem ? "other " : "another model: ";
     const std::string item = difference->item == kLoraItem ? "LoRA adapters" : difference->item;
@@ -67,7 +78,7 @@ Status check_model(const SavedSession & saved, const ModelFile & file, const Gat
 }
 
 // What the evidence of such a session may have been made for.
-std::vector<EvidenceNeeds> known_needs(const Session::Impl & session, const Policy & in_force) {
+std::vector<EvidenceNeeds> known_needs(const LiveSession & session, const Policy & in_force) {
     std::vector<EvidenceNeeds> known = session.observed;
     known.push_back(session.seq.policy.needs());
     known.push_back(in_force.needs());
@@ -147,68 +158,75 @@ SeenEntries seen_entries(const CacheLayout & layout, std::span<const int> lane_l
     return seen;
 }
 
-Result<GateState> read_gates_of(const Session::Impl & session, ByteReader & from, int64_t n_tokens) {
+Result<GateState> read_gates_of(const LiveSession & session, ByteReader & from, int64_t n_tokens) {
     if (!session.gates) { return read_gates(from, session.layout.shape_of_model(), 1, 0, n_tokens); }
     const GateConfig & config = session.gates->config();
     const bool remembers = config.causal && config.kind == GateKind::kAttention;
     const size_t key_floats = remembers ? static_cast<size_t>(config.head_dim) * static_cast<size_t>(config.n_heads) : 0;
-    return read_gates(from, session.layout.shape_of_model(), config.n_recent, key_floats, n_tokens);
+    PITH_ASSIGN_OR_RETURN(GateState state,
+                          read_gates(from, session.layout.shape_of_model(), config.n_recent, key_floats, n_tokens));
+    if (state.hidden.empty()) { state = GateState(session.layout.shape_of_model(), config.n_recent); }  // it said nothing
+    return state;
 }
 
-// What the file says of gates and of evidence, and all the rest of it, becomes the session's. base: as OpenAs has it.
-Status Session::Impl::take(SavedSession saved, const CacheFileView & from, const RaggedCache * base) {
+Status become_saved(LiveSession & session, SavedSession saved, const CacheFileView & from, const RaggedCache * base) {
     const auto damaged = [&from](const std::string & what) { return from.damaged(what); };
-    if (!same_lanes(saved, layout)) { return damaged("its lanes are not those of its model"); }
-    auto states = states_of(saved, file->hparams());
+    if (!same_lanes(saved, session.layout)) { return damaged("its lanes are not those of its model"); }
+    auto states = states_of(saved, session.file->hparams());
     if (!states) { return damaged("its states of recurrent layers are not those of its model"); }
-    const auto n_vocab = static_cast<size_t>(file->hparams().n_vocab);
+    const auto n_vocab = static_cast<size_t>(session.file->hparams().n_vocab);
     const auto is_token = [n_vocab](int32_t token) { return token >= 0 && static_cast<size_t>(token) < n_vocab; };
     if (saved.logits.size() != n_vocab || !check_logits(saved.logits).ok() || !std::ranges::all_of(saved.tokens, is_token)) {
         return damaged("its tokens or logits are not those of its model's vocabulary");
     }
     const Result<Policy> policy = named_policy(PolicyChoice(saved.policy));
     if (!policy.ok()) { return damaged(policy.status().message()); }
-    PITH_RETURN_IF_ERROR(policy->check_gates(gates != nullptr));
-    if (policy->wants_importance() && !options.heads) { return damaged("its policy wants head importances, and it has none"); }
-    const std::vector<EvidenceNeeds> known = known_needs(*this, *policy);
+    PITH_RETURN_IF_ERROR(policy->check_gates(known_gates(session)));
+    if (policy->wants_importance() && !session.options.heads) {
+        return damaged("its policy wants head importances, and it has none");
+    }
+    const std::vector<EvidenceNeeds> known = known_needs(session, *policy);
 
     const auto n_tokens = static_cast<int64_t>(saved.tokens.size());
     const std::vector<StoredLane> lanes = lanes_of(saved);
     size_t longest = 1;
     size_t i = 0;
-    for (int l = 0; l < n_layers(); ++l) {
-        for (int h = 0; h < layout.lanes(l).n_kv_heads; ++h) {
+    for (int l = 0; l < session.n_layers(); ++l) {
+        for (int h = 0; h < session.layout.lanes(l).n_kv_heads; ++h) {
             const std::span<const int32_t> lane = lanes[i++].positions;
             longest = std::max(longest, lane.size());
-            if (!layout.governs(l) && !holds_window(lane, layout.window_begin(l, n_tokens), n_tokens)) {
+            if (!session.layout.governs(l) && !holds_window(lane, session.layout.window_begin(l, n_tokens), n_tokens)) {
                 return damaged("layer " + std::to_string(l) + " does not hold its window");
             }
         }
     }
     PITH_ASSIGN_OR_RETURN(const auto evidence_bytes, from.section("evidence"));
     ByteReader from_evidence(evidence_bytes);
-    const SeenEntries seen = seen_entries(layout, lengths_of_lanes(saved), n_tokens);
-    auto evidence = EvidenceState::read(from_evidence, layout.shape_of_model(), known, output, seen.lengths, seen.n_seen);
+    const SeenEntries seen = seen_entries(session.layout, lengths_of_lanes(saved), n_tokens);
+    auto evidence =
+        EvidenceState::read(from_evidence, session.layout.shape_of_model(), known, session.output, seen.lengths, seen.n_seen);
     if (!evidence.ok()) { return damaged(evidence.status().message()); }
     if (!from_evidence.done()) { return damaged("its evidence does not end where it should"); }
     PITH_ASSIGN_OR_RETURN(const auto gate_bytes, from.section("gates"));
     ByteReader from_gates(gate_bytes);
-    auto gate_state = read_gates_of(*this, from_gates, n_tokens);
+    auto gate_state = read_gates_of(session, from_gates, n_tokens);
     if (!gate_state.ok()) { return damaged(gate_state.status().message()); }
-    if (!from_gates.done() || gate_state->hidden.empty() != (gates == nullptr)) {
+    if (!from_gates.done() || gate_state->hidden.empty() != (session.gates == nullptr)) {
         return damaged("what it says of gates does not fit its model");
     }
 
+    Sequence & seq = session.seq;
+    Ledger & ledger = session.ledger;
     seq.plan = saved.plan;
     if (base != nullptr) {
         PITH_ASSIGN_OR_RETURN(seq.cache, base->fork());
     } else {
-        PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(static_cast<int64_t>(longest)));
-        PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(layout, capacity));
+        PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(session, saved.plan, static_cast<int64_t>(longest)));
+        PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(session.layout, capacity));
         PITH_RETURN_IF_ERROR(seq.cache->load(0, lanes));
     }
     seq.states = std::move(*states);
-    reset_gates();
+    if (session.gates) { session.gates->reset(session.layout, seq); }
     seq.gate_state = std::move(*gate_state);
     seq.evidence = std::move(*evidence);
     seq.policy = *policy;
@@ -227,13 +245,13 @@ Status Session::Impl::take(SavedSession saved, const CacheFileView & from, const
     ledger.attention = attention;
     ledger.devices = std::move(devices);
     ledger.budget_entries = seq.plan->budget;
-    tell_policy(policy_names(seq));
-    update_ledger();
+    tell_policy(policy_names(seq), ledger);
+    update_ledger(session);
     return {};
 }
 
-Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, SavedSession saved, const CacheFileView & file,
-                                                  const OpenAs & as) {
+Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, SavedSession saved, const CacheFileView & file,
+                                                const OpenAs & as) {
     PITH_RETURN_IF_ERROR(check_model(saved, file_of(model), gate_of(model).get(), file.path()));
     if (as.options != nullptr) {
         if (const auto difference = first_difference(saved.options, *as.options)) {
@@ -248,38 +266,28 @@ Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, SavedSess
         const bool makes_no_sense = made.status().code() == ErrorCode::kInvalidArgument;
         return makes_no_sense ? file.damaged(made.status().message()) : made.status();
     }
-    PITH_RETURN_IF_ERROR((*made)->take(std::move(saved), file, as.base));
+    PITH_RETURN_IF_ERROR(become_saved(**made, std::move(saved), file, as.base));
     return made;
 }
 
-Result<std::unique_ptr<Session::Impl>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as) {
+Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as) {
     PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file));
     return open_saved(model, std::move(saved), file, as);
 }
 
-Status Session::save(const std::string & path, const CacheNotes & notes) const {
-    return guarded([&]() -> Status {
-        if (impl_->seq.n_tokens == 0 || !impl_->seq.plan) {
-            return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can be saved"};
-        }
-        SavedSession saved = describe(*impl_);
-        saved.notes = notes;
-        return write_saved(path, saved, impl_->seq);
-    });
+Status save_session(const LiveSession & session, const std::string & path, const CacheNotes & notes) {
+    if (session.seq.n_tokens == 0 || !session.seq.plan) {
+        return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can be saved"};
+    }
+    SavedSession saved = describe(session);
+    saved.notes = notes;
+    return write_saved(path, saved, session.seq);
 }
 
-Status Session::load(const std::string & path) {
-    return guarded([&]() -> Status {
-        PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(path));
-        const OpenAs as{impl_->execution, impl_->options.n_threads, &impl_->options};
-        PITH_ASSIGN_OR_RETURN(auto opened, open_saved(*impl_->model, file.view(), as));
-        impl_ = std::move(opened);
-        return {};
-    });
-}
-
-std::vector<int32_t> Session::tokens() const {
-    return impl_->seq.tokens.all();
+Result<std::unique_ptr<LiveSession>> load_session(const LiveSession & like, const std::string & path) {
+    PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(path));
+    const OpenAs as{like.execution, like.options.n_threads, &like.options};
+    return open_saved(*like.model, file.view(), as);
 }
 
 }  // namespace pith

@@ -5,9 +5,9 @@
 
 #include "cache/page_memory.h"
 #include "core/guarded.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
+#include "engine/pass/session_ledger.h"
 #include "engine/saved/saved_session.h"
-#include "engine/session_impl.h"
 #include "pith/cache_file.h"
 
 namespace pith {
@@ -51,7 +51,7 @@ CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
 class SharedEntries {
 public:
     // The session's become those that it shares with others. Null: there is no memory for that, and it is as before.
-    static std::shared_ptr<const SharedEntries> share(Session::Impl & session) {
+    static std::shared_ptr<const SharedEntries> share(LiveSession & session) {
         RaggedCache & own = *session.seq.cache;
         if (own.any_in_buckets()) { return nullptr; }  // where a fork is a copy
         // Half of them stay for engines, whose kept requests cannot do without.
@@ -88,22 +88,22 @@ struct SessionFile::Impl {
     CacheFileInfo info;
 
     // Evidence and tokens are read for each session anew: copies of these may not be used on several threads.
-    Result<std::unique_ptr<Session::Impl>> open(const Model & model, int n_threads, const RaggedCache * base) const {
+    Result<std::unique_ptr<LiveSession>> open(const Model & model, int n_threads, const RaggedCache * base) const {
         return open_saved(model, saved, file.view(), {.n_threads = n_threads, .base = base});
     }
-    Result<std::unique_ptr<Session::Impl>> open_to_share(const Model & model, int n_threads) const;
+    Result<std::unique_ptr<LiveSession>> open_to_share(const Model & model, int n_threads) const;
 
 private:
     mutable std::mutex mutex_;
     mutable std::shared_ptr<const SharedEntries> shared_;  // null: nobody has asked for them
 };
 
-Result<std::unique_ptr<Session::Impl>> SessionFile::Impl::open_to_share(const Model & model, int n_threads) const {
+Result<std::unique_ptr<LiveSession>> SessionFile::Impl::open_to_share(const Model & model, int n_threads) const {
     std::unique_lock lock(mutex_);
     if (!shared_ || shared_->is_of_nobody()) {
         PITH_ASSIGN_OR_RETURN(auto first, open(model, n_threads, nullptr));
         shared_ = SharedEntries::share(*first);
-        first->update_ledger();
+        update_ledger(*first);
         return first;
     }
     const std::shared_ptr<const SharedEntries> shared = shared_;
@@ -135,7 +135,7 @@ Result<Session> SessionFile::session(const Model & model, int n_threads, Entries
         auto opened =
             entries == Entries::kShared ? impl_->open_to_share(model, n_threads) : impl_->open(model, n_threads, nullptr);
         PITH_RETURN_IF_ERROR(opened.status());
-        return Session::Impl::hand_out(std::move(*opened));
+        return hand_out(std::move(*opened));
     });
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cache/ragged_cache.h"
-#include "engine/sequence.h"
+#include "engine/sequence/sequence.h"
 #include "pith/session.h"
 
 namespace pith {

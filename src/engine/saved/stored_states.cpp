@@ -7,9 +7,11 @@
 #include "core/byte_stream.h"
 #include "core/guarded.h"
 #include "core/hash64.h"
-#include "engine/model_parts.h"
+#include "engine/parts/model_parts.h"
+#include "engine/pass/session_ledger.h"
 #include "engine/saved/saved_session.h"
 #include "engine/saved/session_settings.h"
+#include "engine/settle/auto.h"
 #include "pith/log.h"
 
 namespace pith {
@@ -37,14 +39,14 @@ bool same_plan(const RunPlan & a, const RunPlan & b) {
 }
 
 // Whether what was saved with these goes on as the session will.
-bool same_settings(const Session::Impl & session, const SessionOptions & options, const std::string & policy,
+bool same_settings(const LiveSession & session, const SessionOptions & options, const std::string & policy,
                    const RunPlan & plan) {
     return !first_difference(options, session.options) && policy == session.seq.policy.name() &&
            same_plan(plan, *session.given_plan);
 }
 
 // What has read more, and evicted nothing, is what it was after so many tokens, but for its logits.
-void cut_back(Session::Impl & session, int64_t n_tokens) {
+void cut_back(LiveSession & session, int64_t n_tokens) {
     Sequence & seq = session.seq;
     if (n_tokens == seq.n_tokens) { return; }
     const std::vector<int> lengths(static_cast<size_t>(seq.cache->n_lanes()), static_cast<int>(n_tokens));
@@ -55,10 +57,10 @@ void cut_back(Session::Impl & session, int64_t n_tokens) {
     seq.logits.clear();
 }
 
-void tell_where_it_begins(Session::Impl & session) {
+void tell_where_it_begins(LiveSession & session) {
     session.ledger.budget_entries = session.seq.plan->budget;
-    session.tell_policy(session.policy_names(session.seq));
-    session.update_ledger();
+    tell_policy(policy_names(session.seq), session.ledger);
+    update_ledger(session);
 }
 
 // What a file of the sequence takes, or a little more.
@@ -83,17 +85,22 @@ Result<std::unique_ptr<StoredStates>> StoredStates::open(const Model & model, co
     ModelIdentity identity;
     if (!places.folder.empty()) {
         PITH_ASSIGN_OR_RETURN(store, StateStore::open(places.folder, places.most_bytes));
-        identity = identity_of(file_of(model), gate_of(model).get());
+        const Gate * gate = gate_of(model).get();  // those that rank count where they are asked: scope_of()
+        identity = identity_of(file_of(model), known_gates(gate) == KnownGates::kThreshold ? gate : nullptr);
     }
     SharedStates shared(places.most_memory_bytes, model.info().n_layers);
     return std::unique_ptr<StoredStates>(new StoredStates(std::move(store), std::move(identity), std::move(shared)));
 }
 
-std::optional<StateScope> StoredStates::scope_of(const Session::Impl & session, const RunPlan & plan,
+std::optional<StateScope> StoredStates::scope_of(const LiveSession & session, const RunPlan & plan,
                                                  std::string_view whose) const {
-    const bool asks_gates = session.gates && (session.seq.policy.needs_gate() || session.gate_observer);
-    const bool alone = session.observed.empty() && session.observers.empty();
-    if (asks_gates || !alone || plan.n_guide > 0 || plan.capacity > 0) { return std::nullopt; }
+    const bool asks_gates = session.gates && session.seq.policy.needs_gate();
+    // A linear gate judges each token by itself, so where a text is cut changes nothing of what it says.
+    const bool by_tokens_alone =
+        session.gates && session.gates->config().kind == GateKind::kLinear && !session.seq.policy.gated();
+    const bool watched = session.gates && session.gates->has_observer();
+    const bool alone = session.observed.empty() && session.observers.empty() && !watched;
+    if ((asks_gates && !by_tokens_alone) || !alone || plan.n_guide > 0 || plan.capacity > 0) { return std::nullopt; }
     ByteWriter equal;
     for (const auto & [item, value] : model_) {
         equal.text(item);
@@ -101,6 +108,7 @@ std::optional<StateScope> StoredStates::scope_of(const Session::Impl & session, 
     }
     write_settings(without_limits(session.options), equal);
     equal.text(session.seq.policy.name());
+    equal.text(asks_gates ? session.gates->gate().hash() : "");
     write_plan(plan, equal);
     equal.text(whose);
     const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
@@ -113,7 +121,7 @@ std::optional<FoundState> StoredStates::find_file(const StateScope & scope, std:
     return scope.whole_prompts ? store_->find_whole(scope.hash, tokens) : store_->find(scope.hash, tokens);
 }
 
-FoundShared StoredStates::find_shared(const Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens,
+FoundShared StoredStates::find_shared(const LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens,
                                       std::span<const int64_t> ends) const {
     FoundShared found = shared_.find(scope, tokens);
     if (!found.state) { return {}; }
@@ -131,7 +139,7 @@ FoundShared StoredStates::find_shared(const Session::Impl & session, const State
     return found;
 }
 
-Status StoredStates::go_on_from(const FoundShared & shared, std::optional<int64_t> copy_to_room, Session::Impl & session) {
+Status StoredStates::go_on_from(const FoundShared & shared, std::optional<int64_t> copy_to_room, LiveSession & session) {
     const SharedState & from = *shared.state;
     std::unique_ptr<RaggedCache> cache;
     if (copy_to_room) {
@@ -145,8 +153,8 @@ Status StoredStates::go_on_from(const FoundShared & shared, std::optional<int64_
     return {};
 }
 
-void StoredStates::take_over(SharedState state, int64_t n_tokens, Session::Impl & session) {
-    session.reset_gates();
+void StoredStates::take_over(SharedState state, int64_t n_tokens, LiveSession & session) {
+    if (session.gates) { session.gates->reset(session.layout, session.seq); }
     static_cast<SequenceState &>(session.seq) = std::move(state.state);
     session.seq.cache = std::move(state.cache);
     session.seq.cache->thaw();
@@ -157,7 +165,7 @@ void StoredStates::take_over(SharedState state, int64_t n_tokens, Session::Impl 
     tell_where_it_begins(session);
 }
 
-int64_t StoredStates::begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens) {
+int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens) {
     while (const auto found = find_file(scope, tokens)) {
         const Ledger before = session.ledger;
         const Status status = guarded([&] { return load(session, *found, tokens); });
@@ -178,18 +186,19 @@ int64_t StoredStates::begin(Session::Impl & session, const StateScope & scope, s
     return 0;
 }
 
-Status StoredStates::load(Session::Impl & session, const FoundState & found, std::span<const int32_t> tokens) const {
+Status StoredStates::load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens) const {
     PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(found.path));
     PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file.view()));
     const auto read = tokens.first(static_cast<size_t>(found.n_tokens));
-    const bool same = saved.model == model_ && same_settings(session, saved.options, saved.policy, saved.plan);
+    const bool same = saved.model == identity_of(*session.file, gate_that_matters(session)) &&
+                      same_settings(session, saved.options, saved.policy, saved.plan);
     if (!same || !std::ranges::equal(saved.tokens, read)) {
         return {ErrorCode::kInvalidArgument, "'" + found.path + "' is not what its name says"};
     }
-    return session.take(std::move(saved), file.view());
+    return become_saved(session, std::move(saved), file.view());
 }
 
-std::shared_ptr<const SharedState> StoredStates::hold(Session::Impl & session, const StateScope & scope, bool copies,
+std::shared_ptr<const SharedState> StoredStates::hold(LiveSession & session, const StateScope & scope, bool copies,
                                                       int64_t room) {
     Sequence & seq = session.seq;
     auto shared = std::make_shared<SharedState>();
@@ -218,7 +227,7 @@ std::shared_ptr<const SharedState> StoredStates::hold(Session::Impl & session, c
     return shared;
 }
 
-void StoredStates::keep(const Session::Impl & session, const StateScope & scope) {
+void StoredStates::keep(const LiveSession & session, const StateScope & scope) {
     if (!store_ || bytes_in_file(session.seq) > store_->most_bytes() / kMostShare) { return; }
     const Status status = guarded([&]() -> Status {
         const std::string path = store_->path_of(scope.hash, session.seq.tokens.all());

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "cache/state_store.h"
+#include "engine/pass/live_session.h"
 #include "engine/saved/shared_states.h"
-#include "engine/session_impl.h"
 #include "model/model_identity.h"
 #include "pith/model.h"
 
@@ -44,27 +44,27 @@ public:
 
     // What must be equal for a state to be used, for a session that is to read a prompt by this plan, with no question in
     // sight. whose: states of one name are never found under another. Nothing: its states depend on more than its tokens.
-    std::optional<StateScope> scope_of(const Session::Impl & session, const RunPlan & plan, std::string_view whose) const;
+    std::optional<StateScope> scope_of(const LiveSession & session, const RunPlan & plan, std::string_view whose) const;
 
     // The longest state in memory that the tokens begin with, or are, unless a file's is longer. ends: where the states of
     // these tokens are to be kept, ascending: one that is in no file yet is read, and not cut out of a longer one.
-    FoundShared find_shared(const Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens,
+    FoundShared find_shared(const LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens,
                             std::span<const int64_t> ends) const;
     // The session, which is empty, goes on from it: it reads its entries where they lie; or copies them, with so much room
     // behind (copy_to_room). Errors: kOutOfMemory: it must be made empty again.
-    static Status go_on_from(const FoundShared & shared, std::optional<int64_t> copy_to_room, Session::Impl & session);
+    static Status go_on_from(const FoundShared & shared, std::optional<int64_t> copy_to_room, LiveSession & session);
     // Or they become its own, as they lie there.
-    static void take_over(SharedState state, int64_t n_tokens, Session::Impl & session);
+    static void take_over(SharedState state, int64_t n_tokens, LiveSession & session);
     // The session, which is empty, becomes the longest state in a file that the tokens begin with, or are, of so many tokens.
     // 0: there is none, and it must be made empty again. What cannot be used is passed over, and logged.
-    int64_t begin(Session::Impl & session, const StateScope & scope, std::span<const int32_t> tokens);
+    int64_t begin(LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens);
     SharedStates & shared() { return shared_; }
     const SharedStates & shared() const { return shared_; }
     // Keeps the session's state in the folder, unless it is there or takes too much of it. What fails is logged, once in a row.
-    void keep(const Session::Impl & session, const StateScope & scope);
+    void keep(const LiveSession & session, const StateScope & scope);
     // Keeps it in memory: the session goes on from it as others do; or it is a copy. room: cells for what is added to a lane.
     // Null: there is no memory for it, and the session is as before. copies: true: a copy.
-    std::shared_ptr<const SharedState> hold(Session::Impl & session, const StateScope & scope, bool copies, int64_t room);
+    std::shared_ptr<const SharedState> hold(LiveSession & session, const StateScope & scope, bool copies, int64_t room);
 
     int64_t n_kept() const { return n_kept_; }
     std::string folder() const { return store_ ? store_->folder() : std::string(); }  // empty: none
@@ -72,7 +72,7 @@ public:
 private:
     StoredStates(std::optional<StateStore> store, ModelIdentity model, SharedStates shared)
         : store_(std::move(store)), model_(std::move(model)), shared_(std::move(shared)) {}
-    Status load(Session::Impl & session, const FoundState & found, std::span<const int32_t> tokens) const;
+    Status load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens) const;
     std::optional<FoundState> find_file(const StateScope & scope, std::span<const int32_t> tokens) const;
 
     std::optional<StateStore> store_;

@@ -1,0 +1,207 @@
+// decode_graph.cpp - built around the cache's tensors, refilled for every token.
+#include "engine/pass/decode_graph.h"
+
+#include <algorithm>
+
+#include "attention/bucket_attention.h"
+#include "attention/lane_attention.h"
+#include "attention/lane_rotation.h"
+#include "device/device_work.h"
+#include "device/gathered_reads.h"
+#include "device/sent_graphs.h"
+#include "evidence/key_norms.h"
+#include "model/layer_graph.h"
+
+namespace pith {
+DecodeGraph::Wants DecodeGraph::wants_of(const EvidenceState & evidence) {
+    return {evidence.wants_queries(), evidence.wants_running(), evidence.wants_moments(), evidence.wants_key_norms()};
+}
+
+namespace {
+
+// From token to token the same sequences come in the same order: then nothing is allocated.
+bool serves(const LaneBatch & batch, std::span<const BatchPart> parts) {
+    return std::ranges::equal(batch.parts, parts, [](const LanePart & of_lanes, const BatchPart & part) {
+        return of_lanes.cache == part.cache && of_lanes.seq == part.seq && of_lanes.owner == part.evidence;
+    });
+}
+
+// Calls visit(whether its lanes share a mask) for every bucket of the parts, until it says no; whether it never did.
+template <class Visit>
+bool each_bucket(std::span<const BatchPart> parts, Visit visit) {
+    for (const BatchPart & part : parts) {
+        const RaggedCache & cache = *part.cache;
+        for (int layer = 0; layer < cache.layout().n_layers(); ++layer) {
+            if (!cache.in_buckets(layer)) { continue; }
+            for (const LaneBucket & bucket : cache.buckets(layer)) {
+                if (!visit(shares_mask(cache, layer, bucket))) { return false; }
+            }
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+bool DecodeGraph::fits(std::span<const BatchPart> parts) const {
+    if (wants_.size() != parts.size() || epoch_ != sent_graphs_epoch()) { return false; }
+    const BatchPart & first = parts.front();
+    const bool holds_tensors =
+        parts.size() == 1 || std::ranges::any_of(parts, [](const BatchPart & part) { return part.cache->any_in_buckets(); });
+    const auto storage_of = [](const BatchPart & part) { return part.cache->storage_id(); };
+    if (holds_tensors && (seq_ != first.seq || !std::ranges::equal(storages_, parts, {}, {}, storage_of))) { return false; }
+    // Lanes that come back from a snapshot may be as long as each other where they were not, or the other way round.
+    auto mask = shared_masks_.begin();
+    if (!each_bucket(parts, [&](bool shared) { return mask != shared_masks_.end() && *mask++ == shared; })) { return false; }
+    return std::ranges::equal(wants_, parts, {}, {}, [](const BatchPart & part) { return wants_of(*part.evidence); });
+}
+
+Status DecodeGraph::build(std::span<const BatchPart> parts) {
+    wants_.clear();
+    const Hparams & hp = file_->hparams();
+    const Weights & weights = file_->weights();
+    const auto n_layers = static_cast<size_t>(hp.n_layers);
+    const auto n_parts = parts.size();
+    const auto n = static_cast<int64_t>(n_parts);
+    std::vector<Wants> wants;
+    size_t n_nodes = layer_nodes(hp) + LaneRotation::n_nodes(parts.front().cache->layout());  // of a layer
+    for (const BatchPart & part : parts) {
+        wants.push_back(wants_of(*part.evidence));
+        n_nodes += wants.back().moments || wants.back().key_norms ? 20 : 2;
+        if (part.cache->any_in_buckets()) { n_nodes += bucket_attention_nodes(hp.n_kv_heads); }
+    }
+    const auto n_floats = static_cast<size_t>(hp.recurrent.n_floats());
+    if (n_floats > 0) { n_nodes += recurrent_nodes(n_parts); }
+    if (file_->placement() != nullptr) { n_nodes += kGatherNodes; }
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + n_layers * n_nodes));
+    ++n_builds_;
+    const auto any = [&](bool Wants::*what) {
+        return std::ranges::any_of(wants, [&](const Wants & one) { return one.*what; });
+    };
+    const bool any_queries = any(&Wants::queries);
+    queries_.resize(any_queries ? n_layers * n_parts * query_size() : 0);
+    moments_.resize(any(&Wants::moments) ? n_layers * n_parts : 0);
+    key_norms_.resize(any(&Wants::key_norms) ? n_layers * n_parts : 0);
+
+    LaneRotation rotation(*build, parts.front().cache->layout());
+    const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k,
+                                      ggml_tensor * v) {
+        if (is_on_device(weights.layers[static_cast<size_t>(layer)].wo)) { read_together(*build, {&q, &k, &v}); }
+        rotation.into_lanes(layer, q, k, v);
+        if (any_queries && hp.governs(layer)) {
+            build->output(q, queries_.data() + static_cast<size_t>(layer) * n_parts * query_size());
+        }
+        return rotation.out_of_lanes(layer, build_lane_attention(*build, batch_, layer, q, k, v));
+    };
+    size_t at_state = 0;
+    const RecurrentFn recurrent = [&](ggml_context *, int) {
+        std::vector<RecurrentPart> states;
+        for (size_t i = 0; i < n_parts; ++i, at_state += n_floats) {
+            states.push_back({1, states_.data() + at_state, next_states_.data() + at_state});
+        }
+        return recurrent_rows(*build, hp.recurrent, states);
+    };
+    ggml_tensor * token_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(tokens_.data()));
+    ggml_tensor * hidden = build_embedding(build->ctx(), hp, weights, token_input);
+    ggml_tensor * positions = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions_.data()));
+    for (int layer = 0; layer < hp.n_layers; ++layer) {
+        const RopeTap tap = [&](ggml_tensor * q, ggml_tensor * k) {
+            for (size_t i = 0; i < n_parts; ++i) {
+                const auto row = [&](ggml_tensor * x) { return view_tokens(build->ctx(), x, static_cast<int>(i), 1); };
+                const size_t at = static_cast<size_t>(layer) * n_parts + i;
+                if (wants[i].moments) { build_query_moments(*build, row(q), positions_[i], moments_[at]); }
+                if (wants[i].key_norms) { build_key_norms(*build, row(k), key_norms_[at]); }
+            }
+        };
+        hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, positions, attention, nullptr,
+                             hp.governs(layer) ? tap : RopeTap(), {}, mul_mat_of(*build), recurrent, token_input);
+    }
+    logits_ = build_head(build->ctx(), hp, weights, hidden, mul_mat_of(*build));
+    build->keep(logits_);
+    wants_ = std::move(wants);
+    storages_.clear();
+    for (const BatchPart & part : parts) { storages_.push_back(part.cache->storage_id()); }
+    shared_masks_.clear();
+    each_bucket(parts, [&](bool shared) {
+        shared_masks_.push_back(shared);
+        return true;
+    });
+    seq_ = parts.front().seq;
+    return {};
+}
+
+size_t DecodeGraph::buffer_bytes() const {
+    size_t n = runner_.buffer_bytes() + (queries_.capacity() + states_.capacity() + next_states_.capacity()) * sizeof(float);
+    for (const QueryMoments & one : moments_) { n += one.size_bytes(); }
+    for (const auto & norms : key_norms_) { n += norms.capacity() * sizeof(float); }
+    return n;
+}
+
+// Copies them, and lets go of those that others share, so that writing what comes behind allocates nothing.
+void DecodeGraph::read_states(std::span<const BatchPart> parts) {
+    const Hparams & hp = file_->hparams();
+    const auto n_recurrent = static_cast<size_t>(hp.n_recurrent_layers());
+    const size_t n = n_recurrent * parts.size() * static_cast<size_t>(hp.recurrent.n_floats());
+    if (states_.size() != n) {  // another number of parts: the graph is built anew
+        states_.resize(n);
+        next_states_.resize(n);
+    }
+    auto to = states_.begin();
+    for (int layer = 0; n > 0 && layer < hp.n_layers; ++layer) {
+        if (!hp.layer(layer).recurrent) { continue; }
+        for (const BatchPart & part : parts) {
+            to = std::ranges::copy(part.states->layer(layer), to).out;
+            part.states->overwrite(layer);
+        }
+    }
+}
+
+void DecodeGraph::write_states(std::span<const BatchPart> parts) {
+    const Hparams & hp = file_->hparams();
+    const auto n = static_cast<size_t>(hp.recurrent.n_floats());
+    std::span<const float> from = next_states_;
+    for (int layer = 0; !from.empty() && layer < hp.n_layers; ++layer) {
+        if (!hp.layer(layer).recurrent) { continue; }
+        for (const BatchPart & part : parts) {
+            std::ranges::copy(from.first(n), part.states->overwrite(layer).begin());
+            from = from.subspan(n);
+        }
+    }
+}
+
+Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
+                        std::span<const std::span<float>> logits) {
+    const int n_layers = file_->hparams().n_layers;
+    for (const BatchPart & part : parts) {
+        // What is told of one part's token afterwards must not fail when another's has been told already.
+        if (parts.size() > 1) { part.evidence->prepare_token(*part.cache, part.seq); }
+        for (int layer = 0; layer < n_layers; ++layer) { PITH_RETURN_IF_ERROR(part.cache->reserve(part.seq, layer, 1)); }
+    }
+    for (const BatchPart & part : parts) {
+        for (int layer = 0; layer < n_layers; ++layer) {
+            part.cache->append(part.seq, layer, std::span(&part.first_position, 1));
+        }
+    }
+
+    read_states(parts);
+    const bool rebuild = !fits(parts);
+    if (!batch_) { batch_ = std::make_shared<LaneBatch>(); }
+    if (rebuild || !serves(*batch_, parts)) { *batch_ = lane_batch(parts, /*sums=*/true); }
+    tokens_.assign(tokens.begin(), tokens.end());
+    positions_.clear();
+    for (const BatchPart & part : parts) { positions_.push_back(part.first_position); }
+    if (rebuild) { PITH_RETURN_IF_ERROR(build(parts)); }
+    for (size_t i = 0; i < moments_.size(); ++i) { moments_[i].only_sinks = is_sink(positions_[i % parts.size()]); }
+    if (const Status status = runner_.run(); !status.ok()) {
+        wants_.clear();
+        return status;
+    }
+    if (rebuild) { epoch_ = sent_graphs_epoch(); }
+    write_states(parts);
+    for (size_t i = 0; i < logits.size(); ++i) {
+        PITH_RETURN_IF_ERROR(read_tensor(logits_, logits[i].data(), i * logits_->nb[1], logits[i].size_bytes()));
+    }
+    return {};
+}
+
+}  // namespace pith

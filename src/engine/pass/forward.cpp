@@ -1,0 +1,289 @@
+// forward.cpp - one layer, and the output head.
+#include "engine/pass/forward.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "attention/cpu/cpu_lane_attention.h"
+#include "attention/lane_attention.h"
+#include "attention/lane_rotation.h"
+#include "core/items.h"
+#include "core/stopwatch.h"
+#include "device/device_work.h"
+#include "device/gathered_reads.h"
+#include "engine/pass/recurrent_rows.h"
+#include "evidence/key_norms.h"
+#include "model/layer_graph.h"
+
+namespace pith {
+namespace {
+
+// Room for a layer's operations and what stands around it, and of every part its attention and what is read of its queries and
+// keys: in ggml's operations up to a dozen for every lane that attends by itself.
+size_t pass_nodes(const Hparams & hparams, size_t n_parts, bool custom_operations) {
+    const size_t of_part = 40 + (custom_operations ? 0 : 16 * static_cast<size_t>(hparams.n_kv_heads));
+    const size_t recurrent = hparams.n_recurrent_layers() > 0 ? recurrent_nodes(n_parts) : 0;
+    return 128 + layer_nodes(hparams) + n_parts * of_part + recurrent;
+}
+
+// Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
+Result<std::span<const float>> floats_of(const ggml_tensor * tensor, size_t first, size_t n, std::vector<float> & copy) {
+    const ggml_backend_buffer_t buffer = tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer;
+    if (ggml_backend_buffer_is_host(buffer)) {
+        return std::span<const float>(static_cast<const float *>(tensor->data) + first, n);
+    }
+    copy.resize(n);
+    PITH_RETURN_IF_ERROR(read_tensor(tensor, copy.data(), first * sizeof(float), n * sizeof(float)));
+    return std::span<const float>(copy);
+}
+
+}  // namespace
+
+Forward::Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend, std::vector<ggml_backend_t> devices)
+    : file_(std::move(file)),
+      backend_(backend),
+      devices_(std::move(devices)),
+      layer_runner_(backend, devices_),
+      head_runner_(backend, devices_),
+      observe_runner_(backend, devices_) {}
+
+// Whether the running sums are added to by a product of its own: the attention does not.
+bool Forward::adds_running(const BatchPart & part, int layer) const {
+    return part.evidence->wants_running() && !sums_columns(layer_runner_.custom_operations(), *part.cache, layer);
+}
+
+// Whether a part's evidence, or whoever looks on, reads its queries after the run.
+bool Forward::observes(const BatchPart & part, int layer) const {
+    return part.evidence->wants_queries() || adds_running(part, layer) || query_observer_;
+}
+
+Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span<const int32_t> tokens, std::span<float> hidden,
+                          std::span<const int32_t> kept_rows) {
+    const Hparams & hp = hparams();
+    const int n = n_rows(parts);
+    std::vector<int32_t> positions;
+    for (const BatchPart & part : parts) {
+        PITH_RETURN_IF_ERROR(part.cache->reserve(part.seq, layer, part.n));
+        const size_t first = positions.size();
+        positions.resize(first + static_cast<size_t>(part.n));
+        std::iota(positions.begin() + static_cast<std::ptrdiff_t>(first), positions.end(), part.first_position);
+        part.cache->append(part.seq, layer, std::span(positions).subspan(first));
+    }
+
+    const bool custom =
+        sums_columns(layer_runner_.custom_operations(), *parts.front().cache, parts.front().cache->layout().source(layer));
+    const bool governed = hp.governs(layer);  // nobody asks what the others' queries pay
+    const bool sums = custom && governed;
+    const size_t n_gathered = file_->placement() != nullptr ? kGatherNodes : 0;
+    const size_t n_rotating = LaneRotation::n_nodes(parts.front().cache->layout());
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build,
+                          layer_runner_.begin(pass_nodes(hp, parts.size(), custom) + n_gathered + n_rotating));
+    const auto batch = std::make_shared<const LaneBatch>(lane_batch(parts, sums));
+    for (const BatchPart & part : parts) {  // here, where memory that is not there is an error
+        if (sums) { part.evidence->prepare_running(*part.cache, part.seq, layer); }
+    }
+    const bool observed = governed && std::ranges::any_of(parts, [&](const BatchPart & part) { return observes(part, layer); });
+    ggml_tensor * queries = nullptr;  // read after the run, on the evidence's account
+    std::vector<QueryMoments> moments(parts.size());
+    std::vector<std::vector<float>> norms(parts.size());  // of the keys, [n][K]
+    const RopeTap tap = [&](ggml_tensor * q, ggml_tensor * k) {
+        for (size_t i = 0; i < parts.size(); ++i) {
+            const auto rows = [&](ggml_tensor * x) {
+                return view_tokens(build->ctx(), x, batch->parts[i].first_row, parts[i].n);
+            };
+            const EvidenceState & evidence = *parts[i].evidence;
+            if (evidence.wants_moments()) { build_query_moments(*build, rows(q), parts[i].first_position, moments[i]); }
+            if (evidence.wants_key_norms()) { build_key_norms(*build, rows(k), norms[i]); }
+        }
+    };
+    LaneRotation rotation(*build, parts.front().cache->layout());
+    const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int l, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
+        if (is_on_device(file_->weights().layers[static_cast<size_t>(l)].wo)) { read_together(*build, {&q, &k, &v}); }
+        rotation.into_lanes(l, q, k, v);
+        if (observed) {  // they will meet the keys that lie in the lanes
+            queries = q;
+            build->keep(q);
+        }
+        ggml_tensor * out = rotation.out_of_lanes(l, build_lane_attention(*build, batch, l, q, k, v));
+        if (tap_) {
+            tapped_.resize(static_cast<size_t>(out->ne[0]));
+            ggml_tensor * newest = ggml_view_1d(build->ctx(), out, out->ne[0], static_cast<size_t>(n - 1) * out->nb[1]);
+            build->output(ggml_cont(build->ctx(), newest), tapped_.data());
+        }
+        return out;
+    };
+    const RecurrentFn recurrent = [&](ggml_context *, int l) {
+        std::vector<RecurrentPart> states;
+        for (const BatchPart & part : parts) {
+            const float * from = part.states->layer(l).data();  // which copies keep where it is overwritten
+            states.push_back({part.n, from, part.states->overwrite(l).data()});
+        }
+        return recurrent_rows(*build, hp.recurrent, states);
+    };
+    ggml_tensor * token_input =
+        layer == 0 || hp.n_embd_per_layer > 0 ? build->input(GGML_TYPE_I32, n, 1, tokens.data()) : nullptr;
+    ggml_tensor * in = layer == 0 ? build_embedding(build->ctx(), hp, file_->weights(), token_input)
+                                  : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
+    const bool shows_input = input_observer_ && governed;
+    const InputTap input_tap = [&](ggml_tensor * x) {
+        inputs_.resize(static_cast<size_t>(ggml_nelements(x)));
+        build->output(x, inputs_.data());
+    };
+    const auto n_out = kept_rows.empty() ? n : static_cast<int>(kept_rows.size());
+    ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;
+    ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));
+    build->output(build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep,
+                              governed ? tap : RopeTap(), shows_input ? input_tap : InputTap(), mul_mat_of(*build), recurrent,
+                              token_input),
+                  hidden.data());
+    PITH_RETURN_IF_ERROR(layer_runner_.run());
+    if (tap_ && hp.layer(layer).has_attention()) {
+        const auto width = static_cast<size_t>(hp.n_embd);
+        tap_(layer, tapped_, hidden.subspan(static_cast<size_t>(n_out - 1) * width, width));
+    }
+
+    if (shows_input) { PITH_RETURN_IF_ERROR(input_observer_(layer, inputs_, n, positions.front())); }
+
+    for (size_t i = 0; governed && i < parts.size(); ++i) {
+        EvidenceState & evidence = *parts[i].evidence;
+        if (evidence.wants_moments()) { evidence.add_moments(layer, moments[i]); }
+        if (evidence.wants_key_norms()) { evidence.add_key_norms(*parts[i].cache, parts[i].seq, layer, norms[i]); }
+        if (observes(parts[i], layer)) { PITH_RETURN_IF_ERROR(observe(parts[i], layer, queries, batch->parts[i].first_row)); }
+    }
+    return {};
+}
+
+Status Forward::observe(const BatchPart & part, int layer, const ggml_tensor * queries, int first_row) {
+    const Stopwatch watch;
+    EvidenceState & evidence = *part.evidence;
+    const size_t row = static_cast<size_t>(hparams().n_heads) * static_cast<size_t>(hparams().head_dim);
+    const bool adds = adds_running(part, layer);
+    // Only the newest, where no more will be asked for.
+    const int n_read = query_observer_ || adds ? part.n : evidence.n_remembered(part.n, part.n_to_come);
+    const int32_t first_read = part.first_position + (part.n - n_read);
+    PITH_ASSIGN_OR_RETURN(const std::span<const float> read,
+                          floats_of(queries, static_cast<size_t>(first_row + part.n - n_read) * row,
+                                    static_cast<size_t>(n_read) * row, queries_));
+    if (evidence.wants_queries()) { evidence.remember(layer, read.data(), n_read, first_read, part.n_to_come); }
+    if (evidence.wants_blocks()) {
+        PITH_RETURN_IF_ERROR(
+            evidence.add_blocks(observe_runner_, *part.cache, part.seq, layer, read.data(), n_read, first_read));
+    }
+    if (adds) {
+        PITH_RETURN_IF_ERROR(evidence.add_running(observe_runner_, *part.cache, part.seq, layer, read.data(), n_read,
+                                                  first_read, part.hidden_keys));
+    }
+    evidence_s_ += watch.seconds();
+    return query_observer_ ? query_observer_(layer, read, n_read, first_read) : Status();
+}
+
+bool Forward::can_run_tokens(const RaggedCache & cache, const EvidenceState & evidence) const {
+    if (tap_ || query_observer_ || input_observer_) { return false; }
+    const int n_layers = hparams().n_layers;
+    for (int layer = 0; layer < n_layers; ++layer) {
+        const int source = cache.layout().source(layer);
+        const bool in_buckets = cache.in_buckets(source) && !evidence.wants_running();
+        if (!in_buckets && !sums_columns(layer_runner_.custom_operations(), cache, source)) { return false; }
+    }
+    return true;
+}
+
+Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
+                           std::span<const std::span<float>> logits, std::span<Status> of_parts) {
+    if (!decode_graph_) {
+        decode_graph_ = std::make_unique<DecodeGraph>(file_, backend_, devices_);
+        decode_graph_->set_profile(profile_);
+        decode_graph_->set_cancel(cancel());
+    }
+    for (const BatchPart & part : parts) {  // here, where what fails leaves all as it was
+        if (part.evidence->wants_blocks()) {
+            PITH_RETURN_IF_ERROR(part.evidence->close_blocks(observe_runner_, *part.cache, part.seq));
+        }
+    }
+    const auto run = [&] { return decode_graph_->run(parts, tokens, logits); };
+    // Over devices, whether the graph that is kept may run again must not change before it does.
+    PITH_RETURN_IF_ERROR(devices_.empty() ? run() : on_devices(run));
+    for (size_t i = 0; i < logits.size(); ++i) {
+        Status numbers = check_logits(logits[i]);
+        if (numbers.ok()) { continue; }
+        if (of_parts.empty()) { return numbers; }
+        of_parts[i] = std::move(numbers);
+    }
+
+    for (size_t i = 0; i < parts.size(); ++i) {
+        if (!of_parts.empty() && !of_parts[i].ok()) { continue; }
+        const BatchPart & part = parts[i];
+        EvidenceState & evidence = *part.evidence;
+        if (!evidence.wants_queries() && !evidence.wants_moments() && !evidence.wants_key_norms()) { continue; }
+        const Stopwatch watch;
+        for (int layer = 0; layer < hparams().n_layers; ++layer) {
+            if (!hparams().governs(layer)) { continue; }
+            if (evidence.wants_key_norms()) {
+                evidence.add_key_norms(*part.cache, part.seq, layer, decode_graph_->key_norms(layer, i));
+            }
+            if (evidence.wants_moments()) { evidence.add_moments(layer, decode_graph_->moments(layer, i)); }
+            if (evidence.wants_queries()) {
+                evidence.remember(layer, decode_graph_->queries(layer, i), 1, part.first_position);
+                if (evidence.wants_blocks()) {
+                    evidence.add_to_block(layer, decode_graph_->queries(layer, i), part.first_position);
+                }
+            }
+        }
+        evidence_s_ += watch.seconds();
+    }
+    return {};
+}
+
+void Forward::set_profile(GraphProfile * profile) {
+    profile_ = profile;
+    layer_runner_.set_profile(profile);
+    head_runner_.set_profile(profile);
+    if (decode_graph_) { decode_graph_->set_profile(profile); }
+}
+
+void Forward::set_cancel(const std::atomic<bool> * cancel) {
+    for (GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_}) { runner->set_cancel(cancel); }
+    if (decode_graph_) { decode_graph_->set_cancel(cancel); }
+}
+
+int64_t Forward::n_decode_graphs_built() const {
+    return decode_graph_ ? decode_graph_->n_builds() : 0;
+}
+
+Status check_logits(std::span<const float> logits) {
+    int n_wrong = 0;  // counted to the end: without a way out the loop runs in vectors
+    for (const float logit : logits) { n_wrong += logit < std::numeric_limits<float>::infinity() ? 0 : 1; }
+    if (n_wrong == 0) { return {}; }
+    return {ErrorCode::kInternal, "the model's output is not a number: its weights, or those of an adapter (" + item::kLora +
+                                      ", " + item::kLoraScale + "), are damaged or too large"};
+}
+
+Status Forward::run_head(std::span<const float> hidden, int n, std::span<float> logits) {
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, head_runner_.begin(64));
+    ggml_tensor * in = build->input(GGML_TYPE_F32, hparams().n_embd, n, hidden.data());
+    build->output(build_head(build->ctx(), hparams(), file_->weights(), in, mul_mat_of(*build)), logits.data());
+    return head_runner_.run();
+}
+
+Status Forward::project_heads(int layer, std::span<const float> attention, std::vector<float> & out) {
+    const auto n_heads = static_cast<size_t>(hparams().n_heads);
+    const size_t width = attention.size() / n_heads;
+    std::vector<float> columns(n_heads * attention.size(), 0.0F);  // column g holds head g and zeros
+    for (size_t g = 0; g < n_heads; ++g) {
+        std::ranges::copy(attention.subspan(g * width, width), columns.data() + g * (attention.size() + width));
+    }
+    out.resize(n_heads * static_cast<size_t>(hparams().n_embd));
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, observe_runner_.begin(16));
+    ggml_tensor * in = build->input(GGML_TYPE_F32, static_cast<int64_t>(attention.size()), static_cast<int64_t>(n_heads),
+                                    static_cast<const float *>(columns.data()));
+    build->output(build_output_projection(build->ctx(), file_->weights(), layer, in, mul_mat_of(*build)), out.data());
+    return observe_runner_.run();
+}
+
+size_t Forward::activation_bytes() const {
+    return (decode_graph_ ? decode_graph_->buffer_bytes() : 0) + layer_runner_.buffer_bytes() + head_runner_.buffer_bytes() +
+           observe_runner_.buffer_bytes() + queries_.capacity() * sizeof(float);
+}
+
+}  // namespace pith

@@ -1,0 +1,192 @@
+// token_pass.cpp - parts of sequences, and what their gates do around each layer.
+#include "engine/pass/token_pass.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "engine/pass/live_session.h"
+
+namespace pith {
+namespace {
+
+BatchPart part_of(Sequence & seq, size_t n, int32_t first_position) {
+    BatchPart part;
+    part.cache = seq.cache.get();
+    part.evidence = &seq.evidence;
+    part.states = &seq.states;
+    part.n = static_cast<int>(n);
+    part.first_position = first_position;
+    return part;
+}
+
+// Forward::run_layer() under what each session's gates say of its part.
+Status run_under_gates(Forward & forward, std::span<LiveSession * const> sessions, std::span<BatchPart> parts, int layer,
+                       std::span<const int32_t> tokens, std::span<float> states, std::span<const int32_t> kept) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+        LiveSession & session = *sessions[i];
+        if (!session.gates) { continue; }
+        PITH_RETURN_IF_ERROR(session.gates->before_layer(session, layer, parts[i], session.seq, session.ledger));
+    }
+    PITH_RETURN_IF_ERROR(forward.run_layer(parts, layer, tokens, states, kept));
+    for (size_t i = 0; i < parts.size(); ++i) {
+        LiveSession & session = *sessions[i];
+        if (!session.gates) { continue; }
+        PITH_RETURN_IF_ERROR(session.gates->after_layer(session, layer, parts[i], session.seq, session.ledger));
+    }
+    return {};
+}
+
+bool shows_all(const PassPiece & piece) {
+    return piece.on_logits != nullptr && *piece.on_logits;
+}
+
+}  // namespace
+
+bool can_share(const LiveSession & session) {
+    return !asked(session.gates) && !session.seq.gate_state.hides_any();
+}
+
+bool can_run_tokens(const LiveSession & session) {
+    return session.forward->can_run_tokens(*session.seq.cache, session.seq.evidence);
+}
+
+Status TokenPass::run(std::span<const PassPiece> pieces) {
+    parts_.clear();
+    sessions_.clear();
+    tokens_.clear();
+    outcomes_.assign(pieces.size(), Status());
+    for (const PassPiece & piece : pieces) {
+        Sequence & seq = piece.session->seq;
+        parts_.push_back(part_of(seq, piece.tokens.size(), static_cast<int32_t>(seq.n_tokens)));
+        sessions_.push_back(piece.session);
+        tokens_.insert(tokens_.end(), piece.tokens.begin(), piece.tokens.end());
+    }
+    const bool single = std::ranges::all_of(pieces, [](const PassPiece & piece) {
+        return piece.tokens.size() == 1 && piece.wants_logits && !shows_all(piece) && !asked(piece.session->gates) &&
+               can_run_tokens(*piece.session);
+    });
+    Forward & forward = *pieces.front().session->forward;
+    PITH_RETURN_IF_ERROR(single ? run_tokens(forward, pieces) : run_pieces(forward, pieces));
+    for (const PassPiece & piece : pieces) { piece.session->seq.n_tokens += std::ssize(piece.tokens); }
+    return single ? Status() : run_heads(forward, pieces);
+}
+
+Status TokenPass::run_tokens(Forward & forward, std::span<const PassPiece> pieces) {
+    const Hparams & hp = forward.hparams();
+    rows_.clear();
+    for (const PassPiece & piece : pieces) {
+        LiveSession & session = *piece.session;
+        for (int layer = 0; session.gates && layer < hp.n_layers; ++layer) {
+            const auto position = static_cast<int32_t>(session.seq.n_tokens);
+            PITH_RETURN_IF_ERROR(SessionGates::drop_hidden(layer, position, session.seq, session.ledger));
+        }
+        session.next_logits.resize(static_cast<size_t>(hp.n_vocab));
+        rows_.emplace_back(session.next_logits);
+    }
+    return forward.run_tokens(parts_, tokens_, rows_, outcomes_);
+}
+
+Status TokenPass::run_pieces(Forward & forward, std::span<const PassPiece> pieces) {
+    const Hparams & hp = forward.hparams();
+    const auto width = static_cast<size_t>(hp.n_embd);
+    kept_.clear();
+    int32_t end = 0;
+    for (const PassPiece & piece : pieces) {
+        const auto n = static_cast<int32_t>(piece.tokens.size());
+        for (int32_t i = shows_all(piece) ? 0 : n - 1; i < n && (piece.wants_logits || shows_all(piece)); ++i) {
+            kept_.push_back(end + i);
+        }
+        end += n;
+    }
+    if (kept_.empty()) { kept_.push_back(end - 1); }  // one must, and nobody reads it
+    states_.resize(tokens_.size() * width);
+    for (int layer = 0; layer < hp.n_layers; ++layer) {
+        size_t row = 0;
+        for (const PassPiece & piece : pieces) {
+            LiveSession & session = *piece.session;
+            const size_t n = piece.tokens.size();
+            const auto states = std::span<const float>(states_).subspan(row * width, n * width);
+            row += n;
+            if (!session.gates) { continue; }
+            PITH_RETURN_IF_ERROR(session.gates->ask(session, layer, {piece.tokens, states, static_cast<int>(n)},
+                                                    static_cast<int32_t>(session.seq.n_tokens), session.seq, session.ledger));
+        }
+        const bool last = layer + 1 == hp.n_layers;
+        PITH_RETURN_IF_ERROR(run_under_gates(forward, sessions_, parts_, layer, tokens_, states_,
+                                             last ? std::span<const int32_t>(kept_) : std::span<const int32_t>()));
+    }
+    return {};
+}
+
+Status TokenPass::run_heads(Forward & forward, std::span<const PassPiece> pieces) {
+    const auto width = static_cast<size_t>(forward.hparams().n_embd);
+    const auto n_vocab = static_cast<size_t>(forward.hparams().n_vocab);
+    if (shows_all(pieces.front())) {
+        const int64_t n = std::ssize(pieces.front().tokens);
+        LiveSession & session = *pieces.front().session;
+        return run_head(session, states_, static_cast<int>(n), session.seq.n_tokens - n, *pieces.front().on_logits);
+    }
+    const auto n_wanted = static_cast<size_t>(std::ranges::count_if(pieces, &PassPiece::wants_logits));
+    if (n_wanted == 0) { return {}; }
+    const auto states = std::span<const float>(states_).first(n_wanted * width);
+    if (pieces.size() == 1) {  // straight to where they are wanted
+        std::vector<float> & logits = pieces.front().session->next_logits;
+        logits.resize(n_vocab);
+        PITH_RETURN_IF_ERROR(forward.run_head(states, 1, logits));
+        outcomes_.front() = check_logits(logits);
+        return {};
+    }
+    logits_.resize(n_wanted * n_vocab);
+    PITH_RETURN_IF_ERROR(forward.run_head(states, static_cast<int>(n_wanted), logits_));
+    const float * from = logits_.data();
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        if (!pieces[i].wants_logits) { continue; }
+        outcomes_[i] = check_logits({from, n_vocab});
+        pieces[i].session->next_logits.assign(from, from + n_vocab);
+        from += n_vocab;
+    }
+    return {};
+}
+
+Status run_pass(LiveSession & session, const PassPiece & piece) {
+    PITH_RETURN_IF_ERROR(session.pass.run(std::span(&piece, 1)));
+    return session.pass.outcome(0);
+}
+
+Status run_layer(LiveSession & session, int layer, const LayerRows & rows) {
+    BatchPart part = part_of(session.seq, rows.tokens.size(), rows.first_position);
+    part.n_to_come = rows.n_to_come;
+    std::vector<int32_t> newest(static_cast<size_t>(rows.n_out < part.n ? rows.n_out : 0));  // none: all go on
+    std::iota(newest.begin(), newest.end(), part.n - rows.n_out);
+    LiveSession * const one = &session;
+    return run_under_gates(*session.forward, std::span(&one, 1), std::span(&part, 1), layer, rows.tokens, rows.states, newest);
+}
+
+Status run_head(LiveSession & session, std::span<const float> states, int n, int64_t first_position,
+                const std::function<void(int64_t position, std::span<const float> logits)> & on_logits) {
+    constexpr int kLogitRows = 64;  // positions whose logits are computed at a time
+    Forward & forward = *session.forward;
+    const auto width = static_cast<size_t>(forward.hparams().n_embd);
+    const auto n_vocab = static_cast<size_t>(forward.hparams().n_vocab);
+    if (!on_logits) {
+        session.next_logits.resize(n_vocab);
+        PITH_RETURN_IF_ERROR(forward.run_head(states.first(width), 1, session.next_logits));
+        return check_logits(session.next_logits);
+    }
+    std::vector<float> rows;
+    for (int first = 0; first < n; first += kLogitRows) {
+        const int m = std::min(kLogitRows, n - first);
+        rows.resize(static_cast<size_t>(m) * n_vocab);
+        PITH_RETURN_IF_ERROR(
+            forward.run_head(states.subspan(static_cast<size_t>(first) * width, static_cast<size_t>(m) * width), m, rows));
+        PITH_RETURN_IF_ERROR(check_logits(rows));
+        for (int i = 0; i < m; ++i) {
+            on_logits(first_position + first + i, std::span(rows).subspan(static_cast<size_t>(i) * n_vocab, n_vocab));
+        }
+        session.next_logits.assign(rows.end() - static_cast<int64_t>(n_vocab), rows.end());
+    }
+    return {};
+}
+
+}  // namespace pith

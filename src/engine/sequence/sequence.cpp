@@ -1,0 +1,191 @@
+// sequence.cpp - transactions: the mark at the beginning, compactions in between, and the way back. Stage: engine.
+#include "engine/sequence/sequence.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+namespace pith {
+namespace {
+
+uint64_t next_id() {
+    static std::atomic<uint64_t> n_sequences{0};
+    return ++n_sequences;
+}
+
+}  // namespace
+
+Sequence::Sequence() : id_(next_id()) {}
+
+std::vector<int> Sequence::lane_lengths() const {
+    std::vector<int> lengths;
+    read_lengths(lengths);
+    return lengths;
+}
+
+void Sequence::read_lengths(std::vector<int> & to) const {
+    to.resize(cache ? static_cast<size_t>(cache->n_lanes()) : 0);
+    for (size_t i = 0; i < to.size(); ++i) { to[i] = cache->length(static_cast<int>(i)); }
+}
+
+void Sequence::begin(Reach reach) {
+    WayBack & back = way_back_;
+    back.had_cache = cache != nullptr;
+    back.n_tokens = n_tokens;
+    back.since_eviction = since_eviction;
+    read_lengths(back.lengths);  // into what it had: a decoded token allocates nothing
+    back.anew = reach == Reach::kAnew;
+    if (reach == Reach::kAll) {
+        back.state.emplace(*this);
+    } else if (reach == Reach::kOneToken) {
+        evidence.save_running(back.running);
+        evidence.prepare_token(*cache, 0);
+        back.states = states;
+    }
+    back.open = true;
+}
+
+void Sequence::commit() noexcept {
+    if (cache && !way_back_.removed.empty()) { cache->let_go_of_room(); }
+    way_back_.open = false;
+    way_back_.state.reset();
+    way_back_.running.clear();
+    way_back_.states = {};
+    way_back_.removed.clear();
+}
+
+size_t Sequence::undo_evidence_bytes() const {
+    const WayBack & back = way_back_;
+    size_t n = 0;
+    for (const SharedRow & sums : back.running) { n += sums.size_bytes(); }
+    return back.state ? n + back.state->evidence.size_bytes() : n;
+}
+
+size_t Sequence::undo_bytes() const {
+    const WayBack & back = way_back_;
+    size_t n = undo_evidence_bytes() + back.lengths.capacity() * sizeof(int) + back.running.capacity() * sizeof(SharedRow) +
+               (back.state ? back.state->states : back.states).bytes_beside(states);
+    for (const RemovedEntries & entries : back.removed) { n += entries.rows.memory_bytes(); }
+    return n;
+}
+
+size_t Sequence::bookkeeping_bytes() const {
+    return logits.capacity() * sizeof(float) + gate_state.size_bytes() + tokens.size_bytes() +
+           (cache ? cache->bookkeeping_bytes() : 0);
+}
+
+void Sequence::truncate(std::span<const int> lengths) noexcept {
+    for (int l = 0; l < cache->layout().n_layers(); ++l) {
+        const auto n_kv = static_cast<size_t>(cache->n_kv_heads(l));
+        cache->truncate(0, l, lengths.first(n_kv));
+        lengths = lengths.subspan(n_kv);
+    }
+}
+
+void Sequence::rollback() noexcept {
+    WayBack & back = way_back_;
+    if (!back.open) { return; }
+    if (!back.had_cache || back.anew) {
+        cache.reset();
+    } else {
+        const auto end = static_cast<int32_t>(back.n_tokens);
+        for (int l = 0; l < cache->layout().n_layers(); ++l) { cache->truncate_to_positions(0, l, end); }
+        for (const RemovedEntries & entries : back.removed) { cache->put_back(0, entries); }
+    }
+    if (back.state) {
+        static_cast<SequenceState &>(*this) = std::move(*back.state);
+    } else {
+        if (back.anew) {
+            states = {};
+        } else {
+            evidence.restore_running(back.running);
+            states = std::move(back.states);
+        }
+        n_tokens = back.n_tokens;
+        since_eviction = back.since_eviction;
+        tokens.truncate(static_cast<size_t>(back.n_tokens));
+    }
+    commit();
+}
+
+Result<int64_t> Sequence::compact(std::span<const LayerPlan> plans, bool evicts, bool is_last, const RunTasks & run_tasks) {
+    std::vector<LayerKeep> keeps;
+    for (const LayerPlan & one : plans) { keeps.push_back({one.layer, &one.keep}); }
+    save_snapshots_before_compaction(Layers::kGoverned);
+    for (const LayerPlan & one : plans) { evidence.prepare_compact(one.layer, one.keep); }
+    if (way_back_.open && way_back_.n_tokens > 0 && !is_last && !disposable) { PITH_RETURN_IF_ERROR(remember_removed(plans)); }
+    const int64_t n_gone = cache->compact(0, keeps, run_tasks);
+    for (const LayerPlan & one : plans) { evidence.compact(one.layer, one.keep, evicts); }
+    ++epoch(Layers::kGoverned);
+    return n_gone;
+}
+
+// Entries of every lane of the layer that have left its window: all of its lanes are alike.
+int Sequence::n_behind_window(int layer, int64_t next_position) const noexcept {
+    if (cache->layout().window(layer) == 0) { return 0; }
+    const auto positions = cache->positions(cache->lane(0, layer, 0));
+    const int32_t begin = cache->layout().window_begin(layer, next_position);
+    return static_cast<int>(std::ranges::lower_bound(positions, begin) - positions.begin());
+}
+
+bool Sequence::trims(int64_t next_position) const noexcept {
+    if (cache->layout().governs_all()) { return false; }
+    for (int l = 0; l < cache->layout().n_layers(); ++l) {
+        if (n_behind_window(l, next_position) > 0) { return true; }
+    }
+    return false;
+}
+
+Status Sequence::prepare_trim(int begin, int end, int64_t next_position, bool is_last) {
+    if (cache->layout().governs_all()) { return {}; }
+    std::vector<LayerPlan> plans;
+    std::vector<int32_t> row;
+    for (int l = begin; l < end; ++l) {
+        const int n_gone = n_behind_window(l, next_position);
+        if (n_gone == 0) { continue; }
+        row.resize(static_cast<size_t>(cache->length(cache->lane(0, l, 0)) - n_gone));
+        std::iota(row.begin(), row.end(), n_gone);
+        LayerPlan & one = plans.emplace_back();
+        one.layer = l;
+        for (int h = 0; h < cache->n_kv_heads(l); ++h) { one.keep.push_row(row); }
+    }
+    if (plans.empty()) { return {}; }
+    save_snapshots_before_compaction(Layers::kWindows);
+    const bool comes_back = way_back_.open && way_back_.n_tokens > 0 && !is_last && !disposable;
+    return comes_back ? remember_removed(plans) : Status();
+}
+
+void Sequence::trim(int begin, int end, int64_t next_position) noexcept {
+    if (cache->layout().governs_all()) { return; }
+    bool any = false;
+    for (int l = begin; l < end; ++l) {
+        const int n_gone = n_behind_window(l, next_position);
+        if (n_gone == 0) { continue; }
+        cache->drop_first(0, l, n_gone);
+        any = true;
+    }
+    if (any) { ++epoch(Layers::kWindows); }
+}
+
+Status Sequence::remember_removed(std::span<const LayerPlan> plans) {
+    const auto end = static_cast<int32_t>(way_back_.n_tokens);
+    // A ceiling in bytes is all that lanes may take: there is no memory for what they drop.
+    const bool has_ceiling = budget.kind == BudgetKind::kBytes || budget.kind == BudgetKind::kAuto;
+    std::vector<RemovedEntries> removed;
+    for (const LayerPlan & one : plans) {
+        PITH_ASSIGN_OR_RETURN(RemovedEntries entries,
+                              cache->copy_removed(0, one.layer, one.keep, end, has_ceiling ? Spill::kFile : Spill::kMemory));
+        if (!entries.empty()) { removed.push_back(std::move(entries)); }
+    }
+    way_back_.removed.reserve(way_back_.removed.size() + removed.size());
+    std::ranges::move(removed, std::back_inserter(way_back_.removed));
+    if (!way_back_.removed.empty()) { cache->hold_room(); }
+    size_t bytes = cache->allocated_bytes() + saved_bytes();
+    for (const RemovedEntries & entries : way_back_.removed) { bytes += entries.rows.memory_bytes(); }
+    peak_bytes_ = std::max(peak_bytes_, bytes);
+    return {};
+}
+
+}  // namespace pith

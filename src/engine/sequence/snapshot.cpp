@@ -1,0 +1,88 @@
+// snapshot.cpp - states to come back to. Stage: engine.
+//
+// Lanes only grow at their end between two compactions, so a snapshot is their lengths, and coming back is a cut. Before a
+// compaction moves entries, the snapshots still alive save theirs, of the layers that it is about: those with a window lose
+// entries more often than those that policies govern, and have few.
+#include <utility>
+
+#include "engine/sequence/sequence.h"
+
+namespace pith {
+
+void Sequence::save_snapshots_before_compaction(Layers which) {
+    const uint64_t now = epoch(which);
+    std::erase_if(snapshots_, [](const auto & weak) { return weak.expired(); });
+    for (const auto & weak : snapshots_) {
+        const auto snapshot = weak.lock();
+        if (!snapshot || snapshot->lengths.empty()) { continue; }
+        Session::Snapshot::Part & part = snapshot->part(which);
+        if (!part.saved && part.epoch == now) { part.saved = cache->save(0, snapshot->lengths, which); }
+    }
+}
+
+// Coming back overwrites what lies beyond the snapshot's lengths: newer snapshots that still point there save it first.
+void Sequence::save_snapshots_that_restoring_breaks(const Session::Snapshot & target, Layers which) {
+    const uint64_t now = epoch(which);
+    for (const auto & weak : snapshots_) {
+        const auto other = weak.lock();
+        if (!other || other.get() == &target || other->lengths.empty()) { continue; }
+        Session::Snapshot::Part & part = other->part(which);
+        if (part.saved || part.epoch != now) { continue; }
+        if (target.part(which).saved || other->state.n_tokens > target.state.n_tokens) {
+            part.saved = cache->save(0, other->lengths, which);
+        }
+    }
+}
+
+size_t Sequence::saved_bytes() const {
+    size_t n = 0;
+    for (const auto & weak : snapshots_) {
+        const auto snapshot = weak.lock();
+        if (!snapshot) { continue; }
+        n += snapshot->state.states.bytes_beside(states);
+        for (const Session::Snapshot::Part & part : snapshot->parts) { n += part.saved ? part.saved->size_bytes : 0; }
+    }
+    return n;
+}
+
+std::shared_ptr<Session::Snapshot> Sequence::snapshot() {
+    auto snapshot = std::make_shared<Session::Snapshot>();
+    snapshot->state = *this;
+    snapshot->logits = logits;
+    snapshot->sequence = id_;
+    for (size_t i = 0; i < epochs_.size(); ++i) { snapshot->parts[i].epoch = epochs_[i]; }
+    snapshot->lengths = lane_lengths();
+    snapshots_.push_back(snapshot);
+    return snapshot;
+}
+
+Status Sequence::restore(Session::Snapshot & snapshot) {
+    SequenceState state = snapshot.state;  // what can fail comes first
+    std::vector<float> its_logits = snapshot.logits;
+    if (cache) {
+        for (const Layers which : {Layers::kGoverned, Layers::kWindows}) {
+            save_snapshots_that_restoring_breaks(snapshot, which);
+        }
+        std::vector<const SavedLanes *> saved;
+        for (const Session::Snapshot::Part & part : snapshot.parts) {
+            if (part.saved) { saved.push_back(&*part.saved); }
+        }
+        PITH_RETURN_IF_ERROR(cache->load(0, saved));
+        if (snapshot.lengths.empty()) {
+            cache->clear(0);  // taken before the first prompt
+        } else {
+            truncate(snapshot.lengths);  // the lanes that were not loaded
+        }
+        for (size_t i = 0; i < epochs_.size(); ++i) {
+            Session::Snapshot::Part & part = snapshot.parts[i];
+            if (!part.saved) { continue; }
+            part.saved.reset();  // the cache holds its entries again
+            part.epoch = ++epochs_[i];
+        }
+    }
+    static_cast<SequenceState &>(*this) = std::move(state);
+    logits = std::move(its_logits);
+    return {};
+}
+
+}  // namespace pith

@@ -1,0 +1,18 @@
+// make_session.h - a session of a model, before anything is read. Stage: set-up.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "engine/pass/live_session.h"
+#include "pith/model.h"
+
+namespace pith {
+
+// A session that runs on these threads; nullptr: on its own. known: where its importances were found, before it was saved; none
+// are looked for then. Errors: those of Model::session(). Throws std::bad_alloc.
+Result<std::unique_ptr<LiveSession>> make_session(const Model & model, const SessionOptions & options,
+                                                  const std::shared_ptr<Execution> & execution,
+                                                  std::optional<KnownHeads> known = std::nullopt);
+
+}  // namespace pith
