@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "cli/run_process.h"
-#include "figures/xml_check.h"
+#include "lab/figures/xml_check.h"
 #include "model/random_lora.h"
 
 namespace pith::testing::gate_tools_test {

@@ -7,7 +7,7 @@
 #include "engine/policy_probe.h"
 #include "pith/engine.h"
 #include "policy/score/scorer.h"
-#include "select/joint_lane.h"
+#include "policy/select/joint_lane.h"
 #include "tasks/tasks.h"
 
 namespace pith::joint_reference_test {
