@@ -34,7 +34,7 @@ void PrintTo(const Form & form, std::ostream * out) {
     *out << form.heads << " heads of " << form.sequences << " sequences, " << form.masks << " masks";
 }
 
-class BucketAttention : public testing::Test {
+class BucketAttention : public ::testing::Test {
 protected:
     void SetUp() override {
         ASSERT_TRUE(load_backends().ok());

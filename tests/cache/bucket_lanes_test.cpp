@@ -37,7 +37,7 @@ private:
 
 using Bytes = std::vector<uint8_t>;
 
-class BucketLanesTest : public testing::Test {
+class BucketLanesTest : public ::testing::Test {
 protected:
     void SetUp() override {
         ASSERT_TRUE(load_backends().ok());

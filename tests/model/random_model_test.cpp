@@ -17,11 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class RandomModel : public testing::Test {
+class RandomModel : public ::testing::Test {
 protected:
     void SetUp() override {
-        const std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
-        folder_ = fs::path(testing::TempDir()) / ("pith_random_model_" + test);
+        const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+        folder_ = fs::path(::testing::TempDir()) / ("pith_random_model_" + test);
         fs::remove_all(folder_);
         fs::create_directories(folder_);
     }

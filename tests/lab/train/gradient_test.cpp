@@ -18,7 +18,7 @@ struct GradientCase {
     int n_kv_heads;
 };
 
-class Gradients : public testing::TestWithParam<GradientCase> {};
+class Gradients : public ::testing::TestWithParam<GradientCase> {};
 
 TEST_P(Gradients, AgreeWithCentralDifferences) {
     auto backend = make_cpu_backend(1);
@@ -67,7 +67,7 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Gradients,
-                         testing::Values(GradientCase{false, 2}, GradientCase{true, 2}, GradientCase{false, 4},
+                         ::testing::Values(GradientCase{false, 2}, GradientCase{true, 2}, GradientCase{false, 4},
                                          GradientCase{false, 1}),
                          [](const auto & one) {
                              return std::string(one.param.tied ? "Tied" : "Untied") + std::to_string(one.param.n_kv_heads) +

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class TrainRun : public testing::Test {
+class TrainRun : public ::testing::Test {
 protected:
     void SetUp() override {
         if (!can_train_vocabulary()) { GTEST_SKIP() << "built without SentencePiece"; }
