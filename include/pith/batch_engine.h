@@ -51,7 +51,7 @@ struct EngineOptions {
     // begins like one that was read before, by this process or another, the stored state of that beginning is loaded instead
     // of reading it again. Two kinds are stored:
     //   - at the ends of chunks, if the state depends on nothing but the tokens before it: the policy evicts on a grid or
-    //     never, has not seen a question, and no gate was asked;
+    //     never, has not seen a question, and no gate that evicts was asked;
     //   - otherwise (prompts read in one shot, evictions off the grid) the state of the whole prompt, which only the same
     //     prompt finds.
     // Together they take at most cache_bytes; the least recently used goes first.

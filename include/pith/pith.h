@@ -83,11 +83,11 @@ PITH_API void pith_cancel_clear(pith_cancel * cancel);
 
 struct pith_model_options {
     size_t size;
-    bool use_mmap;                                  /* true */
-    bool repack;                                    /* true: repacked weights where the CPU offers them */
-    const char * lora_file;                         /* NULL: none */
-    float lora_scale;                               /* 1 */
-    const char * gate_file;                         /* NULL: none */
+    bool use_mmap;          /* true */
+    bool repack;            /* true: repacked weights where the CPU offers them */
+    const char * lora_file; /* NULL: none */
+    float lora_scale;       /* 1 */
+    const char * gate_file; /* NULL: model.importance.gguf beside model.gguf, where it is there; "none": none */
     bool (*progress)(double fraction, void * user); /* false cancels; NULL: none */
     void * user;
     /* Which layers' weights lie on which devices (docs/devices.md); by default none do. */

@@ -36,7 +36,7 @@ struct SessionOptions {
     // A policy, or `auto`: chosen when the first prompt comes, by what is known then (`pith policies` says how), and told with
     // the reason in the ledger. `full` without a budget, or where the budget is `auto` and memory holds the whole context
     // (max_context, or what the model was trained on); a session of the chosen name would be the same, bit for bit. `gated` and
-    // `gate` need ModelOptions::gate_file.
+    // `gate` need ModelOptions::gate_file, or what lies beside the model.
     PolicyChoice policy;
     Budget budget;
     KvType type_k = KvType::kF16;
@@ -97,7 +97,8 @@ public:
     // like decoded tokens do. logits() are then those of the last token.
     // Policies that need the model's gates (`gated`, `gate`): gates that are not causal must see a prompt whole, so they make
     // the first call one-shot and are asked about that prompt alone, later tokens are kept; causal and linear gates go on with
-    // every call. What append() and decode() feed, and RunHooks::is_answer, is never gated, nor seen by gates.
+    // every call. What append() and decode() feed, and RunHooks::is_answer, is never gated, nor seen by gates. Gates that rank
+    // (`pith calibrate importance`) say of every token what it matters, decoded ones too.
     // Errors: kInvalidArgument (empty prompt, token out of range, …), kBudget, kOutOfMemory, kCancelled.
     //         kInternal (logits that are not numbers: damaged weights).
     //         After an error the session is, bit for bit, as before the call; the ledger's times and peaks alone go on.

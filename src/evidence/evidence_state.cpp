@@ -221,12 +221,13 @@ Status EvidenceState::add_running(GraphRunner & runner, const RaggedCache & cach
     return {};
 }
 
-void EvidenceState::add_retention(int layer, std::span<const float> probabilities, std::span<const int> lengths) {
-    const size_t n_kv = lengths.size();
+void EvidenceState::add_retention(const RaggedCache & cache, int seq, int layer, std::span<const float> probabilities) {
+    const auto n_kv = static_cast<size_t>(shape_.n_kv_heads);
     const size_t n = probabilities.size() / n_kv;
     for (size_t h = 0; h < n_kv; ++h) {
         auto & retention = layers_[static_cast<size_t>(layer)].retention[h];
-        retention.resize(static_cast<size_t>(lengths[h]) - n, 1.0F);  // a lane cut back or grown since
+        const auto length = static_cast<size_t>(cache.length(cache.lane(seq, layer, static_cast<int>(h))));
+        retention.resize(length - n, 1.0F);  // a lane cut back or grown since
         retention.make_room(n);
         for (size_t t = 0; t < n; ++t) { retention.append(probabilities[t * n_kv + h]); }
     }
@@ -315,6 +316,11 @@ void EvidenceState::prepare_token(const RaggedCache & cache, int seq) {
             auto & norms = layer.key_norms[static_cast<size_t>(h)];
             norms.resize(length(h), std::numeric_limits<float>::quiet_NaN());
             norms.make_room(1);
+        }
+        for (int h = 0; wants_retention() && h < shape_.n_kv_heads; ++h) {
+            auto & said = layer.retention[static_cast<size_t>(h)];
+            said.resize(length(h), 1.0F);
+            said.make_room(1);
         }
         for (int head = 0; wants_running() && head < shape_.n_heads(); ++head) {
             SharedRow & sums = layer.running[static_cast<size_t>(head)];

@@ -79,9 +79,8 @@ public:
     Status add_running(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries, int n,
                        int32_t first_position, const HiddenKeys * hidden = nullptr);
 
-    // What the gate says of the newest entries of the lanes: probabilities [n][K]. lengths [K]: of the lanes, with them.
-    // Entries that nothing was said of count as 1.
-    void add_retention(int layer, std::span<const float> probabilities, std::span<const int> lengths);
+    // What the gate says of the newest entries of the lanes: probabilities [n][K]. Entries that nothing was said of count as 1.
+    void add_retention(const RaggedCache & cache, int seq, int layer, std::span<const float> probabilities);
 
     // What the entries from position `begin` on got at most when they were read again: maxima [H][of them].
     // REQUIRES: all older ones have been told of theirs.

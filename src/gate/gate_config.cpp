@@ -36,6 +36,9 @@ Status check(const GateConfig & c, const Hparams & hparams) {
     if (c.kind == GateKind::kAttention && (c.head_dim < 1 || c.head_dim > 1024)) {
         return bad("head size is " + std::to_string(c.head_dim) + ": give 1 to 1024");
     }
+    if (c.purpose == GatePurpose::kRank && (c.kind != GateKind::kLinear || c.source != GateSource::kOwn)) {
+        return bad("one that ranks must be linear and read its own layer");
+    }
     if (c.n_recent < 1) {
         return bad("recent tokens is " + std::to_string(c.n_recent) + ": give 1 (a token's own key) or more");
     }

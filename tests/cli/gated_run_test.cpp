@@ -84,7 +84,7 @@ TEST_F(GatedRun, CausalGatesWorkInChunksAndScoreUnderABudget) {
 
 TEST_F(GatedRun, WhatCannotBeIsRefusedInOneLine) {
     expect_error(run({"--policy", "gated"}), 2, {"'gated' needs gates", "--gate FILE"});
-    expect_error(run({"--policy", "gate", "--budget", "40"}), 2, {"'gate' needs gates"});
+    expect_error(run({"--policy", "gate", "--budget", "40"}), 1, {"'gate' needs gates", "pith calibrate importance"});
     expect_error(run({"--gate", gate_, "--policy", "gated", "--budget", "40"}), 2, {"leave out --budget 40"});
     expect_error(run({"--gate", gate_, "--prefill", "chunked"}), 1, {"--prefill chunked", "--causal"});
     expect_error(run({"--gate", folder_->file("none.gguf")}), 1, {"cannot open gate file", "none.gguf"});

@@ -24,7 +24,7 @@ using testing::RandomWalk;
 using testing::stop_failing;
 using testing::Trouble;
 
-enum class Gates { kNone, kCausal, kWholePrompt, kLinear };
+enum class Gates { kNone, kCausal, kWholePrompt, kLinear, kRank };
 
 struct Case {
     std::string name;
@@ -90,6 +90,14 @@ const std::vector<Case> & cases() {
         {"gated", "gated+snapkv:window=8", 40, kChunks, KvType::kF16, KvType::kF16, 8, Gates::kCausal},
         {"gated_whole", "gated", Budget(), kAny, KvType::kF16, KvType::kF16, 8, Gates::kWholePrompt},
         {"gate_linear", "gate:recent=8", 40, kChunks, KvType::kF16, KvType::kF16, 8, Gates::kLinear},
+        {"ranked", "gate:recent=8+global:normalise=off", 40, kAny, KvType::kF16, KvType::kF16, 3, Gates::kRank},
+        {"auto_ranked", "auto", 40, kChunks, KvType::kF16, KvType::kF16, 8, Gates::kRank},
+        {.name = "ranked_evict_later",
+         .policy = "full",
+         .budget = Budget(),
+         .prefill = kAny,
+         .gates = Gates::kRank,
+         .observe = {"gate:recent=8", "auto"}},
         {.name = "windows", .policy = "full", .budget = Budget(), .prefill = kAny, .windows = true},
         {.name = "windows_snapkv", .policy = "snapkv:window=8", .prefill = kAny, .windows = true},
         {.name = "windows_h2o_ceiling",
@@ -127,7 +135,8 @@ const Model & model_with(Gates gates) {
     spec.n_layers = 2;
     GateConfig gate = testing::even_gate();
     gate.causal = gates == Gates::kCausal;
-    gate.kind = gates == Gates::kLinear ? GateKind::kLinear : GateKind::kAttention;
+    if (gates == Gates::kRank) { gate.purpose = GatePurpose::kRank; }
+    gate.kind = gates == Gates::kLinear || gates == Gates::kRank ? GateKind::kLinear : GateKind::kAttention;
     auto model = gates == Gates::kNone ? testing::tiny_model(spec) : testing::gated_model(spec, gate);
     return models.emplace(gates, std::move(model).value()).first->second;
 }

@@ -10,6 +10,7 @@
 #include "cache/ragged_cache.h"
 #include "engine/sequence/recurrent_states.h"
 #include "evidence/evidence_state.h"
+#include "gate/gate_file.h"
 
 namespace pith {
 
@@ -19,8 +20,10 @@ struct BatchPart {
     int seq = 0;  // of the cache
     int n = 0;    // rows
     int32_t first_position = 0;
-    int n_to_come = 0;                         // tokens that the layer sees after these before `evidence` is asked for anything
-    RecurrentStates * states = nullptr;        // of the sequence's recurrent layers; may be null where the model has none
+    int n_to_come = 0;                   // tokens that the layer sees after these before `evidence` is asked for anything
+    RecurrentStates * states = nullptr;  // of the sequence's recurrent layers; may be null where the model has none
+    // Says, as part of the layer, how much each row's entries matter (a gate that ranks); `evidence` is told. null: nothing.
+    const Gate * ranking = nullptr;
     const HiddenKeys * hidden_keys = nullptr;  // of the layer at hand, those of the new tokens included; nullptr: none
 };
 

@@ -9,12 +9,15 @@
 #include "device/device_work.h"
 #include "device/gathered_reads.h"
 #include "device/sent_graphs.h"
+#include "engine/pass/ranking.h"
 #include "evidence/key_norms.h"
 #include "model/layer_graph.h"
 
 namespace pith {
-DecodeGraph::Wants DecodeGraph::wants_of(const EvidenceState & evidence) {
-    return {evidence.wants_queries(), evidence.wants_running(), evidence.wants_moments(), evidence.wants_key_norms()};
+DecodeGraph::Wants DecodeGraph::wants_of(const BatchPart & part) {
+    const EvidenceState & evidence = *part.evidence;
+    return {evidence.wants_queries(), evidence.wants_running(), evidence.wants_moments(), evidence.wants_key_norms(),
+            part.ranking};
 }
 
 namespace {
@@ -53,7 +56,7 @@ bool DecodeGraph::fits(std::span<const BatchPart> parts) const {
     // Lanes that come back from a snapshot may be as long as each other where they were not, or the other way round.
     auto mask = shared_masks_.begin();
     if (!each_bucket(parts, [&](bool shared) { return mask != shared_masks_.end() && *mask++ == shared; })) { return false; }
-    return std::ranges::equal(wants_, parts, {}, {}, [](const BatchPart & part) { return wants_of(*part.evidence); });
+    return std::ranges::equal(wants_, parts, {}, {}, [](const BatchPart & part) { return wants_of(part); });
 }
 
 Status DecodeGraph::build(std::span<const BatchPart> parts) {
@@ -66,8 +69,9 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     std::vector<Wants> wants;
     size_t n_nodes = layer_nodes(hp) + LaneRotation::n_nodes(parts.front().cache->layout());  // of a layer
     for (const BatchPart & part : parts) {
-        wants.push_back(wants_of(*part.evidence));
+        wants.push_back(wants_of(part));
         n_nodes += wants.back().moments || wants.back().key_norms ? 20 : 2;
+        if (part.ranking != nullptr) { n_nodes += kRankingNodes; }
         if (part.cache->any_in_buckets()) { n_nodes += bucket_attention_nodes(hp.n_kv_heads); }
     }
     const auto n_floats = static_cast<size_t>(hp.recurrent.n_floats());
@@ -82,6 +86,8 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     queries_.resize(any_queries ? n_layers * n_parts * query_size() : 0);
     moments_.resize(any(&Wants::moments) ? n_layers * n_parts : 0);
     key_norms_.resize(any(&Wants::key_norms) ? n_layers * n_parts : 0);
+    const bool any_ranking = std::ranges::any_of(wants, [](const Wants & one) { return one.ranking != nullptr; });
+    rankings_.resize(any_ranking ? n_layers * n_parts : 0);
 
     LaneRotation rotation(*build, parts.front().cache->layout());
     const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k,
@@ -113,8 +119,15 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
                 if (wants[i].key_norms) { build_key_norms(*build, row(k), key_norms_[at]); }
             }
         };
+        const InputTap input_tap = [&](ggml_tensor * x) {
+            for (size_t i = 0; i < n_parts; ++i) {
+                build_ranking(*build, parts[i], layer, view_rows(build->ctx(), x, static_cast<int>(i), 1),
+                              rankings_[static_cast<size_t>(layer) * n_parts + i]);
+            }
+        };
         hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, positions, attention, nullptr,
-                             hp.governs(layer) ? tap : RopeTap(), {}, mul_mat_of(*build), recurrent, token_input);
+                             hp.governs(layer) ? tap : RopeTap(), hp.governs(layer) && any_ranking ? input_tap : InputTap(),
+                             mul_mat_of(*build), recurrent, token_input);
     }
     logits_ = build_head(build->ctx(), hp, weights, hidden, mul_mat_of(*build));
     build->keep(logits_);
@@ -133,6 +146,7 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
 size_t DecodeGraph::buffer_bytes() const {
     size_t n = runner_.buffer_bytes() + (queries_.capacity() + states_.capacity() + next_states_.capacity()) * sizeof(float);
     for (const QueryMoments & one : moments_) { n += one.size_bytes(); }
+    for (const auto & logits : rankings_) { n += logits.capacity() * sizeof(float); }
     for (const auto & norms : key_norms_) { n += norms.capacity() * sizeof(float); }
     return n;
 }

@@ -48,6 +48,11 @@ public:
         return key_norms_[static_cast<size_t>(layer) * wants_.size() + i];
     }
 
+    // Logits [K] of the part's gate that ranks, where it has one.
+    std::span<float> ranking(int layer, size_t i) {
+        return rankings_.empty() ? std::span<float>() : rankings_[static_cast<size_t>(layer) * wants_.size() + i];
+    }
+
     int64_t n_builds() const { return n_builds_; }
     size_t buffer_bytes() const;
     void set_profile(GraphProfile * profile) { runner_.set_profile(profile); }
@@ -60,9 +65,10 @@ private:
         bool running = false;
         bool moments = false;
         bool key_norms = false;
+        const Gate * ranking = nullptr;
         bool operator==(const Wants &) const = default;
     };
-    static Wants wants_of(const EvidenceState & evidence);
+    static Wants wants_of(const BatchPart & part);
     bool fits(std::span<const BatchPart> parts) const;
 
     size_t query_size() const {
@@ -88,6 +94,7 @@ private:
     std::vector<float> queries_;                 // [layer][part][H][d], where any wants them
     std::vector<QueryMoments> moments_;          // [layer][part]
     std::vector<std::vector<float>> key_norms_;  // [layer][part][K]
+    std::vector<std::vector<float>> rankings_;   // [layer][part][K], where any wants them
     // [recurrent layer][part][n_floats], before and behind the tokens
     std::vector<float> states_;
     std::vector<float> next_states_;

@@ -12,6 +12,7 @@
 #include "core/stopwatch.h"
 #include "device/device_work.h"
 #include "device/gathered_reads.h"
+#include "engine/pass/ranking.h"
 #include "engine/pass/recurrent_rows.h"
 #include "evidence/key_norms.h"
 #include "model/layer_graph.h"
@@ -24,7 +25,7 @@ namespace {
 size_t pass_nodes(const Hparams & hparams, size_t n_parts, bool custom_operations) {
     const size_t of_part = 40 + (custom_operations ? 0 : 16 * static_cast<size_t>(hparams.n_kv_heads));
     const size_t recurrent = hparams.n_recurrent_layers() > 0 ? recurrent_nodes(n_parts) : 0;
-    return 128 + layer_nodes(hparams) + n_parts * of_part + recurrent;
+    return 128 + layer_nodes(hparams) + n_parts * (of_part + kRankingNodes) + recurrent;
 }
 
 // Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
@@ -125,8 +126,15 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         layer == 0 || hp.n_embd_per_layer > 0 ? build->input(GGML_TYPE_I32, n, 1, tokens.data()) : nullptr;
     ggml_tensor * in = layer == 0 ? build_embedding(build->ctx(), hp, file_->weights(), token_input)
                                   : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
+    const bool ranks = governed && std::ranges::any_of(parts, [](const BatchPart & part) { return part.ranking != nullptr; });
     const bool shows_input = input_observer_ && governed;
+    std::vector<std::vector<float>> rankings(parts.size());  // logits [n][K]
     const InputTap input_tap = [&](ggml_tensor * x) {
+        for (size_t i = 0; i < parts.size(); ++i) {
+            build_ranking(*build, parts[i], layer, view_rows(build->ctx(), x, batch->parts[i].first_row, parts[i].n),
+                          rankings[i]);
+        }
+        if (!shows_input) { return; }
         inputs_.resize(static_cast<size_t>(ggml_nelements(x)));
         build->output(x, inputs_.data());
     };
@@ -134,8 +142,8 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;
     ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));
     build->output(build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep,
-                              governed ? tap : RopeTap(), shows_input ? input_tap : InputTap(), mul_mat_of(*build), recurrent,
-                              token_input),
+                              governed ? tap : RopeTap(), shows_input || ranks ? input_tap : InputTap(), mul_mat_of(*build),
+                              recurrent, token_input),
                   hidden.data());
     PITH_RETURN_IF_ERROR(layer_runner_.run());
     if (tap_ && hp.layer(layer).has_attention()) {
@@ -148,6 +156,7 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     for (size_t i = 0; governed && i < parts.size(); ++i) {
         EvidenceState & evidence = *parts[i].evidence;
         if (evidence.wants_moments()) { evidence.add_moments(layer, moments[i]); }
+        tell_ranking(parts[i], layer, rankings[i]);
         if (evidence.wants_key_norms()) { evidence.add_key_norms(*parts[i].cache, parts[i].seq, layer, norms[i]); }
         if (observes(parts[i], layer)) { PITH_RETURN_IF_ERROR(observe(parts[i], layer, queries, batch->parts[i].first_row)); }
     }
@@ -215,10 +224,12 @@ Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int
         if (!of_parts.empty() && !of_parts[i].ok()) { continue; }
         const BatchPart & part = parts[i];
         EvidenceState & evidence = *part.evidence;
-        if (!evidence.wants_queries() && !evidence.wants_moments() && !evidence.wants_key_norms()) { continue; }
+        const bool told = evidence.wants_queries() || evidence.wants_moments() || evidence.wants_key_norms();
+        if (!told && part.ranking == nullptr) { continue; }
         const Stopwatch watch;
         for (int layer = 0; layer < hparams().n_layers; ++layer) {
             if (!hparams().governs(layer)) { continue; }
+            tell_ranking(part, layer, decode_graph_->ranking(layer, i));
             if (evidence.wants_key_norms()) {
                 evidence.add_key_norms(*part.cache, part.seq, layer, decode_graph_->key_norms(layer, i));
             }

@@ -9,7 +9,8 @@
 namespace pith {
 
 bool SessionGates::wants_prompt(const SequenceState & state, bool first) const {
-    const bool wanted = state.policy.gated() || state.evidence.wants_retention() || observer_;
+    const bool ranks = config().purpose == GatePurpose::kRank;  // in the layers' own graphs (BatchPart::ranking)
+    const bool wanted = state.policy.gated() || (state.evidence.wants_retention() && !ranks) || observer_;
     return wanted && (first || config().works_in_chunks());
 }
 
@@ -82,12 +83,8 @@ Status SessionGates::before_layer(const SessionParts & parts, int layer, BatchPa
 Status SessionGates::after_layer(const SessionParts & parts, int layer, const BatchPart & part, Sequence & seq,
                                  Ledger & ledger) {
     const std::span<const float> said = said_of(parts.layout, layer, part);
-    if (!said.empty() && seq.evidence.wants_retention()) {
-        std::vector<int> lengths;
-        for (int h = 0; h < parts.shape().n_kv_heads; ++h) {
-            lengths.push_back(seq.cache->length(seq.cache->lane(0, layer, h)));
-        }
-        seq.evidence.add_retention(layer, said, lengths);
+    if (!said.empty() && seq.evidence.wants_retention() && config().purpose == GatePurpose::kThreshold) {
+        seq.evidence.add_retention(*seq.cache, part.seq, layer, said);
     }
     return drop_hidden(layer, part.first_position + part.n, seq, ledger);
 }

@@ -10,8 +10,11 @@
 namespace pith {
 namespace {
 
-BatchPart part_of(Sequence & seq, size_t n, int32_t first_position) {
+BatchPart part_of(LiveSession & session, size_t n, int32_t first_position) {
+    Sequence & seq = session.seq;
     BatchPart part;
+    const bool ranks = known_gates(session) == KnownGates::kRank && seq.evidence.wants_retention();
+    part.ranking = ranks ? &session.gates->gate() : nullptr;
     part.cache = seq.cache.get();
     part.evidence = &seq.evidence;
     part.states = &seq.states;
@@ -57,8 +60,8 @@ Status TokenPass::run(std::span<const PassPiece> pieces) {
     tokens_.clear();
     outcomes_.assign(pieces.size(), Status());
     for (const PassPiece & piece : pieces) {
-        Sequence & seq = piece.session->seq;
-        parts_.push_back(part_of(seq, piece.tokens.size(), static_cast<int32_t>(seq.n_tokens)));
+        LiveSession & session = *piece.session;
+        parts_.push_back(part_of(session, piece.tokens.size(), static_cast<int32_t>(session.seq.n_tokens)));
         sessions_.push_back(piece.session);
         tokens_.insert(tokens_.end(), piece.tokens.begin(), piece.tokens.end());
     }
@@ -155,7 +158,7 @@ Status run_pass(LiveSession & session, const PassPiece & piece) {
 }
 
 Status run_layer(LiveSession & session, int layer, const LayerRows & rows) {
-    BatchPart part = part_of(session.seq, rows.tokens.size(), rows.first_position);
+    BatchPart part = part_of(session, rows.tokens.size(), rows.first_position);
     part.n_to_come = rows.n_to_come;
     std::vector<int32_t> newest(static_cast<size_t>(rows.n_out < part.n ? rows.n_out : 0));  // none: all go on
     std::iota(newest.begin(), newest.end(), part.n - rows.n_out);

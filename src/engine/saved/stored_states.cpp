@@ -95,9 +95,8 @@ Result<std::unique_ptr<StoredStates>> StoredStates::open(const Model & model, co
 std::optional<StateScope> StoredStates::scope_of(const LiveSession & session, const RunPlan & plan,
                                                  std::string_view whose) const {
     const bool asks_gates = session.gates && session.seq.policy.needs_gate();
-    // A linear gate judges each token by itself, so where a text is cut changes nothing of what it says.
-    const bool by_tokens_alone =
-        session.gates && session.gates->config().kind == GateKind::kLinear && !session.seq.policy.gated();
+    // Gates that rank judge each token by itself: where a text is cut changes nothing of what they say.
+    const bool by_tokens_alone = known_gates(session) == KnownGates::kRank;
     const bool watched = session.gates && session.gates->has_observer();
     const bool alone = session.observed.empty() && session.observers.empty() && !watched;
     if ((asks_gates && !by_tokens_alone) || !alone || plan.n_guide > 0 || plan.capacity > 0) { return std::nullopt; }

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <random>
 #include <utility>
 
+#include "engine/layer_probe.h"
+#include "engine/parts/model_parts.h"
+#include "engine/policy_probe.h"
 #include "engine/probe/importance_texts.h"
 #include "engine/tiny_model.h"
 #include "gate/gate_file.h"
@@ -199,6 +203,89 @@ TEST_F(RankedSession, QuestionsAreNotInItsSightAndChangeNothing) {
     ASSERT_TRUE(in_sight.ok()) << in_sight.status().message();
     EXPECT_TRUE(*in_sight) << "`auto` then takes another";
     EXPECT_EQ(chosen->ledger().policy, "vmax:pool=avg45:pool_over=before+entropy");
+}
+
+// What the file says, by hand: from the inputs that the layers' attention reads.
+TEST_F(RankedSession, EveryTokenIsRankedByItsOwnInputDecodedOnesToo) {
+    const auto prompt = texts(1, 60).front();
+    SessionOptions options = session_options("full");
+    options.budget = {};
+    options.observe = {"gate"};
+    auto session = ranked_->session(options);
+    ASSERT_TRUE(session.ok());
+    std::vector<std::vector<float>> inputs(static_cast<size_t>(ranked_->info().n_layers));
+    {
+        LayerProbe layers(*session);
+        layers.set_input_observer([&](int layer, std::span<const float> rows, int, int32_t) -> Status {
+            inputs[static_cast<size_t>(layer)].insert(inputs[static_cast<size_t>(layer)].end(), rows.begin(), rows.end());
+            return {};
+        });
+        ASSERT_TRUE(session->prefill(prompt).ok());
+        layers.set_input_observer({});
+    }
+    for (int i = 0; i < 5; ++i) { ASSERT_TRUE(session->append(7 + i).ok()); }  // by the graph that is kept
+    auto again = ranked_->session(options);  // all of it as a prompt, to see the decoded tokens' inputs
+    ASSERT_TRUE(again.ok());
+    std::vector<int32_t> all = prompt;
+    for (int i = 0; i < 5; ++i) { all.push_back(7 + i); }
+    ASSERT_TRUE(again->prefill(all).ok());
+    const auto gate = gate_of(*ranked_);
+    const auto width = static_cast<size_t>(ranked_->info().n_embd);
+    for (int l = 0; l < ranked_->info().n_layers; ++l) {
+        const auto said = PolicyProbe(*session).evidence(l, {.retention = true});
+        const auto wanted = PolicyProbe(*again).evidence(l, {.retention = true});
+        ASSERT_TRUE(said.ok() && wanted.ok());
+        const GateLayerWeights & weights = gate->weights().layers[static_cast<size_t>(l)];
+        for (int h = 0; h < ranked_->info().n_kv_heads; ++h) {
+            const auto row = said->retention.row(h);
+            ASSERT_EQ(row.size(), 65U);
+            for (size_t i = 0; i < row.size(); ++i) {
+                EXPECT_NEAR(row[i], wanted->retention.row(h)[i], 1e-4 * row[i]) << l << " " << h << " " << i;
+                EXPECT_LT(row[i], 0.9F) << "1 says that nobody was asked";
+            }
+            const float * w = static_cast<const float *>(weights.out->data) + static_cast<size_t>(h) * width;
+            for (size_t i = 0; i < prompt.size(); ++i) {
+                double logit = static_cast<const float *>(weights.bias->data)[h];
+                for (size_t d = 0; d < width; ++d) { logit += double{w[d]} * inputs[static_cast<size_t>(l)][i * width + d]; }
+                EXPECT_NEAR(row[i], 1 / (1 + std::exp(-logit)), 1e-4 * row[i] + 1e-9) << l << " " << h << " " << i;
+            }
+        }
+    }
+}
+
+TEST_F(RankedSession, SequencesThatAnswerTogetherKeepWhatEachKeepsAlone) {
+    const auto lanes_of = [&](int n_together) {
+        EngineOptions engine_options;
+        engine_options.n_threads = 1;
+        engine_options.max_rows = 24;
+        auto engine = ranked_->engine(engine_options);
+        EXPECT_TRUE(engine.ok()) << engine.status().message();
+        std::vector<int64_t> ids;
+        const auto prompts = texts(n_together, 100);
+        for (const auto & prompt : prompts) {
+            Request request;
+            request.tokens = prompt;
+            request.options = session_options("gate+global:normalise=off");
+            request.options.chunk = 16;
+            request.options.evict_every = 4;
+            request.max_tokens = 20;
+            request.keep = true;
+            request.choose = [](std::span<const float> logits) {
+                return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
+            };
+            ids.push_back(engine->submit(std::move(request)).value());
+        }
+        EXPECT_TRUE(engine->run().ok());
+        std::vector<std::vector<int32_t>> all;
+        for (int l = 0; l < ranked_->info().n_layers; ++l) {
+            for (int h = 0; h < ranked_->info().n_kv_heads; ++h) {
+                const auto lane = engine->lane_positions(ids.front(), l, h);
+                all.emplace_back(lane.begin(), lane.end());
+            }
+        }
+        return all;
+    };
+    EXPECT_EQ(lanes_of(3), lanes_of(1));
 }
 
 TEST_F(RankedSession, AnEngineFindsPrefixesOfPromptsThatAreRanked) {
