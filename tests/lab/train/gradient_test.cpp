@@ -68,7 +68,7 @@ TEST_P(Gradients, AgreeWithCentralDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Gradients,
                          ::testing::Values(GradientCase{false, 2}, GradientCase{true, 2}, GradientCase{false, 4},
-                                         GradientCase{false, 1}),
+                                           GradientCase{false, 1}),
                          [](const auto & one) {
                              return std::string(one.param.tied ? "Tied" : "Untied") + std::to_string(one.param.n_kv_heads) +
                                     "KvHeads";
