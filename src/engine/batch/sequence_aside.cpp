@@ -1,8 +1,7 @@
-// sequence_aside.cpp - lanes layer by layer; the rest as a cache file has it.
+// sequence_aside.cpp - lanes, and the rest, as a cache file has them.
 #include "engine/batch/sequence_aside.h"
 
 #include <algorithm>
-#include <limits>
 #include <span>
 #include <utility>
 
@@ -11,38 +10,6 @@
 
 namespace pith {
 namespace {
-
-Result<std::vector<RemovedEntries>> copy_lanes(const RaggedCache & cache, const std::string & folder) {
-    constexpr int32_t kAll = std::numeric_limits<int32_t>::max();
-    std::vector<RemovedEntries> layers;
-    for (int layer = 0; layer < cache.layout().n_layers(); ++layer) {
-        Ragged<int32_t> none;
-        for (int h = 0; h < cache.n_kv_heads(layer); ++h) { none.push_row(std::span<const int32_t>()); }
-        PITH_ASSIGN_OR_RETURN(RemovedEntries entries, cache.copy_removed(0, layer, none, kAll, Spill::kFile, folder));
-        layers.push_back(std::move(entries));
-    }
-    return layers;
-}
-
-std::vector<StoredLane> stored_lanes(const CacheLayout & layout, std::span<const RemovedEntries> layers) {
-    std::vector<StoredLane> lanes;
-    for (const RemovedEntries & layer : layers) {
-        const LaneRows rows = layout.rows(layer.layer);
-        const uint8_t * k = layer.rows.data();
-        for (const std::vector<int32_t> & positions : layer.positions) {
-            const uint8_t * v = k + positions.size() * rows.bytes_k();
-            lanes.push_back({positions, k, v});
-            k = v + positions.size() * rows.bytes_v();
-        }
-    }
-    return lanes;
-}
-
-std::vector<int> lengths_of(std::span<const StoredLane> lanes) {
-    std::vector<int> lengths;
-    for (const StoredLane & lane : lanes) { lengths.push_back(static_cast<int>(lane.positions.size())); }
-    return lengths;
-}
 
 void write_rest(const LiveSession & session, ByteWriter & to) {
     const Sequence & seq = session.seq;
@@ -60,7 +27,7 @@ Result<SequenceAside> SequenceAside::take(LiveSession & session, const std::stri
     Sequence & seq = session.seq;
     SequenceAside aside;
     aside.capacity_ = seq.cache->capacity();
-    PITH_ASSIGN_OR_RETURN(aside.layers_, copy_lanes(*seq.cache, folder));
+    PITH_ASSIGN_OR_RETURN(aside.lanes_, seq.cache->save(0, seq.lane_lengths(), Layers::kAll, Spill::kFile, folder));
     ByteWriter rest;
     write_rest(session, rest);
     aside.rest_bytes_ = rest.bytes().size();
@@ -78,8 +45,7 @@ Result<SequenceAside> SequenceAside::take(LiveSession & session, const std::stri
 
 Status SequenceAside::put_back(LiveSession & session, std::optional<int64_t> room_to_fork) const {
     Sequence & seq = session.seq;
-    const std::vector<StoredLane> lanes = stored_lanes(session.layout, layers_);
-    const SeenEntries seen = seen_entries(session.layout, lengths_of(lanes), seq.n_tokens);
+    const SeenEntries seen = seen_entries(session.layout, lanes_.lengths(), seq.n_tokens);
     const std::span<const uint8_t> bytes(rest_.data(), rest_bytes_);
     ByteReader from(bytes);
     PITH_ASSIGN_OR_RETURN(EvidenceState evidence, seq.evidence.read_again(from, seen.lengths, seen.n_seen));
@@ -94,7 +60,7 @@ Status SequenceAside::put_back(LiveSession & session, std::optional<int64_t> roo
     std::vector<float> logits = from.array<float>();
     if (!from.done()) { return {ErrorCode::kInternal, "what was set aside is not what comes back"}; }
     PITH_ASSIGN_OR_RETURN(auto cache, RaggedCache::make(session.layout, capacity_));
-    PITH_RETURN_IF_ERROR(cache->load(0, lanes));
+    PITH_RETURN_IF_ERROR(cache->load(0, lanes_));
     if (room_to_fork) { PITH_RETURN_IF_ERROR(cache->freeze(*room_to_fork)); }
     seq.cache = std::move(cache);
     seq.evidence = std::move(evidence);

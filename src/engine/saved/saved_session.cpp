@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "cache/kv_type.h"
@@ -130,6 +131,8 @@ void write_lanes(const RaggedCache & cache, ByteWriter & to) {
 Status read_lanes(ByteReader & from, SavedSession & session) {
     const Status bad(ErrorCode::kBadFile, "its lanes make no sense");
     session.layers.resize(from.count(5 * sizeof(int)));
+    session.entries.layers.resize(session.layers.size());
+    std::iota(session.entries.layers.begin(), session.entries.layers.end(), 0);
     bool sensible = !session.layers.empty() && session.layers.size() <= size_t{kMostSize};
     uint64_t wanted = 0;
     for (LayerLanes & lanes : session.layers) {
@@ -145,7 +148,7 @@ Status read_lanes(ByteReader & from, SavedSession & session) {
     if (!sensible || !from.ok() || n_lanes != wanted || !RaggedCache::check_types(session.layout()).ok()) { return bad; }
     const auto n_tokens = static_cast<int64_t>(session.tokens.size());
     for (size_t i = 0; i < n_lanes; ++i) {
-        const std::vector<int32_t> & lane = session.positions.emplace_back(from.array<int32_t>());
+        const std::vector<int32_t> & lane = session.entries.positions.emplace_back(from.array<int32_t>());
         const bool ascends = std::ranges::adjacent_find(lane, std::greater_equal<>()) == lane.end();
         if (!ascends || (!lane.empty() && (lane.front() < 0 || lane.back() >= n_tokens))) { return bad; }
     }
@@ -158,7 +161,7 @@ void each_layer(const SavedSession & session, const Visit & visit) {
     size_t lane = 0;
     for (const LayerLanes & lanes : session.layers) {
         int64_t n = 0;
-        for (int h = 0; h < lanes.n_kv_heads; ++h) { n += std::ssize(session.positions[lane++]); }
+        for (int h = 0; h < lanes.n_kv_heads; ++h) { n += std::ssize(session.entries.positions[lane++]); }
         visit(lanes, n);
     }
 }
@@ -395,8 +398,8 @@ Result<SavedSession> read_saved(const CacheFileView & file) {
     PITH_ASSIGN_OR_RETURN(const auto lanes, file.section("lanes"));
     ByteReader from_lanes(lanes);
     if (const Status status = read_lanes(from_lanes, session); !status.ok()) { return damaged(status); }
-    PITH_ASSIGN_OR_RETURN(session.rows, file.section("rows"));
-    if (session.rows.size() != bytes_of_rows(session, /*windows_alone=*/false)) {
+    PITH_ASSIGN_OR_RETURN(session.entries.in_file, file.section("rows"));
+    if (session.entries.in_file.size() != bytes_of_rows(session, /*windows_alone=*/false)) {
         return file.damaged("its rows are not those of its lanes");
     }
     PITH_ASSIGN_OR_RETURN(const auto states, file.section("states"));

@@ -68,10 +68,9 @@ struct SavedSession {
     Ledger ledger;  // counters, peaks and times
     std::vector<int32_t> tokens;
     std::vector<float> logits;
-    std::vector<LayerLanes> layers;               // of the model; those without lanes have 0 KV heads
-    std::vector<std::vector<int32_t>> positions;  // [lane], layer by layer
-    std::span<const uint8_t> rows;                // in the file
-    std::vector<SavedRecurrent> states;           // of all recurrent layers, ascending
+    std::vector<LayerLanes> layers;      // of the model; those without lanes have 0 KV heads
+    RestingLanes entries;                // of all layers, in the file
+    std::vector<SavedRecurrent> states;  // of all recurrent layers, ascending
     CacheNotes notes;
 
     CacheLayout layout() const;  // of lanes alone
@@ -97,7 +96,8 @@ Status write_saved(const std::string & path, const SavedSession & session, const
 
 // What the file says becomes the session's, which is empty. base: as OpenAs has it.   Errors: kBadFile, kOutOfMemory: it is
 // then of no use.
-Status become_saved(LiveSession & session, SavedSession saved, const CacheFileView & from, const RaggedCache * base = nullptr);
+Status become_saved(LiveSession & session, const SavedSession & saved, const CacheFileView & from,
+                    const RaggedCache * base = nullptr);
 
 // The session that was saved. Errors: those of Session::load(). Throws std::bad_alloc.
 struct OpenAs {
@@ -107,7 +107,7 @@ struct OpenAs {
     const RaggedCache * base = nullptr;        // frozen, with the file's entries, of the same model: it forks that; or nullptr
 };
 // file: the one that it was read from.
-Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, SavedSession saved, const CacheFileView & file,
+Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const SavedSession & saved, const CacheFileView & file,
                                                 const OpenAs & as);
 Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as);
 

@@ -88,22 +88,6 @@ std::vector<EvidenceNeeds> known_needs(const LiveSession & session, const Policy
     return known;
 }
 
-std::vector<StoredLane> lanes_of(const SavedSession & saved) {
-    const CacheLayout layout = saved.layout();
-    std::vector<StoredLane> lanes;
-    const uint8_t * at = saved.rows.data();
-    for (int l = 0; l < layout.n_layers(); ++l) {
-        const LaneRows rows = layout.rows(l);
-        for (int h = 0; h < layout.lanes(l).n_kv_heads; ++h) {
-            const std::vector<int32_t> & positions = saved.positions[lanes.size()];
-            const uint8_t * v = at + positions.size() * rows.bytes_k();
-            lanes.push_back({positions, at, v});
-            at = v + positions.size() * rows.bytes_v();
-        }
-    }
-    return lanes;
-}
-
 bool same_lanes(const LayerLanes & a, const LayerLanes & b) {
     return a.n_kv_heads == b.n_kv_heads && a.n_group == b.n_group && a.head_dim == b.head_dim && a.head_dim_v == b.head_dim_v &&
            a.window == b.window;
@@ -126,12 +110,6 @@ std::optional<RecurrentStates> states_of(const SavedSession & saved, const Hpara
         std::ranges::copy(one.state, states.overwrite(one.layer).begin());
     }
     return states;
-}
-
-std::vector<int> lengths_of_lanes(const SavedSession & saved) {
-    std::vector<int> lengths;
-    for (const std::vector<int32_t> & lane : saved.positions) { lengths.push_back(static_cast<int>(lane.size())); }
-    return lengths;
 }
 
 // Every lane of a layer that sees a window holds the newest positions without a gap, from `begin` on: none of them, where the
@@ -169,7 +147,7 @@ Result<GateState> read_gates_of(const LiveSession & session, ByteReader & from, 
     return state;
 }
 
-Status become_saved(LiveSession & session, SavedSession saved, const CacheFileView & from, const RaggedCache * base) {
+Status become_saved(LiveSession & session, const SavedSession & saved, const CacheFileView & from, const RaggedCache * base) {
     const auto damaged = [&from](const std::string & what) { return from.damaged(what); };
     if (!same_lanes(saved, session.layout)) { return damaged("its lanes are not those of its model"); }
     auto states = states_of(saved, session.file->hparams());
@@ -188,12 +166,11 @@ Status become_saved(LiveSession & session, SavedSession saved, const CacheFileVi
     const std::vector<EvidenceNeeds> known = known_needs(session, *policy);
 
     const auto n_tokens = static_cast<int64_t>(saved.tokens.size());
-    const std::vector<StoredLane> lanes = lanes_of(saved);
     size_t longest = 1;
     size_t i = 0;
     for (int l = 0; l < session.n_layers(); ++l) {
         for (int h = 0; h < session.layout.lanes(l).n_kv_heads; ++h) {
-            const std::span<const int32_t> lane = lanes[i++].positions;
+            const std::span<const int32_t> lane = saved.entries.positions[i++];
             longest = std::max(longest, lane.size());
             if (!session.layout.governs(l) && !holds_window(lane, session.layout.window_begin(l, n_tokens), n_tokens)) {
                 return damaged("layer " + std::to_string(l) + " does not hold its window");
@@ -202,7 +179,7 @@ Status become_saved(LiveSession & session, SavedSession saved, const CacheFileVi
     }
     PITH_ASSIGN_OR_RETURN(const auto evidence_bytes, from.section("evidence"));
     ByteReader from_evidence(evidence_bytes);
-    const SeenEntries seen = seen_entries(session.layout, lengths_of_lanes(saved), n_tokens);
+    const SeenEntries seen = seen_entries(session.layout, saved.entries.lengths(), n_tokens);
     auto evidence =
         EvidenceState::read(from_evidence, session.layout.shape_of_model(), known, session.output, seen.lengths, seen.n_seen);
     if (!evidence.ok()) { return damaged(evidence.status().message()); }
@@ -223,7 +200,7 @@ Status become_saved(LiveSession & session, SavedSession saved, const CacheFileVi
     } else {
         PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(session, saved.plan, static_cast<int64_t>(longest)));
         PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(session.layout, capacity));
-        PITH_RETURN_IF_ERROR(seq.cache->load(0, lanes));
+        PITH_RETURN_IF_ERROR(seq.cache->load(0, saved.entries));
     }
     seq.states = std::move(*states);
     if (session.gates) { session.gates->reset(session.layout, seq); }
@@ -231,17 +208,17 @@ Status become_saved(LiveSession & session, SavedSession saved, const CacheFileVi
     seq.evidence = std::move(*evidence);
     seq.policy = *policy;
     seq.policy_asked = saved.policy_asked;
-    seq.policy_reason = std::move(saved.policy_reason);
+    seq.policy_reason = saved.policy_reason;
     seq.budget = saved.budget;
-    seq.schedule = std::move(saved.schedule);
+    seq.schedule = saved.schedule;
     seq.question_end = saved.question_end;
     seq.n_tokens = n_tokens;
     seq.since_eviction = saved.since_eviction;
     seq.tokens.append(saved.tokens);
-    seq.logits = std::move(saved.logits);
+    seq.logits = saved.logits;
     const std::string attention = std::move(ledger.attention);
     std::vector<DeviceUse> devices = std::move(ledger.devices);
-    ledger = std::move(saved.ledger);
+    ledger = saved.ledger;
     ledger.attention = attention;
     ledger.devices = std::move(devices);
     ledger.budget_entries = seq.plan->budget;
@@ -250,29 +227,29 @@ Status become_saved(LiveSession & session, SavedSession saved, const CacheFileVi
     return {};
 }
 
-Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, SavedSession saved, const CacheFileView & file,
+Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const SavedSession & saved, const CacheFileView & file,
                                                 const OpenAs & as) {
     PITH_RETURN_IF_ERROR(check_model(saved, file_of(model), gate_of(model).get(), file.path()));
+    SessionOptions options = as.options != nullptr ? *as.options : saved.options;
     if (as.options != nullptr) {
         if (const auto difference = first_difference(saved.options, *as.options)) {
             return {ErrorCode::kInvalidArgument, "cache file '" + file.path() + "' was saved with another " + difference->name +
                                                      ": " + difference->saved + ", here " + difference->here};
         }
-        saved.options = *as.options;
     }
-    saved.options.n_threads = as.n_threads;
-    auto made = make_session(model, saved.options, as.execution, saved.known_heads);
+    options.n_threads = as.n_threads;
+    auto made = make_session(model, options, as.execution, saved.known_heads);
     if (!made.ok()) {
         const bool makes_no_sense = made.status().code() == ErrorCode::kInvalidArgument;
         return makes_no_sense ? file.damaged(made.status().message()) : made.status();
     }
-    PITH_RETURN_IF_ERROR(become_saved(**made, std::move(saved), file, as.base));
+    PITH_RETURN_IF_ERROR(become_saved(**made, saved, file, as.base));
     return made;
 }
 
 Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as) {
-    PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file));
-    return open_saved(model, std::move(saved), file, as);
+    PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(file));
+    return open_saved(model, saved, file, as);
 }
 
 Status save_session(const LiveSession & session, const std::string & path, const CacheNotes & notes) {

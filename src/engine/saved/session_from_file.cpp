@@ -32,7 +32,7 @@ CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
     info.n_layers = std::ssize(saved.layers);
     info.n_lanes = saved.n_governed_lanes();
     info.n_entries = saved.n_governed_entries();
-    info.kv_bytes = saved.rows.size();
+    info.kv_bytes = saved.entries.in_file.size();
     info.state_bytes = saved.state_bytes();
     info.kv_full_bytes = saved.window_bytes() + info.state_bytes;
     const CacheLayout layout = saved.layout();

@@ -187,14 +187,14 @@ int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std
 
 Status StoredStates::load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens) const {
     PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(found.path));
-    PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file.view()));
+    PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(file.view()));
     const auto read = tokens.first(static_cast<size_t>(found.n_tokens));
     const bool same = saved.model == identity_of(*session.file, gate_that_matters(session)) &&
                       same_settings(session, saved.options, saved.policy, saved.plan);
     if (!same || !std::ranges::equal(saved.tokens, read)) {
         return {ErrorCode::kInvalidArgument, "'" + found.path + "' is not what its name says"};
     }
-    return become_saved(session, std::move(saved), file.view());
+    return become_saved(session, saved, file.view());
 }
 
 std::shared_ptr<const SharedState> StoredStates::hold(LiveSession & session, const StateScope & scope, bool copies,

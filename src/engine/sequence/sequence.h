@@ -109,11 +109,11 @@ public:
     size_t saved_bytes() const;  // by snapshots
 
 private:
-    void save_snapshots_before_compaction(Layers which);
-    void save_snapshots_that_restoring_breaks(const Session::Snapshot & target, Layers which);
+    Status save_snapshots_before_compaction(Layers which);
+    Status save_snapshots_that_restoring_breaks(const Session::Snapshot & target, Layers which);
     int n_behind_window(int layer, int64_t next_position) const noexcept;
     void read_lengths(std::vector<int> & to) const;
-    Status remember_removed(std::span<const LayerPlan> plans);
+    Status remember_dropped(std::span<const LayerKeep> keeps);
 
     struct WayBack {
         bool open = false;
@@ -122,10 +122,10 @@ private:
         int64_t n_tokens = 0;
         int since_eviction = 0;
         std::vector<int> lengths;
-        std::vector<SharedRow> running;       // kOneToken: the evidence's sums
-        RecurrentStates states;               // kOneToken
-        std::optional<SequenceState> state;   // kAll
-        std::vector<RemovedEntries> removed;  // in the order of the compactions
+        std::vector<SharedRow> running;      // kOneToken: the evidence's sums
+        RecurrentStates states;              // kOneToken
+        std::optional<SequenceState> state;  // kAll
+        std::vector<RestingLanes> dropped;   // in the order of the compactions
     };
 
     uint64_t id_ = 0;
@@ -145,7 +145,7 @@ struct Session::Snapshot {
     std::vector<int> lengths;  // [lane]
     struct Part {
         uint64_t epoch = 0;               // when it was taken
-        std::optional<SavedLanes> saved;  // the entries, once a later compaction would have moved them
+        std::optional<RestingLanes> saved;  // the entries, once a later compaction would have moved them
     };
     std::array<Part, 2> parts;  // of governed layers, of those with a window
     Part & part(Layers which) { return parts[which == Layers::kWindows ? 1 : 0]; }
