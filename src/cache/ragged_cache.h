@@ -180,15 +180,15 @@ public:
     // Cuts every lane of (seq, layer) back to its entries at positions below `end`.
     void truncate_to_positions(int seq, int layer, int32_t end);
 
-    // Two ways out, which leave the lanes as they are: the first entries of each lane, lengths [lane of the sequence]; and those
-    // at positions below `end` that compact() with these plans would drop. folder: of SpillMemory, as the errors are; also kIo (a
-    // device failed).
+    // Two ways out, which leave the lanes as they are: the first entries of each lane, lengths [lane of the sequence]; and
+    // those at positions below `end` that compact() with these plans would drop. folder: of SpillMemory, as the errors are;
+    // also kIo (a device failed).
     Result<RestingLanes> save(int seq, std::span<const int> lengths, Layers which = Layers::kAll, Spill where = Spill::kMemory,
                               const std::string & folder = {}) const;
     Result<RestingLanes> save_dropped(int seq, std::span<const LayerKeep> keeps, int32_t end, Spill where) const;
-    // Two ways back: in place of what the layers' lanes hold, all of it or, on an error, none (kIo: a device failed, and what it
-    // held is lost); and between what they hold, which allocates nothing. REQUIRES: no layer is in two of them; for put_back(),
-    // that the lanes have held as many entries before.
+    // Two ways back: in place of what the layers' lanes hold, all of it or, on an error, none (kIo: a device failed, and what
+    // it held is lost); and between what they hold, which allocates nothing. REQUIRES: no layer is in two of them; for
+    // put_back(), that the lanes have held as many entries before.
     Status load(int seq, std::span<const RestingLanes * const> saved);
     Status load(int seq, const RestingLanes & saved) {
         const RestingLanes * one = &saved;

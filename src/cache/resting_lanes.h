@@ -1,8 +1,8 @@
 // resting_lanes.h - entries of a sequence's lanes outside its cache, to come back into it. Stage: cache.
 //
 // One form for all of them: what a snapshot saves before a compaction, what a failed call puts back, a sequence that is set
-// aside, a session in a file. The rows lie lane by lane, those of K, then those of V: in memory, in a file without a name, or in
-// a cache file.
+// aside, a session in a file. The rows lie lane by lane, those of K, then those of V: in memory, in a file without a name, or
+// in a cache file.
 #pragma once
 
 #include <cstddef>

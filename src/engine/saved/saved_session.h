@@ -46,31 +46,20 @@ struct SavedOrigin {
     std::string gate_file;
 };
 
-// Of one recurrent layer: as engine/recurrent_states.h has it.
-struct SavedRecurrent {
-    int layer = 0;
-    std::vector<float> state;
-};
-
 struct SavedSession {
     ModelIdentity model;
     SavedOrigin origin;
     SessionOptions options;
     KnownHeads known_heads = KnownHeads::kNone;
 
-    // As SequenceState has them.
-    std::string policy, policy_asked, policy_reason, schedule;
-    Budget budget;
-    RunPlan plan;
-    int64_t question_end = 0;
-    int since_eviction = 0;
-
-    Ledger ledger;  // counters, peaks and times
+    std::string policy;     // the one that evicts
+    SequencePlan sequence;  // has a plan
+    Ledger ledger;          // counters, peaks and times
     std::vector<int32_t> tokens;
     std::vector<float> logits;
-    std::vector<LayerLanes> layers;      // of the model; those without lanes have 0 KV heads
-    RestingLanes entries;                // of all layers, in the file
-    std::vector<SavedRecurrent> states;  // of all recurrent layers, ascending
+    std::vector<LayerLanes> layers;  // of the model; those without lanes have 0 KV heads
+    RestingLanes entries;            // of all layers, in the file
+    RecurrentStates states;
     CacheNotes notes;
 
     CacheLayout layout() const;  // of lanes alone
@@ -78,7 +67,6 @@ struct SavedSession {
     int64_t n_governed_lanes() const;
     int64_t n_governed_entries() const;
     uint64_t window_bytes() const;  // of the other layers' rows
-    uint64_t state_bytes() const;
 };
 
 // Everything is checked against everything else.

@@ -54,13 +54,7 @@ SavedSession describe(const LiveSession & session) {
     saved.options = session.options;
     saved.known_heads = session.known_heads;
     saved.policy = seq.policy.name();
-    saved.policy_asked = seq.policy_asked.name();
-    saved.policy_reason = seq.policy_reason;
-    saved.schedule = seq.schedule;
-    saved.budget = seq.budget;
-    saved.plan = *seq.plan;
-    saved.question_end = seq.question_end;
-    saved.since_eviction = seq.since_eviction;
+    saved.sequence = seq;
     saved.ledger = session.ledger;
     return saved;
 }
@@ -101,13 +95,14 @@ bool same_lanes(const SavedSession & saved, const CacheLayout & layout) {
     return true;
 }
 
-// nullopt: they are not those of such a model. That no layer has two has been checked.
+// nullopt: they are not those of such a model.
 std::optional<RecurrentStates> states_of(const SavedSession & saved, const Hparams & hparams) {
     RecurrentStates states(hparams);
-    if (std::ssize(saved.states) != hparams.n_recurrent_layers()) { return std::nullopt; }
-    for (const SavedRecurrent & one : saved.states) {
-        if (!states.has(one.layer) || std::ssize(one.state) != hparams.recurrent.n_floats()) { return std::nullopt; }
-        std::ranges::copy(one.state, states.overwrite(one.layer).begin());
+    for (int l = 0; l < std::ssize(saved.layers); ++l) {
+        if (states.has(l) != saved.states.has(l)) { return std::nullopt; }
+        if (!states.has(l)) { continue; }
+        if (states.layer(l).size() != saved.states.layer(l).size()) { return std::nullopt; }
+        std::ranges::copy(saved.states.layer(l), states.overwrite(l).begin());
     }
     return states;
 }
@@ -194,11 +189,11 @@ Status become_saved(LiveSession & session, const SavedSession & saved, const Cac
 
     Sequence & seq = session.seq;
     Ledger & ledger = session.ledger;
-    seq.plan = saved.plan;
     if (base != nullptr) {
         PITH_ASSIGN_OR_RETURN(seq.cache, base->fork());
     } else {
-        PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(session, saved.plan, static_cast<int64_t>(longest)));
+        PITH_ASSIGN_OR_RETURN(const int64_t capacity,
+                              lane_capacity(session, *saved.sequence.plan, static_cast<int64_t>(longest)));
         PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(session.layout, capacity));
         PITH_RETURN_IF_ERROR(seq.cache->load(0, saved.entries));
     }
@@ -207,13 +202,7 @@ Status become_saved(LiveSession & session, const SavedSession & saved, const Cac
     seq.gate_state = std::move(*gate_state);
     seq.evidence = std::move(*evidence);
     seq.policy = *policy;
-    seq.policy_asked = saved.policy_asked;
-    seq.policy_reason = saved.policy_reason;
-    seq.budget = saved.budget;
-    seq.schedule = saved.schedule;
-    seq.question_end = saved.question_end;
-    seq.n_tokens = n_tokens;
-    seq.since_eviction = saved.since_eviction;
+    static_cast<SequencePlan &>(seq) = saved.sequence;
     seq.tokens.append(saved.tokens);
     seq.logits = saved.logits;
     const std::string attention = std::move(ledger.attention);

@@ -190,7 +190,7 @@ Status StoredStates::load(LiveSession & session, const FoundState & found, std::
     PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(file.view()));
     const auto read = tokens.first(static_cast<size_t>(found.n_tokens));
     const bool same = saved.model == identity_of(*session.file, gate_that_matters(session)) &&
-                      same_settings(session, saved.options, saved.policy, saved.plan);
+                      same_settings(session, saved.options, saved.policy, *saved.sequence.plan);
     if (!same || !std::ranges::equal(saved.tokens, read)) {
         return {ErrorCode::kInvalidArgument, "'" + found.path + "' is not what its name says"};
     }

@@ -31,17 +31,21 @@ namespace pith {
 // Of one sequence: positions are i32.
 inline constexpr int64_t kMostSequenceTokens = int64_t{1} << 30U;
 
-// All but the lanes and the newest token's logits: what a snapshot copies.
-struct SequenceState {
-    Policy policy;              // the one that evicts
+// How a sequence is read and evicted, and how far it is: what can be told of it without its model.
+struct SequencePlan {
     PolicyChoice policy_asked;  // `auto` may be
-    std::string policy_reason;  // why `auto` chose it; empty: it did not
+    std::string policy_reason;  // why `auto` chose the one that evicts; empty: it did not
     Budget budget;
     std::string schedule;         // how the first prompt was read, for the ledger
     std::optional<RunPlan> plan;  // known from the first prompt on
     int64_t question_end = 0;     // the first prompt ended here, in a question; 0: in none
     int64_t n_tokens = 0;         // fed so far: the next position
     int since_eviction = 0;       // tokens fed since lanes were last brought back to the budget
+};
+
+// All but the lanes and the newest token's logits: what a snapshot copies.
+struct SequenceState : SequencePlan {
+    Policy policy;  // the one that evicts
     EvidenceState evidence;
     GateState gate_state;
     RecurrentStates states;  // empty before the first prompt
@@ -144,7 +148,7 @@ struct Session::Snapshot {
     uint64_t sequence = 0;     // Sequence::id() of the one it was taken from
     std::vector<int> lengths;  // [lane]
     struct Part {
-        uint64_t epoch = 0;               // when it was taken
+        uint64_t epoch = 0;                 // when it was taken
         std::optional<RestingLanes> saved;  // the entries, once a later compaction would have moved them
     };
     std::array<Part, 2> parts;  // of governed layers, of those with a window
