@@ -211,6 +211,8 @@ public:
     // It may be written to again. REQUIRES: no fork of it is left.
     void thaw() { frozen_ = false; }
     Result<std::unique_ptr<RaggedCache>> fork() const;  // REQUIRES: frozen()
+    // It becomes a base that others go on from, and `own` its first fork. Errors: kOutOfMemory; it is not frozen then.
+    static Result<std::unique_ptr<RaggedCache>> share(std::unique_ptr<RaggedCache> & own, int64_t room);
     // Of a fork: so many entries of a lane, from the first on, are read where the base's lie. Lanes with the same number begin
     // with the same rows; 0: none is shared.
     struct SharedRows {

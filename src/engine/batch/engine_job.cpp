@@ -13,6 +13,7 @@
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
 #include "engine/read/feed.h"
+#include "engine/saved/resume.h"
 #include "engine/settle/auto.h"
 #include "engine/settle/make_session.h"
 #include "engine/settle/session_plan.h"
@@ -127,16 +128,10 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
 }
 
 Status EngineJob::fork(const EngineJob & base) {
-    const Sequence & from = base.session_->seq;
-    static_cast<SequenceState &>(session_->seq) = from;
-    PITH_ASSIGN_OR_RETURN(session_->seq.cache, from.cache->fork());
-    session_->seq.logits = from.logits;
-    if (session_->gates) { session_->gates->forget_answers(session_->n_layers()); }
-    session_->seq.schedule = name_of_schedule({.grid = session_->seq.plan->grid}, /*seen=*/false);
-    tell_policy(policy_names(session_->seq), session_->ledger);
-    session_->ledger.budget_entries = session_->seq.plan->budget;
-    session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;  // of a start that was taken back
-    update_ledger(*session_);
+    SequenceAtRest begun = base.session_->seq.at_rest();
+    PITH_ASSIGN_OR_RETURN(begun.cache, base.session_->seq.cache->fork());
+    begun.state.schedule = name_of_schedule({.grid = begun.state.plan->grid}, /*seen=*/false);
+    resume(*session_, std::move(begun));
     return {};
 }
 

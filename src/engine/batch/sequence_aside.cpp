@@ -33,13 +33,11 @@ Result<SequenceAside> SequenceAside::take(LiveSession & session, const std::stri
     aside.rest_bytes_ = rest.bytes().size();
     PITH_ASSIGN_OR_RETURN(aside.rest_, SpillMemory::make(aside.rest_bytes_, Spill::kFile, folder));
     std::ranges::copy(rest.bytes(), aside.rest_.data());
-    EvidenceState nothing_seen = seq.evidence;
-    nothing_seen.reset();  // nothing fails behind this
-    seq.evidence = std::move(nothing_seen);
-    seq.cache.reset();
-    seq.gate_state = {};
-    seq.states = {};
-    std::vector<float>().swap(seq.logits);
+    SequenceAtRest stays{.state = seq};
+    stays.state.evidence.reset();
+    stays.state.gate_state = {};
+    stays.state.states = {};
+    seq.become(std::move(stays));
     return aside;
 }
 
@@ -48,25 +46,23 @@ Status SequenceAside::put_back(LiveSession & session, std::optional<int64_t> roo
     const SeenEntries seen = seen_entries(session.layout, lanes_.lengths(), seq.n_tokens);
     const std::span<const uint8_t> bytes(rest_.data(), rest_bytes_);
     ByteReader from(bytes);
-    PITH_ASSIGN_OR_RETURN(EvidenceState evidence, seq.evidence.read_again(from, seen.lengths, seen.n_seen));
-    PITH_ASSIGN_OR_RETURN(GateState gates, read_gates_of(session, from, seq.n_tokens));
-    RecurrentStates states(session.file->hparams());
+    SequenceAtRest back{.state = seq};
+    PITH_ASSIGN_OR_RETURN(back.state.evidence, seq.evidence.read_again(from, seen.lengths, seen.n_seen));
+    PITH_ASSIGN_OR_RETURN(back.state.gate_state, read_gates_of(session, from, seq.n_tokens));
+    RecurrentStates & states = back.state.states;
+    states = RecurrentStates(session.file->hparams());
     for (int l = 0; l < session.n_layers(); ++l) {
         if (!states.has(l)) { continue; }
         const std::vector<float> state = from.array<float>();
         if (state.size() != states.layer(l).size()) { from.fail(); }
         if (from.ok()) { std::ranges::copy(state, states.overwrite(l).begin()); }
     }
-    std::vector<float> logits = from.array<float>();
+    back.logits = from.array<float>();
     if (!from.done()) { return {ErrorCode::kInternal, "what was set aside is not what comes back"}; }
-    PITH_ASSIGN_OR_RETURN(auto cache, RaggedCache::make(session.layout, capacity_));
-    PITH_RETURN_IF_ERROR(cache->load(0, lanes_));
-    if (room_to_fork) { PITH_RETURN_IF_ERROR(cache->freeze(*room_to_fork)); }
-    seq.cache = std::move(cache);
-    seq.evidence = std::move(evidence);
-    seq.gate_state = std::move(gates);
-    seq.states = std::move(states);
-    seq.logits = std::move(logits);
+    PITH_ASSIGN_OR_RETURN(back.cache, RaggedCache::make(session.layout, capacity_));
+    PITH_RETURN_IF_ERROR(back.cache->load(0, lanes_));
+    if (room_to_fork) { PITH_RETURN_IF_ERROR(back.cache->freeze(*room_to_fork)); }
+    seq.become(std::move(back));
     return {};
 }
 

@@ -82,10 +82,9 @@ const Gate * gate_that_matters(const LiveSession & session);
 // Of a sequence that has read something. Errors: kIo.
 Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence);
 
-// What the file says becomes the session's, which is empty. base: as OpenAs has it.   Errors: kBadFile, kOutOfMemory: it is
-// then of no use.
-Status become_saved(LiveSession & session, const SavedSession & saved, const CacheFileView & from,
-                    const RaggedCache * base = nullptr);
+// What the file says, for a session of its model. base: as OpenAs has it.   Errors: kBadFile, kOutOfMemory.
+Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileView & file, const LiveSession & session,
+                                   const RaggedCache * base);
 
 // The session that was saved. Errors: those of Session::load(). Throws std::bad_alloc.
 struct OpenAs {

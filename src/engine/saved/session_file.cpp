@@ -13,6 +13,7 @@
 #include "engine/parts/model_parts.h"
 #include "engine/pass/live_session.h"
 #include "engine/pass/session_ledger.h"
+#include "engine/saved/resume.h"
 #include "engine/saved/saved_session.h"
 #include "engine/saved/session_settings.h"
 #include "engine/settle/auto.h"
@@ -142,7 +143,8 @@ Result<GateState> read_gates_of(const LiveSession & session, ByteReader & from, 
     return state;
 }
 
-Status become_saved(LiveSession & session, const SavedSession & saved, const CacheFileView & from, const RaggedCache * base) {
+Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileView & from, const LiveSession & session,
+                                   const RaggedCache * base) {
     const auto damaged = [&from](const std::string & what) { return from.damaged(what); };
     if (!same_lanes(saved, session.layout)) { return damaged("its lanes are not those of its model"); }
     auto states = states_of(saved, session.file->hparams());
@@ -187,33 +189,26 @@ Status become_saved(LiveSession & session, const SavedSession & saved, const Cac
         return damaged("what it says of gates does not fit its model");
     }
 
-    Sequence & seq = session.seq;
-    Ledger & ledger = session.ledger;
+    SequenceAtRest found;
     if (base != nullptr) {
-        PITH_ASSIGN_OR_RETURN(seq.cache, base->fork());
+        PITH_ASSIGN_OR_RETURN(found.cache, base->fork());
     } else {
         PITH_ASSIGN_OR_RETURN(const int64_t capacity,
                               lane_capacity(session, *saved.sequence.plan, static_cast<int64_t>(longest)));
-        PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(session.layout, capacity));
-        PITH_RETURN_IF_ERROR(seq.cache->load(0, saved.entries));
+        PITH_ASSIGN_OR_RETURN(found.cache, RaggedCache::make(session.layout, capacity));
+        PITH_RETURN_IF_ERROR(found.cache->load(0, saved.entries));
     }
-    seq.states = std::move(*states);
-    if (session.gates) { session.gates->reset(session.layout, seq); }
-    seq.gate_state = std::move(*gate_state);
-    seq.evidence = std::move(*evidence);
-    seq.policy = *policy;
-    static_cast<SequencePlan &>(seq) = saved.sequence;
-    seq.tokens.append(saved.tokens);
-    seq.logits = saved.logits;
-    const std::string attention = std::move(ledger.attention);
-    std::vector<DeviceUse> devices = std::move(ledger.devices);
-    ledger = saved.ledger;
-    ledger.attention = attention;
-    ledger.devices = std::move(devices);
-    ledger.budget_entries = seq.plan->budget;
-    tell_policy(policy_names(seq), ledger);
-    update_ledger(session);
-    return {};
+    SequenceState & state = found.state;
+    static_cast<SequencePlan &>(state) = saved.sequence;
+    state.policy = *policy;
+    state.evidence = std::move(*evidence);
+    state.gate_state = std::move(*gate_state);
+    state.states = std::move(*states);
+    state.tokens.append(saved.tokens);
+    found.logits = saved.logits;
+    found.n_evictions = saved.ledger.n_evictions;
+    found.evicted_entries = saved.ledger.evicted_entries;
+    return found;
 }
 
 Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const SavedSession & saved, const CacheFileView & file,
@@ -232,7 +227,13 @@ Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const Saved
         const bool makes_no_sense = made.status().code() == ErrorCode::kInvalidArgument;
         return makes_no_sense ? file.damaged(made.status().message()) : made.status();
     }
-    PITH_RETURN_IF_ERROR(become_saved(**made, saved, file, as.base));
+    LiveSession & session = **made;
+    PITH_ASSIGN_OR_RETURN(SequenceAtRest sequence, sequence_in(saved, file, session, as.base));
+    Ledger ledger = saved.ledger;
+    ledger.attention = std::move(session.ledger.attention);
+    ledger.devices = std::move(session.ledger.devices);
+    session.ledger = std::move(ledger);
+    resume(session, std::move(sequence));
     return made;
 }
 

@@ -58,13 +58,9 @@ public:
         if (PageFile::n_open() >= PageFile::most_open(own.layout().n_layers()).n_files / 2) { return nullptr; }
         auto shared = std::make_shared<SharedEntries>(session.file);
         // As many cells as the session would have alone.
-        if (!own.freeze(own.capacity() - own.longest()).ok()) { return nullptr; }
-        auto forked = own.fork();
-        if (!forked.ok()) {
-            own.thaw();
-            return nullptr;
-        }
-        shared->cache_ = std::exchange(session.seq.cache, std::move(*forked));
+        auto cache = RaggedCache::share(session.seq.cache, own.capacity() - own.longest());
+        if (!cache.ok()) { return nullptr; }
+        shared->cache_ = std::move(*cache);
         return shared;
     }
 

@@ -35,6 +35,12 @@ void Sequence::read_lengths(std::vector<int> & to) const {
     for (size_t i = 0; i < to.size(); ++i) { to[i] = cache->length(static_cast<int>(i)); }
 }
 
+void Sequence::become(SequenceAtRest from) noexcept {
+    static_cast<SequenceState &>(*this) = std::move(from.state);
+    cache = std::move(from.cache);
+    logits = std::move(from.logits);
+}
+
 void Sequence::begin(Reach reach) {
     WayBack & back = way_back_;
     back.had_cache = cache != nullptr;

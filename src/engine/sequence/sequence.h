@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/ragged_cache.h"
@@ -54,6 +55,21 @@ struct SequenceState : SequencePlan {
     bool evicts() const { return plan.has_value() && plan->budget > 0; }
 };
 
+// A sequence that no call works on: a snapshot, a state that others go on from, what a cache file says, what comes back from a
+// spill file. Its lanes lie in a cache; or elsewhere, until it becomes a session's again (cache/resting_lanes.h).
+struct SequenceAtRest {
+    SequenceState state;
+    std::vector<float> logits;           // of the newest token
+    std::unique_ptr<RaggedCache> cache;  // null: its lanes lie elsewhere, or it has none
+    int64_t n_evictions = 0;             // of its session's ledger, where a session of its own begins with it
+    int64_t evicted_entries = 0;
+
+    // The same with these lanes. Throws std::bad_alloc.
+    SequenceAtRest with(std::unique_ptr<RaggedCache> lanes) const {
+        return {state, logits, std::move(lanes), n_evictions, evicted_entries};
+    }
+};
+
 class Sequence : public SequenceState {
 public:
     Sequence();
@@ -67,6 +83,11 @@ public:
     std::vector<int> lane_lengths() const;  // [lane]
     // Cuts every lane back to its first so many entries; lengths as lane_lengths().
     void truncate(std::span<const int> lengths) noexcept;
+
+    // It as it stands, but for its lanes. Throws std::bad_alloc.
+    SequenceAtRest at_rest() const { return {.state = *this, .logits = logits}; }
+    // The way back of every form at rest. REQUIRES: no transaction is open.
+    void become(SequenceAtRest from) noexcept;
 
     // Set where nobody goes on with it when the reading of a prompt has failed: what a compaction drops meanwhile is then not
     // kept, and a rollback leaves lanes without it.
@@ -142,9 +163,8 @@ private:
     size_t peak_bytes_ = 0;
 };
 
-struct Session::Snapshot {
-    SequenceState state;
-    std::vector<float> logits;
+// Its lanes are the first entries of the sequence's own, until a compaction would move them.
+struct Session::Snapshot : SequenceAtRest {
     uint64_t sequence = 0;     // Sequence::id() of the one it was taken from
     std::vector<int> lengths;  // [lane]
     struct Part {

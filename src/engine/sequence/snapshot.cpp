@@ -50,8 +50,7 @@ size_t Sequence::saved_bytes() const {
 
 std::shared_ptr<Session::Snapshot> Sequence::snapshot() {
     auto snapshot = std::make_shared<Session::Snapshot>();
-    snapshot->state = *this;
-    snapshot->logits = logits;
+    static_cast<SequenceAtRest &>(*snapshot) = at_rest();
     snapshot->sequence = id_;
     for (size_t i = 0; i < epochs_.size(); ++i) { snapshot->parts[i].epoch = epochs_[i]; }
     snapshot->lengths = lane_lengths();
@@ -60,8 +59,7 @@ std::shared_ptr<Session::Snapshot> Sequence::snapshot() {
 }
 
 Status Sequence::restore(Session::Snapshot & snapshot) {
-    SequenceState state = snapshot.state;  // what can fail comes first
-    std::vector<float> its_logits = snapshot.logits;
+    SequenceAtRest back = snapshot.with(nullptr);  // what can fail comes first
     if (cache) {
         for (const Layers which : {Layers::kGoverned, Layers::kWindows}) {
             PITH_RETURN_IF_ERROR(save_snapshots_that_restoring_breaks(snapshot, which));
@@ -83,8 +81,8 @@ Status Sequence::restore(Session::Snapshot & snapshot) {
             part.epoch = ++epochs_[i];
         }
     }
-    static_cast<SequenceState &>(*this) = std::move(state);
-    logits = std::move(its_logits);
+    back.cache = std::move(cache);
+    become(std::move(back));
     return {};
 }
 
