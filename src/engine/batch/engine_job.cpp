@@ -351,7 +351,10 @@ void EngineJob::end(RequestState state, Status status) {
 
 Status EngineJob::set_aside(const std::string & folder) {
     return guarded([&]() -> Status {
+        const Extent before = kept() ? extent() : Extent();
         PITH_ASSIGN_OR_RETURN(aside_, SequenceAside::take(*session_, folder));
+        extent_ = before;
+        if (kept()) { return {}; }
         let_go_of_shared_state();  // it comes back with entries of its own
         state_ = RequestState::kSetAside;
         return {};
@@ -360,26 +363,9 @@ Status EngineJob::set_aside(const std::string & folder) {
 
 Status EngineJob::bring_back() {
     return guarded([&]() -> Status {
-        PITH_RETURN_IF_ERROR(aside_->put_back(*session_, std::nullopt));
+        PITH_RETURN_IF_ERROR(aside_->put_back(*session_, kept() ? std::optional(kForkRoom) : std::nullopt));
         aside_.reset();
-        state_ = RequestState::kAnswering;
-        return {};
-    });
-}
-
-Status EngineJob::set_kept_aside(const std::string & folder) {
-    return guarded([&]() -> Status {
-        const Extent before = extent();
-        PITH_ASSIGN_OR_RETURN(aside_, SequenceAside::take(*session_, folder));
-        extent_ = before;
-        return {};
-    });
-}
-
-Status EngineJob::bring_kept_back() {
-    return guarded([&]() -> Status {
-        PITH_RETURN_IF_ERROR(aside_->put_back(*session_, kForkRoom));
-        aside_.reset();
+        if (!kept()) { state_ = RequestState::kAnswering; }
         return {};
     });
 }
