@@ -13,7 +13,7 @@
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
 #include "engine/read/feed.h"
-#include "engine/saved/resume.h"
+#include "engine/rest/resume.h"
 #include "engine/settle/auto.h"
 #include "engine/settle/make_session.h"
 #include "engine/settle/session_plan.h"

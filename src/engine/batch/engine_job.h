@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "core/stopwatch.h"
-#include "engine/batch/sequence_aside.h"
 #include "engine/pass/live_session.h"
 #include "engine/read/read_chunks.h"
 #include "engine/read/read_one_shot.h"
-#include "engine/saved/stored_states.h"
+#include "engine/rest/sequence_aside.h"
+#include "engine/rest/stored_states.h"
 #include "pith/batch_engine.h"
 #include "plan/step_plan.h"
 

@@ -7,7 +7,7 @@
 #include "core/guarded.h"
 #include "engine/parts/model_parts.h"
 #include "engine/pass/session_ledger.h"
-#include "engine/saved/saved_session.h"
+#include "engine/rest/saved_session.h"
 #include "pith/cache_file.h"
 
 namespace pith {

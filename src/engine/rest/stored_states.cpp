@@ -1,5 +1,5 @@
 // stored_states.cpp - scopes, and sessions to and from a folder's files.
-#include "engine/saved/stored_states.h"
+#include "engine/rest/stored_states.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,9 +8,9 @@
 #include "core/guarded.h"
 #include "core/hash64.h"
 #include "engine/parts/model_parts.h"
-#include "engine/saved/resume.h"
-#include "engine/saved/saved_session.h"
-#include "engine/saved/session_settings.h"
+#include "engine/rest/resume.h"
+#include "engine/rest/saved_session.h"
+#include "engine/rest/session_settings.h"
 #include "pith/log.h"
 
 namespace pith {

@@ -1,5 +1,5 @@
 // saved_session.cpp - section by section.
-#include "engine/saved/saved_session.h"
+#include "engine/rest/saved_session.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include "cache/kv_type.h"
 #include "core/byte_stream.h"
-#include "engine/saved/session_settings.h"
+#include "engine/rest/session_settings.h"
 
 namespace pith {
 namespace {

@@ -1,12 +1,12 @@
 // sequence_aside.cpp - lanes, and the rest, as a cache file has them.
-#include "engine/batch/sequence_aside.h"
+#include "engine/rest/sequence_aside.h"
 
 #include <algorithm>
 #include <span>
 #include <utility>
 
 #include "core/byte_stream.h"
-#include "engine/saved/saved_session.h"
+#include "engine/rest/saved_session.h"
 
 namespace pith {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "cache/state_store.h"
 #include "engine/pass/live_session.h"
-#include "engine/saved/shared_states.h"
+#include "engine/rest/shared_states.h"
 #include "model/model_identity.h"
 #include "pith/model.h"
 

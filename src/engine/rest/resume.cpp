@@ -1,5 +1,5 @@
 // resume.cpp - the sequence, and what the ledger says of it.
-#include "engine/saved/resume.h"
+#include "engine/rest/resume.h"
 
 #include <utility>
 

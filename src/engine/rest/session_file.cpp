@@ -1,6 +1,6 @@
 // session_file.cpp - sessions to files, and back: what the file needs of the model, and what the session becomes. Stage:
 // engine.
-#include "engine/saved/session_file.h"
+#include "engine/rest/session_file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -13,9 +13,9 @@
 #include "engine/parts/model_parts.h"
 #include "engine/pass/live_session.h"
 #include "engine/pass/session_ledger.h"
-#include "engine/saved/resume.h"
-#include "engine/saved/saved_session.h"
-#include "engine/saved/session_settings.h"
+#include "engine/rest/resume.h"
+#include "engine/rest/saved_session.h"
+#include "engine/rest/session_settings.h"
 #include "engine/settle/auto.h"
 #include "engine/settle/make_session.h"
 #include "engine/settle/memory.h"
