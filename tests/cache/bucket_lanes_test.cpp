@@ -14,7 +14,7 @@
 #include "device/backend.h"
 #include "device/device_work.h"
 
-namespace pith {
+namespace pith::bucket_lanes_test {
 namespace {
 
 // The CPU's back end, whose memory ends when a test says so.
@@ -37,7 +37,7 @@ private:
 
 using Bytes = std::vector<uint8_t>;
 
-class BucketLanesTest : public testing::Test {
+class BucketLanesTest : public ::testing::Test {
 protected:
     void SetUp() override {
         ASSERT_TRUE(load_backends().ok());
@@ -294,4 +294,4 @@ TEST_F(BucketLanesTest, RowsThatAreNotWholeWordsAreRefused) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::bucket_lanes_test

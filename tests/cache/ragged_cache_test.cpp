@@ -25,7 +25,7 @@
 #include "device/backend.h"
 #include "device/resident.h"
 
-namespace pith {
+namespace pith::ragged_cache_test {
 namespace {
 
 CacheLayout layout_of(ggml_type type, int n_layers = 2, int n_kv_heads = 3, int head_dim = 32) {
@@ -57,7 +57,7 @@ size_t of_sanitizer([[maybe_unused]] size_t touched_bytes) {
 #endif
 }
 
-class RaggedCacheTest : public testing::Test {
+class RaggedCacheTest : public ::testing::Test {
 protected:
     void SetUp() override { ASSERT_TRUE(load_backends().ok()); }
 
@@ -513,8 +513,8 @@ TEST_F(RaggedCacheTest, WithoutAFileForItTheLimitIsNamed) {
         std::fputs(said_without_files(**cache).c_str(), stderr);
         std::_Exit(0);
     };
-    EXPECT_EXIT(say(), testing::ExitedWithCode(0), "ulimit -n is 30\\): raise that, or keep fewer requests");
+    EXPECT_EXIT(say(), ::testing::ExitedWithCode(0), "ulimit -n is 30\\): raise that, or keep fewer requests");
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::ragged_cache_test

@@ -9,7 +9,7 @@
 #include "cli/run_process.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith::testing {
+namespace pith::testing::run_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -510,4 +510,4 @@ TEST_F(Run, KeepsWhatWasSaidWhenInterrupted) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::run_test

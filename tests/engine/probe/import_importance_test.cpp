@@ -14,7 +14,7 @@
 #include "engine/policy_probe.h"
 #include "engine/tiny_model.h"
 
-namespace pith {
+namespace pith::import_importance_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -202,4 +202,4 @@ TEST_P(ImportRefused, WhatIsWrongIsNamed) {
 INSTANTIATE_TEST_SUITE_P(Linear, ImportRefused, ::testing::Values(std::pair(0, "F32")));
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::import_importance_test
