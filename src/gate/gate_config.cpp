@@ -79,7 +79,7 @@ Result<GateKind> parse_gate_kind(std::string_view text) {
     for (const GateKind kind : {GateKind::kAttention, GateKind::kLinear, GateKind::kMlp}) {
         if (text == to_string(kind)) { return kind; }
     }
-    return {ErrorCode::kInvalidArgument, "a gate is 'attention', 'linear' or 'mlp', not '" + std::string(text) + "'"};
+    return {ErrorCode::kInvalidArgument, "a gate is 'attention' or 'linear', not '" + std::string(text) + "'"};
 }
 Result<GateSource> parse_gate_source(std::string_view text) {
     for (const GateSource source : {GateSource::kOwn, GateSource::kPrevious}) {
