@@ -14,7 +14,7 @@
 #include "device/backend.h"
 #include "device/lane_device.h"
 
-namespace pith {
+namespace pith::bucket_attention_test {
 namespace {
 
 constexpr int kLanes = 4;
@@ -34,7 +34,7 @@ void PrintTo(const Form & form, std::ostream * out) {
     *out << form.heads << " heads of " << form.sequences << " sequences, " << form.masks << " masks";
 }
 
-class BucketAttention : public testing::Test {
+class BucketAttention : public ::testing::Test {
 protected:
     void SetUp() override {
         ASSERT_TRUE(load_backends().ok());
@@ -186,4 +186,4 @@ TEST_F(BucketAttention, MasksAreMadeOnTheDevice) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::bucket_attention_test

@@ -12,7 +12,7 @@
 
 #include "attention/attention_problem.h"
 
-namespace pith {
+namespace pith::byte_products_test {
 namespace {
 
 constexpr KvFormat kFormats[] = {KvFormat::kF32, KvFormat::kF16, KvFormat::kBF16, KvFormat::kQ8_0, KvFormat::kQ4_0};
@@ -173,4 +173,4 @@ TEST(ByteProducts, UnitsFollowTheChosenTarget) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::byte_products_test

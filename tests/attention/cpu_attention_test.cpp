@@ -10,7 +10,7 @@
 
 #include "attention/attention_problem.h"
 
-namespace pith {
+namespace pith::cpu_attention_test {
 namespace {
 
 using testing::Case;
@@ -184,4 +184,4 @@ INSTANTIATE_TEST_SUITE_P(Targets, CpuAttentionTest, ::testing::ValuesIn(cpu_atte
                          [](const auto & target) { return std::string(target.param); });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::cpu_attention_test

@@ -11,7 +11,7 @@
 
 #include "attention/attention_problem.h"
 
-namespace pith {
+namespace pith::cpu_columns_test {
 namespace {
 
 using testing::Case;
@@ -281,4 +281,4 @@ INSTANTIATE_TEST_SUITE_P(Targets, CpuColumnsTest, ::testing::ValuesIn(cpu_attent
                          [](const auto & target) { return std::string(target.param); });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::cpu_columns_test

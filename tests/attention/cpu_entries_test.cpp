@@ -10,7 +10,7 @@
 
 #include "attention/attention_problem.h"
 
-namespace pith {
+namespace pith::cpu_entries_test {
 namespace {
 
 using Vector = std::vector<double>;
@@ -167,4 +167,4 @@ INSTANTIATE_TEST_SUITE_P(Targets, CpuEntriesTest, ::testing::ValuesIn(cpu_attent
                          [](const auto & target) { return std::string(target.param); });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::cpu_entries_test

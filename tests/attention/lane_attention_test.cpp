@@ -13,7 +13,7 @@
 #include "evidence/entry_norms.h"
 #include "evidence/observe.h"
 
-namespace pith {
+namespace pith::lane_attention_test {
 namespace {
 
 struct Case {
@@ -31,7 +31,7 @@ void PrintTo(const Case & c, std::ostream * out) {
          << (c.portable ? " portable" : "");
 }
 
-class LaneAttentionTest : public testing::TestWithParam<Case> {
+class LaneAttentionTest : public ::testing::TestWithParam<Case> {
 protected:
     void SetUp() override {
         ASSERT_TRUE(load_backends().ok());
@@ -239,21 +239,21 @@ TEST_P(LaneAttentionTest, ObservedQueriesRespectPositionsAfterEviction) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TypesAndGroups, LaneAttentionTest,
-                         testing::Values(Case{GGML_TYPE_F32, 3, 1, 32, 1, 1e-5}, Case{GGML_TYPE_F16, 2, 2, 80, 40, 1e-5},
-                                         Case{GGML_TYPE_F32, 2, 4, 64, 9, 1e-5}, Case{GGML_TYPE_F32, 1, 7, 64, 150, 1e-5},
-                                         Case{GGML_TYPE_F16, 2, 2, 64, 1, 1e-5}, Case{GGML_TYPE_F16, 4, 2, 128, 70, 1e-5},
-                                         Case{GGML_TYPE_BF16, 2, 2, 64, 1, 1e-5}, Case{GGML_TYPE_BF16, 2, 2, 64, 20, 1e-5},
-                                         Case{GGML_TYPE_Q8_0, 2, 3, 64, 1, 1e-5}, Case{GGML_TYPE_Q8_0, 2, 3, 64, 20, 1e-5},
-                                         Case{GGML_TYPE_Q4_0, 2, 2, 32, 1, 1e-5}, Case{GGML_TYPE_Q4_0, 2, 2, 32, 20, 1e-5}));
+                         ::testing::Values(Case{GGML_TYPE_F32, 3, 1, 32, 1, 1e-5}, Case{GGML_TYPE_F16, 2, 2, 80, 40, 1e-5},
+                                           Case{GGML_TYPE_F32, 2, 4, 64, 9, 1e-5}, Case{GGML_TYPE_F32, 1, 7, 64, 150, 1e-5},
+                                           Case{GGML_TYPE_F16, 2, 2, 64, 1, 1e-5}, Case{GGML_TYPE_F16, 4, 2, 128, 70, 1e-5},
+                                           Case{GGML_TYPE_BF16, 2, 2, 64, 1, 1e-5}, Case{GGML_TYPE_BF16, 2, 2, 64, 20, 1e-5},
+                                           Case{GGML_TYPE_Q8_0, 2, 3, 64, 1, 1e-5}, Case{GGML_TYPE_Q8_0, 2, 3, 64, 20, 1e-5},
+                                           Case{GGML_TYPE_Q4_0, 2, 2, 32, 1, 1e-5}, Case{GGML_TYPE_Q4_0, 2, 2, 32, 20, 1e-5}));
 
 INSTANTIATE_TEST_SUITE_P(
     PortableTypesAndGroups, LaneAttentionTest,
-    testing::Values(Case{GGML_TYPE_F32, 3, 1, 32, 1, 1e-5, true}, Case{GGML_TYPE_F32, 2, 4, 64, 9, 1e-5, true},
-                    Case{GGML_TYPE_F32, 1, 7, 64, 150, 1e-5, true}, Case{GGML_TYPE_F16, 2, 2, 64, 1, 5e-3, true},
-                    Case{GGML_TYPE_F16, 4, 2, 128, 70, 5e-3, true}, Case{GGML_TYPE_BF16, 2, 2, 64, 1, 2e-2, true},
-                    Case{GGML_TYPE_BF16, 2, 2, 64, 20, 2e-2, true}, Case{GGML_TYPE_Q8_0, 2, 3, 64, 1, 2e-2, true},
-                    Case{GGML_TYPE_Q8_0, 2, 3, 64, 20, 2e-2, true}, Case{GGML_TYPE_Q4_0, 2, 2, 32, 1, 2e-2, true},
-                    Case{GGML_TYPE_Q4_0, 2, 2, 32, 20, 2e-2, true}));
+    ::testing::Values(Case{GGML_TYPE_F32, 3, 1, 32, 1, 1e-5, true}, Case{GGML_TYPE_F32, 2, 4, 64, 9, 1e-5, true},
+                      Case{GGML_TYPE_F32, 1, 7, 64, 150, 1e-5, true}, Case{GGML_TYPE_F16, 2, 2, 64, 1, 5e-3, true},
+                      Case{GGML_TYPE_F16, 4, 2, 128, 70, 5e-3, true}, Case{GGML_TYPE_BF16, 2, 2, 64, 1, 2e-2, true},
+                      Case{GGML_TYPE_BF16, 2, 2, 64, 20, 2e-2, true}, Case{GGML_TYPE_Q8_0, 2, 3, 64, 1, 2e-2, true},
+                      Case{GGML_TYPE_Q8_0, 2, 3, 64, 20, 2e-2, true}, Case{GGML_TYPE_Q4_0, 2, 2, 32, 1, 2e-2, true},
+                      Case{GGML_TYPE_Q4_0, 2, 2, 32, 20, 2e-2, true}));
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::lane_attention_test

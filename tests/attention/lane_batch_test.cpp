@@ -8,7 +8,7 @@
 
 #include "attention/random_lanes.h"
 
-namespace pith {
+namespace pith::lane_batch_test {
 namespace {
 
 using testing::RandomLanes;
@@ -175,4 +175,4 @@ std::vector<BatchCase> all_cases() {
 INSTANTIATE_TEST_SUITE_P(TypesAndGroups, LaneBatchTest, ::testing::ValuesIn(all_cases()));
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::lane_batch_test

@@ -17,7 +17,7 @@
 #include "model/random/random_model.h"
 #include "pith/pith.h"
 
-namespace pith {
+namespace pith::c_interface_test {
 namespace {
 
 using testing::TempFolder;
@@ -469,4 +469,4 @@ TEST(CInterfaceNames, ArePythonsAndTheLeakChecks) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::c_interface_test

@@ -25,7 +25,7 @@
 #include "device/backend.h"
 #include "device/resident.h"
 
-namespace pith {
+namespace pith::ragged_cache_test {
 namespace {
 
 CacheLayout layout_of(ggml_type type, int n_layers = 2, int n_kv_heads = 3, int head_dim = 32) {
@@ -57,7 +57,7 @@ size_t of_sanitizer([[maybe_unused]] size_t touched_bytes) {
 #endif
 }
 
-class RaggedCacheTest : public testing::Test {
+class RaggedCacheTest : public ::testing::Test {
 protected:
     void SetUp() override { ASSERT_TRUE(load_backends().ok()); }
 
@@ -239,7 +239,7 @@ TEST_F(RaggedCacheTest, SavedLanesComeBackAfterEvictionAndTruncationCutsTheEnd) 
         positions.emplace_back(c.positions(i).begin(), c.positions(i).end());
     }
     for (int l = 0; l < 2; ++l) { append(c, l, 400, 50); }
-    const SavedLanes saved = c.save(0, lengths);
+    const RestingLanes saved = c.save(0, lengths).value();
     for (int l = 0; l < 2; ++l) { c.compact(0, l, random_plan(c, l, random)); }
     ASSERT_TRUE(c.load(0, saved).ok());
     for (int i = 0; i < c.n_lanes(); ++i) {
@@ -261,7 +261,7 @@ TEST_F(RaggedCacheTest, SavedLanesThatCannotBeReservedChangeNothing) {
     ASSERT_TRUE(large.ok() && small.ok());
     for (int l = 0; l < 2; ++l) { append(**large, l, 0, kSaved); }
     for (int l = 0; l < 2; ++l) { append(**small, l, 7, 60); }
-    const SavedLanes saved = (*large)->save(0, std::vector<int>(6, kSaved));
+    const RestingLanes saved = (*large)->save(0, std::vector<int>(6, kSaved)).value();
 
     rlimit before{};
     ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
@@ -513,8 +513,8 @@ TEST_F(RaggedCacheTest, WithoutAFileForItTheLimitIsNamed) {
         std::fputs(said_without_files(**cache).c_str(), stderr);
         std::_Exit(0);
     };
-    EXPECT_EXIT(say(), testing::ExitedWithCode(0), "ulimit -n is 30\\): raise that, or keep fewer requests");
+    EXPECT_EXIT(say(), ::testing::ExitedWithCode(0), "ulimit -n is 30\\): raise that, or keep fewer requests");
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::ragged_cache_test

@@ -10,7 +10,7 @@
 
 #include "pith/log.h"
 
-namespace pith {
+namespace pith::spill_memory_test {
 namespace {
 
 // Of this process, as long as this lives. Empty: none.
@@ -61,4 +61,4 @@ TEST(SpillMemory, AFolderThatIsNotThereIsNamed) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::spill_memory_test

@@ -25,7 +25,7 @@
 #include "file/write_file.h"
 #include "model/gguf_edit.h"
 
-namespace pith {
+namespace pith::state_store_test {
 namespace {
 
 using testing::TempFolder;
@@ -320,4 +320,4 @@ TEST(StateStore, AKilledProcessLeavesWholeStates) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::state_store_test

@@ -6,7 +6,7 @@
 #include "cli/run_process.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith::testing {
+namespace pith::testing::auto_policy_test {
 namespace {
 
 // What `auto` is, by what is known.
@@ -185,4 +185,4 @@ TEST_F(AutoPolicyCommand, IsListedFirst) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::auto_policy_test

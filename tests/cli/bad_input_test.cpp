@@ -7,7 +7,7 @@
 
 #include "cli/run_process.h"
 
-namespace pith::testing {
+namespace pith::testing::bad_input_test {
 namespace {
 
 constexpr int kFailed = 1;
@@ -508,4 +508,4 @@ TEST_F(BadInput, WhatUnlikeLayersDoNotDoYet) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::bad_input_test

@@ -8,7 +8,7 @@
 #include "cli/run_process.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith::testing {
+namespace pith::testing::cache_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -309,4 +309,4 @@ TEST_F(CacheFiles, CountTowardsTheContextSize) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::cache_test

@@ -11,7 +11,7 @@
 #include "pith/text.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith::testing {
+namespace pith::testing::chat_test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -561,4 +561,4 @@ TEST_F(Chat, WhatCannotWorkIsSaidInOneLine) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::chat_test

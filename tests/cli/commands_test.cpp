@@ -7,7 +7,7 @@
 
 #include "cli/run_process.h"
 
-namespace pith::testing {
+namespace pith::testing::commands_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -385,4 +385,4 @@ TEST(Commands, BenchMeasuresARoundForEachLineItReads) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::commands_test

@@ -7,7 +7,7 @@
 
 #include "cli/run_process.h"
 
-namespace pith::testing {
+namespace pith::testing::completion_test {
 namespace {
 
 std::vector<std::string> lines_of(const std::string & text) {
@@ -196,4 +196,4 @@ TEST(ManualPages, OfNoCommandIsAnErrorThatNamesTheNearest) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::completion_test

@@ -10,7 +10,7 @@
 #include "engine/tiny_session.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith::app {
+namespace pith::app::conversation_test {
 namespace {
 
 using testing::kChatMl;
@@ -268,4 +268,4 @@ TEST_F(Turns, AConversationFromAFileIsTheOneThatWasSaved) {
 }
 
 }  // namespace
-}  // namespace pith::app
+}  // namespace pith::app::conversation_test

@@ -5,7 +5,7 @@
 
 #include "cli/run_process.h"
 
-namespace pith::testing {
+namespace pith::testing::demo_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -133,4 +133,4 @@ TEST(Demo, MeasuresPerplexityAgainstTheFullCache) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::demo_test

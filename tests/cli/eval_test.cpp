@@ -11,7 +11,7 @@
 
 #include "cli/run_process.h"
 
-namespace pith::testing {
+namespace pith::testing::eval_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -748,4 +748,4 @@ TEST_F(Eval, AModelOfAnotherArchitectureRunsThrough) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::eval_test

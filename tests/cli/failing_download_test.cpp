@@ -13,7 +13,7 @@
 #include "file/failing_files.h"
 #include "model/gguf_edit.h"
 
-namespace pith::app {
+namespace pith::app::failing_download_test {
 namespace {
 
 const std::string & model_bytes() {
@@ -118,4 +118,4 @@ TEST(FailingDownload, WhatHasItsNameIsWholeAndTheSameCommandGoesOn) {
 }
 
 }  // namespace
-}  // namespace pith::app
+}  // namespace pith::app::failing_download_test

@@ -10,7 +10,7 @@
 #include "cli/run_process.h"
 #include "common/models/sha256.h"
 
-namespace pith::testing {
+namespace pith::testing::fetch_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -358,4 +358,4 @@ TEST_F(Fetch, RunTakesItByLlamaCppsShortFlags) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::fetch_test

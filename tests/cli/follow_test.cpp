@@ -8,7 +8,7 @@
 #include "cli/run_process.h"
 #include "pith/cache_file.h"
 
-namespace pith::testing {
+namespace pith::testing::follow_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -227,4 +227,4 @@ TEST_F(Followed, CommandsThatAreKilledLeaveWholeFiles) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::follow_test

@@ -15,7 +15,7 @@
 #include "model/gguf_edit.h"
 #include "text/utf8.h"
 
-namespace pith::app {
+namespace pith::app::followed_input_test {
 namespace {
 
 // The pieces of a text that comes so many bytes at a time.
@@ -100,4 +100,4 @@ TEST(FollowedInput, MayBeANamedPipe) {
 }
 
 }  // namespace
-}  // namespace pith::app
+}  // namespace pith::app::followed_input_test

@@ -5,10 +5,10 @@
 #include <sstream>
 
 #include "cli/run_process.h"
-#include "figures/xml_check.h"
+#include "lab/figures/xml_check.h"
 #include "model/random_lora.h"
 
-namespace pith::testing {
+namespace pith::testing::gate_tools_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -287,4 +287,4 @@ TEST_F(GateTools, ImportanceSaysWhatItCannotLearnFrom) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::gate_tools_test

@@ -6,7 +6,7 @@
 
 #include "cli/run_process.h"
 
-namespace pith::testing {
+namespace pith::testing::gated_run_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -126,4 +126,4 @@ TEST_F(GatedRun, AnEvaluationComparesGatesWithPoliciesAndBelongsToThem) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::gated_run_test

@@ -6,7 +6,7 @@
 #include "common/models/gguf_name.h"
 #include "common/models/hub_files.h"
 
-namespace pith::app {
+namespace pith::app::hf_reference_test {
 namespace {
 
 TEST(HfReference, IsUserRepositoryAndMaybeAQuantisation) {
@@ -128,4 +128,4 @@ TEST(HubTree, LeavesOutWhatIsNoFileOfThatFolder) {
 }
 
 }  // namespace
-}  // namespace pith::app
+}  // namespace pith::app::hf_reference_test

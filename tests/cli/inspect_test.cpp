@@ -5,9 +5,9 @@
 #include <sstream>
 
 #include "cli/run_process.h"
-#include "figures/xml_check.h"
+#include "lab/figures/xml_check.h"
 
-namespace pith::testing {
+namespace pith::testing::inspect_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -482,4 +482,4 @@ TEST_F(InspectCommand, CalibrationSaysWhatIsWrongAndLeavesNoFile) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::inspect_test

@@ -10,7 +10,7 @@
 #include "engine/probe/child_process.h"
 #include "pith/text.h"
 
-namespace pith::testing {
+namespace pith::testing::llama_completion_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -173,4 +173,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto & of) { return std::string(of.param.name); });
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::llama_completion_test

@@ -7,7 +7,7 @@
 #include "cli/serve_process.h"
 #include "common/bench/find_llama_bench.h"
 
-namespace pith::testing {
+namespace pith::testing::llama_server_test {
 namespace {
 
 const std::string kModel = PITH_SOURCE_DIR "/models/pith-reference.gguf";
@@ -253,4 +253,4 @@ TEST(LlamaServer, HasTheSameCodesKeysAndTypes) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::llama_server_test

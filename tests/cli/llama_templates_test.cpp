@@ -13,7 +13,7 @@
 #include "pith/text.h"
 #include "text/jinja.h"
 
-namespace pith::testing {
+namespace pith::testing::llama_templates_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -178,4 +178,4 @@ TEST(LlamaTemplateList, HasThirtyAndMore) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::llama_templates_test

@@ -10,7 +10,7 @@
 #include "common/models/model_match.h"
 #include "model/gguf_edit.h"
 
-namespace pith::app {
+namespace pith::app::models_found_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -212,4 +212,4 @@ TEST(HubCache, KeepsWhatItIsGiven) {
 }
 
 }  // namespace
-}  // namespace pith::app
+}  // namespace pith::app::models_found_test

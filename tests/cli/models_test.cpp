@@ -4,7 +4,7 @@
 
 #include "cli/run_process.h"
 
-namespace pith::testing {
+namespace pith::testing::models_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -166,4 +166,4 @@ TEST_F(Models, ThatAreNotThereAreAnErrorThatSaysWhereItLooked) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::models_test

@@ -16,7 +16,7 @@
 #include "common/options/read_arguments.h"
 #include "common/shell/option_values.h"
 
-namespace pith::app {
+namespace pith::app::options_test {
 namespace {
 
 // pith's own commands.
@@ -208,4 +208,4 @@ TEST(ReadArguments, KnowsTheCommandBelowACommand) {
 }
 
 }  // namespace
-}  // namespace pith::app
+}  // namespace pith::app::options_test

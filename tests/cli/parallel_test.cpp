@@ -4,7 +4,7 @@
 
 #include "cli/run_process.h"
 
-namespace pith::testing {
+namespace pith::testing::parallel_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -152,4 +152,4 @@ TEST_F(Parallel, APromptThatNoBudgetServesEndsTheRunWithOneLine) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::parallel_test

@@ -6,7 +6,7 @@
 #include "cli/run_process.h"
 #include "tasks/wording.h"
 
-namespace pith::testing {
+namespace pith::testing::questions_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -120,4 +120,4 @@ TEST_F(Questions, HaveTheirAnswersAloneOnStandardOutput) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::questions_test

@@ -7,7 +7,7 @@
 #include "cli/run_process.h"
 #include "model/gguf_edit.h"
 
-namespace pith::testing {
+namespace pith::testing::real_heads_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -79,4 +79,4 @@ TEST(RealFineTune, WithOneBitOfANormChangedDoesWithoutAndSaysSo) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::real_heads_test

@@ -5,7 +5,7 @@
 
 #include "cli/run_process.h"
 
-namespace pith::testing {
+namespace pith::testing::reference_heads_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -72,4 +72,4 @@ TEST(ReferenceHeads, MakeHeadKvWorkWithoutAFlag) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::reference_heads_test

@@ -1,7 +1,7 @@
 // serve_test.cpp - `pith serve` as a process: what it prints, how it ends, and that it says what `pith run` says.
 #include "cli/serve_process.h"
 
-namespace pith::testing {
+namespace pith::testing::serve_test {
 namespace {
 
 const std::string kModel = PITH_SOURCE_DIR "/models/pith-reference.gguf";
@@ -154,4 +154,4 @@ TEST_F(Serve, RefusesFlagsThatMakeNoSense) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::serve_test

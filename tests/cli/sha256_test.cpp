@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pith::app {
+namespace pith::app::sha256_test {
 namespace {
 
 std::string sum(const std::string & text, size_t piece) {
@@ -42,4 +42,4 @@ TEST(Sha256, BeginsAgainBehindASum) {
 }
 
 }  // namespace
-}  // namespace pith::app
+}  // namespace pith::app::sha256_test

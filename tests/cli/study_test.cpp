@@ -7,7 +7,7 @@
 
 #include "cli/run_process.h"
 
-namespace pith::testing {
+namespace pith::testing::study_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -221,4 +221,4 @@ TEST_F(Study, RefusesWhatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::study_test

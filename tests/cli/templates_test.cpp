@@ -4,7 +4,7 @@
 #include "cli/run_process.h"
 #include "text/jinja.h"
 
-namespace pith::testing {
+namespace pith::testing::templates_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -103,4 +103,4 @@ TEST_F(Templates, LibllamasListStandsInWithALine) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::templates_test

@@ -5,7 +5,7 @@
 #include "cli/run_process.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith {
+namespace pith::train_gate_test {
 namespace {
 
 using testing::expect_error;
@@ -166,4 +166,4 @@ TEST_F(TrainSft, BadInputIsOneLineThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::train_gate_test

@@ -2,7 +2,7 @@
 // trains; it never dies.
 #include "cli/run_process.h"
 
-namespace pith {
+namespace pith::train_memory_test {
 namespace {
 
 TEST(TrainMemory, UnderWhateverLimitItSaysOneLineOrTrains) {
@@ -36,4 +36,4 @@ TEST(TrainMemory, UnderWhateverLimitItSaysOneLineOrTrains) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::train_memory_test

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace pith {
+namespace pith::copy_on_write_test {
 namespace {
 
 TEST(CopyOnWrite, CopiesShareUntilOneChanges) {
@@ -36,4 +36,4 @@ TEST(CopyOnWrite, WhatWasMovedFromIsEmpty) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::copy_on_write_test

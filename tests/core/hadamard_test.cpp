@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace pith {
+namespace pith::hadamard_test {
 namespace {
 
 std::vector<float> random_row(size_t n, unsigned seed) {
@@ -66,4 +66,4 @@ TEST(Hadamard, BlocksAreTheLargestPowersOfTwoThatDivide) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::hadamard_test

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace pith {
+namespace pith::hash64_test {
 namespace {
 
 std::vector<uint8_t> random_bytes(size_t n) {
@@ -68,4 +68,4 @@ TEST(Hash64, AFlippedBitAnywhereChangesIt) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::hash64_test

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-namespace pith {
+namespace pith::interval_test {
 namespace {
 
 TEST(WilsonInterval, EndsWhereTheCountIsJust196StandardErrorsAway) {
@@ -137,4 +137,4 @@ TEST(MeanOfEstimates, StaysInRangeAndNeverShrinksToAPoint) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::interval_test

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace pith {
+namespace pith::json_syntax_test {
 namespace {
 
 TEST(JsonSyntax, TakesWhatIsJson) {
@@ -73,4 +73,4 @@ TEST(JsonSyntax, RefusesMoreValuesThanItIsToldOf) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::json_syntax_test

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace pith {
+namespace pith::log_pieces_test {
 namespace {
 
 using Lines = std::vector<std::pair<LogLevel, std::string>>;
@@ -24,4 +24,4 @@ TEST(LogPieces, JoinsPiecesUntilTheNewlineAtTheLevelOfTheFirst) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::log_pieces_test

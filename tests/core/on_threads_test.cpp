@@ -29,7 +29,7 @@ extern "C" int pthread_create(pthread_t * thread, const pthread_attr_t * attribu
     return next(thread, attributes, run, argument);
 }
 
-namespace pith {
+namespace pith::on_threads_test {
 namespace {
 
 constexpr int kParts = 5;
@@ -67,4 +67,4 @@ TEST(OnThreads, NoPartIsNoWork) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::on_threads_test

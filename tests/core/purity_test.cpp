@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+namespace pith::purity_test {
 namespace {
 
 TEST(PureCore, IncludesOnlyTheStandardLibraryAndItself) {
@@ -67,3 +68,4 @@ TEST(Library, NamesNoFlagOfTheCommandLine) {
 }
 
 }  // namespace
+}  // namespace pith::purity_test

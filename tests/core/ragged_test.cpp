@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pith {
+namespace pith::ragged_test {
 namespace {
 
 TEST(Ragged, RowsLieOneBehindTheOther) {
@@ -25,4 +25,4 @@ TEST(Ragged, AnEmptyOneHasNoRows) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::ragged_test

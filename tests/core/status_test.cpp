@@ -8,7 +8,7 @@
 
 #include "core/items.h"
 
-namespace pith {
+namespace pith::status_test {
 namespace {
 
 std::string message_of(const std::string & text) {
@@ -92,4 +92,4 @@ TEST(StatusMessage, OfEndlessTextCutsNoCharacterInTwo) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::status_test

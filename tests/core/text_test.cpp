@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pith {
+namespace pith::text_test {
 namespace {
 
 TEST(Join, TakesStringsViewsAndLiteralsInAnyContainer) {
@@ -63,4 +63,4 @@ TEST(Nearest, IgnoresCaseAndCountsSwappedNeighboursOnce) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::text_test

@@ -29,7 +29,7 @@ ggml_status ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, ggml_cg
     return next(sched, graph);
 }
 
-namespace pith {
+namespace pith::batch_on_devices_test {
 namespace {
 
 using testing::random_tokens;
@@ -101,4 +101,4 @@ TEST(BatchOnDevices, ACancelledPassOverUnlikePoliciesIsTakenBackWhole) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::batch_on_devices_test

@@ -24,12 +24,13 @@
 #include "engine/layer_probe.h"
 #include "engine/parts/model_parts.h"
 #include "engine/tiny_model.h"
+#include "every_case.h"
 #include "model/architecture_files.h"
 #include "model/architectures.h"
 #include "model/llama_logits.h"
 #include "model/random_lora.h"
 
-namespace pith {
+namespace pith::devices_test {
 namespace {
 
 using testing::compare_logits;
@@ -544,7 +545,7 @@ void expect_about_the_same(const Outcome & got, const Outcome & expected, const 
 // Windows, sinks, experts, recurrent layers, keys that layers share, told tokens: whatever the layers are. Of every kind one,
 // or all there are.
 void expect_every_kind_of_layer(const Where & where) {
-    const bool all = std::getenv("PITH_EVERY_ARCHITECTURE") != nullptr;
+    const bool all = testing::every_case();
     std::set<std::string> seen;
     for (const testing::ArchitectureFile & one : testing::architecture_files()) {
         if (!seen.insert(one.arch).second && !all) { continue; }
@@ -655,4 +656,4 @@ TEST(DevicesOfTheProgram, ServeEveryCommand) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::devices_test

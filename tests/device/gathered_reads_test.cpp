@@ -14,7 +14,7 @@
 #include "device/rpc_process.h"
 #include "device/sent_graphs.h"
 
-namespace pith {
+namespace pith::gathered_reads_test {
 namespace {
 
 using testing::RpcProcess;
@@ -169,4 +169,4 @@ TEST_F(Crossing, ANormsWeightGoesWhereItIsUsed) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::gathered_reads_test

@@ -12,7 +12,7 @@
 #include "engine/tiny_model.h"
 #include "pith/devices.h"
 
-namespace pith {
+namespace pith::lost_device_test {
 namespace {
 
 using testing::Listener;
@@ -138,4 +138,4 @@ TEST_F(LostDevice, NamesAndSharesThatAreNoneAreRefused) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::lost_device_test

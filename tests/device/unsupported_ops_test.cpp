@@ -12,7 +12,7 @@
 #include "engine/tiny_model.h"
 #include "pith/log.h"
 
-namespace pith {
+namespace pith::unsupported_ops_test {
 namespace {
 
 using testing::load;
@@ -105,12 +105,12 @@ TEST(UnsupportedOps, WhatADeviceRefusesIsComputedElsewhereAndToldOnceByName) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::unsupported_ops_test
 
 extern "C" bool ggml_backend_supports_op(ggml_backend_t backend, const ggml_tensor * op) {
     const bool is_cpu = ggml_backend_dev_type(ggml_backend_get_device(backend)) == GGML_BACKEND_DEVICE_TYPE_CPU;
-    if (!is_cpu && op->op != GGML_OP_NONE && op->op == pith::refused) {
-        ++pith::n_refused;
+    if (!is_cpu && op->op != GGML_OP_NONE && op->op == pith::unsupported_ops_test::refused) {
+        ++pith::unsupported_ops_test::n_refused;
         return false;
     }
     static auto * const next =

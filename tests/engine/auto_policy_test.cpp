@@ -12,7 +12,7 @@
 #include "model/head_importance_file.h"
 #include "pith/session.h"
 
-namespace pith {
+namespace pith::auto_policy_test {
 namespace {
 
 // What `auto` is, by what is known.
@@ -298,4 +298,4 @@ TEST_F(AutoSession, EvictMayAskForTheSessionsOwnAuto) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::auto_policy_test

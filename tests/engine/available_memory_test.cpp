@@ -17,7 +17,7 @@
 #include "model/gguf_edit.h"
 #include "pith/session.h"
 
-namespace pith {
+namespace pith::available_memory_test {
 namespace {
 
 using testing::random_tokens;
@@ -267,4 +267,4 @@ TEST(BudgetAuto, LeavesRoomForSnapshots) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::available_memory_test

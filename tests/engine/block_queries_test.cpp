@@ -8,7 +8,7 @@
 #include "engine/tiny_model.h"
 #include "pith/session.h"
 
-namespace pith {
+namespace pith::block_queries_test {
 namespace {
 
 using testing::random_tokens;
@@ -70,4 +70,4 @@ TEST(BlockQueries, ServeEvictionsInChunksAndInDecode) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::block_queries_test

@@ -13,7 +13,7 @@
 #include "pith/engine.h"
 #include "tasks/tasks.h"
 
-namespace pith {
+namespace pith::cake_reference_test {
 namespace {
 
 const std::string kCakeModel = PITH_SOURCE_DIR "/models/pith-reference.gguf";
@@ -132,4 +132,4 @@ TEST(CakeOnTheReferenceModel, LayersHoldWhatEntropyTimesVarianceOfThePastGivesTh
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::cake_reference_test

@@ -8,7 +8,7 @@
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 
-namespace pith {
+namespace pith::cancel_test {
 namespace {
 
 using testing::cancel_everywhere;
@@ -133,4 +133,4 @@ INSTANTIATE_TEST_SUITE_P(Policies, Cancel,
                                            Case{"gated+snapkv:window=8", PrefillSchedule::kChunked, true}));
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::cancel_test

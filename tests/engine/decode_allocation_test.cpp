@@ -54,7 +54,7 @@ void operator delete(void * memory, size_t, std::align_val_t) noexcept {
     release(memory);
 }
 
-namespace pith {
+namespace pith::decode_allocation_test {
 namespace {
 
 // Between two evictions, once lanes and evidence have had their largest size: a few rounds first.
@@ -107,4 +107,4 @@ TEST(DecodeAllocations, ACopyOfTheEvidenceLeavesSamplesAndEntriesRowsWhereTheyAr
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::decode_allocation_test

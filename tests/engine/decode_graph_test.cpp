@@ -14,7 +14,7 @@
 #include "engine/pass/forward.h"
 #include "engine/tiny_model.h"
 
-namespace pith {
+namespace pith::decode_graph_test {
 namespace {
 
 using testing::random_tokens;
@@ -235,4 +235,4 @@ TEST_F(DecodeGraphTest, GivesTheSameLogitsWhenItIsProfiled) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::decode_graph_test

@@ -14,7 +14,7 @@
 #include "pith/cache_file.h"
 #include "pith/text.h"
 
-namespace pith {
+namespace pith::every_call_test {
 namespace {
 
 using testing::fail_everywhere;
@@ -196,4 +196,4 @@ TEST(EveryCall, AChatTemplateIsTakenOrAllIsAsBefore) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::every_call_test

@@ -12,7 +12,7 @@
 #include "pith/policies.h"
 #include "pith/session.h"
 
-namespace pith {
+namespace pith::evict_as_test {
 namespace {
 
 using testing::even_gate;
@@ -257,4 +257,4 @@ TEST_F(EvictAs, AProbeShowsWhatEvictWouldKeepAndEvictsNothing) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::evict_as_test

@@ -10,11 +10,18 @@
 #include "engine/fail_at.h"
 #include "engine/pass/live_session.h"
 #include "engine/session_state.h"
+#include "every_case.h"
 
 namespace pith::testing {
 
 inline constexpr Fails kEveryKind[] = {Fails::kPages, Fails::kBuffers,    Fails::kGraphs,
                                        Fails::kFiles, Fails::kNamedFiles, Fails::kNew};
+
+// The next place of a kind at which a call fails: the first ones all, then each third, unless every case is asked for.
+inline int64_t next_place(int64_t k) {
+    constexpr int64_t kFirst = 6;
+    return k + (k < kFirst || every_case() ? 1 : 3);
+}
 
 // What no call may leave behind, however it ends.
 inline void expect_whole(Session & session) {
@@ -33,20 +40,20 @@ inline void expect_told(const Status & status, bool failed) {
 
 using FailingCall = std::function<Status(Session &)>;
 
-// The call, with the k-th of each kind failing, for every k until none fails any more: each time the session is as before. Then
-// the call as it is. Returns how often something failed.
+// The call, with the k-th of each kind failing, until none fails any more: each time the session is as before. Then the call as
+// it is. Returns how many places were found at which it can fail.
 // voids_snapshots: the call, where it succeeds, leaves nothing to come back to, and may be made once more.
 inline int64_t fail_everywhere(Session & session, const FailingCall & call, bool voids_snapshots = false) {
-    int64_t n_failed = 0;
+    int64_t n_places = 0;
     for (const Fails what : kEveryKind) {
-        for (int64_t k = 1;; ++k) {
+        int64_t last = 0;
+        for (int64_t k = 1;; k = next_place(k)) {
             const auto snapshot = session.snapshot();  // so that a success can be taken back
             EXPECT_TRUE(snapshot.ok());
             const SessionState before = state_of(session);
             fail_at(what, k);
             const Status status = call(session);
             const bool failed = stop_failing();
-            n_failed += failed ? 1 : 0;
             expect_whole(session);
             if (status.ok()) {  // nothing failed, or it did without
                 if (!voids_snapshots) { EXPECT_TRUE(session.restore(*snapshot).ok()); }
@@ -55,38 +62,42 @@ inline int64_t fail_everywhere(Session & session, const FailingCall & call, bool
                 EXPECT_TRUE(state_of(session) == before)
                     << "kind " << static_cast<int>(what) << ", the " << k << "th: " << status.message();
             }
-            if (::testing::Test::HasFailure()) { return n_failed; }
+            if (::testing::Test::HasFailure()) { return n_places; }
             if (!failed) { break; }
+            last = k;
         }
+        n_places += last;
     }
     const Status status = call(session);
     EXPECT_TRUE(status.ok()) << status.message();
-    return n_failed;
+    return n_places;
 }
 
 // The same of what makes something that was not there: each time it says what failed, or is made all the same. `check` is
 // shown all that are made.
 template <class Make, class Check>
 int64_t fail_making_everywhere(const Make & make, const Check & check) {
-    int64_t n_failed = 0;
+    int64_t n_places = 0;
     for (const Fails what : kEveryKind) {
-        for (int64_t k = 1;; ++k) {
+        int64_t last = 0;
+        for (int64_t k = 1;; k = next_place(k)) {
             fail_at(what, k);
             auto made = make();
             const bool failed = stop_failing();
-            n_failed += failed ? 1 : 0;
             made.ok() ? check(*made) : expect_told(made.status(), failed);
             if (::testing::Test::HasFailure()) {
                 ADD_FAILURE() << "kind " << static_cast<int>(what) << ", the " << k << "th";
-                return n_failed;
+                return n_places;
             }
             if (!failed) { break; }
+            last = k;
         }
+        n_places += last;
     }
     auto made = make();
     EXPECT_TRUE(made.ok()) << made.status().message();
     if (made.ok()) { check(*made); }
-    return n_failed;
+    return n_places;
 }
 
 using CancelledCall = std::function<Status(Session &, const std::atomic<bool> *)>;

@@ -12,7 +12,7 @@
 #include "model/head_importance_file.h"
 #include "pith/log.h"
 
-namespace pith {
+namespace pith::find_heads_test {
 namespace {
 
 using testing::scratch_file;
@@ -170,4 +170,4 @@ TEST_F(FindHeads, OfAModelThatNoneComeForAreNotMissed) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::find_heads_test

@@ -15,7 +15,7 @@
 #include "gate/plain_gate.h"
 #include "model/plain_attention.h"
 
-namespace pith {
+namespace pith::gated_session_test {
 namespace {
 
 using testing::even_gate;
@@ -740,4 +740,4 @@ TEST(GatedEngine, AnswersAreSetAsideAndComeBackToTheBit) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::gated_session_test

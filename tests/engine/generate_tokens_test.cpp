@@ -5,7 +5,7 @@
 
 #include "engine/tiny_session.h"
 
-namespace pith {
+namespace pith::generate_tokens_test {
 namespace {
 
 using testing::open_tiny;
@@ -109,4 +109,4 @@ TEST(GenerateTokens, StopsWhereItIsToldTo) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::generate_tokens_test

@@ -7,7 +7,7 @@
 #include "engine/tiny_session.h"
 #include "pith/session.h"
 
-namespace pith {
+namespace pith::guided_chunks_test {
 namespace {
 
 using testing::Lanes;
@@ -136,4 +136,4 @@ INSTANTIATE_TEST_SUITE_P(Policies, GuidedChunks,
                          });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::guided_chunks_test

@@ -7,10 +7,10 @@
 #include "engine/policy_probe.h"
 #include "pith/engine.h"
 #include "policy/score/scorer.h"
-#include "select/joint_lane.h"
+#include "policy/select/joint_lane.h"
 #include "tasks/tasks.h"
 
-namespace pith {
+namespace pith::joint_reference_test {
 namespace {
 
 const std::string kModel = PITH_SOURCE_DIR "/models/pith-reference.gguf";
@@ -87,4 +87,4 @@ TEST(JointOnTheReferenceModel, IsExactForOneNoWorseForTwoAndBetterOnAverageForAC
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::joint_reference_test

@@ -8,7 +8,7 @@
 #include "engine/tiny_model.h"
 #include "pith/session.h"
 
-namespace pith {
+namespace pith::key_norm_test {
 namespace {
 
 using testing::tiny_model;
@@ -95,4 +95,4 @@ TEST_P(KeyNorms, AreCarriedThroughCompaction) {
 INSTANTIATE_TEST_SUITE_P(Types, KeyNorms, ::testing::Values(KvType::kF32, KvType::kF16, KvType::kQ8_0));
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::key_norm_test

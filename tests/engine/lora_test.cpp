@@ -16,7 +16,7 @@
 #include "model/output_factors.h"
 #include "model/random_lora.h"
 
-namespace pith {
+namespace pith::lora_test {
 namespace {
 
 using testing::compare_logits;
@@ -214,4 +214,4 @@ TEST_F(LoraEvidence, WhatCannotBeUsedIsRefused) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::lora_test

@@ -8,7 +8,7 @@
 #include "model/architectures.h"
 #include "model/llama_logits.h"
 
-namespace pith {
+namespace pith::parity_test {
 namespace {
 
 using testing::compare_logits;
@@ -65,4 +65,4 @@ INSTANTIATE_TEST_SUITE_P(F32, SessionParity, ::testing::ValuesIn(testing::archit
                          [](const auto & test) { return test.param.name; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::parity_test

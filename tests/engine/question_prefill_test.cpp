@@ -10,7 +10,7 @@
 #include "pith/session.h"
 #include "policy/policy.h"
 
-namespace pith {
+namespace pith::question_prefill_test {
 namespace {
 
 using testing::Lanes;
@@ -259,4 +259,4 @@ TEST(QuestionPrefillBytes, HoldTheQuestionThatIsAskedAfterwards) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::question_prefill_test

@@ -3,7 +3,7 @@
 //
 // Most sequences are short, so that there are many beginnings; every fortieth is long.
 //
-// PITH_RANDOM_SEQUENCES   in all (10,000; the label slow has 100,000; a tenth where AddressSanitizer watches)
+// PITH_RANDOM_SEQUENCES   in all (2,000; the label slow has 100,000; half where AddressSanitizer watches)
 // PITH_RANDOM_SEED        only this sequence: a failure says which
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include "engine/random_walk.h"
 #include "engine/tiny_model.h"
 
-namespace pith {
+namespace pith::random_calls_test {
 namespace {
 
 using testing::fail_at;
@@ -180,7 +180,7 @@ int64_t number_from(const char * variable, int64_t otherwise) {
 #if defined(__SANITIZE_ADDRESS__)
 constexpr int64_t kSequences = 1000;
 #else
-constexpr int64_t kSequences = 10000;
+constexpr int64_t kSequences = 2000;
 #endif
 constexpr int kShort = 5;  // calls
 constexpr int kLong = 40;
@@ -207,4 +207,4 @@ INSTANTIATE_TEST_SUITE_P(Sessions, RandomCalls, ::testing::ValuesIn(cases()),
                          [](const auto & test) { return test.param.name; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::random_calls_test

@@ -10,7 +10,7 @@
 
 #include "core/likeliest_token.h"
 #include "engine/answers_alone.h"
-#include "engine/saved_and_opened.h"
+#include "engine/saved/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "model/arch/architecture.h"
@@ -19,7 +19,7 @@
 #include "pith/batch_engine.h"
 #include "pith/cache_file.h"
 
-namespace pith {
+namespace pith::recurrent_test {
 namespace {
 
 using testing::architecture_files;
@@ -380,4 +380,4 @@ INSTANTIATE_TEST_SUITE_P(F32, RecurrentLayers, ::testing::ValuesIn(recurrent_fil
                          [](const auto & test) { return test.param.name; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::recurrent_test

@@ -8,7 +8,7 @@
 #include "pith/engine.h"
 #include "tasks/tasks.h"
 
-namespace pith {
+namespace pith::reference_model_test {
 namespace {
 
 constexpr double kTie = 2e-3;  // of the logits' range: where libllama's best two are this close, either may win
@@ -95,4 +95,4 @@ TEST_F(ReferenceModel, GreedyTextEqualsLibllamasFor128Tokens) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::reference_model_test

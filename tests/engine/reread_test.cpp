@@ -11,7 +11,7 @@
 #include "engine/tiny_session.h"
 #include "pith/session.h"
 
-namespace pith {
+namespace pith::reread_test {
 namespace {
 
 using testing::Lanes;
@@ -243,4 +243,4 @@ INSTANTIATE_TEST_SUITE_P(Policies, RereadSession, ::testing::Values("reread", "k
                          });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::reread_test

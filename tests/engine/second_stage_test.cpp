@@ -5,11 +5,11 @@
 #include <atomic>
 
 #include "engine/gated_model.h"
-#include "engine/saved_and_opened.h"
+#include "engine/saved/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "engine/tiny_session.h"
 
-namespace pith {
+namespace pith::second_stage_test {
 namespace {
 
 using testing::contents_of;
@@ -140,4 +140,4 @@ TEST_F(SecondStage, OfASessionThatAsksItsGatesIsRefused) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::second_stage_test

@@ -11,7 +11,7 @@
 #include "engine/layer_probe.h"
 #include "engine/tiny_model.h"
 
-namespace pith {
+namespace pith::session_test {
 namespace {
 
 using testing::random_tokens;
@@ -395,4 +395,4 @@ TEST_F(SessionTest, BadRequestsAreErrorsThatNameTheValue) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::session_test

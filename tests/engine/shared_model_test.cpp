@@ -12,7 +12,7 @@
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
 
-namespace pith {
+namespace pith::shared_model_test {
 namespace {
 
 constexpr int kThreads = 3;
@@ -146,4 +146,4 @@ TEST(SharedModel, SessionsOfSeveralThreadsEachDoNotEither) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::shared_model_test

@@ -12,7 +12,7 @@
 #include "engine/tiny_model.h"
 #include "model/random_lora.h"
 
-namespace pith {
+namespace pith::transaction_test {
 namespace {
 
 using testing::fail_everywhere;
@@ -293,4 +293,4 @@ TEST(Transactions, ASnapshotOfASessionThatIsGoneIsNobodysElse) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::transaction_test

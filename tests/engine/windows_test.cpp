@@ -8,12 +8,12 @@
 
 #include "cache/page_memory.h"
 #include "engine/answers_alone.h"
-#include "engine/saved_and_opened.h"
+#include "engine/saved/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
 
-namespace pith {
+namespace pith::windows_test {
 namespace {
 
 using testing::contents_of;
@@ -397,4 +397,4 @@ INSTANTIATE_TEST_SUITE_P(Models, Windows,
                          [](const auto & test) { return test.param.name; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::windows_test

@@ -7,7 +7,7 @@
 
 #include "model/gguf_edit.h"
 
-namespace pith {
+namespace pith::can_write_test {
 namespace {
 
 using testing::TempFolder;
@@ -46,4 +46,4 @@ TEST(CanWrite, NamesThePathAndTheReason) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::can_write_test

@@ -9,7 +9,7 @@
 
 #include "model/gguf_edit.h"
 
-namespace pith {
+namespace pith::mapped_file_test {
 namespace {
 
 TEST(MappedFile, ReadsWhatIsMapped) {
@@ -51,4 +51,4 @@ TEST(MappedFile, IsKeptOpenAsLongAsItIsMapped) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::mapped_file_test

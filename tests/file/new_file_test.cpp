@@ -15,7 +15,7 @@
 #include "file/write_file.h"
 #include "model/gguf_edit.h"
 
-namespace pith {
+namespace pith::new_file_test {
 namespace {
 
 using testing::read_file;
@@ -222,4 +222,4 @@ TEST(WriteGguf, WritesWhatGgmlWrites) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::new_file_test

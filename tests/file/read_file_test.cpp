@@ -5,7 +5,7 @@
 
 #include "model/gguf_edit.h"
 
-namespace pith {
+namespace pith::read_file_test {
 namespace {
 
 using testing::TempFolder;
@@ -57,4 +57,4 @@ TEST(ReadFile, NamesWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::read_file_test

@@ -10,7 +10,7 @@
 #include "fuzz/read_gguf_headers.h"
 #include "model/gguf_edit.h"
 
-namespace pith {
+namespace pith::gguf_corpus_test {
 namespace {
 
 std::vector<char> from_hexadecimal(const std::string & text) {
@@ -35,4 +35,4 @@ TEST(GgufCorpus, IsReadOrRefusedByOneClearLine) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::gguf_corpus_test

@@ -52,7 +52,7 @@ void operator delete[](void * memory, size_t) noexcept {
     std::free(memory);
 }
 
-namespace pith {
+namespace pith::gguf_mutation_test {
 namespace {
 
 using testing::find_marks;
@@ -263,4 +263,4 @@ std::string name_of(const ::testing::TestParamInfo<Base> & info) {
 INSTANTIATE_TEST_SUITE_P(Of, GgufMutations, ::testing::ValuesIn(bases()), name_of);
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::gguf_mutation_test

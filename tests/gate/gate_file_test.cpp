@@ -8,7 +8,7 @@
 
 #include "gate/random_gate.h"
 
-namespace pith {
+namespace pith::gate_file_test {
 namespace {
 
 using testing::edit_gguf;
@@ -129,4 +129,4 @@ TEST_F(GateFile, UnwritableTargetIsAnErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::gate_file_test

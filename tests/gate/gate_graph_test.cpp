@@ -11,7 +11,7 @@
 #include "device/backend.h"
 #include "gate/plain_gate.h"
 
-namespace pith {
+namespace pith::gate_graph_test {
 namespace {
 
 using testing::gate_model;
@@ -130,4 +130,4 @@ TEST(GateConfigWords, ImpossibleGatesAreNamed) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::gate_graph_test

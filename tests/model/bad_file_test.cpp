@@ -11,7 +11,7 @@
 #include "model/model_file.h"
 #include "model/random/random_model.h"
 
-namespace pith {
+namespace pith::bad_file_test {
 namespace {
 
 using testing::edit_gguf;
@@ -302,4 +302,4 @@ TEST_F(BadFiles, DamagedHeadersNeverEndTheProcess) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::bad_file_test

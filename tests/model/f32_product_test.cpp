@@ -12,7 +12,7 @@
 
 #include "attention/cpu/cpu_attention.h"
 
-namespace pith {
+namespace pith::f32_product_test {
 namespace {
 
 constexpr float kUntouched = -77.0F;
@@ -179,4 +179,4 @@ INSTANTIATE_TEST_SUITE_P(Targets, F32ProductTest, ::testing::ValuesIn(cpu_attent
                          [](const auto & target) { return std::string(target.param); });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::f32_product_test

@@ -5,7 +5,7 @@
 #include "model/plain_attention.h"
 #include "model/random/random_model.h"
 
-namespace pith {
+namespace pith::gradient_test {
 namespace {
 
 using testing::PlainAttention;
@@ -136,4 +136,4 @@ INSTANTIATE_TEST_SUITE_P(Dense, Gradient, ::testing::Values("llama", "qwen2", "q
                          [](const auto & instance) { return instance.param; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::gradient_test

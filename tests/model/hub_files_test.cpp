@@ -12,7 +12,7 @@
 #include "model/random/random_model.h"
 #include "pith/log.h"
 
-namespace pith {
+namespace pith::hub_files_test {
 namespace {
 
 using testing::compare_logits;
@@ -232,4 +232,4 @@ TEST_F(HubFiles, NormsAndBiasesMayBeHalfPrecision) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::hub_files_test

@@ -13,7 +13,7 @@
 #include "model/plain_attention.h"
 #include "model/random/random_model.h"
 
-namespace pith {
+namespace pith::lora_file_test {
 namespace {
 
 using testing::edit_gguf;
@@ -137,4 +137,4 @@ TEST_F(LoraFile, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::lora_file_test

@@ -11,7 +11,7 @@
 #include "model/plain_attention.h"
 #include "model/random/random_model.h"
 
-namespace pith {
+namespace pith::model_file_test {
 namespace {
 
 using testing::compare_logits;
@@ -228,4 +228,4 @@ TEST_F(ModelFiles, AMaskedKeyHasNoInfluence) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::model_file_test

@@ -15,7 +15,7 @@
 #include "model/random/random_model.h"
 #include "model/random_lora.h"
 
-namespace pith {
+namespace pith::model_identity_test {
 namespace {
 
 using testing::edit_gguf;
@@ -150,4 +150,4 @@ TEST_F(Identity, LargeTensorsAreSampledFromTheFirstByteToTheLast) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::model_identity_test

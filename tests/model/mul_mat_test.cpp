@@ -13,7 +13,7 @@
 #include "device/backend.h"
 #include "model/cpu/f32_product.h"
 
-namespace pith {
+namespace pith::mul_mat_test {
 namespace {
 
 constexpr int64_t kIn = 96;
@@ -105,4 +105,4 @@ TEST_F(MulMat, IsPithsOwnForF32WeightsAlone) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::mul_mat_test

@@ -10,7 +10,7 @@
 
 #include "model/bare_model.h"
 
-namespace pith {
+namespace pith::output_factors_test {
 namespace {
 
 constexpr int kHeads = 3;
@@ -99,4 +99,4 @@ TEST(OutputFactors, AreTheSameWhoeverMakesThem) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::output_factors_test

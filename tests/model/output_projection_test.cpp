@@ -11,7 +11,7 @@
 #include "model/output_factors.h"
 #include "model/random/random_model.h"
 
-namespace pith {
+namespace pith::output_projection_test {
 namespace {
 
 class OutputProjectionTest : public ::testing::Test {
@@ -121,4 +121,4 @@ TEST_F(OutputProjectionTest, FactorsAreMadeOnceAndSharedAmongThreads) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::output_projection_test

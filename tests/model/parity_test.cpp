@@ -10,7 +10,7 @@
 #include "model/plain_attention.h"
 #include "model/random/random_model.h"
 
-namespace pith {
+namespace pith::parity_test {
 namespace {
 
 using Case = testing::ArchitectureCase;
@@ -169,4 +169,4 @@ INSTANTIATE_TEST_SUITE_P(Types, WeightTypeParity, ::testing::ValuesIn(weight_typ
                          [](const auto & instance) { return instance.param.name; });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::parity_test

@@ -12,16 +12,16 @@
 
 #include "model/random/random_tensors.h"
 
-namespace pith {
+namespace pith::random_model_test {
 namespace {
 
 namespace fs = std::filesystem;
 
-class RandomModel : public testing::Test {
+class RandomModel : public ::testing::Test {
 protected:
     void SetUp() override {
-        const std::string test = testing::UnitTest::GetInstance()->current_test_info()->name();
-        folder_ = fs::path(testing::TempDir()) / ("pith_random_model_" + test);
+        const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+        folder_ = fs::path(::testing::TempDir()) / ("pith_random_model_" + test);
         fs::remove_all(folder_);
         fs::create_directories(folder_);
     }
@@ -128,4 +128,4 @@ TEST(ShapePreset, HasAsManyParametersAsTheModelItNames) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::random_model_test

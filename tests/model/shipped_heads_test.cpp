@@ -16,7 +16,7 @@
 #include "model/random_lora.h"
 #include "pith/log.h"
 
-namespace pith {
+namespace pith::shipped_heads_test {
 namespace {
 
 using Kind = ShippedMatch::Kind;
@@ -182,4 +182,4 @@ TEST(AllShippedHeadImportances, AreWholeAndNameDifferentModels) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::shipped_heads_test

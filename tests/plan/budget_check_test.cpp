@@ -7,7 +7,7 @@
 
 #include "policy/auto_policy.h"
 
-namespace pith {
+namespace pith::budget_check_test {
 namespace {
 
 std::string refusal(const SessionOptions & options) {
@@ -48,4 +48,4 @@ TEST(BudgetCheck, OfAPromptAllowsABudgetThatHoldsThePromptWhole) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::budget_check_test

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace pith {
+namespace pith::budget_test {
 namespace {
 
 void expect_budget(const char * text, BudgetKind kind, double value, const char * printed) {
@@ -77,4 +77,4 @@ TEST(Budget, ChecksWhatAProgramGives) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::budget_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pith {
+namespace pith::protected_tokens_test {
 namespace {
 
 Policy named(const char * name) {
@@ -49,4 +49,4 @@ TEST(ProtectedTokens, TheLeastBudgetHoldsWhatItProtectsAndOneLessDoesNot) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::protected_tokens_test

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace pith {
+namespace pith::run_plan_test {
 namespace {
 
 RunRequest request_of(Budget budget, int64_t n_prompt) {
@@ -326,4 +326,4 @@ TEST(RunPlan, CountsTheLongestChunkAndItsGuideInWideIntegers) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::run_plan_test

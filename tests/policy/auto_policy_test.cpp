@@ -11,7 +11,7 @@
 #include "policy/named_policy.h"
 #include "policy/policy.h"
 
-namespace pith {
+namespace pith::auto_policy_test {
 namespace {
 
 // What `auto` is, by what is known.
@@ -35,14 +35,15 @@ std::string chosen(const AutoFacts & facts) {
 TEST(AutoPolicy, ChoosesByGatesBudgetHeadsAndQuestionInThisOrder) {
     for (const KnownHeads heads : kAllHeads) {
         for (const KnownQuestion question : kAllQuestions) {
-            EXPECT_EQ(chosen({false, true, heads, question}), "gated");
-            EXPECT_EQ(chosen({true, true, heads, question}), "gated+snapkv");
-            EXPECT_EQ(chosen({false, false, heads, question}), "full");
+            EXPECT_EQ(chosen({false, KnownGates::kThreshold, heads, question}), "gated");
+            EXPECT_EQ(chosen({true, KnownGates::kThreshold, heads, question}), "gated+snapkv");
+            EXPECT_EQ(chosen({false, KnownGates::kNone, heads, question}), "full");
             const std::string without = question == KnownQuestion::kInSight ? kInSight : kLater;
             const std::string with = question == KnownQuestion::kInSight ? kInSight : kLaterWithHeads;
-            EXPECT_EQ(chosen({true, false, heads, question}), fits(heads) ? with : without);
+            EXPECT_EQ(chosen({true, KnownGates::kNone, heads, question}), fits(heads) ? with : without);
             const std::string even = question == KnownQuestion::kInSight ? "snapkv" : "keydiff";
-            EXPECT_EQ(chosen({true, false, heads, question, false, true}), even) << "divides nothing, heads measured or not";
+            EXPECT_EQ(chosen({true, KnownGates::kNone, heads, question, false, true}), even)
+                << "divides nothing, heads measured or not";
         }
     }
 }
@@ -175,4 +176,4 @@ TEST(AutoPolicy, StandsFirstInTheListAndNamesWhatItChooses) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::auto_policy_test

@@ -10,7 +10,7 @@
 #include "policy/run_cascade.h"
 #include "policy/variants.h"
 
-namespace pith::test {
+namespace pith::test::cascade_test {
 namespace {
 
 std::vector<Policy> some_policies() {
@@ -154,4 +154,4 @@ TEST(Cascade, AFullPolicyOrALargeBudgetPlansNothing) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::cascade_test

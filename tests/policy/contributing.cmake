@@ -36,8 +36,7 @@ put(include/policy/score/scorers.def "${_scorers}PITH_SCORER(${_name})\n")
 
 # The new scorer is tried with every other part: formulas that stand in a part's own test belong to it, too.
 set(_formulas "")
-file(GLOB _part_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/allocate/*_test.cpp ${PROJECT_SOURCE_DIR}/tests/refine/*_test.cpp
-     ${PROJECT_SOURCE_DIR}/tests/select/*_test.cpp)
+file(GLOB _part_tests CONFIGURE_DEPENDS allocate/*_test.cpp refine/*_test.cpp select/*_test.cpp)
 foreach(_part_test IN LISTS _part_tests)
   file(STRINGS ${_part_test} _known REGEX "^const Known<")
   if(_known)

@@ -9,7 +9,7 @@
 #include "pith/policies.h"
 #include "policy/policies_page.h"
 
-namespace pith::test {
+namespace pith::test::contributing_test {
 namespace {
 
 TEST(VatpOnThePage, HasTheRowThatItSaysOfItself) {
@@ -25,4 +25,4 @@ TEST(VatpOnThePage, HasTheRowThatItSaysOfItself) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::contributing_test

@@ -10,7 +10,7 @@
 #include "policy/on_threads.h"
 #include "policy/registry.h"
 
-namespace pith::test {
+namespace pith::test::eviction_test {
 namespace {
 
 constexpr CacheShape kShape{2, 2, 2, 8};
@@ -250,4 +250,4 @@ TEST(Eviction, WhatAShortLaneLeavesGoesToTheOthers) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::eviction_test

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace pith {
+namespace pith::evidence_test {
 namespace {
 
 TEST(EvidenceNeeds, MergedAsksForAllThatEitherAsksFor) {
@@ -43,4 +43,4 @@ TEST(EvidenceNeeds, AProfileThatIsNotTheDefaultWins) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::evidence_test

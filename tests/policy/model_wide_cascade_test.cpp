@@ -12,7 +12,7 @@
 #include "policy/run_cascade.h"
 #include "policy/score/scorer.h"
 
-namespace pith::test {
+namespace pith::test::model_wide_cascade_test {
 namespace {
 
 template <class Part>
@@ -236,4 +236,4 @@ TEST(ModelWideCascade, OfScoreIsNearToWhatTwoPassesKeep) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::model_wide_cascade_test

@@ -5,7 +5,7 @@
 
 #include "core/text.h"
 
-namespace pith {
+namespace pith::options_test {
 namespace {
 
 constexpr OptionSpec kTable[] = {
@@ -76,4 +76,4 @@ TEST(Text, SplitJoinTrimAndNumbers) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::options_test

@@ -5,7 +5,7 @@
 #include "policy/policy.h"
 #include "policy/score/scorer.h"
 
-namespace pith {
+namespace pith::parse_test {
 namespace {
 
 std::string error_of(const char * text) {
@@ -179,4 +179,4 @@ TEST(PolicyNeeds, AMarginFollowsTheWindowWhereASampleHasOne) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::parse_test

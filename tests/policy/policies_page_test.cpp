@@ -11,7 +11,7 @@
 #include "pith/policies.h"
 #include "policy/policies_page.h"
 
-namespace pith::test {
+namespace pith::test::policies_page_test {
 namespace {
 
 std::string row_of_alias(const PolicyInfo & alias) {
@@ -64,4 +64,4 @@ TEST(PoliciesPage, HasEveryAlias) {
 }
 
 }  // namespace
-}  // namespace pith::test
+}  // namespace pith::test::policies_page_test

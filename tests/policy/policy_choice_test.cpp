@@ -5,7 +5,7 @@
 
 #include "policy/named_policy.h"
 
-namespace pith {
+namespace pith::policy_choice_test {
 namespace {
 
 TEST(PolicyChoice, IsAutoWhereNobodyChose) {
@@ -45,4 +45,4 @@ TEST(PolicyChoice, IsAnotherWhereItIsCalledOtherwise) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::policy_choice_test

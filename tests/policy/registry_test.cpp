@@ -9,7 +9,7 @@
 #include "policy/registry.h"
 #include "policy/variants.h"
 
-namespace pith {
+namespace pith::registry_test {
 namespace {
 
 template <class Part>
@@ -93,4 +93,4 @@ TEST(Registry, EveryValueATableNamesIsAccepted) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::registry_test

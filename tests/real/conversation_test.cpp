@@ -5,7 +5,7 @@
 #include "real/real_model.h"
 #include "real/story.h"
 
-namespace pith::testing {
+namespace pith::testing::conversation_test {
 namespace {
 
 class RealConversation : public OnRealModel<kQwenCoder> {
@@ -69,4 +69,4 @@ TEST_F(RealConversation, OfTenTurnsUnderABudgetRecallsWhatWasSaidFirst) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::conversation_test

@@ -3,7 +3,7 @@
 #include "engine/mask_oracle.h"
 #include "real/parity.h"
 
-namespace pith {
+namespace pith::gemma3_windows_test {
 namespace {
 
 using testing::EvictionRun;
@@ -65,4 +65,4 @@ TEST_F(Gemma3Windows, EvictionOnLayersThatSeeAllEqualsMasking) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::gemma3_windows_test

@@ -10,7 +10,7 @@
 #include "real/real_model.h"
 #include "real/story.h"
 
-namespace pith::testing {
+namespace pith::testing::killed_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -92,4 +92,4 @@ TEST_F(KilledCompress, LeavesAWholeFileOrNoneAndTheAnswersOfOneThatWasNot) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::killed_test

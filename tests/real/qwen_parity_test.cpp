@@ -2,7 +2,7 @@
 #include "real/parity.h"
 #include "real/qwen.h"
 
-namespace pith {
+namespace pith::qwen_parity_test {
 namespace {
 
 // How far libllama is from these weights in f32 on the text below, measured once: there the file takes 6 GB. Pith was as far.
@@ -27,4 +27,4 @@ TEST_F(QwenParity, GreedyTextPartsFromLibllamasOnlyWhereItsBestTokensAreTied) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::qwen_parity_test

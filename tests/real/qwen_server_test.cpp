@@ -3,7 +3,7 @@
 #include "real/qwen.h"
 #include "serve/serving.h"
 
-namespace pith {
+namespace pith::qwen_server_test {
 namespace {
 
 using testing::Json;
@@ -85,4 +85,4 @@ TEST_F(QwenServer, SaysWhatATextHoldsInTheSchemaThatIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::qwen_server_test

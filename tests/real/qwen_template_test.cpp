@@ -2,7 +2,7 @@
 #include "real/qwen.h"
 #include "real/templates.h"
 
-namespace pith {
+namespace pith::qwen_template_test {
 namespace {
 
 using testing::expect_rendered;
@@ -57,4 +57,4 @@ TEST_F(QwenTemplate, KeepsTurnsAndTheirSpaces) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::qwen_template_test

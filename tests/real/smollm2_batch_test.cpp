@@ -2,7 +2,7 @@
 // alone, up to rounded activations.
 #include "real/smollm2.h"
 
-namespace pith {
+namespace pith::smollm2_batch_test {
 namespace {
 
 class SmolLM2Batch : public testing::SmolLM2 {
@@ -145,4 +145,4 @@ TEST_F(SmolLM2Batch, ForksAnswerAsEachAloneOnItsWeightsInF32) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::smollm2_batch_test

@@ -6,7 +6,7 @@
 #include "engine/mask_oracle.h"
 #include "real/smollm2.h"
 
-namespace pith {
+namespace pith::smollm2_eviction_test {
 namespace {
 
 using testing::EvictionRun;
@@ -102,4 +102,4 @@ INSTANTIATE_TEST_SUITE_P(Policies, SmolLM2Eviction,
                          [](const auto & test) { return std::string(test.param.name); });
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::smollm2_eviction_test

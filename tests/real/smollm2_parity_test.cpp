@@ -1,7 +1,7 @@
 // smollm2_parity_test.cpp - SmolLM2's logits and texts against libllama's, on the file as it is and on its weights in f32.
 #include "real/smollm2.h"
 
-namespace pith {
+namespace pith::smollm2_parity_test {
 namespace {
 
 class SmolLM2Parity : public testing::SmolLM2 {};
@@ -26,4 +26,4 @@ TEST_F(SmolLM2Parity, GreedyTextsPartFromLibllamasOnlyWhereItsBestTokensAreTied)
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::smollm2_parity_test

@@ -2,7 +2,7 @@
 #include "real/smollm2.h"
 #include "real/templates.h"
 
-namespace pith {
+namespace pith::smollm2_template_test {
 namespace {
 
 using testing::expect_rendered;
@@ -33,4 +33,4 @@ TEST_F(SmolLM2Template, MakesOneTokenOfEachMark) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::smollm2_template_test

@@ -15,7 +15,7 @@
 #include "serve/shapes/fields.h"
 #include "serve/shapes/kv_map.h"
 
-namespace pith::serve {
+namespace pith::serve::answer_text_test {
 namespace {
 
 TEST(AnswerText, ShowsWhatNoStopTextCanBeginWith) {
@@ -237,4 +237,4 @@ TEST(Errors, NameTheFieldOfTheRequest) {
 }
 
 }  // namespace
-}  // namespace pith::serve
+}  // namespace pith::serve::answer_text_test

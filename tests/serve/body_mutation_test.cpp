@@ -6,7 +6,7 @@
 #include "serve/read_body.h"
 #include "serve/serving.h"
 
-namespace pith::testing {
+namespace pith::testing::body_mutation_test {
 namespace {
 
 // One to three edits: bytes changed, taken out, doubled, moved in from another text.
@@ -51,4 +51,4 @@ TEST(Bodies, WithSomethingWrongAreReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::body_mutation_test

@@ -5,7 +5,7 @@
 
 #include "serve/served_completions.h"
 
-namespace pith::testing {
+namespace pith::testing::completions_test {
 namespace {
 
 TEST_F(Completions, SayWhatASessionSays) {
@@ -645,4 +645,4 @@ TEST_F(CachedConversations, AreReadAnewWhereTheFolderFails) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::completions_test

@@ -11,7 +11,7 @@
 
 #include "serve/serving.h"
 
-namespace pith::testing {
+namespace pith::testing::endpoints_test {
 namespace {
 
 class Endpoints : public ::testing::Test {
@@ -700,4 +700,4 @@ TEST_F(Endpoints, KeepAllCachesUnderTheCeiling) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::endpoints_test

@@ -1,7 +1,7 @@
 // messages_test.cpp - Anthropic's messages over HTTP, whole and as events, on the built-in model.
 #include "serve/serving.h"
 
-namespace pith::testing {
+namespace pith::testing::messages_test {
 namespace {
 
 const std::string kPath = "/v1/messages";
@@ -252,4 +252,4 @@ TEST_F(Messages, HaveErrorsOfTheirOwnShape) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::messages_test

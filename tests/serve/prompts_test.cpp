@@ -4,7 +4,7 @@
 #include "model/gguf_edit.h"
 #include "serve/served_completions.h"
 
-namespace pith::testing {
+namespace pith::testing::prompts_test {
 namespace {
 
 TEST_F(Completions, ReadAPromptOnceForSeveralAnswers) {
@@ -311,4 +311,4 @@ TEST_F(Completions, EndWhereAGrammarDoesWhateverIsSaidOfTheEnd) {
 }
 
 }  // namespace
-}  // namespace pith::testing
+}  // namespace pith::testing::prompts_test

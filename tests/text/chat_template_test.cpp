@@ -23,7 +23,7 @@
 #include "text/prompt.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith {
+namespace pith::chat_template_test {
 namespace {
 
 using testing::TempFolder;
@@ -363,4 +363,4 @@ TEST(ContainedWork, OfOtherThreadsDoesNotHoldItUp) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::chat_template_test

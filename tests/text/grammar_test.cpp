@@ -16,7 +16,7 @@
 #include "text/grammar_matcher.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith {
+namespace pith::grammar_test {
 namespace {
 
 using testing::TempFolder;
@@ -412,4 +412,4 @@ TEST_F(Grammars, OfLongSchemasAreFollowed) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::grammar_test

@@ -10,7 +10,7 @@
 #include "pith/text.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith {
+namespace pith::json_schema_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -194,4 +194,4 @@ TEST(JsonSchema, RefusesAReferenceThatBeginsWithItself) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::json_schema_test

@@ -12,7 +12,7 @@
 
 #include "text/tool_call_splitter.h"
 
-namespace pith {
+namespace pith::loose_calls_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -422,4 +422,4 @@ TEST(LooseCalls, TakeTimeInProportionToTheText) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::loose_calls_test

@@ -5,7 +5,7 @@
 
 #include "text/tiny_vocabulary.h"
 
-namespace pith {
+namespace pith::prompt_test {
 namespace {
 
 using testing::TempFolder;
@@ -78,4 +78,4 @@ TEST(Prompt, RefusesToSayNothing) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::prompt_test

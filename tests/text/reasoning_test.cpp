@@ -5,7 +5,7 @@
 
 #include "pith/chat.h"
 
-namespace pith {
+namespace pith::reasoning_test {
 namespace {
 
 using Pieces = ReasoningSplitter::Pieces;
@@ -107,4 +107,4 @@ TEST(ChatJson, SaysWhichMessageIsWrong) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::reasoning_test

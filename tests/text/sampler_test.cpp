@@ -8,7 +8,7 @@
 #include "pith/text.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith {
+namespace pith::sampler_test {
 namespace {
 
 Sampler make(const SamplerOptions & options) {
@@ -156,4 +156,4 @@ TEST(LogProbabilities, AreThoseOfTheSoftmaxTheLikeliestFirst) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::sampler_test

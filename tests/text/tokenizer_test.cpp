@@ -13,7 +13,7 @@
 #include "text/lone_characters.h"
 #include "text/tiny_vocabulary.h"
 
-namespace pith {
+namespace pith::tokenizer_test {
 namespace {
 
 using testing::TempFolder;
@@ -350,4 +350,4 @@ TEST(Tokenizer, SaysWhenATemplateIsMissingOrUnknown) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::tokenizer_test

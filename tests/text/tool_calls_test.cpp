@@ -12,7 +12,7 @@
 #include "text/tagged_call.h"
 #include "text/tool_grammar.h"
 
-namespace pith {
+namespace pith::tool_calls_test {
 namespace {
 
 struct Call {
@@ -293,4 +293,4 @@ TEST(ToolGrammar, RefusesAStrictSchemaThatIsNotUnderstood) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::tool_calls_test

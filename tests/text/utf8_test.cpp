@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace pith {
+namespace pith::utf8_test {
 namespace {
 
 // Encodes a code point by the definition.
@@ -50,4 +50,4 @@ TEST(Utf8, HoldsBackHalfACharacterAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::utf8_test

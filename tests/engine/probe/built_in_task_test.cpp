@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace pith {
+namespace pith::built_in_task_test {
 namespace {
 
 int count_words(std::string_view text) {
@@ -42,4 +42,4 @@ TEST(BuiltInTask, ATaskThatThereIsNotIsAnError) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::built_in_task_test

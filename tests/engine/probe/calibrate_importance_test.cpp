@@ -20,7 +20,7 @@
 #include "pith/batch_engine.h"
 #include "pith/cache_file.h"
 
-namespace pith {
+namespace pith::calibrate_importance_test {
 namespace {
 
 class CalibrateImportance : public ::testing::Test {
@@ -357,4 +357,4 @@ TEST_F(CalibrateImportance, CutsTextsIntoPiecesSpreadOverAllOfThem) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::calibrate_importance_test

@@ -9,7 +9,7 @@
 #include "engine/probe/built_in_task.h"
 #include "engine/tiny_model.h"
 
-namespace pith {
+namespace pith::calibrate_test {
 namespace {
 
 TEST(CreditHead, CopiesWhenItsStrongestEntryInTheNeedleIsTheNextToken) {
@@ -190,4 +190,4 @@ TEST_F(CalibrateHeads, RefusesProbesThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::calibrate_test

@@ -8,7 +8,7 @@
 
 #include "core/median.h"
 
-namespace pith {
+namespace pith::child_process_test {
 namespace {
 
 TEST(ChildProcess, BringsBackWhatTheChildWrote) {
@@ -46,4 +46,4 @@ TEST(Median, IsTheMiddleOrTheMeanOfTheTwoMiddleOnes) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::child_process_test

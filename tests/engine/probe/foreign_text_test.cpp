@@ -9,7 +9,7 @@
 #include "engine/probe/likelihood.h"
 #include "engine/tiny_model.h"
 
-namespace pith {
+namespace pith::foreign_text_test {
 namespace {
 
 using testing::random_tokens;
@@ -53,4 +53,4 @@ TEST(ForeignText, ABeginningsPerplexityIsThatOfItsTokensAlone) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::foreign_text_test

@@ -10,7 +10,7 @@
 #include "pith/policies.h"
 #include "policy/named_policy.h"
 
-namespace pith {
+namespace pith::policy_cases_test {
 namespace {
 
 TEST(PolicyCases, AllNamesEveryScorerAndAliasOnceAndOnlyWhatCanRun) {
@@ -125,4 +125,4 @@ TEST(PolicyCases, StandWhereSessionsOfTheirOwnWouldGatedOnesToo) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::policy_cases_test

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace pith {
+namespace pith::ridge_test {
 namespace {
 
 constexpr int kFeatures = 5;
@@ -123,4 +123,4 @@ TEST(Ridge, GivesAFeatureThatNeverVariedNoWeight) {
 }
 
 }  // namespace
-}  // namespace pith
+}  // namespace pith::ridge_test

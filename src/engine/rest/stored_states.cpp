@@ -1,0 +1,229 @@
+// stored_states.cpp - scopes, and sessions to and from a folder's files.
+#include "engine/rest/stored_states.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/byte_stream.h"
+#include "core/guarded.h"
+#include "core/hash64.h"
+#include "engine/parts/model_parts.h"
+#include "engine/rest/resume.h"
+#include "engine/rest/saved_session.h"
+#include "engine/rest/session_settings.h"
+#include "pith/log.h"
+
+namespace pith {
+namespace {
+
+constexpr uint64_t kMostShare = 4;  // a state may take such a part of the folder's bytes
+
+// What a session computes does not depend on these.
+SessionOptions without_limits(SessionOptions options) {
+    options.max_context = 0;
+    options.n_snapshots = 0;
+    options.n_threads = 0;
+    return options;
+}
+
+void write_plan(const RunPlan & plan, ByteWriter & to) {
+    to.number(plan.budget);
+    to.flag(plan.one_shot);
+    for (const int n : {plan.chunk, plan.evict_every, plan.grid}) { to.number(n); }
+}
+
+bool same_plan(const RunPlan & a, const RunPlan & b) {
+    return a.budget == b.budget && a.one_shot == b.one_shot && a.chunk == b.chunk && a.evict_every == b.evict_every &&
+           a.grid == b.grid && a.n_guide == b.n_guide && a.n_reread == b.n_reread && a.capacity == b.capacity;
+}
+
+// Whether what was saved with these goes on as the session will.
+bool same_settings(const LiveSession & session, const SessionOptions & options, const std::string & policy,
+                   const RunPlan & plan) {
+    return !first_difference(options, session.options) && policy == session.seq.policy.name() &&
+           same_plan(plan, *session.given_plan);
+}
+
+// What has read more, and evicted nothing, is what it was after so many tokens, but for its logits.
+void cut_back(SequenceAtRest & sequence, int64_t n_tokens) {
+    SequenceState & state = sequence.state;
+    if (n_tokens == state.n_tokens) { return; }
+    RaggedCache & cache = *sequence.cache;
+    for (int l = 0; l < cache.layout().n_layers(); ++l) { cache.truncate_to_positions(0, l, static_cast<int32_t>(n_tokens)); }
+    state.tokens.truncate(static_cast<size_t>(n_tokens));
+    state.n_tokens = n_tokens;
+    state.since_eviction = static_cast<int>(n_tokens);
+    sequence.logits.clear();
+}
+
+// What a file of the sequence takes, or a little more.
+uint64_t bytes_in_file(const Sequence & seq) {
+    return seq.cache->needed_bytes() + seq.states.size_bytes() + seq.evidence.size_bytes() + seq.bookkeeping_bytes();
+}
+
+}  // namespace
+
+std::vector<int64_t> ends_to_store(const RunPlan & plan, int64_t n_prompt, std::span<const int32_t> wanted) {
+    std::vector<int64_t> ends = {chunk_end_before(plan, n_prompt)};
+    if (plan.budget > 0 && ends[0] > 0) { ends.push_back(chunk_end_before(plan, ends[0] - 1)); }
+    for (const int32_t n : wanted) { ends.push_back(chunk_end_before(plan, std::clamp<int64_t>(n, 0, n_prompt))); }
+    std::ranges::sort(ends);
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+    if (ends.front() == 0) { ends.erase(ends.begin()); }
+    return ends;
+}
+
+Result<std::unique_ptr<StoredStates>> StoredStates::open(const Model & model, const Places & places) {
+    std::optional<StateStore> store;
+    ModelIdentity identity;
+    if (!places.folder.empty()) {
+        PITH_ASSIGN_OR_RETURN(store, StateStore::open(places.folder, places.most_bytes));
+        const Gate * gate = gate_of(model).get();  // those that rank count where they are asked: scope_of()
+        identity = identity_of(file_of(model), known_gates(gate) == KnownGates::kThreshold ? gate : nullptr);
+    }
+    SharedStates shared(places.most_memory_bytes, model.info().n_layers);
+    return std::unique_ptr<StoredStates>(new StoredStates(std::move(store), std::move(identity), std::move(shared)));
+}
+
+std::optional<StateScope> StoredStates::scope_of(const LiveSession & session, const RunPlan & plan,
+                                                 std::string_view whose) const {
+    const bool asks_gates = session.gates && session.seq.policy.needs_gate();
+    // Gates that rank judge each token by itself: where a text is cut changes nothing of what they say.
+    const bool by_tokens_alone = known_gates(session) == KnownGates::kRank;
+    const bool watched = session.gates && session.gates->has_observer();
+    const bool alone = session.observed.empty() && session.observers.empty() && !watched;
+    if ((asks_gates && !by_tokens_alone) || !alone || plan.n_guide > 0 || plan.capacity > 0) { return std::nullopt; }
+    ByteWriter equal;
+    for (const auto & [item, value] : model_) {
+        equal.text(item);
+        equal.text(value);
+    }
+    write_settings(without_limits(session.options), equal);
+    equal.text(session.seq.policy.name());
+    equal.text(asks_gates ? session.gates->gate().hash() : "");
+    write_plan(plan, equal);
+    equal.text(whose);
+    const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
+    const bool whole_prompts = plan.one_shot || !by_tokens;
+    return StateScope{hash64(equal.bytes()), whole_prompts, !whole_prompts && plan.budget == 0 && session.layout.governs_all()};
+}
+
+std::optional<FoundState> StoredStates::find_file(const StateScope & scope, std::span<const int32_t> tokens) const {
+    if (!store_) { return std::nullopt; }
+    return scope.whole_prompts ? store_->find_whole(scope.hash, tokens) : store_->find(scope.hash, tokens);
+}
+
+FoundShared StoredStates::find_shared(const LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens,
+                                      std::span<const int64_t> ends) const {
+    FoundShared found = shared_.find(scope, tokens);
+    if (!found.state) { return {}; }
+    const SequenceState & state = found.state->state;
+    if (!same_settings(session, found.state->options, state.policy.name(), *state.plan)) { return {}; }
+    const auto path = [&] { return store_->path_of(scope.hash, tokens.first(static_cast<size_t>(found.n_tokens))); };
+    const bool is_end = found.n_tokens < state.n_tokens && std::ranges::binary_search(ends, found.n_tokens);
+    if (store_ && is_end && !store_->holds(path())) {
+        // It must be kept in the folder, with logits that the longer state no longer has: its last chunk is read anew.
+        found.n_tokens = chunk_end_before(*state.plan, found.n_tokens - 1);
+        if (found.n_tokens == 0) { return {}; }
+    }
+    if (const auto in_file = find_file(scope, tokens); in_file && in_file->n_tokens > found.n_tokens) { return {}; }
+    if (store_) { store_->touch(path()); }
+    return found;
+}
+
+Status StoredStates::go_on_from(const FoundShared & shared, std::optional<int64_t> copy_to_room, LiveSession & session) {
+    const SharedState & from = *shared.state;
+    std::unique_ptr<RaggedCache> cache;
+    if (copy_to_room) {
+        const int64_t most = shared.n_tokens < from.state.n_tokens ? shared.n_tokens : from.cache->capacity();
+        PITH_ASSIGN_OR_RETURN(cache, from.cache->copy(most, *copy_to_room, /*to_fork=*/false));
+    } else {
+        PITH_ASSIGN_OR_RETURN(cache, from.cache->fork());
+    }
+    take_over(from.with(std::move(cache)), shared.n_tokens, session);
+    return {};
+}
+
+void StoredStates::take_over(SequenceAtRest state, int64_t n_tokens, LiveSession & session) {
+    state.cache->thaw();
+    cut_back(state, n_tokens);
+    resume(session, std::move(state));
+}
+
+int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens) {
+    while (const auto found = find_file(scope, tokens)) {
+        const Status status = guarded([&] { return load(session, *found, tokens); });
+        if (status.ok()) {
+            store_->touch(found->path);
+            return found->n_tokens;
+        }
+        if (status.code() == ErrorCode::kOutOfMemory) { return 0; }
+        store_->pass_over(found->path);
+        if (status.code() != ErrorCode::kNotFound) {  // removed meanwhile
+            log_line(LogLevel::kWarning, "a cached state is passed over: " + status.message());
+        }
+    }
+    return 0;
+}
+
+Status StoredStates::load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens) const {
+    PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(found.path));
+    PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(file.view()));
+    const auto read = tokens.first(static_cast<size_t>(found.n_tokens));
+    const bool same = saved.model == identity_of(*session.file, gate_that_matters(session)) &&
+                      same_settings(session, saved.options, saved.policy, *saved.sequence.plan);
+    if (!same || !std::ranges::equal(saved.tokens, read)) {
+        return {ErrorCode::kInvalidArgument, "'" + found.path + "' is not what its name says"};
+    }
+    PITH_ASSIGN_OR_RETURN(SequenceAtRest state, sequence_in(saved, file.view(), session, nullptr));
+    resume(session, std::move(state));
+    return {};
+}
+
+std::shared_ptr<const SharedState> StoredStates::hold(LiveSession & session, const StateScope & scope, bool copies,
+                                                      int64_t room) {
+    Sequence & seq = session.seq;
+    auto shared = std::make_shared<SharedState>();
+    const Status status = guarded([&]() -> Status {
+        shared_.prepare_to_add();
+        static_cast<SequenceAtRest &>(*shared) = seq.at_rest();
+        shared->options = session.options;
+        shared->n_evictions = session.ledger.n_evictions;
+        shared->evicted_entries = session.ledger.evicted_entries;
+        shared->prefixes = PrefixHashes(seq.tokens.all());
+        if (copies) {
+            PITH_ASSIGN_OR_RETURN(shared->cache, seq.cache->copy(seq.cache->capacity(), room, /*to_fork=*/true));
+            return {};
+        }
+        PITH_ASSIGN_OR_RETURN(shared->cache, RaggedCache::share(seq.cache, room));
+        return {};
+    });
+    if (!status.ok()) { return nullptr; }
+    shared_.add(scope, shared);
+    return shared;
+}
+
+void StoredStates::keep(const LiveSession & session, const StateScope & scope) {
+    if (!store_ || bytes_in_file(session.seq) > store_->most_bytes() / kMostShare) { return; }
+    const Status status = guarded([&]() -> Status {
+        const std::string path = store_->path_of(scope.hash, session.seq.tokens.all());
+        if (store_->holds(path)) {
+            store_->touch(path);
+            return {};
+        }
+        PITH_RETURN_IF_ERROR(write_saved(path, describe(session), session.seq));
+        ++n_kept_;
+        store_->add(path);
+        return {};
+    });
+    if (!status.ok() && !failed_) {
+        const Status logged = guarded([&] {
+            log_line(LogLevel::kWarning, "a state is not cached: " + status.message());
+            return Status();
+        });
+        static_cast<void>(logged);  // without memory for the line nobody is told
+    }
+    failed_ = !status.ok();
+}
+
+}  // namespace pith
