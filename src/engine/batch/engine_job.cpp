@@ -14,7 +14,6 @@
 #include "engine/pass/token_pass.h"
 #include "engine/read/feed.h"
 #include "engine/rest/resume.h"
-#include "engine/settle/auto.h"
 #include "engine/settle/make_session.h"
 #include "engine/settle/session_plan.h"
 #include "plan/lane_bytes.h"

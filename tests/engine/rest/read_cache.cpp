@@ -1,5 +1,5 @@
 // read_cache.cpp - see read_cache.h.
-#include "engine/saved/read_cache.h"
+#include "engine/rest/read_cache.h"
 
 #include <algorithm>
 #include <array>
