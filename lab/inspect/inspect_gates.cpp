@@ -15,7 +15,7 @@ namespace {
 Status check_attention(const GateConfig & config, const Hparams & hparams, int layer, size_t n_tokens) {
     if (layer < 0) { return {}; }
     const std::string what = "the gate's attention of layer " + std::to_string(layer);
-    if (config.kind == GateKind::kLinear) {
+    if (config.kind != GateKind::kAttention) {
         return {ErrorCode::kInvalidArgument, what + " was asked for, but these gates are linear: they have none"};
     }
     const std::vector<int> gated = layers_with_gate(config, hparams);

@@ -9,6 +9,7 @@
 #include "cache/bucket_lanes.h"
 #include "cache/page_lanes.h"
 #include "cache/ragged_cache.h"
+#include "core/guarded.h"
 #include "core/items.h"
 
 namespace pith {
@@ -205,6 +206,16 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::fork() const {
         }
     }
     return forked;
+}
+
+Result<std::unique_ptr<RaggedCache>> RaggedCache::share(std::unique_ptr<RaggedCache> & own, int64_t room) {
+    PITH_RETURN_IF_ERROR(own->freeze(room));
+    auto forked = guarded([&] { return own->fork(); });
+    if (!forked.ok()) {
+        own->thaw();
+        return forked.status();
+    }
+    return std::exchange(own, std::move(*forked));
 }
 
 }  // namespace pith

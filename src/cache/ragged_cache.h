@@ -23,7 +23,7 @@
 #include "cache/lane_store.h"
 #include "cache/layer_lanes.h"
 #include "cache/page_memory.h"
-#include "cache/spill_memory.h"
+#include "cache/resting_lanes.h"
 #include "core/ragged.h"
 #include "core/shape.h"
 #include "core/tasks.h"
@@ -118,31 +118,6 @@ struct LayerKeep {
     const Ragged<int32_t> * keep = nullptr;
 };
 
-// The first entries of lanes of a sequence, to come back to after evictions.
-struct SavedLanes {
-    Layers layers = Layers::kAll;                 // whose lanes; those of others are empty
-    std::vector<std::vector<int32_t>> positions;  // [lane of the sequence]
-    std::vector<std::vector<uint8_t>> k;          // rows of K, same order
-    std::vector<std::vector<uint8_t>> v;
-    size_t size_bytes = 0;
-};
-
-// One lane's entries, wherever they lie.
-struct StoredLane {
-    std::span<const int32_t> positions;  // ascending
-    const uint8_t * k = nullptr;         // as many rows
-    const uint8_t * v = nullptr;
-};
-
-// What a compaction takes out of one layer's lanes.
-struct RemovedEntries {
-    int layer = 0;
-    std::vector<std::vector<int32_t>> positions;  // [K] ascending
-    SpillMemory rows;                             // lane by lane: rows of K, same order, then of V
-
-    bool empty() const;
-};
-
 class RaggedCache {
 public:
     // Errors: kUnsupported when a type's block does not divide the head size (names both); kOutOfMemory.
@@ -205,12 +180,21 @@ public:
     // Cuts every lane of (seq, layer) back to its entries at positions below `end`.
     void truncate_to_positions(int seq, int layer, int32_t end);
 
-    // Those of the entries at positions below `end` that compact() with this plan drops, to be put back between what is there
-    // then. folder: of SpillMemory, as its errors are. put_back() allocates nothing; REQUIRES: the lanes have held as many
-    // entries before.
-    Result<RemovedEntries> copy_removed(int seq, int layer, const Ragged<int32_t> & keep, int32_t end, Spill where,
-                                        const std::string & folder = {}) const;
-    void put_back(int seq, const RemovedEntries & entries) noexcept;
+    // Two ways out, which leave the lanes as they are: the first entries of each lane, lengths [lane of the sequence]; and
+    // those at positions below `end` that compact() with these plans would drop. folder: of SpillMemory, as the errors are;
+    // also kIo (a device failed).
+    Result<RestingLanes> save(int seq, std::span<const int> lengths, Layers which = Layers::kAll, Spill where = Spill::kMemory,
+                              const std::string & folder = {}) const;
+    Result<RestingLanes> save_dropped(int seq, std::span<const LayerKeep> keeps, int32_t end, Spill where) const;
+    // Two ways back: in place of what the layers' lanes hold, all of it or, on an error, none (kIo: a device failed, and what
+    // it held is lost); and between what they hold, which allocates nothing. REQUIRES: no layer is in two of them; for
+    // put_back(), that the lanes have held as many entries before.
+    Status load(int seq, std::span<const RestingLanes * const> saved);
+    Status load(int seq, const RestingLanes & saved) {
+        const RestingLanes * one = &saved;
+        return load(seq, std::span(&one, 1));
+    }
+    void put_back(int seq, const RestingLanes & entries) noexcept;
     // From now on, until it is let go of, there stays room for as many entries as the lanes hold now: compact() may be followed
     // by put_back().
     void hold_room() noexcept;
@@ -227,6 +211,8 @@ public:
     // It may be written to again. REQUIRES: no fork of it is left.
     void thaw() { frozen_ = false; }
     Result<std::unique_ptr<RaggedCache>> fork() const;  // REQUIRES: frozen()
+    // It becomes a base that others go on from, and `own` its first fork. Errors: kOutOfMemory; it is not frozen then.
+    static Result<std::unique_ptr<RaggedCache>> share(std::unique_ptr<RaggedCache> & own, int64_t room);
     // Of a fork: so many entries of a lane, from the first on, are read where the base's lie. Lanes with the same number begin
     // with the same rows; 0: none is shared.
     struct SharedRows {
@@ -235,16 +221,6 @@ public:
     };
     SharedRows shared_rows(int seq, int layer, int kv_head) const;
 
-    // lengths: [lane of the sequence]
-    SavedLanes save(int seq, std::span<const int> lengths, Layers which = Layers::kAll) const;
-    // All of them, or, on an error, none; kIo: a device failed, and what it held is lost. REQUIRES: no layer is in two of them;
-    // two are all layers.
-    Status load(int seq, std::span<const SavedLanes * const> saved);
-    Status load(int seq, const SavedLanes & saved) {
-        const SavedLanes * one = &saved;
-        return load(seq, std::span(&one, 1));
-    }
-    Status load(int seq, std::span<const StoredLane> lanes, Layers which = Layers::kAll);  // [lane of the sequence]
     // n entries of a lane from `first` on: rows of K and of V.
     void read(int seq, int layer, int kv_head, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const;
 
@@ -276,6 +252,9 @@ private:
 
     explicit RaggedCache(const CacheLayout & layout);
     Status move_to(int64_t capacity, LaneStore::Use use);
+    Result<RestingLanes> with_rows(int seq, RestingLanes entries, Spill where, const std::string & folder) const;
+    template <class Visit>
+    void each_lane(const RestingLanes & entries, const Visit & visit) const;
     void read_capacity() noexcept;
     static uint64_t next_storage_id() noexcept;
     Status make_own_room(int layer, std::span<const int64_t> lengths);

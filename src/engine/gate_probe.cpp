@@ -18,7 +18,7 @@ Status GateProbe::watch(int attention_layer) {
                 "the model has no gates: load it with " + item::kGates + " FILE, made by `pith train gate`"};
     }
     if (attention_layer >= 0) {
-        if (session_.gates->config().kind == GateKind::kLinear) {
+        if (session_.gates->config().kind != GateKind::kAttention) {
             return {ErrorCode::kInvalidArgument, "linear gates have no attention to show"};
         }
         const std::vector<int> gated = layers_with_gate(session_.gates->config(), session_.file->hparams());

@@ -12,7 +12,7 @@
 #include "engine/pass/live_session.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/read/feed.h"
-#include "engine/saved/session_file.h"
+#include "engine/rest/session_file.h"
 #include "engine/settle/auto.h"
 #include "engine/settle/make_session.h"
 

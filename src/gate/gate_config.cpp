@@ -36,8 +36,14 @@ Status check(const GateConfig & c, const Hparams & hparams) {
     if (c.kind == GateKind::kAttention && (c.head_dim < 1 || c.head_dim > 1024)) {
         return bad("head size is " + std::to_string(c.head_dim) + ": give 1 to 1024");
     }
-    if (c.purpose == GatePurpose::kRank && (c.kind != GateKind::kLinear || c.source != GateSource::kOwn)) {
-        return bad("one that ranks must be linear and read its own layer");
+    if (c.purpose == GatePurpose::kRank && (c.kind == GateKind::kAttention || c.source != GateSource::kOwn)) {
+        return bad("one that ranks must judge each token by itself, and read its own layer");
+    }
+    if (c.kind == GateKind::kMlp && c.purpose != GatePurpose::kRank) {
+        return bad("one with a hidden layer only ranks: make it linear, or let it attend");
+    }
+    if (c.kind == GateKind::kMlp && (c.n_hidden < 1 || c.n_hidden > 1 << 16)) {
+        return bad("hidden size is " + std::to_string(c.n_hidden) + ": give 1 to 65536");
     }
     if (c.n_recent < 1) {
         return bad("recent tokens is " + std::to_string(c.n_recent) + ": give 1 (a token's own key) or more");
@@ -60,7 +66,7 @@ Status check(const GateConfig & c, const Hparams & hparams) {
 }
 
 std::string_view to_string(GateKind kind) {
-    return kind == GateKind::kAttention ? "attention" : "linear";
+    return kind == GateKind::kAttention ? "attention" : kind == GateKind::kLinear ? "linear" : "mlp";
 }
 std::string_view to_string(GateSource source) {
     return source == GateSource::kOwn ? "own" : "previous";
@@ -70,7 +76,7 @@ std::string_view to_string(GatePurpose purpose) {
 }
 
 Result<GateKind> parse_gate_kind(std::string_view text) {
-    for (const GateKind kind : {GateKind::kAttention, GateKind::kLinear}) {
+    for (const GateKind kind : {GateKind::kAttention, GateKind::kLinear, GateKind::kMlp}) {
         if (text == to_string(kind)) { return kind; }
     }
     return {ErrorCode::kInvalidArgument, "a gate is 'attention' or 'linear', not '" + std::string(text) + "'"};

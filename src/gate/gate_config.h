@@ -19,6 +19,7 @@ namespace pith {
 enum class GateKind {
     kAttention,  // a small attention over the tokens, then a projection
     kLinear,     // the projection alone: each token by itself
+    kMlp,        // one hidden layer with GELU, then the projection: each token by itself; of gates that rank
 };
 enum class GateSource {
     kOwn,       // X of the layer whose entries it evicts
@@ -34,6 +35,7 @@ struct GateConfig {
     GateKind kind = GateKind::kAttention;
     GatePurpose purpose = GatePurpose::kThreshold;
     GateSource source = GateSource::kOwn;
+    int n_hidden = 512;   // of an MLP
     int n_heads = 4;      // of the gate's attention
     int head_dim = 128;   // of the gate's attention
     bool causal = false;  // false: a token's logit depends on the whole prompt
@@ -46,7 +48,7 @@ struct GateConfig {
     // The layer whose input the gate of `layer` reads.
     int input_layer(int layer) const { return source == GateSource::kOwn ? layer : layer - 1; }
     // A gate whose logit needs nothing that comes later works in chunks.
-    bool works_in_chunks() const { return causal || kind == GateKind::kLinear; }
+    bool works_in_chunks() const { return causal || kind != GateKind::kAttention; }
 };
 
 float gate_probability(float logit, const GateConfig & config);
@@ -59,7 +61,7 @@ std::vector<int> layers_with_gate(const GateConfig & config, const Hparams & hpa
 // Errors: kInvalidArgument: names the field, its value and what is possible. kUnsupported: layers that read another's keys.
 Status check(const GateConfig & config, const Hparams & hparams);
 
-// "attention", "linear"; "own", "previous"; "threshold", "rank". Errors: kInvalidArgument (names the words there are).
+// "attention", "linear", "mlp"; "own", "previous"; "threshold", "rank". Errors: kInvalidArgument (names the words there are).
 std::string_view to_string(GateKind kind);
 std::string_view to_string(GateSource source);
 std::string_view to_string(GatePurpose purpose);

@@ -95,6 +95,7 @@ Result<GateConfig> read_config(const std::string & path, Values & values, const 
     const Result<GatePurpose> purpose = parse_gate_purpose(values.text_or("purpose", to_string(GatePurpose::kThreshold)));
     c.n_heads = values.number("heads");
     c.head_dim = values.number("head_dim");
+    if (kind.ok() && *kind == GateKind::kMlp) { c.n_hidden = values.number("hidden"); }
     c.causal = values.integer("causal") != 0;
     c.n_recent = values.number("recent");
     c.first_layer = values.number("first_layer");
@@ -128,7 +129,7 @@ Status check_kind(const std::string & path, const GgufHeader & header, Values & 
 std::string hash_of(const GgufHeader & header, std::span<const uint8_t> bytes) {
     std::vector<std::string> keys;
     for (const char * key :
-         {"kind", "purpose", "source", "heads", "head_dim", "causal", "recent", "first_layer", "tau", "gamma"}) {
+         {"kind", "purpose", "hidden", "source", "heads", "head_dim", "causal", "recent", "first_layer", "tau", "gamma"}) {
         keys.push_back(kPrefix + key);
     }
     const IdentitySource source{&header, bytes};
@@ -297,6 +298,7 @@ Status save_gate(const std::string & path, const GateConfig & config, const Gate
     if (config.purpose != GatePurpose::kThreshold) {
         text("purpose", to_string(config.purpose));
     }  // older readers know the rest
+    if (config.kind == GateKind::kMlp) { integer("hidden", config.n_hidden); }
     integer("heads", config.n_heads);
     integer("head_dim", config.head_dim);
     gguf_set_val_bool(g, key("causal").c_str(), config.causal);

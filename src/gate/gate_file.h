@@ -3,6 +3,7 @@
 //   general.architecture      "pith-gate"
 //   pith.gate.version         1
 //   pith.gate.kind, .source, .heads, .head_dim, .causal, .recent, .first_layer, .tau, .gamma      see gate_config.h
+//   pith.gate.hidden          of an MLP
 //   pith.gate.purpose         what the answers are for; absent: "threshold"
 //   pith.gate.model.*         fingerprint of the model it was made for (model/fingerprint.h)
 //   pith.gate.training.*      how it was trained; told to the user, read by no computation

@@ -20,7 +20,13 @@ std::vector<GateTensor> gate_tensors(const GateConfig & config, const Hparams & 
             list.push_back({prefix + "k.weight", hparams.n_embd, width, &w.wk});
             list.push_back({prefix + "v.weight", hparams.n_embd, width, &w.wv});
         }
-        list.push_back({prefix + "out.weight", attends ? width : hparams.n_embd, hparams.n_kv_heads, &w.out});
+        const bool hides = config.kind == GateKind::kMlp;
+        if (hides) {
+            list.push_back({prefix + "hidden.weight", hparams.n_embd, config.n_hidden, &w.hidden});
+            list.push_back({prefix + "hidden.bias", config.n_hidden, 0, &w.hidden_bias});
+        }
+        const int64_t n_read = attends ? width : hides ? config.n_hidden : hparams.n_embd;
+        list.push_back({prefix + "out.weight", n_read, hparams.n_kv_heads, &w.out});
         list.push_back({prefix + "out.bias", hparams.n_kv_heads, 0, &w.bias});
     }
     return list;
@@ -36,6 +42,9 @@ ggml_tensor * build_gate(ggml_context * ctx, const GateConfig & config, const Ga
         ggml_tensor * k = heads(weights.wk);
         ggml_tensor * v = heads(weights.wv);
         x = attention(ctx, q, k, v);
+    }
+    if (config.kind == GateKind::kMlp) {
+        x = ggml_gelu_erf(ctx, ggml_add(ctx, mul_mat(ctx, weights.hidden, x), weights.hidden_bias));
     }
     return ggml_add(ctx, mul_mat(ctx, weights.out, x), weights.bias);
 }

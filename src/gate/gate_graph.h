@@ -17,11 +17,13 @@ namespace pith {
 
 // The gate of one layer. A null `out`: the layer has no gate.
 struct GateLayerWeights {
-    ggml_tensor * wq = nullptr;    // [D, d·h]; null in a linear gate, like wk and wv
-    ggml_tensor * wk = nullptr;    // [D, d·h]
-    ggml_tensor * wv = nullptr;    // [D, d·h]
-    ggml_tensor * out = nullptr;   // [d·h, K]; linear: [D, K]
-    ggml_tensor * bias = nullptr;  // [K]
+    ggml_tensor * wq = nullptr;           // [D, d·h]; null in a linear gate, like wk and wv
+    ggml_tensor * wk = nullptr;           // [D, d·h]
+    ggml_tensor * wv = nullptr;           // [D, d·h]
+    ggml_tensor * hidden = nullptr;       // [D, m], of an MLP
+    ggml_tensor * hidden_bias = nullptr;  // [m]
+    ggml_tensor * out = nullptr;          // [d·h, K]; linear: [D, K]; MLP: [m, K]
+    ggml_tensor * bias = nullptr;         // [K]
 };
 
 struct GateWeights {
@@ -30,7 +32,8 @@ struct GateWeights {
 
 // A tensor that a gate has: its name in the file, its shape, its place.
 struct GateTensor {
-    std::string name;  // "gate.LAYER.q.weight", "….k.weight", "….v.weight", "….out.weight", "….out.bias"
+    std::string name;  // "gate.LAYER.q.weight", "….k.weight", "….v.weight", "….hidden.weight", "….hidden.bias", "….out.weight",
+                       // "….out.bias"
     int64_t ne0 = 0;
     int64_t ne1 = 0;  // 0: a vector
     ggml_tensor ** slot = nullptr;

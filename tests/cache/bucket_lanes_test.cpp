@@ -126,7 +126,7 @@ TEST_F(BucketLanesTest, HoldWhatPagesHoldWhateverIsDone) {
         SCOPED_TRACE(ggml_type_name(type));
         auto pages = make(false, type);
         auto buckets = make(true, type);
-        std::vector<SavedLanes> saved;
+        std::vector<RestingLanes> saved;
         int32_t next = 0;
         for (int step = 0; step < 60; ++step) {
             SCOPED_TRACE(step);
@@ -147,15 +147,17 @@ TEST_F(BucketLanesTest, HoldWhatPagesHoldWhateverIsDone) {
             } else {
                 std::vector<int> lengths;
                 for (int i = 0; i < pages->n_lanes(); ++i) { lengths.push_back(pages->length(i)); }
-                const SavedLanes from_pages = pages->save(0, lengths);
-                const SavedLanes from_buckets = buckets->save(0, lengths);
-                EXPECT_EQ(from_buckets.k, from_pages.k);
-                EXPECT_EQ(from_buckets.v, from_pages.v);
+                RestingLanes from_pages = pages->save(0, lengths).value();
+                const RestingLanes from_buckets = buckets->save(0, lengths).value();
+                EXPECT_EQ(from_buckets.positions, from_pages.positions);
+                ASSERT_EQ(from_buckets.memory_bytes(), from_pages.memory_bytes());
+                const auto rows = [](const RestingLanes & of) { return std::span(of.rows(), of.memory_bytes()); };
+                EXPECT_TRUE(std::ranges::equal(rows(from_buckets), rows(from_pages)));
                 if (!saved.empty()) {
                     ASSERT_TRUE(pages->load(0, saved.back()).ok());
                     ASSERT_TRUE(buckets->load(0, saved.back()).ok());
                 }
-                saved.push_back(from_pages);
+                saved.push_back(std::move(from_pages));
             }
             ASSERT_EQ(held(*buckets), held(*pages));
         }
@@ -252,12 +254,13 @@ TEST_F(BucketLanesTest, WhatComesBackFindsItsRoomHeld) {
     ASSERT_TRUE(append(*cache, 0, 0, 700).ok());
     const auto before = held(*cache);
     const Ragged<int32_t> keep = some_of(*cache, 0);
-    auto removed = cache->copy_removed(0, 0, keep, 700, Spill::kMemory);
-    ASSERT_TRUE(removed.ok());
+    const LayerKeep one{0, &keep};
+    auto dropped = cache->save_dropped(0, std::span(&one, 1), 700, Spill::kMemory);
+    ASSERT_TRUE(dropped.ok());
     cache->hold_room();
     cache->compact(0, 0, keep);
     device_->is_full = true;  // putting back needs no memory
-    cache->put_back(0, *removed);
+    cache->put_back(0, *dropped);
     EXPECT_EQ(held(*cache), before);
     cache->let_go_of_room();
     device_->is_full = false;

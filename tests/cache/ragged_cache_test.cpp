@@ -239,7 +239,7 @@ TEST_F(RaggedCacheTest, SavedLanesComeBackAfterEvictionAndTruncationCutsTheEnd) 
         positions.emplace_back(c.positions(i).begin(), c.positions(i).end());
     }
     for (int l = 0; l < 2; ++l) { append(c, l, 400, 50); }
-    const SavedLanes saved = c.save(0, lengths);
+    const RestingLanes saved = c.save(0, lengths).value();
     for (int l = 0; l < 2; ++l) { c.compact(0, l, random_plan(c, l, random)); }
     ASSERT_TRUE(c.load(0, saved).ok());
     for (int i = 0; i < c.n_lanes(); ++i) {
@@ -261,7 +261,7 @@ TEST_F(RaggedCacheTest, SavedLanesThatCannotBeReservedChangeNothing) {
     ASSERT_TRUE(large.ok() && small.ok());
     for (int l = 0; l < 2; ++l) { append(**large, l, 0, kSaved); }
     for (int l = 0; l < 2; ++l) { append(**small, l, 7, 60); }
-    const SavedLanes saved = (*large)->save(0, std::vector<int>(6, kSaved));
+    const RestingLanes saved = (*large)->save(0, std::vector<int>(6, kSaved)).value();
 
     rlimit before{};
     ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);

@@ -13,7 +13,7 @@
 #include "file/failing_files.h"
 #include "model/gguf_edit.h"
 
-namespace pith::app::failing_download_test {
+namespace pith::app {
 namespace {
 
 const std::string & model_bytes() {
@@ -40,6 +40,9 @@ std::string_view origin_of(std::string_view url) {
     return url;
 }
 
+}  // namespace pith::app
+
+namespace pith::app::failing_download_test {
 namespace {
 
 namespace fs = std::filesystem;

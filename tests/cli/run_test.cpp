@@ -278,17 +278,19 @@ TEST_F(Run, TakesEveryCacheTypeByLlamaCppsShortNames) {
         EXPECT_LE(json["kv_needed_bytes"].get<size_t>(), smallest) << type;
         smallest = json["kv_needed_bytes"].get<size_t>();
     }
-    // Of keys that are too coarse a line says what to do; values may be.
-    const auto said = [&](const char * type_k, const char * type_v) {
-        return run_pith({"run", "-m", model_, "-f", book_, "-p", "Who?", "-p", "Where?", "-n", "1", "-t", "1", "-ctk", type_k,
-                         "-ctv", type_v})
-            .err;
+    // Of keys that are too coarse a line says what to do; rotated ones are not, and values may be.
+    const auto said = [&](const char * type_k, const char * type_v, bool rotates) {
+        std::vector<std::string> run = {"run", "-m", model_, "-f", book_,  "-p",   "Who?", "-p",  "Where?",
+                                        "-n",  "1",  "-t",   "1",  "-ctk", type_k, "-ctv", type_v};
+        if (!rotates) { run.emplace_back("--no-kv-rotation"); }
+        return run_pith(run).err;
     };
-    const std::string coarse = said("q4_0", "q8_0");
+    const std::string coarse = said("q4_0", "q8_0", false);
     const size_t at = coarse.find("use -ctk q8_0");
     ASSERT_NE(at, std::string::npos) << coarse;
     EXPECT_EQ(coarse.find("use -ctk q8_0", at + 1), std::string::npos) << "once: " << coarse;
-    EXPECT_EQ(said("q8_0", "q4_0").find("-ctk"), std::string::npos);
+    EXPECT_EQ(said("q4_0", "q8_0", true).find("-ctk"), std::string::npos);
+    EXPECT_EQ(said("q8_0", "q4_0", false).find("-ctk"), std::string::npos);
 }
 
 TEST_F(Run, FollowsEachPrefillSchedule) {

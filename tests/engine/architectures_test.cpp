@@ -9,7 +9,7 @@
 #include "engine/answers_alone.h"
 #include "engine/gated_model.h"
 #include "engine/mask_oracle.h"
-#include "engine/saved/saved_and_opened.h"
+#include "engine/rest/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "every_case.h"
 #include "gate/random_gate.h"

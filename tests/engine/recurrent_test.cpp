@@ -10,7 +10,7 @@
 
 #include "core/likeliest_token.h"
 #include "engine/answers_alone.h"
-#include "engine/saved/saved_and_opened.h"
+#include "engine/rest/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "model/arch/architecture.h"

@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "engine/gated_model.h"
-#include "engine/saved/saved_and_opened.h"
+#include "engine/rest/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "engine/tiny_session.h"
 

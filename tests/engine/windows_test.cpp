@@ -8,7 +8,7 @@
 
 #include "cache/page_memory.h"
 #include "engine/answers_alone.h"
-#include "engine/saved/saved_and_opened.h"
+#include "engine/rest/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"

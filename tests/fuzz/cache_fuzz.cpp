@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "engine/saved/read_cache.h"
+#include "engine/rest/read_cache.h"
 
 // Where the environment names a folder, the seeds go there.
 extern "C" int LLVMFuzzerInitialize(int * /*argc*/, char *** /*argv*/) {

@@ -84,10 +84,12 @@ void CacheFlags::add_to(CLI::App & command) {
     add(command, option("--no-kv-rotation"), no_rotation);
 }
 
-void warn_of_coarse_keys(KvType type_k) {
+void warn_of_coarse_keys(const SessionOptions & options) {
     static bool told = false;
-    if (type_k != KvType::kQ4_0 || std::exchange(told, true)) { return; }
-    warn("keys in q4_0 can make a model lose what it has read, far more than values in q4_0 do: use -ctk q8_0");
+    if (options.type_k != KvType::kQ4_0 || options.rotate_kv || std::exchange(told, true)) { return; }
+    warn(
+        "keys in q4_0 that are not rotated can make a model lose what it has read: leave out --no-kv-rotation, or use "
+        "-ctk q8_0");
 }
 
 void SessionFlags::add_to(CLI::App & command, const std::string & default_policy, const std::string & without_budget) {
@@ -140,7 +142,7 @@ Result<SessionOptions> SessionFlags::options_with(const PolicyChoice & choice, b
     PITH_RETURN_IF_ERROR(check_at_least("--chunk", chunk, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--evict-every", evict_every, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--grid", grid, 0));
-    warn_of_coarse_keys(options.type_k);
+    warn_of_coarse_keys(options);
     options.heads_file = heads;
     options.n_threads = n_threads;
     options.max_context = ctx_size;

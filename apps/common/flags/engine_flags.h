@@ -49,8 +49,8 @@ struct CacheFlags {
     }
 };
 
-// One line on stderr, once in a process, where keys are rounded to four bits.
-void warn_of_coarse_keys(KvType type_k);
+// One line on stderr, once in a process, where keys are rounded to four bits as they are.
+void warn_of_coarse_keys(const SessionOptions & options);
 
 struct SessionFlags {
     std::string policy;

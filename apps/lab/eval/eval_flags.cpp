@@ -403,7 +403,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
         }
     }
     PITH_RETURN_IF_ERROR(flags.cache.set(options.session));
-    warn_of_coarse_keys(options.session.type_k);
+    warn_of_coarse_keys(options.session);
     PITH_ASSIGN_OR_RETURN(options.session.prefill, parse_prefill(flags.prefill));
     options.session.chunk = flags.chunk;
     options.session.evict_every = flags.evict_every;

@@ -17,6 +17,7 @@
 #include "core/check.h"
 #include "engine/parts/model_parts.h"
 #include "engine/probe/calibrate_importance.h"
+#include "engine/probe/import_importance.h"
 #include "engine/probe/importance_texts.h"
 #include "file/can_write.h"
 #include "gate/gate_file.h"
@@ -29,6 +30,7 @@ namespace {
 struct ImportanceFlags {
     ModelFlags model;
     std::vector<std::string> files;
+    std::string import;
     std::string output;
     ImportanceTextOptions texts;
     ImportanceOptions options;
@@ -64,7 +66,20 @@ void report(const ImportancePredictor & done, const ImportanceFlags & flags) {
         100 * done.held_out.found, flags.output.c_str());
 }
 
+int import(const ImportanceFlags & flags, const Model & model) {
+    const auto read = import_importance(flags.import, model);
+    if (!read.ok()) { return fail(read.status()); }
+    if (const Status status = save_importance(flags.output, *read, model); !status.ok()) { return fail(status); }
+    if (flags.json) {
+        print_json(Json{{"model", flags.model.path}, {"file", flags.output}, {"imported", flags.import}});
+    } else {
+        std::printf("%s: from %s\n", flags.output.c_str(), flags.import.c_str());
+    }
+    return kExitOk;
+}
+
 int importance_command(ImportanceFlags flags) {
+    if (!flags.import.empty() && !flags.files.empty()) { return fail_usage("--import reads no text: leave out -f"); }
     if (const Status status = check_at_least("--samples", flags.texts.n_texts, 2); !status.ok()) { return fail_usage(status); }
     if (const Status status = check_at_least("--tokens", flags.texts.n_tokens, kShortestImportanceText); !status.ok()) {
         return fail_usage(status);
@@ -76,10 +91,11 @@ int importance_command(ImportanceFlags flags) {
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
     const auto model = flags.model.load();
     if (!model.ok()) { return fail(model.status()); }
-    const auto tokenizer = Tokenizer::load(flags.model.path);
-    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
     if (flags.output.empty()) { flags.output = path_beside_model(file_of(*model).path(), kImportanceFileEnd); }
     if (const Status status = check_can_write(flags.output); !status.ok()) { return fail(status); }
+    if (!flags.import.empty()) { return import(flags, *model); }
+    const auto tokenizer = Tokenizer::load(flags.model.path);
+    if (!tokenizer.ok()) { return fail(tokenizer.status()); }
     const auto texts = texts_of(flags, *tokenizer);
     if (!texts.ok()) { return fail(texts.status()); }
     auto words = reread_prompt(*tokenizer, tokenizer->has_chat_template());
@@ -114,6 +130,8 @@ void add_calibrate_importance_command(CLI::App & calibrate, int & exit_code) {
         ->capture_default_str();
     add(*command, option("--tokens"), flags->texts.n_tokens, "Length of a piece")->capture_default_str();
     add(*command, option("--seed"), flags->texts.seed, "Seed of generated text")->capture_default_str();
+    command->add_option("--import", flags->import,
+                        "A predictor that others have trained: KVzap's safetensors; no text is read");
     command->add_option("--ridge", flags->options.ridge, "Penalty of the regression")->capture_default_str();
     add(*command, option("--threads"), flags->options.n_threads);
     add(*command, option("--json"), flags->json);

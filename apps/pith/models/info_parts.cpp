@@ -37,6 +37,7 @@ double tidy(float value) {
 
 std::string form_text(const Json & gate) {
     if (gate["kind"] == "linear") { return "linear: each token by itself"; }
+    if (gate["kind"] == "mlp") { return "MLP of " + integer(gate, "hidden") + ": each token by itself"; }
     return integer(gate, "heads") + (gate["heads"] == 1 ? " head" : " heads") + " of size " + integer(gate, "head_dim") +
            " over " + (gate["causal"].get<bool>() ? "the tokens before" : "all tokens of the prompt");
 }
@@ -75,6 +76,7 @@ Result<Json> describe_gate(const std::string & path) {
     object["kind"] = std::string(to_string(config.kind));
     object["purpose"] = std::string(to_string(config.purpose));
     object["source"] = std::string(to_string(config.source));
+    if (config.kind == GateKind::kMlp) { object["hidden"] = config.n_hidden; }
     object["heads"] = config.n_heads;
     object["head_dim"] = config.head_dim;
     object["causal"] = config.causal;

@@ -395,7 +395,7 @@ int run_command(RunFlags flags) {
         saved_template = saved_text(cached->info().notes).chat_template;
         options = cached->info().options;
         options->n_threads = flags.session.n_threads;
-        warn_of_coarse_keys(options->type_k);
+        warn_of_coarse_keys(*options);
     }
     if (flags.follow) {
         if (const Status status = check_endless(*options); !status.ok()) { return fail_usage(status); }

@@ -110,14 +110,14 @@ void Engine::Impl::set_idle_aside(const EngineJob & for_whom) {
         if (has_memory(for_whom)) { return; }
         const bool is_base = !comes_back && id == for_whom.request().after;
         if (!idle->kept() || idle->is_aside() || is_base || is_read(id, /*by_running=*/true)) { continue; }
-        if (!idle->set_kept_aside(folder()).ok()) { return; }  // no room on disk
+        if (!idle->set_aside(folder()).ok()) { return; }  // no room on disk
     }
 }
 
 // What the request goes on from is in memory again, where it was not.
 Status Engine::Impl::bring_back_base_of(const EngineJob & job) {
     EngineJob * base = base_of(job);
-    return base != nullptr && base->is_aside() ? base->bring_kept_back() : Status();
+    return base != nullptr && base->is_aside() ? base->bring_back() : Status();
 }
 
 // What nobody reads is set aside, and then answers of lower priority, the lowest and latest first, where that is enough.

@@ -16,7 +16,7 @@
 #include "cache/page_memory.h"
 #include "engine/batch/engine_job.h"
 #include "engine/pass/execution.h"
-#include "engine/saved/stored_states.h"
+#include "engine/rest/stored_states.h"
 #include "pith/batch_engine.h"
 #include "plan/step_plan.h"
 

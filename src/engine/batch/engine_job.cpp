@@ -13,7 +13,7 @@
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
 #include "engine/read/feed.h"
-#include "engine/settle/auto.h"
+#include "engine/rest/resume.h"
 #include "engine/settle/make_session.h"
 #include "engine/settle/session_plan.h"
 #include "plan/lane_bytes.h"
@@ -127,16 +127,10 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
 }
 
 Status EngineJob::fork(const EngineJob & base) {
-    const Sequence & from = base.session_->seq;
-    static_cast<SequenceState &>(session_->seq) = from;
-    PITH_ASSIGN_OR_RETURN(session_->seq.cache, from.cache->fork());
-    session_->seq.logits = from.logits;
-    if (session_->gates) { session_->gates->forget_answers(session_->n_layers()); }
-    session_->seq.schedule = name_of_schedule({.grid = session_->seq.plan->grid}, /*seen=*/false);
-    tell_policy(policy_names(session_->seq), session_->ledger);
-    session_->ledger.budget_entries = session_->seq.plan->budget;
-    session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;  // of a start that was taken back
-    update_ledger(*session_);
+    SequenceAtRest begun = base.session_->seq.at_rest();
+    PITH_ASSIGN_OR_RETURN(begun.cache, base.session_->seq.cache->fork());
+    begun.state.schedule = name_of_schedule({.grid = begun.state.plan->grid}, /*seen=*/false);
+    resume(*session_, std::move(begun));
     return {};
 }
 
@@ -356,7 +350,10 @@ void EngineJob::end(RequestState state, Status status) {
 
 Status EngineJob::set_aside(const std::string & folder) {
     return guarded([&]() -> Status {
+        const Extent before = kept() ? extent() : Extent();
         PITH_ASSIGN_OR_RETURN(aside_, SequenceAside::take(*session_, folder));
+        extent_ = before;
+        if (kept()) { return {}; }
         let_go_of_shared_state();  // it comes back with entries of its own
         state_ = RequestState::kSetAside;
         return {};
@@ -365,26 +362,9 @@ Status EngineJob::set_aside(const std::string & folder) {
 
 Status EngineJob::bring_back() {
     return guarded([&]() -> Status {
-        PITH_RETURN_IF_ERROR(aside_->put_back(*session_, std::nullopt));
+        PITH_RETURN_IF_ERROR(aside_->put_back(*session_, kept() ? std::optional(kForkRoom) : std::nullopt));
         aside_.reset();
-        state_ = RequestState::kAnswering;
-        return {};
-    });
-}
-
-Status EngineJob::set_kept_aside(const std::string & folder) {
-    return guarded([&]() -> Status {
-        const Extent before = extent();
-        PITH_ASSIGN_OR_RETURN(aside_, SequenceAside::take(*session_, folder));
-        extent_ = before;
-        return {};
-    });
-}
-
-Status EngineJob::bring_kept_back() {
-    return guarded([&]() -> Status {
-        PITH_RETURN_IF_ERROR(aside_->put_back(*session_, kForkRoom));
-        aside_.reset();
+        if (!kept()) { state_ = RequestState::kAnswering; }
         return {};
     });
 }

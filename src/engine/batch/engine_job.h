@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "core/stopwatch.h"
-#include "engine/batch/sequence_aside.h"
 #include "engine/pass/live_session.h"
 #include "engine/read/read_chunks.h"
 #include "engine/read/read_one_shot.h"
-#include "engine/saved/stored_states.h"
+#include "engine/rest/sequence_aside.h"
+#include "engine/rest/stored_states.h"
 #include "pith/batch_engine.h"
 #include "plan/step_plan.h"
 
@@ -113,20 +113,16 @@ public:
     void fail(const Status & status);
     void cancel();
 
-    // What it holds goes to files without names in this folder (empty: the one for temporary files), and comes back.
-    // REQUIRES: can_go_aside(); kSetAside. What fails leaves it as it is. One that reads a base's entries would come back with
-    // a copy of them: it stays. (What it shares from a folder is in its reservation.)
+    // What it holds goes to files without names in this folder (empty: the one for temporary files), and comes back; what fails
+    // leaves it as it is. REQUIRES: of an answer, can_go_aside(), or kSetAside; of one that is kept, that nobody reads its
+    // entries, or is_aside(). One that reads a base's entries would come back with a copy of them: it stays. (What it shares
+    // from a folder is in its reservation.)
     bool can_go_aside() const {
         return state_ == RequestState::kAnswering && (shared_ || session_->seq.cache->shared_bytes() == 0);
     }
+    bool is_aside() const { return kept() && !session_->seq.cache; }
     Status set_aside(const std::string & folder);
     Status bring_back();
-
-    // The same of one that is kept, while nobody reads its entries. REQUIRES: kept(); is_aside(). What fails leaves it as it
-    // is.
-    bool is_aside() const { return kept() && !session_->seq.cache; }
-    Status set_kept_aside(const std::string & folder);
-    Status bring_kept_back();
     size_t bytes_aside() const { return is_aside() ? extent_.bytes : 0; }  // that it takes once it is back
 
 private:

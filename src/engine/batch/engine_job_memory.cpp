@@ -136,11 +136,7 @@ void EngineJob::take_shared_state() {
 
 // The sequence is empty, or has read as much of the prompt as the longest state that was kept of its beginning.
 Status EngineJob::begin_from_states() {
-    const auto empty = [this] {
-        static_cast<SequenceState &>(session_->seq) = *fresh_;
-        session_->seq.cache.reset();
-        session_->seq.logits.clear();
-    };
+    const auto empty = [this] { session_->seq.become({.state = *fresh_}); };
     empty();  // a start that was taken back
     session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;
     if (taken_) {

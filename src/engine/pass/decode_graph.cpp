@@ -10,7 +10,6 @@
 #include "device/gathered_reads.h"
 #include "device/sent_graphs.h"
 #include "engine/pass/ranking.h"
-#include "evidence/key_norms.h"
 #include "model/layer_graph.h"
 
 namespace pith {
@@ -79,55 +78,31 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     if (file_->placement() != nullptr) { n_nodes += kGatherNodes; }
     PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + n_layers * n_nodes));
     ++n_builds_;
-    const auto any = [&](bool Wants::*what) {
-        return std::ranges::any_of(wants, [&](const Wants & one) { return one.*what; });
-    };
-    const bool any_queries = any(&Wants::queries);
+    const bool any_queries = std::ranges::any_of(wants, &Wants::queries);
     queries_.resize(any_queries ? n_layers * n_parts * query_size() : 0);
-    moments_.resize(any(&Wants::moments) ? n_layers * n_parts : 0);
-    key_norms_.resize(any(&Wants::key_norms) ? n_layers * n_parts : 0);
-    const bool any_ranking = std::ranges::any_of(wants, [](const Wants & one) { return one.ranking != nullptr; });
-    rankings_.resize(any_ranking ? n_layers * n_parts : 0);
+    reads_ = std::vector<PartReads>(n_layers * n_parts);
 
-    LaneRotation rotation(*build, parts.front().cache->layout());
-    const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int layer, ggml_tensor * q, ggml_tensor * k,
-                                      ggml_tensor * v) {
-        if (is_on_device(weights.layers[static_cast<size_t>(layer)].wo)) { read_together(*build, {&q, &k, &v}); }
-        rotation.into_lanes(layer, q, k, v);
-        if (any_queries && hp.governs(layer)) {
+    PassLayer::Watch watch;
+    if (any_queries) {
+        watch.queries = [&](int layer, ggml_tensor * q) {
             build->output(q, queries_.data() + static_cast<size_t>(layer) * n_parts * query_size());
-        }
-        return rotation.out_of_lanes(layer, build_lane_attention(*build, batch_, layer, q, k, v));
-    };
+        };
+    }
     size_t at_state = 0;
-    const RecurrentFn recurrent = [&](ggml_context *, int) {
+    const auto states_of = [&](int) {
         std::vector<RecurrentPart> states;
         for (size_t i = 0; i < n_parts; ++i, at_state += n_floats) {
             states.push_back({1, states_.data() + at_state, next_states_.data() + at_state});
         }
-        return recurrent_rows(*build, hp.recurrent, states);
+        return states;
     };
+    PassLayer pass_layer(*build, *file_, parts, batch_, std::move(watch), states_of);
     ggml_tensor * token_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(tokens_.data()));
     ggml_tensor * hidden = build_embedding(build->ctx(), hp, weights, token_input);
     ggml_tensor * positions = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions_.data()));
     for (int layer = 0; layer < hp.n_layers; ++layer) {
-        const RopeTap tap = [&](ggml_tensor * q, ggml_tensor * k) {
-            for (size_t i = 0; i < n_parts; ++i) {
-                const auto row = [&](ggml_tensor * x) { return view_tokens(build->ctx(), x, static_cast<int>(i), 1); };
-                const size_t at = static_cast<size_t>(layer) * n_parts + i;
-                if (wants[i].moments) { build_query_moments(*build, row(q), positions_[i], moments_[at]); }
-                if (wants[i].key_norms) { build_key_norms(*build, row(k), key_norms_[at]); }
-            }
-        };
-        const InputTap input_tap = [&](ggml_tensor * x) {
-            for (size_t i = 0; i < n_parts; ++i) {
-                build_ranking(*build, parts[i], layer, view_rows(build->ctx(), x, static_cast<int>(i), 1),
-                              rankings_[static_cast<size_t>(layer) * n_parts + i]);
-            }
-        };
-        hidden = build_layer(build->ctx(), build->graph(), hp, weights, layer, hidden, positions, attention, nullptr,
-                             hp.governs(layer) ? tap : RopeTap(), hp.governs(layer) && any_ranking ? input_tap : InputTap(),
-                             mul_mat_of(*build), recurrent, token_input);
+        const auto reads = std::span(reads_).subspan(static_cast<size_t>(layer) * n_parts, n_parts);
+        hidden = pass_layer.add(layer, hidden, positions, token_input, nullptr, reads);
     }
     logits_ = build_head(build->ctx(), hp, weights, hidden, mul_mat_of(*build));
     build->keep(logits_);
@@ -145,9 +120,7 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
 
 size_t DecodeGraph::buffer_bytes() const {
     size_t n = runner_.buffer_bytes() + (queries_.capacity() + states_.capacity() + next_states_.capacity()) * sizeof(float);
-    for (const QueryMoments & one : moments_) { n += one.size_bytes(); }
-    for (const auto & logits : rankings_) { n += logits.capacity() * sizeof(float); }
-    for (const auto & norms : key_norms_) { n += norms.capacity() * sizeof(float); }
+    for (const PartReads & one : reads_) { n += one.size_bytes(); }
     return n;
 }
 
@@ -205,7 +178,7 @@ Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_
     positions_.clear();
     for (const BatchPart & part : parts) { positions_.push_back(part.first_position); }
     if (rebuild) { PITH_RETURN_IF_ERROR(build(parts)); }
-    for (size_t i = 0; i < moments_.size(); ++i) { moments_[i].only_sinks = is_sink(positions_[i % parts.size()]); }
+    for (size_t i = 0; i < reads_.size(); ++i) { reads_[i].moments.only_sinks = is_sink(positions_[i % parts.size()]); }
     if (const Status status = runner_.run(); !status.ok()) {
         wants_.clear();
         return status;

@@ -21,8 +21,7 @@
 
 #include "device/graph_runner.h"
 #include "engine/pass/batch_part.h"
-#include "engine/pass/recurrent_rows.h"
-#include "evidence/query_moments.h"
+#include "engine/pass/pass_layer.h"
 #include "model/model_file.h"
 
 namespace pith {
@@ -37,21 +36,12 @@ public:
     // Errors: kOutOfMemory, kInternal; the lanes may then hold the new entries already.
     Status run(std::span<const BatchPart> parts, std::span<const int32_t> tokens, std::span<const std::span<float>> logits);
 
-    // Of the last run, for part i: the queries f32 [H][d] after RoPE, where its evidence wanted queries, and the moments,
-    // where it wanted those. Valid until the next run.
+    // Of the last run, for part i: the queries f32 [H][d] after RoPE, where its evidence wanted queries, and what else it
+    // wanted. Valid until the next run.
     const float * queries(int layer, size_t i) const {
         return queries_.data() + (static_cast<size_t>(layer) * wants_.size() + i) * query_size();
     }
-    const QueryMoments & moments(int layer, size_t i) const { return moments_[static_cast<size_t>(layer) * wants_.size() + i]; }
-    // [K], of the token's keys before RoPE, where the evidence wanted them.
-    std::span<const float> key_norms(int layer, size_t i) const {
-        return key_norms_[static_cast<size_t>(layer) * wants_.size() + i];
-    }
-
-    // Logits [K] of the part's gate that ranks, where it has one.
-    std::span<float> ranking(int layer, size_t i) {
-        return rankings_.empty() ? std::span<float>() : rankings_[static_cast<size_t>(layer) * wants_.size() + i];
-    }
+    PartReads & reads(int layer, size_t i) { return reads_[static_cast<size_t>(layer) * wants_.size() + i]; }
 
     int64_t n_builds() const { return n_builds_; }
     size_t buffer_bytes() const;
@@ -91,10 +81,8 @@ private:
     std::vector<int32_t> tokens_;
     std::vector<int32_t> positions_;
     ggml_tensor * logits_ = nullptr;
-    std::vector<float> queries_;                 // [layer][part][H][d], where any wants them
-    std::vector<QueryMoments> moments_;          // [layer][part]
-    std::vector<std::vector<float>> key_norms_;  // [layer][part][K]
-    std::vector<std::vector<float>> rankings_;   // [layer][part][K], where any wants them
+    std::vector<float> queries_;    // [layer][part][H][d], where any wants them
+    std::vector<PartReads> reads_;  // [layer][part]
     // [recurrent layer][part][n_floats], before and behind the tokens
     std::vector<float> states_;
     std::vector<float> next_states_;

@@ -12,9 +12,9 @@
 #include "core/stopwatch.h"
 #include "device/device_work.h"
 #include "device/gathered_reads.h"
+#include "engine/pass/pass_layer.h"
 #include "engine/pass/ranking.h"
 #include "engine/pass/recurrent_rows.h"
-#include "evidence/key_norms.h"
 #include "model/layer_graph.h"
 
 namespace pith {
@@ -25,7 +25,7 @@ namespace {
 size_t pass_nodes(const Hparams & hparams, size_t n_parts, bool custom_operations) {
     const size_t of_part = 40 + (custom_operations ? 0 : 16 * static_cast<size_t>(hparams.n_kv_heads));
     const size_t recurrent = hparams.n_recurrent_layers() > 0 ? recurrent_nodes(n_parts) : 0;
-    return 128 + layer_nodes(hparams) + n_parts * (of_part + kRankingNodes) + recurrent;
+    return 128 + layer_nodes(hparams) + n_parts * of_part + recurrent;
 }
 
 // Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
@@ -78,86 +78,64 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     const bool sums = custom && governed;
     const size_t n_gathered = file_->placement() != nullptr ? kGatherNodes : 0;
     const size_t n_rotating = LaneRotation::n_nodes(parts.front().cache->layout());
+    const auto n_ranking = kRankingNodes * static_cast<size_t>(std::ranges::count_if(
+                                               parts, [](const BatchPart & part) { return part.ranking != nullptr; }));
     PITH_ASSIGN_OR_RETURN(GraphBuild * build,
-                          layer_runner_.begin(pass_nodes(hp, parts.size(), custom) + n_gathered + n_rotating));
+                          layer_runner_.begin(pass_nodes(hp, parts.size(), custom) + n_gathered + n_rotating + n_ranking));
     const auto batch = std::make_shared<const LaneBatch>(lane_batch(parts, sums));
     for (const BatchPart & part : parts) {  // here, where memory that is not there is an error
         if (sums) { part.evidence->prepare_running(*part.cache, part.seq, layer); }
     }
     const bool observed = governed && std::ranges::any_of(parts, [&](const BatchPart & part) { return observes(part, layer); });
     ggml_tensor * queries = nullptr;  // read after the run, on the evidence's account
-    std::vector<QueryMoments> moments(parts.size());
-    std::vector<std::vector<float>> norms(parts.size());  // of the keys, [n][K]
-    const RopeTap tap = [&](ggml_tensor * q, ggml_tensor * k) {
-        for (size_t i = 0; i < parts.size(); ++i) {
-            const auto rows = [&](ggml_tensor * x) {
-                return view_tokens(build->ctx(), x, batch->parts[i].first_row, parts[i].n);
-            };
-            const EvidenceState & evidence = *parts[i].evidence;
-            if (evidence.wants_moments()) { build_query_moments(*build, rows(q), parts[i].first_position, moments[i]); }
-            if (evidence.wants_key_norms()) { build_key_norms(*build, rows(k), norms[i]); }
-        }
-    };
-    LaneRotation rotation(*build, parts.front().cache->layout());
-    const AttentionFn attention = [&](ggml_context *, ggml_cgraph *, int l, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
-        if (is_on_device(file_->weights().layers[static_cast<size_t>(l)].wo)) { read_together(*build, {&q, &k, &v}); }
-        rotation.into_lanes(l, q, k, v);
-        if (observed) {  // they will meet the keys that lie in the lanes
+    std::vector<PartReads> reads(parts.size());
+    PassLayer::Watch watch;
+    if (observed) {
+        watch.queries = [&](int, ggml_tensor * q) {
             queries = q;
             build->keep(q);
-        }
-        ggml_tensor * out = rotation.out_of_lanes(l, build_lane_attention(*build, batch, l, q, k, v));
-        if (tap_) {
+        };
+    }
+    if (tap_) {
+        watch.outputs = [&](ggml_tensor * out) {
             tapped_.resize(static_cast<size_t>(out->ne[0]));
             ggml_tensor * newest = ggml_view_1d(build->ctx(), out, out->ne[0], static_cast<size_t>(n - 1) * out->nb[1]);
             build->output(ggml_cont(build->ctx(), newest), tapped_.data());
-        }
-        return out;
-    };
-    const RecurrentFn recurrent = [&](ggml_context *, int l) {
+        };
+    }
+    if (input_observer_) {
+        watch.inputs = [&](int, ggml_tensor * x) {
+            inputs_.resize(static_cast<size_t>(ggml_nelements(x)));
+            build->output(x, inputs_.data());
+        };
+    }
+    const auto states_of = [&](int l) {
         std::vector<RecurrentPart> states;
         for (const BatchPart & part : parts) {
             const float * from = part.states->layer(l).data();  // which copies keep where it is overwritten
             states.push_back({part.n, from, part.states->overwrite(l).data()});
         }
-        return recurrent_rows(*build, hp.recurrent, states);
+        return states;
     };
+    PassLayer pass_layer(*build, *file_, parts, batch, std::move(watch), states_of);
     ggml_tensor * token_input =
         layer == 0 || hp.n_embd_per_layer > 0 ? build->input(GGML_TYPE_I32, n, 1, tokens.data()) : nullptr;
     ggml_tensor * in = layer == 0 ? build_embedding(build->ctx(), hp, file_->weights(), token_input)
                                   : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
-    const bool ranks = governed && std::ranges::any_of(parts, [](const BatchPart & part) { return part.ranking != nullptr; });
-    const bool shows_input = input_observer_ && governed;
-    std::vector<std::vector<float>> rankings(parts.size());  // logits [n][K]
-    const InputTap input_tap = [&](ggml_tensor * x) {
-        for (size_t i = 0; i < parts.size(); ++i) {
-            build_ranking(*build, parts[i], layer, view_rows(build->ctx(), x, batch->parts[i].first_row, parts[i].n),
-                          rankings[i]);
-        }
-        if (!shows_input) { return; }
-        inputs_.resize(static_cast<size_t>(ggml_nelements(x)));
-        build->output(x, inputs_.data());
-    };
     const auto n_out = kept_rows.empty() ? n : static_cast<int>(kept_rows.size());
     ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;
     ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));
-    build->output(build_layer(build->ctx(), build->graph(), hp, file_->weights(), layer, in, position_input, attention, keep,
-                              governed ? tap : RopeTap(), shows_input || ranks ? input_tap : InputTap(), mul_mat_of(*build),
-                              recurrent, token_input),
-                  hidden.data());
+    build->output(pass_layer.add(layer, in, position_input, token_input, keep, reads), hidden.data());
     PITH_RETURN_IF_ERROR(layer_runner_.run());
     if (tap_ && hp.layer(layer).has_attention()) {
         const auto width = static_cast<size_t>(hp.n_embd);
         tap_(layer, tapped_, hidden.subspan(static_cast<size_t>(n_out - 1) * width, width));
     }
 
-    if (shows_input) { PITH_RETURN_IF_ERROR(input_observer_(layer, inputs_, n, positions.front())); }
+    if (governed && input_observer_) { PITH_RETURN_IF_ERROR(input_observer_(layer, inputs_, n, positions.front())); }
 
     for (size_t i = 0; governed && i < parts.size(); ++i) {
-        EvidenceState & evidence = *parts[i].evidence;
-        if (evidence.wants_moments()) { evidence.add_moments(layer, moments[i]); }
-        tell_ranking(parts[i], layer, rankings[i]);
-        if (evidence.wants_key_norms()) { evidence.add_key_norms(*parts[i].cache, parts[i].seq, layer, norms[i]); }
+        tell_reads(parts[i], layer, reads[i]);
         if (observes(parts[i], layer)) { PITH_RETURN_IF_ERROR(observe(parts[i], layer, queries, batch->parts[i].first_row)); }
     }
     return {};
@@ -229,11 +207,7 @@ Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int
         const Stopwatch watch;
         for (int layer = 0; layer < hparams().n_layers; ++layer) {
             if (!hparams().governs(layer)) { continue; }
-            tell_ranking(part, layer, decode_graph_->ranking(layer, i));
-            if (evidence.wants_key_norms()) {
-                evidence.add_key_norms(*part.cache, part.seq, layer, decode_graph_->key_norms(layer, i));
-            }
-            if (evidence.wants_moments()) { evidence.add_moments(layer, decode_graph_->moments(layer, i)); }
+            tell_reads(part, layer, decode_graph_->reads(layer, i));
             if (evidence.wants_queries()) {
                 evidence.remember(layer, decode_graph_->queries(layer, i), 1, part.first_position);
                 if (evidence.wants_blocks()) {

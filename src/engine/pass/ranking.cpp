@@ -13,7 +13,7 @@ void build_ranking(GraphBuild & build, const BatchPart & part, int layer, ggml_t
     if (part.ranking == nullptr) { return; }
     const GateLayerWeights & weights = part.ranking->weights().layers[static_cast<size_t>(layer)];
     if (weights.out == nullptr) { return; }
-    ggml_tensor * said = build_gate(build.ctx(), part.ranking->config(), weights, x, {});
+    ggml_tensor * said = build_gate(build.ctx(), part.ranking->config(), weights, x, {}, mul_mat_of(build));
     logits.resize(static_cast<size_t>(ggml_nelements(said)));
     build.output(said, logits.data());
 }

@@ -9,7 +9,7 @@
 
 namespace pith {
 
-inline constexpr size_t kRankingNodes = 8;  // of a part in a layer
+inline constexpr size_t kRankingNodes = 10;  // of a part in a layer
 
 // Rows [first, first + n) of x [D, …].
 ggml_tensor * view_rows(ggml_context * ctx, ggml_tensor * x, int first, int n);

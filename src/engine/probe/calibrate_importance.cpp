@@ -148,12 +148,10 @@ public:
         out.config.kind = GateKind::kLinear;
         out.config.purpose = GatePurpose::kRank;
         out.config.gamma = 0;
-        const auto n_layers = static_cast<size_t>(hparams_.n_layers);
-        out.weights.resize(n_layers);
-        out.bias.resize(n_layers);
         for (size_t i = 0; i < governed_.size(); ++i) {
-            out.weights[static_cast<size_t>(governed_[i])] = std::move(fits_[i].weights);
-            out.bias[static_cast<size_t>(governed_[i])] = std::move(fits_[i].bias);
+            const std::string prefix = "gate." + std::to_string(governed_[i]) + ".out.";
+            out.tensors[prefix + "weight"] = std::move(fits_[i].weights);
+            out.tensors[prefix + "bias"] = std::move(fits_[i].bias);
         }
         out.n_tokens = sums_.empty() ? 0 : sums_.front().n_samples();
         return out;
@@ -267,14 +265,13 @@ Status save_importance(const std::string & path, const ImportancePredictor & pre
         ggml_init({(list.size() + 1) * ggml_tensor_overhead(), nullptr, true}), &ggml_free);
     if (ctx == nullptr) { return {ErrorCode::kOutOfMemory, "no memory for the table of gates"}; }
     for (const GateTensor & one : list) {
+        const auto found = predictor.tensors.find(one.name);
+        const auto n_floats = static_cast<size_t>(one.ne0 * std::max<int64_t>(one.ne1, 1));
+        if (found == predictor.tensors.end() || found->second.size() != n_floats) {
+            return {ErrorCode::kInvalidArgument, "importance: tensor '" + one.name + "' is missing or of another size"};
+        }
         *one.slot = ggml_new_tensor_2d(ctx.get(), GGML_TYPE_F32, one.ne0, std::max<int64_t>(one.ne1, 1));
-    }
-    for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
-        GateLayerWeights & gate = weights.layers[layer];
-        if (gate.out == nullptr) { continue; }
-        // save_gate() reads them only.
-        gate.out->data = const_cast<float *>(predictor.weights[layer].data());  // NOLINT
-        gate.bias->data = const_cast<float *>(predictor.bias[layer].data());    // NOLINT
+        (*one.slot)->data = const_cast<float *>(found->second.data());  // NOLINT: save_gate() only reads
     }
     GateTraining training;
     training.n_tokens = predictor.n_tokens;

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,9 +41,8 @@ struct ImportanceQuality {
 
 struct ImportancePredictor {
     GateConfig config;
-    std::vector<std::vector<float>> weights;  // [layer of the model] of [K][D]; empty: policies do not govern it
-    std::vector<std::vector<float>> bias;     // [layer of the model] of [K]
-    int64_t n_tokens = 0;                     // learnt from
+    std::map<std::string, std::vector<float>> tensors;  // by their names in a gate file (gate/gate_graph.h)
+    int64_t n_tokens = 0;                               // learnt from
     ImportanceQuality held_out;
 };
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "model/arch/hparams.h"
@@ -34,6 +35,11 @@ public:
         auto & state = layers_[static_cast<size_t>(index)];
         if (state.use_count() > 1) { state = std::make_shared<std::vector<float>>(state->size()); }
         return *state;
+    }
+    // The layer, which had none, has this one. Throws std::bad_alloc.
+    void add(int index, std::vector<float> state) {
+        layers_.resize(std::max(layers_.size(), static_cast<size_t>(index) + 1));
+        layers_[static_cast<size_t>(index)] = std::make_shared<std::vector<float>>(std::move(state));
     }
     // The layer's state is that of `other` again.
     void take(int index, const RecurrentStates & other) noexcept {

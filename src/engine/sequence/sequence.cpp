@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -13,6 +12,12 @@ namespace {
 uint64_t next_id() {
     static std::atomic<uint64_t> n_sequences{0};
     return ++n_sequences;
+}
+
+std::vector<LayerKeep> keeps_of(std::span<const LayerPlan> plans) {
+    std::vector<LayerKeep> keeps;
+    for (const LayerPlan & one : plans) { keeps.push_back({one.layer, &one.keep}); }
+    return keeps;
 }
 
 }  // namespace
@@ -28,6 +33,12 @@ std::vector<int> Sequence::lane_lengths() const {
 void Sequence::read_lengths(std::vector<int> & to) const {
     to.resize(cache ? static_cast<size_t>(cache->n_lanes()) : 0);
     for (size_t i = 0; i < to.size(); ++i) { to[i] = cache->length(static_cast<int>(i)); }
+}
+
+void Sequence::become(SequenceAtRest from) noexcept {
+    static_cast<SequenceState &>(*this) = std::move(from.state);
+    cache = std::move(from.cache);
+    logits = std::move(from.logits);
 }
 
 void Sequence::begin(Reach reach) {
@@ -48,12 +59,12 @@ void Sequence::begin(Reach reach) {
 }
 
 void Sequence::commit() noexcept {
-    if (cache && !way_back_.removed.empty()) { cache->let_go_of_room(); }
+    if (cache && !way_back_.dropped.empty()) { cache->let_go_of_room(); }
     way_back_.open = false;
     way_back_.state.reset();
     way_back_.running.clear();
     way_back_.states = {};
-    way_back_.removed.clear();
+    way_back_.dropped.clear();
 }
 
 size_t Sequence::undo_evidence_bytes() const {
@@ -67,7 +78,7 @@ size_t Sequence::undo_bytes() const {
     const WayBack & back = way_back_;
     size_t n = undo_evidence_bytes() + back.lengths.capacity() * sizeof(int) + back.running.capacity() * sizeof(SharedRow) +
                (back.state ? back.state->states : back.states).bytes_beside(states);
-    for (const RemovedEntries & entries : back.removed) { n += entries.rows.memory_bytes(); }
+    for (const RestingLanes & entries : back.dropped) { n += entries.memory_bytes(); }
     return n;
 }
 
@@ -92,7 +103,7 @@ void Sequence::rollback() noexcept {
     } else {
         const auto end = static_cast<int32_t>(back.n_tokens);
         for (int l = 0; l < cache->layout().n_layers(); ++l) { cache->truncate_to_positions(0, l, end); }
-        for (const RemovedEntries & entries : back.removed) { cache->put_back(0, entries); }
+        for (const RestingLanes & entries : back.dropped) { cache->put_back(0, entries); }
     }
     if (back.state) {
         static_cast<SequenceState &>(*this) = std::move(*back.state);
@@ -111,11 +122,10 @@ void Sequence::rollback() noexcept {
 }
 
 Result<int64_t> Sequence::compact(std::span<const LayerPlan> plans, bool evicts, bool is_last, const RunTasks & run_tasks) {
-    std::vector<LayerKeep> keeps;
-    for (const LayerPlan & one : plans) { keeps.push_back({one.layer, &one.keep}); }
-    save_snapshots_before_compaction(Layers::kGoverned);
+    const std::vector<LayerKeep> keeps = keeps_of(plans);
+    PITH_RETURN_IF_ERROR(save_snapshots_before_compaction(Layers::kGoverned));
     for (const LayerPlan & one : plans) { evidence.prepare_compact(one.layer, one.keep); }
-    if (way_back_.open && way_back_.n_tokens > 0 && !is_last && !disposable) { PITH_RETURN_IF_ERROR(remember_removed(plans)); }
+    if (!is_last) { PITH_RETURN_IF_ERROR(remember_dropped(keeps)); }
     const int64_t n_gone = cache->compact(0, keeps, run_tasks);
     for (const LayerPlan & one : plans) { evidence.compact(one.layer, one.keep, evicts); }
     ++epoch(Layers::kGoverned);
@@ -152,9 +162,8 @@ Status Sequence::prepare_trim(int begin, int end, int64_t next_position, bool is
         for (int h = 0; h < cache->n_kv_heads(l); ++h) { one.keep.push_row(row); }
     }
     if (plans.empty()) { return {}; }
-    save_snapshots_before_compaction(Layers::kWindows);
-    const bool comes_back = way_back_.open && way_back_.n_tokens > 0 && !is_last && !disposable;
-    return comes_back ? remember_removed(plans) : Status();
+    PITH_RETURN_IF_ERROR(save_snapshots_before_compaction(Layers::kWindows));
+    return is_last ? Status() : remember_dropped(keeps_of(plans));
 }
 
 void Sequence::trim(int begin, int end, int64_t next_position) noexcept {
@@ -169,21 +178,18 @@ void Sequence::trim(int begin, int end, int64_t next_position) noexcept {
     if (any) { ++epoch(Layers::kWindows); }
 }
 
-Status Sequence::remember_removed(std::span<const LayerPlan> plans) {
+// Where the open call would put it back.
+Status Sequence::remember_dropped(std::span<const LayerKeep> keeps) {
+    if (!way_back_.open || way_back_.n_tokens == 0 || disposable) { return {}; }
     const auto end = static_cast<int32_t>(way_back_.n_tokens);
     // A ceiling in bytes is all that lanes may take: there is no memory for what they drop.
     const bool has_ceiling = budget.kind == BudgetKind::kBytes || budget.kind == BudgetKind::kAuto;
-    std::vector<RemovedEntries> removed;
-    for (const LayerPlan & one : plans) {
-        PITH_ASSIGN_OR_RETURN(RemovedEntries entries,
-                              cache->copy_removed(0, one.layer, one.keep, end, has_ceiling ? Spill::kFile : Spill::kMemory));
-        if (!entries.empty()) { removed.push_back(std::move(entries)); }
-    }
-    way_back_.removed.reserve(way_back_.removed.size() + removed.size());
-    std::ranges::move(removed, std::back_inserter(way_back_.removed));
-    if (!way_back_.removed.empty()) { cache->hold_room(); }
+    PITH_ASSIGN_OR_RETURN(RestingLanes entries,
+                          cache->save_dropped(0, keeps, end, has_ceiling ? Spill::kFile : Spill::kMemory));
+    if (entries.n_entries() > 0) { way_back_.dropped.push_back(std::move(entries)); }
+    if (!way_back_.dropped.empty()) { cache->hold_room(); }
     size_t bytes = cache->allocated_bytes() + saved_bytes();
-    for (const RemovedEntries & entries : way_back_.removed) { bytes += entries.rows.memory_bytes(); }
+    for (const RestingLanes & one : way_back_.dropped) { bytes += one.memory_bytes(); }
     peak_bytes_ = std::max(peak_bytes_, bytes);
     return {};
 }

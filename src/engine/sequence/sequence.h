@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/ragged_cache.h"
@@ -31,23 +32,42 @@ namespace pith {
 // Of one sequence: positions are i32.
 inline constexpr int64_t kMostSequenceTokens = int64_t{1} << 30U;
 
-// All but the lanes and the newest token's logits: what a snapshot copies.
-struct SequenceState {
-    Policy policy;              // the one that evicts
+// How a sequence is read and evicted, and how far it is: what can be told of it without its model.
+struct SequencePlan {
     PolicyChoice policy_asked;  // `auto` may be
-    std::string policy_reason;  // why `auto` chose it; empty: it did not
+    std::string policy_reason;  // why `auto` chose the one that evicts; empty: it did not
     Budget budget;
     std::string schedule;         // how the first prompt was read, for the ledger
     std::optional<RunPlan> plan;  // known from the first prompt on
     int64_t question_end = 0;     // the first prompt ended here, in a question; 0: in none
     int64_t n_tokens = 0;         // fed so far: the next position
     int since_eviction = 0;       // tokens fed since lanes were last brought back to the budget
+};
+
+// All but the lanes and the newest token's logits: what a snapshot copies.
+struct SequenceState : SequencePlan {
+    Policy policy;  // the one that evicts
     EvidenceState evidence;
     GateState gate_state;
     RecurrentStates states;  // empty before the first prompt
     TokenHistory tokens;     // all that were fed, those of the call at hand included
 
     bool evicts() const { return plan.has_value() && plan->budget > 0; }
+};
+
+// A sequence that no call works on: a snapshot, a state that others go on from, what a cache file says, what comes back from a
+// spill file. Its lanes lie in a cache; or elsewhere, until it becomes a session's again (cache/resting_lanes.h).
+struct SequenceAtRest {
+    SequenceState state;
+    std::vector<float> logits;           // of the newest token
+    std::unique_ptr<RaggedCache> cache;  // null: its lanes lie elsewhere, or it has none
+    int64_t n_evictions = 0;             // of its session's ledger, where a session of its own begins with it
+    int64_t evicted_entries = 0;
+
+    // The same with these lanes. Throws std::bad_alloc.
+    SequenceAtRest with(std::unique_ptr<RaggedCache> lanes) const {
+        return {state, logits, std::move(lanes), n_evictions, evicted_entries};
+    }
 };
 
 class Sequence : public SequenceState {
@@ -63,6 +83,11 @@ public:
     std::vector<int> lane_lengths() const;  // [lane]
     // Cuts every lane back to its first so many entries; lengths as lane_lengths().
     void truncate(std::span<const int> lengths) noexcept;
+
+    // It as it stands, but for its lanes. Throws std::bad_alloc.
+    SequenceAtRest at_rest() const { return {.state = *this, .logits = logits}; }
+    // The way back of every form at rest. REQUIRES: no transaction is open.
+    void become(SequenceAtRest from) noexcept;
 
     // Set where nobody goes on with it when the reading of a prompt has failed: what a compaction drops meanwhile is then not
     // kept, and a rollback leaves lanes without it.
@@ -109,11 +134,11 @@ public:
     size_t saved_bytes() const;  // by snapshots
 
 private:
-    void save_snapshots_before_compaction(Layers which);
-    void save_snapshots_that_restoring_breaks(const Session::Snapshot & target, Layers which);
+    Status save_snapshots_before_compaction(Layers which);
+    Status save_snapshots_that_restoring_breaks(const Session::Snapshot & target, Layers which);
     int n_behind_window(int layer, int64_t next_position) const noexcept;
     void read_lengths(std::vector<int> & to) const;
-    Status remember_removed(std::span<const LayerPlan> plans);
+    Status remember_dropped(std::span<const LayerKeep> keeps);
 
     struct WayBack {
         bool open = false;
@@ -122,10 +147,10 @@ private:
         int64_t n_tokens = 0;
         int since_eviction = 0;
         std::vector<int> lengths;
-        std::vector<SharedRow> running;       // kOneToken: the evidence's sums
-        RecurrentStates states;               // kOneToken
-        std::optional<SequenceState> state;   // kAll
-        std::vector<RemovedEntries> removed;  // in the order of the compactions
+        std::vector<SharedRow> running;      // kOneToken: the evidence's sums
+        RecurrentStates states;              // kOneToken
+        std::optional<SequenceState> state;  // kAll
+        std::vector<RestingLanes> dropped;   // in the order of the compactions
     };
 
     uint64_t id_ = 0;
@@ -138,14 +163,13 @@ private:
     size_t peak_bytes_ = 0;
 };
 
-struct Session::Snapshot {
-    SequenceState state;
-    std::vector<float> logits;
+// Its lanes are the first entries of the sequence's own, until a compaction would move them.
+struct Session::Snapshot : SequenceAtRest {
     uint64_t sequence = 0;     // Sequence::id() of the one it was taken from
     std::vector<int> lengths;  // [lane]
     struct Part {
-        uint64_t epoch = 0;               // when it was taken
-        std::optional<SavedLanes> saved;  // the entries, once a later compaction would have moved them
+        uint64_t epoch = 0;                 // when it was taken
+        std::optional<RestingLanes> saved;  // the entries, once a later compaction would have moved them
     };
     std::array<Part, 2> parts;  // of governed layers, of those with a window
     Part & part(Layers which) { return parts[which == Layers::kWindows ? 1 : 0]; }

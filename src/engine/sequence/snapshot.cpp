@@ -9,19 +9,21 @@
 
 namespace pith {
 
-void Sequence::save_snapshots_before_compaction(Layers which) {
+Status Sequence::save_snapshots_before_compaction(Layers which) {
     const uint64_t now = epoch(which);
     std::erase_if(snapshots_, [](const auto & weak) { return weak.expired(); });
     for (const auto & weak : snapshots_) {
         const auto snapshot = weak.lock();
         if (!snapshot || snapshot->lengths.empty()) { continue; }
         Session::Snapshot::Part & part = snapshot->part(which);
-        if (!part.saved && part.epoch == now) { part.saved = cache->save(0, snapshot->lengths, which); }
+        if (part.saved || part.epoch != now) { continue; }
+        PITH_ASSIGN_OR_RETURN(part.saved, cache->save(0, snapshot->lengths, which));
     }
+    return {};
 }
 
 // Coming back overwrites what lies beyond the snapshot's lengths: newer snapshots that still point there save it first.
-void Sequence::save_snapshots_that_restoring_breaks(const Session::Snapshot & target, Layers which) {
+Status Sequence::save_snapshots_that_restoring_breaks(const Session::Snapshot & target, Layers which) {
     const uint64_t now = epoch(which);
     for (const auto & weak : snapshots_) {
         const auto other = weak.lock();
@@ -29,9 +31,10 @@ void Sequence::save_snapshots_that_restoring_breaks(const Session::Snapshot & ta
         Session::Snapshot::Part & part = other->part(which);
         if (part.saved || part.epoch != now) { continue; }
         if (target.part(which).saved || other->state.n_tokens > target.state.n_tokens) {
-            part.saved = cache->save(0, other->lengths, which);
+            PITH_ASSIGN_OR_RETURN(part.saved, cache->save(0, other->lengths, which));
         }
     }
+    return {};
 }
 
 size_t Sequence::saved_bytes() const {
@@ -40,15 +43,14 @@ size_t Sequence::saved_bytes() const {
         const auto snapshot = weak.lock();
         if (!snapshot) { continue; }
         n += snapshot->state.states.bytes_beside(states);
-        for (const Session::Snapshot::Part & part : snapshot->parts) { n += part.saved ? part.saved->size_bytes : 0; }
+        for (const Session::Snapshot::Part & part : snapshot->parts) { n += part.saved ? part.saved->memory_bytes() : 0; }
     }
     return n;
 }
 
 std::shared_ptr<Session::Snapshot> Sequence::snapshot() {
     auto snapshot = std::make_shared<Session::Snapshot>();
-    snapshot->state = *this;
-    snapshot->logits = logits;
+    static_cast<SequenceAtRest &>(*snapshot) = at_rest();
     snapshot->sequence = id_;
     for (size_t i = 0; i < epochs_.size(); ++i) { snapshot->parts[i].epoch = epochs_[i]; }
     snapshot->lengths = lane_lengths();
@@ -57,13 +59,12 @@ std::shared_ptr<Session::Snapshot> Sequence::snapshot() {
 }
 
 Status Sequence::restore(Session::Snapshot & snapshot) {
-    SequenceState state = snapshot.state;  // what can fail comes first
-    std::vector<float> its_logits = snapshot.logits;
+    SequenceAtRest back = snapshot.with(nullptr);  // what can fail comes first
     if (cache) {
         for (const Layers which : {Layers::kGoverned, Layers::kWindows}) {
-            save_snapshots_that_restoring_breaks(snapshot, which);
+            PITH_RETURN_IF_ERROR(save_snapshots_that_restoring_breaks(snapshot, which));
         }
-        std::vector<const SavedLanes *> saved;
+        std::vector<const RestingLanes *> saved;
         for (const Session::Snapshot::Part & part : snapshot.parts) {
             if (part.saved) { saved.push_back(&*part.saved); }
         }
@@ -80,8 +81,8 @@ Status Sequence::restore(Session::Snapshot & snapshot) {
             part.epoch = ++epochs_[i];
         }
     }
-    static_cast<SequenceState &>(*this) = std::move(state);
-    logits = std::move(its_logits);
+    back.cache = std::move(cache);
+    become(std::move(back));
     return {};
 }
 

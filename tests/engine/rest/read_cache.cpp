@@ -1,5 +1,5 @@
 // read_cache.cpp - see read_cache.h.
-#include "engine/saved/read_cache.h"
+#include "engine/rest/read_cache.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "core/byte_stream.h"
 #include "core/hash64.h"
 #include "engine/pass/live_session.h"
-#include "engine/saved/saved_session.h"
+#include "engine/rest/saved_session.h"
 #include "engine/tiny_model.h"
 #include "fuzz/read_gguf_headers.h"
 #include "model/gguf_edit.h"

@@ -46,32 +46,20 @@ struct SavedOrigin {
     std::string gate_file;
 };
 
-// Of one recurrent layer: as engine/recurrent_states.h has it.
-struct SavedRecurrent {
-    int layer = 0;
-    std::vector<float> state;
-};
-
 struct SavedSession {
     ModelIdentity model;
     SavedOrigin origin;
     SessionOptions options;
     KnownHeads known_heads = KnownHeads::kNone;
 
-    // As SequenceState has them.
-    std::string policy, policy_asked, policy_reason, schedule;
-    Budget budget;
-    RunPlan plan;
-    int64_t question_end = 0;
-    int since_eviction = 0;
-
-    Ledger ledger;  // counters, peaks and times
+    std::string policy;     // the one that evicts
+    SequencePlan sequence;  // has a plan
+    Ledger ledger;          // counters, peaks and times
     std::vector<int32_t> tokens;
     std::vector<float> logits;
-    std::vector<LayerLanes> layers;               // of the model; those without lanes have 0 KV heads
-    std::vector<std::vector<int32_t>> positions;  // [lane], layer by layer
-    std::span<const uint8_t> rows;                // in the file
-    std::vector<SavedRecurrent> states;           // of all recurrent layers, ascending
+    std::vector<LayerLanes> layers;  // of the model; those without lanes have 0 KV heads
+    RestingLanes entries;            // of all layers, in the file
+    RecurrentStates states;
     CacheNotes notes;
 
     CacheLayout layout() const;  // of lanes alone
@@ -79,7 +67,6 @@ struct SavedSession {
     int64_t n_governed_lanes() const;
     int64_t n_governed_entries() const;
     uint64_t window_bytes() const;  // of the other layers' rows
-    uint64_t state_bytes() const;
 };
 
 // Everything is checked against everything else.
@@ -95,9 +82,9 @@ const Gate * gate_that_matters(const LiveSession & session);
 // Of a sequence that has read something. Errors: kIo.
 Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence);
 
-// What the file says becomes the session's, which is empty. base: as OpenAs has it.   Errors: kBadFile, kOutOfMemory: it is
-// then of no use.
-Status become_saved(LiveSession & session, SavedSession saved, const CacheFileView & from, const RaggedCache * base = nullptr);
+// What the file says, for a session of its model. base: as OpenAs has it.   Errors: kBadFile, kOutOfMemory.
+Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileView & file, const LiveSession & session,
+                                   const RaggedCache * base);
 
 // The session that was saved. Errors: those of Session::load(). Throws std::bad_alloc.
 struct OpenAs {
@@ -107,7 +94,7 @@ struct OpenAs {
     const RaggedCache * base = nullptr;        // frozen, with the file's entries, of the same model: it forks that; or nullptr
 };
 // file: the one that it was read from.
-Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, SavedSession saved, const CacheFileView & file,
+Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const SavedSession & saved, const CacheFileView & file,
                                                 const OpenAs & as);
 Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as);
 

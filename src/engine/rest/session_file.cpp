@@ -1,6 +1,6 @@
 // session_file.cpp - sessions to files, and back: what the file needs of the model, and what the session becomes. Stage:
 // engine.
-#include "engine/saved/session_file.h"
+#include "engine/rest/session_file.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,13 +9,11 @@
 
 #include "core/byte_stream.h"
 #include "core/guarded.h"
-#include "device/available_memory.h"
 #include "engine/parts/model_parts.h"
 #include "engine/pass/live_session.h"
-#include "engine/pass/session_ledger.h"
-#include "engine/saved/saved_session.h"
-#include "engine/saved/session_settings.h"
-#include "engine/settle/auto.h"
+#include "engine/rest/resume.h"
+#include "engine/rest/saved_session.h"
+#include "engine/rest/session_settings.h"
 #include "engine/settle/make_session.h"
 #include "engine/settle/memory.h"
 #include "policy/auto_policy.h"
@@ -54,13 +52,7 @@ SavedSession describe(const LiveSession & session) {
     saved.options = session.options;
     saved.known_heads = session.known_heads;
     saved.policy = seq.policy.name();
-    saved.policy_asked = seq.policy_asked.name();
-    saved.policy_reason = seq.policy_reason;
-    saved.schedule = seq.schedule;
-    saved.budget = seq.budget;
-    saved.plan = *seq.plan;
-    saved.question_end = seq.question_end;
-    saved.since_eviction = seq.since_eviction;
+    saved.sequence = seq;
     saved.ledger = session.ledger;
     return saved;
 }
@@ -88,22 +80,6 @@ std::vector<EvidenceNeeds> known_needs(const LiveSession & session, const Policy
     return known;
 }
 
-std::vector<StoredLane> lanes_of(const SavedSession & saved) {
-    const CacheLayout layout = saved.layout();
-    std::vector<StoredLane> lanes;
-    const uint8_t * at = saved.rows.data();
-    for (int l = 0; l < layout.n_layers(); ++l) {
-        const LaneRows rows = layout.rows(l);
-        for (int h = 0; h < layout.lanes(l).n_kv_heads; ++h) {
-            const std::vector<int32_t> & positions = saved.positions[lanes.size()];
-            const uint8_t * v = at + positions.size() * rows.bytes_k();
-            lanes.push_back({positions, at, v});
-            at = v + positions.size() * rows.bytes_v();
-        }
-    }
-    return lanes;
-}
-
 bool same_lanes(const LayerLanes & a, const LayerLanes & b) {
     return a.n_kv_heads == b.n_kv_heads && a.n_group == b.n_group && a.head_dim == b.head_dim && a.head_dim_v == b.head_dim_v &&
            a.window == b.window;
@@ -117,21 +93,16 @@ bool same_lanes(const SavedSession & saved, const CacheLayout & layout) {
     return true;
 }
 
-// nullopt: they are not those of such a model. That no layer has two has been checked.
+// nullopt: they are not those of such a model.
 std::optional<RecurrentStates> states_of(const SavedSession & saved, const Hparams & hparams) {
     RecurrentStates states(hparams);
-    if (std::ssize(saved.states) != hparams.n_recurrent_layers()) { return std::nullopt; }
-    for (const SavedRecurrent & one : saved.states) {
-        if (!states.has(one.layer) || std::ssize(one.state) != hparams.recurrent.n_floats()) { return std::nullopt; }
-        std::ranges::copy(one.state, states.overwrite(one.layer).begin());
+    for (int l = 0; l < std::ssize(saved.layers); ++l) {
+        if (states.has(l) != saved.states.has(l)) { return std::nullopt; }
+        if (!states.has(l)) { continue; }
+        if (states.layer(l).size() != saved.states.layer(l).size()) { return std::nullopt; }
+        std::ranges::copy(saved.states.layer(l), states.overwrite(l).begin());
     }
     return states;
-}
-
-std::vector<int> lengths_of_lanes(const SavedSession & saved) {
-    std::vector<int> lengths;
-    for (const std::vector<int32_t> & lane : saved.positions) { lengths.push_back(static_cast<int>(lane.size())); }
-    return lengths;
 }
 
 // Every lane of a layer that sees a window holds the newest positions without a gap, from `begin` on: none of them, where the
@@ -169,7 +140,8 @@ Result<GateState> read_gates_of(const LiveSession & session, ByteReader & from, 
     return state;
 }
 
-Status become_saved(LiveSession & session, SavedSession saved, const CacheFileView & from, const RaggedCache * base) {
+Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileView & from, const LiveSession & session,
+                                   const RaggedCache * base) {
     const auto damaged = [&from](const std::string & what) { return from.damaged(what); };
     if (!same_lanes(saved, session.layout)) { return damaged("its lanes are not those of its model"); }
     auto states = states_of(saved, session.file->hparams());
@@ -188,12 +160,11 @@ Status become_saved(LiveSession & session, SavedSession saved, const CacheFileVi
     const std::vector<EvidenceNeeds> known = known_needs(session, *policy);
 
     const auto n_tokens = static_cast<int64_t>(saved.tokens.size());
-    const std::vector<StoredLane> lanes = lanes_of(saved);
     size_t longest = 1;
     size_t i = 0;
     for (int l = 0; l < session.n_layers(); ++l) {
         for (int h = 0; h < session.layout.lanes(l).n_kv_heads; ++h) {
-            const std::span<const int32_t> lane = lanes[i++].positions;
+            const std::span<const int32_t> lane = saved.entries.positions[i++];
             longest = std::max(longest, lane.size());
             if (!session.layout.governs(l) && !holds_window(lane, session.layout.window_begin(l, n_tokens), n_tokens)) {
                 return damaged("layer " + std::to_string(l) + " does not hold its window");
@@ -202,7 +173,7 @@ Status become_saved(LiveSession & session, SavedSession saved, const CacheFileVi
     }
     PITH_ASSIGN_OR_RETURN(const auto evidence_bytes, from.section("evidence"));
     ByteReader from_evidence(evidence_bytes);
-    const SeenEntries seen = seen_entries(session.layout, lengths_of_lanes(saved), n_tokens);
+    const SeenEntries seen = seen_entries(session.layout, saved.entries.lengths(), n_tokens);
     auto evidence =
         EvidenceState::read(from_evidence, session.layout.shape_of_model(), known, session.output, seen.lengths, seen.n_seen);
     if (!evidence.ok()) { return damaged(evidence.status().message()); }
@@ -215,64 +186,57 @@ Status become_saved(LiveSession & session, SavedSession saved, const CacheFileVi
         return damaged("what it says of gates does not fit its model");
     }
 
-    Sequence & seq = session.seq;
-    Ledger & ledger = session.ledger;
-    seq.plan = saved.plan;
+    SequenceAtRest found;
     if (base != nullptr) {
-        PITH_ASSIGN_OR_RETURN(seq.cache, base->fork());
+        PITH_ASSIGN_OR_RETURN(found.cache, base->fork());
     } else {
-        PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(session, saved.plan, static_cast<int64_t>(longest)));
-        PITH_ASSIGN_OR_RETURN(seq.cache, RaggedCache::make(session.layout, capacity));
-        PITH_RETURN_IF_ERROR(seq.cache->load(0, lanes));
+        PITH_ASSIGN_OR_RETURN(const int64_t capacity,
+                              lane_capacity(session, *saved.sequence.plan, static_cast<int64_t>(longest)));
+        PITH_ASSIGN_OR_RETURN(found.cache, RaggedCache::make(session.layout, capacity));
+        PITH_RETURN_IF_ERROR(found.cache->load(0, saved.entries));
     }
-    seq.states = std::move(*states);
-    if (session.gates) { session.gates->reset(session.layout, seq); }
-    seq.gate_state = std::move(*gate_state);
-    seq.evidence = std::move(*evidence);
-    seq.policy = *policy;
-    seq.policy_asked = saved.policy_asked;
-    seq.policy_reason = std::move(saved.policy_reason);
-    seq.budget = saved.budget;
-    seq.schedule = std::move(saved.schedule);
-    seq.question_end = saved.question_end;
-    seq.n_tokens = n_tokens;
-    seq.since_eviction = saved.since_eviction;
-    seq.tokens.append(saved.tokens);
-    seq.logits = std::move(saved.logits);
-    const std::string attention = std::move(ledger.attention);
-    std::vector<DeviceUse> devices = std::move(ledger.devices);
-    ledger = std::move(saved.ledger);
-    ledger.attention = attention;
-    ledger.devices = std::move(devices);
-    ledger.budget_entries = seq.plan->budget;
-    tell_policy(policy_names(seq), ledger);
-    update_ledger(session);
-    return {};
+    SequenceState & state = found.state;
+    static_cast<SequencePlan &>(state) = saved.sequence;
+    state.policy = *policy;
+    state.evidence = std::move(*evidence);
+    state.gate_state = std::move(*gate_state);
+    state.states = std::move(*states);
+    state.tokens.append(saved.tokens);
+    found.logits = saved.logits;
+    found.n_evictions = saved.ledger.n_evictions;
+    found.evicted_entries = saved.ledger.evicted_entries;
+    return found;
 }
 
-Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, SavedSession saved, const CacheFileView & file,
+Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const SavedSession & saved, const CacheFileView & file,
                                                 const OpenAs & as) {
     PITH_RETURN_IF_ERROR(check_model(saved, file_of(model), gate_of(model).get(), file.path()));
+    SessionOptions options = as.options != nullptr ? *as.options : saved.options;
     if (as.options != nullptr) {
         if (const auto difference = first_difference(saved.options, *as.options)) {
             return {ErrorCode::kInvalidArgument, "cache file '" + file.path() + "' was saved with another " + difference->name +
                                                      ": " + difference->saved + ", here " + difference->here};
         }
-        saved.options = *as.options;
     }
-    saved.options.n_threads = as.n_threads;
-    auto made = make_session(model, saved.options, as.execution, saved.known_heads);
+    options.n_threads = as.n_threads;
+    auto made = make_session(model, options, as.execution, saved.known_heads);
     if (!made.ok()) {
         const bool makes_no_sense = made.status().code() == ErrorCode::kInvalidArgument;
         return makes_no_sense ? file.damaged(made.status().message()) : made.status();
     }
-    PITH_RETURN_IF_ERROR(become_saved(**made, std::move(saved), file, as.base));
+    LiveSession & session = **made;
+    PITH_ASSIGN_OR_RETURN(SequenceAtRest sequence, sequence_in(saved, file, session, as.base));
+    Ledger ledger = saved.ledger;
+    ledger.attention = std::move(session.ledger.attention);
+    ledger.devices = std::move(session.ledger.devices);
+    session.ledger = std::move(ledger);
+    resume(session, std::move(sequence));
     return made;
 }
 
 Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const CacheFileView & file, const OpenAs & as) {
-    PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file));
-    return open_saved(model, std::move(saved), file, as);
+    PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(file));
+    return open_saved(model, saved, file, as);
 }
 
 Status save_session(const LiveSession & session, const std::string & path, const CacheNotes & notes) {

@@ -16,7 +16,7 @@
 #include "engine/gated_model.h"
 #include "engine/pass/live_session.h"
 #include "engine/registry_policies.h"
-#include "engine/saved/saved_and_opened.h"
+#include "engine/rest/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
 #include "every_case.h"

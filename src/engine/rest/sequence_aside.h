@@ -8,9 +8,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "cache/ragged_cache.h"
+#include "cache/resting_lanes.h"
 #include "cache/spill_memory.h"
 #include "engine/pass/live_session.h"
 #include "pith/status.h"
@@ -29,8 +28,8 @@ public:
     Status put_back(LiveSession & session, std::optional<int64_t> room_to_fork) const;
 
 private:
-    int64_t capacity_ = 0;                // of the lanes
-    std::vector<RemovedEntries> layers_;  // [layer] all entries
+    int64_t capacity_ = 0;  // of the lanes
+    RestingLanes lanes_;
     SpillMemory rest_;
     size_t rest_bytes_ = 0;
 };

@@ -7,7 +7,7 @@
 #include "core/guarded.h"
 #include "engine/parts/model_parts.h"
 #include "engine/pass/session_ledger.h"
-#include "engine/saved/saved_session.h"
+#include "engine/rest/saved_session.h"
 #include "pith/cache_file.h"
 
 namespace pith {
@@ -25,15 +25,15 @@ CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
     info.model = saved.model;
     info.options = saved.options;
     info.policy = saved.policy;
-    info.budget = saved.budget;
-    info.budget_entries = saved.plan.budget;
-    info.schedule = saved.schedule;
+    info.budget = saved.sequence.budget;
+    info.budget_entries = saved.sequence.plan->budget;
+    info.schedule = saved.sequence.schedule;
     info.n_tokens = std::ssize(saved.tokens);
     info.n_layers = std::ssize(saved.layers);
     info.n_lanes = saved.n_governed_lanes();
     info.n_entries = saved.n_governed_entries();
-    info.kv_bytes = saved.rows.size();
-    info.state_bytes = saved.state_bytes();
+    info.kv_bytes = saved.entries.in_file.size();
+    info.state_bytes = saved.states.size_bytes();
     info.kv_full_bytes = saved.window_bytes() + info.state_bytes;
     const CacheLayout layout = saved.layout();
     for (int l = 0; l < layout.n_layers(); ++l) {
@@ -58,13 +58,9 @@ public:
         if (PageFile::n_open() >= PageFile::most_open(own.layout().n_layers()).n_files / 2) { return nullptr; }
         auto shared = std::make_shared<SharedEntries>(session.file);
         // As many cells as the session would have alone.
-        if (!own.freeze(own.capacity() - own.longest()).ok()) { return nullptr; }
-        auto forked = own.fork();
-        if (!forked.ok()) {
-            own.thaw();
-            return nullptr;
-        }
-        shared->cache_ = std::exchange(session.seq.cache, std::move(*forked));
+        auto cache = RaggedCache::share(session.seq.cache, own.capacity() - own.longest());
+        if (!cache.ok()) { return nullptr; }
+        shared->cache_ = std::move(*cache);
         return shared;
     }
 

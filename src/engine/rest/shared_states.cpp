@@ -1,5 +1,5 @@
 // shared_states.cpp - found by their tokens, dropped by when they were used.
-#include "engine/saved/shared_states.h"
+#include "engine/rest/shared_states.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // stored_states.cpp - scopes, and sessions to and from a folder's files.
-#include "engine/saved/stored_states.h"
+#include "engine/rest/stored_states.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,10 +8,9 @@
 #include "core/guarded.h"
 #include "core/hash64.h"
 #include "engine/parts/model_parts.h"
-#include "engine/pass/session_ledger.h"
-#include "engine/saved/saved_session.h"
-#include "engine/saved/session_settings.h"
-#include "engine/settle/auto.h"
+#include "engine/rest/resume.h"
+#include "engine/rest/saved_session.h"
+#include "engine/rest/session_settings.h"
 #include "pith/log.h"
 
 namespace pith {
@@ -46,21 +45,15 @@ bool same_settings(const LiveSession & session, const SessionOptions & options, 
 }
 
 // What has read more, and evicted nothing, is what it was after so many tokens, but for its logits.
-void cut_back(LiveSession & session, int64_t n_tokens) {
-    Sequence & seq = session.seq;
-    if (n_tokens == seq.n_tokens) { return; }
-    const std::vector<int> lengths(static_cast<size_t>(seq.cache->n_lanes()), static_cast<int>(n_tokens));
-    seq.truncate(lengths);
-    seq.tokens.truncate(static_cast<size_t>(n_tokens));
-    seq.n_tokens = n_tokens;
-    seq.since_eviction = static_cast<int>(n_tokens);
-    seq.logits.clear();
-}
-
-void tell_where_it_begins(LiveSession & session) {
-    session.ledger.budget_entries = session.seq.plan->budget;
-    tell_policy(policy_names(session.seq), session.ledger);
-    update_ledger(session);
+void cut_back(SequenceAtRest & sequence, int64_t n_tokens) {
+    SequenceState & state = sequence.state;
+    if (n_tokens == state.n_tokens) { return; }
+    RaggedCache & cache = *sequence.cache;
+    for (int l = 0; l < cache.layout().n_layers(); ++l) { cache.truncate_to_positions(0, l, static_cast<int32_t>(n_tokens)); }
+    state.tokens.truncate(static_cast<size_t>(n_tokens));
+    state.n_tokens = n_tokens;
+    state.since_eviction = static_cast<int>(n_tokens);
+    sequence.logits.clear();
 }
 
 // What a file of the sequence takes, or a little more.
@@ -147,32 +140,20 @@ Status StoredStates::go_on_from(const FoundShared & shared, std::optional<int64_
     } else {
         PITH_ASSIGN_OR_RETURN(cache, from.cache->fork());
     }
-    take_over({from.state, from.logits, std::move(cache), from.options, from.n_evictions, from.evicted_entries},
-              shared.n_tokens, session);
+    take_over(from.with(std::move(cache)), shared.n_tokens, session);
     return {};
 }
 
-void StoredStates::take_over(SharedState state, int64_t n_tokens, LiveSession & session) {
-    if (session.gates) { session.gates->reset(session.layout, session.seq); }
-    static_cast<SequenceState &>(session.seq) = std::move(state.state);
-    session.seq.cache = std::move(state.cache);
-    session.seq.cache->thaw();
-    session.seq.logits = std::move(state.logits);
-    session.ledger.n_evictions = state.n_evictions;
-    session.ledger.evicted_entries = state.evicted_entries;
-    cut_back(session, n_tokens);
-    tell_where_it_begins(session);
+void StoredStates::take_over(SequenceAtRest state, int64_t n_tokens, LiveSession & session) {
+    state.cache->thaw();
+    cut_back(state, n_tokens);
+    resume(session, std::move(state));
 }
 
 int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens) {
     while (const auto found = find_file(scope, tokens)) {
-        const Ledger before = session.ledger;
         const Status status = guarded([&] { return load(session, *found, tokens); });
-        const Ledger of_state = std::exchange(session.ledger, before);
         if (status.ok()) {
-            session.ledger.n_evictions = of_state.n_evictions;
-            session.ledger.evicted_entries = of_state.evicted_entries;
-            tell_where_it_begins(session);
             store_->touch(found->path);
             return found->n_tokens;
         }
@@ -187,14 +168,16 @@ int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std
 
 Status StoredStates::load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens) const {
     PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(found.path));
-    PITH_ASSIGN_OR_RETURN(SavedSession saved, read_saved(file.view()));
+    PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(file.view()));
     const auto read = tokens.first(static_cast<size_t>(found.n_tokens));
     const bool same = saved.model == identity_of(*session.file, gate_that_matters(session)) &&
-                      same_settings(session, saved.options, saved.policy, saved.plan);
+                      same_settings(session, saved.options, saved.policy, *saved.sequence.plan);
     if (!same || !std::ranges::equal(saved.tokens, read)) {
         return {ErrorCode::kInvalidArgument, "'" + found.path + "' is not what its name says"};
     }
-    return become_saved(session, std::move(saved), file.view());
+    PITH_ASSIGN_OR_RETURN(SequenceAtRest state, sequence_in(saved, file.view(), session, nullptr));
+    resume(session, std::move(state));
+    return {};
 }
 
 std::shared_ptr<const SharedState> StoredStates::hold(LiveSession & session, const StateScope & scope, bool copies,
@@ -203,8 +186,7 @@ std::shared_ptr<const SharedState> StoredStates::hold(LiveSession & session, con
     auto shared = std::make_shared<SharedState>();
     const Status status = guarded([&]() -> Status {
         shared_.prepare_to_add();
-        shared->state = seq;
-        shared->logits = seq.logits;
+        static_cast<SequenceAtRest &>(*shared) = seq.at_rest();
         shared->options = session.options;
         shared->n_evictions = session.ledger.n_evictions;
         shared->evicted_entries = session.ledger.evicted_entries;
@@ -213,15 +195,10 @@ std::shared_ptr<const SharedState> StoredStates::hold(LiveSession & session, con
             PITH_ASSIGN_OR_RETURN(shared->cache, seq.cache->copy(seq.cache->capacity(), room, /*to_fork=*/true));
             return {};
         }
-        PITH_RETURN_IF_ERROR(seq.cache->freeze(room));
-        PITH_ASSIGN_OR_RETURN(auto forked, seq.cache->fork());
-        shared->cache = std::exchange(seq.cache, std::move(forked));
+        PITH_ASSIGN_OR_RETURN(shared->cache, RaggedCache::share(seq.cache, room));
         return {};
     });
-    if (!status.ok()) {
-        seq.cache->thaw();  // where it was frozen and could not be forked
-        return nullptr;
-    }
+    if (!status.ok()) { return nullptr; }
     shared_.add(scope, shared);
     return shared;
 }

@@ -11,7 +11,7 @@
 
 #include "cache/state_store.h"
 #include "core/likeliest_token.h"
-#include "engine/saved/stored_states.h"
+#include "engine/rest/stored_states.h"
 #include "engine/tiny_model.h"
 #include "file/failing_files.h"
 #include "model/gguf_edit.h"

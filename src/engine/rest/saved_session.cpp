@@ -1,15 +1,16 @@
 // saved_session.cpp - section by section.
-#include "engine/saved/saved_session.h"
+#include "engine/rest/saved_session.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "cache/kv_type.h"
 #include "core/byte_stream.h"
-#include "engine/saved/session_settings.h"
+#include "engine/rest/session_settings.h"
 
 namespace pith {
 namespace {
@@ -66,14 +67,15 @@ void write_origin(const SavedOrigin & origin, ByteWriter & to) {
 }
 
 void write_state(const SavedSession & session, ByteWriter & to) {
-    for (const std::string * text : {&session.policy, &session.policy_asked, &session.policy_reason, &session.schedule}) {
-        to.text(*text);
+    const SequencePlan & sequence = session.sequence;
+    for (const std::string & text : {session.policy, sequence.policy_asked.name(), sequence.policy_reason, sequence.schedule}) {
+        to.text(text);
     }
-    write_budget(session.budget, to);
+    write_budget(sequence.budget, to);
     to.number(static_cast<uint8_t>(session.known_heads));
-    to.number(session.question_end);
-    to.number(session.since_eviction);
-    RunPlan plan = session.plan;
+    to.number(sequence.question_end);
+    to.number(sequence.since_eviction);
+    RunPlan plan = *sequence.plan;
     each_number(plan, [&to](auto n) { to.number(n); });
     to.flag(plan.one_shot);
     Ledger ledger = session.ledger;
@@ -81,32 +83,34 @@ void write_state(const SavedSession & session, ByteWriter & to) {
 }
 
 Status read_state(ByteReader & from, SavedSession & session) {
-    for (std::string * text : {&session.policy, &session.policy_asked, &session.policy_reason, &session.schedule}) {
-        *text = from.text();
-    }
-    PITH_ASSIGN_OR_RETURN(session.budget, read_budget(from));
+    SequencePlan & sequence = session.sequence;
+    session.policy = from.text();
+    sequence.policy_asked = from.text();
+    sequence.policy_reason = from.text();
+    sequence.schedule = from.text();
+    PITH_ASSIGN_OR_RETURN(sequence.budget, read_budget(from));
     const auto known_heads = from.number<uint8_t>();
     session.known_heads = static_cast<KnownHeads>(known_heads);
-    session.question_end = from.number<int64_t>();
-    session.since_eviction = from.number<int>();
-    bool sensible = known_heads <= static_cast<uint8_t>(KnownHeads::kOthers) && session.since_eviction >= 0 &&
-                    session.since_eviction <= kMostSequenceTokens && session.question_end >= 0;
-    each_number(session.plan, [&](auto & n) {
+    sequence.question_end = from.number<int64_t>();
+    sequence.since_eviction = from.number<int>();
+    bool sensible = known_heads <= static_cast<uint8_t>(KnownHeads::kOthers) && sequence.since_eviction >= 0 &&
+                    sequence.since_eviction <= kMostSequenceTokens && sequence.question_end >= 0;
+    RunPlan & plan = sequence.plan.emplace();
+    each_number(plan, [&](auto & n) {
         n = from.number<std::remove_reference_t<decltype(n)>>();
         const int64_t wide = n;
         sensible = sensible && wide >= 0 && wide <= kMostInMemory;
     });
-    const RunPlan & plan = session.plan;
     for (const int64_t n : {plan.budget, int64_t{plan.chunk}, int64_t{plan.evict_every}, int64_t{plan.grid},
                             int64_t{plan.n_guide}, int64_t{plan.n_reread}}) {
         sensible = sensible && n <= kMostOfPlan;
     }
-    session.plan.one_shot = from.flag();
+    plan.one_shot = from.flag();
     each_counter(session.ledger, [&](auto & n) {
         n = from.number<std::remove_reference_t<decltype(n)>>();
         sensible = sensible && n >= 0;
     });
-    if (sensible && session.plan.chunk > 0 && from.done()) { return {}; }
+    if (sensible && plan.chunk > 0 && from.done()) { return {}; }
     return {ErrorCode::kBadFile, "its state makes no sense"};
 }
 
@@ -130,6 +134,8 @@ void write_lanes(const RaggedCache & cache, ByteWriter & to) {
 Status read_lanes(ByteReader & from, SavedSession & session) {
     const Status bad(ErrorCode::kBadFile, "its lanes make no sense");
     session.layers.resize(from.count(5 * sizeof(int)));
+    session.entries.layers.resize(session.layers.size());
+    std::iota(session.entries.layers.begin(), session.entries.layers.end(), 0);
     bool sensible = !session.layers.empty() && session.layers.size() <= size_t{kMostSize};
     uint64_t wanted = 0;
     for (LayerLanes & lanes : session.layers) {
@@ -145,7 +151,7 @@ Status read_lanes(ByteReader & from, SavedSession & session) {
     if (!sensible || !from.ok() || n_lanes != wanted || !RaggedCache::check_types(session.layout()).ok()) { return bad; }
     const auto n_tokens = static_cast<int64_t>(session.tokens.size());
     for (size_t i = 0; i < n_lanes; ++i) {
-        const std::vector<int32_t> & lane = session.positions.emplace_back(from.array<int32_t>());
+        const std::vector<int32_t> & lane = session.entries.positions.emplace_back(from.array<int32_t>());
         const bool ascends = std::ranges::adjacent_find(lane, std::greater_equal<>()) == lane.end();
         if (!ascends || (!lane.empty() && (lane.front() < 0 || lane.back() >= n_tokens))) { return bad; }
     }
@@ -158,7 +164,7 @@ void each_layer(const SavedSession & session, const Visit & visit) {
     size_t lane = 0;
     for (const LayerLanes & lanes : session.layers) {
         int64_t n = 0;
-        for (int h = 0; h < lanes.n_kv_heads; ++h) { n += std::ssize(session.positions[lane++]); }
+        for (int h = 0; h < lanes.n_kv_heads; ++h) { n += std::ssize(session.entries.positions[lane++]); }
         visit(lanes, n);
     }
 }
@@ -222,16 +228,17 @@ Status write_states(CacheFileWriter & file, int n_layers_of_model, const Recurre
 // Of layers without lanes, in their order; which of these have one is the model's to say.
 Status read_states(ByteReader & from, SavedSession & session) {
     const Status bad(ErrorCode::kBadFile, "its states of recurrent layers make no sense");
-    session.states.resize(from.count(sizeof(int) + sizeof(uint64_t)));
-    int64_t before = -1;
-    for (SavedRecurrent & one : session.states) {
-        one.layer = from.number<int>();
-        one.state = from.array<float>();
-        const bool is_recurrent = one.layer > before && one.layer < std::ssize(session.layers) &&
-                                  session.layers[static_cast<size_t>(one.layer)].n_kv_heads == 0;
+    const size_t n_recurrent = from.count(sizeof(int) + sizeof(uint64_t));
+    int before = -1;
+    for (size_t i = 0; i < n_recurrent; ++i) {
+        const int layer = from.number<int>();
+        std::vector<float> state = from.array<float>();
+        const bool is_recurrent =
+            layer > before && layer < std::ssize(session.layers) && session.layers[static_cast<size_t>(layer)].n_kv_heads == 0;
         if (!from.ok() || !is_recurrent) { return bad; }
-        if (!std::ranges::all_of(one.state, [](float x) { return std::isfinite(x); })) { return bad; }
-        before = one.layer;
+        if (!std::ranges::all_of(state, [](float x) { return std::isfinite(x); })) { return bad; }
+        session.states.add(layer, std::move(state));
+        before = layer;
     }
     return from.done() ? Status() : bad;
 }
@@ -273,12 +280,6 @@ int64_t SavedSession::n_governed_entries() const {
 
 uint64_t SavedSession::window_bytes() const {
     return bytes_of_rows(*this, /*windows_alone=*/true);
-}
-
-uint64_t SavedSession::state_bytes() const {
-    uint64_t n = 0;
-    for (const SavedRecurrent & one : states) { n += one.state.size() * sizeof(float); }
-    return n;
 }
 
 void write_gates(const GateState & gates, ByteWriter & to) {
@@ -390,13 +391,16 @@ Result<SavedSession> read_saved(const CacheFileView & file) {
     PITH_ASSIGN_OR_RETURN(session.tokens, read_numbers<int32_t>(file, "tokens"));
     PITH_ASSIGN_OR_RETURN(session.logits, read_numbers<float>(file, "logits"));
     const auto n_tokens = static_cast<int64_t>(session.tokens.size());
-    if (n_tokens > kMostSequenceTokens || session.question_end > n_tokens) { return file.damaged("its tokens make no sense"); }
+    session.sequence.n_tokens = n_tokens;
+    if (n_tokens > kMostSequenceTokens || session.sequence.question_end > n_tokens) {
+        return file.damaged("its tokens make no sense");
+    }
 
     PITH_ASSIGN_OR_RETURN(const auto lanes, file.section("lanes"));
     ByteReader from_lanes(lanes);
     if (const Status status = read_lanes(from_lanes, session); !status.ok()) { return damaged(status); }
-    PITH_ASSIGN_OR_RETURN(session.rows, file.section("rows"));
-    if (session.rows.size() != bytes_of_rows(session, /*windows_alone=*/false)) {
+    PITH_ASSIGN_OR_RETURN(session.entries.in_file, file.section("rows"));
+    if (session.entries.in_file.size() != bytes_of_rows(session, /*windows_alone=*/false)) {
         return file.damaged("its rows are not those of its lanes");
     }
     PITH_ASSIGN_OR_RETURN(const auto states, file.section("states"));

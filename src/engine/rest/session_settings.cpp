@@ -1,5 +1,5 @@
 // session_settings.cpp - options field by field.
-#include "engine/saved/session_settings.h"
+#include "engine/rest/session_settings.h"
 
 #include <algorithm>
 #include <memory>

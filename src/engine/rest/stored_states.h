@@ -19,7 +19,7 @@
 
 #include "cache/state_store.h"
 #include "engine/pass/live_session.h"
-#include "engine/saved/shared_states.h"
+#include "engine/rest/shared_states.h"
 #include "model/model_identity.h"
 #include "pith/model.h"
 
@@ -54,7 +54,7 @@ public:
     // behind (copy_to_room). Errors: kOutOfMemory: it must be made empty again.
     static Status go_on_from(const FoundShared & shared, std::optional<int64_t> copy_to_room, LiveSession & session);
     // Or they become its own, as they lie there.
-    static void take_over(SharedState state, int64_t n_tokens, LiveSession & session);
+    static void take_over(SequenceAtRest state, int64_t n_tokens, LiveSession & session);
     // The session, which is empty, becomes the longest state in a file that the tokens begin with, or are, of so many tokens.
     // 0: there is none, and it must be made empty again. What cannot be used is passed over, and logged.
     int64_t begin(LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens);

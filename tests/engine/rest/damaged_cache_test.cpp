@@ -9,7 +9,7 @@
 #include "cache/cache_file.h"
 #include "engine/gated_model.h"
 #include "engine/pass/live_session.h"
-#include "engine/saved/saved_session.h"
+#include "engine/rest/saved_session.h"
 #include "engine/tiny_model.h"
 #include "model/arch/architecture.h"
 #include "model/architecture_files.h"

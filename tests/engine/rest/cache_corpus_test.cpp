@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cache/cache_file.h"
-#include "engine/saved/read_cache.h"
+#include "engine/rest/read_cache.h"
 
 namespace pith::cache_corpus_test {
 namespace {

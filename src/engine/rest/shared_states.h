@@ -38,13 +38,8 @@ private:
     std::vector<uint64_t> hashes_;
 };
 
-struct SharedState {
-    SequenceState state;
-    std::vector<float> logits;
-    std::unique_ptr<RaggedCache> cache;  // frozen
+struct SharedState : SequenceAtRest {  // its cache is frozen
     SessionOptions options;
-    int64_t n_evictions = 0;
-    int64_t evicted_entries = 0;
     PrefixHashes prefixes = {};  // of its tokens
 
     size_t bytes() const { return cache->allocated_bytes() + state.states.size_bytes(); }
