@@ -319,8 +319,8 @@ void EvidenceState::prepare_token(const RaggedCache & cache, int seq) {
         }
         for (int h = 0; wants_retention() && h < shape_.n_kv_heads; ++h) {
             auto & said = layer.retention[static_cast<size_t>(h)];
-            said.resize(length(h), 1.0F);
-            said.make_room(1);
+            const size_t n_told = std::min(said.size(), length(h));  // entries that no gate was asked about may be missing
+            said.make_room(length(h) - n_told + 1);
         }
         for (int head = 0; wants_running() && head < shape_.n_heads(); ++head) {
             SharedRow & sums = layer.running[static_cast<size_t>(head)];
