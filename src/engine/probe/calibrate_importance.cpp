@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/on_threads.h"
+#include "device/cpu_count.h"
 #include "engine/layer_probe.h"
 #include "engine/parts/model_parts.h"
 #include "engine/policy_probe.h"
@@ -23,6 +24,14 @@ namespace {
 constexpr std::string_view kTeacher = "reread:group=mean";
 constexpr float kLeastScore = 1e-6F;  // what nobody looks up is alike, whether at 1e-7 or at 1e-12
 constexpr double kFifth = 0.2;
+
+GateConfig ranking_config() {
+    GateConfig config;
+    config.kind = GateKind::kLinear;
+    config.purpose = GatePurpose::kRank;
+    config.gamma = 0;
+    return config;
+}
 
 // What a text says of a layer's entries, token by token.
 struct LayerRows {
@@ -40,8 +49,7 @@ public:
             double square = 0;
             double missed = 0;
             for (size_t i = 0; i < n; ++i) {
-                const double said =
-                    fit.bias[h] + product(fit.weights.data() + h * n_embd, rows.inputs.data() + i * n_embd, n_embd);
+                const double said = fit.predict(h, std::span(rows.inputs).subspan(i * n_embd, n_embd));
                 const double true_one = rows.targets[i * n_kv + h];
                 sum += true_one;
                 square += true_one * true_one;
@@ -72,17 +80,6 @@ public:
     double found() const { return n_texts_ > 0 ? found_ / n_texts_ : 0; }
 
 private:
-    static double product(const float * a, const float * b, size_t n) {
-        float sums[8] = {};
-        size_t i = 0;
-        for (; i + 8 <= n; i += 8) {
-            for (size_t k = 0; k < 8; ++k) { sums[k] += a[i + k] * b[i + k]; }
-        }
-        double sum = 0;
-        for (; i < n; ++i) { sum += double{a[i]} * b[i]; }
-        for (const float one : sums) { sum += one; }
-        return sum;
-    }
     template <class Of>
     float nth_largest(size_t n, Of of) const {
         std::vector<float> all;
@@ -133,7 +130,8 @@ public:
 
     Status solve() {
         fits_.resize(sums_.size());
-        const int n_threads = std::clamp(options_.n_threads > 0 ? options_.n_threads : 2, 1, 8);
+        constexpr int kMostThreads = 8;  // each holds features² doubles
+        const int n_threads = std::min(options_.n_threads > 0 ? options_.n_threads : available_cpus(), kMostThreads);
         return on_threads(n_threads, [&](int part) -> Status {
             for (size_t i = static_cast<size_t>(part); i < sums_.size(); i += static_cast<size_t>(n_threads)) {
                 if (options_.cancel != nullptr && options_.cancel->load()) { return {ErrorCode::kCancelled, "cancelled"}; }
@@ -145,9 +143,7 @@ public:
 
     ImportancePredictor finish() {
         ImportancePredictor out;
-        out.config.kind = GateKind::kLinear;
-        out.config.purpose = GatePurpose::kRank;
-        out.config.gamma = 0;
+        out.config = ranking_config();
         for (size_t i = 0; i < governed_.size(); ++i) {
             const std::string prefix = "gate." + std::to_string(governed_[i]) + ".out.";
             out.tensors[prefix + "weight"] = std::move(fits_[i].weights);
@@ -223,9 +219,7 @@ private:
 
 Result<ImportancePredictor> fit_importance(const Model & model, std::span<const std::vector<int32_t>> texts, int n_held_out,
                                            const ImportanceOptions & options) {
-    GateConfig config;
-    config.kind = GateKind::kLinear;
-    PITH_RETURN_IF_ERROR(check(config, file_of(model).hparams()));
+    PITH_RETURN_IF_ERROR(check(ranking_config(), file_of(model).hparams()));
     if (n_held_out < 1 || n_held_out >= std::ssize(texts)) {
         return {ErrorCode::kInvalidArgument,
                 "importance: " + std::to_string(texts.size()) + " texts: give 2 or more, to learn from and to judge by"};

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/parts/model_parts.h"
+#include "file/gguf_header.h"
 #include "file/mapped_file.h"
 
 namespace pith {
@@ -44,7 +45,8 @@ public:
         PITH_ASSIGN_OR_RETURN(const std::vector<int64_t> found, shape_of(name));
         if (found != shape) {
             return {ErrorCode::kInvalidArgument, "importance '" + path_ + "' was made for another model: its tensor '" + name +
-                                                     "' is " + text_of(found) + ", here " + text_of(shape) + " is needed"};
+                                                     "' is " + shape_text(found) + ", here " + shape_text(shape) +
+                                                     " is needed"};
         }
         size_t n = 1;
         for (const int64_t one : shape) { n *= static_cast<size_t>(one); }
@@ -108,12 +110,6 @@ private:
         }
         return out;
     }
-    static std::string text_of(const std::vector<int64_t> & shape) {
-        std::string text = "[";
-        for (const int64_t one : shape) { text += (text.size() > 1 ? ", " : "") + std::to_string(one); }
-        return text + "]";
-    }
-
     std::string path_;
     MappedFile file_;
     Json header_;

@@ -8,15 +8,16 @@ namespace pith {
 namespace {
 
 // Eight sums side by side, which the compiler keeps in a vector.
-double dot(const double * a, const double * b, size_t n) {
-    double sums[8] = {};
+template <class T>
+double dot(const T * a, const T * b, size_t n) {
+    T sums[8] = {};
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
         for (size_t k = 0; k < 8; ++k) { sums[k] += a[i + k] * b[i + k]; }
     }
     double sum = 0;
-    for (; i < n; ++i) { sum += a[i] * b[i]; }
-    for (const double one : sums) { sum += one; }
+    for (; i < n; ++i) { sum += double{a[i]} * b[i]; }
+    for (const T one : sums) { sum += one; }
     return sum;
 }
 
@@ -69,6 +70,10 @@ void RidgeSums::add(std::span<const float> x, std::span<const float> y, std::spa
         }
     }
     n_samples_ += static_cast<int64_t>(n);
+}
+
+double RidgeSums::Fit::predict(size_t target, std::span<const float> x) const {
+    return bias[target] + dot(weights.data() + target * x.size(), x.data(), x.size());
 }
 
 RidgeSums::Fit RidgeSums::solve(double lambda) const {

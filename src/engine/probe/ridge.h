@@ -5,6 +5,7 @@
 // hidden states have a few dimensions that are a hundred times as wide as the others.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,6 +23,9 @@ public:
     struct Fit {
         std::vector<float> weights;  // [targets][features]
         std::vector<float> bias;     // [targets]
+
+        // x [features].
+        double predict(size_t target, std::span<const float> x) const;
     };
     // Features that never varied get no weight. REQUIRES: lambda > 0, something was added.
     // Cost: features³/3 in f64, features² doubles of memory.   Throws std::bad_alloc.
