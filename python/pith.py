@@ -89,7 +89,8 @@ class _SessionOptions(_Options):
     _fields_ = [("size", c_size_t), ("policy", c_char_p), ("budget", c_char_p), ("type_k", c_char_p), ("type_v", c_char_p),
                 ("prefill", c_char_p), ("n_threads", c_int32), ("max_context", c_int32), ("chunk", c_int32),
                 ("evict_every", c_int32), ("pinned", POINTER(_Span)), ("n_pinned", c_size_t), ("heads_file", c_char_p),
-                ("observe", c_char_p), ("n_snapshots", c_int32), ("grid", c_int32), ("rotate_kv", c_bool)]
+                ("observe", c_char_p), ("n_snapshots", c_int32), ("grid", c_int32), ("rotate_kv", c_bool),
+                ("context_shift", c_bool)]
 
 
 class _RunOptions(_Options):
@@ -108,7 +109,8 @@ class _Ledger(_Options):
          ] + [("gate_seen_entries", c_int64), ("gate_kept_entries", c_int64), ("gate_peak_bytes", c_uint64)] + [
              (name, c_double) for name in ("prefill_s", "decode_s", "evidence_s", "plan_s", "compact_s", "gate_s")
          ] + [("policy", c_char_p), ("policy_reason", c_char_p), ("schedule", c_char_p), ("n_lanes", c_int64), ("n_tokens", c_int64),
-              ("kv_full_bytes", c_uint64), ("kv_window_bytes", c_uint64), ("kv_state_bytes", c_uint64)]
+              ("kv_full_bytes", c_uint64), ("kv_window_bytes", c_uint64), ("kv_state_bytes", c_uint64),
+              ("n_context_shifts", c_int64)]
 
 
 class _SamplerOptions(_Options):

@@ -25,6 +25,7 @@ struct Ledger {
     std::string schedule;
     int64_t n_evictions = 0;  // times a plan was applied
     int64_t evicted_entries = 0;
+    int64_t n_context_shifts = 0;   // times that kept keys turned to places side by side (SessionOptions::context_shift)
     int64_t kept_entries = 0;       // in the cache now, all lanes of governed layers
     int64_t peak_lane_entries = 0;  // longest lane ever
 

@@ -168,6 +168,8 @@ struct pith_session_options {
     int32_t n_snapshots;     /* 0; that will be held at a time: the budget "auto" leaves memory for their copies */
     int32_t grid;   /* 0; evict at every grid-th token and at no other time, so that what is kept depends on the tokens alone */
     bool rotate_kv; /* true; rows of q8_0 and q4_0 are rotated (Hadamard) before they are rounded, which then costs less */
+    bool context_shift; /* true; past the length that the model was trained on, where entries are evicted, kept keys turn to
+                         * places side by side, so that a text may go on without end */
 };
 PITH_API void pith_session_options_init(struct pith_session_options * options, size_t size); /* size: sizeof *options */
 
@@ -196,6 +198,7 @@ struct pith_ledger {
     uint64_t kv_full_bytes;   /* what the cache would take had nothing been evicted */
     uint64_t kv_window_bytes; /* of kv_allocated_bytes: of layers that see a window only, which no policy governs */
     uint64_t kv_state_bytes;  /* of kv_allocated_bytes: states of recurrent layers */
+    int64_t n_context_shifts; /* times that kept keys turned to places side by side */
 };
 
 PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,

@@ -54,6 +54,10 @@ struct SessionOptions {
     // which of them were decoded. Lanes hold up to budget + grid entries. A budget in bytes takes a smaller power of two where
     // it holds no more. Left alone: a prompt in one shot, a question in sight, and evict_every = 0.
     int grid = 0;
+    // Where entries are evicted, and the next token would stand past the length that the model was trained on, the keys that
+    // are kept turn to places side by side, and reading goes on behind them, without end. Positions, here and in reports, go on
+    // counting all tokens. Costs the rounding of keys once more each time. Off: such tokens stand where no training was.
+    bool context_shift = true;
     std::vector<PositionSpan> pinned;  // never evicted, and kept whatever gates say
     // For policies that divide the budget by head (headkv, duo) and for `auto`: the importances, or else the file that `pith
     // calibrate heads` made. Neither: the file beside the model (model.heads.json for model.gguf), where there is one, else

@@ -33,6 +33,7 @@ std::string to_json_line(const Answer & a) {
     if (a.refused.empty()) {
         line["prediction"] = a.prediction;
         line["score"] = a.score;
+        if (!a.blocks.empty()) { line["blocks"] = a.blocks; }
         if (a.score_per_character) { line["score_per_character"] = *a.score_per_character; }
         if (!a.references.empty()) { line["references"] = a.references; }
         if (!a.fields.empty()) { line["fields"] = a.fields; }
@@ -74,6 +75,7 @@ Result<Answer> parse_answer(std::string_view text) {
         if (a.refused.empty()) {
             read(line, "prediction", a.prediction);
             read(line, "score", a.score);
+            read_if_there(line, "blocks", a.blocks);
             if (line.contains("score_per_character")) { read(line, "score_per_character", a.score_per_character.emplace()); }
             read_if_there(line, "references", a.references);
             read_if_there(line, "fields", a.fields);

@@ -32,6 +32,7 @@ struct Answer {
     std::map<std::string, std::string> fields;  // what the metric reads besides (Sample::fields)
     std::string prompt;                         // what was read for this answer; empty: was not asked for
     double score = 0;                           // 0 … 1; perplexity: of the document
+    std::vector<double> blocks;                 // perplexity: of the document's blocks, one after the other; the last is short
     std::optional<double> score_per_character;  // multiple choice, likelihoods divided by the choices' characters
 
     int n_prompt = 0;      // tokens in front of the answer
@@ -45,6 +46,8 @@ struct Answer {
         lanes;             // [layer · K + KV head] entries kept; empty where all lanes hold the same, and after the first turn
     double prefill_s = 0;  // of the prompt, where this answer had a prefill of its own or was the first to use it
     double answer_s = 0;   // eviction, question and answer
+
+    static constexpr int kBlock = 4096;  // tokens
 
     bool is_left_out() const { return turn < 0; }
     std::string key() const;

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "core/stopwatch.h"
+#include "core/text.h"
 #include "engine/generate_tokens.h"
 #include "engine/parts/model_parts.h"
 #include "engine/probe/likelihood.h"
@@ -125,12 +127,21 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
         }
         session_options.prefill = PrefillSchedule::kOneShot;
     }
+    const int trained = model.info().n_ctx_train;
+    if (one.budget.kind == BudgetKind::kNone && options.n_ctx == 0 && trained > 0 && std::ssize(unit.compressed) > trained) {
+        return emit(refusals(
+            unit, one,
+            {ErrorCode::kInvalidArgument, "without a budget keys stay where they are, and the model was trained on " +
+                                              with_commas(trained) + " tokens: raise --ctx-size to try it all the same"}));
+    }
     PITH_ASSIGN_OR_RETURN(Session session, model.session(session_options));
     RunHooks with_logits = hooks;
-    double sum = 0;
+    std::vector<double> sums;  // of blocks
     size_t next = 1;
     with_logits.on_logits = [&](int64_t, std::span<const float> logits) {
-        if (next < unit.compressed.size()) { sum += negative_log_likelihood(logits, unit.compressed[next++]); }
+        if (next == unit.compressed.size()) { return; }
+        if ((next - 1) % Answer::kBlock == 0) { sums.push_back(0); }
+        sums.back() += negative_log_likelihood(logits, unit.compressed[next++]);
     };
     const Status ran = session.prefill(unit.compressed, with_logits);
     if (!ran.ok() && ran.code() != ErrorCode::kBudget) { return ran; }
@@ -138,7 +149,12 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
     Answer answer = named(unit.questions.front().key, one);
     describe(answer, UnitUnderCase(session, tokenizer, unit, hooks).compressed(), /*with_lanes=*/true);
     answer.n_prompt = static_cast<int>(unit.compressed.size());
-    answer.score = std::exp(sum / static_cast<double>(unit.compressed.size() - 1));
+    const size_t n_scored = unit.compressed.size() - 1;
+    answer.score = std::exp(std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(n_scored));
+    for (size_t i = 0; sums.size() > 1 && i < sums.size(); ++i) {
+        const size_t n = std::min<size_t>(Answer::kBlock, n_scored - i * Answer::kBlock);
+        answer.blocks.push_back(std::exp(sums[i] / static_cast<double>(n)));
+    }
     answer.prefill_s = watch.seconds();
     return emit({answer});
 }

@@ -88,11 +88,13 @@ private:
         PITH_RETURN_IF_ERROR(check_at_least("--context", length, 0));
         if (n_ctx_ == 0 || length <= n_ctx_) { return {}; }
         const bool perplexity = options_.tasks.empty();
-        return {
-            ErrorCode::kInvalidArgument,
-            "--context " + std::to_string(length) + " is more than the " + std::to_string(n_ctx_) + " tokens the model takes" +
-                (perplexity ? ", and a budget bounds what is kept, not the positions, which the model has not learnt" : "") +
-                ": give less, or raise --ctx-size to try it all the same"};
+        const bool limited =
+            std::ranges::any_of(plan_.cases, [](const PolicyCase & one) { return one.budget.kind != BudgetKind::kNone; });
+        if (perplexity && limited && options_.n_ctx == 0 && options_.session.context_shift) { return {}; }
+        return {ErrorCode::kInvalidArgument, "--context " + std::to_string(length) + " is more than the " +
+                                                 std::to_string(n_ctx_) +
+                                                 " tokens the model takes: give less, or raise "
+                                                 "--ctx-size to try it all the same"};
     }
 
     // Samples as a file has them: they were made, and told apart, before.

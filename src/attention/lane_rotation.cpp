@@ -91,6 +91,13 @@ ggml_tensor * LaneRotation::rows_as_made(int layer, int kv_head, ggml_tensor * r
     return offset.empty() ? made : ggml_add(build_.ctx(), made, input_of(offset, rows->ne[0], 1));
 }
 
+ggml_tensor * LaneRotation::keys_into_lane(int layer, int kv_head, ggml_tensor * rows) {
+    if (!layout_.rotates_k()) { return rows; }
+    const std::span<const float> offset = layout_.key_offset(layer, kv_head);
+    if (!offset.empty()) { rows = ggml_sub(build_.ctx(), rows, input_of(offset, rows->ne[0], 1)); }
+    return ggml_reshape_2d(build_.ctx(), rotated(rows, on_device(layer)), rows->ne[0], rows->ne[1]);
+}
+
 void rotate_as_made(const CacheLayout & layout, int layer, int kv_head, std::span<float> rows, int head_dim, bool keys) {
     if (!(keys ? layout.rotates_k() : layout.rotates_v())) { return; }
     rotate_hadamard(rows, hadamard_block(head_dim));

@@ -25,6 +25,12 @@ public:
     ggml_tensor * out_of_lanes(int layer, ggml_tensor * attended);
     // Rows f32 [d, n] of K or of V, as they were before they went into a lane.
     ggml_tensor * rows_as_made(int layer, int kv_head, ggml_tensor * rows, bool keys);
+    // Queries [d, H, n] as they meet a layer's keys, or back: it is the same.
+    ggml_tensor * queries_turned_over(int layer, ggml_tensor * q) {
+        return layout_.rotates_k() ? rotated(q, on_device(layer)) : q;
+    }
+    // The way back of rows_as_made(), of rows of K.
+    ggml_tensor * keys_into_lane(int layer, int kv_head, ggml_tensor * rows);
 
     // Operations for all of a layer's, at most.
     static size_t n_nodes(const CacheLayout & layout) { return layout.rotates_k() || layout.rotates_v() ? 24 : 0; }

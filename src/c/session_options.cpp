@@ -22,6 +22,7 @@ pith_session_options default_session_options() {
     options.chunk = defaults.chunk;
     options.evict_every = defaults.evict_every;
     options.rotate_kv = defaults.rotate_kv;
+    options.context_shift = defaults.context_shift;
     return options;
 }
 
@@ -39,6 +40,7 @@ Result<pith::SessionOptions> pith::c::session_options(const pith_session_options
     PITH_ASSIGN_OR_RETURN(options.type_k, kv_type({"type_k"}, given.type_k));
     PITH_ASSIGN_OR_RETURN(options.type_v, kv_type({"type_v"}, given.type_v));
     options.rotate_kv = given.rotate_kv;
+    options.context_shift = given.context_shift;
     const std::string prefill = text_of(given.prefill);
     if (prefill == "one-shot") {
         options.prefill = pith::PrefillSchedule::kOneShot;
@@ -87,6 +89,7 @@ pith_ledger pith::c::ledger_of(const Ledger & l) {
     all.n_evictions = l.n_evictions;
     all.evicted_entries = l.evicted_entries;
     all.kept_entries = l.kept_entries;
+    all.n_context_shifts = l.n_context_shifts;
     all.peak_lane_entries = l.peak_lane_entries;
     all.kv_needed_bytes = l.kv_needed_bytes;
     all.kv_allocated_bytes = l.kv_allocated_bytes;

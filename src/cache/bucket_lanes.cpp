@@ -211,7 +211,7 @@ void BucketLanes::write(int lane, int64_t first, int64_t n, const uint8_t * k, c
     const auto count = static_cast<size_t>(n);
     on_device([&] {
         ggml_backend_tensor_set(k_, k, at * rows().bytes_k(), count * rows().bytes_k());
-        ggml_backend_tensor_set(v_, v, at * rows().bytes_v(), count * rows().bytes_v());
+        if (v != nullptr) { ggml_backend_tensor_set(v_, v, at * rows().bytes_v(), count * rows().bytes_v()); }
     });
 }
 
@@ -221,7 +221,7 @@ void BucketLanes::read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t 
     const auto count = static_cast<size_t>(n);
     on_device([&] {
         ggml_backend_tensor_get(k_, k, at * rows().bytes_k(), count * rows().bytes_k());
-        ggml_backend_tensor_get(v_, v, at * rows().bytes_v(), count * rows().bytes_v());
+        if (v != nullptr) { ggml_backend_tensor_get(v_, v, at * rows().bytes_v(), count * rows().bytes_v()); }
     });
 }
 

@@ -20,7 +20,7 @@
 
 namespace pith {
 
-inline constexpr uint32_t kCacheFileVersion = 5;
+inline constexpr uint32_t kCacheFileVersion = 6;
 
 struct CacheSection {
     static constexpr size_t kMostName = 15;

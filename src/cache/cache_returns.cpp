@@ -57,6 +57,7 @@ Result<RestingLanes> RaggedCache::with_rows(int seq, RestingLanes entries, Spill
 Result<RestingLanes> RaggedCache::save(int seq, std::span<const int> lengths, Layers which, Spill where,
                                        const std::string & folder) const {
     RestingLanes entries;
+    entries.shift = shift_;
     for (int layer = 0; layer < layout_.n_layers(); ++layer) {
         if (!is_of(layer, which)) { continue; }
         entries.layers.push_back(layer);
@@ -64,6 +65,8 @@ Result<RestingLanes> RaggedCache::save(int seq, std::span<const int> lengths, La
             const auto n = static_cast<size_t>(lengths[static_cast<size_t>(lane(0, layer, h))]);
             const auto first = positions(lane(seq, layer, h)).first(n);
             entries.positions.emplace_back(first.begin(), first.end());
+            const auto standing = turned(lane(seq, layer, h));
+            entries.turned.emplace_back(standing.begin(), standing.begin() + std::min(std::ssize(standing), std::ssize(first)));
         }
     }
     return with_rows(seq, std::move(entries), where, folder);
@@ -71,16 +74,23 @@ Result<RestingLanes> RaggedCache::save(int seq, std::span<const int> lengths, La
 
 Result<RestingLanes> RaggedCache::save_dropped(int seq, std::span<const LayerKeep> keeps, int32_t end, Spill where) const {
     RestingLanes entries;
+    entries.shift = shift_;
     for (const LayerKeep & one : keeps) {
         entries.layers.push_back(one.layer);
         for (int h = 0; h < n_kv_heads(one.layer); ++h) {
             const auto all = positions(lane(seq, one.layer, h));
             const auto kept = one.keep->row(h);
             auto & dropped = entries.positions.emplace_back();
+            auto & dropped_turned = entries.turned.emplace_back();
+            const auto standing = turned(lane(seq, one.layer, h));
             auto next = kept.begin();
             for (size_t j = 0; j < all.size() && all[j] < end; ++j) {
-                const bool stays = next != kept.end() && static_cast<size_t>(*next) == j;
-                stays ? static_cast<void>(++next) : dropped.push_back(all[j]);
+                if (next != kept.end() && static_cast<size_t>(*next) == j) {
+                    ++next;
+                    continue;
+                }
+                dropped.push_back(all[j]);
+                if (j < standing.size()) { dropped_turned.push_back(standing[j]); }
             }
         }
     }
@@ -88,7 +98,9 @@ Result<RestingLanes> RaggedCache::save_dropped(int seq, std::span<const LayerKee
 }
 
 void RaggedCache::put_back(int seq, const RestingLanes & entries) noexcept {
+    size_t of_entries = 0;
     each_lane(entries, [&](int layer, int h, std::span<const int32_t> back, const uint8_t * k, const uint8_t * v) {
+        const std::vector<int32_t> & back_turned = entries.turned[of_entries++];
         if (back.empty()) { return; }
         const LaneRows rows = layout_.rows(layer);
         LaneStore & lanes = store(layer);
@@ -96,6 +108,10 @@ void RaggedCache::put_back(int seq, const RestingLanes & entries) noexcept {
         std::vector<int32_t> & there = positions_of(lane(seq, layer, h));
         const auto before = std::ssize(there);
         make_own(seq, layer, h, std::ranges::lower_bound(there, back.front()) - there.begin());
+        // Turned keys stand in front of all others, here and there, in the order of their positions.
+        std::vector<int32_t> & standing = turned_of(lane(seq, layer, h));
+        standing.insert(standing.end(), back_turned.begin(), back_turned.end());
+        std::ranges::sort(standing);
         // Two ascending lists become one, from the end on, so that nothing is overwritten before it has moved.
         size_t i = there.size();
         size_t j = back.size();
@@ -135,24 +151,29 @@ Status RaggedCache::load(int seq, std::span<const RestingLanes * const> saved) {
         for (const int layer : one->layers) {
             std::vector<int64_t> lengths = lengths_of(layer);
             for (int h = 0; h < n_kv_heads(layer); ++h) {
-                const auto n = std::ssize(one->positions[i++]);
+                const auto n = std::ssize(one->positions[i]);
                 int64_t & most = lengths[static_cast<size_t>(in_layer(seq, h))];
                 most = std::max<int64_t>(most, n);
                 positions_of(lane(seq, layer, h)).reserve(static_cast<size_t>(n));
+                turned_of(lane(seq, layer, h)).reserve(one->turned[i].size());
+                ++i;
             }
             if (in_buckets(layer)) { PITH_RETURN_IF_ERROR(make_own_room(layer, lengths)); }
         }
     }
     for (const RestingLanes * one : saved) {  // what can fail is done
+        shift_ = one->shift;
         for (const int layer : one->layers) {
             for (int h = 0; h < n_kv_heads(layer); ++h) { cut(seq, layer, h, 0); }
         }
     }
     for (const RestingLanes * one : saved) {
+        size_t i = 0;
         each_lane(*one, [&](int layer, int h, std::span<const int32_t> from, const uint8_t * k, const uint8_t * v) {
             make_own(seq, layer, h, 0);
             store(layer).write(in_layer(seq, h), 0, std::ssize(from), k, v);
             positions_of(lane(seq, layer, h)).assign(from.begin(), from.end());
+            turned_of(lane(seq, layer, h)) = one->turned[i++];
             settle(seq, layer, h, 0, /*frees=*/false);
             if (layout_.governs(layer)) { peak_lane_entries_ = std::max(peak_lane_entries_, static_cast<int>(from.size())); }
         });
@@ -160,6 +181,43 @@ Status RaggedCache::load(int seq, std::span<const RestingLanes * const> saved) {
     count_peak();
     check();
     return health();
+}
+
+std::vector<int32_t> RaggedCache::standing(int lane) const {
+    const auto turned = this->turned(lane);
+    const auto all = positions(lane);
+    std::vector<int32_t> places(turned.begin(), turned.end());
+    places.reserve(all.size());
+    for (const int32_t position : all.subspan(turned.size())) { places.push_back(position - shift_); }
+    return places;
+}
+
+void RaggedCache::swap_keys(TurnedKeys & keys) noexcept {
+    uint8_t * rows = keys.rows.data();
+    for (int layer = 0; layer < layout_.n_layers(); ++layer) {
+        const size_t of_row = layout_.rows(layer).bytes_k();
+        for (int h = 0; h < n_kv_heads(layer); ++h) {
+            const int at = lane(0, layer, h);
+            const auto i = static_cast<size_t>(at);
+            const int64_t n = std::min(keys.lengths[i], length(at));
+            make_own(0, layer, h, 0);
+            const auto tile = static_cast<int64_t>(keys.scratch.size() / of_row);
+            for (int64_t first = 0; first < n; first += tile) {
+                const int64_t m = std::min(tile, n - first);
+                uint8_t * here = rows + static_cast<size_t>(first) * of_row;
+                const size_t bytes = static_cast<size_t>(m) * of_row;
+                store(layer).read(h, first, m, keys.scratch.data(), nullptr);
+                store(layer).write(h, first, m, here, nullptr);
+                std::copy_n(keys.scratch.data(), bytes, here);
+            }
+            rows += static_cast<size_t>(keys.lengths[i]) * of_row;
+            turned_of(at).swap(keys.standing[i]);
+            turned_of(at).resize(std::min(turned_of(at).size(), positions(at).size()));
+        }
+    }
+    std::swap(shift_, keys.shift);
+    count_peak();
+    check();
 }
 
 }  // namespace pith

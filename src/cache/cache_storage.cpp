@@ -33,6 +33,7 @@ RaggedCache::RaggedCache(const CacheLayout & layout)
     : layout_(layout), first_lanes_({0}), storage_id_(next_storage_id()), layers_(static_cast<size_t>(layout.n_layers())) {
     for (int l = 0; l < layout.n_layers(); ++l) { first_lanes_.push_back(first_lanes_.back() + layout.lanes(l).n_kv_heads); }
     positions_.resize(static_cast<size_t>(layout.n_seqs) * static_cast<size_t>(n_lanes_of_seq()));
+    turned_.resize(positions_.size());
 }
 
 RaggedCache::~RaggedCache() = default;
@@ -169,7 +170,10 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::copy(int64_t most, int64_t roo
     for (size_t i = 0; i < positions_.size(); ++i) {
         const auto n = std::min(most, std::ssize(positions_[i]));
         made->positions_[i].assign(positions_[i].begin(), positions_[i].begin() + n);
+        const auto n_turned = std::min(n, std::ssize(turned_[i]));
+        made->turned_[i].assign(turned_[i].begin(), turned_[i].begin() + n_turned);
     }
+    made->shift_ = shift_;
     for (int l = 0; l < layout_.n_layers(); ++l) {
         const std::vector<int64_t> lengths = made->lengths_of(l);
         Layer & layer = made->layers_[static_cast<size_t>(l)];
@@ -200,6 +204,8 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::fork() const {
     forked->base_id_ = storage_id_;
     forked->capacity_ = capacity_;
     forked->positions_ = positions_;
+    forked->turned_ = turned_;
+    forked->shift_ = shift_;
     for (int l = 0; l < layout_.n_layers(); ++l) {
         for (int h = 0; layout_.governs(l) && h < n_kv_heads(l); ++h) {
             forked->peak_lane_entries_ = std::max(forked->peak_lane_entries_, length(lane(0, l, h)));

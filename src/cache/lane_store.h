@@ -80,6 +80,7 @@ public:
 
     // n rows go from one place in a lane to another; the two may overlap.
     virtual void move(int lane, int64_t from, int64_t to, int64_t n) noexcept = 0;
+    // v null, here and in read(): only the rows of K.
     virtual void write(int lane, int64_t first, int64_t n, const uint8_t * k, const uint8_t * v) noexcept = 0;
     // The rows of another store of this kind, lane by lane its first lengths[lane].
     virtual void copy_from(const LaneStore & other, std::span<const int64_t> lengths) noexcept = 0;

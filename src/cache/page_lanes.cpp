@@ -129,14 +129,15 @@ void PageLanes::move(int lane, int64_t from, int64_t to, int64_t n) noexcept {
 
 void PageLanes::write(int lane, int64_t first, int64_t n, const uint8_t * k, const uint8_t * v) noexcept {
     memory_.make_ready(row_k(lane, first), static_cast<size_t>(n) * row_bytes_k_);
-    memory_.make_ready(row_v(lane, first), static_cast<size_t>(n) * row_bytes_v_);
     std::copy_n(k, static_cast<size_t>(n) * row_bytes_k_, row_k(lane, first));
+    if (v == nullptr) { return; }
+    memory_.make_ready(row_v(lane, first), static_cast<size_t>(n) * row_bytes_v_);
     std::copy_n(v, static_cast<size_t>(n) * row_bytes_v_, row_v(lane, first));
 }
 
 void PageLanes::read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const noexcept {
     std::copy_n(row_k(lane, first), static_cast<size_t>(n) * row_bytes_k_, k);
-    std::copy_n(row_v(lane, first), static_cast<size_t>(n) * row_bytes_v_, v);
+    if (v != nullptr) { std::copy_n(row_v(lane, first), static_cast<size_t>(n) * row_bytes_v_, v); }
 }
 
 void PageLanes::copy_from(const LaneStore & other, std::span<const int64_t> lengths) noexcept {

@@ -69,8 +69,10 @@ void RaggedCache::settle(int seq, int layer, int kv_head, int64_t before, bool f
 }
 
 size_t RaggedCache::bookkeeping_bytes() const {
-    size_t n = positions_.size() * (sizeof(positions_[0]) + 4 * sizeof(size_t));
-    for (const auto & lane : positions_) { n += lane.capacity() * sizeof(int32_t); }
+    size_t n = positions_.size() * (2 * sizeof(positions_[0]) + 4 * sizeof(size_t));
+    for (const auto * all : {&positions_, &turned_}) {
+        for (const auto & lane : *all) { n += lane.capacity() * sizeof(int32_t); }
+    }
     return n;
 }
 
@@ -125,6 +127,13 @@ void RaggedCache::compact_layer(int seq, const LayerKeep & one) noexcept {
             to += n;
         }
         there.resize(kept.size());
+        std::vector<int32_t> & turned = turned_of(lane(seq, one.layer, h));
+        size_t n_turned = 0;
+        while (n_turned < kept.size() && static_cast<size_t>(kept[n_turned]) < turned.size()) {
+            turned[n_turned] = turned[static_cast<size_t>(kept[n_turned])];
+            ++n_turned;
+        }
+        turned.resize(n_turned);
         settle(seq, one.layer, h, before, /*frees=*/true);
         // A fork has copied the pages that entries moved into; those behind them it only read.
         if (n_in_place < kept.size()) { make_own(seq, one.layer, h, static_cast<int64_t>(n_in_place)); }
@@ -164,6 +173,8 @@ void RaggedCache::drop_first(int seq, int layer, int n) noexcept {
         store(layer).move(in_layer(seq, h), n, 0, before - n);
         std::copy(there.begin() + n, there.end(), there.begin());
         there.resize(static_cast<size_t>(before - n));
+        std::vector<int32_t> & turned = turned_of(lane(seq, layer, h));
+        turned.erase(turned.begin(), turned.begin() + std::min<std::ptrdiff_t>(n, std::ssize(turned)));
         settle(seq, layer, h, before, /*frees=*/true);
         make_own(seq, layer, h, 0);
     }
@@ -176,6 +187,8 @@ void RaggedCache::cut(int seq, int layer, int kv_head, int64_t n) noexcept {
     std::vector<int32_t> & there = positions_of(lane(seq, layer, kv_head));
     const auto before = std::ssize(there);
     there.resize(static_cast<size_t>(n));
+    std::vector<int32_t> & turned = turned_of(lane(seq, layer, kv_head));
+    turned.resize(std::min(turned.size(), there.size()));
     settle(seq, layer, kv_head, before, /*frees=*/true);
 }
 
@@ -198,6 +211,7 @@ void RaggedCache::clear(int seq, Layers which) {
     for (int l = 0; l < layout_.n_layers(); ++l) {
         for (int h = 0; is_of(l, which) && h < n_kv_heads(l); ++h) { cut(seq, l, h, 0); }
     }
+    if (which == Layers::kAll) { shift_ = 0; }
     check();
 }
 
@@ -212,6 +226,16 @@ Status RaggedCache::check_invariants() const {
                 if (!ascending || std::ssize(all) > store(l).capacity()) {
                     return {ErrorCode::kInternal, "KV cache layer " + std::to_string(l) + ", head " + std::to_string(h) +
                                                       ": positions do not ascend, or too many entries"};
+                }
+                const auto turned = this->turned(lane(seq, l, h));
+                bool stands =
+                    turned.size() <= all.size() && std::ranges::adjacent_find(turned, std::greater_equal<>()) == turned.end();
+                if (stands && !turned.empty() && turned.size() < all.size()) {
+                    stands = turned.back() < all[turned.size()] - shift_;
+                }
+                if (!stands) {
+                    return {ErrorCode::kInternal, "KV cache layer " + std::to_string(l) + ", head " + std::to_string(h) +
+                                                      ": where its keys stand does not ascend"};
                 }
             }
         }

@@ -6,6 +6,9 @@
 // written by the attention graph (ggml_set_rows at cell()); append() makes room first. Every sequence of an engine has a cache
 // of its own, so lanes come and go, and grow, without moving another sequence's.
 //
+// Keys lie in the cache after RoPE. Where one stands is its entry's position, less shift(); but the first so many of a lane may
+// stand elsewhere, since turning has moved them (turned_keys.h): positions are the books, and stay.
+//
 // A frozen cache is a base that others fork: they read its entries where they lie, and copy a page when they first write to it
 // (behind the last entry, or where an eviction moves entries). Its bytes are counted once, as its own.
 //
@@ -24,6 +27,7 @@
 #include "cache/layer_lanes.h"
 #include "cache/page_memory.h"
 #include "cache/resting_lanes.h"
+#include "cache/turned_keys.h"
 #include "core/ragged.h"
 #include "core/shape.h"
 #include "core/tasks.h"
@@ -144,6 +148,16 @@ public:
     int n_lanes() const { return static_cast<int>(positions_.size()); }
     int length(int lane) const { return static_cast<int>(positions_[static_cast<size_t>(lane)].size()); }
     std::span<const int32_t> positions(int lane) const { return positions_[static_cast<size_t>(lane)]; }
+
+    // A token at position p is to stand at p - shift(): 0 until keys are turned.
+    int32_t shift() const { return shift_; }
+    // Where the lane's keys stand, [length]: ascending, all before position - shift() of the next token.
+    std::vector<int32_t> standing(int lane) const;
+    // Of these, what turning has set: the first so many.
+    std::span<const int32_t> turned(int lane) const { return turned_[static_cast<size_t>(lane)]; }
+    // The first entries of all lanes stand where `keys` says, with its rows of K, from now on; and `keys` holds what was there:
+    // a second call takes the first back, also of lanes that were cut since. One sequence's. Cannot fail; devices: health().
+    void swap_keys(TurnedKeys & keys) noexcept;
 
     // Flat tensors of a layer: K [head_dim, cells], V [head_dim_v, cells].
     ggml_tensor * k(int layer) const { return store(layer).k(); }
@@ -270,6 +284,7 @@ private:
     // A sequence's lane among all of a layer.
     int in_layer(int seq, int kv_head) const { return seq * layout_.shape.n_kv_heads + kv_head; }
     std::vector<int32_t> & positions_of(int lane) { return positions_[static_cast<size_t>(lane)]; }
+    std::vector<int32_t> & turned_of(int lane) { return turned_[static_cast<size_t>(lane)]; }
     // Rows of the lane from `first` on are about to be written.
     void make_own(int seq, int layer, int kv_head, int64_t first) noexcept;
     // The lane's entries are those of its positions now; frees memory behind them when asked. before: how many they were.
@@ -286,6 +301,8 @@ private:
     uint64_t base_id_ = 0;  // the storage that this one was forked from; 0: none
     std::vector<Layer> layers_;
     std::vector<std::vector<int32_t>> positions_;  // [lane]
+    std::vector<std::vector<int32_t>> turned_;     // [lane]: where its first entries stand
+    int32_t shift_ = 0;
     bool frozen_ = false;
     size_t peak_bytes_ = 0;
     int peak_lane_entries_ = 0;

@@ -17,6 +17,8 @@ namespace pith {
 struct RestingLanes {
     std::vector<int> layers;                      // whose lanes: all of each
     std::vector<std::vector<int32_t>> positions;  // [lane], layer by layer; ascending
+    std::vector<std::vector<int32_t>> turned;     // [lane]: as RaggedCache::turned()
+    int32_t shift = 0;                            // as RaggedCache::shift()
     SpillMemory own;                              // what holds their rows, or nothing:
     std::span<const uint8_t> in_file;             // a cache file's, which must live as long
 

@@ -261,8 +261,9 @@ Status EvidenceState::gather_expected(const From & from, const EvidenceNeeds & n
     const ModelFile & model = output_->factors.model();
     const Hparams & hp = model.hparams();
     MeanRotation & rotation = rotations_[hp.layer(from.layer).rotates ? 1 : 0];
-    if (rotation.first != from.n_seen || rotation.future != needs.expected_future) {
-        PITH_RETURN_IF_ERROR(make_mean_rotation(from.runner, model, from.layer, from.n_seen, needs.expected_future, rotation));
+    const int64_t next = from.n_seen - from.cache.shift();
+    if (rotation.first != next || rotation.future != needs.expected_future) {
+        PITH_RETURN_IF_ERROR(make_mean_rotation(from.runner, model, from.layer, next, needs.expected_future, rotation));
     }
     std::vector<float> weight;
     if (hp.form.qk_norm == QkNorm::kPerHeadRotated) {

@@ -258,6 +258,24 @@ void EvidenceState::add_reread(const RaggedCache & cache, int seq, int layer, in
     }
 }
 
+Result<EvidenceState> EvidenceState::with_queries(const TurnQueries & turn) const {
+    EvidenceState other = *this;
+    for (size_t l = 0; l < other.layers_.size(); ++l) {
+        Layer & layer = other.layers_[l];
+        const auto turned = [&](std::span<float> queries) {
+            const auto n = static_cast<int>(queries.size() / query_size());
+            return n == 0 ? Status() : turn(static_cast<int>(l), queries, n);
+        };
+        for (KeptQueries * kept : {&layer.queries, &layer.block}) {
+            std::vector<float> rows = kept->newest(kept->size());
+            PITH_RETURN_IF_ERROR(turned(rows));
+            if (!rows.empty()) { *kept = kept->with(rows); }
+        }
+        for (QuerySampler & sampler : layer.samplers) { PITH_RETURN_IF_ERROR(turned(sampler.queries())); }
+    }
+    return other;
+}
+
 void EvidenceState::forget_reread() {
     for (Layer & layer : layers_) { std::ranges::fill(layer.reread, SharedRow()); }
 }

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -101,6 +102,10 @@ public:
 
     // The norms of the newest entries' keys before RoPE: [n][K]. The lanes hold these entries already.
     void add_key_norms(const RaggedCache & cache, int seq, int layer, std::span<const float> norms);
+
+    // It, with the queries that it keeps of each layer as `turn` gives them back: queries [n][H][d].
+    using TurnQueries = std::function<Status(int layer, std::span<float> queries, int n)>;
+    Result<EvidenceState> with_queries(const TurnQueries & turn) const;
 
     // Adds what build_query_moments() read of a run of queries.
     void add_moments(int layer, const QueryMoments & moments) { merge(moments, layers_[static_cast<size_t>(layer)].moments); }

@@ -13,6 +13,12 @@ std::vector<float> KeptQueries::newest(size_t n) const {
     return all;
 }
 
+KeptQueries KeptQueries::with(std::span<const float> rows) const {
+    KeptQueries other(row_size_, limit_);
+    for (size_t i = 0; i < size(); ++i) { other.push(rows.data() + i * row_size_, positions_[i]); }
+    return other;
+}
+
 void KeptQueries::make_room() {
     if (size() < limit_) {
         if (rows_.capacity() == rows_.size()) { rows_.reserve(2 * rows_.size() + 1); }

@@ -27,6 +27,8 @@ public:
     bool empty() const { return rows_.empty(); }
     std::span<const float> row(size_t i) const { return {rows_[i].get(), row_size_}; }  // oldest first
     std::span<const int32_t> positions() const { return positions_; }
+    // The same positions with these rows, [size()][row_size].
+    KeptQueries with(std::span<const float> rows) const;
     // The newest n, oldest first: [n][row_size].
     std::vector<float> newest(size_t n) const;
 

@@ -122,6 +122,7 @@ Status key_leverages(GraphRunner & runner, const ModelFile & model, const Ragged
     std::vector<float> rows;
     for (int h = 0; h < out.n_rows(); ++h) {
         const auto positions = cache.positions(cache.lane(seq, layer, h));
+        const std::vector<int32_t> standing = cache.standing(cache.lane(seq, layer, h));
         const auto skipped = static_cast<int>(std::ranges::lower_bound(positions, kFirstTokens) - positions.begin());
         const int length = out.length(h) - skipped;
         if (length == 0) { continue; }
@@ -133,7 +134,7 @@ Status key_leverages(GraphRunner & runner, const ModelFile & model, const Ragged
                                     : build->input(GGML_TYPE_F32, d, kSketchColumns, static_cast<const float *>(sketch.data()));
         for_each_tile(length, tile, [&](int first, int n) {
             ggml_tensor * keys = entries_as_made(*build, cache, cache.k(layer), seq, layer, h, skipped + first, n);
-            ggml_tensor * at = build->input(GGML_TYPE_I32, n, 1, positions.data() + skipped + first);
+            ggml_tensor * at = build->input(GGML_TYPE_I32, n, 1, standing.data() + skipped + first);
             keys = build_key_unrotation(ctx, model.hparams(), model.weights(), layer, ggml_reshape_3d(ctx, keys, d, 1, n), at);
             keys = ggml_reshape_2d(ctx, keys, d, n);
             ggml_tensor * sketched = columns == nullptr ? ggml_cont(ctx, keys) : ggml_mul_mat(ctx, columns, keys);

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "core/copy_on_write.h"
@@ -45,6 +46,11 @@ public:
 
     // The n sampled queries of smallest hash among those kept, by ascending position.
     void take(int n, std::vector<float> & queries, std::vector<int32_t> & positions) const;
+
+    // The queries of the sample, [of them][query_size], to be changed.
+    std::span<float> queries() {
+        return sample_->queries.empty() ? std::span<float>() : std::span<float>(sample_.own().queries);
+    }
 
     // The sample as bytes, and back into one that was made for the same needs. false: they are no such sample of n_seen tokens,
     // of which the newest n_kept are at hand.

@@ -51,17 +51,24 @@ ggml_tensor * as_heads(ggml_context * ctx, const Hparams & hp, ggml_tensor * y, 
     return by_itself ? rms_norm(ctx, y, norm, hp.norm_eps) : y;
 }
 
+enum class Rope {
+    kForth,
+    kBack,
+    kFurther,  // of what has been rotated: its magnitude stays
+};
+
 ggml_tensor * rope(ggml_context * ctx, const Hparams & hp, int layer, ggml_tensor * x, ggml_tensor * positions,
-                   ggml_tensor * freq_factors, bool back = false) {
+                   ggml_tensor * freq_factors, Rope way = Rope::kForth) {
     const LayerHparams & of = hp.layer(layer);
     if (!of.rotates) { return x; }
     const float base = of.rope_base != 0.0F ? of.rope_base : hp.rope_base;
     const float freq_scale = of.rope_scales ? hp.rope_freq_scale : 1.0F;
     const float ext_factor = of.rope_scales ? hp.yarn_ext_factor : 0.0F;
-    const float attn_factor = of.rope_scales ? hp.yarn_attn_factor : 1.0F;
+    float attn_factor = of.rope_scales ? hp.yarn_attn_factor : 1.0F;
     const int type = hp.form.rope == RopeKind::kHalves ? GGML_ROPE_TYPE_NEOX : GGML_ROPE_TYPE_NORMAL;
-    if (back) {  // ggml's way back turns by the same angles, and multiplies by the same magnitude once more
-        const float of_yarn = ext_factor == 0.0F ? 1.0F : 1.0F + 0.1F * std::log(1.0F / freq_scale);
+    const float of_yarn = ext_factor == 0.0F ? 1.0F : 1.0F + 0.1F * std::log(1.0F / freq_scale);
+    if (way == Rope::kFurther) { attn_factor = 1.0F / of_yarn; }
+    if (way == Rope::kBack) {  // ggml's way back turns by the same angles, and multiplies by the same magnitude once more
         const float undone = 1.0F / (attn_factor * of_yarn * of_yarn);
         return ggml_rope_ext_back(ctx, x, positions, freq_factors, hp.n_rot_of(layer), type, hp.rope_n_ctx_orig, base,
                                   freq_scale, ext_factor, undone, hp.yarn_beta_fast, hp.yarn_beta_slow);
@@ -284,7 +291,16 @@ ggml_tensor * build_query_rotation(ggml_context * ctx, const Hparams & hparams, 
 
 ggml_tensor * build_key_unrotation(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
                                    ggml_tensor * k, ggml_tensor * positions) {
-    return rope(ctx, hparams, layer, k, positions, weights.layers[static_cast<size_t>(layer)].rope_freqs, /*back=*/true);
+    return rope(ctx, hparams, layer, k, positions, weights.layers[static_cast<size_t>(layer)].rope_freqs, Rope::kBack);
+}
+
+ggml_tensor * build_turn(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer, ggml_tensor * x,
+                         ggml_tensor * by, bool keys) {
+    const LayerWeights & w = weights.layers[static_cast<size_t>(layer)];
+    ggml_tensor * weight = hparams.form.qk_norm == QkNorm::kPerHeadRotated ? (keys ? w.k_norm : w.q_norm) : nullptr;
+    if (weight != nullptr) { x = ggml_div(ctx, x, weight); }
+    x = rope(ctx, hparams, layer, x, by, w.rope_freqs, Rope::kFurther);
+    return weight == nullptr ? x : ggml_mul(ctx, x, weight);
 }
 
 ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams, ggml_tensor * attn_norm,

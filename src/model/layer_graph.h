@@ -35,6 +35,11 @@ ggml_tensor * build_query_rotation(ggml_context * ctx, const Hparams & hparams, 
 ggml_tensor * build_key_unrotation(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer,
                                    ggml_tensor * k, ggml_tensor * positions);
 
+// x [d, heads, n], keys of layer `layer` as the cache has them, or queries as they meet these  →  the same standing `by` i32
+// [n] places further on, or back. Where they are normed behind the rotation, no weight of that norm may be 0.
+ggml_tensor * build_turn(ggml_context * ctx, const Hparams & hparams, const Weights & weights, int layer, ggml_tensor * x,
+                         ggml_tensor * by, bool keys);
+
 // hidden [D, n]  →  x [D, n], the input of a layer's attention, normalised where the model does that: what a gate reads
 // (gate/gate_graph.h). attn_norm: the layer's, or a copy of it [D]; null: the model has none.
 ggml_tensor * build_attention_input(ggml_context * ctx, const Hparams & hparams, ggml_tensor * attn_norm, ggml_tensor * hidden);

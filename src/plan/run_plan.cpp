@@ -137,6 +137,11 @@ double least_bytes_of_chunks(const RunRequest & request) {
     return bytes_of(request, least_entries(request) + smallest + n_reread(request, smallest));
 }
 
+// Whether nobody but the asker of one shot would read the prompt in it.
+bool is_too_long(const RunRequest & request) {
+    return request.n_before_turn > 0 && request.n_prompt > request.n_before_turn;
+}
+
 // Whether a one-shot prefill of `budget` entries a lane fits in the memory that is left.
 bool fits_in_memory(const RunRequest & request, int64_t budget) {
     const auto n_all = static_cast<double>(request.n_prompt + (request.taken_back ? request.n_question : 0));
@@ -162,7 +167,7 @@ Result<RunPlan> plan_bytes(const RunRequest & request) {
     }
     const RunPlan chunks = chunks_in_bytes(request);
     // In one shot every layer is judged by the whole prompt's queries; worth it where the room for a whole layer costs little.
-    const bool asks = request.prefill == PrefillSchedule::kAuto && request.n_question > 0;
+    const bool asks = request.prefill == PrefillSchedule::kAuto && request.n_question > 0 && !is_too_long(request);
     if (asks && static_cast<double>(whole.budget) >= kWorthOneShot * static_cast<double>(chunks.budget) &&
         whole.budget >= least && fits_in_memory(request, whole.budget)) {
         return whole;
@@ -243,8 +248,8 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
     }
     // On a grid a prompt that fits whole is read like one that does not: what is kept may not depend on where it ends.
     const bool fits = request.grid == 0 && request.n_prompt <= plan.budget + request.chunk;
-    const bool chosen =
-        request.prefill == PrefillSchedule::kAuto && (fits || (request.n_question > 0 && fits_in_memory(request, plan.budget)));
+    const bool chosen = request.prefill == PrefillSchedule::kAuto && !is_too_long(request) &&
+                        (fits || (request.n_question > 0 && fits_in_memory(request, plan.budget)));
     plan.one_shot = one_shot || chosen;
     plan.n_guide = !plan.one_shot && request.n_question <= plan.chunk ? request.n_question : 0;
     plan.n_reread = n_reread(request, plan.piece_to_reread());

@@ -31,6 +31,9 @@ struct RunRequest {
     int evict_every = kDefaultEvictEvery;
     int grid = 0;  // tokens between evictions, wherever calls begin and end; 0: none
     int64_t n_prompt = 0;
+    // Tokens behind which kept keys turn, where they do: a longer prompt goes in chunks, or its end would stand past them. 0:
+    // no end.
+    int64_t n_before_turn = 0;
     // The policy evicts by what the text pays to itself when it is read again: piece by piece, each behind so many tokens that
     // ask for it, and all of that is taken back.
     bool rereads = false;

@@ -24,6 +24,8 @@ using testing::RandomWalk;
 using testing::stop_failing;
 using testing::Trouble;
 
+constexpr int kTrained = 100;  // tokens: behind so many, kept keys turn
+
 enum class Gates { kNone, kCausal, kWholePrompt, kLinear, kRank };
 
 struct Case {
@@ -121,7 +123,9 @@ const Model & model_with_windows() {
         RandomModelSpec spec = testing::tiny_spec();
         spec.arch = "gemma2";
         spec.n_layers = 2;
+        spec.n_ctx_train = kTrained;
         spec.window = 5;
+        spec.n_ctx_train = kTrained;
         return testing::tiny_model(spec).value();
     }();
     return model;

@@ -52,6 +52,8 @@ inline Bytes lanes_of(Session & session) {
             const auto positions = session.lane_positions(l, h);
             bytes.add_all(positions);
             if (positions.empty()) { continue; }
+            bytes.add(probe.cache().shift());
+            bytes.add_all(probe.cache().turned(probe.cache().lane(0, l, h)));
             const LaneRows rows = probe.cache().layout().rows(l);
             std::vector<uint8_t> k(positions.size() * rows.bytes_k());
             std::vector<uint8_t> v(positions.size() * rows.bytes_v());

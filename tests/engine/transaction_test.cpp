@@ -41,6 +41,7 @@ protected:
     static Result<Model> make_model() {
         RandomModelSpec spec = testing::tiny_spec();
         spec.n_layers = 2;
+        spec.n_ctx_train = 100;  // behind so many, kept keys turn
         if (!GetParam().gated) { return testing::tiny_model(spec); }
         GateConfig gate = testing::even_gate();
         gate.causal = true;

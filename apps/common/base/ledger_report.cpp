@@ -21,6 +21,7 @@ void for_each_count(Ledger & a, const Ledger & b, const Change & change) {
     change(a.n_generated, b.n_generated);
     change(a.n_evictions, b.n_evictions);
     change(a.evicted_entries, b.evicted_entries);
+    change(a.n_context_shifts, b.n_context_shifts);
     change(a.prefill_s, b.prefill_s);
     change(a.decode_s, b.decode_s);
     change(a.evidence_s, b.evidence_s);
@@ -72,6 +73,7 @@ void add_ledger(Json & object, const Ledger & ledger) {
     object["attention"] = ledger.attention;
     object["n_evictions"] = ledger.n_evictions;
     object["evicted_entries"] = ledger.evicted_entries;
+    object["n_context_shifts"] = ledger.n_context_shifts;
     object["kept_entries"] = ledger.kept_entries;
     object["peak_lane_entries"] = ledger.peak_lane_entries;
     object["kv_needed_bytes"] = ledger.kv_needed_bytes;
@@ -113,6 +115,11 @@ std::string ledger_lines(const Ledger & ledger) {
                 with_commas(per_head) + " of " + with_commas(ledger.n_tokens) + " tokens per head), " +
                 with_commas(ledger.evicted_entries) + " evicted in " + with_commas(ledger.n_evictions) + " evictions, read " +
                 (ledger.schedule.empty() ? "in chunks" : ledger.schedule) + "\n";
+        if (ledger.n_context_shifts > 0) {
+            text += "past     the length that the model was trained on: kept keys moved together " +
+                    (ledger.n_context_shifts == 1 ? "once" : with_commas(ledger.n_context_shifts) + " times") +
+                    " (context shift)\n";
+        }
         const bool less = ledger.kv_needed_bytes < ledger.kv_full_bytes;
         const bool copies = ledger.kv_saved_bytes > 0;  // of what evictions have moved since, for /undo and further questions
         text += "KV       " + bytes_text(ledger.kv_allocated_bytes - ledger.kv_saved_bytes) +

@@ -82,6 +82,7 @@ void CacheFlags::add_to(CLI::App & command) {
     add(command, option("--cache-type-k"), type_k)->capture_default_str();
     add(command, option("--cache-type-v"), type_v)->capture_default_str();
     add(command, option("--no-kv-rotation"), no_rotation);
+    add(command, option("--no-context-shift"), no_context_shift);
 }
 
 void warn_of_coarse_keys(const SessionOptions & options) {

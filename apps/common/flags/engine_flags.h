@@ -37,6 +37,7 @@ struct CacheFlags {
     std::string type_k = "f16";
     std::string type_v = "f16";
     bool no_rotation = false;
+    bool no_context_shift = false;
 
     void add_to(CLI::App & command);
     // Options with type_k, type_v and rotate_kv. Errors: kInvalidArgument.
@@ -45,6 +46,7 @@ struct CacheFlags {
         PITH_ASSIGN_OR_RETURN(options.type_k, parse_kv_type(type_k));
         PITH_ASSIGN_OR_RETURN(options.type_v, parse_kv_type(type_v));
         options.rotate_kv = !no_rotation;
+        if constexpr (requires { options.context_shift; }) { options.context_shift = !no_context_shift; }
         return {};
     }
 };

@@ -41,6 +41,9 @@ inline constexpr auto kSessionRows = std::to_array<OptionRow>({
      .item = item::kTypeV},
     {.names = "--no-kv-rotation",
      .help = "Round keys and values of q8_0 and q4_0 as they are, without the Hadamard rotation that makes it cost less"},
+    {.names = "--no-context-shift",
+     .help = "Past the length that the model was trained on, leave kept keys where they stand (default: where entries are "
+             "evicted, those that are left move together, and a text may go on without end)"},
     {.names = "--prefill",
      .help = "When to evict during the prompt: auto, one-shot, chunked",
      .kind = ValueKind::kOneOf,

@@ -463,6 +463,7 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     if (is_quantised(options.session.type_k) || is_quantised(options.session.type_v)) {
         add("--no-kv-rotation", yes_no(!options.session.rotate_kv));
     }
+    if (!options.session.context_shift) { add("--no-context-shift", yes_no(true)); }
     PITH_ASSIGN_OR_RETURN(const std::string heads, heads_fingerprint(options, model));
     if (!heads.empty()) { add("--heads", heads); }
     if (options.raw) { add("--raw", yes_no(true)); }

@@ -113,6 +113,7 @@ private:
         every_interrupt() = false;
         std::unique_ptr<ProgressLine> line;
         const auto turn = conversation_.say(message, every_interrupt(), /*stream=*/true, progress_on(line));
+        tell_of_context_shift();
         line.reset();
         if (turn.status().code() == ErrorCode::kCancelled) {
             std::fputs("(not read)\n", stderr);
@@ -232,12 +233,22 @@ private:
                     static_cast<long long>(ledger.kept_entries / std::max<int64_t>(1, ledger.n_lanes)));
     }
 
+    // Once: the talk has passed what the model was trained on.
+    void tell_of_context_shift() {
+        if (told_of_shift_ || conversation_.session().ledger().n_context_shifts == 0) { return; }
+        told_of_shift_ = true;
+        warn(
+            "the talk has passed the length that the model was trained on: what is kept of it has moved together (context "
+            "shift), here and from now on whenever it must");
+    }
+
     Conversation & conversation_;
     const Tokenizer & tokenizer_;
     LineEditor editor_;
     AutoBudget auto_budget_;
     std::string last_;  // message
     int n_answered_ = 0;
+    bool told_of_shift_ = false;
     int n_failed_ = 0;
 };
 

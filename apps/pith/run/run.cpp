@@ -333,8 +333,10 @@ Status check_length(const RunFlags & flags, const Model & model, const Prompt & 
                 has + ", --ctx-size is " + std::to_string(flags.session.ctx_size) + ": raise it, or leave it out"};
     }
     const int n_train = model.info().n_ctx_train;
-    if (n_train > 0 && n_longest > static_cast<size_t>(n_train)) {
-        warn(has + ", the model was trained on " + with_commas(n_train) + ": answers may be poor");
+    const bool shifts = flags.session.budget && !flags.session.cache.no_context_shift;
+    if (n_train > 0 && n_longest > static_cast<size_t>(n_train) && !shifts) {
+        warn(has + ", the model was trained on " + with_commas(n_train) +
+             ": answers may be poor; with a --budget what is kept moves together past that length");
     }
     return {};
 }

@@ -63,7 +63,7 @@ void RunFlags::add_to(CLI::App & command) {
         "--cache", cache, "Go on from a cache file, under the settings it was saved with (`pith ask` says the same)");
     for (CLI::Option * other : {at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(other); }
     for (const char * name : {"--policy", "--budget", "--heads", "--cache-type-k", "--cache-type-v", "--no-kv-rotation",
-                              "--prefill", "--chunk", "--evict-every", "--grid"}) {
+                              "--prefill", "--chunk", "--evict-every", "--grid", "--no-context-shift"}) {
         from->excludes(command.get_option(name));
     }
     auto * endless = command.add_flag("--follow", follow,

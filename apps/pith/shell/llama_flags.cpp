@@ -28,7 +28,7 @@ constexpr TakenFlags kTaken[] = {
     {"-lv --verbosity --log-verbosity", "0 1 2 3"},
     {"--jinja", ""},
     {"--mmap --no-warmup --no-perf --perf --repack --no-display-prompt --simple-io --log-disable --log-prefix --no-log-prefix "
-     "--log-timestamps --no-log-timestamps --no-escape --no-context-shift --no-op-offload "
+     "--log-timestamps --no-log-timestamps --no-escape --context-shift --no-op-offload "
      "--no-host --no-mmproj --no-log-jsonl",
      ""},
     {"-st --single-turn", "", kRun},
@@ -64,7 +64,6 @@ constexpr RefusedFlags kRefused[] = {
     {"-lm --load-mode -dio --direct-io -lzm --lazy-mode", "Pith maps the file, or reads it with --no-mmap"},
     {"--warmup", "Pith does not warm up; leave it out"},
     {"--keep", "use --pin-system with --system-prompt: it is never evicted"},
-    {"--context-shift", "a --budget bounds the cache instead; leave it out"},
     {"--swa-full -dt --defrag-thold -ctxcp --ctx-checkpoints --swa-checkpoints -cram --cache-ram --kv-unified -kvu",
      "Pith's cache is its own: --budget bounds it; leave it out"},
     {"-np --parallel -cb --cont-batching", "one talks with `pith chat`: `pith run --parallel N` answers many", kChat},

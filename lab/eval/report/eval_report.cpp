@@ -5,6 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "core/text.h"
 #include "figures/text_table.h"
 
 namespace pith {
@@ -136,6 +137,20 @@ std::string choices(const EvalTable & table) {
     return text;
 }
 
+// A long document's perplexity as it goes on: level, where what is kept serves as well as before.
+std::string blocks_text(const EvalTable & table) {
+    std::string text;
+    for (const EvalRow & row : table.rows) {
+        if (row.blocks.empty() || !row.group.empty()) { continue; }
+        const EvalCase & one = table.info.cases[row.index];
+        std::string line =
+            one.policy + (one.budget.empty() ? "" : " at " + one.budget) + " by " + with_commas(Answer::kBlock) + " tokens:";
+        for (const double block : row.blocks) { line += " " + fixed(block, 2); }
+        text += line + "\n";
+    }
+    return text;
+}
+
 // What the table leaves out, and why.
 std::string notes(const EvalTable & table) {
     std::string text;
@@ -177,6 +192,7 @@ std::string render(const EvalTable & table, bool details, bool markdown) {
             text += draw(task_table(table, task.name, length));
         }
     }
+    if (const std::string blocks = blocks_text(table); !blocks.empty()) { text += "\n" + blocks; }
     const std::string left = notes(table);
     if (!left.empty()) { text += "\n" + left; }
     return text;

@@ -2,6 +2,7 @@
 #include "eval/report/eval_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <iterator>
 #include <map>
@@ -127,6 +128,7 @@ private:
         std::set<std::string> chosen;
         std::vector<double> per_character;
         std::vector<double> kv_bytes;
+        std::vector<std::vector<double>> blocks;  // logarithms, [block][document]
         int n = 0;
         for (const Answer * answer : here.answers) {
             if (!keep(*answer)) { continue; }
@@ -140,8 +142,13 @@ private:
             row.n_prompt += answer->n_prompt;
             if (!answer->chosen.empty()) { chosen.insert(answer->chosen); }
             if (answer->kv_bytes > 0) { kv_bytes.push_back(static_cast<double>(answer->kv_bytes)); }
+            for (size_t i = 0; i < answer->blocks.size(); ++i) {
+                if (i == blocks.size()) { blocks.emplace_back(); }
+                blocks[i].push_back(std::log(answer->blocks[i]));
+            }
             if (answer->score_per_character) { per_character.push_back(*answer->score_per_character); }
         }
+        for (const auto & block : blocks) { row.blocks.push_back(std::exp(mean(block))); }
         row.n_refused = static_cast<int>(refused.size());
         row.chosen = join(chosen, ",");
         const std::map<int, double> scores = scores_of(here, keep);

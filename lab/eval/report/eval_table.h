@@ -29,6 +29,7 @@ struct EvalRow {
     std::optional<Interval> interval;  // a perplexity's: of two documents or more
     std::optional<double> difference;
     std::optional<Interval> difference_interval;  // a perplexity's: of two pairs or more
+    std::vector<double> blocks;                   // perplexity: of the documents' blocks (Answer::kBlock), geometric means
     std::optional<double> per_character;          // multiple choice: likelihoods divided by characters
     double kept = 0;                              // entries a lane, mean
     double n_prompt = 0;                          // tokens, mean

@@ -134,6 +134,7 @@ private:
         int64_t longest = 0;
         int64_t capacity = 0;
         size_t bytes = 0;
+        int32_t shift = 0;  // RaggedCache::shift()
     };
     Extent extent() const;
 
@@ -147,6 +148,7 @@ private:
     Status open_part();
     bool goes_on_reading();
     int64_t most_of_fork(const EngineJob & base, const RunPlan & plan) const;
+    bool may_turn(const RunPlan & plan, int64_t next, int64_t n_added) const;
     size_t bytes_behind(int64_t n_entries, const RunPlan & plan) const;
     void take_token();
     void keep_state();

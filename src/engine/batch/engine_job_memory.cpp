@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/guarded.h"
+#include "engine/settle/session_plan.h"
 #include "plan/lane_bytes.h"
 #include "plan/reservation.h"
 
@@ -23,11 +24,17 @@ int64_t EngineJob::most_of_fork(const EngineJob & base, const RunPlan & plan) co
                         n_lanes * (plan.budget + std::max<int64_t>(plan.period(), n_added) + plan.n_reread));
     }
     const SequenceState & state = base.session_->seq;
-    if (may_evict(plan, {state.n_tokens, state.since_eviction, from.n_entries, n_lanes}, n_added)) {
+    if (may_evict(plan, {state.n_tokens, state.since_eviction, from.n_entries, n_lanes}, n_added) ||
+        may_turn(plan, state.n_tokens - from.shift, n_added)) {
         return std::min(all + n_lanes * plan.n_reread,
                         std::max(from.n_entries, n_lanes * (plan.budget + plan.period() + plan.n_reread)));
     }
     return request_.keep || from.longest + n_added > from.capacity ? all : n_lanes * n_added;
+}
+
+// Whether all of its keys may turn before so many tokens more have been fed, of which the next stands at `next`.
+bool EngineJob::may_turn(const RunPlan & plan, int64_t next, int64_t n_added) const {
+    return plan.budget > 0 && can_turn(*session_) && next + n_added >= session_->file->hparams().n_ctx_train;
 }
 
 // Of entries of its own behind a base's. Pages at both ends of what it adds to a lane may be used in part.
@@ -46,6 +53,7 @@ size_t EngineJob::most_behind(const SequenceState & state, int64_t n_tokens, con
     const int64_t longest = std::min<int64_t>(base.longest(), n_tokens);
     if (request_.keep || longest + n_added > capacity) { return bytes_alone_; }  // it copies all of them
     if (session_->layout.any_on_device()) { return bytes_alone_; }
+    if (may_turn(plan, n_tokens - base.shift(), n_added)) { return bytes_alone_; }
     if (may_evict(plan, {n_tokens, state.since_eviction, base.n_entries(), n_lanes}, n_added)) {
         const int64_t n_front = n_protected_in_front(session_->seq.policy, session_->options.pinned);
         return bytes_alone_ - std::min(bytes_alone_, bytes_in_front(base, n_front));
@@ -70,7 +78,8 @@ size_t EngineJob::most_behind_shared() const {
 EngineJob::Extent EngineJob::extent() const {
     if (is_aside()) { return extent_; }
     const RaggedCache & cache = *session_->seq.cache;
-    return {cache.n_entries(), cache.longest(), cache.capacity(), cache.allocated_bytes() + state_bytes(nullptr)};
+    return {cache.n_entries(), cache.longest(), cache.capacity(), cache.allocated_bytes() + state_bytes(nullptr),
+            cache.shift()};
 }
 
 size_t EngineJob::kv_bytes(bool at_most) const {

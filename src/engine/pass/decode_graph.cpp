@@ -176,9 +176,11 @@ Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_
     if (rebuild || !serves(*batch_, parts)) { *batch_ = lane_batch(parts, /*sums=*/true); }
     tokens_.assign(tokens.begin(), tokens.end());
     positions_.clear();
-    for (const BatchPart & part : parts) { positions_.push_back(part.first_position); }
+    for (const BatchPart & part : parts) { positions_.push_back(part.first_position - part.cache->shift()); }
     if (rebuild) { PITH_RETURN_IF_ERROR(build(parts)); }
-    for (size_t i = 0; i < reads_.size(); ++i) { reads_[i].moments.only_sinks = is_sink(positions_[i % parts.size()]); }
+    for (size_t i = 0; i < reads_.size(); ++i) {
+        reads_[i].moments.only_sinks = is_sink(parts[i % parts.size()].first_position);
+    }
     if (const Status status = runner_.run(); !status.ok()) {
         wants_.clear();
         return status;

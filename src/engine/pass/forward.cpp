@@ -70,6 +70,7 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         positions.resize(first + static_cast<size_t>(part.n));
         std::iota(positions.begin() + static_cast<std::ptrdiff_t>(first), positions.end(), part.first_position);
         part.cache->append(part.seq, layer, std::span(positions).subspan(first));
+        for (size_t i = first; i < positions.size(); ++i) { positions[i] -= part.cache->shift(); }  // as RoPE has them
     }
 
     const bool custom =
@@ -132,7 +133,7 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
         tap_(layer, tapped_, hidden.subspan(static_cast<size_t>(n_out - 1) * width, width));
     }
 
-    if (governed && input_observer_) { PITH_RETURN_IF_ERROR(input_observer_(layer, inputs_, n, positions.front())); }
+    if (governed && input_observer_) { PITH_RETURN_IF_ERROR(input_observer_(layer, inputs_, n, parts.front().first_position)); }
 
     for (size_t i = 0; governed && i < parts.size(); ++i) {
         tell_reads(parts[i], layer, reads[i]);

@@ -11,6 +11,7 @@
 #include "device/available_memory.h"
 #include "engine/evict/evict.h"
 #include "engine/evict/observers.h"
+#include "engine/evict/turn.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
 #include "engine/read/read_chunks.h"
@@ -76,7 +77,9 @@ Sequence::Reach reach_of(const LiveSession & session, std::span<const int32_t> t
     const int64_t n_lanes = session.shape().n_lanes();
     const bool may_evict = seq.evicts() && seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1) &&
                            seq.cache->n_entries() + n_lanes > seq.plan->budget * n_lanes;
-    if (may_evict || !session.forward->can_run_tokens(*seq.cache, seq.evidence) || seq.gate_state.hides_any() ||
+    const auto room = room_before_turn(session);
+    const bool may_turn = room && *room <= 1;
+    if (may_evict || may_turn || !session.forward->can_run_tokens(*seq.cache, seq.evidence) || seq.gate_state.hides_any() ||
         seq.trims(seq.n_tokens + 1)) {
         return Sequence::Reach::kAll;
     }

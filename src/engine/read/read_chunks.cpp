@@ -5,6 +5,7 @@
 
 #include "engine/evict/evict.h"
 #include "engine/evict/reread.h"
+#include "engine/evict/turn.h"
 
 namespace pith {
 
@@ -34,6 +35,7 @@ void ChunkReader::begin_chunk() {
         const int headroom = std::max(plan.chunk, plan.evict_every);
         m = std::min<int64_t>(m, std::max(1, headroom - session_.seq.since_eviction));
     }
+    if (const auto room = room_before_turn(session_); room && *room > 0) { m = std::min(m, *room); }
     if (!question_.empty() && n_done_ < n_context_ && n_done_ + m >= n_context_) { m = n - n_done_; }
     chunk_end_ = n_done_ + m;
 }
@@ -51,12 +53,18 @@ Status ChunkReader::advance(int64_t n, bool nothing_follows) {
     Sequence & seq = session_.seq;
     n_done_ += n;
     seq.since_eviction += static_cast<int>(n);
-    const bool is_last = done() && nothing_follows;
+    const auto room = room_before_turn(session_);
+    const bool turns = room && *room <= 0;
+    const bool is_last = done() && nothing_follows && !turns;
     // What leaves windows needs memory before an eviction that cannot be taken back, or else once that is done.
     if (is_last) { PITH_RETURN_IF_ERROR(seq.prepare_trim(0, session_.n_layers(), seq.n_tokens, is_last)); }
-    if (n_done_ == chunk_end_) { PITH_RETURN_IF_ERROR(end_chunk(is_last)); }
+    const bool ends_chunk = n_done_ == chunk_end_;
+    if (ends_chunk) { PITH_RETURN_IF_ERROR(end_chunk(is_last)); }
     if (!is_last) { PITH_RETURN_IF_ERROR(seq.prepare_trim(0, session_.n_layers(), seq.n_tokens, is_last)); }
     seq.trim(0, session_.n_layers(), seq.n_tokens);
+    if (!turns || !ends_chunk) { return {}; }
+    PITH_RETURN_IF_ERROR(turn_if_due(session_, done() && nothing_follows));
+    begin_chunk();
     return {};
 }
 

@@ -9,6 +9,7 @@
 #include "engine/evict/evict_as.h"
 #include "engine/evict/observers.h"
 #include "engine/evict/reread.h"
+#include "engine/evict/turn.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
 
@@ -131,6 +132,7 @@ Status OneShotReader::end_prompt() {
         PITH_RETURN_IF_ERROR(apply_plans(session_, plans, /*is_last=*/true));
     }
     session_.seq.n_tokens = n_;
+    PITH_RETURN_IF_ERROR(turn_if_due(session_, /*is_last=*/true));
     update_ledger(session_);  // counts the prompt's hidden states, which nobody needs any more
     session_.pass.release_states();
     return {};

@@ -22,8 +22,9 @@ constexpr int64_t kRowsAtATime = 4096;                // entries
 
 template <class Count>
 void each_counter(Ledger & ledger, const Count & count) {
-    for (int64_t * n : {&ledger.n_prompt, &ledger.n_generated, &ledger.n_evictions, &ledger.evicted_entries,
-                        &ledger.peak_lane_entries, &ledger.gate_seen_entries, &ledger.gate_kept_entries}) {
+    for (int64_t * n :
+         {&ledger.n_prompt, &ledger.n_generated, &ledger.n_evictions, &ledger.evicted_entries, &ledger.n_context_shifts,
+          &ledger.peak_lane_entries, &ledger.gate_seen_entries, &ledger.gate_kept_entries}) {
         count(*n);
     }
     for (size_t * n :
@@ -128,7 +129,20 @@ void write_lanes(const RaggedCache & cache, ByteWriter & to) {
         each_number(lanes, [&to](int n) { to.number(n); });
     }
     to.number(static_cast<uint64_t>(cache.n_lanes()));
-    for (int i = 0; i < cache.n_lanes(); ++i) { to.array(cache.positions(i)); }
+    to.number(cache.shift());
+    for (int i = 0; i < cache.n_lanes(); ++i) {
+        to.array(cache.positions(i));
+        to.array(cache.turned(i));
+    }
+}
+
+// Where keys stand: side by side or further apart, all before the next token.
+bool stand_in_order(std::span<const int32_t> turned, std::span<const int32_t> positions, int32_t shift) {
+    if (turned.size() > positions.size()) { return false; }
+    if (std::ranges::adjacent_find(turned, std::greater_equal<>()) != turned.end()) { return false; }
+    if (turned.empty()) { return shift == 0 || positions.empty() || positions.front() >= shift; }
+    const bool ends = turned.size() < positions.size() && turned.back() >= positions[turned.size()] - shift;
+    return turned.front() >= 0 && !ends;
 }
 
 Status read_lanes(ByteReader & from, SavedSession & session) {
@@ -150,10 +164,14 @@ Status read_lanes(ByteReader & from, SavedSession & session) {
     const size_t n_lanes = from.count(sizeof(uint64_t));
     if (!sensible || !from.ok() || n_lanes != wanted || !RaggedCache::check_types(session.layout()).ok()) { return bad; }
     const auto n_tokens = static_cast<int64_t>(session.tokens.size());
+    session.entries.shift = from.number<int32_t>();
+    if (session.entries.shift < 0 || session.entries.shift > n_tokens) { return bad; }
     for (size_t i = 0; i < n_lanes; ++i) {
         const std::vector<int32_t> & lane = session.entries.positions.emplace_back(from.array<int32_t>());
         const bool ascends = std::ranges::adjacent_find(lane, std::greater_equal<>()) == lane.end();
         if (!ascends || (!lane.empty() && (lane.front() < 0 || lane.back() >= n_tokens))) { return bad; }
+        const std::vector<int32_t> & turned = session.entries.turned.emplace_back(from.array<int32_t>());
+        if (!stand_in_order(turned, lane, session.entries.shift)) { return bad; }
     }
     return from.done() ? Status() : bad;
 }

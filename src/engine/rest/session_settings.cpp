@@ -34,6 +34,10 @@ std::string words(const Budget & budget) {
     return budget.kind == BudgetKind::kNone ? "none" : budget.to_string();
 }
 
+std::string words(bool on) {
+    return on ? "on" : "off";
+}
+
 std::string words(const std::vector<PositionSpan> & spans) {
     std::string all;
     for (const PositionSpan & span : spans) {
@@ -113,6 +117,7 @@ void write_settings(const SessionOptions & options, ByteWriter & to) {
     for (const PolicyChoice & policy : options.observe) { to.text(policy.name()); }
     for (const auto * tokens : {&options.reread.first, &options.reread.next, &options.reread.behind}) { to.array(*tokens); }
     to.flag(options.auto_may_reread);
+    to.flag(options.context_shift);
     to.flag(options.heads != nullptr);
     if (options.heads) {
         to.array(options.heads->copy);
@@ -149,6 +154,7 @@ Result<SessionOptions> read_settings(ByteReader & from) {
         *tokens = from.array<int32_t>();
     }
     options.auto_may_reread = from.flag();
+    options.context_shift = from.flag();
     if (from.flag()) {
         auto heads = std::make_shared<HeadImportance>();
         heads->copy = from.array<double>();
@@ -170,6 +176,7 @@ std::optional<SettingDifference> first_difference(const SessionOptions & saved, 
         {"chunk", number(saved.chunk), number(here.chunk)},
         {"tokens between evictions", number(saved.evict_every), number(here.evict_every)},
         {"grid", number(saved.grid), number(here.grid)},
+        {"context shift", words(saved.context_shift), words(here.context_shift)},
         {"pinned positions", words(saved.pinned), words(here.pinned)},
         {"observed policies", words(saved.observe), words(here.observe)},
         {"head importances", saved.heads ? "given" : "none", here.heads ? "given" : "none"},

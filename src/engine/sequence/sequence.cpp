@@ -65,6 +65,7 @@ void Sequence::commit() noexcept {
     way_back_.running.clear();
     way_back_.states = {};
     way_back_.dropped.clear();
+    way_back_.turned.clear();
 }
 
 size_t Sequence::undo_evidence_bytes() const {
@@ -79,6 +80,7 @@ size_t Sequence::undo_bytes() const {
     size_t n = undo_evidence_bytes() + back.lengths.capacity() * sizeof(int) + back.running.capacity() * sizeof(SharedRow) +
                (back.state ? back.state->states : back.states).bytes_beside(states);
     for (const RestingLanes & entries : back.dropped) { n += entries.memory_bytes(); }
+    for (const TurnBack & turn : back.turned) { n += turn.keys.memory_bytes(); }
     return n;
 }
 
@@ -103,7 +105,13 @@ void Sequence::rollback() noexcept {
     } else {
         const auto end = static_cast<int32_t>(back.n_tokens);
         for (int l = 0; l < cache->layout().n_layers(); ++l) { cache->truncate_to_positions(0, l, end); }
-        for (const RestingLanes & entries : back.dropped) { cache->put_back(0, entries); }
+        // The newest first: what was dropped behind a turn comes back before the turn is taken back.
+        size_t i = back.dropped.size();
+        for (size_t turn = back.turned.size(); turn-- > 0;) {
+            while (i > back.turned[turn].n_dropped) { cache->put_back(0, back.dropped[--i]); }
+            cache->swap_keys(back.turned[turn].keys);
+        }
+        while (i > 0) { cache->put_back(0, back.dropped[--i]); }
     }
     if (back.state) {
         static_cast<SequenceState &>(*this) = std::move(*back.state);
@@ -178,20 +186,41 @@ void Sequence::trim(int begin, int end, int64_t next_position) noexcept {
     if (any) { ++epoch(Layers::kWindows); }
 }
 
+Spill Sequence::aside() const {
+    const bool has_ceiling = budget.kind == BudgetKind::kBytes || budget.kind == BudgetKind::kAuto;
+    return has_ceiling ? Spill::kFile : Spill::kMemory;
+}
+
+// beside: bytes of lanes' rows that are neither in them, nor a snapshot's, nor kept for a rollback.
+void Sequence::count_peak(size_t beside) noexcept {
+    size_t bytes = cache->allocated_bytes() + saved_bytes() + beside;
+    for (const RestingLanes & one : way_back_.dropped) { bytes += one.memory_bytes(); }
+    for (const TurnBack & one : way_back_.turned) { bytes += one.keys.memory_bytes(); }
+    peak_bytes_ = std::max(peak_bytes_, bytes);
+}
+
 // Where the open call would put it back.
 Status Sequence::remember_dropped(std::span<const LayerKeep> keeps) {
-    if (!way_back_.open || way_back_.n_tokens == 0 || disposable) { return {}; }
+    if (!remembers()) { return {}; }
     const auto end = static_cast<int32_t>(way_back_.n_tokens);
-    // A ceiling in bytes is all that lanes may take: there is no memory for what they drop.
-    const bool has_ceiling = budget.kind == BudgetKind::kBytes || budget.kind == BudgetKind::kAuto;
-    PITH_ASSIGN_OR_RETURN(RestingLanes entries,
-                          cache->save_dropped(0, keeps, end, has_ceiling ? Spill::kFile : Spill::kMemory));
+    PITH_ASSIGN_OR_RETURN(RestingLanes entries, cache->save_dropped(0, keeps, end, aside()));
     if (entries.n_entries() > 0) { way_back_.dropped.push_back(std::move(entries)); }
     if (!way_back_.dropped.empty()) { cache->hold_room(); }
-    size_t bytes = cache->allocated_bytes() + saved_bytes();
-    for (const RestingLanes & one : way_back_.dropped) { bytes += one.memory_bytes(); }
-    peak_bytes_ = std::max(peak_bytes_, bytes);
+    count_peak(0);
     return {};
+}
+
+Status Sequence::turn(TurnedKeys keys, EvidenceState turned, bool is_last) {
+    for (const Layers which : {Layers::kGoverned, Layers::kWindows}) {
+        PITH_RETURN_IF_ERROR(save_snapshots_before_compaction(which));
+    }
+    way_back_.turned.reserve(way_back_.turned.size() + 1);
+    count_peak(keys.memory_bytes());
+    cache->swap_keys(keys);  // nothing fails from here on
+    evidence = std::move(turned);
+    for (uint64_t & one : epochs_) { ++one; }
+    if (remembers() && !is_last) { way_back_.turned.push_back({std::move(keys), way_back_.dropped.size()}); }
+    return cache->health();
 }
 
 }  // namespace pith

@@ -113,6 +113,12 @@ public:
     Result<int64_t> compact(std::span<const LayerPlan> plans, bool evicts, bool is_last,
                             const RunTasks & run_tasks = run_in_turn);
 
+    // Keys stand elsewhere from now on (cache/turned_keys.h), and so do the queries that evidence keeps. All of it or, on an
+    // error or std::bad_alloc, nothing. is_last: as above.
+    Status turn(TurnedKeys keys, EvidenceState turned, bool is_last);
+    // Where what is put aside for a while lies: a ceiling in bytes is all that lanes may take.
+    Spill aside() const;
+
     // Takes out of layers [begin, end) with a window what queries at next_position and later do not see. Nothing that is
     // computed changes by it. prepare_trim() comes first, and takes nothing out; is_last: as above, or else nothing may come
     // between the two.
@@ -139,6 +145,13 @@ private:
     int n_behind_window(int layer, int64_t next_position) const noexcept;
     void read_lengths(std::vector<int> & to) const;
     Status remember_dropped(std::span<const LayerKeep> keeps);
+    bool remembers() const { return way_back_.open && way_back_.n_tokens > 0 && !disposable; }
+    void count_peak(size_t beside) noexcept;
+
+    struct TurnBack {
+        TurnedKeys keys;
+        size_t n_dropped = 0;  // compactions before it
+    };
 
     struct WayBack {
         bool open = false;
@@ -151,6 +164,7 @@ private:
         RecurrentStates states;              // kOneToken
         std::optional<SequenceState> state;  // kAll
         std::vector<RestingLanes> dropped;   // in the order of the compactions
+        std::vector<TurnBack> turned;        // in their order
     };
 
     uint64_t id_ = 0;

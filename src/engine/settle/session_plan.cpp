@@ -44,6 +44,15 @@ Status check_tokens(const ModelFile & file, std::span<const int32_t> tokens) {
     return {};
 }
 
+bool can_turn(const LiveSession & session) {
+    const Hparams & hp = session.file->hparams();
+    if (!session.options.context_shift || hp.n_ctx_train <= 0) { return false; }
+    for (int l = 0; l < hp.n_layers; ++l) {
+        if (hp.layer(l).has_keys() && hp.layer(l).rotates) { return true; }
+    }
+    return false;
+}
+
 Result<RunPlan> make_plan(const LiveSession & session, const Policy & policy, const Budget & budget, PrefillSchedule schedule,
                           int64_t n_prompt, int n_question) {
     const SessionOptions & options = session.options;
@@ -62,6 +71,7 @@ Result<RunPlan> make_plan(const LiveSession & session, const Policy & policy, co
     request.evict_every = options.evict_every;
     request.grid = options.grid;
     request.n_prompt = n_prompt;
+    if (policy.evicts() && can_turn(session)) { request.n_before_turn = session.file->hparams().n_ctx_train; }
     // Gates decide what is cached before a layer's attention: observers that are taken back again have no place there.
     request.n_question = policy.gated() ? 0 : n_question;
     request.taken_back = !session.observers.empty();

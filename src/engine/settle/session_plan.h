@@ -13,6 +13,10 @@ namespace pith {
 // Errors: kInvalidArgument: there are none, or one is outside the vocabulary.
 Status check_tokens(const ModelFile & file, std::span<const int32_t> tokens);
 
+// Whether keys of the session turn where something is evicted (engine/evict/turn.h): SessionOptions::context_shift is on, and
+// some layer rotates.
+bool can_turn(const LiveSession & session);
+
 // The plan of a first prompt of so many tokens, the last n_question of which ask; observers count as it says.
 // Errors: kBudget, kInvalidArgument, kUnsupported.
 Result<RunPlan> make_plan(const LiveSession & session, const Policy & policy, const Budget & budget, PrefillSchedule schedule,

@@ -1,0 +1,26 @@
+// turned_keys.h - rows of K that stand elsewhere: what a turn puts into the lanes, and what it took out. Stage: cache.
+//
+// A model knows distances up to the length it was trained on, and positions grow for ever. Before they pass that length, the
+// keys that are left turn to places side by side, as StreamingLLM has them and llama.cpp's context shift: RoPE is a rotation,
+// so a key is rotated by the difference.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cache/spill_memory.h"
+
+namespace pith {
+
+struct TurnedKeys {
+    std::vector<int> lengths;                    // [lane]: entries whose rows these are, from the first on
+    std::vector<std::vector<int32_t>> standing;  // [lane]: where they stand; fewer than `lengths`: the rest by `shift`
+    int32_t shift = 0;                           // RaggedCache::shift()
+    SpillMemory rows;                            // of K, lane by lane
+    std::vector<uint8_t> scratch;                // for one tile of rows
+
+    size_t memory_bytes() const { return rows.memory_bytes() + scratch.capacity(); }
+};
+
+}  // namespace pith
