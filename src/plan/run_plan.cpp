@@ -258,6 +258,12 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
 
 }  // namespace
 
+int64_t chunk_end_before(const RunPlan & plan, int64_t n) {
+    if (plan.grid == 0) { return n / plan.chunk * plan.chunk; }
+    const int64_t behind = n % plan.grid;
+    return n - behind + behind / plan.chunk * plan.chunk;
+}
+
 std::string name_of_schedule(const RunPlan & plan, bool seen) {
     std::string name = plan.one_shot ? "one-shot" : "in chunks";
     if (seen) { name += ", question seen"; }

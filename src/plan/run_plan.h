@@ -78,6 +78,9 @@ struct RunPlan {
     int64_t period_of_prompt() const { return grid > 0 && n_guide == 0 ? grid : int64_t{chunk} + n_guide; }
 };
 
+// The last end of a chunk at n tokens or before, of a text that is read from its beginning.
+int64_t chunk_end_before(const RunPlan & plan, int64_t n);
+
 // For the ledger: "one-shot", "in chunks", …   seen: the question was.
 std::string name_of_schedule(const RunPlan & plan, bool seen);
 

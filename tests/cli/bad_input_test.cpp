@@ -235,6 +235,25 @@ TEST_F(BadInput, ContextBeyondTheTrainingLengthWarnsAndGoesOn) {
     EXPECT_NE(outcome.out.find("\"n_generated\": 2"), std::string::npos) << outcome.out;
 }
 
+// Under a budget what is kept moves together there, and nobody need be warned.
+TEST_F(BadInput, UnderABudgetATextGoesOnPastTheTrainingLength) {
+    RandomModelSpec spec;
+    spec.n_ctx_train = 64;
+    const std::string path = write_model(folder_, spec, "short.gguf");
+    write_text(folder_.file("book.txt"), words(300));
+    std::vector<std::string> run = {"run",    "-m", path,       "-f", folder_.file("book.txt"), "-n",      "2", "-t", "1",
+                                    "--temp", "0",  "--budget", "16", "--ignore-eos",           "--chunk", "16"};
+    const Outcome told = run_pith(run);
+    EXPECT_EQ(told.exit_code, 0) << told.err;
+    EXPECT_EQ(told.err.find("warning"), std::string::npos) << told.err;
+    EXPECT_NE(told.err.find("context shift"), std::string::npos) << told.err;
+    run.emplace_back("--no-context-shift");
+    const Outcome off = run_pith(run);
+    EXPECT_EQ(off.exit_code, 0) << off.err;
+    EXPECT_NE(off.err.find("warning"), std::string::npos) << off.err;
+    EXPECT_EQ(off.err.find("(context shift)"), std::string::npos) << off.err;
+}
+
 TEST_F(BadInput, PromptLongerThanTheContextAskedFor) {
     expect_error(run_pith({"run", "-m", model(), "-p", words(300), "-c", "100"}), kFailed, {"--ctx-size", "100"});
 }

@@ -336,9 +336,15 @@ TEST_F(Chat, AtATerminalTwoHundredTurnsStayInsideTheBudget) {
     terminal.wait_for_prompt();
     std::vector<std::string> stats;
     std::vector<size_t> resident;
+    int n_messages = 0;
     for (int turn = 1; turn <= 200; ++turn) {
         const std::string said = terminal.ask("Turn " + std::to_string(turn) + " of a long talk about rivers and gardens.");
-        ASSERT_EQ(said.find("pith: "), std::string::npos) << said;
+        const size_t message = said.find("pith: ");
+        if (message == std::string::npos || ++n_messages > 1) {
+            ASSERT_EQ(message, std::string::npos) << said;
+        } else {  // once, when the talk has passed the 2,048 tokens that the model knows
+            ASSERT_NE(said.find("context shift", message), std::string::npos) << said;
+        }
         if (turn == 20 || turn == 200) {
             stats.push_back(terminal.ask("/stats"));
             resident.push_back(terminal.resident_bytes());
@@ -346,6 +352,7 @@ TEST_F(Chat, AtATerminalTwoHundredTurnsStayInsideTheBudget) {
     }
     terminal.type("/exit\n");
     EXPECT_EQ(terminal.wait_for_end(), 0);
+    EXPECT_EQ(n_messages, 1);
     ASSERT_EQ(stats.size(), 2U);
 
     // Never more than the budget and what came since the last eviction; the last page of a lane's keys, and of its values, is

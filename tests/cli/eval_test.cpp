@@ -731,7 +731,7 @@ TEST_F(Eval, PerplexityReadsTheFirstStretchesOfAText) {
     const int n_all = n_read(with({"--samples", "all"}));
     EXPECT_GT(n_all, 10);
     EXPECT_NE(some.err.find("10 of " + std::to_string(n_all) + " stretches of 32 tokens"), std::string::npos) << some.err;
-    expect_error(with({"--context", "100000"}), 1, {"--context 100000", "not the positions", "--ctx-size"});
+    expect_error(with({"--context", "100000", "--no-context-shift"}), 1, {"--context 100000", "--ctx-size"});
 }
 
 TEST_F(Eval, AModelOfAnotherArchitectureRunsThrough) {

@@ -113,7 +113,6 @@ private:
         every_interrupt() = false;
         std::unique_ptr<ProgressLine> line;
         const auto turn = conversation_.say(message, every_interrupt(), /*stream=*/true, progress_on(line));
-        tell_of_context_shift();
         line.reset();
         if (turn.status().code() == ErrorCode::kCancelled) {
             std::fputs("(not read)\n", stderr);
@@ -123,6 +122,7 @@ private:
         std::fflush(stdout);
         ++(turn.ok() ? n_answered_ : n_failed_);
         PITH_RETURN_IF_ERROR(turn.status());
+        tell_of_context_shift();
         auto_budget_.look_at(conversation_.session());
         last_ = message;
         return {};

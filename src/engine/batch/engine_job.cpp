@@ -324,7 +324,20 @@ void EngineJob::fail(const Status & status) {
     end(RequestState::kFailed, copy_of(status));
 }
 
+// A prompt that is given up half-way: who asks again goes on from where it was.
+void EngineJob::keep_what_was_read() {
+    const bool reads = state_ == RequestState::kReading && call_open_ && chunks_ && scope_ && !scope_->whole_prompts;
+    if (!reads || !chunks_->at_chunk_end() || chunks_->done()) { return; }
+    Sequence & seq = session_->seq;
+    seq.tokens.truncate(static_cast<size_t>(seq.n_tokens));  // the rest of the call's were to come
+    session_->next_logits.clear();                           // of the middle of a prompt there are none
+    end_call(*session_, {});
+    call_open_ = false;
+    hold_state();
+}
+
 void EngineJob::cancel() {
+    keep_what_was_read();
     end(RequestState::kCancelled, {ErrorCode::kCancelled, "the request was cancelled"});
 }
 

@@ -142,6 +142,7 @@ private:
     Status fork(const EngineJob & base);
     Status begin_from_states();
     void hold_state();
+    void keep_what_was_read();
     int64_t room_to_fork() const;
     size_t most_behind(const SequenceState & state, int64_t n_tokens, const RaggedCache & base, int64_t capacity) const;
     size_t most_behind_shared() const;

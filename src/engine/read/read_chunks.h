@@ -22,6 +22,8 @@ public:
     ChunkReader(LiveSession & session, std::span<const int32_t> tokens, bool first);
 
     int64_t n_done() const { return n_done_; }
+    // Whether a chunk has just ended, of as many tokens as chunks have: what the session holds then, others may begin with.
+    bool at_chunk_end() const { return at_chunk_end_; }
     bool done() const { return n_done_ == std::ssize(tokens_); }
     // The rest of the chunk at hand, or its first `most` tokens. REQUIRES: !done(), most > 0.
     std::span<const int32_t> next(int64_t most) const;
@@ -43,6 +45,7 @@ private:
     int64_t n_context_;  // tokens before the question
     int64_t n_done_ = 0;
     int64_t chunk_end_ = 0;
+    bool at_chunk_end_ = false;
 };
 
 }  // namespace pith

@@ -48,12 +48,6 @@ size_t PrefixHashes::n_common(const PrefixHashes & other) const {
     return same * kStep;
 }
 
-int64_t chunk_end_before(const RunPlan & plan, int64_t n) {
-    if (plan.grid == 0) { return n / plan.chunk * plan.chunk; }
-    const int64_t behind = n % plan.grid;
-    return n - behind + behind / plan.chunk * plan.chunk;
-}
-
 SharedStates::SharedStates(uint64_t most_idle_bytes, int n_layers)
     : most_idle_bytes_(most_idle_bytes), most_states_(PageFile::most_open(n_layers).n_files) {}
 
@@ -80,6 +74,7 @@ FoundShared SharedStates::find(const StateScope & scope, std::span<const int32_t
         if (one.scope != scope.hash || !ends_well || state.n_tokens <= longest.n_tokens) { continue; }
         const int64_t common = n_common(*one.state, wanted);
         int64_t found = common == state.n_tokens ? common : 0;
+        if (found == n && one.state->logits.empty()) { found = 0; }  // it was given up here, in the middle of another prompt
         // It has the logits of its own end alone, so something must be left to read.
         if (found == 0 && scope.prefixes) { found = chunk_end_before(*state.plan, std::min(common, n - 1)); }
         if (found > longest.n_tokens) { longest = {one.state, found}; }
@@ -93,6 +88,7 @@ bool SharedStates::covers(const StateScope & scope, std::span<const int32_t> tok
     return std::ranges::any_of(held_, [&](const Held & one) {
         const SequenceState & state = one.state->state;
         const bool long_enough = scope.prefixes ? state.n_tokens >= std::ssize(tokens) : state.n_tokens == std::ssize(tokens);
+        if (state.n_tokens == std::ssize(tokens) && one.state->logits.empty()) { return false; }
         return one.scope == scope.hash && long_enough && n_common(*one.state, wanted) == std::ssize(tokens) &&
                begin_alike(*one.state, tokens);
     });

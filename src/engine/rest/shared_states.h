@@ -50,9 +50,6 @@ struct FoundShared {
     int64_t n_tokens = 0;                      // of it that serve, which may be fewer than it has read
 };
 
-// The last end of a chunk at n tokens or before (read_chunks.h).
-int64_t chunk_end_before(const RunPlan & plan, int64_t n);
-
 class SharedStates {
 public:
     // most_idle_bytes: of all that nobody goes on from. n_layers: of the model: each of a state's is a region in a file, of

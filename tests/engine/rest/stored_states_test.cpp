@@ -308,6 +308,36 @@ TEST(StoredStates, OfAllOfAPromptLeaveNothingToRead) {
     }
 }
 
+// A client that waits for less than a prompt takes comes further each time.
+TEST(StoredStates, OfAPromptThatIsGivenUpHalfWayAreGoneOnFrom) {
+    for (const char * policy : {"full", "h2o"}) {
+        SCOPED_TRACE(policy);
+        EngineOptions options = engine_with("");
+        const Outcome alone = answer_of(options, request_of(policy));
+        options.cache_memory_bytes = uint64_t{1} << 30U;
+        auto engine = tiny().engine(options);
+        ASSERT_TRUE(engine.ok());
+        int64_t n_before = 0;
+        for (int n_steps : {2, 2, 3}) {
+            const auto id = engine->submit(request_of(policy));
+            ASSERT_TRUE(id.ok());
+            for (int i = 0; i < n_steps; ++i) { ASSERT_TRUE(engine->step().ok()); }
+            EXPECT_EQ(engine->state(*id), RequestState::kReading);
+            EXPECT_EQ(engine->n_cached(*id), n_before);
+            ASSERT_TRUE(engine->cancel(*id).ok());
+            n_before += 16 * n_steps;
+        }
+        const Outcome goes_on = answer(*engine, request_of(policy));
+        EXPECT_EQ(goes_on.n_cached, n_before);
+        goes_on.expect_same(alone);
+        // A prompt that ends where another was given up has logits of its own.
+        Request shorter = request_of(policy);
+        shorter.tokens.resize(static_cast<size_t>(n_before));
+        const Outcome short_alone = answer_of(engine_with(""), shorter);
+        answer(*engine, shorter).expect_same(short_alone);
+    }
+}
+
 // Eight questions on a document that an earlier process has read: its K/V once, and eight tails. With evictions, which copy
 // what they move, each says what it says alone.
 TEST(StoredStates, ThatSeveralGoOnFromAreHeldOnce) {
