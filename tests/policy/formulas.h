@@ -25,6 +25,7 @@ struct ScorerFormula {
     std::vector<float> (*scores)(const PartVariant & scorer, const LayerEvidence & evidence, int kv_head);
     double tolerance = kRounded;  // how far the policy's scores may be off, relative to the largest of the lane
     bool by_position = false;     // as Scorer::by_position(): no policy has it beside a part that compares scores
+    bool is_absolute = false;     // as Scorer::is_absolute(): only such a one goes with an allocator that may keep less
 };
 
 struct RefinerFormula {
@@ -39,6 +40,7 @@ struct AllocatorFormula {
     // [n_lanes]. cascade: when layer n_arrived - 1 has just come, every layer before being cut already; else all have arrived.
     std::vector<double> (*weights)(const PartVariant & allocator, const ReferenceCase & c, int n_arrived, bool cascade);
     bool compares_scores = false;  // as Allocator::compares_scores()
+    bool keeps_less = false;       // as Allocator::keeps_less(): weights count entries, and their sum is what is kept
 };
 
 struct SelectorFormula {
