@@ -13,6 +13,7 @@
 #include "core/ragged.h"
 #include "pith/status.h"
 #include "policy/evidence/evidence.h"
+#include "policy/evidence/require_rows.h"
 #include "policy/part/part.h"
 
 namespace pith {
@@ -45,10 +46,5 @@ using ScorerInfo = PartInfo<Scorer>;
 
 // An empty [K] result of the lanes' lengths.
 Ragged<float> make_lane_scores(const LayerEvidence & evidence);
-
-// Ok when `rows` has one row per lane (per_head: one per query head) of the lane's length.
-// Errors: kMissingEvidence naming the scorer, the evidence and the layer.
-Status require_rows(std::string_view scorer, std::string_view name, const Ragged<float> & rows, const LayerEvidence & evidence,
-                    bool per_head);
 
 }  // namespace pith
