@@ -180,7 +180,14 @@ Status EvictionPass::Impl::score(const LayerEvidence & evidence, LayerState & la
     if (selector_wants) { layer.base_scores = layer.scores; }
     if (refiner != nullptr) {
         PITH_RETURN_IF_ERROR(check_finite(evidence, layer.scores, policy));  // name the scorer's entry, not what came of it
-        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, layer.scores));
+        std::vector<int64_t> net_budgets;
+        if (refiner->wants_budgets()) {
+            const Ragged<IndexRange> ranges = protect(protection, evidence.positions);
+            for (int h = 0; h < ranges.n_rows(); ++h) {
+                net_budgets.push_back(std::max<int64_t>(target.budget - count(ranges.row(h)), 0));
+            }
+        }
+        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, net_budgets, layer.scores));
     }
     if (selector_wants && has_heads) { layer.head_scores = std::move(heads); }
     return check_finite(evidence, layer.scores, policy);

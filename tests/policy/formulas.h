@@ -31,7 +31,9 @@ struct ScorerFormula {
 struct RefinerFormula {
     std::string_view name;
     // [K] from the scorer's [K] and [H]; `heads` is empty where the scorer has none.
-    Lanes (*refine)(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads);
+    // net_budgets: [K] what each lane keeps beside what is protected, where all keep as many.
+    Lanes (*refine)(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads,
+                    const std::vector<int64_t> & net_budgets);
     double tolerance = kRounded;
 };
 

@@ -23,14 +23,15 @@ void expect_in_order(std::span<const PartInfo<Part>> parts, std::initializer_lis
 TEST(Registry, HoldsEveryPolicy) {
     expect_in_order<Admission>(admissions(), {"gated"});
     expect_in_order<Scorer>(scorers(), {"full", "random", "streaming", "window", "knorm", "keydiff", "h2o", "tova", "snapkv",
-                                        "attnvar", "vmax", "expected", "matprod", "reread", "gate"});
-    expect_in_order<Refiner>(refiners(), {"caote", "fastcaote"});
+                                        "attnvar", "vmax", "expected", "matprod", "worst", "reread", "gate"});
+    expect_in_order<Refiner>(refiners(), {"caote", "fastcaote", "mass"});
     expect_in_order<Allocator>(allocators(), {"uniform", "pyramid", "ada", "head", "retrieval", "preference", "entropy",
                                               "novelty", "global", "threshold"});
     std::vector<std::string_view> names;
     for (const Alias & alias : aliases()) names.push_back(alias.name);
     EXPECT_EQ(names, (std::vector<std::string_view>{"adakv", "pyramidkv", "headkv", "duo", "cake", "lava", "criticalkv",
-                                                    "critical-adakv", "critical-headkv", "score", "laprox", "kvzip"}));
+                                                    "critical-adakv", "critical-headkv", "score", "laprox", "kvzip",
+                                                    "defensivekv", "layer-defensivekv"}));
     expect_in_order<Selector>(selectors(), {"topk", "critical", "joint", "diverse"});
     EXPECT_EQ(allocators().front().name, "uniform") << "the default";
     EXPECT_EQ(selectors().front().name, "topk") << "the default";
