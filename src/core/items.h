@@ -40,6 +40,9 @@ inline constexpr Item kTensorSplit{"tensor_split"};
 inline constexpr Item kTypeK{"type_k"};
 inline constexpr Item kTypeV{"type_v"};
 
+// What only the command line and requests set: it becomes a part of the policy.
+inline constexpr Item kTolerance{"tolerance"};
+
 // What only commands set that measure and show: fields of BenchOptions, DemoOptions and CalibrateOptions.
 inline constexpr Item kDepths{"depths"};
 inline constexpr Item kLlamaBench{"llama"};  // whether llama-bench is measured too

@@ -33,7 +33,7 @@ Result<Ragged<float>> refined_scores(const Policy & policy, const LayerEvidence 
         Ragged<float> heads;
         const bool has_heads = refiner->wants_head_scores() && scorer.has_head_scores();
         if (has_heads) { PITH_RETURN_IF_ERROR(scorer.score_heads(evidence, heads)); }
-        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, scores));
+        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, {}, scores));
     }
     return scores;
 }

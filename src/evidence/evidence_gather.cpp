@@ -16,6 +16,7 @@
 #include "evidence/lane_values.h"
 #include "evidence/observe.h"
 #include "evidence/output_norms.h"
+#include "evidence/pooled_rows.h"
 
 namespace pith {
 namespace {
@@ -148,7 +149,7 @@ Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & 
         PITH_RETURN_IF_ERROR(observe_newest(from, n,
                                             {.column_sum = needs.window_mean,
                                              .group_sq = needs.window_sq,
-                                             .column_max = needs.window_max,
+                                             .column_max = needs.window_max && needs.window_max_pool == 0,
                                              .last = needs.last_query,
                                              .head_sq = needs.window_head_sq,
                                              .entropy = needs.window_entropy,
@@ -158,6 +159,9 @@ Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & 
         evidence.n_window = n;
         evidence.window_mean = std::move(observed.column_sum);
         evidence.window_max = std::move(observed.column_max);
+        if (needs.window_max && needs.window_max_pool > 0) {
+            PITH_RETURN_IF_ERROR(gather_pooled_max(from, n, needs.window_max_pool, evidence));
+        }
         evidence.window_sq = std::move(observed.group_sq);
         evidence.window_head_sq = std::move(observed.head_sq);
         if (needs.window_pairs) { evidence.window_pairs = pairs_of_heads(observed.rows, shape_, n); }
@@ -174,6 +178,35 @@ Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & 
     } else if (needs.running_sum) {
         if (!wants_running_) { return not_made_for("the sum over all queries"); }
         for (const SharedRow & sums : layer.running) { evidence.running_sum.push_row(sums.values()); }
+    }
+    return {};
+}
+
+// Some rows at a time: a window of many questions' tokens would take a lane's length of each at once.
+Status EvidenceState::gather_pooled_max(const From & from, int n, int width, LayerEvidence & evidence) const {
+    constexpr size_t kRowsAtATime = 32;
+    const Layer & layer = layers_[static_cast<size_t>(from.layer)];
+    const std::vector<float> queries = layer.queries.newest(static_cast<size_t>(n));
+    const auto positions = layer.queries.positions().last(static_cast<size_t>(n));
+    const size_t of_query = queries.size() / positions.size();
+    std::vector<int> lengths;
+    for (int head = 0; head < shape_.n_heads(); ++head) { lengths.push_back(evidence.length(head / shape_.n_group)); }
+    evidence.window_max = Ragged<float>(lengths);
+    std::vector<float> scratch;
+    for (size_t begin = 0; begin < positions.size(); begin += kRowsAtATime) {
+        const size_t n_now = std::min(kRowsAtATime, positions.size() - begin);
+        Observed observed;
+        PITH_RETURN_IF_ERROR(observe_queries(from.runner, from.cache, from.seq, from.layer, queries.data() + begin * of_query,
+                                             positions.subspan(begin, n_now), {.rows = true}, observed));
+        for (int head = 0; head < shape_.n_heads(); ++head) {
+            const auto lane = evidence.positions.row(head / shape_.n_group);
+            const auto n_past = static_cast<int>(std::ranges::lower_bound(lane, positions.front()) - lane.begin());
+            scratch.resize(lane.size());
+            for (size_t i = 0; i < n_now; ++i) {
+                const auto row = observed.rows.row(head * static_cast<int>(n_now) + static_cast<int>(i));
+                take_pooled_row(row, n_past, width, evidence.window_max.row(head), scratch);
+            }
+        }
     }
     return {};
 }

@@ -185,6 +185,7 @@ private:
     void sample(Layer & layer, const float * queries, int n, int32_t first_position, int n_to_come) const;
     Status observe_newest(const From & from, int n, const ObserveWants & wants, Observed & out) const;
     Status gather_attention(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
+    Status gather_pooled_max(const From & from, int n, int width, LayerEvidence & evidence) const;
     Status gather_profile(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const;
     Status choose_queries(const From & from, const EvidenceNeeds & needs, std::vector<float> & queries,
                           std::vector<int32_t> & positions) const;

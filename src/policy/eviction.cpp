@@ -180,7 +180,14 @@ Status EvictionPass::Impl::score(const LayerEvidence & evidence, LayerState & la
     if (selector_wants) { layer.base_scores = layer.scores; }
     if (refiner != nullptr) {
         PITH_RETURN_IF_ERROR(check_finite(evidence, layer.scores, policy));  // name the scorer's entry, not what came of it
-        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, layer.scores));
+        std::vector<int64_t> net_budgets;
+        if (refiner->wants_budgets()) {
+            const Ragged<IndexRange> ranges = protect(protection, evidence.positions);
+            for (int h = 0; h < ranges.n_rows(); ++h) {
+                net_budgets.push_back(std::max<int64_t>(target.budget - count(ranges.row(h)), 0));
+            }
+        }
+        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, net_budgets, layer.scores));
     }
     if (selector_wants && has_heads) { layer.head_scores = std::move(heads); }
     return check_finite(evidence, layer.scores, policy);
@@ -318,10 +325,14 @@ Result<std::vector<LayerPlan>> EvictionPass::Impl::plan(bool final) {
     budget.net_lengths = lengths;
     budget.n_protected = n_protected;
     const bool keeps_all = budget.total == std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
-    if (final && keeps_all) { return plans; }
+    if (final && keeps_all && !policy.keeps_less()) { return plans; }
     PITH_RETURN_IF_ERROR(weigh(budget));
-    const std::vector<int64_t> exact = divide(weights, lengths, budget.total);
-    const std::vector<int> shares = final ? round_shares(exact, lengths, budget.total) : ceil_shares(exact, lengths);
+    int64_t total = budget.total;
+    if (policy.keeps_less()) {
+        total = std::min<int64_t>(total, std::llround(std::accumulate(weights.begin(), weights.end(), 0.0)));
+    }
+    const std::vector<int64_t> exact = divide(weights, lengths, total);
+    const std::vector<int> shares = final ? round_shares(exact, lengths, total) : ceil_shares(exact, lengths);
     const auto k = static_cast<size_t>(target.shape.n_kv_heads);
     std::vector<LayerCut> cuts;
     for (size_t l = 0; l < layers.size(); ++l) {

@@ -157,14 +157,25 @@ Status check_composition(std::string_view policy, const TakenNames & names, cons
     consider(names.refiner, refiner != nullptr);
     consider(names.allocator, allocator != nullptr && allocator->compares_scores());
     consider(names.selector, selector != nullptr && selector->compares_scores());
+    const std::string another = allocator != nullptr && allocator->keeps_less() ? "gate+" : "snapkv+";
     if (!scorer.evicts() && idle != nullptr) {
         return bad(policy, quoted(names.scorer) + " keeps everything, which leaves nothing for " + quoted(*idle) +
-                               " to do: write " + names.scorer + " alone, or another scorer, e.g. snapkv+" + *idle);
+                               " to do: write " + names.scorer + " alone, or another scorer, e.g. " + another + *idle);
     }
     if (scorer.by_position() && misled != nullptr) {
         return bad(policy, quoted(names.scorer) + " orders entries by position and does not say how much each matters, which " +
-                               quoted(*misled) + " needs to know: use another scorer, e.g. snapkv+" + *misled + ", or leave " +
-                               quoted(*misled) + " out");
+                               quoted(*misled) + " needs to know: use another scorer, e.g. " + another + *misled +
+                               ", or leave " + quoted(*misled) + " out");
+    }
+    if (allocator == nullptr || !allocator->keeps_less()) { return {}; }
+    if (refiner != nullptr) {
+        return bad(policy, quoted(names.allocator) + " puts a threshold to shares of attention, and " + quoted(names.refiner) +
+                               " makes something else of them: leave one of them out");
+    }
+    if (!scorer.is_absolute()) {
+        return bad(policy, quoted(names.allocator) + " needs scores that mean the same in every text, and those of " +
+                               quoted(names.scorer) + " only compare entries: use gate or reread, e.g. gate+" +
+                               names.allocator);
     }
     return {};
 }
@@ -253,7 +264,8 @@ Status Policy::check_gates(KnownGates gates) const {
     if (needs_gate() && gates == KnownGates::kNone) {
         return {ErrorCode::kInvalidArgument, "policy '" + name_ + "' needs gates: " + item::kGates +
                                                  " FILE, made by `pith train gate`" +
-                                                 (gated_ ? "" : " or `pith calibrate importance`")};
+                                                 (gated_ ? "" : " or `pith calibrate importance`") +
+                                                 (keeps_less() ? "; or take the scorer reread, which reads a text twice" : "")};
     }
     if (gated_ && gates == KnownGates::kRank) {
         return {ErrorCode::kInvalidArgument, "policy '" + name_ +
@@ -278,6 +290,10 @@ bool Policy::ranks_across_layers() const {
 
 bool Policy::wants_all_layers() const {
     return allocator_->wants_all_layers();
+}
+
+bool Policy::keeps_less() const {
+    return allocator_->keeps_less();
 }
 
 int Policy::n_sinks() const {

@@ -47,6 +47,7 @@ public:
     bool wants_importance() const;       // EvictionTarget::importance must be given
     bool ranks_across_layers() const;    // scores of different layers' entries are compared
     bool wants_all_layers() const;       // a one-shot prefill cannot evict before its last layer
+    bool keeps_less() const;             // it may keep less than the budget, also of what fits in that
     int n_sinks() const;                 // protected first positions
     int n_recent(int64_t budget) const;  // protected newest entries of each lane under this mean budget
 

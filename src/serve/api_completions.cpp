@@ -3,6 +3,7 @@
 
 #include "core/text.h"
 #include "policy/named_policy.h"
+#include "policy/tolerance.h"
 #include "serve/api.h"
 #include "serve/completion_stream.h"
 #include "text/plain_text.h"
@@ -73,9 +74,13 @@ Status check_begun(std::span<const ChatMessage> messages) {
 // A policy that evicts wants a budget, one that does not wants none: the server's own where the request says nothing.
 Status choose_policy(const CompletionOptions & asked, SessionOptions & session) {
     if (asked.kv_budget) { session.budget = *asked.kv_budget; }
-    if (!asked.kv_policy) { return {}; }
-    session.policy = *asked.kv_policy;
-    if (session.policy.is_auto()) { return {}; }
+    if (asked.kv_policy) { session.policy = *asked.kv_policy; }
+    if (asked.kv_tolerance) {
+        PITH_ASSIGN_OR_RETURN(session.policy, with_tolerance(session.policy, *asked.kv_tolerance));
+        if (session.budget.kind == BudgetKind::kNone) { session.budget = Budget(BudgetKind::kPercent, 100); }
+        return {};
+    }
+    if (!asked.kv_policy || session.policy.is_auto()) { return {}; }
     PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(session.policy));
     if (policy.evicts() && session.budget.kind == BudgetKind::kNone) {
         return {ErrorCode::kInvalidArgument,

@@ -147,6 +147,16 @@ TEST_F(BadInput, BudgetsThatAreNone) {
     expect_error(run_with({"--budget", ""}), kUsage, {"--budget"});
 }
 
+TEST_F(BadInput, TolerancesThatAreNoneOrThatThePolicyCannotHave) {
+    for (const char * tolerance : {"", "much", "-1%", "101%", "2", "1%%"}) {
+        expect_error(run_with({"--tolerance", tolerance}), kUsage, {"--tolerance", tolerance, "1%"});
+    }
+    expect_error(run_with({"--tolerance", "1%", "--policy", "snapkv"}), kUsage, {"'snapkv'", "gate or reread"});
+    expect_error(run_with({"--tolerance", "1%", "--policy", "reread+ada"}), kUsage, {"'ada'", "'threshold'"});
+    expect_error(run_with({"--tolerance", "1%", "--policy", "full"}), kUsage, {"'full'", "keeps everything"});
+    expect_error(run_with({"--tolerance", "1%"}), kFailed, {"pith calibrate importance", "reread"});
+}
+
 TEST_F(BadInput, BudgetsThatAreFine) {
     write_text(folder_.file("book.txt"), words(300));
     for (const char * budget : {"64", "20%", "512M", "100%"}) {

@@ -83,6 +83,30 @@ TEST_F(CacheFiles, WithoutAQuestionAutoReadsTheTextTwiceUnlessToldNotTo) {
     expect_error(run_pith({"compress", "-m", model_, "-f", book_, "-o", file_, "--effort", "much"}), 2, {"--effort", "much"});
 }
 
+// As much as the text needs: the budget is a ceiling, and what stayed is told. Nothing foretells it here, so the text is read
+// twice, or that is refused.
+TEST_F(CacheFiles, UnderAToleranceAFileKeepsWhatIsLookedUp) {
+    const auto compressed = [&](const std::vector<std::string> & more) {
+        std::vector<std::string> all = {"compress", "-m", model_, "-f", book_, "-o", file_, "-t", "1", "--json"};
+        all.insert(all.end(), more.begin(), more.end());
+        const Outcome outcome = run_pith(all);
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        EXPECT_NE(outcome.err.find("read twice"), std::string::npos) << outcome.err;
+        return Json::parse(outcome.out, nullptr, false);
+    };
+    const Json careful = compressed({"--tolerance", "0.5%"});
+    EXPECT_EQ(careful["policy"], "reread:group=mean+threshold:tau=0.005");
+    const Json careless = compressed({"--tolerance", "0.05"});
+    EXPECT_GT(careful["kept_entries"], careless["kept_entries"]);
+    EXPECT_GT(careless["evicted_entries"], 0);
+    EXPECT_FALSE(answers({"ask", file_}, {"-p", "Who is long?"})["text"].is_null());
+    const Json bounded = compressed({"--tolerance", "0", "--budget", "64"});
+    EXPECT_EQ(bounded["kept_entries"].get<int64_t>() % 64, 0);
+    EXPECT_EQ(bounded["policy"], "reread:group=mean+threshold:tau=0");
+    expect_error(run_pith({"compress", "-m", model_, "-f", book_, "-o", file_, "--tolerance", "1%", "--effort", "quick"}), 1,
+                 {"pith calibrate importance", "reread"});
+}
+
 // A session whose policy reads again goes on from its file, in a run and in a chat, and `run` takes such a policy by name.
 TEST_F(CacheFiles, APolicyThatReadsAgainGoesOnFromItsFile) {
     const auto of_file = [&](const std::vector<std::string> & more) {

@@ -23,14 +23,15 @@ using testing::tiny_spec;
 constexpr size_t kPrompt = 150;
 constexpr size_t kDecoded = 20;
 
-// Every scorer and alias, and every other part on top of snapkv where that makes sense. Not what gates let in: that changes
-// what the prompt's own queries see, and is refused.
+// Every scorer and alias, and every other part on top of snapkv or gate where that makes sense. Not what gates let in: that
+// changes what the prompt's own queries see, and is refused.
 std::vector<std::string> policies_of_the_registry() {
     std::vector<std::string> policies;
     for (const PolicyInfo & info : list_policies()) {
         if (info.kind == "admission") { continue; }
         const bool alone = info.kind == "scorer" || info.kind == "alias";
-        const std::string policy = alone ? info.name : "snapkv+" + info.name;
+        std::string policy = alone ? info.name : "snapkv+" + info.name;
+        if (!check_policy(policy).ok()) { policy = "gate+" + info.name; }
         if (check_policy(policy).ok()) { policies.push_back(policy); }
     }
     return policies;

@@ -86,6 +86,42 @@ TEST_P(EvidenceAttention, WindowSquaresAndEntropyEqualPlainCode) {
     }
 }
 
+// Rows are pooled before the window, each brought back to its sum, before their maximum is taken. More of them than are looked
+// at together.
+TEST_P(EvidenceAttention, TheMaximumOfPooledRowsEqualsPlainCode) {
+    for (const int window : {24, 40}) {
+        const EvidenceNeeds needs{.window = window, .window_max = true, .window_max_pool = 5};
+        const auto evidence = gather(state_of({needs}, 17), needs);
+        ASSERT_TRUE(evidence.ok()) << evidence.status().message();
+        for (int head = 0; head < n_heads(); ++head) {
+            const auto positions = lanes_.cache().positions(lane_of(head));
+            const auto n = static_cast<int>(positions.size());
+            int n_past = 0;
+            while (n_past < n && positions[static_cast<size_t>(n_past)] < lanes_.n_seen() - window) { ++n_past; }
+            Vector most(static_cast<size_t>(n), 0.0);
+            for (int i = lanes_.n_seen() - window; i < lanes_.n_seen(); ++i) {
+                const Vector p = lanes_.probabilities(head, i);
+                Vector pooled = p;
+                double before = 0;
+                double after = 0;
+                for (int j = 0; j < n_past; ++j) {
+                    pooled[static_cast<size_t>(j)] = 0;
+                    for (int k = std::max(0, j - 2); k <= std::min(n_past - 1, j + 2); ++k) {
+                        pooled[static_cast<size_t>(j)] += p[static_cast<size_t>(k)] / 5;
+                    }
+                    before += p[static_cast<size_t>(j)];
+                    after += pooled[static_cast<size_t>(j)];
+                }
+                for (int j = 0; j < n; ++j) {
+                    const auto at = static_cast<size_t>(j);
+                    most[at] = std::max(most[at], j < n_past && after > 0 ? pooled[at] * before / after : pooled[at]);
+                }
+            }
+            for (size_t j = 0; j < most.size(); ++j) { ASSERT_NEAR(evidence->window_max.row(head)[j], most[j], tolerance_); }
+        }
+    }
+}
+
 TEST_P(EvidenceAttention, OneStateServesPoliciesWithDifferentWindowsAsStatesOfTheirOwn) {
     EvidenceNeeds small;
     small.window = 5;

@@ -51,7 +51,8 @@ TEST(Cascade, EndsWhereAllAtOnceEndsWhenLanesAreEquallyLong) {
             if (!policy.evicts()) continue;
             ASSERT_NO_FATAL_FAILURE(run_cascade(policy, target, layers, n, cascade));
             ASSERT_EQ(cascade, at_once);
-            ASSERT_EQ(n_entries(cascade), std::min<int64_t>(target.budget, n) * shape.n_lanes());
+            const int64_t all = std::min<int64_t>(target.budget, n) * shape.n_lanes();
+            ASSERT_TRUE(n_entries(cascade) == all || (policy.keeps_less() && n_entries(cascade) < all));
         }
     }
 }

@@ -118,6 +118,9 @@ LayerEvidence make_evidence(Rng & rng, const CacheShape & shape, int layer, int 
             std::vector<float> reread;  // not drawn: the other evidence stays what it is
             for (const int32_t p : lane) reread.push_back(static_cast<float>((p * 29 + layer * 7 + g * 3) % 23) / 32.0F);
             evidence.reread_max.push_row(reread);
+            std::vector<float> most;
+            for (const int32_t p : lane) most.push_back(static_cast<float>((p * 23 + layer * 9 + g * 5) % 21) / 32.0F);
+            evidence.window_max.push_row(most);
             std::vector<float> block;
             for (const int32_t p : lane) block.push_back(static_cast<float>((p * 31 + layer * 3 + g * 7) % 19) / 8.0F);
             evidence.block_attention.push_row(block);

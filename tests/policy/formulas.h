@@ -25,12 +25,15 @@ struct ScorerFormula {
     std::vector<float> (*scores)(const PartVariant & scorer, const LayerEvidence & evidence, int kv_head);
     double tolerance = kRounded;  // how far the policy's scores may be off, relative to the largest of the lane
     bool by_position = false;     // as Scorer::by_position(): no policy has it beside a part that compares scores
+    bool is_absolute = false;     // as Scorer::is_absolute(): only such a one goes with an allocator that may keep less
 };
 
 struct RefinerFormula {
     std::string_view name;
     // [K] from the scorer's [K] and [H]; `heads` is empty where the scorer has none.
-    Lanes (*refine)(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads);
+    // net_budgets: [K] what each lane keeps beside what is protected, where all keep as many.
+    Lanes (*refine)(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads,
+                    const std::vector<int64_t> & net_budgets);
     double tolerance = kRounded;
 };
 
@@ -39,6 +42,7 @@ struct AllocatorFormula {
     // [n_lanes]. cascade: when layer n_arrived - 1 has just come, every layer before being cut already; else all have arrived.
     std::vector<double> (*weights)(const PartVariant & allocator, const ReferenceCase & c, int n_arrived, bool cascade);
     bool compares_scores = false;  // as Allocator::compares_scores()
+    bool keeps_less = false;       // as Allocator::keeps_less(): weights count entries, and their sum is what is kept
 };
 
 struct SelectorFormula {

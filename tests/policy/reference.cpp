@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 #include "policy/formulas.h"
@@ -86,8 +87,11 @@ void no_values(size_t kv_head) {
 bool is_allowed(std::string_view scorer, std::string_view refiner, std::string_view allocator, std::string_view selector) {
     if (scorer == "full") { return refiner.empty() && allocator == "uniform" && selector == "topk"; }
     const ScorerFormula * scores = Known<ScorerFormula>::find(scorer);
-    if (scores == nullptr || !scores->by_position) { return true; }
     const AllocatorFormula * weighs = Known<AllocatorFormula>::find(allocator);
+    if (weighs != nullptr && weighs->keeps_less && scores != nullptr && (!scores->is_absolute || !refiner.empty())) {
+        return false;
+    }
+    if (scores == nullptr || !scores->by_position) { return true; }
     const SelectorFormula * keeps = Known<SelectorFormula>::find(selector);
     return refiner.empty() && (weighs == nullptr || !weighs->compares_scores) && (keeps == nullptr || !keeps->compares_scores);
 }
@@ -162,7 +166,10 @@ KeptLanes reference_eviction(const PolicyVariant & policy, const EvictionTarget 
                              const std::vector<LayerEvidence> & layers, const std::vector<LayerScores> & scores) {
     const ReferenceCase c = reference_case(policy, target, layers, scores);
     const auto weights = reference_weights(policy.allocator, c);
-    const auto shares = whole_shares(real_shares(weights, c.net_lengths, c.net_total), c.net_lengths, c.net_total);
+    const int64_t total = reference_keeps_less(policy.allocator)
+                              ? std::llround(std::accumulate(weights.begin(), weights.end(), 0.0))
+                              : c.net_total;
+    const auto shares = whole_shares(real_shares(weights, c.net_lengths, total), c.net_lengths, total);
     return reference_select(policy.selector, c, shares);
 }
 

@@ -48,7 +48,8 @@ double refined_tolerance(const PartVariant & refiner);
 Lanes reference_scores(const PartVariant & scorer, const LayerEvidence & evidence);
 Lanes reference_head_scores(const PartVariant & scorer, const LayerEvidence & evidence);
 // `heads` empty: the scorer has none.
-Lanes reference_refine(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads);
+Lanes reference_refine(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads,
+                       const std::vector<int64_t> & net_budgets);
 
 // REQUIRES: !reference_protection(…).too_small.
 KeptLanes reference_eviction(const PolicyVariant & policy, const EvictionTarget & target,

@@ -279,6 +279,33 @@ std::vector<double> global_weights(const PartVariant & allocator, const Referenc
     return weights;
 }
 
+// How many of the model's best reach tau.
+std::vector<double> threshold_weights(const PartVariant & allocator, const ReferenceCase & c, int n_arrived) {
+    struct Entry {
+        float score;
+        int32_t position;
+        int layer, head;
+    };
+    const auto tau = static_cast<float>(allocator.number("tau"));
+    std::vector<Entry> entries;
+    for (int layer = 0; layer < n_arrived; ++layer) {
+        for (const Candidate & x : candidates_of(c, layer)) {
+            if (x.score >= tau) entries.push_back({x.score, x.position, layer, x.head});
+        }
+    }
+    std::sort(entries.begin(), entries.end(), [](const Entry & a, const Entry & b) {
+        if (a.score != b.score) return a.score > b.score;
+        if (a.position != b.position) return a.position > b.position;
+        return a.layer != b.layer ? a.layer < b.layer : a.head < b.head;
+    });
+    std::vector<double> weights(static_cast<size_t>(c.shape.n_lanes()), 0.0);
+    for (int64_t i = 0; i < std::min<int64_t>(c.net_total, std::ssize(entries)); ++i) {
+        const Entry & entry = entries[static_cast<size_t>(i)];
+        weights[static_cast<size_t>(c.shape.lane(entry.layer, entry.head))] += 1;
+    }
+    return weights;
+}
+
 // cascade: each layer's lanes are weighed by its share at the time it arrived, else by its share among all.
 std::vector<double> novelty_weights(const PartVariant & allocator, const ReferenceCase & c, int n_arrived, bool cascade) {
     cascade = cascade && !allocator.is("exact", "two-pass");
@@ -357,6 +384,7 @@ const Known<AllocatorFormula> kAllocators[] = {
     Known<AllocatorFormula>({"entropy", as_arrived<entropy_weights>, /*compares_scores=*/true}),
     Known<AllocatorFormula>({"novelty", novelty_weights}),
     Known<AllocatorFormula>({"global", as_arrived<global_weights>, /*compares_scores=*/true}),
+    Known<AllocatorFormula>({"threshold", as_arrived<threshold_weights>, /*compares_scores=*/true, /*keeps_less=*/true}),
 };
 
 }  // namespace
@@ -381,6 +409,10 @@ std::vector<LayerProfile> reference_profiles(const PolicyVariant & policy, const
 
 std::vector<double> reference_cascade_weights(const PartVariant & allocator, const ReferenceCase & c, int n_arrived) {
     return Known<AllocatorFormula>::of(allocator).weights(allocator, c, n_arrived, /*cascade=*/true);
+}
+
+bool reference_keeps_less(const PartVariant & allocator) {
+    return Known<AllocatorFormula>::of(allocator).keeps_less;
 }
 
 std::vector<double> reference_weights(const PartVariant & allocator, const ReferenceCase & c) {

@@ -58,6 +58,8 @@ std::vector<double> mean_value(const std::vector<double> & a, const std::vector<
 // [n_lanes], reference_allocators.cpp. cascade: when layer n_arrived - 1 has just come, every layer before being cut already.
 std::vector<double> reference_weights(const PartVariant & allocator, const ReferenceCase & c);
 std::vector<double> reference_cascade_weights(const PartVariant & allocator, const ReferenceCase & c, int n_arrived);
+// Their sum is what is kept beside what is protected.
+bool reference_keeps_less(const PartVariant & allocator);
 // Empty where neither part asks for profiles. They have a reference of their own
 // (tests/policy/allocate/head_profiles_test.cpp).
 std::vector<LayerProfile> reference_profiles(const PolicyVariant & policy, const std::vector<LayerEvidence> & layers);

@@ -34,7 +34,8 @@ std::vector<double> mean_value(const std::vector<double> & a, const std::vector<
 
 namespace {
 
-Lanes eviction_error(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads) {
+Lanes eviction_error(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads,
+                     const std::vector<int64_t> & /*net_budgets*/) {
     const bool exact = refiner.is("group", "exact") && !heads.empty();
     const size_t n_rows = exact ? static_cast<size_t>(evidence.n_group) : 1;
     const auto d = static_cast<size_t>(evidence.values->head_dim_v());
@@ -101,8 +102,9 @@ double refined_tolerance(const PartVariant & refiner) {
     return Known<RefinerFormula>::of(refiner).tolerance;
 }
 
-Lanes reference_refine(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads) {
-    return Known<RefinerFormula>::of(refiner).refine(refiner, evidence, base, heads);
+Lanes reference_refine(const PartVariant & refiner, const LayerEvidence & evidence, const Lanes & base, const Lanes & heads,
+                       const std::vector<int64_t> & net_budgets) {
+    return Known<RefinerFormula>::of(refiner).refine(refiner, evidence, base, heads, net_budgets);
 }
 
 }  // namespace pith::test

@@ -242,8 +242,9 @@ const Known<ScorerFormula> kScorers[] = {
     Known<ScorerFormula>({"vmax", vmax}),
     Known<ScorerFormula>({"expected", expected}),
     Known<ScorerFormula>({"matprod", matprod}),
-    Known<ScorerFormula>(
-        {"gate", [](const PartVariant &, const LayerEvidence & e, int h) { return row(e.retention, h); }, kExact}),
+    Known<ScorerFormula>({"gate", [](const PartVariant &, const LayerEvidence & e, int h) { return row(e.retention, h); },
+                          kExact, /*by_position=*/false,
+                          /*is_absolute=*/true}),
 };
 
 }  // namespace

@@ -23,14 +23,15 @@ void expect_in_order(std::span<const PartInfo<Part>> parts, std::initializer_lis
 TEST(Registry, HoldsEveryPolicy) {
     expect_in_order<Admission>(admissions(), {"gated"});
     expect_in_order<Scorer>(scorers(), {"full", "random", "streaming", "window", "knorm", "keydiff", "h2o", "tova", "snapkv",
-                                        "attnvar", "vmax", "expected", "matprod", "reread", "gate"});
-    expect_in_order<Refiner>(refiners(), {"caote", "fastcaote"});
-    expect_in_order<Allocator>(
-        allocators(), {"uniform", "pyramid", "ada", "head", "retrieval", "preference", "entropy", "novelty", "global"});
+                                        "attnvar", "vmax", "expected", "matprod", "worst", "reread", "gate"});
+    expect_in_order<Refiner>(refiners(), {"caote", "fastcaote", "mass"});
+    expect_in_order<Allocator>(allocators(), {"uniform", "pyramid", "ada", "head", "retrieval", "preference", "entropy",
+                                              "novelty", "global", "threshold"});
     std::vector<std::string_view> names;
     for (const Alias & alias : aliases()) names.push_back(alias.name);
     EXPECT_EQ(names, (std::vector<std::string_view>{"adakv", "pyramidkv", "headkv", "duo", "cake", "lava", "criticalkv",
-                                                    "critical-adakv", "critical-headkv", "score", "laprox", "kvzip"}));
+                                                    "critical-adakv", "critical-headkv", "score", "laprox", "kvzip",
+                                                    "defensivekv", "layer-defensivekv"}));
     expect_in_order<Selector>(selectors(), {"topk", "critical", "joint", "diverse"});
     EXPECT_EQ(allocators().front().name, "uniform") << "the default";
     EXPECT_EQ(selectors().front().name, "topk") << "the default";
@@ -51,7 +52,8 @@ TEST(Registry, NamesNeverCollideAndEveryLineSaysSomething) {
 TEST(Registry, EveryPartAndAliasParses) {
     for (const PolicyInfo & info : list_policies()) {
         const bool alone = info.kind == "scorer" || info.kind == "alias" || info.kind == "choice";
-        const Status status = check_policy(alone ? info.name : "snapkv+" + info.name);
+        const std::string scorer = info.name == "threshold" ? "gate+" : "snapkv+";  // which wants absolute scores
+        const Status status = check_policy(alone ? info.name : scorer + info.name);
         EXPECT_TRUE(status.ok()) << status.message();
         if (info.kind == "alias") { EXPECT_TRUE(check_policy(info.meaning).ok()) << info.meaning; }
     }
@@ -78,7 +80,9 @@ void expect_variants_parse(std::span<const PartInfo<Part>> parts, const std::str
         for (const auto & variant : test::variants_of(part.name, part.options)) {
             // A window of its own wants the scorer's to be the same.
             const std::string window = variant.window_beside("");
-            const std::string scorer = before.empty() || window.empty() ? before : "snapkv:window=" + window + "+";
+            const std::string scorer = part.name == "threshold"           ? "gate+"
+                                       : before.empty() || window.empty() ? before
+                                                                          : "snapkv:window=" + window + "+";
             const Status status = check_policy(scorer + variant.text());
             EXPECT_TRUE(status.ok()) << status.message();
         }

@@ -382,6 +382,32 @@ TEST_F(Completions, KeepTheBudgetThatARequestGives) {
     EXPECT_EQ(json["choices"][0]["text"], alone);
 }
 
+// As much as the text needs: the budget is a ceiling, and the reply tells what stayed.
+TEST_F(Completions, KeepWhatATextNeedsUnderATolerance) {
+    const auto asked = [&](const Json & more) {
+        Json body = {{"prompt", long_text()}, {"max_tokens", 2}, {"temperature", 0}, {"kv_policy", "reread"}};
+        body.update(more);
+        return serving_->text(body).json();
+    };
+    const auto kept = [](const Json & json) { return json["usage"]["kv_kept_entries"].get<int64_t>(); };
+    const Json careful = asked({{"kv_tolerance", "0.5%"}});
+    ASSERT_TRUE(careful.contains("usage")) << careful;
+    EXPECT_EQ(careful["timings"]["kv_policy"], "reread+threshold:tau=0.005");
+    const Json careless = asked({{"kv_tolerance", 0.2}});
+    ASSERT_TRUE(careless.contains("usage")) << careless;
+    EXPECT_GT(careless["usage"]["kv_evicted_entries"].get<int64_t>(), 0);
+    EXPECT_LT(kept(careless), kept(careful));
+    EXPECT_LE(kept(asked({{"kv_tolerance", 0}, {"kv_budget", 64}})), kept(careful));
+    for (const auto & [wrong, says] :
+         {std::pair{Json(1.5), "1%"}, std::pair{Json("some"), "some"}, std::pair{Json::array(), "1%"}}) {
+        const Json error = asked({{"kv_tolerance", wrong}})["error"];
+        EXPECT_EQ(error["param"], "kv_tolerance") << error;
+        EXPECT_NE(error["message"].get<std::string>().find(says), std::string::npos) << error;
+    }
+    const Json unfit = asked({{"kv_tolerance", "1%"}, {"kv_policy", "snapkv"}})["error"];
+    EXPECT_NE(unfit["message"].get<std::string>().find("gate or reread"), std::string::npos) << unfit;
+}
+
 TEST_F(Completions, TellWhatTheCacheHoldsOnRequest) {
     Json body = {{"prompt", long_text()}, {"max_tokens", 8},    {"temperature", 0},      {"kv_policy", "snapkv"},
                  {"kv_budget", 128},      {"kv_pin", {{0, 4}}}, {"return_kv_map", true}, {"stream", true}};

@@ -7,8 +7,10 @@
 #include "common/base/progress.h"
 #include "common/options/options.h"
 #include "core/check.h"
+#include "core/parse_tolerance.h"
 #include "device/available_memory.h"
 #include "policy/named_policy.h"
+#include "policy/tolerance.h"
 
 namespace pith::app {
 namespace {
@@ -111,6 +113,10 @@ void SessionFlags::add_to(CLI::App & command, const std::string & default_policy
     add(command, option("--ctx-size"), ctx_size);
 }
 
+void SessionFlags::add_tolerance_to(CLI::App & command) {
+    add(command, option("--tolerance"), tolerance);
+}
+
 Result<PrefillSchedule> parse_prefill(const std::string & text) {
     if (text == "auto") { return PrefillSchedule::kAuto; }
     if (text == "one-shot") { return PrefillSchedule::kOneShot; }
@@ -119,7 +125,14 @@ Result<PrefillSchedule> parse_prefill(const std::string & text) {
 }
 
 Result<SessionOptions> SessionFlags::options(bool has_gates) const {
-    return options_with(policy.empty() ? PolicyChoice() : PolicyChoice(policy), has_gates);
+    const PolicyChoice choice = policy.empty() ? PolicyChoice() : PolicyChoice(policy);
+    if (!tolerance) { return options_with(choice, has_gates); }
+    PITH_RETURN_IF_ERROR(choice.check());
+    PITH_ASSIGN_OR_RETURN(const double share, parse_tolerance(*tolerance));
+    PITH_ASSIGN_OR_RETURN(const PolicyChoice tolerant, with_tolerance(choice, share));
+    SessionFlags with_ceiling = *this;
+    if (!budget) { with_ceiling.budget = tolerant_budget; }
+    return with_ceiling.options_with(tolerant, has_gates);
 }
 
 Result<SessionOptions> SessionFlags::options_with(const PolicyChoice & choice, bool has_gates) const {

@@ -58,6 +58,8 @@ struct SessionFlags {
     std::string policy;
     std::optional<std::string> budget;
     std::string default_budget;  // add_to's; empty: none
+    std::optional<std::string> tolerance;
+    std::string tolerant_budget = "100%";  // without --budget
     CacheFlags cache;
     std::string heads;  // empty: the file beside the model, if there is one
     std::string prefill = "auto";
@@ -69,6 +71,8 @@ struct SessionFlags {
 
     // default_policy: the policy without --policy. without_budget: the budget without --budget, where the policy is auto.
     void add_to(CLI::App & command, const std::string & default_policy = "auto", const std::string & without_budget = "");
+    // --tolerance
+    void add_tolerance_to(CLI::App & command);
     // Checks everything that can be checked without a model. Without a policy it is `auto`. has_gates: of the model.
     // Errors: kInvalidArgument: a usage error.
     Result<SessionOptions> options(bool has_gates = false) const;

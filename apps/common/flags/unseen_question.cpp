@@ -30,6 +30,10 @@ void tell_of_second_reading(const Model & model, const SessionOptions & options)
     facts.may_reread = options.auto_may_reread;
     const auto policy = policy_of(options.policy, facts);
     if (!options.policy.is_auto() || !policy.ok() || !policy->rereads()) { return; }  // who named it knows
+    tell_read_twice();
+}
+
+void tell_read_twice() {
     std::fputs("pith: the text is read twice, so that it can answer what nobody has asked yet (--effort quick reads it once)\n",
                stderr);
 }

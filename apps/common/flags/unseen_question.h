@@ -16,5 +16,6 @@ void warn_of_unseen_question(std::span<const PolicyChoice> policies, const Model
 
 // A line where a session of these options will read its text twice, so that nobody wonders about the time.
 void tell_of_second_reading(const Model & model, const SessionOptions & options);
+void tell_read_twice();  // that line
 
 }  // namespace pith::app

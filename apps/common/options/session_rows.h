@@ -21,6 +21,13 @@ inline constexpr auto kSessionRows = std::to_array<OptionRow>({
      .kind = ValueKind::kText,
      .may_be_empty = true,
      .item = item::kBudget},
+    {.names = "--tolerance",
+     .help =
+         "Keep as much as the text needs: what no later word would pay this share of attention to (1%) may go, and --budget "
+         "is a ceiling; wants `pith calibrate importance`, or --policy reread, which reads the text twice",
+     .kind = ValueKind::kText,
+     .may_be_empty = true,
+     .item = item::kTolerance},
     {.names = "--heads",
      .help = "Head importances, for policies that divide the budget by head, and for auto (`pith calibrate heads` "
              "makes them; default: MODEL.heads.json beside MODEL.gguf, else those that come with Pith for the model; "

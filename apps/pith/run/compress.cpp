@@ -20,9 +20,12 @@
 #include "common/flags/unseen_question.h"
 #include "common/options/options.h"
 #include "core/check.h"
+#include "core/parse_tolerance.h"
 #include "core/text.h"
+#include "engine/parts/model_parts.h"
 #include "pith/cache_file.h"
 #include "plan/budget_check.h"
+#include "policy/tolerance.h"
 
 namespace pith::app {
 namespace {
@@ -41,6 +44,12 @@ struct CompressFlags {
     bool json = false;
     std::string effort = "full";
 };
+
+// Nothing foretells what a second reading would say, so the tolerance is of that itself.
+bool rereads_for_tolerance(const CompressFlags & flags, const Model & model) {
+    const bool is_auto = flags.session.policy.empty() || PolicyChoice(flags.session.policy).is_auto();
+    return flags.session.tolerance && is_auto && flags.effort == "full" && known_gates(model) == KnownGates::kNone;
+}
 
 struct Texts {
     std::string context;
@@ -113,6 +122,11 @@ int compress_command(CompressFlags flags) {
     std::optional<LoadedModel> loaded;
     if (const int code = load_model(flags.model, flags.chat_template, loaded); code != kExitOk) { return code; }
     const Tokenizer & tokenizer = loaded->tokenizer;
+    if (rereads_for_tolerance(flags, loaded->model)) {
+        const auto rereading = with_tolerance(PolicyChoice(), *parse_tolerance(*flags.session.tolerance), kTolerantRereading);
+        if (!rereading.ok()) { return fail(rereading.status()); }
+        options.policy = *rereading;
+    }
 
     SavedText saved;
     saved.uses_template = !flags.raw && tokenizer.has_chat_template();
@@ -130,7 +144,11 @@ int compress_command(CompressFlags flags) {
     if (flags.pin_system && context->n_system > 0) { options.pinned.push_back({0, context->n_system}); }
     auto session = loaded->model.session(options);
     if (!session.ok()) { return fail(session.status()); }
-    tell_of_second_reading(loaded->model, options);
+    if (rereads_for_tolerance(flags, loaded->model)) {
+        tell_read_twice();
+    } else {
+        tell_of_second_reading(loaded->model, options);
+    }
     if (flags.questions.empty()) {
         warn_of_unseen_question(std::span(&options.policy, 1), loaded->model, options.heads_file,
                                 "name the questions that will be asked with -p");
@@ -168,6 +186,7 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     flags->chat_template.add_to(*command);
     add(*command, option("--json"), flags->json);
     flags->session.add_to(*command, "auto", "auto");
+    flags->session.add_tolerance_to(*command);
     command->callback([flags, &exit_code] { exit_code = compress_command(*flags); });
 }
 

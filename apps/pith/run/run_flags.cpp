@@ -52,6 +52,7 @@ void RunFlags::add_to(CLI::App & command) {
     system_file->excludes(system);
     add(command, option("--pin-system"), pin_system);
     session.add_to(command, "auto", "auto");
+    session.add_tolerance_to(command);
     auto * aware = command.add_flag("--question-aware", question_aware,
                                     "Compress context and question together, once per question (default with one question)");
     auto * later =
@@ -62,8 +63,8 @@ void RunFlags::add_to(CLI::App & command) {
     auto * from = command.add_option(
         "--cache", cache, "Go on from a cache file, under the settings it was saved with (`pith ask` says the same)");
     for (CLI::Option * other : {at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(other); }
-    for (const char * name : {"--policy", "--budget", "--heads", "--cache-type-k", "--cache-type-v", "--no-kv-rotation",
-                              "--prefill", "--chunk", "--evict-every", "--grid", "--no-context-shift"}) {
+    for (const char * name : {"--policy", "--budget", "--tolerance", "--heads", "--cache-type-k", "--cache-type-v",
+                              "--no-kv-rotation", "--no-context-shift", "--prefill", "--chunk", "--evict-every", "--grid"}) {
         from->excludes(command.get_option(name));
     }
     auto * endless = command.add_flag("--follow", follow,

@@ -60,6 +60,7 @@ void ServeFlags::add_to(CLI::App & command) {
         ->capture_default_str();
     chat_template.add_template_to(command);
     session.add_to(command, "auto", "");
+    session.add_tolerance_to(command);
     sampler.add_to(command);
 }
 

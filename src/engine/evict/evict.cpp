@@ -54,8 +54,7 @@ Result<std::vector<LayerPlan>> plan_all(LiveSession & session) {
 }  // namespace
 
 bool over_budget(const LiveSession & session) {
-    const Sequence & seq = session.seq;
-    return seq.evicts() && seq.cache->n_entries() > seq.plan->budget * session.shape().n_lanes();
+    return session.seq.must_evict(session.seq.cache->n_entries(), session.shape().n_lanes());
 }
 
 EvictionTarget eviction_target(const LiveSession & session) {
@@ -106,7 +105,7 @@ Status evict_in_sight_of(LiveSession & session, std::span<const int32_t> questio
     seq.since_eviction = 0;
     const int64_t n_lanes = session.shape().n_lanes();
     const int64_t n_counted = session.observers.empty() ? std::ssize(question) : 0;  // of a question that stays
-    if (seq.cache->n_entries() + n_counted * n_lanes <= seq.plan->budget * n_lanes) { return {}; }
+    if (!seq.must_evict(seq.cache->n_entries() + n_counted * n_lanes, n_lanes)) { return {}; }
     if (seq.policy.rereads()) { return evict_all(session, /*is_last=*/false); }  // no question is asked what it looks for
     const std::vector<int> lengths = seq.lane_lengths();
     std::vector<int> governed_lengths;  // [layer of the model][K], 0 where policies do not govern

@@ -111,7 +111,7 @@ Result<NextPolicy> next_policy(const LiveSession & session, const PolicyChoice &
 
 Result<std::vector<LayerPlan>> plan_cascade(LiveSession & session) {
     const Sequence & seq = session.seq;
-    if (!seq.evicts() || seq.n_tokens <= seq.plan->budget) { return std::vector<LayerPlan>(); }
+    if (!seq.must_evict(seq.n_tokens)) { return std::vector<LayerPlan>(); }
     const bool cascade = !seq.policy.wants_all_layers();
     EvictionPass pass(seq.policy, eviction_target(session), cascade, static_cast<int>(seq.n_tokens));
     std::vector<Remaining> layers(static_cast<size_t>(session.n_layers()));

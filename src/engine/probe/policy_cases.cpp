@@ -13,6 +13,7 @@
 #include "engine/parts/find_heads.h"
 #include "engine/parts/model_parts.h"
 #include "model/head_importance_file.h"
+#include "pith/policies.h"
 #include "policy/auto_policy.h"
 #include "policy/named_policy.h"
 #include "policy/policy.h"
@@ -60,7 +61,10 @@ std::vector<PolicyChoice> all_policies(bool with_importance, GatePolicies gates)
     for (const char * base : {"h2o", "tova", "snapkv"}) {
         for (const RefinerInfo & refiner : refiners()) { list.add(base + ("+" + std::string(refiner.name))); }
     }
-    for (const AllocatorInfo & allocator : allocators().subspan(1)) { list.add("snapkv+" + std::string(allocator.name)); }
+    for (const AllocatorInfo & allocator : allocators().subspan(1)) {
+        const std::string on_snapkv = "snapkv+" + std::string(allocator.name);
+        list.add(check_policy(on_snapkv).ok() ? on_snapkv : "gate+" + std::string(allocator.name));
+    }
     for (const SelectorInfo & selector : selectors().subspan(1)) { list.add("snapkv+" + std::string(selector.name)); }
     for (const Alias & alias : aliases()) { list.add(std::string(alias.name)); }
     return list.take();

@@ -44,7 +44,7 @@ Status start(LiveSession & session, int64_t n_prompt, int n_question) {
     PITH_RETURN_IF_ERROR(decide_plan(session, n_prompt, n_question));
     seq.question_end = n_question > 0 && session.observers.empty() ? n_prompt : 0;
     const bool in_sight = is_in_sight(*seq.plan);
-    const bool all_fits = !seq.evicts() || n_prompt <= seq.plan->budget;
+    const bool all_fits = !seq.must_evict(n_prompt);
     const bool rereads = seq.policy.rereads();
     bool seen = n_question > 0 && in_sight && seq.evicts() && !rereads;
     if (!session.observers.empty() && (all_fits || !in_sight || rereads)) {
@@ -75,8 +75,8 @@ Sequence::Reach reach_of(const LiveSession & session, std::span<const int32_t> t
                        !asked(session.gates);
     if (!plain) { return Sequence::Reach::kAll; }
     const int64_t n_lanes = session.shape().n_lanes();
-    const bool may_evict = seq.evicts() && seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1) &&
-                           seq.cache->n_entries() + n_lanes > seq.plan->budget * n_lanes;
+    const bool may_evict =
+        seq.must_evict(seq.cache->n_entries() + n_lanes, n_lanes) && seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1);
     const auto room = room_before_turn(session);
     const bool may_turn = room && *room <= 1;
     if (may_evict || may_turn || !session.forward->can_run_tokens(*seq.cache, seq.evidence) || seq.gate_state.hides_any() ||

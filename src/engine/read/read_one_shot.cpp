@@ -21,7 +21,7 @@ OneShotReader::OneShotReader(LiveSession & session, std::span<const int32_t> tok
       hooks_(hooks),
       n_(static_cast<int>(tokens.size())),
       n_layers_(session.n_layers()),
-      must_evict_(session.seq.evicts() && n_ > session.seq.plan->budget),
+      must_evict_(session.seq.must_evict(n_)),
       cascade_(!session.seq.policy.wants_all_layers()),
       rereads_(must_evict_ ? session.seq.policy.rereads() : !session.seq.evicts() && session.seq.evidence.wants_reread()) {
     session.seq.n_tokens = n_ + std::ssize(session.observers);

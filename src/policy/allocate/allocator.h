@@ -51,6 +51,9 @@ public:
     virtual bool ranks_across_layers() const { return false; }
     // true: nothing may be decided before every layer has been seen (a one-shot prefill then holds the whole cache).
     virtual bool wants_all_layers() const { return false; }
+    // true: what is kept is the sum of the weights, which count entries, and the budget's total is a ceiling. Only for scores
+    // that are absolute (scorer.h).
+    virtual bool keeps_less() const { return false; }
     virtual std::unique_ptr<AllocatorState> begin() const { return nullptr; }
 
     // weights [n_lanes], layer-major: what to expect of each lane before its layer is seen (0: nothing until then).

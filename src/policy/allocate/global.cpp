@@ -17,11 +17,10 @@
 // Paper:   Reformulating KV Cache Eviction Problem for Long-Context LLM Inference (LaProx), equation (12) and Algorithm 2; its
 //          Table 5 for flatten and normalise.
 #include <algorithm>
-#include <cstdint>
-#include <vector>
 
 #include "policy/allocate/allocator.h"
 #include "policy/allocate/layer_top.h"
+#include "policy/allocate/model_top.h"
 
 namespace pith {
 namespace {
@@ -30,22 +29,6 @@ constexpr OptionSpec kOptions[] = {
     word_option("flatten", "both", "both|head|none",
                 "rank across layers and heads, across the heads of a layer, or not at all"),
     word_option("normalise", "on", "on|off", "on: divide scores by the sum of their layer, so that layers compare"),
-};
-
-struct Ranked {
-    double score;
-    int32_t position;
-    int32_t lane;  // layer-major
-};
-
-bool better(const Ranked & a, const Ranked & b) {
-    if (a.score != b.score) { return a.score > b.score; }
-    return a.position != b.position ? a.position > b.position : a.lane < b.lane;
-}
-
-class State final : public AllocatorState {
-public:
-    std::vector<Ranked> kept;
 };
 
 // s = (score - shift) / sum
@@ -78,7 +61,7 @@ public:
           across_heads_(!options.is("flatten", "none")),
           normalise_(options.is("normalise", "on")) {}
 
-    std::unique_ptr<AllocatorState> begin() const override { return std::make_unique<State>(); }
+    std::unique_ptr<AllocatorState> begin() const override { return std::make_unique<ModelTop>(); }
 
     bool compares_scores() const override { return true; }
     bool ranks_across_layers() const override { return true; }
@@ -90,7 +73,7 @@ public:
     Status weigh(const LayerView & layer, const NetBudget & budget, AllocatorState * state,
                  std::span<double> weights) const override {
         if (across_layers_) {
-            rank_model(layer, budget, static_cast<State &>(*state).kept, weights);
+            static_cast<ModelTop &>(*state).add(layer, budget, normalise_ ? layer_scale(layer) : Scale{}, weights);
         } else if (across_heads_) {
             const auto counts = count_top(gather_candidates(layer), budget.total / budget.shape.n_layers);
             for (int h = 0; h < layer.n_lanes(); ++h) {
@@ -102,28 +85,6 @@ public:
     }
 
 private:
-    void rank_model(const LayerView & layer, const NetBudget & budget, std::vector<Ranked> & kept,
-                    std::span<double> weights) const {
-        const Scale scale = normalise_ ? layer_scale(layer) : Scale{};
-        for (int h = 0; h < layer.n_lanes(); ++h) {
-            const auto scores = layer.scores.row(h);
-            const auto positions = layer.positions.row(h);
-            const int32_t lane = budget.shape.lane(layer.layer, h);
-            for_each_candidate_run(layer.scores.length(h), layer.protected_ranges.row(h), [&](int begin, int end) {
-                for (auto j = static_cast<size_t>(begin); j < static_cast<size_t>(end); ++j) {
-                    kept.push_back({scale(scores[j]), positions[j], lane});
-                }
-            });
-        }
-        if (!budget.cascade && layer.layer + 1 < budget.shape.n_layers) { return; }
-        if (std::ssize(kept) > budget.total) {
-            std::nth_element(kept.begin(), kept.begin() + budget.total, kept.end(), better);
-            kept.resize(static_cast<size_t>(budget.total));
-        }
-        std::fill(weights.begin(), weights.end(), 0.0);
-        for (const Ranked & entry : kept) { weights[static_cast<size_t>(entry.lane)] += 1; }
-    }
-
     bool across_layers_;
     bool across_heads_;
     bool normalise_;

@@ -29,6 +29,7 @@ EvidenceNeeds EvidenceNeeds::merged(const EvidenceNeeds & other) const {
     all.window = std::max(window, other.window);
     all.window_mean = window_mean || other.window_mean;
     all.window_max = window_max || other.window_max;
+    all.window_max_pool = std::max(window_max_pool, other.window_max_pool);
     all.window_sq = window_sq || other.window_sq;
     all.window_head_sq = window_head_sq || other.window_head_sq;
     all.window_pairs = window_pairs || other.window_pairs;

@@ -52,9 +52,12 @@ struct ProfileNeeds {
 
 // What a part asks for; only this is computed.
 struct EvidenceNeeds {
-    int window = 0;               // observed queries: the last `window` ones (0: none)
-    bool window_mean = false;     // mean over the window of A
-    bool window_max = false;      // max over the window of A
+    int window = 0;            // observed queries: the last `window` ones (0: none)
+    bool window_mean = false;  // mean over the window of A
+    bool window_max = false;   // max over the window of A
+    // With window_max: each query's row is first averaged over so many neighbours before the window, and scaled to the sum that
+    // it had; 0: as it is. What a state keeps does not depend on it.
+    int window_max_pool = 0;
     bool window_sq = false;       // sum over the window of (group mean of A)²
     bool window_head_sq = false;  // sum over the window of A², per query head
     bool window_pairs = false;    // sum over the window of A of one query head times A of another of its group

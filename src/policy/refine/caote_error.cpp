@@ -52,7 +52,7 @@ Status refine_in_output(const LayerEvidence & evidence, const Ragged<float> & we
 }  // namespace
 
 Status CaoteErrorRefiner::refine(const LayerEvidence & evidence, const Ragged<float> * head_scores,
-                                 Ragged<float> & scores) const {
+                                 std::span<const int64_t> /*net_budgets*/, Ragged<float> & scores) const {
     PITH_RETURN_IF_ERROR(require_values(name_, evidence));
     const bool per_head = exact_ && head_scores != nullptr;
     const int rows_per_lane = per_head ? evidence.n_group : 1;

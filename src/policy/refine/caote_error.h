@@ -44,7 +44,8 @@ public:
 
     EvidenceNeeds needs() const override { return {.values = true, .output_errors = in_output_}; }
     bool wants_head_scores() const override { return exact_; }
-    Status refine(const LayerEvidence & evidence, const Ragged<float> * head_scores, Ragged<float> & scores) const override;
+    Status refine(const LayerEvidence & evidence, const Ragged<float> * head_scores, std::span<const int64_t> net_budgets,
+                  Ragged<float> & scores) const override;
 
 protected:
     // What to average the values with: a row per row of `weights` (normalised), or one per KV head for all rows of its group.

@@ -19,6 +19,7 @@ class GateScorer final : public Scorer {
 public:
     explicit GateScorer(const Options & options) : recent_(options) {}
 
+    bool is_absolute() const override { return true; }
     EvidenceNeeds needs() const override { return {.retention = true}; }
     int n_recent(int64_t budget) const override { return recent_.count(budget); }
 

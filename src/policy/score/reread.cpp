@@ -26,6 +26,7 @@ public:
     explicit Reread(const Options & options)
         : AttentionScorer(parse_group(options)), sinks_(static_cast<int>(options.integer("sinks"))), recent_(options) {}
 
+    bool is_absolute() const override { return true; }
     EvidenceNeeds needs() const override { return {.reread_max = true}; }
     int n_sinks() const override { return sinks_; }
     int n_recent(int64_t budget) const override { return recent_.count(budget); }

@@ -13,6 +13,7 @@
 #include "core/ragged.h"
 #include "pith/status.h"
 #include "policy/evidence/evidence.h"
+#include "policy/evidence/require_rows.h"
 #include "policy/part/part.h"
 
 namespace pith {
@@ -24,6 +25,9 @@ public:
     virtual bool evicts() const { return true; }  // false: keeps all (`full`)
     // true: scores order entries by position and do not say how much one matters, so nothing that compares scores may use them.
     virtual bool by_position() const { return false; }
+    // true: a score means the same in every text, and does not change with what else is cached, so that a threshold can be put
+    // to it: a share of attention, or a probability.
+    virtual bool is_absolute() const { return false; }
     virtual EvidenceNeeds needs() const { return {}; }            // only this is captured
     virtual int n_sinks() const { return 0; }                     // original positions below this are protected
     virtual int n_recent(int64_t /*budget*/) const { return 0; }  // newest entries of each lane that are protected
@@ -42,10 +46,5 @@ using ScorerInfo = PartInfo<Scorer>;
 
 // An empty [K] result of the lanes' lengths.
 Ragged<float> make_lane_scores(const LayerEvidence & evidence);
-
-// Ok when `rows` has one row per lane (per_head: one per query head) of the lane's length.
-// Errors: kMissingEvidence naming the scorer, the evidence and the layer.
-Status require_rows(std::string_view scorer, std::string_view name, const Ragged<float> & rows, const LayerEvidence & evidence,
-                    bool per_head);
 
 }  // namespace pith

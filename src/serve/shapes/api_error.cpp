@@ -40,6 +40,7 @@ constexpr auto kNames = std::to_array<RequestName>({
     {item::kRaw, "/v1/completions"},
     {item::kRpcServers, "RPC servers"},
     {item::kTensorSplit, "tensor_split"},
+    {item::kTolerance, "kv_tolerance", true},
     {item::kTypeK, "type of keys"},
     {item::kTypeV, "type of values"},
 });

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/parse_integer.h"
+#include "core/parse_tolerance.h"
 #include "core/text.h"
 
 namespace pith::serve {
@@ -209,6 +210,14 @@ Status read_cache(Fields & fields, CompletionOptions & options) {
             return wrong_field("kv_budget", *budget, "a number, or leave it out: the server decides");
         }
         options.kv_budget = *parsed;
+    }
+    if (const Json * tolerance = fields.find("kv_tolerance")) {
+        if (!tolerance->is_number() && !tolerance->is_string()) {
+            return wrong_field("kv_tolerance", *tolerance, "\"1%\" or 0.01");
+        }
+        const std::string text =
+            tolerance->is_string() ? tolerance->get<std::string>() : format_number(tolerance->get<double>());
+        PITH_ASSIGN_OR_RETURN(options.kv_tolerance, parse_tolerance(text));
     }
     PITH_RETURN_IF_ERROR(read_pins(fields, options));
     return fields.read("cache_prompt", options.cache_prompt);

@@ -1,8 +1,8 @@
 // completion_request.h - what the bodies of /v1/chat/completions and /v1/completions ask for. Stage: serve.
 //
-// Names and meanings are OpenAI's, and llama-server's where OpenAI has none; kv_policy, kv_budget and kv_pin are Pith's own
-// (docs/serving.md). A field that would change the answer and cannot be followed is an error that names it.
-// Errors: kInvalidArgument, kUnsupported (images and the like).   Threads: pure functions.
+// Names and meanings are OpenAI's, and llama-server's where OpenAI has none; kv_policy, kv_budget, kv_tolerance and kv_pin are
+// Pith's own (docs/serving.md). A field that would change the answer and cannot be followed is an error that names it. Errors:
+// kInvalidArgument, kUnsupported (images and the like).   Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,7 @@ struct CompletionOptions {
     int priority = 0;                // lower first
     std::optional<PolicyChoice> kv_policy;
     std::optional<Budget> kv_budget;
+    std::optional<double> kv_tolerance;
     std::vector<PositionSpan> kv_pin;                // positions that are never evicted
     PinSystem pin_system = PinSystem::kWhereItFits;  // and the system prompt's
 };

@@ -1,4 +1,4 @@
-// exact_budget_test.cpp - every allocator spends every budget to the entry.
+// exact_budget_test.cpp - every allocator that divides a budget spends it to the entry.
 #include <gtest/gtest.h>
 
 #include "policy/evidence_maker.h"
@@ -13,6 +13,7 @@ TEST(ExactBudget, FromOneEntryMoreThanIsProtectedToTheLongestLane) {
     constexpr int kRecent = 3;
     uint32_t seed = 0;
     for (const AllocatorInfo & allocator : allocators()) {
+        if (allocator.name == "threshold") { continue; }  // it may keep less
         for (const PartVariant & variant : variants_of(allocator.name, allocator.options)) {
             const Policy policy = Policy::parse("snapkv:window=" + variant.window_beside("3") + "+" + variant.text()).value();
             Rng rng(++seed);

@@ -77,7 +77,7 @@ Row refined(const char * policy, const LayerEvidence & evidence, const Row & hea
     Ragged<float> scores;
     scores.push_row(mean);
     const Policy parsed = Policy::parse(policy).value();
-    const Status status = parsed.refiner()->refine(evidence, has_heads ? &heads : nullptr, scores);
+    const Status status = parsed.refiner()->refine(evidence, has_heads ? &heads : nullptr, {}, scores);
     EXPECT_TRUE(status.ok()) << status.message();
     return {scores.row(0).begin(), scores.row(0).end()};
 }
@@ -182,7 +182,7 @@ TEST(Caote, WithoutValuesItSaysSo) {
     Ragged<float> scores;
     scores.push_row(Row{1, 2, 3});
     const Policy policy = Policy::parse("h2o+fastcaote").value();
-    const Status status = policy.refiner()->refine(evidence, nullptr, scores);
+    const Status status = policy.refiner()->refine(evidence, nullptr, {}, scores);
     EXPECT_EQ(status.code(), ErrorCode::kMissingEvidence);
     EXPECT_NE(status.message().find("fastcaote needs the values"), std::string::npos) << status.message();
     EXPECT_TRUE(policy.needs().values);

@@ -20,7 +20,7 @@ std::vector<float> reread(const PartVariant & scorer, const LayerEvidence & evid
     }
     return scores;
 }
-const Known<ScorerFormula> kReread({"reread", reread});
+const Known<ScorerFormula> kReread({"reread", reread, kRounded, /*by_position=*/false, /*is_absolute=*/true});
 
 TEST(Reread, ScoresALaneByTheMostThatAnyOfItsHeadsPaid) {
     LayerEvidence evidence = bare_evidence(1, 2, 3);

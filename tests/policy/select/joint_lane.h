@@ -66,7 +66,7 @@ inline LayerChoice choice_of(const char * text, const Lane & lane, int m) {
     Ragged<float> base;
     base.push_row(mean);
     Ragged<float> scores = base;
-    if (policy.refiner() != nullptr) { EXPECT_TRUE(policy.refiner()->refine(evidence, &heads, scores).ok()); }
+    if (policy.refiner() != nullptr) { EXPECT_TRUE(policy.refiner()->refine(evidence, &heads, {}, scores).ok()); }
     Ragged<IndexRange> ranges;
     const auto n = static_cast<int>(lane.n);
     ranges.push_row(std::vector<IndexRange>(lane.n_protected > 0 ? 1 : 0, IndexRange{n - lane.n_protected, n}));
