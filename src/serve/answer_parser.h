@@ -33,6 +33,7 @@ public:
     // Whether a special token's name belongs to a mark, and has to be told to add().
     bool wants(std::string_view name) const;
     bool is_over() const { return calls_ && calls_->is_over(); }  // nothing may come behind the call that it made
+    bool is_thinking() const { return reasoning_.is_inside(); }
     bool has_called() const { return calls_ && calls_->n_calls() > 0; }
 
 private:

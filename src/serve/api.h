@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +36,7 @@ struct ApiOptions {
     std::vector<std::string> owners;
     bool caches = false;  // states stay, in memory or in a folder
     bool tells_slots = true;
+    double ping_s = 10;  // between two signs of life of a stream
 };
 
 struct ApiRequest {
@@ -84,6 +87,9 @@ private:
     Result<ApiReply> text(const ApiRequest & request);
     Result<ApiReply> messages(const ApiRequest & request);
     Result<ApiReply> count_tokens(const ApiRequest & request) const;
+    Result<ApiReply> responses(const ApiRequest & request);
+    Result<ApiReply> count_input_tokens(const ApiRequest & request) const;
+    void tell_left_out(const std::set<std::string> & types);
     Result<ApiReply> tokenize(const ApiRequest & request);
     Result<ApiReply> detokenize(const ApiRequest & request);
     Result<ApiReply> apply_template(const ApiRequest & request);
@@ -125,6 +131,8 @@ private:
     ApiOptions options_;
     int64_t started_ = 0;  // Unix time
     std::atomic<bool> closed_{false};
+    std::mutex told_mutex_;
+    std::set<std::string> told_tools_;  // types of tools that the log has named
 };
 
 // In the shape that clients of this path read.

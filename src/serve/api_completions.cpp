@@ -70,6 +70,16 @@ Status check_begun(std::span<const ChatMessage> messages) {
     return {};
 }
 
+// Templates are given what they ask for alone: one of libllama's list takes no variable, and clients send an effort with every
+// request.
+std::string with_effort(const std::string & variables, const std::string & effort, std::string_view chat_template) {
+    const auto asks_for = [chat_template](std::string_view name) { return chat_template.find(name) != std::string_view::npos; };
+    Json all = variables.empty() ? Json::object() : Json::parse(variables);
+    if (asks_for("reasoning_effort")) { all["reasoning_effort"] = effort; }
+    if (effort == "none" && asks_for("enable_thinking")) { all["enable_thinking"] = false; }
+    return all.empty() ? std::string() : dump(all);
+}
+
 // A policy that evicts wants a budget, one that does not wants none: the server's own where the request says nothing.
 Status choose_policy(const CompletionOptions & asked, SessionOptions & session) {
     if (asked.kv_budget) { session.budget = *asked.kv_budget; }
@@ -104,7 +114,8 @@ Result<Api::Conversation> Api::conversation_of(const ChatRequest & asked) const 
     Conversation chat;
     chat.form = tool_form(tokenizer_.chat_template());
     chat.messages = asked.messages;
-    chat.options.variables = asked.variables;
+    chat.options.variables =
+        asked.effort.empty() ? asked.variables : with_effort(asked.variables, asked.effort, tokenizer_.chat_template());
     if (asked.continues && chat.messages.back().role == "assistant") {
         PITH_RETURN_IF_ERROR(check_begun(chat.messages));
         chat.begun = std::move(chat.messages.back().content);
@@ -277,7 +288,7 @@ Result<ApiReply> Api::complete(const ApiRequest & request, CompletionShape::Kind
     auto & [pending, n_prompt] = std::get<Begun>(begun);
     CompletionShape shape(kind, options_.model_name, options_.version, options.n_logprobs >= 0, tokenizer_);
     if (options.stream) {
-        const StreamOptions how{options.include_usage};
+        const StreamOptions how{options.include_usage, options_.ping_s};
         return stream_reply(std::make_shared<CompletionStream>(std::move(pending), std::move(shape), std::move(n_prompt), how));
     }
     auto answers = pending->wait(request.gone);

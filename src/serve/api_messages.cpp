@@ -15,7 +15,7 @@ Result<ApiReply> Api::messages(const ApiRequest & request) {
     auto & pending = std::get<Begun>(begun).answers;
     MessagesShape shape(options_.model_name);
     if (asked.options.stream) {
-        return stream_reply(std::make_shared<MessagesStream>(std::move(pending), std::move(shape), n_prompt));
+        return stream_reply(std::make_shared<MessagesStream>(std::move(pending), std::move(shape), n_prompt, options_.ping_s));
     }
     auto answers = pending->wait(request.gone);
     if (const auto * error = std::get_if<ApiError>(&answers)) { return reply_of(*error); }

@@ -15,6 +15,10 @@ std::string sent(const Json & value) {
 
 }  // namespace
 
+std::string named_event(const Json & value) {
+    return "event: " + value["type"].get<std::string>() + "\ndata: " + dump(value) + "\n\n";
+}
+
 ApiError error_of(const Failed & failed) {
     if (failed.late) { return {504, "timeout_error", message_of(failed.status)}; }
     if (failed.retry_after_s > 0) { return no_room(message_of(failed.status), failed.retry_after_s); }
@@ -97,7 +101,7 @@ void CompletionStream::begin(int index, std::string & out) {
 bool CompletionStream::next(std::string & piece) {
     const auto event = answers_->next();
     if (!event) {
-        if (since_last_.seconds() > kPingS) {
+        if (since_last_.seconds() > options_.ping_s) {
             piece += ": still at it\n\n";
             since_last_ = Stopwatch();
         }

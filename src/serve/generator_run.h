@@ -103,7 +103,9 @@ struct Generator::Run {
             std::string name = tokenizer.piece(token, /*special=*/true);
             if (parser.wants(name)) { piece = std::move(name); }
         }
+        const bool was_thinking = parser.is_thinking();
         tell(parser.add(text.add(piece)));
+        n_thought += was_thinking || parser.is_thinking() ? 1 : 0;
         return !is_over() && !is_late();
     }
 
@@ -130,6 +132,7 @@ struct Generator::Run {
         costs.n_prompt = std::ssize(job.tokens);
         costs.n_cached = n_cached();
         costs.n_generated = n_generated;
+        costs.n_thought = n_thought;
         costs.queue_s = started_s;
         costs.prompt_s = first_s - started_s;
         costs.predict_s = last_s - first_s;
@@ -175,6 +178,7 @@ struct Generator::Run {
     bool started = false;
     bool ended = false;  // by the model
     int64_t n_generated = 0;
+    int64_t n_thought = 0;
     int64_t n_told = 0;  // of the prompt, to who asked for progress
     size_t slot = std::numeric_limits<size_t>::max();
     Stopwatch since_submitted;

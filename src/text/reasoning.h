@@ -37,6 +37,7 @@ public:
     // The next text of the answer, with special tokens by name. What may be the beginning of a mark is kept until it is known.
     Pieces add(std::string_view text);
     Pieces finish();
+    bool is_inside() const { return inside_; }  // a thought
     // Whether a special token's name may be part of a mark, and has to be told to add().
     bool is_part_of_mark(std::string_view name) const;
 

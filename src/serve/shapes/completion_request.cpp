@@ -17,9 +17,7 @@ Status read_template_fields(Fields & fields, ChatRequest & request) {
         }
         variables = *given;
     }
-    std::string effort;
-    PITH_RETURN_IF_ERROR(fields.read("reasoning_effort", effort));
-    if (!effort.empty()) { variables["reasoning_effort"] = effort; }
+    PITH_RETURN_IF_ERROR(fields.read("reasoning_effort", request.effort));
     if (!variables.empty()) { request.variables = dump(variables); }
     std::string format = "auto";
     PITH_RETURN_IF_ERROR(fields.read("reasoning_format", format));
