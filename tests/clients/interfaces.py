@@ -9,6 +9,7 @@ import json
 import sys
 from typing import Literal
 
+import anthropic
 import openai
 from pydantic import BaseModel, Field
 
@@ -128,6 +129,65 @@ def responses_errors(url):
     # Agents know this error in a stream.
     events = list(client(url).responses.create(model=MODEL, input="word " * 9000, stream=True))
     assert events[-1].type == "response.failed" and events[-1].response.error.code == "context_length_exceeded", events[-1]
+
+
+def chat_allowed_tools(url):
+    tools = [{"type": "function", "function": {"name": name, "parameters": WEATHER}} for name in ("get_weather", "get_news")]
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "get_news"}}]}}
+    reply = client(url).chat.completions.create(model=MODEL, temperature=0, max_tokens=MOST_TOKENS, tools=tools, tool_choice=choice,
+                                                messages=[{"role": "user", "content": ASKED}])
+    assert reply.choices[0].message.tool_calls[0].function.name == "get_news", reply
+
+
+def claude(url):
+    return anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, timeout=600)
+
+
+def messages_parse(url):
+    reply = claude(url).messages.parse(model=MODEL, max_tokens=MOST_TOKENS, output_format=City, extra_body={"temperature": 0},
+                                       messages=[{"role": "user", "content": "Which city is the capital of France?"}])
+    assert reply.parsed_output == City(name="Paris", country="France"), reply
+
+
+def messages_tool_runner(url):
+    """The runner asks the server to keep the conversation first; told that it does not, it sends all of it."""
+    asked = []
+
+    @anthropic.beta_tool
+    def get_weather(city: str) -> str:
+        """Get the current weather in a city.
+
+        Args:
+            city: Name of the city
+        """
+        asked.append(city)
+        return json.dumps({"temperature_celsius": 31, "sky": "clear"})
+
+    runner = claude(url).beta.messages.tool_runner(
+        model=MODEL, max_tokens=MOST_TOKENS, tools=[get_weather], messages=[{"role": "user", "content": ASKED}], max_iterations=3,
+        extra_body={"temperature": 0},
+        system="Call the function once, and then answer the question in a sentence, from its result.")
+    last = runner.until_done()
+    assert asked and "Paris" in asked[0], asked
+    assert "31" in "".join(block.text for block in last.content if block.type == "text"), last
+
+
+def messages_errors(url):
+    for more, word in (({"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}, "context_management"),
+                       ({"mcp_servers": [{"type": "url", "url": "https://example.com", "name": "x"}]}, "mcp_servers")):
+        try:
+            claude(url).messages.create(model=MODEL, max_tokens=5, messages=[{"role": "user", "content": "x"}], extra_body=more)
+        except anthropic.BadRequestError as error:
+            assert word in str(error), error
+        else:
+            raise AssertionError(f"{word}: no error")
+
+
+def models_of_both(url):
+    ours = client(url).models.list().data[0]
+    theirs = claude(url).models.list().data[0]
+    assert ours.id == theirs.id == theirs.display_name, (ours, theirs)
+    assert theirs.created_at.year > 2000 and claude(url).models.retrieve(ours.id).max_input_tokens == 4096
 
 
 CHECKS = [value for name, value in list(globals().items()) if name.startswith(("responses_", "chat_", "messages_", "models_"))]

@@ -246,6 +246,15 @@ TEST_F(Completions, CallAFunctionThatTheyMust) {
     for (const Json & one : any["choices"][0]["message"].value("tool_calls", Json::array())) {
         EXPECT_TRUE(one["function"]["name"] == "weather" || one["function"]["name"] == "time") << one;
     }
+    // Shown both, allowed one.
+    const Json both = serving_->chat({{"messages", body["messages"]}, {"tools", kTools}, {"max_tokens", 1}}).json();
+    body["tool_choice"] = {
+        {"type", "allowed_tools"},
+        {"allowed_tools", {{"mode", "required"}, {"tools", {{{"type", "function"}, {"function", {{"name", "time"}}}}}}}}};
+    const Json allowed = serving_->chat(body).json();
+    ASSERT_TRUE(allowed.contains("choices")) << allowed;
+    for (const Json & one : allowed["choices"][0]["message"]["tool_calls"]) { EXPECT_EQ(one["function"]["name"], "time"); }
+    EXPECT_EQ(allowed["usage"]["prompt_tokens"], both["usage"]["prompt_tokens"]);
     // The result goes back.
     body["messages"].push_back(choice["message"]);
     body["messages"].push_back({{"role", "tool"}, {"tool_call_id", call["id"]}, {"content", "dry"}});

@@ -30,6 +30,15 @@ TEST_F(Endpoints, Answer) {
         EXPECT_EQ(models["object"], "list");
         EXPECT_EQ(models["data"][0]["id"], "built-in");
         EXPECT_EQ(models["data"][0]["meta"]["n_ctx"], 2048);
+        const Json & model = models["data"][0];  // and as Anthropic's clients read it
+        EXPECT_EQ(model["type"], "model");
+        EXPECT_EQ(model["display_name"], "built-in");
+        EXPECT_TRUE(std::regex_match(model["created_at"].get<std::string>(), std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")));
+        EXPECT_EQ(model["max_input_tokens"], 2048);
+        EXPECT_EQ(model["max_tokens"], 2048);
+        EXPECT_EQ(models["has_more"], false);
+        EXPECT_EQ(models["first_id"], "built-in");
+        EXPECT_EQ(models["last_id"], "built-in");
         EXPECT_EQ(models["data"][0]["meta"]["ftype"], "all F32") << "as its file says";
     }
     const Json props = get(port, "/props").json();
@@ -162,6 +171,11 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
         {chat,
          m + R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required","grammar":"root ::= \"a\""})",
          400, wrong, "one of them"},
+        {chat, m + R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"allowed_tools"}})", 400,
+         wrong, "allowed_tools"},
+        {chat,
+         m + R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"tools":[{"type":"function","function":{"name":"g"}}]}}})",
+         400, wrong, "'g'"},
         {chat, m + R"("chat_template_kwargs":5})", 400, wrong, "'chat_template_kwargs'"},
         {chat, m + R"("reasoning_format":"x"})", 400, wrong, "'reasoning_format'"},
         {chat, m + R"("timeout":0})", 400, wrong, "'timeout'"},
@@ -201,6 +215,11 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
             << row.word << " in " << json["error"]["message"] << " of " << row.body;
     }
     for (const char * method : {"GET", "DELETE", "PUT"}) { EXPECT_EQ(ask(port, method, chat).status, 404) << method; }
+    for (const char * path : {"/api/chat", "/api/tags", "/api/show"}) {  // Ollama's clients read its form
+        const HttpAnswer answer = post(port, path, {{"model", "x"}});
+        EXPECT_EQ(answer.status, 404);
+        EXPECT_TRUE(answer.json()["error"].is_string()) << answer.body;
+    }
     EXPECT_EQ(get(port, "/health").status, 200);
 }
 
