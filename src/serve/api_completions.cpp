@@ -51,6 +51,13 @@ Result<int32_t> tokens_before_last_paragraph(const Tokenizer & tokenizer, std::s
     return static_cast<int32_t>(common_prefix(before, tokens));
 }
 
+// The token whose text that is; -1: none.
+int32_t one_token(const Tokenizer & tokenizer, const std::string & text) {
+    if (text.empty()) { return -1; }
+    const auto tokens = tokenizer.encode(text, /*add_special=*/false, /*parse_special=*/true);
+    return tokens.ok() && tokens->size() == 1 ? tokens->front() : -1;
+}
+
 // Of messages that end in one of the assistant's: whether an answer can begin with what it says.
 Status check_begun(std::span<const ChatMessage> messages) {
     const ChatMessage & last = messages.back();
@@ -162,7 +169,10 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
 
     ReasoningMarks marks = reasoning_marks(tokenizer_.chat_template(), text);
     if (chat.begun) { marks.begins_open = marks.is_open_behind(*chat.begun); }
-    if (asked.tells_reasoning) { prompt.form.reasoning = marks; }
+    if (asked.tells_reasoning) {
+        prompt.form.reasoning = marks;
+        prompt.form.close_token = one_token(tokenizer_, marks.close);
+    }
     if (asked.tools.any()) {
         prompt.form.tools = chat.form;
         prompt.form.only_one_call = asked.tools.only_one;
@@ -172,8 +182,10 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
         }
     }
     if (asked.tools.must_call) {
+        // A thought that the prompt has opened ends before the grammar begins.
+        const ReasoningMarks in_grammar = prompt.form.reasoning.begins_open ? ReasoningMarks() : marks;
         PITH_ASSIGN_OR_RETURN(asked.options.sampler.grammar,
-                              tool_grammar(chat.form, asked.tools.functions, asked.tools.only_one, marks));
+                              tool_grammar(chat.form, asked.tools.functions, asked.tools.only_one, in_grammar));
     }
 
     size_t n_system = 0;

@@ -13,7 +13,8 @@ void Api::tell_left_out(const std::set<std::string> & types) {
     const std::lock_guard lock(told_mutex_);
     for (const std::string & type : types) {
         if (told_tools_.size() >= kMostTold || !told_tools_.insert(type).second) { continue; }
-        log_line(LogLevel::kInfo, "tools of type " + pith::quoted(type) + " are left out: only their own server can run them");
+        log_line(LogLevel::kWarning,
+                 "tools of type " + pith::quoted(type) + " are left out: only their own server can run them");
     }
 }
 

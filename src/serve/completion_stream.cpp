@@ -125,7 +125,8 @@ bool CompletionStream::next(std::string & piece) {
         ends_[static_cast<size_t>(index)] = *end;
         Json last = shape_.last_chunk(index, *end);
         const bool separate = shape_.is_chat() && options_.include_usage;
-        if (!shape_.is_chat()) { last["usage"] = usage_of({*end}); }
+        // Of texts llama-server tells it unasked: once, of all answers.
+        if (!shape_.is_chat() && !options_.include_usage && answers_->n_open() == 0) { last["usage"] = usage_of(ends_); }
         if (!separate) { last["timings"] = timings_of(end->costs); }
         piece += sent(last);
     } else if (const auto * failed = std::get_if<Failed>(&event->what)) {
@@ -133,7 +134,7 @@ bool CompletionStream::next(std::string & piece) {
         return false;
     }
     if (answers_->n_open() > 0) { return true; }
-    if (shape_.is_chat() && options_.include_usage) { piece += sent(shape_.usage_chunk(ends_)); }
+    if (options_.include_usage) { piece += sent(shape_.usage_chunk(ends_)); }
     piece += "data: [DONE]\n\n";
     return false;
 }

@@ -39,7 +39,10 @@ struct Generator::Run {
           parser(job.form),
           tokenizer(of_model),
           end_tokens(ends),
-          metrics(into) {}
+          metrics(into),
+          grammar_waits(job.form.reasoning.begins_open && !job.sampler.grammar.empty()) {
+        sampler.pause_grammar(grammar_waits);
+    }
 
     // The engine's request, of its own tokens; or what follows a prompt that was read for it.
     Request request(const SessionOptions & options) {
@@ -69,7 +72,7 @@ struct Generator::Run {
 
     Result<int32_t> choose(std::span<const float> logits) {
         std::span<const float> from = logits;
-        if (job.ignore_eos) {
+        if (job.ignore_eos || grammar_waits) {  // behind a thought the answer must come yet
             changed.assign(logits.begin(), logits.end());
             for (const int32_t token : end_tokens) {
                 changed[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
@@ -103,9 +106,16 @@ struct Generator::Run {
             std::string name = tokenizer.piece(token, /*special=*/true);
             if (parser.wants(name)) { piece = std::move(name); }
         }
+        const bool closes = token == job.form.close_token;
+        if (closes) { parser.note_close(n_bytes); }
+        n_bytes += piece.size();
         const bool was_thinking = parser.is_thinking();
         tell(parser.add(text.add(piece)));
         n_thought += was_thinking || parser.is_thinking() ? 1 : 0;
+        if (grammar_waits && (closes || !parser.is_thinking())) {
+            grammar_waits = false;
+            sampler.pause_grammar(false);
+        }
         return !is_over() && !is_late();
     }
 
@@ -162,6 +172,8 @@ struct Generator::Run {
     const Tokenizer & tokenizer;
     const std::vector<int32_t> & end_tokens;
     Metrics & metrics;
+    bool grammar_waits;                // for the end of the thought that the answer begins with
+    size_t n_bytes = 0;                // of all that was said
     const Engine * engine = nullptr;   // set, once it is submitted
     std::shared_ptr<Reading> reading;  // while its prompt is read for others, too
     bool is_first = true;              // of those

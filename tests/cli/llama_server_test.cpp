@@ -122,7 +122,8 @@ std::vector<Case> cases() {
                                                {{"dry_multiplier", 0.5}},
                                                {{"xtc_probability", 0.5}, {"temperature", 1}}}) {
         add(chat, more);
-        add(text, more);
+        // Theirs adds no chunk for the usage of texts.
+        add(text, more, more.contains("stream_options") ? "usage" : "");
     }
     for (const Json & base : {chat, text}) {
         // Theirs tells timings with the text in front of a stop text, too.
