@@ -183,8 +183,8 @@ Result<ApiReply> Api::detokenize(const ApiRequest & request) {
 Result<ApiReply> Api::apply_template(const ApiRequest & request) {
     PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
     PITH_ASSIGN_OR_RETURN(const ChatRequest asked, parse_conversation(body));
-    PITH_ASSIGN_OR_RETURN(const Conversation chat, conversation_of(asked));
-    PITH_ASSIGN_OR_RETURN(const std::string prompt, prompt_text(chat, /*plain=*/false));
+    PITH_ASSIGN_OR_RETURN(Conversation chat, conversation_of(asked));
+    PITH_ASSIGN_OR_RETURN(const std::string prompt, whole_prompt_text(chat, /*plain=*/false));
     return reply_of(Json{{"prompt", prompt}});
 }
 

@@ -111,12 +111,15 @@ private:
     struct Conversation {  // as the template gets it
         std::vector<ChatMessage> messages;
         ChatOptions options;
+        const ChatRequest * asked = nullptr;
         ToolForm form = ToolForm::kFenced;
         std::optional<std::string> begun;  // of the answer: what the last message says, where it is the assistant's
     };
     Result<Conversation> conversation_of(const ChatRequest & asked) const;
     // Up to where the answer goes on. plain: names of special tokens in what is said stay text.
     Result<std::string> prompt_text(const Conversation & chat, bool plain) const;
+    // The same, with all that was said in it: what a template leaves out is put together, or is an error that names it.
+    Result<std::string> whole_prompt_text(Conversation & chat, bool plain) const;
     // Where a function must be called the options get the grammar for it.
     Result<Prompt> chat_prompt(ChatRequest & asked) const;
     Result<Job> job_of(const Prompt & prompt, const CompletionOptions & options) const;

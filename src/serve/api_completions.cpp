@@ -5,6 +5,8 @@
 #include "policy/named_policy.h"
 #include "serve/api.h"
 #include "serve/completion_stream.h"
+#include "serve/shapes/fields.h"
+#include "text/lost_messages.h"
 #include "text/plain_text.h"
 #include "text/prompt.h"
 #include "text/tagged_call.h"
@@ -77,6 +79,17 @@ Status check_begun(std::span<const ChatMessage> messages) {
     return {};
 }
 
+// Where the body has a message, which may have got functions behind its text since.
+std::string place_of(const ChatMessage & message, const ChatRequest & asked) {
+    for (size_t i = 0; i < asked.messages.size() && i < asked.places.size(); ++i) {
+        const ChatMessage & one = asked.messages[i];
+        if (one.role == message.role && !one.content.empty() && message.content.starts_with(one.content)) {
+            return asked.places[i];
+        }
+    }
+    return "messages";
+}
+
 // Templates are given what they ask for alone: one of libllama's list takes no variable, and clients send an effort with every
 // request.
 std::string with_effort(const std::string & variables, const std::string & effort, std::string_view chat_template) {
@@ -120,6 +133,7 @@ Result<Api::Conversation> Api::conversation_of(const ChatRequest & asked) const 
     }
     Conversation chat;
     chat.form = tool_form(tokenizer_.chat_template());
+    chat.asked = &asked;
     chat.messages = asked.messages;
     chat.options.variables =
         asked.effort.empty() ? asked.variables : with_effort(asked.variables, asked.effort, tokenizer_.chat_template());
@@ -154,10 +168,32 @@ Result<std::string> Api::prompt_text(const Conversation & chat, bool plain) cons
     return text + marks.answer + begun;
 }
 
+Result<std::string> Api::whole_prompt_text(Conversation & chat, bool plain) const {
+    const auto lost_of = [&](const std::string & text) {
+        return lost_messages(tokenizer_, chat.messages, chat.options, text, plain);
+    };
+    auto text = prompt_text(chat, plain);
+    const bool refused = text.status().code() == ErrorCode::kInvalidArgument;
+    if (!text.ok() && !(refused && has_late_system(chat.messages))) { return text; }
+    std::vector<size_t> lost = text.ok() ? lost_of(*text) : std::vector<size_t>();
+    if (text.ok() && lost.empty()) { return text; }
+    const std::vector<ChatMessage> as_given = chat.messages;
+    if (has_late_system(as_given)) {
+        chat.messages = with_one_system(as_given);
+        auto again = prompt_text(chat, plain);
+        if (!again.ok()) { return text.ok() ? again : text; }
+        if (lost_of(*again).empty()) { return again; }
+        if (!text.ok()) { return text; }
+    }
+    const ChatMessage & first = as_given[lost.front()];
+    return wrong(field(place_of(first, *chat.asked)) + " would be lost: this model's chat template writes no such " +
+                 first.role + " message there; put its text into a user's message");
+}
+
 Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
     PITH_ASSIGN_OR_RETURN(Conversation chat, conversation_of(asked));
     const std::vector<ChatMessage> & messages = chat.messages;
-    PITH_ASSIGN_OR_RETURN(const std::string text, prompt_text(chat, /*plain=*/true));
+    PITH_ASSIGN_OR_RETURN(const std::string text, whole_prompt_text(chat, /*plain=*/true));
     Prompt prompt;
     PITH_ASSIGN_OR_RETURN(prompt.tokens, encode_cut(tokenizer_, text, /*add_special=*/true));
     if (options_.caches) {

@@ -244,10 +244,13 @@ TEST(InputItems, OfTheAssistantThatFollowOneAnotherAreOneMessage) {
         {"type": "custom_tool_call_output", "call_id": "2", "output": [{"type": "input_text", "text": "two"}]},
         {"type": "reasoning", "summary": null, "encrypted_content": "secret"},
         {"role": "user", "content": "c"}])");
-    const auto messages = serve::messages_of_input(items, "Always.");
-    ASSERT_TRUE(messages.ok()) << messages.status().message();
-    ASSERT_EQ(messages->size(), 7U);
-    const auto & m = *messages;
+    serve::ChatRequest request;
+    const Status status = serve::read_input(items, "Always.", request);
+    ASSERT_TRUE(status.ok()) << status.message();
+    ASSERT_EQ(request.messages.size(), 7U);
+    EXPECT_EQ(request.places.size(), 7U);
+    EXPECT_EQ(request.places[1], "input[0]");
+    const auto & m = request.messages;
     EXPECT_EQ(m[0].role + ": " + m[0].content, "system: Always.");
     EXPECT_EQ(m[1].role + ": " + m[1].content, "system: Be brief.");
     EXPECT_EQ(m[2].role + ": " + m[2].content, "user: a\nb");

@@ -58,6 +58,7 @@ class Fields;
 struct ChatRequest {
     CompletionOptions options;
     std::vector<ChatMessage> messages;
+    std::vector<std::string> places;  // of each in the body: "messages[0]"
     ToolsRequest tools;
     std::string variables;        // of the template, as ChatOptions::variables
     std::string effort;           // how much the model should think, where its template asks for that; "none": not at all

@@ -214,12 +214,17 @@ Status read_messages_fields(Fields & fields, ChatRequest & request) {
     PITH_RETURN_IF_ERROR(check_followed(fields));
     if (const Json * system = fields.find("system")) {
         PITH_ASSIGN_OR_RETURN(std::string text, text_of_blocks(*system, "system"));
-        if (!text.empty()) { request.messages.push_back({"system", std::move(text)}); }
+        if (!text.empty()) {
+            request.messages.push_back({"system", std::move(text)});
+            request.places.emplace_back("system");
+        }
     }
     const Json * list = nullptr;
     PITH_RETURN_IF_ERROR(fields.read_messages(list));
     for (size_t i = 0; i < list->size(); ++i) {
-        PITH_RETURN_IF_ERROR(read_message((*list)[i], "messages[" + std::to_string(i) + "]", request.messages));
+        const std::string place = "messages[" + std::to_string(i) + "]";
+        PITH_RETURN_IF_ERROR(read_message((*list)[i], place, request.messages));
+        request.places.resize(request.messages.size(), place);
     }
     PITH_RETURN_IF_ERROR(read_anthropic_tools(fields, request.tools));
     PITH_RETURN_IF_ERROR(read_template_fields(fields, request));

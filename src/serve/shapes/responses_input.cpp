@@ -48,7 +48,12 @@ Result<std::string> text_of(const Json * value, std::span<const std::string_view
 
 class InputReader {
 public:
-    explicit InputReader(std::vector<ChatMessage> messages) : messages_(std::move(messages)) {}
+    explicit InputReader(ChatRequest & request) : request_(request) {}
+
+    void add(ChatMessage message, const std::string & place) {
+        request_.messages.push_back(std::move(message));
+        request_.places.push_back(place);
+    }
 
     Status read(const Json & item, const std::string & place) {
         if (!item.is_object()) { return wrong_field(place, item, "an object with a type"); }
@@ -69,21 +74,16 @@ public:
                     ": Pith reads messages, reasoning, calls of functions and custom tools, and what they returned"};
     }
 
-    Result<std::vector<ChatMessage>> finish() {
-        end_answer();
-        return std::move(messages_);
-    }
-
-private:
     // A thought that nothing follows was broken off.
     void end_answer() {
         if (!calls_.empty()) { answer_.tool_calls = dump(calls_); }
-        if (!answer_.content.empty() || !answer_.tool_calls.empty() || has_said_) { messages_.push_back(std::move(answer_)); }
+        if (!answer_.content.empty() || !answer_.tool_calls.empty() || has_said_) { add(std::move(answer_), "input"); }
         answer_ = {"assistant", ""};
         calls_ = Json::array();
         has_said_ = false;
     }
 
+private:
     Status read_message(Fields & fields, const std::string & place) {
         std::string role;
         PITH_RETURN_IF_ERROR(fields.read("role", role));
@@ -100,7 +100,7 @@ private:
             return {};
         }
         end_answer();
-        messages_.push_back({role, std::move(text)});
+        add({role, std::move(text)}, place);
         return {};
     }
 
@@ -139,11 +139,11 @@ private:
         if (result.tool_call_id.empty()) { return wrong(field(place) + " has no call_id"); }
         PITH_ASSIGN_OR_RETURN(result.content, text_of(fields.find("output"), kTextParts, place + ".output"));
         end_answer();
-        messages_.push_back(std::move(result));
+        add(std::move(result), place);
         return {};
     }
 
-    std::vector<ChatMessage> messages_;
+    ChatRequest & request_;
     ChatMessage answer_ = {"assistant", ""};  // that is being put together
     Json calls_ = Json::array();              // of it
     bool has_said_ = false;                   // even if that was an empty text
@@ -151,22 +151,20 @@ private:
 
 }  // namespace
 
-Result<std::vector<ChatMessage>> messages_of_input(const Json & input, const std::string & instructions) {
-    std::vector<ChatMessage> messages;
-    if (!instructions.empty()) { messages.push_back({"system", instructions}); }
+Status read_input(const Json & input, const std::string & instructions, ChatRequest & request) {
+    InputReader reader(request);
+    if (!instructions.empty()) { reader.add({"system", instructions}, "instructions"); }
     if (input.is_string()) {
-        messages.push_back({"user", input.get<std::string>()});
-        return messages;
+        reader.add({"user", input.get<std::string>()}, "input");
+        return {};
     }
     if (!input.is_array()) { return wrong_field("input", input, "a text, or a list of items"); }
     if (input.empty()) { return wrong(field("input") + " is empty: give at least one item"); }
-    InputReader reader(std::move(messages));
     for (size_t i = 0; i < input.size(); ++i) {
         PITH_RETURN_IF_ERROR(reader.read(input[i], "input[" + std::to_string(i) + "]"));
     }
-    PITH_ASSIGN_OR_RETURN(messages, reader.finish());
-    if (messages.empty()) { return wrong(field("input") + " says nothing: give a message"); }
-    return messages;
+    reader.end_answer();
+    return request.messages.empty() ? wrong(field("input") + " says nothing: give a message") : Status();
 }
 
 }  // namespace pith::serve

@@ -5,14 +5,12 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "pith/text.h"
-#include "serve/shapes/fields.h"
+#include "serve/shapes/completion_request.h"
 
 namespace pith::serve {
 
-// input: a text of the user's, or a list of items.   instructions: may be empty.
-Result<std::vector<ChatMessage>> messages_of_input(const Json & input, const std::string & instructions);
+// Sets the request's messages.   input: a text of the user's, or a list of items.   instructions: may be empty.
+Status read_input(const Json & input, const std::string & instructions, ChatRequest & request);
 
 }  // namespace pith::serve

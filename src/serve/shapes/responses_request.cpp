@@ -208,7 +208,7 @@ Result<ResponsesRequest> parse_responses_request(const Json & body, const Comple
     PITH_RETURN_IF_ERROR(fields.read("instructions", instructions));
     const Json * input = fields.find("input");
     if (input == nullptr) { return wrong(field("input") + " is missing: give a text, or a list of items"); }
-    PITH_ASSIGN_OR_RETURN(chat.messages, messages_of_input(*input, instructions));
+    PITH_RETURN_IF_ERROR(read_input(*input, instructions, chat));
     PITH_RETURN_IF_ERROR(read_responses_tools(fields, request));
     PITH_RETURN_IF_ERROR(read_template_fields(fields, chat));
     PITH_RETURN_IF_ERROR(read_reasoning(fields, chat));

@@ -225,21 +225,22 @@ Result<std::string> arguments_in(const Json * value, const std::string & place) 
     return text;
 }
 
-Status check_tool_calls(const Json & calls, const std::string & place) {
+Result<std::string> read_tool_calls(const Json & calls, const std::string & place) {
     if (!calls.is_array()) { return wrong_field(place, calls, "a list of calls"); }
-    for (size_t i = 0; i < calls.size(); ++i) {
+    Json read = calls;
+    for (size_t i = 0; i < read.size(); ++i) {
         const std::string one = place + "[" + std::to_string(i) + "]";
-        const auto function = calls[i].is_object() ? calls[i].find("function") : calls[i].end();
-        if (!calls[i].is_object() || function == calls[i].end() || !function->is_object()) {
-            return wrong_field(one, calls[i], "an object with id, type and function");
+        const auto function = read[i].is_object() ? read[i].find("function") : read[i].end();
+        if (!read[i].is_object() || function == read[i].end() || !function->is_object()) {
+            return wrong_field(one, read[i], "an object with id, type and function");
         }
         if (!function->value("name", Json()).is_string()) { return wrong(field(one) + " has no function.name"); }
-        const auto arguments = function->find("arguments");
-        if (arguments != function->end() && !arguments->is_string() && !arguments->is_object()) {
-            return wrong_field(one + ".function.arguments", *arguments, "a text that holds JSON");
-        }
+        const auto given = function->find("arguments");
+        const bool has = given != function->end() && !given->is_null();
+        if (has && given->is_object()) { continue; }
+        PITH_ASSIGN_OR_RETURN((*function)["arguments"], arguments_in(has ? &*given : nullptr, one + ".function.arguments"));
     }
-    return {};
+    return dump(read);
 }
 
 }  // namespace pith::serve

@@ -63,7 +63,8 @@ Status read_tools(Fields & fields, ToolsRequest & tools);
 // Errors: kInvalidArgument: no JSON object; names the place.
 Result<std::string> arguments_in(const Json * value, const std::string & place);
 
-// The calls of an earlier answer: a list of {"id", "type", "function": {"name", "arguments"}}. Errors: kInvalidArgument.
-Status check_tool_calls(const Json & calls, const std::string & place);
+// The calls of an earlier answer, as ChatMessage::tool_calls: a list of {"id", "type", "function": {"name", "arguments"}},
+// whose arguments hold a JSON object. Errors: kInvalidArgument: names the call.
+Result<std::string> read_tool_calls(const Json & calls, const std::string & place);
 
 }  // namespace pith::serve
